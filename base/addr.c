@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* addr.c -- "host:port" to a socket address and back.
  *
- * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so that a guess about where the
- * port begins would sometimes connect to the wrong place. A name may have several addresses: all are
- * tried in turn, IPv4 first, since the fabric takes the interface of the first, and "localhost" must meet a server that
- * listens on 127.0.0.1. */
+ * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so guessing where the port begins
+ * would sometimes connect to the wrong place. A name may have several addresses, and all are tried in turn. IPv4 comes
+ * first: the fabric takes the interface of the first address, and "localhost" must reach a server that listens on
+ * 127.0.0.1. */
 #include "base/addr.h"
 
 #include <strings.h>
@@ -23,7 +23,7 @@ static bool is_alnum(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* scheme_skip -- behind "http://" or the like; text itself when there is no scheme. */
+/* scheme_skip -- the text behind "http://" or another scheme; text itself when there is no scheme. */
 static const char *scheme_skip(const char *text)
 {
 	const char *p = text;
@@ -41,7 +41,7 @@ static bool is_name(const char *s, size_t n)
 	return n > 0;
 }
 
-/* is_v6 -- an IPv6 address, with a zone ("fe80::1%eth0") or without. */
+/* is_v6 -- whether the n characters are an IPv6 address, with a zone ("fe80::1%eth0") or without. */
 static bool is_v6(const char *s, size_t n)
 {
 	const char *zone = memchr(s, '%', n);
@@ -55,7 +55,7 @@ static bool is_v6(const char *s, size_t n)
 	return inet_pton(AF_INET6, text, &ignored) == 1;
 }
 
-/* port_parse -- the n characters at s as a port number, 0 included (a listener that lets the kernel choose). */
+/* port_parse -- read the n characters at s as a port number. 0 is allowed: a listener lets the kernel choose. */
 static bool port_parse(const char *s, size_t n, uint16_t *out)
 {
 	char digits[8];
@@ -70,8 +70,8 @@ static bool port_parse(const char *s, size_t n, uint16_t *out)
 	return true;
 }
 
-/* host_span -- find the host in s[0..n): where it starts, how long it is, and where a ":port" would begin.
- * Returns NULL, or what is wrong. */
+/* host_span -- find the host in s[0..n): its start, its length, and the place where a ":port" would begin. Returns
+ * NULL, or a sentence that says why there is no host. */
 static const char *host_span(const char *s, size_t n, const char **out_host, size_t *out_len, const char **out_rest)
 {
 	if (n > 0 && s[0] == '[') {
@@ -81,7 +81,7 @@ static const char *host_span(const char *s, size_t n, const char **out_host, siz
 		*out_host = s + 1;
 		*out_len = (size_t)(close - s - 1);
 		*out_rest = close + 1;
-		return is_v6(*out_host, *out_len) ? NULL : "what stands in brackets is not an IPv6 address";
+		return is_v6(*out_host, *out_len) ? NULL : "the text in brackets is not an IPv6 address";
 	}
 	const char *colon = memchr(s, ':', n);
 	*out_host = s;
@@ -144,7 +144,8 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	if (rc < 0)
 		return rc;
 	kv_hostport_format(&e.at, address, sizeof(address));
-	/* What is too long for a name stays too long. */
+	/* One character more than a name may have is kept, so that the check below still refuses a name that is too
+	 * long. */
 	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(address),
 		 equals ? text : address);
 	if (equals && kv_node_id_check(e.id, err) < 0)
@@ -154,7 +155,7 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	return 0;
 }
 
-/* resolve_fail -- the sentence for a getaddrinfo error. */
+/* resolve_fail -- report a getaddrinfo error in a sentence. */
 static int resolve_fail(const struct kv_hostport *hp, int rc, int saved_errno, struct kv_error *err)
 {
 	const char *why = rc == EAI_SYSTEM ? kv_strerror(saved_errno) : gai_strerror(rc);
@@ -201,7 +202,7 @@ bool kv_hostport_numeric(const struct kv_hostport *hp, struct kv_addresses *out)
 		.sin6_family = AF_INET6, .sin6_port = htons(hp->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	if (strcasecmp(hp->host, "localhost") != 0)
 		return addresses_get(hp, AI_NUMERICHOST, out) == 0;
-	/* RFC 6761: localhost is the loopback, and a bare container has no /etc/hosts that says so. */
+	/* RFC 6761: localhost is the loopback. A bare container has no /etc/hosts that says so. */
 	out->count = 0;
 	address_add(out, &v4, sizeof(v4));
 	address_add(out, &v6, sizeof(v6));

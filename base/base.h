@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base.h -- everything the lowest layer offers; the only header of base/ that other folders include
- * (kvclient/kvclient.h alone takes base/error.h by itself, to stay small for those who embed it). */
+/* base.h -- everything that the lowest layer offers. Other folders include no other header of base/, with two
+ * exceptions: kvclient/kvclient.h includes base/codes.h, to stay small for programs that embed it, and a program's
+ * main.c may include base/early.h. */
 #ifndef KVRAIL_BASE_BASE_H
 #define KVRAIL_BASE_BASE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.h -- little-endian loads and stores, alignment, and the few macros everybody needs. Inline, no state. */
+/* bytes.h -- little-endian loads and stores, alignment, and a few macros for every layer. Inline, no state. */
 #ifndef KVRAIL_BASE_BYTES_H
 #define KVRAIL_BASE_BYTES_H
 
@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* KV_MIN, KV_MAX -- each argument is evaluated once, so a call with side effects may stand in it. Names that no other
- * use has: one KV_MIN inside another shadows nothing. Not for constant expressions. */
+/* KV_MIN, KV_MAX -- evaluate each argument once, so an argument may be a call with side effects. Each use has local
+ * names of its own, so one KV_MIN inside another shadows nothing. Not for constant expressions. */
 #define KV_JOIN_(a, b) a##b
 #define KV_JOIN(a, b)  KV_JOIN_(a, b)
 #define KV_PICK_(a, op, b, x, y)                                                                                       \
@@ -25,7 +25,7 @@
 #define KV_LIKELY(x)                  __builtin_expect(!!(x), 1)
 #define KV_UNLIKELY(x)                __builtin_expect(!!(x), 0)
 #define KV_CACHELINE                  64
-#define KV_LINES                      128 /* what different threads write lies so far apart: processors fetch lines in pairs */
+#define KV_LINES                      128 /* bytes between data of different threads: lines are fetched in pairs */
 
 static inline uint16_t kv_get16(const void *p)
 {
@@ -66,7 +66,7 @@ static inline void kv_put64(void *p, uint64_t v)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* kv_align_up, kv_align_down -- to a multiple of a, which is a power of two. */
+/* kv_align_up, kv_align_down -- round v to a multiple of a, which is a power of two. */
 static inline uint64_t kv_align_up(uint64_t v, uint64_t a)
 {
 	return (v + a - 1) & ~(a - 1);
@@ -77,7 +77,7 @@ static inline uint64_t kv_align_down(uint64_t v, uint64_t a)
 	return v & ~(a - 1);
 }
 
-/* kv_equal_secret -- whether two secrets of n bytes are equal, in time that depends on n only. */
+/* kv_equal_secret -- whether two secrets of n bytes are equal. The time depends on n only. */
 static inline int kv_equal_secret(const void *a, const void *b, size_t n)
 {
 	const volatile uint8_t *x = a, *y = b;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.c -- the real monotonic clock. CLOCK_MONOTONIC and not _RAW: it is read without a system call everywhere. */
+/* clock.c -- the real monotonic clock. It is CLOCK_MONOTONIC and not _RAW, because the former needs no system call on
+ * any machine. */
 #include "base/clock.h"
 
 #include <time.h>
@@ -19,6 +20,6 @@ const struct kv_clock kv_clock_monotonic = {.now_ns = monotonic_now};
 
 uint64_t kv_deadline(uint64_t now_ns, uint64_t timeout_ns)
 {
-	/* The sum saturates at KV_NEVER, which is also what a timeout of KV_NEVER gives. */
+	/* The sum saturates at KV_NEVER; a timeout of KV_NEVER gives the same. */
 	return timeout_ns > KV_NEVER - now_ns ? KV_NEVER : now_ns + timeout_ns;
 }

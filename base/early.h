@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* early.h -- SIGINT and SIGTERM from the first instruction of a program to its main(). Included by the file with main()
- * and by no other: it makes an entry of .preinit_array, which only an executable can have.
+/* early.h -- keep SIGINT and SIGTERM in order from a program's first instruction to its main(). Only the file with
+ * main() includes it: it makes an entry of .preinit_array, which only an executable can have.
  *
- * libpsm2 and libinfinipath, linked into Debian's libfabric, install handlers of both signals from constructors that
- * run before ours, and a signal then ends the process with status 1 instead of by the signal: for the 0.2 s that
- * loading takes. So both are blocked before any constructor, and what they do is put back before they are let through.
- * An exec leaves the default or "ignored" and nothing else. Bare system calls: libraries, and sanitizers' interceptors,
- * are not ready yet. (Rejected: a constructor of the program's own, which runs after those of its libraries;
- * IPATH_NO_BACKTRACE, which whoever starts the program would have to set.) */
+ * libpsm2 and libinfinipath, which are linked into Debian's libfabric, install handlers of both signals. Their
+ * constructors run before ours. For the 0.2 s that loading takes, a signal would then end the process with status 1
+ * instead of killing it. So both signals are blocked before any constructor runs, and their first dispositions are
+ * restored before they are unblocked. These are the default or "ignored"; an exec leaves nothing else. The code makes
+ * bare system calls: libraries, and the interceptors of sanitizers, are not ready yet. Rejected: a constructor of the
+ * program's own, which runs after those of its libraries; IPATH_NO_BACKTRACE, which the user would have to set for each
+ * start. */
 #ifndef KVRAIL_BASE_EARLY_H
 #define KVRAIL_BASE_EARLY_H
 
@@ -36,9 +37,8 @@ static void kv_early_begin(void)
 
 __attribute__((section(".preinit_array"), used)) static void (*const kv_early_entry)(void) = kv_early_begin;
 
-/* kv_early_end -- first thing in main(): the two signals do what they did when the program was started. keep: they stay
- * blocked (a program that waits for them); else one that came meanwhile takes effect now. Thread: the first one, before
- * there is another. */
+/* kv_early_end -- restore both signals; call it first in main(). With keep they stay blocked, for a program that waits
+ * for them; otherwise a signal that came meanwhile takes effect now. Thread: the first one, before there is another. */
 static inline void kv_early_end(bool keep)
 {
 	for (int i = 0; i < 2; i++)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* error.c -- names and texts of error codes.
  *
- * Invariant: every known code is described by a string constant; only an unknown one needs the thread-local buffers,
- * and each function has its own, so that one printf may call all three. errno texts come from strerrordesc_np
- * (glibc 2.32), which is thread-safe and never translated, unlike strerror. libfabric's codes are kept in a table of
- * our own, because base links nothing but libc: fi_strerror would drag libfabric into every program that has an error.
- */
+ * Invariant: every known code has a string constant. Only an unknown code needs the thread-local buffers; each function
+ * has its own, so that one printf may call all three. errno texts come from strerrordesc_np (glibc 2.32), which is
+ * thread-safe and never translated, unlike strerror. A table of our own holds libfabric's codes, because base/ does not
+ * link libfabric: fi_strerror would bring it into every program that has an error. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -56,7 +55,7 @@ static const struct code_row rows[] = {
 	 "its --worker-threads"},
 	{KV_EINVAL, "KV_EINVAL", "invalid", "invalid argument"},
 	{KV_ENOMEM, "KV_ENOMEM", "no_memory",
-	 "no memory here, or no room in the server: what fills it is pinned, being read or being written"},
+	 "no memory here, or no room in the server: its values are pinned, being read or being written"},
 	{KV_EPROTO, "KV_EPROTO", "protocol", "the peer sent something that is not the protocol"},
 	{KV_EVERSION, "KV_EVERSION", "version", "protocol, provider or eager size do not match"},
 	{KV_ECLOSED, "KV_ECLOSED", "closed", "the object was closed during the call"},
@@ -67,10 +66,10 @@ static const struct code_row rows[] = {
 	{KV_ERESET, "KV_ERESET", "reset", "the endpoint was rebuilt under the operation"},
 	{KV_EPROVIDER, "KV_EPROVIDER", "provider", "the fabric provider failed"},
 	{KV_EINTERNAL, "KV_EINTERNAL", "internal", "internal error"},
-	{KV_ELEFT, "KV_ELEFT", "left", "the server has said goodbye: it ends, and takes nothing any more"},
+	{KV_ELEFT, "KV_ELEFT", "left", "the server is shutting down and takes no more requests"},
 };
 
-/* The sign is ignored; unsigned arithmetic, because -INT_MIN is not an int. */
+/* The sign is ignored. The arithmetic is unsigned, because -INT_MIN is not an int. */
 static unsigned magnitude(int code)
 {
 	return code < 0 ? 0u - (unsigned)code : (unsigned)code;
@@ -85,7 +84,7 @@ static const struct code_row *row_find(unsigned code)
 	return NULL;
 }
 
-/* unknown_name -- a name for a code that no table knows; it still tells which range the code is of. */
+/* unknown_name -- a name for a code that is in no table; its prefix still tells the code's range. */
 static const char *unknown_name(unsigned code, const char *errno_prefix, const char *fi_prefix, const char *kv_prefix,
 				char *buf)
 {
@@ -145,7 +144,7 @@ int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
 	if (!err)
 		return code;
 	int saved = errno;
-	/* An argument may be err->text itself, so the sentence is built aside. */
+	/* An argument may be err->text itself, so the sentence is built in another buffer. */
 	char text[sizeof(err->text)];
 	va_list ap;
 	va_start(ap, fmt);
@@ -158,8 +157,8 @@ int kv_fail(struct kv_error *err, int code, const char *fmt, ...)
 	return code;
 }
 
-/* text_append -- copy s behind the first `at` bytes of an error's text, cut at its end. Returns the new length.
- * (snprintf would do, but gcc holds its cut for a mistake.) */
+/* text_append -- copy s behind the first `at` bytes of an error's text, cut at the end of the buffer. Returns the new
+ * length. (snprintf would do, but gcc warns about the cut.) */
 static size_t text_append(char *text, size_t at, const char *s)
 {
 	size_t n = strnlen(s, sizeof(((struct kv_error *)0)->text) - 1 - at);
@@ -173,7 +172,7 @@ int kv_fail_more(struct kv_error *err, const char *fmt, ...)
 	if (!err)
 		return -KV_EINTERNAL;
 	int saved = errno;
-	/* The old sentence is kept aside: it may itself be an argument, and it moves to the right. */
+	/* The old sentence is copied first: it may itself be an argument, and it moves to the right. */
 	char prefix[sizeof(err->text)], old[sizeof(err->text)];
 	memcpy(old, err->text, sizeof(old));
 	va_list ap;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hist.c -- log-linear histogram.
  *
- * Row 0 holds the values below 2^7 exactly; row r > 0 holds the 2^7 equal steps between 2^(r+6) and 2^(r+7). A step of
+ * Row 0 counts each value below 2^7 by itself. Row r > 0 has the 2^7 equal steps between 2^(r+6) and 2^(r+7). A step of
  * row r is 2^(r-1) wide and its values are at least 2^(r+6), so the upper edge exceeds a value by less than 1/128 of
- * it. The last bucket also takes everything that is too large for the table; its upper edge is therefore `max`.
- * Rejected: HdrHistogram's configurable precision; one precision makes all histograms mergeable. */
+ * it. The last bucket also counts values that are too large for the table; its upper edge is therefore `max`. Rejected:
+ * HdrHistogram's configurable precision; with one precision all histograms can be merged. */
 #include "base/hist.h"
 
 #include <float.h>
@@ -60,8 +60,8 @@ void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from)
 		into->bucket[i] += from->bucket[i];
 }
 
-/* rank_of -- the nearest rank, ceil(q * count), for 0 < q < 1. The product may come out a hair above a whole number
- * (0.07 * 100 does), which must not move the rank to the next sample; hence the few ulps taken off. */
+/* rank_of -- the nearest rank, ceil(q * count), for 0 < q < 1. Rounding may put the product slightly above a whole
+ * number (0.07 * 100 does). A few ulps are subtracted, so that the rank does not move to the next sample. */
 static uint64_t rank_of(double q, uint64_t count)
 {
 	double exact = q * (double)count * (1.0 - 4 * DBL_EPSILON);

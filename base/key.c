@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c -- keys are bytes, most often hashes: text where it is text, else hex, and never more than a line has room for.
- */
+/* key.c -- keys are bytes, most often hashes. A printable key is shown as text and any other in hex, cut so that it
+ * fits in a line. */
 #include "base/key.h"
 
 #include <stdbool.h>

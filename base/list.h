@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h -- intrusive doubly linked circular list. The owner of the node owns the memory; the list owns nothing.
- * A node that is in no list points to itself, so kv_list_del on it is harmless. */
+/* list.h -- intrusive doubly linked circular list. The owner of a node owns its memory; the list owns nothing. A node
+ * that is in no list points to itself, so kv_list_del on it is harmless. */
 #ifndef KVRAIL_BASE_LIST_H
 #define KVRAIL_BASE_LIST_H
 
@@ -69,7 +69,7 @@ static inline void kv_list_splice_tail(struct kv_list *dst, struct kv_list *src)
 
 #define KV_LIST_ENTRY(n, type, member) KV_CONTAINER(n, type, member)
 
-/* The body may not unlink the node; KV_LIST_EACH_SAFE allows it to unlink this one (and no other). */
+/* The body of KV_LIST_EACH may not unlink the node. That of KV_LIST_EACH_SAFE may unlink this node, but no other. */
 #define KV_LIST_EACH(n, l) for (struct kv_list *n = (l)->next; n != (l); n = n->next)
 #define KV_LIST_EACH_SAFE(n, l)                                                                                        \
 	for (struct kv_list *n = (l)->next, *n##_next = n->next; n != (l); n = n##_next, n##_next = n->next)

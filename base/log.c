@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c -- one line at a time, built on the stack and handed to the owner's sink.
+/* log.c -- build one line on the stack and hand it to the owner's sink.
  *
- * Invariant: what reaches the sink is one line of printable ASCII: bytes outside of it are written \xNN (\n, \r, \t by
- * name), so that a key or a peer's text can neither forge a line nor drive a terminal. Escaping after formatting
- * covers the arguments without a printf of our own. Logging leaves errno as it was. */
+ * Invariant: the sink gets one line of printable ASCII. Other bytes are written as \xNN (\n, \r, \t by name), so that a
+ * key or a peer's text can neither forge a line nor drive a terminal. Escaping follows formatting, so it covers the
+ * arguments without a printf of our own. Logging leaves errno as it was. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum { LINE_CAP = 1024, STAMP_CAP = 64 };
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", "trace"};
 static const char *const level_tags[] = {"OFF  ", "ERROR", "WARN ", "INFO ", "DEBUG", "TRACE"};
 
-/* escape_byte -- write one byte of text as 1 to 4 printable ones. Returns how many. */
+/* escape_byte -- write one byte of text as 1 to 4 printable ones. Returns their number. */
 static size_t escape_byte(unsigned char c, char out[4])
 {
 	static const char hex[] = "0123456789abcdef";
@@ -40,7 +40,7 @@ static size_t escape_byte(unsigned char c, char out[4])
 	return 4;
 }
 
-/* escape_line -- the printable form of text, cut to the line's room; a cut line ends in "...". */
+/* escape_line -- write the printable form of text, cut to the room of a line. A cut line ends in "...". */
 static void escape_line(const char *text, bool cut, char line[LINE_CAP])
 {
 	static const char dots[] = "...";
@@ -100,8 +100,8 @@ void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
 	const char *tag = (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ";
 	int len = snprintf(buf + n, sizeof(buf) - n, " %s %s\n", tag, line);
 	n = KV_MIN(n + (size_t)KV_MAX(len, 0), sizeof(buf) - 1);
-	buf[n - 1] = '\n'; /* also when a foreign caller's line was too long and lost its end */
-	/* There is nowhere to report a failing stderr, and half a line is better than a retry that mixes with others'.
+	buf[n - 1] = '\n'; /* also when the line of another caller was too long and lost its end */
+	/* A failing stderr cannot be reported anywhere. Half a line is better than a retry that mixes with other lines.
 	 */
 	while (write(STDERR_FILENO, buf, n) < 0 && errno == EINTR)
 		;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h -- leveled logging to a sink that the owner of an object chooses. There is no global logger:
- * every options struct carries a `const struct kv_log *`, which must outlive the object; NULL is silence.
- * The function that decides an error logs it once; the hot path never logs. */
+/* log.h -- leveled logging to a sink that the owner of an object chooses. There is no global logger: every options
+ * struct has a `const struct kv_log *`, which must outlive the object; NULL logs nothing. The function that decides an
+ * error logs it once; the hot path never logs. */
 #ifndef KVRAIL_BASE_LOG_H
 #define KVRAIL_BASE_LOG_H
 
@@ -16,24 +16,25 @@ struct kv_log {
 	void *arg;
 };
 
-/* kv_log -- format one line (at most 1 KiB, control characters of arguments escaped) and hand it to log->write. Thread:
+/* kv_log -- format one line (1 KiB at most, control characters of arguments escaped) and hand it to log->write. Thread:
  * any. */
 void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* kv_log_time -- now, as a line of the log begins: "2026-01-31T12:00:00.123Z", in UTC. buf has KV_LOG_TIME_CAP bytes.
- * Returns buf. */
+/* kv_log_time -- the present time as it begins a log line, in UTC: "2026-01-31T12:00:00.123Z". buf has KV_LOG_TIME_CAP
+ * bytes. Returns buf. */
 enum { KV_LOG_TIME_CAP = 48 };
 char *kv_log_time(char *buf);
 
-/* kv_log_stderr -- a sink: "2026-11-21T12:00:00.123Z WARN  line\n" in one write(2) to stderr. For `write` above. */
+/* kv_log_stderr -- a sink for `write` above: writes "2026-11-21T12:00:00.123Z WARN  line\n" to stderr in one write(2).
+ */
 void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
 
-/* kv_log_level_parse -- "off", "error", "warn", "info", "debug", "trace". Returns 0 or -KV_EINVAL. */
+/* kv_log_level_parse -- read "off", "error", "warn", "info", "debug" or "trace". Returns 0 or -KV_EINVAL. */
 int kv_log_level_parse(const char *text, enum kv_log_level *out_level);
 const char *kv_log_level_name(enum kv_log_level level);
 
-/* kv_log_level_set -- of a log in use. kv_log_level -- as it is. Any thread. */
+/* kv_log_level_set, kv_log_level -- set and read the level of a log that is in use. Thread: any. */
 static inline void kv_log_level_set(struct kv_log *log, enum kv_log_level level)
 {
 	__atomic_store_n(&log->level, level, __ATOMIC_RELAXED);

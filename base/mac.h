@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mac.h -- a message authentication code: who does not know the key cannot make a tag, nor change a message that has
- * one. */
+/* mac.h -- a message authentication code. Without the key nobody can make a tag, nor change a message that has one. */
 #ifndef KVRAIL_BASE_MAC_H
 #define KVRAIL_BASE_MAC_H
 
@@ -11,13 +10,14 @@ enum { KV_MAC_KEY = 16, KV_MAC_NONCE = 12, KV_MAC_TAG = 16 }; /* bytes */
 
 struct kv_mac; /* a key, ready for use */
 
-/* kv_mac_create -- 0, or -KV_ENOMEM. kv_mac_destroy -- wipes the key; NULL is accepted. Thread: any. */
+/* kv_mac_create -- returns 0 or -KV_ENOMEM. kv_mac_destroy -- wipes the key; accepts NULL. Thread: any. */
 int kv_mac_create(const uint8_t key[KV_MAC_KEY], struct kv_mac **out);
 void kv_mac_destroy(struct kv_mac **mac);
 
-/* kv_mac_tag -- the tag of data. A nonce must never be used for two messages that are sent under one key: with two tags
- * of one nonce anybody can make more. Verifying is making the tag again and comparing (kv_equal_secret). Allocates
- * nothing. Thread: one at a time per mac. 0, or -KV_EINTERNAL: the library failed, *out is undefined. */
+/* kv_mac_tag -- compute the tag of data. Never use a nonce for two messages that are sent under one key: from two tags
+ * of one nonce anybody can make more. To verify, compute the tag again and compare (kv_equal_secret). Allocates
+ * nothing. Thread: one at a time per mac. Returns 0, or -KV_EINTERNAL when the library failed; *out is then undefined.
+ */
 int kv_mac_tag(struct kv_mac *mac, const uint8_t nonce[KV_MAC_NONCE], const void *data, size_t len,
 	       uint8_t out[KV_MAC_TAG]);
 

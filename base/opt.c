@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt.c -- option tables: values. The command line is in opt_argp.c.
+/* opt.c -- the values of option tables. The command line is in opt_argp.c.
  *
  * Invariant: kv_opt_set either writes one field, or writes nothing and explains itself. Ranges are checked on the
- * parsed value; a `max` of 0 beside a `min` above 0 means no upper bound. A default is text that goes through the same
- * parse as the user's, so that it cannot be of another kind than what --help promises; a default that does not parse
- * is a mistake in the table, found by the first kv_opt_defaults of any test. */
+ * parsed value; a `max` of 0 beside a `min` above 0 means no upper bound. A default is text and is parsed like the
+ * user's text, so it is always of the kind that --help promises. A default that does not parse is a mistake in the
+ * table; the first kv_opt_defaults of any test finds it. */
 #include "base/opt.h"
 
 #include <assert.h>
@@ -52,7 +52,7 @@ static void number_format(enum kv_opt_type type, uint64_t v, char *buf, size_t c
 	exact_format(v, type == KV_OPT_SIZE ? sizes : type == KV_OPT_DURATION ? times : plain, buf, cap);
 }
 
-/* What a counted unit is in nanoseconds or bytes, and what people call it. */
+/* A counted unit in nanoseconds or bytes, and its name for people. */
 static const struct {
 	uint64_t factor;
 	const char *suffix, *plural;
@@ -82,21 +82,21 @@ static int range_fail(const struct kv_opt *row, const char *value, uint64_t max,
 		       high);
 }
 
-/* upper_of -- the largest value a row allows: its max, or what its field can hold. */
+/* upper_of -- the largest value that a row allows: its max, or the largest that its field can hold. */
 static uint64_t upper_of(const struct kv_opt *row)
 {
 	uint64_t widest = row->type == KV_OPT_U32 ? UINT32_MAX : UINT64_MAX;
 	return row->max ? KV_MIN(row->max, widest) : widest;
 }
 
-/* A duration without a unit is seconds, and a size bytes. Where a bare number counts something else, "1.5" must not
- * turn into another unit. */
+/* A duration without a unit is in seconds, and a size in bytes. Where a bare number counts another unit, "1.5" must not
+ * silently change its unit. */
 static bool is_bare(const char *value)
 {
 	return value[strspn(value, "0123456789. ")] == '\0';
 }
 
-/* value_parse -- text as a row's type and unit have it. Returns 0, or -KV_EINVAL with the sentence. */
+/* value_parse -- read text by a row's type and unit. Returns 0, or -KV_EINVAL with the sentence. */
 static int value_parse(const struct kv_opt *row, const char *value, uint64_t *out, struct kv_error *err)
 {
 	bool size = row->type == KV_OPT_SIZE || row->unit == KV_OPT_MIB, plain = row->unit == KV_OPT_PLAIN;
@@ -158,7 +158,7 @@ static int set_flag(const struct kv_opt *row, const char *value, bool *field, st
 	return 0;
 }
 
-/* set_strings -- the user's first item replaces the default one. */
+/* set_strings -- add an item. The user's first item replaces the default. */
 static int set_strings(const struct kv_opt *row, const char *value, struct kv_opt_strings *field, struct kv_error *err)
 {
 	if (field->count == 1 && row->def && field->item[0] == row->def)
@@ -293,7 +293,7 @@ void kv_opt_dump(const struct kv_opt *table, const void *from, FILE *out)
 	for (const struct kv_opt *row = table; row->name; row++) {
 		char text[TEXT_CAP];
 		const void *field = field_in(row, from);
-		/* Text of any length is printed from where it lies; the buffer is for numbers. */
+		/* Text of any length is returned in place; the buffer is for numbers. */
 		if (row->type == KV_OPT_STRING) {
 			const char *s = *(const char *const *)field;
 			fprintf(out, "%s = %s\n", row->name, s ? s : "");

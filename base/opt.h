@@ -21,8 +21,8 @@ enum kv_opt_type {
 	KV_OPT_CHOICE    /* int: index into choices */
 };
 
-/* What the number of a KV_OPT_U32 or KV_OPT_U64 counts. A bare number counts it; with a unit of its own ("90s", "4GiB")
- * it is converted, and must come out whole. One parse for all options: kv_duration_parse and kv_size_parse. */
+/* The unit that a KV_OPT_U32 or KV_OPT_U64 counts in. A bare number is in this unit. A number with a unit of its own
+ * ("90s", "4GiB") is converted and must come out whole. All options use kv_duration_parse and kv_size_parse. */
 enum kv_opt_unit { KV_OPT_PLAIN, KV_OPT_US, KV_OPT_MS, KV_OPT_SECONDS, KV_OPT_MIB };
 
 enum { KV_OPT_STRINGS_MAX = 64 };
@@ -58,21 +58,21 @@ struct kv_opt_program {
 /* kv_opt_defaults -- set every field that the table names to its default. */
 void kv_opt_defaults(const struct kv_opt *table, void *into);
 
-/* kv_opt_parse -- defaults, then argv. --help and --version print to stdout and give 1 (the caller exits 0).
- * Positional arguments are collected in *out_args (may be NULL when args_max is 0).
- * Returns 0, 1, or -KV_EINVAL with *err: one sentence naming the option, the bad value and what is allowed. */
+/* kv_opt_parse -- set the defaults, then parse argv. --help and --version print to stdout and return 1 (the caller
+ * exits 0). Positional arguments go to *out_args (may be NULL when args_max is 0). Returns 0, 1, or -KV_EINVAL with
+ * *err: one sentence that names the option, the bad value and the allowed ones. */
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
 		 struct kv_opt_strings *out_args, struct kv_error *err);
 
-/* kv_opt_set -- one option, by name or alias, from text, as if given on the command line. A flag takes NULL, "true" or
- * "false". Strings are not copied: value lives as long as the struct. Returns 0 or -KV_EINVAL with *err. */
+/* kv_opt_set -- set one option, by name or alias, from text, as on the command line. A flag takes NULL, "true" or
+ * "false". Strings are not copied, so value must live as long as the struct. Returns 0 or -KV_EINVAL with *err. */
 int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err);
 
-/* kv_opt_format -- the value of one row's field as text that kv_opt_set would take; the items of KV_OPT_STRINGS are
- * joined with commas, for reading. Returns buf. */
+/* kv_opt_format -- the value of one row's field as text that kv_opt_set accepts. The items of a KV_OPT_STRINGS are
+ * joined with commas, for reading only. Returns buf. */
 char *kv_opt_format(const struct kv_opt *row, const void *from, char *buf, size_t cap);
 
-/* kv_opt_dump -- "name = value" for every row, and for every item of KV_OPT_STRINGS. */
+/* kv_opt_dump -- write "name = value" for every row, and for every item of a KV_OPT_STRINGS. */
 void kv_opt_dump(const struct kv_opt *table, const void *from, FILE *out);
 
 #endif

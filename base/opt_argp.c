@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* opt_argp.c -- the command line of an option table, by glibc's argp.
  *
- * argp prints its own error lines and exits; neither suits a program that reports in one sentence, so both are switched
- * off (ARGP_NO_ERRS, ARGP_NO_EXIT). argp then says only *that* an option is wrong, and bad_option() finds out which:
- * getopt stands behind the offender, or inside a cluster of letters. --help and --version are rows of our own, because
- * ARGP_NO_ERRS silences argp's too. Everything that argp needs (its rows, help texts) is built per call and freed.
+ * argp prints error lines of its own and exits, but a program of ours reports an error in one sentence. So both are
+ * switched off (ARGP_NO_ERRS, ARGP_NO_EXIT). argp then tells only *that* an option is wrong. bad_option() finds out
+ * which one: getopt stands behind the wrong word, or inside a cluster of letters. --help and --version are rows of our
+ * own, because ARGP_NO_ERRS silences argp's. argp's rows and help texts are built for each call and freed after it.
  * Rejected: getopt_long, which would leave the layout of --help to us. */
 #include <argp.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define KVRAIL_VERSION "0.1.0"
 #endif
 
-/* Keys of long-only options lie above every letter; argp hides them from the short ones. */
+/* Keys of options without a letter lie above every letter, so argp shows no short form of them. */
 enum { KEY_HELP = 0x200, KEY_VERSION, KEY_ROW = 0x1000, HELP_CAP = 1024, HELP_COLUMN = 29 };
 
 struct parse {
@@ -30,7 +30,7 @@ struct parse {
 	struct kv_opt_strings *args;
 	struct kv_error *err;
 	size_t rows; /* in the table, without its end */
-	int rc;      /* what kv_opt_parse will return, once something ended the parse */
+	int rc;      /* the result of kv_opt_parse, once something has ended the parse */
 	int help_key, version_key;
 	struct argp argp;
 	struct argp_option *options;
@@ -47,7 +47,7 @@ static const struct kv_opt *row_by_letter(const struct kv_opt *table, int letter
 	return NULL;
 }
 
-/* row_by_key -- NULL for argp's own keys (ARGP_KEY_INIT and the like), which lie above those of any row. */
+/* row_by_key -- NULL for argp's own keys (ARGP_KEY_INIT and others), which lie above the keys of all rows. */
 static const struct kv_opt *row_by_key(const struct parse *p, int key)
 {
 	if (key < KEY_ROW)
@@ -55,7 +55,7 @@ static const struct kv_opt *row_by_key(const struct parse *p, int key)
 	return (size_t)(key - KEY_ROW) < p->rows ? &p->table[key - KEY_ROW] : NULL;
 }
 
-/* row_text -- the help sentence with choices and default appended; NULL without memory. */
+/* row_text -- the help sentence with choices and default appended; NULL if there is no memory. */
 static char *row_text(const struct kv_opt *row)
 {
 	char choices[HELP_CAP / 2] = "", *text = NULL;
@@ -67,7 +67,7 @@ static char *row_text(const struct kv_opt *row)
 	return n < 0 ? NULL : text;
 }
 
-/* options_build -- argp's rows: one per heading, option and alias, and --help and --version at the end. */
+/* options_build -- make argp's rows: one for each heading, option and alias, then --help and --version. */
 static bool options_build(struct parse *p)
 {
 	struct argp_option *o = p->options;
@@ -111,7 +111,8 @@ static int arg_take(struct parse *p, const char *arg)
 		       p->program->name, max);
 }
 
-/* long_matches -- how many distinct options a long name, whole or abbreviated, may mean; *out_exact when whole. */
+/* long_matches -- the number of distinct options that a long name, whole or abbreviated, may mean. *out_exact is true
+ * when the name is whole. */
 static unsigned long_matches(const struct parse *p, const char *name, size_t len, bool *out_exact)
 {
 	unsigned matches = 0;
@@ -150,7 +151,7 @@ static int bad_long(struct parse *p, const char *word)
 }
 
 /* letter_unknown -- the first letter of a cluster such as "-vxz" that names no option, or 0. An option that takes a
- * value ends the cluster; *out_valued is that option's letter when nothing follows it. */
+ * value ends the cluster; if nothing follows its letter, *out_valued is that letter. */
 static char letter_unknown(const struct parse *p, const char *word, char *out_valued)
 {
 	*out_valued = 0;
@@ -173,8 +174,9 @@ static bool is_cluster(const char *word)
 	return word && word[0] == '-' && word[1] && word[1] != '-';
 }
 
-/* bad_option -- the sentence for an option that getopt refused. `next` is where getopt stands: on the word when the
- * letter was inside a cluster, else behind it. Another word with an unknown letter there is just as wrong. */
+/* bad_option -- the sentence for an option that getopt refused. `next` is getopt's position: the word itself when the
+ * wrong letter was inside a cluster, otherwise the word behind it. In the second case the word at `next` may have an
+ * unknown letter, too; then that one is named, which is just as true. */
 static int bad_option(struct parse *p, int argc, char **argv, int next)
 {
 	const char *here = next < argc ? argv[next] : NULL, *before = next > 0 && next <= argc ? argv[next - 1] : NULL;
@@ -196,8 +198,9 @@ static void version_print(const struct parse *p)
 	printf("%s %s\n", p->program->name, KVRAIL_VERSION);
 }
 
-/* glibc's argp loses count of the column where its buffer is flushed behind a letter: "  -s," and 30 blanks before the
- * name, and the text at the line's beginning. Which row it is depends on the lengths of all texts before it. */
+/* Mends the layout of --help. glibc's argp counts columns wrongly when it flushes its buffer right behind a letter: it
+ * prints "  -s," and 30 blanks before the name, and begins the text at column 0. The lengths of all texts before it
+ * decide which row is hit. */
 static void help_mend(const char *text)
 {
 	bool mended = false;
@@ -232,7 +235,7 @@ static error_t on_key(int key, char *arg, struct argp_state *state)
 	if (key == ARGP_KEY_ARG) {
 		p->rc = arg_take(p, arg);
 	} else if (key == ARGP_KEY_ERROR) {
-		/* Also called after a failure of ours, which has been explained already. */
+		/* argp also calls this after a failure of ours, which has its sentence already. */
 		if (p->rc == 0)
 			p->rc = bad_option(p, state->argc, state->argv, state->next);
 	} else if (key == p->help_key) {
@@ -258,7 +261,7 @@ static size_t row_count(const struct kv_opt *table)
 	return n;
 }
 
-/* What TIME and SIZE may be is said once, at the end. */
+/* The notation of TIME and SIZE is explained once, at the end. */
 static const char *notation(const struct parse *p)
 {
 	bool time = false, size = false;
@@ -267,20 +270,20 @@ static const char *notation(const struct parse *p)
 			(p->table[i].unit != KV_OPT_PLAIN && p->table[i].unit != KV_OPT_MIB);
 		size |= p->table[i].type == KV_OPT_SIZE || p->table[i].unit == KV_OPT_MIB;
 	}
-	return time && size ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare "
-			      "number counts what the "
-			      "option's name ends in; else seconds, or bytes."
-	       : time ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number counts what the option's name ends "
-			"in; else seconds."
-	       : size ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number counts what the option's name ends in; "
-			"else bytes."
+	return time && size
+		       ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us, and SIZE 64KB (65536), 1.5MiB or 2G. A bare number "
+			 "is in the unit that the option's name ends in; if there is none, in seconds or bytes."
+	       : time ? "\n\nTIME is 90s, 1m, 1.5h, 500ms or 10us. A bare number is in the unit that the option's name "
+			"ends in; if there is none, in seconds."
+	       : size ? "\n\nSIZE is 64KB (65536), 1.5MiB or 2G. A bare number is in the unit that the option's name "
+			"ends in; if there is none, in bytes."
 		      : "";
 }
 
 static int parse_build(struct parse *p)
 {
 	const char *epilogue = p->program->epilogue;
-	/* A row makes at most three entries; then --help, --version and the end. */
+	/* A row makes at most three entries; then come --help, --version and the end. */
 	p->options = calloc(3 * p->rows + 3, sizeof(*p->options));
 	p->texts = calloc(p->rows + 1, sizeof(*p->texts));
 	if (asprintf(&p->doc, "%s%s%s%s", p->program->about ? p->program->about : "", epilogue ? "\v" : "",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt_rows.c -- names and checks of the options that several programs have. The lists follow enums whose owners lie
- * above this layer (kvclient.h); tests/kvbench/test_options.c holds one to the other. */
+/* opt_rows.c -- names and checks of the options that several programs have. The lists follow enums of layers above this
+ * one (kvclient.h); tests/kvbench/test_options.c compares them. */
 #include "base/opt_rows.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opt_rows.h -- rows of option tables that several programs have, so that an option that means the same is spelt,
- * bounded and explained the same, and the checks that go with them.
+/* opt_rows.h -- option rows and checks that several programs share, so that one option has one spelling, range and
+ * explanation.
  *
  * A macro is one row (KV_OPT_SECURITY_ROWS: six) for a table of struct kv_opt. Its arguments complete the row: the
- * field (.offset = ...), a heading, and whatever the macro leaves out because programs differ in it: a default, or
- * .help where the sentence has to name the program's own server. What a macro sets cannot be set again: -Woverride-init
- * says so. Rejected: tables that name other tables, which would make everything that walks a table (--help, --config,
- * the JSON report, abbreviations) walk a tree. */
+ * field (.offset = ...), a heading, and all that differs between programs. That may be a default, or a .help that names
+ * the program's own server. A field that the macro sets cannot be set again: -Woverride-init reports it. Rejected:
+ * tables that refer to other tables. All code that walks a table (--help, --config, the JSON report, abbreviations)
+ * would have to walk a tree. */
 #ifndef KVRAIL_BASE_OPT_ROWS_H
 #define KVRAIL_BASE_OPT_ROWS_H
 
@@ -15,9 +15,10 @@
 #include "base/limits.h"
 #include "base/opt.h"
 
-/* ---- where to, and how ---- */
+/* ---- servers and transport ---- */
 
-/* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING); without type and help. */
+/* struct kv_opt_strings (KV_OPT_STRINGS) or, for one server, const char * (KV_OPT_STRING). The caller adds type and
+ * help. */
 #define KV_OPT_SERVER_ROW(...)                                                                                         \
 	{.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__}
 
@@ -47,7 +48,8 @@
 	 .metavar = "N",                                                                                               \
 	 .def = "0",                                                                                                   \
 	 .max = KV_RAILS_MAX,                                                                                          \
-	 .help = "NICs per client; 0: all of --nic, else its share of the machine's on EFA, else 1.",                  \
+	 .help = "NICs per client. 0: all of --nic; without --nic, on EFA, this client's share of the "                \
+		 "machine's NICs; otherwise 1.",                                                                       \
 	 __VA_ARGS__}
 
 /* int: enum kvc_numa of kvclient.h; 1 is off. */
@@ -58,11 +60,11 @@ extern const char *const kv_opt_numa_names[];
 	 .metavar = "WHICH",                                                                                           \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_numa_names,                                                                                 \
-	 .help = "Where there are several NUMA nodes: keep threads and memory on the node of their NICs, "             \
-		 "or not",                                                                                             \
+	 .help = "Keep threads and memory on the NUMA node of their NICs, where the machine has several "              \
+		 "nodes, or do not",                                                                                   \
 	 __VA_ARGS__}
 
-/* int: index into the names: which values kv-server drops first when memory is short. */
+/* int: index into the names: the policy by which kv-server drops values when memory is short. */
 extern const char *const kv_opt_eviction_names[];
 #define KV_OPT_EVICTION_ROW(...)                                                                                       \
 	{.name = "eviction",                                                                                           \
@@ -80,8 +82,8 @@ extern const char *const kv_opt_door_names[];
 	 .metavar = "WHICH",                                                                                           \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_door_names,                                                                                 \
-	 .help = "The doorkeeper, who turns strangers away from this program's fabric ports (tcp): where "             \
-		 "there can be one; require, do not start without; off, none",                                         \
+	 .help = "The doorkeeper refuses strangers' connections to this program's fabric ports (tcp). "                \
+		 "auto: wherever it can work; require: do not start without it; off: no doorkeeper. One of",           \
 	 __VA_ARGS__}
 
 /* int: enum kvc_mode of kvclient.h */
@@ -92,16 +94,16 @@ extern const char *const kv_opt_mode_names[];
 	 .metavar = "MODE",                                                                                            \
 	 .def = "auto",                                                                                                \
 	 .choices = kv_opt_mode_names,                                                                                 \
-	 .help = "Who moves the bytes of a GET: push, the server; pull, the client, from a server with "               \
-		 "--allow-pull; auto, pull where the server allows it and the provider emulates writes but "           \
-		 "not reads",                                                                                          \
+	 .help = "The side that moves the bytes of a GET. push: the server; pull: the client, from a "                 \
+		 "server with --allow-pull; auto: pull where the server allows it and the provider "                   \
+		 "emulates writes but not reads. One of",                                                              \
 	 __VA_ARGS__}
 
 /* ---- a run ---- */
 
 enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX = 256 };
 
-/* uint32_t, all four. server-threads is without its help. */
+/* uint32_t, all four. The caller adds the help of server-threads. */
 #define KV_OPT_WORKERS_ROW(...)                                                                                        \
 	{.name = "num-workers",                                                                                        \
 	 .letter = 'w',                                                                                                \
@@ -110,7 +112,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .def = "16",                                                                                                  \
 	 .min = 1,                                                                                                     \
 	 .max = KV_OPT_WORKERS_MAX,                                                                                    \
-	 .help = "Workers: coroutines with one operation in flight each.",                                             \
+	 .help = "Workers: coroutines that have one operation in flight each.",                                        \
 	 __VA_ARGS__}
 #define KV_OPT_CLIENTS_ROW(...)                                                                                        \
 	{.name = "num-clients",                                                                                        \
@@ -120,7 +122,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .def = "4",                                                                                                   \
 	 .min = 1,                                                                                                     \
 	 .max = KV_OPT_CLIENTS_MAX,                                                                                    \
-	 .help = "Clients that the workers share: endpoint and registered buffer each.",                               \
+	 .help = "Clients that the workers share. Each has an endpoint and a registered buffer.",                      \
 	 __VA_ARGS__}
 #define KV_OPT_THREADS_ROW(...)                                                                                        \
 	{.name = "num-threads",                                                                                        \
@@ -129,13 +131,12 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .metavar = "N",                                                                                               \
 	 .def = "0",                                                                                                   \
 	 .max = KV_OPT_THREADS_MAX,                                                                                    \
-	 .help = "Event loop threads that the clients are spread over. 0: half of the cores, 1 to 4; "                 \
-		 "4 on shm.",                                                                                          \
+	 .help = "Threads that run the clients' event loops. 0: half of the cores (1 to 4), or 4 on shm.",             \
 	 __VA_ARGS__}
 #define KV_OPT_SERVER_THREADS_ROW(...)                                                                                 \
 	{.name = "server-threads", .type = KV_OPT_U32, .metavar = "N", .max = KV_SHARDS_MAX, __VA_ARGS__}
 
-/* uint64_t; without its default. */
+/* uint64_t; the caller adds the default. */
 #define KV_OPT_BUFFER_ROW(...)                                                                                         \
 	{.name = "buffer-mb",                                                                                          \
 	 .type = KV_OPT_U64,                                                                                           \
@@ -154,7 +155,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .def = "2",                                                                                                   \
 	 .min = 20000000,                                                                                              \
 	 .max = 3600000000000ull,                                                                                      \
-	 .help = "A server that says nothing for so long is taken for dead.",                                          \
+	 .help = "A server that stays silent for this long counts as dead.",                                           \
 	 __VA_ARGS__}
 
 /* ---- security of a client ---- */
@@ -165,7 +166,7 @@ struct kv_opt_security {
 
 #define KV_OPT_SECURITY_ROW(n, at, text, ...)                                                                          \
 	{.name = n, .type = KV_OPT_STRING, .metavar = "FILE", .offset = at, .help = text, __VA_ARGS__}
-/* of: the struct that has a `struct kv_opt_security security`. */
+/* of: the type of the struct, which has a member `struct kv_opt_security security`. */
 #define KV_OPT_SECURITY_ROWS(of)                                                                                       \
 	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                               \
 			    "Pre-shared key of the servers: identity:hex.", .group = "Security"),                      \
@@ -175,12 +176,13 @@ struct kv_opt_security {
 				    "CA that signed the servers' certificates (PEM)."),                                \
 		KV_OPT_SECURITY_ROW(                                                                                   \
 			"crl", offsetof(of, security.crl),                                                             \
-			"Revocation lists of that CA and of those below it (PEM); read again when the file changes."), \
+			"Revocation lists of that CA and of the CAs below it (PEM); read again when the file "         \
+			"changes."),                                                                                   \
 	{                                                                                                              \
 		.name = "server-name", .type = KV_OPT_STRING, .metavar = "NAME",                                       \
 		.offset = offsetof(of, security.server_name),                                                          \
-		.help = "With certificates: the name to find in the servers' (default: the host of --server "          \
-			"as it is written).",                                                                          \
+		.help = "With certificates: the name to look for in the servers' certificates (default: the host "     \
+			"of --server as written).",                                                                    \
 	}
 
 /* ---- output ---- */
@@ -191,15 +193,15 @@ struct kv_opt_security {
 	 .letter = 'j',                                                                                                \
 	 .type = KV_OPT_STRING,                                                                                        \
 	 .metavar = "FILE",                                                                                            \
-	 .help = "Write the report as JSON; - is standard output (the text then goes to standard error).",             \
+	 .help = "Write the report as JSON. -: to standard output; the text then goes to standard error.",             \
 	 __VA_ARGS__}
 
-/* int: enum kv_log_level, as far as the library logs. Without default and help. */
+/* int: enum kv_log_level, up to the levels that the library uses. The caller adds default and help. */
 extern const char *const kv_opt_level_names[];
 #define KV_OPT_LOG_LEVEL_ROW(...)                                                                                      \
 	{.name = "log-level", .type = KV_OPT_CHOICE, .metavar = "LEVEL", .choices = kv_opt_level_names, __VA_ARGS__}
 
-/* uint32_t; without its help. */
+/* uint32_t; the caller adds the help. */
 #define KV_OPT_SLOW_ROW(...)                                                                                           \
 	{.name = "slow-ms",                                                                                            \
 	 .type = KV_OPT_U32,                                                                                           \
@@ -215,17 +217,18 @@ extern const char *const kv_opt_level_names[];
 
 /* ---- checks ---- */
 
-/* kv_opt_security_check -- a key, certificates, or nothing. 0 or -KV_EINVAL with *err. */
+/* kv_opt_security_check -- allow a key, or certificates, or neither. Returns 0 or -KV_EINVAL with *err. */
 int kv_opt_security_check(const struct kv_opt_security *security, struct kv_error *err);
 
-/* kv_opt_security_given -- any of the six. */
+/* kv_opt_security_given -- whether any of the six is set. */
 bool kv_opt_security_given(const struct kv_opt_security *security);
 
-/* kv_opt_json_check -- whether --json names something that can be written: not nothing, not a directory; NULL and "-"
- * can. Found before a run that would be for nothing. 0 or -KV_EINVAL with *err. */
+/* kv_opt_json_check -- refuse an empty --json and one that names a directory; NULL and "-" are good. Called before a
+ * run, so that its report is not lost. Returns 0 or -KV_EINVAL with *err. */
 int kv_opt_json_check(const char *path, struct kv_error *err);
 
-/* kv_opt_servers_check -- whether each is an address; found before anything is started. 0 or -KV_EINVAL with *err. */
+/* kv_opt_servers_check -- check that each entry is an address, before anything starts. Returns 0 or -KV_EINVAL with
+ * *err. */
 int kv_opt_servers_check(const char *const *servers, unsigned count, struct kv_error *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rate.c -- a window that begins with its first event.
  *
- * Rejected: a token bucket. It lets lines through one by one while trouble lasts, evenly, where one wants a few whole
- * ones from its beginning; and its state is harder to say in a test. */
+ * Rejected: a token bucket. While trouble lasts, it lets single lines through at even distances; a few consecutive
+ * lines from its beginning are more useful. Its state is also harder to describe in a test. */
 #include "base/rate.h"
 
 #define SECOND_NS 1000000000ull

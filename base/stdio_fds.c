@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stdio_fds.c -- descriptors 0 to 2 are nobody else's.
+/* stdio_fds.c -- keep descriptors 0 to 2 from being used for anything else.
  *
- * A process that closed its standard streams gives their numbers to whoever opens something next, and whatever anybody
- * writes to standard error from then on, this library, libfabric, the C library or the host, goes there: into the pair
- * of sockets with which libfabric wakes its threads, say. So before a pool or a server opens anything, the numbers that
- * are free are given to /dev/null, which is what the C library does for programs with privileges.
+ * If a process closed its standard streams, the next files it opens get their numbers. All text that this library,
+ * libfabric, the C library or the host then writes to standard error goes there, for example into the pair of sockets
+ * by which libfabric wakes its threads. So before a pool or a server opens anything, the free ones of these numbers are
+ * opened on /dev/null. The C library does the same for programs with privileges.
  *
- * They stay so: when the host puts a file of its own in such a place (dup2), closing ours would close the host's. They
- * are closed on exec.
+ * They stay open: the host may put a file of its own in such a place (dup2), and closing ours would then close the
+ * host's. They are closed on exec.
  *
- * Rejected: moving our own descriptors above 2, since libfabric's cannot be moved, and its own log lines would still go
- * there; writing no log, which says nothing of the other writers. */
+ * Rejected: moving our own descriptors above 2, since libfabric's cannot be moved, and its log lines would still go
+ * there. Writing no log, which does not stop the other writers. */
 #include "base/stdio_fds.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ int kv_stdio_reserve(struct kv_error *err)
 				     "the standard streams open",
 				     fd, kv_strerror(errno));
 		else if (got > STDERR_FILENO)
-			close(got); /* another thread was faster: it has the number */
+			close(got); /* another thread was faster and has the number */
 	}
 	errno = saved;
 	return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* units.c -- sizes and durations as text.
  *
- * Parsing is exact: a decimal is whole digits and at most 18 fraction digits in integers, scaled in 128 bits and
- * rounded to nearest, so that no size depends on floating point or on the locale. What is not a number followed by a
- * known unit (with at most one space between) is refused; strtoull alone would take "-1" and " 1". */
+ * Parsing is exact: a decimal is whole digits and at most 18 fraction digits, held in integers, scaled in 128 bits and
+ * rounded to nearest. So no size depends on floating point or on the locale. The text must be a number and a known
+ * unit, with at most one space between; all else is refused. strtoull alone would accept "-1" and " 1". */
 #include "base/units.h"
 
 #include <stdbool.h>
@@ -36,7 +36,8 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* digits_parse -- the digits at *text as a number; *text moves behind them. False when there are none or too many. */
+/* digits_parse -- read the digits at *text as a number and move *text behind them. False when there are none or too
+ * many. */
 static bool digits_parse(const char **text, uint64_t *out)
 {
 	const char *p = *text;
@@ -52,7 +53,7 @@ static bool digits_parse(const char **text, uint64_t *out)
 	return true;
 }
 
-/* decimal_parse -- "12" or "12.5" at *text. Digits beyond the 18th of a fraction weigh less than any unit resolves. */
+/* decimal_parse -- read "12" or "12.5" at *text. Fraction digits beyond the 18th are ignored: no unit resolves them. */
 static bool decimal_parse(const char **text, struct decimal *out)
 {
 	*out = (struct decimal){.scale = 1};
@@ -89,7 +90,7 @@ static const char *skip_one_space(const char *p)
 	return *p == ' ' && p[1] ? p + 1 : p;
 }
 
-/* size_unit -- the shift of "", "B", "K", "KB", "KiB", "M", ...; -1 when it is none of these. */
+/* size_unit -- the shift of "", "B", "K", "KB", "KiB", "M", ...; -1 for anything else. */
 static int size_unit(const char *unit)
 {
 	static const char letters[] = "KMGTPE";
@@ -159,8 +160,8 @@ int kv_u64_parse(const char *text, uint64_t *out)
 	return 0;
 }
 
-/* scaled_format -- v with three significant digits (whole numbers stay whole in the first unit), stepping through the
- * units so that rounding never shows "1000 us". */
+/* scaled_format -- write v with three significant digits; in the first unit whole numbers stay whole. The unit is
+ * chosen after rounding, so "1000 us" never appears. */
 static char *scaled_format(double v, double step, const char *const *units, bool trim, char *buf, size_t cap)
 {
 	int level = 0;
@@ -193,7 +194,7 @@ char *kv_rate_format(double bytes_per_s, char *buf, size_t cap)
 {
 	static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", NULL};
 	if (!(bytes_per_s >= 0 && bytes_per_s < 1e21)) {
-		snprintf(buf, cap, "n/a"); /* a rate over no time */
+		snprintf(buf, cap, "n/a"); /* a rate over no time at all */
 		return buf;
 	}
 	return scaled_format(bytes_per_s, 1000, units, false, buf, cap);

@@ -6,23 +6,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* kv_size_parse -- "4096", "64KB", "64k", "1MiB", "2G", "1.5M". Returns 0, or -KV_EINVAL (nonsense, negative,
+/* kv_size_parse -- read "4096", "64KB", "64k", "1MiB", "2G" or "1.5M". Returns 0, or -KV_EINVAL (no size, negative,
  * overflow). */
 int kv_size_parse(const char *text, uint64_t *out_bytes);
 
-/* kv_size_format -- "64 KiB", "1.5 MiB", "17 B" into buf (16 bytes are enough). Returns buf. */
+/* kv_size_format -- write "64 KiB", "1.5 MiB" or "17 B" into buf (16 bytes are enough). Returns buf. */
 char *kv_size_format(uint64_t bytes, char *buf, size_t cap);
 
-/* kv_duration_parse -- "5", "5s", "250ms", "10us", "2m"; a bare number is seconds. Returns 0 or -KV_EINVAL. */
+/* kv_duration_parse -- read "5", "5s", "250ms", "10us" or "2m"; a bare number is in seconds. Returns 0 or -KV_EINVAL.
+ */
 int kv_duration_parse(const char *text, uint64_t *out_ns);
 
-/* kv_duration_format -- "1.23 ms", "45.6 us", "999 ns", "12.3 s". Returns buf (16 bytes are enough). */
+/* kv_duration_format -- write "1.23 ms", "45.6 us", "999 ns" or "12.3 s". Returns buf (16 bytes are enough). */
 char *kv_duration_format(uint64_t ns, char *buf, size_t cap);
 
-/* kv_rate_format -- bytes per second as "1.23 GB/s" (decimal, as networks count). Returns buf. */
+/* kv_rate_format -- write bytes per second as "1.23 GB/s" (decimal, as networks count). Returns buf. */
 char *kv_rate_format(double bytes_per_s, char *buf, size_t cap);
 
-/* kv_u64_parse -- a whole decimal or 0x number, nothing after it. Returns 0 or -KV_EINVAL. */
+/* kv_u64_parse -- read a whole number, decimal or 0x, with nothing behind it. Returns 0 or -KV_EINVAL. */
 int kv_u64_parse(const char *text, uint64_t *out);
 
 #endif

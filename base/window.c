@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window.c -- sliding window over ascending ids (as IPsec's replay window, RFC 6479).
  *
- * The bits of ids in [top - width, top) are exact. Moving top on clears the bits that it newly covers: until then they
- * belong to ids one width below. A peer that jumps far ahead makes only its own older ids unknown. */
+ * The bits of ids in [top - width, top) are exact. Advancing top clears the bits that it newly covers; until then they
+ * belong to ids one width below. If a peer jumps far ahead, it only loses its own older ids. */
 #include "base/window.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window.h -- which of ascending numbers (request ids, frame counters) have been seen: delivery is unordered, and
+/* window.h -- remember which ascending numbers (request ids, frame counters) were seen: delivery is unordered, and
  * nothing may be done twice. */
 #ifndef KVRAIL_BASE_WINDOW_H
 #define KVRAIL_BASE_WINDOW_H
@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 enum {
-	KV_WINDOW_WIDTH = 4096, /* of a window, ... */
-	KV_WINDOW_LEAST = 1024, /* ... and of one of many */
-	KV_WINDOW_SHARE = 8     /* so many may have the whole width */
+	KV_WINDOW_WIDTH = 4096, /* width of a lone window */
+	KV_WINDOW_LEAST = 1024, /* least width of one window among many */
+	KV_WINDOW_SHARE = 8     /* so many windows may have the whole width */
 };
 
 struct kv_window {
@@ -18,8 +18,8 @@ struct kv_window {
 	uint32_t width; /* a power of two, 64 at least */
 };
 
-/* kv_window_width -- of each of so many windows that belong together, KV_WINDOW_LEAST at least: numbers that are shared
- * out ascend the slower. */
+/* kv_window_width -- the width of each of `windows` windows that belong together, KV_WINDOW_LEAST at least. They share
+ * the traffic, so the numbers of each ascend more slowly. */
 static inline uint32_t kv_window_width(unsigned windows)
 {
 	uint32_t width = KV_WINDOW_WIDTH;
@@ -29,22 +29,23 @@ static inline uint32_t kv_window_width(unsigned windows)
 	return width;
 }
 
-/* kv_window_words -- that `seen` of a window of this width has. */
+/* kv_window_words -- the number of words that `seen` has in a window of this width. */
 static inline uint32_t kv_window_words(uint32_t width)
 {
 	return width / 64;
 }
 
-/* kv_window_init -- nothing was seen. seen: of kv_window_words(width), the caller's as long as the window is used. */
+/* kv_window_init -- begin with no id seen. seen has kv_window_words(width) words and belongs to the caller, who keeps
+ * it as long as the window is used. */
 void kv_window_init(struct kv_window *w, uint64_t *seen, uint32_t width);
 
 enum kv_window_verdict { KV_WINDOW_NEW, KV_WINDOW_SEEN, KV_WINDOW_BELOW };
 
-/* kv_window_mark -- judge an id and remember it. KV_WINDOW_BELOW: too old to know; to be treated as seen. UINT64_MAX is
+/* kv_window_mark -- judge an id and remember it. KV_WINDOW_BELOW means too old to know: treat it as seen. UINT64_MAX is
  * always below. */
 enum kv_window_verdict kv_window_mark(struct kv_window *w, uint64_t id);
 
-/* kv_window_look -- judge without remembering. */
+/* kv_window_look -- judge an id without remembering it. */
 enum kv_window_verdict kv_window_look(const struct kv_window *w, uint64_t id);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wrap.c -- text in 80 columns. Columns are counted in characters of UTF-8, not in bytes. A line is broken at the last
- * blank that fits; what has no blank (a path, a list of addresses) is left whole, since half an address helps nobody.
- */
+/* wrap.c -- text in 80 columns. A column is a character of UTF-8, not a byte. A line is broken at the last blank that
+ * fits. A word without a blank (a path, a list of addresses) stays whole: half an address helps nobody. */
 #include "base/wrap.h"
 
 #include <stdarg.h>

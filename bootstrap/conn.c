@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c -- a control connection: control messages over a byte stream.
  *
- * Reading. `in` holds what has come: from `first`, `taken` bytes of the message handed out last, whose pointers the
- * caller may still use, then up to `end` what follows it. The next call drops the former. A timeout leaves everything
- * as it is. The buffer starts at IN_SMALL and doubles as bytes really arrive, never on the word of a length prefix
- * alone, up to one whole message; before a read that may wait long it shrinks again, so that hundreds of idle
- * connections stay small. Bytes are moved only to make room for the rest of a message, so that a peer that packs many
- * small messages behind a large one causes no quadratic work.
+ * Reading. `in` holds received bytes. From `first` on there are `taken` bytes of the last message handed out, whose
+ * pointers the caller may still use; behind them, up to `end`, come the bytes after that message. The next call drops
+ * the former. A timeout leaves everything as it is. The buffer starts at IN_SMALL and doubles as bytes really arrive,
+ * never because of a length prefix alone, up to one whole message. Before a read that may wait long it shrinks again,
+ * so that hundreds of idle connections stay small. Bytes are moved only to make room for the rest of a message, so a
+ * peer that packs many small messages behind a large one causes no quadratic work.
  *
- * Writing. A message is encoded before the caller waits for its turn, so that nothing it points to needs to outlive
- * changes by others; writers go one after the other: `writing` says that somebody has the turn, `writers` wait for it.
- * A write that fails may have sent half a message: the stream is shut down at once and nothing is written after it.
+ * Writing. A message is encoded before the caller waits for its turn, so nothing it points to must stay unchanged while
+ * it waits. Writers go one after the other: `writing` is set while one of them has the turn, and `writers` wait for it.
+ * A failed write may have sent half a message, so the stream is shut down at once and nothing is written after it.
  *
- * An interrupt is a deadline that comes early: the reader's I/O is cancelled while `reader` says who reads, and a
- * result that was there wins. It is meant for the read that is under way and is taken back when that returns, so who
- * interrupts first says elsewhere why, and the reader looks there.
+ * An interrupt is a deadline that comes early: the I/O of the coroutine in `reader` is cancelled. A result that is
+ * already there wins. An interrupt concerns the read in progress only and is withdrawn when that returns. So the caller
+ * of boot_interrupt first stores its reason elsewhere, and the reader looks there.
  *
- * Ends. A failed read is remembered, since framing is lost with it; boot_shutdown sets `shut`, which turns every
+ * Ends. A failed read is remembered, since framing is lost with it. boot_shutdown sets `shut`, which turns every
  * further result into -KV_EPEERDOWN. Neither frees anything: boot_close does. */
 #include "bootstrap/conn.h"
 #include "bootstrap/context.h"
@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 enum {
-	IN_SMALL = 512,     /* the input buffer to begin with */
-	IN_KEEP = 16 << 10, /* a larger one is given back after its message */
+	IN_SMALL = 512,     /* first size of the input buffer */
+	IN_KEEP = 16 << 10, /* a larger buffer is given back after its message */
 	OUT_SMALL = 1024,
 	MSG_MAX = KV_CTRL_MAX + 4 /* a message with its length prefix */
 };
@@ -36,11 +36,11 @@ struct boot_conn {
 	struct boot_stream *stream;
 	char peer[64];
 	bool local, shut;
-	bool writing, broken; /* broken: part of a message may be out */
+	bool writing, broken; /* broken: part of a message may have been sent */
 	bool begun;           /* a message has been received */
 	bool plain;           /* no TLS */
 	int read_error;       /* sticky */
-	unsigned limit;       /* of a message that is received, in bytes */
+	unsigned limit;       /* bytes of a received message at most */
 	struct co *reader;    /* in boot_recv_await */
 	struct co_queue writers;
 	uint8_t *in;
@@ -50,12 +50,12 @@ struct boot_conn {
 
 /* ---- opening ---- */
 
-/* An open socket, and what its handshake needs to know. */
+/* An open socket, and the inputs of its handshake. */
 struct opening {
 	struct loop *loop;
 	int fd;
 	const struct sockaddr_storage *addr;
-	const char *name; /* of a server, as it is dialled; or NULL */
+	const char *name; /* of a server, as dialled; or NULL */
 	unsigned user_timeout_ms;
 	uint64_t deadline_ns;
 };
@@ -134,7 +134,7 @@ static int connect_fail(const struct sockaddr_storage *addr, int rc, struct kv_e
 	case ECONNABORTED:
 	case EPIPE:
 		return kv_fail(err, -KV_EPEERDOWN, "%s: cannot connect: %s", peer, kv_strerror(rc));
-	default: /* of this machine: files, ports, a rule, an address that is none */
+	default: /* errors of this machine: files, ports, a firewall rule, an invalid address */
 		return kv_fail(err, rc, "%s: cannot open a TCP connection: %s", peer, kv_strerror(rc));
 	}
 }
@@ -180,7 +180,7 @@ static int shut_fail(struct boot_conn *c)
 	return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: the connection was shut down on this side", c->peer);
 }
 
-/* The stream's failure becomes the connection's, with the peer's name. */
+/* Store the stream's failure as the connection's, with the peer's name. */
 static int stream_fail(struct boot_conn *c, int rc)
 {
 	if (c->shut)
@@ -191,7 +191,7 @@ static int stream_fail(struct boot_conn *c, int rc)
 		       c->stream->failure.code ? c->stream->failure.text : kv_strerror(rc));
 }
 
-/* The bytes of a message on the heap. Returns their number or a code. */
+/* Encode a message on the heap. Returns the number of bytes or a code. */
 static int msg_encode(const struct wire_ctrl_msg *msg, uint8_t **out)
 {
 	for (size_t cap = OUT_SMALL;; cap = KV_MIN(cap * 8, (size_t)MSG_MAX)) {
@@ -215,7 +215,7 @@ static int broken_fail(struct boot_conn *c)
 	return kv_fail(&c->failure, -KV_EPEERDOWN, "%s: an earlier message could not be sent", c->peer);
 }
 
-/* The turn is handed from writer to writer, so that one that sends all the time cannot starve the others. */
+/* Wait for the turn. Each writer hands it to the next, so a writer that sends all the time cannot starve the others. */
 static int write_turn_await(struct boot_conn *c, uint64_t deadline_ns)
 {
 	if (c->writing)
@@ -258,14 +258,14 @@ int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uin
 		return kv_fail(&conn->failure, len, "%s: a control message of type %d cannot be encoded: %s",
 			       conn->peer, (int)msg->type, kv_strerror(len));
 	int rc = bytes_send_await(conn, buf, (size_t)len, deadline_ns);
-	secret_wipe(buf, (size_t)len); /* tokens */
+	secret_wipe(buf, (size_t)len); /* it may hold tokens */
 	free(buf);
 	return rc;
 }
 
 /* ---- receiving ---- */
 
-/* Without realloc, which would leave a copy of what the messages held. `first` is 0. */
+/* Not realloc, which would leave a copy of old messages. `first` is 0. */
 static int in_resize(struct boot_conn *c, size_t cap)
 {
 	uint8_t *in = malloc(cap);
@@ -279,23 +279,23 @@ static int in_resize(struct boot_conn *c, size_t cap)
 	return 0;
 }
 
-/* Room for at least one more byte of a message of `want` bytes, and no more memory than that needs. */
+/* Make room for at least one more byte of a message of `want` bytes, with no more memory than that needs. */
 static int in_room(struct boot_conn *c, size_t want)
 {
-	if (c->first) { /* less than a message is moved, and once per message at most */
+	if (c->first) { /* moves less than a message, at most once per message */
 		c->end -= c->first;
 		memmove(c->in, c->in + c->first, c->end);
 		c->first = 0;
 	}
 	if (c->in_cap > IN_KEEP && c->end < IN_SMALL && want <= IN_SMALL)
-		(void)in_resize(c, IN_SMALL); /* without memory the large one serves as well */
+		(void)in_resize(c, IN_SMALL); /* if there is no memory, the large buffer serves as well */
 	if (c->end < c->in_cap)
 		return 0;
 	return in_resize(c, KV_MIN(c->in_cap * 2, want));
 }
 
-/* Whether the first bytes are a TLS record, handshake or alert: type, version 3.x, length, and a byte that in a control
- * message is the high byte of a type below 256. */
+/* Whether the first bytes are a TLS record, handshake or alert: type, version 3.x, length, and then a byte which in a
+ * control message is the high byte of a type below 256. */
 static bool looks_like_tls(const uint8_t *p, size_t n)
 {
 	return n >= 6 && (p[0] == 0x16 || p[0] == 0x15) && p[1] == 3 && p[2] <= 4 && p[5] != 0;
@@ -323,7 +323,7 @@ static int in_more_await(struct boot_conn *c, size_t want, uint64_t deadline_ns)
 	return 0;
 }
 
-/* One whole message at in[first]. Returns its length or a code. */
+/* Wait for one whole message at in[first]. Returns its length or a code. */
 static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -336,7 +336,7 @@ static int in_message_await(struct boot_conn *c, uint64_t deadline_ns)
 		int len = wire_ctrl_length(c->in + c->first, have);
 		if (len < 0 || (unsigned)len > c->limit)
 			return kv_fail(&c->failure, -KV_EPROTO,
-				       "%s: what the peer sent is no control message (its length is out of bounds)",
+				       "%s: the peer sent no valid control message (its length is out of bounds)",
 				       c->peer);
 		if (len > 0 && have >= (size_t)len)
 			return len;
@@ -353,7 +353,7 @@ static int message_decode(struct boot_conn *c, size_t len, struct wire_ctrl_msg 
 		kv_fail(&c->failure, rc, "%s: the peer speaks another version of the control protocol", c->peer);
 	else if (rc)
 		rc = kv_fail(&c->failure, -KV_EPROTO,
-			     "%s: the peer sent a control message of type %u, %zu bytes, that makes no sense", c->peer,
+			     "%s: the peer sent an invalid control message (type %u, %zu bytes)", c->peer,
 			     (unsigned)kv_get16(c->in + c->first + 4), len);
 	return rc;
 }
@@ -404,8 +404,7 @@ void boot_shutdown(struct boot_conn *conn)
 	if (conn->shut)
 		return;
 	conn->shut = true;
-	conn->stream->ops->shutdown(
-		conn->stream); /* the writer in progress fails, and hands its turn on to those who wait */
+	conn->stream->ops->shutdown(conn->stream); /* the writer in progress fails and hands its turn to the next */
 }
 
 void boot_close(struct boot_conn **conn)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* context.c -- which security one side uses: decided once, from settings that may contradict each other.
+/* context.c -- choose the security of one side, once, from settings that may contradict each other.
  *
- * Nothing that was asked for is dropped silently: a server name that no certificate will be compared with, or half a
- * set of certificate files, is an error and not plain TCP. */
+ * No setting is dropped silently: a server name that no certificate will be compared with, or half a set of certificate
+ * files, is an error; it never means plain TCP. */
 #include "bootstrap/context.h"
 
 #include <stdlib.h>
@@ -34,13 +34,15 @@ static int mode_choose(const struct boot_security *s, bool server, enum boot_mod
 		return kv_fail(err, -KV_EINVAL,
 			       "a pre-shared key (psk) and certificates are given: choose one of the two");
 	if (s->server_name && (server || !certs))
-		return kv_fail(err, -KV_EINVAL,
-			       "a server name is given, but it can only be checked by a client that uses certificates");
+		return kv_fail(
+			err, -KV_EINVAL,
+			"a server name is given, but only a client that uses certificates can check it: leave it out");
 	if (s->server_name && !*s->server_name)
 		return kv_fail(err, -KV_EINVAL,
 			       "the server name to check is empty: leave it out to look for the name that is dialled");
 	if (s->crl_file && !certs)
-		return kv_fail(err, -KV_EINVAL, "a CRL file is given, but no certificates: it revokes nothing else");
+		return kv_fail(err, -KV_EINVAL,
+			       "a CRL file is given, but no certificates: give those, too, or leave it out");
 	*out = psk ? BOOT_PSK : certs ? BOOT_CERT : BOOT_PLAIN;
 	return 0;
 }

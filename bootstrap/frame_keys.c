@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame_keys.c -- the keys of fabric frames, from what only the two ends of a control connection know.
+/* frame_keys.c -- derive the keys of fabric frames from secrets of the two ends of a control connection.
  *
- * The secret is made of two things: an exporter value of TLS, so that who does not have the connection's keys cannot
- * make it, and the token of the WELCOME, which is new with each attachment of the connection: the exporter's value is
- * one for all of them, session numbers come again in time, and a key that comes again with its counters from 0 would
- * give away what tags are made of. Without TLS there is the token alone, which whoever reads the control connection
- * reads, too: there the tags keep apart clients that mean well, and keep out who has only the fabric. Each shard has
- * two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session), the first 16
- * bytes. So no frame means anything at another shard, in the other direction or in another session. What keeps the
- * links of a shard apart is the nonce (base/seal.c): the link is a part of it, so that counters of two links may be
- * equal and a frame has a wrong tag on another link.
+ * The secret comes from two inputs. The first is an exporter value of TLS, so nobody without the connection's keys can
+ * derive the secret. The second is the token of the WELCOME, which is new with each attachment of the connection. It is
+ * needed because the exporter's value is the same for all attachments, and session numbers come again in time. A key
+ * that came again with its counters from 0 would reveal the inputs of its tags.
  *
- * The secret is one session's alone, and so are the keys: a session number that comes again, or a client that comes
- * back, meets no nonce that was used. Further sessions of a connection send in its frames and have no keys; nor do
- * probes, which are frames like the others.
+ * Without TLS there is only the token, and a reader of the control connection can read it, too. There the tags keep
+ * well-meaning clients apart, and keep out attackers who have only the fabric.
  *
- * Rejected: a key for each link, with the counter alone as the nonce, as it was: OpenSSL's contexts for 32 links took
- * 71 KiB of a server. One key for all shards: each has a thread of its own, and a key in use is one thread's. */
+ * Each shard has two keys of a session, one per direction: HMAC-SHA256(secret, label | direction | shard | session),
+ * the first 16 bytes. So a frame is worthless at another shard, in the other direction or in another session. The nonce
+ * (base/seal.c) keeps the links of a shard apart: the link is a part of it, so counters of two links may be equal, and
+ * a frame has a wrong tag on another link.
+ *
+ * Secret and keys belong to one session only. A session number that comes again, or a client that comes back, meets no
+ * nonce that was used. Further sessions of a connection send in its frames and have no keys. Probes have none either:
+ * they are frames like the others.
+ *
+ * Rejected: a key for each link, with the counter alone as the nonce. OpenSSL's contexts for 32 links took 71 KiB of a
+ * server. One key for all shards: each shard has a thread of its own, and only one thread may use a key. */
 #include <string.h>
 
 #include "bootstrap/conn.h"

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate.c -- one computation in GATE_TURNS turns of a loop, so that what strangers make a server compute delays nobody
- * else.
+/* gate.c -- allow one handshake computation in GATE_TURNS turns of a loop, so that strangers cannot delay a server's
+ * other work.
  *
- * A handshake's signature takes milliseconds (RSA-4096), a thousand of them seconds, and heartbeats leave on the same
- * loop. All coroutines that are ready run in one turn; without a gate a thousand handshakes whose bytes have come are
- * one turn of seconds, and after two a client takes its server for dead. With it a turn has one of them at most. In
- * between the loop reads its sockets, fires its timers and runs everything else: a heartbeat is late by one step, and a
- * step is bounded by the key and the groups that tls.c allows.
+ * A handshake's signature takes milliseconds (RSA-4096), a thousand of them take seconds, and heartbeats leave on the
+ * same loop. All coroutines that are ready run in one turn. Without a gate, a thousand handshakes whose bytes have come
+ * make one turn of seconds, and after two seconds a client takes its server for dead. With the gate a turn has one of
+ * them at most. In between the loop reads its sockets, fires its timers and runs everything else. So a heartbeat is
+ * late by one step at most, and the key and the groups that tls.c allows bound a step.
  *
- * Why not every turn: a turn accepts one connection, and a newcomer needs some turns until it stands at the gate. When
- * each of them takes the time of a signature, it waits in the kernel's backlog behind all who came before. A turn
- * without a computation costs microseconds, and nobody waits for turns when nobody has computed.
+ * Why not every turn: the loop accepts one connection per turn, and a newcomer needs some turns to reach the gate. If
+ * each turn took the time of a signature, it would wait in the kernel's backlog behind all earlier ones. A turn without
+ * a computation costs microseconds, and nobody waits for turns when nobody has computed.
  *
- * held: false, nobody waits and whoever comes goes through, if need be after a yield to the next turn. true, one
- * coroutine is between its coming and its turn; when it goes through it hands the gate to the next one, which yields
+ * `held` false: nobody waits, and a comer goes through, if need be after a yield to the next turn. `held` true: one
+ * coroutine has come and waits for its turn. When it goes through, it hands the gate to the next one, which yields
  * until its turn.
  *
- * Whose turn it is. A thousand waiting handshakes of RSA-4096 are five seconds, which is all that an honest newcomer
- * has. So sources (addresses) take turns, whatever number each has waiting: start-time fair queueing. A comer's tag is
- * one more than that of its source's last one, or than that of whoever was let through last if this is more; the lowest
- * tag goes first. A source's first comer thus waits for one step of each other source. Last tags stand in a table of
- * GATE_SOURCES; two sources of one place forget each other's, which favours them by as much as one more address would.
- * And those that go on alternate with those that begin: an honest client needs two steps, and its second one would wait
- * behind all who have only begun. Serving second ones always first would let those starve the others who drip bytes.
+ * The order. A thousand waiting handshakes of RSA-4096 are five seconds, which is all the time an honest newcomer has.
+ * So sources (addresses) take turns, however many handshakes of each wait: start-time fair queueing. A comer's tag is
+ * one more than the larger of two tags: that of its source's last comer, and that of the last one let through. The
+ * lowest tag goes first. So a source's first comer waits for one step of each other source. A table of GATE_SOURCES
+ * keeps the last tags. Two sources of one place overwrite each other's, which favours them by as much as one more
+ * address would.
  *
- * Rejected: a thread of its own for all that comes before WELCOME. Connections would change loops with what is armed on
- * them, the bookkeeping of places would need locks, and where there are few cores the kernel would share them out in
- * slices of milliseconds, as the gate does. Rejected, too: a budget of time per turn. It lets several short steps
- * through, which saves microseconds, and cannot be tested without a clock. */
+ * First steps and later steps alternate, too. An honest client needs two steps, and its second one would otherwise wait
+ * behind all first ones. If second steps always went first, clients that drip bytes could starve newcomers.
+ *
+ * Rejected: a thread of its own for everything before WELCOME. Connections would change loops with timers and I/O armed
+ * on them, the bookkeeping of places would need locks, and where there are few cores the kernel would share them out in
+ * slices of milliseconds, as the gate does. A budget of time per turn: it lets several short steps through, which saves
+ * microseconds, and cannot be tested without a clock. */
 #include "bootstrap/gate.h"
 
 struct waiter {
@@ -70,8 +72,8 @@ static uint64_t tag_of(const struct kv_list *node)
 	return KV_LIST_ENTRY(node, struct waiter, node)->tag;
 }
 
-/* Behind all whose tag is not higher, looked for from the end that is nearer: many of one source are at one end, and
- * the first one of another at the other. */
+/* Insert behind all with the same or a lower tag. The search begins at the nearer end: many comers of one source are at
+ * one end, and the first one of another source at the other. */
 static void queue_add(struct gate_queue *q, struct waiter *w)
 {
 	struct kv_list *first = q->waiting.next, *last = q->waiting.prev;
@@ -79,11 +81,11 @@ static void queue_add(struct gate_queue *q, struct waiter *w)
 		kv_list_add_tail(&q->waiting, &w->node);
 		return;
 	}
-	/* The last one's tag is higher, so both searches end. */
+	/* The last comer's tag is higher, so both searches end. */
 	if (w->tag < tag_of(first) || w->tag - tag_of(first) < tag_of(last) - w->tag) {
 		while (tag_of(first) <= w->tag)
 			first = first->next;
-		kv_list_add_tail(first, &w->node); /* before it */
+		kv_list_add_tail(first, &w->node); /* inserts before it */
 		return;
 	}
 	while (last != &q->waiting && tag_of(last) > w->tag)
@@ -114,7 +116,7 @@ static int queue_wait_await(struct gate_queue *q, const struct gate_comer *comer
 	return rc ? rc : -KV_ECANCELED;
 }
 
-/* The next one is on its way, or nobody is. */
+/* Start the next comer, or open the gate if there is none. */
 static void gate_hand_on(struct gate *g)
 {
 	struct gate_queue *first = g->begun_last ? &g->fresh : &g->begun,
@@ -127,7 +129,7 @@ int gate_pass_await(struct gate *g, struct loop *loop, const struct gate_comer *
 	int rc = g->held ? queue_wait_await(comer->begun ? &g->begun : &g->fresh, comer) : 0;
 	if (rc)
 		return rc;
-	g->held = true; /* also when it was handed on to us */
+	g->held = true; /* also when the gate was handed to us */
 	while (loop_turns(loop) < g->next)
 		co_yield_await();
 	g->next = loop_turns(loop) + GATE_TURNS;

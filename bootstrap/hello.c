@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hello.c -- whether two sides may talk over the fabric, as both decide it.
+/* hello.c -- decide whether two sides may talk over the fabric; both sides use it.
  *
  * The fabric's name is compared on EFA only, where "efa" and "efa-direct" are two protocols. Elsewhere it names a
- * subnet
- * ("10.0.0.0/24", "IB-0xfe80..."), which may differ between two hosts that reach each other.
+ * subnet ("10.0.0.0/24", "IB-0xfe80..."), which may differ between two hosts that reach each other.
  *
- * Names of the other side come from the network: what is not printable is shown as '?'. */
+ * Names of the other side come from the network, so an unprintable character is shown as '?'. */
 #include "bootstrap/bootstrap.h"
 
 struct shown {

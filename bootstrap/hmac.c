@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hmac.c -- HMAC-SHA256 by OpenSSL. With tls.c and base/mac.c the only file that includes it: one call, so that who
- * proves what (proof.c) is written without a word of cryptographic library. */
+/* hmac.c -- HMAC-SHA256 by OpenSSL. It is one call in a file of its own, so that proof.c and frame_keys.c do without a
+ * cryptographic library. */
 #include "bootstrap/hmac.h"
 
 #include <openssl/err.h>

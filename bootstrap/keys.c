@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys.c -- the keys of logical clients: one as a client has it, and all that a server knows.
+/* keys.c -- the keys of logical clients: the one key of a client, and all keys that a server knows.
  *
- * A server's file may have a hundred thousand lines and is looked at once per session that is opened, so the keys are
- * sorted by identity and found by bisection. They lie in one mapping of their own that core dumps leave out; what is
- * sorted are pointers, since a sort may copy what it moves to memory that nobody wipes. */
+ * A server's file may have a hundred thousand lines, and each session that is opened needs one of them. So the keys are
+ * sorted by identity and found by bisection. They lie in a mapping of their own, which core dumps leave out. Only
+ * pointers are sorted: a sort may copy the items that it moves to memory that nobody wipes. */
 #include "bootstrap/keys.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ void boot_key_destroy(struct boot_key **key)
 	*key = NULL;
 }
 
-/* ---- many ---- */
+/* ---- many keys ---- */
 
 static int by_identity(const void *a, const void *b)
 {
@@ -41,7 +41,7 @@ static int by_identity(const void *a, const void *b)
 	return strcmp((*x)->identity, (*y)->identity);
 }
 
-/* No line is shorter than an identity of one character, a colon and the shortest key. */
+/* The shortest line has an identity of one character, a colon and the shortest key. */
 static size_t lines_max(const struct secret_text *text)
 {
 	return text->len / (2 + 2 * SECRET_KEY_MIN) + 1;
@@ -56,7 +56,7 @@ static int keys_alloc(struct boot_keys *k, size_t max, struct kv_error *err)
 	k->sorted = calloc(max, sizeof(*k->sorted));
 	if (!k->psk || !k->sorted)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", max);
-	madvise(k->psk, k->bytes, MADV_DONTDUMP); /* where the kernel cannot, a core dump has them */
+	madvise(k->psk, k->bytes, MADV_DONTDUMP); /* if the kernel cannot do that, core dumps contain them */
 	return 0;
 }
 

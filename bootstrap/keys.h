@@ -16,7 +16,7 @@ struct boot_keys {
 	size_t count, bytes;              /* bytes of the mapping */
 };
 
-/* keys_find -- by identity, or NULL. keys may be NULL. */
+/* keys_find -- find a key by identity, or return NULL. keys may be NULL. */
 const struct secret_psk *keys_find(const struct boot_keys *keys, const char *identity);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proof.c -- the response that opens a further session, made and checked by the same function.
+/* proof.c -- the proof that opens a further session; one function makes it and checks it.
  *
- * What goes into it is in docs/reference/protocol.md 2.7. The exporter's value binds it to this TLS connection, the
- * nonces make it fresh, the id makes it good for one session. The key is that of a named identity or, for no identity,
- * the connection's own secret: another exporter value, which only the two ends of the handshake know, whatever they
- * showed each other in it (a key, certificates). Without TLS there is neither: the binding is zeros, and the secret is
- * the token of the connection's own session, which at least says that it is the same client. Who can read such a
- * connection needs no session of its own.
+ * docs/reference/protocol.md 2.7 lists its inputs. The exporter's value binds it to this TLS connection, the nonces
+ * make it fresh, and the id makes it valid for one session. The key is that of a named identity. Without an identity it
+ * is the connection's own secret: another exporter value, which only the two ends of the handshake know, whether they
+ * used a pre-shared key or certificates.
  *
- * An identity that is not known is checked against a key of zeros and fails at the end, so that time tells nothing
- * about names. */
+ * Without TLS there is neither exporter value. The binding is zeros, and the secret is the token of the connection's
+ * own session, which at least shows that it is the same client. An attacker who can read such a connection needs no
+ * session anyway.
+ *
+ * An unknown identity is checked against a key of zeros and fails at the end, so the time reveals nothing about names.
+ */
 #include "bootstrap/conn.h"
 #include "bootstrap/hmac.h"
 #include "bootstrap/keys.h"

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resolve.c -- look up names of servers without holding up a loop.
  *
- * getaddrinfo blocks for as long as name servers do not answer, half a minute and more, and cannot be interrupted. So
- * it runs on helper threads: at most RESOLVE_THREADS of a resolver, begun when there is something to look up and gone
- * when there is nothing left. They know the resolver alone, by a reference; no loop, no pool, no coroutine. So a pool
- * is closed without waiting for them, and the last of them frees the resolver.
+ * getaddrinfo blocks while name servers do not answer, for half a minute and more, and cannot be interrupted. So it
+ * runs on helper threads: at most RESOLVE_THREADS of a resolver, started when there is a name to look up and ended when
+ * there is none left. They know only the resolver, by a reference: no loop, no pool, no coroutine. So closing a pool
+ * does not wait for them, and the last of them frees the resolver.
  *
- *   IDLE --somebody asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment
+ *   IDLE --a caller asks--> QUEUED --a thread takes it--> UNDER_WAY --> KNOWN, for a second, or FAILED, for a moment
  *       --> IDLE
  *
- * Who asks gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up, and what was
- * found stays true for so long that all of them see it; then the name is looked up anew, at every connect. A name that
- * hangs is queued once, however often it is asked for.
+ * The caller gets "not yet" and asks again. All clients of a pool that ask for a name share one look-up. Its result
+ * stays valid long enough for all of them to see it; after that, every connect looks the name up anew. A name whose
+ * look-up hangs is queued once, however often it is asked for.
  *
- * Rejected: getaddrinfo_a, whose threads and requests outlive a pool in ways that nobody can wait for or give up.
- * Waking the coroutine by loop_post, for which the loop would have to outlive the look-up, and which a full queue
- * refuses: asking again costs a few ms of a connect by name. One set of threads per process, which a child of fork()
- * would believe to be running.
+ * Rejected: getaddrinfo_a, whose threads and requests outlive a pool, with no way to wait for them or to cancel them.
+ * Waking the coroutine by loop_post: the loop would have to outlive the look-up, and a full queue refuses a post. To
+ * ask again costs a connect by name a few ms. One set of threads per process, which a child of fork() would believe to
+ * be running.
  *
- * A thread takes no signals: they are the host's. tests/sim/resolve_sim.c stands in for this file. */
+ * The threads block all signals: signals are the host's. tests/sim/resolve_sim.c stands in for this file. */
 #include "bootstrap/bootstrap.h"
 
 #include <pthread.h>
@@ -33,16 +33,16 @@ enum { RESOLVE_THREADS = 4 };
 enum name_state { NAME_IDLE, NAME_QUEUED, NAME_UNDER_WAY, NAME_KNOWN, NAME_FAILED };
 
 struct name {
-	struct kv_list node; /* of the queue */
+	struct kv_list node; /* in the queue */
 	enum name_state state;
 	struct kv_hostport hp;
 	struct kv_addresses found;
 	struct kv_error error;
-	uint64_t until_ns; /* what was found, or why not, is told till then */
+	uint64_t until_ns; /* the result is given out until then */
 };
 
 struct boot_resolver {
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* protects everything below */
 	unsigned refs;        /* the owner's, and one per thread */
 	unsigned threads;
 	bool closed;
@@ -64,7 +64,7 @@ int boot_resolver_create(unsigned n, struct boot_resolver **out)
 	return 0;
 }
 
-/* Under the lock, which it gives back. */
+/* Called with the lock held; releases it. */
 static void leave(struct boot_resolver *r)
 {
 	bool last = --r->refs == 0;
@@ -88,7 +88,7 @@ void boot_resolver_destroy(struct boot_resolver **resolver)
 
 /* ---- the threads ---- */
 
-/* Under the lock, but not during the look-up itself. */
+/* Called with the lock held, which is released during the look-up itself. */
 static void look_up(struct boot_resolver *r, struct name *n)
 {
 	struct kv_hostport hp = n->hp;
@@ -119,7 +119,8 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* One more, if there may be; under the lock. 0 or an errno when there is none at all. */
+/* Start one more thread if that is allowed; with the lock held. Returns 0, or an errno when there is no thread at all.
+ */
 static int thread_start(struct boot_resolver *r)
 {
 	sigset_t all, before;

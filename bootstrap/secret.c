@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secret.c -- parsing of pre-shared keys, and reading of files that hold secrets.
+/* secret.c -- parse pre-shared keys, and read files that hold secrets.
  *
- * The format is that of GnuTLS's psktool: "identity:hex". The key begins after the last colon, so that an identity may
- * contain one. No error text repeats anything of a line that could be its key: a line without a colon may well be the
+ * The format is that of GnuTLS's psktool: "identity:hex". The key begins after the last colon, so an identity may
+ * contain colons. No error text repeats a part of a line that could be its key: a line without a colon may well be the
  * bare key.
  *
- * A secret file is opened first and judged by fstat on the open descriptor, so that what was checked is what is read.
- * It must be a regular file: a FIFO would block the caller, a directory makes no sense. The mode is checked for group
- * and others, as ssh does; access lists are not looked at (a mask shows up in the group bits).
+ * A secret file is opened first and then judged by fstat on the open descriptor, so the file that was checked is the
+ * file that is read. It must be a regular file: a FIFO would block the caller, and a directory makes no sense. The mode
+ * is checked for group and others, as ssh does. Access lists are not looked at (a mask shows up in the group bits).
  *
  * Every buffer that held a byte of a secret is wiped before it is freed or goes out of scope. */
 #include "bootstrap/secret.h"
@@ -33,7 +33,7 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* The line without space around it; returns its length. */
+/* Skip space around the line; returns its length. */
 static size_t line_trim(const char **line, size_t len)
 {
 	while (len && is_space(**line)) {
@@ -56,7 +56,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* NULL, or what is wrong with it. */
+/* Returns NULL, or the sentence that refuses the identity. */
 static const char *identity_parse(const char *text, size_t len, struct secret_psk *out)
 {
 	if (len == 0)
@@ -131,10 +131,10 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
 	}
 	if (rc == 1)
 		rc = secret_psk_next(&r, &second, err);
-	/* (A second line that is no key is a second line all the same.) */
+	/* A second line counts even if it is not a valid key. */
 	if (rc != 0 && psk.key_len)
 		rc = kv_fail(err, -KV_EINVAL,
-			     "%s line %u: there is a second key; one line identity:hex is all there may be", source,
+			     "%s line %u: there is a second key; only one line identity:hex is allowed", source,
 			     r.number);
 	else if (rc == 0)
 		*out = psk;
@@ -170,7 +170,7 @@ static int mode_check(const struct stat *st, const char *path, const char *what,
 	return 0;
 }
 
-/* Reads until the end of the file or cap bytes. Returns bytes or -errno. */
+/* Read to the end of the file, or cap bytes. Returns the number of bytes or -errno. */
 static ssize_t read_whole(int fd, char *buf, size_t cap)
 {
 	size_t have = 0;
@@ -187,7 +187,7 @@ static ssize_t read_whole(int fd, char *buf, size_t cap)
 	return (ssize_t)have;
 }
 
-/* The file may grow while it is read: what does not fit in what fstat said is an error, not a longer key. */
+/* The file may grow while it is read. More bytes than fstat reported are an error, not a longer key. */
 static int text_read(int fd, size_t size, const char *path, const char *what, struct secret_text *out,
 		     struct kv_error *err)
 {

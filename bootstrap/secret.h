@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secret.h -- pre-shared keys as people write them, and files that hold secrets. Private to bootstrap/ (tests
- * excepted). */
+/* secret.h -- pre-shared keys as text, and files that hold secrets. Private to bootstrap/ (tests excepted). */
 #ifndef KVRAIL_BOOTSTRAP_SECRET_H
 #define KVRAIL_BOOTSTRAP_SECRET_H
 
@@ -23,36 +22,36 @@ struct secret_psk {
 	size_t key_len;
 };
 
-/* struct secret_text -- what a secret file holds; data has a 0 after len bytes. Wipe with secret_text_fini. */
+/* struct secret_text -- the content of a secret file; data has a 0 after len bytes. Wipe it with secret_text_fini. */
 struct secret_text {
 	char *data;
 	size_t len;
 };
 
-/* secret_psk_parse -- one line "identity:hex" among comments (#) and blank lines. source names the text in errors (a
- * file, "the psk text"). Any bytes are accepted as input. Errors: -KV_EINVAL with source and line, never with a part of
+/* secret_psk_parse -- read one line "identity:hex" among comments (#) and blank lines. source names the text in errors
+ * (a file, "the psk text"). The input may be any bytes. Errors: -KV_EINVAL with source and line, never with a part of
  * the key; *out is written on success only. Thread: any. */
 int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err);
 
-/* secret_psk_next -- the next key of a text that may hold many, one a line. Start with at, end and source set and
- * number 0. 1 with *out; 0 at the end; -KV_EINVAL as secret_psk_parse. */
+/* secret_psk_next -- read the next key of a text with one key a line. Start with at, end and source set and number 0.
+ * Returns 1 with *out; 0 at the end; -KV_EINVAL as secret_psk_parse. */
 struct secret_reader {
 	const char *at, *end, *source;
-	unsigned number; /* of the line read last */
+	unsigned number; /* of the last line read */
 };
 int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err);
 
-/* secret_psk_load -- the same from a file. Errors: those of secret_file_read and secret_psk_parse. */
+/* secret_psk_load -- read one key from a file. Errors: those of secret_file_read and secret_psk_parse. */
 int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *err);
 
-/* secret_file_read -- a regular file that nobody but its owner may read or write. `what` names it in errors ("PSK
- * file"). Errors: -KV_EDENIED (its mode; the text has the chmod to run), -KV_EINVAL (not a regular file, too long),
+/* secret_file_read -- read a regular file that only its owner may read or write. `what` names it in errors ("PSK
+ * file"). Errors: -KV_EDENIED (its mode; the sentence has the chmod to run), -KV_EINVAL (not a regular file, too long),
  * -KV_ENOMEM, -errno. */
 int secret_file_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err);
-/* secret_keys_read -- the same for a file of many keys, SECRET_KEYS_FILE_MAX bytes at most. */
+/* secret_keys_read -- the same for a file of many keys, of SECRET_KEYS_FILE_MAX bytes at most. */
 int secret_keys_read(const char *path, const char *what, struct secret_text *out, struct kv_error *err);
 void secret_text_fini(struct secret_text *text); /* wipes and frees; harmless on a zeroed struct */
 
-void secret_wipe(void *p, size_t n); /* that the compiler does not remove */
+void secret_wipe(void *p, size_t n); /* a wipe that the compiler does not remove */
 
 #endif

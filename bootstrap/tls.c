@@ -2,34 +2,34 @@
 /* tls.c -- TLS 1.3 over a socket of the loop.
  *
  * OpenSSL never sees the socket: it reads from and writes to two memory BIOs, so none of its calls blocks or parks.
- * This file moves the bytes between the BIOs and the socket and parks only there. OpenSSL's error queue is per thread,
- * so whatever is to be learned from it is read before the coroutine parks.
+ * This file moves the bytes between the BIOs and the socket, and parks only there. OpenSSL's error queue is per thread,
+ * so it is read before the coroutine parks.
  *
- * Policy: TLS 1.3 with TLS_AES_128_GCM_SHA256 only; either an external pre-shared key (with an ephemeral key exchange,
- * OpenSSL's default) or certificates on both sides; no tickets, no session cache, no early data, no renegotiation
- * (TLS 1.3 has none). With a pre-shared key neither side has a certificate or trusts one, so a handshake without the
- * key cannot succeed; that the key was used is checked again at the end.
+ * Policy: TLS 1.3 with TLS_AES_128_GCM_SHA256 only. Either an external pre-shared key (with an ephemeral key exchange,
+ * OpenSSL's default) or certificates on both sides. No tickets, no session cache, no early data, no renegotiation (TLS
+ * 1.3 has none). With a pre-shared key neither side has a certificate or trusts one, so a handshake without the key
+ * cannot succeed; at the end the use of the key is checked again.
  *
  * A TLS 1.3 client is done before the server has looked at the client's certificate. Therefore the server sends one
- * byte (READY) inside TLS once it is satisfied, and the client waits for it: both sides learn of a refusal while
- * opening, where there is a sentence to give, and not from some later read. The alternative, letting the first control
- * message fail, would report a wrong certificate as a lost connection.
+ * byte (READY) inside TLS once it accepts the client, and the client waits for it. So both sides learn of a refusal
+ * while opening, where a sentence can report it, and not from a later read. Rejected: letting the first control message
+ * fail, which would report a wrong certificate as a lost connection.
  *
- * Output: SSL_write and, rarely, SSL_read (alerts, key updates) append to the outgoing BIO; tls_flush_await drains it
- * in order, one coroutine at a time. What was taken from the BIO but not yet written stays in out_buf, so that a reader
- * which times out while flushing loses nothing. A reader leaves the flushing to a writer that is at it already, unless
- * more than OUT_BUSY_MAX has gathered: then it waits, so that a peer that makes us answer without reading the answers
- * cannot grow the BIO.
+ * Output: SSL_write and, rarely, SSL_read (alerts, key updates) append to the outgoing BIO. tls_flush_await drains it
+ * in order, one coroutine at a time. Bytes taken from the BIO but not yet written stay in out_buf, so a reader that
+ * times out while flushing loses nothing. A reader leaves the flushing to a writer that is already flushing, unless
+ * more than OUT_BUSY_MAX has gathered; then it waits. So a peer that makes us answer without reading the answers cannot
+ * grow the BIO.
  *
- * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out; OpenSSL's
- * copies live as long as a handshake and are wiped by it.
+ * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out. OpenSSL's
+ * copies live as long as a handshake, and OpenSSL wipes them.
  *
- * Whose certificate is believed, and what is said when it is not, is trust.c's. A client looks for the name that it
- * dialled, or for the one that its settings name for all servers; without either there is no handshake. Key exchange is
- * by the groups in `groups` alone: what a stranger can make a server compute is bounded by them and by the server's own
- * key.
+ * trust.c decides which certificates are believed, and writes the sentence of a refusal. A client looks for the name
+ * that it dialled, or for the one name that its settings give for all servers; without either there is no handshake.
+ * The key exchange uses only the groups in `groups`. They and the server's own key bound the work that a stranger can
+ * cause.
  *
- * A server computes one step of all its handshakes in some turns of the loop (gate.c).
+ * A server makes one step of all its handshakes in several turns of the loop (gate.c).
  *
  * No close_notify is sent: the control protocol has its own goodbye and lengths, and close must not park. */
 #include "bootstrap/tls.h"
@@ -52,25 +52,25 @@
 #include "loop/loop.h"
 
 enum {
-	TLS_IN = 2048,  /* bytes moved from the socket to a BIO at a time: a whole ClientHello, which is computed in one
-			   step, ... */
-	TLS_OUT = 1024, /* ... and to it. Every connection has both as long as it lives */
+	TLS_IN = 2048,  /* bytes moved from the socket to a BIO at a time: enough for a whole ClientHello, which is one
+			   step of computing */
+	TLS_OUT = 1024, /* and from a BIO to the socket. Every connection has both buffers for its whole life */
 	TLS_WRITE_MAX = 16384,   /* plaintext given to OpenSSL at a time: one record */
-	OUT_BUSY_MAX = 64 << 10, /* bytes that may wait for a busy flusher */
+	OUT_BUSY_MAX = 64 << 10, /* most bytes that may wait for a busy flusher */
 	READY = 'K',
 	NAME_SHOWN = 64,
 	WHO_SHOWN = 256
 };
 
-#define ALERT_LINGER_NS 1000000000ull /* how long an alert may take to leave after a failure */
+#define ALERT_LINGER_NS 1000000000ull /* time for an alert to leave after a failure */
 
 struct tls_context {
 	SSL_CTX *ssl_ctx;
 	struct secret_psk psk; /* key_len 0: certificates */
 	struct trust *trust;   /* NULL with a pre-shared key */
-	char *server_name;     /* or NULL: that which is dialled */
+	char *server_name;     /* or NULL: the name that is dialled */
 	bool server, crl_kept;
-	unsigned refs;     /* its owner's, and one of each stream */
+	unsigned refs;     /* the owner's, and one for each stream */
 	struct gate *gate; /* of a server's handshakes; a client has none */
 	const struct kv_log *log;
 };
@@ -83,15 +83,15 @@ struct tls_stream {
 	BIO *in, *out; /* owned by ssl */
 	int fd;
 	bool flushing;
-	bool answered;   /* a server: its first step is computed */
-	uint64_t source; /* ... whose share of the gate it takes */
+	bool answered;   /* a server has computed its first step */
+	uint64_t source; /* the source whose share of the gate it takes */
 	int write_error; /* the first failure to write, a stream's code */
 	struct co_queue flushers;
 	char unknown[NAME_SHOWN]; /* the PSK identity that a client showed and we do not know, printable */
-	const char *expected; /* while opening, on a client: the name to find in the server's certificate; or NULL */
+	const char *expected;     /* while opening, on a client: the name to look for; or NULL */
 	struct trust_verdict verdict;
-	char who[WHO_SHOWN];       /* once it is open */
-	uint32_t out_off, out_len; /* of out_buf: taken from the BIO, not yet written */
+	char who[WHO_SHOWN];       /* filled in when it is open */
+	uint32_t out_off, out_len; /* bytes in out_buf that were taken from the BIO and are not yet written */
 	uint8_t out_buf[TLS_OUT], in_buf[TLS_IN];
 };
 
@@ -102,7 +102,8 @@ static struct tls_stream *tls_of(struct boot_stream *s)
 
 /* ---- pre-shared keys ---- */
 
-/* An external key is, to OpenSSL, a session that never was. A fresh one per handshake, since OpenSSL writes to it. */
+/* To OpenSSL, an external key is a session that never existed. Each handshake gets a new one, since OpenSSL writes to
+ * it. */
 static SSL_SESSION *psk_session(const struct tls_context *ctx, SSL *ssl)
 {
 	static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
@@ -119,14 +120,14 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, siz
 		   SSL_SESSION **out_session)
 {
 	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-	(void)md; /* the only ciphersuite has the only hash */
+	(void)md; /* the only cipher suite has the only hash */
 	*out_id = (const unsigned char *)ctx->psk.identity;
 	*out_id_len = strlen(ctx->psk.identity);
 	*out_session = psk_session(ctx, ssl);
 	return *out_session != NULL;
 }
 
-/* The identity as the client showed it, for the error text. It is the client's choice of bytes. */
+/* Note the identity that the client showed, for the error text. The client chose its bytes. */
 static void unknown_note(struct tls_stream *t, const unsigned char *id, size_t len)
 {
 	size_t n = KV_MIN(len, sizeof(t->unknown) - 1);
@@ -141,8 +142,7 @@ static int psk_find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSIO
 	*out_session = NULL;
 	if (id_len != strlen(ctx->psk.identity) || memcmp(id, ctx->psk.identity, id_len) != 0) {
 		unknown_note(SSL_get_app_data(ssl), id, id_len);
-		return 1; /* without a session the handshake fails for want of a certificate, which is the answer we
-			     want */
+		return 1; /* without a session the handshake fails for lack of a certificate, as it should */
 	}
 	*out_session = psk_session(ctx, ssl);
 	return *out_session != NULL;
@@ -153,12 +153,12 @@ static int psk_find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSIO
 static int openssl_fail(struct kv_error *err, int code, const char *what, const char *path)
 {
 	const char *reason =
-		ERR_reason_error_string(ERR_peek_error()); /* the first is the cause, later ones its consequences */
+		ERR_reason_error_string(ERR_peek_error()); /* the first is the cause, the others are its consequences */
 	ERR_clear_error();
 	return kv_fail(err, code, "%s %s: %s", what, path, reason ? reason : "OpenSSL gives no reason");
 }
 
-/* An encrypted key would make OpenSSL ask on the terminal. */
+/* Without this, OpenSSL would ask for the passphrase of an encrypted key on the terminal. */
 static int no_passphrase(char *buf, int size, int writing, void *arg)
 {
 	(void)buf, (void)size, (void)writing;
@@ -205,7 +205,7 @@ static int key_load(SSL_CTX *ssl_ctx, const char *path, const char *cert_file, s
 	return rc;
 }
 
-/* OpenSSL would say "system lib". */
+/* Checked here because OpenSSL would only say "system lib". */
 static int readable_check(const char *path, const char *what, struct kv_error *err)
 {
 	if (access(path, R_OK) == 0)
@@ -214,7 +214,7 @@ static int readable_check(const char *path, const char *what, struct kv_error *e
 	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
 }
 
-/* Our own certificate out of date is a warning only: it is the other side's clock that decides. */
+/* An expired certificate of our own gives only a warning: the other side's clock decides. */
 static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *path)
 {
 	X509 *cert = SSL_CTX_get0_certificate(ssl_ctx);
@@ -252,11 +252,11 @@ static int verify(int ok, X509_STORE_CTX *store)
 {
 	SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
 	struct tls_stream *t = SSL_get_app_data(ssl);
-	/* With a pre-shared key the trust store is empty: a certificate is refused. */
+	/* With a pre-shared key the trust store is empty, so every certificate is refused. */
 	return t->ctx->trust ? trust_judge(t->ctx->trust, ok, store, &t->verdict) : ok;
 }
 
-/* The first is known from OpenSSL 3.5 on. */
+/* OpenSSL knows the first group from 3.5 on. */
 static bool groups_set(SSL_CTX *ssl_ctx)
 {
 	static const char *const groups[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
@@ -288,7 +288,8 @@ static int credentials_set(struct tls_context *ctx, const struct tls_settings *s
 		ctx->psk = *s->psk;
 		SSL_CTX_set_psk_use_session_callback(ctx->ssl_ctx, s->server ? NULL : psk_use);
 		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
-		/* A server that verifies wants sessions to have one, and so the session that our key is to OpenSSL. */
+		/* A server that verifies certificates requires an id of every session, also of the session that stands
+		 * for our key. */
 		if (s->server && SSL_CTX_set_session_id_context(ctx->ssl_ctx, (const unsigned char *)"kvrail", 6) != 1)
 			return openssl_fail(err, -KV_ENOTSUP, "OpenSSL does not take", "a session id context");
 		return 0;
@@ -305,8 +306,8 @@ static size_t page_bytes(void)
 	return page > 0 ? (size_t)page : 4096;
 }
 
-/* In pages of its own. That they are left out of core dumps is a precaution: where the kernel cannot, it works all the
- * same. */
+/* Allocated in pages of its own, which core dumps leave out. That is a precaution: if the kernel cannot do it,
+ * everything still works. */
 static struct tls_context *context_alloc(void)
 {
 	size_t page = page_bytes(), len = kv_align_up(sizeof(struct tls_context), page);
@@ -329,7 +330,7 @@ static void context_unref(struct tls_context *ctx)
 {
 	if (--ctx->refs > 0)
 		return;
-	SSL_CTX_free(ctx->ssl_ctx); /* frees, and wipes, the private key */
+	SSL_CTX_free(ctx->ssl_ctx); /* also wipes and frees the private key */
 	trust_destroy(&ctx->trust);
 	free(ctx->server_name);
 	context_free(ctx);
@@ -384,12 +385,12 @@ void tls_context_follow(struct tls_context *ctx, const struct tls_context *forme
 
 /* ---- what went wrong, in one sentence ---- */
 
-/* Who is told: a side with a PSK or with certificates, client or server, or any. */
+/* The sides that a sentence is for: PSK or certificates, client or server, or any. */
 enum { SAYS_PSK = 1, SAYS_CERT = 2, SAYS_CLIENT = 4, SAYS_SERVER = 8, SAYS_ANY = 15 };
 
 struct saying {
 	int reason; /* of OpenSSL */
-	int who;    /* at least one bit of each pair must fit */
+	int who;    /* at least one bit of each pair must match */
 	const char *text;
 };
 
@@ -463,7 +464,7 @@ static int verify_explain(struct tls_stream *t)
 	return trust_explain(t->ctx->trust, &t->verdict, t->expected, f);
 }
 
-/* OpenSSL answers no alert to what does not look like TLS at all. A control client without TLS understands this one
+/* OpenSSL sends no alert to a peer that does not speak TLS at all. A control client without TLS understands this one
  * (conn.c). */
 static void alert_add(struct tls_stream *t)
 {
@@ -472,8 +473,8 @@ static void alert_add(struct tls_stream *t)
 		(void)BIO_write(t->out, protocol_version, sizeof(protocol_version));
 }
 
-/* The first error of the TLS layer in the queue, else the first of any: reason numbers are the layer's own. Empties the
- * queue. */
+/* The first error of the TLS layer in the queue, or else the first of any layer: each layer has reason numbers of its
+ * own. Empties the queue. */
 static unsigned long error_take(void)
 {
 	unsigned long first = ERR_get_error(), e = first;
@@ -483,7 +484,7 @@ static unsigned long error_take(void)
 	return e ? e : first;
 }
 
-/* What the error queue holds after a failed OpenSSL call, as a code and t->base.failure. Empties the queue. */
+/* Turn the error queue after a failed OpenSSL call into a code and t->base.failure. Empties the queue. */
 static int tls_explain(struct tls_stream *t)
 {
 	struct kv_error *f = &t->base.failure;
@@ -513,12 +514,12 @@ static int tls_explain(struct tls_stream *t)
 
 /* ---- between the BIOs and the socket ---- */
 
-/* More ciphertext for OpenSSL. Returns bytes, 0 when the peer closed, or a stream's code. */
+/* Feed more ciphertext to OpenSSL. Returns the number of bytes, 0 when the peer closed, or a stream's code. */
 static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	ssize_t n = io_read_await(t->fd, t->in_buf, sizeof(t->in_buf), deadline_ns);
-	/* A server without TLS that closes with our hello unread resets the connection: the same as a close, and
-	 * explained like one. */
+	/* A server without TLS that closes with our ClientHello unread resets the connection. That is the same as a
+	 * close, and gets the same sentence. */
 	if (n == -ECONNRESET && !SSL_is_init_finished(t->ssl))
 		return 0;
 	if (n < 0)
@@ -528,7 +529,7 @@ static ssize_t tls_fill_await(struct tls_stream *t, uint64_t deadline_ns)
 	return n;
 }
 
-/* The coroutine that holds `flushing`, until the BIO is empty. */
+/* Runs in the coroutine that holds `flushing`, until the BIO is empty. */
 static int tls_drain_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -564,8 +565,7 @@ static int tls_flush_await(struct tls_stream *t, uint64_t deadline_ns)
 	return rc;
 }
 
-/* A reader's flush. A failure to write is no reason to stop reading: what the peer sent before (an alert, say) tells
- * more. */
+/* A reader's flush. A failed write does not stop the reading: the peer's earlier bytes (an alert, say) tell more. */
 static int tls_flush_read_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	size_t pending = BIO_ctrl_pending(t->out);
@@ -575,7 +575,7 @@ static int tls_flush_read_await(struct tls_stream *t, uint64_t deadline_ns)
 	return rc == -KV_ETIMEOUT ? rc : 0;
 }
 
-/* After a failure: let the alert leave, which tells the peer why. */
+/* After a failure: let the alert leave, which tells the peer the reason. */
 static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	uint64_t soon = kv_deadline(loop_now(t->loop), ALERT_LINGER_NS);
@@ -586,15 +586,16 @@ static void tls_linger_await(struct tls_stream *t, uint64_t deadline_ns)
 
 enum tls_step { STEP_HANDSHAKE, STEP_READ };
 
-/* Whether the other side, or our own server to make room, has ended the connection already: then nothing is computed
- * for it. A client says nothing more than its hello before it hears from us, so one that ended its half has gone. */
+/* Whether the connection has ended already, by the other side or by our server to make room; then nothing is computed
+ * for it. A client sends nothing after its ClientHello before our answer, so a client that closed its half has gone. */
 static bool tls_gone(const struct tls_stream *t)
 {
 	struct pollfd p = {.fd = t->fd, .events = POLLRDHUP};
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* A server's turn to compute. Returns 1, 0 when the client is gone before that was worth it, or a code. */
+/* Wait for a server's turn to compute. Returns 1, 0 when the client has gone and the work would be useless, or a code.
+ */
 static int tls_turn_await(struct tls_stream *t, enum tls_step step, uint64_t deadline_ns)
 {
 	if (step != STEP_HANDSHAKE || !t->ctx->gate)
@@ -606,12 +607,12 @@ static int tls_turn_await(struct tls_stream *t, enum tls_step step, uint64_t dea
 	while (rc == -KV_ECANCELED && !tls_gone(t));
 	if (rc == -KV_ECANCELED)
 		return 0;
-	/* Later steps cost little, and what is to be read then may be the alert that says why the client goes. */
+	/* Later steps cost little, and the bytes to read may be the alert that says why the client leaves. */
 	return rc ? rc : t->answered || !tls_gone(t);
 }
 
-/* Repeat one OpenSSL call, feeding it, until it is done. Returns 1 or the bytes read; 0 when the peer closed; or a
- * code. */
+/* Repeat one OpenSSL call, feeding it, until it is done. Returns 1 or the number of bytes read; 0 when the peer closed;
+ * or a code. */
 static ssize_t tls_step_await(struct tls_stream *t, enum tls_step step, void *buf, size_t len, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -641,7 +642,7 @@ static ssize_t tls_step_await(struct tls_stream *t, enum tls_step step, void *bu
 	}
 }
 
-/* Once the connection is open, no failure of TLS is a question of who is allowed in. */
+/* Once the connection is open, a failure of TLS no longer means that a peer was refused. */
 static ssize_t tls_read_await(struct boot_stream *s, void *buf, size_t len, uint64_t deadline_ns)
 {
 	ssize_t n = tls_step_await(tls_of(s), STEP_READ, buf, len, deadline_ns);
@@ -655,8 +656,8 @@ static int tls_write_all_await(struct boot_stream *s, const void *buf, size_t le
 	while (len) {
 		size_t n = KV_MIN(len, (size_t)TLS_WRITE_MAX), wrote = 0;
 		ERR_clear_error();
-		/* It cannot want anything: the BIO takes all. It does if the peer left a post-handshake message half
-		 * sent. */
+		/* OpenSSL cannot want anything here, because the BIO takes all bytes. The exception: the peer left a
+		 * post-handshake message half sent. */
 		if (SSL_write_ex(t->ssl, at, n, &wrote) != 1)
 			return kv_fail(&s->failure, -KV_EPROTO, "TLS cannot send any more");
 		int rc = tls_flush_await(t, deadline_ns);
@@ -682,7 +683,7 @@ static void tls_shutdown(struct boot_stream *s)
 
 static void tls_free(struct tls_stream *t)
 {
-	SSL_free(t->ssl); /* and both BIOs; keys are wiped */
+	SSL_free(t->ssl); /* frees both BIOs and wipes the keys */
 	OPENSSL_cleanse(t->in_buf, sizeof(t->in_buf));
 	context_unref(t->ctx);
 	free(t);
@@ -711,7 +712,7 @@ static int tls_bios_make(struct tls_stream *t)
 	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
 	if (!t->ssl || !in || !out)
 		goto free_bios;
-	BIO_set_mem_eof_return(in, -1); /* empty means later, not the end */
+	BIO_set_mem_eof_return(in, -1); /* empty means "later", not "the end" */
 	BIO_set_mem_eof_return(out, -1);
 	SSL_set_bio(t->ssl, in, out);
 	SSL_set_app_data(t->ssl, t);
@@ -725,7 +726,7 @@ free_bios:
 	return -KV_ENOMEM;
 }
 
-/* On a client with certificates: the name that the server must have, and is asked for. */
+/* On a client with certificates: set the name that the server's certificate must have, and that the client asks for. */
 static int tls_name_set(struct tls_stream *t)
 {
 	char name[TRUST_HOST];
@@ -779,7 +780,7 @@ static int tls_closed(struct tls_stream *t)
 				 "(--insecure)? Its log says why");
 }
 
-/* The READY byte, see the top of this file. */
+/* Send or await the READY byte; see the top of this file. */
 static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
 {
 	uint8_t byte = READY;
@@ -788,7 +789,7 @@ static int tls_ready_await(struct tls_stream *t, uint64_t deadline_ns)
 	ssize_t n = tls_step_await(t, STEP_READ, &byte, 1, deadline_ns);
 	if (n <= 0)
 		return n < 0 ? (int)n : tls_closed(t);
-	return byte == READY ? 0 : kv_fail(&t->base.failure, -KV_EDENIED, "it speaks TLS but is no kv-server");
+	return byte == READY ? 0 : kv_fail(&t->base.failure, -KV_EDENIED, "it speaks TLS but is not a kv-server");
 }
 
 static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
@@ -805,7 +806,7 @@ static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 	return tls_ready_await(t, deadline_ns);
 }
 
-/* Who the other side has proved to be, for logs. */
+/* Store the identity that the other side has proved, for logs. */
 static void tls_who_set(struct tls_stream *t)
 {
 	char name[WHO_SHOWN - 16];
@@ -816,7 +817,7 @@ static void tls_who_set(struct tls_stream *t)
 	t->base.who = t->who;
 }
 
-/* The name to find in the server's certificate. Its settings may say one for all servers. */
+/* The name that the server's certificate must have. The settings may give one name for all servers. */
 static const char *tls_expected(const struct tls_context *ctx, const char *name)
 {
 	return ctx->server || !ctx->trust ? NULL : ctx->server_name ? ctx->server_name : name;
@@ -829,14 +830,14 @@ int tls_open_await(struct tls_context *ctx, struct loop *loop, int fd, const str
 	struct tls_peer named = *peer;
 	named.name = tls_expected(ctx, peer->name);
 	if (ctx->trust && !ctx->server && !named.name)
-		return kv_fail(err, -KV_EINVAL, "%s: no name is given to find in the server's certificate",
+		return kv_fail(err, -KV_EINVAL, "%s: no name is given to look for in the server's certificate",
 			       peer->address);
 	if (ctx->trust && !ctx->crl_kept)
 		trust_refresh(ctx->trust, ctx->ssl_ctx, loop_now(loop));
 	if (tls_stream_make(ctx, loop, fd, &named, &t))
 		return kv_fail(err, -KV_ENOMEM, "%s: no memory for TLS", peer->address);
 	int rc = tls_handshake_await(t, deadline_ns);
-	t->expected = NULL; /* the caller's */
+	t->expected = NULL; /* it belongs to the caller */
 	if (rc == -KV_ETIMEOUT)
 		kv_fail(err, rc,
 			"%s: the TLS handshake was not finished by the deadline: does the peer speak TLS, and is it "

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trust.c -- which certificates one side believes.
+/* trust.c -- decide which certificates one side believes.
  *
- * OpenSSL builds the chain, checks signatures, dates, CA rules, names and revocation. What it leaves open is decided
- * here, in its callback, when the chain is otherwise good:
- *   - A server's certificate says that it is one (extended key usage serverAuth). OpenSSL also takes a certificate
- *     without any extended key usage, and house CAs give such ones to clients: each client could then play the server.
- *   - A client's may lack extended key usages. What a client's certificate opens is what every client of the CA may do
- *     anyway, and a certificate that says what else it is for (serverAuth, codeSigning) is refused by OpenSSL.
- *   - Key usage, if there is one, has digitalSignature: all that a certificate's key does in TLS 1.3 is sign.
+ * OpenSSL builds the chain, and checks signatures, dates, CA rules, names and revocation. The rest is decided here, in
+ * its callback, when the chain is otherwise good:
+ *   - A server's certificate must say that it is one (extended key usage serverAuth). OpenSSL also accepts a
+ *     certificate without any extended key usage, and house CAs give such ones to clients: each client could then
+ *     play the server.
+ *   - A client's certificate may lack extended key usages. It gives no more rights than any client of the CA has
+ *     anyway. OpenSSL refuses one that names other uses (serverAuth, codeSigning).
+ *   - Key usage, if there is one, must have digitalSignature: in TLS 1.3 a certificate's key does nothing but sign.
  * Names are subject alternative names only; the common name has not been one since RFC 6125.
  *
- * Revocation lists end (nextUpdate), so a side that cannot read new ones while it runs refuses everybody one day. The
- * file is looked at when somebody connects, once a second at most, and read when size, time or inode differ. A file
- * that cannot be read then leaves the former lists in force: they still end at their own time, and whoever was revoked
- * stays revoked. With the lists the CA file is read again: one store holds both, and OpenSSL has no way to take a list
- * out of one.
+ * Revocation lists end (nextUpdate), so a side that cannot read new ones while it runs will one day refuse everybody.
+ * The file is looked at when a connection is opened, at most once a second, and read when size, time or inode differ.
+ * If it cannot be read then, the former lists stay in force: they still end at their own time, and a revoked
+ * certificate stays revoked. The CA file is read again together with the lists: one store holds both, and OpenSSL
+ * cannot remove a list from a store.
  *
- * Every certificate of a chain is checked, the root as well (by its own list). Rejected: the leaf alone, where an
- * intermediate CA that was broken and revoked goes on issuing; OCSP, which asks a third party while a client waits. */
+ * Every certificate of a chain is checked, the root as well (by its own list). Rejected: checking the leaf alone, since
+ * an intermediate CA that was broken and revoked could go on issuing certificates. OCSP, which asks a third party while
+ * a client waits. */
 #include "bootstrap/trust.h"
 
 #include <arpa/inet.h>
@@ -35,11 +37,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-enum { CRL_FILE_MAX = 16 << 20 /* bytes; each handshake hashes what it uses of it */ };
+enum { CRL_FILE_MAX = 16 << 20 /* bytes; each handshake hashes the parts that it uses */ };
 
 #define LOOK_NS 1000000000ull /* between two looks at the CRL file */
 
-/* What tells a file from what it was. */
+/* The marks by which a changed file is recognised. */
 struct mark {
 	ino_t inode;
 	off_t bytes;
@@ -62,7 +64,7 @@ bool trust_is_address(const char *name)
 
 /* ---- text ---- */
 
-/* What a certificate holds is its issuer's choice of bytes, and goes to logs. */
+/* The issuer chose the bytes in a certificate, and they go to logs. */
 static void printable(char *text)
 {
 	for (; *text; text++)
@@ -70,7 +72,7 @@ static void printable(char *text)
 			*text = '?';
 }
 
-/* What a BIO in memory has gathered, into buf. */
+/* Copy the content of a memory BIO into buf. */
 static void bio_text(BIO *bio, char *buf, size_t cap)
 {
 	int n = bio ? BIO_read(bio, buf, (int)cap - 1) : 0;
@@ -120,7 +122,7 @@ static int file_fail(struct kv_error *err, int rc, const char *what, const char 
 	return kv_fail(err, rc, "cannot open the %s %s: %s", what, path, kv_strerror(rc));
 }
 
-/* OpenSSL would say "system lib". */
+/* Checked here because OpenSSL would only say "system lib". */
 static int readable_check(const char *path, const char *what, struct kv_error *err)
 {
 	return access(path, R_OK) == 0 ? 0 : file_fail(err, -errno, what, path);
@@ -141,7 +143,7 @@ static int store_ca_add(const struct trust *t, X509_STORE *store, struct kv_erro
 	return rc;
 }
 
-/* A list that is out of date refuses everybody: better said before anybody asks. */
+/* A list that is out of date refuses everybody, so it is reported before anybody connects. */
 static int crl_dates_check(const struct trust *t, const X509_CRL *crl, struct kv_error *err)
 {
 	const ASN1_TIME *next = X509_CRL_get0_nextUpdate(crl);
@@ -165,7 +167,7 @@ static int crl_add(const struct trust *t, X509_STORE *store, X509_CRL *crl, stru
 	return rc;
 }
 
-/* Why the last PEM block could not be read: at the end of the file there is none. */
+/* Tell why the last PEM block could not be read: at the end of the file there is none. */
 static int crl_end(const struct trust *t, unsigned lists, struct kv_error *err)
 {
 	unsigned long e = ERR_peek_last_error();
@@ -193,14 +195,14 @@ static int crls_parse(const struct trust *t, BIO *bio, X509_STORE *store, struct
 	return rc;
 }
 
-/* A device or a pipe could keep us for ever. */
+/* The file must be regular: a device or a pipe could keep us for ever. */
 static int crl_file_check(const struct trust *t, struct mark *out, struct kv_error *err)
 {
 	struct stat st;
 	if (stat(t->crl_file, &st) != 0)
 		return file_fail(err, -errno, "CRL file", t->crl_file);
 	if (!S_ISREG(st.st_mode) || st.st_size > CRL_FILE_MAX)
-		return kv_fail(err, -KV_EINVAL, "the CRL file %s is no regular file of at most %d MiB", t->crl_file,
+		return kv_fail(err, -KV_EINVAL, "the CRL file %s is not a regular file of at most %d MiB", t->crl_file,
 			       CRL_FILE_MAX >> 20);
 	*out = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim};
 	return readable_check(t->crl_file, "CRL file", err);
@@ -218,7 +220,7 @@ static int store_crls_add(const struct trust *t, X509_STORE *store, struct mark 
 	return rc;
 }
 
-/* Everything or nothing: the former store stays when one of the files cannot be used. */
+/* All or nothing: the former store stays when one of the files cannot be used. */
 static int store_load(struct trust *t, SSL_CTX *ssl_ctx, struct kv_error *err)
 {
 	struct mark mark = {.bytes = 0};
@@ -230,7 +232,7 @@ static int store_load(struct trust *t, SSL_CTX *ssl_ctx, struct kv_error *err)
 		X509_STORE_free(store);
 		return rc;
 	}
-	SSL_CTX_set_cert_store(ssl_ctx, store); /* which it owns */
+	SSL_CTX_set_cert_store(ssl_ctx, store); /* takes ownership */
 	t->mark = mark;
 	return 0;
 }
@@ -296,12 +298,12 @@ void trust_refresh(struct trust *t, SSL_CTX *ssl_ctx, uint64_t now_ns)
 		return;
 	t->looked_ns = now_ns;
 	if (stat(t->crl_file, &st) != 0 || mark_same(&t->mark, &st))
-		return; /* a file that is away is being replaced; what it held counts until it ends */
+		return; /* a missing file is being replaced; its last lists count until they end */
 	if (store_load(t, ssl_ctx, &err) == 0) {
 		kv_info(t->log, "CRL file %s was read again", t->crl_file);
 		return;
 	}
-	t->mark = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim}; /* said once */
+	t->mark = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim}; /* reported once */
 	kv_warn(t->log, "%s; the former lists stay in force", err.text);
 }
 
@@ -329,7 +331,8 @@ int trust_expect(SSL *ssl, const char *name)
 
 /* ---- the verdict ---- */
 
-/* What OpenSSL lets pass; see the top of this file. X509_get_key_usage is all ones without one. */
+/* The checks that OpenSSL leaves out; see the top of this file. X509_get_key_usage is all ones when there is no key
+ * usage. */
 static void usage_judge(const struct trust *t, X509 *cert, struct trust_verdict *v)
 {
 	uint32_t wanted = t->server ? XKU_SSL_CLIENT : XKU_SSL_SERVER, extended = X509_get_extended_key_usage(cert);
@@ -372,8 +375,7 @@ static int name_explain(const char *expected, struct kv_error *err)
 static int purpose_explain(const struct trust *t, const struct trust_verdict *v, struct kv_error *err)
 {
 	if (v->depth > 0)
-		return kv_fail(err, -KV_EDENIED, "the certificate of its CA (%s) does not allow what it was used for",
-			       v->name);
+		return kv_fail(err, -KV_EDENIED, "the certificate of its CA (%s) does not allow this use", v->name);
 	if (v->usage == TRUST_USAGE_KEY)
 		return kv_fail(err, -KV_EDENIED,
 			       "its certificate (%s) must not sign: its key usage lacks digitalSignature; issue one "
@@ -390,7 +392,7 @@ static int revocation_explain(const struct trust *t, const struct trust_verdict 
 	switch (v->error) {
 	case X509_V_ERR_CERT_REVOKED:
 		return kv_fail(err, -KV_EDENIED,
-			       "its certificate%s (%s) is revoked, says our CRL file %s: issue a new one",
+			       "its certificate%s (%s) is revoked by our CRL file %s: issue a new one",
 			       v->depth > 0 ? "'s CA" : "", v->name, t->crl_file);
 	case X509_V_ERR_UNABLE_TO_GET_CRL:
 	case X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER:
@@ -402,10 +404,11 @@ static int revocation_explain(const struct trust *t, const struct trust_verdict 
 			t->crl_file, v->issuer);
 	case X509_V_ERR_CRL_HAS_EXPIRED:
 	case X509_V_ERR_CRL_NOT_YET_VALID:
-		return kv_fail(err, -KV_EDENIED,
-			       "the list of %s in our CRL file %s has expired or is not valid yet: replace the file by "
-			       "the CA's present list (it is read again by itself), or set the clock",
-			       v->issuer, t->crl_file);
+		return kv_fail(
+			err, -KV_EDENIED,
+			"the list of %s in our CRL file %s has expired or is not valid yet: replace the file by "
+			"the CA's present list (the file is then read again without a restart), or set the clock",
+			v->issuer, t->crl_file);
 	default:
 		return kv_fail(err, -KV_EDENIED,
 			       "the list of %s in our CRL file %s cannot be used (%s): fetch it again", v->issuer,

@@ -20,7 +20,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/addr.h"
 #include "engine/inside.h"
+#include "engine/rail.h"
 
 static struct kv_list *bucket(struct rail *r, const struct te_address *a)
 {
@@ -120,20 +122,6 @@ void addr_put(struct addr *a)
 	free(a);
 }
 
-/* Whether there is a peer that has no trouble. */
-static bool others_well(const struct te *te)
-{
-	KV_LIST_EACH (n, &te->peers) {
-		const struct te_peer *p = KV_LIST_ENTRY(n, const struct te_peer, node);
-		bool well = !p->closed && !p->is_void;
-		for (unsigned i = 0; well && i < p->nlinks; i++)
-			well = p->links[i].addr && !p->links[i].addr->broke;
-		if (well)
-			return true;
-	}
-	return false;
-}
-
 void addr_broken(const struct op *op, bool certain)
 {
 	struct addr *a = op->addr;
@@ -144,7 +132,7 @@ void addr_broken(const struct op *op, bool certain)
 	if (a->lost || (!certain && !op->after_break))
 		return;
 	a->lost = true;
-	if (!others_well(r->te))
+	if (!r->events->any_well(r->te))
 		rebuild_soon(r);
 	else if (!r->heal_at)
 		r->heal_at = te_now(r->te) + TE_HEAL_NS;

@@ -14,9 +14,11 @@
 #include <unistd.h>
 
 #include "engine/inside.h"
+#include "engine/rail.h"
 #include "loop/loop.h"
 
 struct te_await {
+	struct te_watch watch; /* te.watch, which is NULL while the engine is on no loop */
 	struct te *te;
 	struct loop *loop;
 	struct loop_poller poller;
@@ -92,13 +94,40 @@ static void set_fd(struct te_await *a)
 	a->poller.arm = a->poller.wait_fd >= 0 ? on_arm : NULL;
 }
 
+static void on_refd(struct te_watch *w)
+{
+	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
+	set_fd(a);
+	/* Without room for the new fd the loop polls: slower, and right. */
+	if (loop_poller_refd(a->loop, &a->poller))
+		kv_warn(a->te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
+}
+
+static void on_turned(struct te_watch *w)
+{
+	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
+	struct te *te = a->te;
+	if (KV_UNLIKELY(!co_queue_empty(&a->room)))
+		KV_LIST_EACH (n, &te->msgs_free) /* one waiter per free buffer */
+			if (!co_queue_wake_one(&a->room))
+				break;
+	if (KV_UNLIKELY(!co_queue_empty(&a->idle)) && !te_busy(te))
+		co_queue_wake_all(&a->idle);
+}
+
+static struct te_await *await_of(const struct te *te)
+{
+	return te->watch ? KV_CONTAINER(te->watch, struct te_await, watch) : NULL;
+}
+
 int te_attach(struct te *te, struct loop *loop)
 {
-	if (te->await)
+	if (te->watch)
 		return -KV_EINVAL;
 	struct te_await *a = calloc(1, sizeof(*a));
 	if (!a)
 		return -KV_ENOMEM;
+	a->watch = (struct te_watch){.turned = on_turned, .refd = on_refd};
 	a->te = te;
 	a->loop = loop;
 	a->epoll_fd = -1;
@@ -114,13 +143,13 @@ int te_attach(struct te *te, struct loop *loop)
 		free(a);
 		return rc;
 	}
-	te->await = a;
+	te->watch = &a->watch;
 	return 0;
 }
 
 void te_detach(struct te *te)
 {
-	struct te_await *a = te->await;
+	struct te_await *a = await_of(te);
 	if (!a)
 		return;
 	loop_poller_del(a->loop, &a->poller);
@@ -129,38 +158,14 @@ void te_detach(struct te *te)
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	free(a);
-	te->await = NULL;
-}
-
-void te_await_refd(struct te *te)
-{
-	struct te_await *a = te->await;
-	if (!a)
-		return;
-	set_fd(a);
-	/* Without room for the new fd the loop polls: slower, and right. */
-	if (loop_poller_refd(a->loop, &a->poller))
-		kv_warn(te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
-}
-
-void te_await_turn(struct te *te)
-{
-	struct te_await *a = te->await;
-	if (KV_LIKELY(!a))
-		return;
-	if (KV_UNLIKELY(!co_queue_empty(&a->room)))
-		KV_LIST_EACH (n, &te->msgs_free) /* one waiter per free buffer */
-			if (!co_queue_wake_one(&a->room))
-				break;
-	if (KV_UNLIKELY(!co_queue_empty(&a->idle)) && !te_busy(te))
-		co_queue_wake_all(&a->idle);
+	te->watch = NULL;
 }
 
 struct te_msg *te_msg_acquire_await(struct te *te, uint64_t deadline_ns)
 {
 	struct te_msg *msg = te_msg_acquire(te);
-	while (!msg && te->await && co_self()) {
-		if (co_queue_wait_await(&te->await->room, deadline_ns) || !te->await)
+	while (!msg && te->watch && co_self()) {
+		if (co_queue_wait_await(&await_of(te)->room, deadline_ns) || !te->watch)
 			return NULL;
 		msg = te_msg_acquire(te);
 	}
@@ -170,9 +175,9 @@ struct te_msg *te_msg_acquire_await(struct te *te, uint64_t deadline_ns)
 int te_drain_await(struct te *te, uint64_t deadline_ns)
 {
 	while (te_busy(te)) {
-		if (!te->await || !co_self())
+		if (!te->watch || !co_self())
 			return -KV_EINVAL;
-		int rc = co_queue_wait_await(&te->await->idle, deadline_ns);
+		int rc = co_queue_wait_await(&await_of(te)->idle, deadline_ns);
 		if (rc)
 			return rc;
 	}

@@ -14,7 +14,9 @@
  * safe before that; the operations stay the provider's until then, and with them their address. Whoever gets that
  * address meanwhile (addr_get) lets it in again: that is te_peer_open or te_peer_readdress, so the owner says when.
  * Rejected: ending posted operations at once, as a rebuild does. The provider still has their contexts. */
+#include "engine/cut.h"
 #include "engine/inside.h"
+#include "engine/peer.h"
 
 bool cut_able(const struct te *te)
 {

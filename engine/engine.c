@@ -15,8 +15,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/addr.h"
+#include "engine/fence.h"
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/notify.h"
+#include "engine/peer.h"
 #include "engine/plan.h"
+#include "engine/pump.h"
+#include "engine/rail.h"
+#include "engine/region.h"
+#include "engine/signals.h"
+#include "engine/xfer.h"
 #include "host/host.h"
 
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -84,6 +95,13 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	return 0;
 }
 
+static const struct rail_events rail_events = {
+	.sent = msg_op_done,
+	.moved = xfer_op_done,
+	.follow = te_follow,
+	.any_well = peers_well,
+};
+
 /* *saved: the thread's memory policy, for the caller to restore when the engine is open. */
 static int open_rails(struct te *te, const struct te_options *o, const struct fab_device *devices, unsigned count,
 		      struct kv_numa_saved *saved, struct kv_error *err)
@@ -107,7 +125,7 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	for (unsigned i = 0; i < rails; i++)
 		te->map[i] = (uint8_t)i;
 	for (unsigned i = 0; i < rails && rc == 0; i++)
-		rc = rail_open(te, i, &devices[at[i]], o, err);
+		rc = rail_open(te, i, &devices[at[i]], o, &rail_events, err);
 	return rc;
 }
 
@@ -291,46 +309,6 @@ void te_close(struct te **te_ref)
 
 /* ---- turn ---- */
 
-bool te_notify(struct te *te)
-{
-	bool any = false;
-	if (KV_UNLIKELY(te->ended_due)) {
-		te->ended_due = false;
-		for (unsigned i = 0; i < te->nrails; i++)
-			any |= rail_dispatch_ended(&te->rails[i]);
-	}
-	if (!kv_list_empty(&te->notify_xfers))
-		any |= xfers_notify(te);
-	if (!kv_list_empty(&te->notify_msgs))
-		any |= msgs_notify(te);
-	return any;
-}
-
-void te_follow(struct te *te)
-{
-	struct kv_list *n;
-	te->handlers.follow(te->arg);
-	/* Whoever did not send one has thought better of it. */
-	while ((n = kv_list_pop(&te->following))) {
-		struct link *l = KV_LIST_ENTRY(n, struct link, follow_node);
-		if (l->follow)
-			rail_op_put(l->rail, l->follow);
-		l->follow = NULL;
-	}
-}
-
-void te_order_begin(struct te *te)
-{
-	te->in_message = true;
-}
-
-void te_order_end(struct te *te)
-{
-	if (!kv_list_empty(&te->following))
-		te_follow(te);
-	te->in_message = false;
-}
-
 static void room(struct te *te)
 {
 	te->starved = false;
@@ -355,7 +333,8 @@ int te_poll(struct te *te)
 	}
 	if (te->starved && !kv_list_empty(&te->msgs_free))
 		room(te);
-	te_await_turn(te);
+	if (te->watch)
+		te->watch->turned(te->watch);
 	te->polling = false;
 	return n;
 }

@@ -22,7 +22,9 @@
 #include <string.h>
 
 #include "engine/budget.h"
+#include "engine/env.h"
 #include "engine/inside.h"
+#include "engine/signals.h"
 
 enum {
 	TCP_RX = 1024, /* bounce buffers posted per endpoint: fewer save nothing, the pool grows in such steps */

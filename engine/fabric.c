@@ -41,26 +41,7 @@ enum {
 	OPT_EFA_UNSOLICITED_WRITE_RECV = OPT_EFA_BASE + 8 /* 2.5 */
 };
 
-enum { KEY_TRIES = 8, RXM_EAGER_DEFAULT = 16384, EFA_RNR_RETRIES = 6 /* 7 is without end */ };
-
-static void leak_log(const struct fab *fab, const char *what, int rc)
-{
-	if (rc)
-		kv_warn(fab->options.log, "%s: closing the %s: %s; it is leaked", fab->caps.domain, what,
-			fi_strerror(-rc));
-}
-
-void fab_ends_close(const struct fab *fab, const struct fab_ends *ends)
-{
-	if (ends->ep)
-		leak_log(fab, "endpoint", fi_close(&ends->ep->fid));
-	if (ends->cq)
-		leak_log(fab, "completion queue", fi_close(&ends->cq->fid));
-	if (ends->av)
-		leak_log(fab, "address vector", fi_close(&ends->av->fid));
-	if (ends->eq)
-		leak_log(fab, "event queue", fi_close(&ends->eq->fid));
-}
+enum { KEY_TRIES = 8, EFA_RNR_RETRIES = 6 /* 7 is without end */ };
 
 static void endpoint_close(struct fab *fab)
 {
@@ -177,16 +158,6 @@ void fab_fork(bool hold)
 {
 	fab_census_fork(hold);
 	door_fork(hold);
-}
-
-uint32_t fab_eager_bytes(const struct fab_quirk *quirk)
-{
-	const char *text = getenv("FI_OFI_RXM_BUFFER_SIZE");
-	size_t value;
-	if (!quirk->rxm)
-		return 0;
-	return text && sscanf(text, "%zu", &value) == 1 && value > 0 && value < UINT32_MAX ? (uint32_t)value
-											   : RXM_EAGER_DEFAULT;
 }
 
 static void caps_of_endpoint(struct fab *fab)
@@ -404,9 +375,9 @@ void fab_close(struct fab **fab_ref)
 		fab_mr_close(&mr);
 	}
 	if (fab->domain)
-		leak_log(fab, "domain", fi_close(&fab->domain->fid));
+		fab_leak_log(fab, "domain", fi_close(&fab->domain->fid));
 	if (fab->fabric)
-		leak_log(fab, "fabric", fi_close(&fab->fabric->fid));
+		fab_leak_log(fab, "fabric", fi_close(&fab->fabric->fid));
 	door_release(&fab->door);
 	fi_freeinfo(fab->info);
 	free(fab);

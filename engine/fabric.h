@@ -26,6 +26,12 @@ struct fab_ctx {
 	_Alignas(16) uint8_t provider[64];
 };
 
+struct te_provider;
+
+/* fab_provider_at -- what we know of provider i, best first, before anybody has looked for devices. False: there are no
+ * more. Thread: any. */
+bool fab_provider_at(unsigned i, struct te_provider *out);
+
 /* What to look for. */
 struct fab_query {
 	const char *provider; /* "efa", "efa-direct", "verbs", "tcp", "shm", an exact libfabric name, or "auto" */

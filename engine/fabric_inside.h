@@ -40,7 +40,7 @@ struct fab {
 	bool split_imm;              /* see fabric.c */
 	bool dead_due;               /* a FAB_EV_DEAD is to be reported */
 	bool opened;                 /* fab_open has returned: a loop owns it, which is not to be held up */
-	bool counted;                /* in the census of endpoints (fabric_limits.c) */
+	bool counted;                /* in the census of endpoints (fabric_census.c) */
 	struct kv_list retired;      /* endpoints that are given up and not closed yet (fabric_retire.c) */
 	unsigned num_retired;
 	uint32_t out; /* what the one that is given up next has posted (fab_posted) */
@@ -84,9 +84,6 @@ void fab_version(char *out);
 /* fab_hints -- the universal hints of one provider; NULL: no memory. For fi_freeinfo. */
 struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 
-/* fab_eager_bytes -- what the provider sends at once, as its environment says; 0: it has no such notion. */
-uint32_t fab_eager_bytes(const struct fab_quirk *quirk);
-
 /* fab_address_text -- an IPv4 or IPv6 socket address without its port, LOCAL_TEXT_MAX bytes at most; "" of anything
  * else. */
 enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
@@ -94,6 +91,11 @@ void fab_address_text(const void *addr, size_t len, char *out);
 
 /* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
 void fab_drain(struct fab *fab);
+
+/* ---- fabric_retire.c ---- */
+
+/* fab_leak_log -- closing `what` gave rc: if that is a failure, say that it is leaked. Thread: any. */
+void fab_leak_log(const struct fab *fab, const char *what, int rc);
 
 /* fab_ends_close -- endpoint, completion queue, address vector and event queue, in this order; those that are NULL are
  * passed over. What cannot be closed is leaked, and said so. Thread: any. */
@@ -105,15 +107,13 @@ struct fab_ends {
 };
 void fab_ends_close(const struct fab *fab, const struct fab_ends *ends);
 
-/* ---- fabric_retire.c ---- */
-
 /* fab_retire_now -- give up the endpoint, if there is one: fab is without one afterwards, and it waits for fab_retire.
  * Without memory for that it is closed here. fab_retire_end -- all that are given up are closed when it returns. Both
  * on the rail's thread. */
 void fab_retire_now(struct fab *fab);
 void fab_retire_end(struct fab *fab);
 
-/* ---- fabric_tcp.c ---- */
+/* ---- fabric_shm.c ---- */
 
 /* fab_shm_name -- give an endpoint of shm that is not enabled yet a name that no other ever had. 0 or a libfabric code.
  * fab_shm_clean -- remove the files of shm endpoints of ours whose process is gone.
@@ -121,6 +121,8 @@ void fab_retire_end(struct fab *fab);
 int fab_shm_name(struct fab *fab);
 uint64_t fab_shm_look(void);
 void fab_shm_clean(const struct fab *fab);
+
+/* ---- fabric_tcp.c ---- */
 
 /* fab_tcp_settle -- of an endpoint just enabled whose provider speaks TCP on a loopback address: ask for a congestion
  * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
@@ -143,11 +145,16 @@ int fab_tcp_check(const struct fab *fab, struct kv_error *err);
 /* fab_verbs_function -- some function of libibverbs: it tells which file that is. */
 void *fab_verbs_function(void);
 
-/* ---- fabric_verbs.c ---- */
+/* ---- fabric_env.c ---- */
 
 /* fab_env_is_on, fab_env_number -- a variable as libfabric reads it (once, before the first fi_getinfo returns). */
 bool fab_env_is_on(const char *name);
 uint64_t fab_env_number(const char *name, uint64_t otherwise);
+
+/* fab_eager_bytes -- what the provider sends at once, as its environment says; 0: it has no such notion. */
+uint32_t fab_eager_bytes(const struct fab_quirk *quirk);
+
+/* ---- fabric_verbs.c ---- */
 
 /* fab_is_verbs -- a queue pair for each peer, and one completion queue for all of them. */
 bool fab_is_verbs(const struct fab_quirk *quirk);
@@ -190,6 +197,8 @@ void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, si
 /* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names
  * the probable limit. */
 int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *err);
+
+/* ---- fabric_census.c ---- */
 
 /* The census: endpoints open in this process per domain, to compare with ep_cnt. Any thread. */
 void fab_census_add(const char *domain, int delta);

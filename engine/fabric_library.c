@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_library.c -- which libfabric this process runs on, and which providers it has.
+/* fabric_library.c -- which libfabric this process runs on, and which providers we know.
  *
  * A process with two libfabrics (the distribution's and the AWS EFA installer's) is what makes NCCL fall back to TCP in
  * silence, so the files are told by path, as the loader has them. Links are followed: the version is in the name of the
  * file behind them.
  *
  * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves,
- * fi_tostr has one buffer for the whole process and is therefore not used, and providers are listed behind the lock of
- * opening (te_devices_find). */
+ * and fi_tostr has one buffer for the whole process and is therefore not used. */
 #include "engine/fabric_inside.h"
 
 #include <dlfcn.h>
@@ -17,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/inside.h"
+#include "engine/budget.h"
 
 void fab_version(char *out)
 {
@@ -79,24 +78,13 @@ void te_library(struct te_library *out)
 	dl_iterate_phdr(note_copy, out);
 }
 
-unsigned te_providers(struct te_provider *out, unsigned max)
+bool fab_provider_at(unsigned i, struct te_provider *out)
 {
-	unsigned n = 0;
-	struct fab_device *devices = calloc(KV_RAILS_MAX, sizeof(*devices));
-	for (; devices && n < max && fab_quirk_at(n); n++) {
-		const struct fab_quirk *q = fab_quirk_at(n);
-		const struct te_options options = {.provider = q->short_name};
-		struct kv_error err = {0};
-		struct te_provider *p = &out[n];
-		*p = (struct te_provider){.automatic = q->automatic};
-		snprintf(p->name, sizeof(p->name), "%s", q->short_name);
-		snprintf(p->libfabric, sizeof(p->libfabric), "%s", q->prov_name);
-		int rc = te_devices_find(&options, devices, &p->devices, NULL, &err);
-		if (rc == 0)
-			fab_devices_free(devices, p->devices);
-		else
-			snprintf(p->why, sizeof(p->why), "%.159s", err.text);
-	}
-	free(devices);
-	return n;
+	const struct fab_quirk *q = fab_quirk_at(i);
+	if (!q)
+		return false;
+	*out = (struct te_provider){.automatic = q->automatic};
+	snprintf(out->name, sizeof(out->name), "%s", q->short_name);
+	snprintf(out->libfabric, sizeof(out->libfabric), "%s", q->prov_name);
+	return true;
 }

@@ -8,66 +8,14 @@
  * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink:
  * some ms, half a second when it does not). A rail that is open belongs to a loop that serves calls, so afterwards what
  * the device allows is taken from that time; what of it is in use is not known then, and what this process may have is
- * read from /proc, which takes about a millisecond and happens once for a rebuild or a size of parts that failed. The
- * census of endpoints is the one piece of process-wide state: limits are per process and device, and nothing else knows
- * of the other engines. */
+ * read from /proc, which takes about a millisecond and happens once for a rebuild or a size of parts that failed. */
 #include "engine/fabric_inside.h"
 #include "host/host.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { CENSUS_ROWS = 64 };
-
-static pthread_mutex_t census_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-	char domain[KV_NAME_MAX];
-	int count;
-} census[CENSUS_ROWS];
-
-/* The row of a domain, else a free one if wanted, else NULL. Under the lock. */
-static int *census_row(const char *domain, bool make)
-{
-	int *empty = NULL;
-	for (unsigned i = 0; i < CENSUS_ROWS; i++) {
-		if (census[i].count > 0 && strcmp(census[i].domain, domain) == 0)
-			return &census[i].count;
-		if (census[i].count == 0 && !empty && make) {
-			empty = &census[i].count;
-			snprintf(census[i].domain, sizeof(census[i].domain), "%s", domain);
-		}
-	}
-	return empty;
-}
-
-void fab_census_add(const char *domain, int delta)
-{
-	pthread_mutex_lock(&census_lock);
-	int *row = census_row(domain, delta > 0);
-	if (row)
-		*row = KV_MAX(0, *row + delta);
-	pthread_mutex_unlock(&census_lock);
-}
-
-void fab_census_fork(bool hold)
-{
-	if (hold)
-		pthread_mutex_lock(&census_lock);
-	else
-		pthread_mutex_unlock(&census_lock);
-}
-
-unsigned fab_census(const char *domain)
-{
-	pthread_mutex_lock(&census_lock);
-	int *row = census_row(domain, false);
-	unsigned count = row ? (unsigned)*row : 0;
-	pthread_mutex_unlock(&census_lock);
-	return count;
-}
 
 /* ---- before ---- */
 

@@ -49,6 +49,25 @@ struct retired {
 	atomic_bool closed;
 };
 
+void fab_leak_log(const struct fab *fab, const char *what, int rc)
+{
+	if (rc)
+		kv_warn(fab->options.log, "%s: closing the %s: %s; it is leaked", fab->caps.domain, what,
+			fi_strerror(-rc));
+}
+
+void fab_ends_close(const struct fab *fab, const struct fab_ends *ends)
+{
+	if (ends->ep)
+		fab_leak_log(fab, "endpoint", fi_close(&ends->ep->fid));
+	if (ends->cq)
+		fab_leak_log(fab, "completion queue", fi_close(&ends->cq->fid));
+	if (ends->av)
+		fab_leak_log(fab, "address vector", fi_close(&ends->av->fid));
+	if (ends->eq)
+		fab_leak_log(fab, "event queue", fi_close(&ends->eq->fid));
+}
+
 static void *close_run(void *arg)
 {
 	struct retired *r = arg;

@@ -17,25 +17,6 @@
 #include "engine/fabric_inside.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
-bool fab_env_is_on(const char *name)
-{
-	static const char *const yes[] = {"1", "on", "t", "true", "y", "yes"};
-	const char *text = getenv(name);
-	for (size_t i = 0; text && i < KV_COUNT(yes); i++)
-		if (strcasecmp(text, yes[i]) == 0)
-			return true;
-	return false;
-}
-
-uint64_t fab_env_number(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-	uint64_t value;
-	return text && kv_u64_parse(text, &value) == 0 && value > 0 && value < UINT32_MAX ? value : otherwise;
-}
 
 bool fab_is_verbs(const struct fab_quirk *quirk)
 {

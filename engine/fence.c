@@ -29,7 +29,14 @@
  * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
  * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when
  * the first is back. */
+#include "engine/addr.h"
+#include "engine/cut.h"
+#include "engine/fence.h"
 #include "engine/inside.h"
+#include "engine/notify.h"
+#include "engine/peer.h"
+#include "engine/rail.h"
+#include "engine/region.h"
 
 /* Take a token, or say until when the owner is not told. */
 static void limit(struct te *te, uint64_t now)
@@ -176,7 +183,8 @@ static void settle(struct te *te, int rc)
 	for (unsigned i = 0; i < te->nrails; i++)
 		if (!te->rails[i].down)
 			rail_receives_post(&te->rails[i]);
-	te_await_refd(te);
+	if (te->watch)
+		te->watch->refd(te->watch);
 	retire(te);
 }
 
@@ -245,14 +253,6 @@ static void fence_turn(struct te *te)
 		;
 	if (!te->fencing && te->handlers.fenced)
 		te->handlers.fenced(te->arg);
-}
-
-bool te_waiting(const struct te *te)
-{
-	for (unsigned i = 0; i < te->nrails; i++)
-		if (te->rails[i].waits)
-			return true;
-	return te->fencing;
 }
 
 bool te_reset_due(const struct te *te)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h -- the bodies of the engine's structs and what its files offer each other. Private to engine/; knows nothing
- * of libfabric.
+/* inside.h -- the engine that its files share, and its bounds. Private to engine/; knows nothing of libfabric.
  *
- * Who calls whom: engine.c turns; rail.c hands events to msg.c and xfer.c; link.c decides what is posted next and asks
- * msg.c and xfer.c to post it; fence.c ends everything posted. Callbacks of the owner run only from te_notify,
- * rail_poll and te_close, where no list is being walked. */
+ * Who calls whom, from top to bottom: await, engine, fence, cut, pump and notify, peer, msg and xfer, link, region,
+ * rail, addr, fabric*. Each has a header of its own. What comes up does so by struct rail_events (rail.h) and struct
+ * te_watch (below). Unless a header says otherwise its functions are called on the thread of the engine's loop, and
+ * none parks. Callbacks of the owner run only from te_notify, rail_poll and te_close, where no list is being walked. */
 #ifndef KVRAIL_ENGINE_INSIDE_H
 #define KVRAIL_ENGINE_INSIDE_H
 
@@ -23,7 +23,6 @@ enum {
 	TE_STALLED_PER_POLL = 64, /* links retried after EAGAIN in one te_poll: bounds its time */
 	TE_READ_WINDOW = 64,      /* chunks of one read that may be unfinished beyond the first: bits of priv.window */
 	TE_RESERVE_SHIFT = 3,     /* 1/8 of a rail's credits are for messages only */
-	TE_ADDR_BUCKETS = 256,
 	TE_FENCE_BURST = 4
 };
 
@@ -39,153 +38,18 @@ enum {
 #define TE_STALL_SPIN_NS                                                                                               \
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
 
-enum op_kind { OP_FREE, OP_SEND, OP_WRITE, OP_READ, OP_RECV };
-enum op_state { OP_IDLE, OP_POSTED, OP_LIMBO /* its endpoint is given up and not closed yet */, OP_ENDED };
-enum post { POST_DONE, POST_NO_CREDIT, POST_STALLED, POST_FAILED, POST_NOTHING };
-enum link_state { LINK_IDLE, LINK_READY, LINK_STALLED };
-
-/* bits of te_xfer.priv.state */
-enum {
-	XFER_LIVE = 1,    /* started, done has not run */
-	XFER_QUEUED = 2,  /* in a link's or peer's queue */
-	XFER_FINAL = 4,   /* no more chunks will be posted */
-	XFER_TOLD = 8,    /* posting_done ran, or will not run */
-	XFER_NOTIFY = 16, /* in te.notify_xfers */
-	XFER_CANCELED = 32
-};
-
 struct rail;
-struct link;
-struct te_await;
-
-/* An address of a peer on one rail. Shared by peers with the same address, referenced by links and by operations in
- * flight. */
-struct addr {
-	struct kv_list node; /* in rail.addrs, while its handle is good */
-	struct rail *rail;
-	uint64_t handle;
-	uint32_t refs, generation;
-	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
-	bool lost;  /* ... and the provider will not make another */
-	bool used;  /* a link to it was in use: somebody has proved to be there */
-	bool cut;   /* fenced: to be let in again by whoever gets it (addr_get) */
-	uint8_t len, blob[KV_ADDR_MAX];
-};
-
-/* One operation. From the rail's pool: the provider may write to ctx until the event came or the endpoint was closed.
- */
-struct op {
-	struct fab_ctx ctx; /* first */
-	struct op *next;    /* free list */
-	struct link *link;
-	struct addr *addr;
-	union {
-		struct te_xfer *xfer;
-		struct msg *msg;
-		uint8_t *buf; /* OP_RECV */
-	} of;
-	uint32_t len, chunk;
-	int status; /* of OP_ENDED */
-	uint8_t kind, state;
-	bool after_break; /* posted while addr->broke */
-	bool in_handler;  /* OP_RECV: the owner reads the buffer now */
-	bool left;        /* it was in limbo: its credit was given back then */
-};
-
-struct rail {
-	struct te *te;
-	unsigned index;
-	int numa_node;            /* of its NIC; -1: unknown */
-	char device[KV_NAME_MAX]; /* its domain, and its address where that is what tells devices apart */
-	struct fab *fab;
-	struct fab_mr *msg_mr; /* the engine's message memory */
-	struct op *ops;        /* tx_limit of them for each set */
-	struct op *free;
-	uint32_t sets; /* 2 where endpoints are closed slowly: one for that which is given up; else 1 */
-	uint32_t tx_limit, credits, reserve;
-	uint32_t withheld, half; /* credits that an endpoint rebuilt with smaller queues has no room for; those, and
-				    half of the others */
-	struct op *recvs;        /* the set that is in use: nrecvs of all_recvs */
-	struct op *all_recvs;
-	bool recvs_left[2];    /* the set is of an endpoint that is given up, and may be written to */
-	struct op *recvs_idle; /* could not be posted; tried again by the next poll */
-	uint32_t nrecvs, recv_failures;
-	struct kv_list ready; /* links that may post */
-	struct kv_list addrs[TE_ADDR_BUCKETS];
-	uint32_t naddrs;  /* in the provider's address vector */
-	uint32_t stamp;   /* changes whenever a connection may have been replaced: at every poll, when a posting is
-			     refused, and with an address */
-	bool dead;        /* rebuild it at the next safe point: it failed */
-	bool broke;       /* the same, because of a connection that broke: no failure of the rail's own */
-	uint64_t heal_at; /* when to look whether anybody needs a connection that broke; 0: none did */
-	bool down;        /* closed: a rebuild failed, or it failed too often */
-	bool waits;       /* down until the endpoints that are given up are closed, and it was tried again */
-	bool fresh;       /* was just opened again: the reset that tells everybody need not do it once more */
-	uint64_t trial_ns, retry_at,
-		backoff_ns; /* fence.c: when it was rebuilt because it had failed; while down: when it is tried again */
-	struct te_stats stats;
-};
-
-struct link {
-	struct te_peer *peer;
-	struct rail *rail;
-	struct addr *addr; /* NULL: void after a reset */
-	uint16_t index, remote;
-	uint8_t sched; /* enum link_state: which list node is in */
-	bool own_turn; /* serve the pinned queue next, not the peer's */
-	bool use;      /* it serves the peer's at all */
-	struct kv_list node, msgs, xfers;
-	struct op *follow; /* ordered writes were posted, and no message behind them yet: this is kept for it.
-			      rail.stamp was: */
-	uint32_t stamp;
-	struct kv_list follow_node; /* te.following, meanwhile */
-	uint32_t sends;             /* messages in flight */
-	uint32_t ops;               /* transfers' operations in flight, and their bytes: the window */
-	uint64_t bytes;
-};
-
-struct te_peer {
-	struct te *te;
-	struct kv_list node;    /* te.peers */
-	struct kv_list waiting; /* te.waiting, while something is queued */
-	struct kv_list xfers;   /* queued, for any link */
-	uint32_t queued, inflight, refs;
-	bool closed, is_void;
-	bool strayed; /* it had other addresses since it was void: they are not known any more, and no cut finds them */
-	uint16_t nlinks, nused, remote_rails, next_link;
-	struct link links[];
-};
-
-struct te_region {
-	struct te *te;
-	struct kv_list node;
-	uint8_t *base;
-	uint64_t len, part_bytes;
-	uint32_t parts, users;
-	unsigned access; /* enum fab_access */
-	bool virt;
-	struct fab_mr **mrs;       /* [rail * parts + part] */
-	uint32_t rail_at, part_at; /* until it is ready: what te_region_step registers next */
-	size_t close_at;           /* in mrs: all before it are closed */
-	bool undo;                 /* all of them are to be closed; then it fails with this, or with 0 begins anew: */
-	int failed;
-	struct kv_error why;
-	bool doubted;     /* the next part was refused once already */
-	unsigned threads; /* that took part in registering it */
-	uint64_t ns;      /* how long that took; until it is ready, when it began */
-	bool ready;       /* in te.regions, else in te.pending */
-};
-
-struct msg {
-	struct te_msg pub;
-	struct kv_list node; /* a link's queue, te.notify_msgs, or te.msgs_free */
-	struct link *link;
-	uint64_t deadline_ns;
-	int status;
-};
+struct msg;
 
 _Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
 	       "the same, in two layers");
+
+/* What the engine tells whoever waits for it (await.c): at the end of each te_poll, when a buffer may be free and
+ * nothing be under way any more; and when the descriptors to wait for have changed. Neither calls the engine. */
+struct te_watch {
+	void (*turned)(struct te_watch *w);
+	void (*refd)(struct te_watch *w);
+};
 
 struct te {
 	struct rail *rails;
@@ -236,127 +100,13 @@ struct te {
 	uint64_t fence_refilled, quiet_until;
 
 	uint64_t msg_exhausted, timeouts, canceled, fences, cuts, rebuild_failures;
-	struct te_await *await;
+	struct te_watch *watch; /* NULL: nobody waits */
 };
 
 static inline uint64_t te_now(const struct te *te)
 {
 	return kv_clock_now(te->clock);
 }
-
-/* ---- rail.c ---- */
-int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
-	      struct kv_error *err);
-int rail_start(struct rail *r, struct kv_error *err); /* register the message memory, post receives */
-void rail_stop(struct rail *r);                       /* close the fabric: nothing touches memory any more */
-void rail_free(struct rail *r);
-int rail_poll(struct rail *r);
-void rail_depth_take(
-	struct rail *r); /* how many operations may be posted: after a rebuild, which may get smaller queues */
-uint32_t rail_receives(const struct rail *r); /* how many may be posted: the same */
-void rail_receives_post(struct rail *r);      /* all of them: after a rebuild */
-/* rail_end_posted -- the endpoint is closed or given up: every posted operation becomes OP_ENDED, or OP_LIMBO where
- * closing may take long: so many. rail_limbo_end -- what is in limbo becomes OP_ENDED: all that was given up is closed.
- */
-uint32_t rail_end_posted(struct rail *r, int status);
-void rail_limbo_end(struct rail *r, int status);
-bool rail_dispatch_ended(struct rail *r); /* ... and is handed to its owner. Whether there was one. */
-/* An operation from the pool; NULL without credit. Transfers leave the reserve to messages. */
-struct op *rail_op_get(struct rail *r, enum op_kind kind);
-void rail_op_put(struct rail *r, struct op *op); /* it was not used */
-/* Judge what posting returned: account for the operation, or put it back. */
-enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc);
-
-/* ---- addr.c ---- */
-int addr_get(struct rail *r, const struct te_address *a, struct addr **out); /* 0 or a code; adds a reference */
-void addr_put(struct addr *a);
-/* An operation failed with its connection. certain: not merely flushed. */
-void addr_broken(const struct op *op, bool certain);
-void addrs_heal(struct rail *r); /* heal_at has come */
-void addrs_void(struct rail *r); /* the address vector was rebuilt: no handle is good any more */
-
-/* ---- link.c ---- */
-void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote);
-bool link_room(const struct link *l);       /* the window has room for another chunk */
-bool link_direct(const struct link *l);     /* nothing waits here: a new chunk may be posted at once */
-bool link_direct_msg(const struct link *l); /* the same for a message, which chunks do not keep waiting */
-bool link_has_work(const struct link *l);
-void link_activate(struct link *l);
-void link_activate_first(struct link *l); /* a message waits: to the head of the line */
-void link_stall(struct link *l);
-struct op *link_follow_take(struct link *l); /* what is kept for behind its ordered writes; NULL: nothing, or it cannot
-						go behind them any more */
-void link_rest(struct link *l);              /* out of every scheduling list */
-void te_pump(struct te *te);                 /* post what waits, as credits and windows allow */
-void te_sweep(struct te *te);                /* expire queued deadlines */
-void peer_queued(struct te_peer *peer, uint64_t deadline_ns); /* account for one more, one fewer queued */
-void peer_unqueued(struct te_peer *peer);
-
-/* ---- region.c ---- */
-/* Register on a rail that is to come back what is registered on the others, until some time, one part at least. 0: it
- * has all; 1: it lacks some still; or a code with *err. */
-int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
-
-/* ---- peer.c ---- */
-void peer_hold(struct te_peer *peer);
-void peer_release(struct te_peer *peer);
-void peer_void(struct te_peer *peer);
-void peer_fail_queued(struct te_peer *peer, int status); /* all that is queued */
-
-/* ---- msg.c ---- */
-int msgs_init(struct te *te, uint32_t count, uint8_t *memory);
-enum post msg_post(struct link *l, struct msg *m);
-void msg_op_done(struct op *op, int status);
-void msg_fail_queued(struct msg *m, int status);
-bool msgs_notify(struct te *te);
-
-/* ---- xfer.c ---- */
-enum post xfer_post(struct link *l, struct te_xfer *x);
-bool xfer_blocked(const struct te_xfer *x); /* a read whose window is full */
-void xfer_op_done(struct op *op, int status);
-void xfer_fail_queued(struct te_xfer *x, int status);
-void xfer_unqueue(struct te_xfer *x);
-void xfer_finalize(struct te_xfer *x); /* nothing more will be posted: tell its owner from te_notify */
-bool xfers_notify(struct te *te);
-
-/* ---- cut.c ---- */
-bool cut_able(const struct te *te); /* whether every rail's provider can fence one peer alone */
-/* Fence one peer alone. True: it is fenced, and void. False: it cannot be; nothing that matters has changed. */
-bool peer_cut(struct te_peer *peer);
-
-/* ---- fence.c ---- */
-int te_reset(struct te *te, struct kv_error *err);
-bool te_waiting(const struct te *te); /* while it is down: not because of a failure, but for what was given up to be
-					 closed, and its turn after that */
-void te_reset_turn(struct te *te);    /* once per te_poll: rebuild what died or is due, tell the owner */
-
-/* ---- engine.c ---- */
-void te_follow(struct te *te); /* let the owner send what goes behind its ordered writes */
-bool te_notify(struct te *te); /* run the callbacks that are due. Whether there were any. */
-
-/* ---- env.c ---- */
-/* rxm's queues of each connection, and the connections of an endpoint. fixed: the user chose it. */
-struct te_rxm {
-	uint64_t rx, tx, peers;
-	bool rx_fixed, tx_fixed, peers_fixed;
-};
-/* te_rxm_fit -- make (rx + tx) * peers at most entries_max, as far as what is fixed allows. */
-void te_rxm_fit(struct te_rxm *r, uint64_t entries_max);
-
-/* ---- await.c ---- */
-void te_await_turn(struct te *te); /* end of te_poll: wake who waits */
-void te_await_refd(struct te *te); /* wait fds changed */
-
-/* ---- signals.c ---- */
-struct te_signals {
-	struct {
-		void *handler;
-		uint8_t action[256]; /* struct sigaction, opaque here */
-	} saved[8];
-};
-void te_signals_evict(void); /* remove the handlers that psm libraries put in when they were loaded */
-void te_signals_save(struct te_signals *s);
-void te_signals_restore(const struct te_signals *s);
 
 /* ---- engine.c ---- */
 

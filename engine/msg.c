@@ -8,6 +8,9 @@
 #include <stdlib.h>
 
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/rail.h"
 
 int msgs_init(struct te *te, uint32_t count, uint8_t *memory)
 {
@@ -63,8 +66,8 @@ static enum post post(struct link *l, struct msg *m, struct op *op)
 	struct rail *r = l->rail;
 	op->of.msg = m;
 	op->len = m->pub.len;
-	enum post p = rail_op_posted(r, op, l,
-				     fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
+	enum post p =
+		link_posted(l, op, fab_send(r->fab, m->pub.data, m->pub.len, r->msg_mr, l->addr->handle, &op->ctx));
 	l->sends += p == POST_DONE;
 	return p;
 }
@@ -78,12 +81,15 @@ enum post msg_post(struct link *l, struct msg *m)
 void msg_op_done(struct op *op, int status)
 {
 	struct link *l = op->link;
+	struct te_peer *peer = l->peer;
+	peer->inflight--;
 	l->sends--;
 	if (status == 0)
 		l->rail->stats.sends++;
 	if (link_has_work(l))
 		link_activate(l);
-	finish(l->peer->te, op->of.msg, status);
+	finish(peer->te, op->of.msg, status);
+	peer_release(peer);
 }
 
 void msg_fail_queued(struct msg *m, int status)

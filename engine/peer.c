@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer.c -- peers: their links, addresses, and end.
  *
- * A peer's memory lives as long as somebody refers to it: the owner (until te_peer_close), each operation in flight,
- * each queued or unfinished message and transfer. So a close never waits, and a late completion never meets freed
- * memory.
- *
  * After a reset (ours: te_peer void; theirs: the owner says so) a peer gets new addresses. Operations in flight keep
  * the old address until they end, and only then is it removed from the address vector: EFA drops completions of removed
  * peers. What is queued goes to the new address. */
 #include <stdlib.h>
 
+#include "engine/addr.h"
 #include "engine/inside.h"
-
-void peer_hold(struct te_peer *peer)
-{
-	peer->refs++;
-}
-
-void peer_release(struct te_peer *peer)
-{
-	if (--peer->refs > 0)
-		return;
-	kv_list_del(&peer->node);
-	free(peer);
-}
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/peer.h"
+#include "engine/rail.h"
+#include "engine/xfer.h"
 
 static void addresses_put(struct te_peer *peer, struct addr **addrs)
 {
@@ -177,6 +166,19 @@ void peer_void(struct te_peer *peer)
 		link_addr_put(l);
 		l->addr = NULL;
 	}
+}
+
+bool peers_well(const struct te *te)
+{
+	KV_LIST_EACH (n, &te->peers) {
+		const struct te_peer *p = KV_LIST_ENTRY(n, const struct te_peer, node);
+		bool well = !p->closed && !p->is_void;
+		for (unsigned i = 0; well && i < p->nlinks; i++)
+			well = p->links[i].addr && !p->links[i].addr->broke;
+		if (well)
+			return true;
+	}
+	return false;
 }
 
 static void fail_xfers(struct kv_list *queue, int status)

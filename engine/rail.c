@@ -22,7 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/addr.h"
 #include "engine/inside.h"
+#include "engine/rail.h"
 
 static uint32_t limit_of(const struct fab_caps *c)
 {
@@ -62,7 +64,7 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 }
 
 int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
-	      struct kv_error *err)
+	      const struct rail_events *events, struct kv_error *err)
 {
 	struct rail *r = &te->rails[index];
 	struct fab_options fo = {.tx_depth = options->tx_depth,
@@ -73,6 +75,7 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 				 .door = (enum fab_door)options->door,
 				 .log = te->log};
 	r->te = te;
+	r->events = events;
 	r->index = index;
 	r->numa_node = device->numa_node;
 	snprintf(r->device, sizeof(r->device), "%.40s%s%.20s", device->domain,
@@ -144,18 +147,15 @@ static bool first_of_many(uint64_t count)
 	return (count & (count - 1)) == 0;
 }
 
-enum post rail_op_posted(struct rail *r, struct op *op, struct link *l, int rc)
+enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 {
 	if (KV_UNLIKELY(rc != 0))
 		r->stamp++;
 	if (KV_LIKELY(rc == 0) || rc == FAB_HALF) {
 		op->state = OP_POSTED;
-		op->link = l;
-		op->addr = l->addr;
-		op->addr->refs++;
-		op->after_break = op->addr->broke;
-		l->peer->inflight++;
-		peer_hold(l->peer);
+		op->addr = a;
+		a->refs++;
+		op->after_break = a->broke;
 		return POST_DONE;
 	}
 	rail_op_put(r, op);
@@ -186,17 +186,14 @@ static void op_finish(struct rail *r, struct op *op, int status)
 {
 	struct op done = {
 		.link = op->link, .addr = op->addr, .of = op->of, .len = op->len, .chunk = op->chunk, .kind = op->kind};
-	struct te_peer *peer = done.link->peer;
 	if (KV_UNLIKELY(op->after_break) && status == 0)
 		op->addr->broke = op->addr->lost = false;
 	rail_op_put(r, op);
 	addr_put(done.addr);
-	peer->inflight--;
 	if (done.kind == OP_SEND)
-		msg_op_done(&done, status);
+		r->events->sent(&done, status);
 	else
-		xfer_op_done(&done, status);
-	peer_release(peer);
+		r->events->moved(&done, status);
 }
 
 /* Where closing takes long its credit is the next endpoint's at once. While the engine closes nothing takes any time.
@@ -257,6 +254,14 @@ bool rail_dispatch_ended(struct rail *r)
 		op_finish(r, op, op->status);
 	}
 	return any;
+}
+
+bool te_waiting(const struct te *te)
+{
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (te->rails[i].waits)
+			return true;
+	return te->fencing;
 }
 
 /* ---- receives ---- */
@@ -330,7 +335,7 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 			te->handlers.message(te->arg, r->index, op->of.buf, (size_t)len);
 		/* Before other messages cause postings, which may be refused for peers in trouble. */
 		if (!kv_list_empty(&te->following))
-			te_follow(te);
+			r->events->follow(te);
 		op->in_handler = te->in_message = false;
 		if (!in_use(r, op)) /* the handler fenced */
 			return;

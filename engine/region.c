@@ -32,6 +32,7 @@
 #include <stdlib.h>
 
 #include "engine/inside.h"
+#include "engine/region.h"
 #include "host/host.h"
 
 #define PART_DEFAULT ((uint64_t)1 << 30)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/inside.h"
+#include "engine/signals.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1

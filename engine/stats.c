@@ -3,7 +3,9 @@
  */
 #include <stdio.h>
 
+#include "engine/cut.h"
 #include "engine/inside.h"
+#include "engine/rail.h"
 
 static uint64_t inflight(const struct rail *r)
 {

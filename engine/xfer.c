@@ -16,6 +16,10 @@
 #include <errno.h>
 
 #include "engine/inside.h"
+#include "engine/link.h"
+#include "engine/rail.h"
+#include "engine/region.h"
+#include "engine/xfer.h"
 
 struct chunk {
 	uint64_t local, remote; /* offsets in the regions */
@@ -230,13 +234,12 @@ static int post(const struct link *l, const struct te_xfer *x, const struct chun
 
 static enum post post_next(struct link *l, struct te_xfer *x, struct op *op)
 {
-	struct rail *r = l->rail;
 	struct chunk c;
 	chunk_at(x->peer->te, x, x->priv.pos, &c);
 	op->of.xfer = x;
 	op->len = c.len;
 	op->chunk = x->posted;
-	enum post p = rail_op_posted(r, op, l, post(l, x, &c, op));
+	enum post p = link_posted(l, op, post(l, x, &c, op));
 	if (p != POST_DONE)
 		return p;
 	l->ops++;
@@ -458,6 +461,8 @@ void xfer_op_done(struct op *op, int status)
 {
 	struct te_xfer *x = op->of.xfer;
 	struct link *l = op->link;
+	struct te_peer *peer = l->peer;
+	peer->inflight--;
 	l->ops--;
 	l->bytes -= op->len;
 	x->priv.inflight--;
@@ -477,4 +482,5 @@ void xfer_op_done(struct op *op, int status)
 	else if (link_has_work(l))
 		link_activate(l);
 	settle(x);
+	peer_release(peer);
 }

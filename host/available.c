@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* available.c -- whether memory that is wanted is there, before any of it is mapped, and which limit is short if not.
+/* available.c -- before memory is mapped, check that so much is available; if not, name the limit that is short.
  *
- * Linux maps more than there is and kills later, so the sum is made beforehand: what the machine can give
- * (MemAvailable), what the memory cgroups allow of it, and hugetlb pages, which are in neither. It is a look at one
- * moment; what it refuses would surely have failed. */
+ * Linux maps more memory than there is and kills processes later, so the sum is made beforehand. It has three parts:
+ * the machine's free memory (MemAvailable), the share of it that the memory cgroups allow, and hugetlb pages, which
+ * neither of them counts. The check describes one moment; a mapping that it refuses would surely have failed. */
 #include <stdio.h>
 
 #include "base/base.h"
@@ -12,7 +12,7 @@
 
 struct there {
 	uint64_t machine, group;          /* ordinary memory */
-	uint64_t huge_free, huge_allowed; /* in hugetlb pages: free, and of them what the cgroups allow */
+	uint64_t huge_free, huge_allowed; /* hugetlb pages: free bytes, and how many of them the cgroups allow */
 };
 
 static struct there look(const char *root)
@@ -28,7 +28,7 @@ static struct there look(const char *root)
 	return t;
 }
 
-/* "; 4 GiB in free huge pages", or why they do not count. */
+/* Write ", and 4 GiB in free huge pages", or why the cgroup allows fewer. */
 static void huge_text(const struct there *t, char *buf, size_t cap)
 {
 	char all[32], allowed[32];
@@ -50,18 +50,18 @@ int kv_memory_fits_in(const char *root, uint64_t bytes, const char *what, const 
 	struct there t = look(root);
 	uint64_t plain = KV_MIN(t.machine, t.group), sum = plain + t.huge_allowed;
 	char want[32], have[32], huge[256];
-	if (t.machine == 0 || bytes <= sum) /* 0: /proc is not there to ask */
+	if (t.machine == 0 || bytes <= sum) /* 0: there is no /proc to ask */
 		return 0;
 	kv_size_format(bytes, want, sizeof(want));
 	kv_size_format(plain, have, sizeof(have));
 	huge_text(&t, huge, sizeof(huge));
-	return kv_fail(
-		err, -KV_ENOMEM, "%s of memory are wanted for %s; %s %s%s; use %s %llu or less, or %s", want, what,
-		t.group < t.machine ? "the memory cgroup of this process allows" : "available on this machine are",
-		have, huge, option, (unsigned long long)(sum / 10 * 9 >> 20),
-		t.group < t.machine ? "raise its limit (memory.max; --memory in docker, resources.limits.memory in "
-				      "Kubernetes)"
-				    : "free memory");
+	return kv_fail(err, -KV_ENOMEM, "%s of memory are wanted for %s; %s %s%s; use %s %llu or less, or %s", want,
+		       what, t.group < t.machine ? "the memory cgroup of this process allows" : "this machine can give",
+		       have, huge, option, (unsigned long long)(sum / 10 * 9 >> 20),
+		       t.group < t.machine
+			       ? "raise its limit (memory.max; --memory in docker, resources.limits.memory in "
+				 "Kubernetes)"
+			       : "free memory");
 }
 
 int kv_memory_fits(uint64_t bytes, const char *what, const char *option, struct kv_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host.h -- what this machine has and what it grants this process: the only header of host/ that other folders include.
- */
+/* host.h -- the resources of this machine, and the share of them that this process may use. Other folders include no
+ * other header of host/. */
 #ifndef KVRAIL_HOST_HOST_H
 #define KVRAIL_HOST_HOST_H
 

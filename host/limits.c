@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limits.c -- the limits of this process and machine, from /proc, /sys and /etc.
  *
- * Limits come from /proc/self/limits and not from getrlimit, so that a copied or made-up tree answers as a machine
- * does; without /proc (a bare chroot) getrlimit is asked, because then only it knows. What cannot be read is unknown: a
- * check must be able to tell "enough", "short" and "cannot see" apart, and must never fail on the last. */
+ * Limits come from /proc/self/limits and not from getrlimit, so that a copied or invented tree answers as a machine
+ * does. Without /proc (a bare chroot) only getrlimit can answer. A number that cannot be read is unknown. A check must
+ * tell "enough", "short" and "unknown" apart, and must never fail on "unknown". */
 #include "host/limits.h"
 
 #include <dirent.h>
@@ -112,7 +112,7 @@ static void read_limits(const char *root, struct kv_host *h)
 
 /* ---- /proc/self/status, /proc/meminfo ---- */
 
-/* The text behind `name` at the start of a line. */
+/* Copy the text behind `name`, which begins a line of the file. */
 static bool field_of(const char *root, const char *file, const char *name, char *out, size_t cap)
 {
 	char line[LINE_CAP];
@@ -159,7 +159,7 @@ static bool users_mapped(const char *root)
 		count < UINT32_MAX);
 }
 
-/* Capabilities inside a user namespace lift no limit: the kernel asks for those of the first one. */
+/* Capabilities inside a user namespace lift no limit: the kernel looks at those of the initial namespace. */
 static uint64_t capabilities(const char *root, bool mapped)
 {
 	char text[LINE_CAP];
@@ -203,7 +203,7 @@ static void read_files_open(const char *root, struct kv_host *h)
 	while (readdir(d))
 		n++;
 	closedir(d);
-	h->files_open = n - KV_MIN(n, *root ? 2u : 3u); /* two names of directories, and the descriptor of this walk */
+	h->files_open = n - KV_MIN(n, *root ? 2u : 3u); /* less ".", "..", and the descriptor of this walk */
 }
 
 static void read_shm(const char *root, struct kv_host *h)
@@ -276,7 +276,7 @@ void kv_host_read(const char *root, struct kv_host *out)
 	out->container = container_of_process(root);
 }
 
-/* Threads of a process, 0 unless its real user is this one. */
+/* Threads of a process, or 0 if its real user is another one. */
 static uint64_t threads_of(const char *pid, uid_t user)
 {
 	char path[PATH_CAP], line[LINE_CAP];
@@ -302,7 +302,7 @@ void kv_host_threads_count(struct kv_host *host)
 			host->threads_used += threads_of(e->d_name, getuid());
 	if (d)
 		closedir(d);
-	/* Not even this one was seen: there is no /proc. */
+	/* Not even this process was seen, so there is no /proc. */
 	if (host->threads_used == 0)
 		host->threads_used = KV_UNKNOWN;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.h -- what this machine allows this process: limits, memory, huge pages, permissions. Read at set-up, to say
- * what is short before something fails for it. */
+/* limits.h -- what this machine allows this process: limits, memory, huge pages, permissions. It is read at set-up, so
+ * that a shortage is named before something fails for it. */
 #ifndef KVRAIL_HOST_LIMITS_H
 #define KVRAIL_HOST_LIMITS_H
 
@@ -20,42 +20,43 @@ enum kv_container {
 
 /* One size of hugetlb pages. */
 struct kv_hugepool {
-	uint64_t page_bytes, total, free; /* free: and not reserved by anybody */
+	uint64_t page_bytes, total, free; /* free: less those that are reserved */
 };
 
 struct kv_host {
 	uint64_t files_open, files_soft, files_hard; /* open files of this process, RLIMIT_NOFILE */
 	uint64_t memlock_soft, memlock_hard;         /* RLIMIT_MEMLOCK, bytes */
 	uint64_t locked_bytes;                       /* locked or pinned by this process now (VmLck, VmPin) */
-	bool locks_freely;                           /* CAP_IPC_LOCK: RLIMIT_MEMLOCK does not count */
+	bool locks_freely;                           /* CAP_IPC_LOCK: RLIMIT_MEMLOCK does not apply */
 	bool raises_limits;                          /* CAP_SYS_RESOURCE: hard limits may be raised */
 	bool administers;                            /* CAP_SYS_ADMIN */
-	uint64_t address_soft, address_used;  /* RLIMIT_AS, and what of it this process has now (VmSize), bytes */
-	uint64_t threads_soft, threads_group; /* RLIMIT_NPROC; what pids cgroups still allow */
-	uint64_t threads_used;                /* of this user, that count against RLIMIT_NPROC: kv_host_threads_count */
+	uint64_t address_soft, address_used;  /* RLIMIT_AS, and how much of it this process uses (VmSize), bytes */
+	uint64_t threads_soft, threads_group; /* RLIMIT_NPROC; how many more the pids cgroups allow */
+	uint64_t threads_used; /* threads of this user, counted against RLIMIT_NPROC; see kv_host_threads_count */
 	uint64_t memory_total, memory_available; /* of the machine, bytes */
-	uint64_t memory_group;                   /* what memory cgroups still allow, bytes */
-	uint64_t cpus_group;                     /* what a CPU quota amounts to, rounded up */
-	unsigned cpus;                           /* that this process may run on */
+	uint64_t memory_group;                   /* bytes that the memory cgroups still allow */
+	uint64_t cpus_group;                     /* CPUs that a CPU quota amounts to, rounded up */
+	unsigned cpus;                           /* CPUs that this process may run on */
 	uint64_t shm_total, shm_free;            /* of /dev/shm, bytes; KV_UNKNOWN: there is none */
 	struct kv_hugepool huge[2];              /* 1 GiB, 2 MiB */
 	uint64_t maps_max;                       /* vm.max_map_count */
-	int ptrace_scope;                        /* Yama; -1: no Yama, that is 0 */
+	int ptrace_scope;                        /* of Yama; -1: there is no Yama, which means 0 */
 	int uring_disabled;                      /* kernel.io_uring_disabled; -1: the kernel has no such switch */
 	int seccomp;                             /* 0 none, 1 strict, 2 filtered; -1 unknown */
 	enum kv_container container;
-	bool root;                   /* effective user 0 */
-	bool mapped_users;           /* in a user namespace (rootless containers): root is somebody else */
+	bool root;         /* effective user 0 */
+	bool mapped_users; /* in a user namespace (rootless container), where root is an ordinary user outside */
 	char kernel[64], system[96]; /* "6.1.0-18-amd64", "Debian GNU/Linux 12 (bookworm)" */
 };
 
-/* kv_host_read -- everything above, below a root directory: "" is this machine; another one is a copy of /proc, /sys
- * and /etc of some machine, or made up for a test (then /dev/shm is not looked at, and cpus is the number of
- * /proc/self/status's mask). What cannot be read is KV_UNKNOWN or -1, never an error. Thread: any. Opens files. */
+/* kv_host_read -- fill all of the above from below a root directory. "" is this machine. Any other root is a copy of
+ * some machine's /proc, /sys and /etc, or a tree invented for a test; then /dev/shm is not looked at, and cpus comes
+ * from the mask in /proc/self/status. A value that cannot be read is KV_UNKNOWN or -1, never an error. Thread: any.
+ * Opens files. */
 void kv_host_read(const char *root, struct kv_host *out);
 
-/* kv_host_threads_count -- fill threads_used, which takes a look at every process of the machine: for once, at a start.
- * Those that cannot be seen (other pid namespaces) are not counted. */
+/* kv_host_threads_count -- fill threads_used. This reads every process of the machine: call it once, at start-up.
+ * Processes that cannot be seen (other pid namespaces) are not counted. */
 void kv_host_threads_count(struct kv_host *host);
 
 /* kv_container_name -- "docker", "podman", "kubernetes", "container", or "" for none. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine.c -- facts about this machine, from /proc and /sys.
  *
- * A cgroup limits its children, so the tightest limit from the process's own group up to the mount counts. In a
- * container the path in /proc/self/cgroup may not exist below the mount (the mount then *is* the group); a file that
- * does not exist limits nothing, and the walk ends at the mount itself, so that both views give the right answer.
- * What cannot be read is no limit: a missing /proc must never stop a server. Set-up paths only: stdio allocates. */
+ * A cgroup limits its children, so the tightest limit counts from the process's own group up to the mount. In a
+ * container the path in /proc/self/cgroup may not exist below the mount, because the mount itself is the group. A file
+ * that does not exist limits nothing, and the walk ends at the mount itself, so both views give the right answer. A
+ * limit that cannot be read is no limit: a missing /proc must never stop a server. Only set-up calls this: stdio
+ * allocates. */
 #include "host/machine.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 enum { LINE_CAP = 512, WORD_CAP = 64 };
 
-/* first_line -- the first line of a file, without its end. False when there is none. */
+/* first_line -- the first line of a file, without its newline. False when there is none. */
 static bool first_line(const char *path, char *line, size_t cap)
 {
 	FILE *f = fopen(path, "re");
@@ -36,7 +37,7 @@ static bool first_line(const char *path, char *line, size_t cap)
 	return ok;
 }
 
-/* number_at -- the digits at p; false for "max", "-1" and nonsense. */
+/* number_at -- read the digits at p; false for "max", "-1" and other text. */
 static bool number_at(const char *p, uint64_t *out)
 {
 	char word[WORD_CAP];
@@ -72,7 +73,7 @@ static bool file_field(const char *path, const char *name, uint64_t *out)
 	return found;
 }
 
-/* path_field, path_number -- the same for a file named by a directory and a name in it. */
+/* path_field, path_number -- the same for a file given as directory and name. */
 static bool path_field(const char *dir, const char *file, const char *name, uint64_t *out)
 {
 	char path[PATH_MAX];
@@ -93,7 +94,7 @@ uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes)
 		 (unsigned long long)(page_bytes >> 10));
 	if (!path_number(dir, "free_hugepages", &free_pages) || !path_number(dir, "resv_hugepages", &reserved))
 		return 0;
-	/* Pages that the pool may grow by; the reservation finds out whether there is memory for them. */
+	/* Pages that the pool may grow by. Making the reservation shows whether there is memory for them. */
 	if (path_number(dir, "nr_overcommit_hugepages", &over) && path_number(dir, "surplus_hugepages", &surplus))
 		free_pages += over - KV_MIN(over, surplus);
 	return free_pages > reserved ? free_pages - reserved : 0;
@@ -134,7 +135,7 @@ uint64_t kv_meminfo_available(const char *root)
 	return kib << 10;
 }
 
-/* line_controller -- whether a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup is that of the controller ("" is v2).
+/* line_controller -- whether a line "ID:CONTROLLERS:PATH" of /proc/self/cgroup belongs to the controller ("" is v2).
  * Cuts the line; *out_path points into it. */
 static bool line_controller(char *line, const char *controller, char **out_path)
 {
@@ -172,7 +173,7 @@ static void cgroup_path(const char *root, const char *controller, char *out, siz
 	fclose(f);
 }
 
-/* cgroup_tightest -- the least of what `limit` says of the process's group and of every one above it. */
+/* cgroup_tightest -- the least value of `limit` over the process's group and all groups above it. */
 static uint64_t cgroup_tightest(const char *root, const char *controller, const char *mount,
 				uint64_t (*limit)(const char *dir))
 {
@@ -191,7 +192,7 @@ static uint64_t cgroup_tightest(const char *root, const char *controller, const 
 	}
 }
 
-/* room -- what is left under a limit; page cache that is not in use is given back under pressure, so it counts free. */
+/* room -- bytes left under a limit. The kernel takes back unused page cache under pressure, so it counts as free. */
 static uint64_t room(uint64_t max, uint64_t used, uint64_t reclaimable)
 {
 	used -= KV_MIN(used, reclaimable);
@@ -210,7 +211,7 @@ static uint64_t memory_room_v2(const char *dir)
 static uint64_t memory_room_v1(const char *dir)
 {
 	uint64_t max, used, cache = 0;
-	/* "No limit" is the largest multiple of a page here, not a word. */
+	/* In v1 "no limit" is the largest multiple of a page, not a word. */
 	if (!path_number(dir, "memory.limit_in_bytes", &max) || !path_number(dir, "memory.usage_in_bytes", &used) ||
 	    max >= (uint64_t)INT64_MAX - 65536)
 		return UINT64_MAX;
@@ -225,8 +226,8 @@ uint64_t kv_cgroup_memory_room(const char *root)
 	return KV_MIN(v1, v2);
 }
 
-/* What one kind of counter of a hugetlb cgroup leaves: `max` and `used` are its files, for pages of page_bytes. "No
- * limit" is "max" or a number close to the largest. */
+/* Bytes that one kind of counter of a hugetlb cgroup leaves, for pages of page_bytes; `max` and `used` name its files.
+ * "No limit" is "max" or a number close to the largest. */
 static uint64_t hugetlb_counter(const char *dir, uint64_t page_bytes, const char *max, const char *used)
 {
 	char file[WORD_CAP];
@@ -241,7 +242,7 @@ static uint64_t hugetlb_counter(const char *dir, uint64_t page_bytes, const char
 	return limit - KV_MIN(limit, in_use);
 }
 
-/* Pages are counted when they are touched, and (rsvd) when they are reserved. */
+/* A page is counted when it is touched, and (rsvd) when it is reserved. */
 static uint64_t hugetlb_v2(const char *dir, uint64_t page_bytes)
 {
 	uint64_t touched = hugetlb_counter(dir, page_bytes, "max", "current");
@@ -315,7 +316,7 @@ uint64_t kv_cgroup_cpus(const char *root)
 	return KV_MIN(v1, v2);
 }
 
-/* Both versions have the same files. */
+/* cgroup v1 and v2 have the same files. */
 static uint64_t pids_room(const char *dir)
 {
 	uint64_t max, used;
@@ -372,14 +373,14 @@ void kv_host_id(uint8_t out[16])
 	struct stat ns;
 	if (first_line("/proc/sys/kernel/random/boot_id", id.boot, sizeof(id.boot)) && id.boot[0] &&
 	    stat("/proc/self/ns/net", &ns) == 0) {
-		/* fgets leaves what lies behind the text; it must not count. */
+		/* fgets leaves old bytes behind the text; they must not enter the hash. */
 		memset(id.boot + strlen(id.boot), 0, sizeof(id.boot) - strlen(id.boot));
 		id.dev = (uint64_t)ns.st_dev;
 		id.ino = (uint64_t)ns.st_ino;
 		XXH128_canonicalFromHash((XXH128_canonical_t *)(void *)out, XXH3_128bits(&id, sizeof(id)));
 		return;
 	}
-	/* Unknown is "another host than anybody's": taking two hosts for one would be the worse mistake. */
+	/* An unknown host counts as a different one: to take two hosts for one would be the worse mistake. */
 	if (kv_entropy_fill(&kv_entropy_kernel, out, 16) != 0) {
 		struct kv_prng prng;
 		kv_prng_seed(&prng, kv_seed_from_env("") ^ (uint64_t)(uintptr_t)out);

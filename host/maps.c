@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maps.c -- whether memory that somebody hands us is what he says: mapped, readable, writable.
+/* maps.c -- check that the memory which a caller registers is mapped, readable and writable.
  *
- * Asked once, before memory is registered. Providers that pin find out by themselves and say "Bad address"; tcp and shm
- * would find out in the middle of a transfer, as a broken connection or a killed process. It tells the caller his
- * mistake and protects from nothing else: what he unmaps afterwards is unmapped. */
+ * The check runs once, before registration. Providers that pin memory notice a mistake and say "Bad address". tcp and
+ * shm would notice in the middle of a transfer, as a broken connection or a killed process. The check tells the caller
+ * the mistake and protects from nothing else: the caller may still unmap the memory afterwards. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

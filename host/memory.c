@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c -- page-backed areas.
+/* memory.c -- large areas of memory, made of pages.
  *
  * Invariant: an area that was handed out never gives SIGBUS. A hugetlb mapping without MAP_NORESERVE reserves its pages
- * when it is made; what a reservation does not cover (the limit of a hugetlb cgroup, a cpuset, a poisoned page) shows
- * up when the pages are touched, so they are touched right away with MADV_POPULATE_WRITE, which returns an error where
- * a plain store would be killed. Kernels before 5.14 know no such call: there the pages are touched by MAP_POPULATE,
- * whose failures are silent, and mincore says whether they came. What they did not come for is mapped with smaller
- * pages. Free pages are counted first, because some kernels (gVisor) accept MAP_HUGETLB and ignore it.
+ * when it is made. A reservation does not cover the limit of a hugetlb cgroup, a cpuset or a poisoned page; these show
+ * up only when the pages are touched. So all pages are touched at once with MADV_POPULATE_WRITE, which returns an error
+ * where a plain store would be killed. Kernels before 5.14 lack this call. There MAP_POPULATE touches the pages; its
+ * failures are silent, and mincore tells whether the pages are there. Where they are not, smaller pages are mapped.
+ * Free pages are counted first, because some kernels (gVisor) accept MAP_HUGETLB and ignore it.
  *
- * One area may have pages of all sizes, the largest first: what the user set aside is used as far as it goes. The
- * pieces are put side by side into a gap of the address space, with MAP_FIXED_NOREPLACE. (Rejected: a reservation that
- * is replaced piece by piece with MAP_FIXED. When the kernel has no pages it has already taken the reservation away,
- * and a thread of the host may map something of its own there before we have put it back.) If somebody else takes the
- * gap meanwhile, another one is looked for.
+ * One area may have pages of all sizes, the largest first, so that all pages that the user set aside are used. The
+ * pieces are put side by side into a gap of the address space, with MAP_FIXED_NOREPLACE. If another thread takes the
+ * gap meanwhile, another gap is looked for. Rejected: a reservation that is replaced piece by piece with MAP_FIXED.
+ * When the kernel has no pages it has already taken the reservation away, and a thread of the host may map something of
+ * its own there before we have put it back.
  *
- * Touching is zeroing, most of what registration costs with NICs, so large areas are touched by several threads, which
- * never call anything but the kernel. They run near the node that the area is for: where mbind is forbidden (docker
- * without CAP_SYS_NICE), who touches first decides where a page is. */
+ * To touch a page is to zero it, which is most of the cost of registration with NICs. So several threads touch a large
+ * area; they call nothing but the kernel. They run near the area's node: where mbind is forbidden (docker without
+ * CAP_SYS_NICE), the thread that touches a page first decides where it is. */
 #include "host/memory.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ enum {
 	GAP_TRIES = 4,
 	THREADS_MAX = 16,
 	THREAD_STACK = 256 << 10,
-	RESIDENT_PAGES = 65536 /* asked of mincore at a time */
+	RESIDENT_PAGES = 65536 /* pages per call of mincore */
 };
 
 /* ---- touching ---- */
@@ -61,7 +61,7 @@ struct crew {
 	uint8_t *base;
 	uint64_t len;
 	int node;
-	_Atomic uint64_t next; /* offset of the slice that nobody has taken yet */
+	_Atomic uint64_t next; /* offset of the next slice to take */
 	_Atomic int status;    /* 0, or the first failure */
 };
 
@@ -87,14 +87,14 @@ static void *crew_thread(void *arg)
 	return NULL;
 }
 
-/* How many threads are worth their while. */
+/* The number of threads that pay off. */
 static unsigned crew_size(uint64_t len)
 {
 	uint64_t slices = (len + SLICE - 1) / SLICE, cpus = kv_cpus_available();
 	return (unsigned)KV_MIN(KV_MIN(slices / 2 + 1, cpus), (uint64_t)THREADS_MAX);
 }
 
-/* Start up to n threads that take no signal of the host's. Those that cannot be started are done without. */
+/* Start up to n threads that take none of the host's signals. If some cannot be started, the others do the work. */
 static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
 {
 	unsigned started = 0;
@@ -112,8 +112,8 @@ static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
 	return started;
 }
 
-/* All pages of [base, base + len), by several threads: 0 or -errno. This one takes part unless it would have to be near
- * a node for it. */
+/* Touch all pages of [base, base + len) with several threads. Returns 0 or -errno. The calling thread takes part,
+ * unless the work must run near a node. */
 static int touch(void *base, uint64_t len, int node, unsigned *out_threads)
 {
 	struct crew c = {.base = base, .len = len, .node = node};
@@ -135,15 +135,15 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
 	uint64_t to = kv_align_up((uint64_t)(uintptr_t)base + len_bytes, PAGE_4K);
 	if (len_bytes == 0)
 		return 0;
-	/* The call wants whole pages of the kernel's size; one that is refused for nothing else is taken for not known.
-	 */
+	/* The call wants whole pages of the kernel's size, so -EINVAL here means that the kernel does not know the
+	 * call. */
 	int rc = touch((void *)(uintptr_t)from, to - from, node, out_threads);
 	return rc == -EINVAL ? -KV_ENOTSUP : rc == -EFAULT ? -KV_EINVAL : rc < 0 ? -KV_ENOMEM : 0;
 }
 
 /* ---- pieces of an area ---- */
 
-/* Whether every page is there, asked in steps. */
+/* Whether every page is there; mincore is asked in steps. */
 static bool resident(uint8_t *base, uint64_t len)
 {
 	uint64_t step = RESIDENT_PAGES * PAGE_4K;
@@ -159,7 +159,7 @@ static bool resident(uint8_t *base, uint64_t len)
 	return all;
 }
 
-/* Map at exactly this place, which is free as far as we know: 0 or -errno. */
+/* Map at exactly this place, which is free as far as we know. Returns 0 or -errno. */
 static int map_at(uint8_t *at, uint64_t len, int flags)
 {
 	uint8_t *p = mmap(at, len, AREA_PROT, AREA_FLAGS | MAP_FIXED_NOREPLACE | flags, -1, 0);
@@ -178,7 +178,7 @@ static void wish(struct kv_area *area, uint8_t *at, uint64_t len)
 		area->node_error = rc;
 }
 
-/* The way of kernels without MADV_POPULATE_WRITE: populate while mapping, on the thread's own policy, then look. */
+/* For kernels without MADV_POPULATE_WRITE: populate while mapping, by the thread's own policy, then look. */
 static int huge_at_old(struct kv_area *area, uint8_t *at, uint64_t len, int flags)
 {
 	struct kv_numa_saved saved;
@@ -195,7 +195,8 @@ static int huge_at_old(struct kv_area *area, uint8_t *at, uint64_t len, int flag
 	return -ENOMEM;
 }
 
-/* len bytes of hugetlb pages at this place, all there. 0 or -errno, and nothing is mapped. */
+/* Map len bytes of hugetlb pages at this place, and have all of them there. Returns 0, or -errno with nothing mapped.
+ */
 static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t page_bytes)
 {
 	int flags = MAP_HUGETLB | (63 - __builtin_clzll(page_bytes)) << MAP_HUGE_SHIFT;
@@ -210,7 +211,7 @@ static int huge_at(struct kv_area *area, uint8_t *at, uint64_t len, uint64_t pag
 	return rc == -EINVAL ? huge_at_old(area, at, len, flags) : rc;
 }
 
-/* Advice: a kernel without transparent huge pages refuses it, and the memory is good all the same. */
+/* This is advice: a kernel without transparent huge pages refuses it, and the memory is still good. */
 static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
 {
 	bool transparent = madvise(at, len, MADV_HUGEPAGE) == 0 && kv_hugepages_transparent("");
@@ -218,7 +219,7 @@ static void plain_advise(struct kv_area *area, uint8_t *at, uint64_t len)
 	*(transparent ? &area->pages.transparent : &area->pages.plain) += len;
 }
 
-/* A gap of the address space for len bytes at a multiple of `align`; NULL with errno. Nobody keeps it for us. */
+/* Find a gap of the address space for len bytes at a multiple of `align`; NULL with errno. The gap is not reserved. */
 static uint8_t *gap_find(uint64_t len, uint64_t align)
 {
 	uint8_t *p = mmap(NULL, len + align, PROT_NONE, AREA_FLAGS | MAP_NORESERVE, -1, 0);
@@ -228,9 +229,9 @@ static uint8_t *gap_find(uint64_t len, uint64_t align)
 	return (uint8_t *)(uintptr_t)kv_align_up((uint64_t)(uintptr_t)p, align);
 }
 
-/* Bytes of `len` that free pages of this size can hold. 1 GiB ones of another node than the one that is wanted are left
- * alone: small near pages are better. 2 MiB ones of another node are taken: they were set aside to be used, and what is
- * not set aside may not suffice. */
+/* Bytes of `len` that free pages of this size can hold. 1 GiB pages of another node than the wanted one are not used:
+ * small near pages are better. 2 MiB pages of another node are used: they were set aside for use, and the other memory
+ * may not suffice. */
 static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
 {
 	uint64_t room = kv_cgroup_hugetlb_room("", page_bytes), pages = kv_hugepages_free("", page_bytes);
@@ -242,8 +243,8 @@ static uint64_t pages_there(uint64_t len, uint64_t page_bytes, int node)
 	return KV_MIN(pages, len / page_bytes) * page_bytes;
 }
 
-/* Fill the gap: 1 GiB pages, 2 MiB pages, ordinary ones. 0, or -EEXIST: somebody took it; or -errno. What is mapped
- * then begins at its start and has area->len_bytes. */
+/* Fill the gap with 1 GiB pages, 2 MiB pages and ordinary ones. Returns 0, -EEXIST when another thread took the gap, or
+ * -errno. The mapped part always begins at the gap's start and has area->len_bytes. */
 static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 {
 	static const uint64_t sizes[] = {PAGE_1G, PAGE_2M};
@@ -270,7 +271,7 @@ static int gap_fill(struct kv_area *area, uint8_t *gap, uint64_t len)
 	return 0;
 }
 
-/* An area that has hugetlb pages. False: it has none, and nothing is mapped. */
+/* Map an area with hugetlb pages. False: it would have none, and nothing is mapped. */
 static bool huge_map(uint64_t len, struct kv_area *area)
 {
 	const struct kv_area empty = *area;
@@ -290,7 +291,7 @@ static bool huge_map(uint64_t len, struct kv_area *area)
 	return false;
 }
 
-/* len bytes of ordinary pages, aligned so that the kernel can make them transparent huge ones. */
+/* Map len bytes of ordinary pages, aligned so that the kernel can make them transparent huge ones. */
 static bool plain_map(uint64_t len, struct kv_area *area)
 {
 	uint64_t room = len + PAGE_2M;
@@ -311,7 +312,7 @@ static bool plain_map(uint64_t len, struct kv_area *area)
 
 /* ---- areas ---- */
 
-/* What all kinds of area check and say. */
+/* The checks and error sentences of all kinds of area. */
 static int area_map(uint64_t len_bytes, int node, bool hugetlb, struct kv_area *out, struct kv_error *err)
 {
 	char size[32];

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/early.h"
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
+#include "kvbench/run.h"
 #include "kvbench/capacity/capacity.h"
 
 int main(int argc, char **argv)

@@ -4,8 +4,7 @@
  * The order is fixed by what must not happen too late. The JSON file and the trace are checked first, since they cost
  * nothing; the server child is spawned before the pool makes the first libfabric call (no fork after it); whatever
  * happens after that, the child is ended and reaped. */
-#include "host/host.h"
-#include "kvbench/bench.h"
+#include "kvbench/run.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,14 +12,16 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "host/host.h"
 #include "kvbench/load/batch.h"
+#include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
 #include "kvbench/load/phase.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/replay.h"
 #include "kvbench/report/report.h"
-#include "kvbench/measure/roofline.h"
-#include "kvbench/signals.h"
+#include "kvbench/load/roofline.h"
+#include "kvbench/setup/signals.h"
 #include "kvbench/load/workload.h"
 
 #define SHARDS_MAX         4u              /* of a server that we start, unless --server-threads says otherwise */

@@ -486,19 +486,6 @@ struct kvc_stat_item {
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
 			   const struct kvc_call *call);
 
-/* kvc_raw_await -- the roofline of GET. Shard w % shards of call->server writes `ops` times `len` bytes of its resident
- * blocks into slices of the view, `depth` at a time. It picks the blocks by `seed`, and uses the endpoints, regions,
- * chunk size and immediates of GET and nothing else.
- *
- * len: 1 byte to 16 MiB, and at most the view's length. It is not tried again.
- * Parks: yes. Thread: worker.
- * Owner: the view stays the caller's; its bytes are overwritten.
- * Errors: also the server codes.
- *   -KV_ENOTSUP    the server runs without --allow-bench
- *   -KV_ENOTFOUND  no block is so long, or so few that 64 picks in a row found none */
-KVC_API int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
-			  unsigned depth, uint64_t seed, const struct kvc_call *call);
-
 /* ---- further sessions ----
  * A session of a logical client, over the connections of a client. At every server it has its own token, credits, pins
  * and goodbye, and it has its turn on the client's links. So tens of thousands of sessions share a few endpoints. It

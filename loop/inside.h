@@ -37,4 +37,8 @@ struct loop {
 	atomic_bool turning; /* a turn is running: a second one at the same time is refused */
 };
 
+/* current_at -- where this thread keeps its current loop. For a turn, which sets it and puts back what was there: a
+ * turn stays on its thread, though its coroutines may not. */
+struct loop **current_at(void);
+
 #endif

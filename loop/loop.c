@@ -9,11 +9,7 @@
  * for spin_ns at most; else arm the pollers, announce the sleep to posting threads, and sleep in the ring until a
  * completion, a bell, the next timer, or what the pollers bear. Only events restart the spin, empty passes do not: an
  * idle loop sleeps. A turn after one that ended with an empty spin begins with the next rest, so that there is one pass
- * for each yield.
- *
- * The current loop is a thread-local pointer that is set for the duration of a turn only, so several loops can share a
- * thread (the simulation does). loop_current is never inlined: a compiler may keep the address of a thread-local over a
- * call, and with host_turned a coroutine may continue on another thread. */
+ * for each yield. */
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -29,13 +25,6 @@ enum {
 	POST_DEPTH_DEFAULT = 4096,
 	POSTS_PER_PASS = 256
 };
-
-static _Thread_local struct loop *current;
-
-__attribute__((noinline)) struct loop *loop_current(void)
-{
-	return current;
-}
 
 /* ---- the turn ---- */
 
@@ -130,12 +119,14 @@ static int refuse_stranger(struct loop *loop)
 
 int loop_turn(struct loop *loop, uint64_t max_wait_ns)
 {
-	struct loop *outer = current;
+	struct loop **current, *outer;
 	if (atomic_exchange_explicit(&loop->turning, true, memory_order_acquire))
 		return -KV_EBUSY;
-	current = loop;
+	current = current_at();
+	outer = *current;
+	*current = loop;
 	int done = ring_adopt(loop->ring) == 0 ? turn(loop, max_wait_ns) : refuse_stranger(loop);
-	current = outer;
+	*current = outer;
 	atomic_store_explicit(&loop->turning, false, memory_order_release);
 	return done;
 }
@@ -273,16 +264,6 @@ void loop_destroy(struct loop **loop)
 
 /* ---- small things ---- */
 
-uint64_t loop_now(const struct loop *loop)
-{
-	return kv_clock_now(loop->clock);
-}
-
-uint64_t loop_turn_now(const struct loop *loop)
-{
-	return loop->now_ns;
-}
-
 uint64_t loop_turns(const struct loop *loop)
 {
 	return atomic_load_explicit(&loop->turns, memory_order_relaxed);
@@ -318,14 +299,4 @@ void loop_stats(const struct loop *loop, struct loop_stats *out)
 				   .coroutines_peak = loop->cos.peak,
 				   .coroutines_max = loop->cos.stacks.max,
 				   .stacks_touched = stack_touched(&loop->cos.stacks)};
-}
-
-void loop_timer_arm(struct loop *loop, struct loop_timer *t, uint64_t when_ns)
-{
-	timer_arm(&loop->timers, t, KV_MAX(when_ns, loop->now_ns));
-}
-
-void loop_timer_cancel(struct loop *loop, struct loop_timer *t)
-{
-	timer_cancel(&loop->timers, t);
 }

@@ -21,7 +21,7 @@ struct block {
 	uint64_t len, checksum, generation;
 	uint64_t offset;     /* in the arena: what mem says, too, but a GET does not look at mem */
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
-	uint32_t mark;       /* the walk that counted it last (shard.c) */
+	uint32_t mark;       /* the walk that counted it last (kvserver: quarantine.c) */
 	uint32_t refs : 28;  /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
 	enum block_state state : 4;
 	struct arena_block *mem;
@@ -34,5 +34,33 @@ _Static_assert(offsetof(struct block, item) == KV_CACHELINE,
 	       "the index compares keys in the block's second cache line");
 _Static_assert(offsetof(struct block, evict) / KV_CACHELINE == (sizeof(struct block) - 1) / KV_CACHELINE,
 	       "eviction and expiry share the last cache line");
+
+struct store;
+
+static inline bool block_evictable(const struct block *b)
+{
+	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
+}
+
+/* block_may_go -- what searches of the policy ask: nobody refers to it. */
+bool block_may_go(const struct evict_node *n);
+
+/* block_ref -- somebody uses the memory. block_unref -- he does not any more: a block that is GONE is freed with its
+ * last reference, another one may be evicted again. */
+static inline void block_ref(struct block *b)
+{
+	b->refs++;
+}
+
+void block_unref(struct store *s, struct block *b);
+
+/* block_retire -- a staged or live block becomes invisible: it leaves index, policy, expiry and pins, and is GONE and
+ * counted so. block_free -- a block that is GONE and that nobody refers to. Returns the hole that it leaves. */
+void block_retire(struct store *s, struct block *b);
+struct arena_block *block_free(struct store *s, struct block *b);
+
+/* block_evict -- remember, retire and free a block that block_evictable says yes to. Returns the hole that it leaves.
+ */
+struct arena_block *block_evict(struct store *s, struct block *b);
 
 #endif

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict.c -- what the policies share: queues, counts, ghosts, and the table.
- *
- * KV-cache blocks are long chains that are read from their start; three quarters of them are never read again, and what
- * is read again is read soon. SIEVE, which was the default, keeps whatever was hit once until its hand comes round,
- * which takes hours: with 5,859 blocks of memory it had 0.097 hits on an hour of real conversations, LRU 0.136, clock2g
- * 0.146. Hence clock2g, and the others to compare with (docs/guide/benchmarking.md has the table,
- * tests/store/test_policy.c repeats it). */
+/* evict.c -- what the policies share: queues, counts, ghosts. */
 #include "store/evict.h"
-
-const struct evict_policy *const evict_policies[] = {&evict_clock2g, &evict_clock, &evict_lru,
-						     &evict_s3fifo,  &evict_sieve, NULL};
 
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max)
 {

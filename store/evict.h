@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict.h -- which block goes first when memory is short: a small policy interface, and the table of policies. */
+/* evict.h -- which block goes first when memory is short: a small policy interface. */
 #ifndef KVRAIL_STORE_EVICT_H
 #define KVRAIL_STORE_EVICT_H
 
@@ -54,11 +54,6 @@ struct evict_policy {
 	/* remembers -- whether a node that is evicted now is to be a ghost. NULL: every one. */
 	bool (*remembers)(const struct evict_node *n);
 };
-
-extern const struct evict_policy evict_clock2g, evict_clock, evict_lru, evict_s3fifo, evict_sieve;
-
-/* evict_policies -- by number, in the order of kv_opt_eviction_names; ends with NULL. The first is the default. */
-extern const struct evict_policy *const evict_policies[];
 
 /* evict_init -- an empty policy for at most count_max nodes. 0 or -KV_ENOMEM (the ghosts' table). evict_fini -- the
  * nodes are the caller's. */

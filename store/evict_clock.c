@@ -18,7 +18,7 @@
  *
  * Time is the number of inserts, in EVICT_TIME_BITS. A node that got its place longer ago than that is taken for a
  * newer one: only in a store that has evicted nothing for 2^30 inserts. */
-#include "store/evict.h"
+#include "store/evict_policies.h"
 
 enum { YOUNG, KEPT };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evict_lru.c -- least recently used: a hit makes a node the newest, the oldest goes. What other caches are compared
  * by. A hit costs a list operation, in cache lines of two neighbours. */
-#include "store/evict.h"
+#include "store/evict_policies.h"
 
 static void lru_insert(struct evict *e, struct evict_node *n, bool returned)
 {

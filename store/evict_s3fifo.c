@@ -6,7 +6,7 @@
  * In the main queue a hit buys another round. The small queue has half of all nodes, not a tenth as for web objects:
  * with a tenth KV-cache chains leave it before they are read again, and with 10,000 blocks or more it has fewer hits
  * than FIFO (0.199 against 0.226). */
-#include "store/evict.h"
+#include "store/evict_policies.h"
 
 enum { SMALL, MAIN, SMALL_SHARE = 2, HITS_MAX = (1 << EVICT_HITS_BITS) - 1 };
 

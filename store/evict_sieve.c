@@ -8,7 +8,7 @@
  *
  * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing
  * the node under the hand moves the hand on. */
-#include "store/evict.h"
+#include "store/evict_policies.h"
 
 static void sieve_insert(struct evict *e, struct evict_node *n, bool returned)
 {

@@ -120,7 +120,7 @@ static bool stretch_cost(const struct store *s, const struct room *r, const stru
  * with the cheapest. */
 static struct arena_block *cheapest(struct store *s, const struct room *r, unsigned *budget)
 {
-	struct evict_node *first = evict_victim(&s->evict, store_may_go), *n = first;
+	struct evict_node *first = evict_victim(&s->evict, block_may_go), *n = first;
 	struct arena_block *best = n ? memory_of(n) : s->arena.first;
 	uint64_t oldest = n ? evict_age(&s->evict, n) : 0, cost, least = UINT64_MAX;
 	unsigned looks = ROOM_LOOKS;
@@ -133,7 +133,7 @@ static struct arena_block *cheapest(struct store *s, const struct room *r, unsig
 			best = memory_of(n);
 		}
 		do
-			n = evict_peek_next(&s->evict, &peek, store_may_go);
+			n = evict_peek_next(&s->evict, &peek, block_may_go);
 		while (n == first && n);
 	}
 	spend(budget, ROOM_LOOKS - looks);
@@ -233,7 +233,7 @@ static struct arena_block *clear(struct store *s, struct arena_block *m)
 {
 	if (!m->owner)
 		return m;
-	return block_evictable(m->owner) ? store_evict(s, m->owner) : NULL;
+	return block_evictable(m->owner) ? block_evict(s, m->owner) : NULL;
 }
 
 static struct arena_block *take_piece(struct store *s, const struct room *r, struct arena_block *hole)
@@ -294,19 +294,19 @@ static int claim_next(struct store *s, struct room *r)
  * go, or it cannot be as large. */
 static struct arena_block *hole_for_move(struct store *s, uint64_t size, unsigned *budget)
 {
-	struct evict_node *n = evict_victim(&s->evict, store_may_go);
+	struct evict_node *n = evict_victim(&s->evict, block_may_go);
 	struct arena_block *hole, *side;
 
 	if (!n)
 		return NULL;
 	spend(budget, 1);
-	hole = store_evict(s, KV_CONTAINER(n, struct block, evict));
+	hole = block_evict(s, KV_CONTAINER(n, struct block, evict));
 	for (unsigned i = 0; hole->size < size && i < ROOM_MOVE_EVICTS; i++) {
 		side = hole->next && block_evictable(hole->next->owner) ? hole->next : hole->prev;
 		if (!side || !block_evictable(side->owner))
 			return NULL;
 		spend(budget, 1);
-		hole = store_evict(s, side->owner);
+		hole = block_evict(s, side->owner);
 	}
 	return hole->size >= size ? hole : NULL;
 }

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c -- the life of a block: STAGED -> LIVE -> GONE -> freed, or STAGED -> GONE -> freed.
- *
- * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is LIVE
- * and has no pin. Its memory and its struct are freed when it is GONE and refs is 0, never earlier: whoever holds a
- * reference may read (or let the NIC read) the bytes, whatever happens to the key meanwhile. Memory in use by any
- * block, GONE ones included, counts against the limit.
+/* store.c -- how a block comes to be there, and how it is found. How it goes is block.c's.
  *
  * Making room is room.c's; most values find a hole at once, or the policy's victim leaves one. At most blocks_max
  * blocks are there; one that begins when there are as many evicts one. Rejected: moving blocks, except pinned ones
@@ -65,66 +60,13 @@ static struct block *block_of(const struct evict_node *n)
 	return KV_CONTAINER(n, struct block, evict);
 }
 
-bool store_may_go(const struct evict_node *n)
-{
-	return block_of(n)->refs == 0;
-}
-
-static struct arena_block *block_free(struct store *s, struct block *b)
-{
-	struct arena_block *hole = arena_free(&s->arena, b->mem);
-
-	slab_put(&s->blocks, b);
-	return hole;
-}
-
-/* The block stops being what it was; afterwards it is GONE and counted so. */
-static void block_retire(struct store *s, struct block *b)
-{
-	if (b->state == BLOCK_LIVE) {
-		index_remove(&s->index, &b->item);
-		expire_set(&s->expire, &b->expire, KV_NEVER);
-		if (kv_list_empty(&b->pins))
-			evict_remove(&s->evict, &b->evict);
-		else
-			pins_release_block(s, b);
-	} else if (b->state == BLOCK_STAGED) {
-		s->staged_bytes -= arena_round(b->len);
-	}
-	b->state = BLOCK_GONE;
-	s->gone_bytes += b->mem->size;
-}
-
 void store_drop(struct store *s, struct block *b)
 {
 	if (b->state == BLOCK_GONE)
 		return;
 	block_retire(s, b);
-	if (b->refs == 0) {
-		s->gone_bytes -= b->mem->size;
+	if (b->refs == 0)
 		block_free(s, b);
-	}
-}
-
-void block_unref(struct store *s, struct block *b)
-{
-	if (--b->refs > 0)
-		return;
-	if (b->state == BLOCK_GONE) {
-		s->gone_bytes -= b->mem->size;
-		block_free(s, b);
-	} else {
-		evict_unpark(&s->evict, &b->evict);
-	}
-}
-
-struct arena_block *store_evict(struct store *s, struct block *b)
-{
-	evict_remember(&s->evict, &b->evict, b->item.hash);
-	block_retire(s, b);
-	s->gone_bytes -= b->mem->size;
-	s->events[STORE_EVICTED]++;
-	return block_free(s, b);
 }
 
 static void block_init(struct store *s, struct block *b, const void *key, size_t key_len, uint64_t len)
@@ -148,10 +90,10 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
 {
 	while (s->blocks.used > s->blocks_max + s->rooms.used) {
-		struct evict_node *n = evict_victim(&s->evict, store_may_go);
+		struct evict_node *n = evict_victim(&s->evict, block_may_go);
 		if (!n)
 			return -KV_ENOMEM;
-		store_evict(s, block_of(n));
+		block_evict(s, block_of(n));
 	}
 	b->mem = mem;
 	b->offset = mem->offset;

@@ -5,6 +5,7 @@
 #define KVRAIL_STORE_STORE_H
 
 #include "store/block.h"
+#include "store/evict_policies.h"
 #include "store/pins.h"
 #include "store/room.h"
 
@@ -95,22 +96,5 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 
 /* store_sweep -- delete expired blocks, with a bounded amount of work. Returns how many. */
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);
-
-/* store_evict -- evict a block that block_evictable says yes to; returns the hole that it leaves. store_may_go -- what
- * searches of the policy ask. For room.c. */
-struct arena_block *store_evict(struct store *s, struct block *b);
-bool store_may_go(const struct evict_node *n);
-
-static inline bool block_evictable(const struct block *b)
-{
-	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
-}
-
-static inline void block_ref(struct block *b)
-{
-	b->refs++;
-}
-
-void block_unref(struct store *s, struct block *b);
 
 #endif

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c -- control messages: the length prefix, and one write and one read function per message.
+/* control.c -- control messages: the length prefix, and one write and one read function for each message.
  *
- * These run a few times per connection, so they are written for reading: fields in wire order through a sticky cursor,
- * and a `valid` function per message with the limits of both directions. *out is zeroed first, so that a decoded
- * message holds nothing but what came; after an error it is partly written, except for a HELLO of other versions, whose
- * version fields the server needs for its REFUSE.
+ * These run a few times per connection, so they are written for readability. Fields are in wire order and go through a
+ * sticky cursor. One `valid` function per message holds the limits of both directions. *out is zeroed first, so a
+ * decoded message holds only bytes that came. After an error it is partly written, except for a HELLO of other
+ * versions: the server needs its version fields for its REFUSE.
  *
  * A message has one encoding only, as records have (request.c). Region tables and the addresses of a WELCOME stay in
  * the input; a receiver that keeps them copies them.
  *
- * Beyond the layout two things are checked because arithmetic hangs on them: a chunk is at least one byte, and the
- * parts of a region are exactly as many as its length needs. Both are divisors or table sizes on the other side. */
+ * Two more things are checked, because the other side divides by them or sizes tables with them: a chunk is at least
+ * one byte, and a region has exactly as many parts as its length needs. */
 #include "wire/cursor.h"
 #include "wire/wire.h"
 
 enum {
-	PREFIX = 4, /* the length, which does not count itself */
+	PREFIX = 4, /* the length field, which does not count itself */
 	REGION_VIRTUAL = 1,
 	ARENA_WRITE_EMULATED = 2,
 	ARENA_READ_EMULATED = 4,
 	ARENA_FLAGS = REGION_VIRTUAL | ARENA_WRITE_EMULATED | ARENA_READ_EMULATED,
-	ENTRY_BASE = 0, /* in an entry of a region's key table */
+	ENTRY_BASE = 0, /* offsets in an entry of a region's key table */
 	ENTRY_KEY = 8,
 	ENTRY_SIZE = 16,
 	BLOB_PREFIX = 2
@@ -45,7 +45,7 @@ static void string_write(struct wire_out *o, const char *s, size_t size)
 	wire_out_copy(o, s, len);
 }
 
-/* Into s[size], which is zeroed. */
+/* Read a string into s[size], which is zeroed. */
 static void string_read(struct wire_cur *c, char *s, size_t size)
 {
 	size_t len = wire_cur_16(c);
@@ -92,7 +92,7 @@ static bool rails_valid(unsigned rails)
 
 /* ---- HELLO ---- */
 
-/* No number is 0, so a token that belongs to 0 would be a second way to say "none". */
+/* Session number 0 means "no prior attachment". It must have no token, or "none" would have a second encoding. */
 static bool prior_valid(const struct wire_prior *p)
 {
 	static const uint8_t none[KV_TOKEN_LEN];
@@ -133,7 +133,7 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	struct wire_hello *h = &m->hello;
 	h->version_min = wire_cur_16(c);
 	h->version_max = wire_cur_16(c);
-	/* What follows belongs to a version: without one in common there is nothing to read. */
+	/* All further fields depend on the version: without a common one there is nothing to read. */
 	if (!c->bad && h->version_min <= h->version_max &&
 	    (h->version_min > WIRE_VERSION || h->version_max < WIRE_VERSION))
 		return -KV_EVERSION;
@@ -172,7 +172,7 @@ static bool addrs_fill(const struct wire_welcome_msg *w)
 	return !c.bad && wire_cur_left(&c) == 0;
 }
 
-/* Flags are offers, and those that we do not know are none of ours: a newer server may make them
+/* Flags are offers. Unknown flags are ignored: a newer server may make offers that this build does not know
  * (docs/reference/protocol.md 7). */
 static bool welcome_valid(const struct wire_welcome_msg *w)
 {
@@ -250,7 +250,7 @@ static int refuse_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 
 /* ---- REGION, ARENA ---- */
 
-/* Bytes of the key table; parts is bounded first, so that nothing overflows. */
+/* Bytes of the key table. The number of parts is bounded first, so that nothing overflows. */
 static size_t table_bytes(const struct wire_region *r)
 {
 	return (size_t)r->rails * r->parts * ENTRY_SIZE;
@@ -496,7 +496,7 @@ static int close_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 /* clang-format off */
 static const struct {
 	void (*write)(struct wire_out *o, const struct wire_ctrl_msg *m);
-	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0, or -KV_EVERSION; all else through the cursor */
+	int (*read)(struct wire_cur *c, struct wire_ctrl_msg *m); /* 0 or -KV_EVERSION; other errors are in the cursor */
 } codecs[] = {
 	[WIRE_CTRL_HELLO] = {hello_write, hello_read},
 	[WIRE_CTRL_WELCOME] = {welcome_write, welcome_read},
@@ -534,7 +534,7 @@ int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap)
 	size_t len;
 	if (!type_known(m->type))
 		return -KV_EINVAL;
-	wire_out_32(&o, 0); /* the length, known at the end */
+	wire_out_32(&o, 0); /* the length, filled in at the end */
 	wire_out_16(&o, (uint16_t)m->type);
 	wire_out_16(&o, 0);
 	codecs[m->type].write(&o, m);
@@ -577,7 +577,7 @@ int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out)
 	return rc;
 }
 
-/* ---- what callers put together and take apart themselves ---- */
+/* ---- parts that callers encode and decode themselves ---- */
 
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len)
 {

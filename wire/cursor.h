@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cursor.h -- bounds-checked reading and writing of bytes; internal to wire/.
+/* cursor.h -- bounds-checked reading and writing of bytes. Internal to wire/.
  *
- * A cursor fails once and stays failed: the read that does not fit sets `bad` and moves to the end, so that each later
- * read gives zero or NULL. A decoder therefore reads a whole layout in a row and looks at `bad` once. `out` is the same
+ * A cursor fails once and stays failed. A read that does not fit sets `bad` and moves to the end, so each later read
+ * gives zero or NULL. A decoder therefore reads a whole layout in a row and looks at `bad` once. `out` works likewise
  * for writing. */
 #ifndef KVRAIL_WIRE_CURSOR_H
 #define KVRAIL_WIRE_CURSOR_H
@@ -74,7 +74,7 @@ static inline void wire_cur_copy(struct wire_cur *c, void *out, size_t n)
 		memcpy(out, p, n);
 }
 
-/* wire_cur_check -- a condition that the input must meet; sticky like a read that does not fit. */
+/* wire_cur_check -- require a condition of the input; sticky like a read that does not fit. */
 static inline void wire_cur_check(struct wire_cur *c, bool good)
 {
 	if (KV_UNLIKELY(!good)) {
@@ -83,8 +83,8 @@ static inline void wire_cur_check(struct wire_cur *c, bool good)
 	}
 }
 
-/* wire_cur_padded -- whether all was read but less than 8 zero bytes, and nothing failed. The 8 bytes before `end`
- * belong to the input: every record has a header of 16. */
+/* wire_cur_padded -- whether nothing failed, and fewer than 8 bytes are left, all zero. It may read the 8 bytes before
+ * `end`: they belong to the input, since every record has a header of 16. */
 static inline bool wire_cur_padded(const struct wire_cur *c)
 {
 	size_t pad = wire_cur_left(c);
@@ -96,7 +96,7 @@ static inline bool wire_cur_padded(const struct wire_cur *c)
 struct wire_out {
 	uint8_t *at, *end;
 	bool full; /* it did not fit */
-	bool bad;  /* what was to be written breaks a limit */
+	bool bad;  /* a value breaks a limit */
 };
 
 static inline uint8_t *wire_out_take(struct wire_out *o, size_t n)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- request records: size, limits, encode, decode.
  *
- * One function, request_valid, holds the limits (keys_walk those of packed keys); the encoder asks it before it writes,
- * the decoder after it has read, so that what one side sends the other takes. What only the bytes can break (short
- * bodies, reserved fields, padding) is checked while reading.
+ * One function, request_valid, holds the limits; keys_walk holds those of packed keys. The encoder calls it before it
+ * writes, and the decoder after it has read, so one side accepts all that the other can send. Errors that only bytes
+ * can have (short bodies, reserved fields, padding) are checked while reading.
  *
- * A record has one encoding only: flags outside the type's mask, reserved fields, padding, and the source of a PUT that
- * has none must be zero. Hence re-encoding a decoded record gives the same bytes, which the fuzzer checks.
+ * A record has one encoding only. These must be zero: flags outside the type's mask, reserved fields, padding, and the
+ * source of a PUT that has none. So re-encoding a decoded record gives the same bytes, which the fuzzer checks.
  *
- * Nothing is copied but numbers: key, inline bytes and packed keys stay in the input. On -KV_EPROTO *out is partly
- * written. */
+ * Only numbers are copied; key, inline bytes and packed keys stay in the input. On -KV_EPROTO *out is partly written.
+ */
 #include "wire/record.h"
 
-/* Offsets in a body; X_FIXED is where the part begins whose length varies. */
+/* Offsets in a body. X_FIXED is the beginning of the part with variable length. */
 enum {
 	DEST_REGION = 0,
 	DEST_COUNT = 4,
@@ -46,9 +46,9 @@ enum {
 	EXISTS_ZERO_32 = 4,
 	EXISTS_FIXED = 8,
 
-	KEYED_KEY_LEN = 0, /* DELETE, TOUCH, PIN */
+	KEYED_KEY_LEN = 0, /* offsets of DELETE, TOUCH, PIN */
 	KEYED_ZERO = 2,
-	KEYED_TTL = 4, /* zero but for TOUCH */
+	KEYED_TTL = 4, /* of TOUCH; zero in the others */
 	KEYED_FIXED = 8,
 
 	CANCEL_ID = 0,
@@ -96,11 +96,11 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + PUT_FIXED + KV_KEY_MAX +
 _Static_assert(KV_VALUE_MAX <= INT64_MAX && KV_RANGE_MAX <= KV_VALUE_MAX,
 	       "sums of offsets and lengths cannot overflow");
 
-/* What is fixed per type. */
+/* The constants of each type. */
 /* clang-format off */
 static const struct {
 	uint8_t fixed; /* bytes of the body before key, inline bytes or keys */
-	uint8_t flags; /* bits that may be set */
+	uint8_t flags; /* bits that are allowed */
 	bool keyed;
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL, true},
@@ -167,7 +167,7 @@ static bool put_valid(const struct wire_request *r)
 	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));
 }
 
-/* Step over `count` packed keys; the cursor fails on a key of no length or of too many bytes. */
+/* Step over `count` packed keys. The cursor fails on a key that is empty or too long. */
 static void keys_walk(struct wire_cur *c, uint32_t count)
 {
 	for (uint32_t i = 0; i < count && !c->bad; i++) {
@@ -205,7 +205,7 @@ static bool request_valid(const struct wire_request *r)
 
 /* ---- encode ---- */
 
-/* Whether the packed keys of an EXISTS are as many as it says, and nothing else. */
+/* Whether the packed keys of an EXISTS are as many as it says, with nothing behind them. */
 static bool keys_fill(const struct wire_request *r)
 {
 	const struct wire_keys *keys = &r->exists.keys;
@@ -214,7 +214,7 @@ static bool keys_fill(const struct wire_request *r)
 	return !c.bad && wire_cur_left(&c) == 0;
 }
 
-/* Bytes of the record before padding. */
+/* Length of the record without padding. */
 static uint32_t request_bytes(const struct wire_request *r)
 {
 	uint32_t n;
@@ -268,7 +268,7 @@ static void put_write(uint8_t *p, const struct wire_request *r)
 	kv_put32(p + PUT_TTL, r->put.ttl_s);
 	kv_put16(p + PUT_KEY_LEN, (uint16_t)r->key.len);
 	kv_put16(p + PUT_INLINE_LEN, (uint16_t)r->put.inline_data.len);
-	/* Without a source the field is reserved, whatever the caller left in it. */
+	/* Without a source the field is reserved, so the caller's value is ignored. */
 	dest_write(p + PUT_DEST, put_has_source(r) ? &r->dest : &(struct wire_dest){0});
 	memcpy(p + PUT_FIXED, r->key.data, r->key.len);
 	if (r->put.inline_data.len)
@@ -410,7 +410,7 @@ static bool put_read(struct wire_cur *c, const uint8_t *p, struct wire_request *
 	return put_has_source(out) || dest_empty(&out->dest);
 }
 
-/* The packed keys end where the last one does; what is left of the record is padding. */
+/* The packed keys end behind the last key; the rest of the record is padding. */
 static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
 	uint32_t count = kv_get16(p + EXISTS_COUNT);
@@ -454,7 +454,7 @@ static bool release_read(struct wire_cur *c, const uint8_t *p, struct wire_reque
 	return (kv_get16(p + RELEASE_ZERO_16) | kv_get32(p + RELEASE_ZERO_32)) == 0;
 }
 
-/* Returns whether the body's reserved fields are zero; the cursor says whether the body was long enough. */
+/* Returns whether the body's reserved fields are zero. The cursor tells whether the body was long enough. */
 static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
 	switch (out->type) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seal.c -- the tag of a frame: over everything behind it, with link and counter as the nonce.
+/* seal.c -- the tag of a frame: it covers all bytes behind it, and its nonce is link and counter.
  *
- * The tag lies before the bytes that it is made of, so that these are one piece, and need neither a copy nor zeros in
- * their midst. What is before it is not left to chance: magic and version can only have one value each; the session
- * (with the shard, which is behind the tag) says under which key the tag is right, and the link is in the nonce. */
+ * The tag stands before the bytes that it covers, so that these are contiguous. They need neither a copy nor zeros in
+ * the place of the tag. The bytes before the tag are protected, too. Magic and version have only one valid value each.
+ * The session, together with the shard (which is behind the tag), selects the key. The link is in the nonce. */
 #include "wire/record.h"
 
 enum { FRAME_TAG = 8, FRAME_TAGGED = 24, FRAME_COUNTER = 32 };

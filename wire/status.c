@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.c -- the tables of names and numbers: statuses against -KV_E*, and what STAT tells.
+/* status.c -- tables of names and numbers: statuses and their -KV_E* codes, and the statistics of STAT.
  *
- * A status has exactly one error, so that status -> error -> status gives the status back. Errors are many more than
- * statuses: those without a row of their own become the status that tells the client the same thing (the second table),
- * and all others WIRE_FABRIC, since they are errno or libfabric codes from below. Nothing becomes WIRE_OK but 0. */
+ * A status has exactly one error, so that status -> error -> status gives the status back. There are many more errors
+ * than statuses. An error without a row of its own becomes the status that tells the client the same thing (the second
+ * table). All others become WIRE_FABRIC, since they are errno or libfabric codes from lower layers. Only 0 becomes
+ * WIRE_OK. */
 #include <errno.h>
 
 #include "wire/wire.h"
@@ -35,8 +36,8 @@ static const struct {
 	int32_t status;
 } also[] = {
 	{-ENOMEM, WIRE_NOMEM},
-	{-KV_ELIMIT, WIRE_NOMEM},   /* a limit of the server's machine is short: there is no room, for now */
-	{-KV_EPROTO, WIRE_INVALID}, /* what the client sent makes no sense */
+	{-KV_ELIMIT, WIRE_NOMEM},   /* a limit of the server's machine is short, so there is no room at present */
+	{-KV_EPROTO, WIRE_INVALID}, /* the client's request makes no sense */
 	{-KV_ECLOSED, WIRE_CLOSING},
 	{-KV_ERESET, WIRE_BUSY}, /* the endpoint was rebuilt under the request: try again */
 };

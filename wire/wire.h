@@ -11,11 +11,11 @@
  * -- A fabric frame -----------------------------------------------------------------------------------------------
  *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and
  *      this shard)
- *   4  u32 session: the number that the WELCOME gave, in both directions
+ *   4  u32 session: the number from the WELCOME, in both directions
  *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the link in 4 bytes, then the counter's 8. The key
  *      is one of this session, shard and direction (bootstrap/bootstrap.h, docs/reference/protocol.md 3)
  *  24  u16 length of the whole frame   26  u8 record count, 1..255   27  u8 shard
- *  28  u32 mark: what the client calls this session (HELLO), in both directions
+ *  28  u32 mark: the client's own number for this session (from HELLO), in both directions
  *  32  u64 counter: ascending per session, shard, link and direction, from 0, never used twice
  *  40  records, each a multiple of 8 bytes long, filling the frame exactly
  *
@@ -46,19 +46,19 @@
  *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate
  *         28 u32 depth  32 dest (slices are used in turn)
  *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero
- *          No request: it says whose the records behind it are, up to the next SESSION or the frame's end. Its time
- *          and id are 0.
+ *          Not a request: the records behind it, up to the next SESSION or the frame's end, belong to this session.
+ *          Its time and id are 0.
  *  RELEASE 0 u16 lease count (1..128)  2 u16 zero  4 u32 zero  8 leases: u64 each. It has no reply and takes no
  *         credit; its id is 0, its time 0xFFFFFFFF
- *  PROVE   0 u64 nonce (not 0): that of a reply to PING by this link, which came to the address that the client
- *         announced. It has no reply and takes no credit; its id is 0, its time 0xFFFFFFFF
+ *  PROVE   0 u64 nonce (not 0): the one in a reply to PING on this link, which the server sent to the address that
+ *         the client announced. It has no reply and takes no credit; its id is 0, its time 0xFFFFFFFF
  *
  * -- A reply record -----------------------------------------------------------------------------------------------
  *   0  u8 type | 0x80   1  u8 flags   2  u16 record length   4  i32 status (enum wire_status)   8  u64 request id
- *  16  u32 posted: nanoseconds from the request's arrival at the shard until its last data operation was posted (no
- *      such: as the next)
+ *  16  u32 posted: nanoseconds from the request's arrival at the shard until its last data operation was posted
+ *      (if there was none: the same as replied)
  *  20  u32 replied: nanoseconds from the arrival until this reply was made. Both saturate at 0xFFFFFFFF (4.29 s)
- *  24  body, present whatever the status (a CANCEL that can say nothing certain has posted 0xFFFFFFFF and a status)
+ *  24  body, present whatever the status (a CANCEL whose result is not known has posted 0xFFFFFFFF and a status)
  *
  *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE
  *         was asked)
@@ -85,9 +85,9 @@
  *  the value) may leave dest all zero: then nothing is written, and the reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
- *  A reply may repeat the flags of its request. A reply to GET with FOLLOWS has posted 0, and its value's bytes are
- * in place when it arrives. One with LEASED has neither FOLLOWS nor inline bytes, and posted 0. EXISTS: bits of the
- * bitmap beyond the last key are zero.
+ *  A reply may repeat the flags of its request. If a reply to GET has FOLLOWS, its posted is 0 and the value's bytes
+ *  are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline bytes.
+ *  EXISTS: bits of the bitmap beyond the last key are zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
@@ -117,8 +117,8 @@
  *  ADDRESS_OK  u32 epoch; i32 status
  *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn
  *              counter (a client's heartbeat has no shards)
- *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): client asks; server has nothing in flight; client closes.
- *                                      GOODBYE of a server: it ends, and the client shall ask.
+ *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes.
+ *                                      GOODBYE of a server: it shuts down; the client should ask.
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
  *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string
  *                     identity (up to 128 bytes; empty: the connection's own secret)
@@ -140,15 +140,15 @@ enum {
 	WIRE_MAGIC = 0x524B,
 	WIRE_VERSION = 2,
 	WIRE_FRAME_HEADER = 40,
-	WIRE_RECORDS_AT = 26,    /* where a frame says how many it holds */
-	WIRE_RECORD_HEADER = 16, /* of a request, and what both begin with */
+	WIRE_RECORDS_AT = 26,    /* offset of the record count in a frame */
+	WIRE_RECORD_HEADER = 16, /* of a request; a reply's header begins with the same fields */
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
 	WIRE_EXISTS_MAX = 512,
 	WIRE_STAT_MAX = 200,
 	WIRE_CTRL_HEADER = 8,
-	WIRE_SESSION_BYTES = 24, /* of a SESSION record */
-	WIRE_PROVE_BYTES = 24,   /* of a PROVE record */
+	WIRE_SESSION_BYTES = 24, /* length of a SESSION record */
+	WIRE_PROVE_BYTES = 24,   /* length of a PROVE record */
 	WIRE_NONCE_LEN = 32,
 	WIRE_PROOF_LEN = 32,
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
@@ -166,28 +166,28 @@ enum wire_type {
 	WIRE_CANCEL = 8,
 	WIRE_PING = 9,
 	WIRE_BENCH = 10,
-	WIRE_SESSION = 11, /* a record among requests; has no reply */
-	WIRE_RELEASE = 12, /* leases are not needed any more: no reply, no credit */
-	WIRE_PROVE = 13,   /* the client is where it says: no reply, no credit */
+	WIRE_SESSION = 11, /* a record among requests; it has no reply */
+	WIRE_RELEASE = 12, /* gives leases back: no reply, no credit */
+	WIRE_PROVE = 13,   /* proves the client's address: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
 enum wire_flag {
-	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the range asked for, not of the whole value */
+	WIRE_GET_SUM_RANGE = 1, /* GET: checksum of the requested range, not of the whole value */
 	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
-	WIRE_GET_CHECK =
-		4, /* GET: what came was corrupt: sum up the value before it is served again, drop it if it is wrong */
-	WIRE_GET_PACK =
-		16, /* GET: its destination may be written together with those beside it, zeros behind the value */
-	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are there, no immediates come (posted is 0); only where the
-				 fabric keeps a message behind writes */
-	WIRE_GET_PULL = 32,   /* GET: the client would rather read the bytes itself; see WIRE_WELCOME_PULL */
-	WIRE_GET_LEASED = 64, /* reply to GET: the bytes are not moved; they lie still in the arena for the lease time,
-				 to be read there */
-	WIRE_PUT_FIRST = 1,   /* PUT: begins a value */
-	WIRE_PUT_LAST = 2,    /* PUT: ends it: check, then commit */
-	WIRE_TOUCH_LOOK = 1,  /* TOUCH: no use and no new time to live, only the answer */
-	WIRE_PIN_RELEASE = 1  /* PIN: take the session's pin back */
+	WIRE_GET_CHECK = 4, /* GET: the last bytes were corrupt: checksum the value before serving it again, and drop it
+			       if it is wrong */
+	WIRE_GET_PACK = 16, /* GET: its destination may be written in one write with its neighbours; gaps behind the
+			       value become zeros */
+	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place and no immediates come (posted is 0); only where
+				 the fabric delivers a message after earlier writes */
+	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes itself; see WIRE_WELCOME_PULL */
+	WIRE_GET_LEASED = 64, /* reply to GET: the bytes were not moved; the client reads them from the arena within the
+				 lease time */
+	WIRE_PUT_FIRST = 1,   /* PUT: first range of a value */
+	WIRE_PUT_LAST = 2,    /* PUT: last range: check, then commit */
+	WIRE_TOUCH_LOOK = 1,  /* TOUCH: answer only: the value is not used and keeps its time to live */
+	WIRE_PIN_RELEASE = 1  /* PIN: release the session's pin */
 };
 
 /* Statuses on the wire; wire_status_error and wire_error_status translate to and from -KV_E*. */
@@ -203,20 +203,20 @@ enum wire_status {
 	WIRE_NOMEM = 8,
 	WIRE_TIMEOUT = 9,
 	WIRE_CANCELED = 10,
-	WIRE_STALE = 11,    /* the generation wanted is gone */
+	WIRE_STALE = 11,    /* the requested generation is gone */
 	WIRE_MISMATCH = 12, /* KV_EVERSION */
 	WIRE_FULL = 13,
 	WIRE_NOTSUP = 14,
 	WIRE_FABRIC = 15,  /* the server's provider failed: KV_EPROVIDER */
-	WIRE_CLOSING = 16, /* the server is draining: KV_EPEERDOWN */
+	WIRE_CLOSING = 16, /* the server is shutting down: KV_EPEERDOWN */
 	WIRE_STATUS_MAX
 };
 
 enum wire_cancel { WIRE_CANCEL_UNSEEN = 0, WIRE_CANCEL_STOPPED = 1, WIRE_CANCEL_DONE = 2 };
 
-/* What STAT tells of a shard. Order is wire format: append only. Each is a counter (only rises while the server runs),
- * a gauge (as of now) or a maximum (since the server was started): enum wire_stat_kind. A client sums counters and
- * gauges over the shards and takes the largest maximum. */
+/* The statistics of a shard that STAT reports. Their order is wire format: append only. enum wire_stat_kind says which
+ * is a counter (only rises while the server runs), a gauge (present value) or a maximum (since the server was started).
+ * A client sums counters and gauges over the shards, and takes the largest maximum. */
 enum wire_stat {
 	WIRE_STAT_BLOCKS = 1,
 	WIRE_STAT_BYTES_USED,
@@ -250,31 +250,31 @@ enum wire_stat {
 	WIRE_STAT_FENCES,
 	WIRE_STAT_NOMEM,
 	WIRE_STAT_PINNED_BYTES,
-	WIRE_STAT_STAGED_BYTES,     /* gauge: values on their way in */
-	WIRE_STAT_STAGES_EXPIRED,   /* PUTs given up: their time was over, or nothing came */
-	WIRE_STAT_INVALID_REQUESTS, /* answered INVALID: regions, ranges, slices that do not fit */
-	WIRE_STAT_DROPPED_REPLIES,  /* to clients that take no replies, or asked beyond their credits */
-	WIRE_STAT_STRAY_IMMEDIATES, /* from clients, who have none to send */
-	WIRE_STAT_LOST_WRITES,      /* data writes that failed: the client is told to begin anew */
+	WIRE_STAT_STAGED_BYTES,     /* gauge: bytes of values that are being stored */
+	WIRE_STAT_STAGES_EXPIRED,   /* PUTs given up: their time was over, or no bytes came */
+	WIRE_STAT_INVALID_REQUESTS, /* requests answered INVALID: regions, ranges or slices that do not fit */
+	WIRE_STAT_DROPPED_REPLIES,  /* replies to clients that take none, or that exceeded their credits */
+	WIRE_STAT_STRAY_IMMEDIATES, /* immediates from clients, which should send none */
+	WIRE_STAT_LOST_WRITES,      /* data writes that failed; the client is told to make a new attachment */
 	WIRE_STAT_CORRUPT_DROPPED,  /* blocks found damaged, and dropped */
-	WIRE_STAT_ENDING_SESSIONS,  /* gauge: gone, but with operations unresolved */
+	WIRE_STAT_ENDING_SESSIONS,  /* gauge: ended sessions with unresolved operations */
 	WIRE_STAT_HANDSHAKES,       /* connections accepted */
-	WIRE_STAT_HANDSHAKES_NOW,   /* gauge: without a session yet */
-	WIRE_STAT_HANDSHAKES_CUT,   /* to make room for others */
+	WIRE_STAT_HANDSHAKES_NOW,   /* gauge: connections without a session yet */
+	WIRE_STAT_HANDSHAKES_CUT,   /* connections closed to make room for others */
 	WIRE_STAT_HANDSHAKES_TIMED_OUT,
-	WIRE_STAT_HANDSHAKES_DELAYED, /* by the limit of their rate */
-	WIRE_STAT_HANDSHAKES_REFUSED, /* wrong key, no hello, mismatch, server full */
-	WIRE_STAT_BAD_CONTROL,        /* control messages that make no sense, regions that do not add up */
-	WIRE_STAT_SILENT_CLIENTS,     /* cut: they did not read their control connection */
-	WIRE_STAT_REPLIES,            /* requests answered, whatever the answer */
-	WIRE_STAT_POST_NS,            /* sum of posted_ns of all replies */
+	WIRE_STAT_HANDSHAKES_DELAYED, /* connections delayed by the rate limit */
+	WIRE_STAT_HANDSHAKES_REFUSED, /* wrong key, no HELLO, mismatch, server full */
+	WIRE_STAT_BAD_CONTROL,        /* invalid control messages, inconsistent regions */
+	WIRE_STAT_SILENT_CLIENTS,     /* clients disconnected because they did not read their control connection */
+	WIRE_STAT_REPLIES,            /* requests answered, whatever the status */
+	WIRE_STAT_POST_NS,            /* sum of posted_ns over all replies */
 	WIRE_STAT_POST_MAX_NS,
-	WIRE_STAT_SERVE_NS, /* sum of replied_ns of all replies */
+	WIRE_STAT_SERVE_NS, /* sum of replied_ns over all replies */
 	WIRE_STAT_SERVE_MAX_NS,
-	WIRE_STAT_SLOW,          /* replies that took --slow-ms or longer; 0 without */
-	WIRE_STAT_ACTIVE,        /* requests whose bytes are on their way */
+	WIRE_STAT_SLOW,          /* replies that took --slow-ms or longer; 0 without that option */
+	WIRE_STAT_ACTIVE,        /* requests whose bytes are in flight */
 	WIRE_STAT_STAGES,        /* PUTs begun and not committed */
-	WIRE_STAT_HASHING,       /* checksums being made */
+	WIRE_STAT_HASHING,       /* checksums being computed */
 	WIRE_STAT_HELD,          /* replies that wait for a send buffer */
 	WIRE_STAT_QUEUED,        /* transfers and messages that wait in the engine for room */
 	WIRE_STAT_MSG_EXHAUSTED, /* times that no send buffer was free */
@@ -284,48 +284,48 @@ enum wire_stat {
 	WIRE_STAT_WRITES,
 	WIRE_STAT_READS,
 	WIRE_STAT_TURNS,
-	WIRE_STAT_STATUS, /* + status: replies with it. As many ids as there may ever be statuses */
+	WIRE_STAT_STATUS, /* + status: replies with it. There are as many ids as there may ever be statuses */
 	WIRE_STAT_STATUS_LAST = WIRE_STAT_STATUS + 31,
-	WIRE_STAT_FURTHER_SESSIONS, /* gauge: open beside those of the connections themselves */
-	WIRE_STAT_SESSIONS_OPENED,  /* of them, since the server was started */
-	WIRE_STAT_SESSIONS_REFUSED, /* proofs that were wrong, no room */
-	WIRE_STAT_LEASES,           /* GETs that were answered with a lease */
-	WIRE_STAT_LEASES_NOW,       /* gauge: given out and not over */
-	WIRE_STAT_LEASED_BYTES,     /* gauge: of the arena, kept by leases */
-	WIRE_STAT_LEASES_EXPIRED,   /* not released in time */
-	WIRE_STAT_LEASES_REFUSED,   /* beyond the budget: those GETs were answered by push */
-	WIRE_STAT_BAD_RELEASES,     /* of leases that are not, or not the session's; also those that have expired */
-	WIRE_STAT_RAILS_UP,         /* gauge: NICs that take part, as endpoints */
-	WIRE_STAT_RAILS_OUT,        /* gauge: that failed and are tried again */
+	WIRE_STAT_FURTHER_SESSIONS, /* gauge: open sessions beside those of the connections themselves */
+	WIRE_STAT_SESSIONS_OPENED,  /* further sessions opened since the server was started */
+	WIRE_STAT_SESSIONS_REFUSED, /* further sessions refused: wrong proof, no room */
+	WIRE_STAT_LEASES,           /* GETs answered with a lease */
+	WIRE_STAT_LEASES_NOW,       /* gauge: leases given out and not over */
+	WIRE_STAT_LEASED_BYTES,     /* gauge: arena bytes that leases keep */
+	WIRE_STAT_LEASES_EXPIRED,   /* leases not released in time */
+	WIRE_STAT_LEASES_REFUSED,   /* leases beyond the budget: those GETs were answered by push */
+	WIRE_STAT_BAD_RELEASES,     /* releases of leases that do not exist, have expired, or are another session's */
+	WIRE_STAT_RAILS_UP,         /* gauge: NICs in use, counted as endpoints */
+	WIRE_STAT_RAILS_OUT,        /* gauge: rails that failed and are retried */
 	WIRE_STAT_RAIL_FAILURES,    /* endpoints that failed by themselves */
-	WIRE_STAT_FAILED_PEER,      /* operations that failed because of the other side, or of the way there */
-	WIRE_STAT_RAIL_BYTES, /* + rail: written to and read from clients by it; the last one: by it and all behind it
-			       */
+	WIRE_STAT_FAILED_PEER,      /* operations that failed because of the peer, or of the path to it */
+	WIRE_STAT_RAIL_BYTES, /* + rail: bytes written to and read from clients by this rail; the last one includes all
+				 further rails */
 	WIRE_STAT_RAIL_BYTES_LAST = WIRE_STAT_RAIL_BYTES + 7,
 	WIRE_STAT_RAIL_ERRORS, /* + rail, likewise: operations that failed */
 	WIRE_STAT_RAIL_ERRORS_LAST = WIRE_STAT_RAIL_ERRORS + 7,
-	WIRE_STAT_DOOR_LET_IN,       /* connections to our fabric ports that the doorkeeper let in; turned away were: */
-	WIRE_STAT_DOOR_STRANGERS,    /* those from hosts where no client has an endpoint */
-	WIRE_STAT_DOOR_CLAIMS,       /* ... that claimed an endpoint that no client announced */
-	WIRE_STAT_DOOR_TWICE,        /* ... that claimed one that is connected */
-	WIRE_STAT_DOOR_SILENT,       /* ... that sent no whole connect request in time */
-	WIRE_STAT_DOOR_FULL,         /* ... beyond what may wait, or for want of descriptors */
-	WIRE_STAT_DOOR_ALIENS,       /* ended later: they sent what no client sends */
-	WIRE_STAT_REPLAYED_FRAMES,   /* with a counter that was seen, or is too old */
-	WIRE_STAT_UNPROVEN_REQUESTS, /* over links whose client has not proven its address */
-	WIRE_STAT_BAD_PROOFS,        /* PROVE with another nonce */
-	WIRE_STAT_ACCEPTS_FAILED,    /* no descriptor, or no memory, for a connection to the control port */
-	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* that one left later than it was due */
+	WIRE_STAT_DOOR_LET_IN,           /* connections to our fabric ports that the doorkeeper let in. It refused: */
+	WIRE_STAT_DOOR_STRANGERS,        /* those from hosts where no client has an endpoint */
+	WIRE_STAT_DOOR_CLAIMS,           /* ... that claimed an endpoint which no client announced */
+	WIRE_STAT_DOOR_TWICE,            /* ... that claimed an endpoint which is connected already */
+	WIRE_STAT_DOOR_SILENT,           /* ... that sent no whole connect request in time */
+	WIRE_STAT_DOOR_FULL,             /* ... beyond the number that may wait, or for lack of descriptors */
+	WIRE_STAT_DOOR_ALIENS,           /* connections ended later: they sent bytes that no client sends */
+	WIRE_STAT_REPLAYED_FRAMES,       /* frames whose counter was seen before, or is too old */
+	WIRE_STAT_UNPROVEN_REQUESTS,     /* requests over links whose client has not proven its address */
+	WIRE_STAT_BAD_PROOFS,            /* PROVE with a wrong nonce */
+	WIRE_STAT_ACCEPTS_FAILED,        /* connections to the control port without a descriptor or memory for them */
+	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* longest time that a heartbeat left after it was due */
 	WIRE_STAT_ROOMS,                 /* PUTs whose memory took more than one step to clear */
-	WIRE_STAT_BLOCKS_MAX,            /* gauge: values that may be there at a time */
+	WIRE_STAT_BLOCKS_MAX,            /* gauge: the most values that can be stored at a time */
 	WIRE_STAT_END
 };
 
 enum wire_stat_kind { WIRE_STAT_COUNTER, WIRE_STAT_GAUGE, WIRE_STAT_MAXIMUM };
 
-/* What is to be known of one of them. Names and units are static strings. */
+/* The description of one statistic. Names and units are static strings. */
 struct wire_stat_info {
-	const char *name;  /* "hits"; NULL: a number this build does not know, or one that is kept free */
+	const char *name;  /* "hits"; NULL: this build does not know the number, or it is reserved */
 	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum wire_stat_kind kind;
@@ -343,7 +343,7 @@ struct wire_dest {
 
 struct wire_frame {
 	uint32_t session, mark;
-	uint64_t counter; /* set by wire_seal, and the tag; of no meaning before */
+	uint64_t counter; /* wire_seal sets it, with the tag; without meaning before */
 	uint8_t tag[KV_MAC_TAG];
 	uint8_t link, shard;
 	uint8_t records;
@@ -405,13 +405,13 @@ struct wire_reply {
 	int32_t status;      /* enum wire_status */
 	uint64_t id;
 	uint32_t posted_ns,
-		replied_ns; /* what the server spent, from the request's arrival; UINT32_MAX: that or more */
+		replied_ns; /* nanoseconds of the server since the request's arrival; UINT32_MAX: that or more */
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
 			uint32_t posted, lease_us;
 			struct wire_bytes inline_data;
-			uint64_t lease, at; /* and lease_us: with WIRE_GET_LEASED only */
+			uint64_t lease, at; /* and lease_us: only with WIRE_GET_LEASED */
 		} get;
 		struct {
 			uint64_t stage, generation;
@@ -440,7 +440,7 @@ struct wire_reply {
 	};
 };
 
-/* ---- building a frame: into a buffer of KV_MSG_MAX bytes that the caller owns ---- */
+/* ---- build a frame in a buffer of KV_MSG_MAX bytes that the caller owns ---- */
 
 struct wire_writer {
 	uint8_t *buf;
@@ -451,79 +451,79 @@ struct wire_writer {
 /* wire_frame_begin -- write the header of an empty frame. cap is at least WIRE_FRAME_HEADER. */
 void wire_frame_begin(struct wire_writer *w, void *buf, uint32_t cap, const struct wire_frame *frame);
 
-/* wire_request_size, wire_reply_size -- bytes the record will take. Valid for any struct whose lengths are within
- * limits. */
+/* wire_request_size, wire_reply_size -- the bytes that the record will take. Valid for any struct whose lengths are
+ * within limits. */
 uint32_t wire_request_size(const struct wire_request *r);
 uint32_t wire_reply_size(const struct wire_reply *r);
 
-/* wire_request_add, wire_reply_add -- append one record. Returns 0; -KV_EBUSY when it does not fit (the frame is
- * unchanged: send it and begin another); -KV_EINVAL when the struct breaks a limit. For EXISTS requests the keys are
- * given packed (wire_keys_add): exists.count, keys.at and keys.end are read, keys.left is not. The dest of a PUT that
- * needs none is written as zeros whatever it holds. Statuses are not checked. */
+/* wire_request_add, wire_reply_add -- append one record. Return 0; -KV_EBUSY when it does not fit (the frame is
+ * unchanged: send it and begin another); -KV_EINVAL when the struct breaks a limit. The keys of an EXISTS request are
+ * packed (wire_keys_add): exists.count, keys.at and keys.end are used, keys.left is not. The dest of a PUT that needs
+ * none is written as zeros whatever it holds. Statuses are not checked. */
 int wire_request_add(struct wire_writer *w, const struct wire_request *r);
 int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
 
-/* wire_frame_end -- fill in length and count. Returns the frame's length; 0 when it has no record. */
+/* wire_frame_end -- fill in length and count. Returns the frame's length, or 0 when it has no record. */
 uint32_t wire_frame_end(struct wire_writer *w);
 
-/* wire_keys_add -- append one key to a packed array of *len bytes in buf[cap]. Returns 0, -KV_EBUSY (full) or
- * -KV_EINVAL. */
+/* wire_keys_add -- append one key to packed keys of *len bytes in buf[cap]. Returns 0, -KV_EBUSY (full) or -KV_EINVAL.
+ */
 int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len);
 
-/* wire_stat_add -- append one {id, value} pair to packed pairs of *count in buf[cap]. Returns 0 or -KV_EBUSY. */
+/* wire_stat_add -- append one {id, value} pair to the *count packed pairs in buf[cap]. Returns 0 or -KV_EBUSY. */
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value);
 struct wire_stat_info wire_stat_info(uint32_t id);
-const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number this build does not know */
+const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number that this build does not know */
 
-/* wire_release_put, wire_release_lease -- the i-th of packed leases. */
+/* wire_release_put, wire_release_lease -- write and read the i-th of packed leases. */
 void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease);
 uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
 
-/* wire_frame_room -- bytes that records may still take in a frame being built. */
+/* wire_frame_room -- bytes that further records may take in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)
 {
 	return w->records == WIRE_RECORDS_MAX ? 0 : w->cap - w->len;
 }
 
-/* wire_frame_records -- how many records a frame that was ended holds. */
+/* wire_frame_records -- the number of records in a frame that was ended. */
 static inline unsigned wire_frame_records(const uint8_t *frame)
 {
 	return frame[WIRE_RECORDS_AT];
 }
 
-/* ---- reading a frame ---- */
+/* ---- read a frame ---- */
 
 struct wire_reader {
 	const uint8_t *at, *end;
 	uint32_t left; /* records still to read */
 };
 
-/* wire_frame_open -- check the header and remember the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another
+/* wire_frame_open -- check the header and prepare to read the records. Returns 0, -KV_EPROTO, or -KV_EVERSION (another
  * version). */
 int wire_frame_open(struct wire_reader *r, const void *data, size_t len, struct wire_frame *out);
 
-/* ---- the tag of a frame: whose it is, and that it is new ---- */
+/* ---- the tag of a frame: it proves the sender, and that the frame is new ---- */
 
-/* wire_seal -- give a frame that was ended (len: its length) counter and tag. Nothing of it may change afterwards. 0,
- * or -KV_EINTERNAL: it must not be sent. */
+/* wire_seal -- give counter and tag to a frame that was ended (len: its length). The frame must not change afterwards.
+ * Returns 0, or -KV_EINTERNAL: then it must not be sent. */
 int wire_seal(struct kv_seal *seal, uint8_t *frame, uint32_t len);
 
-/* wire_unseal -- whether a frame that wire_frame_open let through was sealed by the other side and has not come before.
- * 0; -KV_EDENIED, -KV_EEXIST as in base/seal.h. Nothing of it is to be believed before. */
+/* wire_unseal -- check that the other side sealed a frame which wire_frame_open accepted, and that it has not come
+ * before. Returns 0, or -KV_EDENIED or -KV_EEXIST as in base/seal.h. Trust nothing of the frame before this. */
 int wire_unseal(struct kv_seal *seal, const uint8_t *frame, size_t len);
 
-/* wire_request_next, wire_reply_next -- the next record. Returns 1 with *out filled, 0 at a proper end, -KV_EPROTO.
- * After an error the rest of the frame is not to be read (every further call gives -KV_EPROTO) and *out is undefined.
- * Every length in *out is within limits and inside the input; values are otherwise unchecked (a range may exceed the
- * value, a region may not exist). */
+/* wire_request_next, wire_reply_next -- read the next record. Return 1 with *out filled, 0 at a proper end, or
+ * -KV_EPROTO. After an error *out is undefined and every further call gives -KV_EPROTO: do not use the rest of the
+ * frame. Every length in *out is within limits and inside the input. Other values are unchecked: a range may exceed the
+ * value, a region may not exist. */
 int wire_request_next(struct wire_reader *r, struct wire_request *out);
 int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
 
-/* wire_keys_next -- 1 with the next key, 0 at the end. Keys were validated when the record was read. */
+/* wire_keys_next -- returns 1 with the next key, 0 at the end. The keys were validated when the record was read. */
 int wire_keys_next(struct wire_keys *keys, struct wire_bytes *out_key);
 
-/* wire_status_error -- -KV_E* (or 0) for a status from the wire; an unknown one is -KV_EPROTO. wire_error_status is the
+/* wire_status_error -- the -KV_E* code (or 0) of a status; -KV_EPROTO for an unknown status. wire_error_status is the
  * inverse. */
 int wire_status_error(int32_t status);
 int32_t wire_error_status(int error);
@@ -572,7 +572,7 @@ struct wire_blob_addr {
 	uint8_t data[KV_ADDR_MAX];
 };
 
-/* An attachment, as its WELCOME named it. */
+/* An attachment, as named by its WELCOME. */
 struct wire_prior {
 	uint32_t session; /* 0: none, and the token is zero */
 	uint8_t token[KV_TOKEN_LEN];
@@ -591,12 +591,12 @@ struct wire_hello {
 struct wire_welcome_msg {
 	uint16_t version, shards, rails, flags, loops;
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
-	uint8_t token[KV_TOKEN_LEN]; /* never leaves the control connection: what keys and proofs are made of where it
-					has no TLS */
+	uint8_t token[KV_TOKEN_LEN]; /* secret: never leaves the control connection. Without TLS, keys and proofs are
+					derived from it */
 	uint64_t incarnation, shard_seed, value_max;
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX];
-	const uint8_t *addrs; /* shards x rails blobs, walk with wire_welcome_addr (into the input when decoded) */
+	const uint8_t *addrs; /* shards x rails blobs (in the input when decoded); walk with wire_welcome_addr */
 	uint32_t addrs_len;
 };
 
@@ -609,7 +609,7 @@ struct wire_region {
 	uint32_t id, parts;
 	uint16_t rails;
 	bool virt;
-	bool write_emulated, read_emulated; /* ARENA: the owner's writes; reads of the memory */
+	bool write_emulated, read_emulated; /* ARENA: writes of the owner, and reads of this memory, are emulated */
 	uint64_t len_bytes, part_bytes;
 	const uint8_t *keys; /* rails x parts x {u64 base, u64 key}; read with wire_region_key */
 };
@@ -649,7 +649,7 @@ struct wire_ctrl_msg {
 		struct wire_hello hello;
 		struct wire_welcome_msg welcome;
 		struct wire_refuse refuse;
-		struct wire_region region; /* also ARENA: id is the shard */
+		struct wire_region region; /* also of ARENA, where id is the shard */
 		struct wire_address address;
 		struct wire_heartbeat heartbeat;
 		struct {
@@ -661,32 +661,32 @@ struct wire_ctrl_msg {
 		struct {
 			uint32_t session;
 			uint64_t requests;
-		} session_close; /* also SESSION_CLOSE_OK, which alone has requests */
+		} session_close; /* also of SESSION_CLOSE_OK, which alone has requests */
 		struct {
 			uint32_t id;
 			int32_t status;
-		} region_ok; /* also REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
+		} region_ok; /* also of REVOKE, REVOKE_OK (status 0) and ADDRESS_OK (id is the epoch) */
 	};
 };
 
-/* wire_ctrl_encode -- into buf. Returns the whole length with its 4-byte prefix, -KV_ETOOBIG (does not fit cap), or
- * -KV_EINVAL. */
+/* wire_ctrl_encode -- write a message into buf. Returns its whole length with the 4-byte prefix, -KV_ETOOBIG (does not
+ * fit cap), or -KV_EINVAL. */
 int wire_ctrl_encode(const struct wire_ctrl_msg *m, void *buf, size_t cap);
 
-/* wire_ctrl_length -- the whole length of the message that begins at data (prefix included) once 4 bytes are there; 0
- * when fewer are; -KV_EPROTO when the length is out of bounds. */
+/* wire_ctrl_length -- the whole length (prefix included) of the message that begins at data. 0 while fewer than 4 bytes
+ * are there; -KV_EPROTO when the length is out of bounds. */
 int wire_ctrl_length(const void *data, size_t have);
 
-/* wire_ctrl_decode -- exactly one whole message. Returns 0, -KV_EPROTO, or -KV_EVERSION (HELLO without a version in
- * common: only the version fields are filled). Pointers in *out point into data. */
+/* wire_ctrl_decode -- decode exactly one whole message. Returns 0, -KV_EPROTO, or -KV_EVERSION (a HELLO without a
+ * common version: only the version fields are filled). Pointers in *out point into data. */
 int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out);
 
-/* wire_addr_pack -- append one address blob to buf[cap] at *len. 0, -KV_ETOOBIG, or -KV_EINVAL (empty).
- * wire_welcome_addr -- blob (shard, rail). 0 or -KV_EPROTO. */
+/* wire_addr_pack -- append one address blob at *len to buf[cap]. Returns 0, -KV_ETOOBIG, or -KV_EINVAL (empty).
+ * wire_welcome_addr -- get the blob of (shard, rail). Returns 0 or -KV_EPROTO. */
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len);
 int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
 
-/* wire_region_put, wire_region_key -- one entry of the key table: base and key of (rail, part). */
+/* wire_region_put, wire_region_key -- write and read one entry of the key table: base and key of (rail, part). */
 void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key);
 void wire_region_key(const struct wire_region *r, unsigned rail, uint32_t part, uint64_t *out_base, uint64_t *out_key);
 

@@ -6,10 +6,11 @@
  * while nothing was short, a step that had to be killed, or a model that was asked for by name and cannot begin. */
 #include <stdlib.h>
 
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
 #include "kvbench/capacity/capacity.h"
+#include "kvbench/capacity/verbs.h"
 #include "kvbench/report/json.h"
-#include "kvbench/signals.h"
+#include "kvbench/setup/signals.h"
 
 #define READY_TIMEOUT_NS 120000000000ull
 #define CONFIRM_NS       10000000000ull

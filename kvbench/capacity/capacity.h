@@ -106,37 +106,8 @@ int capacity_main(int argc, char **argv);
 
 /* ---- one step, in its own process ---- */
 
-/* How a step tells where it is. */
-struct capacity_teller {
-	const struct capacity_options *opt;
-	struct capacity_step step;
-	uint64_t begun_ns, deadline_ns;
-	uint64_t rss_looked;  /* at the last look */
-	uint64_t measured_ns; /* when that was told which is not looked at every time */
-};
-
 /* capacity_step_main -- run the step that the options name and tell about it on step_fd. Exit status. */
 int capacity_step_main(const struct capacity_options *options);
-
-/* capacity_end_said -- the resource that a sentence of the engine names as short; CAPACITY_COMPLETE: none. */
-enum capacity_end capacity_end_said(const char *text);
-
-/* capacity_look -- bring what is measured up to date, tell the parent, and say whether to go on: false after a signal,
- * past the deadline, or when memory is about to end, with the step's end and sentence set. */
-bool capacity_look(struct capacity_teller *t);
-
-/* capacity_fail -- the step's first error: its end, code and sentence; later ones are ignored. */
-void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-
-/* capacity_verbs_run -- the bare ibverbs model: QP, two CQs and two MRs per client. */
-void capacity_verbs_run(struct capacity_teller *t);
-
-/* capacity_verbs_end -- what ran out when a call that makes `what` failed with this errno; host: as it is now. */
-enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host);
-
-/* capacity_verbs_here -- whether there is a device to run it on; else 0 with one sentence in *err. */
-bool capacity_verbs_here(const char *device, struct kv_error *err);
 
 /* ---- the parent's side of a step ---- */
 

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "kvbench/capacity/capacity.h"
-#include "kvbench/server_child.h"
-#include "kvbench/signals.h"
+#include "kvbench/setup/server_child.h"
+#include "kvbench/setup/signals.h"
 
 enum { ARGS_MAX = 160, POLL_MS = 100, SERVER_FILES_MARGIN = 40 /* it keeps some for what it must open */ };
 

@@ -11,6 +11,8 @@
  * not work is not counted. Reliable connections are used, and SRD queue pairs on EFA, which has no reliable connections
  * (their making is in libefa, looked for at run time). The EFA part follows rdma-core's documentation and has never run
  * on such a device. */
+#include "kvbench/capacity/verbs.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -18,7 +20,6 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "kvbench/capacity/capacity.h"
 
 enum {
 	BYTES = 64,      /* of a message */

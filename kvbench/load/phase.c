@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 #include "kvbench/measure/progress.h"
-#include "kvbench/signals.h"
+#include "kvbench/setup/signals.h"
 #include "kvbench/load/workload.h"
 #include "loop/loop.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
 
 struct phase;
 

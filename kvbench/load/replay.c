@@ -18,7 +18,7 @@
 #include "kvbench/load/phase.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/replay_order.h"
-#include "kvbench/signals.h"
+#include "kvbench/setup/signals.h"
 #include "kvbench/load/workload.h"
 
 enum { BATCH_MAX = 16, BATCH_BYTES = 4 << 20, MEMORY_BYTES = 256 << 20 };

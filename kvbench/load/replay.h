@@ -3,7 +3,7 @@
 #ifndef KVRAIL_KVBENCH_LOAD_REPLAY_H
 #define KVRAIL_KVBENCH_LOAD_REPLAY_H
 
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
 
 /* replay_run -- replay bench->opt->trace; fills results.replay and the phases read (blocks found) and write (blocks
  * stored), which cover the same time. Returns 0 also when operations failed (they are counted), or a code with *err:

@@ -3,7 +3,7 @@
 #ifndef KVRAIL_KVBENCH_REPORT_JSON_H
 #define KVRAIL_KVBENCH_REPORT_JSON_H
 
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
 
 struct json_file;
 

@@ -3,7 +3,7 @@
 #ifndef KVRAIL_KVBENCH_REPORT_REPORT_H
 #define KVRAIL_KVBENCH_REPORT_REPORT_H
 
-#include "kvbench/bench.h"
+#include "kvbench/load/bench.h"
 
 /* What the run is, and what it runs on: after the pool is open. */
 void report_start(const struct bench *bench);

@@ -5,6 +5,7 @@
  * again while the deadline allows. */
 #include "kvclient/call/call.h"
 #include "kvclient/pool/placement.h"
+#include "kvclient/raw.h"
 
 void kvc_get_count(struct kvc_client *c, int64_t rc)
 {

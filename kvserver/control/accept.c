@@ -17,7 +17,7 @@
  * Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that
  * are reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake
  * that nobody presses ends by its own deadline. Whether an authenticated client is admitted is decided later, in
- * conn.c, where it can be told why not.
+ * hello.c, where it can be told why not.
  *
  * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same,
  * other things of this process have taken them: accept is tried again every PLACE_WAIT_NS, and a place given up for it
@@ -29,7 +29,9 @@
 #include <poll.h>
 #include <sys/resource.h>
 
-#include "kvserver/control/server.h"
+#include "kvserver/control/accept.h"
+#include "kvserver/control/conn.h"
+#include "kvserver/control/serve.h"
 
 #define PLACE_WAIT_NS 10000000ull    /* between two looks for a place to take away, or two attempts to accept */
 #define SAID_NS       60000000000ull /* between two sentences that it fails */
@@ -43,25 +45,76 @@ unsigned handshakes_allowed(void)
 	return KV_MAX((unsigned)files.rlim_cur / KV_HANDSHAKES_SHARE, (unsigned)KV_HANDSHAKES_MIN);
 }
 
-int handshake_rate_await(struct kvs_server *server, int fd)
-{
-	struct bucket *b = &server->bucket;
-	uint64_t now_ns = loop_now(server->control);
-	int rc;
+/* ---- places ---- */
 
-	b->tokens += (double)(now_ns - b->filled_ns) * HANDSHAKE_RATE / 1e9;
-	if (b->tokens > HANDSHAKE_BURST)
-		b->tokens = HANDSHAKE_BURST;
-	b->filled_ns = now_ns;
-	b->tokens -= 1;
-	if (b->tokens >= 0)
-		return 0;
-	control_count(server, WIRE_STAT_HANDSHAKES_DELAYED);
-	rc = io_poll_await(fd, POLLRDHUP, now_ns + (uint64_t)(-b->tokens / HANDSHAKE_RATE * 1e9));
-	if (rc == -KV_ETIMEOUT)
-		return 0;
-	b->tokens += 1;
-	return rc < 0 ? rc : -KV_EPEERDOWN;
+/* It leaves the list, and gives its place back when its coroutine ends. */
+static void place_take(struct conn *c)
+{
+	kv_list_del(&c->knock);
+	c->cut = true;
+	conn_cut(c);
+}
+
+/* The oldest of those who talk, or of those who do not, if it is older than `age_ns`. */
+static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
+{
+	uint64_t now_ns = loop_now(s->control);
+
+	KV_LIST_EACH (n, &s->knocking) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
+		if (now_ns - c->accepted_ns < age_ns)
+			return false;
+		if (c->talking != talking)
+			continue;
+		place_take(c);
+		return true;
+	}
+	return false;
+}
+
+/* The only source that may hold more than half of the places: each of it and one of another leave together, and it is
+ * left over (Boyer and Moore). *out: how many it holds. */
+static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
+{
+	uint64_t source = 0;
+	unsigned lead = 0, held = 0;
+
+	KV_LIST_EACH (n, &s->knocking) {
+		uint64_t its = KV_LIST_ENTRY(n, struct conn, knock)->source;
+		if (lead == 0)
+			source = its;
+		lead = its == source ? lead + 1 : lead - 1;
+	}
+	KV_LIST_EACH (n, &s->knocking)
+		held += KV_LIST_ENTRY(n, struct conn, knock)->source == source;
+	*out = held;
+	return source;
+}
+
+/* A source that holds more than half of the places loses one of them. Which one is drawn by lot: the oldest are those
+ * that will be done soonest, and the newest may be an honest client behind the same address. */
+static void crowd_cut(struct kvs_server *s)
+{
+	unsigned held, drawn;
+	uint64_t source = crowd_find(s, &held);
+
+	if (held <= s->handshakes_max / 2)
+		return;
+	drawn = (unsigned)kv_prng_below(loop_prng(s->control), held);
+	KV_LIST_EACH (n, &s->knocking) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, knock);
+		if (c->source != source || drawn-- > 0)
+			continue;
+		place_take(c);
+		return;
+	}
+}
+
+/* Break the connection without a session that has the least claim to its place, if there is one. */
+static void handshake_cut_one(struct kvs_server *s)
+{
+	if (!handshake_cut(s, false, HANDSHAKE_SILENCE_NS) && !handshake_cut(s, true, HANDSHAKE_PATIENCE_NS))
+		crowd_cut(s);
 }
 
 /* A place is taken from nobody before somebody wants it. */
@@ -70,7 +123,7 @@ static void place_await(struct kvs_server *server)
 	if (server->handshakes >= server->handshakes_max && !server->stop_asked)
 		io_poll_await(server->listen_fd, POLLIN, KV_NEVER);
 	while (server->handshakes >= server->handshakes_max && !server->stop_asked) {
-		conns_cut_handshake(server);
+		handshake_cut_one(server);
 		co_queue_wait_await(&server->handshake_free, loop_now(server->control) + PLACE_WAIT_NS);
 	}
 }
@@ -89,7 +142,7 @@ static void accept_failed_await(struct kvs_server *server, int rc)
 		server->accept_said = true;
 	}
 	server->accept_failing = true;
-	conns_cut_handshake(server);
+	handshake_cut_one(server);
 	co_sleep_await(now_ns + PLACE_WAIT_NS);
 }
 

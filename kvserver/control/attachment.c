@@ -19,18 +19,16 @@
 
 #include <stdlib.h>
 
+#include "kvserver/shard/ending.h"
+#include "kvserver/shard/region.h"
+
 #define CALL_AGAIN_NS 1000000ull /* after a shard's queue was full */
 
 /* ---- calls to all shards ---- */
 
-static struct attachment_call *of(struct call *call)
-{
-	return KV_CONTAINER(call, struct attachment_call, call);
-}
-
 static void answered(struct call *call)
 {
-	struct attachment *a = of(call)->attachment;
+	struct attachment *a = attachment_call_of(call)->attachment;
 
 	if (--a->pending == 0)
 		co_wake(a->asker);
@@ -60,7 +58,7 @@ int attachment_all_await(struct attachment *a, void (*run)(struct call *call), s
 	return 0;
 }
 
-static struct attachment_call *of_aside(struct call *call)
+static struct attachment_call *attachment_of_aside_call(struct call *call)
 {
 	return KV_CONTAINER(call, struct attachment_call, aside);
 }
@@ -68,7 +66,7 @@ static struct attachment_call *of_aside(struct call *call)
 /* The end may wait for it as well. */
 static void answered_aside(struct call *call)
 {
-	struct attachment *a = of_aside(call)->attachment;
+	struct attachment *a = attachment_of_aside_call(call)->attachment;
 
 	if (--a->aside_pending > 0)
 		return;
@@ -89,7 +87,7 @@ static struct call *aside(struct attachment *a, unsigned shard, void (*run)(stru
 /* The session is written by its shard only, so it is asked for there. */
 static void run_stop(struct call *call)
 {
-	struct session *session = of_aside(call)->session;
+	struct session *session = attachment_of_aside_call(call)->session;
 
 	if (session)
 		session_stop(session);
@@ -115,7 +113,7 @@ void attachment_stop_await(struct attachment *a)
 /* run_close took the session out of the call: it is found by its number, or has gone. */
 static void run_hurry(struct call *call)
 {
-	struct session *session = shard_session(call->shard, of_aside(call)->attachment->number);
+	struct session *session = session_find(call->shard, attachment_of_aside_call(call)->attachment->number);
 
 	if (session)
 		session_hurry(session);
@@ -273,7 +271,7 @@ free_attachment:
 
 static void run_open(struct call *call)
 {
-	struct attachment_call *ac = of(call);
+	struct attachment_call *ac = attachment_call_of(call);
 	struct attachment *a = ac->attachment;
 	struct session_args args = {.number = a->number,
 				    .mark = a->mark,
@@ -330,9 +328,9 @@ void attachment_region_forget(struct attachment *a, struct region *r)
 
 static void run_close(struct call *call)
 {
-	struct session *session = of(call)->session;
+	struct session *session = attachment_call_of(call)->session;
 
-	of(call)->session = NULL;
+	attachment_call_of(call)->session = NULL;
 	if (session)
 		session_end(session, call);
 	else
@@ -346,6 +344,15 @@ static void watchers_wake(struct attachment *a)
 
 	while ((n = kv_list_pop(&a->watchers)) != NULL)
 		co_wake(KV_LIST_ENTRY(n, struct attachment_watch, node)->co);
+}
+
+void further_fini(struct attachment *a)
+{
+	struct further *f = &a->further;
+
+	a->server->open -= f->count;
+	free(f->place);
+	explicit_bzero(f, sizeof(*f));
 }
 
 void attachment_end_await(struct attachment *a)

@@ -37,6 +37,11 @@ struct attachment_call {
 	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
 };
 
+static inline struct attachment_call *attachment_call_of(struct call *call)
+{
+	return KV_CONTAINER(call, struct attachment_call, call);
+}
+
 struct attachment {
 	struct kvs_server *server;
 	struct conn *conn; /* lives until all its attachments are gone */
@@ -93,6 +98,10 @@ void attachment_stop_await(struct attachment *a);
 
 /* attachment_end_await -- end its sessions, wait until nothing of them is in flight on any shard, and free it. Once. */
 void attachment_end_await(struct attachment *a);
+
+/* further_fini -- the attachment ends, and with it its further sessions: the server's count of sessions goes down. On
+ * the shards they go with its own. */
+void further_fini(struct attachment *a);
 
 /* attachment_find -- the one with this number and token, also one that ends; or NULL. */
 struct attachment *attachment_find(const struct kvs_server *server, const struct wire_prior *prior);

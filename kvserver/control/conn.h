@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.h -- a client's control connection, for conn.c, hello.c and logical.c. */
+/* conn.h -- a client's control connection: what is sent by it, its heartbeats, and breaking it off. Control loop only.
+ * Who reads it: serve.c. */
 #ifndef KVRAIL_KVSERVER_CONTROL_CONN_H
 #define KVRAIL_KVSERVER_CONTROL_CONN_H
 
@@ -46,12 +47,21 @@ struct conn {
 	uint64_t due_ns, beats;
 };
 
+/* conn_send_await -- send a message within HANDSHAKE_NS. 0, or what boot_send_await says. conn_name -- the client's
+ * address, for the log, into buf; returns buf. */
 int conn_send_await(struct conn *c, const struct wire_ctrl_msg *m);
 const char *conn_name(const struct conn *c, char *buf, size_t cap);
 
+/* log_allowed -- whether one more sentence about strangers may go to the log: they cannot fill it. */
+bool log_allowed(struct kvs_server *server);
+
+/* conn_beats_init -- of a new connection, before anything else. */
+void conn_beats_init(struct conn *c);
+
 /* conn_beats_begin -- heartbeats go out from now on, which see that the client is gone while the reader waits. A second
- * time it does nothing. */
+ * time it does nothing. conn_beats_end_await -- no further one begins, and the last has ended. */
 void conn_beats_begin(struct conn *c);
+void conn_beats_end_await(struct conn *c);
 
 /* conn_welcomed -- its attachment's client has had WELCOME: it may be told news of it, and is if there are any. */
 void conn_welcomed(struct conn *c);
@@ -72,18 +82,15 @@ static inline bool conn_over(const struct conn *c)
  * ended if no coroutine was to be had. */
 void conn_retire_await(struct conn *c);
 
-/* ---- hello.c ---- */
+/* conns_cut -- break every connection: each ends by itself. */
+void conns_cut(struct kvs_server *server);
 
-/* hello_first_await -- from the first message to the WELCOME. hello_again_await -- HELLO on a connection that has, or
- * had, an attachment. 0, or why the connection ends: the client has been told. */
-int hello_first_await(struct conn *c);
-int hello_again_await(struct conn *c, const struct wire_hello *h);
+/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says
+ * goodbye and leaves. */
+void conns_goodbye(struct kvs_server *server);
 
-/* ---- logical.c ---- */
-
-/* further_message_await -- one of the SESSION messages. 0, or why the connection ends. further_fini -- the attachment
- * ends: on the shards its sessions go with its own. */
-int further_message_await(struct conn *c, const struct wire_ctrl_msg *m);
-void further_fini(struct attachment *a);
+/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose
+ * shards asked for it. */
+void conns_anew(struct kvs_server *server, bool all);
 
 #endif

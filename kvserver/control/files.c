@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
 
 /* Descriptors that all engines of this server have for one more client. */

@@ -20,11 +20,13 @@
  *
  * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and
  * again. */
-#include "kvserver/control/conn.h"
+#include "kvserver/control/hello.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+
+#include "kvserver/control/conn.h"
 
 #define PRIOR_HURRY_NS 1000000000ull
 

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 
 #include "kvserver/control/conn.h"
+#include "kvserver/control/logical.h"
+#include "kvserver/shard/owner.h"
 
 enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - OWNER_INDEX_BITS) };
 
@@ -23,19 +25,15 @@ enum { FAILURES_MAX = 5, PLACES_MIN = 16, GENERATIONS = 1 << (32 - OWNER_INDEX_B
 #define FAILURE_NS      100000000ull /* an answer to a wrong proof is delayed by this, doubled each time */
 #define FAILURES_FOR_NS 60000000000ull
 
-static struct attachment_call *of(struct call *call)
-{
-	return KV_CONTAINER(call, struct attachment_call, call);
-}
-
 static void run_open(struct call *call)
 {
-	call_finish(call, owner_open(of(call)->session, of(call)->attachment->owner_number));
+	call_finish(call,
+		    owner_open(attachment_call_of(call)->session, attachment_call_of(call)->attachment->owner_number));
 }
 
 static void run_end(struct call *call)
 {
-	struct attachment_call *ac = of(call);
+	struct attachment_call *ac = attachment_call_of(call);
 
 	owner_end(ac->session, ac->attachment->owner_number, call, &ac->owner_received);
 }
@@ -273,13 +271,4 @@ int further_message_await(struct conn *c, const struct wire_ctrl_msg *m)
 	default:
 		return close_await(c, m->session_close.session);
 	}
-}
-
-void further_fini(struct attachment *a)
-{
-	struct further *f = &a->further;
-
-	a->server->open -= f->count;
-	free(f->place);
-	explicit_bzero(f, sizeof(*f));
 }

@@ -20,7 +20,13 @@
 #include <unistd.h>
 
 #include "host/host.h"
+#include "kvserver/control/accept.h"
+#include "kvserver/control/conn.h"
+#include "kvserver/control/files.h"
 #include "kvserver/control/sockaddr.h"
+#include "kvserver/ops/lease.h"
+#include "kvserver/ops/ops.h"
+#include "kvserver/shard/owner.h"
 
 #define DRAIN_MIN_NS 50000000ull   /* even when told not to wait: for answers that are on their way */
 #define CUT_NS       2000000000ull /* for connections to go once they are cut */
@@ -44,12 +50,6 @@ enum kvs_state kvs_server_state(struct kvs_server *s, struct kv_error *err)
 		*err = s->error;
 	pthread_mutex_unlock(&s->lock);
 	return state;
-}
-
-void server_changed(struct kvs_server *s)
-{
-	if (s->conductor)
-		co_wake(s->conductor);
 }
 
 /* ---- calls of the conductor ---- */
@@ -596,6 +596,7 @@ static int shards_make(struct kvs_server *s, struct kv_error *err)
 		.slow_ns = o->slow_ns,
 		.prefault = o->prefault,
 		.own_thread = !o->loops,
+		.ops = &kvs_ops,
 		.policy = evict_policies[o->eviction],
 		.log = o->log,
 		.engine = engine_options(s),

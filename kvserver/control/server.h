@@ -10,6 +10,7 @@
 #include "bootstrap/bootstrap.h"
 #include "kvserver/control/keeper.h"
 #include "kvserver/kvserver.h"
+#include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"
 #include "loop/loop.h"
 
@@ -125,48 +126,18 @@ static inline void control_max(struct kvs_server *s, enum wire_stat id, uint64_t
 		control_set(s, id, value);
 }
 
-/* accept.c */
+/* handshakes_change -- places at the door are taken (1) or given back (-1): STAT shows how many are. */
+static inline void handshakes_change(struct kvs_server *s, int by)
+{
+	s->handshakes += (unsigned)by;
+	control_set(s, WIRE_STAT_HANDSHAKES_NOW, s->handshakes);
+}
 
-/* accept_await -- the accept loop, until the listening socket is shut down. */
-void accept_await(struct kvs_server *server);
-
-/* handshake_rate_await -- wait for this handshake's turn. 0, or a code: its client has left, or was cut. */
-int handshake_rate_await(struct kvs_server *server, int fd);
-
-/* handshakes_allowed -- how many may be under way, by the limit of open files. */
-unsigned handshakes_allowed(void);
-
-/* files.c */
-
-/* files_plan -- once the engines are open: fill server->files, and say so when not all of --max-clients fit. 0,
- * -KV_ENOMEM or an error of te_budget. files_divide -- the arithmetic of it: clients and wanted, of the other fields.
- */
-int files_plan(struct kvs_server *server, const struct te_options *engine, struct kv_error *err);
-void files_divide(struct files *files, unsigned clients_wanted);
-
-/* conn.c */
-
-/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's from now on, also on
- * failure. */
-int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage *peer);
-
-/* conns_cut -- break every connection: each ends by itself. conns_cut_handshake -- just the one without a session that
- * has the least claim to its place, if there is one (accept.c). */
-void conns_cut(struct kvs_server *server);
-void conns_cut_handshake(struct kvs_server *server);
-
-/* conns_goodbye -- tell all clients that the server ends (stop_asked is set): each finishes what is under way, says
- * goodbye and leaves. */
-void conns_goodbye(struct kvs_server *server);
-
-/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose
- * shards asked for it. */
-void conns_anew(struct kvs_server *server, bool all);
-
-/* log_allowed -- whether one more sentence about strangers may go to the log: they cannot fill it. */
-bool log_allowed(struct kvs_server *server);
-
-/* server.c: the conductor is told that something it may wait for has changed. */
-void server_changed(struct kvs_server *server);
+/* server_changed -- the conductor (server.c) is told that something it may wait for has changed. */
+static inline void server_changed(struct kvs_server *s)
+{
+	if (s->conductor)
+		co_wake(s->conductor);
+}
 
 #endif

@@ -13,10 +13,13 @@
  * writes any more makes the session void: the client would believe that nothing is on its way to its memory. A lane
  * that cannot be part of a burst (its write crosses a border of a region's parts, or nothing else is in flight whose
  * end would try again) goes by itself, with an immediate of its own. */
+#include "kvserver/ops/bench.h"
+
 #include <stdlib.h>
 
+#include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/request.h"
 
 enum { DEPTH_MAX = 256, PICK_TRIES = 64, BURSTS_MAX = 16 };
 
@@ -74,12 +77,12 @@ static bool bench_posting(const struct bench *b)
 	return b->left > 0;
 }
 
-bool bench_running(const struct request *r)
+static bool bench_running(const struct request *r)
 {
 	return r->bench && r->bench->running > 0;
 }
 
-bool bench_block(const struct request *r, unsigned i, struct block **out)
+static bool bench_block(const struct request *r, unsigned i, struct block **out)
 {
 	if (!r->bench || i >= r->bench->depth)
 		return false;
@@ -87,7 +90,7 @@ bool bench_block(const struct request *r, unsigned i, struct block **out)
 	return true;
 }
 
-void bench_stop(struct request *r)
+static void bench_stop(struct request *r)
 {
 	struct bench *b = r->bench;
 
@@ -104,7 +107,7 @@ void bench_stop(struct request *r)
 	}
 }
 
-void bench_free(struct request *r)
+static void bench_free(struct request *r)
 {
 	if (r->bench)
 		kv_list_del(&r->bench->due);
@@ -156,7 +159,7 @@ static void lane_idle(struct lane *l)
 static void bench_due(struct bench *b)
 {
 	if (b->left && kv_list_empty(&b->due))
-		kv_list_add_tail(&b->request->session->shard->benches, &b->due);
+		kv_list_add_tail(&b->request->session->shard->work->benches, &b->due);
 }
 
 /* What a write or an announcement came to. */
@@ -338,7 +341,7 @@ void bench_turn(struct shard *s)
 	struct kv_list due, *n;
 
 	kv_list_init(&due);
-	kv_list_splice_tail(&due, &s->benches);
+	kv_list_splice_tail(&due, &s->work->benches);
 	if (s->te)
 		te_order_begin(s->te);
 	KV_LIST_EACH (i, &due) {
@@ -356,25 +359,29 @@ void bench_turn(struct shard *s)
 	}
 }
 
-uint32_t bench_cancel(struct request *r)
+static void bench_cancel(struct request *r)
 {
-	uint32_t posted;
-
 	r->canceled = true;
 	bench_stop(r);
-	r->reply.bench.posted = posted = bench_posted(r->bench);
+	r->reply.bench.posted = bench_posted(r->bench);
 	request_answer(r, WIRE_CANCELED);
 	if (!request_running(r))
 		request_free(r);
-	return posted;
 }
+
+static const struct request_ops bench_ops = {
+	.free = bench_free,
+	.cancel = bench_cancel,
+	.stop = bench_stop,
+	.running = bench_running,
+	.block = bench_block,
+};
 
 static int32_t bench_check(struct link *l, const struct wire_request *q, const struct region_use *u)
 {
 	if (!l->session->shard->opt.allow_bench)
 		return WIRE_NOTSUP;
-	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->bench.length == 0 ||
-	    q->bench.length > q->dest.slice)
+	if (!u || q->bench.length == 0 || q->bench.length > q->dest.slice)
 		return WIRE_INVALID;
 	return q->bench.operations == 0 || q->bench.operations > OPERATIONS_MAX ? WIRE_INVALID : WIRE_OK;
 }
@@ -406,9 +413,9 @@ static struct bench *bench_new(struct request *r, const struct wire_request *q)
 
 void bench_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	struct region_use *u = session_region_find(l->session, q->dest.region);
+	struct region_use *u = regions_usable(&l->session->regions, &q->dest);
 	struct wire_reply reply = {.type = WIRE_BENCH, .id = q->id, .status = bench_check(l, q, u)};
-	struct request *r = reply.status == WIRE_OK ? request_new(l, q, now_ns) : NULL;
+	struct request *r = reply.status == WIRE_OK ? request_new(l, q, &bench_ops, now_ns) : NULL;
 	int32_t status = WIRE_OK;
 
 	if (!r) {
@@ -422,8 +429,7 @@ void bench_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		request_free(r);
 		return;
 	}
-	r->use = u;
-	u->refs++;
+	r->use = region_use_keep(u);
 	if (r->bench->in_bursts)
 		bench_due(r->bench);
 	else

@@ -13,9 +13,11 @@
  * cannot be known, as for an id below the window.
  *
  * A GET of the same frame may be in a pack (pack.c), neither answered nor under way: the pack is closed first. */
+#include "kvserver/ops/cancel.h"
+
 #include "kvserver/ops/pack.h"
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/request.h"
 
 static struct request *find_active(const struct link *l, uint64_t id)
 {
@@ -25,24 +27,6 @@ static struct request *find_active(const struct link *l, uint64_t id)
 			return r;
 	}
 	return NULL;
-}
-
-/* Returns true when the cancel is answered with the request, later or by now. */
-static bool stop(struct request *r, const struct wire_request *q, uint32_t *out_posted)
-{
-	switch (r->type) {
-	case WIRE_GET:
-		*out_posted = get_cancel(r);
-		return false;
-	case WIRE_BENCH:
-		*out_posted = bench_cancel(r);
-		return false;
-	default: /* PUT: nothing else is ever active */
-		r->has_cancel = true;
-		r->cancel_id = q->id;
-		put_cancel(r);
-		return true;
-	}
 }
 
 void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
@@ -71,9 +55,10 @@ void cancel_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		reply.cancel.posted = UINT32_MAX;
 		reply.cancel.state = WIRE_CANCEL_STOPPED;
 	} else {
-		reply.cancel.state = WIRE_CANCEL_STOPPED;
-		if (stop(r, q, &reply.cancel.posted))
-			return;
+		r->has_cancel = true; /* its own reply is given out first */
+		r->cancel_id = q->id;
+		r->ops->cancel(r);
+		return;
 	}
 	reply_put(l, &reply, NULL);
 }

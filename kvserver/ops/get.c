@@ -19,10 +19,11 @@
  *
  * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
  * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
-#include "kvserver/ops/lease.h"
-#include "kvserver/ops/pack.h"
+#include "kvserver/ops/get.h"
+
+#include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/request.h"
 
 enum { HASH_AT_ONCE = 64 * 1024 };
 
@@ -43,7 +44,7 @@ static int32_t get_status(const struct request *r)
 /* Where the bytes lie, for the client to read. False: they are to be written. */
 static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint64_t length, struct wire_reply *reply)
 {
-	const struct leases *l = &s->shard->leases;
+	const struct leases *l = &s->shard->work->leases;
 
 	if (!lease_give(s, b, &reply->get.lease))
 		return false;
@@ -74,7 +75,7 @@ static void hash_end(struct request *r)
 	if (!r->get.hasher)
 		return;
 	kv_list_del(&r->get.hashing);
-	slab_put(&r->session->shard->hashers, r->get.hasher);
+	slab_put(&r->session->shard->work->hashers, r->get.hasher);
 	r->get.hasher = NULL;
 }
 
@@ -155,32 +156,35 @@ void get_hash(struct request *r, uint64_t *budget)
 		get_settle(r);
 }
 
-uint32_t get_cancel(struct request *r)
+static void get_cancel(struct request *r)
 {
-	uint32_t posted;
-
 	r->canceled = true;
 	request_stop(r);
-	hash_end(r);
-	r->reply.get.posted = posted = request_posted(r);
+	r->reply.get.posted = request_posted(r);
 	request_answer(r, WIRE_CANCELED);
 	if (!request_running(r))
 		request_free(r);
-	return posted;
 }
+
+static const struct request_ops get_ops = {
+	.posted = get_settle,
+	.done = get_settle,
+	.stop = hash_end,
+	.cancel = get_cancel,
+};
 
 /* Begin to sum up bytes of the block. False: no hasher is free. */
 static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 {
 	struct shard *s = r->session->shard;
 
-	r->get.hasher = slab_get(&s->hashers);
+	r->get.hasher = slab_get(&s->work->hashers);
 	if (!r->get.hasher)
 		return false;
 	kv_hasher_init(r->get.hasher);
 	r->get.from = from;
 	r->get.left = length;
-	kv_list_add_tail(&s->hash_gets, &r->get.hashing);
+	kv_list_add_tail(&s->work->hash_gets, &r->get.hashing);
 	return true;
 }
 
@@ -254,18 +258,19 @@ static bool pull_waits(const struct wire_request *q, const struct block *b, uint
 	return q->flags & WIRE_GET_CHECK || (q->flags & WIRE_GET_SUM_RANGE && length != b->len);
 }
 
-void get_move(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
-	      const struct wire_reply *reply, uint64_t now_ns)
+void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	       const struct wire_reply *reply, uint64_t now_ns)
 {
-	struct region_use *u = session_region_find(l->session, q->dest.region);
+	struct region_use *u = regions_usable(&l->session->regions, &q->dest);
 	struct request *r;
 
-	pack_close(l->session->shard);
-	if (!u || u->revoked || !region_holds(u->region, &q->dest) || q->dest.count > REQUEST_SLICES_MAX) {
+	if (l->session->shard->work->packs.link)
+		pack_close(l->session->shard);
+	if (!u || q->dest.count > REQUEST_SLICES_MAX) {
 		get_refuse(l, reply, WIRE_INVALID);
 		return;
 	}
-	r = request_new(l, q, now_ns);
+	r = request_new(l, q, &get_ops, now_ns);
 	if (!r) {
 		get_refuse(l, reply, WIRE_BUSY);
 		return;
@@ -273,10 +278,7 @@ void get_move(struct link *l, const struct wire_request *q, struct block *b, uin
 	r->reply = *reply;
 	r->block = b;
 	block_ref(b);
-	r->use = u;
-	u->refs++;
-	r->posted = get_settle;
-	r->done = get_settle;
+	r->use = region_use_keep(u);
 	r->get.length = length;
 	r->get.offset = q->get.offset;
 	r->get.dest = q->dest;
@@ -362,7 +364,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	else if (length == 0)
 		get_inline(l, q, b, 0, reply);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
-		get_move(l, q, b, length, reply, now_ns);
+		get_alone(l, q, b, length, reply, now_ns);
 }
 
 void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)

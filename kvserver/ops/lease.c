@@ -31,7 +31,8 @@
 
 #include <stdlib.h>
 
-#include "kvserver/shard/shard.h"
+#include "kvserver/ops/work.h"
+#include "kvserver/shard/session.h"
 
 static void leases_expire(struct loop_timer *t);
 
@@ -62,12 +63,11 @@ static struct lease *lease_take(struct leases *l)
 	return l->made < LEASES_MAX ? &l->lease[l->made++] : NULL;
 }
 
-static bool allowed(const struct session *s, uint64_t size, uint64_t more)
+static bool lease_allowed(const struct session *s, uint64_t size, uint64_t more)
 {
-	const struct leases *l = &s->shard->leases;
 	uint64_t limit = s->shard->store.arena.limit;
 
-	if (s->lease_count == LEASES_SESSION_MAX || l->bytes + more > limit / LEASE_SHARE ||
+	if (s->lease_count == LEASES_SESSION_MAX || s->shard->leased_bytes + more > limit / LEASE_SHARE ||
 	    more > shard_keep_left(s->shard))
 		return false;
 	return s->lease_count < LEASES_SESSION_MIN || s->leased_bytes + size <= limit / LEASE_SESSION_SHARE;
@@ -76,9 +76,9 @@ static bool allowed(const struct session *s, uint64_t size, uint64_t more)
 bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 {
 	struct shard *shard = s->shard;
-	struct leases *l = &shard->leases;
+	struct leases *l = &shard->work->leases;
 	uint64_t size = b->mem->size, more = b->mem->leases ? 0 : size;
-	struct lease *e = allowed(s, size, more) ? lease_take(l) : NULL;
+	struct lease *e = lease_allowed(s, size, more) ? lease_take(l) : NULL;
 
 	if (!e) {
 		shard_count(shard, WIRE_STAT_LEASES_REFUSED);
@@ -96,7 +96,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	kv_list_add_tail(&s->leases, &e->sibling);
 	b->mem->leases++;
 	l->count++;
-	l->bytes += more;
+	shard->leased_bytes += more;
 	s->lease_count++;
 	s->leased_bytes += size;
 	shard_count(shard, WIRE_STAT_LEASES);
@@ -119,7 +119,7 @@ static void lease_leave(struct lease *e)
 
 static void lease_end(struct shard *shard, struct lease *e)
 {
-	struct leases *l = &shard->leases;
+	struct leases *l = &shard->work->leases;
 	struct block *b = e->block;
 
 	lease_leave(e);
@@ -127,13 +127,13 @@ static void lease_end(struct shard *shard, struct lease *e)
 	kv_list_add_tail(&l->free, &e->node);
 	l->count--;
 	if (--b->mem->leases == 0)
-		l->bytes -= b->mem->size;
+		shard->leased_bytes -= b->mem->size;
 	block_unref(&shard->store, b);
 }
 
 void lease_release(struct session *s, uint64_t id)
 {
-	struct leases *l = &s->shard->leases;
+	struct leases *l = &s->shard->work->leases;
 	uint32_t index = (uint32_t)id;
 	struct lease *e = index < l->made ? &l->lease[index] : NULL;
 
@@ -144,12 +144,19 @@ void lease_release(struct session *s, uint64_t id)
 	lease_end(s->shard, e);
 }
 
+void release_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	(void)now_ns;
+	for (uint32_t i = 0; i < q->release.count; i++)
+		lease_release(l->session, wire_release_lease(q->release.leases, i));
+}
+
 /* Those whose time is over end, some of them in one turn: all of a shard's may end at the same time. (The timer is not
  * moved for one that is released: it looks, and waits for the next.) */
 static void leases_expire(struct loop_timer *t)
 {
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);
-	struct shard *shard = KV_CONTAINER(l, struct shard, leases);
+	struct shard *shard = KV_CONTAINER(l, struct work, leases)->shard;
 	uint64_t now_ns = 0;
 
 	for (unsigned n = 0; l->count; n++) {
@@ -178,6 +185,10 @@ void leases_leave(struct session *s)
 
 void leases_clear(struct shard *shard)
 {
-	while (shard->leases.count)
-		lease_end(shard, KV_LIST_ENTRY(shard->leases.out.next, struct lease, node));
+	struct loop_timer *timer = &shard->work->leases.timer;
+
+	if (loop_timer_armed(timer))
+		loop_timer_cancel(shard->loop, timer);
+	while (shard->work->leases.count)
+		lease_end(shard, KV_LIST_ENTRY(shard->work->leases.out.next, struct lease, node));
 }

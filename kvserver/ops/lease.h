@@ -3,10 +3,13 @@
 #ifndef KVRAIL_KVSERVER_OPS_LEASE_H
 #define KVRAIL_KVSERVER_OPS_LEASE_H
 
-#include "kvserver/shard/session.h"
+#include "loop/loop.h"
+#include "wire/wire.h"
 
-struct shard;
 struct block;
+struct link;
+struct session;
+struct shard;
 
 enum {
 	LEASES_MAX = 65536,        /* of a shard */
@@ -35,7 +38,6 @@ struct leases {
 	struct lease *lease; /* NULL: clients are not to read */
 	struct kv_list free, out;
 	uint32_t made, count;    /* entries that were ever used; given out now */
-	uint64_t bytes;          /* of the arena, of blocks that have one or more */
 	uint64_t time_ns;        /* of a lease, as the client is told */
 	struct loop_timer timer; /* for the oldest one; armed while one is out */
 };
@@ -51,6 +53,10 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id);
 
 /* lease_release -- harmless (and counted) when the session has no such lease any more, or never had. */
 void lease_release(struct session *s, uint64_t id);
+
+/* release_begin -- begin_fn of RELEASE. It begins nothing and has no answer, and whoever sends it twice has released
+ * twice. */
+void release_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
 /* leases_drop -- end those of a session: the client says goodbye, and believes no read any more. leases_leave -- the
  * session ends and the client may not know: they end with their time. leases_clear -- all of a shard: nothing can be

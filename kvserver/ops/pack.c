@@ -6,9 +6,10 @@
  * is one ordered write, with the replies behind it. What is left of a destination behind a value that is shorter is
  * written as zeros: it is the same request's, and the next value is behind it.
  *
- * A pack is put together within one call of session_frame, and there is one at a time: it is closed before anything
- * else is posted on its link and at the end of the frame. Until then its requests are entries, each with a reference to
- * its block; when it could not be posted at once they become GETs of their own.
+ * A pack is put together while the records of one frame are begun (frame.c), and there is one at a time: it is closed
+ * before anything else is posted on its link and at the end of the frame. Until then its requests are entries, each
+ * with a reference to its block; when it could not be posted at once each is served alone (packs.alone: get.c, which
+ * calls this file, says how).
  *
  * What is written is a request without id or block, answered from the start, in its session's list until its write has
  * ended: its memory, one of PACKS_MAX buffers of the shard, is the engine's until then.
@@ -19,14 +20,16 @@
 #include <string.h>
 
 #include "host/host.h"
+#include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/request.h"
 
-int packs_init(struct shard *s, struct kv_error *err)
+int packs_init(struct shard *s, pack_alone_fn *alone, struct kv_error *err)
 {
-	struct packs *p = &s->packs;
+	struct packs *p = &s->work->packs;
 	int rc;
 
+	p->alone = alone;
 	if (!s->info.ordered)
 		return 0;
 	rc = kv_area_map((uint64_t)PACKS_MAX * PACK_BYTES, &p->area, err);
@@ -44,7 +47,7 @@ int packs_init(struct shard *s, struct kv_error *err)
 
 void packs_fini(struct shard *s)
 {
-	kv_area_unmap(&s->packs.area);
+	kv_area_unmap(&s->work->packs.area);
 }
 
 /* The buffer that is being filled: the next to be taken. */
@@ -53,19 +56,20 @@ static uint8_t *pack_buffer(const struct packs *p)
 	return (uint8_t *)p->area.base + (size_t)p->index[p->free - 1] * PACK_BYTES;
 }
 
-static void pack_done(struct request *r)
+static void pack_free(struct request *r)
 {
-	struct packs *p = &r->session->shard->packs;
+	struct packs *p = &r->session->shard->work->packs;
 
 	p->index[p->free++] = r->pack;
-	request_free(r);
 }
+
+static const struct request_ops pack_ops = {.free = pack_free};
 
 /* Post what was put together. The request that does it takes the buffer. */
 static bool pack_write(struct packs *p, struct link *l)
 {
 	const struct pack_entry *first = &p->entry[0];
-	struct request *r = request_new(l, &first->q, first->now_ns);
+	struct request *r = request_new(l, &first->q, &pack_ops, first->now_ns);
 
 	if (!r)
 		return false;
@@ -74,9 +78,7 @@ static bool pack_write(struct packs *p, struct link *l)
 	r->answered = true;
 	r->type = 0;
 	r->id = 0;
-	r->use = p->use;
-	p->use->refs++;
-	r->posted = r->done = pack_done;
+	r->use = region_use_keep(p->use);
 	r->pack = p->index[--p->free];
 	r->move[0].xfer = (struct te_xfer){
 		.dir = TE_WRITE,
@@ -91,7 +93,7 @@ static bool pack_write(struct packs *p, struct link *l)
 	};
 	if (request_push_move(r) == 0)
 		return true;
-	pack_done(r);
+	request_free(r);
 	return false;
 }
 
@@ -109,7 +111,7 @@ static void entry_reply(struct link *l, struct pack_entry *e)
 
 void pack_close(struct shard *s)
 {
-	struct packs *p = &s->packs;
+	struct packs *p = &s->work->packs;
 	struct link *l = p->link;
 	unsigned n = p->entries;
 	bool written;
@@ -117,6 +119,7 @@ void pack_close(struct shard *s)
 	if (!l)
 		return;
 	p->link = NULL;
+	s->records_end = NULL;
 	p->entries = 0;
 	written = reply_follow_begin(l, n * REPLY_GET_BYTES) && pack_write(p, l);
 	if (written)
@@ -126,7 +129,7 @@ void pack_close(struct shard *s)
 		if (written)
 			entry_reply(l, e);
 		else
-			get_move(l, &e->q, e->block, e->length, &e->reply, e->now_ns);
+			p->alone(l, &e->q, e->block, e->length, &e->reply, e->now_ns);
 		block_unref(&s->store, e->block);
 	}
 }
@@ -143,13 +146,12 @@ bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uin
 	      const struct wire_reply *reply, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	struct packs *p = &s->packs;
-	struct region_use *u = session_region_find(l->session, q->dest.region);
+	struct packs *p = &s->work->packs;
+	struct region_use *u = regions_usable(&l->session->regions, &q->dest);
 	const struct wire_dest *d = &q->dest;
 	uint64_t at;
 
-	if (length > PACK_VALUE_MAX || d->count != 1 || d->slice > PACK_BYTES || !u || u->revoked ||
-	    !region_holds(u->region, d))
+	if (length > PACK_VALUE_MAX || d->count != 1 || d->slice > PACK_BYTES || !u)
 		return false;
 	if (!pack_fits(p, l, u, d))
 		pack_close(s);
@@ -157,6 +159,7 @@ bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uin
 		return false;
 	if (!p->link) {
 		p->link = l;
+		s->records_end = pack_close;
 		p->use = u;
 		p->len = 0;
 		p->entry[0].q.dest.offset = d->offset;

@@ -28,8 +28,13 @@ struct pack_entry {
 	uint64_t length, now_ns;
 };
 
+/* pack_alone_fn -- serve a GET by itself, which could not be written with others (get_alone). */
+typedef void pack_alone_fn(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+			   const struct wire_reply *reply, uint64_t now_ns);
+
 /* Of one shard: buffers, and the pack that is being put together. */
 struct packs {
+	pack_alone_fn *alone;
 	struct kv_area area;
 	struct te_region *region;        /* goes with the engine */
 	uint32_t index[PACKS_MAX], free; /* those that are free; the last of them is being filled */
@@ -41,9 +46,10 @@ struct packs {
 	struct pack_entry entry[PACK_ENTRIES];
 };
 
-/* packs_init -- when the engine is there; no memory is taken where nothing is packed. 0 or a code with *err.
+/* packs_init -- when the engine is there; no memory is taken where nothing is packed. alone: what becomes of GETs
+ * whose pack cannot be written. 0 or a code with *err.
  * packs_fini -- when it is closed. */
-int packs_init(struct shard *s, struct kv_error *err);
+int packs_init(struct shard *s, pack_alone_fn *alone, struct kv_error *err);
 void packs_fini(struct shard *s);
 
 /* pack_add -- put the GET of a value into the pack; it is answered when that is closed. False: not possible, it is

@@ -6,10 +6,14 @@
  * a byte: OK for the same length and checksum, else EXISTS_OTHER. A range whose stage is gone gets what ended it, or
  * STALE if it is not known any more: the client begins again. A small value in one message has no stage: copy, check,
  * commit. */
+#include "kvserver/ops/put.h"
+
 #include <errno.h>
 
+#include "kvserver/ops/stage.h"
+#include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/request.h"
 
 static void put_reply(struct link *l, const struct wire_request *q, int32_t status, uint64_t generation)
 {
@@ -28,7 +32,7 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32], more[64] = "";
 	uint64_t suppressed;
 
-	if (!kv_rate_take(&s->refused_lines, loop_turn_now(s->loop), SHARD_REFUSED_LINES, &suppressed))
+	if (!kv_rate_take(&s->work->refused_lines, loop_turn_now(s->loop), SHARD_REFUSED_LINES, &suppressed))
 		return;
 	if (suppressed)
 		snprintf(more, sizeof(more), " (%llu more were refused, not shown)", (unsigned long long)suppressed);
@@ -54,7 +58,7 @@ static void refused_log(struct shard *s, uint64_t total, int error)
 			"between; unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
 			s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
 			kv_size_format(st->staged_bytes, staged, sizeof(staged)),
-			kv_size_format(s->leases.bytes, leased, sizeof(leased)), more);
+			kv_size_format(s->leased_bytes, leased, sizeof(leased)), more);
 }
 
 static int32_t put_error(struct shard *s, uint64_t total, int error)
@@ -115,7 +119,8 @@ static int32_t check_and_commit(struct shard *s, struct block *b, uint64_t diges
 
 /* ---- the last range ---- */
 
-void stage_commit(struct stage *st)
+/* The value is whole: check, make visible, answer st->last. Ends the stage. */
+static void stage_commit(struct stage *st)
 {
 	struct request *last = st->last;
 	struct shard *s = st->session->shard;
@@ -129,6 +134,19 @@ void stage_commit(struct stage *st)
 	stage_free(st);
 	request_answer(last, status);
 	request_free(last);
+}
+
+/* There may be bytes to sum up, or the value may be whole. May end the stage. */
+static void put_advance(struct stage *st)
+{
+	if (stage_advance(st))
+		stage_commit(st);
+}
+
+void put_hash(struct stage *st, uint64_t *budget)
+{
+	if (stage_hash(st, budget))
+		stage_commit(st);
 }
 
 /* ---- one range ---- */
@@ -169,7 +187,7 @@ static void range_arrived(struct request *r)
 		request_answer(r, WIRE_OK);
 		request_free(r);
 	}
-	stage_advance(st);
+	put_advance(st);
 }
 
 static void put_done(struct request *r)
@@ -185,27 +203,33 @@ static void put_done(struct request *r)
 static void put_progress(struct request *r)
 {
 	if (r->put.stage)
-		stage_advance(r->put.stage);
+		put_advance(r->put.stage);
 }
 
-bool put_cancel(struct request *r)
+static void put_cancel(struct request *r)
 {
 	r->canceled = true;
 	request_stop(r);
-	if (request_running(r))
-		return false;
-	range_failed(r, -KV_ECANCELED);
-	return true;
+	if (!request_running(r)) /* else it is answered when nothing is in flight any more */
+		range_failed(r, -KV_ECANCELED);
 }
+
+static void put_stop(struct request *r);
+
+static const struct request_ops put_ops = {
+	.done = put_done,
+	.progress = put_progress,
+	.stop = put_stop,
+	.cancel = put_cancel,
+};
 
 static void range_move(struct request *r, const struct wire_request *q)
 {
-	struct region_use *u = session_region_find(r->session, q->dest.region);
+	struct region_use *u = regions_usable(&r->session->regions, &q->dest);
 	int rc = -KV_EINVAL;
 
-	if (u && !u->revoked && region_holds(u->region, &q->dest) && q->dest.count <= REQUEST_SLICES_MAX) {
-		u->refs++;
-		r->use = u;
+	if (u && q->dest.count <= REQUEST_SLICES_MAX) {
+		r->use = region_use_keep(u);
 		rc = request_move(r, TE_READ, &q->dest, q->put.offset, q->put.length, NULL);
 		if (rc == 0 && !request_posting(r))
 			request_posted_now(r);
@@ -235,7 +259,7 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 {
 	int rc;
 
-	r = r ? r : request_new(l, q, now_ns);
+	r = r ? r : request_new(l, q, &put_ops, now_ns);
 	rc = r ? stage_claim(st, r, q->put.offset, q->put.length) : -KV_EBUSY;
 	if (rc) {
 		range_refuse(l, q, st, r, rc);
@@ -247,8 +271,6 @@ static void range_begin(struct link *l, const struct wire_request *q, struct sta
 	r->put.offset = q->put.offset;
 	r->put.length = q->put.length;
 	r->put.flags = q->flags;
-	r->done = put_done;
-	r->progress = put_progress;
 	r->block = st->block;
 	block_ref(r->block);
 	if (q->put.inline_data.len)
@@ -337,18 +359,18 @@ struct put_wait {
 	uint8_t key[KV_KEY_MAX], data[KV_INLINE_MAX];
 };
 
-_Static_assert(sizeof(struct put_wait) <= PUT_WAIT_BYTES, "shard_init makes room for them");
+_Static_assert(sizeof(struct put_wait) <= PUT_WAIT_BYTES, "their slab has room for them");
 
 static void wait_begin(struct link *l, const struct wire_request *q, struct room *room, uint64_t now_ns)
 {
 	struct session *session = l->session;
 	struct shard *s = session->shard;
-	struct put_wait *w = session->stage_count < SESSION_STAGES_MAX ? slab_get(&s->waits) : NULL;
-	struct request *r = w ? request_new(l, q, now_ns) : NULL;
+	struct put_wait *w = session->stage_count < SESSION_STAGES_MAX ? slab_get(&s->work->waits) : NULL;
+	struct request *r = w ? request_new(l, q, &put_ops, now_ns) : NULL;
 
 	if (!r) {
 		if (w)
-			slab_put(&s->waits, w);
+			slab_put(&s->work->waits, w);
 		store_stage_end(&s->store, room);
 		put_reply(l, q, WIRE_BUSY, 0);
 		return;
@@ -362,7 +384,7 @@ static void wait_begin(struct link *l, const struct wire_request *q, struct room
 	w->charged = arena_round(q->put.total);
 	session->staged_bytes += w->charged;
 	session->stage_count++;
-	kv_list_add_tail(&s->rooms, &w->node);
+	kv_list_add_tail(&s->work->rooms, &w->node);
 	r->put.wait = w;
 	shard_count(s, WIRE_STAT_ROOMS);
 }
@@ -378,17 +400,21 @@ static void wait_leave(struct shard *s, struct put_wait *w)
 	w->r->put.wait = NULL;
 	if (w->room)
 		store_stage_end(&s->store, w->room);
-	next = kv_list_pop(&s->rooms_queued);
+	next = kv_list_pop(&s->work->rooms_queued);
 	if (next)
-		kv_list_add_tail(&s->rooms, next);
+		kv_list_add_tail(&s->work->rooms, next);
 }
 
-void put_wait_end(struct put_wait *w)
+/* A request that waits is to go: the memory is given up. */
+static void put_stop(struct request *r)
 {
-	struct shard *s = w->r->session->shard;
+	struct shard *s = r->session->shard;
+	struct put_wait *w = r->put.wait;
 
+	if (!w)
+		return;
 	wait_leave(s, w);
-	slab_put(&s->waits, w);
+	slab_put(&s->work->waits, w);
 }
 
 /* Its memory is there, or cannot be had; the request goes on without w, whose copy of the frame is needed until then.
@@ -402,7 +428,7 @@ static void wait_over(struct shard *s, struct put_wait *w, struct block *b, int 
 		put_placed(r->link, &w->q, r, b, now_ns);
 	else
 		put_answer(r->link, &w->q, r, put_error(s, w->q.put.total, rc), 0);
-	slab_put(&s->waits, w);
+	slab_put(&s->work->waits, w);
 }
 
 /* One of them goes on. */
@@ -415,9 +441,9 @@ static void wait_step(struct shard *s, struct put_wait *w, unsigned *budget, uin
 		rc = store_stage_step(&s->store, w->room, budget);
 		if (rc == -EAGAIN) {
 			kv_list_del(&w->node);
-			kv_list_add_tail(!w->room->waits  ? &s->rooms
-					 : w->room->begun ? &s->rooms_later
-							  : &s->rooms_queued,
+			kv_list_add_tail(!w->room->waits  ? &s->work->rooms
+					 : w->room->begun ? &s->work->rooms_later
+							  : &s->work->rooms_queued,
 					 &w->node);
 			return;
 		}
@@ -430,8 +456,8 @@ void put_turn(struct shard *s)
 {
 	uint64_t now_ns = loop_turn_now(s->loop);
 
-	for (unsigned budget = STORE_STEPS_AT_ONCE; budget && !kv_list_empty(&s->rooms);)
-		wait_step(s, KV_LIST_ENTRY(s->rooms.next, struct put_wait, node), &budget, now_ns);
+	for (unsigned budget = STORE_STEPS_AT_ONCE; budget && !kv_list_empty(&s->work->rooms);)
+		wait_step(s, KV_LIST_ENTRY(s->work->rooms.next, struct put_wait, node), &budget, now_ns);
 }
 
 /* ---- begin ---- */

@@ -4,22 +4,24 @@
  * None of them moves bytes or keeps anything but a pin. DELETE takes a pinned block too: pins keep blocks from
  * eviction, not from their owners; whoever is reading it goes on reading the old bytes. EXISTS is no hit: asking for a
  * prefix must not keep it alive. */
+#include "kvserver/ops/small.h"
+
 #include "kvserver/shard/reply.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/stat.h"
 
 enum {
 	PIN_SESSION_SHARE = 4,
 	PIN_ALL_SHARE = 2
 }; /* of the memory: 1/4 per session, 1/2 in all, if stages and leases leave it */
 
-static void answer(struct link *l, const struct wire_request *q, int32_t status)
+static void status_reply(struct link *l, const struct wire_request *q, int32_t status)
 {
 	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
 
 	reply_put(l, &r, NULL);
 }
 
-static struct block *find(struct link *l, const struct wire_request *q, uint64_t now_ns)
+static struct block *block_find(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	return store_find(&l->session->shard->store, q->key.data, q->key.len, now_ns);
 }
@@ -46,20 +48,20 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	struct block *b = find(l, q, now_ns);
+	struct block *b = block_find(l, q, now_ns);
 
 	if (b) {
 		shard_count(s, WIRE_STAT_DELETES);
 		store_drop(&s->store, b);
 	}
-	answer(l, q, b ? WIRE_OK : WIRE_NOTFOUND);
+	status_reply(l, q, b ? WIRE_OK : WIRE_NOTFOUND);
 }
 
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .status = WIRE_NOTFOUND, .id = q->id};
-	struct block *b = find(l, q, now_ns);
+	struct block *b = block_find(l, q, now_ns);
 
 	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
 		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : s->opt.ttl_ns;
@@ -79,12 +81,12 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	struct block *b = find(l, q, now_ns);
+	struct block *b = block_find(l, q, now_ns);
 	uint64_t limit = s->store.arena.limit;
 	int rc = 0;
 
 	if (!b) {
-		answer(l, q, WIRE_NOTFOUND);
+		status_reply(l, q, WIRE_NOTFOUND);
 		return;
 	}
 	if (q->flags & WIRE_PIN_RELEASE) {
@@ -94,16 +96,16 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		rc = pins_add(&s->store, &l->owner->pins, b, limit / PIN_SESSION_SHARE,
 			      KV_MIN(limit / PIN_ALL_SHARE, s->store.pinned_bytes + shard_keep_left(s)));
 	}
-	answer(l, q, rc ? wire_error_status(rc) : WIRE_OK);
+	status_reply(l, q, rc ? wire_error_status(rc) : WIRE_OK);
 }
 
 void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
-	uint8_t pairs[REPLY_STAT_BYTES];
+	uint8_t pairs[STAT_BYTES];
 	struct wire_reply r = {.type = WIRE_STAT, .id = q->id};
 
 	(void)now_ns;
-	r.stat.count = reply_stat(l->session->shard, pairs, sizeof(pairs));
+	r.stat.count = shard_stat_pairs(l->session->shard, pairs, sizeof(pairs));
 	r.stat.pairs = pairs;
 	reply_put(l, &r, NULL);
 }

@@ -13,7 +13,8 @@
  * holds a reference. */
 #include "kvserver/ops/stage.h"
 
-#include "kvserver/shard/shard.h"
+#include "kvserver/ops/work.h"
+#include "kvserver/shard/request.h"
 
 /* ---- begin ---- */
 
@@ -31,14 +32,14 @@ int stage_allowed(const struct session *s, uint64_t total)
 		return -KV_EBUSY;
 	if (shard_kept(shard) == 0 || size <= shard_keep_left(shard))
 		return 0;
-	return st->staged_bytes || shard->leases.bytes ? -KV_EBUSY : -KV_ENOMEM;
+	return st->staged_bytes || shard->leased_bytes ? -KV_EBUSY : -KV_ENOMEM;
 }
 
 int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out)
 {
 	struct session *s = o->session;
 	struct shard *shard = s->shard;
-	struct stage *st = s->stage_count == SESSION_STAGES_MAX ? NULL : slab_get(&shard->stages);
+	struct stage *st = s->stage_count == SESSION_STAGES_MAX ? NULL : slab_get(&shard->work->stages);
 
 	if (!st)
 		return -KV_EBUSY;
@@ -141,17 +142,16 @@ static uint64_t stage_prefix(const struct stage *st)
 
 /* ---- progress ---- */
 
-void stage_advance(struct stage *st)
+bool stage_advance(struct stage *st)
 {
-	if (st->last && st->hashed == st->total) {
-		stage_commit(st);
-		return;
-	}
+	if (st->last && st->hashed == st->total)
+		return true;
 	if (stage_prefix(st) > st->hashed && kv_list_empty(&st->hashing))
-		kv_list_add_tail(&st->session->shard->hashing, &st->hashing);
+		kv_list_add_tail(&st->session->shard->work->hashing, &st->hashing);
+	return false;
 }
 
-void stage_hash(struct stage *st, uint64_t *budget)
+bool stage_hash(struct stage *st, uint64_t *budget)
 {
 	uint64_t prefix = stage_prefix(st), n = KV_MIN(prefix - st->hashed, *budget);
 
@@ -160,7 +160,7 @@ void stage_hash(struct stage *st, uint64_t *budget)
 	*budget -= n;
 	st->touched_ns = loop_turn_now(st->session->shard->loop);
 	kv_list_del(&st->hashing);
-	stage_advance(st);
+	return stage_advance(st);
 }
 
 /* ---- end ---- */
@@ -174,7 +174,7 @@ void stage_free(struct stage *st)
 	st->session->stage_count--;
 	st->session->staged_bytes -= st->size;
 	block_unref(&shard->store, st->block);
-	slab_put(&shard->stages, st);
+	slab_put(&shard->work->stages, st);
 }
 
 void stage_kill(struct stage *st, int32_t status, const struct request *but)

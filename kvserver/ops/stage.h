@@ -3,7 +3,10 @@
 #ifndef KVRAIL_KVSERVER_OPS_STAGE_H
 #define KVRAIL_KVSERVER_OPS_STAGE_H
 
-#include "kvserver/ops/request.h"
+#include "base/base.h"
+#include "kvserver/shard/session.h"
+
+struct request;
 
 enum { STAGE_EXTENTS = 512 }; /* ranges that may be there or on their way with gaps between them */
 
@@ -51,12 +54,12 @@ static inline void stage_time(struct stage *st, uint64_t deadline_ns)
 /* stage_arrived -- what r claimed is there. */
 void stage_arrived(struct stage *st, struct request *r);
 
-/* stage_advance -- there may be bytes to sum up, or the value may be whole. May end the stage. */
-void stage_advance(struct stage *st);
+/* stage_advance -- there may be bytes to sum up. True: the value is whole, and its end was announced: it is to be
+ * committed (put.c). */
+bool stage_advance(struct stage *st);
 
-/* stage_hash -- sum up at most *budget bytes of what is there; lowers it; ends the stage when the value is whole and
- * its end was announced. */
-void stage_hash(struct stage *st, uint64_t *budget);
+/* stage_hash -- sum up at most *budget bytes of what is there; lowers it. Returns what stage_advance says. */
+bool stage_hash(struct stage *st, uint64_t *budget);
 
 /* stage_kill -- give the value up: requests on it are stopped and end with this status, except `but` (may be NULL),
  * which only forgets it. */
@@ -65,11 +68,10 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but);
 /* stage_free -- committed or to be given up; no request refers to it. */
 void stage_free(struct stage *st);
 
+/* stages_drop -- give up those of a session; stages_drop_owner -- those of one owner; stages_tick -- those without
+ * progress, and those whose time is over. */
 void stages_drop(struct session *s);
 void stages_drop_owner(struct session *s, const struct owner *o);
 void stages_tick(struct session *s, uint64_t now_ns);
-
-/* stage_commit -- put.c: the value is whole; check, make visible, answer st->last. Ends the stage. */
-void stage_commit(struct stage *st);
 
 #endif

@@ -20,8 +20,8 @@
 
 #include <stdlib.h>
 
-#include "kvserver/ops/request.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/loopcall.h"
+#include "kvserver/shard/request.h"
 
 enum { TABLE_MIN = 16 };
 
@@ -115,14 +115,8 @@ static void requests_cancel(const struct owner *o)
 {
 	struct request *r;
 
-	while ((r = request_unanswered(o)) != NULL) {
-		if (r->type == WIRE_GET)
-			get_cancel(r);
-		else if (r->type == WIRE_BENCH)
-			bench_cancel(r);
-		else
-			put_cancel(r);
-	}
+	while ((r = request_unanswered(o)) != NULL)
+		r->ops->cancel(r);
 }
 
 void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *out_received)
@@ -134,7 +128,7 @@ void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *
 		call_finish(gone, 0);
 		return;
 	}
-	stages_drop_owner(s, o);
+	s->shard->opt.ops->owner_end(s, o);
 	requests_cancel(o); /* `gone` is not set yet: the owner stays */
 	pins_clear(&s->shard->store, &o->pins);
 	o->gone = gone;

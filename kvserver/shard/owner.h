@@ -4,7 +4,6 @@
 #ifndef KVRAIL_KVSERVER_SHARD_OWNER_H
 #define KVRAIL_KVSERVER_SHARD_OWNER_H
 
-#include "kvserver/control/loopcall.h"
 #include "store/store.h"
 #include "wire/wire.h"
 
@@ -14,6 +13,7 @@ enum {
 	OWNER_CREDITS_SHARE = 4 /* a further session may have a quarter of a link's credits at a shard */
 };
 
+struct call;
 struct session;
 
 struct owner {

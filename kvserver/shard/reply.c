@@ -21,7 +21,7 @@
  * by which it knows its sessions. */
 #include "kvserver/shard/reply.h"
 
-#include "kvserver/shard/shard.h"
+#include "kvserver/shard/stat.h"
 
 struct held {
 	struct kv_list node;
@@ -159,17 +159,7 @@ static bool encode(struct link *l, const struct wire_reply *r)
 	return true;
 }
 
-uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap)
-{
-	uint32_t count = 0;
-
-	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
-		if (wire_stat_name(id) && wire_stat_add(buf, cap, &count, id, shard_stat_get(s, id)) != 0)
-			break;
-	return count;
-}
-
-static void hold(struct link *l, const struct wire_reply *r, struct block *block)
+static void hold_back(struct link *l, const struct wire_reply *r, struct block *block)
 {
 	struct shard *s = l->session->shard;
 	struct held *h = l->held < s->opt.credits + SESSION_HELD_SLACK ? slab_get(&s->held) : NULL;
@@ -247,32 +237,32 @@ static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, u
 		slow_log(l, r, posted, replied, key);
 }
 
-static void give(struct link *l, const struct wire_reply *r, struct block *block)
+static void encode_or_hold(struct link *l, const struct wire_reply *r, struct block *block)
 {
 	if (!kv_list_empty(&l->holding) || !encode(l, r))
-		hold(l, r, block);
+		hold_back(l, r, block);
 }
 
-static bool wanted(const struct link *l)
+static bool takes_replies(const struct link *l)
 {
 	return l->session->state == SESSION_OPEN && l->session->shard->te;
 }
 
 void reply_put(struct link *l, struct wire_reply *r, struct block *block)
 {
-	if (!wanted(l))
+	if (!takes_replies(l))
 		return;
 	account(l, r, loop_turn_now(l->session->shard->loop), 0, NULL);
-	give(l, r, block);
+	encode_or_hold(l, r, block);
 }
 
 void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
 		const struct wire_bytes *key)
 {
-	if (!wanted(l))
+	if (!takes_replies(l))
 		return;
 	account(l, r, arrived_ns, posted_ns, key);
-	give(l, r, NULL);
+	encode_or_hold(l, r, NULL);
 }
 
 bool reply_follow_begin(struct link *l, uint32_t bytes)
@@ -284,13 +274,10 @@ bool reply_follow_begin(struct link *l, uint32_t bytes)
 	return l->msg || frame_begin(l);
 }
 
-void reply_follow(struct link *l)
+void reply_follow_flush(void *shard)
 {
-	l->follows = true;
-}
+	struct shard *s = shard;
 
-void reply_follow_flush(struct shard *s)
-{
 	KV_LIST_EACH_SAFE (n, &s->dirty) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, dirty);
 		if (l->follows)
@@ -320,10 +307,10 @@ static void held_free(struct link *l, struct held *h)
 /* The oldest held reply of a link; counters are as of now, not as of when they were asked for. */
 static bool held_encode(struct link *l, struct held *h)
 {
-	uint8_t pairs[REPLY_STAT_BYTES];
+	uint8_t pairs[STAT_BYTES];
 
 	if (h->reply.type == WIRE_STAT && h->reply.stat.count) {
-		h->reply.stat.count = reply_stat(l->session->shard, pairs, sizeof(pairs));
+		h->reply.stat.count = shard_stat_pairs(l->session->shard, pairs, sizeof(pairs));
 		h->reply.stat.pairs = pairs;
 	}
 	return encode(l, &h->reply);

@@ -19,8 +19,11 @@ void reply_late(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint6
  * reply_follow -- the frame being filled arrives behind the ordered write that was posted just now; the reply of it
  * is given out next. reply_follow_flush -- te_handlers.follow. */
 bool reply_follow_begin(struct link *l, uint32_t bytes);
-void reply_follow(struct link *l);
-void reply_follow_flush(struct shard *s);
+static inline void reply_follow(struct link *l)
+{
+	l->follows = true;
+}
+void reply_follow_flush(void *shard);
 
 /* reply_flush -- send every frame begun. At the end of a turn's polling. */
 void reply_flush(struct shard *s);
@@ -31,11 +34,7 @@ void reply_room(struct shard *s);
 /* reply_drop -- forget what a link has not sent. */
 void reply_drop(struct link *l);
 
-/* reply_stat -- the counters of the shard as packed pairs in buf[cap]; returns how many. */
-uint32_t reply_stat(struct shard *s, uint8_t *buf, uint32_t cap);
-
 enum {
-	REPLY_STAT_BYTES = 16 * WIRE_STAT_END,
 	REPLY_HELD_BYTES = 256,
 	REPLY_GET_BYTES = 56 /* a record without inline bytes */
 };

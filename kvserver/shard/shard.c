@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.c -- one data loop: from a frame to its session, and everything that is not about one session.
+/* shard.c -- one data loop: its engine, memory and store, its turns and its end. What is about one session is not here.
  *
- * A turn: the engine's poller delivers frames and completions (replies gather in frames), then this shard's poller sums
- * up bytes of values that arrive and sends the frames. The loop's thread is the only one in here after shard_start;
- * control work comes as calls (loopcall.h).
+ * A turn: the engine's poller delivers frames (frame.c) and completions (replies gather in frames), then this shard's
+ * poller has the operations go on with what they have under way, and sends the frames. The loop's thread is the only
+ * one in here after shard_start; control work comes as calls (loopcall.h).
  *
- * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be
- * right, then the tag in constant time, then its counter, and only then its records. What fails is counted and dropped
- * without an answer: an answer would have to go to whom the sender claims to be.
+ * Calls go down: to frames, sessions, requests and replies. What operations are there is nothing that this room knows:
+ * their functions are in one table (struct shard_ops), which the server gives at creation.
  *
  * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
- * clients come back for the new addresses.
- *
- * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers: they
- * are not reused, and charged to the memory limit. Only if they hold more than the budget (a quarter of the memory, or
- * 32 sessions) is the dead peer fenced, because that costs everybody a reconnect. */
+ * clients come back for the new addresses. */
 #include "kvserver/shard/shard.h"
 
 #include <errno.h>
@@ -22,46 +17,14 @@
 #include <sys/mman.h>
 
 #include "host/host.h"
+#include "kvserver/shard/frame.h"
+#include "kvserver/shard/loopcall.h"
+#include "kvserver/shard/quarantine.h"
 #include "kvserver/shard/reply.h"
+#include "kvserver/shard/request.h"
+#include "kvserver/shard/tell.h"
 
-/* ---- from a frame to a session ---- */
-
-struct session *shard_session(const struct shard *s, uint32_t number)
-{
-	unsigned slot = number & 0xFFFF;
-	struct session *session = slot < s->slots ? s->slot[slot] : NULL;
-
-	return session && session->number == number ? session : NULL;
-}
-
-static void shard_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
-{
-	struct shard *s = arg;
-	struct wire_reader reader;
-	struct wire_frame frame;
-	struct session *session;
-	int rc;
-
-	(void)rail;
-	if (wire_frame_open(&reader, data, len, &frame) != 0) {
-		shard_count(s, WIRE_STAT_BAD_FRAMES);
-		return;
-	}
-	session = shard_session(s, frame.session);
-	if (!session || session->state != SESSION_OPEN) {
-		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
-		return;
-	}
-	if (frame.link >= session->links || frame.shard != s->opt.index || frame.mark != session->mark) {
-		shard_count(s, WIRE_STAT_BAD_FRAMES);
-		return;
-	}
-	rc = wire_unseal(&session->link[frame.link].seal, data, len);
-	if (KV_LIKELY(rc == 0))
-		session_frame(session, frame.link, &reader, loop_turn_now(s->loop));
-	else
-		shard_count(s, rc == -KV_EEXIST ? WIRE_STAT_REPLAYED_FRAMES : WIRE_STAT_BAD_TAG);
-}
+/* ---- what the engine says ---- */
 
 /* Clients are not asked to write into our memory: an immediate here is noise of theirs. */
 static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
@@ -70,25 +33,9 @@ static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 	shard_count(arg, WIRE_STAT_STRAY_IMMEDIATES);
 }
 
-static void shard_follow(void *arg)
-{
-	reply_follow_flush(arg);
-}
-
 static void shard_room(void *arg)
 {
 	reply_room(arg);
-}
-
-static void reset_tell(struct shard *s)
-{
-	if (s->reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
-		s->reset_due = false;
-}
-
-void shard_lost(struct shard *s)
-{
-	s->lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
 }
 
 static void shard_reset(void *arg, int status)
@@ -98,67 +45,25 @@ static void shard_reset(void *arg, int status)
 	kv_warn(s->opt.log, "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index,
 		status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
 	s->reset_due = true;
-	reset_tell(s);
+	tell_reset(s);
 }
 
 /* ---- a turn ---- */
 
-static void hash_puts(struct shard *s, uint64_t *budget)
-{
-	while (*budget && !kv_list_empty(&s->hashing))
-		stage_hash(KV_LIST_ENTRY(s->hashing.next, struct stage, hashing), budget);
-}
-
-static void hash_gets(struct shard *s, uint64_t *budget)
-{
-	while (*budget && !kv_list_empty(&s->hash_gets))
-		get_hash(KV_LIST_ENTRY(s->hash_gets.next, struct request, get.hashing), budget);
-}
-
-/* Values on their way in and parts of values on their way out have half of a turn's bytes each, and what the other
- * leaves. */
-static int hash_some(struct shard *s)
-{
-	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->hash_gets) ? budget : budget / 2;
-
-	budget -= first;
-	hash_puts(s, &first);
-	budget += first;
-	hash_gets(s, &budget);
-	hash_puts(s, &budget);
-	return budget < SHARD_HASH_BYTES;
-}
-
-uint64_t shard_kept(const struct shard *s)
-{
-	return s->store.pinned_bytes + s->store.staged_bytes + s->leases.bytes;
-}
-
-uint64_t shard_keep_left(const struct shard *s)
-{
-	uint64_t budget = s->store.arena.limit - s->store.arena.limit / SHARD_KEEP_PART, kept = shard_kept(s);
-
-	return budget > kept ? budget - kept : 0;
-}
-
 static int shard_poll(struct loop_poller *p)
 {
 	struct shard *s = KV_CONTAINER(p, struct shard, poller);
-	int done = hash_some(s) + !kv_list_empty(&s->dirty);
+	int done = s->opt.ops->turn(s);
 
-	if (!kv_list_empty(&s->rooms)) {
-		put_turn(s);
-		done++;
-	}
+	done += !kv_list_empty(&s->dirty);
 	if (!kv_list_empty(&s->blocked))
 		reply_room(s);
-	if (!kv_list_empty(&s->benches)) {
-		bench_turn(s);
-		done++;
-	}
-	reply_flush(s);
-	call_redeliver(s);
-	shard_settle(s);
+	if (!kv_list_empty(&s->dirty))
+		reply_flush(s);
+	if (KV_UNLIKELY(!kv_list_empty(&s->undelivered)))
+		call_redeliver(s);
+	if (KV_UNLIKELY(s->drained != NULL))
+		tell_drained(s);
 	return done;
 }
 
@@ -166,80 +71,7 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 
-	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->rooms) || !kv_list_empty(&s->hashing) ||
-	       !kv_list_empty(&s->hash_gets) || !kv_list_empty(&s->undelivered);
-}
-
-/* The arena's bytes that a session's transfers keep from being reused, without blocks that were counted in this walk
- * already. live_only: without those that the store counts as gone. */
-static uint64_t held_bytes(const struct shard *s, const struct session *session, bool live_only)
-{
-	uint64_t bytes = 0;
-
-	KV_LIST_EACH (n, &session->requests) {
-		const struct request *r = KV_LIST_ENTRY(n, struct request, node);
-		struct block *b;
-		for (unsigned i = 0; request_block(r, i, &b); i++) {
-			if (!b || b->mark == s->mark || (live_only && b->state == BLOCK_GONE))
-				continue;
-			b->mark = s->mark;
-			bytes += b->mem->size;
-		}
-	}
-	return bytes;
-}
-
-/* What may not be reused because an operation is unresolved: blocks without a key, and those of sessions that ended. */
-static uint64_t quarantined_bytes(struct shard *s)
-{
-	uint64_t bytes = s->store.gone_bytes;
-
-	s->mark++;
-	KV_LIST_EACH (n, &s->ending)
-		bytes += held_bytes(s, KV_LIST_ENTRY(n, struct session, node), true);
-	return bytes;
-}
-
-static unsigned ending_sessions(const struct shard *s)
-{
-	unsigned count = 0;
-
-	KV_LIST_EACH (n, &s->ending)
-		count++;
-	return count;
-}
-
-void shard_quarantine_check(struct shard *s, uint64_t now_ns)
-{
-	struct session *worst = NULL;
-	uint64_t all = 0, most = 0;
-	unsigned count = 0;
-	struct kv_error err;
-
-	s->mark++;
-	KV_LIST_EACH (n, &s->ending) {
-		struct session *session = KV_LIST_ENTRY(n, struct session, node);
-		uint64_t bytes;
-		if (now_ns < session->ended_ns + SHARD_QUARANTINE_NS)
-			continue;
-		bytes = held_bytes(s, session, false);
-		count++;
-		all += bytes;
-		if (worst && bytes <= most)
-			continue;
-		most = bytes;
-		worst = session;
-	}
-	/* Without an engine the shard is being closed, and nothing moves any more. */
-	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS ||
-	    (all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS))
-		return;
-	kv_warn(s->opt.log,
-		"shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",
-		s->opt.index, count, (unsigned long long)(all >> 20), (unsigned long long)worst->client_id);
-	s->fenced_ns = now_ns;
-	if (te_peer_fence(worst->peer, &err) < 0)
-		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
+	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->undelivered) || s->opt.ops->active(s);
 }
 
 /* Once: values are evicted although there is memory. */
@@ -267,174 +99,16 @@ static void shard_tick(struct loop_timer *t)
 	store_sweep(&s->store, now_ns, SHARD_SWEEP_NODES);
 	for (unsigned i = 0; i < s->slots; i++)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
-			session_tick(s->slot[i], now_ns);
-	kv_list_splice_tail(&s->rooms, &s->rooms_later);
-	kv_list_splice_tail(&s->rooms, &s->rooms_queued);
+			s->opt.ops->session_tick(s->slot[i], now_ns);
+	s->opt.ops->tick(s);
 	shard_quarantine_check(s, now_ns);
-	reset_tell(s);
+	tell_reset(s);
 	values_tell(s);
 	if (s->lost_due)
-		shard_lost(s);
+		tell_lost(s);
 }
 
 /* ---- statistics ---- */
-
-/* Checksums being made: of staged values and of parts of values. */
-static uint64_t hashing(const struct shard *s)
-{
-	uint64_t n = 0;
-
-	KV_LIST_EACH (node, &s->hashing)
-		n++;
-	KV_LIST_EACH (node, &s->hash_gets)
-		n++;
-	return n;
-}
-
-/* Of rail `first`; of it and all behind it where the counters end. */
-static uint64_t rails_stat(struct shard *s, unsigned first, bool last, bool errors)
-{
-	unsigned end = last ? KV_RAILS_MAX : first + 1;
-	uint64_t sum = 0;
-
-	for (unsigned i = first; s->te && i < KV_MIN(end, s->info.rails); i++) {
-		struct te_stats te;
-		te_rail_stats(s->te, i, &te);
-		sum += errors ? te.failed_ops + te.failed_peer + te.failed_endpoint : te.bytes_written + te.bytes_read;
-	}
-	return sum;
-}
-
-static uint64_t rails_up(const struct shard *s)
-{
-	uint64_t n = 0;
-
-	for (unsigned i = 0; s->te && i < s->info.rails; i++)
-		n += te_rail_up(s->te, i);
-	return n;
-}
-
-/* What the engine counts. */
-static uint64_t engine_stat(struct shard *s, enum wire_stat id)
-{
-	struct te_stats te = {0};
-
-	if (s->te)
-		te_stats(s->te, &te);
-	switch (id) {
-	case WIRE_STAT_EAGAIN:
-		return te.eagain;
-	case WIRE_STAT_INFLIGHT:
-		return te.inflight;
-	case WIRE_STAT_FENCES:
-		return te.fences;
-	case WIRE_STAT_QUEUED:
-		return te.queued;
-	case WIRE_STAT_MSG_EXHAUSTED:
-		return te.msg_exhausted;
-	case WIRE_STAT_FAILED_OPS:
-		return te.failed_ops;
-	case WIRE_STAT_REBUILD_FAILURES:
-		return te.rebuild_failures;
-	case WIRE_STAT_SENDS:
-		return te.sends;
-	case WIRE_STAT_WRITES:
-		return te.writes;
-	case WIRE_STAT_READS:
-		return te.reads;
-	case WIRE_STAT_RAIL_FAILURES:
-		return te.rail_failures;
-	case WIRE_STAT_FAILED_PEER:
-		return te.failed_peer;
-	case WIRE_STAT_DOOR_LET_IN:
-		return te.door_let_in;
-	case WIRE_STAT_DOOR_STRANGERS:
-		return te.door_strangers;
-	case WIRE_STAT_DOOR_CLAIMS:
-		return te.door_claims;
-	case WIRE_STAT_DOOR_TWICE:
-		return te.door_twice;
-	case WIRE_STAT_DOOR_SILENT:
-		return te.door_silent;
-	case WIRE_STAT_DOOR_FULL:
-		return te.door_full;
-	case WIRE_STAT_DOOR_ALIENS:
-		return te.door_aliens;
-	default:
-		return 0;
-	}
-}
-
-uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
-{
-	switch (id) {
-	case WIRE_STAT_BLOCKS:
-		return index_count(&s->store.index);
-	case WIRE_STAT_BLOCKS_MAX:
-		return s->store.blocks_max;
-	case WIRE_STAT_BYTES_USED:
-		return s->store.arena.used;
-	case WIRE_STAT_BYTES_LIMIT:
-		return s->store.arena.limit;
-	case WIRE_STAT_SESSIONS:
-		/* Clients sum over shards, and every session is on all of them. One that ends beside its client's next
-		 * one is not a client more. */
-		return s->opt.index == 0 ? s->session_count - ending_sessions(s) : 0;
-	case WIRE_STAT_FURTHER_SESSIONS:
-		return s->opt.index == 0 ? s->owner_count : 0;
-	case WIRE_STAT_EVICTIONS:
-		return s->store.events[STORE_EVICTED];
-	case WIRE_STAT_EXPIRED:
-		return s->store.events[STORE_EXPIRED];
-	case WIRE_STAT_QUARANTINED_BYTES:
-		return quarantined_bytes(s);
-	case WIRE_STAT_STAGED_BYTES:
-		return s->store.staged_bytes;
-	case WIRE_STAT_ENDING_SESSIONS:
-		return s->opt.index == 0 ? ending_sessions(s) : 0;
-	case WIRE_STAT_PINNED_BYTES:
-		return s->store.pinned_bytes;
-	case WIRE_STAT_ACTIVE:
-		return s->requests.used;
-	case WIRE_STAT_STAGES:
-		return s->stages.used;
-	case WIRE_STAT_HASHING:
-		return hashing(s);
-	case WIRE_STAT_HELD:
-		return s->held.used;
-	case WIRE_STAT_LEASES_NOW:
-		return s->leases.count;
-	case WIRE_STAT_LEASED_BYTES:
-		return s->leases.bytes;
-	case WIRE_STAT_RAILS_UP:
-		return rails_up(s);
-	case WIRE_STAT_RAILS_OUT:
-		return s->te ? s->info.rails - rails_up(s) : 0;
-	case WIRE_STAT_RAIL_BYTES ... WIRE_STAT_RAIL_BYTES_LAST:
-		return rails_stat(s, id - WIRE_STAT_RAIL_BYTES, id == WIRE_STAT_RAIL_BYTES_LAST, false);
-	case WIRE_STAT_RAIL_ERRORS ... WIRE_STAT_RAIL_ERRORS_LAST:
-		return rails_stat(s, id - WIRE_STAT_RAIL_ERRORS, id == WIRE_STAT_RAIL_ERRORS_LAST, true);
-	case WIRE_STAT_EAGAIN:
-	case WIRE_STAT_INFLIGHT:
-	case WIRE_STAT_FENCES:
-	case WIRE_STAT_QUEUED:
-	case WIRE_STAT_MSG_EXHAUSTED:
-	case WIRE_STAT_FAILED_OPS:
-	case WIRE_STAT_REBUILD_FAILURES:
-	case WIRE_STAT_SENDS:
-	case WIRE_STAT_WRITES:
-	case WIRE_STAT_READS:
-	case WIRE_STAT_RAIL_FAILURES:
-	case WIRE_STAT_FAILED_PEER:
-	case WIRE_STAT_DOOR_LET_IN ... WIRE_STAT_DOOR_ALIENS:
-		return engine_stat(s, id);
-	case WIRE_STAT_TURNS:
-		return loop_turns(s->loop);
-	default:
-		return s->stat[id] +
-		       (s->opt.control ? atomic_load_explicit(&s->opt.control[id], memory_order_relaxed) : 0);
-	}
-}
 
 /* ---- create, start, drain, close ---- */
 
@@ -451,8 +125,6 @@ static int shard_arena(struct shard *s, struct kv_error *err)
 			"allow_pull: the memory has %u parts on each of %u rails, more than clients can be told of; "
 			"give each shard less memory",
 			s->arena.parts, s->arena.rails);
-	if (leases_init(&s->leases, s->opt.lease_ns) != 0)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
 	return 0;
 }
 
@@ -494,10 +166,10 @@ static int pull_check(const struct shard *s, struct kv_error *err)
 static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv_error *err)
 {
 	const struct te_handlers handlers = {
-		.message = shard_message,
+		.message = frame_message,
 		.immediate = shard_immediate,
 		.room = shard_room,
-		.follow = shard_follow,
+		.follow = reply_follow_flush,
 		.reset = shard_reset,
 	};
 	struct te_options options = s->opt.engine;
@@ -527,7 +199,7 @@ static int shard_regions(struct shard *s, struct kv_error *err)
 	if (rc == 0 && s->opt.allow_pull)
 		rc = shard_arena(s, err);
 	if (rc == 0)
-		rc = packs_init(s, err);
+		rc = s->opt.ops->open(s, err);
 	return rc;
 }
 
@@ -592,18 +264,9 @@ static void shard_init(struct shard *s)
 	s->frames_max = s->opt.engine.messages ? s->opt.engine.messages : 256;
 	slab_init(&s->requests, sizeof(struct request), SHARD_REQUESTS_MAX);
 	slab_init(&s->held, REPLY_HELD_BYTES, SHARD_REQUESTS_MAX);
-	slab_init(&s->stages, sizeof(struct stage), SHARD_REQUESTS_MAX);
-	slab_init(&s->waits, PUT_WAIT_BYTES, STORE_ROOMS_MAX);
-	slab_init(&s->hashers, sizeof(struct kv_hasher), SHARD_REQUESTS_MAX);
 	kv_list_init(&s->ending);
 	kv_list_init(&s->dirty);
 	kv_list_init(&s->blocked);
-	kv_list_init(&s->hashing);
-	kv_list_init(&s->hash_gets);
-	kv_list_init(&s->rooms);
-	kv_list_init(&s->rooms_later);
-	kv_list_init(&s->rooms_queued);
-	kv_list_init(&s->benches);
 	kv_list_init(&s->undelivered);
 }
 
@@ -611,10 +274,7 @@ static void shard_free(struct shard *s)
 {
 	slab_fini(&s->requests);
 	slab_fini(&s->held);
-	slab_fini(&s->stages);
-	slab_fini(&s->waits);
-	slab_fini(&s->hashers);
-	leases_fini(&s->leases);
+	s->opt.ops->destroy(s);
 	free(s->slot);
 	free(s);
 }
@@ -685,21 +345,11 @@ int shard_start(struct shard *s)
 	return 0;
 }
 
-void shard_settle(struct shard *s)
-{
-	struct call *drained = s->drained;
-
-	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
-		return;
-	s->drained = NULL;
-	call_finish(drained, 0);
-}
-
 void shard_drain(struct shard *s, struct call *drained)
 {
 	s->draining = true;
 	s->drained = drained;
-	shard_settle(s);
+	tell_drained(s);
 }
 
 void shard_close(struct shard *s)
@@ -717,7 +367,7 @@ void shard_close(struct shard *s)
 	s->te = NULL; /* callbacks of te_close start nothing and close no peers */
 	te_close(&te);
 	s->region = NULL;
-	packs_fini(s);
+	s->opt.ops->close(s);
 }
 
 void shard_destroy(struct shard **shard)
@@ -728,11 +378,10 @@ void shard_destroy(struct shard **shard)
 		return;
 	if (s->attached) {
 		loop_timer_cancel(s->loop, &s->tick);
-		loop_timer_cancel(s->loop, &s->leases.timer);
 		loop_poller_del(s->loop, &s->poller);
 	}
 	shard_close(s); /* a start that failed half way did not come to it */
-	leases_clear(s);
+	s->opt.ops->clear(s);
 	store_fini(&s->store);
 	kv_area_unmap(&s->area);
 	shard_free(s);

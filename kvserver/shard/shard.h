@@ -6,12 +6,6 @@
 
 #include "engine/engine.h"
 #include "host/host.h"
-#include "kvserver/control/loopcall.h"
-#include "kvserver/ops/lease.h"
-#include "kvserver/ops/pack.h"
-#include "kvserver/ops/request.h"
-#include "kvserver/shard/session.h"
-#include "kvserver/ops/stage.h"
 #include "store/store.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
@@ -34,6 +28,47 @@ enum {
 #define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
 #define SHARD_QUARANTINE_NS 5000000000ull   /* until a dead client's transfers count against the budget */
 
+struct call;
+struct link;
+struct owner;
+struct session;
+struct shard;
+struct work;
+
+/* begin_fn -- a record of this type came by a link: answer at once, or begin a request. What *q points to lies in the
+ * frame and is gone when this returns. */
+typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now_ns);
+
+/* What the operations (ops/) are for a shard: one const table, which never changes. All functions are called on the
+ * shard's thread, none parks, and none may be NULL but in `begin`. */
+struct shard_ops {
+	/* By type. RELEASE and CANCEL come by whatever credits there are, the others only within them; SESSION and
+	 * PROVE never. Whether the id is new was looked at before, but for RELEASE, which has none. */
+	begin_fn *begin[WIRE_PROVE + 1];
+	/* session_stop -- it takes no more, or has other addresses: give up values that were coming in. session_left --
+	 * it ends, and its client may not know. session_idle -- its client says goodbye, and reads nothing any more.
+	 * session_tick -- now and then, while it is open. owner_end -- as session_stop, of one owner. */
+	void (*session_stop)(struct session *s);
+	void (*session_left)(struct session *s);
+	void (*session_idle)(struct session *s);
+	void (*session_tick)(struct session *s, uint64_t now_ns);
+	void (*owner_end)(struct session *s, const struct owner *o);
+	/* turn -- go on with what takes several turns, a bounded piece of it; returns how much was done. active --
+	 * whether there is more. tick -- every SHARD_TICK_NS. */
+	int (*turn)(struct shard *s);
+	bool (*active)(const struct shard *s);
+	void (*tick)(struct shard *s);
+	/* stat -- a gauge of theirs: STAGES, HASHING, LEASES_NOW. */
+	uint64_t (*stat)(const struct shard *s, enum wire_stat id);
+	/* open -- make s->work: the engine, the store and s->region are there. 0, or a code with *err. close -- the
+	 * engine is closed. clear -- what they keep in the store goes. destroy -- free s->work; also when `open` failed
+	 * or never came. */
+	int (*open)(struct shard *s, struct kv_error *err);
+	void (*close)(struct shard *s);
+	void (*clear)(struct shard *s);
+	void (*destroy)(struct shard *s);
+};
+
 struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */
 	struct loop *loop;      /* that it will live on */
@@ -45,6 +80,7 @@ struct shard_options {
 	bool own_thread;            /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, pull_where_safe, prefault;
 	uint64_t lease_ns; /* allow_pull: how long clients may read a block */
+	const struct shard_ops *ops;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
 	struct te_options engine;
@@ -67,10 +103,13 @@ struct shard {
 	struct kv_area area;
 	struct kv_numa_place place;
 	struct te_region *region;
-	struct packs packs;
 	struct store store;
-	struct slab requests, held, stages, hashers, waits;
-	struct leases leases;
+	struct slab requests, held;
+	struct work *work; /* of the operations (ops/work.h) */
+	/* Set by an operation that gathers: the records of a frame, or those of one owner in it, have all been begun.
+	 * It sets it back to NULL. */
+	void (*records_end)(struct shard *s);
+	uint64_t leased_bytes;  /* of the arena, of blocks that clients may read by themselves */
 	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control
 				   loop reads it too */
 	struct session **slot;  /* by the lower 16 bits of the session number */
@@ -78,21 +117,14 @@ struct shard {
 	struct kv_list ending;                      /* sessions that end but have something in flight */
 	struct kv_list dirty;                       /* links with a frame to send at the end of this turn */
 	struct kv_list blocked;                     /* links whose replies wait for a send buffer */
-	struct kv_list hashing;                     /* struct stage: bytes to sum up */
-	struct kv_list hash_gets;                   /* struct request, likewise */
-	struct kv_list rooms;                       /* struct put_wait: memory is being cleared; in turn */
-	struct kv_list rooms_later;                 /* ... when a block in the way is free: looked at by the tick */
-	struct kv_list rooms_queued; /* ... when another has ended, or a value that is being written was stored: looked
-					at by the tick, too */
-	struct kv_list benches;      /* struct bench with writes to start at the end of the turn */
-	struct kv_list undelivered;  /* struct call */
-	struct call *drained;        /* finished when no request is in flight */
+	struct kv_list undelivered;                 /* struct call */
+	struct call *drained;                       /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns;
 	uint32_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
-	struct kv_rate slow_lines, refused_lines;
+	struct kv_rate slow_lines;
 	bool told_values; /* that there may be no more of them */
 	struct loop_poller poller;
 	struct loop_timer tick;
@@ -116,34 +148,27 @@ void shard_close(struct shard *s);
 /* shard_destroy -- the loop turns no more; every session is gone. NULL is accepted. */
 void shard_destroy(struct shard **s);
 
-/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; what two of them keep counts
- * twice. shard_keep_left -- how many more they may keep together. */
-uint64_t shard_kept(const struct shard *s);
-uint64_t shard_keep_left(const struct shard *s);
-
-/* shard_session -- by number, or NULL. */
-struct session *shard_session(const struct shard *s, uint32_t number);
-
 /* shard_arena_keys -- allow_pull: the arena's keys as ARENA has them, to be freed; of each rail, or of the one that
  * stands for it now: good for a session that was opened since. 0, -KV_ENOMEM, -KV_ECLOSED. */
 int shard_arena_keys(const struct shard *s, uint8_t **out);
-
-/* shard_stat_get -- one counter or gauge. */
-uint64_t shard_stat_get(struct shard *s, enum wire_stat id);
-
-/* shard_quarantine_check -- if transfers of clients that are gone for SHARD_QUARANTINE_NS hold more than the budget,
- * fence the one that holds most: at most once in that time. Called by the tick. */
-void shard_quarantine_check(struct shard *s, uint64_t now_ns);
 
 static inline void shard_count(struct shard *s, enum wire_stat id)
 {
 	s->stat[id]++;
 }
 
-/* shard_lost -- a session's client is to begin anew. */
-void shard_lost(struct shard *s);
+/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; what two of them keep counts
+ * twice. shard_keep_left -- how many more they may keep together. */
+static inline uint64_t shard_kept(const struct shard *s)
+{
+	return s->store.pinned_bytes + s->store.staged_bytes + s->leased_bytes;
+}
 
-/* shard_settle -- a request went. */
-void shard_settle(struct shard *s);
+static inline uint64_t shard_keep_left(const struct shard *s)
+{
+	uint64_t budget = s->store.arena.limit - s->store.arena.limit / SHARD_KEEP_PART, kept = shard_kept(s);
+
+	return budget > kept ? budget - kept : 0;
+}
 
 #endif

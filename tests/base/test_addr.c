@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_addr.c -- what is a host with a port, and what is told about the rest. */
+/* test_addr.c -- which texts are a host with a port, and the sentence for those that are not. */
 #include "tests/check.h"
 
 #include <arpa/inet.h>
@@ -171,7 +171,7 @@ static void localhost_is_ipv4(void **state)
 static void an_unknown_host_is_named(void **state)
 {
 	(void)state;
-	/* Rejected by getaddrinfo itself, without a name server: the empty label is no name. */
+	/* getaddrinfo refuses it without a name server: an empty label is not a name. */
 	struct kv_hostport hp = {.host = "no..host", .port = 1};
 	struct sockaddr_storage sa;
 	socklen_t len = 7;

@@ -51,7 +51,7 @@ static int counted(int v)
 	return v;
 }
 
-/* A call in KV_MIN once ran twice: kv-client asked each server for its counters twice, and printed both answers. */
+/* A call in KV_MIN once ran twice: kv-client asked each server for its counters twice and printed both answers. */
 static void the_lesser_and_the_greater_ask_once(void **state)
 {
 	(void)state;

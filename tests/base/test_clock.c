@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_clock.c -- time does not go back, deadlines do not wrap. */
+/* test_clock.c -- time does not go back, and deadlines do not wrap. */
 #include "tests/check.h"
 
 static void time_does_not_go_back(void **state)

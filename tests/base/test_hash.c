@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hash.c -- the published value of XXH3-64; that what was chosen for this processor equals the plain one, compiled
- * here from the header without vectors; and that streaming equals one shot however the bytes are cut. */
+/* test_hash.c -- the published value of XXH3-64. The function chosen for this processor equals the plain one, which is
+ * compiled here from the header without vectors. Streaming equals one shot however the bytes are cut. */
 #define XXH_INLINE_ALL
 #define XXH_VECTOR 0 /* XXH_SCALAR */
 #include <xxhash.h>

@@ -41,7 +41,7 @@ static void every_quantile_is_within_the_bound(void **state)
 	for (int round = 0; round < 20; round++) {
 		unsigned n = 1 + (unsigned)kv_prng_below(&p, SAMPLES);
 		fill(&p, n, 1 + (unsigned)kv_prng_below(&p, 43));
-		/* q = (k + 1/2) / n asks for rank k + 1, well away from the edges between two ranks. */
+		/* q = (k + 1/2) / n asks for rank k + 1, far from the edges between two ranks. */
 		for (unsigned k = 0; k < n; k++)
 			check_quantile(kv_hist_quantile(&hist, (k + 0.5) / n), sample[k]);
 	}

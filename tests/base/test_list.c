@@ -11,7 +11,7 @@ struct item {
 
 static struct item items[NODES];
 
-/* check_order -- that the list holds exactly these items, in this order, both ways. */
+/* check_order -- the list holds exactly these items, in this order, in both directions. */
 static void check_order(struct kv_list *l, const unsigned *order, unsigned count)
 {
 	unsigned n = 0;

@@ -94,7 +94,7 @@ static void levels_parse_and_print(void **state)
 	assert_int_equal(untouched, KV_LOG_DEBUG);
 }
 
-/* stderr_of -- what kv_log_stderr writes for a line. */
+/* stderr_of -- the bytes that kv_log_stderr writes for a line. */
 static size_t stderr_of(const char *line, char *buf, size_t cap)
 {
 	int fds[2], saved = dup(STDERR_FILENO);

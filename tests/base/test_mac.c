@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mac.c -- the tag is AES-128-GMAC: against NIST's vectors (CAVS, gcmEncryptExtIV128: no plaintext) and an
- * implementation in a script; and a seal takes what the other side's made, once, in any order. */
+/* test_mac.c -- the tag is AES-128-GMAC: it is compared with NIST's vectors (CAVS, gcmEncryptExtIV128: no plaintext)
+ * and with an implementation in a script. And a seal accepts the messages of the other side's seal, once each, in any
+ * order. */
 #include "tests/check.h"
 
 #include "base/base.h"
@@ -45,7 +46,7 @@ static void tags_are_those_of_the_standard(void **state)
 	kv_mac_destroy(&(struct kv_mac *){NULL});
 }
 
-/* Long enough for whatever the processor has. */
+/* Long enough for the vector code of any processor. */
 static void the_tag_of_a_whole_message(void **state)
 {
 	static const char want_hex[] = "e6e107918d140be02276d79a55b39175";
@@ -98,7 +99,7 @@ static void a_seal_takes_each_message_once_in_any_order(void **state)
 
 enum { SIDES = 2, SEAL_LINKS = 40, COUNTERS = 40 };
 
-/* One nonce for two messages of a key would show: the message is the same, and so would be the tag. */
+/* If two messages of a key had one nonce, it would show: the message is the same, and so would be the tag. */
 static void a_nonce_is_used_once_on_all_links_in_both_directions(void **state)
 {
 	const struct kv_seal_keys keys = {.out = "sixteen bytes..", .in = "sixteen others."};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_opt.c -- one row per option gives the parse, the help and the dump; every mistake gets one sentence. */
+/* test_opt.c -- one row per option gives the parse, the help and the dump. Every mistake gets one sentence. */
 #include "tests/check.h"
 
 #include <stdbool.h>
@@ -106,7 +106,7 @@ static struct conf conf;
 static struct kv_opt_strings args;
 static struct kv_error err;
 
-/* parse -- run a command line of words, which end with NULL. */
+/* parse -- run a command line of words; NULL ends them. */
 static int parse(const char *first, ...)
 {
 	char *argv[WORDS_MAX] = {(char *)(uintptr_t)"kv-test"};
@@ -363,7 +363,7 @@ static void the_dump_has_every_row(void **state)
 	free(text);
 }
 
-/* stdout_of -- what a command line of one word prints. Returns what kv_opt_parse did. */
+/* stdout_of -- capture the output of a command line of one word. Returns the result of kv_opt_parse. */
 static int stdout_of(const char *word, char *buf, size_t cap)
 {
 	FILE *f = tmpfile();

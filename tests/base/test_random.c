@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_random.c -- the published vectors of splitmix64 and xoshiro256**, and the shape of what is built on them. */
+/* test_random.c -- the published vectors of splitmix64 and xoshiro256**, and the distribution of the functions on top.
+ */
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -55,7 +56,8 @@ static void below_stays_below(void **state)
 static void below_is_even(void **state)
 {
 	(void)state;
-	/* A fixed seed, so that the bound is exact for this build and not a chance. 5 sigma of 70000 draws is 388. */
+	/* A fixed seed makes the bound exact for this build instead of a matter of chance. 5 sigma of 70000 draws is
+	 * 388. */
 	struct kv_prng p;
 	unsigned count[7] = {0};
 	kv_prng_seed(&p, 7);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rate.c -- how many lines are let through, and what is said of the others. */
+/* test_rate.c -- how many lines pass, and how many are reported as suppressed. */
 #include "tests/check.h"
 
 #define S 1000000000ull

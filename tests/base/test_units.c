@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_units.c -- what people write for sizes and durations, and what is refused. */
+/* test_units.c -- the sizes and durations that people write, and the texts that are refused. */
 #include "tests/check.h"
 
 struct good {

@@ -44,8 +44,8 @@ static void random_ids_agree_with_a_list(void **state)
 	random_ids_agree(KV_WINDOW_WIDTH);
 }
 
-/* The more there are the narrower they are, and together they take no more than eight whole ones, as long as each has
- * the least width. */
+/* The more windows there are, the narrower they are. Together they take no more than eight full ones, as long as each
+ * has at least the least width. */
 static void many_windows_are_narrow(void **state)
 {
 	(void)state;

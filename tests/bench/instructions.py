@@ -34,11 +34,11 @@ LIMIT_S = 170
 COMMON = [
     ("tags of frames", r"base/(mac|seal|window)\.c|wire/seal\.c", ""),
     ("clock", r"base/clock\.c", ""),
-    ("clock", r"loop/loop\.c", r"clock|loop_now"),
+    ("clock", r"loop/(loop|current)\.c", r"clock|loop_now"),
     ("send a message", r"engine/msg\.c", ""),
     ("send a message", r"engine/fabric\.c", r"fab_send"),
-    ("send a message", r"engine/link\.c", ""),
-    ("completions", r"engine/(rail|fabric_cq|engine|await|region|peer|signals|fence)\.c", ""),
+    ("send a message", r"engine/(link|pump)\.c", ""),
+    ("completions", r"engine/(rail|fabric_cq|engine|notify|await|region|peer|signals|fence)\.c", ""),
     ("completions", r"engine/fabric\.c", r"fab_(recv|cq)"),
     ("loop and coroutines", r"loop/|switch", ""),
 ]
@@ -60,7 +60,7 @@ CLIENT = [
     ("submit", "", r"^kvc_"),  # into which a function of a system header was inlined first
 ]
 SERVER = [
-    ("look up", r"store/(store|index|expire|evict|evict_\w+)\.c|base/hash\.c", ""),
+    ("look up", r"store/(store|block|index|expire|evict|evict_\w+)\.c|base/hash\.c", ""),
     ("look up", r"kvserver/\w+/get\.c", r"get_begin"),
     ("post the data", r"engine/xfer\.c", ""),
     ("post the data", r"engine/fabric\.c", r"write"),

@@ -227,7 +227,7 @@ struct boot_security rig_security_psk(void)
 	return (struct boot_security){.psk = rig_psk};
 }
 
-/* The paths are the caller's until 16 more were asked for; contexts read them at once. */
+/* The caller may use the paths until 16 more are asked for; contexts read the files at once. */
 struct boot_security rig_security_cert(const char *authority, const char *who)
 {
 	char name[32];

@@ -22,28 +22,28 @@ extern const char *const rig_psk; /* "bench:00112233..." */
 
 struct rig {
 	struct loop *loop;
-	struct boot_context *server, *client; /* NULL when no such security was given */
+	struct boot_context *server, *client; /* NULL when this side has no security */
 	int listen_fd;
 	struct sockaddr_storage addr;
 	unsigned running;    /* coroutines of rig_spawn */
-	const char *dialled; /* the name that is looked for; NULL: 127.0.0.1 */
-	/* by rig_open: the two ends, or why not */
+	const char *dialled; /* the name that the client dials; NULL: 127.0.0.1 */
+	/* set by rig_open: the two ends, or the errors */
 	uint64_t open_timeout_ns;
 	struct boot_conn *c, *s;
 	int c_rc, s_rc;
 	struct kv_error c_err, s_err;
 };
 
-/* rig_init -- security of each side (NULL: no context of that side is made). Fails the test on an error. */
+/* rig_init -- begin with the security of each side (NULL: that side gets no context). Fails the test on an error. */
 void rig_init(struct rig *r, const struct boot_security *server, const struct boot_security *client);
 void rig_fini(struct rig *r); /* closes the connections too */
 
-/* rig_spawn -- fn(r) as a coroutine. rig_run -- turn the loop until all of them have ended; a minute without that fails
- * the test. */
+/* rig_spawn -- run fn(r) as a coroutine. rig_run -- turn the loop until all coroutines have ended; fails the test after
+ * a minute. */
 void rig_spawn(struct rig *r, void (*fn)(struct rig *r));
 void rig_run(struct rig *r);
 
-/* rig_open -- connect and accept, results in the struct. rig_open_ok -- and both must succeed. */
+/* rig_open -- connect and accept; the results are in the struct. rig_open_ok -- the same, and both must succeed. */
 void rig_open(struct rig *r);
 void rig_open_ok(struct rig *r);
 void rig_accept_only(struct rig *r); /* a coroutine's body: accept into r->s, r->s_rc */
@@ -55,7 +55,7 @@ int rig_raw_accept(struct rig *r);
 
 uint64_t rig_in(const struct rig *r, uint64_t ns); /* a deadline */
 
-/* A scratch directory, removed by rig_scratch_drop with what is in it. */
+/* A scratch directory. rig_scratch_drop removes it with its contents. */
 const char *rig_scratch(void);
 void rig_scratch_drop(void);
 /* rig_file -- write text to a file of this mode in the scratch directory. Returns its path (static, one of 16 in turn).
@@ -63,8 +63,8 @@ void rig_scratch_drop(void);
 const char *rig_file(const char *name, const char *text, unsigned mode);
 /* rig_path -- "SCRATCH/sub/name" (static, one of 16 in turn). */
 const char *rig_path(const char *sub, const char *name);
-/* rig_certs -- certificates in SCRATCH/certs and, of another authority, SCRATCH/foreign; with RSA keys in SCRATCH/rsa.
- * Made once. */
+/* rig_certs -- make certificates, once: in SCRATCH/certs; of another authority in SCRATCH/foreign; with RSA keys in
+ * SCRATCH/rsa. */
 void rig_certs(void);
 
 struct boot_security rig_security_psk(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_conn.c -- control messages over a connection: framing, timeouts, writers, ends. */
+/* test_conn.c -- control messages over a connection: framing, timeouts, writers, closing. */
 #include "rig.h"
 
 #include <netinet/in.h>
@@ -86,7 +86,7 @@ static void expect_proto(struct rig *r, const void *bytes, size_t len, const cha
 	assert_int_equal(boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND)), -KV_EPROTO);
 	failure_says(r->s, text);
 	failure_says(r->s, "127.0.0.1:");
-	assert_int_equal(boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND)), -KV_EPROTO); /* it stays so */
+	assert_int_equal(boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND)), -KV_EPROTO); /* the error stays */
 }
 
 static void oversized(struct rig *r)
@@ -104,13 +104,13 @@ static void undersized(struct rig *r)
 static void unknown_type(struct rig *r)
 {
 	static const uint8_t bytes[] = {8, 0, 0, 0, 99, 0, 0, 0, 1, 2, 3, 4};
-	expect_proto(r, bytes, sizeof(bytes), "type 99, 12 bytes, that makes no sense");
+	expect_proto(r, bytes, sizeof(bytes), "invalid control message (type 99, 12 bytes)");
 }
 
 static void bad_body(struct rig *r)
 {
 	static const uint8_t bytes[] = {5, 0, 0, 0, WIRE_CTRL_GOODBYE, 0, 0, 0, 1};
-	expect_proto(r, bytes, sizeof(bytes), "makes no sense");
+	expect_proto(r, bytes, sizeof(bytes), "invalid control message");
 }
 
 static void truncated(struct rig *r)
@@ -134,7 +134,7 @@ static void closed_at_once(struct rig *r)
 	failure_says(r->s, "does it want TLS");
 }
 
-/* Bytes of a heartbeat in pieces, with a receive that times out after each. */
+/* The bytes of a heartbeat come in pieces, and a receive times out after each. */
 static void pieces(struct rig *r)
 {
 	uint8_t bytes[256];
@@ -152,7 +152,7 @@ static void pieces(struct rig *r)
 	assert_string_equal(boot_failure(r->s), "");
 }
 
-/* A hello of versions that we do not speak is told apart, and can be answered. */
+/* A hello of versions that we do not speak has an error of its own, and can be answered. */
 static void other_version(struct rig *r)
 {
 	uint8_t bytes[1024];
@@ -332,7 +332,7 @@ static void the_biggest_message_arrives(void **state)
 	each_mode(big_send, big_recv, NULL);
 }
 
-/* A message that does not fit the limit is refused before a byte is out: the connection stays good. */
+/* A message that exceeds the limit is refused before a byte is sent, so the connection stays good. */
 static void too_big(struct rig *r)
 {
 	uint32_t parts = KV_CTRL_MAX / 16;
@@ -434,8 +434,7 @@ static void messages_flow_both_ways_at_once(void **state)
 	each_mode(client_writes, server_both, NULL);
 }
 
-/* A receive that waits for ever returns when it is interrupted, as often as that is done, and nothing is lost in either
- * direction. */
+/* A receive without a deadline returns each time that it is interrupted, and nothing is lost in either direction. */
 static unsigned interrupted;
 static bool all_read;
 
@@ -454,13 +453,13 @@ static void read_interrupted(struct rig *r)
 		}
 		assert_int_equal(rc, 0);
 		region_check(&m, i++, 3000);
-		m = region(i - 1, 3000, keys); /* sending is interrupted by nobody */
+		m = region(i - 1, 3000, keys); /* an interrupt does not concern sending */
 		assert_int_equal(boot_send_await(r->c, &m, rig_in(r, 20 * SECOND)), 0);
 	}
 	assert_int_equal(boot_recv_await(r->c, &m, KV_NEVER), -KV_ETIMEOUT); /* nothing more comes */
 	assert_true(boot_sound(r->c));
 	assert_int_equal(boot_recv_await(r->c, &m, rig_in(r, MILLISECOND)),
-			 -KV_ETIMEOUT); /* an interrupt is for one receive */
+			 -KV_ETIMEOUT); /* an interrupt ends one receive only */
 	all_read = true;
 	boot_shutdown(r->c);
 	assert_false(boot_sound(r->c));
@@ -524,7 +523,7 @@ static void a_shutdown_ends_a_read(void **state)
 	each_mode(read_until_shut, shut_client, read_until_closed);
 }
 
-/* The peer does not read: one writer is stuck in the socket, another waits for its turn. */
+/* The peer does not read. One writer is stuck in the socket, another waits for its turn. */
 static void write_until_shut(struct rig *r)
 {
 	uint8_t *keys = malloc((size_t)BIG_PARTS * 16);
@@ -555,7 +554,7 @@ static void a_shutdown_ends_writes(void **state)
 	each_mode(two_write_until_shut, shut_later, NULL);
 }
 
-/* A send that times out breaks the connection, for the reader as well, and says so. */
+/* A send that times out breaks the connection, also for the reader, with a sentence. */
 static void write_until_timeout(struct rig *r)
 {
 	uint8_t *keys = malloc((size_t)BIG_PARTS * 16);
@@ -582,7 +581,7 @@ static void a_send_that_times_out_breaks_the_connection(void **state)
 	each_mode(write_until_timeout, read_until_broken, NULL);
 }
 
-/* The connection is closed under a peer that is about to read and write. */
+/* The connection is closed while the peer is about to read and write. */
 static void close_client(struct rig *r)
 {
 	boot_close(&r->c);
@@ -616,7 +615,7 @@ static void connect_refused(struct rig *r)
 	int fd;
 	((struct sockaddr_in *)&addr)->sin_port = 0;
 	assert_int_equal(io_listen(r->loop, &addr, sizeof(struct sockaddr_in), &fd, NULL), 0);
-	io_close(r->loop, fd); /* a port that nobody listens on */
+	io_close(r->loop, fd); /* a port without a listener */
 	const struct boot_server server = {.addr = &addr, .addr_len = sizeof(struct sockaddr_in)};
 	r->c_rc = boot_connect_await(r->client, &server, 1000, rig_in(r, 20 * SECOND), &r->c, &r->c_err);
 	assert_int_equal(r->c_rc, -KV_EPEERDOWN);
@@ -639,7 +638,7 @@ static void wrong_side(struct rig *r)
 	int fd = rig_raw_connect(r);
 	unsigned fds = rig_open_fds();
 	assert_int_equal(boot_accept_await(r->client, fd, &r->addr, 0, KV_NEVER, &r->s, &err), -KV_EINVAL);
-	assert_int_equal(rig_open_fds(), fds - 1); /* the socket was its own, also on failure */
+	assert_int_equal(rig_open_fds(), fds - 1); /* boot_accept_await owned the socket, also on failure */
 	const struct boot_server server = {.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in)};
 	assert_int_equal(boot_connect_await(r->server, &server, 0, KV_NEVER, &r->c, &err), -KV_EINVAL);
 }
@@ -662,7 +661,7 @@ static void close_both(struct rig *r)
 	boot_close(&r->s);
 }
 
-/* A wrong key in `wrong`: every other connection fails to open. */
+/* With `wrong` set, every other connection fails to open. */
 static void connect_200(struct boot_security s, struct boot_security c, struct boot_security wrong)
 {
 	struct rig r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_frame_keys.c -- both ends of a connection have the same keys for a shard, and every direction, shard and session
- * has its own. */
+ * has keys of its own. */
 #include "rig.h"
 
 static const uint8_t token[KV_TOKEN_LEN] = "sixteen bytes !!";
@@ -32,7 +32,7 @@ static void the_secret_is_of_tls(void **state)
 	assert_memory_not_equal(a, b, sizeof(a));
 }
 
-/* A connection has many attachments, whose session numbers may be equal: no two of them have a key in common. */
+/* A connection has many attachments, and their session numbers may be equal. No two attachments share a key. */
 static void each_token_makes_another_secret(void **state)
 {
 	struct boot_security psk = rig_security_psk();
@@ -51,7 +51,7 @@ static void each_token_makes_another_secret(void **state)
 	rig_fini(&r);
 }
 
-/* The value is that of python's hmac: of 32 zeros and the token. */
+/* The expected value comes from python's hmac, over 32 zeros and the token. */
 static void the_secret_is_of_the_token_without_tls(void **state)
 {
 	static const uint8_t want[BOOT_FRAME_SECRET] = {
@@ -64,7 +64,7 @@ static void the_secret_is_of_the_token_without_tls(void **state)
 	assert_memory_equal(a, want, sizeof(want));
 }
 
-/* The values are those of a script with python's hmac, written from docs/reference/protocol.md. */
+/* The expected values come from a script with python's hmac, written from docs/reference/protocol.md. */
 static void each_shard_has_keys_of_its_own(void **state)
 {
 	static const uint8_t to_server[KV_MAC_KEY] = {0x37, 0xea, 0x4b, 0xd6, 0xb6, 0xad, 0xef, 0x67,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gate.c -- one computation in GATE_TURNS turns of a loop: counted, in order, sources alike, and nobody starves.
- */
+/* test_gate.c -- one computation in GATE_TURNS turns of a loop: the passes are counted, they are in order, sources have
+ * equal shares, and no comer starves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static struct {
 	uint64_t turn;
 	bool begun;
 	unsigned who;
-} log_[2 * MANY]; /* who came through, in order */
+} log_[2 * MANY]; /* the comers let through, in order */
 static unsigned passed, late, cancelled, running;
 
 struct comer {
@@ -102,7 +102,7 @@ static void one_comes_through_in_some_turns_in_the_order_of_coming(void **state)
 	assert_false(gate.held);
 }
 
-/* One that comes again at once is not faster than the turns. */
+/* A single comer that comes again at once is no faster than the turns. */
 static void who_comes_alone_comes_through_no_faster(void **state)
 {
 	(void)state;
@@ -112,7 +112,7 @@ static void who_comes_alone_comes_through_no_faster(void **state)
 		assert_true(log_[i].turn >= log_[i - 1].turn + GATE_TURNS);
 }
 
-/* However many go on, each second one is one that begins. */
+/* However many later steps wait, every second pass is a first step. */
 static void those_that_go_on_and_those_that_begin_alternate(void **state)
 {
 	(void)state;
@@ -122,7 +122,7 @@ static void those_that_go_on_and_those_that_begin_alternate(void **state)
 		spawn(i, false, 1, KV_NEVER);
 	turn_until_done();
 	assert_int_equal(passed, 220);
-	for (unsigned i = 2; i < 40; i++) /* the very first was alone */
+	for (unsigned i = 2; i < 40; i++) /* the very first came alone */
 		assert_true(log_[i].begun != log_[i - 1].begun);
 	for (unsigned i = 45; i < 220; i++)
 		assert_true(log_[i].begun);
@@ -134,7 +134,7 @@ static void who_waits_too_long_gives_up_and_the_others_go_on(void **state)
 	spawn(0, false, 1, KV_NEVER);
 	spawn(1, false, 1, KV_NEVER);
 	spawn(2, false, 1, KV_NEVER);
-	spawn(3, false, 1, 1); /* a deadline that is over when it queues */
+	spawn(3, false, 1, 1); /* its deadline has passed when it queues */
 	spawn(4, false, 1, KV_NEVER);
 	turn_until_done();
 	assert_int_equal(passed, 4);
@@ -146,7 +146,7 @@ static void who_waits_too_long_gives_up_and_the_others_go_on(void **state)
 	assert_int_equal(log_[passed - 1].who, 5);
 }
 
-/* One of a source that has nobody waiting is not behind the hundreds of another one. */
+/* A newcomer of an idle source does not wait behind hundreds of another source. */
 static void sources_take_turns(void **state)
 {
 	(void)state;
@@ -172,7 +172,7 @@ static void sources_take_turns(void **state)
 	assert_in_range(of_7, 2, 5);
 	turn_until_done();
 	assert_int_equal(passed, 104);
-	/* Those of one source in the order of their coming. */
+	/* Comers of one source pass in the order in which they came. */
 	for (unsigned i = 0, last = 0; i < passed; i++)
 		if (log_[i].who < 100) {
 			assert_true(log_[i].who >= last);
@@ -180,7 +180,7 @@ static void sources_take_turns(void **state)
 		}
 }
 
-/* Held against a stupid one: the lowest tag first, the first to come among equals. */
+/* Compared with a naive model: the lowest tag first, and among equal tags the first to come. */
 static void random_sources_share_alike(void **state)
 {
 	uint64_t seed;
@@ -197,8 +197,8 @@ static void random_sources_share_alike(void **state)
 	}
 	turn_until_done();
 	assert_int_equal(passed, MANY);
-	/* While all four wait, each has a quarter. The first two came through, or on their way, before anybody queued.
-	 */
+	/* While all four wait, each has a quarter. The first two had passed, or were about to, before the others
+	 * queued. */
 	unsigned least = KV_MIN(KV_MIN(n[0], n[1]), KV_MIN(n[2], n[3]));
 	for (unsigned i = 0; i < 4 * (least - 1); i++)
 		first[comer[log_[i].who].as.source - 100]++;
@@ -212,7 +212,7 @@ static void who_is_woken_goes_and_the_others_go_on(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		spawn(i, false, 1, KV_NEVER);
 	loop_turn(loop, 1000000);
-	co_wake(comer[3].co); /* the third is given the gate before it would notice */
+	co_wake(comer[3].co); /* it still waits, so the wake cancels it */
 	turn_until_done();
 	assert_int_equal(cancelled, 1);
 	assert_int_equal(passed, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hello.c -- who may talk over the fabric, and the sentence for those who may not. */
+/* test_hello.c -- which sides may talk over the fabric, and the sentence for a refusal. */
 #include "rig.h"
 
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void other_eager_sizes_elsewhere_name_the_version(void **state)
 		" environment variables for provider shm on both sides");
 }
 
-/* Names that come from the network: control characters, and no final 0. */
+/* Names from the network: with control characters, and without a final 0. */
 static void names_from_the_network_are_printed_harmlessly(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c -- where a pre-shared key lies in this process: this process looks through all of its own memory. While
- * contexts exist, once in each and only in pages that core dumps leave out; when they are gone, nowhere.
+/* test_memory.c -- where a pre-shared key lies in this process, which searches all of its own memory. While contexts
+ * exist, the key is once in each, and only in pages that core dumps leave out. When they are gone, it is nowhere.
  *
  * The test itself keeps the key in disguise, so that it does not find its own copy. */
 #include "rig.h"
@@ -27,8 +27,8 @@ static bool is_at(const uint8_t *at, const uint8_t *want, size_t n)
 	return true;
 }
 
-/* How often it begins in the first `n` of `len` bytes at `x`, outside of the piece that we read into. memchr, because
- * one look at every byte takes half a minute under ThreadSanitizer. */
+/* Count how often it begins in the first `n` of `len` bytes at `x`, outside the piece that we read into. memchr,
+ * because a look at every single byte takes half a minute under ThreadSanitizer. */
 static unsigned count_in(const uint8_t *piece, size_t n, size_t len, uint64_t x, const uint8_t *want, size_t want_len)
 {
 	uint64_t own = (uint64_t)(uintptr_t)piece;
@@ -60,7 +60,7 @@ static void search_between(int mem, uint64_t from, uint64_t to, bool dumped)
 	explicit_bzero(piece, sizeof(piece));
 }
 
-/* Every mapping that can be written, with whether it goes into core dumps. */
+/* Visits every writable mapping, and notes whether core dumps contain it. */
 static void search(void)
 {
 	char line[512];
@@ -100,14 +100,14 @@ static void a_key_lies_in_its_context_only_and_goes_with_it(void **state)
 	for (unsigned i = 0; i < 2 * KEY; i++)
 		disguised_hex[i] = (uint8_t)text[6 + i] ^ MASK;
 	search();
-	assert_true(found.raw >= 1 && found.hex >= 1); /* the search finds what is there */
+	assert_true(found.raw >= 1 && found.hex >= 1); /* the search finds a key that is there */
 	explicit_bzero(key, sizeof(key));
 	security.psk = text;
 	rig_init(&r, &security, &security);
 	explicit_bzero(text, sizeof(text));
 	search();
 	assert_int_equal(found.hex, 0);
-	assert_int_equal(found.raw, 2); /* the server's and the client's */
+	assert_int_equal(found.raw, 2); /* one of the server and one of the client */
 	assert_int_equal(found.raw_dumped, 0);
 	rig_open_ok(&r);
 	rig_fini(&r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_proof.c -- the response that opens a further session: what it is bound to, and the keys of many identities. */
+/* test_proof.c -- the proof that opens a further session: the values it is bound to, and the keys of many identities.
+ */
 #include "rig.h"
 
 #include <stdio.h>
@@ -81,7 +82,7 @@ static void the_connections_own_secret_is_its_token_without_tls(void **state)
 	rig_fini(&r);
 }
 
-/* Whatever is changed of what was proven makes it wrong. */
+/* Changing any input of a proof makes it wrong. */
 static void every_part_counts(void **state)
 {
 	struct boot_security psk = rig_security_psk();
@@ -108,7 +109,7 @@ static void every_part_counts(void **state)
 	bad.proof[0] ^= 1;
 	assert_int_equal(boot_proof_check(r.s, &challenge, keys, &bad), -KV_EDENIED);
 	bad = open;
-	bad.identity[5] = 'b'; /* which has the same key */
+	bad.identity[5] = 'b'; /* this identity has the same key */
 	assert_int_equal(boot_proof_check(r.s, &challenge, keys, &bad), -KV_EDENIED);
 	other.nonce[31] ^= 1;
 	assert_int_equal(boot_proof_check(r.s, &other, keys, &open), -KV_EDENIED);
@@ -117,7 +118,7 @@ static void every_part_counts(void **state)
 	boot_keys_destroy(&keys);
 }
 
-/* The same bytes on another connection of the same two: the exporter's value differs. */
+/* The same bytes on another connection of the same two ends: the exporter's value differs. */
 static void a_response_is_worth_nothing_on_another_connection(void **state)
 {
 	struct boot_security psk = rig_security_psk();
@@ -160,7 +161,7 @@ static void an_identity_needs_its_own_key(void **state)
 	boot_keys_destroy(&keys);
 }
 
-/* An unknown identity is checked against zeros: a proof made with zeros must not pass. */
+/* An unknown identity is checked against a key of zeros, and a proof made with zeros must not pass. */
 static void a_key_of_zeros_opens_nothing(void **state)
 {
 	struct boot_security psk = rig_security_psk();

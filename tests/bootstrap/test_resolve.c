@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_resolve.c -- names are looked up by threads that nobody waits for. getaddrinfo is this file's: it answers when
- * it is let. */
+/* test_resolve.c -- threads look up names, and no caller waits for them. This file replaces getaddrinfo; it answers
+ * when a test allows it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@
 
 enum { NAMES = 9, THREADS = 4 };
 
-static sem_t let; /* one look-up may end */
+static sem_t let; /* allows one look-up to end */
 static _Atomic unsigned begun, inside, inside_most, ended;
 static _Atomic bool unknown; /* there is no such name */
 static _Atomic bool signals_taken;
@@ -90,7 +90,7 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
 
 static const struct kv_hostport cache = {.host = "cache.example", .port = 77};
 
-/* What it says, until it is no more "not yet". */
+/* Ask until the answer is no longer "not yet". */
 static int answer(struct boot_resolver *r, unsigned i, struct kv_addresses *out, struct kv_error *err)
 {
 	int rc;
@@ -149,7 +149,7 @@ static void a_name_is_looked_up_once_for_all_who_ask(void **state)
 	assert_int_equal(ntohs(((struct sockaddr_in *)&a.addr[0])->sin_port), 77);
 	assert_int_equal(begun, 1);
 	assert_false(signals_taken);
-	/* And anew for the next connection. */
+	/* The next connection looks the name up anew. */
 	sem_post(&let);
 	while (begun == 1)
 		(void)boot_resolve(r, 0, &cache, &a, NULL), usleep(1000);
@@ -176,8 +176,8 @@ static void a_name_that_is_not_there_may_be_there_later(void **state)
 	boot_resolver_destroy(&r);
 }
 
-/* As many threads as there may be, and no more; the end waits for none of them, and they touch nothing that is gone
- * (AddressSanitizer looks). */
+/* There are as many threads as allowed, and no more. Closing waits for none of them, and they touch no freed memory
+ * (AddressSanitizer watches). */
 static void names_that_hang_hold_up_nobody(void **state)
 {
 	struct boot_resolver *r = NULL;
@@ -189,7 +189,7 @@ static void names_that_hang_hold_up_nobody(void **state)
 			assert_int_equal(boot_resolve(r, i, &cache, &a, NULL), 1);
 	until(&begun, THREADS);
 	assert_int_equal(inside_most, THREADS);
-	/* One that ends takes the next name. */
+	/* A thread that ends a look-up takes the next name. */
 	sem_post(&let);
 	until(&begun, THREADS + 1);
 	boot_resolver_destroy(&r);
@@ -197,7 +197,7 @@ static void names_that_hang_hold_up_nobody(void **state)
 	for (unsigned i = 0; i < THREADS; i++)
 		sem_post(&let);
 	until(&ended, THREADS + 1);
-	usleep(100000); /* the last of them frees what is left; and nobody begins another one */
+	usleep(100000); /* the last thread frees the rest and begins no further look-up */
 	assert_int_equal(begun, THREADS + 1);
 }
 

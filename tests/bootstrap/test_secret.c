@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_secret.c -- key texts, key files, and what boot_context_create says about bad ones. */
+/* test_secret.c -- texts and files of keys, and the sentences of boot_context_create about bad ones. */
 #include "rig.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static void an_identity_that_is_too_long_is_refused(void **state)
 	assert_non_null(strstr(err.text, "longer than 128 characters"));
 }
 
-/* No error repeats what may be a key. */
+/* No error repeats text that may be a key. */
 static void no_error_repeats_what_may_be_a_key(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void a_key_file_that_is_too_long_is_refused(void **state)
 	free(text);
 }
 
-/* ---- settings that contradict each other, certificates that are none ---- */
+/* ---- settings that contradict each other, files that hold no certificate ---- */
 
 static void settings_that_contradict_each_other_are_refused(void **state)
 {
@@ -219,9 +219,9 @@ static void settings_that_contradict_each_other_are_refused(void **state)
 	s = cert, s.server_name = "";
 	create_says(&s, false, -KV_EINVAL, "the server name to check is empty", "");
 	s = cert, s.server_name = "kv.example";
-	create_says(&s, true, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	create_says(&s, true, -KV_EINVAL, "only a client that uses certificates can check it", "");
 	s = (struct boot_security){.psk = "id:" HEX32, .server_name = "kv.example"};
-	create_says(&s, false, -KV_EINVAL, "can only be checked by a client that uses certificates", "");
+	create_says(&s, false, -KV_EINVAL, "only a client that uses certificates can check it", "");
 	s = (struct boot_security){.psk = "id:" HEX32, .crl_file = "crl.pem"};
 	create_says(&s, false, -KV_EINVAL, "a CRL file is given, but no certificates", "");
 	s = (struct boot_security){.psk = "nonsense"};
@@ -250,7 +250,7 @@ static void certificate_files_that_do_not_fit_are_refused(void **state)
 	create_says(&s, true, -ENOENT, s.key_file, "cannot open the key file");
 }
 
-/* A list that cannot be used is known at the start, not by refusing everybody. */
+/* A list that cannot be used is reported at the start, and not by refusing every client. */
 static void a_revocation_list_that_cannot_be_used_is_refused_at_the_start(void **state)
 {
 	(void)state;
@@ -259,7 +259,7 @@ static void a_revocation_list_that_cannot_be_used_is_refused_at_the_start(void *
 	s.crl_file = rig_path("certs", "none.pem");
 	create_says(&s, true, -ENOENT, s.crl_file, "cannot open the CRL file");
 	s.crl_file = rig_scratch();
-	create_says(&s, true, -KV_EINVAL, s.crl_file, "is no regular file of at most 16 MiB");
+	create_says(&s, true, -KV_EINVAL, s.crl_file, "is not a regular file of at most 16 MiB");
 	s.crl_file = rig_file("empty.pem", "", 0644);
 	create_says(&s, true, -KV_EINVAL, s.crl_file, "cannot read a PEM revocation list (X509 CRL) from");
 	s.crl_file = good.ca_file;
@@ -272,7 +272,7 @@ static void a_revocation_list_that_cannot_be_used_is_refused_at_the_start(void *
 	create_says(&s, true, -KV_EINVAL, s.crl_file, "is not valid yet: is this machine's clock right?");
 }
 
-/* Must be refused with a sentence, and never ask for the passphrase on the terminal. */
+/* An encrypted key must be refused with a sentence; OpenSSL must not ask for the passphrase on the terminal. */
 static void an_encrypted_key_is_refused_without_asking(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tls.c -- who is let in, who is not, and what each side is told. */
+/* test_tls.c -- which clients are let in, which are not, and the sentence that each side gets. */
 #include "rig.h"
 
 #include <netinet/in.h>
@@ -169,7 +169,7 @@ static void a_certificate_with_another_address_is_denied(void **state)
 	open_denied(&s, &c, "does not name \"10.1.2.3\"", "it refused our certificate");
 }
 
-/* A client's certificate must not serve as a server's. */
+/* A client's certificate must not pass as a server's. */
 static void a_clients_certificate_serves_no_server(void **state)
 {
 	(void)state;
@@ -185,7 +185,7 @@ static void a_servers_certificate_serves_no_client(void **state)
 	open_denied(&s, &c, "does not allow this side's role", "extended key usage lacks clientAuth");
 }
 
-/* A certificate that does not say what it is for is a client's, and no server's. */
+/* A certificate without extended key usage passes as a client's, but not as a server's. */
 static void a_certificate_without_a_role_is_a_clients_alone(void **state)
 {
 	(void)state;
@@ -233,10 +233,10 @@ static void the_name_that_is_dialled_must_be_in_the_certificate(void **state)
 	dial("server", "elsewhere.example", NULL, "does not name \"elsewhere.example\"");
 	dial("server", "127.0.0.2", NULL, "does not name \"127.0.0.2\"");
 	dial("server", "sub.kv.example", NULL, "does not name \"sub.kv.example\"");
-	/* The other name counts instead, not as well. */
+	/* The configured name replaces the dialled one. */
 	dial("server", "elsewhere.example", "kv.example", NULL);
 	dial("server", "kv.example", "elsewhere.example", "does not name \"elsewhere.example\"");
-	/* What only the common name says is no name. */
+	/* A name that only the common name has does not count. */
 	dial("nameless", "localhost", NULL, "does not name \"localhost\"");
 }
 
@@ -255,11 +255,11 @@ static void without_a_name_nobody_is_believed(void **state)
 	rig_spawn(&r, connect_nameless);
 	rig_run(&r);
 	assert_int_equal(r.c_rc, -KV_EINVAL);
-	says(&r.c_err, "no name is given to find in the server's certificate");
+	says(&r.c_err, "no name is given to look for in the server's certificate");
 	rig_fini(&r);
 }
 
-/* ---- who it is ---- */
+/* ---- the proved identity ---- */
 
 static void who(const struct boot_security *server, const struct boot_security *client, const char *at_server,
 		const char *at_client)
@@ -291,14 +291,14 @@ static void a_revoked_certificate_is_denied(void **state)
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
 			     revoked = rig_security_cert("certs", "revoked");
-	open_works(&s, &revoked, BOOT_CERT); /* nobody looks */
+	open_works(&s, &revoked, BOOT_CERT); /* no list is checked */
 	s.crl_file = c.crl_file = rig_path("certs", "crl.pem");
 	open_works(&s, &c, BOOT_CERT);
 	open_denied(&s, &revoked, "it refused our certificate, which is revoked",
-		    "its certificate (CN=KVRail test revoked) is revoked, says our CRL file");
+		    "its certificate (CN=KVRail test revoked) is revoked by our CRL file");
 }
 
-/* A list that is not of the certificate's issuer says nothing about it. */
+/* A list of another issuer says nothing about the certificate. */
 static void a_revocation_list_of_another_ca_lets_nobody_in(void **state)
 {
 	(void)state;
@@ -326,7 +326,7 @@ static void look_again(struct rig *r)
 	co_sleep_await(rig_in(r, SECOND + 10 * MILLISECOND));
 }
 
-/* The next client is let in or not. */
+/* Whether the next client is let in. */
 static void attempt(struct rig *r, const char *denied)
 {
 	r->c_err = r->s_err = (struct kv_error){0};
@@ -356,7 +356,7 @@ static void a_revocation_list_is_read_again(void **state)
 	attempt(&r, "has no list of its issuer");
 	file_copy(rig_path("certs", "crl.pem"), "again.pem");
 	attempt(&r, NULL);
-	/* Half of a file that is being written, or one that is away, changes nothing. */
+	/* A file that is half written, or missing, changes nothing. */
 	rig_file("again.pem", "-----BEGIN X509 CRL-----\nMIIB", 0600);
 	attempt(&r, NULL);
 	assert_int_equal(unlink(rig_path(".", "again.pem")), 0);
@@ -367,7 +367,7 @@ static void a_revocation_list_is_read_again(void **state)
 	rig_fini(&r);
 }
 
-/* A server that takes other keys: who is connected stays, and from then on the new key counts. */
+/* A server adopts other keys: earlier connections stay, and later ones need the new key. */
 static void keys_are_changed_under_connections(void **state)
 {
 	(void)state;
@@ -397,11 +397,11 @@ static void keys_are_changed_under_connections(void **state)
 	boot_close(&r.s);
 	r.c = c, r.s = s;
 	rig_spawn(&r, ping);
-	rig_run(&r); /* what it was made with has been kept for it */
+	rig_run(&r); /* its old context was kept for it */
 	rig_fini(&r);
 }
 
-/* What a verdict says, for those that a test cannot bring about in a handshake. */
+/* The sentences of verdicts that a test cannot cause in a handshake. */
 static void each_verdict_of_a_revocation_list_has_its_sentence(void **state)
 {
 	(void)state;
@@ -507,7 +507,7 @@ static void a_client_with_tls_at_a_server_without_it_is_denied(void **state)
 	}
 }
 
-/* The plain server that answers instead of closing. */
+/* A server without TLS that answers instead of closing. */
 static void server_answers_plainly(struct rig *r)
 {
 	struct wire_ctrl_msg m = rig_heartbeat(1);
@@ -578,8 +578,8 @@ static void a_server_that_stalls_is_given_up(void **state)
 	rig_fini(&r);
 }
 
-/* A client that sends the first half of a ClientHello, byte by byte, and then stalls, must not outlive the deadline
- * either. */
+/* A client sends the first half of a ClientHello byte by byte and then stalls. It must not outlive the deadline either.
+ */
 static void raw_client_drips(struct rig *r)
 {
 	static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
@@ -650,7 +650,7 @@ static void relayed_connect(struct rig *r)
 	assert_int_equal(co_spawn(r->loop, relay_run, &t->down, "down"), 0);
 }
 
-/* A message that comes byte by byte, in TLS, to a reader that gives up every half millisecond. */
+/* A message comes byte by byte, in TLS, to a reader whose deadline passes every half millisecond. */
 enum { TABLE_PARTS = 1200 };
 
 static void send_table(struct rig *r)
@@ -834,7 +834,7 @@ static void http_is_told_apart(void **state)
 	stranger_meets(STRANGER_HTTP, &s, -KV_EDENIED, "it speaks HTTP");
 }
 
-/* 5,000 key updates that ask for an answer each: answered or not, the connection goes on and what follows them arrives.
+/* 5,000 key updates ask for an answer each. Answered or not, the connection goes on, and the bytes after them arrive.
  */
 static void recv_goodbye(struct rig *r)
 {
@@ -870,7 +870,7 @@ enum { CROWD = 40 };
 struct crowd {
 	struct rig r;
 	int fd[CROWD];
-	uint64_t turn, passed; /* as the observer saw them last */
+	uint64_t turn, passed; /* the observer's last values */
 	unsigned waiting;
 };
 
@@ -898,7 +898,7 @@ static void crowd_client(struct rig *r)
 	boot_close(&c);
 }
 
-/* As a heartbeat would: it runs in each turn, and never finds that more than one step was computed since. */
+/* Runs in each turn, as a heartbeat would, and never finds more than one step computed since its last turn. */
 static void crowd_observe(struct rig *r)
 {
 	struct crowd *t = KV_CONTAINER(r, struct crowd, r);
@@ -931,8 +931,8 @@ static void a_turn_computes_one_step_of_all_handshakes(void **state)
 	rig_fini(&t.r);
 }
 
-/* A whole ClientHello, of a client that has ended its half of the connection before the server's turn came: nothing is
- * signed for it, so it hears nothing. */
+/* A whole ClientHello of a client that closed its half of the connection before the server's turn came. Nothing is
+ * signed for it, so it gets no answer. */
 static uint8_t hello_bytes[8192];
 static ssize_t hello_len;
 
@@ -973,7 +973,7 @@ static void who_is_gone_is_not_computed_for(void **state)
 
 /* ---- two loops on two threads ---- */
 
-/* On the other thread nothing may assert: cmocka jumps. */
+/* On the other thread no assert may fail: cmocka would jump. */
 static void echo_until_closed(struct rig *r)
 {
 	struct wire_ctrl_msg m;
@@ -1104,8 +1104,8 @@ static int drop_scratch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_handshake_fits_its_stack), /* first: what OpenSSL does once per process, it does on
-								 that stack */
+		cmocka_unit_test(a_handshake_fits_its_stack), /* first, so that OpenSSL does its work of once per
+								 process on that stack */
 		cmocka_unit_test(two_without_tls_connect),
 		cmocka_unit_test(two_with_one_key_connect),
 		cmocka_unit_test(a_key_from_a_file_connects),

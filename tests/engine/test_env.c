@@ -3,7 +3,7 @@
  * program that started us had set. */
 #include "tests/engine/node.h"
 
-#include "engine/inside.h"
+#include "engine/env.h"
 
 enum { SOFT_ROCE = 32767, CONNECTX = 4194303 };
 

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvclient/kvclient.h"
+#include "kvclient/raw.h"
 #include "kvserver/kvserver.h"
 #include "tests/fault/fault.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kvbench/options.h"
+#include "kvbench/setup/options.h"
 #include "kvcli/options.h"
 #include "kvserver/options.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hugetlb.c -- which pages an area gets, on a machine of our making.
+/* test_hugetlb.c -- which pages an area gets, on a simulated machine.
  *
  * memory.c is compiled into this test with the kernel's calls replaced, because a pool of hugetlb pages is a setting of
- * the whole machine. A fake huge mapping is ordinary memory; what counts is what was asked for and given back.
- * tests/verbs/memory.sh asks a real kernel the same. */
+ * the whole machine. A fake huge mapping is ordinary memory; the test checks which pages were asked for and given back.
+ * tests/verbs/memory.sh checks the same with a real kernel. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -180,7 +180,7 @@ static int fake_reset(void **state)
 	return 0;
 }
 
-/* check_area -- map, expect so much in these pages, unmap, and find every byte given back. */
+/* check_area -- map an area, expect these bytes in these pages, unmap it, and expect every byte to be given back. */
 static void check_area(uint64_t len, int node, uint64_t bytes_1g, uint64_t bytes_2m, uint64_t page)
 {
 	struct kv_area area;
@@ -251,7 +251,7 @@ static void a_refused_reservation_falls_back(void **state)
 	check_area(8 << 20, KV_NODE_ANY, 0, 0, 4096);
 }
 
-/* A page that a cpuset or a poisoned page keeps from us would kill the process at its first touch. */
+/* A page that a cpuset or a memory error keeps from us would kill the process at the first touch. */
 static void pages_that_cannot_be_touched_fall_back(void **state)
 {
 	(void)state;
@@ -286,7 +286,7 @@ static void an_old_kernel_populates_while_it_maps(void **state)
 	check_area(8 << 20, KV_NODE_ANY, 0, 0, 4096);
 }
 
-/* A thread of the host mapped something of its own where the gap was. */
+/* A thread of the host has mapped memory of its own into the gap. */
 static void a_gap_that_was_taken_is_left_to_the_other(void **state)
 {
 	(void)state;

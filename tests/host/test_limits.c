@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_limits.c -- the limits of machines that this one is not, and of this one. */
+/* test_limits.c -- the limits of other machines, from copied trees, and of this one. */
 #include "tests/check.h"
 
 #include <sys/resource.h>

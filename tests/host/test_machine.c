@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_machine.c -- the readers of /proc and /sys over trees of files that other machines have. */
+/* test_machine.c -- the readers of /proc and /sys, over file trees of other machines. */
 #include "tests/check.h"
 
 #include "host/host.h"
@@ -116,7 +116,7 @@ static void a_machine_that_is_too_small_is_named(void **state)
 	(void)state;
 	tree_put("/proc/meminfo", "MemAvailable:    1048576 kB\n");
 	assert_int_equal(kv_memory_fits_in(tree_root, (uint64_t)3 << 30, "values", "--memory-mb", &err), -KV_ENOMEM);
-	assert_string_equal(err.text, "3 GiB of memory are wanted for values; available on this machine are 1 GiB; use "
+	assert_string_equal(err.text, "3 GiB of memory are wanted for values; this machine can give 1 GiB; use "
 				      "--memory-mb 921 or less, or free memory");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "512\n");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n");
@@ -141,7 +141,7 @@ static void a_cgroup_that_is_too_small_is_named(void **state)
 	check_contains(err.text, "use --memory-mb 921 or less, or raise its limit");
 }
 
-/* Three pages of memory: writable, read-only, and one that is not there. */
+/* Three pages of memory: one writable, one read-only, one missing. */
 static const char maps[] = "10000-11000 rw-p 00000000 00:00 0\n"
 			   "11000-12000 r--p 00000000 08:01 42                         /models/weights bin\n"
 			   "13000-14000 rw-p 00000000 00:00 0                          [heap]\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c -- areas on this machine. Which pages they have depends on it; what must hold does not. */
+/* test_memory.c -- areas on this machine. The kinds of pages depend on the machine; the invariants do not. */
 #include "tests/check.h"
 #include "host/host.h"
 
@@ -96,7 +96,7 @@ static void nothing_and_too_much_are_refused(void **state)
 	assert_int_equal(area.len_bytes, 7);
 }
 
-/* What this process has of a range, by the kernel's own account. */
+/* How much of a range is resident, by the kernel's own account. */
 static bool resident_at(const uint8_t *at, uint64_t len)
 {
 	unsigned char vec[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_numa.c -- nodes of made-up machines, and what the kernel of this one does for a wish. tests/verbs/memory.sh runs
- * the same on a machine with two nodes. */
+/* test_numa.c -- the nodes of invented machines, and this kernel's answer to a wish. tests/verbs/memory.sh runs the
+ * same on a machine with two nodes. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static void a_thread_that_may_use_none_of_a_node_stays(void **state)
 	assert_memory_equal(&now, &mine, sizeof(now));
 }
 
-/* Forbidden (a container) or not there (a kernel without NUMA) is an answer, too. */
+/* "Forbidden" (a container) and "missing" (a kernel without NUMA) are valid answers, too. */
 static void memory_comes_from_the_node_that_is_asked(void **state)
 {
 	struct kv_area area;
@@ -163,7 +163,7 @@ static void a_wish_of_a_thread_ends(void **state)
 	kv_numa_restore(&second);
 }
 
-/* What is told does not depend on this machine when nothing is to be placed. */
+/* When nothing is to be placed, the text does not depend on this machine. */
 static void placing_is_told_in_words(void **state)
 {
 	struct kv_numa_place p[5] = {{.node = 0, .thread = 4}, {.node = 0, .thread = 4}, {.node = 1, .thread = 4}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pages.c -- areas on a real kernel's hugetlb pages and NUMA nodes. Needs a machine that was prepared for it (free
- * pages that nobody else takes, two nodes): tests/verbs/memory.sh makes one. Elsewhere every test says what is missing.
- */
+/* test_pages.c -- areas on a real kernel's hugetlb pages and NUMA nodes. It needs a prepared machine, with two nodes
+ * and free pages that no other process takes; tests/verbs/memory.sh makes one. Elsewhere every test reports what is
+ * missing. */
 #include "tests/check.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void need_prepared(void)
 	need(getenv("KVRAIL_TEST_PAGES") != NULL, "a machine prepared by tests/verbs/memory.sh");
 }
 
-/* Every page is written and read: a page that is not there would kill us here. */
+/* Write and read every page: a missing page would kill us here. */
 static void use(struct kv_area *area)
 {
 	uint8_t *p = area->base;
@@ -74,7 +74,7 @@ static void a_pool_that_is_too_small_is_used_as_far_as_it_goes(void **state)
 	struct kv_area hold, area;
 	(void)state;
 	need_prepared();
-	/* Take 1 GiB pages away first, and all but 3 of the others. */
+	/* First take away 1 GiB pages, and all but 3 of the 2 MiB pages. */
 	uint64_t giga = kv_hugepages_free("", GIGA), two = kv_hugepages_free("", TWO);
 	assert_int_equal(kv_area_map(giga * GIGA + (two - 3) * TWO, &hold, NULL), 0);
 	assert_int_equal(kv_hugepages_free("", TWO), 3);
@@ -88,7 +88,7 @@ static void a_pool_that_is_too_small_is_used_as_far_as_it_goes(void **state)
 	assert_int_equal(kv_hugepages_free("", TWO), two);
 }
 
-/* The pool has pages, and the cgroup of this process may have two of them: the third would be SIGBUS. */
+/* The pool has pages, but the cgroup of this process may have only two of them: the third would give SIGBUS. */
 static void a_hugetlb_cgroup_bounds_what_is_taken(void **state)
 {
 	struct kv_area area;
@@ -102,7 +102,7 @@ static void a_hugetlb_cgroup_bounds_what_is_taken(void **state)
 	kv_area_unmap(&area);
 }
 
-/* The same when nobody told us of the limit: what cannot be touched is found out without a signal. */
+/* The same when the limit is not known beforehand: pages that cannot be touched are detected without a signal. */
 static void pages_that_are_refused_at_the_touch_are_found_out(void **state)
 {
 	(void)state;
@@ -129,7 +129,7 @@ static void memory_is_on_the_node_that_was_asked(void **state)
 		kv_area_unmap(&area);
 		assert_int_equal(kv_area_map_lazy(16 * TWO, &area, NULL), 0);
 		assert_int_equal(kv_memory_populate(area.base, area.len_bytes, node, NULL), 0);
-		/* Nobody asked for a node here, but the threads that touched it were there. */
+		/* The area was mapped without a wish for a node, but the threads that touched it ran on this one. */
 		assert_int_equal(kv_numa_share(area.base, area.len_bytes, node), 100);
 		kv_area_unmap(&area);
 	}
@@ -182,7 +182,7 @@ int main(void)
 		cmocka_unit_test(a_hugetlb_cgroup_bounds_what_is_taken),
 		cmocka_unit_test(pages_that_are_refused_at_the_touch_are_found_out),
 	};
-	/* In a group with a limit the others would not find what they expect. */
+	/* In a cgroup with a limit the other tests would not find the pages that they expect. */
 	if (getenv("KVRAIL_TEST_PAGES") && kv_cgroup_hugetlb_room("", TWO) != UINT64_MAX)
 		return cmocka_run_group_tests(limited, NULL, NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ check "a common name is no name" says 'does not name "127.0.0.1": issue one with
 start_server crl --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$c/crl.pem" || exit 1
 check "with a revocation list others are let in" status 0 crt client --crl "$c/crl.pem"
 check "a revoked client is not" says 'it refused our certificate, which is revoked' crt revoked
-check "and the server says so" grep -q 'CN=KVRail test revoked) is revoked, says our CRL file' "$scratch/crl.err"
+check "and the server says so" grep -q 'CN=KVRail test revoked) is revoked by our CRL file' "$scratch/crl.err"
 check "a list that is not of the server's CA refuses it" says 'has no list of its issuer' crt client --crl "$f/crl.pem"
 check "a list that has expired is no beginning" says 'has expired: fetch' "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 64 --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$c/old-crl.pem"
 

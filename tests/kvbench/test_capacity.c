@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
-#include "kvbench/capacity/capacity.h"
+#include "kvbench/capacity/verbs.h"
 #include "tests/kvbench/check.h"
 
 static void steps_are(const char *text, uint32_t max, const uint32_t *want, unsigned n)

@@ -2,7 +2,7 @@
 /* test_options.c -- the defaults that are promised, and the combinations that are refused. */
 #include <stdlib.h>
 
-#include "kvbench/options.h"
+#include "kvbench/setup/options.h"
 #include "kvclient/kvclient.h"
 #include "tests/kvbench/check.h"
 

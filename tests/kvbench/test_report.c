@@ -11,7 +11,7 @@
 #include "kvbench/report/json.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/report/report.h"
-#include "kvbench/measure/roofline.h"
+#include "kvbench/load/roofline.h"
 #include "tests/kvbench/check.h"
 
 struct fixture {

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kvbench/server_child.h"
-#include "kvbench/signals.h"
+#include "kvbench/setup/server_child.h"
+#include "kvbench/setup/signals.h"
 #include "tests/kvbench/check.h"
 
 #define SECOND_NS 1000000000ull

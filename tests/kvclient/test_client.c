@@ -18,6 +18,7 @@
 #include "base/base.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/raw.h"
 #include "server.h"
 
 #define MIB ((size_t)1 << 20)

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/kvclient.h"
+#include "kvclient/raw.h"
 #include "loop/sanitize.h"
 #include "server.h"
 

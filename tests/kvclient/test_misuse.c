@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "kvclient/raw.h"
 #include "loop/sanitize.h"
 #include "server.h"
 

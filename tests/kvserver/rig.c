@@ -118,6 +118,7 @@ int rig_up(void **state)
 		.allow_bench = true,
 		.allow_pull = rig_lease_ns > 0,
 		.lease_ns = rig_lease_ns,
+		.ops = &kvs_ops,
 		.policy = &evict_clock2g,
 		.log = &log,
 		.engine = {.provider = test_provider(),
@@ -196,7 +197,7 @@ static void region_make(void)
 		wire_region_put(keys, rig.announced.parts, 0, part, rig.announced.keys[part].base,
 				rig.announced.keys[part].key);
 	assert_int_equal(region_create(&rig.wire_region, 1, &rig.mem), 0);
-	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
+	assert_int_equal(regions_add(&rig.session->regions, rig.mem), 0);
 }
 
 int rig_open_unproven(void **state)
@@ -280,14 +281,14 @@ int rig_close(void **state)
 	kv_macs_fini(&rig.macs);
 	assert_int_equal(rig.shard->session_count, 0);
 	assert_int_equal(rig.shard->requests.used, 0);
-	assert_int_equal(rig.shard->stages.used, 0);
+	assert_int_equal(rig.shard->work->stages.used, 0);
 	assert_int_equal(rig.shard->held.used, 0);
-	assert_int_equal(rig.shard->hashers.used, 0);
+	assert_int_equal(rig.shard->work->hashers.used, 0);
 	assert_int_equal(rig.shard->store.staged_bytes, 0);
 	assert_int_equal(rig.shard->store.gone_bytes, 0);
 	assert_int_equal(rig.shard->store.pinned_bytes, 0);
-	assert_int_equal(rig.shard->leases.count, 0);
-	assert_int_equal(rig.shard->leases.bytes, 0);
+	assert_int_equal(rig.shard->work->leases.count, 0);
+	assert_int_equal(rig.shard->leased_bytes, 0);
 	for (struct index_item *i; (i = index_near(&rig.shard->store.index, 0)) != NULL;)
 		store_drop(&rig.shard->store, KV_CONTAINER(i, struct block, item));
 	assert_int_equal(rig.shard->store.arena.used, 0);

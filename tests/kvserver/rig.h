@@ -9,7 +9,16 @@
 #include "tests/check.h"
 
 #include "host/host.h"
-#include "kvserver/shard/shard.h"
+#include "kvserver/ops/lease.h"
+#include "kvserver/ops/ops.h"
+#include "kvserver/ops/stage.h"
+#include "kvserver/ops/work.h"
+#include "kvserver/shard/ending.h"
+#include "kvserver/shard/loopcall.h"
+#include "kvserver/shard/quarantine.h"
+#include "kvserver/shard/reply.h"
+#include "kvserver/shard/request.h"
+#include "kvserver/shard/stat.h"
 
 enum {
 	RIG_MEMORY = 32 << 20, /* of the shard */

@@ -488,9 +488,9 @@ static void a_check_can_be_cancelled_and_outlived(void **state)
 	rig_until(rig_find(q.id) && rig_find(cancel.id));
 	assert_int_equal(rig_find(q.id)->status, WIRE_CANCELED);
 	assert_int_equal(rig_find(cancel.id)->cancel.posted, 0);
-	assert_int_equal(rig.shard->hashers.used, 0);
+	assert_int_equal(rig.shard->work->hashers.used, 0);
 	rig_send(&last);
-	rig_until(rig.shard->hashers.used == 1);
+	rig_until(rig.shard->work->hashers.used == 1);
 	rig_session_end(); /* frees all of it: looked at after each test */
 }
 
@@ -602,8 +602,8 @@ static void mess_over(void)
 	const struct link *l = &rig.session->link[0];
 	rig_until(rig.shard->requests.used == 0 && rig.session->request_count == 0);
 	assert_int_equal(l->active + l->held, 0);
-	assert_false(l->msg || l->follows || rig.shard->packs.link);
-	assert_int_equal(rig.shard->packs.free, rig.shard->info.ordered ? PACKS_MAX : 0);
+	assert_false(l->msg || l->follows || rig.shard->work->packs.link);
+	assert_int_equal(rig.shard->work->packs.free, rig.shard->info.ordered ? PACKS_MAX : 0);
 	assert_int_equal(rig.shard->store.gone_bytes, 0);
 }
 
@@ -659,13 +659,13 @@ static void sums_of_gets_do_not_wait_for_those_of_puts(void **state)
 	q.flags = WIRE_GET_SUM_RANGE;
 	assert_int_equal(store_stage(s, "in", 2, STAGED, ARENA_LOW, &b, &room), 0);
 	assert_int_equal(stage_open(&rig.session->own, &put, b, loop_now(rig.loop), &st), 0);
+	st->deadline_ns = KV_NEVER; /* a tick may come before the GET does */
 	rig_send(&q);
-	rig_until(!kv_list_empty(&rig.shard->hash_gets));
-	st->deadline_ns = KV_NEVER;
+	rig_until(!kv_list_empty(&rig.shard->work->hash_gets));
 	st->extents = 1;
 	st->extent[0] = (struct extent){0, STAGED, NULL}; /* all of it is there, its end was not announced */
 	stage_advance(st);
-	rig_until(kv_list_empty(&rig.shard->hash_gets));
+	rig_until(kv_list_empty(&rig.shard->work->hash_gets));
 	assert_in_range(st->hashed, 1, STAGED - 1);
 	id = st->id;
 	rig_until(rig_find(q.id));

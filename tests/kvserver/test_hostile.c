@@ -67,7 +67,7 @@ static void other_region(void)
 	w.part_bytes = other.announced.part_bytes;
 	w.keys = other.keys;
 	assert_int_equal(region_create(&w, 1, &other.mem), 0);
-	assert_int_equal(session_region_add(other.session, other.mem), 0);
+	assert_int_equal(regions_add(&other.session->regions, other.mem), 0);
 }
 
 static void other_send_as(uint32_t session, struct kv_seal *seal, const struct wire_request *q, unsigned n)
@@ -425,7 +425,7 @@ static void abandoned_puts_keep_nobody_from_writing(void **state)
 	assert_int_equal(other.busy, 2); /* a half of 32 MiB is 4 of them */
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 16 * MIB);
 	honest_calls();
-	session_tick(other.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS);
+	stages_tick(other.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGES_EXPIRED), 4);
 }
@@ -579,7 +579,7 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
 		args.number = 0x7FFE0000 + RIG_SLOTS - 2 - i;
 		assert_int_equal(session_open(rig.shard, &args, &s[i], &err), 0);
-		assert_int_equal(session_region_add(s[i], other.mem), 0);
+		assert_int_equal(regions_add(&s[i]->regions, other.mem), 0);
 		struct wire_request both[] = {other_prove(s[i]), other_get("k", MIB)};
 		struct kv_macs macs = {0};
 		struct kv_seal seal;
@@ -629,7 +629,7 @@ static void nothing_goes_to_an_address_that_was_only_named(void **state)
 	uint8_t before[VICTIM_BYTES];
 	(void)state;
 	rig_store("k", VICTIM_BYTES, 1);
-	assert_int_equal(session_region_add(other.session, rig.mem), 0);
+	assert_int_equal(regions_add(&other.session->regions, rig.mem), 0);
 	memset(rig_memory(0), 0x5A, 2 * VICTIM_BYTES);
 	memcpy(before, rig_memory(VICTIM_BYTES), VICTIM_BYTES);
 	other_send(&ping, 1);

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "store/evict.h"
+#include "store/evict_policies.h"
 #include "kvserver/options.h"
 
 static struct flags f;

@@ -192,10 +192,10 @@ static void a_lease_ends_by_itself_and_not_too_early(void **state)
 	struct wire_reply r;
 	rig_store("k", MIB, 1);
 	asked = kv_clock_now(&kv_clock_monotonic);
-	loop_timer_cancel(rig.loop, &rig.shard->leases.timer); /* it waits for the end of one of those before */
-	rig.shard->leases.time_ns = SHORT_LEASE;
+	loop_timer_cancel(rig.loop, &rig.shard->work->leases.timer); /* it waits for the end of one of those before */
+	rig.shard->work->leases.time_ns = SHORT_LEASE;
 	r = *rig_ask(&q);
-	rig.shard->leases.time_ns = LEASE_TIME;
+	rig.shard->work->leases.time_ns = LEASE_TIME;
 	assert_true(r.flags & WIRE_GET_LEASED);
 	assert_int_equal(r.get.lease_us, SHORT_LEASE / 1000);
 	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
@@ -244,9 +244,9 @@ static void generations_of_leases_wrap_around(void **state)
 	struct wire_reply r;
 	rig_store("k", MIB, 1);
 	release(leased(&q).get.lease);
-	for (uint32_t i = 0; i < rig.shard->leases.made; i++)
-		rig.shard->leases.lease[i].generation = UINT32_MAX;
-	for (uint32_t i = 0; i < rig.shard->leases.made; i++) { /* place 0 is one of them */
+	for (uint32_t i = 0; i < rig.shard->work->leases.made; i++)
+		rig.shard->work->leases.lease[i].generation = UINT32_MAX;
+	for (uint32_t i = 0; i < rig.shard->work->leases.made; i++) { /* place 0 is one of them */
 		q.id = rig.next_id++;
 		r = leased(&q);
 		assert_int_equal(r.get.lease >> 32, 1);
@@ -320,17 +320,18 @@ static void leases_outlive_a_session_that_is_lost(void **state)
 	struct wire_request q = pull("k", 0, MIB), del = rig_request(WIRE_DELETE, "k");
 	struct wire_reply r;
 	uint64_t sum = rig_store("k", MIB, 1), expired = rig_stat(WIRE_STAT_LEASES_EXPIRED);
-	loop_timer_cancel(rig.loop, &rig.shard->leases.timer);
-	rig.shard->leases.time_ns = SHORT_LEASE;
+	loop_timer_cancel(rig.loop, &rig.shard->work->leases.timer);
+	rig.shard->work->leases.time_ns = SHORT_LEASE;
 	r = *rig_ask(&q);
-	rig.shard->leases.time_ns = LEASE_TIME;
+	rig.shard->work->leases.time_ns = LEASE_TIME;
 	assert_true(r.flags & WIRE_GET_LEASED);
 	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
 	session_stop(rig.session);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 1);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
 	assert_int_equal(
-		kv_hash_block(store_data(&rig.shard->store, rig.shard->leases.lease[(uint32_t)r.get.lease].block), MIB),
+		kv_hash_block(store_data(&rig.shard->store, rig.shard->work->leases.lease[(uint32_t)r.get.lease].block),
+			      MIB),
 		sum);
 	assert_int_equal(rig.session->lease_count, 0);
 	rig_session_end(); /* and the session need not be there */
@@ -422,7 +423,7 @@ static void leases_that_end_together_end_over_several_turns(void **state)
 {
 	(void)state;
 	enum { COUNT = LEASES_SESSION_MAX };
-	struct leases *l = &rig.shard->leases;
+	struct leases *l = &rig.shard->work->leases;
 	struct session *other = stranger();
 	uint64_t id, before = rig_stat(WIRE_STAT_LEASES_EXPIRED), until;
 	struct block *b;

@@ -234,7 +234,7 @@ static void a_range_must_fit_its_stage(void **state)
 	assert_int_equal(rig_ask(&total)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&sum)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&key)->status, WIRE_INVALID);
-	assert_int_equal(rig.shard->stages.used, 1);
+	assert_int_equal(rig.shard->work->stages.used, 1);
 }
 
 static void a_failed_range_ends_the_value(void **state)
@@ -290,7 +290,7 @@ static void nothing_and_too_much_are_refused(void **state)
 	(void)state;
 	struct wire_request none = rig_put("k", 0, 0, 0, 0, WHOLE),
 			    much = rig_put("k", RIG_MEMORY + 1, 0, 0, 0, WIRE_PUT_FIRST);
-	rig.shard->refused_lines = (struct kv_rate){.suppressed = 3};
+	rig.shard->work->refused_lines = (struct kv_rate){.suppressed = 3};
 	assert_int_equal(rig_ask(&none)->status, WIRE_INVALID);
 	assert_int_equal(rig_ask(&much)->status, WIRE_TOOBIG);
 	check_contains(rig.logged, "one may have 32 MiB");
@@ -356,7 +356,7 @@ static void a_large_value_stalls_nobody(void **state)
 	check_stored("large", 12 * MIB, 21);
 	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS) - evicted, 12 * MIB / RIG_TINY);
 	assert_int_equal(rig_stat(WIRE_STAT_ROOMS) - rooms, 1);
-	assert_int_equal(rig.shard->waits.used, 0);
+	assert_int_equal(rig.shard->work->waits.used, 0);
 }
 
 /* The bytes that came with its first message are kept until there is a place for them. */
@@ -396,7 +396,7 @@ static void who_waits_for_memory_can_be_cancelled(void **state)
 	rig_until(rig_find(cancel.id) && rig_find(q.id));
 	if (rig_find(q.id)->status == WIRE_CANCELED)
 		assert_false(is_there("large"));
-	assert_int_equal(rig.shard->waits.used + rig.shard->store.rooms.used, 0);
+	assert_int_equal(rig.shard->work->waits.used + rig.shard->store.rooms.used, 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 }
 
@@ -408,7 +408,7 @@ static void who_waits_for_memory_ends_with_its_session(void **state)
 	rig_send(&q);
 	until_claimed();
 	rig_session_end();
-	assert_int_equal(rig.shard->waits.used + rig.shard->store.rooms.used, 0);
+	assert_int_equal(rig.shard->work->waits.used + rig.shard->store.rooms.used, 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 }
 
@@ -479,7 +479,7 @@ static void who_waits_for_a_value_being_written_goes_on_when_it_is_stored(void *
 	in[1] = lay("in1", 4, false);
 	lay("c", 6, true);
 	rig_send(&q);
-	rig_until(!kv_list_empty(&rig.shard->rooms_queued));
+	rig_until(!kv_list_empty(&rig.shard->work->rooms_queued));
 	assert_int_equal(rig_ask(&ping)->status, WIRE_OK);
 	assert_null(rig_find(q.id));
 	assert_true(is_there("a") && is_there("b") && is_there("c"));
@@ -508,7 +508,7 @@ static void who_finds_too_many_values_is_told_of_the_option(void **state)
 		assert_int_equal(store_commit(s, b[i], i, KV_NEVER, 0, &holder), 0);
 	}
 	rig.logged[0] = 0;
-	rig.shard->refused_lines = (struct kv_rate){0};
+	rig.shard->work->refused_lines = (struct kv_rate){0};
 	assert_int_equal(rig_ask(&q)->status, WIRE_NOMEM);
 	check_contains(rig.logged, "--max-values");
 	for (unsigned i = 0; i < RIG_TINIES; i++)
@@ -523,7 +523,7 @@ static void pins_and_stages_together_leave_room(void **state)
 	struct wire_request over = rig_put("b", 12 * MIB + 1, 0, 0, 1, WIRE_PUT_FIRST),
 			    pin = rig_request(WIRE_PIN, "t30000");
 	uint64_t evicted = rig_stat(WIRE_STAT_EVICTIONS);
-	rig.shard->refused_lines = (struct kv_rate){0};
+	rig.shard->work->refused_lines = (struct kv_rate){0};
 	struct pins pins;
 	pins_init(&pins);
 	fill_with_tiny_values();
@@ -607,10 +607,10 @@ static void a_stage_without_progress_is_given_up(void **state)
 	first.time_left_us = UINT32_MAX;
 	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
 	struct wire_request late = range("k", rig_find(first.id)->put.stage, MIB, 0, MIB, 77, 0);
-	session_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS - 1000000000);
-	assert_int_equal(rig.shard->stages.used, 1);
-	session_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS + 1000000000);
-	assert_int_equal(rig.shard->stages.used, 0);
+	stages_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS - 1000000000);
+	assert_int_equal(rig.shard->work->stages.used, 1);
+	stages_tick(rig.session, loop_now(rig.loop) + SHARD_STAGE_IDLE_NS + 1000000000);
+	assert_int_equal(rig.shard->work->stages.used, 0);
 	assert_int_equal(rig_ask(&late)->status, WIRE_STALE);
 }
 
@@ -625,9 +625,9 @@ static void a_stage_is_freed_when_its_call_is_over(void **state)
 	more.time_left_us = 3000000; /* the latest of them counts */
 	assert_int_equal(rig_ask(&more)->status, WIRE_OK);
 	uint64_t now = loop_now(rig.loop);
-	session_tick(rig.session, now + 2500000000);
+	stages_tick(rig.session, now + 2500000000);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 4 * MIB);
-	session_tick(rig.session, now + 3000000000);
+	stages_tick(rig.session, now + 3000000000);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGES_EXPIRED), 1);
@@ -640,7 +640,7 @@ static void an_end_that_waits_for_ranges_times_out(void **state)
 	struct wire_request end = range("k", stage, MIB, MIB, 0, 77, WIRE_PUT_LAST);
 	end.time_left_us = 50000;
 	assert_int_equal(rig_ask(&end)->status, WIRE_TIMEOUT);
-	assert_int_equal(rig.shard->stages.used, 0);
+	assert_int_equal(rig.shard->work->stages.used, 0);
 }
 
 static void cancelled_before_commit_is_never_visible(void **state)

@@ -14,7 +14,11 @@
 #include "bootstrap/context.h"
 #include "host/host.h"
 #include "kvserver/control/conn.h"
+#include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
+#include "kvserver/shard/ending.h"
+#include "kvserver/shard/session.h"
+#include "kvserver/shard/stat.h"
 
 enum { SHARDS = 2, CLIENTS = 4 };
 
@@ -877,7 +881,7 @@ static void a_client_that_dies_after_revoke_or_goodbye_is_ended(void **state)
 
 /* ---- the server's endpoint is rebuilt ---- */
 
-int te_reset(struct te *te, struct kv_error *err); /* engine/inside.h; a fence may be one of a client alone */
+int te_reset(struct te *te, struct kv_error *err); /* engine/fence.h; a fence may be one of a client alone */
 
 static void shard_reset(void *arg)
 {
@@ -941,7 +945,7 @@ static struct {
 
 static void hold_run(void *arg)
 {
-	struct session *session = shard_session(arg, holding.number);
+	struct session *session = session_find(arg, holding.number);
 	if (session && holding.release) {
 		session->request_count--;
 		session_settle(session);

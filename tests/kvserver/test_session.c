@@ -792,10 +792,10 @@ static void a_revoked_region_is_not_written_any_more(void **state)
 	static struct rig_call call;
 	rig_store("k", 5000, 1);
 	struct wire_request q = rig_get("k", 0, 5000);
-	session_region_revoke(rig.session, 1, rig_call(&call));
+	regions_revoke(&rig.session->regions, 1, rig_call(&call));
 	rig_until(call.done);
 	assert_int_equal(rig_ask(&q)->status, WIRE_INVALID);
-	assert_int_equal(session_region_add(rig.session, rig.mem), 0);
+	assert_int_equal(regions_add(&rig.session->regions, rig.mem), 0);
 }
 
 static void revoke_waits_for_what_uses_the_region(void **state)
@@ -806,7 +806,7 @@ static void revoke_waits_for_what_uses_the_region(void **state)
 	struct wire_request q = rig_get("k", 0, 16 << 20);
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0);
-	session_region_revoke(rig.session, 1, rig_call(&call));
+	regions_revoke(&rig.session->regions, 1, rig_call(&call));
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
 	while (!call.done) {
 		assert_true(kv_clock_now(&kv_clock_monotonic) < until);

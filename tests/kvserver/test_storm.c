@@ -176,12 +176,12 @@ static void check_accounts(void)
 	assert_int_equal(s->arena.used, used);
 	assert_int_equal(s->gone_bytes, gone);
 	assert_int_equal(s->pinned_bytes, pinned);
-	assert_int_equal(rig.shard->leases.bytes, leased);
+	assert_int_equal(rig.shard->leased_bytes, leased);
 	assert_int_equal(index_count(&s->index), live);
 	assert_in_range(s->staged_bytes, stages, UINT64_MAX);
 	assert_in_range(rig.session->staged_bytes, stages, UINT64_MAX);
 	assert_true(rig.session->own.pins.bytes == pinned);
-	assert_int_equal(rig.shard->waits.used, s->rooms.used);
+	assert_int_equal(rig.shard->work->waits.used, s->rooms.used);
 }
 
 static void anything_goes(void **state)

@@ -6,6 +6,7 @@
  * that is in quarantine or limbo. Anything else was given back to somebody: a caller, another request, or the free
  * pieces. */
 #include "engine/inside.h"
+#include "engine/rail.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"

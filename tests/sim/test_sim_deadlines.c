@@ -20,6 +20,7 @@
 #include "base/base.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
+#include "kvclient/raw.h"
 #include "tests/sim/world.h"
 
 #define TIMEOUT (300 * MS)

@@ -21,6 +21,7 @@
 #include "kvclient/call/call.h"
 #include "kvclient/pool/client.h"
 #include "kvserver/control/server.h"
+#include "kvserver/shard/stat.h"
 #include "tests/sim/model.h"
 
 static struct world world;

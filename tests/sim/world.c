@@ -52,6 +52,7 @@
 #include "kvclient/pool/hosted.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/shard.h"
+#include "kvserver/shard/stat.h"
 #include "loop/loop.h"
 
 #define OPEN_NS  (20 * SECOND)

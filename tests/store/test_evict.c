@@ -3,7 +3,7 @@
  * to. */
 #include "tests/check.h"
 
-#include "store/evict.h"
+#include "store/evict_policies.h"
 
 enum { NODES = 64, STEPS = 100000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* samples.h -- what the tests of wire/ share: golden messages, random valid ones, comparison, and an independent check
- * of limits. */
+/* samples.h -- shared code of the tests of wire/: golden messages, random valid ones, comparison, and an independent
+ * check of limits. */
 #ifndef KVRAIL_TESTS_WIRE_SAMPLES_H
 #define KVRAIL_TESTS_WIRE_SAMPLES_H
 
@@ -16,8 +16,8 @@
 
 #include "wire/wire.h"
 
-/* One frame with one record, or one control message: its bytes in hex, written from the text of wire.h, and what they
- * mean. */
+/* One frame with one record, or one control message: its bytes in hex, written from the text of wire.h, and the decoded
+ * values. */
 struct golden_request {
 	const char *name, *hex;
 	struct wire_request want;
@@ -52,7 +52,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *o
 void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *out);
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *out);
 
-/* Fail the test unless both mean the same. */
+/* Fail the test unless both have the same values. */
 void assert_request(const struct wire_request *got, const struct wire_request *want);
 void assert_reply(const struct wire_reply *got, const struct wire_reply *want);
 void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *want);

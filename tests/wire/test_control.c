@@ -83,7 +83,7 @@ static void a_hello_says_which_versions_it_speaks(void **state)
 	assert_int_equal(decode_patched("hello", 8, 4, 0), -KV_EVERSION);
 }
 
-/* The rest of a HELLO of another version is not looked at: it may be laid out in any way. */
+/* The rest of a HELLO of another version is not read: it may have any layout. */
 static void a_hello_of_another_version_is_told_apart(void **state)
 {
 	uint8_t *data = malloc(13);
@@ -133,13 +133,13 @@ static void a_hello_keeps_its_limits(void **state)
 	assert_int_equal(encode(&m), 0);
 }
 
-/* That there is no prior attachment is said in one way. */
+/* There is only one encoding for "no prior attachment". */
 static void a_hello_names_a_prior_session_with_its_token(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
 	m.hello.prior.session = 0;
-	assert_int_equal(encode(&m), -KV_EINVAL); /* a token that is nobody's */
+	assert_int_equal(encode(&m), -KV_EINVAL); /* a token without a session */
 	memset(m.hello.prior.token, 0, sizeof(m.hello.prior.token));
 	assert_int_equal(encode(&m), 0);
 	m.hello.prior.token[sizeof(m.hello.prior.token) - 1] = 1;
@@ -148,7 +148,7 @@ static void a_hello_names_a_prior_session_with_its_token(void **state)
 	assert_int_equal(encode(&m), 0);
 	assert_int_equal(decode_patched("hello", 60, 4, 0), -KV_EPROTO);
 	assert_int_equal(decode_patched("hello", 60, 4, 0xffffffff), 1);
-	assert_int_equal(decode_patched("hello", 64, 8, 0), 1); /* half a token of zeros is a token */
+	assert_int_equal(decode_patched("hello", 64, 8, 0), 1); /* a token that is half zeros is a token */
 }
 
 static void a_hello_with_a_wrong_field_is_refused(void **state)
@@ -216,7 +216,7 @@ static void a_welcome_with_a_wrong_field_is_refused(void **state)
 	assert_int_equal(decode_patched("welcome", 10, 4, 0x00010004), 1);  /* 4 x 1 */
 	assert_int_equal(decode_patched("welcome", 12, 2, 33), -KV_EPROTO); /* rails */
 	assert_int_equal(decode_patched("welcome", 14, 2, 0xFFFF),
-			 1); /* flags: offers of a newer server are no concern of ours */
+			 1); /* unknown flags are ignored: they are offers of a newer server */
 	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO); /* chunk bytes */
 	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 94, 2, 1), -KV_EPROTO); /* reserved */
@@ -257,7 +257,7 @@ static void a_welcome_gives_each_shards_addresses(void **state)
 			assert_int_equal(wire_welcome_addr(&m.welcome, shard, rail, &a), 0);
 			assert_int_equal(a.len, 4 + 2 * shard + rail);
 			assert_int_equal(a.data[0], 0x10 + 2 * shard + rail);
-			assert_int_equal(a.data[a.len], 0); /* what is beyond the address is zero */
+			assert_int_equal(a.data[a.len], 0); /* zeros follow the address */
 		}
 	}
 	assert_int_equal(wire_welcome_addr(&m.welcome, 2, 0, &a), -KV_EPROTO);
@@ -309,9 +309,9 @@ static void a_region_keeps_its_limits(void **state)
 	assert_int_equal(encode(&m), 0);
 	m.region.len_bytes = 0x600000;
 	assert_int_equal(encode(&m), 0);
-	m.region.len_bytes = 0x400000; /* two parts would do */
+	m.region.len_bytes = 0x400000; /* two parts are enough */
 	assert_int_equal(encode(&m), -KV_EINVAL);
-	m.region.len_bytes = 0x600001; /* three parts do not do */
+	m.region.len_bytes = 0x600001; /* three parts are not enough */
 	assert_int_equal(encode(&m), -KV_EINVAL);
 	m.region.len_bytes = 0;
 	assert_int_equal(encode(&m), -KV_EINVAL);
@@ -328,7 +328,7 @@ static void a_region_keeps_its_limits(void **state)
 	assert_int_equal(encode(&m), -KV_EINVAL);
 }
 
-/* Within every limit, but the table is more than a control message carries. */
+/* Within every limit, but the table is larger than a control message. */
 static void a_region_too_large_for_a_message_is_refused(void **state)
 {
 	struct wire_ctrl_msg m = golden("region");
@@ -415,7 +415,7 @@ static void addresses_and_heartbeats_keep_their_limits(void **state)
 	assert_int_equal(decode_patched("heartbeat", 28, 4, 1), -KV_EPROTO);
 }
 
-/* The next four are consistent in every length, so that only the limit can refuse them. */
+/* The next four have consistent lengths, so that only the limit can refuse them. */
 static void a_decoded_address_has_a_length_within_bounds(void **state)
 {
 	(void)state;
@@ -466,7 +466,7 @@ static void a_welcome_with_too_many_shards_or_rails_is_refused(void **state)
 		uint32_t n = (uint32_t)cases[i].shards * cases[i].rails, len = 0;
 		for (uint32_t k = 0; k < n; k++)
 			assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &len, "a", 1), 0);
-		/* The golden message with other addresses is what such a peer would send. */
+		/* Such a peer would send the golden message with other addresses. */
 		assert_true(wire_ctrl_encode(&m, buf, sizeof(buf)) > fixed);
 		kv_put32(buf, (uint32_t)fixed - 4 + len);
 		kv_put16(buf + 10, cases[i].shards);
@@ -501,7 +501,7 @@ static void a_hello_with_too_many_rails_is_refused(void **state)
 	free(data);
 }
 
-/* Every capacity short of what a message needs says so, and writes nothing beyond it (the block is exactly so long). */
+/* Every capacity that is too small is reported, and nothing is written beyond it (the block has exactly that size). */
 static void nothing_is_encoded_into_too_little(void **state)
 {
 	(void)state;
@@ -517,7 +517,7 @@ static void nothing_is_encoded_into_too_little(void **state)
 	}
 }
 
-/* Numbers that name something are never 0, a refusal has a cause, and what is reserved is 0. */
+/* Ids are never 0, a refusal has a cause, and reserved fields are 0. */
 static void a_session_message_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
@@ -545,7 +545,7 @@ static void session_messages_keep_their_limits(void **state)
 	(void)state;
 	memset(open.session_open.identity, 'i', WIRE_IDENTITY_MAX - 1);
 	assert_int_equal(encode(&open), 0);
-	memset(open.session_open.identity, 'i', WIRE_IDENTITY_MAX); /* without an end */
+	memset(open.session_open.identity, 'i', WIRE_IDENTITY_MAX); /* without a final 0 */
 	assert_int_equal(encode(&open), -KV_EINVAL);
 	open = golden("session_open");
 	open.session_open.id = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_frame.c -- frames: what is full, what is empty, many records, the header's checks, and packed keys and counters.
+/* test_frame.c -- frames: full ones, empty ones, many records, the checks of the header, and packed keys and counters.
  */
 #include "samples.h"
 
@@ -29,7 +29,7 @@ static void a_frame_is_filled_with_the_smallest_records(void **state)
 	assert_int_equal(wire_request_add(&w, &stat), -KV_EBUSY);
 	assert_int_equal(wire_frame_end(&w), KV_MSG_MAX - 8);
 	assert_int_equal(check_requests(buf, KV_MSG_MAX - 8), 253);
-	/* Replies of 24: 169. */
+	/* Of replies with 24 bytes, 169 fit. */
 	wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
 	for (int i = 0; i < 169; i++)
 		assert_int_equal(wire_reply_add(&w, &pin), 0);
@@ -79,7 +79,7 @@ static void a_small_buffer_is_never_exceeded(void **state)
 	}
 }
 
-/* A buffer larger than a message may be is used up to KV_MSG_MAX only. */
+/* A buffer may be larger than a message, but only KV_MSG_MAX bytes of it are used. */
 static void a_large_buffer_ends_at_the_message_size(void **state)
 {
 	static uint8_t buf[2 * KV_MSG_MAX];
@@ -91,7 +91,7 @@ static void a_large_buffer_ends_at_the_message_size(void **state)
 	assert_int_equal(wire_frame_end(&w), WIRE_FRAME_HEADER + (KV_MSG_MAX - WIRE_FRAME_HEADER) / 24 * 24);
 }
 
-/* A record can be added after wire_frame_end said how long the frame is so far. */
+/* A record can be added after wire_frame_end has returned the present length. */
 static void a_frame_that_was_ended_may_go_on(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
@@ -126,12 +126,12 @@ static void a_bad_header_is_refused(void **state)
 	assert_int_equal(open_with(0, 'k', 64), -KV_EPROTO); /* magic */
 	assert_int_equal(open_with(1, 'r', 64), -KV_EPROTO); /* magic */
 	assert_int_equal(open_with(2, 0, 64), -KV_EVERSION); /* another version */
-	assert_int_equal(open_with(2, 1, 64), -KV_EVERSION); /* whatever else it holds */
+	assert_int_equal(open_with(2, 1, 64), -KV_EVERSION); /* also when other fields are valid */
 	assert_int_equal(open_with(26, 0, 64), -KV_EPROTO);  /* no record */
-	assert_int_equal(open_with(24, 48, 64), -KV_EPROTO); /* length against what came */
+	assert_int_equal(open_with(24, 48, 64), -KV_EPROTO); /* length differs from the received bytes */
 	assert_int_equal(open_with(24, 72, 64), -KV_EPROTO);
 	assert_int_equal(open_with(3, 255, 64),
-			 0); /* any link, shard, mark and counter: the receiver knows which there are */
+			 0); /* any link, shard, mark and counter: only the receiver knows the valid ones */
 	assert_int_equal(open_with(27, 255, 64), 0);
 	assert_int_equal(open_with(31, 255, 64), 0);
 	assert_int_equal(open_with(39, 255, 64), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_golden.c -- the bytes on the wire are those of golden.c, both ways.
+/* test_golden.c -- encoder and decoder agree with the bytes of golden.c.
  *
- * With KVRAIL_CORPUS_OUT set to a directory, the golden messages are written to wire/ and ctrl/ below it as well: that
- * is how the corpora of tests/fuzz/ were made (KVRAIL_CORPUS_OUT=tests/fuzz/corpus). */
+ * If KVRAIL_CORPUS_OUT names a directory, the golden messages are also written to wire/ and ctrl/ below it. The corpora
+ * of tests/fuzz/ were made this way (KVRAIL_CORPUS_OUT=tests/fuzz/corpus). */
 #include "samples.h"
 
 static void keep(const char *group, const char *kind, const char *name, const void *data, size_t len)
@@ -29,7 +29,7 @@ static void requests_encode_to_the_golden_bytes(void **state)
 		size_t len;
 		uint8_t *want = unhex(g->hex, &len);
 		print_message("# request %s, %zu bytes\n", g->name, len);
-		memset(buf, 0xee, sizeof(buf)); /* padding must be written, not found */
+		memset(buf, 0xee, sizeof(buf)); /* padding must be written by the encoder */
 		wire_frame_begin(&w, buf, sizeof(buf), &golden_frame);
 		assert_int_equal(wire_request_add(&w, &g->want), 0);
 		assert_int_equal(wire_frame_end(&w), len);

@@ -67,7 +67,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 			struct wire_request r = {.type = (uint8_t)type, .flags = (uint8_t)flags, .key = {key, 1}};
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
 			bool good = type >= WIRE_GET && type <= WIRE_PROVE && (flags & ~(unsigned)allowed[type]) == 0;
-			bool good_reply = good && type < WIRE_SESSION; /* those are no requests */
+			bool good_reply = good && type < WIRE_SESSION; /* the further types are not requests */
 			if (type == WIRE_GET) {
 				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
 					     (flags & only_replies) != only_replies;
@@ -96,7 +96,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 	assert_int_equal(wire_reply_size(&(struct wire_reply){.type = 77}), 0);
 }
 
-/* What follows its bytes has no immediates. */
+/* A reply with FOLLOWS has no immediates. */
 static void a_reply_that_follows_its_write_has_posted_none(void **state)
 {
 	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_FOLLOWS};
@@ -106,7 +106,7 @@ static void a_reply_that_follows_its_write_has_posted_none(void **state)
 	assert_int_equal(add_reply(&reply), -KV_EINVAL);
 }
 
-/* A SESSION record asks for nothing: it has neither time nor id. */
+/* A SESSION record is not a request: it has neither time nor id. */
 static void a_session_record_has_a_number_and_nothing_else(void **state)
 {
 	struct wire_request r = {.type = WIRE_SESSION, .session = {.number = 7}};
@@ -120,7 +120,7 @@ static void a_session_record_has_a_number_and_nothing_else(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
-/* What is leased is not there: neither inside nor announced, and there is a lease, for some time. */
+/* A leased value is not moved: the reply has neither inline bytes nor immediates, but a lease and a lease time. */
 static void a_leased_reply_has_a_lease_and_no_bytes(void **state)
 {
 	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .get = {.lease = 1, .lease_us = 1}},
@@ -273,7 +273,7 @@ static void a_put_carries_inline_what_a_record_holds(void **state)
 	r.put.total = r.put.length = KV_INLINE_MAX;
 	r.put.inline_data = (struct wire_bytes){zeros, KV_INLINE_MAX};
 	assert_int_equal(add_request(&r),
-			 0); /* dest is left set: it is written as zeros, which check_requests would miss otherwise */
+			 0); /* dest stays set: it is written as zeros, which check_requests would miss otherwise */
 	r.key.len = KV_KEY_MAX;
 	assert_int_equal(add_request(&r), 0); /* the largest PUT fits a frame */
 	r.put.inline_data.len--;
@@ -325,7 +325,7 @@ static void exists_counts_its_keys(void **state)
 	assert_int_equal(add_request(&r), 0);
 }
 
-/* More keys than a frame has room for is a question of room, not of limits. */
+/* When keys do not fit in the frame, the error is "no room" and not a broken limit. */
 static void exists_larger_than_a_frame_is_refused(void **state)
 {
 	uint8_t keys[32 * (1 + KV_KEY_MAX)], buf[KV_MSG_MAX];
@@ -350,7 +350,7 @@ static void a_bench_request_keeps_its_limits(void **state)
 	r.bench.length++;
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 	r.bench.length = 100;
-	r.dest.slice = 99; /* an operation goes to one slice */
+	r.dest.slice = 99; /* one operation must fit in one slice */
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 	r.dest.slice = 100;
 	assert_int_equal(add_request(&r), 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_malformed.c -- every truncation of a golden message is an error, every corrupted byte is an error or a message
- * within limits, and nothing is read outside the input (each input is a malloc block of exactly its size; ASan
- * watches). */
+/* test_malformed.c -- every truncation of a golden message is an error. Every corrupted byte gives an error or a
+ * message within limits. Nothing is read outside the input: each input is a malloc block of exactly its size, and ASan
+ * watches. */
 #include "samples.h"
 
-/* Both readers over one input; a frame of one kind is never one of the other. */
+/* Run both readers over one input. A frame of requests is never a frame of replies. */
 static bool frame_taken(const uint8_t *data, size_t len)
 {
 	int requests = check_requests(data, len), replies = check_replies(data, len);
@@ -23,7 +23,7 @@ static void prefix_fails(const uint8_t *data, size_t n, bool patch_frame, bool p
 	free(cut);
 }
 
-/* As cut off, with a frame length that agrees, and with a record length that agrees too. */
+/* Three ways: cut off only; with a frame length that agrees; with a record length that agrees, too. */
 static void frame_prefixes_fail(const char *hex)
 {
 	size_t len;
@@ -82,7 +82,7 @@ static void trailing_bytes_are_refused(void **state)
 		kv_put16(more + 24, (uint16_t)(len + 8));
 		assert_false(frame_taken(more, len + 8)); /* the records do not fill the frame */
 		kv_put16(more + WIRE_FRAME_HEADER + 2, (uint16_t)(len + 8 - WIRE_FRAME_HEADER));
-		assert_false(frame_taken(more, len + 8)); /* the record is longer than what is in it */
+		assert_false(frame_taken(more, len + 8)); /* the record is longer than its contents */
 		free(more);
 		free(data);
 	}
@@ -99,7 +99,7 @@ static void trailing_bytes_are_refused(void **state)
 	}
 }
 
-/* check_* compares what decodes with its own encoding, and with the limits. */
+/* check_* compares decoded records with their own encoding, and with the limits. */
 static void corrupted_frames_are_refused_or_mean_what_they_say(void **state)
 {
 	unsigned taken = 0, refused = 0;
@@ -142,7 +142,7 @@ static void corrupted_control_messages_are_refused_or_mean_what_they_say(void **
 	print_message("# %u decoded within limits, %u refused\n", taken, refused);
 }
 
-/* Every reserved byte of every golden frame, by its place in the layout: any bit set there is refused. */
+/* Every reserved byte of every golden frame, by its place in the layout: any set bit there is refused. */
 static void reserved_bytes_that_are_not_zero_are_refused(void **state)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_random.c -- random valid messages survive the wire, alone and many in a frame. The seed is printed; KVRAIL_SEED
- * sets it. */
+/* test_random.c -- random valid messages survive encoding and decoding, alone and many in a frame. The seed is printed;
+ * KVRAIL_SEED sets it. */
 #include "samples.h"
 
 enum { ROUNDS = 20000, CTRL_ROUNDS = 2000 };
@@ -85,8 +85,7 @@ static void random_replies_come_back(void **state)
 	}
 }
 
-/* Fill frames until one does not fit: the count and the bytes must come back, and the record that did not fit must
- * leave no trace. */
+/* Fill frames until a record does not fit. Count and bytes must come back, and that record must leave no trace. */
 static void full_frames_of_requests_come_back(void **state)
 {
 	(void)state;
@@ -166,14 +165,14 @@ static void random_control_messages_come_back(void **state)
 		assert_int_equal(wire_ctrl_decode(data, (size_t)len, &got), 0);
 		assert_ctrl(&got, &want);
 		assert_int_equal(check_ctrl(data, (size_t)len), 1);
-		/* One byte less is not enough, and says so. */
+		/* One byte less is too little, and the encoder reports it. */
 		assert_int_equal(wire_ctrl_encode(&want, buf, (size_t)len - 1), -KV_ETOOBIG);
 		free(data);
 	}
 	free(buf);
 }
 
-/* Bytes that are nothing at all: a header that opens, then noise. Nothing may be read outside the block. */
+/* A valid header, then noise. Nothing may be read outside the block. */
 static void noise_is_refused_or_keeps_the_limits(void **state)
 {
 	(void)state;

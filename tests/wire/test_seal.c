@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_seal.c -- a frame is taken if its other end sealed it, once, and as it was sealed.
+/* test_seal.c -- a frame is accepted once, if its other end sealed it and no bit has changed.
  *
  * The sealed frames came from a script with an AES and a GHASH of its own, written from wire.h and NIST SP 800-38D. */
 #include "samples.h"
@@ -89,8 +89,7 @@ static void each_is_taken_once(void **state)
 		assert_int_equal(wire_unseal(&server, buf[i], n), -KV_EEXIST);
 }
 
-/* Magic and version are wire_frame_open's; link and session say which seal is asked, and another one denies it (below).
- */
+/* wire_frame_open checks magic and version. Link and session select the seal; another seal denies the frame (below). */
 static void no_bit_can_be_changed(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
@@ -106,7 +105,7 @@ static void no_bit_can_be_changed(void **state)
 	}
 	for (uint32_t cut = WIRE_FRAME_HEADER; cut < n; cut += 8)
 		assert_int_equal(wire_unseal(&server, buf, cut), -KV_EDENIED);
-	assert_int_equal(wire_unseal(&server, buf, n), 0); /* what was refused has not moved the window */
+	assert_int_equal(wire_unseal(&server, buf, n), 0); /* the refused frame has not moved the window */
 }
 
 static void what_is_sealed_is_nothing_in_the_other_direction(void **state)
@@ -118,7 +117,7 @@ static void what_is_sealed_is_nothing_in_the_other_direction(void **state)
 	assert_int_equal(wire_unseal(&client, buf, n), -KV_EDENIED);
 }
 
-/* Under the same keys and with the same counter; and what is refused there has spent nothing here. */
+/* Same keys and same counter, but another link. A refusal there uses up nothing here. */
 static void what_is_sealed_is_nothing_on_another_link(void **state)
 {
 	struct kv_seal other_client, other_server;

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* region.h -- registered memory. Private to engine/. */
+#ifndef KVRAIL_ENGINE_REGION_H
+#define KVRAIL_ENGINE_REGION_H
+
+#include "engine/rail.h"
+
+struct te_region {
+	struct te *te;
+	struct kv_list node;
+	uint8_t *base;
+	uint64_t len, part_bytes;
+	uint32_t parts, users;
+	unsigned access; /* enum fab_access */
+	bool virt;
+	struct fab_mr **mrs;       /* [rail * parts + part] */
+	uint32_t rail_at, part_at; /* until it is ready: what te_region_step registers next */
+	size_t close_at;           /* in mrs: all before it are closed */
+	bool undo;                 /* all of them are to be closed; then it fails with this, or with 0 begins anew: */
+	int failed;
+	struct kv_error why;
+	bool doubted;     /* the next part was refused once already */
+	unsigned threads; /* that took part in registering it */
+	uint64_t ns;      /* how long that took; until it is ready, when it began */
+	bool ready;       /* in te.regions, else in te.pending */
+};
+
+/* regions_complete -- register on a rail that is to come back what is registered on the others, until that time, one
+ * part at least. 0: it has all; 1: it lacks some still; or a code with *err. */
+int regions_complete(struct rail *r, uint64_t until, struct kv_error *err);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verbs.h -- the bare ibverbs model of kv-bench capacity. */
+#ifndef KVRAIL_KVBENCH_CAPACITY_VERBS_H
+#define KVRAIL_KVBENCH_CAPACITY_VERBS_H
+
+#include "kvbench/capacity/teller.h"
+
+/* capacity_verbs_run -- the bare ibverbs model: QP, two CQs and two MRs per client. */
+void capacity_verbs_run(struct capacity_teller *t);
+
+/* capacity_verbs_end -- what ran out when a call that makes `what` failed with this errno; host: as it is now. */
+enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host);
+
+/* capacity_verbs_here -- whether there is a device to run it on; else 0 with one sentence in *err. */
+bool capacity_verbs_here(const char *device, struct kv_error *err);
+
+#endif

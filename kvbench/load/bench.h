@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h -- what the parts of one run share: options, pool, results. */
+#ifndef KVRAIL_KVBENCH_LOAD_BENCH_H
+#define KVRAIL_KVBENCH_LOAD_BENCH_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+#include "kvbench/measure/breakdown.h"
+#include "kvbench/setup/options.h"
+#include "kvbench/measure/outage.h"
+#include "kvbench/setup/server_child.h"
+#include "kvbench/measure/tally.h"
+#include "kvbench/load/trace.h"
+#include "kvclient/kvclient.h"
+
+/* Exit statuses. */
+enum { BENCH_OK = 0, BENCH_FAILED = 1, BENCH_USAGE = 2, BENCH_NO_START = 3 };
+
+struct phase_result {
+	bool ran;
+	struct bench_tally tally;
+	uint64_t elapsed_ns;
+	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
+	bool too_many_errors, server_died;      /* why it ended early */
+	uint64_t duplicates; /* write: PUTs of what a running server had already; their bytes did not travel */
+	char cut[160];       /* why it did less than its option says; empty: it did not */
+};
+
+/* With --keep-going: what the clients watched in the read phase. */
+struct keep_going_result {
+	bool ran;
+	uint64_t calls, overdue, longest_ns;
+	uint64_t stored_again;        /* keys that were missing */
+	uint64_t outages;             /* those listed and those over the list's end */
+	int64_t realtime_ns;          /* CLOCK_REALTIME less the clock of from_ns and to_ns */
+	unsigned num_clients;         /* whose outages these are */
+	struct bench_outages *outage; /* one per client */
+};
+
+struct roofline_result {
+	bool ran;
+	int code; /* 0, or why there is no figure */
+	unsigned rounds;
+	double get_bytes_per_s, bytes_per_s;               /* medians over the rounds: of GET, of bare writes */
+	double efficiency, efficiency_min, efficiency_max; /* GET / bare of a round: median, range */
+	uint64_t p50_ns;                                   /* of a bare write on its own */
+	uint64_t depth;                                    /* bare writes that a worker really kept in flight */
+};
+
+struct replay_result {
+	bool ran;
+	uint64_t requests, blocks, block_hits; /* replayed; hits: blocks found and read */
+	uint64_t expected_hits;                /* of these requests with memory for everything, in file order */
+	uint64_t lost;                         /* found by the lookup, gone at the GET */
+	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
+	bool complete;                         /* every request of the file was replayed */
+};
+
+#define BENCH_RATE_KEPT 0.99 /* of what --rate offers: with less the machine did not keep up */
+
+enum { BENCH_RAILS_MAX = 32 };
+
+/* Rail i of all clients together. */
+struct bench_rail {
+	char device[64];
+	bool mixed; /* of clients with different NICs: device is the first one's */
+	uint64_t sends, receives, immediates, errors, failures;
+	uint64_t bytes; /* of values, both ways; UINT64_MAX: unknown (servers choose among several rails) */
+	unsigned out;   /* clients where it takes no part now */
+};
+
+struct bench_results {
+	struct kvc_info info;
+	struct bench_rail rail[BENCH_RAILS_MAX];
+	unsigned num_rails;           /* 0: none were looked at */
+	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
+	int64_t started_s;            /* since 1970 */
+	unsigned server_threads;      /* of the own server */
+	int interrupted;              /* the signal that ended the run before its end, or 0 */
+	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
+	bool misses_expected;         /* the server's memory is smaller than the workload */
+	bool put_inline;              /* kvc_server_info.put_inline of any server */
+	struct phase_result write, warmup, read;
+	struct bench_breakdown
+		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
+	struct keep_going_result keep_going;
+	struct roofline_result roofline;
+	struct trace_totals trace;
+	struct replay_result replay;
+};
+
+struct batches;
+
+struct bench {
+	const struct bench_options *opt;
+	struct kvc_pool *pool;
+	unsigned num_clients;
+	struct server_child *server; /* the own one, or NULL */
+	struct batches *batches;     /* with --batch, else NULL */
+	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
+	FILE *last;
+	struct bench_results results;
+};
+
+#endif

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench.
+ *
+ * A row gives the parse, --help, --config and the name in the JSON report's `config` object. No option is accepted and
+ * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
+#include "kvbench/setup/options.h"
+
+#include "kvclient/kvclient.h"
+
+#define AT(member) .offset = offsetof(struct bench_options, member)
+
+static const char *const order_names[] = {"strict", "relaxed", NULL};
+
+const struct kv_opt bench_options_table[] = {
+	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
+			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable, keys are spread over all by their "
+				  "names. Without it kv-bench starts one of its own on "
+				  "loopback."),
+	KV_OPT_PROVIDER_ROW(AT(provider)),
+	KV_OPT_NIC_ROW(AT(nic)),
+	KV_OPT_RAILS_ROW(AT(rails)),
+	KV_OPT_NUMA_ROW(AT(numa)),
+	KV_OPT_DOOR_ROW(AT(door)),
+	KV_OPT_MODE_ROW(AT(mode)),
+
+	KV_OPT_WORKERS_ROW(AT(num_workers), .group = "Load"),
+	KV_OPT_CLIENTS_ROW(AT(num_clients)),
+	KV_OPT_THREADS_ROW(AT(num_threads)),
+	{.name = "num-keys",
+	 .letter = 'k',
+	 .type = KV_OPT_U64,
+	 AT(num_keys),
+	 .metavar = "N",
+	 .def = "1000",
+	 .min = 1,
+	 .max = (uint64_t)1 << 40,
+	 .help = "Keys written, then read."},
+	{.name = "value-size",
+	 .letter = 'v',
+	 .type = KV_OPT_SIZE,
+	 AT(value_size),
+	 .metavar = "SIZE",
+	 .def = "64KB",
+	 .min = 1,
+	 .max = KV_VALUE_MAX,
+	 .help = "Size of a value, and of a block of a trace (64KB = 65536)."},
+	{.name = "repeat-reads",
+	 .letter = 'r',
+	 .type = KV_OPT_U32,
+	 AT(repeat_reads),
+	 .metavar = "N",
+	 .def = "10",
+	 .min = 1,
+	 .max = 1000000000,
+	 .help = "Times that each key is read."},
+	{.name = "duration",
+	 .letter = 'd',
+	 .type = KV_OPT_DURATION,
+	 AT(duration_ns),
+	 .metavar = "TIME",
+	 .def = "0",
+	 .help = "Read for so long instead of --repeat-reads; with --trace, stop starting requests after it. 0: no "
+		 "limit."},
+	{.name = "rate",
+	 .type = KV_OPT_DOUBLE,
+	 AT(rate),
+	 .metavar = "R",
+	 .def = "0",
+	 .help = "Open loop: R reads per second over all workers, latency counted from the intended start. 0: closed "
+		 "loop."},
+	{.name = "warmup",
+	 .type = KV_OPT_U64,
+	 AT(warmup),
+	 .metavar = "N",
+	 .def = "100",
+	 .max = (uint64_t)1 << 40,
+	 .help = "GETs before the measured ones, excluded from every figure; at most 1 GiB and 5 s of them."},
+	{.name = "batch",
+	 .type = KV_OPT_U32,
+	 AT(batch),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = BENCH_BATCH_MAX,
+	 .help = "Read N keys with one batch GET into registered memory of the worker's own; latency is a batch's. 0: "
+		 "single GETs into views of the client's buffer."},
+	{.name = "ttl",
+	 .type = KV_OPT_U32,
+	 AT(ttl),
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
+	 .def = "300",
+	 .help = "Time to live of what is written; 0 means the server's default."},
+	{.name = "seed",
+	 .type = KV_OPT_U64,
+	 AT(seed),
+	 .metavar = "N",
+	 .def = "1",
+	 .help = "Seed of keys, values and read order."},
+	{.name = "verify",
+	 .type = KV_OPT_FLAG,
+	 AT(verify),
+	 .help = "Compare every byte read with what the key's value must be."},
+	{.name = "keep-going",
+	 .type = KV_OPT_FLAG,
+	 AT(keep_going),
+	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
+		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, and the run has "
+		 "succeeded."},
+	{.name = "no-write",
+	 .type = KV_OPT_FLAG,
+	 AT(no_write),
+	 .help = "Write nothing: the servers have the keys from an earlier run with the same --seed and --value-size."},
+	{.name = "no-checksum",
+	 .type = KV_OPT_FLAG,
+	 AT(no_checksum),
+	 .help = "Do not let the client check the checksum of each GET."},
+	{.name = "breakdown",
+	 .type = KV_OPT_FLAG,
+	 AT(breakdown),
+	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md); a few "
+		 "readings of the "
+		 "clock more per GET."},
+	{.name = "roofline",
+	 .type = KV_OPT_FLAG,
+	 AT(roofline),
+	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints (the server must run "
+		 "with --allow-bench)."},
+	{.name = "roofline-depth",
+	 .type = KV_OPT_U32,
+	 AT(roofline_depth),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = BENCH_DEPTH_MAX,
+	 .help = "Bare writes that each worker keeps in flight; 1 is what GET does."},
+
+	{.group = "Trace replay",
+	 .name = "trace",
+	 .type = KV_OPT_STRING,
+	 AT(trace),
+	 .metavar = "FILE",
+	 .help = "Replay a trace (JSON lines with timestamp, input_length, output_length, hash_ids) instead of the "
+		 "write and read phases."},
+	{.name = "trace-speed",
+	 .type = KV_OPT_DOUBLE,
+	 AT(trace_speed),
+	 .metavar = "X",
+	 .def = "0",
+	 .help = "Start requests at X times real time. 0: as fast as possible."},
+	{.name = "trace-order",
+	 .type = KV_OPT_CHOICE,
+	 AT(trace_order),
+	 .metavar = "ORDER",
+	 .def = "strict",
+	 .choices = order_names,
+	 .help = "strict: a lookup waits for earlier requests that share a block; relaxed: it does not, and hits vary"},
+
+	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64", .group = "Resources"),
+	{.name = "memory-mb",
+	 .type = KV_OPT_U64,
+	 AT(memory_mb),
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
+	 .def = "0",
+	 .max = (uint64_t)1 << 30,
+	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
+	KV_OPT_EVICTION_ROW(AT(eviction),
+			    .help = "Which values the server that kv-bench starts drops first when memory is short"),
+	KV_OPT_SERVER_THREADS_ROW(
+		AT(server_threads), .def = "0",
+		.help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
+	{.name = "base-client-id",
+	 .type = KV_OPT_U64,
+	 AT(base_client_id),
+	 .metavar = "N",
+	 .def = "100",
+	 .help = "Id of the first client, as the server shows it."},
+	{.name = "timeout",
+	 .type = KV_OPT_DURATION,
+	 AT(timeout_ns),
+	 .metavar = "TIME",
+	 .def = "0",
+	 .max = 3600000000000ull,
+	 .help = "Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB of it."},
+	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
+
+	KV_OPT_SECURITY_ROWS(struct bench_options),
+
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
+	{.name = "quiet",
+	 .letter = 'q',
+	 .type = KV_OPT_FLAG,
+	 AT(quiet),
+	 .help = "Print one line at the end and nothing before it."},
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of so many milliseconds or more went, "
+					     "ten lines a second per client; 0: "
+					     "never."),
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "info",
+			     .help = "What the library logs to standard error; debug also shows the own server's log"),
+	KV_OPT_CONFIG_ROW(AT(config)),
+	{.name = NULL},
+};
+
+const struct kv_opt_program bench_options_program = {
+	.name = "kv-bench",
+	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
+		 "latency.",
+	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, "
+		    "3 the run could not start, 128 + signal when it was interrupted: the report is of what was done "
+		    "until then.",
+};
+
+uint64_t bench_piece_bytes(uint64_t value_size)
+{
+	uint64_t piece = 4096;
+
+	while (piece < value_size)
+		piece *= 2;
+	return piece;
+}
+
+static int check_own_server(const struct bench_options *o, struct kv_error *err)
+{
+	if (o->servers.count > 0 && o->memory_mb > 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "--memory-mb sizes the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count > 0 && o->server_threads > 0)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--server-threads concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count > 0 && o->eviction != 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
+		return kv_fail(err, -KV_EINVAL,
+			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
+			       "that kv-bench starts gets "
+			       "a one-time key by itself");
+	return 0;
+}
+
+static int check_trace(const struct bench_options *o, struct kv_error *err)
+{
+	if (!o->trace && o->trace_speed != 0)
+		return kv_fail(err, -KV_EINVAL, "--trace-speed needs --trace FILE");
+	if (!o->trace && o->trace_order != BENCH_ORDER_STRICT)
+		return kv_fail(err, -KV_EINVAL, "--trace-order needs --trace FILE");
+	if (o->trace && o->rate != 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "--rate does not go with --trace: the trace has its own times, use --trace-speed");
+	if (o->trace && o->roofline)
+		return kv_fail(err, -KV_EINVAL,
+			       "--roofline compares with the read phase, which --trace replaces: run them one after "
+			       "the other");
+	if (!(o->trace_speed >= 0 && o->trace_speed <= 1e9))
+		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->trace_speed);
+	return 0;
+}
+
+static int check_load(const struct bench_options *o, struct kv_error *err)
+{
+	char value[32], buffer[32];
+
+	if (!(o->rate >= 0 && o->rate <= 1e9))
+		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
+			       o->rate);
+	if (o->roofline && o->value_size > KV_RANGE_MAX)
+		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
+			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
+			       kv_size_format(o->value_size, value, sizeof(value)));
+	/* A view may take half of a client's buffer (kvclient.h), which hands out pieces of powers of two. */
+	if (2 * bench_piece_bytes(o->value_size) > o->buffer_mb << 20)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"a value of %s does not fit half of a client's buffer of %s: use --buffer-mb %llu or more",
+			kv_size_format(o->value_size, value, sizeof(value)),
+			kv_size_format(o->buffer_mb << 20, buffer, sizeof(buffer)),
+			(unsigned long long)(2 * bench_piece_bytes(o->value_size) + (1 << 20) - 1) >> 20);
+	return 0;
+}
+
+static int check_reads(const struct bench_options *o, struct kv_error *err)
+{
+	if (o->batch > 0 && (o->trace || o->roofline || o->keep_going))
+		return kv_fail(err, -KV_EINVAL,
+			       "--batch changes the read phase alone: drop --trace, --roofline and --keep-going");
+	if (o->batch > 0 && o->rate != 0)
+		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
+	if (o->breakdown && (o->trace || o->batch > 0))
+		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
+	if (o->no_write && (o->trace || o->servers.count == 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--no-write needs --server, and no --trace: a server that kv-bench starts is empty");
+	if (o->roofline && o->mode == KVC_MODE_PULL)
+		return kv_fail(err, -KV_EINVAL,
+			       "--roofline measures bare writes, which --mode pull does without: drop one of them");
+	if (o->roofline_depth > 1 && !o->roofline)
+		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
+	return 0;
+}
+
+static int check_keep_going(const struct bench_options *o, struct kv_error *err)
+{
+	if (!o->keep_going)
+		return 0;
+	if (o->trace || o->roofline)
+		return kv_fail(err, -KV_EINVAL,
+			       "--keep-going concerns the read phase alone: drop --trace and --roofline");
+	if (o->servers.count == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "--keep-going needs --server: a run is over when the server that kv-bench started dies");
+	if (o->duration_ns == 0)
+		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration: how long to read");
+	return 0;
+}
+
+int bench_options_check(const struct bench_options *options, struct kv_error *err)
+{
+	int rc = check_own_server(options, err);
+
+	if (rc == 0)
+		rc = kv_opt_security_check(&options->security, err);
+	if (rc == 0)
+		rc = check_trace(options, err);
+	if (rc == 0)
+		rc = check_load(options, err);
+	if (rc == 0)
+		rc = check_keep_going(options, err);
+	if (rc == 0)
+		rc = check_reads(options, err);
+	return rc;
+}
+
+int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err)
+{
+	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
+
+	out->argc = argc;
+	out->argv = argv;
+	if (rc == 0)
+		rc = bench_options_check(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	if (rc == 0)
+		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
+	return rc;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h -- what kv-bench can be told: one table row per option, and the struct that the rows fill. */
+#ifndef KVRAIL_KVBENCH_SETUP_OPTIONS_H
+#define KVRAIL_KVBENCH_SETUP_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
+
+enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256 };
+
+struct bench_options {
+	/* where to */
+	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
+	const char *provider, *nic;
+	uint32_t rails;
+	int mode; /* enum kvc_mode */
+	int numa; /* enum kvc_numa */
+	int door; /* enum kvc_door; of the server that kv-bench starts, too */
+	/* load */
+	uint32_t num_workers, num_clients, num_threads;
+	uint64_t num_keys, value_size;
+	uint32_t repeat_reads;
+	uint64_t duration_ns;    /* 0: repeat_reads decides */
+	double rate;             /* operations per second of all workers; 0: closed loop */
+	uint64_t warmup;         /* GETs of all workers together */
+	uint32_t batch;          /* keys per read; 0: single GETs into views */
+	uint32_t roofline_depth; /* bare writes in flight per worker */
+	uint32_t ttl;
+	uint64_t seed;
+	bool verify, no_checksum, roofline, keep_going, no_write, breakdown;
+	/* trace replay */
+	const char *trace;
+	double trace_speed; /* times real time; 0: as fast as possible */
+	int trace_order;    /* enum bench_order */
+	/* resources */
+	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
+	int eviction;                  /* of the server that kv-bench starts: index into kv_opt_eviction_names */
+	uint32_t server_threads;       /* 0: half of the cores, 1 to 4 */
+	uint32_t slow_ms;
+	uint64_t base_client_id, timeout_ns, peer_timeout_ns;
+	/* security */
+	struct kv_opt_security security;
+	/* output */
+	const char *json;
+	int argc; /* as given */
+	char **argv;
+	bool quiet, config;
+	int log_level; /* enum kv_log_level */
+};
+
+extern const struct kv_opt bench_options_table[];
+extern const struct kv_opt_program bench_options_program;
+
+/* bench_options_parse -- defaults, argv, and the checks that concern more than one option.
+ * Returns 0; 1 when --help or --version was printed; -KV_EINVAL with one sentence in *err. */
+int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err);
+
+/* bench_options_check -- whether the options agree with each other. 0 or -KV_EINVAL with *err. */
+int bench_options_check(const struct bench_options *options, struct kv_error *err);
+
+/* bench_piece_bytes -- what a value takes of a client's buffer while it is out: a power of two. */
+uint64_t bench_piece_bytes(uint64_t value_size);
+
+#endif

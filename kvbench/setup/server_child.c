@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_child.c -- start, watch and end the own kv-server.
+ *
+ * posix_spawn and not fork: with an EFA device open a forked copy of registered memory is a hazard, and spawning comes
+ * before the first libfabric call anyway. Three pipes are inherited: the key (--psk-fd, so that it is in no argument
+ * list, file or environment), readiness
+ * (--ready-fd: one line with the address it listens on), and its log. A thread reads the log, else a talkative server
+ * would block in write; the log's last part is kept and shown only when something went wrong. The end of the log pipe
+ * tells that the server died.
+ *
+ * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order. */
+#include "kvbench/setup/server_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "kvbench/setup/signals.h"
+
+enum {
+	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
+	ARGS_MAX = 40,
+	PSK_BYTES = 32,
+	STOP_WAIT_MS = 10000,
+	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and hears no signal while it
+				 touches its memory */
+};
+
+struct server_child {
+	pid_t pid;
+	char address[KV_HOST_MAX + 8];
+	char psk[32 + 2 * PSK_BYTES];
+	int log_fd;
+	pthread_t log_thread;
+	bool log_live, log_started;
+	atomic_bool dead, stopping;
+	pthread_mutex_t lock; /* of kept */
+	char kept[LOG_KEEP];
+	size_t num_kept;
+};
+
+/* What is needed only until the child runs. */
+struct launch {
+	int psk_pipe[2], ready_pipe[2], log_pipe[2];
+	char binary[PATH_MAX];
+	char text[10][32];
+	unsigned num_texts;
+	const char *arg[ARGS_MAX];
+	unsigned num_args;
+};
+
+/* ---- its log ---- */
+
+static void log_print(const char *text, size_t len)
+{
+	while (len > 0) {
+		const char *end = memchr(text, '\n', len);
+		size_t n = end ? (size_t)(end - text) : len;
+		/* What it says as a program has its name already. */
+		if (n > 0)
+			fprintf(stderr, "%s%.*s\n",
+				n > 11 && memcmp(text, "kv-server: ", 11) == 0 ? "" : "kv-server: ", (int)n, text);
+		text += n + !!end;
+		len -= n + !!end;
+	}
+}
+
+static void log_keep(struct server_child *c, const char *text, size_t len)
+{
+	size_t drop;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->num_kept + len > sizeof(c->kept)) {
+		drop = KV_MIN(c->num_kept, c->num_kept + len - sizeof(c->kept));
+		memmove(c->kept, c->kept + drop, c->num_kept - drop);
+		c->num_kept -= drop;
+	}
+	memcpy(c->kept + c->num_kept, text, len);
+	c->num_kept += len;
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void log_show(struct server_child *c)
+{
+	pthread_mutex_lock(&c->lock);
+	if (!c->log_live)
+		log_print(c->kept, c->num_kept);
+	c->num_kept = 0;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The last line that was kept, without the program's name: why it ended. Its thread is gone. "" when there is none.
+ * Returns whether there are others before it. */
+static bool log_last(const struct server_child *c, char *out, size_t cap)
+{
+	static const char name[] = "kv-server: ";
+	size_t end = c->num_kept, from;
+
+	while (end > 0 && c->kept[end - 1] == '\n')
+		end--;
+	for (from = end; from > 0 && c->kept[from - 1] != '\n'; from--)
+		;
+	bool others = from > 0;
+	if (end - from >= sizeof(name) - 1 && memcmp(c->kept + from, name, sizeof(name) - 1) == 0)
+		from += sizeof(name) - 1;
+	snprintf(out, cap, "%.*s", (int)KV_MIN(end - from, cap - 1), c->kept + from);
+	return others;
+}
+
+static void *log_main(void *arg)
+{
+	struct server_child *c = arg;
+	char text[4096];
+	ssize_t n;
+
+	while ((n = read(c->log_fd, text, sizeof(text))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;
+		if (c->log_live)
+			log_print(text, (size_t)n);
+		else
+			log_keep(c, text, (size_t)n);
+	}
+	if (!atomic_load(&c->stopping))
+		atomic_store(&c->dead, true);
+	return NULL;
+}
+
+/* ---- starting ---- */
+
+static void find_binary(const char *wanted, char *out, size_t cap)
+{
+	char *slash;
+	ssize_t n;
+
+	if (wanted) {
+		snprintf(out, cap, "%s", wanted);
+		return;
+	}
+	n = readlink("/proc/self/exe", out, cap - sizeof("kv-server"));
+	if (n > 0) {
+		out[n] = 0;
+		slash = strrchr(out, '/');
+		memcpy(slash ? slash + 1 : out, "kv-server", sizeof("kv-server"));
+		if (access(out, X_OK) == 0)
+			return;
+	}
+	snprintf(out, cap, "kv-server"); /* posix_spawnp looks in PATH */
+}
+
+static void launch_arg(struct launch *l, const char *name, const char *value)
+{
+	l->arg[l->num_args++] = name;
+	if (value)
+		l->arg[l->num_args++] = value;
+}
+
+static void launch_number(struct launch *l, const char *name, uint64_t value)
+{
+	char *text = l->text[l->num_texts++];
+
+	snprintf(text, sizeof(l->text[0]), "%llu", (unsigned long long)value);
+	launch_arg(l, name, text);
+}
+
+static void launch_args(struct launch *l, const struct server_child_options *o)
+{
+	launch_arg(l, "kv-server", NULL);
+	launch_arg(l, "--listen-addr", "127.0.0.1:0");
+	launch_arg(l, "--die-with-parent", NULL);
+	launch_arg(l, "--allow-bench", NULL);
+	if (o->allow_pull)
+		launch_arg(l, "--allow-pull", NULL);
+	if (o->pull_where_safe)
+		launch_arg(l, "--pull-where-safe", NULL);
+	launch_arg(l, "--prefault", NULL); /* the write phase is not to measure how fast the kernel finds pages */
+	launch_arg(l, "--drain-sec", "5"); /* less than STOP_WAIT_MS: it ends by itself then */
+	launch_number(l, "--memory-mb", o->memory_mb);
+	launch_number(l, "--ready-fd", (uint64_t)l->ready_pipe[1]);
+	launch_number(l, "--psk-fd", (uint64_t)l->psk_pipe[0]);
+	if (o->provider)
+		launch_arg(l, "--provider", o->provider);
+	if (o->nic)
+		launch_arg(l, "--nic", o->nic);
+	if (o->numa_off)
+		launch_arg(l, "--numa", "off");
+	launch_arg(l, "--door", kv_opt_door_names[o->door]);
+	launch_arg(l, "--eviction", kv_opt_eviction_names[o->eviction]);
+	if (o->rails > 0)
+		launch_number(l, "--num-domains", o->rails);
+	if (o->threads)
+		launch_number(l, "--worker-threads", o->threads);
+	if (o->max_clients)
+		launch_number(l, "--max-clients", o->max_clients);
+	if (o->max_sessions)
+		launch_number(l, "--max-sessions", o->max_sessions);
+	launch_arg(l, "--log-level", kv_log_level_name((enum kv_log_level)o->log_level));
+	l->arg[l->num_args] = NULL;
+}
+
+/* The ends that the child keeps lose close-on-exec by dup2 onto themselves (glibc clears the flag then); every other
+ * end has it. */
+static int launch_actions(const struct launch *l, posix_spawn_file_actions_t *actions)
+{
+	int rc = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(actions, l->log_pipe[1], 1);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(actions, l->log_pipe[1], 2);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(actions, l->ready_pipe[1], l->ready_pipe[1]);
+	if (rc == 0)
+		rc = posix_spawn_file_actions_adddup2(actions, l->psk_pipe[0], l->psk_pipe[0]);
+	return rc;
+}
+
+static int launch_attributes(posix_spawnattr_t *attr)
+{
+	sigset_t defaults;
+	int rc;
+
+	sigemptyset(&defaults);
+	sigaddset(&defaults, SIGPIPE); /* the only disposition that exec would pass on */
+	rc = posix_spawnattr_setsigdefault(attr, &defaults);
+	if (rc == 0)
+		rc = posix_spawnattr_setpgroup(attr, 0);
+	if (rc == 0)
+		rc = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+	return rc;
+}
+
+static int launch_spawn(struct launch *l, pid_t *out_pid, struct kv_error *err)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int rc;
+
+	rc = posix_spawn_file_actions_init(&actions);
+	if (rc)
+		goto out;
+	rc = posix_spawnattr_init(&attr);
+	if (rc)
+		goto out_actions;
+	rc = launch_actions(l, &actions);
+	if (rc == 0)
+		rc = launch_attributes(&attr);
+	if (rc == 0)
+		rc = posix_spawnp(out_pid, l->binary, &actions, &attr, (char *const *)(uintptr_t)l->arg, environ);
+	posix_spawnattr_destroy(&attr);
+out_actions:
+	posix_spawn_file_actions_destroy(&actions);
+out:
+	if (rc == ENOENT)
+		return kv_fail(err, -rc,
+			       "kv-server was found neither beside kv-bench nor in PATH: build it (make), or name a "
+			       "running one with --server HOST:PORT");
+	if (rc)
+		return kv_fail(err, -rc, "%s cannot be started: %s", l->binary, kv_strerror(rc));
+	return 0;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static int open_pipes(struct launch *l, struct kv_error *err)
+{
+	/* Descriptors 0 to 2 must stay out of it: the child's dup2 calls would overwrite one that it still needs. */
+	while (1) {
+		int fd = open("/dev/null", O_RDWR);
+		if (fd < 0 || fd > 2) {
+			close_fd(&fd);
+			break;
+		}
+	}
+	if (pipe2(l->psk_pipe, O_CLOEXEC) < 0 || pipe2(l->ready_pipe, O_CLOEXEC) < 0 ||
+	    pipe2(l->log_pipe, O_CLOEXEC) < 0)
+		return kv_fail(err, -errno, "no pipe for the own server: %s", kv_strerror(errno));
+	return 0;
+}
+
+static int make_psk(struct server_child *c, struct kv_error *err)
+{
+	uint8_t secret[PSK_BYTES];
+	int rc = kv_entropy_fill(&kv_entropy_kernel, secret, sizeof(secret)), n;
+
+	if (rc < 0)
+		return kv_fail(err, rc, "the kernel gives no random bytes for a key: %s", kv_strerror(rc));
+	n = snprintf(c->psk, sizeof(c->psk), "kv-bench:");
+	for (unsigned i = 0; i < PSK_BYTES; i++)
+		n += snprintf(c->psk + n, sizeof(c->psk) - (size_t)n, "%02x", secret[i]);
+	explicit_bzero(secret, sizeof(secret));
+	return 0;
+}
+
+/* The key fits a pipe's buffer, so this never blocks, whether or not the child ever reads it. */
+static int send_psk(const struct server_child *c, int fd, struct kv_error *err)
+{
+	char line[sizeof(c->psk) + 2];
+	int n = snprintf(line, sizeof(line), "%s\n", c->psk);
+	ssize_t put = write(fd, line, (size_t)n);
+
+	explicit_bzero(line, sizeof(line));
+	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be handed to the own server");
+}
+
+/* "READY HOST:PORT", where more may follow. */
+static int parse_ready(struct server_child *c, const char *line, struct kv_error *err)
+{
+	char address[KV_HOST_MAX + 8];
+	struct kv_hostport hp;
+
+	if (sscanf(line, "READY %263s", address) != 1 || kv_hostport_parse(address, &hp, NULL) < 0)
+		return kv_fail(err, -KV_EPROTO, "the own server said it is ready in an unknown way: %.100s", line);
+	kv_hostport_format(&hp, c->address, sizeof(c->address));
+	return 0;
+}
+
+static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, struct kv_error *err)
+{
+	char line[256];
+	size_t have = 0;
+
+	while (have < sizeof(line) - 1) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		ssize_t n;
+
+		if (bench_interrupted())
+			return kv_fail(err, -KV_ECANCELED, "interrupted");
+		if (kv_clock_now(&kv_clock_monotonic) >= deadline_ns)
+			return kv_fail(err, -KV_ETIMEOUT, "the own server did not get ready in time");
+		if (poll(&p, 1, 100) <= 0)
+			continue;
+		n = read(fd, line + have, sizeof(line) - 1 - have);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return kv_fail(err, -KV_EPEERDOWN, "the own server ended before it was ready%s",
+				       c->log_live ? " (its log is above)" : "");
+		have += (size_t)n;
+		line[have] = 0;
+		if (strchr(line, '\n'))
+			return parse_ready(c, line, err);
+	}
+	return kv_fail(err, -KV_EPROTO, "the own server said it is ready in an unknown way");
+}
+
+static struct server_child *child_alloc(const struct server_child_options *options)
+{
+	struct server_child *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	pthread_mutex_init(&c->lock, NULL);
+	c->log_fd = -1;
+	c->log_live = options->log_level >= KV_LOG_DEBUG;
+	return c;
+}
+
+static void child_free(struct server_child *c)
+{
+	close_fd(&c->log_fd);
+	pthread_mutex_destroy(&c->lock);
+	explicit_bzero(c->psk, sizeof(c->psk));
+	free(c);
+}
+
+static int launch_run(struct launch *l, struct server_child *c, const struct server_child_options *o,
+		      struct kv_error *err)
+{
+	int rc = open_pipes(l, err);
+
+	if (rc == 0)
+		rc = make_psk(c, err);
+	if (rc == 0)
+		rc = send_psk(c, l->psk_pipe[1], err);
+	if (rc < 0)
+		return rc;
+	find_binary(o->binary, l->binary, sizeof(l->binary));
+	launch_args(l, o);
+	rc = launch_spawn(l, &c->pid, err);
+	if (rc < 0)
+		return rc;
+	/* Our copies of the child's ends go, so that end of file means that the child is gone. */
+	close_fd(&l->psk_pipe[0]);
+	close_fd(&l->psk_pipe[1]);
+	close_fd(&l->ready_pipe[1]);
+	close_fd(&l->log_pipe[1]);
+	if (o->out_pid)
+		atomic_store(o->out_pid, c->pid);
+	c->log_fd = l->log_pipe[0];
+	l->log_pipe[0] = -1;
+	rc = pthread_create(&c->log_thread, NULL, log_main, c);
+	c->log_started = rc == 0;
+	return rc ? kv_fail(err, -rc,
+			    "no thread for the own server's log: %s; look at ulimit -u and -v, and at the pids limit "
+			    "of a container",
+			    kv_strerror(rc))
+		  : 0;
+}
+
+/* waitpid with a limit: there is no timed form of it, and a SIGCHLD handler would be more than this polling is. */
+static bool reap(pid_t pid, int *out_status, unsigned wait_ms)
+{
+	for (unsigned waited = 0;; waited += 5) {
+		pid_t got = waitpid(pid, out_status, WNOHANG);
+		if (got == pid)
+			return true;
+		if (got < 0 && errno != EINTR) {
+			*out_status = 0;
+			return true;
+		}
+		if (waited >= wait_ms)
+			return false;
+		poll(NULL, 0, 5);
+	}
+}
+
+static int ending(int status, bool killed, bool was_dead, struct kv_error *err)
+{
+	if (killed)
+		return kv_fail(err, -KV_EPEERDOWN, "the own server did not end within %d s of SIGTERM and was killed",
+			       STOP_WAIT_MS / 1000);
+	if (WIFSIGNALED(status) && (was_dead || WTERMSIG(status) != SIGTERM))
+		return kv_fail(err, -KV_EPEERDOWN, "the own server died by signal %d (%s)", WTERMSIG(status),
+			       strsignal(WTERMSIG(status)));
+	if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		return kv_fail(err, -KV_EPEERDOWN, "the own server ended with status %d", WEXITSTATUS(status));
+	if (was_dead)
+		return kv_fail(err, -KV_EPEERDOWN, "the own server ended by itself during the run");
+	return 0;
+}
+
+/* Terminate, reap, and read the rest of its log. */
+static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *err)
+{
+	bool was_dead = server_child_dead(c), killed = false;
+	int status = 0;
+
+	if (c->pid <= 0)
+		return 0;
+	atomic_store(&c->stopping, true);
+	kill(c->pid, SIGTERM);
+	if (!reap(c->pid, &status, wait_ms)) {
+		killed = true;
+		kill(c->pid, SIGKILL);
+		while (!reap(c->pid, &status, 1000))
+			;
+	}
+	if (c->log_started)
+		pthread_join(c->log_thread, NULL);
+	return ending(status, killed, was_dead, err);
+}
+
+int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err)
+{
+	struct launch l = {.psk_pipe = {-1, -1}, .ready_pipe = {-1, -1}, .log_pipe = {-1, -1}};
+	struct server_child *c = child_alloc(options);
+	int rc;
+
+	if (!c)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the own server");
+	rc = launch_run(&l, c, options, err);
+	if (rc == 0)
+		rc = read_ready(c, l.ready_pipe[0],
+				kv_deadline(kv_clock_now(&kv_clock_monotonic), options->ready_timeout_ns), err);
+	for (unsigned i = 0; i < 2; i++) {
+		close_fd(&l.psk_pipe[i]);
+		close_fd(&l.ready_pipe[i]);
+		close_fd(&l.log_pipe[i]);
+	}
+	if (rc == 0) {
+		*out = c;
+	} else {
+		char last[sizeof(err->text) - 64];
+		/* It has served nobody, and while it touches its memory it hears no other signal. */
+		if (rc == -KV_ECANCELED)
+			kill(c->pid, SIGKILL);
+		child_end(c, UNREADY_WAIT_MS, NULL);
+		bool others = log_last(c, last, sizeof(last));
+		if (rc == -KV_EPEERDOWN && last[0])
+			kv_fail(err, rc, "the own server ended before it was ready: %s", last);
+		if ((rc != -KV_EPEERDOWN && rc != -KV_ECANCELED) || (rc == -KV_EPEERDOWN && others))
+			log_show(c);
+		child_free(c);
+	}
+	return rc;
+}
+
+/* ---- running and ending ---- */
+
+const char *server_child_address(const struct server_child *child)
+{
+	return child->address;
+}
+
+const char *server_child_psk(const struct server_child *child)
+{
+	return child->psk;
+}
+
+pid_t server_child_pid(const struct server_child *child)
+{
+	return child->pid;
+}
+
+bool server_child_dead(const struct server_child *child)
+{
+	return child && atomic_load_explicit(&child->dead, memory_order_relaxed);
+}
+
+double server_child_cpu_seconds(const struct server_child *child)
+{
+	unsigned long user = 0, system = 0;
+	char path[64], text[1024], *after;
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)child->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	after = strrchr(text, ')'); /* the name before it may hold anything */
+	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+		return 0;
+	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+uint64_t server_child_memory(int pid)
+{
+	unsigned long long kib, sum = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmRSS: %llu", &kib) == 1 || sscanf(line, "HugetlbPages: %llu", &kib) == 1)
+			sum += kib;
+	if (f)
+		fclose(f);
+	return sum << 10;
+}
+
+int server_child_stop(struct server_child **child, struct kv_error *err)
+{
+	struct server_child *c = *child;
+	int rc;
+
+	if (!c)
+		return 0;
+	rc = child_end(c, STOP_WAIT_MS, err);
+	if (rc < 0)
+		log_show(c);
+	child_free(c);
+	*child = NULL;
+	return rc;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_child.h -- the kv-server that kv-bench starts for itself: on loopback, with a one-time key, gone when kv-bench
+ * is. */
+#ifndef KVRAIL_KVBENCH_SETUP_SERVER_CHILD_H
+#define KVRAIL_KVBENCH_SETUP_SERVER_CHILD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/base.h"
+
+struct server_child;
+
+struct server_child_options {
+	const char *binary;   /* NULL: kv-server beside this program, else in PATH */
+	const char *provider; /* or NULL */
+	const char *nic;      /* or NULL */
+	uint32_t rails;       /* 0: its default */
+	bool numa_off;
+	int door;     /* enum kvc_door */
+	int eviction; /* index into kv_opt_eviction_names */
+	bool allow_pull, pull_where_safe;
+	uint64_t memory_mb;
+	uint32_t threads;                   /* 0: its default */
+	uint32_t max_clients, max_sessions; /* 0: its default */
+	int log_level;                      /* enum kv_log_level; from debug on its log goes to stderr as it comes */
+	uint64_t ready_timeout_ns;
+	_Atomic int *out_pid; /* or NULL: told as soon as it runs, for who watches it become ready */
+};
+
+/* server_child_start -- spawn it and wait until it listens. Before the first libfabric call of this process (no fork
+ * after one). Errors: -ENOENT (no such binary), -KV_ETIMEOUT, -KV_EPEERDOWN (it ended; its log was printed),
+ * -KV_ECANCELED (a signal came), -errno. Thread: main, which must outlive the child (the child dies with the thread
+ * that started it). */
+int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err);
+
+const char *server_child_address(const struct server_child *child); /* "127.0.0.1:PORT" */
+const char *server_child_psk(const struct server_child *child);     /* "identity:hex" */
+pid_t server_child_pid(const struct server_child *child);
+
+/* server_child_dead -- whether it ended by itself. Any thread; NULL is never dead. */
+bool server_child_dead(const struct server_child *child);
+
+/* server_child_cpu_seconds -- CPU time it has used so far; 0 when unknown. */
+double server_child_cpu_seconds(const struct server_child *child);
+
+/* server_child_memory -- bytes that this process has in memory, huge pages too; 0 when unknown. Any thread. */
+uint64_t server_child_memory(int pid);
+
+/* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN
+ * with *err, and its log's last lines on stderr. *child becomes NULL; NULL is accepted. */
+int server_child_stop(struct server_child **child, struct kv_error *err);
+
+#endif

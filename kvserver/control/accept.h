@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept.h -- who may knock at the control port, and how often. Control loop only. */
+#ifndef KVRAIL_KVSERVER_CONTROL_ACCEPT_H
+#define KVRAIL_KVSERVER_CONTROL_ACCEPT_H
+
+struct kvs_server;
+
+/* accept_await -- accept connections until the listening socket is shut down. Parks. */
+void accept_await(struct kvs_server *server);
+
+/* handshakes_allowed -- how many may be under way, by the limit of open files. Any thread. */
+unsigned handshakes_allowed(void);
+
+#endif

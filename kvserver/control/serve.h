@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve.h -- a control connection's reader. Control loop only. */
+#ifndef KVRAIL_KVSERVER_CONTROL_SERVE_H
+#define KVRAIL_KVSERVER_CONTROL_SERVE_H
+
+#include <sys/socket.h>
+
+struct kvs_server;
+
+/* conn_spawn -- serve an accepted socket in a coroutine of its own; the socket is the connection's from now on, also on
+ * failure. 0, -KV_ENOMEM, or what co_spawn says. Does not park. */
+int conn_spawn(struct kvs_server *server, int fd, const struct sockaddr_storage *peer);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* get.h -- GET. The shard's thread; nothing parks. */
+#ifndef KVRAIL_KVSERVER_OPS_GET_H
+#define KVRAIL_KVSERVER_OPS_GET_H
+
+#include <stdint.h>
+
+struct block;
+struct link;
+struct request;
+struct wire_reply;
+struct wire_request;
+
+/* get_begin -- begin_fn of GET. */
+void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+
+/* get_alone -- write `length` bytes of a block, which is there, to where the request wants them, and answer: with
+ * *reply and what becomes of it. For GETs that could not be written with others (pack.h). */
+void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
+	       const struct wire_reply *reply, uint64_t now_ns);
+
+/* get_hash -- go on with the checksum of a request in work.hash_gets, at most *budget bytes; lowers it. May free the
+ * request. */
+void get_hash(struct request *r, uint64_t *budget);
+
+#endif

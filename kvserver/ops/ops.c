@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.c -- the table of operations, and what they do together: a turn's share of checksums, of clearing memory and of
+ * bench's writes.
+ *
+ * The shard calls the operations through this table, and each request calls its own operation through struct
+ * request_ops. So calls go down from here to the shard's room, and nothing there knows which operations there are. */
+#include "kvserver/ops/ops.h"
+
+#include <stdlib.h>
+
+#include "kvserver/ops/bench.h"
+#include "kvserver/ops/cancel.h"
+#include "kvserver/ops/get.h"
+#include "kvserver/ops/put.h"
+#include "kvserver/ops/small.h"
+#include "kvserver/ops/stage.h"
+#include "kvserver/ops/work.h"
+#include "kvserver/shard/request.h"
+
+/* ---- a turn ---- */
+
+static void hash_puts(struct shard *s, uint64_t *budget)
+{
+	while (*budget && !kv_list_empty(&s->work->hashing))
+		put_hash(KV_LIST_ENTRY(s->work->hashing.next, struct stage, hashing), budget);
+}
+
+static void hash_gets(struct shard *s, uint64_t *budget)
+{
+	while (*budget && !kv_list_empty(&s->work->hash_gets))
+		get_hash(KV_LIST_ENTRY(s->work->hash_gets.next, struct request, get.hashing), budget);
+}
+
+/* Values on their way in and parts of values on their way out have half of a turn's bytes each, and what the other
+ * leaves. */
+static int hash_some(struct shard *s)
+{
+	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->work->hash_gets) ? budget : budget / 2;
+
+	budget -= first;
+	hash_puts(s, &first);
+	budget += first;
+	hash_gets(s, &budget);
+	hash_puts(s, &budget);
+	return budget < SHARD_HASH_BYTES;
+}
+
+static int ops_turn(struct shard *s)
+{
+	int done = hash_some(s);
+
+	if (!kv_list_empty(&s->work->rooms)) {
+		put_turn(s);
+		done++;
+	}
+	if (!kv_list_empty(&s->work->benches)) {
+		bench_turn(s);
+		done++;
+	}
+	return done;
+}
+
+static bool ops_active(const struct shard *s)
+{
+	const struct work *w = s->work;
+
+	return !kv_list_empty(&w->rooms) || !kv_list_empty(&w->hashing) || !kv_list_empty(&w->hash_gets);
+}
+
+static void ops_tick(struct shard *s)
+{
+	struct work *w = s->work;
+
+	kv_list_splice_tail(&w->rooms, &w->rooms_later);
+	kv_list_splice_tail(&w->rooms, &w->rooms_queued);
+}
+
+/* ---- statistics ---- */
+
+/* Checksums being made: of staged values and of parts of values. */
+static uint64_t hashing(const struct work *w)
+{
+	uint64_t n = 0;
+
+	KV_LIST_EACH (node, &w->hashing)
+		n++;
+	KV_LIST_EACH (node, &w->hash_gets)
+		n++;
+	return n;
+}
+
+static uint64_t ops_stat(const struct shard *s, enum wire_stat id)
+{
+	switch (id) {
+	case WIRE_STAT_STAGES:
+		return s->work->stages.used;
+	case WIRE_STAT_HASHING:
+		return hashing(s->work);
+	case WIRE_STAT_LEASES_NOW:
+		return s->work->leases.count;
+	default:
+		return 0;
+	}
+}
+
+/* ---- open and close ---- */
+
+static int ops_open(struct shard *s, struct kv_error *err)
+{
+	struct work *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a shard");
+	s->work = w;
+	w->shard = s;
+	slab_init(&w->stages, sizeof(struct stage), SHARD_REQUESTS_MAX);
+	slab_init(&w->waits, PUT_WAIT_BYTES, STORE_ROOMS_MAX);
+	slab_init(&w->hashers, sizeof(struct kv_hasher), SHARD_REQUESTS_MAX);
+	kv_list_init(&w->hashing);
+	kv_list_init(&w->hash_gets);
+	kv_list_init(&w->rooms);
+	kv_list_init(&w->rooms_later);
+	kv_list_init(&w->rooms_queued);
+	kv_list_init(&w->benches);
+	if (s->opt.allow_pull && leases_init(&w->leases, s->opt.lease_ns) != 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
+	return packs_init(s, get_alone, err);
+}
+
+static void ops_destroy(struct shard *s)
+{
+	struct work *w = s->work;
+
+	if (!w)
+		return;
+	slab_fini(&w->stages);
+	slab_fini(&w->waits);
+	slab_fini(&w->hashers);
+	leases_fini(&w->leases);
+	free(w);
+	s->work = NULL;
+}
+
+const struct shard_ops kvs_ops = {
+	.begin = {[WIRE_GET] = get_begin,
+		  [WIRE_PUT] = put_begin,
+		  [WIRE_EXISTS] = exists_begin,
+		  [WIRE_DELETE] = delete_begin,
+		  [WIRE_TOUCH] = touch_begin,
+		  [WIRE_PIN] = pin_begin,
+		  [WIRE_STAT] = stat_begin,
+		  [WIRE_CANCEL] = cancel_begin,
+		  [WIRE_PING] = ping_begin,
+		  [WIRE_BENCH] = bench_begin,
+		  [WIRE_RELEASE] = release_begin},
+	.session_stop = stages_drop,
+	.session_left = leases_leave,
+	.session_idle = leases_drop,
+	.session_tick = stages_tick,
+	.owner_end = stages_drop_owner,
+	.turn = ops_turn,
+	.active = ops_active,
+	.tick = ops_tick,
+	.stat = ops_stat,
+	.open = ops_open,
+	.close = packs_fini,
+	.clear = leases_clear,
+	.destroy = ops_destroy,
+};

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ending.c -- a session stops, ends, becomes idle, or gets other addresses: what is under way for it is stopped.
+ *
+ * Work that nothing was posted of is over at once. Transfers are stopped, and those that were posted keep request,
+ * block and peer until the engine says that they are over (the blocks count as quarantined). What operations keep for
+ * the session beside its requests they give up themselves (struct shard_ops). */
+#include "kvserver/shard/ending.h"
+
+#include "kvserver/shard/reply.h"
+#include "kvserver/shard/request.h"
+
+/* Stop every request; those with nothing in flight are over at once. */
+static void requests_stop(struct session *s)
+{
+	KV_LIST_EACH_SAFE (n, &s->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		request_stop(r);
+		r->canceled = true;
+		if (!r->answered)
+			request_answer(r, WIRE_CANCELED);
+	}
+	KV_LIST_EACH_SAFE (n, &s->requests) {
+		struct request *r = KV_LIST_ENTRY(n, struct request, node);
+		if (!request_running(r))
+			request_free(r);
+	}
+}
+
+void session_stop(struct session *s)
+{
+	if (s->state != SESSION_OPEN)
+		return;
+	s->state = SESSION_ENDING;
+	s->ended_ns = loop_turn_now(s->shard->loop);
+	kv_list_add_tail(&s->shard->ending, &s->node);
+	for (unsigned i = 0; i < s->links; i++)
+		reply_drop(&s->link[i]);
+	s->shard->opt.ops->session_stop(s);
+	requests_stop(s); /* `gone` is not set yet: the session stays */
+	pins_clear(&s->shard->store, &s->own.pins);
+	owners_drop(s);
+	s->shard->opt.ops->session_left(s);
+}
+
+/* Nothing that was asked from the old address goes to the new one, which is whose it says only once it is proven. */
+int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
+{
+	int rc = 0;
+
+	if (!s->shard->te)
+		return kv_fail(err, -KV_ECLOSED, "the server is closing");
+	s->shard->opt.ops->session_stop(s);
+	requests_stop(s);
+	for (unsigned i = 0; i < s->links; i++) {
+		int failed = link_unprove(&s->link[i]);
+		reply_drop(&s->link[i]);
+		rc = rc ? rc : failed;
+	}
+	if (rc)
+		return kv_fail(err, rc, "no entropy for the nonces of a session: %s", kv_strerror(rc));
+	return te_peer_readdress(s->peer, addrs, rails, err);
+}
+
+void session_end(struct session *s, struct call *gone)
+{
+	session_stop(s);
+	s->gone = gone;
+	session_settle(s);
+}
+
+static bool all_proven(const struct session *s)
+{
+	for (unsigned i = 0; i < s->links; i++)
+		if (!s->link[i].proven)
+			return false;
+	return true;
+}
+
+/* Where a fence would cost others something, the provider's own end of the transfers is waited for, within the
+ * quarantine budget: a provider without fences of one peer, and a client that has named an address without proving that
+ * it is there, which may be somebody else's. */
+void session_hurry(struct session *s)
+{
+	const struct shard *shard = s->shard; /* the fence may end the session */
+	struct kv_error err;
+	struct te_info info;
+
+	if (s->state != SESSION_ENDING || !shard->te || s->request_count == 0 || !all_proven(s))
+		return;
+	te_info(shard->te, &info);
+	if (!info.peer_fence)
+		return;
+	kv_info(shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut",
+		shard->opt.index, (unsigned long long)s->client_id);
+	if (te_peer_fence(s->peer, &err))
+		kv_error_log(shard->opt.log, "shard %u: %s", shard->opt.index, err.text);
+}
+
+void session_when_idle(struct session *s, struct call *idle)
+{
+	s->idle = idle;
+	s->shard->opt.ops->session_idle(s);
+	session_settle(s);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.c -- from a frame to its session, and from its records to the operations.
+ *
+ * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be
+ * right, then the tag in constant time, then its counter, and only then its records. What fails is counted and dropped
+ * without an answer: an answer would have to go to whom the sender claims to be.
+ *
+ * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old
+ * to know, is dropped and counted, without a reply (its one reply was given or will be). Requests over the link's
+ * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. A RELEASE is no request:
+ * it has neither id nor reply.
+ *
+ * Whose a request is, the session's own or a further one's on its connection, says the SESSION record before it
+ * (owner.c). */
+#include "kvserver/shard/frame.h"
+
+#include "kvserver/shard/reply.h"
+
+/* ---- records ---- */
+
+static void refuse(struct link *l, const struct wire_request *q, int32_t status)
+{
+	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
+
+	reply_put(l, &r, NULL);
+}
+
+/* Types that begin nothing: a server that drains goes on answering them. */
+static bool harmless(uint8_t type)
+{
+	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT;
+}
+
+static void request_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct shard *shard = l->session->shard;
+	struct owner *o = l->owner;
+
+	if (KV_UNLIKELY(!l->proven) && !link_admits(l, q->type, now_ns))
+		return;
+	if (q->type == WIRE_RELEASE) { /* no request: it has neither id nor answer, and begins nothing */
+		shard->opt.ops->begin[WIRE_RELEASE](l, q, now_ns);
+		return;
+	}
+	o->received++;
+	if (kv_window_mark(&l->window, q->id) != KV_WINDOW_NEW) {
+		shard_count(shard, WIRE_STAT_DUPLICATE_REQUESTS);
+		return;
+	}
+	link_answered(l, q->id, 0);
+	if (q->type == WIRE_CANCEL) {
+		shard->opt.ops->begin[WIRE_CANCEL](l, q, now_ns);
+	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {
+		shard_count(shard, WIRE_STAT_OVER_CREDIT);
+		refuse(l, q, WIRE_BUSY);
+	} else if (q->time_left_us == 0) {
+		shard_count(shard, WIRE_STAT_EXPIRED_REQUESTS);
+		refuse(l, q, WIRE_TIMEOUT);
+	} else if (shard->draining && !harmless(q->type)) {
+		refuse(l, q, WIRE_CLOSING);
+	} else {
+		shard->opt.ops->begin[q->type](l, q, now_ns);
+	}
+}
+
+static void records_end(struct shard *s)
+{
+	if (s->records_end)
+		s->records_end(s);
+}
+
+/* A record of the frame. Returns how many requests it was. */
+static unsigned record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
+		records_end(l->session->shard); /* what was gathered is one owner's */
+		l->owner = owner_switch(l->session, q);
+		return 0;
+	}
+	if (KV_UNLIKELY(q->type == WIRE_PROVE)) {
+		link_prove(l, q->prove.nonce);
+		return 0;
+	}
+	if (KV_LIKELY(l->owner != NULL))
+		request_take(l, q, now_ns);
+	return 1;
+}
+
+/* Records of a frame that are looked at together. */
+enum { GROUP = 8 };
+
+/* Among many keys the look-up of a GET is a chain of cache misses: those of a group are waited for at the same time. */
+static void group_ahead(const struct store *store, const struct wire_request *q, unsigned n)
+{
+	const struct block *b[GROUP];
+	uint64_t hash[GROUP];
+
+	for (unsigned i = 0; i < n; i++)
+		hash[i] = q[i].type == WIRE_GET ? store_ahead(store, q[i].key.data, q[i].key.len) : 0;
+	for (unsigned i = 0; i < n; i++)
+		b[i] = q[i].type == WIRE_GET ? store_ahead_block(store, hash[i]) : NULL;
+	for (unsigned i = 0; i < n; i++)
+		store_ahead_data(store, b[i]);
+}
+
+static void records_take(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
+{
+	struct wire_request q[GROUP];
+	uint64_t taken = 0;
+	unsigned n;
+	int rc;
+
+	do {
+		for (n = 0, rc = 1; n < GROUP && (rc = wire_request_next(records, &q[n])) == 1;)
+			n++;
+		if (n > 1)
+			group_ahead(&s->shard->store, q, n);
+		for (unsigned i = 0; i < n; i++)
+			taken += record_take(&s->link[link], &q[i], now_ns);
+	} while (rc == 1);
+	records_end(s->shard);
+	s->link[link].owner = &s->own;
+	if (rc < 0)
+		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
+	if (s->received)
+		atomic_store_explicit(s->received, atomic_load_explicit(s->received, memory_order_relaxed) + taken,
+				      memory_order_relaxed);
+}
+
+/* ---- the frame ---- */
+
+void frame_message(void *arg, unsigned rail, const uint8_t *data, size_t len)
+{
+	struct shard *s = arg;
+	struct wire_reader reader;
+	struct wire_frame frame;
+	struct session *session;
+	int rc;
+
+	(void)rail;
+	if (wire_frame_open(&reader, data, len, &frame) != 0) {
+		shard_count(s, WIRE_STAT_BAD_FRAMES);
+		return;
+	}
+	session = session_find(s, frame.session);
+	if (!session || session->state != SESSION_OPEN) {
+		shard_count(s, WIRE_STAT_UNKNOWN_SESSION);
+		return;
+	}
+	if (frame.link >= session->links || frame.shard != s->opt.index || frame.mark != session->mark) {
+		shard_count(s, WIRE_STAT_BAD_FRAMES);
+		return;
+	}
+	rc = wire_unseal(&session->link[frame.link].seal, data, len);
+	if (KV_LIKELY(rc == 0))
+		records_take(session, frame.link, &reader, loop_turn_now(s->loop));
+	else
+		shard_count(s, rc == -KV_EEXIST ? WIRE_STAT_REPLAYED_FRAMES : WIRE_STAT_BAD_TAG);
+}

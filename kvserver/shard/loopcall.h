@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loopcall.h -- work that one loop gives to another and hears back of: how the control loop talks to the shards. */
+#ifndef KVRAIL_KVSERVER_SHARD_LOOPCALL_H
+#define KVRAIL_KVSERVER_SHARD_LOOPCALL_H
+
+#include "base/base.h"
+#include "loop/loop.h"
+
+struct shard;
+
+/* Owner: the caller's memory; the shard's from call_make until `done` ran. */
+struct call {
+	/* filled by the caller */
+	struct shard *shard;
+	void (*run)(struct call *c);  /* on the shard's loop; sees to it that call_finish is called, now or later */
+	void (*done)(struct call *c); /* on the loop that made the call */
+	/* result */
+	int status;
+	/* private */
+	struct loop *home;
+	struct kv_list node; /* of calls that wait for the home loop's queue */
+};
+
+/* call_make -- hand the call to its shard's loop. Thread: the home loop's. Returns 0 or -KV_EBUSY (the queue is full:
+ * nothing was done, try later). */
+int call_make(struct call *c, struct loop *home);
+
+/* call_finish -- the work is done with this status; `done` will run on the home loop. Thread: the shard's. Never fails:
+ * what the home loop's queue does not take now is offered again by call_redeliver. */
+void call_finish(struct call *c, int status);
+void call_redeliver(struct shard *s);
+
+#endif

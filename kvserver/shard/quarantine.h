@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quarantine.h -- what transfers of clients that are gone keep from being used. The shard's thread. */
+#ifndef KVRAIL_KVSERVER_SHARD_QUARANTINE_H
+#define KVRAIL_KVSERVER_SHARD_QUARANTINE_H
+
+#include <stdint.h>
+
+struct shard;
+
+/* quarantined_bytes -- that may not be reused because an operation is unresolved. */
+uint64_t quarantined_bytes(struct shard *s);
+
+/* ending_sessions -- that have something in flight. */
+unsigned ending_sessions(const struct shard *s);
+
+/* shard_quarantine_check -- if transfers of clients that are gone for SHARD_QUARANTINE_NS hold more than the budget,
+ * fence the one that holds most: at most once in that time. Called by the tick. */
+void shard_quarantine_check(struct shard *s, uint64_t now_ns);
+
+#endif

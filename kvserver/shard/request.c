@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* request.c -- requests with transfers: begin, answer, free.
+ *
+ * A request is answered once and freed once, in either order of the last transfer's end and the answer: it is freed
+ * when it was answered and nothing of it is in flight. While it lives it holds a reference to its block and to the
+ * region it moves bytes to or from, so that neither can go under the NIC. Callbacks of the engine come only from
+ * te_poll (and from closing or fencing), never from starting a transfer.
+ *
+ * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its
+ * own, because the engine's slices are all equal. Hence two moves. */
+#include "kvserver/shard/request.h"
+
+#include "kvserver/shard/reply.h"
+
+/* A client that names no end, or one in days, does not keep blocks and stages for so long. */
+static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
+{
+	uint64_t ns = q->time_left_us * 1000ull;
+
+	if (q->type == WIRE_BENCH)
+		return q->time_left_us == UINT32_MAX ? KV_NEVER : kv_deadline(now_ns, ns);
+	return kv_deadline(now_ns, KV_MIN(ns, SHARD_REQUEST_NS));
+}
+
+struct request *request_new(struct link *l, const struct wire_request *q, const struct request_ops *ops,
+			    uint64_t now_ns)
+{
+	struct session *s = l->session;
+	struct request *r = slab_get(&s->shard->requests);
+
+	if (!r)
+		return NULL;
+	*r = (struct request){
+		.session = s,
+		.owner = l->owner,
+		.link = l,
+		.ops = ops,
+		.type = q->type,
+		.id = q->id,
+		.begun_ns = now_ns,
+		.deadline_ns = deadline_of(q, now_ns),
+		.reply = {.type = q->type, .id = q->id},
+	};
+	kv_list_add_tail(&s->requests, &r->node);
+	s->request_count++;
+	l->active++;
+	l->owner->active++;
+	l->owner->requests++;
+	return r;
+}
+
+void request_free(struct request *r)
+{
+	struct session *s = r->session;
+	struct owner *o = r->owner;
+	struct shard *shard = s->shard;
+
+	if (r->ops->free)
+		r->ops->free(r);
+	if (r->block)
+		block_unref(&shard->store, r->block);
+	if (r->use)
+		region_use_release(r->use);
+	kv_list_del(&r->node);
+	slab_put(&shard->requests, r);
+	s->request_count--;
+	o->requests--;
+	if (KV_UNLIKELY(o->gone != NULL))
+		owner_settle(o);
+	session_settle(s);
+}
+
+/* ---- moves ---- */
+
+static struct move *move_of(struct te_xfer *x)
+{
+	return KV_CONTAINER(x, struct move, xfer);
+}
+
+static void move_posted(struct te_xfer *x)
+{
+	struct request *r = x->arg;
+
+	move_of(x)->posting = false;
+	if (request_posting(r))
+		return;
+	request_posted_now(r);
+	if (r->ops->posted)
+		r->ops->posted(r);
+}
+
+static void move_done(struct te_xfer *x, int status)
+{
+	struct request *r = x->arg;
+	struct move *m = move_of(x);
+	bool posting = m->posting;
+
+	m->posting = m->running = false;
+	m->status = status;
+	if (posting && !request_posting(r))
+		request_posted_now(r);
+	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
+		session_lost(r->session, x->posted - x->completed);
+	if (!request_running(r) && r->answered)
+		request_free(r);
+	else if (!request_running(r))
+		r->ops->done(r);
+	else if (posting && !request_posting(r) && r->ops->posted)
+		r->ops->posted(r);
+}
+
+static void move_progress(struct te_xfer *x)
+{
+	struct request *r = x->arg;
+
+	if (r->ops->progress)
+		r->ops->progress(r);
+}
+
+/* Where a transfer tells its request. */
+static int move_go(struct request *r, struct move *m)
+{
+	struct shard *shard = r->session->shard;
+	int rc;
+
+	m->xfer.deadline_ns = r->deadline_ns;
+	m->xfer.posting_done = move_posted;
+	m->xfer.done = move_done;
+	m->xfer.progress = m->xfer.dir == TE_READ ? move_progress : NULL;
+	m->xfer.arg = r;
+	m->chunks = te_xfer_chunks(shard->te, &m->xfer);
+	rc = te_xfer_start(shard->te, &m->xfer);
+	m->running = rc >= 0;
+	m->posting = rc == 0;
+	m->status = rc < 0 ? rc : 0;
+	return rc < 0 ? rc : 0;
+}
+
+static int move_start(struct request *r, struct move *m, enum te_dir dir, const struct te_slices *at, uint64_t local,
+		      const uint32_t *imm)
+{
+	m->xfer = (struct te_xfer){
+		.dir = dir,
+		.peer = r->session->peer,
+		.link = TE_LINK_ANY,
+		.local = r->session->shard->region,
+		.local_offset = local,
+		.remote = &r->use->region->remote,
+		.at = *at,
+		.with_imm = imm != NULL,
+		.imm = imm ? *imm : 0,
+	};
+	return move_go(r, m);
+}
+
+int request_push_move(struct request *r)
+{
+	if (move_go(r, &r->move[0]) != 0) {
+		r->move[0] = (struct move){0};
+		return -KV_EBUSY;
+	}
+	r->moves = 1;
+	r->follows = true;
+	return 0;
+}
+
+static void moves_stop(struct request *r)
+{
+	struct shard *shard = r->session->shard;
+
+	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
+		struct move *m = &r->move[i];
+		if (m->running && shard->te)
+			te_xfer_cancel(shard->te, &m->xfer);
+		m->posting = false;
+	}
+}
+
+int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, uint64_t block_offset, uint64_t length,
+		 const uint32_t *imm)
+{
+	uint64_t local = r->block->offset + block_offset;
+	uint64_t full = length / d->slice, rest = length % d->slice;
+	struct te_slices part[REQUEST_MOVES];
+	unsigned n = 0;
+
+	if (full)
+		part[n++] = (struct te_slices){d->offset, d->stride, d->slice, (uint32_t)full};
+	if (rest)
+		part[n++] = (struct te_slices){d->offset + full * d->stride, 0, rest, 1};
+	for (unsigned i = 0; i < n; i++) {
+		int rc = move_start(r, &r->move[i], dir, &part[i], local, imm);
+		if (rc && i == 0)
+			return rc;
+		if (rc)
+			moves_stop(r);
+		local += full * d->slice;
+	}
+	r->moves = n;
+	return 0;
+}
+
+int request_push(struct request *r, const struct wire_dest *d, uint64_t block_offset, uint64_t length, uint32_t imm)
+{
+	if (d->slice < length)
+		return -KV_EBUSY;
+	r->move[0].xfer = (struct te_xfer){
+		.dir = TE_WRITE,
+		.peer = r->session->peer,
+		.link = r->link->index,
+		.local = r->session->shard->region,
+		.local_offset = r->block->offset + block_offset,
+		.remote = &r->use->region->remote,
+		.at = {.offset = d->offset, .slice = length, .count = 1},
+		.ordered = true,
+		.imm = imm,
+	};
+	return request_push_move(r);
+}
+
+void request_stop(struct request *r)
+{
+	moves_stop(r);
+	if (r->ops->stop)
+		r->ops->stop(r);
+}
+
+/* ---- the answer ---- */
+
+static uint32_t reply_posted(const struct wire_reply *r)
+{
+	return r->type == WIRE_GET ? r->get.posted : r->type == WIRE_BENCH ? r->bench.posted : 0;
+}
+
+void request_answer(struct request *r, int32_t status)
+{
+	struct link *l = r->link;
+	uint32_t posted = reply_posted(&r->reply);
+	struct wire_bytes key;
+
+	r->answered = true;
+	r->reply.status = status;
+	l->active--;
+	r->owner->active--;
+	/* Only the reply itself says that the bytes are there: nothing else is certain to be behind them. */
+	link_answered(l, r->id, r->follows ? UINT32_MAX : posted);
+	if (r->block)
+		key = (struct wire_bytes){r->block->item.key, r->block->item.key_len};
+	reply_late(l, &r->reply, r->begun_ns, r->posted_ns, r->block ? &key : NULL);
+	if (r->has_cancel) {
+		struct wire_reply c = {
+			.type = WIRE_CANCEL, .id = r->cancel_id, .cancel = {r->id, posted, WIRE_CANCEL_STOPPED}};
+		reply_put(l, &c, NULL);
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tell.c -- what a shard tells the control loop by itself: that nothing is under way any more, that its peers are void,
+ * that clients are to begin anew.
+ *
+ * The last two go through functions of the control loop's (struct shard_options), which may not be able to take it now;
+ * the tick says it again. */
+#include "kvserver/shard/tell.h"
+
+#include "kvserver/shard/loopcall.h"
+#include "kvserver/shard/shard.h"
+
+void tell_reset(struct shard *s)
+{
+	if (s->reset_due && (!s->opt.reset || s->opt.reset(s->opt.arg, s) == 0))
+		s->reset_due = false;
+}
+
+void tell_lost(struct shard *s)
+{
+	s->lost_due = s->opt.lost && s->opt.lost(s->opt.arg, s) != 0;
+}
+
+void tell_drained(struct shard *s)
+{
+	struct call *drained = s->drained;
+
+	if (!drained || s->requests.used || (s->te && te_busy(s->te)))
+		return;
+	s->drained = NULL;
+	call_finish(drained, 0);
+}

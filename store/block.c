@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* block.c -- the end of a block. Its life: STAGED -> LIVE -> GONE -> freed, or STAGED -> GONE -> freed.
+ *
+ * Invariants. A block is in the index if and only if it is LIVE. It is in the eviction policy if and only if it is LIVE
+ * and has no pin. Its memory and its struct are freed when it is GONE and refs is 0, never earlier: whoever holds a
+ * reference may read (or let the NIC read) the bytes, whatever happens to the key meanwhile. Memory in use by any
+ * block, GONE ones included, counts against the limit. */
+#include "store/store.h"
+
+bool block_may_go(const struct evict_node *n)
+{
+	return KV_CONTAINER(n, struct block, evict)->refs == 0;
+}
+
+void block_retire(struct store *s, struct block *b)
+{
+	if (b->state == BLOCK_LIVE) {
+		index_remove(&s->index, &b->item);
+		expire_set(&s->expire, &b->expire, KV_NEVER);
+		if (kv_list_empty(&b->pins))
+			evict_remove(&s->evict, &b->evict);
+		else
+			pins_release_block(s, b);
+	} else if (b->state == BLOCK_STAGED) {
+		s->staged_bytes -= arena_round(b->len);
+	}
+	b->state = BLOCK_GONE;
+	s->gone_bytes += b->mem->size;
+}
+
+struct arena_block *block_free(struct store *s, struct block *b)
+{
+	struct arena_block *hole;
+
+	s->gone_bytes -= b->mem->size;
+	hole = arena_free(&s->arena, b->mem);
+	slab_put(&s->blocks, b);
+	return hole;
+}
+
+void block_unref(struct store *s, struct block *b)
+{
+	if (--b->refs > 0)
+		return;
+	if (b->state == BLOCK_GONE)
+		block_free(s, b);
+	else
+		evict_unpark(&s->evict, &b->evict);
+}
+
+struct arena_block *block_evict(struct store *s, struct block *b)
+{
+	evict_remember(&s->evict, &b->evict, b->item.hash);
+	block_retire(s, b);
+	s->events[STORE_EVICTED]++;
+	return block_free(s, b);
+}

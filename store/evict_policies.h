@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* evict_policies.h -- the policies that there are. */
+#ifndef KVRAIL_STORE_EVICT_POLICIES_H
+#define KVRAIL_STORE_EVICT_POLICIES_H
+
+#include "store/evict.h"
+
+extern const struct evict_policy evict_clock2g, evict_clock, evict_lru, evict_s3fifo, evict_sieve;
+
+/* evict_policies -- by number, in the order of kv_opt_eviction_names; ends with NULL. The first is the default. */
+extern const struct evict_policy *const evict_policies[];
+
+#endif
