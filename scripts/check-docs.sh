@@ -4,7 +4,7 @@
 # links of all documents.
 #
 # docs/internals/ownership.md and reliability.md are checked more closely, in what stands in backticks:
-#   `file: function, function`   the file (of the tree, or below tests/) must have these functions; `calls_of_*` means
+#   `file: function, function`   the file (of the tree, or below tests/) must have these functions, or tests of a table; `calls_of_*` means
 #                                one that begins so
 #   `file`                       must be there
 #   `name_with_underscore`       must be a word of the sources
@@ -19,7 +19,7 @@ find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli 
 functions() { # FILE NAMES: prints those that are missing
 	local name
 	tr ',' '\n' <<<"$2" | while read -r name; do
-		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}\(" "$1" || echo "$1 has no function $name"
+		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}[(,)]" "$1" || echo "$1 has no function $name"
 	done
 }
 

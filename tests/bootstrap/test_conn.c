@@ -265,7 +265,7 @@ static void random_recv(struct rig *r)
 	print_message("%u receives timed out\n", timeouts);
 }
 
-static void test_random_fragments(void **state)
+static void messages_come_whole_out_of_random_fragments(void **state)
 {
 	(void)state;
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
@@ -326,7 +326,7 @@ static void big_recv(struct rig *r)
 	assert_int_equal(m.heartbeat.sequence, 6);
 }
 
-static void test_big(void **state)
+static void the_biggest_message_arrives(void **state)
 {
 	(void)state;
 	each_mode(big_send, big_recv, NULL);
@@ -347,7 +347,7 @@ static void too_big(struct rig *r)
 	free(keys);
 }
 
-static void test_too_big(void **state)
+static void a_message_that_is_too_big_is_refused_before_a_byte_is_out(void **state)
 {
 	(void)state;
 	each_mode(too_big, NULL, NULL);
@@ -388,7 +388,7 @@ static void read_both(struct rig *r)
 	assert_int_equal(large, WRITES);
 }
 
-static void test_two_writers(void **state)
+static void two_writers_take_turns(void **state)
 {
 	(void)state;
 	each_mode(write_small, write_large, read_both);
@@ -428,7 +428,7 @@ static void server_both(struct rig *r)
 	talk(r, r->s, false);
 }
 
-static void test_both_ways(void **state)
+static void messages_flow_both_ways_at_once(void **state)
 {
 	(void)state;
 	each_mode(client_writes, server_both, NULL);
@@ -486,7 +486,7 @@ static void server_echoed(struct rig *r)
 	free(keys);
 }
 
-static void test_an_interrupt_ends_a_receive(void **state)
+static void an_interrupt_ends_a_receive(void **state)
 {
 	(void)state;
 	each_mode(read_interrupted, interrupter, server_echoed);
@@ -517,7 +517,7 @@ static void read_until_closed(struct rig *r)
 	failure_says(r->s, "the peer closed the connection");
 }
 
-static void test_shutdown_during_read(void **state)
+static void a_shutdown_ends_a_read(void **state)
 {
 	(void)state;
 	each_mode(read_until_shut, shut_client, read_until_closed);
@@ -548,7 +548,7 @@ static void two_write_until_shut(struct rig *r)
 	write_until_shut(r);
 }
 
-static void test_shutdown_during_write(void **state)
+static void a_shutdown_ends_writes(void **state)
 {
 	(void)state;
 	each_mode(two_write_until_shut, shut_later, NULL);
@@ -575,7 +575,7 @@ static void read_until_broken(struct rig *r)
 	assert_int_equal(boot_recv_await(r->c, &m, KV_NEVER), -KV_EPEERDOWN);
 }
 
-static void test_send_timeout(void **state)
+static void a_send_that_times_out_breaks_the_connection(void **state)
 {
 	(void)state;
 	each_mode(write_until_timeout, read_until_broken, NULL);
@@ -601,7 +601,7 @@ static void write_to_closed(struct rig *r)
 	assert_int_equal(rc, -KV_EPEERDOWN);
 }
 
-static void test_peer_closes(void **state)
+static void a_peer_that_closes_ends_reads_and_writes(void **state)
 {
 	(void)state;
 	each_mode(close_client, write_to_closed, NULL);
@@ -622,7 +622,7 @@ static void connect_refused(struct rig *r)
 	assert_non_null(strstr(r->c_err.text, "connection refused: is kv-server running there"));
 }
 
-static void test_refused(void **state)
+static void a_port_that_nobody_listens_on_is_refused(void **state)
 {
 	(void)state;
 	struct rig r;
@@ -643,7 +643,7 @@ static void wrong_side(struct rig *r)
 	assert_int_equal(boot_connect_await(r->server, &server, 0, KV_NEVER, &r->c, &err), -KV_EINVAL);
 }
 
-static void test_wrong_side(void **state)
+static void a_context_of_the_wrong_side_is_refused(void **state)
 {
 	(void)state;
 	struct rig r;
@@ -687,7 +687,7 @@ static void connect_200(struct boot_security s, struct boot_security c, struct b
 	rig_fini(&r);
 }
 
-static void test_200_connections(void **state)
+static void two_hundred_connections_open_at_once(void **state)
 {
 	(void)state;
 	struct boot_security wrong = {.psk = "bench:ffeeddccbbaa99887766554433221100"};
@@ -714,19 +714,19 @@ int main(void)
 		cmocka_unit_test(test_closed_at_once),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_other_version),
-		cmocka_unit_test(test_random_fragments),
-		cmocka_unit_test(test_big),
-		cmocka_unit_test(test_too_big),
-		cmocka_unit_test(test_two_writers),
-		cmocka_unit_test(test_both_ways),
-		cmocka_unit_test(test_an_interrupt_ends_a_receive),
-		cmocka_unit_test(test_shutdown_during_read),
-		cmocka_unit_test(test_shutdown_during_write),
-		cmocka_unit_test(test_send_timeout),
-		cmocka_unit_test(test_peer_closes),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_wrong_side),
-		cmocka_unit_test(test_200_connections),
+		cmocka_unit_test(messages_come_whole_out_of_random_fragments),
+		cmocka_unit_test(the_biggest_message_arrives),
+		cmocka_unit_test(a_message_that_is_too_big_is_refused_before_a_byte_is_out),
+		cmocka_unit_test(two_writers_take_turns),
+		cmocka_unit_test(messages_flow_both_ways_at_once),
+		cmocka_unit_test(an_interrupt_ends_a_receive),
+		cmocka_unit_test(a_shutdown_ends_a_read),
+		cmocka_unit_test(a_shutdown_ends_writes),
+		cmocka_unit_test(a_send_that_times_out_breaks_the_connection),
+		cmocka_unit_test(a_peer_that_closes_ends_reads_and_writes),
+		cmocka_unit_test(a_port_that_nobody_listens_on_is_refused),
+		cmocka_unit_test(a_context_of_the_wrong_side_is_refused),
+		cmocka_unit_test(two_hundred_connections_open_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, drop_scratch);
 }

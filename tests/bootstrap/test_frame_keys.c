@@ -18,7 +18,7 @@ static void secrets_agree(const struct boot_security *server, const struct boot_
 	rig_fini(&r);
 }
 
-static void test_the_secret_is_of_tls(void **state)
+static void the_secret_is_of_tls(void **state)
 {
 	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"),
 			     c = rig_security_cert("certs", "client");
@@ -33,7 +33,7 @@ static void test_the_secret_is_of_tls(void **state)
 }
 
 /* A connection has many attachments, and their session numbers may be equal. No two attachments share a key. */
-static void test_each_token_makes_another_secret(void **state)
+static void each_token_makes_another_secret(void **state)
 {
 	struct boot_security psk = rig_security_psk();
 	uint8_t other[KV_TOKEN_LEN], a[BOOT_FRAME_SECRET], b[BOOT_FRAME_SECRET], again[BOOT_FRAME_SECRET];
@@ -52,7 +52,7 @@ static void test_each_token_makes_another_secret(void **state)
 }
 
 /* The expected value comes from python's hmac, over 32 zeros and the token. */
-static void test_the_secret_is_of_the_token_without_tls(void **state)
+static void the_secret_is_of_the_token_without_tls(void **state)
 {
 	static const uint8_t want[BOOT_FRAME_SECRET] = {
 		0xb3, 0x11, 0x93, 0xa7, 0xa7, 0x8e, 0x60, 0x94, 0xc3, 0xc9, 0x28, 0xdf, 0xbc, 0x32, 0x40, 0x3d,
@@ -65,7 +65,7 @@ static void test_the_secret_is_of_the_token_without_tls(void **state)
 }
 
 /* The expected values come from a script with python's hmac, written from docs/reference/protocol.md. */
-static void test_the_keys_of_a_shard(void **state)
+static void each_shard_has_keys_of_its_own(void **state)
 {
 	static const uint8_t to_server[KV_MAC_KEY] = {0x37, 0xea, 0x4b, 0xd6, 0xb6, 0xad, 0xef, 0x67,
 						      0x91, 0x56, 0x15, 0xc4, 0x10, 0xd7, 0xf7, 0x18},
@@ -94,7 +94,7 @@ static void differs(const struct kv_seal_keys *a, const uint8_t *secret, uint32_
 	assert_memory_not_equal(a->out, b.in, KV_MAC_KEY);
 }
 
-static void test_every_part_counts(void **state)
+static void every_part_counts(void **state)
 {
 	uint8_t secret[BOOT_FRAME_SECRET] = "a secret of two and thirty bytes";
 	struct kv_seal_keys a;
@@ -125,11 +125,11 @@ static int down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_secret_is_of_tls),
-		cmocka_unit_test(test_each_token_makes_another_secret),
-		cmocka_unit_test(test_the_secret_is_of_the_token_without_tls),
-		cmocka_unit_test(test_the_keys_of_a_shard),
-		cmocka_unit_test(test_every_part_counts),
+		cmocka_unit_test(the_secret_is_of_tls),
+		cmocka_unit_test(each_token_makes_another_secret),
+		cmocka_unit_test(the_secret_is_of_the_token_without_tls),
+		cmocka_unit_test(each_shard_has_keys_of_its_own),
+		cmocka_unit_test(every_part_counts),
 	};
 	return cmocka_run_group_tests(tests, up, down);
 }

@@ -28,7 +28,7 @@ static void agrees(struct boot_identity ours, struct boot_identity theirs)
 		fail_msg("%s", err.text);
 }
 
-static void test_same(void **state)
+static void two_of_the_same_fabric_agree(void **state)
 {
 	(void)state;
 	agrees(identity("efa", "efa", 0), identity("efa", "efa", 0));
@@ -36,7 +36,7 @@ static void test_same(void **state)
 	agrees(identity("tcp;ofi_rxm", "127.0.0.0/8", 16384), identity("tcp;ofi_rxm", "127.0.0.0/8", 16384));
 }
 
-static void test_other_subnet(void **state)
+static void another_subnet_is_no_difference(void **state)
 {
 	(void)state;
 	agrees(identity("tcp;ofi_rxm", "10.0.0.0/24", 16384), identity("tcp;ofi_rxm", "10.0.1.0/24", 16384));
@@ -44,7 +44,7 @@ static void test_other_subnet(void **state)
 	       identity("verbs;ofi_rxm", "IB-0xfe80000000000001", 16384));
 }
 
-static void test_provider(void **state)
+static void other_providers_differ(void **state)
 {
 	(void)state;
 	differs(identity("efa", "efa", 0), identity("tcp;ofi_rxm", "10.0.0.0/24", 16384),
@@ -52,7 +52,7 @@ static void test_provider(void **state)
 		"on both sides");
 }
 
-static void test_fabric(void **state)
+static void other_efa_fabrics_differ(void **state)
 {
 	(void)state;
 	differs(identity("efa", "efa", 0), identity("efa", "efa-direct", 0),
@@ -61,7 +61,7 @@ static void test_fabric(void **state)
 		" the same fabric on both sides");
 }
 
-static void test_eager_rxm(void **state)
+static void other_eager_sizes_of_rxm_name_the_variable(void **state)
 {
 	(void)state;
 	differs(identity("verbs;ofi_rxm", "x", 16384), identity("verbs;ofi_rxm", "y", 4096),
@@ -70,7 +70,7 @@ static void test_eager_rxm(void **state)
 		" set the environment variable FI_OFI_RXM_BUFFER_SIZE to the same value on both sides");
 }
 
-static void test_eager_other(void **state)
+static void other_eager_sizes_elsewhere_name_the_version(void **state)
 {
 	(void)state;
 	differs(identity("shm", "shm", 4096), identity("shm", "shm", 0),
@@ -80,7 +80,7 @@ static void test_eager_other(void **state)
 }
 
 /* Names from the network: with control characters, and without a final 0. */
-static void test_hostile_names(void **state)
+static void names_from_the_network_are_printed_harmlessly(void **state)
 {
 	(void)state;
 	struct boot_identity theirs = identity("\x1b[31mefa\n", "efa", 0);
@@ -97,10 +97,13 @@ static void test_hostile_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same),          cmocka_unit_test(test_other_subnet),
-		cmocka_unit_test(test_provider),      cmocka_unit_test(test_fabric),
-		cmocka_unit_test(test_eager_rxm),     cmocka_unit_test(test_eager_other),
-		cmocka_unit_test(test_hostile_names),
+		cmocka_unit_test(two_of_the_same_fabric_agree),
+		cmocka_unit_test(another_subnet_is_no_difference),
+		cmocka_unit_test(other_providers_differ),
+		cmocka_unit_test(other_efa_fabrics_differ),
+		cmocka_unit_test(other_eager_sizes_of_rxm_name_the_variable),
+		cmocka_unit_test(other_eager_sizes_elsewhere_name_the_version),
+		cmocka_unit_test(names_from_the_network_are_printed_harmlessly),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

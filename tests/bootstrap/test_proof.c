@@ -53,21 +53,21 @@ static void own_secret(const struct boot_security *server, const struct boot_sec
 	rig_fini(&r);
 }
 
-static void test_the_connections_own_secret_is_enough_with_psk(void **state)
+static void the_connections_own_secret_is_enough_with_psk(void **state)
 {
 	struct boot_security psk = rig_security_psk();
 	(void)state;
 	own_secret(&psk, &psk);
 }
 
-static void test_the_connections_own_secret_is_enough_with_certificates(void **state)
+static void the_connections_own_secret_is_enough_with_certificates(void **state)
 {
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
 	(void)state;
 	own_secret(&s, &c);
 }
 
-static void test_the_connections_own_secret_is_its_token_without_tls(void **state)
+static void the_connections_own_secret_is_its_token_without_tls(void **state)
 {
 	const struct boot_security plain = {0};
 	struct boot_challenge other = challenge;
@@ -83,7 +83,7 @@ static void test_the_connections_own_secret_is_its_token_without_tls(void **stat
 }
 
 /* Changing any input of a proof makes it wrong. */
-static void test_every_part_counts(void **state)
+static void every_part_counts(void **state)
 {
 	struct boot_security psk = rig_security_psk();
 	struct boot_keys *keys = keys_of("team-a:" KEY_A "\nteam-b:" KEY_A "\n");
@@ -119,7 +119,7 @@ static void test_every_part_counts(void **state)
 }
 
 /* The same bytes on another connection of the same two ends: the exporter's value differs. */
-static void test_a_response_is_worth_nothing_on_another_connection(void **state)
+static void a_response_is_worth_nothing_on_another_connection(void **state)
 {
 	struct boot_security psk = rig_security_psk();
 	struct boot_keys *keys = keys_of("team-a:" KEY_A);
@@ -141,7 +141,7 @@ static void test_a_response_is_worth_nothing_on_another_connection(void **state)
 	boot_keys_destroy(&keys);
 }
 
-static void test_an_identity_needs_its_own_key(void **state)
+static void an_identity_needs_its_own_key(void **state)
 {
 	struct boot_security psk = rig_security_psk();
 	struct boot_keys *keys = keys_of("team-a:" KEY_A "\nteam-b:" KEY_B);
@@ -162,7 +162,7 @@ static void test_an_identity_needs_its_own_key(void **state)
 }
 
 /* An unknown identity is checked against a key of zeros, and a proof made with zeros must not pass. */
-static void test_a_key_of_zeros_opens_nothing(void **state)
+static void a_key_of_zeros_opens_nothing(void **state)
 {
 	struct boot_security psk = rig_security_psk();
 	struct boot_keys *keys = keys_of("team-a:" KEY_A);
@@ -190,7 +190,7 @@ static void load_says(const char *text, unsigned mode, int code, const char *par
 		fail_msg("expected \"%s\", and no key, in: %s", part, err.text);
 }
 
-static void test_a_bad_key_is_named_as_the_sessions(void **state)
+static void a_bad_key_is_named_as_the_sessions(void **state)
 {
 	struct boot_key *key = NULL;
 	struct kv_error err = {0};
@@ -200,7 +200,7 @@ static void test_a_bad_key_is_named_as_the_sessions(void **state)
 	assert_non_null(strstr(err.text, "the session's key, line 1: there is no ':'"));
 }
 
-static void test_a_file_of_keys_says_what_is_wrong_with_it(void **state)
+static void a_file_of_keys_says_what_is_wrong_with_it(void **state)
 {
 	(void)state;
 	load_says("# none\n\n", 0600, -KV_EINVAL, "holds no key");
@@ -210,7 +210,7 @@ static void test_a_file_of_keys_says_what_is_wrong_with_it(void **state)
 	load_says("a:" KEY_A "\n", 0644, -KV_EDENIED, "chmod 600");
 }
 
-static void test_thousands_of_identities_are_found(void **state)
+static void thousands_of_identities_are_found(void **state)
 {
 	enum { N = 5000 };
 	size_t cap = N * 64, len = 0;
@@ -255,16 +255,16 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_connections_own_secret_is_enough_with_psk),
-		cmocka_unit_test(test_the_connections_own_secret_is_enough_with_certificates),
-		cmocka_unit_test(test_the_connections_own_secret_is_its_token_without_tls),
-		cmocka_unit_test(test_every_part_counts),
-		cmocka_unit_test(test_a_response_is_worth_nothing_on_another_connection),
-		cmocka_unit_test(test_an_identity_needs_its_own_key),
-		cmocka_unit_test(test_a_key_of_zeros_opens_nothing),
-		cmocka_unit_test(test_a_bad_key_is_named_as_the_sessions),
-		cmocka_unit_test(test_a_file_of_keys_says_what_is_wrong_with_it),
-		cmocka_unit_test(test_thousands_of_identities_are_found),
+		cmocka_unit_test(the_connections_own_secret_is_enough_with_psk),
+		cmocka_unit_test(the_connections_own_secret_is_enough_with_certificates),
+		cmocka_unit_test(the_connections_own_secret_is_its_token_without_tls),
+		cmocka_unit_test(every_part_counts),
+		cmocka_unit_test(a_response_is_worth_nothing_on_another_connection),
+		cmocka_unit_test(an_identity_needs_its_own_key),
+		cmocka_unit_test(a_key_of_zeros_opens_nothing),
+		cmocka_unit_test(a_bad_key_is_named_as_the_sessions),
+		cmocka_unit_test(a_file_of_keys_says_what_is_wrong_with_it),
+		cmocka_unit_test(thousands_of_identities_are_found),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -16,7 +16,7 @@ static int parse(const char *text, struct secret_psk *out, struct kv_error *err)
 	return secret_psk_parse(text, strlen(text), "the text", out, err);
 }
 
-static void test_good(void **state)
+static void good_key_texts_are_read(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {
@@ -37,7 +37,7 @@ static void test_good(void **state)
 	}
 }
 
-static void test_identity_with_colon(void **state)
+static void an_identity_may_have_colons(void **state)
 {
 	(void)state;
 	struct secret_psk psk;
@@ -45,7 +45,7 @@ static void test_identity_with_colon(void **state)
 	assert_string_equal(psk.identity, "rack:7:node");
 }
 
-static void test_longest(void **state)
+static void the_longest_identity_and_key_fit(void **state)
 {
 	(void)state;
 	char text[512] = {0};
@@ -60,7 +60,7 @@ static void test_longest(void **state)
 		assert_int_equal(psk.key[b], 0xff);
 }
 
-static void test_bad(void **state)
+static void bad_key_texts_say_what_is_wrong(void **state)
 {
 	(void)state;
 	static const struct {
@@ -92,7 +92,7 @@ static void test_bad(void **state)
 	}
 }
 
-static void test_long_identity(void **state)
+static void an_identity_that_is_too_long_is_refused(void **state)
 {
 	(void)state;
 	char text[512];
@@ -105,7 +105,7 @@ static void test_long_identity(void **state)
 }
 
 /* No error repeats text that may be a key. */
-static void test_no_leak(void **state)
+static void no_error_repeats_what_may_be_a_key(void **state)
 {
 	(void)state;
 	static const char *const bad[] = {"deadbeefdeadbeefdeadbeefdeadbeef", "id:deadbeefdeadbeef",
@@ -120,7 +120,7 @@ static void test_no_leak(void **state)
 	}
 }
 
-static void test_zero_bytes(void **state)
+static void zero_bytes_are_refused(void **state)
 {
 	(void)state;
 	static const char text[] = "id:" HEX32 "\0" HEX32;
@@ -144,7 +144,7 @@ static void create_says(const struct boot_security *s, bool server, int rc, cons
 		fail_msg("expected \"%s\" and \"%s\" in: %s", text, text2, err.text);
 }
 
-static void test_file_modes(void **state)
+static void a_key_file_that_others_may_use_is_refused(void **state)
 {
 	(void)state;
 	static const unsigned bad[] = {0640, 0604, 0620, 0602, 0644, 0777}, good[] = {0600, 0400, 0700};
@@ -160,7 +160,7 @@ static void test_file_modes(void **state)
 	}
 }
 
-static void test_key_file_mode(void **state)
+static void a_private_key_that_others_may_use_is_refused(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server");
@@ -169,7 +169,7 @@ static void test_key_file_mode(void **state)
 	assert_int_equal(chmod(s.key_file, 0600), 0);
 }
 
-static void test_file_content(void **state)
+static void a_bad_key_file_names_itself_and_the_line(void **state)
 {
 	(void)state;
 	struct boot_security s = {.psk_file = rig_file("bad.psk", "# one\n# two\nnonsense\n", 0600)};
@@ -185,7 +185,7 @@ static void test_file_content(void **state)
 	create_says(&s, false, -KV_EINVAL, s.psk_file, "not a regular file");
 }
 
-static void test_file_too_long(void **state)
+static void a_key_file_that_is_too_long_is_refused(void **state)
 {
 	(void)state;
 	char *text = malloc(SECRET_FILE_MAX + 2);
@@ -202,7 +202,7 @@ static void test_file_too_long(void **state)
 
 /* ---- settings that contradict each other, files that hold no certificate ---- */
 
-static void test_settings(void **state)
+static void settings_that_contradict_each_other_are_refused(void **state)
 {
 	(void)state;
 	struct boot_security cert = rig_security_cert("certs", "client"), s = cert;
@@ -228,7 +228,7 @@ static void test_settings(void **state)
 	create_says(&s, false, -KV_EINVAL, "the PSK text, line 1", "no ':'");
 }
 
-static void test_certificate_files(void **state)
+static void certificate_files_that_do_not_fit_are_refused(void **state)
 {
 	(void)state;
 	const struct boot_security good = rig_security_cert("certs", "server"),
@@ -251,7 +251,7 @@ static void test_certificate_files(void **state)
 }
 
 /* A list that cannot be used is reported at the start, and not by refusing every client. */
-static void test_crl_files(void **state)
+static void a_revocation_list_that_cannot_be_used_is_refused_at_the_start(void **state)
 {
 	(void)state;
 	const struct boot_security good = rig_security_cert("certs", "server");
@@ -273,7 +273,7 @@ static void test_crl_files(void **state)
 }
 
 /* An encrypted key must be refused with a sentence; OpenSSL must not ask for the passphrase on the terminal. */
-static void test_encrypted_key(void **state)
+static void an_encrypted_key_is_refused_without_asking(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server");
@@ -295,21 +295,21 @@ static int drop_scratch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_good),
-		cmocka_unit_test(test_identity_with_colon),
-		cmocka_unit_test(test_longest),
-		cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_long_identity),
-		cmocka_unit_test(test_no_leak),
-		cmocka_unit_test(test_zero_bytes),
-		cmocka_unit_test(test_file_modes),
-		cmocka_unit_test(test_key_file_mode),
-		cmocka_unit_test(test_file_content),
-		cmocka_unit_test(test_file_too_long),
-		cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_certificate_files),
-		cmocka_unit_test(test_crl_files),
-		cmocka_unit_test(test_encrypted_key),
+		cmocka_unit_test(good_key_texts_are_read),
+		cmocka_unit_test(an_identity_may_have_colons),
+		cmocka_unit_test(the_longest_identity_and_key_fit),
+		cmocka_unit_test(bad_key_texts_say_what_is_wrong),
+		cmocka_unit_test(an_identity_that_is_too_long_is_refused),
+		cmocka_unit_test(no_error_repeats_what_may_be_a_key),
+		cmocka_unit_test(zero_bytes_are_refused),
+		cmocka_unit_test(a_key_file_that_others_may_use_is_refused),
+		cmocka_unit_test(a_private_key_that_others_may_use_is_refused),
+		cmocka_unit_test(a_bad_key_file_names_itself_and_the_line),
+		cmocka_unit_test(a_key_file_that_is_too_long_is_refused),
+		cmocka_unit_test(settings_that_contradict_each_other_are_refused),
+		cmocka_unit_test(certificate_files_that_do_not_fit_are_refused),
+		cmocka_unit_test(a_revocation_list_that_cannot_be_used_is_refused_at_the_start),
+		cmocka_unit_test(an_encrypted_key_is_refused_without_asking),
 	};
 	return cmocka_run_group_tests(tests, NULL, drop_scratch);
 }

@@ -76,20 +76,20 @@ static void open_works(const struct boot_security *server, const struct boot_sec
 	rig_fini(&r);
 }
 
-static void test_plain(void **state)
+static void two_without_tls_connect(void **state)
 {
 	(void)state;
 	open_works(&plain, &plain, BOOT_PLAIN);
 }
 
-static void test_psk(void **state)
+static void two_with_one_key_connect(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk();
 	open_works(&s, &s, BOOT_PSK);
 }
 
-static void test_psk_from_file(void **state)
+static void a_key_from_a_file_connects(void **state)
 {
 	(void)state;
 	char text[256];
@@ -98,14 +98,14 @@ static void test_psk_from_file(void **state)
 	open_works(&server, &client, BOOT_PSK);
 }
 
-static void test_cert(void **state)
+static void two_with_certificates_connect(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
 	open_works(&s, &c, BOOT_CERT);
 }
 
-static void test_cert_names(void **state)
+static void any_name_of_a_certificate_connects(void **state)
 {
 	(void)state;
 	static const char *const names[] = {"kv.example", "localhost", "127.0.0.1", "::1"};
@@ -116,21 +116,21 @@ static void test_cert_names(void **state)
 	}
 }
 
-static void test_psk_wrong_key(void **state)
+static void another_key_of_the_same_identity_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk(), c = {.psk = "bench:ffeeddccbbaa99887766554433221100"};
 	open_denied(&s, &c, "the pre-shared keys differ", "the pre-shared keys differ");
 }
 
-static void test_psk_unknown_identity(void **state)
+static void an_unknown_identity_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk(), c = {.psk = "stranger:00112233445566778899aabbccddeeff"};
 	open_denied(&s, &c, "knows no PSK identity \"stranger\"", "PSK identity is \"stranger\", ours is \"bench\"");
 }
 
-static void test_psk_same_identity_prefix(void **state)
+static void the_begin_of_an_identity_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk(),
@@ -138,7 +138,7 @@ static void test_psk_same_identity_prefix(void **state)
 	open_denied(&s, &c, "knows no PSK identity \"ben\"", "PSK identity is \"ben\"");
 }
 
-static void test_cert_foreign_client(void **state)
+static void a_client_of_another_ca_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("foreign", "client");
@@ -146,14 +146,14 @@ static void test_cert_foreign_client(void **state)
 	open_denied(&s, &c, "it refused our certificate", "was not issued by the CA in our CA file");
 }
 
-static void test_cert_foreign_server(void **state)
+static void a_server_of_another_ca_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("foreign", "server"), c = rig_security_cert("certs", "client");
 	open_denied(&s, &c, "was not issued by the CA in our CA file", "it refused our certificate");
 }
 
-static void test_cert_wrong_name(void **state)
+static void a_certificate_with_another_name_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -161,7 +161,7 @@ static void test_cert_wrong_name(void **state)
 	open_denied(&s, &c, "does not name \"elsewhere.example\"", "it refused our certificate");
 }
 
-static void test_cert_wrong_address(void **state)
+static void a_certificate_with_another_address_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -170,7 +170,7 @@ static void test_cert_wrong_address(void **state)
 }
 
 /* A client's certificate must not pass as a server's. */
-static void test_cert_wrong_role(void **state)
+static void a_clients_certificate_serves_no_server(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "client"), c = rig_security_cert("certs", "client");
@@ -178,7 +178,7 @@ static void test_cert_wrong_role(void **state)
 }
 
 /* ... nor a server's as a client's. */
-static void test_cert_wrong_role_of_client(void **state)
+static void a_servers_certificate_serves_no_client(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "server");
@@ -186,7 +186,7 @@ static void test_cert_wrong_role_of_client(void **state)
 }
 
 /* A certificate without extended key usage passes as a client's, but not as a server's. */
-static void test_cert_without_role(void **state)
+static void a_certificate_without_a_role_is_a_clients_alone(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
@@ -196,7 +196,7 @@ static void test_cert_without_role(void **state)
 		    "does not allow this side's role");
 }
 
-static void test_cert_that_must_not_sign(void **state)
+static void a_certificate_that_must_not_sign_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
@@ -223,7 +223,7 @@ static void dial(const char *who, const char *dialled, const char *server_name, 
 	rig_fini(&r);
 }
 
-static void test_dialled_names(void **state)
+static void the_name_that_is_dialled_must_be_in_the_certificate(void **state)
 {
 	(void)state;
 	static const char *const good[] = {"localhost", "kv.example", "KV.Example", "kv.example.",
@@ -246,7 +246,7 @@ static void connect_nameless(struct rig *r)
 	r->c_rc = boot_connect_await(r->client, &server, 5000, rig_in(r, 20 * SECOND), &r->c, &r->c_err);
 }
 
-static void test_no_name(void **state)
+static void without_a_name_nobody_is_believed(void **state)
 {
 	(void)state;
 	struct boot_security c = rig_security_cert("certs", "client");
@@ -272,7 +272,7 @@ static void who(const struct boot_security *server, const struct boot_security *
 	rig_fini(&r);
 }
 
-static void test_who(void **state)
+static void each_side_says_who_the_other_is(void **state)
 {
 	(void)state;
 	struct boot_security psk = rig_security_psk(), s = rig_security_cert("certs", "server"),
@@ -286,7 +286,7 @@ static void test_who(void **state)
 
 /* ---- revocation lists ---- */
 
-static void test_crl(void **state)
+static void a_revoked_certificate_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
@@ -299,7 +299,7 @@ static void test_crl(void **state)
 }
 
 /* A list of another issuer says nothing about the certificate. */
-static void test_crl_of_another_ca(void **state)
+static void a_revocation_list_of_another_ca_lets_nobody_in(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -344,7 +344,7 @@ static void attempt(struct rig *r, const char *denied)
 #define PSK_BEFORE "test-before:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define PSK_AFTER  "test-after:ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-static void test_crl_is_read_again(void **state)
+static void a_revocation_list_is_read_again(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client"),
@@ -368,7 +368,7 @@ static void test_crl_is_read_again(void **state)
 }
 
 /* A server adopts other keys: earlier connections stay, and later ones need the new key. */
-static void test_keys_are_changed_under_connections(void **state)
+static void keys_are_changed_under_connections(void **state)
 {
 	(void)state;
 	const struct boot_security before = {.psk = PSK_BEFORE}, after = {.psk = PSK_AFTER};
@@ -402,7 +402,7 @@ static void test_keys_are_changed_under_connections(void **state)
 }
 
 /* The sentences of verdicts that a test cannot cause in a handshake. */
-static void test_crl_sentences(void **state)
+static void each_verdict_of_a_revocation_list_has_its_sentence(void **state)
 {
 	(void)state;
 	static const struct {
@@ -434,14 +434,14 @@ static void test_crl_sentences(void **state)
 	SSL_CTX_free(ssl_ctx);
 }
 
-static void test_psk_client_cert_server(void **state)
+static void a_client_with_a_key_at_a_server_with_certificates_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_psk();
 	open_denied(&s, &c, "it uses certificates, and this side a pre-shared key", "it refused our certificate");
 }
 
-static void test_cert_client_psk_server(void **state)
+static void a_client_with_a_certificate_at_a_server_with_a_key_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk(), c = rig_security_cert("certs", "client");
@@ -459,7 +459,7 @@ static void client_sends_then_reads(struct rig *r)
 	r->c_rc = boot_recv_await(r->c, &m, rig_in(r, 20 * SECOND));
 }
 
-static void test_plain_client_tls_server(void **state)
+static void a_client_without_tls_at_a_server_with_it_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s[] = {rig_security_psk(), rig_security_cert("certs", "server")};
@@ -488,7 +488,7 @@ static void server_reads_then_closes(struct rig *r)
 	boot_close(&r->s);
 }
 
-static void test_tls_client_plain_server(void **state)
+static void a_client_with_tls_at_a_server_without_it_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security c[] = {rig_security_psk(), rig_security_cert("certs", "client")};
@@ -515,7 +515,7 @@ static void server_answers_plainly(struct rig *r)
 	assert_int_equal(boot_send_await(r->s, &m, rig_in(r, 5 * SECOND)), 0);
 }
 
-static void test_tls_client_plain_answer(void **state)
+static void a_client_with_tls_understands_no_plain_answer(void **state)
 {
 	(void)state;
 	struct boot_security c = rig_security_psk();
@@ -539,7 +539,7 @@ static void raw_client_silent(struct rig *r)
 	io_close(r->loop, fd);
 }
 
-static void test_stalled_client(void **state)
+static void a_client_that_stalls_is_given_up(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk();
@@ -563,7 +563,7 @@ static void raw_server_silent(struct rig *r)
 	io_close(r->loop, fd);
 }
 
-static void test_stalled_server(void **state)
+static void a_server_that_stalls_is_given_up(void **state)
 {
 	(void)state;
 	struct boot_security c = rig_security_psk();
@@ -595,7 +595,7 @@ static void raw_client_drips(struct rig *r)
 	io_close(r->loop, fd);
 }
 
-static void test_dripping_client(void **state)
+static void a_client_that_drips_bytes_does_not_outlive_the_deadline(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk();
@@ -695,7 +695,7 @@ static void relayed_talk(struct rig *r)
 	send_table(r);
 }
 
-static void test_byte_by_byte(void **state)
+static void a_message_that_comes_byte_by_byte_is_read_whole(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -813,21 +813,21 @@ static void stranger_meets(enum stranger kind, const struct boot_security *serve
 	rig_fini(&r);
 }
 
-static void test_client_without_certificate(void **state)
+static void a_client_without_a_certificate_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server");
 	stranger_meets(STRANGER_NO_CERT, &s, -KV_EDENIED, "the client showed no certificate");
 }
 
-static void test_old_tls(void **state)
+static void an_old_tls_is_denied(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server");
 	stranger_meets(STRANGER_TLS12, &s, -KV_EDENIED, "TLS 1.3 is needed");
 }
 
-static void test_http(void **state)
+static void http_is_told_apart(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server");
@@ -846,7 +846,7 @@ static void recv_goodbye(struct rig *r)
 	boot_shutdown(r->s);
 }
 
-static void test_key_updates(void **state)
+static void key_updates_disturb_nothing(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_psk();
@@ -912,7 +912,7 @@ static void crowd_observe(struct rig *r)
 	}
 }
 
-static void test_one_step_of_all_handshakes_per_turn(void **state)
+static void a_turn_computes_one_step_of_all_handshakes(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -954,7 +954,7 @@ static void hello_and_gone(struct rig *r)
 	io_close(r->loop, fd);
 }
 
-static void test_who_is_gone_is_not_computed_for(void **state)
+static void who_is_gone_is_not_computed_for(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -1005,7 +1005,7 @@ static void ask_one(struct rig *r)
 	boot_close(&r->c);
 }
 
-static void test_two_loops(void **state)
+static void two_loops_on_two_threads_connect(void **state)
 {
 	(void)state;
 	struct boot_security psk = rig_security_psk();
@@ -1074,7 +1074,7 @@ static void measure(const struct boot_security *s, const struct boot_security *c
 	rig_fini(&r);
 }
 
-static void test_stack(void **state)
+static void a_handshake_fits_its_stack(void **state)
 {
 	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -1104,48 +1104,48 @@ static int drop_scratch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_stack), /* first, so that OpenSSL does its work of once per process on that stack */
-		cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_psk),
-		cmocka_unit_test(test_psk_from_file),
-		cmocka_unit_test(test_cert),
-		cmocka_unit_test(test_cert_names),
-		cmocka_unit_test(test_psk_wrong_key),
-		cmocka_unit_test(test_psk_unknown_identity),
-		cmocka_unit_test(test_psk_same_identity_prefix),
-		cmocka_unit_test(test_cert_foreign_client),
-		cmocka_unit_test(test_cert_foreign_server),
-		cmocka_unit_test(test_cert_wrong_name),
-		cmocka_unit_test(test_cert_wrong_address),
-		cmocka_unit_test(test_cert_wrong_role),
-		cmocka_unit_test(test_cert_wrong_role_of_client),
-		cmocka_unit_test(test_cert_without_role),
-		cmocka_unit_test(test_cert_that_must_not_sign),
-		cmocka_unit_test(test_dialled_names),
-		cmocka_unit_test(test_no_name),
-		cmocka_unit_test(test_who),
-		cmocka_unit_test(test_crl),
-		cmocka_unit_test(test_crl_of_another_ca),
-		cmocka_unit_test(test_crl_is_read_again),
-		cmocka_unit_test(test_keys_are_changed_under_connections),
-		cmocka_unit_test(test_crl_sentences),
-		cmocka_unit_test(test_one_step_of_all_handshakes_per_turn),
-		cmocka_unit_test(test_who_is_gone_is_not_computed_for),
-		cmocka_unit_test(test_psk_client_cert_server),
-		cmocka_unit_test(test_cert_client_psk_server),
-		cmocka_unit_test(test_plain_client_tls_server),
-		cmocka_unit_test(test_tls_client_plain_server),
-		cmocka_unit_test(test_tls_client_plain_answer),
-		cmocka_unit_test(test_stalled_client),
-		cmocka_unit_test(test_stalled_server),
-		cmocka_unit_test(test_dripping_client),
-		cmocka_unit_test(test_byte_by_byte),
-		cmocka_unit_test(test_client_without_certificate),
-		cmocka_unit_test(test_old_tls),
-		cmocka_unit_test(test_http),
-		cmocka_unit_test(test_key_updates),
-		cmocka_unit_test(test_two_loops),
+		cmocka_unit_test(a_handshake_fits_its_stack), /* first, so that OpenSSL does its work of once per
+								 process on that stack */
+		cmocka_unit_test(two_without_tls_connect),
+		cmocka_unit_test(two_with_one_key_connect),
+		cmocka_unit_test(a_key_from_a_file_connects),
+		cmocka_unit_test(two_with_certificates_connect),
+		cmocka_unit_test(any_name_of_a_certificate_connects),
+		cmocka_unit_test(another_key_of_the_same_identity_is_denied),
+		cmocka_unit_test(an_unknown_identity_is_denied),
+		cmocka_unit_test(the_begin_of_an_identity_is_denied),
+		cmocka_unit_test(a_client_of_another_ca_is_denied),
+		cmocka_unit_test(a_server_of_another_ca_is_denied),
+		cmocka_unit_test(a_certificate_with_another_name_is_denied),
+		cmocka_unit_test(a_certificate_with_another_address_is_denied),
+		cmocka_unit_test(a_clients_certificate_serves_no_server),
+		cmocka_unit_test(a_servers_certificate_serves_no_client),
+		cmocka_unit_test(a_certificate_without_a_role_is_a_clients_alone),
+		cmocka_unit_test(a_certificate_that_must_not_sign_is_denied),
+		cmocka_unit_test(the_name_that_is_dialled_must_be_in_the_certificate),
+		cmocka_unit_test(without_a_name_nobody_is_believed),
+		cmocka_unit_test(each_side_says_who_the_other_is),
+		cmocka_unit_test(a_revoked_certificate_is_denied),
+		cmocka_unit_test(a_revocation_list_of_another_ca_lets_nobody_in),
+		cmocka_unit_test(a_revocation_list_is_read_again),
+		cmocka_unit_test(keys_are_changed_under_connections),
+		cmocka_unit_test(each_verdict_of_a_revocation_list_has_its_sentence),
+		cmocka_unit_test(a_turn_computes_one_step_of_all_handshakes),
+		cmocka_unit_test(who_is_gone_is_not_computed_for),
+		cmocka_unit_test(a_client_with_a_key_at_a_server_with_certificates_is_denied),
+		cmocka_unit_test(a_client_with_a_certificate_at_a_server_with_a_key_is_denied),
+		cmocka_unit_test(a_client_without_tls_at_a_server_with_it_is_denied),
+		cmocka_unit_test(a_client_with_tls_at_a_server_without_it_is_denied),
+		cmocka_unit_test(a_client_with_tls_understands_no_plain_answer),
+		cmocka_unit_test(a_client_that_stalls_is_given_up),
+		cmocka_unit_test(a_server_that_stalls_is_given_up),
+		cmocka_unit_test(a_client_that_drips_bytes_does_not_outlive_the_deadline),
+		cmocka_unit_test(a_message_that_comes_byte_by_byte_is_read_whole),
+		cmocka_unit_test(a_client_without_a_certificate_is_denied),
+		cmocka_unit_test(an_old_tls_is_denied),
+		cmocka_unit_test(http_is_told_apart),
+		cmocka_unit_test(key_updates_disturb_nothing),
+		cmocka_unit_test(two_loops_on_two_threads_connect),
 	};
 	return cmocka_run_group_tests(tests, NULL, drop_scratch);
 }

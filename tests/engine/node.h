@@ -57,6 +57,7 @@ enum te_dir node_break_dir(const struct node *n);
 int node_poll_all(void);
 /* Forget the nodes that a failed test left behind: its stack is gone. A cmocka setup function. */
 int node_forget_all(void **state);
+#define NODE_CASE(test) cmocka_unit_test_setup(test, node_forget_all)
 
 /* Wait, polling all nodes, until expr; a test failure after WAIT_NS. */
 #define WAIT(expr)                                                                                                     \

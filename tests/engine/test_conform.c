@@ -151,7 +151,7 @@ static void read_one(struct pair *p, struct area *dst, struct area *src, uint64_
 enum { CHUNK = 4096, AREA = 256 << 10 };
 static const uint64_t sizes[] = {0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 7919, 104729, 65537, 131071};
 
-static void writes_of_edge_sizes(void **state)
+static void writes_of_edge_sizes_land_exactly(void **state)
 {
 	struct pair p;
 	struct area src, dst;
@@ -168,7 +168,7 @@ static void writes_of_edge_sizes(void **state)
 	pair_close(&p);
 }
 
-static void reads_of_edge_sizes(void **state)
+static void reads_of_edge_sizes_land_exactly(void **state)
 {
 	struct pair p;
 	struct area src, dst;
@@ -289,7 +289,7 @@ static void many_in_flight(struct pair *p, enum te_dir dir)
 	area_close(&far);
 }
 
-static void hundreds_of_writes_in_flight(void **state)
+static void hundreds_of_writes_are_in_flight(void **state)
 {
 	struct pair p;
 	struct te_options o = {.chunk_bytes = CHUNK};
@@ -298,7 +298,7 @@ static void hundreds_of_writes_in_flight(void **state)
 	pair_close(&p);
 }
 
-static void hundreds_of_reads_in_flight(void **state)
+static void hundreds_of_reads_are_in_flight(void **state)
 {
 	struct pair p;
 	struct te_options o = {.chunk_bytes = CHUNK};
@@ -420,7 +420,7 @@ static void a_huge_transfer_does_not_starve_a_small_one(void **state)
 	pair_close(&p);
 }
 
-static void cancel_makes_posted_final(void **state)
+static void a_cancel_makes_posted_final(void **state)
 {
 	struct pair p;
 	struct area near, far;
@@ -452,7 +452,7 @@ static void cancel_makes_posted_final(void **state)
 	pair_close(&p);
 }
 
-static void cancel_before_anything_is_posted(void **state)
+static void a_cancel_before_anything_is_posted_ends_it(void **state)
 {
 	struct pair p;
 	struct area near, far;
@@ -1283,19 +1283,19 @@ static const struct node_case cases[] = {
 	{"a message of every size arrives", a_message_arrives, NULL},
 	{"messages flow both ways through few buffers", messages_flow_both_ways, NULL},
 	{"a message released unsent is free again", a_message_released_unsent_is_free_again, NULL},
-	{"writes of edge sizes land exactly", writes_of_edge_sizes, NULL},
-	{"reads of edge sizes land exactly", reads_of_edge_sizes, NULL},
+	{"writes of edge sizes land exactly", writes_of_edge_sizes_land_exactly, NULL},
+	{"reads of edge sizes land exactly", reads_of_edge_sizes_land_exactly, NULL},
 	{"transfers cross part borders", transfers_cross_part_borders, NULL},
 	{"random transfers match a model", random_transfers_match_a_model, NULL},
-	{"hundreds of writes in flight", hundreds_of_writes_in_flight, NULL},
-	{"hundreds of reads in flight", hundreds_of_reads_in_flight, NULL},
+	{"hundreds of writes are in flight", hundreds_of_writes_are_in_flight, NULL},
+	{"hundreds of reads are in flight", hundreds_of_reads_are_in_flight, NULL},
 	{"tiny depths only slow down", tiny_depths_only_slow_down, NULL},
 	{"a queue of few completions is enough", a_queue_of_few_completions_is_enough, NULL},
 	{"what is outside a region is refused", what_is_outside_is_refused, NULL},
 	{"nothing to move is done at once", nothing_to_move_is_done_at_once, NULL},
 	{"a huge transfer does not starve a small one", a_huge_transfer_does_not_starve_a_small_one, NULL},
-	{"cancel makes posted final", cancel_makes_posted_final, NULL},
-	{"cancel before anything is posted", cancel_before_anything_is_posted, NULL},
+	{"a cancel makes posted final", a_cancel_makes_posted_final, NULL},
+	{"a cancel before anything is posted ends it", a_cancel_before_anything_is_posted_ends_it, NULL},
 	{"a region in use is not closed", a_region_in_use_is_not_closed, NULL},
 	{"closing the engine ends everything once", closing_the_engine_ends_everything_once, NULL},
 	{"callbacks of a closing engine may close the rest", callbacks_of_a_closing_engine_may_close_the_rest, NULL},

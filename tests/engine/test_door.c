@@ -162,21 +162,38 @@ static void pair_is_claimed(struct pair *p)
 	close(fd);
 }
 
+/* ---- most tests: an engine that knows one peer ---- */
+
+static struct node us;
+static struct te_peer *them;
+
+static int known_open(void **state)
+{
+	node_forget_all(state);
+	memset(&us, 0, sizeof(us));
+	open_node(&us);
+	them = known(&us, PEER_PORT);
+	return 0;
+}
+
+static int known_close(void **state)
+{
+	(void)state;
+	te_peer_close(&them);
+	node_close(&us);
+	return 0;
+}
+
 /* ---- the tests ---- */
 
 static void strangers_are_reset(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int fd = caller_asking(&n, "127.0.0.66", PEER_PORT);
+	int fd = caller_asking(&us, "127.0.0.66", PEER_PORT);
 	WAIT(ended(fd));
-	assert_int_equal(stats_of(&n).door_strangers, 1);
-	assert_int_equal(stats_of(&n).door_let_in, 0);
+	assert_int_equal(stats_of(&us).door_strangers, 1);
+	assert_int_equal(stats_of(&us).door_let_in, 0);
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void nobody_gets_in_where_nobody_is_known(void **state)
@@ -193,107 +210,82 @@ static void nobody_gets_in_where_nobody_is_known(void **state)
 
 static void a_peers_request_is_answered_and_its_messages_arrive(void **state)
 {
-	struct node n = {0};
 	uint8_t p[128];
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int fd = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(fd));
-	assert_int_equal(stats_of(&n).door_let_in, 1);
+	assert_int_equal(stats_of(&us).door_let_in, 1);
 	size_t len = lf_message(p, rxm, index_of(fd), "hello, engine", 13);
 	assert_true(say(fd, p, len));
-	WAIT(n.messages == 1);
-	assert_int_equal(n.last_len, 13);
-	assert_memory_equal(n.last, "hello, engine", 13);
+	WAIT(us.messages == 1);
+	assert_int_equal(us.last_len, 13);
+	assert_memory_equal(us.last, "hello, engine", 13);
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void a_request_that_comes_in_pieces_waits_at_the_door(void **state)
 {
-	struct node n = {0};
 	uint8_t p[64];
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int fd = caller(&n, "127.0.0.1");
-	size_t len = lf_request(p, rxm, PEER_PORT, eager_of(&n));
+	int fd = caller(&us, "127.0.0.1");
+	size_t len = lf_request(p, rxm, PEER_PORT, eager_of(&us));
 	for (size_t i = 0; i < len; i++) {
 		assert_false(answered(fd));
 		assert_true(say(fd, p + i, 1));
 		node_poll_all();
 	}
 	WAIT(answered(fd));
-	assert_int_equal(stats_of(&n).door_let_in, 1);
+	assert_int_equal(stats_of(&us).door_let_in, 1);
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void a_claim_that_nobody_announced_is_turned_away(void **state)
 {
-	struct node n = {0};
 	uint8_t p[64];
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int fd = caller_asking(&n, "127.0.0.1", OTHER_PORT);
+	int fd = caller_asking(&us, "127.0.0.1", OTHER_PORT);
 	WAIT(ended(fd));
 	close(fd);
-	fd = caller(&n, "127.0.0.1");
-	lf_request(p, rxm, PEER_PORT, eager_of(&n));
+	fd = caller(&us, "127.0.0.1");
+	lf_request(p, rxm, PEER_PORT, eager_of(&us));
 	p[0] = 9;
 	(void)say(fd, p, 1); /* one byte is enough to see */
 	WAIT(ended(fd));
-	assert_int_equal(stats_of(&n).door_claims, 2);
+	assert_int_equal(stats_of(&us).door_claims, 2);
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void an_endpoint_that_is_connected_keeps_its_connection(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int first = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int first = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(first));
-	int second = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int second = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	node_poll_for(300000000);
 	assert_false(answered(second));
 	assert_false(ended(first));
-	assert_int_equal(stats_of(&n).door_let_in, 1);
+	assert_int_equal(stats_of(&us).door_let_in, 1);
 	/* When the first one ends it is the second one's turn. */
 	close(first);
 	WAIT(answered(second));
-	assert_int_equal(stats_of(&n).door_let_in, 2);
+	assert_int_equal(stats_of(&us).door_let_in, 2);
 	close(second);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void who_says_nothing_or_comes_twice_waits_five_seconds_and_goes(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int first = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int first = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(first));
-	int second = caller_asking(&n, "127.0.0.1", PEER_PORT), silent = caller(&n, "127.0.0.1");
+	int second = caller_asking(&us, "127.0.0.1", PEER_PORT), silent = caller(&us, "127.0.0.1");
 	assert_true(say(silent, "\3", 1));
 	WAIT(ended(second) && ended(silent));
 	assert_false(ended(first));
-	assert_int_equal(stats_of(&n).door_twice, 1);
-	assert_int_equal(stats_of(&n).door_silent, 1);
+	assert_int_equal(stats_of(&us).door_twice, 1);
+	assert_int_equal(stats_of(&us).door_silent, 1);
 	close(first);
 	close(second);
 	close(silent);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 /* Close it so that the other side hears nothing of it: as when the network loses the last packet. False: not permitted.
@@ -309,25 +301,18 @@ static bool vanish(int fd)
 
 static void a_peer_whose_end_was_not_heard_of_comes_back(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int first = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int first = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(first));
 	if (!vanish(first)) {
 		print_message("without CAP_NET_ADMIN no connection can be made to vanish on one side only\n");
 		close(first);
-		te_peer_close(&peer);
-		node_close(&n);
 		skip();
 	}
-	int second = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int second = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(second) || ended(second));
 	assert_true(answered(second));
 	close(second);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void what_no_peer_sends_ends_the_connection_and_harms_nobody(void **state)
@@ -387,74 +372,60 @@ enum {
 static void half_a_message_costs_no_receive(void **state)
 {
 	const unsigned times = rxm ? RXM_RECEIVES + 72 : 1500; /* more than there are receives */
-	struct node n = {0};
 	uint8_t p[4200], data[4000] = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
 	for (unsigned i = 0; i < times; i++) {
-		int fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
+		int fd = caller_asking(&us, "127.0.0.1", PEER_PORT);
 		WAIT(answered(fd));
 		lf_message(p, rxm, index_of(fd), data, sizeof(data));
 		assert_true(say(fd, p, 2000));
 		node_poll_all();
 		close(fd);
 	}
-	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int fd = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(fd));
 	size_t len = lf_message(p, rxm, index_of(fd), data, sizeof(data));
 	assert_true(say(fd, p, len));
-	WAIT(n.messages == 1);
+	WAIT(us.messages == 1);
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void who_is_no_peer_any_more_is_let_go(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	int fd = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(fd));
-	te_peer_close(&peer);
-	int late = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	te_peer_close(&them);
+	int late = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(ended(late));
 	(void)index_of(fd);
 	WAIT(ended(fd));
 	close(fd);
 	close(late);
-	node_close(&n);
 }
 
 static void a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in(void **state)
 {
-	struct node n = {0};
 	struct kv_error err;
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT),
-		       *twin = known(&n, PEER_PORT); /* for whose sake everything is rebuilt */
-	int fd = caller_asking(&n, "127.0.0.1", PEER_PORT), waits = caller(&n, "127.0.0.1");
+	struct te_peer *twin = known(&us, PEER_PORT); /* for whose sake everything is rebuilt */
+	int fd = caller_asking(&us, "127.0.0.1", PEER_PORT), waits = caller(&us, "127.0.0.1");
 	WAIT(answered(fd));
 	assert_true(say(waits, "\3", 1));
 	node_poll_for(20000000);
-	assert_int_equal(te_peer_fence(peer, &err), 0);
-	WAIT(n.resets == 1);
+	assert_int_equal(te_peer_fence(them, &err), 0);
+	WAIT(us.resets == 1);
 	(void)index_of(fd);
 	assert_true(ended(waits));
 	assert_true(ended(fd));
 	close(fd);
 	close(waits);
-	te_peer_close(&peer);
+	te_peer_close(&them);
 	te_peer_close(&twin);
-	peer = known(&n, PEER_PORT);
-	fd = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	them = known(&us, PEER_PORT);
+	fd = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(fd));
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 /* ---- the fence of one peer: a cut ---- */
@@ -845,32 +816,27 @@ static void whoever_logs_may_wait_for_another_engine(void **state)
 /* Whoever took an honest peer's place before it came does not have it any more when it tries again. */
 static void a_connection_that_proved_nothing_goes_with_its_session(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	te_peer_link_use(peer, 0, false);
-	int thief = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	te_peer_link_use(them, 0, false);
+	int thief = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(thief));
-	te_peer_close(&peer);
-	peer = known(&n, PEER_PORT);
-	int honest = caller_asking(&n, "127.0.0.1", PEER_PORT);
+	te_peer_close(&them);
+	them = known(&us, PEER_PORT);
+	int honest = caller_asking(&us, "127.0.0.1", PEER_PORT);
 	WAIT(answered(honest) || ended(honest));
 	assert_true(answered(honest));
 	(void)index_of(thief);
 	assert_true(ended(thief));
 	/* One that has proved it stays, for a peer that comes back soon. */
-	te_peer_link_use(peer, 0, false);
-	te_peer_link_use(peer, 0, true);
-	te_peer_close(&peer);
-	peer = known(&n, PEER_PORT);
+	te_peer_link_use(them, 0, false);
+	te_peer_link_use(them, 0, true);
+	te_peer_close(&them);
+	them = known(&us, PEER_PORT);
 	(void)index_of(honest);
 	node_poll_for(100000000);
 	assert_false(ended(honest));
 	close(thief);
 	close(honest);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static unsigned files_open(void)
@@ -883,31 +849,23 @@ static unsigned files_open(void)
 
 static void many_strangers_leave_nothing_behind(void **state)
 {
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
 	unsigned before = files_open();
 	for (unsigned i = 0; i < 200; i++) {
-		int fd = caller_asking(&n, "127.0.0.66", PEER_PORT);
+		int fd = caller_asking(&us, "127.0.0.66", PEER_PORT);
 		WAIT(ended(fd));
 		close(fd);
 	}
-	assert_int_equal(stats_of(&n).door_strangers, 200);
+	assert_int_equal(stats_of(&us).door_strangers, 200);
 	assert_int_equal(files_open(), before);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 /* Strangers at a process without descriptors would otherwise have libfabric ask for them for ever. */
 static void without_descriptors_strangers_are_still_sent_away(void **state)
 {
 	struct rlimit limit, low;
-	struct node n = {0};
 	(void)state;
-	open_node(&n);
-	struct te_peer *peer = known(&n, PEER_PORT);
-	int fd = caller(&n, "127.0.0.1");
+	int fd = caller(&us, "127.0.0.1");
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	low = limit;
 	low.rlim_cur = (rlim_t)fd + 1; /* the next one would be above */
@@ -915,10 +873,8 @@ static void without_descriptors_strangers_are_still_sent_away(void **state)
 	assert_true(say(fd, "\3", 1));
 	WAIT(ended(fd));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	assert_int_equal(stats_of(&n).door_full, 1);
+	assert_int_equal(stats_of(&us).door_full, 1);
 	close(fd);
-	te_peer_close(&peer);
-	node_close(&n);
 }
 
 static void off_means_that_nobody_is_turned_away(void **state)
@@ -960,39 +916,39 @@ static void a_door_that_cannot_be_is_an_error_where_it_is_required(void **state)
 	assert_non_null(strstr(err.text, "security.md"));
 }
 
+#define KNOWN(fn) cmocka_unit_test_setup_teardown(fn, known_open, known_close)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(strangers_are_reset, node_forget_all),
-		cmocka_unit_test_setup(nobody_gets_in_where_nobody_is_known, node_forget_all),
-		cmocka_unit_test_setup(a_peers_request_is_answered_and_its_messages_arrive, node_forget_all),
-		cmocka_unit_test_setup(a_request_that_comes_in_pieces_waits_at_the_door, node_forget_all),
-		cmocka_unit_test_setup(a_claim_that_nobody_announced_is_turned_away, node_forget_all),
-		cmocka_unit_test_setup(an_endpoint_that_is_connected_keeps_its_connection, node_forget_all),
-		cmocka_unit_test_setup(who_says_nothing_or_comes_twice_waits_five_seconds_and_goes, node_forget_all),
-		cmocka_unit_test_setup(a_peer_whose_end_was_not_heard_of_comes_back, node_forget_all),
-		cmocka_unit_test_setup(what_no_peer_sends_ends_the_connection_and_harms_nobody, node_forget_all),
-		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_we_connected_to, node_forget_all),
-		cmocka_unit_test_setup(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment,
-				       node_forget_all),
-		cmocka_unit_test_setup(half_a_message_costs_no_receive, node_forget_all),
-		cmocka_unit_test_setup(who_is_no_peer_any_more_is_let_go, node_forget_all),
-		cmocka_unit_test_setup(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in, node_forget_all),
-		cmocka_unit_test_setup(half_a_write_is_all_that_lands_once_its_peer_is_cut, node_forget_all),
-		cmocka_unit_test_setup(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut,
-				       node_forget_all),
-		cmocka_unit_test_setup(nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed, node_forget_all),
-		cmocka_unit_test_setup(who_comes_too_early_after_a_cut_goes_unblamed, node_forget_all),
-		cmocka_unit_test_setup(a_connection_that_was_over_is_cut_with_its_successor, node_forget_all),
-		cmocka_unit_test_setup(cuts_in_the_middle_of_messages_cost_no_receive, node_forget_all),
-		cmocka_unit_test_setup(what_we_connect_to_is_cut_and_not_connected_to_again, node_forget_all),
-		cmocka_unit_test_setup(a_cut_of_one_peer_disturbs_no_other, node_forget_all),
-		cmocka_unit_test_setup(whoever_logs_may_wait_for_another_engine, node_forget_all),
-		cmocka_unit_test_setup(a_connection_that_proved_nothing_goes_with_its_session, node_forget_all),
-		cmocka_unit_test_setup(many_strangers_leave_nothing_behind, node_forget_all),
-		cmocka_unit_test_setup(without_descriptors_strangers_are_still_sent_away, node_forget_all),
-		cmocka_unit_test_setup(off_means_that_nobody_is_turned_away, node_forget_all),
-		cmocka_unit_test_setup(a_door_that_cannot_be_is_an_error_where_it_is_required, node_forget_all),
+		KNOWN(strangers_are_reset),
+		NODE_CASE(nobody_gets_in_where_nobody_is_known),
+		KNOWN(a_peers_request_is_answered_and_its_messages_arrive),
+		KNOWN(a_request_that_comes_in_pieces_waits_at_the_door),
+		KNOWN(a_claim_that_nobody_announced_is_turned_away),
+		KNOWN(an_endpoint_that_is_connected_keeps_its_connection),
+		KNOWN(who_says_nothing_or_comes_twice_waits_five_seconds_and_goes),
+		KNOWN(a_peer_whose_end_was_not_heard_of_comes_back),
+		NODE_CASE(what_no_peer_sends_ends_the_connection_and_harms_nobody),
+		NODE_CASE(nobody_takes_the_place_of_an_endpoint_that_we_connected_to),
+		NODE_CASE(nobody_takes_the_place_of_an_endpoint_that_was_forgotten_for_a_moment),
+		KNOWN(half_a_message_costs_no_receive),
+		KNOWN(who_is_no_peer_any_more_is_let_go),
+		KNOWN(a_fence_turns_away_who_waits_and_the_new_door_lets_peers_in),
+		NODE_CASE(half_a_write_is_all_that_lands_once_its_peer_is_cut),
+		NODE_CASE(what_the_provider_holds_for_want_of_a_receive_does_not_land_after_a_cut),
+		NODE_CASE(nobody_is_let_in_after_a_cut_before_the_peer_is_readdressed),
+		NODE_CASE(who_comes_too_early_after_a_cut_goes_unblamed),
+		NODE_CASE(a_connection_that_was_over_is_cut_with_its_successor),
+		NODE_CASE(cuts_in_the_middle_of_messages_cost_no_receive),
+		NODE_CASE(what_we_connect_to_is_cut_and_not_connected_to_again),
+		NODE_CASE(a_cut_of_one_peer_disturbs_no_other),
+		NODE_CASE(whoever_logs_may_wait_for_another_engine),
+		KNOWN(a_connection_that_proved_nothing_goes_with_its_session),
+		KNOWN(many_strangers_leave_nothing_behind),
+		KNOWN(without_descriptors_strangers_are_still_sent_away),
+		NODE_CASE(off_means_that_nobody_is_turned_away),
+		NODE_CASE(a_door_that_cannot_be_is_an_error_where_it_is_required),
 	};
 	over = test_provider_speaks_tcp() ? test_provider() : "tcp";
 	rxm = strcmp(over, "tcp") == 0;

@@ -139,7 +139,7 @@ static void a_cut_list_is_cut(void **state)
 	assert_int_equal(te_check(&checkup, TE_CHECK_DEVICE | TE_CHECK_PROCESS, v, KV_COUNT(v)), 3);
 }
 
-static void device_numbers(void **state)
+static void limits_of_the_device_name_what_is_used_up(void **state)
 {
 	(void)state;
 	limits.endpoints = 6;
@@ -158,7 +158,7 @@ static void device_numbers(void **state)
 	is("mrs", TE_FAIL, "2,000 in use", "fewer clients");
 }
 
-static void cq_entries(void **state)
+static void too_few_completion_entries_name_the_setting(void **state)
 {
 	(void)state;
 	need.cq_entries = 256 * 1024;
@@ -172,7 +172,7 @@ static void cq_entries(void **state)
 	is("cq_entries", TE_OK, "needs 32,767", NULL);
 }
 
-static void a_link_that_is_down(void **state)
+static void a_link_that_is_down_is_told(void **state)
 {
 	(void)state;
 	limits.link = 0;
@@ -195,7 +195,7 @@ static void page_table_entries_ask_for_huge_pages(void **state)
 	is("pages", TE_WARN, "needs 31,457,280, 25,165,824 allowed", "vm.nr_hugepages=129");
 }
 
-static void locked_memory(void **state)
+static void too_little_locked_memory_names_the_limit(void **state)
 {
 	(void)state;
 	host.memlock_soft = 8 << 20;
@@ -227,7 +227,7 @@ static void locked_already_counts(void **state)
 	is("memlock", TE_FAIL, "30 MiB locked already", "LimitMEMLOCK");
 }
 
-static void open_files(void **state)
+static void too_few_open_files_name_the_limit(void **state)
 {
 	(void)state;
 	host.files_soft = 100;
@@ -255,7 +255,7 @@ static void open_files(void **state)
 	is("files", TE_INFO, "cannot be read", NULL);
 }
 
-static void threads(void **state)
+static void too_few_threads_name_the_limit(void **state)
 {
 	(void)state;
 	host.threads_group = 3;
@@ -279,7 +279,7 @@ static void threads(void **state)
 	is("threads", TE_OK, "no limit", NULL);
 }
 
-static void address_space(void **state)
+static void too_little_address_space_names_the_limit(void **state)
 {
 	(void)state;
 	is("address_space", TE_SKIP, NULL, NULL);
@@ -295,7 +295,7 @@ static void address_space(void **state)
 	is("address_space", TE_SKIP, NULL, NULL);
 }
 
-static void memory(void **state)
+static void too_little_memory_names_what_to_lower(void **state)
 {
 	(void)state;
 	host.memory_available = 100 << 20;
@@ -309,7 +309,7 @@ static void memory(void **state)
 	is("memory", TE_WARN, "200 MiB of it at once, the rest as it is used", "resources.limits.memory");
 }
 
-static void huge_pages(void **state)
+static void missing_huge_pages_name_the_setting(void **state)
 {
 	(void)state;
 	host.huge[1].free = 28;
@@ -320,7 +320,7 @@ static void huge_pages(void **state)
 	is("hugepages", TE_OK, "1.05 GiB free", NULL);
 }
 
-static void shared_memory_and_ptrace(void **state)
+static void shared_memory_and_ptrace_name_their_settings(void **state)
 {
 	(void)state;
 	checkup.shared_memory = true;
@@ -348,7 +348,7 @@ static void shared_memory_and_ptrace(void **state)
 	is("ptrace", TE_WARN, "process_vm_readv", "SYS_PTRACE");
 }
 
-static void io_uring(void **state)
+static void forbidden_io_uring_names_the_setting(void **state)
 {
 	(void)state;
 	host.uring_disabled = 2;
@@ -383,7 +383,7 @@ static void io_uring(void **state)
 	is("io_uring", TE_FAIL, "Function not implemented", "CONFIG_IO_URING");
 }
 
-static void cpus(void **state)
+static void too_few_cpus_are_a_warning(void **state)
 {
 	(void)state;
 	host.cpus = 2;
@@ -392,7 +392,7 @@ static void cpus(void **state)
 	is("cpus", TE_WARN, "1 CPU (the cgroup's quota)", "resources.limits.cpu");
 }
 
-static void few_mappings(void **state)
+static void too_few_mappings_are_a_warning(void **state)
 {
 	(void)state;
 	host.maps_max = 1000;
@@ -777,22 +777,22 @@ int main(void)
 		cmocka_unit_test_setup(enough_of_everything_is_well, plenty),
 		cmocka_unit_test_setup(what_is_unknown_never_fails, plenty),
 		cmocka_unit_test_setup(a_cut_list_is_cut, plenty),
-		cmocka_unit_test_setup(device_numbers, plenty),
-		cmocka_unit_test_setup(cq_entries, plenty),
-		cmocka_unit_test_setup(a_link_that_is_down, plenty),
+		cmocka_unit_test_setup(limits_of_the_device_name_what_is_used_up, plenty),
+		cmocka_unit_test_setup(too_few_completion_entries_name_the_setting, plenty),
+		cmocka_unit_test_setup(a_link_that_is_down_is_told, plenty),
 		cmocka_unit_test_setup(large_regions_are_divided, plenty),
 		cmocka_unit_test_setup(page_table_entries_ask_for_huge_pages, plenty),
-		cmocka_unit_test_setup(locked_memory, plenty),
+		cmocka_unit_test_setup(too_little_locked_memory_names_the_limit, plenty),
 		cmocka_unit_test_setup(locked_already_counts, plenty),
-		cmocka_unit_test_setup(open_files, plenty),
-		cmocka_unit_test_setup(threads, plenty),
-		cmocka_unit_test_setup(address_space, plenty),
-		cmocka_unit_test_setup(memory, plenty),
-		cmocka_unit_test_setup(huge_pages, plenty),
-		cmocka_unit_test_setup(shared_memory_and_ptrace, plenty),
-		cmocka_unit_test_setup(io_uring, plenty),
-		cmocka_unit_test_setup(cpus, plenty),
-		cmocka_unit_test_setup(few_mappings, plenty),
+		cmocka_unit_test_setup(too_few_open_files_name_the_limit, plenty),
+		cmocka_unit_test_setup(too_few_threads_name_the_limit, plenty),
+		cmocka_unit_test_setup(too_little_address_space_names_the_limit, plenty),
+		cmocka_unit_test_setup(too_little_memory_names_what_to_lower, plenty),
+		cmocka_unit_test_setup(missing_huge_pages_name_the_setting, plenty),
+		cmocka_unit_test_setup(shared_memory_and_ptrace_name_their_settings, plenty),
+		cmocka_unit_test_setup(forbidden_io_uring_names_the_setting, plenty),
+		cmocka_unit_test_setup(too_few_cpus_are_a_warning, plenty),
+		cmocka_unit_test_setup(too_few_mappings_are_a_warning, plenty),
 		cmocka_unit_test_setup(a_verdict_becomes_an_error, plenty),
 		cmocka_unit_test_setup(needs_add_up, plenty),
 		cmocka_unit_test(a_budget_is_of_all_engines),

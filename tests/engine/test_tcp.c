@@ -353,14 +353,14 @@ static void an_address_of_the_other_family_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(an_address_of_the_other_family_is_named, node_forget_all),
-		cmocka_unit_test_setup(listener_and_what_it_accepts_have_reno, node_forget_all),
-		cmocka_unit_test_setup(a_rebuilt_endpoint_has_reno_again, node_forget_all),
-		cmocka_unit_test_setup(sockets_of_the_host_are_left_alone, node_forget_all),
-		cmocka_unit_test_setup(endpoints_on_a_network_keep_the_systems_choice, node_forget_all),
-		cmocka_unit_test_setup(settings_that_lose_bytes_are_refused, node_forget_all),
-		cmocka_unit_test_setup(a_fence_lets_go_who_was_about_to_connect, node_forget_all),
-		cmocka_unit_test_setup(a_closed_engine_leaves_no_file_of_a_caller_open, node_forget_all),
+		NODE_CASE(an_address_of_the_other_family_is_named),
+		NODE_CASE(listener_and_what_it_accepts_have_reno),
+		NODE_CASE(a_rebuilt_endpoint_has_reno_again),
+		NODE_CASE(sockets_of_the_host_are_left_alone),
+		NODE_CASE(endpoints_on_a_network_keep_the_systems_choice),
+		NODE_CASE(settings_that_lose_bytes_are_refused),
+		NODE_CASE(a_fence_lets_go_who_was_about_to_connect),
+		NODE_CASE(a_closed_engine_leaves_no_file_of_a_caller_open),
 	};
 	over = test_provider_speaks_tcp() ? test_provider() : "tcp";
 	test_env();

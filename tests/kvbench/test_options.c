@@ -28,7 +28,7 @@ static void check_refused(const char *part, struct kv_error *err, int rc)
 	check_contains(err->text, part);
 }
 
-static void test_defaults(void **state)
+static void defaults_are_those_promised(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -58,7 +58,7 @@ static void test_defaults(void **state)
 	assert_false(o.verify || o.quiet || o.roofline || o.no_checksum || o.config);
 }
 
-static void test_sizes_are_binary(void **state)
+static void sizes_are_binary(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -70,7 +70,7 @@ static void test_sizes_are_binary(void **state)
 	assert_int_equal(o.value_size, 4096);
 }
 
-static void test_servers_repeat_under_both_names(void **state)
+static void servers_repeat_under_both_names(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -82,7 +82,7 @@ static void test_servers_repeat_under_both_names(void **state)
 	assert_string_equal(o.servers.item[1], "http://10.0.0.2:50052");
 }
 
-static void test_bad_address_is_usage(void **state)
+static void a_bad_address_is_a_usage_error(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -91,7 +91,7 @@ static void test_bad_address_is_usage(void **state)
 	assert_int_equal(parse(&o, &err, "--server", "host:notaport", NULL), -KV_EINVAL);
 }
 
-static void test_unknown_option_is_usage(void **state)
+static void an_unknown_option_is_a_usage_error(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -100,7 +100,7 @@ static void test_unknown_option_is_usage(void **state)
 	assert_int_equal(parse(&o, &err, "--num-wrokers", "4", NULL), -KV_EINVAL);
 }
 
-static void test_bad_size_names_the_option(void **state)
+static void a_bad_size_names_the_option(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -109,7 +109,7 @@ static void test_bad_size_names_the_option(void **state)
 	check_refused("value-size", &err, parse(&o, &err, "--value-size", "potato", NULL));
 }
 
-static void test_own_server_options_with_server(void **state)
+static void options_of_an_own_server_need_no_other_server(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -121,7 +121,7 @@ static void test_own_server_options_with_server(void **state)
 	check_refused("--psk-file", &err, parse(&o, &err, "--psk-file", "x", NULL));
 }
 
-static void test_batch_is_for_plain_reads(void **state)
+static void batch_is_for_plain_reads(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -138,7 +138,7 @@ static void test_batch_is_for_plain_reads(void **state)
 	check_refused("batch", &err, parse(&o, &err, "--batch", "1025", NULL));
 }
 
-static void test_the_breakdown_is_of_single_gets(void **state)
+static void the_breakdown_is_of_single_gets(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -152,7 +152,7 @@ static void test_the_breakdown_is_of_single_gets(void **state)
 	check_refused("--trace", &err, parse(&o, &err, "--breakdown", "--trace", "f", NULL));
 }
 
-static void test_no_write_needs_a_server_with_keys(void **state)
+static void no_write_needs_a_server_with_keys(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -164,7 +164,7 @@ static void test_no_write_needs_a_server_with_keys(void **state)
 	check_refused("--no-write", &err, parse(&o, &err, "--server", "a:1", "--trace", "f", "--no-write", NULL));
 }
 
-static void test_roofline_depth_needs_the_roofline(void **state)
+static void roofline_depth_needs_the_roofline(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -175,7 +175,7 @@ static void test_roofline_depth_needs_the_roofline(void **state)
 	check_refused("roofline-depth", &err, parse(&o, &err, "--roofline", "--roofline-depth", "0", NULL));
 }
 
-static void test_certificates_belong_together(void **state)
+static void certificates_belong_together(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -187,7 +187,7 @@ static void test_certificates_belong_together(void **state)
 		parse(&o, &err, "--server", "a:1", "--cert", "c", "--key", "k", "--ca", "a", "--psk-file", "p", NULL));
 }
 
-static void test_trace_options(void **state)
+static void trace_options_need_a_trace_and_exclude_others(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -203,7 +203,7 @@ static void test_trace_options(void **state)
 }
 
 /* The names are in base, which does not know the enums. */
-static void test_names_are_in_the_order_of_their_enums(void **state)
+static void names_are_in_the_order_of_their_enums(void **state)
 {
 	static const struct {
 		const char *option, *name;
@@ -227,7 +227,7 @@ static void test_names_are_in_the_order_of_their_enums(void **state)
 	}
 }
 
-static void test_keep_going_needs_a_server_and_a_duration(void **state)
+static void keep_going_needs_a_server_and_a_duration(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -243,7 +243,7 @@ static void test_keep_going_needs_a_server_and_a_duration(void **state)
 	assert_true(o.keep_going);
 }
 
-static void test_value_must_fit_the_buffer(void **state)
+static void a_value_must_fit_the_buffer(void **state)
 {
 	struct bench_options o;
 	struct kv_error err;
@@ -255,7 +255,7 @@ static void test_value_must_fit_the_buffer(void **state)
 	check_refused("--buffer-mb 128", &err, parse(&o, &err, "--value-size", "33554433", NULL));
 }
 
-static void test_every_row_has_help_and_default_that_parse(void **state)
+static void every_row_has_help_and_default_that_parse(void **state)
 {
 	struct bench_options o = {0};
 	struct kv_error err;
@@ -272,23 +272,23 @@ static void test_every_row_has_help_and_default_that_parse(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),
-		cmocka_unit_test(test_sizes_are_binary),
-		cmocka_unit_test(test_servers_repeat_under_both_names),
-		cmocka_unit_test(test_bad_address_is_usage),
-		cmocka_unit_test(test_unknown_option_is_usage),
-		cmocka_unit_test(test_bad_size_names_the_option),
-		cmocka_unit_test(test_own_server_options_with_server),
-		cmocka_unit_test(test_batch_is_for_plain_reads),
-		cmocka_unit_test(test_the_breakdown_is_of_single_gets),
-		cmocka_unit_test(test_no_write_needs_a_server_with_keys),
-		cmocka_unit_test(test_roofline_depth_needs_the_roofline),
-		cmocka_unit_test(test_certificates_belong_together),
-		cmocka_unit_test(test_trace_options),
-		cmocka_unit_test(test_names_are_in_the_order_of_their_enums),
-		cmocka_unit_test(test_keep_going_needs_a_server_and_a_duration),
-		cmocka_unit_test(test_value_must_fit_the_buffer),
-		cmocka_unit_test(test_every_row_has_help_and_default_that_parse),
+		cmocka_unit_test(defaults_are_those_promised),
+		cmocka_unit_test(sizes_are_binary),
+		cmocka_unit_test(servers_repeat_under_both_names),
+		cmocka_unit_test(a_bad_address_is_a_usage_error),
+		cmocka_unit_test(an_unknown_option_is_a_usage_error),
+		cmocka_unit_test(a_bad_size_names_the_option),
+		cmocka_unit_test(options_of_an_own_server_need_no_other_server),
+		cmocka_unit_test(batch_is_for_plain_reads),
+		cmocka_unit_test(the_breakdown_is_of_single_gets),
+		cmocka_unit_test(no_write_needs_a_server_with_keys),
+		cmocka_unit_test(roofline_depth_needs_the_roofline),
+		cmocka_unit_test(certificates_belong_together),
+		cmocka_unit_test(trace_options_need_a_trace_and_exclude_others),
+		cmocka_unit_test(names_are_in_the_order_of_their_enums),
+		cmocka_unit_test(keep_going_needs_a_server_and_a_duration),
+		cmocka_unit_test(a_value_must_fit_the_buffer),
+		cmocka_unit_test(every_row_has_help_and_default_that_parse),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

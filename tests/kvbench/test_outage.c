@@ -34,7 +34,7 @@ static void check_outage(unsigned i, uint64_t from_ms, uint64_t to_ms, uint64_t 
 	assert_int_equal(o.row[i].failed, failed);
 }
 
-static void test_calls_that_succeed_are_no_outage(void **state)
+static void calls_that_succeed_are_no_outage(void **state)
 {
 	(void)state;
 	call(1, 1000, 1001, false);
@@ -44,7 +44,7 @@ static void test_calls_that_succeed_are_no_outage(void **state)
 	assert_false(o.open);
 }
 
-static void test_from_the_first_failure_to_the_first_success(void **state)
+static void an_outage_lasts_from_the_first_failure_to_the_first_success(void **state)
 {
 	(void)state;
 	call(1, 1000, 1005, true);
@@ -55,7 +55,7 @@ static void test_from_the_first_failure_to_the_first_success(void **state)
 	assert_false(o.open);
 }
 
-static void test_a_success_of_another_server_ends_nothing(void **state)
+static void a_success_of_another_server_ends_nothing(void **state)
 {
 	(void)state;
 	call(1, 1000, 1005, true);
@@ -65,7 +65,7 @@ static void test_a_success_of_another_server_ends_nothing(void **state)
 	check_outage(0, 1000, 2001, 1);
 }
 
-static void test_a_call_that_waited_is_an_outage(void **state)
+static void a_call_that_waited_is_an_outage(void **state)
 {
 	(void)state;
 	call(3, 1000, 1199, false);
@@ -74,7 +74,7 @@ static void test_a_call_that_waited_is_an_outage(void **state)
 	check_outage(0, 2000, 2200, 0);
 }
 
-static void test_what_began_before_the_end_opens_no_other(void **state)
+static void what_began_before_the_end_opens_no_other(void **state)
 {
 	(void)state;
 	call(1, 1000, 1005, true);
@@ -86,7 +86,7 @@ static void test_what_began_before_the_end_opens_no_other(void **state)
 	check_outage(0, 1000, 1600, 1);
 }
 
-static void test_the_longest_call_counts_from_its_start(void **state)
+static void the_longest_call_counts_from_its_start(void **state)
 {
 	(void)state;
 	call(2, 1100, 1105, true);
@@ -95,7 +95,7 @@ static void test_the_longest_call_counts_from_its_start(void **state)
 	check_outage(0, 1000, 2001, 2);
 }
 
-static void test_overdue_is_more_than_100_ms_past_the_deadline(void **state)
+static void overdue_is_more_than_100_ms_past_the_deadline(void **state)
 {
 	(void)state;
 	call(1, 1000, 2100, true);
@@ -105,7 +105,7 @@ static void test_overdue_is_more_than_100_ms_past_the_deadline(void **state)
 	assert_int_equal(o.longest_ns, 1100 * MS + 1);
 }
 
-static void test_more_outages_than_are_kept_are_counted(void **state)
+static void more_outages_than_are_kept_are_counted(void **state)
 {
 	(void)state;
 	for (uint64_t i = 0; i < BENCH_OUTAGES_MAX + 5; i++) {
@@ -122,14 +122,14 @@ static void test_more_outages_than_are_kept_are_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_calls_that_succeed_are_no_outage),
-		TEST(test_from_the_first_failure_to_the_first_success),
-		TEST(test_a_success_of_another_server_ends_nothing),
-		TEST(test_a_call_that_waited_is_an_outage),
-		TEST(test_what_began_before_the_end_opens_no_other),
-		TEST(test_the_longest_call_counts_from_its_start),
-		TEST(test_overdue_is_more_than_100_ms_past_the_deadline),
-		TEST(test_more_outages_than_are_kept_are_counted),
+		TEST(calls_that_succeed_are_no_outage),
+		TEST(an_outage_lasts_from_the_first_failure_to_the_first_success),
+		TEST(a_success_of_another_server_ends_nothing),
+		TEST(a_call_that_waited_is_an_outage),
+		TEST(what_began_before_the_end_opens_no_other),
+		TEST(the_longest_call_counts_from_its_start),
+		TEST(overdue_is_more_than_100_ms_past_the_deadline),
+		TEST(more_outages_than_are_kept_are_counted),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

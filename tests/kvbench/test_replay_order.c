@@ -159,7 +159,7 @@ static void make_trace(struct kv_prng *prng, struct check_file *file, unsigned s
 	fclose(out);
 }
 
-static void test_strict_order_gives_the_hits_of_the_file(void **state)
+static void strict_order_gives_the_hits_of_the_file(void **state)
 {
 	struct kv_prng prng = check_seed();
 
@@ -183,7 +183,7 @@ static void test_strict_order_gives_the_hits_of_the_file(void **state)
 	}
 }
 
-static void test_relaxed_order_replays_everything_without_waiting(void **state)
+static void relaxed_order_replays_everything_without_waiting(void **state)
 {
 	struct kv_prng prng = check_seed();
 	struct rig r = {.pauses = true};
@@ -199,7 +199,7 @@ static void test_relaxed_order_replays_everything_without_waiting(void **state)
 	check_file_remove(&file);
 }
 
-static void test_speed_spreads_requests_over_the_traces_time(void **state)
+static void speed_spreads_requests_over_the_traces_time(void **state)
 {
 	struct kv_prng prng = check_seed();
 	struct rig r = {0};
@@ -218,7 +218,7 @@ static void test_speed_spreads_requests_over_the_traces_time(void **state)
 	check_file_remove(&file);
 }
 
-static void test_a_bad_line_ends_the_replay_with_its_sentence(void **state)
+static void a_bad_line_ends_the_replay_with_its_sentence(void **state)
 {
 	struct check_file file = check_file_make(
 		"{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 0, \"hash_ids\": [1, 2]}\nbroken\n");
@@ -234,7 +234,7 @@ static void test_a_bad_line_ends_the_replay_with_its_sentence(void **state)
 	check_file_remove(&file);
 }
 
-static void test_over_ends_the_replay_while_it_waits_for_a_time(void **state)
+static void over_ends_the_replay_while_it_waits_for_a_time(void **state)
 {
 	struct check_file file = check_file_make(
 		"{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 86400000, \"hash_ids\": [1, 2]}\n");
@@ -253,7 +253,7 @@ static void test_over_ends_the_replay_while_it_waits_for_a_time(void **state)
 	check_file_remove(&file);
 }
 
-static void test_no_request_is_started_once_it_is_over(void **state)
+static void no_request_is_started_once_it_is_over(void **state)
 {
 	struct kv_prng prng = check_seed();
 	struct rig r = {.over = true};
@@ -271,12 +271,12 @@ static void test_no_request_is_started_once_it_is_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_strict_order_gives_the_hits_of_the_file),
-		cmocka_unit_test(test_relaxed_order_replays_everything_without_waiting),
-		cmocka_unit_test(test_speed_spreads_requests_over_the_traces_time),
-		cmocka_unit_test(test_a_bad_line_ends_the_replay_with_its_sentence),
-		cmocka_unit_test(test_over_ends_the_replay_while_it_waits_for_a_time),
-		cmocka_unit_test(test_no_request_is_started_once_it_is_over),
+		cmocka_unit_test(strict_order_gives_the_hits_of_the_file),
+		cmocka_unit_test(relaxed_order_replays_everything_without_waiting),
+		cmocka_unit_test(speed_spreads_requests_over_the_traces_time),
+		cmocka_unit_test(a_bad_line_ends_the_replay_with_its_sentence),
+		cmocka_unit_test(over_ends_the_replay_while_it_waits_for_a_time),
+		cmocka_unit_test(no_request_is_started_once_it_is_over),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

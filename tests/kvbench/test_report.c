@@ -82,7 +82,7 @@ static void check_names(const json_t *object, const char *names)
 	assert_int_equal(json_object_size(object), n);
 }
 
-static void test_names(void **state)
+static void every_part_has_the_names_that_are_documented(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *phases = json_object_get(j, "phases"),
@@ -108,7 +108,7 @@ static void test_names(void **state)
 	json_decref(j);
 }
 
-static void test_config_has_every_option_with_underscores(void **state)
+static void the_config_has_every_option_with_underscores(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
@@ -129,7 +129,7 @@ static void test_config_has_every_option_with_underscores(void **state)
 }
 
 /* Two reports that differ must show in what: what was asked for, and what it came to. */
-static void test_report_says_what_ran(void **state)
+static void the_report_says_what_ran(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
@@ -184,7 +184,7 @@ static size_t widest(const char *text)
 	return most;
 }
 
-static void test_summary_fits_80_columns(void **state)
+static void the_summary_fits_80_columns(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
@@ -227,7 +227,7 @@ static void test_summary_fits_80_columns(void **state)
 	free(text);
 }
 
-static void test_rate_says_offered_and_achieved(void **state)
+static void a_rate_says_offered_and_achieved(void **state)
 {
 	struct fixture *f = *state;
 	char *text;
@@ -243,7 +243,7 @@ static void test_rate_says_offered_and_achieved(void **state)
 }
 
 /* Blocks that were computed anew differ in their last bits: routine, and no failure. */
-static void test_put_conflicts_are_no_errors(void **state)
+static void put_conflicts_are_no_errors(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j;
@@ -263,7 +263,7 @@ static void test_put_conflicts_are_no_errors(void **state)
 }
 
 /* Both phases of a replay are the same seconds: one sum, once. */
-static void test_trace_has_its_cpu_time_once(void **state)
+static void a_trace_has_its_cpu_time_once(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
@@ -279,7 +279,7 @@ static void test_trace_has_its_cpu_time_once(void **state)
 }
 
 /* 1497 s of waiting in a run of a second: a sum over requests, which reads like a failure. */
-static void test_waits_are_means(void **state)
+static void waits_are_means(void **state)
 {
 	struct fixture *f = *state;
 	struct kvc_counters *c = &f->bench.results.counters;
@@ -293,7 +293,7 @@ static void test_waits_are_means(void **state)
 	free(text);
 }
 
-static void test_progress_has_rate_and_time_left(void **state)
+static void progress_has_rate_and_time_left(void **state)
 {
 	struct progress p = {.name = "warm-up", .total = 1000000000, .unit_bytes = 65536};
 	char text[128];
@@ -324,7 +324,7 @@ static uint64_t half_done(void *arg)
 }
 
 /* What is drawn over must be one line: at a terminal of 40 columns it is cut. */
-static void test_progress_fits_a_narrow_terminal(void **state)
+static void progress_fits_a_narrow_terminal(void **state)
 {
 	struct winsize size = {.ws_col = 40, .ws_row = 10};
 	struct progress p = {.name = "warm-up", .total = 1000, .unit_bytes = 65536, .done = half_done};
@@ -354,7 +354,7 @@ static void test_progress_fits_a_narrow_terminal(void **state)
 	close(master);
 }
 
-static void test_counters_appear_when_taken(void **state)
+static void counters_appear_when_taken(void **state)
 {
 	struct fixture *f = *state;
 	struct kvc_counters *c = &f->bench.results.counters;
@@ -376,7 +376,7 @@ static void test_counters_appear_when_taken(void **state)
 	json_decref(j);
 }
 
-static void test_figures(void **state)
+static void figures_are_those_of_the_run(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j, *read, *latency;
@@ -395,7 +395,7 @@ static void test_figures(void **state)
 	json_decref(j);
 }
 
-static void test_the_breakdown_appears_when_asked_for(void **state)
+static void the_breakdown_appears_when_asked_for(void **state)
 {
 	static const struct kvc_phases phases = {.total_ns = 100,
 						 .room_ns = 1,
@@ -429,7 +429,7 @@ static void test_the_breakdown_appears_when_asked_for(void **state)
 	json_decref(j);
 }
 
-static void test_roofline_and_trace_appear_when_run(void **state)
+static void the_roofline_and_a_trace_appear_when_run(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j;
@@ -461,7 +461,7 @@ static void make_keep_going(struct fixture *f, struct bench_outages *watched)
 								 .outage = watched};
 }
 
-static void test_keep_going_appears_when_run(void **state)
+static void keep_going_appears_when_run(void **state)
 {
 	static struct bench_outages watched;
 	struct fixture *f = *state;
@@ -481,7 +481,7 @@ static void test_keep_going_appears_when_run(void **state)
 	json_decref(j);
 }
 
-static void test_keep_going_fails_for_wrong_and_overdue_alone(void **state)
+static void keep_going_fails_for_wrong_and_overdue_alone(void **state)
 {
 	static struct bench_outages watched;
 	struct fixture *f = *state;
@@ -497,7 +497,7 @@ static void test_keep_going_fails_for_wrong_and_overdue_alone(void **state)
 	assert_int_equal(report_verdict(&f->bench, NULL), 2);
 }
 
-static void test_an_empty_phase_has_zeros(void **state)
+static void an_empty_phase_has_zeros(void **state)
 {
 	struct fixture *f = *state;
 	json_t *j, *write;
@@ -526,7 +526,7 @@ static unsigned files_beginning_with(const char *path)
 	return n;
 }
 
-static void test_the_file_appears_complete_or_not_at_all(void **state)
+static void the_file_appears_complete_or_not_at_all(void **state)
 {
 	struct fixture *f = *state;
 	struct check_file file = check_file_make("old");
@@ -548,7 +548,7 @@ static void test_the_file_appears_complete_or_not_at_all(void **state)
 	check_file_remove(&file);
 }
 
-static void test_an_unwritable_place_is_told_at_once(void **state)
+static void an_unwritable_place_is_told_at_once(void **state)
 {
 	struct json_file *json = NULL;
 	struct kv_error err;
@@ -560,7 +560,7 @@ static void test_an_unwritable_place_is_told_at_once(void **state)
 	assert_null(json);
 }
 
-static void test_a_full_device_is_an_error_and_stays_a_device(void **state)
+static void a_full_device_is_an_error_and_stays_a_device(void **state)
 {
 	struct fixture *f = *state;
 	struct json_file *json = NULL;
@@ -577,14 +577,14 @@ static void test_a_full_device_is_an_error_and_stays_a_device(void **state)
 
 /* ---- the verdict ---- */
 
-static void test_a_good_run_has_no_problem(void **state)
+static void a_good_run_has_no_problem(void **state)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
 
-static void test_errors_misses_and_wrong_bytes_fail_a_run(void **state)
+static void errors_misses_and_wrong_bytes_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
 	struct bench_results *r = &f->bench.results;
@@ -602,7 +602,7 @@ static void test_errors_misses_and_wrong_bytes_fail_a_run(void **state)
 	assert_int_equal(report_verdict(&f->bench, NULL), 4);
 }
 
-static void test_expected_misses_do_not_fail_a_run(void **state)
+static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
 
@@ -611,7 +611,7 @@ static void test_expected_misses_do_not_fail_a_run(void **state)
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
 
-static void test_a_strict_replay_must_have_the_expected_hits(void **state)
+static void a_strict_replay_must_have_the_expected_hits(void **state)
 {
 	struct fixture *f = *state;
 	struct replay_result *r = &f->bench.results.replay;
@@ -627,7 +627,7 @@ static void test_a_strict_replay_must_have_the_expected_hits(void **state)
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
 
-static void test_a_roofline_without_figure_fails_a_run(void **state)
+static void a_roofline_without_figure_fails_a_run(void **state)
 {
 	struct fixture *f = *state;
 
@@ -637,7 +637,7 @@ static void test_a_roofline_without_figure_fails_a_run(void **state)
 
 /* ---- small ones ---- */
 
-static void test_errors_are_counted_by_code_and_bounded(void **state)
+static void errors_are_counted_by_code_and_bounded(void **state)
 {
 	struct bench_errors e = {0};
 
@@ -651,7 +651,7 @@ static void test_errors_are_counted_by_code_and_bounded(void **state)
 	assert_int_equal(bench_errors_total(&e), 205);
 }
 
-static void test_merging_adds_everything(void **state)
+static void merging_adds_everything(void **state)
 {
 	static struct bench_tally a, b;
 
@@ -670,7 +670,7 @@ static void test_merging_adds_everything(void **state)
 	assert_int_equal(bench_errors_total(&a.errors), 1);
 }
 
-static void test_median(void **state)
+static void a_median_is_in_the_middle(void **state)
 {
 	double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2}, one[] = {9};
 
@@ -685,34 +685,34 @@ static void test_median(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_RUN(test_names),
-		WITH_RUN(test_config_has_every_option_with_underscores),
-		WITH_RUN(test_counters_appear_when_taken),
-		WITH_RUN(test_report_says_what_ran),
-		WITH_RUN(test_summary_fits_80_columns),
-		WITH_RUN(test_rate_says_offered_and_achieved),
-		WITH_RUN(test_put_conflicts_are_no_errors),
-		WITH_RUN(test_trace_has_its_cpu_time_once),
-		WITH_RUN(test_waits_are_means),
-		cmocka_unit_test(test_progress_fits_a_narrow_terminal),
-		WITH_RUN(test_progress_has_rate_and_time_left),
-		WITH_RUN(test_figures),
-		WITH_RUN(test_the_breakdown_appears_when_asked_for),
-		WITH_RUN(test_roofline_and_trace_appear_when_run),
-		WITH_RUN(test_keep_going_appears_when_run),
-		WITH_RUN(test_keep_going_fails_for_wrong_and_overdue_alone),
-		WITH_RUN(test_an_empty_phase_has_zeros),
-		WITH_RUN(test_the_file_appears_complete_or_not_at_all),
-		cmocka_unit_test(test_an_unwritable_place_is_told_at_once),
-		WITH_RUN(test_a_full_device_is_an_error_and_stays_a_device),
-		WITH_RUN(test_a_good_run_has_no_problem),
-		WITH_RUN(test_errors_misses_and_wrong_bytes_fail_a_run),
-		WITH_RUN(test_expected_misses_do_not_fail_a_run),
-		WITH_RUN(test_a_strict_replay_must_have_the_expected_hits),
-		WITH_RUN(test_a_roofline_without_figure_fails_a_run),
-		cmocka_unit_test(test_errors_are_counted_by_code_and_bounded),
-		cmocka_unit_test(test_merging_adds_everything),
-		cmocka_unit_test(test_median),
+		WITH_RUN(every_part_has_the_names_that_are_documented),
+		WITH_RUN(the_config_has_every_option_with_underscores),
+		WITH_RUN(counters_appear_when_taken),
+		WITH_RUN(the_report_says_what_ran),
+		WITH_RUN(the_summary_fits_80_columns),
+		WITH_RUN(a_rate_says_offered_and_achieved),
+		WITH_RUN(put_conflicts_are_no_errors),
+		WITH_RUN(a_trace_has_its_cpu_time_once),
+		WITH_RUN(waits_are_means),
+		cmocka_unit_test(progress_fits_a_narrow_terminal),
+		WITH_RUN(progress_has_rate_and_time_left),
+		WITH_RUN(figures_are_those_of_the_run),
+		WITH_RUN(the_breakdown_appears_when_asked_for),
+		WITH_RUN(the_roofline_and_a_trace_appear_when_run),
+		WITH_RUN(keep_going_appears_when_run),
+		WITH_RUN(keep_going_fails_for_wrong_and_overdue_alone),
+		WITH_RUN(an_empty_phase_has_zeros),
+		WITH_RUN(the_file_appears_complete_or_not_at_all),
+		cmocka_unit_test(an_unwritable_place_is_told_at_once),
+		WITH_RUN(a_full_device_is_an_error_and_stays_a_device),
+		WITH_RUN(a_good_run_has_no_problem),
+		WITH_RUN(errors_misses_and_wrong_bytes_fail_a_run),
+		WITH_RUN(expected_misses_do_not_fail_a_run),
+		WITH_RUN(a_strict_replay_must_have_the_expected_hits),
+		WITH_RUN(a_roofline_without_figure_fails_a_run),
+		cmocka_unit_test(errors_are_counted_by_code_and_bounded),
+		cmocka_unit_test(merging_adds_everything),
+		cmocka_unit_test(a_median_is_in_the_middle),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -47,7 +47,7 @@ static void check_reaped(void)
 
 #define STAY "while :; do sleep 0.05; done"
 
-static void test_ready_line_gives_the_address(void **state)
+static void the_ready_line_gives_the_address(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -63,7 +63,7 @@ static void test_ready_line_gives_the_address(void **state)
 	check_reaped();
 }
 
-static void test_the_key_comes_through_the_pipe(void **state)
+static void the_key_comes_through_the_pipe(void **state)
 {
 	struct server_child *child = NULL;
 	struct check_file seen = check_file_make("");
@@ -88,7 +88,7 @@ static void test_the_key_comes_through_the_pipe(void **state)
 	check_file_remove(&seen);
 }
 
-static void test_what_it_is_told(void **state)
+static void it_is_told_what_it_is_to_be(void **state)
 {
 	struct server_child *child = NULL;
 	struct check_file seen = check_file_make("");
@@ -115,7 +115,7 @@ static void test_what_it_is_told(void **state)
 	check_file_remove(&seen);
 }
 
-static void test_ending_before_ready(void **state)
+static void ending_before_it_is_ready_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -127,7 +127,7 @@ static void test_ending_before_ready(void **state)
 	check_reaped();
 }
 
-static void test_never_ready(void **state)
+static void one_that_is_never_ready_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -139,7 +139,7 @@ static void test_never_ready(void **state)
 
 /* As a kv-server that touches a lot of memory: Ctrl-C waited ten seconds for it. It counts tenths of a second from
  * SIGTERM on. */
-static void test_who_is_not_ready_is_not_waited_for(void **state)
+static void who_is_not_ready_is_not_waited_for(void **state)
 {
 	struct server_child *child = NULL;
 	struct check_file seen = check_file_make("");
@@ -157,7 +157,7 @@ static void test_who_is_not_ready_is_not_waited_for(void **state)
 	check_reaped();
 }
 
-static void test_nonsense_instead_of_ready(void **state)
+static void nonsense_instead_of_a_ready_line_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -167,7 +167,7 @@ static void test_nonsense_instead_of_ready(void **state)
 	check_reaped();
 }
 
-static void test_no_such_binary(void **state)
+static void a_binary_that_is_not_there_is_told(void **state)
 {
 	struct server_child_options o = {.binary = "/nonexistent/kv-server",
 					 .memory_mb = 64,
@@ -189,7 +189,7 @@ static void wait_dead(const struct server_child *child)
 	assert_true(server_child_dead(child));
 }
 
-static void test_dying_during_the_run_is_seen_and_told(void **state)
+static void dying_during_the_run_is_seen_and_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -202,7 +202,7 @@ static void test_dying_during_the_run_is_seen_and_told(void **state)
 	check_reaped();
 }
 
-static void test_a_bad_exit_status_is_told(void **state)
+static void a_bad_exit_status_is_told(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -217,7 +217,7 @@ static void test_a_bad_exit_status_is_told(void **state)
 }
 
 /* More log than a pipe holds must not stop the child. */
-static void test_a_talkative_child_is_not_blocked(void **state)
+static void a_talkative_child_is_not_blocked(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -231,7 +231,7 @@ static void test_a_talkative_child_is_not_blocked(void **state)
 	check_reaped();
 }
 
-static void test_it_has_a_process_group_of_its_own(void **state)
+static void it_has_a_process_group_of_its_own(void **state)
 {
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
@@ -244,7 +244,7 @@ static void test_it_has_a_process_group_of_its_own(void **state)
 }
 
 /* It has nothing to finish, and would finish it first. The last test: the interruption stays. */
-static void test_an_interrupted_start_kills_it_at_once(void **state)
+static void an_interrupted_start_kills_it_at_once(void **state)
 {
 	struct server_child *child = NULL;
 	struct check_file asked = check_file_make("");
@@ -262,7 +262,7 @@ static void test_an_interrupted_start_kills_it_at_once(void **state)
 	check_file_remove(&asked);
 }
 
-static void test_stop_of_nothing(void **state)
+static void stopping_nothing_does_nothing(void **state)
 {
 	struct server_child *child = NULL;
 
@@ -274,20 +274,20 @@ static void test_stop_of_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ready_line_gives_the_address),
-		cmocka_unit_test(test_the_key_comes_through_the_pipe),
-		cmocka_unit_test(test_what_it_is_told),
-		cmocka_unit_test(test_ending_before_ready),
-		cmocka_unit_test(test_never_ready),
-		cmocka_unit_test(test_who_is_not_ready_is_not_waited_for),
-		cmocka_unit_test(test_nonsense_instead_of_ready),
-		cmocka_unit_test(test_no_such_binary),
-		cmocka_unit_test(test_dying_during_the_run_is_seen_and_told),
-		cmocka_unit_test(test_a_bad_exit_status_is_told),
-		cmocka_unit_test(test_a_talkative_child_is_not_blocked),
-		cmocka_unit_test(test_it_has_a_process_group_of_its_own),
-		cmocka_unit_test(test_stop_of_nothing),
-		cmocka_unit_test(test_an_interrupted_start_kills_it_at_once),
+		cmocka_unit_test(the_ready_line_gives_the_address),
+		cmocka_unit_test(the_key_comes_through_the_pipe),
+		cmocka_unit_test(it_is_told_what_it_is_to_be),
+		cmocka_unit_test(ending_before_it_is_ready_is_told),
+		cmocka_unit_test(one_that_is_never_ready_is_told),
+		cmocka_unit_test(who_is_not_ready_is_not_waited_for),
+		cmocka_unit_test(nonsense_instead_of_a_ready_line_is_told),
+		cmocka_unit_test(a_binary_that_is_not_there_is_told),
+		cmocka_unit_test(dying_during_the_run_is_seen_and_told),
+		cmocka_unit_test(a_bad_exit_status_is_told),
+		cmocka_unit_test(a_talkative_child_is_not_blocked),
+		cmocka_unit_test(it_has_a_process_group_of_its_own),
+		cmocka_unit_test(stopping_nothing_does_nothing),
+		cmocka_unit_test(an_interrupted_start_kills_it_at_once),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -35,7 +35,7 @@ static void check_bad(const char *text, int code, const char *part)
 	check_contains(err.text, part);
 }
 
-static void test_a_good_line(void **state)
+static void a_good_line_is_read(void **state)
 {
 	const char *text = "{\"timestamp\": 27.5, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1, "
 			   "9007199254740993]}\n";
@@ -59,7 +59,7 @@ static void test_a_good_line(void **state)
 	fclose(in);
 }
 
-static void test_lines_without_newline_blank_lines_and_crlf(void **state)
+static void lines_without_newline_blank_lines_and_crlf_are_read(void **state)
 {
 	const char *text =
 		"\n  \r\n{\"timestamp\": 0, \"hash_ids\": [1]}\r\n\n{\"timestamp\": 1, \"hash_ids\": [], \"more\": {}}";
@@ -72,7 +72,7 @@ static void test_lines_without_newline_blank_lines_and_crlf(void **state)
 	assert_int_equal(count, 2);
 }
 
-static void test_bad_lines_are_named(void **state)
+static void bad_lines_are_named(void **state)
 {
 	(void)state;
 	check_bad("{\"timestamp\": 0, \"hash_ids\": [1, 2]}\nnot json\n", -KV_EINVAL, "line 2");
@@ -94,7 +94,7 @@ static void test_bad_lines_are_named(void **state)
 	check_bad("{\"timestamp\": 0, \"hash_ids\": [1", -KV_EINVAL, "line 1");
 }
 
-static void test_an_error_stays(void **state)
+static void an_error_stays(void **state)
 {
 	const char *text = "oops\n{\"timestamp\": 0, \"hash_ids\": [1]}\n";
 	FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
@@ -111,7 +111,7 @@ static void test_an_error_stays(void **state)
 	fclose(in);
 }
 
-static void test_a_zero_byte_is_an_error(void **state)
+static void a_zero_byte_is_an_error(void **state)
 {
 	const char text[] = "{\"timestamp\": 0, \0\"hash_ids\": [1]}\n";
 	struct trace_request last;
@@ -131,7 +131,7 @@ static char *repeat(char c, size_t n)
 	return text;
 }
 
-static void test_line_length_bound(void **state)
+static void a_line_has_a_longest_length(void **state)
 {
 	char *text = repeat(' ', TRACE_LINE_MAX + 3);
 	struct trace_request last;
@@ -157,7 +157,7 @@ static void write_ids(FILE *out, unsigned n)
 	fputs("]}\n", out);
 }
 
-static void test_ids_bound(void **state)
+static void a_line_has_a_largest_number_of_ids(void **state)
 {
 	struct check_file file;
 	struct trace_totals totals;
@@ -179,7 +179,7 @@ static void test_ids_bound(void **state)
 	check_file_remove(&file);
 }
 
-static void test_missing_and_empty_files(void **state)
+static void missing_and_empty_files_are_told(void **state)
 {
 	struct check_file file = check_file_make("\n\n");
 	struct trace_totals totals;
@@ -194,7 +194,7 @@ static void test_missing_and_empty_files(void **state)
 
 /* ---- the reference count ---- */
 
-static void test_hits_of_a_small_trace(void **state)
+static void hits_of_a_small_trace_are_counted(void **state)
 {
 	struct check_file file = check_file_make(
 		"{\"timestamp\": 0, \"hash_ids\": [0, 1, 2]}\n"
@@ -244,7 +244,7 @@ static void model_make(struct kv_prng *prng, FILE *out, struct trace_totals *wan
 	}
 }
 
-static void test_hits_agree_with_a_model(void **state)
+static void hits_agree_with_a_model(void **state)
 {
 	struct kv_prng prng = check_seed();
 	struct trace_totals want, got;
@@ -263,7 +263,7 @@ static void test_hits_agree_with_a_model(void **state)
 	check_file_remove(&file);
 }
 
-static void test_the_conversation_trace(void **state)
+static void the_conversation_trace_has_its_known_hits(void **state)
 {
 	const char *path = getenv("KVRAIL_TRACE");
 	struct trace_totals t;
@@ -286,17 +286,17 @@ static void test_the_conversation_trace(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_good_line),
-		cmocka_unit_test(test_lines_without_newline_blank_lines_and_crlf),
-		cmocka_unit_test(test_bad_lines_are_named),
-		cmocka_unit_test(test_an_error_stays),
-		cmocka_unit_test(test_a_zero_byte_is_an_error),
-		cmocka_unit_test(test_line_length_bound),
-		cmocka_unit_test(test_ids_bound),
-		cmocka_unit_test(test_missing_and_empty_files),
-		cmocka_unit_test(test_hits_of_a_small_trace),
-		cmocka_unit_test(test_hits_agree_with_a_model),
-		cmocka_unit_test(test_the_conversation_trace),
+		cmocka_unit_test(a_good_line_is_read),
+		cmocka_unit_test(lines_without_newline_blank_lines_and_crlf_are_read),
+		cmocka_unit_test(bad_lines_are_named),
+		cmocka_unit_test(an_error_stays),
+		cmocka_unit_test(a_zero_byte_is_an_error),
+		cmocka_unit_test(a_line_has_a_longest_length),
+		cmocka_unit_test(a_line_has_a_largest_number_of_ids),
+		cmocka_unit_test(missing_and_empty_files_are_told),
+		cmocka_unit_test(hits_of_a_small_trace_are_counted),
+		cmocka_unit_test(hits_agree_with_a_model),
+		cmocka_unit_test(the_conversation_trace_has_its_known_hits),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

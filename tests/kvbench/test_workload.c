@@ -5,7 +5,7 @@
 #include "kvbench/load/workload.h"
 #include "tests/kvbench/check.h"
 
-static void test_keys_name_seed_size_and_number(void **state)
+static void keys_name_seed_size_and_number(void **state)
 {
 	struct bench_key key;
 
@@ -20,7 +20,7 @@ static void test_keys_name_seed_size_and_number(void **state)
 	assert_string_equal(key.text, "trace/1/10000/00000000000000ff");
 }
 
-static void test_longest_key_is_allowed(void **state)
+static void the_longest_key_is_allowed(void **state)
 {
 	struct bench_key key;
 
@@ -30,7 +30,7 @@ static void test_longest_key_is_allowed(void **state)
 	assert_in_range(key.len, 1, KV_KEY_MAX);
 }
 
-static void test_filled_value_checks(void **state)
+static void a_filled_value_is_right(void **state)
 {
 	static uint8_t data[20000];
 	struct bench_key key;
@@ -43,7 +43,7 @@ static void test_filled_value_checks(void **state)
 	}
 }
 
-static void test_a_value_does_not_write_past_its_end(void **state)
+static void a_value_does_not_write_past_its_end(void **state)
 {
 	uint8_t data[64];
 	struct bench_key key;
@@ -59,7 +59,7 @@ static void test_a_value_does_not_write_past_its_end(void **state)
 }
 
 /* One wrong bit anywhere is found, at its place. */
-static void test_any_wrong_bit_is_found(void **state)
+static void any_wrong_bit_is_found(void **state)
 {
 	struct kv_prng prng = check_seed();
 	static uint8_t data[3 * 4096 + 77];
@@ -78,7 +78,7 @@ static void test_any_wrong_bit_is_found(void **state)
 	assert_int_equal(bench_value_check(&key, data, sizeof(data)), sizeof(data));
 }
 
-static void test_another_keys_value_is_wrong_at_once(void **state)
+static void another_keys_value_is_wrong_at_once(void **state)
 {
 	uint8_t data[4096];
 	struct bench_key one, other;
@@ -90,7 +90,7 @@ static void test_another_keys_value_is_wrong_at_once(void **state)
 	assert_in_range(bench_value_check(&other, data, sizeof(data)), 0, 7);
 }
 
-static void test_a_shifted_value_is_wrong(void **state)
+static void a_shifted_value_is_wrong(void **state)
 {
 	static uint8_t data[8192 + 8];
 	struct bench_key key;
@@ -114,7 +114,7 @@ static void check_visits_each_once(uint64_t num_keys, uint64_t first_op, uint64_
 	free(seen);
 }
 
-static void test_every_round_visits_every_key_once(void **state)
+static void every_round_visits_every_key_once(void **state)
 {
 	struct kv_prng prng = check_seed();
 
@@ -127,7 +127,7 @@ static void test_every_round_visits_every_key_once(void **state)
 	}
 }
 
-static void test_order_depends_on_seed_and_round(void **state)
+static void the_order_depends_on_seed_and_round(void **state)
 {
 	unsigned same_round = 0, same_seed = 0, sorted = 0;
 
@@ -144,14 +144,14 @@ static void test_order_depends_on_seed_and_round(void **state)
 	assert_in_range(sorted, 0, 20);
 }
 
-static void test_order_is_repeatable(void **state)
+static void the_order_is_repeatable(void **state)
 {
 	(void)state;
 	for (uint64_t op = 0; op < 100; op++)
 		assert_int_equal(bench_order_key(op, 77, 5), bench_order_key(op, 77, 5));
 }
 
-static void test_memory_holds_the_values_with_headroom(void **state)
+static void memory_holds_the_values_with_headroom(void **state)
 {
 	(void)state;
 	assert_true(bench_memory_need(1000, 65536, 4) > 1000 * 65536ull);
@@ -162,7 +162,7 @@ static void test_memory_holds_the_values_with_headroom(void **state)
 	assert_true(bench_memory_need(100000, 1, 4) >= 100000ull * 1024);
 }
 
-static void test_memory_grows_with_everything(void **state)
+static void memory_grows_with_everything(void **state)
 {
 	(void)state;
 	for (uint64_t n = 1; n < 1000000; n *= 3)
@@ -173,7 +173,7 @@ static void test_memory_grows_with_everything(void **state)
 }
 
 /* Throw keys at shards: no shard may get more bytes than its share of the need. */
-static void test_memory_covers_an_uneven_spread(void **state)
+static void memory_covers_an_uneven_spread(void **state)
 {
 	enum { SHARDS = 4, KEYS = 5000, TRIALS = 50 };
 	struct kv_prng prng = check_seed();
@@ -189,7 +189,7 @@ static void test_memory_covers_an_uneven_spread(void **state)
 	}
 }
 
-static void test_plan_gives_what_is_needed(void **state)
+static void the_plan_gives_what_is_needed(void **state)
 {
 	struct kv_error err;
 	uint64_t mb = 0;
@@ -199,7 +199,7 @@ static void test_plan_gives_what_is_needed(void **state)
 	assert_int_equal(mb, bench_memory_need(1000, 65536, 4) >> 20);
 }
 
-static void test_plan_refuses_more_than_half_and_suggests_what_fits(void **state)
+static void the_plan_refuses_more_than_half_and_suggests_what_fits(void **state)
 {
 	struct kv_error err;
 	uint64_t mb = 0, half = (uint64_t)4 << 30;
@@ -219,7 +219,7 @@ static void test_plan_refuses_more_than_half_and_suggests_what_fits(void **state
 	assert_int_equal(bench_memory_plan(values + 1, 1 << 20, 4, 2 * half, &mb, &err), -KV_ENOMEM);
 }
 
-static void test_plan_survives_absurd_numbers(void **state)
+static void the_plan_survives_absurd_numbers(void **state)
 {
 	struct kv_error err;
 	uint64_t mb = 0;
@@ -233,22 +233,22 @@ static void test_plan_survives_absurd_numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keys_name_seed_size_and_number),
-		cmocka_unit_test(test_longest_key_is_allowed),
-		cmocka_unit_test(test_filled_value_checks),
-		cmocka_unit_test(test_a_value_does_not_write_past_its_end),
-		cmocka_unit_test(test_any_wrong_bit_is_found),
-		cmocka_unit_test(test_another_keys_value_is_wrong_at_once),
-		cmocka_unit_test(test_a_shifted_value_is_wrong),
-		cmocka_unit_test(test_every_round_visits_every_key_once),
-		cmocka_unit_test(test_order_depends_on_seed_and_round),
-		cmocka_unit_test(test_order_is_repeatable),
-		cmocka_unit_test(test_memory_holds_the_values_with_headroom),
-		cmocka_unit_test(test_memory_grows_with_everything),
-		cmocka_unit_test(test_memory_covers_an_uneven_spread),
-		cmocka_unit_test(test_plan_gives_what_is_needed),
-		cmocka_unit_test(test_plan_refuses_more_than_half_and_suggests_what_fits),
-		cmocka_unit_test(test_plan_survives_absurd_numbers),
+		cmocka_unit_test(keys_name_seed_size_and_number),
+		cmocka_unit_test(the_longest_key_is_allowed),
+		cmocka_unit_test(a_filled_value_is_right),
+		cmocka_unit_test(a_value_does_not_write_past_its_end),
+		cmocka_unit_test(any_wrong_bit_is_found),
+		cmocka_unit_test(another_keys_value_is_wrong_at_once),
+		cmocka_unit_test(a_shifted_value_is_wrong),
+		cmocka_unit_test(every_round_visits_every_key_once),
+		cmocka_unit_test(the_order_depends_on_seed_and_round),
+		cmocka_unit_test(the_order_is_repeatable),
+		cmocka_unit_test(memory_holds_the_values_with_headroom),
+		cmocka_unit_test(memory_grows_with_everything),
+		cmocka_unit_test(memory_covers_an_uneven_spread),
+		cmocka_unit_test(the_plan_gives_what_is_needed),
+		cmocka_unit_test(the_plan_refuses_more_than_half_and_suggests_what_fits),
+		cmocka_unit_test(the_plan_survives_absurd_numbers),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

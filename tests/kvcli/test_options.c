@@ -32,7 +32,7 @@ static void check_refused(const char *part, int rc)
 	check_contains(err.text, part);
 }
 
-static void defaults(void **state)
+static void defaults_are_those_documented(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("ping", NULL), 0);
@@ -46,7 +46,7 @@ static void defaults(void **state)
 	assert_false(kv_opt_security_given(&o.security));
 }
 
-static void numa_and_mode(void **state)
+static void numa_and_mode_take_their_words(void **state)
 {
 	(void)state;
 	assert_int_equal(parse("--numa", "off", "--mode", "pull", "ping", NULL), 0);
@@ -71,7 +71,7 @@ static void certificates_belong_together(void **state)
 		      parse("--server-name", "n", "--psk-file", "p", "ping", NULL));
 }
 
-static void a_bad_address_is_usage(void **state)
+static void a_bad_address_is_a_usage_error(void **state)
 {
 	(void)state;
 	check_refused("1:2:3", parse("--server", "1:2:3", "ping", NULL));
@@ -81,10 +81,10 @@ static void a_bad_address_is_usage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(numa_and_mode),
+		cmocka_unit_test(defaults_are_those_documented),
+		cmocka_unit_test(numa_and_mode_take_their_words),
 		cmocka_unit_test(certificates_belong_together),
-		cmocka_unit_test(a_bad_address_is_usage),
+		cmocka_unit_test(a_bad_address_is_a_usage_error),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

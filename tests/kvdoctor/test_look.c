@@ -50,7 +50,7 @@ static void an_empty_machine_has_nothing_to_say_of_devices(void **state)
 	assert_true(d->num_providers > 0);
 }
 
-static void an_efa_device_without_its_driver(void **state)
+static void an_efa_device_without_its_driver_is_told(void **state)
 {
 	struct doctor *d = *state;
 	pci("0000:4f:00.0", "0x1d0f\n", "0xefa2\n", NULL);
@@ -61,7 +61,7 @@ static void an_efa_device_without_its_driver(void **state)
 	assert_int_equal(doctor_count(d, TE_WARN), 1);
 }
 
-static void a_mellanox_nic_without_rdma(void **state)
+static void a_mellanox_nic_without_rdma_is_told(void **state)
 {
 	struct doctor *d = *state;
 	pci("0000:81:00.0", "0x15b3\n", "0x1021\n", "mlx5_core");
@@ -69,7 +69,7 @@ static void a_mellanox_nic_without_rdma(void **state)
 	rig_is(d, "mlx5_driver", TE_WARN, "RDMA driver is not loaded", "modprobe mlx5_ib");
 }
 
-static void a_port_that_is_down(void **state)
+static void a_port_that_is_down_is_told(void **state)
 {
 	struct doctor *d = *state;
 	tree_put("/sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
@@ -124,7 +124,7 @@ static void an_infiniband_port_asks_for_a_subnet_manager(void **state)
 	rig_is(d, "rdma_port", TE_WARN, "INIT", "subnet manager");
 }
 
-static void modules_of_efa_without_the_installer(void **state)
+static void modules_of_efa_without_the_installer_are_told(void **state)
 {
 	struct doctor *d = *state;
 	tree_link("/sys/class/infiniband/rdmap79s0/device", "../../../devices/x");
@@ -204,7 +204,7 @@ static void abroad(struct doctor *d)
 	snprintf(d->client.budget.device[0].device.local, KV_NAME_MAX, "10.0.0.1");
 }
 
-static void advice_for_a_fast_network(void **state)
+static void a_fast_network_gets_advice(void **state)
 {
 	struct doctor *d = *state;
 	net("eth0", "up\n", "100000\n", "1500\n");
@@ -239,7 +239,7 @@ static void what_is_set_already_is_not_advised(void **state)
 	rig_is(d, "socket_buffers", TE_INFO, "full speed (2500 Mb/s)", "net.ipv4.tcp_wmem");
 }
 
-static void no_advice_where_nothing_is_to_be_had(void **state)
+static void nothing_is_advised_where_nothing_is_to_be_had(void **state)
 {
 	struct doctor *d = *state;
 	net("eth0", "up\n", "10000\n", "9001\n");
@@ -252,7 +252,7 @@ static void no_advice_where_nothing_is_to_be_had(void **state)
 	assert_int_equal(d->num_findings, 0);
 }
 
-static void advice_for_one_host(void **state)
+static void one_host_gets_advice(void **state)
 {
 	struct doctor *d = *state;
 	tree_put("/proc/sys/net/ipv4/tcp_congestion_control", "bbr\n");
@@ -386,20 +386,20 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_empty_machine_has_nothing_to_say_of_devices, made_up, gone),
-		cmocka_unit_test_setup_teardown(an_efa_device_without_its_driver, made_up, gone),
-		cmocka_unit_test_setup_teardown(a_mellanox_nic_without_rdma, made_up, gone),
-		cmocka_unit_test_setup_teardown(a_port_that_is_down, made_up, gone),
+		cmocka_unit_test_setup_teardown(an_efa_device_without_its_driver_is_told, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_mellanox_nic_without_rdma_is_told, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_port_that_is_down_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(an_efa_port_is_no_cable, made_up, gone),
 		cmocka_unit_test_setup_teardown(two_addresses_of_a_device_are_two, made_up, gone),
 		cmocka_unit_test_setup_teardown(an_infiniband_port_asks_for_a_subnet_manager, made_up, gone),
-		cmocka_unit_test_setup_teardown(modules_of_efa_without_the_installer, made_up, gone),
+		cmocka_unit_test_setup_teardown(modules_of_efa_without_the_installer_are_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(settings_that_hurt_are_named, made_up, gone),
 		cmocka_unit_test_setup_teardown(harmless_values_are_not_named, made_up, gone),
 		cmocka_unit_test_setup_teardown(the_network_is_read, made_up, gone),
-		cmocka_unit_test_setup_teardown(advice_for_a_fast_network, made_up, gone),
+		cmocka_unit_test_setup_teardown(a_fast_network_gets_advice, made_up, gone),
 		cmocka_unit_test_setup_teardown(what_is_set_already_is_not_advised, made_up, gone),
-		cmocka_unit_test_setup_teardown(no_advice_where_nothing_is_to_be_had, made_up, gone),
-		cmocka_unit_test_setup_teardown(advice_for_one_host, made_up, gone),
+		cmocka_unit_test_setup_teardown(nothing_is_advised_where_nothing_is_to_be_had, made_up, gone),
+		cmocka_unit_test_setup_teardown(one_host_gets_advice, made_up, gone),
 		cmocka_unit_test(lines_of_the_child_are_understood),
 		cmocka_unit_test_setup_teardown(nothing_is_tried_when_told_so, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_that_dies_is_told, made_up, gone),

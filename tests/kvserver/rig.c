@@ -236,12 +236,23 @@ int rig_open(void **state)
 	return 0;
 }
 
-static bool ended;
-
-static void on_end(struct call *c)
+static void on_done(struct call *c)
 {
-	(void)c;
-	ended = true;
+	KV_CONTAINER(c, struct rig_call, call)->done = true;
+}
+
+struct call *rig_call(struct rig_call *c)
+{
+	*c = (struct rig_call){.call = {.shard = rig.shard, .done = on_done, .home = rig.loop}};
+	return &c->call;
+}
+
+void rig_call_run(void (*run)(struct call *c))
+{
+	static struct rig_call c;
+	rig_call(&c)->run = run;
+	assert_int_equal(call_make(&c.call, rig.loop), 0);
+	rig_until(c.done);
 }
 
 static void run_end(struct call *c)
@@ -254,11 +265,7 @@ static void run_end(struct call *c)
 
 void rig_session_end(void)
 {
-	static struct call call;
-	call = (struct call){.shard = rig.shard, .run = run_end, .done = on_end};
-	ended = false;
-	assert_int_equal(call_make(&call, rig.loop), 0);
-	rig_until(ended);
+	rig_call_run(run_end);
 }
 
 /* After each test nothing may be left: no request, no stage, no quarantined byte, no session. */
@@ -414,4 +421,34 @@ uint64_t rig_store(const char *key, uint64_t n, uint64_t seed)
 uint64_t rig_stat(enum wire_stat id)
 {
 	return shard_stat_get(rig.shard, id);
+}
+
+/* ---- a store full of tiny values ---- */
+
+void rig_tiny_key(char key[16], unsigned i)
+{
+	snprintf(key, 16, "t%u", i);
+}
+
+struct block *rig_tiny(unsigned i)
+{
+	char key[16];
+	rig_tiny_key(key, i);
+	return store_find(&rig.shard->store, key, strlen(key), 0);
+}
+
+unsigned rig_tiny_fill(void)
+{
+	struct store *s = &rig.shard->store;
+	for (unsigned i = 0; i < RIG_TINIES; i++) {
+		struct block *b, *holder;
+		struct room *room;
+		char key[16];
+		rig_tiny_key(key, i);
+		if (store_stage(s, key, strlen(key), RIG_TINY, ARENA_LOW, &b, &room) != 0)
+			return i;
+		assert_int_equal(store_commit(s, b, i, KV_NEVER, 0, &holder), 0);
+		block_unref(s, b);
+	}
+	return RIG_TINIES;
 }

@@ -26,7 +26,9 @@ enum {
 	RIG_CREDITS = 8,
 	RIG_REPLIES = 256,
 	RIG_SLOTS = 64,
-	RIG_MARK = 0x4D41524B
+	RIG_MARK = 0x4D41524B,
+	RIG_TINY = 1024,
+	RIG_TINIES = RIG_MEMORY / RIG_TINY
 };
 
 /* A reply, with the bytes that it pointed to. */
@@ -75,6 +77,15 @@ int rig_open_unproven(void **state);
 int rig_close(void **state);
 void rig_session_end(void);
 
+/* What the shard is asked to do, which may take it a while. rig_call -- what the test gives to a function of the shard;
+ * c->done says when it is done. rig_call_run -- have the shard run it, and wait. */
+struct rig_call {
+	struct call call;
+	bool done;
+};
+struct call *rig_call(struct rig_call *c);
+void rig_call_run(void (*run)(struct call *c));
+
 uint8_t *rig_memory(uint64_t offset);
 void rig_turn(void);
 /* rig_until -- turn until the condition holds. */
@@ -109,6 +120,12 @@ const struct wire_reply *rig_ask(const struct wire_request *q); /* send, and wai
 uint64_t rig_store(const char *key, uint64_t n, uint64_t seed);
 void rig_fill(uint8_t *at, uint64_t n, uint64_t seed);
 uint64_t rig_stat(enum wire_stat id);
+
+/* rig_tiny_fill -- put values of RIG_TINY bytes into the store until one has no place at once, RIG_TINIES at most; how
+ * many it were. rig_tiny -- the i-th of them, NULL: it is gone; rig_tiny_key -- its key. */
+unsigned rig_tiny_fill(void);
+struct block *rig_tiny(unsigned i);
+void rig_tiny_key(char key[16], unsigned i);
 
 struct sockaddr_storage rig_loopback(void);
 

@@ -15,13 +15,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "rig.h"
+#include "tests/kvserver/talk.h"
 
-#include "bootstrap/bootstrap.h"
-#include "engine/engine.h"
-#include "kvserver/kvserver.h"
 #include "kvserver/control/server.h"
-#include "tests/kvserver/hello.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTED 0
@@ -37,8 +33,6 @@ enum {
 	LOOKS = 50,
 	HEADER = 8 /* of a piece, by the allocator */
 };
-
-#define WAIT_NS 20000000000ull
 
 /* ---- the count ---- */
 
@@ -168,28 +162,9 @@ static size_t heap_bytes(void)
 
 /* ---- a client of many rails, as far as the server can know ---- */
 
-static struct loop *loop;
-static struct te *te;
-static struct kvs_server *server;
-static struct boot_context *ctx;
-static char failure[256];
-static bool done;
 static unsigned shards;
 
-static const struct kv_log quiet = {.level = KV_LOG_OFF, .write = kv_log_stderr};
 static const char psk[] = "test:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-
-/* cmocka fails a test by longjmp, which must not leave a coroutine. */
-#define expect(condition)                                                                                              \
-	do {                                                                                                           \
-		if (!(condition) && !failure[0])                                                                       \
-			snprintf(failure, sizeof(failure), "%s:%d: %s", __FILE__, __LINE__, #condition);               \
-	} while (0)
-
-static uint64_t soon(void)
-{
-	return loop_now(loop) + WAIT_NS;
-}
 
 /* Every rail has an address of its own, which no rail of another client has: one that several have is kept once. */
 static struct wire_ctrl_msg hello(unsigned client, unsigned rails)
@@ -204,32 +179,6 @@ static struct wire_ctrl_msg hello(unsigned client, unsigned rails)
 				htons((uint16_t)(1024 + client * LINKS + i));
 	}
 	return m;
-}
-
-static struct boot_conn *dial(void)
-{
-	struct kv_hostport hp;
-	struct sockaddr_storage a;
-	struct boot_server to = {.addr = &a};
-	struct boot_conn *c = NULL;
-	struct kv_error err;
-	char text[KV_HOST_MAX];
-
-	expect(kv_hostport_parse(kvs_server_address(server, text, sizeof(text)), &hp, NULL) == 0);
-	expect(kv_hostport_resolve(&hp, &a, &to.addr_len, NULL) == 0);
-	expect(boot_connect_await(ctx, &to, 5000, soon(), &c, &err) == 0);
-	return c;
-}
-
-/* The next message that is no heartbeat. */
-static int next(struct boot_conn *c, struct wire_ctrl_msg *m)
-{
-	int rc;
-
-	do
-		rc = boot_recv_await(c, m, soon());
-	while (rc == 0 && m->type == WIRE_CTRL_HEARTBEAT);
-	return rc;
 }
 
 static void region(struct boot_conn *c, unsigned rails)
@@ -250,13 +199,13 @@ static void region(struct boot_conn *c, unsigned rails)
 static struct boot_conn *attach(unsigned client, unsigned rails)
 {
 	struct wire_ctrl_msg m = hello(client, rails);
-	struct boot_conn *c = dial();
+	struct boot_conn *c = dial(server, ctx);
 
 	if (!c)
 		return NULL;
 	expect(boot_send_await(c, &m, soon()) == 0);
 	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_WELCOME);
-	if (!failure[0])
+	if (talk_ok())
 		region(c, rails);
 	return c;
 }
@@ -275,14 +224,13 @@ static size_t bytes_at_rest(size_t most)
 	return n;
 }
 
-static void attach_all(void *arg)
+static void attach_all(void)
 {
 	const size_t most = MEMORY + (shards - 1) * SHARD;
 	const unsigned rails = LINKS / shards,
 		       rails_of[CLIENTS] = {rails, 1, rails,
 					    rails}; /* of the first OpenSSL makes things that it keeps */
 	struct boot_conn *c[CLIENTS];
-	(void)arg;
 
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		size_t before = bytes_at_rest(SIZE_MAX), took;
@@ -294,49 +242,30 @@ static void attach_all(void *arg)
 	}
 	for (unsigned i = 0; i < CLIENTS; i++)
 		boot_close(&c[i]);
-	done = true;
 }
 
 static void a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards(void **state)
 {
-	uint64_t until = loop_now(loop) + 10 * WAIT_NS;
 	(void)state;
 	if (!COUNTED) {
 		print_message("a sanitizer has an allocator of its own, whose bytes say nothing\n");
 		skip();
 	}
-	done = false;
-	assert_int_equal(co_spawn(loop, attach_all, NULL, "test"), 0);
-	while (!done) {
-		assert_true(loop_now(loop) < until);
-		loop_turn(loop, 10000000);
-	}
-	if (failure[0])
-		fail_msg("%s", failure);
+	in_coroutine(attach_all);
 }
 
 static int up_with(unsigned n)
 {
-	const struct loop_options lo = {.name = "test"};
-	const struct boot_security security = {.psk = psk};
-	const struct te_options to = {.provider = test_provider(), .local = rig_loopback()};
-	const struct te_handlers nothing = {.message = NULL};
-	struct kvs_options o = {.listen_addr = "127.0.0.1:0",
-				.psk = psk,
-				.shards = shards = n,
-				.memory_bytes = 16 << 20,
-				.max_clients = CLIENTS,
-				.door = TE_DOOR_OFF,
-				.heartbeat_ms = 3600000, /* nothing comes by itself */
-				.provider = test_provider(),
-				.log = &quiet};
-	struct kv_error err = {0};
-
-	te_env_for_programs();
-	if (loop_create(&lo, &loop, &err) != 0 || boot_context_create(&security, false, &quiet, &ctx, &err) != 0 ||
-	    te_open(&to, &nothing, NULL, &te, &err) != 0 || kvs_server_create(&o, &server, &err) != 0 ||
-	    kvs_server_start(server, &err) != 0)
-		fail_msg("%s", err.text);
+	const struct kvs_options o = {.listen_addr = "127.0.0.1:0",
+				      .psk = psk,
+				      .shards = shards = n,
+				      .memory_bytes = 16 << 20,
+				      .max_clients = CLIENTS,
+				      .door = TE_DOOR_OFF,
+				      .heartbeat_ms = 3600000, /* nothing comes by itself */
+				      .provider = test_provider(),
+				      .log = &sink};
+	talk_up(&o);
 	return 0;
 }
 
@@ -356,10 +285,7 @@ static int up_eight(void **state)
 static int down(void **state)
 {
 	(void)state;
-	kvs_server_destroy(&server);
-	te_close(&te);
-	boot_context_destroy(&ctx);
-	loop_destroy(&loop);
+	talk_down();
 	return 0;
 }
 

@@ -181,23 +181,14 @@ static int other_open_there(void **state)
 	return other_open_at(state, true);
 }
 
-static bool gone;
+static struct rig_call left;
 static uint64_t left_ns; /* when the stranger left */
-
-static void on_gone(struct call *c)
-{
-	(void)c;
-	gone = true;
-}
 
 /* The control connection of the stranger closed; its endpoint did not. */
 static void other_leave(void)
 {
-	static struct call call;
-	call = (struct call){.shard = rig.shard, .done = on_gone, .home = rig.loop};
-	gone = false;
 	left_ns = loop_turn_now(rig.loop);
-	session_end(other.session, &call);
+	session_end(other.session, rig_call(&left));
 	other.session = NULL;
 }
 
@@ -209,9 +200,9 @@ static int other_close(void **state)
 	kv_macs_fini(&other.macs);
 	te_peer_close(&other.known);
 	te_close(&other.te); /* its connections break: what the shard has in flight towards it ends */
-	while (!gone && kv_clock_now(&kv_clock_monotonic) < until)
+	while (!left.done && kv_clock_now(&kv_clock_monotonic) < until)
 		rig_turn();
-	assert_true(gone);
+	assert_true(left.done);
 	kv_area_unmap(&other.area);
 	free(other.mem);
 	return rig_close(state);
@@ -494,9 +485,9 @@ static void a_block_that_a_dead_client_reads_is_counted_once(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 8 * MIB); /* charged, though no key leads to it */
 	honest_calls();
-	assert_false(gone);
+	assert_false(left.done);
 	te_close(&other.te); /* the peer's connection is closed: what referred to the block is over */
-	rig_until(gone);
+	rig_until(left.done);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
@@ -521,7 +512,7 @@ static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
-	rig_until(gone);
+	rig_until(left.done);
 }
 
 /* Where it can be fenced alone nothing happens to anybody else: the shard has the endpoint that it had, and the session
@@ -558,7 +549,7 @@ static void beyond_the_budget_the_endpoint_is_closed(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
 	shard_quarantine_check(rig.shard, left_ns + SHARD_QUARANTINE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
-	rig_until(gone);
+	rig_until(left.done);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 	only_it_was_fenced(before.cuts);
 }
@@ -566,7 +557,7 @@ static void beyond_the_budget_the_endpoint_is_closed(void **state)
 /* Small ones, but many: their places are few. */
 static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 {
-	static struct call call[SHARD_QUARANTINE_SESSIONS + 1];
+	static struct rig_call call[SHARD_QUARANTINE_SESSIONS];
 	struct session_args args = {.rails = 1, .client_id = 666};
 	uint64_t fences = rig_stat(WIRE_STAT_FENCES), now;
 	struct session *s[SHARD_QUARANTINE_SESSIONS];
@@ -598,10 +589,8 @@ static void too_many_dead_sessions_close_the_endpoint_too(void **state)
 		kv_macs_fini(&macs);
 		rig_until(s[i]->request_count == 1);
 	}
-	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++) {
-		call[i] = (struct call){.shard = rig.shard, .done = on_gone, .home = rig.loop};
-		session_end(s[i], &call[i]);
-	}
+	for (unsigned i = 0; i < SHARD_QUARANTINE_SESSIONS; i++)
+		session_end(s[i], rig_call(&call[i]));
 	now = loop_now(rig.loop) + SHARD_QUARANTINE_NS;
 	assert_int_equal(rig_stat(WIRE_STAT_ENDING_SESSIONS), SHARD_QUARANTINE_SESSIONS);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), MIB);

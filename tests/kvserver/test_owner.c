@@ -38,32 +38,16 @@ static const struct wire_reply *ask_as(uint32_t number, const struct wire_reques
 	return rig_find(q->id);
 }
 
-static bool gone;
 static uint64_t received;
-
-static void on_gone(struct call *c)
-{
-	(void)c;
-	gone = true;
-}
 
 static void run_gone(struct call *c)
 {
 	owner_end(rig.session, A, c, &received);
 }
 
-static void end_begin(void)
-{
-	static struct call call;
-	call = (struct call){.shard = rig.shard, .run = run_gone, .done = on_gone};
-	gone = false;
-	assert_int_equal(call_make(&call, rig.loop), 0);
-}
-
 static void end_a(void)
 {
-	end_begin();
-	rig_until(gone);
+	rig_call_run(run_gone);
 }
 
 /* ---- whose a record is ---- */

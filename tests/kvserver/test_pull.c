@@ -256,11 +256,6 @@ static void generations_of_leases_wrap_around(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_RELEASES), 0);
 }
 
-static void on_done(struct call *c)
-{
-	(void)c;
-}
-
 /* Another session of the shard, which nobody uses. */
 static struct session *stranger(void)
 {
@@ -277,10 +272,9 @@ static struct session *stranger(void)
 
 static void stranger_end(struct session *s)
 {
-	static struct call call;
-	call = (struct call){.shard = rig.shard, .done = on_done, .home = rig.loop};
+	static struct rig_call call;
 	leases_drop(s);
-	session_end(s, &call);
+	session_end(s, rig_call(&call));
 	rig_quiet();
 }
 
@@ -300,14 +294,6 @@ static void a_lease_is_its_sessions_alone(void **state)
 	release(r.get.lease);
 }
 
-static bool gone;
-
-static void on_gone(struct call *c)
-{
-	(void)c;
-	gone = true;
-}
-
 static void run_goodbye(struct call *c)
 {
 	session_when_idle(rig.session, c);
@@ -317,14 +303,11 @@ static void leases_end_with_a_goodbye(void **state)
 {
 	(void)state;
 	struct wire_request q = pull("k", 0, MIB), del = rig_request(WIRE_DELETE, "k");
-	struct call idle = {.shard = rig.shard, .run = run_goodbye, .done = on_gone};
-	gone = false;
 	rig_store("k", MIB, 1);
 	leased(&q);
 	assert_int_equal(rig_ask(&del)->status, WIRE_OK);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), MIB);
-	assert_int_equal(call_make(&idle, rig.loop), 0);
-	rig_until(gone);
+	rig_call_run(run_goodbye);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_NOW), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES_EXPIRED), 0);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);

@@ -324,33 +324,10 @@ static void old_values_make_room_for_new_ones(void **state)
 
 /* ---- memory that takes time to clear ---- */
 
-enum { TINY = 1024, TINIES = RIG_MEMORY / TINY };
-
-static void tiny_key(char key[16], unsigned i)
-{
-	snprintf(key, 16, "t%u", i);
-}
-
-static struct block *tiny(unsigned i)
-{
-	char key[16];
-	tiny_key(key, i);
-	return store_find(&rig.shard->store, key, strlen(key), 0);
-}
-
 /* All of the memory full of values of 1 KiB, as many as there may be. */
 static void fill_with_tiny_values(void)
 {
-	struct store *s = &rig.shard->store;
-	for (unsigned i = 0; i < TINIES; i++) {
-		struct block *b, *holder;
-		struct room *room;
-		char key[16];
-		tiny_key(key, i);
-		assert_int_equal(store_stage(s, key, strlen(key), TINY, ARENA_LOW, &b, &room), 0);
-		assert_int_equal(store_commit(s, b, i, KV_NEVER, 0, &holder), 0);
-		block_unref(s, b);
-	}
+	assert_int_equal(rig_tiny_fill(), RIG_TINIES);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), RIG_MEMORY);
 }
 
@@ -377,7 +354,7 @@ static void a_large_value_stalls_nobody(void **state)
 	}
 	assert_int_equal(rig_find(q.id)->status, WIRE_OK);
 	check_stored("large", 12 * MIB, 21);
-	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS) - evicted, 12 * MIB / TINY);
+	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS) - evicted, 12 * MIB / RIG_TINY);
 	assert_int_equal(rig_stat(WIRE_STAT_ROOMS) - rooms, 1);
 	assert_int_equal(rig.shard->work->waits.used, 0);
 }
@@ -404,7 +381,7 @@ static void the_first_bytes_wait_with_it(void **state)
 /* Turn until memory was claimed for the value that waits. */
 static void until_claimed(void)
 {
-	rig_until(rig.shard->store.rooms.used && rig.shard->store.blocks.used < TINIES);
+	rig_until(rig.shard->store.rooms.used && rig.shard->store.blocks.used < RIG_TINIES);
 }
 
 static void who_waits_for_memory_can_be_cancelled(void **state)
@@ -445,17 +422,17 @@ static void who_waits_for_readers_waits_no_longer_than_it_said(void **state)
 	q.time_left_us = 2000000;
 	rig_send(&q);
 	until_claimed();
-	for (unsigned i = 0; i < TINIES; i++)
-		if (tiny(i))
-			block_ref(tiny(i));
+	for (unsigned i = 0; i < RIG_TINIES; i++)
+		if (rig_tiny(i))
+			block_ref(rig_tiny(i));
 	assert_int_equal(rig_ask(&ping)->status, WIRE_OK);
 	assert_null(rig_find(q.id));
 	rig_until(rig_find(q.id));
 	assert_int_equal(rig_find(q.id)->status, WIRE_TIMEOUT);
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
-	for (unsigned i = 0; i < TINIES; i++)
-		if (tiny(i))
-			block_unref(&rig.shard->store, tiny(i));
+	for (unsigned i = 0; i < RIG_TINIES; i++)
+		if (rig_tiny(i))
+			block_unref(&rig.shard->store, rig_tiny(i));
 }
 
 /* What waits for memory counts as what is being written: one session has so many of both, whatever memory there is. */
@@ -520,21 +497,21 @@ static void who_finds_too_many_values_is_told_of_the_option(void **state)
 {
 	struct store *s = &rig.shard->store;
 	struct wire_request q = rig_put("one more", 100, 0, 100, 1, WHOLE);
-	struct block *b[TINIES], *holder;
+	struct block *b[RIG_TINIES], *holder;
 	struct room *room;
 	char key[16];
 	(void)state;
-	assert_int_equal(s->blocks_max, TINIES);
-	for (unsigned i = 0; i < TINIES; i++) {
-		tiny_key(key, i);
-		assert_int_equal(store_stage(s, key, strlen(key), TINY / 2, ARENA_LOW, &b[i], &room), 0);
+	assert_int_equal(s->blocks_max, RIG_TINIES);
+	for (unsigned i = 0; i < RIG_TINIES; i++) {
+		rig_tiny_key(key, i);
+		assert_int_equal(store_stage(s, key, strlen(key), RIG_TINY / 2, ARENA_LOW, &b[i], &room), 0);
 		assert_int_equal(store_commit(s, b[i], i, KV_NEVER, 0, &holder), 0);
 	}
 	rig.logged[0] = 0;
 	rig.shard->work->refused_lines = (struct kv_rate){0};
 	assert_int_equal(rig_ask(&q)->status, WIRE_NOMEM);
 	check_contains(rig.logged, "--max-values");
-	for (unsigned i = 0; i < TINIES; i++)
+	for (unsigned i = 0; i < RIG_TINIES; i++)
 		block_unref(s, b[i]);
 }
 
@@ -550,14 +527,14 @@ static void pins_and_stages_together_leave_room(void **state)
 	struct pins pins;
 	pins_init(&pins);
 	fill_with_tiny_values();
-	for (unsigned i = 0; i < TINIES / 2; i++)
-		assert_int_equal(pins_add(s, &pins, tiny(i), UINT64_MAX, UINT64_MAX), 0);
+	for (unsigned i = 0; i < RIG_TINIES / 2; i++)
+		assert_int_equal(pins_add(s, &pins, rig_tiny(i), UINT64_MAX, UINT64_MAX), 0);
 	assert_int_equal(rig_ask(&over)->status, WIRE_NOMEM); /* 16 pinned and 12 staged are 28 of 32 MiB */
 	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS), evicted);
 	check_contains(rig.logged, "are 16 MiB pinned");
 	check_contains(kv_strerror(-KV_ENOMEM), "pinned");
 	begin("a", 12 * MIB, 0, 1);
-	pins_remove(s, &pins, tiny(0));
+	pins_remove(s, &pins, rig_tiny(0));
 	assert_int_equal(rig_ask(&pin)->status, WIRE_OK);
 	pin = rig_request(WIRE_PIN, "t30001");
 	assert_int_equal(rig_ask(&pin)->status, WIRE_BUSY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_server.c -- a whole server on threads of its own, spoken to over its control connection; and what it refuses to
  * be. */
-#include "tests/check.h"
+#include "tests/kvserver/talk.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,28 +11,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "bootstrap/bootstrap.h"
 #include "bootstrap/context.h"
-#include "engine/engine.h"
 #include "host/host.h"
-#include "kvserver/kvserver.h"
 #include "kvserver/control/conn.h"
 #include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
 #include "kvserver/shard/ending.h"
 #include "kvserver/shard/session.h"
 #include "kvserver/shard/stat.h"
-#include "tests/kvserver/hello.h"
 
 enum { SHARDS = 2, CLIENTS = 4 };
-
-#define WAIT_NS 10000000000ull
-
-static struct loop *loop;
-static struct te *te; /* gives an address and an identity; never polled */
-static struct kvs_server *server;
-static struct boot_context *ctx;
-static const struct kv_log sink = {.level = KV_LOG_OFF, .write = kv_log_stderr};
 
 static struct kvs_options server_options(void)
 {
@@ -45,85 +33,7 @@ static struct kvs_options server_options(void)
 				    .log = &sink};
 }
 
-static uint64_t soon(void)
-{
-	return loop_now(loop) + WAIT_NS;
-}
-
-/* ---- running a test in a coroutine ---- */
-
-static void (*body)(void);
-static bool body_done;
-
-static void run_body(void *arg)
-{
-	(void)arg;
-	body();
-	body_done = true;
-}
-
-static void in_coroutine(void (*fn)(void))
-{
-	uint64_t until = loop_now(loop) + 20 * WAIT_NS;
-	body = fn;
-	body_done = false;
-	assert_int_equal(co_spawn(loop, run_body, NULL, "test"), 0);
-	while (!body_done) {
-		assert_true(loop_now(loop) < until);
-		loop_turn(loop, 10000000);
-	}
-}
-
-/* cmocka fails a test by longjmp, which must not leave a coroutine: failures are remembered and told outside. */
-static char failure[256];
-
-#define expect(condition)                                                                                              \
-	do {                                                                                                           \
-		if (!(condition) && !failure[0])                                                                       \
-			snprintf(failure, sizeof(failure), "%s:%d: %s", __FILE__, __LINE__, #condition);               \
-	} while (0)
-
-static void told(void)
-{
-	char text[sizeof(failure)];
-	memcpy(text, failure, sizeof(text));
-	failure[0] = 0;
-	if (text[0])
-		fail_msg("%s", text);
-}
-
 /* ---- a client's control connection ---- */
-
-static struct sockaddr_storage server_addr(const struct kvs_server *s)
-{
-	struct kv_hostport hp;
-	struct sockaddr_storage a;
-	socklen_t len;
-	char text[KV_HOST_MAX];
-	expect(kv_hostport_parse(kvs_server_address(s, text, sizeof(text)), &hp, NULL) == 0);
-	expect(kv_hostport_resolve(&hp, &a, &len, NULL) == 0);
-	return a;
-}
-
-static struct boot_conn *dial(const struct kvs_server *s, struct boot_context *with)
-{
-	struct sockaddr_storage a = server_addr(s);
-	struct boot_conn *c = NULL;
-	struct kv_error err;
-	const struct boot_server to = {.addr = &a, .addr_len = sizeof(struct sockaddr_in)};
-	boot_connect_await(with, &to, 5000, soon(), &c, &err);
-	return c;
-}
-
-/* The next message that is no heartbeat. */
-static int next(struct boot_conn *c, struct wire_ctrl_msg *m)
-{
-	int rc;
-	do
-		rc = boot_recv_await(c, m, soon());
-	while (rc == 0 && m->type == WIRE_CTRL_HEARTBEAT);
-	return rc;
-}
 
 /* Dial, say hello; *m is the answer. */
 static struct boot_conn *greet(struct wire_ctrl_msg *m)
@@ -172,7 +82,6 @@ static void a_client_is_welcomed_with_all_addresses(void **state)
 {
 	(void)state;
 	in_coroutine(welcome_body);
-	told();
 }
 
 static void mismatch_body(void)
@@ -191,7 +100,6 @@ static void another_provider_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
 	in_coroutine(mismatch_body);
-	told();
 }
 
 static void version_body(void)
@@ -208,7 +116,6 @@ static void another_protocol_version_is_refused(void **state)
 {
 	(void)state;
 	in_coroutine(version_body);
-	told();
 }
 
 static void rude_body(void)
@@ -224,7 +131,6 @@ static void without_a_hello_the_connection_ends(void **state)
 {
 	(void)state;
 	in_coroutine(rude_body);
-	told();
 }
 
 static void full_body(void)
@@ -259,7 +165,6 @@ static void a_full_server_says_so_and_has_room_again_later(void **state)
 {
 	(void)state;
 	in_coroutine(full_body);
-	told();
 }
 
 static uint64_t control_stat(enum wire_stat id)
@@ -331,7 +236,6 @@ static void a_client_that_the_files_have_no_room_for_is_told_so(void **state)
 {
 	(void)state;
 	in_coroutine(few_files_body);
-	told();
 }
 
 /* Every descriptor of this process, which is also the server's, is taken while somebody knocks: accept fails, now and
@@ -372,7 +276,6 @@ static void without_a_descriptor_accept_waits_and_goes_on(void **state)
 {
 	(void)state;
 	in_coroutine(no_files_body);
-	told();
 }
 
 /* More than there are places. */
@@ -396,7 +299,6 @@ static void silent_connections_do_not_keep_others_out(void **state)
 {
 	(void)state;
 	in_coroutine(silent_body);
-	told();
 }
 
 /* A connection from another address, which has said its first byte and says no more. */
@@ -431,7 +333,6 @@ static void an_address_that_talks_a_lot_keeps_nobody_else_out(void **state)
 {
 	(void)state;
 	in_coroutine(talkers_body);
-	told();
 }
 
 /* ---- an open connection ---- */
@@ -474,7 +375,6 @@ static void regions_are_acknowledged_and_revoked(void **state)
 {
 	(void)state;
 	in_coroutine(region_body);
-	told();
 }
 
 static void too_many_body(void)
@@ -491,7 +391,6 @@ static void the_number_of_regions_is_bounded(void **state)
 {
 	(void)state;
 	in_coroutine(too_many_body);
-	told();
 }
 
 static void heartbeat_body(void)
@@ -518,7 +417,6 @@ static void heartbeats_count_on(void **state)
 {
 	(void)state;
 	in_coroutine(heartbeat_body);
-	told();
 }
 
 static void address_body(void)
@@ -542,7 +440,6 @@ static void new_addresses_are_acknowledged(void **state)
 {
 	(void)state;
 	in_coroutine(address_body);
-	told();
 }
 
 /* ---- control connections that make no sense, stall, or are not read ---- */
@@ -604,7 +501,6 @@ static void nonsense_on_the_control_connection_is_counted(void **state)
 {
 	(void)state;
 	in_coroutine(nonsense_body);
-	told();
 }
 
 /* ---- connections that are cut before they said anything ---- */
@@ -665,7 +561,6 @@ static void silent_connections_take_no_handshakes_turn(void **state)
 {
 	(void)state;
 	in_coroutine(cut_body);
-	told();
 }
 
 /* Who has left takes no handshake's turn, and gives back the one that was promised. */
@@ -695,7 +590,6 @@ static void connections_that_have_left_take_no_handshakes_turn(void **state)
 {
 	(void)state;
 	in_coroutine(left_body);
-	told();
 }
 
 /* Like raw, with a receive buffer so small that little of what is not read fits the kernel. */
@@ -765,7 +659,6 @@ static void what_stalls_and_what_does_not_read_is_cut_and_counted(void **state)
 {
 	(void)state;
 	in_coroutine(stall_body);
-	told();
 }
 
 /* ---- a client that dies while the server waits for what it left in flight ---- */
@@ -983,9 +876,7 @@ static void a_client_that_dies_after_revoke_or_goodbye_is_ended(void **state)
 {
 	(void)state;
 	in_coroutine(revoke_body);
-	told();
 	in_coroutine(goodbye_body);
-	told();
 }
 
 /* ---- the server's endpoint is rebuilt ---- */
@@ -1017,7 +908,6 @@ static void after_a_reset_clients_come_back_for_new_addresses(void **state)
 {
 	(void)state;
 	in_coroutine(reset_body);
-	told();
 }
 
 /* ---- HELLO again (docs/reference/protocol.md 2.10) ---- */
@@ -1132,7 +1022,6 @@ static void hello_again_makes_another_attachment(void **state)
 {
 	(void)state;
 	in_coroutine(again_body);
-	told();
 }
 
 /* Messages are answered in the order in which they were sent, HELLO as well. */
@@ -1163,7 +1052,6 @@ static void hellos_are_answered_in_order(void **state)
 {
 	(void)state;
 	in_coroutine(order_body);
-	told();
 }
 
 /* Requests of the old attachment are nobody's, and its GETs are stopped. */
@@ -1201,7 +1089,6 @@ static void what_was_asked_before_hello_is_void(void **state)
 {
 	(void)state;
 	in_coroutine(void_body);
-	told();
 }
 
 /* The writes that are under way go to the address that comes again: WELCOME is not before their end. (One more thing is
@@ -1269,14 +1156,12 @@ static void what_a_client_that_is_back_does_not_take_is_cut(void **state)
 		skip();
 	}
 	in_coroutine(hurry_body);
-	told();
 }
 
 static void welcome_waits_for_what_may_still_be_written_there(void **state)
 {
 	(void)state;
 	in_coroutine(same_address_body);
-	told();
 }
 
 /* Named: waited for, on this connection and from another one, which takes the first one's place. Not named, or with
@@ -1316,7 +1201,6 @@ static void only_what_hello_names_is_waited_for(void **state)
 {
 	(void)state;
 	in_coroutine(named_body);
-	told();
 }
 
 /* A client that comes back by another connection is not one more. */
@@ -1355,7 +1239,6 @@ static void a_client_that_comes_back_is_not_one_more(void **state)
 {
 	(void)state;
 	in_coroutine(place_body);
-	told();
 }
 
 /* So many attachments may be ending. The next HELLO is answered when one of them has ended. */
@@ -1390,7 +1273,6 @@ static void the_attachments_that_are_ending_are_bounded(void **state)
 {
 	(void)state;
 	in_coroutine(bound_body);
-	told();
 }
 
 /* The connection's place is free at once, and what it has left behind ends by itself. */
@@ -1417,7 +1299,6 @@ static void a_client_that_dies_while_its_hello_waits_is_ended(void **state)
 {
 	(void)state;
 	in_coroutine(dead_waiter_body);
-	told();
 }
 
 /* Whoever says HELLO without end is answered, in time. Being slow makes this longer, never shorter. */
@@ -1440,7 +1321,6 @@ static void hellos_of_a_connection_are_bounded_in_time(void **state)
 {
 	(void)state;
 	in_coroutine(rate_body);
-	told();
 }
 
 /* ADDRESS is answered with HELLO on the same connection, which goes on. Nothing that was to be told of the old
@@ -1469,7 +1349,6 @@ static void after_address_hello_again_keeps_the_connection(void **state)
 {
 	(void)state;
 	in_coroutine(anew_body);
-	told();
 }
 
 #define STOP_NS 60000000000ull /* of the drain: nothing here waits for it */
@@ -1533,9 +1412,7 @@ static void a_server_that_ends_refuses_hello_again(void **state)
 {
 	(void)state;
 	in_coroutine(drain_body);
-	told();
 	in_coroutine(drain_while_it_waits_body);
-	told();
 }
 
 /* ---- start and stop ---- */
@@ -1562,7 +1439,6 @@ static void a_server_with_a_client_stops(void **state)
 {
 	(void)state;
 	in_coroutine(stop_with_client_body);
-	told();
 }
 
 static void a_port_in_use_is_said(void **state)
@@ -1676,7 +1552,6 @@ static void a_pre_shared_key_is_asked_for(void **state)
 {
 	(void)state;
 	in_coroutine(psk_body);
-	told();
 }
 
 /* ---- many sessions that are lost at once ---- */
@@ -1791,7 +1666,6 @@ static void who_waits_to_compute_can_be_cut(void **state)
 {
 	(void)state;
 	in_coroutine(waiting_body);
-	told();
 }
 
 /* ---- loops of the caller ---- */
@@ -1833,33 +1707,16 @@ static void a_server_lives_on_loops_of_the_caller(void **state)
 
 static int group_up(void **state)
 {
-	struct loop_options lo = {.name = "test", .log = &sink};
-	struct boot_security none = {0};
-	struct te_options to = {.provider = test_provider(), .messages = 16, .receives = 16};
-	struct te_handlers th = {0};
-	struct kvs_options o = server_options();
-	struct kv_error err;
-	struct kv_hostport hp = {.host = "127.0.0.1"};
-	socklen_t len;
+	const struct kvs_options o = server_options();
 	(void)state;
-	te_env_for_programs();
-	assert_int_equal(loop_create(&lo, &loop, &err), 0);
-	assert_int_equal(boot_context_create(&none, false, &sink, &ctx, &err), 0);
-	assert_int_equal(kv_hostport_resolve(&hp, &to.local, &len, &err), 0);
-	assert_int_equal(te_open(&to, &th, NULL, &te, &err), 0);
-	if (kvs_server_create(&o, &server, &err) != 0 || kvs_server_start(server, &err) != 0)
-		fail_msg("%s", err.text);
+	talk_up(&o);
 	return 0;
 }
 
 static int group_down(void **state)
 {
 	(void)state;
-	kvs_server_stop(server, 1000000000);
-	kvs_server_destroy(&server);
-	te_close(&te);
-	boot_context_destroy(&ctx);
-	loop_destroy(&loop);
+	talk_down();
 	return 0;
 }
 
@@ -1937,7 +1794,6 @@ static void further_sessions_open_and_close(void **state)
 {
 	(void)state;
 	in_coroutine(further_body);
-	told();
 }
 
 /* CLIENTS of 4 in all, 2 of them on one connection; and room again when one goes, or its connection. */
@@ -1974,7 +1830,6 @@ static void further_sessions_count_as_clients_and_are_bounded(void **state)
 {
 	(void)state;
 	in_coroutine(further_full_body);
-	told();
 }
 
 /* A response that was good on one connection, sent on another, and twice on its own. */
@@ -2006,7 +1861,6 @@ static void further_sessions_end_with_their_attachment(void **state)
 {
 	(void)state;
 	in_coroutine(further_again_body);
-	told();
 }
 
 static void replay_body(void)
@@ -2030,7 +1884,6 @@ static void a_response_is_good_once_on_its_connection(void **state)
 {
 	(void)state;
 	in_coroutine(replay_body);
-	told();
 }
 
 /* Each answer comes later, and the fifth is the last. */
@@ -2056,7 +1909,6 @@ static void who_guesses_waits_and_is_cut(void **state)
 {
 	(void)state;
 	in_coroutine(guess_body);
-	told();
 }
 
 static void rude_further_body(void)
@@ -2094,7 +1946,6 @@ static void nonsense_about_sessions_ends_the_connection(void **state)
 {
 	(void)state;
 	in_coroutine(rude_further_body);
-	told();
 }
 
 /* Questions that nobody waits for the answers of, of one who then vanishes: nothing of them is left. */
@@ -2118,7 +1969,6 @@ static void a_flood_of_questions_leaves_nothing(void **state)
 {
 	(void)state;
 	in_coroutine(flood_body);
-	told();
 }
 
 static char keys_path[] = "/tmp/kvrail-session-keys-XXXXXX";
@@ -2148,7 +1998,7 @@ static void identities_have_keys_of_their_own(void **state)
 	assert_int_equal(kvs_server_create(&o, &own, NULL), 0);
 	assert_int_equal(kvs_server_start(own, NULL), 0);
 	server = own;
-	in_coroutine(keys_body);
+	in_coroutine_untold(keys_body);
 	server = shared;
 	kvs_server_destroy(&own);
 	unlink(keys_path);

@@ -101,14 +101,6 @@ static void send_as_link(uint8_t *buf, uint32_t len, uint8_t link)
 	rig_send_raw(buf, len);
 }
 
-static bool wide_gone;
-
-static void on_wide_gone(struct call *c)
-{
-	(void)c;
-	wide_gone = true;
-}
-
 /* Links of a session share its keys. What was sealed for one is nothing on the other, before and after it was taken
  * where it belongs; and frames of both that have one counter are both taken. */
 static void a_frame_of_one_link_is_nothing_on_another(void **state)
@@ -119,7 +111,7 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 				    .rails = WIDE_LINKS,
 				    .frame_secret = rig.secret,
 				    .client_id = 8};
-	struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
+	struct rig_call call;
 	struct kv_macs macs = {0};
 	struct kv_seal seal[WIDE_LINKS];
 	uint64_t seen[WIDE_LINKS];
@@ -153,8 +145,8 @@ static void a_frame_of_one_link_is_nothing_on_another(void **state)
 	assert_int_equal(rig.strays, WIDE_LINKS);
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_TAG), 3);
 	kv_macs_fini(&macs);
-	session_end(s, &call);
-	rig_until(wide_gone);
+	session_end(s, rig_call(&call));
+	rig_until(call.done);
 }
 
 static bool all_are(const struct kv_window *w, uint64_t word)
@@ -177,7 +169,7 @@ static void each_link_has_windows_of_its_own(void **state)
 		assert_int_equal(te_address(rig.te, 0, &mine[i]), 0);
 	for (unsigned c = 0; c < 2 * KV_COUNT(links) * KV_COUNT(shards); c++) {
 		bool many = c >= KV_COUNT(links) * KV_COUNT(shards); /* more credits than a narrow window has ids */
-		struct call call = {.shard = rig.shard, .done = on_wide_gone, .home = rig.loop};
+		struct rig_call call;
 		struct session *s;
 		struct kv_error err;
 		args.rails = links[c % KV_COUNT(links)];
@@ -199,9 +191,8 @@ static void each_link_has_windows_of_its_own(void **state)
 		}
 		for (unsigned i = 0; i < s->links; i++)
 			assert_true(all_are(&s->link[i].window, 0x0101010101010101ull * (i + 1)));
-		wide_gone = false;
-		session_end(s, &call);
-		rig_until(wide_gone);
+		session_end(s, rig_call(&call));
+		rig_until(call.done);
 	}
 	rig.shard->opt.shards = 0;
 	rig.shard->opt.credits = RIG_CREDITS;
@@ -795,24 +786,14 @@ static void ping_returns_its_cookie_and_the_turns(void **state)
 
 /* ---- regions ---- */
 
-static bool revoked;
-
-static void on_revoked(struct call *c)
-{
-	(void)c;
-	revoked = true;
-}
-
 static void a_revoked_region_is_not_written_any_more(void **state)
 {
 	(void)state;
-	static struct call call;
+	static struct rig_call call;
 	rig_store("k", 5000, 1);
 	struct wire_request q = rig_get("k", 0, 5000);
-	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
-	revoked = false;
-	regions_revoke(&rig.session->regions, 1, &call);
-	rig_until(revoked);
+	regions_revoke(&rig.session->regions, 1, rig_call(&call));
+	rig_until(call.done);
 	assert_int_equal(rig_ask(&q)->status, WIRE_INVALID);
 	assert_int_equal(regions_add(&rig.session->regions, rig.mem), 0);
 }
@@ -820,20 +801,18 @@ static void a_revoked_region_is_not_written_any_more(void **state)
 static void revoke_waits_for_what_uses_the_region(void **state)
 {
 	(void)state;
-	static struct call call;
+	static struct rig_call call;
 	rig_store("k", 16 << 20, 1);
 	struct wire_request q = rig_get("k", 0, 16 << 20);
 	rig_send(&q);
 	rig_until(rig.shard->requests.used > 0);
-	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
-	revoked = false;
-	regions_revoke(&rig.session->regions, 1, &call);
+	regions_revoke(&rig.session->regions, 1, rig_call(&call));
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + 10000000000ull;
-	while (!revoked) {
+	while (!call.done) {
 		assert_true(kv_clock_now(&kv_clock_monotonic) < until);
 		bool used = rig.shard->requests.used > 0;
 		rig_turn();
-		assert_false(used && rig.shard->requests.used > 0 && revoked);
+		assert_false(used && rig.shard->requests.used > 0 && call.done);
 	}
 	assert_int_equal(rig.shard->requests.used, 0);
 }
@@ -949,7 +928,7 @@ static void turn_server(uint64_t for_ns)
 static void memory_held_by_a_dead_client_comes_back(void **state)
 {
 	(void)state;
-	static struct call call;
+	static struct rig_call call;
 	struct wire_request q[4];
 	struct wire_frame frame = rig_frame();
 	uint64_t fences = rig_stat(WIRE_STAT_FENCES);
@@ -962,19 +941,17 @@ static void memory_held_by_a_dead_client_comes_back(void **state)
 	assert_true(rig.shard->requests.used > 0);
 	store_drop(&rig.shard->store, store_find(&rig.shard->store, "k", 1, 0));
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 16 << 20);
-	call = (struct call){.shard = rig.shard, .done = on_revoked, .home = rig.loop};
-	revoked = false;
 	uint64_t ended = loop_turn_now(rig.loop);
-	session_end(rig.session, &call);
+	session_end(rig.session, rig_call(&call));
 	rig.session = NULL;
-	while (!revoked && loop_now(rig.loop) < ended + 10 * SHARD_QUARANTINE_NS) {
+	while (!call.done && loop_now(rig.loop) < ended + 10 * SHARD_QUARANTINE_NS) {
 		if (rig_stat(WIRE_STAT_FENCES) == fences) {
 			assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 16 << 20);
 			assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 16 << 20);
 		}
 		loop_turn(rig.loop, 1000000);
 	}
-	assert_true(revoked);
+	assert_true(call.done);
 	assert_true(loop_turn_now(rig.loop) >= ended + SHARD_QUARANTINE_NS);
 	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);

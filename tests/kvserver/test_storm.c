@@ -11,8 +11,6 @@
 enum {
 	STEPS = 6000,
 	KEYS = 40,
-	TINY = 1024,
-	TINIES = RIG_MEMORY / TINY,
 	MIB = 1 << 20,
 	SOURCE = 12 * MIB, /* of the client's buffer, where values come from; GETs go behind it */
 	STAGES = 8
@@ -38,21 +36,6 @@ static uint64_t some_size(struct kv_prng *p)
 {
 	static const uint64_t most[] = {100, 3000, 70000, MIB, 3 * MIB, 9 * MIB};
 	return 1 + kv_prng_below(p, most[kv_prng_below(p, KV_COUNT(most))]);
-}
-
-static void fill_with_tiny_values(void)
-{
-	struct store *s = &rig.shard->store;
-	for (unsigned i = 0; i < TINIES; i++) {
-		struct block *b, *holder;
-		struct room *room;
-		char key[16];
-		snprintf(key, sizeof(key), "t%u", i);
-		if (store_stage(s, key, strlen(key), TINY, ARENA_LOW, &b, &room) != 0)
-			return;
-		assert_int_equal(store_commit(s, b, i, KV_NEVER, 0, &holder), 0);
-		block_unref(s, b);
-	}
 }
 
 /* ---- requests ---- */
@@ -205,7 +188,7 @@ static void anything_goes(void **state)
 {
 	struct kv_prng p = check_seed();
 	rig_fill(rig_memory(0), SOURCE, 1);
-	fill_with_tiny_values();
+	(void)rig_tiny_fill();
 	for (unsigned step = 0; step < STEPS; step++) {
 		struct wire_request q = some_request(&p);
 		if (q.id) {
@@ -224,7 +207,7 @@ static void anything_goes(void **state)
 			rig_close(state);
 			rig_open(state);
 			memset(begun, 0, sizeof(begun));
-			fill_with_tiny_values();
+			(void)rig_tiny_fill();
 		}
 	}
 	check_bytes();

@@ -23,7 +23,7 @@ static void note_yield_note(void *arg)
 	note(arg);
 }
 
-static void test_ready_coroutines_run_in_order(void **state)
+static void ready_coroutines_run_in_order(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	(void)state;
@@ -57,7 +57,7 @@ static void open_gate(void *arg)
 	CHECK(!co_queue_wake_one(&gate));
 }
 
-static void test_ten_thousand_wait_in_fifo_order(void **state)
+static void ten_thousand_wait_in_fifo_order(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	struct loop_stats stats;
@@ -89,7 +89,7 @@ static void park_once(void *arg)
 	woke_ns = loop_now(loop_current());
 }
 
-static void test_park_times_out_at_its_deadline(void **state)
+static void park_times_out_at_its_deadline(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	uint64_t deadline = loop_now(loop) + 3 * MS;
@@ -101,7 +101,7 @@ static void test_park_times_out_at_its_deadline(void **state)
 	loop_destroy(&loop);
 }
 
-static void test_wake_ends_a_park(void **state)
+static void wake_ends_a_park(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	uint64_t never = KV_NEVER;
@@ -125,7 +125,7 @@ static void wake_self_then_park_twice(void *arg)
 	CHECK(co_park_await(loop_now(loop_current()) + MS) == -KV_ETIMEOUT);
 }
 
-static void test_one_wake_before_the_park_is_kept(void **state)
+static void one_wake_before_the_park_is_kept(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	(void)state;
@@ -140,7 +140,7 @@ static void wake_sleeper(struct loop_timer *t)
 	co_wake(sleeper);
 }
 
-static void test_wake_beats_a_timeout_of_the_same_instant(void **state)
+static void wake_beats_a_timeout_of_the_same_instant(void **state)
 {
 	/* The deadline was armed first and fires first; the wake comes before the coroutine has run. */
 	struct loop *loop = harness_loop(NULL);
@@ -165,7 +165,7 @@ static void sleep_through_wakes(void *arg)
 	CHECK(co_park_await(KV_NEVER) == 0); /* the wake was kept */
 }
 
-static void test_wake_does_not_end_a_sleep(void **state)
+static void wake_does_not_end_a_sleep(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	(void)state;
@@ -184,7 +184,7 @@ static void queue_times_out(void *arg)
 	CHECK(co_queue_wait_await(&gate, 0) == -KV_ETIMEOUT);
 }
 
-static void test_queue_wait_times_out_and_leaves_the_queue(void **state)
+static void queue_wait_times_out_and_leaves_the_queue(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	(void)state;
@@ -194,7 +194,7 @@ static void test_queue_wait_times_out_and_leaves_the_queue(void **state)
 	loop_destroy(&loop);
 }
 
-static void test_awaits_outside_a_coroutine_are_refused(void **state)
+static void awaits_outside_a_coroutine_are_refused(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	char c;
@@ -217,7 +217,7 @@ static void test_awaits_outside_a_coroutine_are_refused(void **state)
 	loop_destroy(&loop);
 }
 
-static void test_spawn_is_bounded(void **state)
+static void spawn_is_bounded(void **state)
 {
 	struct loop *loop = harness_loop(&(struct loop_options){.name = "small", .coroutines_max = 3});
 	(void)state;
@@ -247,7 +247,7 @@ static void set_flag(struct loop_timer *t)
 	stop_yielding = true;
 }
 
-static void test_yielding_does_not_starve_timers(void **state)
+static void yielding_does_not_starve_timers(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	struct loop_timer timer = {.fire = set_flag};
@@ -269,7 +269,7 @@ static void count_warning(void *arg, enum kv_log_level level, const char *line)
 		warnings++;
 }
 
-static void test_destroy_drops_parked_coroutines_and_says_so(void **state)
+static void destroy_drops_parked_coroutines_and_says_so(void **state)
 {
 	struct kv_log log = {.level = KV_LOG_WARN, .write = count_warning};
 	struct loop *loop = harness_loop(&(struct loop_options){.name = "dropped", .log = &log});
@@ -296,7 +296,7 @@ static void churn(void *arg)
 		CHECK(co_spawn(loop_current(), churn, left, "child") == 0);
 }
 
-static void test_a_hundred_thousand_lives_need_one_or_two_stacks(void **state)
+static void a_hundred_thousand_lives_need_one_or_two_stacks(void **state)
 {
 	struct loop *loop = harness_loop(NULL);
 	struct loop_stats stats;
@@ -316,19 +316,19 @@ static void test_a_hundred_thousand_lives_need_one_or_two_stacks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ready_coroutines_run_in_order),
-		cmocka_unit_test(test_ten_thousand_wait_in_fifo_order),
-		cmocka_unit_test(test_park_times_out_at_its_deadline),
-		cmocka_unit_test(test_wake_ends_a_park),
-		cmocka_unit_test(test_one_wake_before_the_park_is_kept),
-		cmocka_unit_test(test_wake_beats_a_timeout_of_the_same_instant),
-		cmocka_unit_test(test_wake_does_not_end_a_sleep),
-		cmocka_unit_test(test_queue_wait_times_out_and_leaves_the_queue),
-		cmocka_unit_test(test_awaits_outside_a_coroutine_are_refused),
-		cmocka_unit_test(test_spawn_is_bounded),
-		cmocka_unit_test(test_yielding_does_not_starve_timers),
-		cmocka_unit_test(test_destroy_drops_parked_coroutines_and_says_so),
-		cmocka_unit_test(test_a_hundred_thousand_lives_need_one_or_two_stacks),
+		cmocka_unit_test(ready_coroutines_run_in_order),
+		cmocka_unit_test(ten_thousand_wait_in_fifo_order),
+		cmocka_unit_test(park_times_out_at_its_deadline),
+		cmocka_unit_test(wake_ends_a_park),
+		cmocka_unit_test(one_wake_before_the_park_is_kept),
+		cmocka_unit_test(wake_beats_a_timeout_of_the_same_instant),
+		cmocka_unit_test(wake_does_not_end_a_sleep),
+		cmocka_unit_test(queue_wait_times_out_and_leaves_the_queue),
+		cmocka_unit_test(awaits_outside_a_coroutine_are_refused),
+		cmocka_unit_test(spawn_is_bounded),
+		cmocka_unit_test(yielding_does_not_starve_timers),
+		cmocka_unit_test(destroy_drops_parked_coroutines_and_says_so),
+		cmocka_unit_test(a_hundred_thousand_lives_need_one_or_two_stacks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

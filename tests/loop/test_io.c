@@ -60,7 +60,7 @@ static void pong(void *arg)
 	}
 }
 
-static void test_two_coroutines_talk(void **state)
+static void two_coroutines_talk(void **state)
 {
 	(void)state;
 	harness_spawn(loop, ping, NULL);
@@ -80,7 +80,7 @@ static void read_times_out_then_works(void *arg)
 	CHECK(memcmp(buf, "abcd", 4) == 0);
 }
 
-static void test_a_timed_out_read_takes_no_bytes(void **state)
+static void a_timed_out_read_takes_no_bytes(void **state)
 {
 	(void)state;
 	harness_spawn(loop, read_times_out_then_works, NULL);
@@ -108,7 +108,7 @@ static void read_big(void *arg)
 	free(got);
 }
 
-static void test_write_all_moves_more_than_the_socket_holds(void **state)
+static void write_all_moves_more_than_the_socket_holds(void **state)
 {
 	struct kv_prng prng;
 	char *bytes = malloc(BIG);
@@ -126,7 +126,7 @@ static void write_until_full_times_out(void *arg)
 	CHECK(io_write_all_await(pair[0], arg, BIG, in_ms(5)) == -KV_ETIMEOUT);
 }
 
-static void test_a_write_nobody_reads_times_out(void **state)
+static void a_write_nobody_reads_times_out(void **state)
 {
 	char *bytes = calloc(1, BIG);
 	(void)state;
@@ -149,7 +149,7 @@ static void shut(void *arg)
 	io_shutdown(loop, pair[0]);
 }
 
-static void test_shutdown_ends_a_read(void **state)
+static void shutdown_ends_a_read(void **state)
 {
 	(void)state;
 	harness_spawn(loop, read_sees_end, NULL);
@@ -163,7 +163,7 @@ static void shut_at_once(void *arg)
 	io_shutdown(loop, pair[0]);
 }
 
-static void test_shutdown_ends_a_read_of_the_same_turn(void **state)
+static void shutdown_ends_a_read_of_the_same_turn(void **state)
 {
 	(void)state;
 	harness_spawn(loop, read_sees_end, NULL);
@@ -177,7 +177,7 @@ static void write_to_closed(void *arg)
 	CHECK(io_write_await(pair[0], "x", 1, KV_NEVER) == -EPIPE);
 }
 
-static void test_writing_to_a_closed_socket_raises_no_signal(void **state)
+static void writing_to_a_closed_socket_raises_no_signal(void **state)
 {
 	(void)state;
 	signal(SIGPIPE, SIG_DFL);
@@ -208,7 +208,7 @@ static void close_and_reuse(void *arg)
 	close(other[1]);
 }
 
-static void test_close_ends_reads_and_spares_the_next_owner_of_the_number(void **state)
+static void close_ends_reads_and_spares_the_next_owner_of_the_number(void **state)
 {
 	int fd = pair[0];
 	(void)state;
@@ -225,7 +225,7 @@ static void close_later(void *arg)
 	pair[0] = -1;
 }
 
-static void test_close_ends_a_read_that_the_kernel_has(void **state)
+static void close_ends_a_read_that_the_kernel_has(void **state)
 {
 	int fd = pair[0];
 	(void)state;
@@ -256,7 +256,7 @@ static void use_pipe_and_eventfd(void *arg)
 	close(efd);
 }
 
-static void test_other_descriptors_than_sockets(void **state)
+static void descriptors_that_are_no_sockets_are_read_and_written(void **state)
 {
 	(void)state;
 	harness_spawn(loop, use_pipe_and_eventfd, NULL);
@@ -309,7 +309,7 @@ static void call_one(void *arg)
 	io_close(loop, fd);
 }
 
-static void test_tcp_accept_and_connect(void **state)
+static void who_connects_over_tcp_is_accepted(void **state)
 {
 	(void)state;
 	listen_here();
@@ -327,7 +327,7 @@ static void connect_refused(void *arg)
 	CHECK(fd == -7);
 }
 
-static void test_connect_to_nobody_is_refused(void **state)
+static void connect_to_nobody_is_refused(void **state)
 {
 	(void)state;
 	listen_here();
@@ -342,7 +342,7 @@ static void accept_ends(void *arg)
 	CHECK(io_accept_await(listen_fd, &fd, NULL, KV_NEVER) == *(int *)arg);
 }
 
-static void test_shutdown_ends_an_accept(void **state)
+static void shutdown_ends_an_accept(void **state)
 {
 	int want = -EINVAL;
 	(void)state;
@@ -354,7 +354,7 @@ static void test_shutdown_ends_an_accept(void **state)
 	io_close(loop, listen_fd);
 }
 
-static void test_close_ends_an_accept_and_frees_the_port(void **state)
+static void close_ends_an_accept_and_frees_the_port(void **state)
 {
 	int want = -KV_ECLOSED;
 	(void)state;
@@ -374,7 +374,7 @@ static void connect_times_out(void *arg)
 	CHECK(io_connect_await(&server, sizeof(struct sockaddr_in), &fd, in_ms(20)) == -KV_ETIMEOUT);
 }
 
-static void test_connect_times_out_when_the_backlog_is_full(void **state)
+static void connect_times_out_when_the_backlog_is_full(void **state)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)&server;
 	socklen_t len = sizeof(server);
@@ -420,7 +420,7 @@ static void interrupt_later(void *arg)
 	io_interrupt(dialer, true);
 }
 
-static void test_an_interrupt_ends_a_connect(void **state)
+static void an_interrupt_ends_a_connect(void **state)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)&server;
 	socklen_t len = sizeof(server);
@@ -444,7 +444,7 @@ static void test_an_interrupt_ends_a_connect(void **state)
 	close(fd);
 }
 
-static void test_listen_error_names_the_address(void **state)
+static void listen_error_names_the_address(void **state)
 {
 	struct sockaddr_storage again;
 	struct kv_error err = {0};
@@ -487,7 +487,7 @@ static void linger(int fd, int other)
 }
 
 /* The port of an outgoing connection cannot be listened on, though nobody else listens there. */
-static void test_listen_error_says_what_has_the_port(void **state)
+static void listen_error_says_what_has_the_port(void **state)
 {
 	struct sockaddr_storage taken, again;
 	struct kv_error err = {0};
@@ -510,7 +510,7 @@ static void test_listen_error_says_what_has_the_port(void **state)
 	io_close(loop, listen_fd);
 }
 
-static void test_listen_error_of_a_socket_that_only_has_the_port(void **state)
+static void listen_error_says_that_a_socket_only_has_the_port(void **state)
 {
 	struct sockaddr_storage taken, again;
 	struct kv_error err = {0};
@@ -529,7 +529,7 @@ static void test_listen_error_of_a_socket_that_only_has_the_port(void **state)
 
 /* Where the other socket allows it, too, a TIME_WAIT is no obstacle: a server that is started again has its port at
  * once. */
-static void test_listening_where_a_connection_lingers(void **state)
+static void a_port_is_listened_on_where_a_connection_lingers(void **state)
 {
 	struct sockaddr_storage taken;
 	struct kv_error err = {0};
@@ -543,7 +543,7 @@ static void test_listening_where_a_connection_lingers(void **state)
 	io_close(loop, listen_fd);
 }
 
-static void test_listen_error_on_ipv6(void **state)
+static void listen_error_says_the_same_on_ipv6(void **state)
 {
 	struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	struct sockaddr_storage again = {0};
@@ -574,7 +574,7 @@ static void read_one_byte(void *arg)
 	CHECK(c == (char)i);
 }
 
-static void test_more_requests_than_the_submission_queue(void **state)
+static void more_requests_than_the_submission_queue_holds_are_made(void **state)
 {
 	(void)state;
 	for (intptr_t i = 0; i < READERS; i++) {
@@ -601,7 +601,7 @@ static void read_for_ever(void *arg)
 	CHECK(false);
 }
 
-static void test_destroy_with_a_read_in_flight_cancels_it(void **state)
+static void destroy_with_a_read_in_flight_cancels_it(void **state)
 {
 	struct kv_log silent = {.level = KV_LOG_OFF};
 	struct loop *doomed = harness_loop(&(struct loop_options){.log = &silent, .host_turned = *state != NULL});
@@ -623,7 +623,7 @@ static void accept_for_ever(void *arg)
 	CHECK(false);
 }
 
-static void test_destroy_with_an_accept_in_flight_frees_the_port(void **state)
+static void destroy_with_an_accept_in_flight_frees_the_port(void **state)
 {
 	struct kv_log silent = {.level = KV_LOG_OFF};
 	struct loop *doomed = harness_loop(&(struct loop_options){.log = &silent, .host_turned = *state != NULL});
@@ -661,7 +661,7 @@ static void read_x(void *arg)
 	CHECK(c == 'x');
 }
 
-static void test_a_request_survives_the_thread_that_submitted_it(void **state)
+static void a_request_survives_the_thread_that_submitted_it(void **state)
 {
 	(void)state;
 	harness_spawn(loop, read_x, NULL);
@@ -672,7 +672,7 @@ static void test_a_request_survives_the_thread_that_submitted_it(void **state)
 	harness_run(loop);
 }
 
-static void test_a_second_thread_is_refused(void **state)
+static void a_second_thread_is_refused(void **state)
 {
 	struct kv_log silent = {.level = KV_LOG_OFF};
 	(void)state;
@@ -691,32 +691,32 @@ int main(void)
 {
 	static int any;
 	const struct CMUnitTest tests[] = {
-		BOTH(test_two_coroutines_talk),
-		BOTH(test_a_timed_out_read_takes_no_bytes),
-		BOTH(test_write_all_moves_more_than_the_socket_holds),
-		BOTH(test_a_write_nobody_reads_times_out),
-		BOTH(test_shutdown_ends_a_read),
-		BOTH(test_shutdown_ends_a_read_of_the_same_turn),
-		BOTH(test_writing_to_a_closed_socket_raises_no_signal),
-		BOTH(test_close_ends_reads_and_spares_the_next_owner_of_the_number),
-		BOTH(test_close_ends_a_read_that_the_kernel_has),
-		BOTH(test_other_descriptors_than_sockets),
-		BOTH(test_tcp_accept_and_connect),
-		BOTH(test_connect_to_nobody_is_refused),
-		BOTH(test_shutdown_ends_an_accept),
-		BOTH(test_close_ends_an_accept_and_frees_the_port),
-		BOTH(test_connect_times_out_when_the_backlog_is_full),
-		BOTH(test_an_interrupt_ends_a_connect),
-		BOTH(test_listen_error_names_the_address),
-		ONE(test_listen_error_says_what_has_the_port),
-		ONE(test_listen_error_of_a_socket_that_only_has_the_port),
-		ONE(test_listening_where_a_connection_lingers),
-		ONE(test_listen_error_on_ipv6),
-		BOTH(test_more_requests_than_the_submission_queue),
-		BOTH(test_destroy_with_a_read_in_flight_cancels_it),
-		BOTH(test_destroy_with_an_accept_in_flight_frees_the_port),
-		ANY(test_a_request_survives_the_thread_that_submitted_it),
-		ONE(test_a_second_thread_is_refused),
+		BOTH(two_coroutines_talk),
+		BOTH(a_timed_out_read_takes_no_bytes),
+		BOTH(write_all_moves_more_than_the_socket_holds),
+		BOTH(a_write_nobody_reads_times_out),
+		BOTH(shutdown_ends_a_read),
+		BOTH(shutdown_ends_a_read_of_the_same_turn),
+		BOTH(writing_to_a_closed_socket_raises_no_signal),
+		BOTH(close_ends_reads_and_spares_the_next_owner_of_the_number),
+		BOTH(close_ends_a_read_that_the_kernel_has),
+		BOTH(descriptors_that_are_no_sockets_are_read_and_written),
+		BOTH(who_connects_over_tcp_is_accepted),
+		BOTH(connect_to_nobody_is_refused),
+		BOTH(shutdown_ends_an_accept),
+		BOTH(close_ends_an_accept_and_frees_the_port),
+		BOTH(connect_times_out_when_the_backlog_is_full),
+		BOTH(an_interrupt_ends_a_connect),
+		BOTH(listen_error_names_the_address),
+		ONE(listen_error_says_what_has_the_port),
+		ONE(listen_error_says_that_a_socket_only_has_the_port),
+		ONE(a_port_is_listened_on_where_a_connection_lingers),
+		ONE(listen_error_says_the_same_on_ipv6),
+		BOTH(more_requests_than_the_submission_queue_holds_are_made),
+		BOTH(destroy_with_a_read_in_flight_cancels_it),
+		BOTH(destroy_with_an_accept_in_flight_frees_the_port),
+		ANY(a_request_survives_the_thread_that_submitted_it),
+		ONE(a_second_thread_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

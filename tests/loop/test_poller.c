@@ -96,14 +96,14 @@ static void run_for(uint64_t ns)
 		loop_turn(loop, end - now);
 }
 
-static void test_an_idle_loop_sleeps(void **state)
+static void an_idle_loop_sleeps(void **state)
 {
 	(void)state;
 	run_for(50 * MS);
 	assert_in_range(loop_turns(loop), 1, 3);
 }
 
-static void test_an_idle_poller_with_a_descriptor_is_polled_every_ten_ms(void **state)
+static void an_idle_poller_with_a_descriptor_is_polled_every_ten_ms(void **state)
 {
 	int fd = eventfd(0, EFD_NONBLOCK);
 	struct probe probe = with_fd(fd);
@@ -117,7 +117,7 @@ static void test_an_idle_poller_with_a_descriptor_is_polled_every_ten_ms(void **
 	close(fd);
 }
 
-static void test_a_descriptor_that_becomes_readable_ends_the_sleep(void **state)
+static void a_descriptor_that_becomes_readable_ends_the_sleep(void **state)
 {
 	int fd = eventfd(0, EFD_NONBLOCK);
 	struct probe probe = with_fd(fd);
@@ -146,7 +146,7 @@ static int ring_in_arm(struct loop_poller *p)
 	return 0;
 }
 
-static void test_work_that_comes_between_poll_and_sleep_is_noticed(void **state)
+static void work_that_comes_between_poll_and_sleep_is_noticed(void **state)
 {
 	struct probe probe;
 	(void)state;
@@ -164,7 +164,7 @@ static void test_work_that_comes_between_poll_and_sleep_is_noticed(void **state)
 	close(alarm_fd);
 }
 
-static void test_arm_can_forbid_the_sleep(void **state)
+static void arm_can_forbid_the_sleep(void **state)
 {
 	int fd = eventfd(0, EFD_NONBLOCK);
 	struct probe probe = with_fd(fd);
@@ -179,7 +179,7 @@ static void test_arm_can_forbid_the_sleep(void **state)
 	close(fd);
 }
 
-static void test_a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed(void **state)
+static void a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed(void **state)
 {
 	int fd = eventfd(1, EFD_NONBLOCK);
 	struct probe probe = with_fd(fd);
@@ -195,7 +195,7 @@ static void test_a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed(voi
 	close(fd);
 }
 
-static void test_an_active_poller_without_a_descriptor_is_polled_in_growing_steps(void **state)
+static void an_active_poller_without_a_descriptor_is_polled_in_growing_steps(void **state)
 {
 	struct probe probe = without_fd();
 	(void)state;
@@ -209,7 +209,7 @@ static void test_an_active_poller_without_a_descriptor_is_polled_in_growing_step
 	loop_poller_del(loop, &probe.poller);
 }
 
-static void test_only_active_pollers_are_spun_for(void **state)
+static void only_active_pollers_are_spun_for(void **state)
 {
 	struct probe probe = without_fd();
 	(void)state;
@@ -226,7 +226,7 @@ static void test_only_active_pollers_are_spun_for(void **state)
 	loop_poller_del(loop, &probe.poller);
 }
 
-static void test_a_new_descriptor_replaces_the_old(void **state)
+static void a_new_descriptor_replaces_the_old(void **state)
 {
 	int old = eventfd(0, EFD_NONBLOCK), new = eventfd(0, EFD_NONBLOCK);
 	struct probe probe = with_fd(old);
@@ -245,7 +245,7 @@ static void test_a_new_descriptor_replaces_the_old(void **state)
 	close(new);
 }
 
-static void test_pollers_may_delete_themselves_and_each_other(void **state)
+static void pollers_may_delete_themselves_and_each_other(void **state)
 {
 	struct probe probes[4];
 	int fd = eventfd(0, EFD_NONBLOCK);
@@ -267,7 +267,7 @@ static void test_pollers_may_delete_themselves_and_each_other(void **state)
 	close(fd);
 }
 
-static void test_a_loop_can_end_with_its_pollers(void **state)
+static void a_loop_can_end_with_its_pollers(void **state)
 {
 	static struct probe probe; /* outlives the loop */
 	int fd = eventfd(0, EFD_NONBLOCK);
@@ -282,22 +282,20 @@ static void test_a_loop_can_end_with_its_pollers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_an_idle_loop_sleeps, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_idle_poller_with_a_descriptor_is_polled_every_ten_ms, set_up,
+		cmocka_unit_test_setup_teardown(an_idle_loop_sleeps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_idle_poller_with_a_descriptor_is_polled_every_ten_ms, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(test_a_descriptor_that_becomes_readable_ends_the_sleep, set_up,
+		cmocka_unit_test_setup_teardown(a_descriptor_that_becomes_readable_ends_the_sleep, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(work_that_comes_between_poll_and_sleep_is_noticed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(arm_can_forbid_the_sleep, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(test_work_that_comes_between_poll_and_sleep_is_noticed, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_arm_can_forbid_the_sleep, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_descriptor_that_lies_does_not_turn_the_loop_at_full_speed,
+		cmocka_unit_test_setup_teardown(an_active_poller_without_a_descriptor_is_polled_in_growing_steps,
 						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_an_active_poller_without_a_descriptor_is_polled_in_growing_steps,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_only_active_pollers_are_spun_for, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_new_descriptor_replaces_the_old, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pollers_may_delete_themselves_and_each_other, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_loop_can_end_with_its_pollers, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(only_active_pollers_are_spun_for, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_new_descriptor_replaces_the_old, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(pollers_may_delete_themselves_and_each_other, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_loop_can_end_with_its_pollers, set_up, tear_down),
 	};
 	alarm(120);
 	return cmocka_run_group_tests(tests, NULL, NULL);

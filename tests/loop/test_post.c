@@ -59,7 +59,7 @@ static void *run_loop(void *arg)
 	return NULL;
 }
 
-static void test_four_producers_lose_nothing_and_keep_order(void **state)
+static void four_producers_lose_nothing_and_keep_order(void **state)
 {
 	pthread_t thread;
 	struct loop_stats stats;
@@ -90,7 +90,7 @@ static void count(void *arg)
 	ran++;
 }
 
-static void test_the_bound_is_exact(void **state)
+static void the_bound_is_exact(void **state)
 {
 	(void)state;
 	loop = harness_loop(&(struct loop_options){.name = "bound", .post_depth = 8});
@@ -113,7 +113,7 @@ static void post_again(void *arg)
 		CHECK(loop_post(loop, post_again, left) == 0);
 }
 
-static void test_a_posted_function_may_post(void **state)
+static void a_posted_function_may_post(void **state)
 {
 	int left = 1000;
 	(void)state;
@@ -175,20 +175,20 @@ static uint64_t sleeps_with(void (*fn)(void), bool run)
 	return stats.sleeps;
 }
 
-static void test_a_post_just_before_the_sleep_prevents_it(void **state)
+static void a_post_just_before_the_sleep_prevents_it(void **state)
 {
 	(void)state;
 	assert_int_equal(sleeps_with(post_in_window, false), 0);
 	assert_int_equal(ran, 1);
 }
 
-static void test_a_stop_just_before_the_sleep_prevents_it(void **state)
+static void a_stop_just_before_the_sleep_prevents_it(void **state)
 {
 	(void)state;
 	assert_int_equal(sleeps_with(stop_in_window, true), 0);
 }
 
-static void test_a_depth_that_is_no_power_of_two_is_refused(void **state)
+static void a_depth_that_is_no_power_of_two_is_refused(void **state)
 {
 	struct kv_error err;
 	(void)state;
@@ -201,7 +201,7 @@ static void test_a_depth_that_is_no_power_of_two_is_refused(void **state)
 
 /* ---- loop_run and loop_stop ---- */
 
-static void test_a_stop_before_the_run_counts(void **state)
+static void a_stop_before_the_run_counts(void **state)
 {
 	(void)state;
 	loop = harness_loop(NULL);
@@ -219,7 +219,7 @@ static void *stop_many_times(void *arg)
 	return NULL;
 }
 
-static void test_stop_wakes_a_sleeping_loop(void **state)
+static void stop_wakes_a_sleeping_loop(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 50; i++) {
@@ -247,7 +247,7 @@ static void run_inside(void *arg)
 	loop_stop(loop);
 }
 
-static void test_a_turn_inside_a_turn_is_refused(void **state)
+static void a_turn_inside_a_turn_is_refused(void **state)
 {
 	(void)state;
 	loop = harness_loop(NULL);
@@ -267,7 +267,7 @@ static void read_name(void *arg)
 	loop_stop(loop);
 }
 
-static void test_the_thread_bears_the_loop_s_name_while_it_runs(void **state)
+static void the_thread_bears_the_loop_s_name_while_it_runs(void **state)
 {
 	char before[16], after[16];
 	(void)state;
@@ -296,7 +296,7 @@ static void stop_now(void *arg)
 	loop_stop(loop);
 }
 
-static void test_destroy_after_the_thread_has_ended_leaves_no_request(void **state)
+static void destroy_after_the_thread_has_ended_leaves_no_request(void **state)
 {
 	struct kv_log silent = {.level = KV_LOG_OFF};
 	pthread_t thread;
@@ -333,7 +333,7 @@ static void destroy_foreign(void *arg)
 	loop_stop(loop);
 }
 
-static void test_destroying_a_foreign_ring_spares_our_own(void **state)
+static void destroying_a_foreign_ring_spares_our_own(void **state)
 {
 	/* A registered ring number is per thread: the foreign ring's number must not be unregistered in our table. With
 	 * a single issuer the kernel itself would refuse. */
@@ -356,7 +356,7 @@ static void test_destroying_a_foreign_ring_spares_our_own(void **state)
 	close(pair[1]);
 }
 
-static void test_the_same_seed_gives_the_same_numbers(void **state)
+static void the_same_seed_gives_the_same_numbers(void **state)
 {
 	uint64_t first[2], secret[2] = {0};
 	(void)state;
@@ -374,19 +374,19 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		/* First: both threads must give their first ring number to these rings. */
-		cmocka_unit_test(test_destroying_a_foreign_ring_spares_our_own),
-		cmocka_unit_test(test_four_producers_lose_nothing_and_keep_order),
-		cmocka_unit_test(test_the_bound_is_exact),
-		cmocka_unit_test(test_a_posted_function_may_post),
-		cmocka_unit_test(test_a_post_just_before_the_sleep_prevents_it),
-		cmocka_unit_test(test_a_stop_just_before_the_sleep_prevents_it),
-		cmocka_unit_test(test_a_depth_that_is_no_power_of_two_is_refused),
-		cmocka_unit_test(test_a_stop_before_the_run_counts),
-		cmocka_unit_test(test_stop_wakes_a_sleeping_loop),
-		cmocka_unit_test(test_a_turn_inside_a_turn_is_refused),
-		cmocka_unit_test(test_the_thread_bears_the_loop_s_name_while_it_runs),
-		cmocka_unit_test(test_destroy_after_the_thread_has_ended_leaves_no_request),
-		cmocka_unit_test(test_the_same_seed_gives_the_same_numbers),
+		cmocka_unit_test(destroying_a_foreign_ring_spares_our_own),
+		cmocka_unit_test(four_producers_lose_nothing_and_keep_order),
+		cmocka_unit_test(the_bound_is_exact),
+		cmocka_unit_test(a_posted_function_may_post),
+		cmocka_unit_test(a_post_just_before_the_sleep_prevents_it),
+		cmocka_unit_test(a_stop_just_before_the_sleep_prevents_it),
+		cmocka_unit_test(a_depth_that_is_no_power_of_two_is_refused),
+		cmocka_unit_test(a_stop_before_the_run_counts),
+		cmocka_unit_test(stop_wakes_a_sleeping_loop),
+		cmocka_unit_test(a_turn_inside_a_turn_is_refused),
+		cmocka_unit_test(the_thread_bears_the_loop_s_name_while_it_runs),
+		cmocka_unit_test(destroy_after_the_thread_has_ended_leaves_no_request),
+		cmocka_unit_test(the_same_seed_gives_the_same_numbers),
 	};
 	alarm(120); /* a lost wake-up ends the test instead of hanging it */
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@ static int refusal(int (*prepare)(void), struct loop_options options, struct kv_
 	return err->code;
 }
 
-static void test_forbidden_io_uring_names_the_setting(void **state)
+static void forbidden_io_uring_names_the_setting(void **state)
 {
 	struct kv_error err;
 	(void)state;
@@ -119,7 +119,7 @@ static void test_forbidden_io_uring_names_the_setting(void **state)
 	assert_non_null(strstr(err.text, "CONFIG_IO_URING"));
 }
 
-static void test_short_memlock_names_the_limit(void **state)
+static void short_memlock_names_the_limit(void **state)
 {
 	struct kv_error err;
 	(void)state;
@@ -127,7 +127,7 @@ static void test_short_memlock_names_the_limit(void **state)
 	assert_non_null(strstr(err.text, "ulimit -l"));
 }
 
-static void test_short_files_name_the_limit(void **state)
+static void short_files_name_the_limit(void **state)
 {
 	struct kv_error err;
 	const struct kv_entropy *kernel = &kv_entropy_kernel;
@@ -147,7 +147,7 @@ static void need_address_space(void)
 	skip();
 }
 
-static void test_short_address_space_names_the_limit(void **state)
+static void short_address_space_names_the_limit(void **state)
 {
 	struct kv_error err;
 	(void)state;
@@ -163,7 +163,7 @@ static void nothing(void *arg)
 }
 
 /* 16384 coroutines take a gigabyte of address space. */
-static void test_little_address_space_makes_fewer_coroutines(void **state)
+static void little_address_space_makes_fewer_coroutines(void **state)
 {
 	int status = 0;
 	(void)state;
@@ -185,7 +185,7 @@ static void test_little_address_space_makes_fewer_coroutines(void **state)
 }
 
 /* Threads, buffers and the provider need some of it, too. */
-static void test_little_address_space_is_not_all_taken(void **state)
+static void little_address_space_is_not_all_taken(void **state)
 {
 	int status = 0;
 	(void)state;
@@ -206,7 +206,7 @@ static void test_little_address_space_is_not_all_taken(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void test_missing_entropy_is_an_error(void **state)
+static void missing_entropy_is_an_error(void **state)
 {
 	static const struct kv_entropy broken = {.fill = no_entropy};
 	struct kv_error err;
@@ -217,13 +217,13 @@ static void test_missing_entropy_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_forbidden_io_uring_names_the_setting),
-		cmocka_unit_test(test_short_memlock_names_the_limit),
-		cmocka_unit_test(test_short_files_name_the_limit),
-		cmocka_unit_test(test_short_address_space_names_the_limit),
-		cmocka_unit_test(test_little_address_space_makes_fewer_coroutines),
-		cmocka_unit_test(test_little_address_space_is_not_all_taken),
-		cmocka_unit_test(test_missing_entropy_is_an_error),
+		cmocka_unit_test(forbidden_io_uring_names_the_setting),
+		cmocka_unit_test(short_memlock_names_the_limit),
+		cmocka_unit_test(short_files_name_the_limit),
+		cmocka_unit_test(short_address_space_names_the_limit),
+		cmocka_unit_test(little_address_space_makes_fewer_coroutines),
+		cmocka_unit_test(little_address_space_is_not_all_taken),
+		cmocka_unit_test(missing_entropy_is_an_error),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

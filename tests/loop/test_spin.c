@@ -45,20 +45,20 @@ static void rests(int n, uint64_t ns)
 		rest(ns, false);
 }
 
-static void test_a_new_loop_sleeps(void **state)
+static void a_new_loop_sleeps(void **state)
 {
 	(void)state;
 	assert_int_equal(rest(5 * US, false), 0);
 }
 
-static void test_short_rests_are_spun_after_a_few(void **state)
+static void short_rests_are_spun_after_a_few(void **state)
 {
 	(void)state;
 	rests(SPIN_SCORE_ENOUGH / SPIN_SCORE_STEP, 5 * US);
 	assert_int_equal(rest(5 * US, false), 5);
 }
 
-static void test_long_rests_are_slept_after_a_few(void **state)
+static void long_rests_are_slept_after_a_few(void **state)
 {
 	(void)state;
 	rests(100, 5 * US);
@@ -67,7 +67,7 @@ static void test_long_rests_are_slept_after_a_few(void **state)
 	assert_int_equal(rest(1000 * US, false), 0);
 }
 
-static void test_a_sleep_that_ends_soon_speaks_for_spinning(void **state)
+static void a_sleep_that_ends_soon_speaks_for_spinning(void **state)
 {
 	(void)state;
 	rests(SPIN_SCORE_MAX, LIMIT + SPIN_WAKE_NS);
@@ -76,14 +76,14 @@ static void test_a_sleep_that_ends_soon_speaks_for_spinning(void **state)
 	assert_int_equal(rest(5 * US, false), 0);
 }
 
-static void test_what_cannot_wake_us_is_always_spun_for(void **state)
+static void what_cannot_wake_us_is_always_spun_for(void **state)
 {
 	(void)state;
 	rests(100, 1000 * US);
 	assert_int_equal(rest(1000 * US, true), LIMIT / US);
 }
 
-static void test_no_limit_is_no_spinning(void **state)
+static void no_limit_is_no_spinning(void **state)
 {
 	(void)state;
 	spin_init(&s, 0);
@@ -100,7 +100,7 @@ static void yield_long(void)
 	spin_found(&s, now);
 }
 
-static void test_a_long_yield_bans_spinning_for_a_while(void **state)
+static void a_long_yield_bans_spinning_for_a_while(void **state)
 {
 	(void)state;
 	rests(100, 5 * US);
@@ -112,7 +112,7 @@ static void test_a_long_yield_bans_spinning_for_a_while(void **state)
 	assert_int_equal(rest(5 * US, false), 5);
 }
 
-static void test_bans_grow_while_yields_stay_long(void **state)
+static void bans_grow_while_yields_stay_long(void **state)
 {
 	uint64_t length = SPIN_PENALTY_MIN_NS;
 	(void)state;
@@ -133,14 +133,14 @@ static void test_bans_grow_while_yields_stay_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_a_new_loop_sleeps, set_up),
-		cmocka_unit_test_setup(test_short_rests_are_spun_after_a_few, set_up),
-		cmocka_unit_test_setup(test_long_rests_are_slept_after_a_few, set_up),
-		cmocka_unit_test_setup(test_a_sleep_that_ends_soon_speaks_for_spinning, set_up),
-		cmocka_unit_test_setup(test_what_cannot_wake_us_is_always_spun_for, set_up),
-		cmocka_unit_test_setup(test_no_limit_is_no_spinning, set_up),
-		cmocka_unit_test_setup(test_a_long_yield_bans_spinning_for_a_while, set_up),
-		cmocka_unit_test_setup(test_bans_grow_while_yields_stay_long, set_up),
+		cmocka_unit_test_setup(a_new_loop_sleeps, set_up),
+		cmocka_unit_test_setup(short_rests_are_spun_after_a_few, set_up),
+		cmocka_unit_test_setup(long_rests_are_slept_after_a_few, set_up),
+		cmocka_unit_test_setup(a_sleep_that_ends_soon_speaks_for_spinning, set_up),
+		cmocka_unit_test_setup(what_cannot_wake_us_is_always_spun_for, set_up),
+		cmocka_unit_test_setup(no_limit_is_no_spinning, set_up),
+		cmocka_unit_test_setup(a_long_yield_bans_spinning_for_a_while, set_up),
+		cmocka_unit_test_setup(bans_grow_while_yields_stay_long, set_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static void assert_pages_per_worker(void)
 #endif
 }
 
-static void test_a_coroutine_in_a_queue_costs_one_page(void **state)
+static void a_coroutine_in_a_queue_costs_one_page(void **state)
 {
 	(void)state;
 	co_queue_init(&gate);
@@ -101,7 +101,7 @@ static void test_a_coroutine_in_a_queue_costs_one_page(void **state)
 	harness_run(loop);
 }
 
-static void test_a_parked_coroutine_costs_one_page(void **state)
+static void a_parked_coroutine_costs_one_page(void **state)
 {
 	(void)state;
 	spawn_all(park_with_deadline);
@@ -111,7 +111,7 @@ static void test_a_parked_coroutine_costs_one_page(void **state)
 	harness_run(loop);
 }
 
-static void test_a_coroutine_that_reads_costs_one_page(void **state)
+static void a_coroutine_that_reads_costs_one_page(void **state)
 {
 	(void)state;
 	for (int i = 0; i < WORKERS; i++)
@@ -138,7 +138,7 @@ static void go_deep(void *arg)
 	CHECK(co_queue_wait_await(&gate, KV_NEVER) == 0);
 }
 
-static void test_a_burst_leaves_only_the_hot_stacks_in_memory(void **state)
+static void a_burst_leaves_only_the_hot_stacks_in_memory(void **state)
 {
 	struct stack_pool *pool = &loop->cos.stacks;
 	struct loop_stats stats;
@@ -158,7 +158,7 @@ static void test_a_burst_leaves_only_the_hot_stacks_in_memory(void **state)
 	assert_int_equal(pool->fresh, WORKERS); /* the cold ones were used again */
 }
 
-static void test_slots_are_given_out_once(void **state)
+static void slots_are_given_out_once(void **state)
 {
 	/* Against a stupid model: a table of who has what. */
 	enum { SLOTS = 300, STEPS = 20000 };
@@ -241,7 +241,7 @@ static void write_below_stack(void)
 	((volatile char *)second.low)[-1] = 1;
 }
 
-static void test_the_page_below_a_stack_is_guarded(void **state)
+static void the_page_below_a_stack_is_guarded(void **state)
 {
 	char words[4096];
 	(void)state;
@@ -279,7 +279,7 @@ static void overflow_with_handler(void)
 		overflow_in_loop();
 }
 
-static void test_an_overflow_ends_the_process(void **state)
+static void an_overflow_ends_the_process(void **state)
 {
 	char words[1 << 14];
 	(void)state;
@@ -287,7 +287,7 @@ static void test_an_overflow_ends_the_process(void **state)
 	assert_null(strstr(words, "kvrail:"));
 }
 
-static void test_the_debug_handler_names_the_coroutine(void **state)
+static void the_debug_handler_names_the_coroutine(void **state)
 {
 	char words[1 << 14];
 	(void)state;
@@ -303,7 +303,7 @@ static void segv_elsewhere(void)
 		*page = 1;
 }
 
-static void test_the_debug_handler_is_silent_about_other_faults(void **state)
+static void the_debug_handler_is_silent_about_other_faults(void **state)
 {
 	char words[1 << 14];
 	(void)state;
@@ -314,15 +314,15 @@ static void test_the_debug_handler_is_silent_about_other_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_coroutine_in_a_queue_costs_one_page, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_parked_coroutine_costs_one_page, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_coroutine_that_reads_costs_one_page, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_burst_leaves_only_the_hot_stacks_in_memory, set_up, tear_down),
-		cmocka_unit_test(test_slots_are_given_out_once),
-		cmocka_unit_test(test_the_page_below_a_stack_is_guarded),
-		cmocka_unit_test(test_an_overflow_ends_the_process),
-		cmocka_unit_test(test_the_debug_handler_names_the_coroutine),
-		cmocka_unit_test(test_the_debug_handler_is_silent_about_other_faults),
+		cmocka_unit_test_setup_teardown(a_coroutine_in_a_queue_costs_one_page, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_parked_coroutine_costs_one_page, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_coroutine_that_reads_costs_one_page, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_burst_leaves_only_the_hot_stacks_in_memory, set_up, tear_down),
+		cmocka_unit_test(slots_are_given_out_once),
+		cmocka_unit_test(the_page_below_a_stack_is_guarded),
+		cmocka_unit_test(an_overflow_ends_the_process),
+		cmocka_unit_test(the_debug_handler_names_the_coroutine),
+		cmocka_unit_test(the_debug_handler_is_silent_about_other_faults),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ RAW static void host_with_patterns(void)
 	}
 }
 
-static void test_callee_saved_registers_survive(void **state)
+static void callee_saved_registers_survive(void **state)
 {
 	kind = *state;
 	wrong = 0;
@@ -179,7 +179,7 @@ RAW static void host_with_modes(void)
 	wrong += guest_sse[0] != upward || guest_sse[1] != upward;
 }
 
-static void test_floating_point_control_belongs_to_the_context(void **state)
+static void floating_point_control_belongs_to_the_context(void **state)
 {
 	kind = *state;
 	wrong = 0;
@@ -207,7 +207,7 @@ RAW static void guest_with_frame(void *arg)
 	}
 }
 
-static void test_the_new_stack_is_used_and_aligned(void **state)
+static void the_new_stack_is_used_and_aligned(void **state)
 {
 	int token;
 	kind = *state;
@@ -231,9 +231,9 @@ static void test_the_new_stack_is_used_and_aligned(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(test_callee_saved_registers_survive),
-		BOTH(test_floating_point_control_belongs_to_the_context),
-		BOTH(test_the_new_stack_is_used_and_aligned),
+		BOTH(callee_saved_registers_survive),
+		BOTH(floating_point_control_belongs_to_the_context),
+		BOTH(the_new_stack_is_used_and_aligned),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

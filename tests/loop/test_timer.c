@@ -76,7 +76,7 @@ static void step(void)
 	wrong += loop_timer_armed(&m->timer) != m->armed;
 }
 
-static void test_heap_agrees_with_the_model(void **state)
+static void heap_agrees_with_the_model(void **state)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
 	(void)state;
@@ -103,7 +103,7 @@ static void note(struct loop_timer *t)
 	order[ordered++] = KV_CONTAINER(t, struct numbered, timer)->number;
 }
 
-static void test_equal_times_fire_in_arming_order(void **state)
+static void equal_times_fire_in_arming_order(void **state)
 {
 	struct numbered t[4];
 	(void)state;
@@ -134,7 +134,7 @@ static void rearm_for_the_past(struct loop_timer *t)
 	loop_timer_arm(loop, t, 0);
 }
 
-static void test_a_timer_always_due_starves_nobody(void **state)
+static void a_timer_always_due_starves_nobody(void **state)
 {
 	struct loop_timer greedy = {.fire = rearm_for_the_past};
 	struct numbered modest = {.timer = {.fire = note}};
@@ -156,7 +156,7 @@ static void nothing(struct loop_timer *t)
 	(void)t;
 }
 
-static void test_a_hundred_thousand_siblings_need_no_recursion(void **state)
+static void a_hundred_thousand_siblings_need_no_recursion(void **state)
 {
 	enum { MANY = 100000 };
 	struct loop_timer *many = calloc(MANY, sizeof(*many));
@@ -174,10 +174,10 @@ static void test_a_hundred_thousand_siblings_need_no_recursion(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_heap_agrees_with_the_model),
-		cmocka_unit_test(test_equal_times_fire_in_arming_order),
-		cmocka_unit_test(test_a_timer_always_due_starves_nobody),
-		cmocka_unit_test(test_a_hundred_thousand_siblings_need_no_recursion),
+		cmocka_unit_test(heap_agrees_with_the_model),
+		cmocka_unit_test(equal_times_fire_in_arming_order),
+		cmocka_unit_test(a_timer_always_due_starves_nobody),
+		cmocka_unit_test(a_hundred_thousand_siblings_need_no_recursion),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

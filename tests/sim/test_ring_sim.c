@@ -131,7 +131,7 @@ static void receive_all(void *arg)
 	}
 }
 
-static void test_bytes_arrive_whole_and_in_order(void **state)
+static void bytes_arrive_whole_and_in_order(void **state)
 {
 	(void)state;
 	spawn(0, send_all);
@@ -153,7 +153,7 @@ static uint64_t trace_of(uint64_t with_seed)
 	return trace;
 }
 
-static void test_a_seed_replays_and_another_does_not(void **state)
+static void a_seed_replays_and_another_does_not(void **state)
 {
 	(void)state;
 	assert_true(trace_of(seed()) == trace_of(seed()));
@@ -168,7 +168,7 @@ static void sleep_an_hour(void *arg)
 	client_ns = loop_now(loop_current()) - client_ns;
 }
 
-static void test_time_jumps_to_the_next_timer(void **state)
+static void time_jumps_to_the_next_timer(void **state)
 {
 	struct loop_stats stats;
 	(void)state;
@@ -179,7 +179,7 @@ static void test_time_jumps_to_the_next_timer(void **state)
 	assert_in_range(stats.turns, 2, 4);
 }
 
-static void test_a_world_with_nothing_to_do_stands_still(void **state)
+static void a_world_with_nothing_to_do_stands_still(void **state)
 {
 	uint64_t now = sim_world_now(world);
 	(void)state;
@@ -196,7 +196,7 @@ static void note(void *arg)
 	order[ordered++] = (int)(intptr_t)arg;
 }
 
-static void test_events_run_by_time_then_by_call(void **state)
+static void events_run_by_time_then_by_call(void **state)
 {
 	uint64_t now = sim_world_now(world);
 	(void)state;
@@ -225,7 +225,7 @@ static void read_with_deadline(void *arg)
 	client_ns = sim_world_now(world) - deadline;
 }
 
-static void test_a_timeout_is_exact(void **state)
+static void a_timeout_is_exact(void **state)
 {
 	(void)state;
 	spawn(0, read_with_deadline);
@@ -242,7 +242,7 @@ static void connect_to_nobody(void *arg)
 	client_result = io_connect_await(&nobody, sizeof(struct sockaddr_in), &client_fd, KV_NEVER);
 }
 
-static void test_connect_to_nobody_is_refused(void **state)
+static void connect_to_nobody_is_refused(void **state)
 {
 	(void)state;
 	spawn(0, connect_to_nobody);
@@ -265,7 +265,7 @@ static void read_one(void *arg)
 	server_result = io_read_await(server_fd, &c, 1, KV_NEVER);
 }
 
-static void test_a_killed_connection_breaks_at_both_ends(void **state)
+static void a_killed_connection_breaks_at_both_ends(void **state)
 {
 	char c;
 	(void)state;
@@ -279,7 +279,7 @@ static void test_a_killed_connection_breaks_at_both_ends(void **state)
 	assert_int_equal(server_result, -ECONNRESET);
 }
 
-static void test_a_cut_delays_and_the_user_timeout_ends_it(void **state)
+static void a_cut_delays_and_the_user_timeout_ends_it(void **state)
 {
 	uint16_t port = ntohs(((struct sockaddr_in *)&address)->sin_port);
 	(void)state;
@@ -294,7 +294,7 @@ static void test_a_cut_delays_and_the_user_timeout_ends_it(void **state)
 	assert_int_equal(server_result, -ETIMEDOUT);
 }
 
-static void test_a_mended_cut_loses_nothing(void **state)
+static void a_mended_cut_loses_nothing(void **state)
 {
 	uint16_t port = ntohs(((struct sockaddr_in *)&address)->sin_port);
 	(void)state;
@@ -327,7 +327,7 @@ static void accept_one(void *arg)
 	server_result = io_accept_await(listen_fd, &server_fd, NULL, KV_NEVER);
 }
 
-static void test_close_ends_an_accept(void **state)
+static void close_ends_an_accept(void **state)
 {
 	(void)state;
 	spawn(1, accept_one);
@@ -371,7 +371,7 @@ static bool queue_handled(void *arg)
 	return ((struct queue *)arg)->handled == 1;
 }
 
-static void test_a_poller_is_woken_at_the_instant_of_its_event(void **state)
+static void a_poller_is_woken_at_the_instant_of_its_event(void **state)
 {
 	struct queue q = {.poller = {.poll = queue_poll, .arm = queue_arm}};
 	uint64_t when = sim_world_now(world) + 3 * MS + 7;
@@ -392,7 +392,7 @@ static int queue_refuse(struct loop_poller *p)
 	return -EAGAIN;
 }
 
-static void test_a_poller_that_always_refuses_the_sleep_does_not_stop_time(void **state)
+static void a_poller_that_always_refuses_the_sleep_does_not_stop_time(void **state)
 {
 	struct queue q = {.poller = {.poll = queue_poll, .arm = queue_refuse}};
 	uint64_t when = sim_world_now(world) + 100 * US;
@@ -410,7 +410,7 @@ static void test_a_poller_that_always_refuses_the_sleep_does_not_stop_time(void 
 	loop_poller_del(loops[0], &q.poller);
 }
 
-static void test_a_spinning_loop_moves_time(void **state)
+static void a_spinning_loop_moves_time(void **state)
 {
 	struct queue q = {.poller = {.poll = queue_poll, .wait_fd = -1}};
 	uint64_t when = sim_world_now(world) + 40 * US;
@@ -433,21 +433,21 @@ static void test_a_spinning_loop_moves_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_bytes_arrive_whole_and_in_order, set_up, tear_down),
-		cmocka_unit_test(test_a_seed_replays_and_another_does_not),
-		cmocka_unit_test_setup_teardown(test_time_jumps_to_the_next_timer, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_world_with_nothing_to_do_stands_still, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_events_run_by_time_then_by_call, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_timeout_is_exact, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_connect_to_nobody_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_killed_connection_breaks_at_both_ends, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_cut_delays_and_the_user_timeout_ends_it, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_mended_cut_loses_nothing, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_close_ends_an_accept, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_poller_is_woken_at_the_instant_of_its_event, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_a_poller_that_always_refuses_the_sleep_does_not_stop_time, set_up,
+		cmocka_unit_test_setup_teardown(bytes_arrive_whole_and_in_order, set_up, tear_down),
+		cmocka_unit_test(a_seed_replays_and_another_does_not),
+		cmocka_unit_test_setup_teardown(time_jumps_to_the_next_timer, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_world_with_nothing_to_do_stands_still, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(events_run_by_time_then_by_call, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_timeout_is_exact, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(connect_to_nobody_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_killed_connection_breaks_at_both_ends, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_cut_delays_and_the_user_timeout_ends_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_mended_cut_loses_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(close_ends_an_accept, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_poller_is_woken_at_the_instant_of_its_event, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_poller_that_always_refuses_the_sleep_does_not_stop_time, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(test_a_spinning_loop_moves_time, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_spinning_loop_moves_time, set_up, tear_down),
 	};
 	printf("KVRAIL_SEED=0x%llx\n", (unsigned long long)seed());
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static void put_and_get(struct kvc_client *client, void *arg)
 	free(back);
 }
 
-static void test_a_value_comes_back(void **state)
+static void a_value_comes_back(void **state)
 {
 	static const uint64_t len[] = {1, 3072, 3073, 65536, 1 << 20, 20 << 20};
 	(void)state;
@@ -104,14 +104,14 @@ static uint64_t live(uint64_t seed)
 	return world_close(&world);
 }
 
-static void test_many_workers_agree_with_the_model(void **state)
+static void many_workers_agree_with_the_model(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < world_seeds(KV_COUNT(seeds)); i++)
 		live(seeds[i]);
 }
 
-static void test_a_seed_that_nobody_chose(void **state)
+static void workers_agree_with_a_seed_that_nobody_chose(void **state)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
 	(void)state;
@@ -119,7 +119,7 @@ static void test_a_seed_that_nobody_chose(void **state)
 	live(seed);
 }
 
-static void test_the_same_seed_gives_the_same_events(void **state)
+static void the_same_seed_gives_the_same_events(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 101; seed < 101 + world_seeds(4); seed++)
@@ -130,10 +130,10 @@ static void test_the_same_seed_gives_the_same_events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_value_comes_back),
-		cmocka_unit_test(test_many_workers_agree_with_the_model),
-		cmocka_unit_test(test_a_seed_that_nobody_chose),
-		cmocka_unit_test(test_the_same_seed_gives_the_same_events),
+		cmocka_unit_test(a_value_comes_back),
+		cmocka_unit_test(many_workers_agree_with_the_model),
+		cmocka_unit_test(workers_agree_with_a_seed_that_nobody_chose),
+		cmocka_unit_test(the_same_seed_gives_the_same_events),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -452,59 +452,12 @@ static void trouble_run(enum trouble t, uint64_t seed, unsigned wait_fd)
 		assert_true(failed >= KINDS / 2);
 }
 
-static void every_kind_of_call(enum trouble t)
+static void every_kind_of_call(void **state)
 {
+	enum trouble t = (enum trouble)(uintptr_t)*state;
 	const char *given = getenv("KVRAIL_SEED");
 	uint64_t seed = given ? strtoull(given, NULL, 0) : 1 + (uint64_t)t;
 	trouble_run(t, seed, seed % 2);
-}
-
-static void calls_of_a_stopped_server_end(void **state)
-{
-	(void)state;
-	every_kind_of_call(STOPPED);
-}
-
-static void calls_of_a_killed_server_end(void **state)
-{
-	(void)state;
-	every_kind_of_call(KILLED);
-}
-
-static void calls_of_a_server_without_power_end(void **state)
-{
-	(void)state;
-	every_kind_of_call(POWERLESS);
-}
-
-static void calls_of_a_server_that_is_cut_off_end(void **state)
-{
-	(void)state;
-	every_kind_of_call(CUT_OFF);
-}
-
-static void calls_end_when_the_fabric_is_cut(void **state)
-{
-	(void)state;
-	every_kind_of_call(FABRIC_CUT);
-}
-
-static void calls_end_when_the_control_network_is_cut(void **state)
-{
-	(void)state;
-	every_kind_of_call(CONTROL_CUT);
-}
-
-static void calls_of_a_stopped_shard_end(void **state)
-{
-	(void)state;
-	every_kind_of_call(SHARD_STOPPED);
-}
-
-static void calls_of_a_slow_server_end(void **state)
-{
-	(void)state;
-	every_kind_of_call(SLOW);
 }
 
 /* ---- calls that block a thread ---- */
@@ -992,17 +945,19 @@ static void the_default_deadline_grows_with_the_bytes(void **state)
 	free(memory);
 }
 
+#define CALLS_END(name, trouble) {#name, every_kind_of_call, NULL, NULL, (void *)(uintptr_t)(trouble)}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(calls_of_a_stopped_server_end),
-		cmocka_unit_test(calls_of_a_killed_server_end),
-		cmocka_unit_test(calls_of_a_server_without_power_end),
-		cmocka_unit_test(calls_of_a_server_that_is_cut_off_end),
-		cmocka_unit_test(calls_end_when_the_fabric_is_cut),
-		cmocka_unit_test(calls_end_when_the_control_network_is_cut),
-		cmocka_unit_test(calls_of_a_stopped_shard_end),
-		cmocka_unit_test(calls_of_a_slow_server_end),
+		CALLS_END(calls_of_a_stopped_server_end, STOPPED),
+		CALLS_END(calls_of_a_killed_server_end, KILLED),
+		CALLS_END(calls_of_a_server_without_power_end, POWERLESS),
+		CALLS_END(calls_of_a_server_that_is_cut_off_end, CUT_OFF),
+		CALLS_END(calls_end_when_the_fabric_is_cut, FABRIC_CUT),
+		CALLS_END(calls_end_when_the_control_network_is_cut, CONTROL_CUT),
+		CALLS_END(calls_of_a_stopped_shard_end, SHARD_STOPPED),
+		CALLS_END(calls_of_a_slow_server_end, SLOW),
 		cmocka_unit_test(blocking_calls_end_when_the_server_is_stopped),
 		cmocka_unit_test(blocking_calls_end_when_the_loop_is_stuck),
 		cmocka_unit_test(a_loop_that_stands_still_is_named),

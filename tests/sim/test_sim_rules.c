@@ -230,12 +230,13 @@ static void others_check(const struct kvc_client *c, uint64_t *fences)
 	*fences += c->node[0].fences;
 }
 
-/* Calls into memory of their own give up while a server stands still. It alone is fenced, what it had begun meets
- * nobody later, and it is used again. */
-static void world_fences(uint64_t seed)
+/* Two seconds of calls into memory of their own, which give up soon, at three servers; `trouble` begins with them and
+ * comes back by itself. What `check` looks at is at rest. */
+static void standing_run(uint64_t seed, enum world_fence fence, uint64_t salt, void (*trouble)(void *arg),
+			 void (*check)(void))
 {
 	struct world_options wo = {.seed = seed,
-				   .fence = WORLD_FENCE_ONE,
+				   .fence = fence,
 				   .servers = 3,
 				   .clients = 1 + seed % 2,
 				   .chunk_bytes = 64 << 10,
@@ -245,28 +246,39 @@ static void world_fences(uint64_t seed)
 				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
 				   .fabric = {.delay_max_ns = 1 * MS, .ordered = seed & 4, .virt = seed & 1}};
 	struct model_options mo = {.workers = 12, .len_max = 1 << 20, .registered = true, .trouble = true};
-	struct sim_fabric_stats stats;
 	struct model *m;
-	uint64_t fences = 0;
 	world_open(&world, &wo);
-	kv_prng_seed(&storm.prng, seed ^ 0xfe4ce);
+	kv_prng_seed(&storm.prng, seed ^ salt);
 	storm.pause_ns = 120 * MS;
 	storm.until_ns = mo.until_ns = world_now(&world) + 2 * SECOND;
 	m = model_create(&world, &mo);
 	model_start(m);
-	stand_still(NULL);
+	trouble(NULL);
 	world_join(&world, 60 * SECOND);
 	world_sleep(&world, 5 * SECOND);
+	check();
+	credits_check();
+	model_check(m);
+	model_destroy(&m);
+	world_close(&world);
+}
+
+static void fences_check(void)
+{
+	struct sim_fabric_stats stats;
+	uint64_t fences = 0;
 	sim_fabric_stats(&stats);
 	for (unsigned i = 0; i < world.options.clients; i++)
 		others_check(world.pool[0].pool->client[i], &fences);
 	if (fences == 0 || stats.cuts < fences || stats.rebuilds)
 		world_wrong(&world, "%llu fences, %llu cuts, %llu rebuilds", (unsigned long long)fences,
 			    (unsigned long long)stats.cuts, (unsigned long long)stats.rebuilds);
-	credits_check();
-	model_check(m);
-	model_destroy(&m);
-	world_close(&world);
+}
+
+/* A server stands still. It alone is fenced, what was begun there meets nobody later, and it is used again. */
+static void world_fences(uint64_t seed)
+{
+	standing_run(seed, WORLD_FENCE_ONE, 0xfe4ce, stand_still, fences_check);
 }
 
 /* ---- control connections outlive their sessions ---- */
@@ -301,8 +313,9 @@ static void disturb(void *arg)
 
 /* Each client has made one connection to each other server, which has accepted so many, and no more; but many sessions.
  */
-static void one_connection_check(uint64_t *attaches)
+static void one_connection_check(void)
 {
+	uint64_t attaches = 0;
 	for (unsigned i = 1; i < world.options.servers; i++) {
 		uint64_t accepted = shard_stat_get(world.server[i].server->shard[0], WIRE_STAT_HANDSHAKES);
 		if (accepted != world.options.clients)
@@ -313,41 +326,16 @@ static void one_connection_check(uint64_t *attaches)
 			if (n->connects != 1)
 				world_wrong(&world, "client %u has connected to server %u %llu times", k, i,
 					    (unsigned long long)n->connects);
-			*attaches += n->attaches;
+			attaches += n->attaches;
 		}
 	}
+	if (attaches <= (uint64_t)(world.options.servers - 1) * world.options.clients)
+		world_wrong(&world, "no session was made again");
 }
 
 static void world_reattach(uint64_t seed)
 {
-	struct world_options wo = {.seed = seed,
-				   .servers = 3,
-				   .clients = 1 + seed % 2,
-				   .chunk_bytes = 64 << 10,
-				   .timeout_ns = 40 * MS,
-				   .grace_ns = 5 * MS,
-				   .rails = 1 + seed / 2 % 2,
-				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
-				   .fabric = {.delay_max_ns = 1 * MS, .ordered = seed & 4, .virt = seed & 1}};
-	struct model_options mo = {.workers = 12, .len_max = 1 << 20, .registered = true, .trouble = true};
-	struct model *m;
-	uint64_t attaches = 0;
-	world_open(&world, &wo);
-	kv_prng_seed(&storm.prng, seed ^ 0x4ea77);
-	storm.pause_ns = 120 * MS;
-	storm.until_ns = mo.until_ns = world_now(&world) + 2 * SECOND;
-	m = model_create(&world, &mo);
-	model_start(m);
-	disturb(NULL);
-	world_join(&world, 60 * SECOND);
-	world_sleep(&world, 5 * SECOND);
-	one_connection_check(&attaches);
-	if (attaches <= (uint64_t)(world.options.servers - 1) * world.options.clients)
-		world_wrong(&world, "no session was made again");
-	credits_check();
-	model_check(m);
-	model_destroy(&m);
-	world_close(&world);
+	standing_run(seed, WORLD_FENCE_BY_SEED, 0x4ea77, disturb, one_connection_check);
 }
 
 /* ---- values that come and go under their readers ---- */

@@ -22,7 +22,7 @@ static struct world world;
 
 /* ---- everything at once ---- */
 
-static void test_trouble_never_shows_wrong_bytes_nor_late_calls(void **state)
+static void trouble_never_shows_wrong_bytes_nor_late_calls(void **state)
 {
 	struct life_report report = {0};
 	(void)state;
@@ -30,7 +30,7 @@ static void test_trouble_never_shows_wrong_bytes_nor_late_calls(void **state)
 		life_run(&world, seed, LIFE_TROUBLED, &report);
 }
 
-static void test_trouble_with_a_seed_that_nobody_chose(void **state)
+static void trouble_with_a_seed_that_nobody_chose_shows_nothing_either(void **state)
 {
 	uint64_t seed = kv_seed_from_env("KVRAIL_SEED");
 	struct life_report report = {0};
@@ -39,7 +39,7 @@ static void test_trouble_with_a_seed_that_nobody_chose(void **state)
 	life_run(&world, seed, LIFE_TROUBLED, &report);
 }
 
-static void test_the_same_trouble_twice(void **state)
+static void the_same_seed_makes_the_same_trouble_twice(void **state)
 {
 	struct life_report report = {0};
 	(void)state;
@@ -195,14 +195,14 @@ static void crash(uint64_t seed, bool power_loss)
 	users_close();
 }
 
-static void test_a_server_is_killed(void **state)
+static void a_server_is_killed(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(4); seed++)
 		crash(seed, false);
 }
 
-static void test_a_server_loses_power(void **state)
+static void a_server_loses_power(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(4); seed++)
@@ -211,7 +211,7 @@ static void test_a_server_loses_power(void **state)
 
 /* Calls end in time although nobody answers; its endpoints go on with what they were told, and what comes late meets
  * nobody's memory. */
-static void test_a_server_is_stopped_for_a_while(void **state)
+static void a_server_is_stopped_for_a_while(void **state)
 {
 	struct user sum;
 	(void)state;
@@ -238,7 +238,7 @@ static void test_a_server_is_stopped_for_a_while(void **state)
 
 /* One of two servers is lost while its writes are under way. The other goes on being served from the same buffer, in
  * which quarantine keeps apart what the writes may still hit. */
-static void test_late_writes_of_a_lost_server_meet_nobody(void **state)
+static void late_writes_of_a_lost_server_meet_nobody(void **state)
 {
 	uint64_t late = 0, landed = 0;
 	(void)state;
@@ -296,7 +296,7 @@ static void lose_and_keep(uint64_t seed)
 }
 
 /* Where a fence is one of the lost server alone, it is made at once. */
-static void test_memory_of_a_lost_server_that_can_be_cut_is_never_kept(void **state)
+static void memory_of_a_lost_server_that_can_be_cut_is_never_kept(void **state)
 {
 	struct sim_fabric_stats stats;
 	(void)state;
@@ -314,7 +314,7 @@ static void test_memory_of_a_lost_server_that_can_be_cut_is_never_kept(void **st
 	}
 }
 
-static void test_memory_of_a_lost_server_comes_back_at_rest(void **state)
+static void memory_of_a_lost_server_comes_back_at_rest(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= world_seeds(4); seed++) {
@@ -340,7 +340,7 @@ static void take_all(struct kvc_client *c, void *arg)
 	*(uint64_t *)arg = world_now(&world) - begun;
 }
 
-static void test_memory_of_a_lost_server_comes_back_under_calls(void **state)
+static void memory_of_a_lost_server_comes_back_under_calls(void **state)
 {
 	uint64_t took = 0;
 	(void)state;
@@ -356,7 +356,7 @@ static void test_memory_of_a_lost_server_comes_back_under_calls(void **state)
 }
 
 /* A client process dies with requests out. The server and another pool do not mind, and its sessions are gone. */
-static void test_a_pool_is_killed(void **state)
+static void a_pool_is_killed(void **state)
 {
 	struct user sum;
 	(void)state;
@@ -382,7 +382,7 @@ static bool has_stopped(void *arg)
 	return kvs_server_state(arg, NULL) == KVS_STOPPED;
 }
 
-static void test_a_server_is_told_to_stop(void **state)
+static void a_server_is_told_to_stop(void **state)
 {
 	struct user sum;
 	(void)state;
@@ -406,7 +406,7 @@ static bool has_closed(void *arg)
 	return kvc_pool_stopped(arg);
 }
 
-static void test_a_pool_is_closed_under_its_calls(void **state)
+static void a_pool_is_closed_under_its_calls(void **state)
 {
 	struct user sum;
 	(void)state;
@@ -427,19 +427,19 @@ static void test_a_pool_is_closed_under_its_calls(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_server_is_killed),
-		cmocka_unit_test(test_a_server_loses_power),
-		cmocka_unit_test(test_a_server_is_stopped_for_a_while),
-		cmocka_unit_test(test_late_writes_of_a_lost_server_meet_nobody),
-		cmocka_unit_test(test_memory_of_a_lost_server_that_can_be_cut_is_never_kept),
-		cmocka_unit_test(test_memory_of_a_lost_server_comes_back_at_rest),
-		cmocka_unit_test(test_memory_of_a_lost_server_comes_back_under_calls),
-		cmocka_unit_test(test_a_pool_is_killed),
-		cmocka_unit_test(test_a_server_is_told_to_stop),
-		cmocka_unit_test(test_a_pool_is_closed_under_its_calls),
-		cmocka_unit_test(test_trouble_never_shows_wrong_bytes_nor_late_calls),
-		cmocka_unit_test(test_trouble_with_a_seed_that_nobody_chose),
-		cmocka_unit_test(test_the_same_trouble_twice),
+		cmocka_unit_test(a_server_is_killed),
+		cmocka_unit_test(a_server_loses_power),
+		cmocka_unit_test(a_server_is_stopped_for_a_while),
+		cmocka_unit_test(late_writes_of_a_lost_server_meet_nobody),
+		cmocka_unit_test(memory_of_a_lost_server_that_can_be_cut_is_never_kept),
+		cmocka_unit_test(memory_of_a_lost_server_comes_back_at_rest),
+		cmocka_unit_test(memory_of_a_lost_server_comes_back_under_calls),
+		cmocka_unit_test(a_pool_is_killed),
+		cmocka_unit_test(a_server_is_told_to_stop),
+		cmocka_unit_test(a_pool_is_closed_under_its_calls),
+		cmocka_unit_test(trouble_never_shows_wrong_bytes_nor_late_calls),
+		cmocka_unit_test(trouble_with_a_seed_that_nobody_chose_shows_nothing_either),
+		cmocka_unit_test(the_same_seed_makes_the_same_trouble_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,87 +2,17 @@
 /* test_room.c -- several values that memory is being cleared for at the same time: a model with every policy, and the
  * corners where they meet. What the store holds is compared with an array, and arena, policy and sums with each other,
  * all through. */
-#include "tests/check.h"
+#include "tests/store/rig.h"
 
 #include <errno.h>
 
 #include "store/pins.h"
 #include "store/room.h"
-#include "store/store.h"
 
 /* Small values enough that a large one takes several steps (STORE_STEPS_AT_ONCE). */
 enum { KEYS = 6000, LIMIT = 1 << 18, STEPS = 60000, READERS = 8, SETS = 2, ROOMS = 5 };
 
-#define SECOND 1000000000ull
-
-static struct store store;
-static uint8_t *memory;
-
-static void open_store(uint64_t limit, uint64_t seed, const struct evict_policy *policy, uint64_t blocks_max)
-{
-	struct store_options o = {.limit_bytes = limit,
-				  .seed = seed,
-				  .generation = 1,
-				  .now_ns = SECOND,
-				  .policy = policy,
-				  .blocks_max = blocks_max};
-	memory = o.base = malloc(limit);
-	assert_non_null(memory);
-	assert_int_equal(store_init(&store, &o), 0);
-}
-
-static void close_store(void)
-{
-	store_fini(&store);
-	free(memory);
-}
-
 /* ---- invariants ---- */
-
-/* Blocks tile the arena, holes do not touch, and what the store and the policy count is what is there. */
-static void check_all(void)
-{
-	uint64_t at = 0, used = 0, staged = 0, gone = 0, pinned = 0, live = 0, evictable = 0;
-	struct arena_block *before = NULL;
-	for (struct arena_block *m = store.arena.first; m; before = m, m = m->next) {
-		struct block *b = m->owner;
-		assert_int_equal(m->offset, at);
-		assert_ptr_equal(m->prev, before);
-		assert_true(m->size > 0 && m->size % ARENA_GRANULE == 0);
-		assert_false(before && !b && !before->owner);
-		at += m->size;
-		if (!b)
-			continue;
-		used += m->size;
-		if (b->mem) {
-			assert_ptr_equal(b->mem, m);
-			assert_int_equal(b->offset, m->offset);
-			assert_int_equal(m->size, arena_round(b->len));
-			staged += b->state == BLOCK_STAGED ? m->size : 0;
-		}
-		gone += b->state == BLOCK_GONE ? m->size : 0;
-		assert_true(b->state != BLOCK_GONE || b->refs > 0);
-		if (b->state != BLOCK_LIVE)
-			continue;
-		live++;
-		if (!kv_list_empty(&b->pins)) {
-			pinned += m->size;
-			assert_false(b->evict.parked);
-		} else if (b->evict.parked) {
-			assert_true(b->refs > 0);
-		} else {
-			evictable++;
-		}
-	}
-	assert_int_equal(at, store.arena.limit);
-	assert_int_equal(store.arena.used, used);
-	assert_in_range(store.staged_bytes, staged, UINT64_MAX);
-	assert_int_equal(store.gone_bytes, gone);
-	assert_int_equal(store.pinned_bytes, pinned);
-	assert_int_equal(index_count(&store.index), live);
-	assert_int_equal(store.evict.count, evictable);
-	assert_int_equal(store.evict.in[0] + store.evict.in[1], evictable);
-}
 
 /* ---- the model ---- */
 
@@ -110,15 +40,6 @@ static struct want want[KEYS];
 static struct reader readers[READERS];
 static struct waiting waiting[ROOMS];
 static struct pins sets[SETS];
-
-static void check_bytes(const struct block *b, uint64_t len, uint8_t fill)
-{
-	const uint8_t *p = store_data(&store, b);
-	assert_int_equal(b->len, len);
-	for (uint64_t i = 0; i < len; i += 1 + i / 7)
-		assert_int_equal(p[i], fill);
-	assert_int_equal(p[len - 1], fill);
-}
 
 static size_t key_of(unsigned k, char *key)
 {
@@ -273,19 +194,22 @@ static void model(struct kv_prng *p, const struct evict_policy *policy)
 	memset(want, 0, sizeof(want));
 	for (unsigned i = 0; i < SETS; i++)
 		pins_init(&sets[i]);
-	open_store(LIMIT, kv_prng_next(p), policy, kv_prng_below(p, 2) ? 5000 : 2000);
+	open_store_with((struct store_options){.limit_bytes = LIMIT,
+					       .seed = kv_prng_next(p),
+					       .policy = policy,
+					       .blocks_max = kv_prng_below(p, 2) ? 5000 : 2000});
 	for (unsigned step = 0; step < STEPS; step++) {
 		model_step(p, now);
 		now += kv_prng_below(p, SECOND / 100);
 		if (step % 32 == 0)
-			check_all();
+			check_store();
 		if (step % 10000 == 9999)
 			end_all(p, now);
 	}
 	end_all(p, now);
 	for (unsigned i = 0; i < SETS; i++)
 		pins_clear(&store, &sets[i]);
-	check_all();
+	check_store();
 	assert_int_equal(store.staged_bytes, 0);
 	assert_int_equal(store.gone_bytes, 0);
 	assert_int_equal(store.rooms.used, 0);
@@ -304,30 +228,6 @@ static void random_use_agrees_with_a_model(void **state)
 
 /* ---- corners ---- */
 
-enum { MANY = 4096, SMALL = 64 };
-
-/* MANY values, in the order of their addresses. */
-static void fill_with_small(void)
-{
-	struct block *b, *holder;
-	struct room *room;
-	char key[16];
-	open_store(MANY * SMALL, 1, &evict_clock2g, 2 * MANY);
-	for (unsigned i = 0; i < MANY; i++) {
-		size_t len = key_of(i, key);
-		assert_int_equal(store_stage(&store, key, len, SMALL, ARENA_LOW, &b, &room), 0);
-		memset(store_data(&store, b), (int)(i & 0xFF), SMALL);
-		assert_int_equal(store_commit(&store, b, 0, KV_NEVER, SECOND, &holder), 0);
-		block_unref(&store, b);
-	}
-}
-
-static struct block *small(unsigned i)
-{
-	char key[16];
-	return store_find(&store, key, key_of(i, key), SECOND);
-}
-
 static void step(struct room *r, unsigned budget, int *rc)
 {
 	if (*rc == -EAGAIN)
@@ -341,7 +241,7 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	struct room *r[2];
 	int rc[2];
 	(void)state;
-	fill_with_small();
+	fill_with_small(2 * MANY);
 	rc[0] = store_stage(&store, "first", 5, MANY / 8 * 3 * SMALL, ARENA_LOW, &b[0], &r[0]);
 	while (rc[0] == -EAGAIN && !r[0]->mem)
 		step(r[0], 1, &rc[0]);
@@ -354,7 +254,7 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	for (unsigned i = 0; i < 4 * MANY && (rc[0] == -EAGAIN || rc[1] == -EAGAIN); i++) {
 		step(r[0], 4, &rc[0]);
 		step(r[1], 4, &rc[1]);
-		check_all();
+		check_store();
 	}
 	assert_int_equal(rc[0], 0);
 	assert_int_equal(rc[1], 0);
@@ -362,7 +262,7 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 		store_drop(&store, b[i]);
 		block_unref(&store, b[i]);
 	}
-	check_all();
+	check_store();
 	close_store();
 }
 
@@ -377,7 +277,7 @@ static void what_cannot_go_is_looked_at_once(void **state)
 	unsigned steps = 0, pinned = 0;
 	int rc;
 	(void)state;
-	fill_with_small();
+	fill_with_small(2 * MANY);
 	pins_init(&pins);
 	for (unsigned i = 0; i < PINNED / 2; i++) {
 		pinned += pins_add(&store, &pins, small(2 * i + 1), UINT64_MAX, UINT64_MAX) == 0;
@@ -391,7 +291,7 @@ static void what_cannot_go_is_looked_at_once(void **state)
 		step(r, BUDGET, &rc);
 	assert_int_equal(rc, 0);
 	assert_in_range(steps, 1, 8 * MANY / BUDGET);
-	check_all();
+	check_store();
 	store_drop(&store, b);
 	block_unref(&store, b);
 	for (unsigned i = LARGE + LARGE / 16; i < MANY; i += LARGE / 16)
@@ -410,13 +310,12 @@ static void a_step_moves_one_large_block(void **state)
 	char key[16];
 	int rc;
 	(void)state;
-	open_store((uint64_t)COUNT * LARGE, 1, &evict_clock2g, 1000);
+	open_store((uint64_t)COUNT * LARGE, 1);
 	pins_init(&pins);
 	for (unsigned i = 0; i < COUNT; i++) {
-		assert_int_equal(store_stage(&store, key, key_of(i, key), LARGE, ARENA_LOW, &b, &r), 0);
-		memset(store_data(&store, b), (int)i, LARGE);
-		assert_int_equal(store_commit(&store, b, 0, KV_NEVER, SECOND, &holder), 0);
-		block_unref(&store, b);
+		snprintf(key, sizeof(key), "%u", i);
+		b = put(key, LARGE, (uint8_t)i, SECOND);
+		assert_non_null(b);
 		if (i % 4 == 1) {
 			pinned[i / 4] = b;
 			assert_int_equal(pins_add(&store, &pins, b, UINT64_MAX, UINT64_MAX), 0);
@@ -439,7 +338,7 @@ static void a_step_moves_one_large_block(void **state)
 	assert_int_equal(rc, 0);
 	for (unsigned i = 0; i < COUNT / 4; i++)
 		check_bytes(pinned[i], LARGE, (uint8_t)(4 * i + 1));
-	check_all();
+	check_store();
 	store_drop(&store, holder);
 	block_unref(&store, holder);
 	pins_clear(&store, &pins);

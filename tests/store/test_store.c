@@ -1,77 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_store.c -- the store against an array of what each key must hold, with readers, pins and expiry; and its corner
  * cases. */
-#include "tests/check.h"
+#include "tests/store/rig.h"
 
 #include <errno.h>
 
 #include "store/pins.h"
 #include "store/room.h"
-#include "store/store.h"
 
 enum { KEYS = 400, LIMIT = 1 << 20, STEPS = 60000, READERS = 12, SETS = 3 };
-
-#define SECOND 1000000000ull
-
-static struct store store;
-static uint8_t *memory;
-
-static void open_store(uint64_t limit, uint64_t seed)
-{
-	struct store_options o = {
-		.limit_bytes = limit, .seed = seed, .generation = 1, .now_ns = SECOND, .policy = &evict_clock2g};
-	memory = o.base = malloc(limit);
-	assert_non_null(memory);
-	assert_int_equal(store_init(&store, &o), 0);
-}
-
-static void close_store(void)
-{
-	store_fini(&store);
-	free(memory);
-}
-
-/* To the end, whatever it takes. */
-static int stage_at(const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out)
-{
-	struct room *room;
-	int rc = store_stage(&store, key, key_len, len, end, out, &room);
-	while (rc == -EAGAIN) {
-		unsigned budget = 1000;
-		struct block *b = room->block;
-		rc = store_stage_step(&store, room, &budget);
-		assert_true(rc != -EAGAIN ||
-			    budget == 0); /* or it waits for a reader, which a test here would do for ever */
-		if (rc == 0)
-			*out = b;
-	}
-	return rc;
-}
-
-static int stage(const void *key, size_t key_len, uint64_t len, struct block **out)
-{
-	return stage_at(key, key_len, len, ARENA_LOW, out);
-}
-
-static struct block *put(const char *key, uint64_t len, uint8_t fill, uint64_t now)
-{
-	struct block *b, *holder;
-	if (stage(key, strlen(key), len, &b) != 0)
-		return NULL;
-	memset(store_data(&store, b), fill, len);
-	if (store_commit(&store, b, fill, KV_NEVER, now, &holder) != 0) {
-		store_drop(&store, b);
-		block_unref(&store, b);
-		return NULL;
-	}
-	block_unref(&store, b);
-	return b;
-}
-
-static struct block *get(const char *key, uint64_t now)
-{
-	return store_find(&store, key, strlen(key), now);
-}
 
 /* ---- the model ---- */
 
@@ -89,39 +26,6 @@ struct reader {
 	uint64_t len;
 	uint8_t fill;
 };
-
-static void check_bytes(const struct block *b, uint64_t len, uint8_t fill)
-{
-	const uint8_t *p = store_data(&store, b);
-	assert_int_equal(b->len, len);
-	for (uint64_t i = 0; i < len; i += 1 + i / 7)
-		assert_int_equal(p[i], fill);
-	assert_int_equal(p[len - 1], fill);
-}
-
-/* The sums that the store keeps are those of its blocks; every owner's memory is accounted. */
-static void check_sums(void)
-{
-	uint64_t used = 0, staged = 0, gone = 0, pinned = 0, live = 0;
-	for (struct arena_block *m = store.arena.first; m; m = m->next) {
-		struct block *b = m->owner;
-		if (!b)
-			continue;
-		used += m->size;
-		staged += b->state == BLOCK_STAGED ? m->size : 0;
-		gone += b->state == BLOCK_GONE ? m->size : 0;
-		live += b->state == BLOCK_LIVE;
-		if (b->state == BLOCK_LIVE && !kv_list_empty(&b->pins))
-			pinned += m->size;
-		assert_true(b->state != BLOCK_GONE || b->refs > 0);
-	}
-	assert_int_equal(store.arena.used, used);
-	assert_int_equal(store.staged_bytes, staged);
-	assert_int_equal(store.gone_bytes, gone);
-	assert_int_equal(store.pinned_bytes, pinned);
-	assert_int_equal(index_count(&store.index), live);
-	assert_true(used <= store.arena.limit);
-}
 
 /* One random thing. A key may vanish (eviction), but may never hold what was not put last, and a pinned one may not
  * vanish. */
@@ -197,7 +101,7 @@ static void random_use_agrees_with_an_array(void **state)
 		model_step(&p, now, readers, sets);
 		now += kv_prng_below(&p, SECOND / 100);
 		if (step % 256 == 0)
-			check_sums();
+			check_store();
 	}
 	for (unsigned i = 0; i < SETS; i++) {
 		KV_LIST_EACH (n, &sets[i].set)
@@ -210,7 +114,7 @@ static void random_use_agrees_with_an_array(void **state)
 			check_bytes(readers[i].b, readers[i].len, readers[i].fill);
 			block_unref(&store, readers[i].b);
 		}
-	check_sums();
+	check_store();
 	assert_int_equal(store.gone_bytes, 0);
 	assert_true(store.events[STORE_EVICTED] > 0 && store.events[STORE_EXPIRED] > 0);
 	close_store();
@@ -474,59 +378,26 @@ static void a_block_that_goes_leaves_every_pin_set(void **state)
 
 /* ---- making room ---- */
 
-enum { SMALL = 64, MANY = 4096 };
-
-static struct block *small(unsigned i)
-{
-	char key[16];
-	snprintf(key, sizeof(key), "s%u", i);
-	return get(key, 0);
-}
-
-static void open_small(void)
-{
-	struct store_options o = {.limit_bytes = MANY * SMALL,
-				  .seed = 1,
-				  .generation = 1,
-				  .now_ns = SECOND,
-				  .policy = &evict_clock2g,
-				  .blocks_max = MANY};
-	memory = o.base = malloc(o.limit_bytes);
-	assert_non_null(memory);
-	assert_int_equal(store_init(&store, &o), 0);
-}
-
-static void fill_with_small(void)
-{
-	char key[16];
-	open_small();
-	for (unsigned i = 0; i < MANY; i++) {
-		snprintf(key, sizeof(key), "s%u", i);
-		assert_non_null(put(key, SMALL, (uint8_t)i, 0));
-	}
-	assert_int_equal(index_count(&store.index), MANY);
-}
-
 /* A block in 64 is in use, so nothing larger than 63 blocks fits: who asks costs nobody anything, and smaller ones go
  * on. */
 static void a_value_that_cannot_fit_evicts_nothing(void **state)
 {
 	struct block *b;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	for (unsigned i = 0; i < MANY; i += 64)
 		block_ref(small(i));
 	assert_int_equal(stage("large", 5, 128 * SMALL, &b), -KV_ENOMEM);
 	assert_int_equal(store.events[STORE_EVICTED], 0);
 	assert_int_equal(index_count(&store.index), MANY);
 	assert_int_equal(store.staged_bytes, 0);
-	check_sums();
+	check_store();
 	assert_non_null(put("fits", 63 * SMALL, 1, 0));
 	assert_in_range(store.events[STORE_EVICTED], 63, 63);
 	for (unsigned i = 0; i < MANY; i += 64)
 		block_unref(&store, small(i));
 	assert_non_null(put("large", 128 * SMALL, 1, 0));
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -535,7 +406,7 @@ static void pinned_blocks_are_moved_out_of_the_way(void **state)
 {
 	struct pins pins;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	pins_init(&pins);
 	for (unsigned i = 0; i < MANY; i += 64)
 		assert_int_equal(pins_add(&store, &pins, small(i), UINT64_MAX, UINT64_MAX), 0);
@@ -547,7 +418,7 @@ static void pinned_blocks_are_moved_out_of_the_way(void **state)
 		check_bytes(small(i), SMALL, (uint8_t)i);
 	}
 	check_bytes(get("large", 0), 128 * SMALL, 1);
-	check_sums();
+	check_store();
 	pins_clear(&store, &pins);
 	close_store();
 }
@@ -558,7 +429,7 @@ static void a_pinned_block_in_use_stays_where_it_is(void **state)
 	struct pins pins;
 	struct block *b;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	pins_init(&pins);
 	for (unsigned i = 0; i < MANY; i += 64) {
 		assert_int_equal(pins_add(&store, &pins, small(i), UINT64_MAX, UINT64_MAX), 0);
@@ -582,7 +453,7 @@ static void a_large_value_is_made_room_for_in_steps(void **state)
 	char key[16];
 	int rc;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	rc = store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room);
 	assert_in_range(store.events[STORE_EVICTED], 0, STORE_STEPS_AT_ONCE);
 	assert_int_equal(store.staged_bytes, MANY / 2 * SMALL);
@@ -601,10 +472,10 @@ static void a_large_value_is_made_room_for_in_steps(void **state)
 	assert_in_range(steps, MANY / 200, MANY);
 	assert_int_equal(b->mem->size, MANY / 2 * SMALL);
 	assert_in_range(store.events[STORE_EVICTED], MANY / 2, MANY / 2 + steps);
-	check_sums();
+	check_store();
 	store_drop(&store, b);
 	block_unref(&store, b);
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -617,7 +488,7 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 	struct room *room[2];
 	int rc[2];
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	for (unsigned i = 0; i < 2; i++) {
 		char key[2] = {(char)('a' + i), 0};
 		rc[i] = store_stage(&store, key, 1, parts[i] * SMALL, ARENA_LOW, &b[i], &room[i]);
@@ -637,14 +508,14 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 		}
 	}
 	assert_int_equal(rc[0] | rc[1], 0);
-	check_sums();
+	check_store();
 	assert_int_equal(store.events[STORE_EVICTED], MANY / 2 + 300);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(b[i]->mem->size, parts[i] * SMALL);
 		store_drop(&store, b[i]);
 		block_unref(&store, b[i]);
 	}
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -655,7 +526,7 @@ static void small_values_do_not_wait_for_rooms(void **state)
 	struct block *b;
 	struct room *room;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	store.rooms_begun = ROOMS_AT_ONCE;
 	assert_non_null(put("small", SMALL, 1, 0));
 	assert_non_null(put("more", 20 * SMALL, 1, 0));
@@ -666,7 +537,7 @@ static void small_values_do_not_wait_for_rooms(void **state)
 	store_stage_end(&store, room);
 	assert_int_equal(store.rooms_begun, ROOMS_AT_ONCE);
 	store.rooms_begun = 0;
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -678,7 +549,7 @@ static void a_reader_that_stays_is_given_up_for_another_place(void **state)
 	unsigned waits = 0;
 	int rc;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	rc = store_stage(&store, "large", 5, MANY / 3 * SMALL, ARENA_LOW, &b, &room);
 	while (rc == -EAGAIN) {
 		unsigned budget = 100;
@@ -692,11 +563,11 @@ static void a_reader_that_stays_is_given_up_for_another_place(void **state)
 	assert_int_equal(rc, 0);
 	assert_int_equal(waits, ROOM_PATIENCE);
 	assert_int_equal(read->state, BLOCK_LIVE);
-	check_sums();
+	check_store();
 	block_unref(&store, read);
 	store_drop(&store, b);
 	block_unref(&store, b);
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -718,7 +589,7 @@ static void a_value_being_written_in_the_way_is_waited_for(void **state)
 	assert_int_equal(store.events[STORE_EVICTED], 1);
 	store_drop(&store, b);
 	block_unref(&store, b);
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -731,7 +602,7 @@ static void many_large_values_wait_for_each_others_end(void **state)
 	unsigned pending = ROOMS;
 	char key[16];
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	for (unsigned i = 0; i < ROOMS; i++) {
 		struct block *b;
 		snprintf(key, sizeof(key), "room%u", i);
@@ -756,7 +627,7 @@ static void many_large_values_wait_for_each_others_end(void **state)
 		}
 	}
 	assert_int_equal(store.rooms_begun + store.rooms.used, 0);
-	check_sums();
+	check_store();
 	close_store();
 }
 
@@ -834,7 +705,7 @@ static void a_crowd_of_rooms_never_overlaps_and_ends(void **state)
 	struct pins pins;
 	unsigned pending = 1, most = 0;
 	(void)state;
-	open_small();
+	open_small(MANY);
 	pins_init(&pins);
 	for (unsigned i = 0; i < CROWD_STEPS; i++) {
 		crowd_step(&p, room, read, &pins);
@@ -858,7 +729,7 @@ static void a_crowd_of_rooms_never_overlaps_and_ends(void **state)
 	}
 	assert_in_range(most, 2, ROOMS_AT_ONCE);
 	assert_int_equal(store.rooms_begun + store.rooms.used + store.staged_bytes, 0);
-	check_sums();
+	check_store();
 	pins_clear(&store, &pins);
 	close_store();
 }
@@ -899,7 +770,7 @@ static void moving_pinned_blocks_takes_steps(void **state)
 		check_bytes(b[i], BLOCK, (uint8_t)i);
 	store_drop(&store, large);
 	block_unref(&store, large);
-	check_sums();
+	check_store();
 	pins_clear(&store, &pins);
 	close_store();
 }
@@ -907,15 +778,8 @@ static void moving_pinned_blocks_takes_steps(void **state)
 /* A block for each letter: e may go, p is pinned, r is being read. */
 static void layout(struct pins *pins, const char *letters)
 {
-	struct store_options o = {.limit_bytes = strlen(letters) * SMALL,
-				  .seed = 1,
-				  .generation = 1,
-				  .now_ns = SECOND,
-				  .policy = &evict_clock2g};
 	char key[16];
-	memory = o.base = malloc(o.limit_bytes);
-	assert_non_null(memory);
-	assert_int_equal(store_init(&store, &o), 0);
+	open_store(strlen(letters) * SMALL, 1);
 	pins_init(pins);
 	for (unsigned i = 0; letters[i]; i++) {
 		snprintf(key, sizeof(key), "s%u", i);
@@ -941,7 +805,7 @@ static void a_stretch_with_few_pinned_blocks_is_found(void **state)
 		      "r");
 	assert_non_null(put("large", 40 * SMALL, 1, 0));
 	assert_int_equal(store.events[STORE_EVICTED], 32 + 8); /* and a place for each that was moved */
-	check_sums();
+	check_store();
 	block_unref(&store, small(12));
 	block_unref(&store, small(60));
 	pins_clear(&store, &pins);
@@ -959,7 +823,7 @@ static void pinned_blocks_are_not_looked_at_again_and_again(void **state)
 	unsigned steps = 0;
 	int rc;
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	pins_init(&pins);
 	for (unsigned i = HALF - PINNED; i < HALF; i++)
 		assert_int_equal(pins_add(&store, &pins, small(i), UINT64_MAX, UINT64_MAX), 0);
@@ -978,7 +842,7 @@ static void pinned_blocks_are_not_looked_at_again_and_again(void **state)
 			block_unref(&store, small(i));
 	store_drop(&store, b);
 	block_unref(&store, b);
-	check_sums();
+	check_store();
 	pins_clear(&store, &pins);
 	close_store();
 }
@@ -991,7 +855,7 @@ static void a_reader_in_the_way_is_waited_for(void **state)
 		struct block *b, *read = NULL;
 		struct room *room;
 		int rc;
-		fill_with_small();
+		fill_with_small(MANY);
 		rc = store_stage(&store, "large", 5, MANY / 2 * SMALL, ARENA_LOW, &b, &room);
 		while (rc == -EAGAIN && !room->waits) {
 			unsigned budget = 100;
@@ -1012,7 +876,7 @@ static void a_reader_in_the_way_is_waited_for(void **state)
 			rc = store_stage_step(&store, room, &budget);
 			assert_false(rc == -EAGAIN && room->waits);
 		}
-		check_sums();
+		check_store();
 		if (!give_up) {
 			assert_int_equal(rc, 0);
 			assert_int_equal(b->mem->size, MANY / 2 * SMALL);
@@ -1060,7 +924,7 @@ static void the_number_of_blocks_is_bounded(void **state)
 static void the_number_of_blocks_can_be_raised(void **state)
 {
 	(void)state;
-	fill_with_small();
+	fill_with_small(MANY);
 	assert_int_equal(store.blocks_max, MANY);
 	assert_int_equal(store.events[STORE_EVICTED], 0);
 	assert_int_equal(store.arena.used, store.arena.limit);
@@ -1108,7 +972,7 @@ static void looking_ahead_changes_nothing(void **state)
 	store_drop(&store, a);
 	store_ahead_block(&store, there);
 	assert_null(get("a", SECOND));
-	check_sums();
+	check_store();
 	close_store();
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # memory.sh -- huge pages and NUMA for real: in the guest of vm.sh with two nodes, pages of 1 GiB and 2 MiB set aside, and a hugetlb cgroup. Speaks TAP.
 #
-# usage: memory.sh [FOLDER]   FOLDER: a build (default build/release) with tests/host/test_pages, tests/engine/test_faults, kv-server and kv-bench.
+# usage: memory.sh [FOLDER]   FOLDER: a build (default build/release) with tests/host/test_pages, tests/engine/test_transfers, kv-server and kv-bench.
 # Exit status: 0, 1, or 77 with one sentence where no guest can be had.
 set -u
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
@@ -24,7 +24,7 @@ result "areas on pages of 1 GiB and 2 MiB, on two nodes" $?
 grep "SKIPPED\|skipped" /tmp/log | sed "s/^/# /"
 $build/tests/host/test_memory >/tmp/log 2>&1 && $build/tests/host/test_numa >>/tmp/log 2>&1
 result "the other tests of memory, on such a machine" $?
-$build/tests/engine/test_faults >/tmp/log 2>&1
+$build/tests/engine/test_transfers >/tmp/log 2>&1
 result "an engine is on the node of its NICs" $?
 mkdir -p /tmp/group && mount -t cgroup2 none /tmp/group && echo +hugetlb >/tmp/group/cgroup.subtree_control && mkdir /tmp/group/small &&
 	echo 4194304 >/tmp/group/small/hugetlb.2MB.max

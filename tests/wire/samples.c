@@ -381,6 +381,11 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 
 /* ---- comparison ---- */
 
+/* A field of what was got is that of what was wanted. */
+#define SAME(field)       assert_int_equal(got->field, want->field)
+#define SAME_TEXT(field)  assert_string_equal(got->field, want->field)
+#define SAME_ARRAY(field) assert_memory_equal(got->field, want->field, sizeof(want->field))
+
 static void assert_bytes(struct wire_bytes got, struct wire_bytes want)
 {
 	assert_int_equal(got.len, want.len);
@@ -403,60 +408,60 @@ static void assert_keys(struct wire_keys got, struct wire_keys want)
 
 void assert_request(const struct wire_request *got, const struct wire_request *want)
 {
-	assert_int_equal(got->type, want->type);
-	assert_int_equal(got->flags, want->flags);
-	assert_int_equal(got->time_left_us, want->time_left_us);
-	assert_int_equal(got->id, want->id);
+	SAME(type);
+	SAME(flags);
+	SAME(time_left_us);
+	SAME(id);
 	assert_bytes(got->key, want->key);
 	assert_memory_equal(&got->dest, &want->dest, sizeof(want->dest));
 	switch (want->type) {
 	case WIRE_GET:
-		assert_int_equal(got->get.offset, want->get.offset);
-		assert_int_equal(got->get.length, want->get.length);
-		assert_int_equal(got->get.generation, want->get.generation);
-		assert_int_equal(got->get.imm, want->get.imm);
+		SAME(get.offset);
+		SAME(get.length);
+		SAME(get.generation);
+		SAME(get.imm);
 		break;
 	case WIRE_PUT:
-		assert_int_equal(got->put.total, want->put.total);
-		assert_int_equal(got->put.offset, want->put.offset);
-		assert_int_equal(got->put.length, want->put.length);
-		assert_int_equal(got->put.checksum, want->put.checksum);
-		assert_int_equal(got->put.stage, want->put.stage);
-		assert_int_equal(got->put.ttl_s, want->put.ttl_s);
+		SAME(put.total);
+		SAME(put.offset);
+		SAME(put.length);
+		SAME(put.checksum);
+		SAME(put.stage);
+		SAME(put.ttl_s);
 		assert_bytes(got->put.inline_data, want->put.inline_data);
 		break;
 	case WIRE_EXISTS:
-		assert_int_equal(got->exists.count, want->exists.count);
+		SAME(exists.count);
 		assert_int_equal(got->exists.keys.left, want->exists.count);
 		assert_keys(got->exists.keys, want->exists.keys);
 		break;
 	case WIRE_TOUCH:
-		assert_int_equal(got->touch.ttl_s, want->touch.ttl_s);
+		SAME(touch.ttl_s);
 		break;
 	case WIRE_CANCEL:
-		assert_int_equal(got->cancel.id, want->cancel.id);
+		SAME(cancel.id);
 		break;
 	case WIRE_PING:
-		assert_int_equal(got->ping.cookie, want->ping.cookie);
+		SAME(ping.cookie);
 		break;
 	case WIRE_BENCH:
-		assert_int_equal(got->bench.operations, want->bench.operations);
-		assert_int_equal(got->bench.length, want->bench.length);
-		assert_int_equal(got->bench.seed, want->bench.seed);
-		assert_int_equal(got->bench.imm, want->bench.imm);
-		assert_int_equal(got->bench.depth, want->bench.depth);
+		SAME(bench.operations);
+		SAME(bench.length);
+		SAME(bench.seed);
+		SAME(bench.imm);
+		SAME(bench.depth);
 		break;
 	case WIRE_SESSION:
-		assert_int_equal(got->session.number, want->session.number);
+		SAME(session.number);
 		break;
 	case WIRE_RELEASE:
-		assert_int_equal(got->release.count, want->release.count);
+		SAME(release.count);
 		for (uint32_t i = 0; i < want->release.count; i++)
 			assert_int_equal(wire_release_lease(got->release.leases, i),
 					 wire_release_lease(want->release.leases, i));
 		break;
 	case WIRE_PROVE:
-		assert_int_equal(got->prove.nonce, want->prove.nonce);
+		SAME(prove.nonce);
 		break;
 	default:
 		break;
@@ -465,35 +470,35 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 
 void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 {
-	assert_int_equal(got->type, want->type);
-	assert_int_equal(got->flags, want->flags);
-	assert_int_equal(got->status, want->status);
-	assert_int_equal(got->id, want->id);
-	assert_int_equal(got->posted_ns, want->posted_ns);
-	assert_int_equal(got->replied_ns, want->replied_ns);
+	SAME(type);
+	SAME(flags);
+	SAME(status);
+	SAME(id);
+	SAME(posted_ns);
+	SAME(replied_ns);
 	switch (want->type) {
 	case WIRE_GET:
-		assert_int_equal(got->get.value_len, want->get.value_len);
-		assert_int_equal(got->get.generation, want->get.generation);
-		assert_int_equal(got->get.checksum, want->get.checksum);
-		assert_int_equal(got->get.posted, want->get.posted);
+		SAME(get.value_len);
+		SAME(get.generation);
+		SAME(get.checksum);
+		SAME(get.posted);
 		assert_bytes(got->get.inline_data, want->get.inline_data);
-		assert_int_equal(got->get.lease, want->get.lease);
-		assert_int_equal(got->get.at, want->get.at);
-		assert_int_equal(got->get.lease_us, want->get.lease_us);
+		SAME(get.lease);
+		SAME(get.at);
+		SAME(get.lease_us);
 		break;
 	case WIRE_PUT:
-		assert_int_equal(got->put.stage, want->put.stage);
-		assert_int_equal(got->put.generation, want->put.generation);
+		SAME(put.stage);
+		SAME(put.generation);
 		break;
 	case WIRE_EXISTS:
-		assert_int_equal(got->exists.count, want->exists.count);
-		assert_int_equal(got->exists.prefix, want->exists.prefix);
+		SAME(exists.count);
+		SAME(exists.prefix);
 		if (want->exists.count)
 			assert_memory_equal(got->exists.bitmap, want->exists.bitmap, (want->exists.count + 7) / 8);
 		break;
 	case WIRE_STAT:
-		assert_int_equal(got->stat.count, want->stat.count);
+		SAME(stat.count);
 		for (uint32_t i = 0; i < want->stat.count; i++) {
 			uint32_t id[2];
 			uint64_t value[2];
@@ -504,20 +509,20 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		}
 		break;
 	case WIRE_CANCEL:
-		assert_int_equal(got->cancel.id, want->cancel.id);
-		assert_int_equal(got->cancel.posted, want->cancel.posted);
-		assert_int_equal(got->cancel.state, want->cancel.state);
+		SAME(cancel.id);
+		SAME(cancel.posted);
+		SAME(cancel.state);
 		break;
 	case WIRE_TOUCH:
-		assert_true(got->touch.left_ms == want->touch.left_ms);
+		SAME(touch.left_ms);
 		break;
 	case WIRE_PING:
-		assert_int_equal(got->ping.cookie, want->ping.cookie);
-		assert_int_equal(got->ping.turns, want->ping.turns);
-		assert_int_equal(got->ping.nonce, want->ping.nonce);
+		SAME(ping.cookie);
+		SAME(ping.turns);
+		SAME(ping.nonce);
 		break;
 	case WIRE_BENCH:
-		assert_int_equal(got->bench.posted, want->bench.posted);
+		SAME(bench.posted);
 		break;
 	default:
 		break;
@@ -534,61 +539,61 @@ static void assert_addrs(const struct wire_blob_addr *got, const struct wire_blo
 
 static void assert_hello(const struct wire_hello *got, const struct wire_hello *want)
 {
-	assert_int_equal(got->version_min, want->version_min);
-	assert_int_equal(got->version_max, want->version_max);
-	assert_int_equal(got->loops, want->loops);
-	assert_int_equal(got->rails, want->rails);
-	assert_int_equal(got->eager_bytes, want->eager_bytes);
-	assert_int_equal(got->chunk_bytes, want->chunk_bytes);
-	assert_int_equal(got->incarnation, want->incarnation);
-	assert_int_equal(got->client_id, want->client_id);
-	assert_int_equal(got->mark, want->mark);
-	assert_memory_equal(got->host_id, want->host_id, sizeof(want->host_id));
-	assert_int_equal(got->prior.session, want->prior.session);
-	assert_memory_equal(got->prior.token, want->prior.token, sizeof(want->prior.token));
-	assert_string_equal(got->provider, want->provider);
-	assert_string_equal(got->fabric, want->fabric);
+	SAME(version_min);
+	SAME(version_max);
+	SAME(loops);
+	SAME(rails);
+	SAME(eager_bytes);
+	SAME(chunk_bytes);
+	SAME(incarnation);
+	SAME(client_id);
+	SAME(mark);
+	SAME_ARRAY(host_id);
+	SAME(prior.session);
+	SAME_ARRAY(prior.token);
+	SAME_TEXT(provider);
+	SAME_TEXT(fabric);
 	assert_addrs(got->addr, want->addr, want->rails);
 }
 
 static void assert_welcome(const struct wire_welcome_msg *got, const struct wire_welcome_msg *want)
 {
-	assert_int_equal(got->version, want->version);
-	assert_int_equal(got->shards, want->shards);
-	assert_int_equal(got->rails, want->rails);
-	assert_int_equal(got->flags, want->flags);
-	assert_int_equal(got->loops, want->loops);
-	assert_int_equal(got->session, want->session);
-	assert_int_equal(got->chunk_bytes, want->chunk_bytes);
-	assert_int_equal(got->credits, want->credits);
-	assert_int_equal(got->heartbeat_ms, want->heartbeat_ms);
-	assert_int_equal(got->eager_bytes, want->eager_bytes);
-	assert_memory_equal(got->token, want->token, sizeof(want->token));
-	assert_int_equal(got->incarnation, want->incarnation);
-	assert_int_equal(got->shard_seed, want->shard_seed);
-	assert_int_equal(got->value_max, want->value_max);
-	assert_memory_equal(got->host_id, want->host_id, sizeof(want->host_id));
-	assert_string_equal(got->node_id, want->node_id);
-	assert_int_equal(got->addrs_len, want->addrs_len);
+	SAME(version);
+	SAME(shards);
+	SAME(rails);
+	SAME(flags);
+	SAME(loops);
+	SAME(session);
+	SAME(chunk_bytes);
+	SAME(credits);
+	SAME(heartbeat_ms);
+	SAME(eager_bytes);
+	SAME_ARRAY(token);
+	SAME(incarnation);
+	SAME(shard_seed);
+	SAME(value_max);
+	SAME_ARRAY(host_id);
+	SAME_TEXT(node_id);
+	SAME(addrs_len);
 	assert_memory_equal(got->addrs, want->addrs, want->addrs_len);
 }
 
 static void assert_region(const struct wire_region *got, const struct wire_region *want)
 {
-	assert_int_equal(got->id, want->id);
-	assert_int_equal(got->parts, want->parts);
-	assert_int_equal(got->rails, want->rails);
-	assert_int_equal(got->virt, want->virt);
-	assert_int_equal(got->write_emulated, want->write_emulated);
-	assert_int_equal(got->read_emulated, want->read_emulated);
-	assert_int_equal(got->len_bytes, want->len_bytes);
-	assert_int_equal(got->part_bytes, want->part_bytes);
+	SAME(id);
+	SAME(parts);
+	SAME(rails);
+	SAME(virt);
+	SAME(write_emulated);
+	SAME(read_emulated);
+	SAME(len_bytes);
+	SAME(part_bytes);
 	assert_memory_equal(got->keys, want->keys, (size_t)want->rails * want->parts * 16);
 }
 
 void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *want)
 {
-	assert_int_equal(got->type, want->type);
+	SAME(type);
 	switch (want->type) {
 	case WIRE_CTRL_HELLO:
 		assert_hello(&got->hello, &want->hello);
@@ -597,8 +602,8 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		assert_welcome(&got->welcome, &want->welcome);
 		break;
 	case WIRE_CTRL_REFUSE:
-		assert_int_equal(got->refuse.status, want->refuse.status);
-		assert_string_equal(got->refuse.text, want->refuse.text);
+		SAME(refuse.status);
+		SAME_TEXT(refuse.text);
 		break;
 	case WIRE_CTRL_REGION:
 	case WIRE_CTRL_ARENA:
@@ -608,45 +613,45 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 	case WIRE_CTRL_REVOKE:
 	case WIRE_CTRL_REVOKE_OK:
 	case WIRE_CTRL_ADDRESS_OK:
-		assert_int_equal(got->region_ok.id, want->region_ok.id);
-		assert_int_equal(got->region_ok.status, want->region_ok.status);
+		SAME(region_ok.id);
+		SAME(region_ok.status);
 		break;
 	case WIRE_CTRL_ADDRESS:
-		assert_int_equal(got->address.rails, want->address.rails);
-		assert_int_equal(got->address.epoch, want->address.epoch);
+		SAME(address.rails);
+		SAME(address.epoch);
 		assert_addrs(got->address.addr, want->address.addr, want->address.rails);
 		break;
 	case WIRE_CTRL_HEARTBEAT:
-		assert_int_equal(got->heartbeat.sequence, want->heartbeat.sequence);
-		assert_int_equal(got->heartbeat.received, want->heartbeat.received);
-		assert_int_equal(got->heartbeat.shards, want->heartbeat.shards);
+		SAME(heartbeat.sequence);
+		SAME(heartbeat.received);
+		SAME(heartbeat.shards);
 		assert_memory_equal(got->heartbeat.turns, want->heartbeat.turns,
 				    want->heartbeat.shards * sizeof(uint64_t));
 		break;
 	case WIRE_CTRL_SESSION_CHALLENGE:
-		assert_memory_equal(got->session_challenge.nonce, want->session_challenge.nonce, WIRE_NONCE_LEN);
+		SAME_ARRAY(session_challenge.nonce);
 		break;
 	case WIRE_CTRL_SESSION_OPEN:
-		assert_int_equal(got->session_open.id, want->session_open.id);
-		assert_int_equal(got->session_open.client_id, want->session_open.client_id);
-		assert_memory_equal(got->session_open.nonce, want->session_open.nonce, WIRE_NONCE_LEN);
-		assert_memory_equal(got->session_open.proof, want->session_open.proof, WIRE_PROOF_LEN);
-		assert_string_equal(got->session_open.identity, want->session_open.identity);
+		SAME(session_open.id);
+		SAME(session_open.client_id);
+		SAME_ARRAY(session_open.nonce);
+		SAME_ARRAY(session_open.proof);
+		SAME_TEXT(session_open.identity);
 		break;
 	case WIRE_CTRL_SESSION_OK:
-		assert_int_equal(got->session_ok.id, want->session_ok.id);
-		assert_int_equal(got->session_ok.session, want->session_ok.session);
-		assert_int_equal(got->session_ok.credits, want->session_ok.credits);
+		SAME(session_ok.id);
+		SAME(session_ok.session);
+		SAME(session_ok.credits);
 		break;
 	case WIRE_CTRL_SESSION_REFUSE:
-		assert_int_equal(got->session_refuse.id, want->session_refuse.id);
-		assert_int_equal(got->session_refuse.status, want->session_refuse.status);
-		assert_string_equal(got->session_refuse.text, want->session_refuse.text);
+		SAME(session_refuse.id);
+		SAME(session_refuse.status);
+		SAME_TEXT(session_refuse.text);
 		break;
 	case WIRE_CTRL_SESSION_CLOSE:
 	case WIRE_CTRL_SESSION_CLOSE_OK:
-		assert_int_equal(got->session_close.session, want->session_close.session);
-		assert_int_equal(got->session_close.requests, want->session_close.requests);
+		SAME(session_close.session);
+		SAME(session_close.requests);
 		break;
 	default:
 		break;

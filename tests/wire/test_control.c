@@ -42,7 +42,7 @@ static int decode_patched(const char *name, size_t at, size_t width, uint64_t va
 	return 0;
 }
 
-static void test_length(void **state)
+static void the_length_is_known_from_four_bytes(void **state)
 {
 	uint8_t p[4];
 	(void)state;
@@ -60,7 +60,7 @@ static void test_length(void **state)
 	assert_int_equal(wire_ctrl_length(p, 4), -KV_EPROTO);
 }
 
-static void test_unknown_types(void **state)
+static void messages_of_unknown_types_are_refused(void **state)
 {
 	(void)state;
 	for (unsigned type = 0; type < 300; type++) {
@@ -73,7 +73,7 @@ static void test_unknown_types(void **state)
 	assert_int_equal(decode_patched("goodbye", 6, 2, 1), -KV_EPROTO); /* reserved */
 }
 
-static void test_hello_versions(void **state)
+static void a_hello_says_which_versions_it_speaks(void **state)
 {
 	(void)state;
 	assert_int_equal(decode_patched("hello", 10, 2, 7), 1);
@@ -84,7 +84,7 @@ static void test_hello_versions(void **state)
 }
 
 /* The rest of a HELLO of another version is not read: it may have any layout. */
-static void test_hello_of_another_version(void **state)
+static void a_hello_of_another_version_is_told_apart(void **state)
 {
 	uint8_t *data = malloc(13);
 	struct wire_ctrl_msg m;
@@ -104,7 +104,7 @@ static void test_hello_of_another_version(void **state)
 	free(data);
 }
 
-static void test_hello_limits(void **state)
+static void a_hello_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
@@ -134,7 +134,7 @@ static void test_hello_limits(void **state)
 }
 
 /* There is only one encoding for "no prior attachment". */
-static void test_hello_prior(void **state)
+static void a_hello_names_a_prior_session_with_its_token(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
@@ -151,7 +151,7 @@ static void test_hello_prior(void **state)
 	assert_int_equal(decode_patched("hello", 64, 8, 0), 1); /* a token that is half zeros is a token */
 }
 
-static void test_hello_patches(void **state)
+static void a_hello_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(decode_patched("hello", 52, 4, 0), -KV_EPROTO); /* chunk bytes */
@@ -166,7 +166,7 @@ static void test_hello_patches(void **state)
 	assert_int_equal(decode_patched("hello", 106, 2, 65), -KV_EPROTO);
 }
 
-static void test_longest_string_and_address(void **state)
+static void the_longest_strings_and_addresses_fit(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello"), got;
 	int len;
@@ -182,7 +182,7 @@ static void test_longest_string_and_address(void **state)
 	assert_ctrl(&got, &m);
 }
 
-static void test_welcome_limits(void **state)
+static void a_welcome_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("welcome");
 	(void)state;
@@ -206,7 +206,7 @@ static void test_welcome_limits(void **state)
 	assert_int_equal(encode(&m), -KV_EINVAL);
 }
 
-static void test_welcome_patches(void **state)
+static void a_welcome_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(decode_patched("welcome", 8, 2, 3), -KV_EPROTO);  /* version */
@@ -223,7 +223,7 @@ static void test_welcome_patches(void **state)
 	assert_int_equal(decode_patched("welcome", 96, 2, 7), -KV_EPROTO); /* node id's length */
 }
 
-static void test_largest_welcome(void **state)
+static void the_largest_welcome_fits(void **state)
 {
 	static uint8_t addrs[KV_SHARDS_MAX * KV_RAILS_MAX * (2 + KV_ADDR_MAX)];
 	struct wire_ctrl_msg m = golden("welcome"), got;
@@ -247,7 +247,7 @@ static void test_largest_welcome(void **state)
 	assert_int_equal(a.data[0], (63 * 32 + 31) % 251);
 }
 
-static void test_welcome_addr(void **state)
+static void a_welcome_gives_each_shards_addresses(void **state)
 {
 	struct wire_ctrl_msg m = golden("welcome");
 	struct wire_blob_addr a;
@@ -266,7 +266,7 @@ static void test_welcome_addr(void **state)
 	assert_int_equal(wire_welcome_addr(&m.welcome, 0, 1, &a), -KV_EPROTO);
 }
 
-static void test_addr_pack(void **state)
+static void addresses_are_packed_while_they_fit(void **state)
 {
 	uint8_t *small = malloc(10), addr[KV_ADDR_MAX + 1] = {1, 2, 3, 4, 5};
 	uint32_t len = 0;
@@ -283,7 +283,7 @@ static void test_addr_pack(void **state)
 	free(small);
 }
 
-static void test_refuse_limits(void **state)
+static void a_refusal_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REFUSE}, got;
 	int len;
@@ -301,7 +301,7 @@ static void test_refuse_limits(void **state)
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len + 1, &got), -KV_EPROTO);
 }
 
-static void test_region_limits(void **state)
+static void a_region_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("region");
 	(void)state;
@@ -329,7 +329,7 @@ static void test_region_limits(void **state)
 }
 
 /* Within every limit, but the table is larger than a control message. */
-static void test_region_too_large_for_a_message(void **state)
+static void a_region_too_large_for_a_message_is_refused(void **state)
 {
 	struct wire_ctrl_msg m = golden("region");
 	(void)state;
@@ -340,7 +340,7 @@ static void test_region_too_large_for_a_message(void **state)
 	assert_int_equal(encode(&m), -KV_ETOOBIG);
 }
 
-static void test_region_patches(void **state)
+static void a_region_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(decode_patched("region", 12, 2, 0), -KV_EPROTO); /* rails */
@@ -356,7 +356,7 @@ static void test_region_patches(void **state)
 	assert_int_equal(decode_patched("region", 36, 4, 1), -KV_EPROTO); /* reserved */
 }
 
-static void test_region_table(void **state)
+static void a_regions_table_gives_back_what_was_put(void **state)
 {
 	uint8_t *table = malloc(3 * 5 * 16);
 	struct wire_region r = {.parts = 5, .rails = 3, .keys = table};
@@ -377,7 +377,7 @@ static void test_region_table(void **state)
 	free(table);
 }
 
-static void test_revoke_carries_no_status(void **state)
+static void revoke_carries_no_status(void **state)
 {
 	struct wire_ctrl_msg m = golden("revoke");
 	(void)state;
@@ -393,7 +393,7 @@ static void test_revoke_carries_no_status(void **state)
 	assert_int_equal(decode_patched("revoke_ok", 12, 4, 1), -KV_EPROTO);
 }
 
-static void test_address_and_heartbeat_limits(void **state)
+static void addresses_and_heartbeats_keep_their_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("address");
 	(void)state;
@@ -416,7 +416,7 @@ static void test_address_and_heartbeat_limits(void **state)
 }
 
 /* The next four have consistent lengths, so that only the limit can refuse them. */
-static void test_decoded_address_length(void **state)
+static void a_decoded_address_has_a_length_within_bounds(void **state)
 {
 	(void)state;
 	for (uint32_t n = 0; n <= KV_ADDR_MAX + 2; n++) {
@@ -432,7 +432,7 @@ static void test_decoded_address_length(void **state)
 	}
 }
 
-static void test_decoded_heartbeat_shards(void **state)
+static void a_decoded_heartbeat_has_shards_within_bounds(void **state)
 {
 	(void)state;
 	for (uint32_t n = KV_SHARDS_MAX - 1; n <= 4 * KV_SHARDS_MAX; n++) {
@@ -447,7 +447,7 @@ static void test_decoded_heartbeat_shards(void **state)
 	}
 }
 
-static void test_welcome_with_too_many_shards_or_rails(void **state)
+static void a_welcome_with_too_many_shards_or_rails_is_refused(void **state)
 {
 	static const struct {
 		uint16_t shards, rails;
@@ -481,7 +481,7 @@ static void test_welcome_with_too_many_shards_or_rails(void **state)
 	}
 }
 
-static void test_hello_with_too_many_rails(void **state)
+static void a_hello_with_too_many_rails_is_refused(void **state)
 {
 	uint8_t *data;
 	struct wire_ctrl_msg m = golden("hello");
@@ -502,7 +502,7 @@ static void test_hello_with_too_many_rails(void **state)
 }
 
 /* Every capacity that is too small is reported, and nothing is written beyond it (the block has exactly that size). */
-static void test_encode_into_too_little(void **state)
+static void nothing_is_encoded_into_too_little(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_ctrls_n; i++) {
@@ -518,7 +518,7 @@ static void test_encode_into_too_little(void **state)
 }
 
 /* Ids are never 0, a refusal has a cause, and reserved fields are 0. */
-static void test_session_patches(void **state)
+static void a_session_message_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(decode_patched("session_open", 8, 4, 1), 1);
@@ -538,7 +538,7 @@ static void test_session_patches(void **state)
 	assert_int_equal(decode_patched("session_close_ok", 12, 4, 1), -KV_EPROTO);
 }
 
-static void test_session_limits(void **state)
+static void session_messages_keep_their_limits(void **state)
 {
 	struct wire_ctrl_msg open = golden("session_open"), ok = golden("session_ok"),
 			     refuse = golden("session_refuse"), close = golden("session_close");
@@ -565,33 +565,33 @@ static void test_session_limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_length),
-		cmocka_unit_test(test_unknown_types),
-		cmocka_unit_test(test_hello_versions),
-		cmocka_unit_test(test_hello_of_another_version),
-		cmocka_unit_test(test_hello_limits),
-		cmocka_unit_test(test_hello_prior),
-		cmocka_unit_test(test_hello_patches),
-		cmocka_unit_test(test_longest_string_and_address),
-		cmocka_unit_test(test_welcome_limits),
-		cmocka_unit_test(test_welcome_patches),
-		cmocka_unit_test(test_largest_welcome),
-		cmocka_unit_test(test_welcome_addr),
-		cmocka_unit_test(test_addr_pack),
-		cmocka_unit_test(test_refuse_limits),
-		cmocka_unit_test(test_region_limits),
-		cmocka_unit_test(test_region_too_large_for_a_message),
-		cmocka_unit_test(test_region_patches),
-		cmocka_unit_test(test_region_table),
-		cmocka_unit_test(test_revoke_carries_no_status),
-		cmocka_unit_test(test_address_and_heartbeat_limits),
-		cmocka_unit_test(test_decoded_address_length),
-		cmocka_unit_test(test_decoded_heartbeat_shards),
-		cmocka_unit_test(test_welcome_with_too_many_shards_or_rails),
-		cmocka_unit_test(test_hello_with_too_many_rails),
-		cmocka_unit_test(test_encode_into_too_little),
-		cmocka_unit_test(test_session_patches),
-		cmocka_unit_test(test_session_limits),
+		cmocka_unit_test(the_length_is_known_from_four_bytes),
+		cmocka_unit_test(messages_of_unknown_types_are_refused),
+		cmocka_unit_test(a_hello_says_which_versions_it_speaks),
+		cmocka_unit_test(a_hello_of_another_version_is_told_apart),
+		cmocka_unit_test(a_hello_keeps_its_limits),
+		cmocka_unit_test(a_hello_names_a_prior_session_with_its_token),
+		cmocka_unit_test(a_hello_with_a_wrong_field_is_refused),
+		cmocka_unit_test(the_longest_strings_and_addresses_fit),
+		cmocka_unit_test(a_welcome_keeps_its_limits),
+		cmocka_unit_test(a_welcome_with_a_wrong_field_is_refused),
+		cmocka_unit_test(the_largest_welcome_fits),
+		cmocka_unit_test(a_welcome_gives_each_shards_addresses),
+		cmocka_unit_test(addresses_are_packed_while_they_fit),
+		cmocka_unit_test(a_refusal_keeps_its_limits),
+		cmocka_unit_test(a_region_keeps_its_limits),
+		cmocka_unit_test(a_region_too_large_for_a_message_is_refused),
+		cmocka_unit_test(a_region_with_a_wrong_field_is_refused),
+		cmocka_unit_test(a_regions_table_gives_back_what_was_put),
+		cmocka_unit_test(revoke_carries_no_status),
+		cmocka_unit_test(addresses_and_heartbeats_keep_their_limits),
+		cmocka_unit_test(a_decoded_address_has_a_length_within_bounds),
+		cmocka_unit_test(a_decoded_heartbeat_has_shards_within_bounds),
+		cmocka_unit_test(a_welcome_with_too_many_shards_or_rails_is_refused),
+		cmocka_unit_test(a_hello_with_too_many_rails_is_refused),
+		cmocka_unit_test(nothing_is_encoded_into_too_little),
+		cmocka_unit_test(a_session_message_with_a_wrong_field_is_refused),
+		cmocka_unit_test(session_messages_keep_their_limits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 static const struct wire_request ping = {.type = WIRE_PING, .time_left_us = UINT32_MAX, .id = 1};
 
-static void test_empty_frame(void **state)
+static void an_empty_frame_is_a_header(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
@@ -14,7 +14,7 @@ static void test_empty_frame(void **state)
 	assert_int_equal(wire_frame_end(&w), 0);
 }
 
-static void test_frame_full_of_the_smallest_records(void **state)
+static void a_frame_is_filled_with_the_smallest_records(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	const struct wire_request stat = {.type = WIRE_STAT, .id = 7};
@@ -38,7 +38,7 @@ static void test_frame_full_of_the_smallest_records(void **state)
 	assert_int_equal(check_replies(buf, WIRE_FRAME_HEADER + 169 * WIRE_REPLY_HEADER), 169);
 }
 
-static void test_records_keep_their_order(void **state)
+static void records_keep_their_order(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_request r = ping;
@@ -62,7 +62,7 @@ static void test_records_keep_their_order(void **state)
 	assert_int_equal(wire_request_next(&reader, &r), 0);
 }
 
-static void test_small_buffer_is_never_exceeded(void **state)
+static void a_small_buffer_is_never_exceeded(void **state)
 {
 	(void)state;
 	for (uint32_t cap = WIRE_FRAME_HEADER; cap < 128; cap++) {
@@ -80,7 +80,7 @@ static void test_small_buffer_is_never_exceeded(void **state)
 }
 
 /* A buffer may be larger than a message, but only KV_MSG_MAX bytes of it are used. */
-static void test_large_buffer_ends_at_the_message_size(void **state)
+static void a_large_buffer_ends_at_the_message_size(void **state)
 {
 	static uint8_t buf[2 * KV_MSG_MAX];
 	struct wire_writer w;
@@ -92,7 +92,7 @@ static void test_large_buffer_ends_at_the_message_size(void **state)
 }
 
 /* A record can be added after wire_frame_end has returned the present length. */
-static void test_frame_end_twice(void **state)
+static void a_frame_that_was_ended_may_go_on(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
@@ -119,7 +119,7 @@ static int open_with(size_t at, uint8_t value, size_t len)
 	return wire_frame_open(&reader, buf, len, &frame);
 }
 
-static void test_header_checks(void **state)
+static void a_bad_header_is_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(open_with(0, 'K', 64), 0);
@@ -140,7 +140,7 @@ static void test_header_checks(void **state)
 	assert_int_equal(open_with(0, 'K', 0), -KV_EPROTO);
 }
 
-static void test_frame_longer_than_a_message(void **state)
+static void a_frame_longer_than_a_message_is_refused(void **state)
 {
 	static uint8_t buf[KV_MSG_MAX + 8];
 	struct wire_writer w;
@@ -155,7 +155,7 @@ static void test_frame_longer_than_a_message(void **state)
 }
 
 /* The count says 1, the bytes hold 2, and the other way round. */
-static void test_record_count_must_agree(void **state)
+static void record_count_must_agree(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_writer w;
@@ -172,7 +172,7 @@ static void test_record_count_must_agree(void **state)
 	assert_int_equal(check_requests(buf, len), -KV_EPROTO);
 }
 
-static void test_record_length_checks(void **state)
+static void records_with_wrong_lengths_are_refused(void **state)
 {
 	static const uint16_t wrong[] = {0, 8, 15, 17, 20, 25, 32, 0xfff8, 0xffff};
 	uint8_t buf[KV_MSG_MAX];
@@ -188,7 +188,7 @@ static void test_record_length_checks(void **state)
 	}
 }
 
-static void test_request_and_reply_types_do_not_mix(void **state)
+static void request_and_reply_types_do_not_mix(void **state)
 {
 	size_t len;
 	uint8_t *data = unhex(golden_requests[0].hex, &len);
@@ -202,7 +202,7 @@ static void test_request_and_reply_types_do_not_mix(void **state)
 	free(data);
 }
 
-static void test_unknown_types(void **state)
+static void records_of_unknown_types_are_refused(void **state)
 {
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
@@ -214,7 +214,7 @@ static void test_unknown_types(void **state)
 	}
 }
 
-static void test_keys_add(void **state)
+static void keys_are_added_while_they_fit(void **state)
 {
 	uint8_t key[KV_KEY_MAX + 1] = "key";
 	uint8_t *buf = malloc(10);
@@ -234,7 +234,7 @@ static void test_keys_add(void **state)
 	free(buf);
 }
 
-static void test_stat_add(void **state)
+static void counters_are_added_while_they_fit(void **state)
 {
 	uint8_t *buf = malloc(40);
 	uint32_t count = 0, id;
@@ -251,7 +251,7 @@ static void test_stat_add(void **state)
 	free(buf);
 }
 
-static void test_stat_add_stops_at_what_a_reply_carries(void **state)
+static void counters_stop_at_what_a_reply_carries(void **state)
 {
 	static uint8_t buf[WIRE_STAT_MAX * 16 + 16];
 	uint32_t count = 0;
@@ -262,7 +262,7 @@ static void test_stat_add_stops_at_what_a_reply_carries(void **state)
 	assert_int_equal(count, WIRE_STAT_MAX);
 }
 
-static void test_imm(void **state)
+static void an_immediate_holds_both_of_its_numbers(void **state)
 {
 	(void)state;
 	assert_int_equal(wire_imm(0xabcd, 0x1234), 0xabcd1234);
@@ -272,22 +272,22 @@ static void test_imm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty_frame),
-		cmocka_unit_test(test_frame_full_of_the_smallest_records),
-		cmocka_unit_test(test_records_keep_their_order),
-		cmocka_unit_test(test_small_buffer_is_never_exceeded),
-		cmocka_unit_test(test_large_buffer_ends_at_the_message_size),
-		cmocka_unit_test(test_frame_end_twice),
-		cmocka_unit_test(test_header_checks),
-		cmocka_unit_test(test_frame_longer_than_a_message),
-		cmocka_unit_test(test_record_count_must_agree),
-		cmocka_unit_test(test_record_length_checks),
-		cmocka_unit_test(test_request_and_reply_types_do_not_mix),
-		cmocka_unit_test(test_unknown_types),
-		cmocka_unit_test(test_keys_add),
-		cmocka_unit_test(test_stat_add),
-		cmocka_unit_test(test_stat_add_stops_at_what_a_reply_carries),
-		cmocka_unit_test(test_imm),
+		cmocka_unit_test(an_empty_frame_is_a_header),
+		cmocka_unit_test(a_frame_is_filled_with_the_smallest_records),
+		cmocka_unit_test(records_keep_their_order),
+		cmocka_unit_test(a_small_buffer_is_never_exceeded),
+		cmocka_unit_test(a_large_buffer_ends_at_the_message_size),
+		cmocka_unit_test(a_frame_that_was_ended_may_go_on),
+		cmocka_unit_test(a_bad_header_is_refused),
+		cmocka_unit_test(a_frame_longer_than_a_message_is_refused),
+		cmocka_unit_test(record_count_must_agree),
+		cmocka_unit_test(records_with_wrong_lengths_are_refused),
+		cmocka_unit_test(request_and_reply_types_do_not_mix),
+		cmocka_unit_test(records_of_unknown_types_are_refused),
+		cmocka_unit_test(keys_are_added_while_they_fit),
+		cmocka_unit_test(counters_are_added_while_they_fit),
+		cmocka_unit_test(counters_stop_at_what_a_reply_carries),
+		cmocka_unit_test(an_immediate_holds_both_of_its_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

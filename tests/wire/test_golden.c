@@ -19,7 +19,7 @@ static void keep(const char *group, const char *kind, const char *name, const vo
 	assert_int_equal(fclose(f), 0);
 }
 
-static void test_requests_encode(void **state)
+static void requests_encode_to_the_golden_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_requests_n; i++) {
@@ -39,7 +39,7 @@ static void test_requests_encode(void **state)
 	}
 }
 
-static void test_requests_decode(void **state)
+static void requests_decode_from_the_golden_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_requests_n; i++) {
@@ -64,7 +64,7 @@ static void test_requests_decode(void **state)
 	}
 }
 
-static void test_replies_encode(void **state)
+static void replies_encode_to_the_golden_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_replies_n; i++) {
@@ -84,7 +84,7 @@ static void test_replies_encode(void **state)
 	}
 }
 
-static void test_replies_decode(void **state)
+static void replies_decode_from_the_golden_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_replies_n; i++) {
@@ -102,7 +102,7 @@ static void test_replies_decode(void **state)
 	}
 }
 
-static void test_ctrl_encode(void **state)
+static void control_messages_encode_to_the_golden_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_ctrls_n; i++) {
@@ -119,7 +119,7 @@ static void test_ctrl_encode(void **state)
 	}
 }
 
-static void test_ctrl_decode(void **state)
+static void control_messages_decode_from_the_golden_bytes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_ctrls_n; i++) {
@@ -133,7 +133,7 @@ static void test_ctrl_decode(void **state)
 	}
 }
 
-static void test_every_type_has_a_golden_message(void **state)
+static void every_type_has_a_golden_message(void **state)
 {
 	unsigned requests = 0, replies = 0, ctrls = 0;
 	(void)state;
@@ -151,13 +151,13 @@ static void test_every_type_has_a_golden_message(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_requests_encode),
-		cmocka_unit_test(test_requests_decode),
-		cmocka_unit_test(test_replies_encode),
-		cmocka_unit_test(test_replies_decode),
-		cmocka_unit_test(test_ctrl_encode),
-		cmocka_unit_test(test_ctrl_decode),
-		cmocka_unit_test(test_every_type_has_a_golden_message),
+		cmocka_unit_test(requests_encode_to_the_golden_bytes),
+		cmocka_unit_test(requests_decode_from_the_golden_bytes),
+		cmocka_unit_test(replies_encode_to_the_golden_bytes),
+		cmocka_unit_test(replies_decode_from_the_golden_bytes),
+		cmocka_unit_test(control_messages_encode_to_the_golden_bytes),
+		cmocka_unit_test(control_messages_decode_from_the_golden_bytes),
+		cmocka_unit_test(every_type_has_a_golden_message),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static struct wire_request put_request(void)
 
 /* ---- encoder ---- */
 
-static void test_types_and_flags(void **state)
+static void each_type_has_its_flags_and_no_others(void **state)
 {
 	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL,
 							[WIRE_PUT] = 3,
@@ -97,7 +97,7 @@ static void test_types_and_flags(void **state)
 }
 
 /* A reply with FOLLOWS has no immediates. */
-static void test_follows(void **state)
+static void a_reply_that_follows_its_write_has_posted_none(void **state)
 {
 	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_FOLLOWS};
 	(void)state;
@@ -107,7 +107,7 @@ static void test_follows(void **state)
 }
 
 /* A SESSION record is not a request: it has neither time nor id. */
-static void test_session_record(void **state)
+static void a_session_record_has_a_number_and_nothing_else(void **state)
 {
 	struct wire_request r = {.type = WIRE_SESSION, .session = {.number = 7}};
 	(void)state;
@@ -121,7 +121,7 @@ static void test_session_record(void **state)
 }
 
 /* A leased value is not moved: the reply has neither inline bytes nor immediates, but a lease and a lease time. */
-static void test_leased(void **state)
+static void a_leased_reply_has_a_lease_and_no_bytes(void **state)
 {
 	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .get = {.lease = 1, .lease_us = 1}},
 			  r = reply;
@@ -143,7 +143,7 @@ static void test_leased(void **state)
 	assert_int_equal(add_reply(&r), 0);
 }
 
-static void test_release(void **state)
+static void a_release_names_leases_and_has_no_id(void **state)
 {
 	struct wire_request release = {.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {1, zeros}},
 			    r = release;
@@ -163,7 +163,7 @@ static void test_release(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
-static void test_key_length(void **state)
+static void a_key_has_a_length_within_bounds(void **state)
 {
 	static const uint8_t keyed[] = {WIRE_GET, WIRE_PUT, WIRE_DELETE, WIRE_TOUCH, WIRE_PIN};
 	(void)state;
@@ -181,7 +181,7 @@ static void test_key_length(void **state)
 	}
 }
 
-static void test_get_range(void **state)
+static void a_get_keeps_its_range(void **state)
 {
 	struct wire_request r = get_request();
 	(void)state;
@@ -197,7 +197,7 @@ static void test_get_range(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
-static void test_get_of_length_0_needs_no_dest(void **state)
+static void get_of_length_0_needs_no_dest(void **state)
 {
 	struct wire_request r = get_request();
 	(void)state;
@@ -210,7 +210,7 @@ static void test_get_of_length_0_needs_no_dest(void **state)
 	assert_int_equal(add_request(&r), 0);
 }
 
-static void test_dest(void **state)
+static void a_destination_covers_the_length_and_does_not_wrap(void **state)
 {
 	struct wire_request r = get_request();
 	(void)state;
@@ -236,7 +236,7 @@ static void test_dest(void **state)
 	assert_int_equal(add_request(&r), 0);
 }
 
-static void test_put_range(void **state)
+static void a_put_stays_within_its_total(void **state)
 {
 	struct wire_request r = put_request();
 	(void)state;
@@ -254,7 +254,7 @@ static void test_put_range(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
-static void test_put_stage(void **state)
+static void a_first_put_has_no_stage(void **state)
 {
 	struct wire_request r = put_request();
 	(void)state;
@@ -266,7 +266,7 @@ static void test_put_stage(void **state)
 	assert_int_equal(add_request(&r), 0);
 }
 
-static void test_put_inline(void **state)
+static void a_put_carries_inline_what_a_record_holds(void **state)
 {
 	struct wire_request r = put_request();
 	(void)state;
@@ -286,7 +286,7 @@ static void test_put_inline(void **state)
 	assert_int_equal(add_request(&r), 0); /* an empty value */
 }
 
-static void test_put_source(void **state)
+static void a_put_has_a_source_that_covers_its_length(void **state)
 {
 	struct wire_request r = put_request();
 	(void)state;
@@ -296,7 +296,7 @@ static void test_put_source(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
-static void test_exists_keys(void **state)
+static void exists_counts_its_keys(void **state)
 {
 	uint8_t keys[2 * (WIRE_EXISTS_MAX + 1)];
 	struct wire_request r = {.type = WIRE_EXISTS, .exists = {.keys = {keys, keys, 0}}};
@@ -326,7 +326,7 @@ static void test_exists_keys(void **state)
 }
 
 /* When keys do not fit in the frame, the error is "no room" and not a broken limit. */
-static void test_exists_larger_than_a_frame(void **state)
+static void exists_larger_than_a_frame_is_refused(void **state)
 {
 	uint8_t keys[32 * (1 + KV_KEY_MAX)], buf[KV_MSG_MAX];
 	struct wire_request r = {.type = WIRE_EXISTS};
@@ -341,7 +341,7 @@ static void test_exists_larger_than_a_frame(void **state)
 	assert_int_equal(wire_frame_end(&w), 0);
 }
 
-static void test_bench(void **state)
+static void a_bench_request_keeps_its_limits(void **state)
 {
 	struct wire_request r = {.type = WIRE_BENCH, .dest = {.count = 4, .slice = KV_RANGE_MAX + 1, .stride = 64}};
 	(void)state;
@@ -358,7 +358,7 @@ static void test_bench(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
-static void test_reply_lengths(void **state)
+static void replies_keep_their_lengths(void **state)
 {
 	struct wire_reply r = {.type = WIRE_GET, .get = {.inline_data = {zeros, KV_INLINE_MAX}}};
 	(void)state;
@@ -381,7 +381,7 @@ static void test_reply_lengths(void **state)
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
 }
 
-static void test_reply_contents(void **state)
+static void replies_keep_their_contents_in_bounds(void **state)
 {
 	uint8_t bitmap[2] = {0xff, 0x0f}, pair[16] = {0};
 	struct wire_reply r = {.type = WIRE_EXISTS, .exists = {12, 12, bitmap}};
@@ -416,7 +416,7 @@ static void patched(const struct patch *p, const char *hex, size_t body, int (*c
 	free(data);
 }
 
-static void test_request_patches(void **state)
+static void a_request_with_a_wrong_field_is_refused(void **state)
 {
 	/* The golden GET and PUT have a dest of 3 slices of 0x400, 0x2000 apart, at 0x1000. */
 	static const struct patch patches[] = {
@@ -481,7 +481,7 @@ static void test_request_patches(void **state)
 	}
 }
 
-static void test_reply_patches(void **state)
+static void a_reply_with_a_wrong_field_is_refused(void **state)
 {
 	static const struct patch patches[] = {
 		{"get_inline", 28, 4, 4, false},
@@ -515,7 +515,7 @@ static void test_reply_patches(void **state)
 	}
 }
 
-static void test_unknown_status_is_the_receivers_business(void **state)
+static void unknown_status_is_the_receivers_business(void **state)
 {
 	struct wire_reply r = {.type = WIRE_TOUCH, .status = 12345};
 	(void)state;
@@ -527,27 +527,27 @@ static void test_unknown_status_is_the_receivers_business(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_types_and_flags),
-		cmocka_unit_test(test_session_record),
-		cmocka_unit_test(test_follows),
-		cmocka_unit_test(test_leased),
-		cmocka_unit_test(test_release),
-		cmocka_unit_test(test_key_length),
-		cmocka_unit_test(test_get_range),
-		cmocka_unit_test(test_get_of_length_0_needs_no_dest),
-		cmocka_unit_test(test_dest),
-		cmocka_unit_test(test_put_range),
-		cmocka_unit_test(test_put_stage),
-		cmocka_unit_test(test_put_inline),
-		cmocka_unit_test(test_put_source),
-		cmocka_unit_test(test_exists_keys),
-		cmocka_unit_test(test_exists_larger_than_a_frame),
-		cmocka_unit_test(test_bench),
-		cmocka_unit_test(test_reply_lengths),
-		cmocka_unit_test(test_reply_contents),
-		cmocka_unit_test(test_request_patches),
-		cmocka_unit_test(test_reply_patches),
-		cmocka_unit_test(test_unknown_status_is_the_receivers_business),
+		cmocka_unit_test(each_type_has_its_flags_and_no_others),
+		cmocka_unit_test(a_session_record_has_a_number_and_nothing_else),
+		cmocka_unit_test(a_reply_that_follows_its_write_has_posted_none),
+		cmocka_unit_test(a_leased_reply_has_a_lease_and_no_bytes),
+		cmocka_unit_test(a_release_names_leases_and_has_no_id),
+		cmocka_unit_test(a_key_has_a_length_within_bounds),
+		cmocka_unit_test(a_get_keeps_its_range),
+		cmocka_unit_test(get_of_length_0_needs_no_dest),
+		cmocka_unit_test(a_destination_covers_the_length_and_does_not_wrap),
+		cmocka_unit_test(a_put_stays_within_its_total),
+		cmocka_unit_test(a_first_put_has_no_stage),
+		cmocka_unit_test(a_put_carries_inline_what_a_record_holds),
+		cmocka_unit_test(a_put_has_a_source_that_covers_its_length),
+		cmocka_unit_test(exists_counts_its_keys),
+		cmocka_unit_test(exists_larger_than_a_frame_is_refused),
+		cmocka_unit_test(a_bench_request_keeps_its_limits),
+		cmocka_unit_test(replies_keep_their_lengths),
+		cmocka_unit_test(replies_keep_their_contents_in_bounds),
+		cmocka_unit_test(a_request_with_a_wrong_field_is_refused),
+		cmocka_unit_test(a_reply_with_a_wrong_field_is_refused),
+		cmocka_unit_test(unknown_status_is_the_receivers_business),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static void frame_prefixes_fail(const char *hex)
 	free(data);
 }
 
-static void test_truncated_frames(void **state)
+static void truncated_frames_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_requests_n; i++)
@@ -47,7 +47,7 @@ static void test_truncated_frames(void **state)
 		frame_prefixes_fail(golden_replies[i].hex);
 }
 
-static void test_truncated_ctrl(void **state)
+static void truncated_control_messages_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_ctrls_n; i++) {
@@ -67,7 +67,7 @@ static void test_truncated_ctrl(void **state)
 }
 
 /* Eight zero bytes too many, with lengths that agree. */
-static void test_trailing_bytes(void **state)
+static void trailing_bytes_are_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < golden_requests_n + golden_replies_n; i++) {
@@ -100,7 +100,7 @@ static void test_trailing_bytes(void **state)
 }
 
 /* check_* compares decoded records with their own encoding, and with the limits. */
-static void test_corrupted_frames(void **state)
+static void corrupted_frames_are_refused_or_mean_what_they_say(void **state)
 {
 	unsigned taken = 0, refused = 0;
 	(void)state;
@@ -122,7 +122,7 @@ static void test_corrupted_frames(void **state)
 	print_message("# %u decoded within limits, %u refused\n", taken, refused);
 }
 
-static void test_corrupted_ctrl(void **state)
+static void corrupted_control_messages_are_refused_or_mean_what_they_say(void **state)
 {
 	unsigned taken = 0, refused = 0;
 	(void)state;
@@ -143,7 +143,7 @@ static void test_corrupted_ctrl(void **state)
 }
 
 /* Every reserved byte of every golden frame, by its place in the layout: any set bit there is refused. */
-static void test_reserved_bytes(void **state)
+static void reserved_bytes_that_are_not_zero_are_refused(void **state)
 {
 	static const struct {
 		const char *name;
@@ -183,7 +183,7 @@ static void test_reserved_bytes(void **state)
 }
 
 /* A reader that failed goes on failing, so that a loop cannot step over the damage. */
-static void test_reader_stays_failed(void **state)
+static void a_reader_that_failed_stays_failed(void **state)
 {
 	size_t len;
 	uint8_t *data = unhex(golden_requests[0].hex, &len);
@@ -201,10 +201,13 @@ static void test_reader_stays_failed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_truncated_frames),    cmocka_unit_test(test_truncated_ctrl),
-		cmocka_unit_test(test_trailing_bytes),      cmocka_unit_test(test_corrupted_frames),
-		cmocka_unit_test(test_corrupted_ctrl),      cmocka_unit_test(test_reserved_bytes),
-		cmocka_unit_test(test_reader_stays_failed),
+		cmocka_unit_test(truncated_frames_are_refused),
+		cmocka_unit_test(truncated_control_messages_are_refused),
+		cmocka_unit_test(trailing_bytes_are_refused),
+		cmocka_unit_test(corrupted_frames_are_refused_or_mean_what_they_say),
+		cmocka_unit_test(corrupted_control_messages_are_refused_or_mean_what_they_say),
+		cmocka_unit_test(reserved_bytes_that_are_not_zero_are_refused),
+		cmocka_unit_test(a_reader_that_failed_stays_failed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

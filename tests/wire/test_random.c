@@ -27,7 +27,7 @@ static void random_frame(struct wire_frame *f)
 	kv_prng_fill(&prng, f->tag, sizeof(f->tag));
 }
 
-static void test_requests(void **state)
+static void random_requests_come_back(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ROUNDS; i++) {
@@ -59,7 +59,7 @@ static void test_requests(void **state)
 	}
 }
 
-static void test_replies(void **state)
+static void random_replies_come_back(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ROUNDS; i++) {
@@ -86,7 +86,7 @@ static void test_replies(void **state)
 }
 
 /* Fill frames until a record does not fit. Count and bytes must come back, and that record must leave no trace. */
-static void test_full_frames_of_requests(void **state)
+static void full_frames_of_requests_come_back(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ROUNDS / 20; i++) {
@@ -118,7 +118,7 @@ static void test_full_frames_of_requests(void **state)
 	}
 }
 
-static void test_full_frames_of_replies(void **state)
+static void full_frames_of_replies_come_back(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ROUNDS / 20; i++) {
@@ -147,7 +147,7 @@ static void test_full_frames_of_replies(void **state)
 	}
 }
 
-static void test_ctrl(void **state)
+static void random_control_messages_come_back(void **state)
 {
 	const size_t cap = 4 + KV_CTRL_MAX;
 	uint8_t *buf = malloc(cap);
@@ -173,7 +173,7 @@ static void test_ctrl(void **state)
 }
 
 /* A valid header, then noise. Nothing may be read outside the block. */
-static void test_noise(void **state)
+static void noise_is_refused_or_keeps_the_limits(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ROUNDS; i++) {
@@ -205,12 +205,12 @@ static void test_noise(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_replies),
-		cmocka_unit_test(test_full_frames_of_requests),
-		cmocka_unit_test(test_full_frames_of_replies),
-		cmocka_unit_test(test_ctrl),
-		cmocka_unit_test(test_noise),
+		cmocka_unit_test(random_requests_come_back),
+		cmocka_unit_test(random_replies_come_back),
+		cmocka_unit_test(full_frames_of_requests_come_back),
+		cmocka_unit_test(full_frames_of_replies_come_back),
+		cmocka_unit_test(random_control_messages_come_back),
+		cmocka_unit_test(noise_is_refused_or_keeps_the_limits),
 	};
 	return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -56,7 +56,7 @@ static uint32_t frame_make(uint8_t *buf)
 	return wire_frame_end(&w);
 }
 
-static void test_sealed_bytes(void **state)
+static void a_sealed_frame_has_the_bytes_that_were_computed_elsewhere(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(sealed); i++) {
@@ -74,7 +74,7 @@ static void test_sealed_bytes(void **state)
 
 enum { MANY = 40 };
 
-static void test_each_is_taken_once(void **state)
+static void each_is_taken_once(void **state)
 {
 	static uint8_t buf[MANY][KV_MSG_MAX];
 	uint32_t n = 0;
@@ -90,7 +90,7 @@ static void test_each_is_taken_once(void **state)
 }
 
 /* wire_frame_open checks magic and version. Link and session select the seal; another seal denies the frame (below). */
-static void test_no_bit_can_be_changed(void **state)
+static void no_bit_can_be_changed(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	uint32_t n = frame_make(buf);
@@ -108,7 +108,7 @@ static void test_no_bit_can_be_changed(void **state)
 	assert_int_equal(wire_unseal(&server, buf, n), 0); /* the refused frame has not moved the window */
 }
 
-static void test_not_in_the_other_direction(void **state)
+static void what_is_sealed_is_nothing_in_the_other_direction(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	uint32_t n = frame_make(buf);
@@ -118,7 +118,7 @@ static void test_not_in_the_other_direction(void **state)
 }
 
 /* Same keys and same counter, but another link. A refusal there uses up nothing here. */
-static void test_not_on_another_link(void **state)
+static void what_is_sealed_is_nothing_on_another_link(void **state)
 {
 	struct kv_seal other_client, other_server;
 	uint8_t buf[KV_MSG_MAX], other[KV_MSG_MAX];
@@ -138,7 +138,7 @@ static void test_not_on_another_link(void **state)
 	assert_int_equal(wire_unseal(&other_server, other, n), 0);
 }
 
-static void test_too_old_is_not_taken(void **state)
+static void what_is_too_old_is_not_taken(void **state)
 {
 	uint8_t old[KV_MSG_MAX], buf[KV_MSG_MAX];
 	uint32_t n = frame_make(old);
@@ -155,12 +155,14 @@ static void test_too_old_is_not_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_sealed_bytes, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_each_is_taken_once, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_no_bit_can_be_changed, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_not_in_the_other_direction, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_not_on_another_link, open_both, close_both),
-		cmocka_unit_test_setup_teardown(test_too_old_is_not_taken, open_both, close_both),
+		cmocka_unit_test_setup_teardown(a_sealed_frame_has_the_bytes_that_were_computed_elsewhere, open_both,
+						close_both),
+		cmocka_unit_test_setup_teardown(each_is_taken_once, open_both, close_both),
+		cmocka_unit_test_setup_teardown(no_bit_can_be_changed, open_both, close_both),
+		cmocka_unit_test_setup_teardown(what_is_sealed_is_nothing_in_the_other_direction, open_both,
+						close_both),
+		cmocka_unit_test_setup_teardown(what_is_sealed_is_nothing_on_another_link, open_both, close_both),
+		cmocka_unit_test_setup_teardown(what_is_too_old_is_not_taken, open_both, close_both),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include "samples.h"
 
-static void test_every_status_comes_back(void **state)
+static void every_status_comes_back(void **state)
 {
 	(void)state;
 	for (int32_t status = 0; status < WIRE_STATUS_MAX; status++) {
@@ -14,7 +14,7 @@ static void test_every_status_comes_back(void **state)
 	}
 }
 
-static void test_statuses_mean_what_wire_h_says(void **state)
+static void statuses_mean_what_wire_h_says(void **state)
 {
 	(void)state;
 	assert_int_equal(wire_status_error(WIRE_NOTFOUND), -KV_ENOTFOUND);
@@ -25,7 +25,7 @@ static void test_statuses_mean_what_wire_h_says(void **state)
 	assert_int_equal(wire_status_error(WIRE_CLOSING), -KV_ELEFT);
 }
 
-static void test_unknown_statuses(void **state)
+static void unknown_statuses_are_an_error_of_the_protocol(void **state)
 {
 	(void)state;
 	assert_int_equal(wire_status_error(WIRE_STATUS_MAX), -KV_EPROTO);
@@ -34,7 +34,7 @@ static void test_unknown_statuses(void **state)
 	assert_int_equal(wire_status_error(INT32_MIN), -KV_EPROTO);
 }
 
-static void test_every_error_has_a_status_and_only_0_is_ok(void **state)
+static void every_error_has_a_status_and_only_0_is_ok(void **state)
 {
 	(void)state;
 	for (int error = -2000; error < 0; error++) {
@@ -48,7 +48,7 @@ static void test_every_error_has_a_status_and_only_0_is_ok(void **state)
 	assert_int_equal(wire_error_status(-KV_ECLOSED), WIRE_CLOSING);
 }
 
-static void test_counter_names(void **state)
+static void every_counter_has_a_name_of_its_own(void **state)
 {
 	(void)state;
 	for (uint32_t i = 1; i < WIRE_STAT_END; i++) {
@@ -79,11 +79,11 @@ static void test_counter_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_status_comes_back),
-		cmocka_unit_test(test_statuses_mean_what_wire_h_says),
-		cmocka_unit_test(test_unknown_statuses),
-		cmocka_unit_test(test_every_error_has_a_status_and_only_0_is_ok),
-		cmocka_unit_test(test_counter_names),
+		cmocka_unit_test(every_status_comes_back),
+		cmocka_unit_test(statuses_mean_what_wire_h_says),
+		cmocka_unit_test(unknown_statuses_are_an_error_of_the_protocol),
+		cmocka_unit_test(every_error_has_a_status_and_only_0_is_ok),
+		cmocka_unit_test(every_counter_has_a_name_of_its_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
