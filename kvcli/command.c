@@ -8,12 +8,11 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "kvcli/file.h"
+#include "kvcli/interrupt.h"
 #include "kvcli/stat.h"
 
 enum { GET_TRIES = 8 };
@@ -295,35 +294,6 @@ static int pin_all(struct cli *cli, const struct cli_line *line, bool release, u
 	return *out_held == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
 }
 
-static atomic_int interrupted;
-static struct sigaction of_int, of_term; /* as they were before */
-
-static void on_interrupt(int number)
-{
-	atomic_store(&interrupted, number);
-}
-
-void command_interrupt_catch(const struct cli *cli)
-{
-	struct sigaction act = {.sa_handler = on_interrupt};
-
-	sigemptyset(&act.sa_mask);
-	atomic_store(&interrupted, 0);
-	sigaction(SIGINT, &act, &of_int);
-	sigaction(SIGTERM, cli->interactive ? NULL : &act, &of_term);
-}
-
-void command_interrupt_release(void)
-{
-	sigaction(SIGINT, &of_int, NULL);
-	sigaction(SIGTERM, &of_term, NULL);
-}
-
-bool command_interrupted(void)
-{
-	return atomic_load(&interrupted) != 0;
-}
-
 static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	unsigned held = 0;
@@ -331,11 +301,11 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 
 	if (cli->interactive || held == 0 || status == CLI_FAILED)
 		return status;
-	command_interrupt_catch(cli);
+	interrupt_catch(!cli->interactive);
 	fprintf(stderr, "the keys stay pinned while this program runs; Ctrl-C ends it\n");
-	while (!command_interrupted())
+	while (!interrupted())
 		poll(NULL, 0, 100);
-	command_interrupt_release();
+	interrupt_release();
 	return status;
 }
 

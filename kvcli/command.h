@@ -44,11 +44,4 @@ void command_help(FILE *out);
 /* command_name -- the name of command i, for completion; NULL behind the last. */
 const char *command_name(unsigned i);
 
-/* For commands that run until a signal. command_interrupt_catch begins to catch SIGINT, and on the command line also
- * SIGTERM (at the prompt SIGTERM ends the program). command_interrupted says whether one of them has come since.
- * command_interrupt_release gives the signals back their former effect. */
-void command_interrupt_catch(const struct cli *cli);
-bool command_interrupted(void);
-void command_interrupt_release(void);
-
 #endif

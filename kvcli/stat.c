@@ -8,6 +8,8 @@
 #include <jansson.h>
 #include <poll.h>
 
+#include "kvcli/interrupt.h"
+
 enum { ITEMS_MAX = 512 };
 
 static const char *const state_names[] = {[KVC_SERVER_CONNECTING] = "connecting",
@@ -332,15 +334,15 @@ static int watch(struct cli *cli, struct kv_error *err)
 	uint64_t looked_ns = kv_clock_now(&kv_clock_monotonic);
 	int rc = 0;
 
-	command_interrupt_catch(cli);
-	for (unsigned turn = 0; rc == 0 && !command_interrupted(); turn++) {
+	interrupt_catch(!cli->interactive);
+	for (unsigned turn = 0; rc == 0 && !interrupted(); turn++) {
 		uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), until = kv_deadline(now_ns, cli->opt->watch_ns);
 		rc = look(cli, turn, (double)(now_ns - looked_ns) / 1e9, err);
 		looked_ns = now_ns;
-		while (rc == 0 && !command_interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until)
+		while (rc == 0 && !interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until)
 			poll(NULL, 0, (int)KV_MIN((until - now_ns) / 1000000 + 1, (uint64_t)100));
 	}
-	command_interrupt_release();
+	interrupt_release();
 	return rc;
 }
 

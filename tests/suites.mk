@@ -99,7 +99,7 @@ RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
 
 check-long: deps ## what check has no time for: all planted bugs, capacity, rails, EFA's acceptance script (5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
