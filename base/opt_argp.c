@@ -104,8 +104,7 @@ static int arg_take(struct parse *p, const char *arg)
 		return 0;
 	}
 	if (max == 0)
-		return kv_fail(p->err, -KV_EINVAL,
-			       "unexpected argument '%.100s'; %s takes options only, --help lists them", arg,
+		return kv_fail(p->err, -KV_EINVAL, "unexpected argument '%.100s'; %s takes options only", arg,
 			       p->program->name);
 	return kv_fail(p->err, -KV_EINVAL, "one argument too many: '%.100s'; %s takes at most %u", arg,
 		       p->program->name, max);
@@ -140,13 +139,10 @@ static int bad_long(struct parse *p, const char *word)
 	unsigned matches = long_matches(p, name, len, &exact);
 	int shown = (int)KV_MIN(len, (size_t)100);
 	if (matches == 0)
-		return kv_fail(p->err, -KV_EINVAL, "unknown option --%.*s; --help lists the options", shown, name);
+		return kv_fail(p->err, -KV_EINVAL, "unknown option --%.*s", shown, name);
 	if (matches > 1)
-		return kv_fail(p->err, -KV_EINVAL,
-			       "option --%.*s is ambiguous; write the whole name, --help lists the options", shown,
-			       name);
-	return kv_fail(p->err, -KV_EINVAL,
-		       value ? "option --%.*s takes no value; see --help" : "option --%.*s needs a value; see --help",
+		return kv_fail(p->err, -KV_EINVAL, "option --%.*s is ambiguous; write the whole name", shown, name);
+	return kv_fail(p->err, -KV_EINVAL, value ? "option --%.*s takes no value" : "option --%.*s needs a value",
 		       shown, name);
 }
 
@@ -186,11 +182,10 @@ static int bad_option(struct parse *p, int argc, char **argv, int next)
 	if (!letter && is_cluster(before))
 		letter = letter_unknown(p, before, &valued);
 	if (letter)
-		return kv_fail(p->err, -KV_EINVAL, "unknown option -%c; --help lists the options", letter);
+		return kv_fail(p->err, -KV_EINVAL, "unknown option -%c", letter);
 	if (valued)
-		return kv_fail(p->err, -KV_EINVAL, "option -%c needs a value; see --help", valued);
-	return kv_fail(p->err, -KV_EINVAL, "the command line is not understood at '%.100s'; see --help",
-		       before ? before : "");
+		return kv_fail(p->err, -KV_EINVAL, "option -%c needs a value", valued);
+	return kv_fail(p->err, -KV_EINVAL, "the command line is not understood at '%.100s'", before ? before : "");
 }
 
 static void version_print(const struct parse *p)

@@ -29,8 +29,8 @@
 	 .type = KV_OPT_STRING,                                                                                        \
 	 .metavar = "NAME",                                                                                            \
 	 .def = "auto",                                                                                                \
-	 .help = "The libfabric provider that must be used (efa, efa-direct, verbs, tcp, tcp-native, shm, or one of "  \
-		 "libfabric's exact names), or auto.",                                                                 \
+	 .help = "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, shm, one of "     \
+		 "libfabric's exact names, or auto.",                                                                  \
 	 __VA_ARGS__}
 
 /* const char * */
@@ -169,7 +169,7 @@ struct kv_opt_security {
 /* of: the type of the struct, which has a member `struct kv_opt_security security`. */
 #define KV_OPT_SECURITY_ROWS(of)                                                                                       \
 	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                               \
-			    "Pre-shared key of the servers: identity:hex.", .group = "Security"),                      \
+			    "Pre-shared key of the servers: a file with one line IDENTITY:HEX.", .group = "Security"), \
 		KV_OPT_SECURITY_ROW("cert", offsetof(of, security.cert), "Certificate of this client (PEM)."),         \
 		KV_OPT_SECURITY_ROW("key", offsetof(of, security.key), "Private key of the certificate (PEM)."),       \
 		KV_OPT_SECURITY_ROW("ca", offsetof(of, security.ca),                                                   \

@@ -13,9 +13,8 @@ static const char *const order_names[] = {"strict", "relaxed", NULL};
 
 const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable, keys are spread over all by their "
-				  "names. Without it kv-bench starts one of its own on "
-				  "loopback."),
+			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
+				  "by their names. Without --server, kv-bench starts a server of its own on loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -34,7 +33,7 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "1000",
 	 .min = 1,
 	 .max = (uint64_t)1 << 40,
-	 .help = "Keys written, then read."},
+	 .help = "Keys that are written, then read."},
 	{.name = "value-size",
 	 .letter = 'v',
 	 .type = KV_OPT_SIZE,
@@ -43,7 +42,7 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "64KB",
 	 .min = 1,
 	 .max = KV_VALUE_MAX,
-	 .help = "Size of a value, and of a block of a trace (64KB = 65536)."},
+	 .help = "Size of a value, and of a block of a trace."},
 	{.name = "repeat-reads",
 	 .letter = 'r',
 	 .type = KV_OPT_U32,
@@ -59,37 +58,36 @@ const struct kv_opt bench_options_table[] = {
 	 AT(duration_ns),
 	 .metavar = "TIME",
 	 .def = "0",
-	 .help = "Read for so long instead of --repeat-reads; with --trace, stop starting requests after it. 0: no "
-		 "limit."},
+	 .help = "Read for this long instead of --repeat-reads; with --trace, start no request after it. 0: no limit."},
 	{.name = "rate",
 	 .type = KV_OPT_DOUBLE,
 	 AT(rate),
 	 .metavar = "R",
 	 .def = "0",
-	 .help = "Open loop: R reads per second over all workers, latency counted from the intended start. 0: closed "
-		 "loop."},
+	 .help = "Open loop: R reads per second by all workers together; latency counts from the intended start. 0: "
+		 "closed loop."},
 	{.name = "warmup",
 	 .type = KV_OPT_U64,
 	 AT(warmup),
 	 .metavar = "N",
 	 .def = "100",
 	 .max = (uint64_t)1 << 40,
-	 .help = "GETs before the measured ones, excluded from every figure; at most 1 GiB and 5 s of them."},
+	 .help = "GETs before the measured ones, at most 1 GiB and 5 s of them; no figure includes them."},
 	{.name = "batch",
 	 .type = KV_OPT_U32,
 	 AT(batch),
 	 .metavar = "N",
 	 .def = "0",
 	 .max = BENCH_BATCH_MAX,
-	 .help = "Read N keys with one batch GET into registered memory of the worker's own; latency is a batch's. 0: "
-		 "single GETs into views of the client's buffer."},
+	 .help = "Read N keys with one batch GET into the worker's own registered memory; a latency is that of a "
+		 "batch. 0: single GETs that borrow from the client's buffer."},
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
 	 .unit = KV_OPT_SECONDS,
 	 .metavar = "TIME",
 	 .def = "300",
-	 .help = "Time to live of what is written; 0 means the server's default."},
+	 .help = "Time to live of what is written; 0: the server's default."},
 	{.name = "seed",
 	 .type = KV_OPT_U64,
 	 AT(seed),
@@ -99,13 +97,13 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "verify",
 	 .type = KV_OPT_FLAG,
 	 AT(verify),
-	 .help = "Compare every byte read with what the key's value must be."},
+	 .help = "Compare every byte read with the value that its key must have."},
 	{.name = "keep-going",
 	 .type = KV_OPT_FLAG,
 	 AT(keep_going),
-	 .help = "While servers are broken: read on through errors, store again what is missing, and report errors by "
-		 "code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads, and the run has "
-		 "succeeded."},
+	 .help = "Go on while servers are broken: read on after errors, store again what is missing, and report errors "
+		 "by code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads; the run then "
+		 "counts as a success."},
 	{.name = "no-write",
 	 .type = KV_OPT_FLAG,
 	 AT(no_write),
@@ -113,18 +111,17 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "no-checksum",
 	 .type = KV_OPT_FLAG,
 	 AT(no_checksum),
-	 .help = "Do not let the client check the checksum of each GET."},
+	 .help = "Do not check the checksums of GETs in the client."},
 	{.name = "breakdown",
 	 .type = KV_OPT_FLAG,
 	 AT(breakdown),
-	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md); a few "
-		 "readings of the "
-		 "clock more per GET."},
+	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md). Costs a few "
+		 "readings of the clock per GET."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
-	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints (the server must run "
-		 "with --allow-bench)."},
+	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints. A server that kv-bench "
+		 "has not started needs --allow-bench."},
 	{.name = "roofline-depth",
 	 .type = KV_OPT_U32,
 	 AT(roofline_depth),
@@ -132,15 +129,15 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "1",
 	 .min = 1,
 	 .max = BENCH_DEPTH_MAX,
-	 .help = "Bare writes that each worker keeps in flight; 1 is what GET does."},
+	 .help = "Bare writes that each worker keeps in flight; a GET keeps 1."},
 
 	{.group = "Trace replay",
 	 .name = "trace",
 	 .type = KV_OPT_STRING,
 	 AT(trace),
 	 .metavar = "FILE",
-	 .help = "Replay a trace (JSON lines with timestamp, input_length, output_length, hash_ids) instead of the "
-		 "write and read phases."},
+	 .help = "Replay a trace instead of the write and read phases: JSON lines with timestamp, input_length, "
+		 "output_length and hash_ids."},
 	{.name = "trace-speed",
 	 .type = KV_OPT_DOUBLE,
 	 AT(trace_speed),
@@ -153,7 +150,8 @@ const struct kv_opt bench_options_table[] = {
 	 .metavar = "ORDER",
 	 .def = "strict",
 	 .choices = order_names,
-	 .help = "strict: a lookup waits for earlier requests that share a block; relaxed: it does not, and hits vary"},
+	 .help = "Order of lookups (strict: each waits for earlier requests that share a block; relaxed: none waits, "
+		 "and hits vary)"},
 
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64", .group = "Resources"),
 	{.name = "memory-mb",
@@ -163,25 +161,25 @@ const struct kv_opt bench_options_table[] = {
 	 .metavar = "SIZE",
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
-	 .help = "Memory of the server that kv-bench starts, in MiB. 0: sized to the workload."},
+	 .help = "Memory of the server that kv-bench starts, in MiB. 0: as much as the load needs."},
 	KV_OPT_EVICTION_ROW(AT(eviction),
-			    .help = "Which values the server that kv-bench starts drops first when memory is short"),
+			    .help = "Which values the server that kv-bench starts evicts first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(
 		AT(server_threads), .def = "0",
-		.help = "Data threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
+		.help = "Worker threads of the server that kv-bench starts. 0: half of the cores, 1 to 4."),
 	{.name = "base-client-id",
 	 .type = KV_OPT_U64,
 	 AT(base_client_id),
 	 .metavar = "N",
 	 .def = "100",
-	 .help = "Id of the first client, as the server shows it."},
+	 .help = "Id of the first client, as the server's log shows it."},
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,
 	 AT(timeout_ns),
 	 .metavar = "TIME",
 	 .def = "0",
 	 .max = 3600000000000ull,
-	 .help = "Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB of it."},
+	 .help = "Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB."},
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),
@@ -192,11 +190,11 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(quiet),
 	 .help = "Print one line at the end and nothing before it."},
-	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of so many milliseconds or more went, "
-					     "ten lines a second per client; 0: "
-					     "never."),
+	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of this many milliseconds or more went, "
+					     "at most ten lines a second per client; 0: never."),
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "info",
-			     .help = "What the library logs to standard error; debug also shows the own server's log"),
+			     .help = "What the library logs to standard error; debug also shows the log of the server "
+				     "that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 	{.name = NULL},
 };
@@ -205,9 +203,9 @@ const struct kv_opt_program bench_options_program = {
 	.name = "kv-bench",
 	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
 		 "latency.",
-	.epilogue = "Exit status: 0 all well, 1 an error, miss or wrong byte in a run that should have none, 2 usage, "
-		    "3 the run could not start, 128 + signal when it was interrupted: the report is of what was done "
-		    "until then.",
+	.epilogue = "Exit status: 0 all well; 1 an error, a miss or a wrong byte in a run that should have none; 2 "
+		    "usage; 3 the run could not start; 128 + signal when a signal interrupted it (the report is of "
+		    "what was done until then).",
 };
 
 uint64_t bench_piece_bytes(uint64_t value_size)
@@ -234,8 +232,7 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
-			       "that kv-bench starts gets "
-			       "a one-time key by itself");
+			       "that kv-bench starts has a key of its own");
 	return 0;
 }
 
@@ -268,7 +265,7 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
 			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
 			       kv_size_format(o->value_size, value, sizeof(value)));
-	/* A view may take half of a client's buffer (kvclient.h), which hands out pieces of powers of two. */
+	/* A borrowed value may take half of a client's buffer (kvclient.h), whose pieces are powers of two. */
 	if (2 * bench_piece_bytes(o->value_size) > o->buffer_mb << 20)
 		return kv_fail(
 			err, -KV_EINVAL,
@@ -308,9 +305,10 @@ static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 			       "--keep-going concerns the read phase alone: drop --trace and --roofline");
 	if (o->servers.count == 0)
 		return kv_fail(err, -KV_EINVAL,
-			       "--keep-going needs --server: a run is over when the server that kv-bench started dies");
+			       "--keep-going needs --server: without it the run is over when the server that kv-bench "
+			       "started dies");
 	if (o->duration_ns == 0)
-		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration: how long to read");
+		return kv_fail(err, -KV_EINVAL, "--keep-going needs --duration, which says how long to read");
 	return 0;
 }
 
