@@ -99,7 +99,7 @@ RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=3 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=4 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(MUTANTS) tests/fuzz/smoke.sh tests/port/port.py $(if $(RELEASE),$(filter-out $(LONG),$(INTEGRATION)),$(INTEGRATION))
 
 check-long: deps ## what check has no time for: all planted bugs, capacity, rails, EFA's acceptance script (5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
@@ -165,7 +165,7 @@ check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a 
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (a third of them in check; a minute and a half)
+check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (a quarter of them in check; a minute and a half)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
