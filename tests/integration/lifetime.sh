@@ -132,6 +132,8 @@ check "nor has the server's, and both clients have said goodbye" clean "$log" "c
 check "batches, too" drained batch --batch 8
 check "none of them failed" json_is "$scratch/batch.json" "j['phases']['read']['hits'] > 0 and j['phases']['read']['misses'] > 0 and not j['phases']['read']['errors']"
 # A client that does not answer (it is stopped) is waited for as long as --drain-sec says; a second SIGTERM ends at once.
+# SIGSTOP stops a process only when the thread that it was given to gets a processor: until then the other threads go on.
+stopped() { ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'; }
 held() {
 	mkfifo "$scratch/held.$1"
 	"$build/kv-client" --server "$server" --timeout 20 "${over[@]}" <"$scratch/held.$1" >"$scratch/held.$1.out" 2>&1 &
@@ -139,10 +141,13 @@ held() {
 	pids+=("$held_pid")
 	exec 9>"$scratch/held.$1"
 	printf 'put k v\nget k\n' >&9
-	soon grep -q . "$scratch/held.$1.out" && kill -STOP "$held_pid"
+	soon grep -q . "$scratch/held.$1.out" && kill -STOP "$held_pid" && soon stopped "$held_pid"
 }
 patient() {
-	start_server patient --log-level info --drain-sec 1 && held 1 && stop_server "$server_pid" && grep -q '1 clients have not left by the end of the drain' "$scratch/patient.err"
+	start_server patient --log-level info --drain-sec 1 && held 1 && stop_server "$server_pid" &&
+		grep -q '1 clients have not left by the end of the drain' "$scratch/patient.err" && return
+	cat "$scratch/patient.err" "$scratch/held.1.out"
+	return 1
 }
 check "a client that does not answer is cut after --drain-sec" patient
 kill -KILL "$held_pid"
