@@ -30,12 +30,12 @@ LIBS        = -Wl,--as-needed $(PKG_LIBS) -libverbs -ldl -lm
 Q := $(if $(V),,@)# V=1 shows the commands
 
 # A layer is a folder; `ring` and `fab` are the two link-time seams (io_uring or simulated, libfabric or simulated).
-LAYERS   := base host loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli kvdoctor
+LAYERS   := base host probe loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli kvdoctor
 src_ring := $(wildcard loop/ring_*.c)
 src_loop := $(filter-out $(src_ring),$(wildcard loop/*.c loop/*.S))
 src_fab  := $(wildcard engine/fabric*.c)
 src_engine := $(filter-out $(src_fab),$(wildcard engine/*.c))
-$(foreach l,base host wire bootstrap store kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c $(l)/*/*.c))))
+$(foreach l,base host probe wire bootstrap store kvclient kvserver kvbench kvcli kvdoctor,$(eval src_$(l) := $(filter-out $(l)/main.c,$(wildcard $(l)/*.c $(l)/*/*.c))))
 objs = $(addprefix $(B)/,$(addsuffix .o,$(1)))
 
 .PHONY: all
@@ -69,11 +69,11 @@ programs: $(PROGRAMS)
 library: $(B)/libkvrail.so.0 $(B)/libkvrail.a $(B)/embed
 $(B)/kv-server: $(B)/kvserver/main.c.o $(call a,$(SERVER_LAYERS))
 	$(link)
-$(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) kvbench)
+$(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) probe kvbench)
 	$(link)
 $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
 	$(link)
-$(B)/kv-doctor: $(B)/kvdoctor/main.c.o $(call a,$(DOCTOR_LAYERS) kvdoctor)
+$(B)/kv-doctor: $(B)/kvdoctor/main.c.o $(call a,$(DOCTOR_LAYERS) probe kvdoctor)
 	$(link)
 CLIENT_OBJS := $(foreach l,$(CLIENT_LAYERS),$(call objs,$(src_$(l))))
 $(B)/libkvrail.so.0: $(CLIENT_OBJS)
@@ -99,16 +99,17 @@ $(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
 
 include tests/suites.mk
 
-.PHONY: install uninstall clean help
+.PHONY: install uninstall deb clean help
 # What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
 LIBDIR     ?= $(PREFIX)/lib
 SHARE      := $(PREFIX)/share
 MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS)) docs/reference/kvclient.3
 COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
+CMAKE      := $(addprefix $(B)/share/,kvrailConfig.cmake kvrailConfigVersion.cmake)
 DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md))
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
-	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
+	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
 	$(call put,644,$(filter %.1,$(MANUALS)),$(SHARE)/man/man1) $(call put,644,$(filter %.3,$(MANUALS)),$(SHARE)/man/man3) \
 	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(foreach f,$(DOCS),644:$(f):$(SHARE)/doc/kvrail/$(patsubst %/,%,$(dir $(f)))) $(call put,644,$(wildcard examples/*.c),$(SHARE)/doc/kvrail/examples) \
 	$(call put,644,$(COMPLETION),$(SHARE)/bash-completion/completions)
@@ -125,13 +126,20 @@ install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, 
 	$(placed)$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
 		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc
+	$(Q)for f in $(notdir $(CMAKE)); do sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|' deploy/cmake/$$f.in > $(B)/share/$$f || exit 1; done
 	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; install -D -m "$${f%%:*}" "$$from" "$(DESTDIR)$$to/$${from##*/}" || exit 1; done
 	$(Q)ln -sf libkvrail.so.0 "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 
 uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
 	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
-	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
+	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
+
+deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev
+	@scripts/install-deps.sh deb
+	$(Q)rm -rf build/deb && mkdir -p build/deb/kvrail-$(VERSION) && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C build/deb/kvrail-$(VERSION)
+	$(Q)cd build/deb/kvrail-$(VERSION) && dpkg-buildpackage -us -uc -b > ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }
+	$(Q)rm -rf build/deb/kvrail-$(VERSION) && ls build/deb/*.deb
 
 clean: ## remove build/
 	rm -rf build

@@ -180,8 +180,9 @@ memlock=$(ulimit -S -l)
 if [ "$memlock" != unlimited ]; then
 	memlock="${memlock} KiB"
 	[ "$fabric" = tcp ] ||
-		note "memlock is limited to $memlock and cannot be raised here, so registering memory may fail: raise" \
-			"it in /etc/security/limits.conf, with LimitMEMLOCK= or with --ulimit memlock=-1"
+		note "memlock is limited to $memlock and cannot be raised here, so registering memory may fail: put" \
+			"'* - memlock unlimited' into /etc/security/limits.d/90-kvrail.conf and log in again; for a service:" \
+			"LimitMEMLOCK=infinity; for a container: --ulimit memlock=-1"
 fi
 # A million is enough. Some container runtimes allow 2^30, and there are programs that loop over all descriptors.
 wanted=$(ulimit -H -n)
@@ -192,8 +193,9 @@ if [ "$files" != unlimited ] && [ "$files" -lt "$wanted" ]; then
 	files=$(ulimit -S -n)
 fi
 if [ "$files" != unlimited ] && [ "$files" -lt 1024 ]; then
-	note "only $files open files are allowed, and the limit cannot be raised here: raise nofile in" \
-		"/etc/security/limits.conf, or set LimitNOFILE="
+	note "only $files open files are allowed, and the limit cannot be raised here: put '* - nofile 65536' into" \
+		"/etc/security/limits.d/90-kvrail.conf and log in again; for a service: LimitNOFILE=65536; for a" \
+		"container: --ulimit nofile=65536:65536"
 fi
 
 # ---- the program ----

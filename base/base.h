@@ -8,6 +8,7 @@
 #include "base/addr.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/hist.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mac.c -- AES-128-GMAC (NIST SP 800-38D) by OpenSSL: GCM whose message is authenticated but not encrypted.
  *
- * Outside bootstrap/ this is the only file that includes OpenSSL. AES comes from OpenSSL's EVP interface, and GHASH
+ * AES comes from OpenSSL's EVP interface, and GHASH
  * from its <openssl/modes.h>, which its own GCM uses, too. Both contexts are made once per key and kept, because most
  * of the work is to make the key's tables. A tag costs one AES block for the nonce and a pass over the message, and
  * takes neither memory nor a lock.

@@ -131,7 +131,7 @@ enum { KV_OPT_WORKERS_MAX = 65536, KV_OPT_CLIENTS_MAX = 1024, KV_OPT_THREADS_MAX
 	 .metavar = "N",                                                                                               \
 	 .def = "0",                                                                                                   \
 	 .max = KV_OPT_THREADS_MAX,                                                                                    \
-	 .help = "Threads that run the clients' event loops. 0: half of the cores (1 to 4), or 4 on shm.",             \
+	 .help = "Threads of the clients' event loops. 0: half of the cores (1 to 4), or 4 on shm.",                   \
 	 __VA_ARGS__}
 #define KV_OPT_SERVER_THREADS_ROW(...)                                                                                 \
 	{.name = "server-threads", .type = KV_OPT_U32, .metavar = "N", .max = KV_SHARDS_MAX, __VA_ARGS__}

@@ -199,3 +199,29 @@ char *kv_rate_format(double bytes_per_s, char *buf, size_t cap)
 	}
 	return scaled_format(bytes_per_s, 1000, units, false, buf, cap);
 }
+
+char *kv_count_format(uint64_t n, char *buf, size_t cap)
+{
+	char plain[24];
+	int len = snprintf(plain, sizeof(plain), "%llu", (unsigned long long)n);
+	size_t at = 0;
+	for (int i = 0; i < len && at + 2 < cap; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = plain[i];
+	}
+	buf[at] = '\0';
+	return buf;
+}
+
+char *kv_count_of(uint64_t n, const char *noun, char *buf, size_t cap)
+{
+	char count[28];
+	snprintf(buf, cap, "%s %s%s", kv_count_format(n, count, sizeof(count)), noun, kv_plural(n));
+	return buf;
+}
+
+const char *kv_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}

@@ -23,6 +23,15 @@ char *kv_duration_format(uint64_t ns, char *buf, size_t cap);
 /* kv_rate_format -- write bytes per second as "1.23 GB/s" (decimal, as networks count). Returns buf. */
 char *kv_rate_format(double bytes_per_s, char *buf, size_t cap);
 
+/* kv_count_format -- write "1,234,567" (28 bytes are enough). Returns buf. */
+char *kv_count_format(uint64_t n, char *buf, size_t cap);
+
+/* kv_count_of -- write "1 client" or "1,234 clients" (64 bytes are enough for a noun of 32). Returns buf. */
+char *kv_count_of(uint64_t n, const char *noun, char *buf, size_t cap);
+
+/* kv_plural -- what a noun takes behind this number: "" behind 1, else "s". */
+const char *kv_plural(uint64_t n);
+
 /* kv_u64_parse -- read a whole number, decimal or 0x, with nothing behind it. Returns 0 or -KV_EINVAL. */
 int kv_u64_parse(const char *text, uint64_t *out);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wrap.c -- text in 80 columns. A column is a character of UTF-8, not a byte. A line is broken at the last blank that
- * fits. A word without a blank (a path, a list of addresses) stays whole: half an address helps nobody. */
+/* wrap.c -- text in 80 columns. A column is a character of UTF-8, not a byte; a colour takes none. A line is broken at
+ * the last blank that fits. A word without a blank (a path, a list of addresses) stays whole: half an address helps
+ * nobody. */
 #include "base/wrap.h"
 
 #include <stdarg.h>
@@ -13,7 +14,10 @@ static unsigned columns(const char *text, size_t len)
 {
 	unsigned n = 0;
 	for (size_t i = 0; i < len; i++)
-		n += ((unsigned char)text[i] & 0xC0) != 0x80;
+		if (text[i] == '\033')
+			i += strcspn(text + i, "m");
+		else
+			n += ((unsigned char)text[i] & 0xC0) != 0x80;
 	return n;
 }
 

@@ -710,12 +710,11 @@ static int tls_bios_make(struct tls_stream *t)
 {
 	t->ssl = SSL_new(t->ctx->ssl_ctx);
 	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
-	if (!t->ssl || !in || !out)
+	if (!t->ssl || !in || !out || !SSL_set_app_data(t->ssl, t))
 		goto free_bios;
 	BIO_set_mem_eof_return(in, -1); /* empty means "later", not "the end" */
 	BIO_set_mem_eof_return(out, -1);
 	SSL_set_bio(t->ssl, in, out);
-	SSL_set_app_data(t->ssl, t);
 	t->in = in;
 	t->out = out;
 	return 0;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* addr.c -- a rail's map from address blob to handle, with references.
+/* addr.c -- the addresses of peers on one rail: from an address to the provider's handle, with references.
  *
- * Our own map because providers differ: inserting a blob twice gives one handle, counted on tcp and uncounted on EFA,
- * where one removal then kills both users. A handle is removed when nobody names it and no operation to it is in
- * flight: EFA drops the completions of removed peers. After a rebuild all handles are void (addrs_void); entries still
- * referenced by ended operations are freed with the last of them, without touching the new address vector.
+ * The map is ours because providers differ. Inserting an address twice gives one handle, counted on tcp and uncounted
+ * on EFA, where one removal then kills both users. A handle is removed when no link names it and no operation to it is
+ * in flight: EFA drops the completions of removed peers. After a rebuild all handles are void (addrs_void). An entry
+ * that an ended operation still refers to is freed with the last such operation, and the new address vector is not
+ * touched.
  *
  * Where a provider keeps a connection that broke (fab_caps.breaks_stay) only new endpoints help. An operation that was
- * flushed may be one of a connection that the peer ended in good order, which the provider replaces; when one that was
- * posted after that is flushed too, it did not. A server leaves it to its clients (te_options.peers_heal): one of them
- * must not cost all the others their connections.
+ * flushed may belong to a connection that the peer ended in good order, which the provider replaces. If an operation
+ * that was posted after that is flushed as well, the provider did not replace it. A server leaves this to its clients
+ * (te_options.peers_heal): one client must not cost all others their connections.
  *
- * New endpoints cost every peer of the engine its session, for milliseconds, and what is in flight is made again. So
- * while another peer is well they wait until somebody wants the lost address: a peer that is opened with it, or one
+ * New endpoints cost every peer of the engine its attachment, for milliseconds, and requests in flight are made again.
+ * So while another peer is well they wait until the lost address is needed: by a peer that is opened with it, or by one
  * that still has it after TE_HEAL_NS. A host that died has another address when it comes back, and its owner closes the
- * peer: nobody else notices. Until then the lost address keeps its entry, so that it is known again. Rejected: removing
- * the address with FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting
- * had failed. */
+ * peer, so no other peer notices. Until then the lost address keeps its entry and is recognised. Rejected: removing the
+ * address with FI_AV_REMOVE_CLEANUP, which replaces one connection alone, and crashes libfabric where connecting had
+ * failed. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@
 
 static struct kv_list *bucket(struct rail *r, const struct te_address *a)
 {
-	return &r->addrs[kv_hash_key(a->data, a->len, 0) % TE_ADDR_BUCKETS];
+	return &r->addrs.bucket[kv_hash_key(a->data, a->len, 0) % TE_ADDR_BUCKETS];
 }
 
 static struct addr *find(struct kv_list *b, const struct te_address *a)
@@ -39,20 +40,21 @@ static struct addr *find(struct kv_list *b, const struct te_address *a)
 	return NULL;
 }
 
-/* In this te_poll, or the next one. */
+/* The endpoint is rebuilt in this te_poll, or in the next one. */
 static void rebuild_soon(struct rail *r)
 {
-	if (!r->broke)
+	if (r->state == RAIL_UP) {
 		kv_info(r->te->log, "rail %u: a connection broke, and the provider keeps it: rebuilding the endpoint",
 			r->index);
-	r->broke = true;
+		r->state = RAIL_BROKE;
+	}
 }
 
 /* Whether there is a lost address that so many refer to. */
 static bool lost_any(const struct rail *r, uint32_t refs)
 {
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
-		KV_LIST_EACH (n, &r->addrs[i]) {
+		KV_LIST_EACH (n, &r->addrs.bucket[i]) {
 			const struct addr *a = KV_LIST_ENTRY(n, const struct addr, node);
 			if (a->lost && a->refs >= refs)
 				return true;
@@ -62,7 +64,7 @@ static bool lost_any(const struct rail *r, uint32_t refs)
 
 void addrs_heal(struct rail *r)
 {
-	r->heal_at = 0;
+	r->addrs.heal_at = 0;
 	if (lost_any(r, 1))
 		rebuild_soon(r);
 }
@@ -77,8 +79,8 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out)
 		rebuild_soon(r);
 	if (!addr) {
 		uint32_t most = fab_caps(r->fab)->peers_max;
-		if (most && r->naddrs >= most) {
-			/* Lost connections take places, too. */
+		if (most && r->addrs.count >= most) {
+			/* Connections that are lost take places as well. */
 			bool lost = lost_any(r, 0);
 			if (lost)
 				rebuild_soon(r);
@@ -93,11 +95,11 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out)
 			return rc;
 		}
 		addr->rail = r;
-		addr->generation = r->te->generation;
+		addr->generation = r->te->fence.generation;
 		addr->len = a->len;
 		memcpy(addr->blob, a->data, a->len);
 		kv_list_add_tail(b, &addr->node);
-		r->naddrs++;
+		r->addrs.count++;
 	}
 	if (addr->cut)
 		fab_uncut(r->fab, addr->blob, addr->len);
@@ -111,12 +113,12 @@ void addr_put(struct addr *a)
 {
 	if (--a->refs > 0)
 		return;
-	if (a->generation == a->rail->te->generation) {
+	if (a->generation == a->rail->te->fence.generation) {
 		/* Where removing is unsafe the entry stays, so that the same blob finds its handle again. */
 		if (fab_caps(a->rail->fab)->av_remove_unsafe || a->lost)
 			return;
 		fab_av_remove(a->rail->fab, a->handle, a->used);
-		a->rail->naddrs--;
+		a->rail->addrs.count--;
 	}
 	kv_list_del(&a->node);
 	free(a);
@@ -126,7 +128,7 @@ void addr_broken(const struct op *op, bool certain)
 {
 	struct addr *a = op->addr;
 	struct rail *r = a->rail;
-	if (!fab_caps(r->fab)->breaks_stay || r->te->peers_heal || a->generation != r->te->generation)
+	if (!fab_caps(r->fab)->breaks_stay || r->te->rules.peers_heal || a->generation != r->te->fence.generation)
 		return;
 	a->broke = true;
 	if (a->lost || (!certain && !op->after_break))
@@ -134,17 +136,17 @@ void addr_broken(const struct op *op, bool certain)
 	a->lost = true;
 	if (!r->events->any_well(r->te))
 		rebuild_soon(r);
-	else if (!r->heal_at)
-		r->heal_at = te_now(r->te) + TE_HEAL_NS;
+	else if (!r->addrs.heal_at)
+		r->addrs.heal_at = te_now(r->te) + TE_HEAL_NS;
 }
 
 void addrs_void(struct rail *r)
 {
-	r->naddrs = 0;
-	r->heal_at = 0;
+	r->addrs.count = 0;
+	r->addrs.heal_at = 0;
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++) {
 		struct kv_list *n;
-		while ((n = kv_list_pop(&r->addrs[i]))) {
+		while ((n = kv_list_pop(&r->addrs.bucket[i]))) {
 			struct addr *a = KV_LIST_ENTRY(n, struct addr, node);
 			if (a->refs == 0)
 				free(a);

@@ -8,17 +8,26 @@
 struct op;
 struct rail;
 
+enum { TE_ADDR_BUCKETS = 256 };
+
+/* The addresses of peers that a rail knows. */
+struct addrs {
+	struct kv_list bucket[TE_ADDR_BUCKETS];
+	uint32_t count;   /* in the provider's address vector */
+	uint64_t heal_at; /* when to look whether a peer needs a connection that broke; 0: no connection did */
+};
+
 /* An address of a peer on one rail. Shared by peers with the same address, referenced by links and by operations in
  * flight. */
 struct addr {
-	struct kv_list node; /* in rail.addrs, while its handle is good */
+	struct kv_list node; /* in its bucket, while its handle is good */
 	struct rail *rail;
 	uint64_t handle;
 	uint32_t refs, generation;
 	bool broke; /* an operation to it failed with its connection, and none has succeeded since */
 	bool lost;  /* ... and the provider will not make another */
-	bool used;  /* a link to it was in use: somebody has proved to be there */
-	bool cut;   /* fenced: to be let in again by whoever gets it (addr_get) */
+	bool used;  /* a link to it was in use: a peer has proved to be there */
+	bool cut;   /* fenced: the next addr_get lets it in again */
 	uint8_t len, blob[KV_ADDR_MAX];
 };
 
@@ -30,7 +39,7 @@ int addr_get(struct rail *r, const struct te_address *a, struct addr **out);
 void addr_put(struct addr *a);
 
 /* addr_broken -- an operation to op->addr failed with its connection; certain: it was not merely flushed. addrs_heal --
- * rail.heal_at has come. Both may set rail.broke: the endpoint is to be rebuilt. */
+ * addrs.heal_at has come. After both the rail may be RAIL_BROKE: its endpoint is to be rebuilt. */
 void addr_broken(const struct op *op, bool certain);
 void addrs_heal(struct rail *r);
 

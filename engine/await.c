@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* await.c -- an engine on a loop; the only file of engine/ that knows loops.
  *
- * The poller's wait fd is the CQ's, or one epoll fd over the CQs of all rails. It exists only when every rail has one:
- * a rail that must be polled makes the engine one that is polled. Before a sleep each CQ is armed (fi_trywait); a
- * stalled link keeps the loop awake for a few milliseconds, since nothing announces that a connection is up, and is
- * then retried as often as the loop turns (every 10 ms at least).
+ * The descriptor that the poller waits for is the CQ's, or an epoll descriptor over the CQs of all rails. It exists
+ * only when every rail has one: a rail that must be polled makes the engine one that is polled. Before a sleep each CQ
+ * is armed (fi_trywait). A stalled link keeps the loop awake for a few milliseconds, since no event announces that a
+ * connection is up; then it is retried as often as the loop turns (every 10 ms at least).
  *
- * Without fds `active` is whether there is anybody to hear from: requests arrive without anything being outstanding
- * here. */
+ * Without descriptors an engine is active while it has a peer: requests arrive although nothing of ours is outstanding.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -23,7 +23,7 @@ struct te_await {
 	struct loop *loop;
 	struct loop_poller poller;
 	struct co_queue room, idle;
-	int epoll_fd; /* -1: one rail, or no fds */
+	int epoll_fd; /* -1: one rail, or no descriptors */
 };
 
 static int on_poll(struct loop_poller *p)
@@ -33,8 +33,8 @@ static int on_poll(struct loop_poller *p)
 
 static bool callbacks_due(const struct te *te)
 {
-	return te->ended_due || !kv_list_empty(&te->notify_xfers) || !kv_list_empty(&te->notify_msgs) ||
-	       (te->reset_due && !te->quiet_until);
+	return te->ended.ops || !kv_list_empty(&te->ended.xfers) || !kv_list_empty(&te->ended.msgs) ||
+	       (te->fence.reset_due && !te->fence.quiet_until);
 }
 
 static int on_arm(struct loop_poller *p)
@@ -42,13 +42,13 @@ static int on_arm(struct loop_poller *p)
 	struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
 	if (callbacks_due(te))
 		return -EAGAIN;
-	if (!kv_list_empty(&te->stalled) && te_now(te) - te->stalled_since < TE_STALL_SPIN_NS)
+	if (!kv_list_empty(&te->backlog.stalled) && te_now(te) - te->backlog.stalled_since < TE_STALL_SPIN_NS)
 		return -EAGAIN;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		if (!kv_list_empty(&te->rails[i].ready) &&
-		    te->rails[i].credits > te->rails[i].withheld + te->rails[i].reserve)
+		    te->rails[i].pool.credits > te->rails[i].pool.withheld + te->rails[i].pool.reserve)
 			return -EAGAIN;
-		if (!te->rails[i].down && fab_arm(te->rails[i].fab))
+		if (rail_up(&te->rails[i]) && fab_arm(te->rails[i].fab))
 			return -EAGAIN;
 	}
 	return 0;
@@ -57,10 +57,10 @@ static int on_arm(struct loop_poller *p)
 static bool on_active(struct loop_poller *p)
 {
 	const struct te *te = KV_CONTAINER(p, struct te_await, poller)->te;
-	return te_busy(te) || te->fencing || !kv_list_empty(&te->peers);
+	return te_busy(te) || fence_limbo(&te->fence) || !kv_list_empty(&te->peers);
 }
 
-/* The fd to wait on now: the rail's own, or a fresh epoll fd over all that are up. -1: none. */
+/* The descriptor to wait for now: the rail's own, or a fresh epoll descriptor over all rails that are up. -1: none. */
 static int combine(struct te_await *a)
 {
 	struct te *te = a->te;
@@ -70,7 +70,7 @@ static int combine(struct te_await *a)
 		close(a->epoll_fd);
 	a->epoll_fd = -1;
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (!te->rails[i].down)
+		if (rail_up(&te->rails[i]))
 			up[n++] = &te->rails[i];
 	for (unsigned i = 0; i < n; i++)
 		if (fab_wait_fd(up[i]->fab) < 0)
@@ -98,7 +98,7 @@ static void on_refd(struct te_watch *w)
 {
 	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
 	set_fd(a);
-	/* Without room for the new fd the loop polls: slower, and right. */
+	/* Without room for the new descriptor the loop polls: slower, and correct. */
 	if (loop_poller_refd(a->loop, &a->poller))
 		kv_warn(a->te->log, "the loop cannot wait for the rebuilt endpoint; it is polled");
 }
@@ -108,7 +108,7 @@ static void on_turned(struct te_watch *w)
 	struct te_await *a = KV_CONTAINER(w, struct te_await, watch);
 	struct te *te = a->te;
 	if (KV_UNLIKELY(!co_queue_empty(&a->room)))
-		KV_LIST_EACH (n, &te->msgs_free) /* one waiter per free buffer */
+		KV_LIST_EACH (n, &te->msgs.free) /* one waiter per free buffer */
 			if (!co_queue_wake_one(&a->room))
 				break;
 	if (KV_UNLIKELY(!co_queue_empty(&a->idle)) && !te_busy(te))

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* budget.c -- what a number of engines would take, before one of them is opened.
+/* budget.c -- the resources that a number of engines would take, before one of them is opened.
  *
- * An engine alone can only see that the next endpoint does not fit; who opens several wants to know before the first,
- * because a pool that comes up half is worse than none. So a budget
- * gives each engine the devices that te_open would (plan.c) and adds up. What it refuses is what would fail: limits of
- * the device and of the process. What is short on the machine (memory, huge pages) is only warned about here, since the
- * kernel may yet find it. */
+ * An engine alone can only see that the next endpoint does not fit. A program that opens several wants to know before
+ * the first, because a pool that comes up half is worse than none. So a budget gives each engine the devices that
+ * te_open would (plan.c) and adds up. It refuses what would fail: limits of the device and of the process. Shortages of
+ * the machine (memory, huge pages) get a warning only, since the kernel may yet find some. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@
 #include "engine/plan.h"
 #include "host/host.h"
 
-enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + TE_CHECKS_MAX };
+enum { VERDICTS_MAX = KV_RAILS_MAX * 8 + KV_CHECKS_MAX };
 
 #define PART_DEFAULT  ((uint64_t)1 << 30)  /* as in region.c */
 #define AREA_BYTES    ((uint64_t)2 << 20)  /* an area begins and ends at whole ones, which become huge pages */
@@ -32,7 +31,7 @@ static void device_copy(struct te_device *to, const struct fab_device *from)
 }
 
 /* One rail of one engine: its endpoint, its region and its messages. */
-static struct te_need rail_need(const struct te_options *o, const struct te_load *load, const struct fab_device *device)
+static struct kv_need rail_need(const struct te_options *o, const struct te_load *load, const struct fab_device *device)
 {
 	struct fab_options fo = {.tx_depth = o->tx_depth,
 				 .rx_depth = o->receives ? o->receives : TE_RECEIVES_DEFAULT,
@@ -40,7 +39,7 @@ static struct te_need rail_need(const struct te_options *o, const struct te_load
 				 .log = o->log};
 	uint64_t messages = (uint64_t)(o->messages ? o->messages : TE_MESSAGES_DEFAULT) + fo.rx_depth;
 	uint64_t area = kv_align_up(messages * KV_MSG_MAX, AREA_BYTES), bytes = load->region_bytes + area;
-	struct te_need need = {0};
+	struct kv_need need = {0};
 	fab_need(device, &fo, load->peers, &need);
 	need.registered_bytes += bytes;
 	need.pinned_bytes += bytes;
@@ -55,8 +54,7 @@ static struct te_need rail_need(const struct te_options *o, const struct te_load
 /* Pages of memory that may lie in huge pages or not: as many as are free are taken. */
 static void pages_count(struct te_budget *budget, const struct kv_host *host)
 {
-	uint64_t huge = host->huge[0].free * host->huge[0].page_bytes + host->huge[1].free * host->huge[1].page_bytes;
-	bool fits = huge >= budget->process.huge_bytes;
+	bool fits = kv_huge_bytes(host, false) >= budget->process.huge_bytes;
 	for (unsigned i = 0; i < budget->num_devices; i++)
 		budget->device[i].need.pages = budget->device[i].need.registered_bytes >> (fits ? 21 : 12);
 }
@@ -74,8 +72,8 @@ static int add_engines(const struct te_options *o, const struct te_load *load, c
 		if (rc)
 			return rc;
 		for (unsigned r = 0; r < budget->rails; r++) {
-			struct te_need need = rail_need(o, load, &devices[at[r]]);
-			te_need_add(&budget->device[at[r]].need, &need);
+			struct kv_need need = rail_need(o, load, &devices[at[r]]);
+			kv_need_add(&budget->device[at[r]].need, &need);
 		}
 		/* Memory is there once, however many rails it is registered on. */
 		budget->process.memory_bytes += region;
@@ -106,7 +104,7 @@ int te_budget(const struct te_options *options, const struct te_load *load, stru
 	out->shared_memory = out->device[0].limits.shared_memory;
 	rc = add_engines(options, load, devices, out, err);
 	for (unsigned i = 0; i < out->num_devices; i++)
-		te_need_add(&out->process, &out->device[i].need);
+		kv_need_add(&out->process, &out->device[i].need);
 	out->process.memory_bytes += PROCESS_BYTES;
 	out->process.memory_soon_bytes += PROCESS_BYTES;
 	out->process.files += load->files;
@@ -120,10 +118,10 @@ out_devices:
 	return rc;
 }
 
-unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct te_verdict *out,
+unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct kv_verdict *out,
 			 int *out_device, unsigned max)
 {
-	struct te_checkup c = {.host = host,
+	struct kv_checkup c = {.host = host,
 			       .pins_memory = budget->pins_memory,
 			       .shared_memory = budget->shared_memory,
 			       .cma_error = -1};
@@ -133,14 +131,14 @@ unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *h
 			continue;
 		c.limits = &budget->device[i].limits;
 		c.need = &budget->device[i].need;
-		unsigned more = te_check(&c, TE_CHECK_DEVICE, out + n, max - n);
+		unsigned more = kv_check(&c, KV_CHECK_DEVICE, out + n, max - n);
 		for (unsigned k = 0; k < more; k++)
 			out_device[n + k] = (int)i;
 		n += more;
 	}
 	c.limits = NULL;
 	c.need = &budget->process;
-	unsigned more = te_check(&c, TE_CHECK_PROCESS, out + n, max - n);
+	unsigned more = kv_check(&c, KV_CHECK_PROCESS, out + n, max - n);
 	for (unsigned k = 0; k < more; k++)
 		out_device[n + k] = -1;
 	return n + more;
@@ -149,7 +147,7 @@ unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *h
 int te_preflight(const struct te_options *options, const struct te_load *load, struct kv_error *err)
 {
 	struct te_budget *budget = malloc(sizeof(*budget));
-	struct te_verdict *verdicts = malloc(VERDICTS_MAX * sizeof(*verdicts));
+	struct kv_verdict *verdicts = malloc(VERDICTS_MAX * sizeof(*verdicts));
 	int device[VERDICTS_MAX];
 	struct kv_host host;
 	unsigned n = 0;
@@ -164,12 +162,12 @@ int te_preflight(const struct te_options *options, const struct te_load *load, s
 		n = te_budget_check(budget, &host, verdicts, device, VERDICTS_MAX);
 	}
 	for (unsigned i = 0; i < n && rc == 0; i++) {
-		const struct te_verdict *v = &verdicts[i];
+		const struct kv_verdict *v = &verdicts[i];
 		const char *subject =
 			device[i] < 0 ? budget->device[0].device.provider : budget->device[device[i]].device.domain;
-		if (v->status == TE_FAIL)
-			rc = te_verdict_fail(v, subject, err);
-		else if (v->status == TE_WARN)
+		if (v->status == KV_FAIL)
+			rc = kv_verdict_fail(v, subject, err);
+		else if (v->status == KV_WARN)
 			kv_warn(options->log, "%s: %s: %s; %s", subject, v->name, v->text, v->remedy);
 	}
 	free(verdicts);

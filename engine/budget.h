@@ -4,7 +4,7 @@
 #ifndef KVRAIL_ENGINE_BUDGET_H
 #define KVRAIL_ENGINE_BUDGET_H
 
-#include "engine/preflight.h"
+#include "host/host.h"
 #include "host/host.h"
 
 struct te_options;
@@ -98,8 +98,8 @@ struct te_load {
 
 struct te_budget_device {
 	struct te_device device;
-	struct te_limits limits;
-	struct te_need need; /* of all engines on this device */
+	struct kv_device_limits limits;
+	struct kv_need need; /* of all engines on this device */
 };
 
 struct te_budget {
@@ -108,7 +108,7 @@ struct te_budget {
 	unsigned rails;       /* of each engine */
 	unsigned num_devices; /* that were found; those without endpoints have a need of zeros */
 	struct te_budget_device device[KV_RAILS_MAX];
-	struct te_need process; /* of all devices together, for the process's limits */
+	struct kv_need process; /* of all devices together, for the process's limits */
 };
 
 /* te_budget -- choose provider and devices as te_open would, for all engines of a load, and add up what they would
@@ -120,7 +120,7 @@ int te_budget(const struct te_options *options, const struct te_load *load, stru
 /* te_budget_check -- run the checks of a budget: device by device, then those of the process. Verdicts are written to
  * out, and the device of each to out_device (-1: of the process), at most max. Returns their number. host: whose
  * limits. Thread: any. */
-unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct te_verdict *out,
+unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct kv_verdict *out,
 			 int *out_device, unsigned max);
 
 /* te_preflight -- budget a load and check it against this machine: what kvc_pool_open and kv-server do before the first

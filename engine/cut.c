@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cut.c -- the fence of one peer alone, where the provider allows it (fab_caps.peer_fence): its addresses are cut on
- * every rail, and nobody else notices.
+ * every rail, and no other peer notices.
  *
- * What is cut is an address, and a peer is more than that in two cases. Another peer of ours may have the same address
- * (a server whose client has attached again over the same endpoints): it would lose its connection with this one. And
- * this peer may have had other addresses before, from which bytes can still be on their way. In both all endpoints are
- * rebuilt, as they are where the provider cannot do better. Neither happens between our own client and server: a client
- * that is cut keeps its address, and is attached again when nothing of its prior attachment is left.
+ * A cut applies to an address, and a peer is more than that in two cases. Another peer of ours may have the same
+ * address (a server whose client has attached again over the same endpoints): it would lose its connection with this
+ * one. And this peer may have had other addresses before, from which bytes can still be on their way. In both cases all
+ * endpoints are rebuilt, as they are where the provider cannot cut. Neither happens between our own client and server:
+ * a client that is cut keeps its address, and is attached again when nothing of its prior attachment is left.
  *
  * A peer that is void has nothing to cut: it became so by a rebuild or by a cut.
  *
- * What was posted to the peer ends by the provider's own events, soon: its connections are shut. The memory of it is
- * safe before that; the operations stay the provider's until then, and with them their address. Whoever gets that
- * address meanwhile (addr_get) lets it in again: that is te_peer_open or te_peer_readdress, so the owner says when.
- * Rejected: ending posted operations at once, as a rebuild does. The provider still has their contexts. */
+ * Operations that were posted to the peer end by the provider's own events, soon, since its connections are shut. Their
+ * memory is safe before that. The operations stay the provider's until then, and with them their address. The next
+ * addr_get of that address lets the peer in again; te_peer_open and te_peer_readdress call it, so the owner decides
+ * when. Rejected: ending posted operations at once, as a rebuild does. The provider still has their contexts. */
 #include "engine/cut.h"
 #include "engine/inside.h"
 #include "engine/peer.h"
@@ -50,7 +50,7 @@ static bool possible(const struct te_peer *peer)
 		return false;
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		const struct link *l = &peer->links[i];
-		if (l->rail->down || l->rail->dead || (l->addr && shared(peer, l->addr)))
+		if (l->rail->state >= RAIL_DEAD || (l->addr && shared(peer, l->addr)))
 			return false;
 	}
 	return true;
@@ -76,10 +76,10 @@ bool peer_cut(struct te_peer *peer)
 	for (unsigned i = 0; i < peer->nlinks; i++)
 		if (peer->links[i].addr && addr_cut(peer->links[i].addr))
 			return false;
-	te->fences++;
-	te->cuts++;
+	te->stats.fences++;
+	te->stats.cuts++;
 	peer_fail_queued(peer, -KV_ERESET);
 	peer_void(peer);
-	kv_info(te->log, "one peer was cut (%llu so far); the others go on", (unsigned long long)te->cuts);
+	kv_info(te->log, "one peer was cut (%llu so far); the others go on", (unsigned long long)te->stats.cuts);
 	return true;
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c -- open, turn and close an engine.
  *
- * Opening is set-up: one process-wide mutex serialises it, because providers are not safe there (concurrent fi_getinfo
- * crashed) and signal dispositions, which providers change, are the process's. After that nothing is shared between
- * engines.
+ * One mutex of the process serialises opening, because providers are not safe there (concurrent fi_getinfo crashed),
+ * and because signal dispositions, which providers change, belong to the process. After that engines share nothing.
  *
- * A turn (te_poll) reads like its name list: reap each rail, recover or report endpoints, run what callbacks are due,
- * expire deadlines, post what waits.
+ * A turn (te_poll) reaps each rail, recovers endpoints or reports them, runs the callbacks that are due, expires
+ * deadlines, and posts the operations that wait.
  *
- * Closing is in two phases: every endpoint is closed first, so that nothing touches memory any more; then what is left
- * is ended with -KV_ECLOSED; then memory goes. */
+ * Closing has two phases. First every endpoint is closed, so that nothing touches memory any more. Then every operation
+ * that is left ends with -KV_ECLOSED, and memory goes. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +33,9 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- fork ---- */
 
-/* A child of fork() has none of our threads: what guards the whole process must not be in one of their hands. Held in
- * the order in which te_open takes them. (What fork() waits for is an endpoint that is being opened. libfabric's own
- * locks are not ours to hold; loops that are open take them for moments only.) */
+/* A child of fork() has none of our threads, so none of them may hold a lock of the process while it is made. The locks
+ * are taken in the order of te_open. (fork() waits while an endpoint is being opened. libfabric's own locks are not
+ * ours to take; open loops hold them for moments only.) */
 static void fork_begins(void)
 {
 	pthread_mutex_lock(&setup_lock);
@@ -49,7 +48,7 @@ static void fork_ends(void)
 	pthread_mutex_unlock(&setup_lock);
 }
 
-/* Without it nothing is wrong but a child that opens an engine, perhaps: a failure is not worth an error. */
+/* Without it only a child that opens an engine may suffer: a failure is not worth an error. */
 static void fork_watch(void)
 {
 	(void)pthread_atfork(fork_begins, fork_ends, fork_ends);
@@ -66,32 +65,23 @@ static void fork_guard(void)
 static int init(struct te *te, const struct te_options *o, const struct te_handlers *handlers, void *arg,
 		struct kv_error *err)
 {
-	kv_list_init(&te->msgs_free);
 	kv_list_init(&te->peers);
-	kv_list_init(&te->regions);
-	kv_list_init(&te->pending);
-	kv_list_init(&te->waiting);
-	kv_list_init(&te->stalled);
-	kv_list_init(&te->following);
-	kv_list_init(&te->notify_xfers);
-	kv_list_init(&te->notify_msgs);
+	msgs_init(&te->msgs, o->messages ? o->messages : TE_MESSAGES_DEFAULT);
+	backlog_init(&te->backlog);
+	notify_init(&te->ended, &te->order);
+	te_regions_init(&te->regions);
 	if (o->rails > KV_RAILS_MAX)
 		return kv_fail(err, -KV_EINVAL, "an engine has at most %d rails, not %u", KV_RAILS_MAX, o->rails);
 	te->handlers = *handlers;
 	te->arg = arg;
 	te->clock = o->clock ? o->clock : &kv_clock_monotonic;
 	te->log = o->log;
-	te->part_bytes = o->part_bytes;
-	te->near = o->near && kv_numa_nodes("") > 1;
-	te->peers_heal = o->peers_heal;
-	te->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
-	te->link_ops = o->link_ops;
-	te->link_bytes = o->link_bytes;
-	te->receives = o->receives ? o->receives : TE_RECEIVES_DEFAULT;
-	te->nmsgs = o->messages ? o->messages : TE_MESSAGES_DEFAULT;
-	te->next_sweep = KV_NEVER;
-	te->fence_tokens = TE_FENCE_BURST;
-	te->fence_refilled = te_now(te);
+	te->rules.part_bytes = o->part_bytes;
+	te->place.near = o->near && kv_numa_nodes("") > 1;
+	te->rules.peers_heal = o->peers_heal;
+	te->rules.chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
+	te->rules.receives = o->receives ? o->receives : TE_RECEIVES_DEFAULT;
+	fence_init(&te->fence, te_now(te));
 	return 0;
 }
 
@@ -112,55 +102,50 @@ static int open_rails(struct te *te, const struct te_options *o, const struct fa
 	if (rc)
 		return rc;
 	te_plan_fill(devices, count, at, rails, &plan);
-	te->numa_node = plan.numa_node;
-	te->near = te->near && te->numa_node != KV_NODE_ANY;
-	/* What the provider allocates, too. */
-	if (te->near)
-		te->node_error = kv_numa_prefer(te->numa_node, saved);
+	te->place.node = plan.numa_node;
+	te->place.near = te->place.near && te->place.node != KV_NODE_ANY;
+	/* The provider's allocations come from there as well. */
+	if (te->place.near)
+		te->place.error = kv_numa_prefer(te->place.node, saved);
 	te->rails = aligned_alloc(KV_LINES, kv_align_up(rails * sizeof(*te->rails), KV_LINES));
 	if (!te->rails)
 		return kv_fail(err, -KV_ENOMEM, "no memory for an engine");
 	memset(te->rails, 0, rails * sizeof(*te->rails));
 	te->nrails = rails;
-	for (unsigned i = 0; i < rails; i++)
-		te->map[i] = (uint8_t)i;
 	for (unsigned i = 0; i < rails && rc == 0; i++)
 		rc = rail_open(te, i, &devices[at[i]], o, &rail_events, err);
 	return rc;
 }
 
-/* What the owner wants, else what suits the provider, else the default. */
+/* The owner's wish, else what suits the provider, else the default. */
 static uint32_t first_of(uint32_t wanted, uint32_t provider, uint32_t otherwise)
 {
 	return wanted ? wanted : provider ? provider : otherwise;
 }
 
-static void limits_of_rails(struct te *te, const struct te_options *o)
+/* The rules that hold on every rail. */
+static void rules_of_rails(struct te_rules *rules, const struct te_options *o, const struct rail *rails,
+			   unsigned nrails)
 {
-	const struct fab_caps *first = fab_caps(te->rails[0].fab);
-	te->link_ops = first_of(o->link_ops, first->link_ops, TE_LINK_OPS_DEFAULT);
-	te->link_bytes = first_of(o->link_bytes, first->link_bytes, TE_LINK_BYTES_DEFAULT);
-	for (unsigned i = 0; i < te->nrails; i++) {
-		const struct fab_caps *c = fab_caps(te->rails[i].fab);
-		te->chunk_bytes = (uint32_t)KV_MIN((uint64_t)te->chunk_bytes, c->rma_max);
-		te->push_imm_only |= c->push_imm_only;
-		te->read_unsafe |= c->read_unsafe;
-		te->can_order = c->ordered && (i == 0 || te->can_order);
+	const struct fab_caps *first = fab_caps(rails[0].fab);
+	rules->link_ops = first_of(o->link_ops, first->link_ops, TE_LINK_OPS_DEFAULT);
+	rules->link_bytes = first_of(o->link_bytes, first->link_bytes, TE_LINK_BYTES_DEFAULT);
+	for (unsigned i = 0; i < nrails; i++) {
+		const struct fab_caps *c = fab_caps(rails[i].fab);
+		rules->chunk_bytes = (uint32_t)KV_MIN((uint64_t)rules->chunk_bytes, c->rma_max);
+		rules->push_imm_only |= c->push_imm_only;
+		rules->read_unsafe |= c->read_unsafe;
+		rules->can_order = c->ordered && (i == 0 || rules->can_order);
 	}
-	te->reads_refused = te->read_unsafe && !o->reads_at_own_risk;
+	rules->reads_refused = rules->read_unsafe && !o->reads_at_own_risk;
 }
 
 static int open_messages(struct te *te, struct kv_error *err)
 {
-	te->msg_bytes = (uint64_t)te->nmsgs * KV_MSG_MAX;
+	uint64_t bytes = (uint64_t)te->msgs.count * KV_MSG_MAX;
 	for (unsigned i = 0; i < te->nrails; i++)
-		te->msg_bytes += (uint64_t)te->rails[i].nrecvs * te->rails[i].sets * KV_MSG_MAX;
-	int rc = kv_area_map_on(te->msg_bytes, te->near ? te->numa_node : KV_NODE_ANY, &te->msg_area, err);
-	if (rc)
-		return rc;
-	rc = msgs_init(te, te->nmsgs, te->msg_area.base);
-	if (rc)
-		return kv_fail(err, rc, "no memory for message buffers");
+		bytes += (uint64_t)te->rails[i].recv.count * te->rails[i].sets * KV_MSG_MAX;
+	int rc = msgs_open(&te->msgs, bytes, te->place.near ? te->place.node : KV_NODE_ANY, err);
 	for (unsigned i = 0; i < te->nrails && rc == 0; i++)
 		rc = rail_start(&te->rails[i], err);
 	return rc;
@@ -213,8 +198,8 @@ int te_plan(const struct te_options *options, struct te_plan *out, struct kv_err
 	return rc;
 }
 
-/* shm's own handlers stay: they remove its files from /dev/shm when the process is killed, and call what was there
- * before. */
+/* The handlers of shm stay: they remove its files from /dev/shm when the process is killed, and call the handlers that
+ * were there before. */
 static void signals_after(const struct te *te, const struct te_signals *signals)
 {
 	const struct fab *fab = te->rails && te->rails[0].fab ? te->rails[0].fab : NULL;
@@ -240,7 +225,7 @@ int te_open(const struct te_options *options, const struct te_handlers *handlers
 	te_signals_save(&signals);
 	rc = open_devices(te, options, &saved, err);
 	if (rc == 0) {
-		limits_of_rails(te, options);
+		rules_of_rails(&te->rules, options, te->rails, te->nrails);
 		rc = open_messages(te, err);
 	}
 	kv_numa_restore(&saved);
@@ -270,23 +255,13 @@ static void end_everything(struct te *te)
 		peer_release(KV_LIST_ENTRY(n, struct te_peer, node));
 }
 
-static void free_regions(struct te *te)
-{
-	struct kv_list *n;
-	while ((n = kv_list_pop(&te->regions)) || (n = kv_list_pop(&te->pending))) {
-		struct te_region *region = KV_LIST_ENTRY(n, struct te_region, node);
-		free(region->mrs); /* fab_close closed them */
-		free(region);
-	}
-}
-
 void te_close(struct te **te_ref)
 {
 	struct te *te = *te_ref;
 	if (!te)
 		return;
 	te->closing = true;
-	te->generation++; /* no address is removed from a vector that is closed as a whole */
+	te->fence.generation++; /* no address is removed from a vector that is closed as a whole */
 	for (unsigned i = 0; te->rails && i < te->nrails; i++) {
 		if (te->rails[i].te == NULL)
 			continue;
@@ -295,13 +270,12 @@ void te_close(struct te **te_ref)
 	}
 	for (unsigned i = 0; te->rails && i < te->nrails; i++)
 		rail_stop(&te->rails[i]);
-	te->fencing = false;
+	te->fence.state &= FENCE_DOWN;
 	end_everything(te);
-	free_regions(te);
+	te_regions_free(&te->regions);
 	for (unsigned i = 0; te->rails && i < te->nrails; i++)
 		rail_free(&te->rails[i]);
-	kv_area_unmap(&te->msg_area);
-	free(te->msgs);
+	msgs_close(&te->msgs);
 	free(te->rails);
 	free(te);
 	*te_ref = NULL;
@@ -309,11 +283,14 @@ void te_close(struct te **te_ref)
 
 /* ---- turn ---- */
 
-static void room(struct te *te)
+/* Whether a link stands in line. What it stood there for may have ended meanwhile; but as long as it stands there, no
+ * ordered write is posted, and the loop does not sleep. */
+static bool in_line(const struct te *te)
 {
-	te->starved = false;
-	if (te->handlers.room)
-		te->handlers.room(te->arg);
+	for (unsigned i = 0; i < te->nrails; i++)
+		if (!kv_list_empty(&te->rails[i].ready))
+			return true;
+	return false;
 }
 
 int te_poll(struct te *te)
@@ -326,13 +303,13 @@ int te_poll(struct te *te)
 		n += rail_poll(&te->rails[i]);
 	te_reset_turn(te);
 	n += te_notify(te);
-	if (te->queued || !kv_list_empty(&te->stalled)) {
+	if (te->backlog.queued || !kv_list_empty(&te->backlog.stalled) || in_line(te)) {
 		te_sweep(te);
 		te_pump(te);
 		n += te_notify(te);
 	}
-	if (te->starved && !kv_list_empty(&te->msgs_free))
-		room(te);
+	if (te->msgs.starved)
+		msgs_room(te);
 	if (te->watch)
 		te->watch->turned(te->watch);
 	te->polling = false;
@@ -349,14 +326,15 @@ int te_address(struct te *te, unsigned rail, struct te_address *out)
 	size_t len = sizeof(out->data);
 	if (rail >= te->nrails)
 		return -KV_EINVAL;
-	if (te->down)
-		return te_waiting(te) ? -KV_EBUSY : -KV_EPROVIDER;
-	if (te->reset_due && te->quiet_until)
+	int rc = rails_down(te);
+	if (rc)
+		return rc;
+	if (te->fence.reset_due && te->fence.quiet_until)
 		return -KV_EBUSY;
-	int rc = fab_name(te->rails[te->map[rail]].fab, out->data, &len);
+	rc = fab_name(te->rails[te->fence.map[rail]].fab, out->data, &len);
 	if (rc)
 		return rc;
 	out->len = (uint8_t)len;
-	te->exposed = true;
+	te->fence.exposed = true;
 	return 0;
 }

@@ -25,7 +25,6 @@
 
 #include "base/base.h"
 #include "engine/budget.h"
-#include "engine/preflight.h"
 
 struct te;
 struct te_peer;
@@ -160,6 +159,8 @@ struct te_info {
 	bool virt_addr, write_emulated, read_emulated;
 	bool ordered;     /* te_xfer.ordered may be used */
 	bool death_fatal; /* shm: this process may not survive the death of a peer's process */
+	/* shm: what is out to a peer that died keeps all later operations from ending, until a fence. */
+	bool death_stalls;
 	/* A peer that dies while it answers a read of ours would crash this process (libfabric before 1.22, tcp). */
 	bool read_unsafe;
 	bool reads_refused;        /* read_unsafe, and te_xfer_start therefore refuses TE_READ */
@@ -256,6 +257,9 @@ void te_peer_close(struct te_peer **peer);
  *                  safe, and what was posted has ended, when te_fencing is false; te_handlers.fenced tells
  *   negative       the code of a rebuild that failed: the endpoints are closed, so memory is safe all the same */
 int te_peer_fence(struct te_peer *peer, struct kv_error *err);
+/* te_peer_cut -- fence the peer alone if that harms nobody else. 0: as te_peer_fence's 0. -KV_EBUSY: nothing was done;
+ * it would take a rebuild of all endpoints. No callback runs inside. */
+int te_peer_cut(struct te_peer *peer);
 /* te_fencing -- whether an endpoint that was given up, by a fence or because it failed, is not closed yet. Meanwhile no
  * region can be closed (-KV_EBUSY). */
 bool te_fencing(const struct te *te);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* env.c -- the environment defaults of our own programs. Libraries never call this: an environment belongs to its
+/* env.c -- the environment defaults of our own programs. Libraries never set them: an environment belongs to its
  * process.
  *
- * rxm's queues: with libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time
+ * rxm's queues. With libfabric's defaults an endpoint takes 68 MB on tcp, with these 18 MB and a quarter of the time
  * (docs/internals/providers.md). The size of rxm's buffers, FI_OFI_RXM_BUFFER_SIZE, is left alone: it is rxm's eager
- * limit, and two endpoints with different ones cannot connect. A process that embeds the client library has libfabric's
- * default, because a library may not change it; so that is what our programs have. (Rejected: 4096 here, which saves
- * another 12 MB for each endpoint, and then no process that embeds the library could reach a server without setting the
- * variable. Rejected, too: to have the doorkeeper rewrite the limit in connect requests, which helps neither verbs nor
- * a server without a doorkeeper.)
+ * limit, and two endpoints with different limits cannot connect. A process that embeds the client library has
+ * libfabric's default, because a library may not change it; so our programs have the same. (Rejected: 4096 here. It
+ * saves another 12 MB for each endpoint, and then no process that embeds the library could reach a server without
+ * setting the variable. Rejected as well: letting the doorkeeper rewrite the limit in connect requests, which helps
+ * neither verbs nor a server without a doorkeeper.)
  *
  * rxm's queues over verbs are another matter than over tcp. There every connection has MSG_RX_SIZE buffers of its own
  * (tcp shares them), and the one completion queue of an endpoint is made for UNIVERSE_SIZE connections at once:
  * (MSG_RX_SIZE + MSG_TX_SIZE) * UNIVERSE_SIZE entries, which must not be more than the device has. So where there is an
  * RDMA device the three are chosen to fit it (te_rxm_fit).
  *
- * A variable that the user set is left alone. Those that one of our programs set are listed in KVRAIL_ENV, so that a
- * program started by it chooses for itself: a server has more peers than the benchmark that starts it. */
+ * A variable that the user set is left alone. The variables that one of our programs set are listed in KVRAIL_ENV, so
+ * that a program started by it chooses for itself: a server has more peers than the benchmark that starts it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +67,9 @@ void te_rxm_fit(struct te_rxm *r, uint64_t entries_max)
 		r->peers = KV_MAX((uint64_t)1, KV_MIN(r->peers, entries_max / (r->rx + r->tx)));
 }
 
-/* ---- what is ours ---- */
+/* ---- the variables that our programs set ---- */
 
-/* What KVRAIL_ENV said when this process began: variables of a program of ours that started it. */
+/* KVRAIL_ENV as it was when this process began: the variables that a program of ours set which started it. */
 static char inherited[LIST_MAX], set_by_us[LIST_MAX];
 
 static bool listed(const char *list, const char *name)
@@ -113,8 +113,8 @@ static bool user_number(const char *name, uint64_t *inout_value)
 
 /* ---- rxm ---- */
 
-/* Entries that a completion queue of any RDMA device here may have, of the smallest; 0: there is no device that
- * verbs;ofi_rxm would use. */
+/* The entries that a completion queue may have on every RDMA device here; 0: there is no device that verbs;ofi_rxm
+ * would use. */
 static uint64_t cq_entries_max(void)
 {
 	uint64_t least = 0;
@@ -136,7 +136,8 @@ static void rxm_defaults(void)
 			   .tx = verbs ? VERBS_TX : TCP_TX,
 			   .peers = verbs ? KV_MAX(expected.peers, (unsigned)VERBS_PEERS) : TCP_PEERS};
 	if (expected.many)
-		r = (struct te_rxm){.rx = 64, .tx = 64, .peers = 16}; /* each has one server with a few shards */
+		r = (struct te_rxm){
+			.rx = 64, .tx = 64, .peers = 16}; /* each endpoint has one server with a few shards */
 	r.rx_fixed = user_number("FI_OFI_RXM_MSG_RX_SIZE", &r.rx);
 	r.tx_fixed = user_number("FI_OFI_RXM_MSG_TX_SIZE", &r.tx);
 	r.peers_fixed = user_number("FI_UNIVERSE_SIZE", &r.peers);
@@ -145,8 +146,8 @@ static void rxm_defaults(void)
 	set_number("FI_OFI_RXM_MSG_RX_SIZE", r.rx);
 	set_number("FI_OFI_RXM_MSG_TX_SIZE", r.tx);
 	set_number("FI_UNIVERSE_SIZE", r.peers);
-	/* For the same reason as fab_drain: rxm learns of connections that ended when it has read all that they
-	 * brought. */
+	/* For the same reason as fab_drain: rxm learns that a connection ended when it has read everything that came by
+	 * it. */
 	if (verbs)
 		set_default("FI_OFI_RXM_CQ_EQ_FAIRNESS", "1000000");
 }

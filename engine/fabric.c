@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric.c -- one rail: open, close, rebuild, register, address, post.
  *
- * Lifetimes: fabric and domain live from fab_open to fab_close, and the regions in the domain with them. Endpoint, CQ,
- * AV and EQ are one unit
- * ("the endpoint"), opened and closed together: a rebuild is the close and a fresh open. Closing the endpoint is the
- * fence on every provider: EFA and verbs destroy the queue pair, tcp closes the sockets that this process itself reads,
- * shm unmaps the command queue. Closing a region alone is none: tcp checks the key at the header and goes on receiving.
+ * Lifetimes. Fabric and domain live from fab_open to fab_close, and the regions in the domain with them. Endpoint, CQ,
+ * AV and EQ are one unit ("the endpoint", struct fab_ends), opened and closed together: a rebuild closes them and opens
+ * fresh ones. Closing the endpoint is the fence on every provider: EFA and verbs destroy the queue pair, tcp closes the
+ * sockets that this process itself reads, shm unmaps the command queue. Closing a region alone is no fence: tcp checks
+ * the key at the header and goes on receiving.
  *
  * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it when
- * nothing of it is out.
+ * none of its operations is out.
  *
- * Close order is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the completion of a
- * rendezvous send when the peer dies); the object is then leaked and said so, because looping or aborting is worse.
+ * The order of closing is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the
+ * completion of a rendezvous send when the peer dies). The object is then leaked, with a warning, because looping or
+ * aborting is worse.
  *
- * Split writes (tcp;ofi_rxm): a write with immediate goes out as a plain write and an empty write with immediate,
- * because the target would crash if the connection broke in the middle of one with bytes (fabric_quirks.c). Both are
+ * Split writes (tcp;ofi_rxm). A write with immediate goes out as a plain write and an empty write with immediate,
+ * because the target would crash if the connection broke in the middle of a write with both (fabric_quirks.c). Both are
  * posted in one call, so on one connection, which is ordered: the immediate is behind the bytes. If the second cannot
- * be posted the operation ends as failed when the first is done; posting it later could put it on another connection,
- * where it would announce bytes that were lost with the first one. Depths are doubled inside, so that it does not come
- * to that.
+ * be posted the operation ends as failed when the first is done. Posting the second later could put it on another
+ * connection, where it would announce bytes that were lost with the first. Depths are doubled inside, so that this
+ * hardly ever happens.
  *
- * Depths: asked for modestly and halved when the provider has no room, since depth is device memory on EFA. */
+ * Depths are modest at first and halved when the provider has no room, since depth is device memory on EFA. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -28,8 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks one says
- * -FI_ENOPROTOOPT. */
+/* Endpoint options that newer headers name; enums cannot be tested for with #ifdef. A provider that lacks an option
+ * returns -FI_ENOPROTOOPT. */
 enum {
 	OPT_SHARED_MEMORY_PERMITTED = 11, /* 1.21 */
 	OPT_MAX_MSG_SIZE = 12,            /* 1.22 */
@@ -41,23 +42,19 @@ enum {
 	OPT_EFA_UNSOLICITED_WRITE_RECV = OPT_EFA_BASE + 8 /* 2.5 */
 };
 
-enum { KEY_TRIES = 8, EFA_RNR_RETRIES = 6 /* 7 is without end */ };
+enum { KEY_TRIES = 8, PORT_TRIES = 8, EFA_RNR_RETRIES = 6 /* 7 means without end */ };
 
 static void endpoint_close(struct fab *fab)
 {
-	const struct fab_ends ends = {fab->ep, fab->cq, fab->av, fab->eq};
 	fab_resolve_close(fab);
 	if (fab->door)
 		door_shut(fab->door);
-	if (fab->ep && fab->quirk->shut_first)
+	if (fab->ends.ep && fab->quirk->shut_first)
 		fab_tcp_shut(fab);
-	if (fab->ep && fab->quirk->drain_first)
+	if (fab->ends.ep && fab->quirk->drain_first)
 		fab_drain(fab);
-	fab_ends_close(fab, &ends);
-	fab->ep = NULL;
-	fab->cq = NULL;
-	fab->av = NULL;
-	fab->eq = NULL;
+	fab_ends_close(fab, &fab->ends);
+	memset(&fab->ends, 0, sizeof(fab->ends));
 	fab->wait_fd = -1;
 	fab->dead_due = false;
 	if (fab->counted)
@@ -65,21 +62,33 @@ static void endpoint_close(struct fab *fab)
 	fab->counted = false;
 }
 
+/* The doorkeeper knows the signals of completion queues with a descriptor by who makes them. */
+static void signals_watch(const struct fab *fab, bool on)
+{
+	if (fab->door && on)
+		door_signals_begin(fab->door);
+	else
+		door_signals_end();
+}
+
 static int cq_open_with(struct fab *fab, enum fi_wait_obj wait)
 {
 	struct fi_cq_attr attr = {.size = fab->cq_wanted, .format = FI_CQ_FORMAT_DATA, .wait_obj = wait};
-	int rc = fi_cq_open(fab->domain, &attr, &fab->cq, NULL);
+	int rc;
+	signals_watch(fab, wait == FI_WAIT_FD);
+	rc = fi_cq_open(fab->domain, &attr, &fab->ends.cq, NULL);
+	signals_watch(fab, false);
 	if (rc)
 		return rc;
 	/* Providers write the real size back, or leave ours. */
 	fab->caps.cq_depth = (uint32_t)KV_MIN(KV_MAX(attr.size, (size_t)fab->cq_wanted), (size_t)UINT32_MAX);
 	if (wait != FI_WAIT_FD)
 		return 0;
-	rc = fi_control(&fab->cq->fid, FI_GETWAIT, &fab->wait_fd);
+	rc = fi_control(&fab->ends.cq->fid, FI_GETWAIT, &fab->wait_fd);
 	if (rc == 0 && fab->wait_fd >= 0)
 		return 0;
-	fi_close(&fab->cq->fid);
-	fab->cq = NULL;
+	fi_close(&fab->ends.cq->fid);
+	fab->ends.cq = NULL;
 	fab->wait_fd = -1;
 	return rc ? rc : -FI_ENOSYS;
 }
@@ -99,30 +108,30 @@ static int cq_open(struct fab *fab)
 
 static void efa_option(struct fab *fab, int option, bool value, const char *name, const char *env)
 {
-	int rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, sizeof(value));
+	int rc = fi_setopt(&fab->ends.ep->fid, FI_OPT_ENDPOINT, option, &value, sizeof(value));
 	const char *set = getenv(env);
 	if (rc && !set)
 		kv_info(fab->options.log, "%s: this libfabric cannot set %s by call (%s); set %s=%d in the environment",
 			fab->caps.domain, name, fi_strerror(-rc), env, value);
 }
 
-/* efa-direct has the device try without end when a peer has no receive posted: what is out to a host that hangs would
- * never end. The largest number that is one: peers post more receives than we send, so who has none hangs. (The fabric
- * efa asks for a few, and goes on in software.) */
+/* efa-direct has the device try without end when a peer has no receive posted: an operation to a host that hangs would
+ * never end. This is the largest number that ends: peers post more receives than we send, so a peer without one hangs.
+ * (The fabric efa asks for a few tries, and goes on in software.) */
 static void efa_retries(struct fab *fab)
 {
 	size_t times = EFA_RNR_RETRIES;
 	int rc;
-	if (strcmp(fab->quirk->short_name, "efa-direct") != 0)
+	if (!fab->quirk->retries_endless)
 		return;
-	rc = fi_setopt(&fab->ep->fid, FI_OPT_ENDPOINT, OPT_EFA_RNR_RETRY, &times, sizeof(times));
+	rc = fi_setopt(&fab->ends.ep->fid, FI_OPT_ENDPOINT, OPT_EFA_RNR_RETRY, &times, sizeof(times));
 	if (rc)
 		kv_info(fab->options.log,
 			"%s: this libfabric does not take a limit for messages that a peer has no receive for (%s)",
 			fab->caps.domain, fi_strerror(-rc));
 }
 
-/* What must be said before fi_enable. Never fatal: each has a safe, slower default. */
+/* Options that must be set before fi_enable. None is fatal: each has a safe, slower default. */
 static void endpoint_options(struct fab *fab)
 {
 	if (!fab->quirk->efa)
@@ -131,8 +140,8 @@ static void endpoint_options(struct fab *fab)
 	 * no wait fd. */
 	efa_option(fab, OPT_SHARED_MEMORY_PERMITTED, false, "shared memory off", "FI_EFA_ENABLE_SHM_TRANSFER");
 	/* Unsolicited receives have no flow control, so the classic path, which has receives to spare, goes without. */
-	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, strcmp(fab->quirk->short_name, "efa-direct") == 0,
-		   "unsolicited write receives", "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
+	efa_option(fab, OPT_EFA_UNSOLICITED_WRITE_RECV, fab->quirk->unsolicited, "unsolicited write receives",
+		   "FI_EFA_USE_UNSOLICITED_WRITE_RECV");
 	efa_retries(fab);
 }
 
@@ -143,13 +152,13 @@ static bool emulated(struct fab *fab, int option)
 	if (!fab->quirk->efa)
 		return false;
 	/* Before 1.18 the option is not there, and writes are always emulated. */
-	return fi_getopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, &len) ? true : value;
+	return fi_getopt(&fab->ends.ep->fid, FI_OPT_ENDPOINT, option, &value, &len) ? true : value;
 }
 
 static uint64_t size_option(struct fab *fab, int option, uint64_t otherwise)
 {
 	size_t value = 0, len = sizeof(value);
-	if (fi_getopt(&fab->ep->fid, FI_OPT_ENDPOINT, option, &value, &len) || len != sizeof(value) || value == 0)
+	if (fi_getopt(&fab->ends.ep->fid, FI_OPT_ENDPOINT, option, &value, &len) || len != sizeof(value) || value == 0)
 		return otherwise;
 	return KV_MIN((uint64_t)value, otherwise);
 }
@@ -172,13 +181,14 @@ static void caps_of_endpoint(struct fab *fab)
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
 	c->close_slow = fi_version() < fab->quirk->close_waits_before;
-	/* Without unsolicited receives, which the provider of efa-direct turns off for whoever offers this mode. */
+	/* Where it has no unsolicited receives: the provider of efa-direct turns them off when this mode is offered. */
 	c->imm_takes_receive = (info->mode & FI_RX_CQ_DATA) != 0;
 	c->link_ops = fab->quirk->link_ops;
 	c->link_bytes = fab->quirk->link_bytes;
 	c->ordered = fab->quirk->ordered && fab->split_imm;
 	c->read_unsafe = fi_version() < fab->quirk->read_safe_since;
 	c->local_process_death_fatal = fab->quirk->death_fatal;
+	c->death_stalls = fi_version() < fab->quirk->death_stalls_before;
 	c->breaks_stay = fab->quirk->breaks_stay;
 	c->peers_max = fab_is_verbs(fab->quirk) ? fab_verbs_peers_max() : 0;
 	c->tx_depth = (uint32_t)info->tx_attr->size / (fab->split_imm ? 2 : 1);
@@ -198,11 +208,11 @@ static int endpoint_try(struct fab *fab, const char **what)
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	int rc;
 	*what = "opening an event queue";
-	rc = fi_eq_open(fab->fabric, &eq, &fab->eq, NULL);
+	rc = fi_eq_open(fab->fabric, &eq, &fab->ends.eq, NULL);
 	if (rc)
 		goto fail;
 	*what = "opening an address vector";
-	rc = fi_av_open(fab->domain, &av, &fab->av, NULL);
+	rc = fi_av_open(fab->domain, &av, &fab->ends.av, NULL);
 	if (rc)
 		goto fail;
 	*what = opening_cq;
@@ -210,13 +220,13 @@ static int endpoint_try(struct fab *fab, const char **what)
 	if (rc)
 		goto fail;
 	*what = "opening an endpoint";
-	rc = fi_endpoint(fab->domain, fab->info, &fab->ep, NULL);
+	rc = fi_endpoint(fab->domain, fab->info, &fab->ends.ep, NULL);
 	if (rc)
 		goto fail;
 	*what = "binding an endpoint";
-	rc = fi_ep_bind(fab->ep, &fab->eq->fid, 0);
-	rc = rc ? rc : fi_ep_bind(fab->ep, &fab->av->fid, 0);
-	rc = rc ? rc : fi_ep_bind(fab->ep, &fab->cq->fid, FI_TRANSMIT | FI_RECV);
+	rc = fi_ep_bind(fab->ends.ep, &fab->ends.eq->fid, 0);
+	rc = rc ? rc : fi_ep_bind(fab->ends.ep, &fab->ends.av->fid, 0);
+	rc = rc ? rc : fi_ep_bind(fab->ends.ep, &fab->ends.cq->fid, FI_TRANSMIT | FI_RECV);
 	if (rc)
 		goto fail;
 	endpoint_options(fab);
@@ -225,7 +235,9 @@ static int endpoint_try(struct fab *fab, const char **what)
 	if (rc)
 		goto fail;
 	*what = "fi_enable";
-	rc = fi_enable(fab->ep);
+	signals_watch(fab, fab->caps.wait_fd); /* rxm opens a queue of its own */
+	rc = fi_enable(fab->ends.ep);
+	signals_watch(fab, false);
 	if (rc)
 		goto fail;
 	fab_census_add(fab->caps.domain, 1);
@@ -236,8 +248,8 @@ fail:
 	return rc;
 }
 
-/* Halve what was refused: a completion queue alone, or all queues. False: that will not help, or they are as small as
- * they may be. */
+/* Halve the queue that was refused: a completion queue alone, or all queues. False: that will not help, or they are as
+ * small as they may be. */
 static bool smaller(struct fab *fab, const char *what, int rc)
 {
 	struct fi_info *info = fab->info;
@@ -250,7 +262,7 @@ static bool smaller(struct fab *fab, const char *what, int rc)
 	kv_info(fab->options.log, "%s: %s with depths %zu/%zu/%u: %s; trying half", fab->caps.domain, what,
 		info->tx_attr->size, info->rx_attr->size, fab->cq_wanted, fi_strerror(-rc));
 	fab->cq_wanted = KV_MAX(fab->cq_wanted / 2, (uint32_t)FAB_DEPTH_MIN);
-	if (cq) /* its entries bound what is posted and received: the other queues may stay larger than that */
+	if (cq) /* its entries bound the operations and receives: the other queues may stay larger than that */
 		return true;
 	info->tx_attr->size /= 2;
 	info->rx_attr->size /= 2;
@@ -262,13 +274,17 @@ static int endpoint_open(struct fab *fab, struct kv_error *err)
 	const char *what;
 	size_t name_len = 0;
 	int rc = endpoint_try(fab, &what);
-	/* Beside one that is being closed there may be too little room for a moment. */
-	while (rc && !fab->num_retired && smaller(fab, what, rc))
+	/* Where most of ip_local_port_range is taken, the kernel may bind tcp's listener to a port that connections
+	 * have: then only listen() fails. The next endpoint has another port. */
+	for (unsigned i = 1; rc == -FI_EADDRINUSE && i < PORT_TRIES; i++)
+		rc = endpoint_try(fab, &what);
+	/* Beside an endpoint that is being closed there may be too little room for a moment. */
+	while (rc && !fab->given_up.count && smaller(fab, what, rc))
 		rc = endpoint_try(fab, &what);
 	if (rc)
 		return fab_limits_fail(fab, what, rc, err);
 	caps_of_endpoint(fab);
-	rc = fi_getname(&fab->ep->fid, NULL, &name_len);
+	rc = fi_getname(&fab->ends.ep->fid, NULL, &name_len);
 	if (name_len == 0) {
 		/* Without it no peer's address could be told from nonsense. */
 		endpoint_close(fab);
@@ -318,7 +334,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 	if (!fab)
 		return kv_fail(err, rc, "no memory for a rail on %s", device->domain);
 	kv_list_init(&fab->mrs);
-	kv_list_init(&fab->retired);
+	kv_list_init(&fab->given_up.list);
 	fab->wait_fd = -1;
 	fab->options = *options;
 	fab->quirk = fab_quirk_find(device->short_name);
@@ -347,7 +363,7 @@ int fab_open(const struct fab_device *device, const struct fab_options *options,
 			     device->domain, device->provider, (size_t)fab->caps.msg_max, (int)KV_MSG_MAX);
 		goto fail;
 	}
-	/* Once is enough for a process with many endpoints. */
+	/* One warning is enough for a process with many endpoints. */
 	if (fab->quirk->warning && fab_census(fab->caps.domain) == 1)
 		kv_warn(options->log, "provider %s: %s", device->provider, fab->quirk->warning);
 	if (fab->quirk->efa && fab->caps.write_emulated)
@@ -395,11 +411,11 @@ void fab_shut(struct fab *fab)
 int fab_rebuild(struct fab *fab, struct kv_error *err)
 {
 	fab_shut(fab);
-	if (fab->num_retired > 1)
+	if (fab->given_up.count > 1)
 		return kv_fail(err, -KV_EBUSY, "%s: two endpoints that were given up are not closed yet",
 			       fab->caps.domain);
 	int rc = endpoint_open(fab, err);
-	return rc && fab->num_retired
+	return rc && fab->given_up.count
 		       ? kv_fail(err, -KV_EBUSY,
 				 "%s: there is no room for a new endpoint beside the one that is being closed",
 				 fab->caps.domain)
@@ -414,9 +430,9 @@ const struct fab_caps *fab_caps(const struct fab *fab)
 int fab_name(struct fab *fab, void *out, size_t *inout_len)
 {
 	size_t len = *inout_len;
-	if (!fab->ep)
+	if (!fab->ends.ep)
 		return -KV_EPROVIDER;
-	int rc = fi_getname(&fab->ep->fid, out, &len);
+	int rc = fi_getname(&fab->ends.ep->fid, out, &len);
 	if (rc == -FI_ETOOSMALL || len > *inout_len)
 		return -KV_ETOOBIG;
 	if (rc)
@@ -484,7 +500,7 @@ static int mr_reg_keyed(struct fab *fab, void *base, uint64_t len, uint64_t flag
 static int mr_fail(struct fab *fab, uint64_t len, int rc, struct kv_error *err)
 {
 	bool room = rc == -FI_ENOMEM || rc == -FAB_ENOMR || rc == -FI_ENOSPC || rc == -FI_EAGAIN;
-	struct te_need need = {
+	struct kv_need need = {
 		.mrs = 1, .registered_bytes = len, .pinned_bytes = len, .part_bytes = len, .pages = len >> 12};
 	char why[384] = "", size[32];
 	if (room)
@@ -536,7 +552,7 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 
 /* ---- addresses ---- */
 
-/* Blobs come from the network: whether this one has the shape of our own address. */
+/* Addresses come from the network: check that this one has the shape of our own. */
 static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 {
 	if (len == 0 || len > KV_ADDR_MAX)
@@ -553,14 +569,14 @@ static bool blob_ok(const struct fab *fab, const void *blob, size_t len)
 	return true;
 }
 
-/* Of the IP addresses of one host one fabric has the IPv4 ones or the IPv6 ones: what it was bound to decides. */
+/* A fabric has the IPv4 addresses of its host or the IPv6 ones: the address that it was bound to decides. */
 static void misfit_describe(struct fab *fab, const void *blob, size_t len)
 {
 	_Alignas(16) uint8_t own[KV_ADDR_MAX] = {0}, theirs[KV_ADDR_MAX + 1] = {0};
 	char here[LOCAL_TEXT_MAX], there[LOCAL_TEXT_MAX];
 	size_t own_len = sizeof(own);
 	memcpy(theirs, blob, KV_MIN(len, (size_t)KV_ADDR_MAX));
-	if (!fab->ep || fi_getname(&fab->ep->fid, own, &own_len))
+	if (!fab->ends.ep || fi_getname(&fab->ends.ep->fid, own, &own_len))
 		own_len = 0;
 	fab_address_text(own, KV_MIN(own_len, sizeof(own)), here);
 	fab_address_text(theirs, KV_MIN(len, (size_t)KV_ADDR_MAX), there);
@@ -579,14 +595,14 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 {
 	_Alignas(16) uint8_t copy[KV_ADDR_MAX + 1] = {0};
 	fi_addr_t handle = FI_ADDR_NOTAVAIL;
-	if (!fab->ep)
+	if (!fab->ends.ep)
 		return -KV_EPROVIDER;
 	if (!blob_ok(fab, blob, len)) {
 		misfit_describe(fab, blob, len);
 		return -KV_EPROTO;
 	}
 	memcpy(copy, blob, len);
-	int rc = fi_av_insert(fab->av, copy, 1, &handle, 0, NULL);
+	int rc = fi_av_insert(fab->ends.av, copy, 1, &handle, 0, NULL);
 	if (rc == -FI_EAGAIN)
 		return -EAGAIN;
 	if (rc != 1 || handle == FI_ADDR_NOTAVAIL) {
@@ -596,7 +612,7 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 	}
 	if (fab_resolve_insert(fab, handle, copy, len) || (fab->door && door_allow(fab->door, copy, len))) {
 		fab_resolve_remove(fab, handle);
-		(void)fi_av_remove(fab->av, &handle, 1, 0);
+		(void)fi_av_remove(fab->ends.av, &handle, 1, 0);
 		return -KV_ENOMEM;
 	}
 	*out_handle = handle;
@@ -609,10 +625,10 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 	size_t len = sizeof(blob);
 	fi_addr_t addr = handle;
 	fab_resolve_remove(fab, handle);
-	if (fab->door && fab->av && fi_av_lookup(fab->av, addr, blob, &len) == 0)
+	if (fab->door && fab->ends.av && fi_av_lookup(fab->ends.av, addr, blob, &len) == 0)
 		door_forbid(fab->door, blob, KV_MIN(len, sizeof(blob)), used);
-	if (fab->av && !fab->quirk->av_remove_unsafe)
-		(void)fi_av_remove(fab->av, &addr, 1, 0);
+	if (fab->ends.av && !fab->quirk->av_remove_unsafe)
+		(void)fi_av_remove(fab->ends.av, &addr, 1, 0);
 }
 
 /* ---- posting ---- */
@@ -620,7 +636,7 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 /* 0 where an operation to this address may be handed to the provider; -FI_EAGAIN where it would block. */
 static inline int way_check(struct fab *fab, uint64_t to)
 {
-	if (KV_UNLIKELY(!fab->ep))
+	if (KV_UNLIKELY(!fab->ends.ep))
 		return -KV_EPROVIDER;
 	return KV_UNLIKELY(fab->resolve != NULL) && !fab_resolve_known(fab, to) ? -FI_EAGAIN : 0;
 }
@@ -630,7 +646,7 @@ static void *desc_of(struct fab_mr *mr)
 	return mr ? fi_mr_desc(mr->mr) : NULL;
 }
 
-/* What an operation's context says while it is posted; see fab_split. */
+/* Fill an operation's context before it is posted; see fab_split. */
 static void ctx_arm(const struct fab *fab, struct fab_ctx *ctx, uint32_t operations)
 {
 	if (fab->split_imm)
@@ -639,10 +655,10 @@ static void ctx_arm(const struct fab *fab, struct fab_ctx *ctx, uint32_t operati
 
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx)
 {
-	if (KV_UNLIKELY(!fab->ep))
+	if (KV_UNLIKELY(!fab->ends.ep))
 		return -KV_EPROVIDER;
 	ctx_arm(fab, ctx, 1);
-	return (int)fi_recv(fab->ep, buf, len, desc_of(mr), FI_ADDR_UNSPEC, ctx);
+	return (int)fi_recv(fab->ends.ep, buf, len, desc_of(mr), FI_ADDR_UNSPEC, ctx);
 }
 
 int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx)
@@ -651,7 +667,7 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 	if (KV_UNLIKELY(rc != 0))
 		return rc;
 	ctx_arm(fab, ctx, 1);
-	return (int)fi_send(fab->ep, buf, len, desc_of(mr), to, ctx);
+	return (int)fi_send(fab->ends.ep, buf, len, desc_of(mr), to, ctx);
 }
 
 /* A write that completes only at the target: one flag on providers whose plain completion means less. */
@@ -668,50 +684,65 @@ static int write_delivered(struct fab *fab, const void *buf, size_t len, void *d
 				 .rma_iov_count = 1,
 				 .context = ctx,
 				 .data = imm ? *imm : 0};
-	return (int)fi_writemsg(fab->ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | (imm ? FI_REMOTE_CQ_DATA : 0));
+	return (int)fi_writemsg(fab->ends.ep, &msg,
+				FI_COMPLETION | FI_DELIVERY_COMPLETE | (imm ? FI_REMOTE_CQ_DATA : 0));
+}
+
+/* Let the kernel send the end of these bytes together with what is posted next: a segment less, and one wake-up at the
+ * other side instead of two. */
+static int write_more(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
+		      uint64_t key, struct fab_ctx *ctx)
+{
+	int rc;
+	door_more(fab->door, true);
+	rc = (int)fi_write(fab->ends.ep, buf, len, desc_of(mr), to, addr, key, ctx);
+	door_more(fab->door, false);
+	return rc;
 }
 
 static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
-		       uint64_t key, uint32_t imm, bool delivery, struct fab_ctx *ctx)
+		       uint64_t key, uint32_t imm, unsigned how, struct fab_ctx *ctx)
 {
-	int rc = fab_write(fab, buf, len, mr, to, addr, key, NULL, delivery, ctx);
+	int rc = fab_write(fab, buf, len, mr, to, addr, key, NULL, how | FAB_MORE, ctx);
 	if (rc)
 		return rc;
 	ctx_arm(fab, ctx, 2);
-	rc = (int)fi_writedata(fab->ep, buf, 0, desc_of(mr), imm, to, addr, key, ctx->provider + FAB_CTX_IMM);
+	rc = (int)fi_writedata(fab->ends.ep, buf, 0, desc_of(mr), imm, to, addr, key, ctx->provider + FAB_CTX_IMM);
 	if (rc)
 		*fab_split_of(ctx) = (struct fab_split){.left = 1, .status = -FI_ECANCELED};
 	return rc ? FAB_HALF : 0;
 }
 
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
-	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
+	      const uint32_t *imm, unsigned how, struct fab_ctx *ctx)
 {
 	int rc = way_check(fab, to);
 	if (KV_UNLIKELY(rc != 0))
 		return rc;
 	if (imm && len && fab->split_imm)
-		return write_split(fab, buf, len, mr, to, addr, key, *imm, delivery, ctx);
+		return write_split(fab, buf, len, mr, to, addr, key, *imm, how, ctx);
 	ctx_arm(fab, ctx, 1);
-	if (delivery && fab->quirk->delivery_flag)
+	if (how & FAB_DELIVERED && fab->quirk->delivery_flag)
 		return write_delivered(fab, buf, len, desc_of(mr), to, addr, key, imm, ctx);
 	if (imm)
-		return (int)fi_writedata(fab->ep, buf, len, desc_of(mr), *imm, to, addr, key, ctx);
-	return (int)fi_write(fab->ep, buf, len, desc_of(mr), to, addr, key, ctx);
+		return (int)fi_writedata(fab->ends.ep, buf, len, desc_of(mr), *imm, to, addr, key, ctx);
+	if (how & FAB_MORE && fab->door)
+		return write_more(fab, buf, len, mr, to, addr, key, ctx);
+	return (int)fi_write(fab->ends.ep, buf, len, desc_of(mr), to, addr, key, ctx);
 }
 
-/* The guard is told what will be answered. */
+/* The guard is told which answer will come. */
 static int read_guarded(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr,
 			uint64_t key, struct fab_ctx *ctx)
 {
 	_Alignas(16) uint8_t blob[KV_ADDR_MAX];
 	size_t blob_len = sizeof(blob);
 	int rc;
-	if (fi_av_lookup(fab->av, from, blob, &blob_len) || blob_len > sizeof(blob))
+	if (fi_av_lookup(fab->ends.av, from, blob, &blob_len) || blob_len > sizeof(blob))
 		return -KV_EPROVIDER;
 	if (!door_may_read(fab->door, blob, blob_len))
 		return -EAGAIN;
-	rc = (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
+	rc = (int)fi_read(fab->ends.ep, buf, len, desc_of(mr), from, addr, key, ctx);
 	if (rc == 0)
 		door_reads(fab->door, blob, blob_len, len);
 	return rc;
@@ -726,5 +757,5 @@ int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t
 	ctx_arm(fab, ctx, 1);
 	if (fab->door)
 		return read_guarded(fab, buf, len, mr, from, addr, key, ctx);
-	return (int)fi_read(fab->ep, buf, len, desc_of(mr), from, addr, key, ctx);
+	return (int)fi_read(fab->ends.ep, buf, len, desc_of(mr), from, addr, key, ctx);
 }

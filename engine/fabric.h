@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
-#include "engine/preflight.h"
+#include "host/host.h"
 
 struct fab;
 struct fab_mr;
@@ -28,8 +28,8 @@ struct fab_ctx {
 
 struct te_provider;
 
-/* fab_provider_at -- what we know of provider i, best first, before anybody has looked for devices. False: there are no
- * more. Thread: any. */
+/* fab_provider_at -- the name of provider i of those we know, best first; devices are not looked for. False: there are
+ * no more. Thread: any. */
 bool fab_provider_at(unsigned i, struct te_provider *out);
 
 /* What to look for. */
@@ -66,7 +66,7 @@ int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned 
 		struct kv_error *err);
 void fab_devices_free(struct fab_device *devices, unsigned count);
 
-/* The doorkeeper, who lets only peers connect (fabric_door.h): where it can be; or not without it; or none. */
+/* The doorkeeper, which lets only peers connect (fabric_door.h): where it can be; or not without it; or none. */
 enum fab_door { FAB_DOOR_AUTO, FAB_DOOR_REQUIRE, FAB_DOOR_OFF };
 
 struct fab_options {
@@ -79,11 +79,11 @@ struct fab_options {
 
 /* fab_need -- what one endpoint on this device takes, connected to so many peers, of what the provider does by itself:
  * its queues, buffers and files. Messages and regions are the caller's to add. */
-void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out);
+void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct kv_need *out);
 
 /* fab_limits -- what a device allows, and how much of it is in use. Asks libibverbs and the kernel where there is a
  * NIC. */
-void fab_limits(const struct fab_device *device, struct te_limits *out);
+void fab_limits(const struct fab_device *device, struct kv_device_limits *out);
 
 /* fab_fork -- hold what guards the whole process (true), or let go of it, around a fork(). */
 void fab_fork(bool hold);
@@ -106,6 +106,7 @@ struct fab_caps {
 	bool ordered; /* a message is behind the bytes of writes to the same address that were posted before it, if
 			 nothing was polled and no posting was refused in between */
 	bool local_process_death_fatal; /* shm: a peer's death cannot be survived */
+	bool death_stalls;              /* shm: operations to a dead process hold up the completions of all others */
 	uint32_t peers_max;             /* verbs: addresses that an endpoint may talk to; 0: no such limit */
 	bool breaks_stay; /* verbs: the provider never replaces a connection that broke: only fab_rebuild does */
 	uint32_t tx_depth, rx_depth, cq_depth;
@@ -138,12 +139,12 @@ int fab_rebuild(struct fab *fab, struct kv_error *err);
 void fab_shut(struct fab *fab);
 
 /* Where caps.close_slow, fab_rebuild and fab_shut do not wait: the old endpoint is given up, and everything else above
- * holds from when fab_retiring is false. Until then what was posted by it or to it may touch memory, its receives and
- * its contexts too; no event of it is delivered. fab_posted -- before fab_rebuild and fab_shut: how many sends, writes
- * and reads the endpoint has out, for which it is not closed at once; 0 for one that failed. fab_retire -- after them:
- * nobody looks at the old descriptors any more. fab_retiring -- with each poll: whether an endpoint is not closed yet;
- * sees to it that it will be. While one is not, fab_rebuild gives up one more, but opens none (-KV_EBUSY): at most two
- * endpoints of a rail exist at a time. On the rail's thread. */
+ * holds from when fab_retiring is false. Until then operations of that endpoint and of its peers may touch memory, its
+ * receives and contexts as well; no event of it is delivered. fab_posted -- before fab_rebuild and fab_shut: how many
+ * sends, writes and reads the endpoint has out, for which it is not closed at once; 0 for one that failed. fab_retire
+ * -- after them: no loop looks at the old descriptors any more. fab_retiring -- with each poll: whether an endpoint is
+ * not closed yet; sees to it that it will be. While one is not, fab_rebuild gives up one more, but opens none
+ * (-KV_EBUSY): at most two endpoints of a rail exist at a time. On the rail's thread. */
 void fab_posted(struct fab *fab, uint32_t operations);
 void fab_retire(struct fab *fab);
 bool fab_retiring(struct fab *fab);
@@ -157,9 +158,9 @@ struct fab_door_counts {
 void fab_door_counts(const struct fab *fab, struct fab_door_counts *out);
 int fab_name(struct fab *fab, void *out, size_t *inout_len); /* 0, or -KV_ETOOBIG */
 
-/* FAB_LOCAL: source and destination of our own writes and reads. FAB_MESSAGES: of sends and receives; rxm lets who
- * knows the key read it, too, which is why it is no part of FAB_LOCAL. EFA grants peers what they ask for, whatever is
- * named here. */
+/* FAB_LOCAL: source and destination of our own writes and reads. FAB_MESSAGES: of sends and receives; it is no part of
+ * FAB_LOCAL because rxm lets a peer that knows the key read such memory. EFA grants peers whatever rights they ask for.
+ */
 enum fab_access { FAB_LOCAL = 1, FAB_REMOTE_READ = 2, FAB_REMOTE_WRITE = 4, FAB_MESSAGES = 8 };
 
 /* fab_mr_reg -- register [base, base+len). Key and remote base for peers: fab_mr_remote. Errors: -KV_ENOMEM (the caller
@@ -171,27 +172,29 @@ void fab_mr_remote(const struct fab_mr *mr, uint64_t *out_base, uint64_t *out_ke
 /* fab_av_insert -- an address blob of a peer. Returns 0, -EAGAIN, -KV_EPROVIDER, -KV_EPROTO (not an address of this
  * provider). */
 int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_handle);
-/* fab_av_remove -- it is void. used: whoever is connected from there was a peer, and may keep its connection some
+/* fab_av_remove -- the handle is void. used: a peer proved to be at that address, and may keep its connection some
  * seconds, to come back. */
 void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
 
-/* fab_cut -- the fence of one address: when it returns 0, nothing that was posted to or by that endpoint can touch
+/* fab_cut -- the fence of one address. When it returns 0, no operation that was posted to or by that endpoint can touch
  * memory of ours any more, and nothing new of it reaches us until fab_av_insert (of an address that is not there any
- * more) or fab_uncut. Our operations to it end by their own events, with a failure; of others' nothing changes. Another
- * code: that cannot be promised (no caps.peer_fence; -EBUSY: the provider holds on to what it got), and fab_rebuild is
- * the way. */
+ * more) or fab_uncut. Our operations to it end by their own events, with a failure; other peers' operations go on.
+ * Another code: that cannot be promised (no caps.peer_fence; -EBUSY: the provider holds on to bytes that it received),
+ * and fab_rebuild is the way. */
 int fab_cut(struct fab *fab, const void *blob, size_t len);
 void fab_uncut(struct fab *fab, const void *blob, size_t len);
 
-/* Posting. 0: the event will come; FAB_HALF (writes): it will come too and say that it failed, since of two operations
- * the provider refused the second; -EAGAIN: poll, then try again; anything else: it will not come, classify with
- * fab_error_class. Write completions mean "the source may be reused" unless delivery is true ("the bytes are at the
- * target"). */
+/* Posting. 0: the event will come. FAB_HALF (writes): it will come as well and say that it failed, since of two
+ * operations the provider refused the second. -EAGAIN: poll, then try again. Any other code: no event will come;
+ * classify it with fab_error_class. Write completions mean "the source may be reused" unless `how` has FAB_DELIVERED
+ * ("the bytes are at the target"). FAB_MORE: another operation to the same address is posted next, with nothing
+ * polled in between, so the last bytes may wait for it. */
 enum { FAB_HALF = 1 };
+enum { FAB_DELIVERED = 1, FAB_MORE = 2 };
 int fab_recv(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, struct fab_ctx *ctx);
 int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, struct fab_ctx *ctx);
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
-	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx);
+	      const uint32_t *imm, unsigned how, struct fab_ctx *ctx);
 int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t from, uint64_t addr, uint64_t key,
 	     struct fab_ctx *ctx);
 
@@ -212,7 +215,7 @@ struct fab_event {
 	uint64_t len;
 };
 
-/* fab_poll -- up to n events (fewer than n: drained). Never blocks. Drains the EQ too. Returns the count. */
+/* fab_poll -- up to n events (fewer than n: drained). Never blocks. Drains the EQ as well. Returns the count. */
 int fab_poll(struct fab *fab, struct fab_event *out, int n);
 int fab_wait_fd(const struct fab *fab); /* -1 without one */
 int fab_arm(struct fab *fab);           /* fi_trywait: 0 may sleep, -EAGAIN do not */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_census.c -- how many endpoints this process has open on each device.
  *
- * It is the one piece of process-wide state: limits are per process and device, and nothing else knows of the other
- * engines. */
+ * Limits are per process and device, and no engine knows of the others. So this count belongs to the process. */
 #include "engine/fabric_inside.h"
 
 #include <pthread.h>

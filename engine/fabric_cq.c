@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_cq.c -- completions, error entries and the event queue, turned into struct fab_event.
  *
- * What an entry is, is decided by the least that every provider keeps to: FI_RECV for a message, FI_REMOTE_CQ_DATA
- * without it for an immediate, else the context alone. len, buf and context of an immediate are garbage on one provider
- * or another. Error entries have the operation in op_context or nothing; their flags may be 0 and their err negative
- * (shm 1.17). The EQ is drained as well: the EFA provider reports what it cannot tie to an operation there, and aborts
- * the process when none is bound. */
+ * The kind of an entry is decided by the least that every provider keeps to: FI_RECV is a message, FI_REMOTE_CQ_DATA
+ * without it an immediate, else the context alone tells. len, buf and context of an immediate are garbage on one
+ * provider or another. Error entries have the operation in op_context or nothing; their flags may be 0 and their err
+ * negative (shm 1.17). The EQ is drained as well: the EFA provider reports there what it cannot tie to an operation,
+ * and aborts the process when no EQ is bound. */
 #include "engine/fabric_inside.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static bool ctx_ended(const struct fab *fab, struct fab_event *ev)
 	ev->ctx = (struct fab_ctx *)((uintptr_t)ev->ctx & ~(uintptr_t)FAB_CTX_IMM);
 	struct fab_split *s = fab_split_of(ev->ctx);
 	if (s->left == 0)
-		return true; /* a completion too many: whoever owns the operation counts it */
+		return true; /* a completion too many: rail.c counts it */
 	s->status = s->status ? s->status : ev->status;
 	if (--s->left > 0)
 		return false;
@@ -72,8 +72,8 @@ static bool event_from(const struct fab *fab, const struct fi_cq_data_entry *e, 
 	} else if (e->flags & FI_REMOTE_CQ_DATA) {
 		ev->type = FAB_EV_IMM;
 		ev->imm = (uint32_t)e->data;
-		/* Only where the provider said so has the context a meaning: a posted receive that the immediate used
-		 * up. */
+		/* Only where the provider returned that mode has the context a meaning: a posted receive that the
+		 * immediate used up. */
 		ev->ctx = fab->info->mode & FI_RX_CQ_DATA ? e->op_context : NULL;
 	} else {
 		ev->type = FAB_EV_DONE;
@@ -91,9 +91,9 @@ static int error_entry(struct fab *fab, struct fab_event *ev, bool *report)
 	memset(&e, 0, sizeof(e));
 	e.err_data = data;
 	e.err_data_size = sizeof(data);
-	if (fi_cq_readerr(fab->cq, &e, 0) <= 0)
+	if (fi_cq_readerr(fab->ends.cq, &e, 0) <= 0)
 		return 0;
-	const char *words = fi_cq_strerror(fab->cq, e.prov_errno, e.err_data, text, sizeof(text));
+	const char *words = fi_cq_strerror(fab->ends.cq, e.prov_errno, e.err_data, text, sizeof(text));
 	int code = abs(e.err) ? abs(e.err) : FI_EOTHER;
 	snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: %s, prov_errno %d (%s)", fab->caps.provider,
 		 fab->caps.domain, fi_strerror(code), e.prov_errno, words && words[0] ? words : "no words");
@@ -124,7 +124,7 @@ static int read_batch(struct fab *fab, struct fab_event *out, int n, bool *more)
 {
 	struct fi_cq_data_entry entries[CQ_BATCH];
 	int want = KV_MIN(n, (int)CQ_BATCH);
-	ssize_t rc = fi_cq_read(fab->cq, entries, (size_t)want);
+	ssize_t rc = fi_cq_read(fab->ends.cq, entries, (size_t)want);
 	*more = rc == want;
 	if (rc > 0) {
 		int count = 0;
@@ -148,7 +148,7 @@ static void eq_drain(struct fab *fab)
 	uint8_t buf[256];
 	uint32_t event = 0;
 	for (int i = 0; i < EQ_EVERY; i++) {
-		ssize_t rc = fi_eq_read(fab->eq, &event, buf, sizeof(buf), 0);
+		ssize_t rc = fi_eq_read(fab->ends.eq, &event, buf, sizeof(buf), 0);
 		if (rc == -FI_EAGAIN)
 			return;
 		if (rc >= 0)
@@ -156,9 +156,9 @@ static void eq_drain(struct fab *fab)
 		struct fi_eq_err_entry e;
 		char text[128] = "";
 		memset(&e, 0, sizeof(e));
-		if (rc != -FI_EAVAIL || fi_eq_readerr(fab->eq, &e, 0) < 0)
+		if (rc != -FI_EAVAIL || fi_eq_readerr(fab->ends.eq, &e, 0) < 0)
 			return;
-		const char *words = fi_eq_strerror(fab->eq, e.prov_errno, e.err_data, text, sizeof(text));
+		const char *words = fi_eq_strerror(fab->ends.eq, e.prov_errno, e.err_data, text, sizeof(text));
 		snprintf(fab->last_error, sizeof(fab->last_error), "%s %s: endpoint event: %s, prov_errno %d (%s)",
 			 fab->caps.provider, fab->caps.domain, fi_strerror(abs(e.err)), e.prov_errno,
 			 words ? words : "");
@@ -170,7 +170,7 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 {
 	int count = 0;
 	bool more = true;
-	if (!fab->ep)
+	if (!fab->ends.ep)
 		return 0;
 	if (fab->door)
 		door_poll(fab->door);
@@ -185,36 +185,42 @@ int fab_poll(struct fab *fab, struct fab_event *out, int n)
 	return count;
 }
 
-/* A read that finds nothing for us may have handled a batch of the provider's own messages (rxm): only many of them in
- * a row say that there is nothing more. What a peer sends over verbs between here and the end of its queue pair, some
- * 100 us, still crashes; only libfabric can close that gap. */
+/* A read that finds nothing for us may have handled a batch of the provider's own messages (rxm): only many such reads
+ * in a row mean that there is nothing more. A message that a peer sends over verbs between here and the end of its
+ * queue pair, some 100 us, still crashes; only libfabric can close that gap. */
 void fab_drain(struct fab *fab)
 {
 	enum { READS_MAX = 4096, EMPTY_READS = 64 };
 	struct fi_cq_data_entry entry;
 	struct fi_cq_err_entry error;
-	for (int i = 0, empty = 0; i < READS_MAX && empty < EMPTY_READS && fab->cq; i++) {
-		ssize_t rc = fi_cq_read(fab->cq, &entry, 1);
+	for (int i = 0, empty = 0; i < READS_MAX && empty < EMPTY_READS && fab->ends.cq; i++) {
+		ssize_t rc = fi_cq_read(fab->ends.cq, &entry, 1);
 		memset(&error, 0, sizeof(error));
 		if (rc == -FI_EAVAIL)
-			rc = fi_cq_readerr(fab->cq, &error, 0);
+			rc = fi_cq_readerr(fab->ends.cq, &error, 0);
 		empty = rc > 0 ? 0 : empty + 1;
 	}
 }
 
 int fab_wait_fd(const struct fab *fab)
 {
-	return fab->ep && fab->caps.wait_fd ? fab->wait_fd : -1;
+	return fab->ends.ep && fab->caps.wait_fd ? fab->wait_fd : -1;
 }
 
 int fab_arm(struct fab *fab)
 {
 	struct fid *fid;
+	int rc;
 	/* fi_trywait on a CQ without a wait object crashes libfabric 1.17. */
-	if (!fab->ep || !fab->caps.wait_fd || fab->dead_due)
+	if (!fab->ends.ep || !fab->caps.wait_fd || fab->dead_due)
 		return -EAGAIN;
-	fid = &fab->cq->fid;
-	return fi_trywait(fab->fabric, &fid, 1) == FI_SUCCESS ? 0 : -EAGAIN;
+	fid = &fab->ends.cq->fid;
+	if (fab->door)
+		door_rest(fab->door);
+	rc = fi_trywait(fab->fabric, &fid, 1);
+	if (rc == FI_SUCCESS && fab->door)
+		door_rested(fab->door);
+	return rc == FI_SUCCESS ? 0 : -EAGAIN;
 }
 
 const char *fab_last_error(const struct fab *fab)

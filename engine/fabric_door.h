@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_door.h -- the doorkeeper: who gets a connection to an endpoint of libfabric's tcp providers. Private to
+/* fabric_door.h -- the doorkeeper: which connections reach an endpoint of libfabric's tcp providers. Private to
  * engine/fabric*.
  *
  * A door belongs to one endpoint at a time and is used by its engine's thread; the provider may accept and receive on
@@ -20,7 +20,7 @@ enum door_reason {
 	DOOR_CLAIM,    /* its connect request is none, or claims what no peer announced */
 	DOOR_TWICE,    /* the endpoint that it claims is connected already */
 	DOOR_SILENT,   /* no whole connect request came in time */
-	DOOR_FULL,     /* too many that wait, or no descriptor to spare */
+	DOOR_FULL,     /* too many connections wait, or no descriptor is to spare */
 	DOOR_ALIEN,    /* let in, then sent what no peer of ours sends */
 	DOOR_REASONS
 };
@@ -38,18 +38,18 @@ int door_create(enum guard_format format, bool reads, uint32_t eager_bytes, cons
 		const char **why);
 
 /* door_listen -- the endpoint's listening socket, before the endpoint is polled for the first time: from now on only
- * those who are allowed get in. 0 or -KV_ENOMEM. */
+ * endpoints that are allowed get in. 0 or -KV_ENOMEM. */
 int door_listen(struct door *d, int fd, const struct sockaddr *name, socklen_t len);
 
-/* door_shut -- the endpoint is closed next, and all addresses are void: nobody gets in until door_listen. */
+/* door_shut -- the endpoint is closed next, and all addresses are void: no connection gets in until door_listen. */
 void door_shut(struct door *d);
 
-/* door_release -- the endpoint is closed for good. *door becomes NULL; NULL is accepted. What connections need stays
- * until libfabric has closed them. */
+/* door_release -- the endpoint is closed for good. *door becomes NULL; NULL is accepted. Its memory stays until
+ * libfabric has closed its connections. */
 void door_release(struct door **door);
 
-/* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; another address is ignored). Counted. A connection
- * from an endpoint that nobody allows any more is ended after some seconds, so that one that comes back soon keeps it;
+/* door_allow, door_forbid -- a peer's endpoint (AF_INET, AF_INET6; another address is ignored). Counted. When no peer
+ * allows an endpoint any more its connection is ended after some seconds, so that a peer that comes back soon keeps it;
  * at once where it never proved to be that peer's (used). 0 or -KV_ENOMEM. */
 int door_allow(struct door *d, const void *addr, size_t len);
 void door_forbid(struct door *d, const void *addr, size_t len, bool used);
@@ -69,7 +69,22 @@ void door_readable(struct door *d);
 bool door_may_read(struct door *d, const void *addr, size_t len);
 void door_reads(struct door *d, const void *addr, size_t len, uint64_t bytes);
 
-/* door_poll -- with each poll of the endpoint: those who wait are looked at. Costs a load when nobody does. */
+/* door_more -- what the endpoint sends from now on until `more` is false has more behind it: the kernel may keep the
+ * end of it until that is sent (at most 200 ms, should it never be). */
+void door_more(struct door *d, bool more);
+
+/* door_signals_begin, door_signals_end -- this thread opens the endpoint or its completion queue: pairs of sockets that
+ * libfabric makes meanwhile are signals of the queue. */
+void door_signals_begin(struct door *d);
+void door_signals_end(void);
+
+/* door_rest -- from now on until door_poll, signals of the queues go to their descriptors: call it, then fi_trywait,
+ * and if that lets the thread sleep, door_rested. Between a door_poll and the next door_rest a descriptor tells
+ * nothing. */
+void door_rest(struct door *d);
+void door_rested(struct door *d);
+
+/* door_poll -- with each poll of the endpoint: look at the connections that wait. Costs two loads when none does. */
 void door_poll(struct door *d);
 
 void door_counts(const struct door *d, struct door_counts *out);

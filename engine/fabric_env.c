@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_env.c -- what the environment tells libfabric's providers, read as they read it. */
+/* fabric_env.c -- environment variables of libfabric's providers, read as the providers read them. */
 #include "engine/fabric_inside.h"
 
 #include <stdio.h>

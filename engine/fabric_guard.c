@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_guard.c -- the walk over what a peer sends, unit by unit.
+/* fabric_guard.c -- the walk over the bytes that a peer sends, unit by unit.
  *
- * A unit is what the provider acts upon: the answer to a connect request, a whole message, or the header of a write, a
- * read or the answer to one. It is judged when all of it is there, so the provider never holds half a message: one
- * that a broken connection cuts short costs libfabric 1.17 a posted receive for good, and a thousand of them leave it
- * deaf. Payload behind the header of a write is passed on as it comes.
+ * A unit is what the provider acts upon: the answer to a connect request, a whole message, or the header of a write, of
+ * a read or of the answer to one. It is judged when all of it is there, so the provider never holds half a message. A
+ * message that a broken connection cuts short costs libfabric 1.17 a posted receive for good, and a thousand of them
+ * leave it deaf. Payload behind the header of a write is passed on as it comes.
  *
- * What is allowed is what KVRail causes, no more: messages are eager and no larger than KV_MSG_MAX, carry no immediate
- * and name the connection as we do; writes and reads have one piece and no acknowledgement; over rxm a write has either
- * bytes or an immediate. Tagged messages, rendezvous, segments, atomics, credits, acknowledgements, unknown operations,
- * sizes that do not add up: each of these has crashed, blocked or starved a provider (docs/guide/security.md,
- * docs/internals/providers.md).
+ * A peer may send only what KVRail causes. Messages are eager, no larger than KV_MSG_MAX, carry no immediate, and name
+ * the connection as we do. Writes and reads have one piece and no acknowledgement; over rxm a write has either bytes or
+ * an immediate. Everything else is refused: tagged messages, rendezvous, segments, atomics, credits, acknowledgements,
+ * unknown operations, sizes that do not add up. Each of these has crashed, blocked or starved a provider
+ * (docs/guide/security.md, docs/internals/providers.md).
  *
- * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources); each header
- * has a version, and one that is not known here is refused. Numbers are in the sender's byte order; the connect request
- * tells, and only ours is let in.
+ * The layouts are libfabric's wire protocol, the same in 1.17, 1.22, 2.1 and 2.6 (read in their sources). Each header
+ * has a version, and a version that is not known here is refused. Numbers are in the sender's byte order; the connect
+ * request tells it, and only ours is let in.
  *
- * Answers to our reads must come in the order in which we asked, each as long as was asked for: the provider takes any
- * length, believes a short one and makes room for a long one.
+ * Answers to our reads must come in the order in which we asked, each as long as the read. The provider takes any
+ * length, believes a short answer, and makes room for a long one.
  *
- * Keys, addresses and lengths of memory are the provider's to check, which it does, but for sums that wrap. */
+ * The provider checks keys, addresses and lengths of memory itself, except for sums that wrap. */
 #include "engine/fabric_guard.h"
 
 #include <string.h>
@@ -154,8 +154,8 @@ int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n
 		return wrong(why, "its connect request has another length than ours have");
 	if (own64(data + CTRL_CONN_DATA) != 1)
 		return wrong(why, "its byte order is not ours");
-	/* A feature of libfabric 2.2 among them: that the peer is not to be connected to, which the provider then
-	 * believes of it for ever. */
+	/* One of the refused features is libfabric 2.2's "do not connect to me", which the provider then believes of
+	 * that peer for ever. */
 	if (own32(data + CTRL_SEG_NO) || own64(data + CTRL_CONN_ID) || own64(data + CTRL_MSG_ID) ||
 	    (rules->format == GUARD_XNET && data[CTRL_LEN + XNET_SETUP_FEATURES]))
 		return wrong(why, "its connect request has something in a field that is not used");
@@ -213,12 +213,12 @@ static int response_judge(const struct guard *g, const uint8_t *p, const char **
 
 /* ---- data ---- */
 
-/* A message of the provider's own, before what rxm puts in front of ours. */
+/* A message of the provider's own, before the bytes that rxm puts in front of ours. */
 static int message_judge(const struct guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t size = own64(p + BASE_SIZE);
 	const uint8_t *q = p + BASE_LEN;
-	/* Pieces are what an earlier write left in the sender's header: nobody looks at them. */
+	/* The pieces are left in the sender's header by an earlier write: the provider does not read them. */
 	if (p[BASE_HEADER] != BASE_LEN || own16(p + BASE_FLAGS) || p[BASE_OP_DATA])
 		return wrong(why,
 			     "a message of a kind that we never send (an acknowledgement, tagged, with an immediate)");
@@ -265,8 +265,8 @@ static int write_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-/* Answers are sent in the order of the requests: when the old ones have been, those that came meanwhile are the old
- * ones. */
+/* Answers are sent in the order of the requests. When all old ones are answered, those that came meanwhile become the
+ * old ones. */
 static void reads_age(struct guard *g)
 {
 	if (g->old.owed)
@@ -275,9 +275,9 @@ static void reads_age(struct guard *g)
 	g->fresh = (struct guard_reads){0};
 }
 
-/* A peer that asks faster than it takes the answers makes the provider hold them all. One that always has some under
- * way is known by this, that old ones are answered while it asks: what counts is at most twice what it has under way.
- */
+/* A peer that asks faster than it takes the answers makes the provider hold all of them. A peer that always has some
+ * reads under way is told from it: its old reads are answered while it asks. So the sum counted here is at most twice
+ * the bytes that it has under way. */
 static int read_judge(struct guard *g, const uint8_t *p, const char **why)
 {
 	if (!g->rules->reads || !g->rules->readable)
@@ -325,13 +325,13 @@ static int answer_judge(struct guard *g, const uint8_t *p, const char **why)
 	return 0;
 }
 
-/* One that is longer than rxm's buffers would cost it a receive. */
+/* A message that is longer than rxm's buffers would cost rxm a receive. */
 static uint64_t message_max(const struct guard_rules *rules)
 {
 	return rules->format == GUARD_RXM ? KV_MIN((uint32_t)KV_MSG_MAX, rules->eager_bytes) : KV_MSG_MAX;
 }
 
-/* Whether the first 16 bytes begin something that is allowed, and its length as a unit; 0: *why. */
+/* Whether the first 16 bytes begin an allowed unit, and its length; 0: *why. */
 static size_t base_len(const struct guard *g, const uint8_t *p, const char **why)
 {
 	uint64_t size = own64(p + BASE_SIZE);

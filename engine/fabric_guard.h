@@ -2,9 +2,10 @@
 /* fabric_guard.h -- what a peer may send on a connection of libfabric's tcp providers. Bytes only: no I/O, no
  * allocation. Private to engine/fabric*.
  *
- * The providers trust what they read. A guard stands between the socket and the provider (fabric_door.c), walks over
- * the same bytes, and lets through only what a KVRail peer causes: messages of our size, writes and reads of one piece,
- * and the two messages that set a connection up. Everything else ends the connection before the provider has seen it.
+ * The providers trust what they read. A guard stands between the socket and the provider (fabric_door_conn.c), walks
+ * over the same bytes, and lets through only what a KVRail peer causes: messages of our size, writes and reads of one
+ * piece, and the two messages that set a connection up. Everything else ends the connection before the provider has
+ * seen it.
  */
 #ifndef KVRAIL_ENGINE_FABRIC_GUARD_H
 #define KVRAIL_ENGINE_FABRIC_GUARD_H
@@ -31,7 +32,7 @@ struct guard_rules {
 
 enum {
 	GUARD_REQUEST_MAX = 56,           /* bytes of a connect request */
-	GUARD_UNIT_MAX = KV_MSG_MAX + 80, /* bytes of what is judged as a whole: a message with its headers */
+	GUARD_UNIT_MAX = KV_MSG_MAX + 80, /* bytes of a unit that is judged as a whole: a message with its headers */
 	GUARD_READS_MAX = 4096,           /* reads that a peer may have under way on one connection */
 	GUARD_ASKED_MAX = 2048            /* ... and we */
 };
@@ -45,9 +46,9 @@ struct guard_reads {
 /* One connection. From guard_init on the caller's; nothing in it needs an end. */
 struct guard {
 	const struct guard_rules *rules;
-	uint64_t skip;   /* bytes of payload that come next: nobody's to judge */
+	uint64_t skip;   /* bytes of payload that come next: they are not judged */
 	uint64_t passed; /* bytes of payload that guard_walk has walked over */
-	bool begun;      /* the connection is set up: what comes is data */
+	bool begun;      /* the connection is set up: data follows */
 	bool indexed;    /* `index` is known */
 	uint32_t index;  /* rxm: our name for this connection, which every message of the peer repeats */
 	uint64_t *asked; /* GUARD_ASKED_MAX lengths of reads of ours, in a ring from asked_at on; the caller's. NULL:
@@ -56,8 +57,8 @@ struct guard {
 	struct guard_reads old, fresh; /* read requests of the peer: fresh are those behind the old ones */
 };
 
-/* guard_request -- judge what lies in a socket that was accepted. 1: a whole connect request and nothing else, with the
- * port that the peer claims to listen on. 0: it may become one. -1: it never will, *why says what is wrong. */
+/* guard_request -- judge the bytes that lie in a socket that was accepted. 1: a whole connect request and nothing else,
+ * with the port that the peer claims to listen on. 0: it may become one. -1: it never will, *why says what is wrong. */
 int guard_request(const struct guard_rules *rules, const uint8_t *data, size_t n, uint16_t *out_port, const char **why);
 size_t guard_request_bytes(enum guard_format format);
 

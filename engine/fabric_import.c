@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_import.c -- libfabric's import table.
+/* fabric_import.c -- replace functions in libfabric's import table.
  *
  * A call of libfabric's to accept() goes through a slot in its own data, which the dynamic linker filled. The slot is
- * found by the relocation that names it and is made to point to our function: libfabric calls ours, and nobody else in
- * the process does. That is why it is done so and not by a function `accept` of our own, which would take the place of
- * the C library's for the host as well, and would not be found from a library that was loaded with dlopen.
+ * found by the relocation that names it, and is made to point to our function. So libfabric calls ours, and no other
+ * code of the process does. A function of our own named `accept` was rejected: it would take the place of the C
+ * library's for the host as well, and a library that was loaded with dlopen would not find it.
  *
  * Slots lie in memory that is read-only after linking (RELRO): it is made writable for the moment of the store. A slot
- * that is still lazily bound points into libfabric itself; calling what it held would have the linker fill it again,
- * over ours, so the ordinary function is called instead. Any other content is somebody's (a second copy of KVRail, a
- * preloaded library): it is called by ours, so such replacements chain.
+ * that is still lazily bound points into libfabric itself. Calling its old content would have the linker fill it again,
+ * over ours, so the ordinary function is called instead. Any other content belongs to a second copy of KVRail or a
+ * preloaded library: ours calls it, so such replacements chain.
  *
- * First all slots are looked for, then all are replaced: what cannot be done as a whole is not begun. Whoever is inside
- * of an ordinary call meanwhile returns from it as ever. Nothing is undone: an object that is unloaded with threads
- * inside is worse than one that stays, so ours is pinned. */
+ * First all slots are looked for, then all are replaced: what cannot be done as a whole is not begun. A thread that is
+ * inside of an ordinary call meanwhile returns from it as ever. Nothing is undone: an object that is unloaded with
+ * threads inside is worse than one that stays, so ours is pinned. */
 #include "engine/fabric_import.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ struct slot {
 	void **at;
 	struct import *import;
 	uintptr_t low, high; /* of the object that it belongs to */
-	bool read_only;      /* in memory that was made so after linking */
+	bool read_only;      /* in memory that was made read-only after linking */
 };
 
 struct search {
@@ -53,7 +53,7 @@ struct search {
 };
 
 #ifdef SLOT_CALL
-/* What the linker left in the dynamic section: an address, or before relocation an offset. */
+/* An entry of the dynamic section: an address, or before relocation an offset. */
 static uintptr_t dyn_at(const struct dl_phdr_info *o, const ElfW(Dyn) * d)
 {
 	return d->d_un.d_ptr < o->dlpi_addr ? o->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
@@ -85,7 +85,7 @@ static uintptr_t page_of(uintptr_t at)
 	return at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* The dynamic linker protects whole pages only: what is left at the end stays writable. */
+/* The dynamic linker protects whole pages only: the rest at the end stays writable. */
 static bool read_only(const struct dl_phdr_info *o, uintptr_t at)
 {
 	for (unsigned i = 0; i < o->dlpi_phnum; i++) {
@@ -175,7 +175,7 @@ static int object_visit(struct dl_phdr_info *o, size_t size, void *arg)
 	(void)size;
 	bounds_of(o, &low, &high);
 	if (inside >= low && inside < high) {
-		/* In one object with us there is no table between libfabric and the C library that is its own. */
+		/* Where libfabric is linked into our object there is no import table between it and the C library. */
 		uintptr_t us = (uintptr_t)&import_replace;
 		s->seen = us < low || us >= high;
 	} else if (!is_plugin(o->dlpi_name)) {
@@ -206,7 +206,7 @@ static int slots_check(struct search *s, const char **why)
 		*why = "this libfabric does not import what its tcp provider is known to call";
 		return -KV_ENOTSUP;
 	}
-	/* Once for all, so that no store fails half way. */
+	/* All pages at once, so that no store fails half way. */
 	for (size_t i = 0; i < s->slots; i++) {
 		if (protect(&s->slot[i], PROT_READ | PROT_WRITE) == 0 && protect(&s->slot[i], PROT_READ) == 0)
 			continue;
@@ -231,7 +231,7 @@ static void slot_replace(const struct slot *slot)
 	(void)protect(slot, PROT_READ);
 }
 
-/* Whoever unloads what we are part of would leave libfabric with addresses of nothing. */
+/* If the object that we are part of were unloaded, libfabric would be left with addresses of nothing. */
 static void pin(void)
 {
 	Dl_info info;

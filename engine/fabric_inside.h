@@ -24,26 +24,36 @@ enum { FAB_TX_DEPTH = 1024, FAB_RX_DEPTH = 512, FAB_CQ_DEPTH = 8192, FAB_DEPTH_M
 #define FAB_ENOMR   270                 /* FI_ENOMR of libfabric 1.18 and later */
 #define FAB_RMA_MAX ((uint64_t)1 << 30) /* an immediate must not be segmented: EFA's largest RDMA is 1 GiB */
 
+/* The objects that are opened and closed together, "the endpoint"; all NULL: it is closed. */
+struct fab_ends {
+	struct fid_ep *ep; /* NULL: closed for operations (a rebuild failed) */
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_eq *eq;
+};
+
+/* Endpoints that are given up and not closed yet: fabric_retire.c. */
+struct given_up {
+	struct kv_list list;
+	unsigned count;
+	uint32_t out; /* operations of the endpoint that is given up next (fab_posted) */
+};
+
 struct fab {
 	struct fi_info *info; /* our copy; its sizes are those that were opened */
 	const struct fab_quirk *quirk;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
-	struct fid_ep *ep; /* NULL: closed for operations (a rebuild failed) */
-	struct fid_cq *cq;
-	struct fid_av *av;
-	struct fid_eq *eq;
-	/* With what is above, what posting and polling look at. */
+	struct fab_ends ends;
+	/* Posting and polling look at this line, and at the members above. */
 	struct fab_resolve *resolve; /* NULL: libfabric resolves addresses without blocking, or it is not verbs
 					(fabric_resolve.c) */
 	struct door *door;           /* NULL: none; caps.no_door says why */
 	bool split_imm;              /* see fabric.c */
 	bool dead_due;               /* a FAB_EV_DEAD is to be reported */
-	bool opened;                 /* fab_open has returned: a loop owns it, which is not to be held up */
+	bool opened;                 /* fab_open has returned: a loop owns the rail, and must not be held up */
 	bool counted;                /* in the census of endpoints (fabric_census.c) */
-	struct kv_list retired;      /* endpoints that are given up and not closed yet (fabric_retire.c) */
-	unsigned num_retired;
-	uint32_t out; /* what the one that is given up next has posted (fab_posted) */
+	struct given_up given_up;
 	uint32_t polls;
 	int wait_fd;
 	uint32_t cq_wanted;
@@ -51,12 +61,12 @@ struct fab {
 	size_t name_len; /* of our own address; a peer's has the same length unless it is a string */
 	struct fab_options options;
 	struct fab_caps caps;
-	struct te_limits limits; /* of the device when it was opened, without what changes */
+	struct kv_device_limits limits; /* of the device when it was opened, without what changes */
 	char last_error[256];
 };
 
 /* Where the provider does not use the contexts (its returned mode is 0), a split write keeps its state there. Its two
- * operations have the context's address, and that plus FAB_CTX_IMM; every other operation has one left. */
+ * operations have the context's address, and that address plus FAB_CTX_IMM; every other operation has one left. */
 struct fab_split {
 	uint32_t left;
 	int status;
@@ -74,8 +84,8 @@ struct fab_mr {
 	uint64_t base, key;
 };
 
-/* fab_api_version -- what to ask fi_getinfo for: never newer than the headers (structs grow with it), never newer than
- * the library. */
+/* fab_api_version -- the version to ask fi_getinfo for: never newer than the headers (structs grow with it), never
+ * newer than the library. */
 uint32_t fab_api_version(void);
 
 /* fab_version -- of the library, as it calls itself ("1.17.0"): KV_NAME_MAX bytes. Thread: any. */
@@ -89,22 +99,16 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
 void fab_address_text(const void *addr, size_t len, char *out);
 
-/* fab_drain -- read what has arrived, and forget it: the endpoint is closed next. */
+/* fab_drain -- read all completions that are there, and forget them: the endpoint is closed next. */
 void fab_drain(struct fab *fab);
 
 /* ---- fabric_retire.c ---- */
 
-/* fab_leak_log -- closing `what` gave rc: if that is a failure, say that it is leaked. Thread: any. */
+/* fab_leak_log -- closing the object `what` returned rc: warn that it is leaked if that is a failure. Thread: any. */
 void fab_leak_log(const struct fab *fab, const char *what, int rc);
 
-/* fab_ends_close -- endpoint, completion queue, address vector and event queue, in this order; those that are NULL are
- * passed over. What cannot be closed is leaked, and said so. Thread: any. */
-struct fab_ends {
-	struct fid_ep *ep;
-	struct fid_cq *cq;
-	struct fid_av *av;
-	struct fid_eq *eq;
-};
+/* fab_ends_close -- close endpoint, completion queue, address vector and event queue, in this order; those that are
+ * NULL are passed over. One that cannot be closed is leaked, with a warning. Thread: any. */
 void fab_ends_close(const struct fab *fab, const struct fab_ends *ends);
 
 /* fab_retire_now -- give up the endpoint, if there is one: fab is without one afterwards, and it waits for fab_retire.
@@ -128,8 +132,8 @@ void fab_shm_clean(const struct fab *fab);
  * control that does not pace. fab->caps.congestion is then what its listening socket has, else "". */
 void fab_tcp_settle(struct fab *fab);
 
-/* fab_tcp_shut -- of an endpoint that is closed next: nobody can connect to it any more, and whoever was about to is
- * let go. */
+/* fab_tcp_shut -- of an endpoint that is closed next: no process can connect to it any more, and connections that are
+ * being made are ended. */
 void fab_tcp_shut(struct fab *fab);
 
 /* fab_tcp_door -- before the endpoint is opened: a doorkeeper, where the provider is one of tcp and the options want
@@ -151,7 +155,7 @@ void *fab_verbs_function(void);
 bool fab_env_is_on(const char *name);
 uint64_t fab_env_number(const char *name, uint64_t otherwise);
 
-/* fab_eager_bytes -- what the provider sends at once, as its environment says; 0: it has no such notion. */
+/* fab_eager_bytes -- how many bytes the provider sends at once, as its environment says; 0: it has no such notion. */
 uint32_t fab_eager_bytes(const struct fab_quirk *quirk);
 
 /* ---- fabric_verbs.c ---- */
@@ -169,7 +173,7 @@ int fab_verbs_check(const struct fab *fab, struct kv_error *err);
 
 /* ---- fabric_resolve.c ---- */
 
-/* fab_resolve_open, _close -- with the endpoint. Without it fab->resolve stays NULL, and postings may block where a
+/* fab_resolve_open, _close -- with the endpoint. Where it fails fab->resolve stays NULL, and postings may block where a
  * peer's address does not answer. fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or
  * -KV_ENOMEM. fab_resolve_known -- whether libfabric may be asked to connect to it; if not, the question is on its way:
  * try again later, as after -FI_EAGAIN. Only with fab->resolve. */
@@ -181,7 +185,8 @@ bool fab_resolve_known(struct fab *fab, uint64_t handle);
 
 /* ---- fabric_limits.c ---- */
 
-/* fab_limits_check -- before opening an endpoint: the checks of preflight.c for it. 0, or -KV_ELIMIT with the sentence.
+/* fab_limits_check -- before opening an endpoint: the checks of host/shortage.c for it. 0, or -KV_ELIMIT with the
+ * sentence.
  */
 int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options,
 		     struct kv_error *err);
@@ -192,9 +197,9 @@ int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err);
 /* fab_limits_short -- after a call of the provider's failed for want of something: which limit is short of `need`, and
  * how to lift it, as the end of a sentence; or the figures, when none is. Asks the device only while the rail is being
  * opened. */
-void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, size_t cap);
+void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, size_t cap);
 
-/* fab_limits_fail -- turn what libfabric said (a negative code) on opening `what` into a code and a sentence that names
+/* fab_limits_fail -- turn libfabric's answer (a negative code) on opening `what` into a code and a sentence that names
  * the probable limit. */
 int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_library.c -- which libfabric this process runs on, and which providers we know.
  *
- * A process with two libfabrics (the distribution's and the AWS EFA installer's) is what makes NCCL fall back to TCP in
- * silence, so the files are told by path, as the loader has them. Links are followed: the version is in the name of the
- * file behind them.
+ * In a process with two libfabrics (the distribution's and the AWS EFA installer's) NCCL falls back to TCP in silence.
+ * So the files are told by path, as the loader has them. Links are followed: the version is in the name of the file
+ * behind them.
  *
- * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves,
- * and fi_tostr has one buffer for the whole process and is therefore not used. */
+ * Any thread may ask, also while others open engines: dladdr and dl_iterate_phdr take the loader's lock themselves.
+ * fi_tostr is not used, since it has one buffer for the whole process. */
 #include "engine/fabric_inside.h"
 
 #include <dlfcn.h>

@@ -2,8 +2,8 @@
 /* fabric_limits.c -- which limit of the machine is short, said before and after it bites.
  *
  * Providers answer a short limit with ENOMEM, EINVAL or an abort in a later call. So what can be compared is compared
- * first (preflight.c's table), and when a provider says ENOMEM all the same, it is compared again: the sentence then
- * names what is short, or gives the figures of all that is not.
+ * first (the table in host/shortage.c), and when a provider says ENOMEM all the same, it is compared again: the
+ * sentence then names what is short, or gives the figures of all that is not.
  *
  * The device is asked while a rail is opened (libibverbs opens it, the kernel's resource tracking answers by netlink:
  * some ms, half a second when it does not). A rail that is open belongs to a loop that serves calls, so afterwards what
@@ -19,17 +19,17 @@
 
 /* ---- before ---- */
 
-/* What is compared: too large for the stack of a coroutine. */
+/* The figures that are compared: too large for the stack of a coroutine. */
 struct checks {
-	struct te_limits limits;
+	struct kv_device_limits limits;
 	struct kv_host host;
 	unsigned n;
-	struct te_verdict v[TE_CHECKS_MAX];
+	struct kv_verdict v[KV_CHECKS_MAX];
 };
 
 /* known: what the device was asked before; NULL: ask it. For free(); NULL: no memory, and nothing can be said. */
-static struct checks *checks_of(const struct fab_device *device, const struct te_need *need,
-				const struct te_limits *known)
+static struct checks *checks_of(const struct fab_device *device, const struct kv_need *need,
+				const struct kv_device_limits *known)
 {
 	struct checks *k = malloc(sizeof(*k));
 	if (!k)
@@ -39,18 +39,18 @@ static struct checks *checks_of(const struct fab_device *device, const struct te
 	else
 		fab_limits(device, &k->limits);
 	kv_host_read("", &k->host);
-	struct te_checkup c = {.host = &k->host,
+	struct kv_checkup c = {.host = &k->host,
 			       .limits = &k->limits,
 			       .need = need,
 			       .pins_memory = k->limits.pins_memory,
 			       .shared_memory = k->limits.shared_memory,
 			       .cma_error = -1};
-	k->n = te_check(&c, TE_CHECK_DEVICE | TE_CHECK_PROCESS, k->v, KV_COUNT(k->v));
+	k->n = kv_check(&c, KV_CHECK_DEVICE | KV_CHECK_PROCESS, k->v, KV_COUNT(k->v));
 	return k;
 }
 
 /* What will still be true later. */
-static void limits_keep(struct fab *fab, const struct te_limits *now)
+static void limits_keep(struct fab *fab, const struct kv_device_limits *now)
 {
 	fab->limits = *now;
 	fab->limits.qps_used = fab->limits.cqs_used = fab->limits.mrs_used = KV_UNKNOWN;
@@ -60,7 +60,7 @@ static void limits_keep(struct fab *fab, const struct te_limits *now)
 int fab_limits_check(struct fab *fab, const struct fab_device *device, const struct fab_options *options,
 		     struct kv_error *err)
 {
-	struct te_need need;
+	struct kv_need need;
 	char subject[2 * KV_NAME_MAX + 8];
 	int rc = 0;
 	fab_need(device, options, 1, &need);
@@ -70,9 +70,9 @@ int fab_limits_check(struct fab *fab, const struct fab_device *device, const str
 	limits_keep(fab, &k->limits);
 	snprintf(subject, sizeof(subject), "%s on %s", device->provider, device->domain);
 	for (unsigned i = 0; i < k->n && rc == 0; i++) {
-		if (k->v[i].status == TE_FAIL)
-			rc = te_verdict_fail(&k->v[i], subject, err);
-		if (k->v[i].status == TE_WARN)
+		if (k->v[i].status == KV_FAIL)
+			rc = kv_verdict_fail(&k->v[i], subject, err);
+		if (k->v[i].status == KV_WARN)
 			kv_warn(options->log, "%s: %s: %s; %s", subject, k->v[i].name, k->v[i].text, k->v[i].remedy);
 	}
 	free(k);
@@ -83,19 +83,15 @@ int fab_limits_shm(const struct fab_quirk *quirk, struct kv_error *err)
 {
 	struct fab_device device = {.provider = "shm", .domain = "shm", .short_name = "shm"};
 	struct fab_options options = {0};
-	struct te_verdict v[TE_CHECKS_MAX];
-	struct te_need need;
+	struct kv_verdict v;
+	struct kv_need need;
 	struct kv_host host;
 	if (!quirk->dev_shm)
 		return 0;
 	fab_need(&device, &options, 1, &need);
 	kv_host_read("", &host);
-	struct te_checkup c = {.host = &host, .need = &need, .shared_memory = true, .cma_error = -1};
-	unsigned n = te_check(&c, TE_CHECK_HOST, v, KV_COUNT(v));
-	for (unsigned i = 0; i < n; i++)
-		if (v[i].status == TE_FAIL && strcmp(v[i].id, "shm") == 0)
-			return te_verdict_fail(&v[i], "provider shm", err);
-	return 0;
+	struct kv_checkup c = {.host = &host, .need = &need, .shared_memory = true, .cma_error = -1};
+	return kv_check_one(&c, KV_LIMIT_SHM, &v) == KV_FAIL ? kv_verdict_fail(&v, "provider shm", err) : 0;
 }
 
 /* ---- after ---- */
@@ -145,7 +141,7 @@ static void figures(const struct checks *k, const struct fab *fab, char *buf, si
 								: "");
 }
 
-void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, size_t cap)
+void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, size_t cap)
 {
 	struct fab_device device;
 	buf[0] = '\0';
@@ -153,8 +149,8 @@ void fab_limits_short(struct fab *fab, const struct te_need *need, char *buf, si
 	fab->limits.endpoints_used = fab_census(device.domain);
 	struct checks *k = checks_of(&device, need, fab->opened ? &fab->limits : NULL);
 	for (unsigned i = 0; k && i < k->n && !buf[0]; i++)
-		if (k->v[i].status == TE_FAIL)
-			snprintf(buf, cap, "%s is short: %s; %s", k->v[i].name, k->v[i].text, k->v[i].remedy);
+		if (k->v[i].status == KV_FAIL)
+			kv_verdict_short(&k->v[i], buf, cap);
 	if (k && !buf[0])
 		figures(k, fab, buf, cap);
 	free(k);
@@ -164,7 +160,7 @@ int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *
 {
 	const char *prov = fab->info->fabric_attr->prov_name, *domain = fab->info->domain_attr->name;
 	struct fab_device device;
-	struct te_need need;
+	struct kv_need need;
 	char why[384];
 	if (!exhaustion(rc))
 		return kv_fail(err, -KV_EPROVIDER, "%s on %s (%s): %s%s", what, domain, prov, fi_strerror(-rc),

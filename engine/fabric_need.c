@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_need.c -- what an endpoint of each provider takes, and what a device allows: the two sides of every check.
  *
- * Providers tell how many endpoints, queues and regions a device has, and nothing of what an endpoint takes of them, of
- * files or of memory. That is in the quirk table where it is a number, and here where it is computed: rxm's buffers and
- * its inner completion queue follow the environment. Measured on tcp;ofi_rxm and shm (docs/internals/providers.md); for
- * EFA and verbs it follows the providers' sources. */
+ * Providers tell how many endpoints, queues and regions a device has. They do not tell how much of them, of files or of
+ * memory an endpoint takes. Where that is a number it is in the quirk table. Where it is computed it is here: rxm's
+ * buffers and its inner completion queue follow the environment. Figures of tcp;ofi_rxm and shm were measured
+ * (docs/internals/providers.md); those of EFA and verbs follow the providers' sources. */
 #include "engine/fabric_inside.h"
 
 #include <stdio.h>
@@ -27,8 +27,8 @@ enum {
 #define EFA_PAGES   (24ull << 20)        /* page table entries of an EFA device, as its users report them */
 
 /* Over verbs each connection has receive buffers of its own, elsewhere all share one pool. Send buffers are as large,
- * and one pool for all connections: the first message makes a step of them, whatever depth was asked for, and what an
- * engine has on its way at once does not need another. */
+ * and one pool for all connections. The first message makes one step of them, whatever depth was asked for; the
+ * operations that an engine has under way at once need no second step. */
 static uint64_t rxm_memory(const struct fab_quirk *quirk, unsigned peers)
 {
 	uint64_t buffers = fab_is_verbs(quirk) ? (uint64_t)fab_verbs_entries_per_peer() * KV_MAX(peers, 1u)
@@ -49,13 +49,13 @@ static uint64_t cq_entries(const struct fab_quirk *quirk, const struct fab_optio
 	return wanted;
 }
 
-void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out)
+void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct kv_need *out)
 {
 	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
 	uint64_t own = quirk->rxm ? rxm_memory(quirk, peers) : quirk->memory_bytes;
 	bool shm = quirk->dev_shm;
 	uint64_t shm_look = shm ? fab_shm_look() : 0;
-	*out = (struct te_need){
+	*out = (struct kv_need){
 		.endpoints = 1,
 		.files = quirk->fds + (uint64_t)(quirk->rxm && peers > 1 ? peers - 1 : 0) * FILES_PER_CONNECTION,
 		.memory_bytes = shm ? 0 : own,
@@ -65,7 +65,7 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 	};
 	if (!quirk->pins_memory)
 		return;
-	/* verbs;ofi_rxm has a queue pair for each connection; EFA one that speaks with all. */
+	/* verbs;ofi_rxm has a queue pair for each connection; EFA has one for all peers. */
 	out->qps = quirk->efa ? 1 : KV_MAX(peers, 1u);
 	out->cqs = 1;
 	out->mrs = PROVIDER_REGIONS;
@@ -86,7 +86,7 @@ static int link_of(const struct te_rdma *d)
 }
 
 /* Of this device alone: an engine asks for each of its rails, and a machine may have 32. */
-static void limits_of_nic(const char *domain, struct te_limits *out)
+static void limits_of_nic(const char *domain, struct kv_device_limits *out)
 {
 	struct te_rdma *d = calloc(1, sizeof(*d));
 	if (d && te_rdma_list("", domain, d, 1) > 0) {
@@ -95,7 +95,6 @@ static void limits_of_nic(const char *domain, struct te_limits *out)
 		out->cqs = d->cq_max;
 		out->mrs = d->mr_max;
 		out->cq_entries = d->cqe_max;
-		out->depth = d->wr_max;
 		out->mr_bytes = d->mr_bytes_max;
 		out->qps_used = d->qp_used;
 		out->cqs_used = d->cq_used;
@@ -109,10 +108,10 @@ static uint64_t or_unknown(uint64_t value)
 	return value ? value : KV_UNKNOWN;
 }
 
-void fab_limits(const struct fab_device *device, struct te_limits *out)
+void fab_limits(const struct fab_device *device, struct kv_device_limits *out)
 {
 	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
-	te_limits_unknown(out);
+	kv_device_limits_unknown(out);
 	snprintf(out->device, sizeof(out->device), "%s", device->domain);
 	snprintf(out->provider, sizeof(out->provider), "%s", device->short_name);
 	out->pins_memory = quirk->pins_memory;

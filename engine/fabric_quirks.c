@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_quirks.c -- the table. docs/internals/providers.md gives the source of each cell.
+/* fabric_quirks.c -- the table of what each provider needs: begin here for a new provider or a new quirk.
  *
- * A table and not discovery: fi_getinfo answers what a provider accepts, not what works. Where a cell costs something
- * when it is wrong for a version (a wait fd that spins, an address removal that crashes), it is set to the safe side.
- */
+ * docs/internals/providers.md gives the source of each cell, and says which file has what does not fit into a cell. It
+ * is a table and not discovery, because fi_getinfo answers what a provider accepts, not what works. Where a cell costs
+ * something when it is wrong for a version (a wait fd that spins, an address removal that crashes), it is set to the
+ * safe side. */
 #include "engine/fabric_quirks.h"
 
 #include <string.h>
@@ -14,14 +15,14 @@
 #define MR_OFFER   (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 #define MODE_OFFER (FI_CONTEXT | FI_CONTEXT2)
 
-/* The tcp provider of 1.17 keeps the read that is being answered both in its queue and as the current receive: when the
- * connection breaks then, it frees it twice and hands rxm an error without a context, which rxm follows
- * (tcpx_ep_flush_all_queues; the reader dies in fi_close or fi_cq_read). The sources of 1.22 and 2.1 take it off the
- * queue first; those in between were not read. */
+/* The tcp provider of 1.17 keeps the read that is being answered both in its queue and as the current receive. When the
+ * connection breaks then, it frees the read twice and hands rxm an error without a context, which rxm follows
+ * (tcpx_ep_flush_all_queues; the reader dies in fi_close or fi_cq_read). The sources of 1.22 and 2.1 take the read off
+ * the queue first; the versions in between were not read. */
 #define READ_SAFE FI_VERSION(1, 22)
 
-/* Its locks lie in memory that all processes share, and spin: who is killed while it holds one is waited for without
- * end, inside the provider, where no deadline of ours reaches. */
+/* The locks of shm lie in memory that all processes share, and spin. If a process is killed while it holds one, the
+ * others wait for it without end, inside the provider, where no deadline of ours reaches. */
 #define DEATH_HANGS                                                                                                    \
 	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory "     \
 	"with "                                                                                                        \
@@ -37,9 +38,10 @@ static const struct fab_quirk quirks[] = {
 		.wait_fd_since = FI_VERSION(2, 5),
 		.automatic = true,
 		.efa = true,
-		/* efa_rdm_ep_wait_send polls until every packet has its completion: of a host that died that is the
-		 * device's time-out, some seconds. Since 1.18 it holds a lock of the domain meanwhile (1.22 and 2.1 as
-		 * read). 2.6 waits for little, and only of peers that answer; those in between were not read. */
+		/* efa_rdm_ep_wait_send polls until every packet has its completion. If the host of the peer died that
+		 * is the device's time-out, some seconds. Since 1.18 it holds a lock of the domain meanwhile (1.22 and
+		 * 2.1 as read). 2.6 waits for little, and only for peers that answer; the versions in between were not
+		 * read. */
 		.close_waits_before = FI_VERSION(2, 6),
 		.pins_memory = true,
 		.fds = 4,
@@ -55,6 +57,8 @@ static const struct fab_quirk quirks[] = {
 		.mr_mode = MR_OFFER,
 		.wait_fd_since = FI_VERSION(2, 3),
 		.efa = true,
+		.unsolicited = true,
+		.retries_endless = true,
 		.pins_memory = true,
 		.fds = 4,
 		.memory_bytes = 4ull << 20,
@@ -67,11 +71,12 @@ static const struct fab_quirk quirks[] = {
 		.automatic = true,
 		.ip = true,
 		.rxm = true,
+		.verbs = true,
 		.pins_memory = true,
-		/* A queue pair in error is told to nobody: there is no event before the peer disconnects, and rxm
-		 * (1.17 to 2.6) goes on posting to it. The sockets of tcp report themselves. */
+		/* A queue pair in error reports itself to no program: there is no event before the peer disconnects,
+		 * and rxm (1.17 to 2.6) goes on posting to it. The sockets of tcp report themselves. */
 		.breaks_stay = true,
-		/* rxm_close_conn (1.17 to 2.6) frees the queue pair, and then handles what it had received. */
+		/* rxm_close_conn (1.17 to 2.6) frees the queue pair, and then handles the receives that came by it. */
 		.drain_first = true,
 		.fds = 12,
 		.memory_bytes = 80ull << 20,
@@ -84,6 +89,8 @@ static const struct fab_quirk quirks[] = {
 		.automatic = true,
 		.ip = true,
 		.tcp = true,
+		.zerocopy_env = "FI_TCP_ZEROCOPY_SIZE",
+		.prefetch_env = "FI_TCP_PREFETCH_RBUF_SIZE",
 		.rxm = true,
 		/* The tcp provider reports a half received write with immediate to rxm without a context, and
 		 * rxm_handle_comp_error follows it: SIGSEGV in the target, 1.17 to 2.6. A plain write is internal there
@@ -98,8 +105,8 @@ static const struct fab_quirk quirks[] = {
 		.memory_bytes = 87ull << 20,
 	},
 	{
-		/* VIRT_ADDR is offered so that a read is done by the reader's own CPU: through the command queue it
-		 * would be the other process that writes into our memory, at any later time. */
+		/* VIRT_ADDR is offered so that a read is done by the reader's own CPU. Through the command queue the
+		 * other process would write into our memory, at any later time. */
 		.short_name = "shm",
 		.prov_name = "shm",
 		.mode = MODE_OFFER,
@@ -109,6 +116,10 @@ static const struct fab_quirk quirks[] = {
 		.av_remove_unsafe = true,
 		.push_imm_only = true,
 		.death_fatal = true,
+		/* smr_progress_resp takes what has ended in the order of posting, and stops at the first that has not
+		 * (1.17, 1.22 and 2.1). A process that died ends nothing. 2.6 takes each as it comes; the versions in
+		 * between were not read. */
+		.death_stalls_before = FI_VERSION(2, 6),
 		.dev_shm = true,
 		.link_ops = 16,
 		.link_bytes = 4 << 20,
@@ -128,6 +139,8 @@ static const struct fab_quirk quirks[] = {
 		.shut_first = true,
 		.ip = true,
 		.tcp = true,
+		.zerocopy_env = "FI_TCP_ZEROCOPY_SIZE",
+		.prefetch_env = "FI_TCP_PREFETCH_RBUF_SIZE",
 		.delivery_flag = true,
 		.fds = 6,
 		.memory_bytes = 1ull << 20,
@@ -142,6 +155,8 @@ static const struct fab_quirk quirks[] = {
 		.shut_first = true,
 		.ip = true,
 		.tcp = true,
+		.zerocopy_env = "FI_NET_ZEROCOPY_SIZE",
+		.prefetch_env = "FI_NET_PREFETCH_RBUF_SIZE",
 		.delivery_flag = true,
 		.fds = 6,
 		.memory_bytes = 1ull << 20,

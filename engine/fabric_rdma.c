@@ -4,7 +4,7 @@
  * Three sources, each of which may be missing. /sys tells what a device is and whether its ports are up, to everybody
  * and below any root (a copy of another machine's /sys is read just as well). libibverbs tells the limits; in a
  * container without /dev/infiniband it sees no device, which is then exactly what is to be said. The kernel's resource
- * tracking (netlink) tells how much is in use on the whole machine, by programs that are not ours, too. libefa is
+ * tracking (host/rdma.h) tells how much is in use on the whole machine, by programs that are not ours, too. libefa is
  * loaded only when there is an EFA device: most machines lack it. */
 #include "engine/fabric_inside.h"
 
@@ -13,12 +13,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <linux/netlink.h>
-#include <rdma/rdma_netlink.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "engine/budget.h"
@@ -30,7 +27,7 @@
 #define HAVE_EFADV 0
 #endif
 
-enum { VENDOR_AMAZON = 0x1d0f, NETLINK_ROOM = 32768, NETLINK_TIMEOUT_MS = 500, GIDS_LOOKED_AT = 16, PATH_CAP = 1024 };
+enum { VENDOR_AMAZON = 0x1d0f, GIDS_LOOKED_AT = 16, PATH_CAP = 1024 };
 
 void *fab_verbs_function(void)
 {
@@ -39,56 +36,13 @@ void *fab_verbs_function(void)
 
 /* ---- /sys ---- */
 
-/* A longer text is cut. */
-static void copy_cut(char *out, size_t cap, const char *text)
-{
-	size_t n = strnlen(text, cap - 1);
-	memcpy(out, text, n);
-	out[n] = '\0';
-}
-
-/* The first line of a file below a directory; "" when there is none. */
-static void word_of(const char *dir, const char *file, char *out, size_t cap)
-{
-	char path[PATH_CAP];
-	FILE *f = snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) ? fopen(path, "re") : NULL;
-	out[0] = '\0';
-	if (f && fgets(out, (int)cap, f))
-		out[strcspn(out, "\n")] = '\0';
-	if (f)
-		fclose(f);
-}
-
 /* "4: ACTIVE": the kernel puts a number before some. */
 static void named_of(const char *dir, const char *file, char *out, size_t cap)
 {
 	char line[64];
-	word_of(dir, file, line, sizeof(line));
+	kv_file_line(line, sizeof(line), "%s/%s", dir, file);
 	const char *colon = strstr(line, ": ");
-	copy_cut(out, cap, colon ? colon + 2 : line);
-}
-
-static long number_of(const char *dir, const char *file, long otherwise)
-{
-	char line[32], *end;
-	word_of(dir, file, line, sizeof(line));
-	long value = strtol(line, &end, 0);
-	return end != line ? value : otherwise;
-}
-
-/* The last component of what a link below a directory leads to. */
-static void link_name(const char *dir, const char *file, char *out, size_t cap)
-{
-	char path[PATH_CAP], target[PATH_CAP];
-	out[0] = '\0';
-	if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path))
-		return;
-	ssize_t n = readlink(path, target, sizeof(target) - 1);
-	if (n <= 0)
-		return;
-	target[n] = '\0';
-	const char *slash = strrchr(target, '/');
-	copy_cut(out, cap, slash ? slash + 1 : target);
+	snprintf(out, cap, "%.*s", (int)(cap - 1), colon ? colon + 2 : line);
 }
 
 /* The first entry of a directory; "" when there is none. */
@@ -100,7 +54,7 @@ static void first_entry(const char *dir, const char *sub, char *out, size_t cap)
 	DIR *d = snprintf(path, sizeof(path), "%s/%s", dir, sub) < (int)sizeof(path) ? opendir(path) : NULL;
 	while (d && !out[0] && (e = readdir(d)))
 		if (e->d_name[0] != '.')
-			copy_cut(out, cap, e->d_name);
+			snprintf(out, cap, "%.*s", (int)(cap - 1), e->d_name);
 	if (d)
 		closedir(d);
 }
@@ -116,15 +70,15 @@ static void gid_of(const char *dir, struct te_rdma_port *p)
 	char file[48], gid[sizeof(p->gid)];
 	for (unsigned i = 0; i < GIDS_LOOKED_AT; i++) {
 		snprintf(file, sizeof(file), "gids/%u", i);
-		word_of(dir, file, gid, sizeof(gid));
+		kv_file_line(gid, sizeof(gid), "%s/%s", dir, file);
 		bool ipv4 = strncmp(gid, "0000:0000:0000:0000:0000:ffff:", 30) == 0;
 		if (!gid_is_set(gid) || (p->gid[0] && !ipv4))
 			continue;
 		memcpy(p->gid, gid, sizeof(p->gid));
 		snprintf(file, sizeof(file), "gid_attrs/types/%u", i);
-		word_of(dir, file, p->gid_type, sizeof(p->gid_type));
+		kv_file_line(p->gid_type, sizeof(p->gid_type), "%s/%s", dir, file);
 		snprintf(file, sizeof(file), "gid_attrs/ndevs/%u", i);
-		word_of(dir, file, p->netdev, sizeof(p->netdev));
+		kv_file_line(p->netdev, sizeof(p->netdev), "%s/%s", dir, file);
 		if (ipv4)
 			return;
 	}
@@ -138,8 +92,8 @@ static void port_read(const char *device, unsigned number, struct te_rdma_port *
 		return;
 	named_of(dir, "state", p->state, sizeof(p->state));
 	named_of(dir, "phys_state", p->physical, sizeof(p->physical));
-	word_of(dir, "rate", p->rate, sizeof(p->rate));
-	word_of(dir, "link_layer", p->link_layer, sizeof(p->link_layer));
+	kv_file_line(p->rate, sizeof(p->rate), "%s/rate", dir);
+	kv_file_line(p->link_layer, sizeof(p->link_layer), "%s/link_layer", dir);
 	gid_of(dir, p);
 	p->active = strcmp(p->state, "ACTIVE") == 0;
 }
@@ -168,7 +122,7 @@ static void node_find(const char *root, struct te_rdma *d)
 		if (strncmp(e->d_name, "uverbs", 6) != 0 || strlen(e->d_name) > 16)
 			continue;
 		snprintf(dir, sizeof(dir), "%s/%.16s", path, e->d_name);
-		word_of(dir, "ibdev", name, sizeof(name));
+		kv_file_line(name, sizeof(name), "%s/ibdev", dir);
 		if (strcmp(name, d->name) == 0)
 			snprintf(d->node, sizeof(d->node), "/dev/infiniband/%.16s", e->d_name);
 	}
@@ -193,12 +147,12 @@ static void device_read(const char *root, const char *name, struct te_rdma *d)
 	snprintf(d->name, sizeof(d->name), "%.63s", name);
 	if (snprintf(dir, sizeof(dir), "%s/sys/class/infiniband/%s", root, name) >= (int)sizeof(dir))
 		return;
-	link_name(dir, "device/driver", d->driver, sizeof(d->driver));
-	link_name(dir, "device", d->pci, sizeof(d->pci));
-	word_of(dir, "fw_ver", d->firmware, sizeof(d->firmware));
-	d->vendor = (uint32_t)number_of(dir, "device/vendor", 0);
-	d->part = (uint32_t)number_of(dir, "device/device", 0);
-	d->numa_node = (int)number_of(dir, "device/numa_node", -1);
+	kv_link_last(d->driver, sizeof(d->driver), "%s/device/driver", dir);
+	kv_link_last(d->pci, sizeof(d->pci), "%s/device", dir);
+	kv_file_line(d->firmware, sizeof(d->firmware), "%s/fw_ver", dir);
+	d->vendor = (uint32_t)kv_file_number(0, "%s/device/vendor", dir);
+	d->part = (uint32_t)kv_file_number(0, "%s/device/device", dir);
+	d->numa_node = (int)kv_file_number(-1, "%s/device/numa_node", dir);
 	d->efa = d->vendor == VENDOR_AMAZON;
 	node_find(root, d);
 	ports_read(dir, d);
@@ -282,115 +236,20 @@ static void node_try(struct te_rdma *d)
 		close(fd);
 }
 
-/* ---- the kernel's resource tracking: what `rdma resource show` prints ---- */
-
-typedef void attr_fn(uint16_t type, const void *data, size_t len, void *arg);
-
-static void attrs_each(const void *at, size_t len, attr_fn *fn, void *arg)
-{
-	const uint8_t *p = at;
-	struct nlattr a;
-	while (len >= NLA_HDRLEN) {
-		memcpy(&a, p, sizeof(a));
-		if (a.nla_len < NLA_HDRLEN || a.nla_len > len)
-			return;
-		fn(a.nla_type & NLA_TYPE_MASK, p + NLA_HDRLEN, a.nla_len - NLA_HDRLEN, arg);
-		size_t step = KV_MIN((size_t)NLA_ALIGN(a.nla_len), len);
-		p += step;
-		len -= step;
-	}
-}
-
-struct entry {
-	char name[16];
-	uint64_t count;
+struct list {
+	struct te_rdma *device;
+	unsigned count;
 };
 
-static void entry_attr(uint16_t type, const void *data, size_t len, void *arg)
+static void used_store(const struct kv_rdma_used *used, void *arg)
 {
-	struct entry *e = arg;
-	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME)
-		snprintf(e->name, sizeof(e->name), "%.*s", (int)KV_MIN(len, sizeof(e->name) - 1), (const char *)data);
-	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR && len >= sizeof(e->count))
-		memcpy(&e->count, data, sizeof(e->count));
-}
-
-struct summary {
-	char device[KV_NAME_MAX];
-	uint64_t qp, cq, mr;
-};
-
-static void summary_entry(uint16_t type, const void *data, size_t len, void *arg)
-{
-	struct summary *s = arg;
-	struct entry e = {.count = KV_UNKNOWN};
-	if (type != RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY)
-		return;
-	attrs_each(data, len, entry_attr, &e);
-	if (strcmp(e.name, "qp") == 0)
-		s->qp = e.count;
-	if (strcmp(e.name, "cq") == 0)
-		s->cq = e.count;
-	if (strcmp(e.name, "mr") == 0)
-		s->mr = e.count;
-}
-
-static void device_attr(uint16_t type, const void *data, size_t len, void *arg)
-{
-	struct summary *s = arg;
-	if (type == RDMA_NLDEV_ATTR_DEV_NAME)
-		snprintf(s->device, sizeof(s->device), "%.*s", (int)KV_MIN(len, sizeof(s->device) - 1),
-			 (const char *)data);
-	if (type == RDMA_NLDEV_ATTR_RES_SUMMARY)
-		attrs_each(data, len, summary_entry, s);
-}
-
-static void summary_store(const struct summary *s, struct te_rdma *list, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (strcmp(list[i].name, s->device) == 0) {
-			list[i].qp_used = s->qp;
-			list[i].cq_used = s->cq;
-			list[i].mr_used = s->mr;
+	const struct list *l = arg;
+	for (unsigned i = 0; i < l->count; i++)
+		if (strcmp(l->device[i].name, used->device) == 0) {
+			l->device[i].qp_used = used->qps;
+			l->device[i].cq_used = used->cqs;
+			l->device[i].mr_used = used->mrs;
 		}
-}
-
-/* False: that was the last of the answer. */
-static bool messages_read(const uint8_t *at, size_t len, struct te_rdma *list, unsigned n)
-{
-	struct nlmsghdr h;
-	while (len >= sizeof(h)) {
-		memcpy(&h, at, sizeof(h));
-		if (h.nlmsg_len < sizeof(h) || h.nlmsg_len > len || h.nlmsg_type == NLMSG_DONE ||
-		    h.nlmsg_type == NLMSG_ERROR)
-			return false;
-		struct summary s = {.qp = KV_UNKNOWN, .cq = KV_UNKNOWN, .mr = KV_UNKNOWN};
-		attrs_each(at + NLMSG_HDRLEN, h.nlmsg_len - NLMSG_HDRLEN, device_attr, &s);
-		summary_store(&s, list, n);
-		size_t step = KV_MIN((size_t)NLMSG_ALIGN(h.nlmsg_len), len);
-		at += step;
-		len -= step;
-	}
-	return true;
-}
-
-static void tracking_ask(struct te_rdma *list, unsigned n)
-{
-	struct timeval patience = {.tv_usec = NETLINK_TIMEOUT_MS * 1000};
-	struct nlmsghdr ask = {.nlmsg_len = NLMSG_HDRLEN,
-			       .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_GET),
-			       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
-	uint8_t *room = malloc(NETLINK_ROOM);
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
-	ssize_t len = -1;
-	if (fd >= 0 && room && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0)
-		len = send(fd, &ask, sizeof(ask), 0);
-	while (len > 0 && (len = recv(fd, room, NETLINK_ROOM, 0)) > 0)
-		if (!messages_read(room, (size_t)len, list, n))
-			break;
-	if (fd >= 0)
-		close(fd);
-	free(room);
 }
 
 /* ---- all of it ---- */
@@ -431,6 +290,6 @@ unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out,
 	for (unsigned i = 0; i < n; i++)
 		node_try(&out[i]);
 	verbs_ask_all(out, n);
-	tracking_ask(out, n);
+	kv_rdma_used_each(used_store, &(struct list){out, n});
 	return count;
 }

@@ -3,15 +3,15 @@
  * libfabric resolves it and waits.
  *
  * The verbs provider of 1.17 to 1.20 opens a connection inside the first posting to an address, with rdma_resolve_addr
- * on an id that has no event channel: librdmacm then waits for the answer, 2 s where there is none, on the loop's
- * thread. What is refused so is tried again at once, since a host may just be starting: one NIC that is gone would
- * leave its loop one turn every 2 s. From 1.21 on the provider asks through its event queue.
+ * on an id that has no event channel. librdmacm then waits for the answer on the loop's thread, for 2 s where there is
+ * none. A posting that is refused so is tried again at once, since the host may just be starting. So one NIC that is
+ * gone would leave its loop one turn every 2 s. From 1.21 on the provider asks through its event queue.
  *
- * So each address is asked for by us first, of the same part of the kernel (/dev/infiniband/rdma_cm, which librdmacm is
- * written for), on a descriptor that does not block. Until the answer is here postings to it get -FI_EAGAIN, as while
- * it connects; then the kernel knows the neighbour, and libfabric's own question is answered at once. An address is
- * asked for once in the life of its handle: rxm connects again only where the peer said goodbye, and then its host was
- * there a moment ago.
+ * So we ask for each address first. We ask the same part of the kernel (/dev/infiniband/rdma_cm, which librdmacm is
+ * written for), on a descriptor that does not block. Until the answer is here postings to the address get -FI_EAGAIN,
+ * as while it connects. Then the kernel knows the neighbour, and libfabric's own question is answered at once. An
+ * address is asked for once in the life of its handle: rxm connects again only where the peer said goodbye, and then
+ * its host was there a moment ago.
  *
  * Rejected: librdmacm itself, whose header would be one more package for every build, for one call that old libfabrics
  * need; a thread that waits for us; the kernel's neighbour table by netlink, which would need its routes too and know
@@ -46,7 +46,7 @@ struct fab_resolve {
 	size_t nways;
 };
 
-/* One command of the kernel's: a header, and its struct behind it, which has the address of the out_len bytes for the
+/* One command to the kernel: a header, and its struct behind it, which has the address of the out_len bytes for the
  * answer. */
 static int command(const struct fab_resolve *r, uint32_t cmd, const void *in, size_t in_len, size_t out_len)
 {
@@ -74,7 +74,7 @@ static int id_create(const struct fab_resolve *r, uint64_t handle, uint32_t *out
 	return rc;
 }
 
-/* An event of it that nobody has read goes with it. */
+/* Its events that were not read go with it. */
 static void id_destroy(const struct fab_resolve *r, uint32_t id)
 {
 	struct rdma_ucm_destroy_id_resp resp = {0};
@@ -96,7 +96,7 @@ static int id_resolve(const struct fab_resolve *r, uint32_t id, const struct soc
 	return command(r, RDMA_USER_CM_CMD_RESOLVE_ADDR, &in, sizeof(in), 0);
 }
 
-/* An address with its port taken off: ours is that of a listener, and a question needs none. False: no IP address. */
+/* An address with its port taken off: the port is a listener's, and a question needs none. False: no IP address. */
 static bool address_take(struct sockaddr_storage *out, const void *addr, size_t len)
 {
 	memset(out, 0, sizeof(*out));
@@ -174,7 +174,7 @@ int fab_resolve_insert(struct fab *fab, uint64_t handle, const void *addr, size_
 	way_forget(r, w);
 	w->again_ns = 0;
 	if (!address_take(&w->to, addr, len))
-		w->state = WAY_KNOWN; /* libfabric's affair */
+		w->state = WAY_KNOWN; /* libfabric deals with it */
 	return 0;
 }
 

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_retire.c -- endpoints that cannot be closed at once: they are given up, and closed when nothing of theirs is
- * out.
+/* fabric_retire.c -- endpoints that cannot be closed at once: they are given up, and closed when no operation of theirs
+ * is out.
  *
  *   in use --fab_rebuild, fab_shut--> given up --fab_retire, nothing out--> a thread closes it
  *       --> closed, seen by fab_retiring --> freed
  *
- * EFA's endpoint waits in fi_close until everything that it sent has its completion, and for a host that died the
- * device takes seconds. Worse, it waits with a lock of the domain in its hands (caps.close_slow), so that whoever uses
- * the next endpoint of this domain waits, too. Only when fi_close has returned can nothing late land, so the fence is
- * over no sooner; but the loop, with its other engines, its heartbeats and its other peers, need not wait for it. It
- * goes on with a fresh endpoint, and reads the completions of the old one in between, without a word to anybody, until
- * there is none left to come. Then fi_close has nothing to wait for. What it does all the same (a queue pair is
- * destroyed, memory is given back) takes a thread milliseconds. libfabric was asked for FI_THREAD_SAFE, so one thread
- * may close an endpoint while another uses the next one. No descriptor of an endpoint is closed while a loop may still
- * wait for it, hence the two steps.
+ * EFA's endpoint waits in fi_close until all its sends have their completions, and for a host that died the device
+ * takes seconds. Worse, it holds a lock of the domain meanwhile (caps.close_slow), so that a loop that uses the next
+ * endpoint of this domain waits as well. Only when fi_close has returned can nothing late land, so the fence is over no
+ * sooner. But the loop, with its other engines, its heartbeats and its other peers, need not wait for it. It goes on
+ * with a fresh endpoint. In between it reads the completions of the old one, and tells of none, until there is none
+ * left to come. Then fi_close has nothing to wait for. The rest of its work (a queue pair is destroyed, memory is given
+ * back) takes a thread milliseconds. libfabric was asked for FI_THREAD_SAFE, so one thread may close an endpoint while
+ * another uses the next one. No descriptor of an endpoint is closed while a loop may still wait for it, hence the two
+ * steps.
  *
- * A peer that hangs may keep an operation out for ever. After OUT_MAX_NS the endpoint is closed as it is, and says so:
- * a loop that stands still for a while is less than memory that is never safe. Such operations should not be: peers
- * post more receives than we send.
+ * A peer that hangs may keep an operation out for ever. After OUT_MAX_NS the endpoint is closed as it is, with a
+ * warning: a loop that stands still for a while is a lesser evil than memory that is never safe. Such operations should
+ * not exist: peers post more receives than we send.
  *
- * One thread for one endpoint, joined when it has said that it is done, and by fab_close in any case. At most two are
- * given up at a time (fab_rebuild), so a rail has two threads at most. Where there is no thread, or no memory to
- * remember an endpoint by, it is closed where it is given up: slow, and as safe.
+ * There is one thread for one endpoint. It is joined when it has said that it is done, and by fab_close in any case. At
+ * most two endpoints are given up at a time (fab_rebuild), so a rail has two threads at most. Where there is no thread,
+ * or no memory to remember an endpoint by, it is closed where it is given up: slow, and as safe.
  *
- * Rejected: a spare endpoint, open and announced from the beginning. Opening takes milliseconds, a spare takes the
+ * Rejected: a spare endpoint, open and announced from the beginning. Opening takes milliseconds; a spare takes the
  * device's queues and completion queue for good, from a device whose endpoints are counted; and requests that were out
- * are to be made anew either way. A domain for each endpoint, which no lock of the other one's would hold up: all
- * memory would have to be registered in each. */
+ * are made again either way. Also rejected: a domain for each endpoint, so that no lock of the other's would hold it
+ * up. All memory would have to be registered in each. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/fabric_inside.h"
 
@@ -42,7 +43,7 @@ struct retired {
 	const struct fab *fab; /* for its name and log, which outlive this */
 	struct fab_ends ends;
 	uint32_t out;      /* operations without a completion */
-	uint64_t until_ns; /* when that does not matter any more; 0: fab_retire was not called yet */
+	uint64_t until_ns; /* when they do not matter any more; 0: fab_retire was not called yet */
 	bool counted;      /* in the census */
 	bool running;      /* thread is valid, and not joined */
 	pthread_t thread;
@@ -81,26 +82,22 @@ static void *close_run(void *arg)
 void fab_retire_now(struct fab *fab)
 {
 	struct retired *r;
-	if (!fab->ep)
+	if (!fab->ends.ep)
 		return;
 	r = calloc(1, sizeof(*r));
 	if (!r) {
-		const struct fab_ends ends = {fab->ep, fab->cq, fab->av, fab->eq};
-		fab_ends_close(fab, &ends);
+		fab_ends_close(fab, &fab->ends);
 		if (fab->counted)
 			fab_census_add(fab->caps.domain, -1);
 	} else {
 		r->fab = fab;
-		r->ends = (struct fab_ends){fab->ep, fab->cq, fab->av, fab->eq};
+		r->ends = fab->ends;
 		r->counted = fab->counted;
-		r->out = fab->out;
-		kv_list_add_tail(&fab->retired, &r->node);
-		fab->num_retired++;
+		r->out = fab->given_up.out;
+		kv_list_add_tail(&fab->given_up.list, &r->node);
+		fab->given_up.count++;
 	}
-	fab->ep = NULL;
-	fab->cq = NULL;
-	fab->av = NULL;
-	fab->eq = NULL;
+	memset(&fab->ends, 0, sizeof(fab->ends));
 	fab->wait_fd = -1;
 	fab->dead_due = fab->counted = false;
 }
@@ -110,7 +107,7 @@ static bool is_ours(uint64_t flags)
 	return !(flags & (FI_RECV | FI_REMOTE_CQ_DATA));
 }
 
-/* One read of what has come. False: there was nothing, or never will be. */
+/* Read some of the completions that are there. False: there was none, or never will be. */
 static bool completions_read(struct retired *r)
 {
 	struct fi_cq_data_entry entry[READ_ENTRIES];
@@ -127,7 +124,7 @@ static bool completions_read(struct retired *r)
 	return n > 0 || n == -FI_EAVAIL;
 }
 
-/* Whether there is nothing left that closing would wait for. */
+/* Whether closing would wait for nothing any more. */
 static bool drained(struct retired *r)
 {
 	for (int i = 0; i < READS && r->out && completions_read(r); i++)
@@ -142,7 +139,7 @@ static bool drained(struct retired *r)
 	return r->out == 0;
 }
 
-/* The host's signals are handled by its own threads. */
+/* The thread handles no signal of the host's. */
 static void close_begin(struct retired *r)
 {
 	sigset_t all, before;
@@ -158,12 +155,12 @@ static void close_begin(struct retired *r)
 
 void fab_posted(struct fab *fab, uint32_t operations)
 {
-	fab->out = operations;
+	fab->given_up.out = operations;
 }
 
 void fab_retire(struct fab *fab)
 {
-	KV_LIST_EACH (n, &fab->retired) {
+	KV_LIST_EACH (n, &fab->given_up.list) {
 		struct retired *r = KV_LIST_ENTRY(n, struct retired, node);
 		if (r->until_ns == 0)
 			r->until_ns = kv_clock_now(&kv_clock_monotonic) + OUT_MAX_NS;
@@ -175,26 +172,26 @@ static void forget(struct fab *fab, struct retired *r)
 	if (r->running)
 		pthread_join(r->thread, NULL);
 	kv_list_del(&r->node);
-	fab->num_retired--;
+	fab->given_up.count--;
 	free(r);
 }
 
 bool fab_retiring(struct fab *fab)
 {
-	KV_LIST_EACH_SAFE (n, &fab->retired) {
+	KV_LIST_EACH_SAFE (n, &fab->given_up.list) {
 		struct retired *r = KV_LIST_ENTRY(n, struct retired, node);
 		if (atomic_load(&r->closed))
 			forget(fab, r);
 		else if (r->until_ns && !r->running && drained(r))
 			close_begin(r);
 	}
-	return fab->num_retired > 0;
+	return fab->given_up.count > 0;
 }
 
 void fab_retire_end(struct fab *fab)
 {
-	KV_LIST_EACH (n, &fab->retired)
+	KV_LIST_EACH (n, &fab->given_up.list)
 		close_begin(KV_LIST_ENTRY(n, struct retired, node));
-	while (!kv_list_empty(&fab->retired))
-		forget(fab, KV_LIST_ENTRY(fab->retired.next, struct retired, node));
+	while (!kv_list_empty(&fab->given_up.list))
+		forget(fab, KV_LIST_ENTRY(fab->given_up.list.next, struct retired, node));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_select.c -- which provider, which devices, and one sentence about why.
+/* fabric_select.c -- which provider is taken, which devices, and one sentence about why.
  *
  * "auto" takes the first row of the quirk table that is marked automatic and has a device: efa, verbs, tcp. A provider
  * that was demanded is that one or an error: there is no silent change. The exact provider name is pinned in the hints,
- * because "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the tcp provider's own endpoints after it, which are
- * not wire compatible, and libfabric's first efa entry is efa-direct from 2.1 on. What comes back is filtered once more
- * by name, address and device: several entries describe the same device. */
+ * for two reasons. "tcp" alone means tcp;ofi_rxm before libfabric 1.18 and the tcp provider's own endpoints after it,
+ * which are not wire compatible. And libfabric's first efa entry is efa-direct from 2.1 on. The entries that come back
+ * are filtered once more by name, address and device: several entries describe the same device. */
 #include "engine/fabric_inside.h"
 
 #include <arpa/inet.h>
@@ -35,6 +35,7 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name)
 	h->addr_format = FI_FORMAT_UNSPEC;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->mr_mode = (int)quirk->mr_mode;
+	/* FI_THREAD_DOMAIN would save some locks, but a mistake of ours would no longer meet one. */
 	h->domain_attr->threading = FI_THREAD_SAFE;
 	h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
@@ -75,8 +76,8 @@ static int numa_read(const char *path)
 	return node;
 }
 
-/* By its PCI address where the provider tells it, else as a network interface or RDMA device of that name. -1: the
- * machine has one node, or does not say. */
+/* The node of a device: by its PCI address where the provider tells it, else as a network interface or RDMA device of
+ * that name. -1: the machine has one node, or does not say. */
 static int numa_of(const struct fi_info *info)
 {
 	char path[160];
@@ -148,7 +149,7 @@ static bool nic_matches(const struct fi_info *info, const char *local, const cha
 	       strcmp(info->nic->device_attr->name, nic) == 0;
 }
 
-/* Whether an entry is what was asked for and can be used. */
+/* Whether an entry was asked for and can be used. */
 static bool usable(const struct fi_info *info, const struct fab_quirk *quirk, const char *prov_name,
 		   const struct fab_query *query)
 {
@@ -192,7 +193,7 @@ static unsigned drop_duplicates(const struct fab_quirk *quirk, struct fab_device
 	return n;
 }
 
-/* Other hosts first: an address of the loopback is the last choice, IPv6 after IPv4. */
+/* Addresses that other hosts reach come first: loopback is the last choice, IPv6 comes after IPv4. */
 static int rank(const struct fab_device *d)
 {
 	bool loopback = strncmp(d->local, "127.", 4) == 0 || strcmp(d->local, "::1") == 0;
@@ -255,7 +256,7 @@ static int probe_any(const struct fab_quirk *quirk, const char *prov_name, const
 
 /* ---- NICs by name ---- */
 
-/* Of the addresses of one NIC: that of query->local, else one of its family, else the first. */
+/* Which address of a NIC: that of query->local, else one of its family, else the first. */
 static unsigned best_address(const struct fab_query *query, const struct fab_device *d, unsigned n)
 {
 	char local[LOCAL_TEXT_MAX];
@@ -272,8 +273,8 @@ static unsigned best_address(const struct fab_query *query, const struct fab_dev
 	return best;
 }
 
-/* An address names the interface that has it, also where it is one of a whole network (127.0.0.2 on lo), which no list
- * of addresses shows. */
+/* An address names the interface that has it, even if it is one of a whole network (127.0.0.2 on lo), which no list of
+ * addresses shows. */
 static bool is_address(const char *name, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -470,7 +471,7 @@ static int demanded(const struct fab_query *query, struct fab_device *out, unsig
 		       fi_strerror(rc < 0 ? -rc : FI_ENODATA), present, hidden_by(hidden, sizeof(hidden)));
 }
 
-/* No automatic provider has all NICs of the list. The one that has the most of them says what is missing. */
+/* No automatic provider has all NICs of the list. The provider that has the most of them says which is missing. */
 static int auto_nics_fail(const struct fab_query *query, const char *missing, int rc, struct kv_error *err)
 {
 	char present[512] = "";

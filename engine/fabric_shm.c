@@ -2,17 +2,17 @@
 /* fabric_shm.c -- the names that shm endpoints have in /dev/shm.
  *
  * An endpoint of the shm provider is a file of 16 MiB there, named after the process: "PID:UID:NUMBER". A process that
- * is killed by SIGKILL leaves its files, and when its number comes round again fi_enable of the process that has it now
- * fails with EBUSY, for no reason that its user could see. So each endpoint gets a name that never comes again:
+ * is killed by SIGKILL leaves its files. When its number comes round again fi_enable of the new process fails with
+ * EBUSY, for no reason that its user could see. So each endpoint gets a name that never comes again:
  *
  *     kvrail-<pid namespace>-<pid>-<64 random bits>
  *
- * The rest of the name is there to clean up: before a rail is opened, files whose process is gone are removed.
- * Processes of another pid namespace may share /dev/shm, and their numbers tell us nothing; so only names of our own
- * namespace are looked at. A number that was reused by a live process keeps its file: too careful, never wrong.
+ * The first two numbers are there to clean up: before a rail is opened, files whose process is gone are removed.
+ * Processes of another pid namespace may share /dev/shm, and their numbers tell us nothing, so only names of our own
+ * namespace are looked at. If a live process has the number of a dead one the file is kept: too careful, never wrong.
  *
- * Of the 16 MiB some 6 are touched, and count. But the provider wants much more to be free (fab_shm_look), 64 MiB on
- * four processors, which is docker's default for everything; else it says that there is no shm. */
+ * Some 6 of the 16 MiB are touched, and count. But the provider wants much more to be free (fab_shm_look): 64 MiB on
+ * four processors, which is docker's default for everything. Else it says that there is no shm. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 
 #include "engine/fabric_inside.h"
 
-/* The scheme tells the provider to take the name as it is: to "fi_shm://" it would add its own numbers. */
+/* The scheme has the provider take the name as it is: to "fi_shm://" it would add its own numbers. */
 #define SCHEME "fi_ns://"
 
 enum { NAME_ROOM = 96 };
@@ -55,7 +55,7 @@ int fab_shm_name(struct fab *fab)
 		return 0;
 	snprintf(name, sizeof(name), SCHEME "kvrail-%" PRIu64 "-%ld-%016" PRIx64, pid_namespace(), (long)getpid(),
 		 unique);
-	return fi_setname(&fab->ep->fid, name, strlen(name) + 1);
+	return fi_setname(&fab->ends.ep->fid, name, strlen(name) + 1);
 }
 
 static bool is_gone(const char *name, uint64_t ns)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_stream.c -- what the provider gets to see of a connection.
+/* fabric_stream.c -- receive for the provider, and let it see only bytes that its guard has judged.
  *
- * The bytes go from the socket to where the provider wants them, and are walked over there: nothing is copied but the
- * beginning of a unit that is not whole when a receive ends. It is held back, and put before what the next receive
- * brings, in the provider's buffer: as if it had never been read. That costs no system call.
+ * The bytes go from the socket to where the provider wants them, and are walked over there. Nothing is copied but the
+ * beginning of a unit that is not whole when a receive ends. It is held back, and put before the bytes of the next
+ * receive, in the provider's buffer, as if it had never been read. That costs no system call.
  *
- * That needs room for a whole unit behind what was held. The tcp providers receive headers and messages into a buffer
- * of 9,000 bytes (which fabric_door.c makes sure of), payload into the memory it is for. A receive with less room is
- * one of a few bytes, of an answer to a connect request: it is served from `held`, which is filled with that one unit
- * and no byte more.
+ * That needs room for a whole unit behind the bytes that were held. The tcp providers receive headers and messages into
+ * a buffer of 9,000 bytes (fabric_tcp.c refuses a door where they do not), and payload into the memory that it is for.
+ * A receive with less room is one of a few bytes, of an answer to a connect request. It is served from `held`, which is
+ * filled with that one unit and no byte more.
  *
- * A scattered receive is one of payload; it gets payload only, so that no unit is ever scattered.
+ * A scattered receive is one of payload. It gets payload only, so that no unit is ever scattered.
  *
- * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So payload that it
- * was handed is in memory for good, or never will be, from its next call on; until then the stream is `loose`
- * (fabric_door.c's cut waits for that call). */
+ * The provider asks for more only when its own buffer is empty (ofi_bsock_recv, ofi_bsock_recvv). So from its next call
+ * on payload that it was handed is in memory for good, or never will be. Until then the stream is `loose`, and the
+ * caller of door_cut waits for that call. */
 #include "engine/fabric_stream.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static bool held_make(struct stream *s)
 	return s->held != NULL;
 }
 
-/* The end of what came, which begins a unit: not handed on. */
+/* The end of the bytes that came begins a unit: it is not handed on. */
 static ssize_t hold(struct stream *s, const uint8_t *from, size_t n)
 {
 	if (n == 0)
@@ -117,7 +117,7 @@ static int unit_fill(struct stream *s, int fd, int flags, const struct stream_ca
 			return (int)got;
 		s->len += (uint32_t)got;
 	}
-	/* One that is none (need 0) does not get past this. */
+	/* Bytes that begin no unit (need 0) do not get past this. */
 	if (guard_walk(&s->guard, s->held, s->len, why) != (ssize_t)s->len)
 		return (int)fail(ECONNRESET);
 	s->judged = true;

@@ -29,9 +29,9 @@ struct stream {
 void stream_init(struct stream *s, const struct guard_rules *rules, bool accepted);
 void stream_fini(struct stream *s);
 
-/* stream_recv -- as recvmsg(2) for the provider: bytes that were judged, 0 at the end, or -1 with errno (EAGAIN: what
- * came is not whole yet). What breaks the rules is -1 with ECONNRESET and *why, and nothing of it is in iov that the
- * provider was told of. A message is handed on as a whole, a header too. */
+/* stream_recv -- as recvmsg(2) for the provider: bytes that were judged, 0 at the end, or -1 with errno (EAGAIN: the
+ * unit is not whole yet). Bytes that break the rules are -1 with ECONNRESET and *why, and none of them is in the part
+ * of iov that the provider was told of. A message is handed on as a whole, and so is a header. */
 ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n, int flags,
 		    const struct stream_calls *calls, const char **why);
 

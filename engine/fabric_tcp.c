@@ -1,33 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_tcp.c -- what the tcp providers leave to the kernel's defaults: congestion control on loopback; what closing
- * their endpoints leaves behind; settings of theirs that are refused; and whether a doorkeeper can stand before their
- * ports.
+/* fabric_tcp.c -- what the tcp providers need besides a row of the quirk table: congestion control on loopback,
+ * shutting before closing, settings that are refused, a doorkeeper, and the fence of one peer.
  *
- * bbr, a common default, paces: it arms a timer for every segment, which on loopback, where nothing is ever lost and
- * nobody shares the path, was 18 % of all processor time of a run of 64 KiB GETs. reno, which every kernel has and
- * allows to every process, does not. So the listening socket of an endpoint bound to a loopback address is given reno;
- * the connections that it accepts inherit it. For GET the sender of the bytes is the server, always the accepting side,
- * because links are made by the client.
+ * Congestion control. Connections over loopback shall not pace (fabric_pace.c). What an endpoint accepts inherits that
+ * from its listener. What it connects is told by the doorkeeper, when the provider calls connect; without a doorkeeper
+ * (fabric_tcp_door says when) those connections have the default, and PUTs over loopback may be slower.
  *
- * Sockets that an endpoint connects itself are left alone: they exist only from the first message on, and a connection
- * that began with bbr goes on pacing after a change. They carry requests, and the bytes of PUTs.
+ * The listener. libfabric does not say which descriptor its listener is. So it is looked for among this process's: a
+ * TCP socket that listens on exactly the address that fi_getname told. No two sockets of a network namespace listen on
+ * one address and port (without SO_REUSEPORT, which libfabric does not use), so the socket that is found is ours, and
+ * only sockets that listen are looked at twice. Not found is no error. The walk costs a system call per open file, once
+ * per endpoint.
  *
- * libfabric does not say which descriptor its listener is, so it is looked for among this process's: a TCP socket that
- * listens on exactly the address that fi_getname told. No two sockets of a network namespace listen on one address and
- * port (without SO_REUSEPORT, which libfabric does not use), so what is found is ours, and nothing but sockets that
- * listen is looked at twice. Not found is no error. The walk costs a system call per open file, once per endpoint.
+ * Shutting. The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while
+ * connections that it accepted, and that have not named their endpoint yet, still point to it: the source of
+ * xnet_pep_close says so. Those connections stay among the domain's sockets, and the next poll of an endpoint rebuilt
+ * there, after a fence, follows the freed listener. So before an endpoint is closed its listener is shut, and with it
+ * all connections that it accepted, which end anyway. Then the provider is polled until it has seen that and closed
+ * them: after that nothing can point to the listener, and no new connection can come. The sockets are known by their
+ * local address, which is the listener's. A socket with that address belongs to this endpoint, and only the endpoint's
+ * own thread opens and closes it. Rejected: closing the domain with the endpoint, since the regions in it must outlive
+ * a fence.
  *
- * The tcp provider's own RDM endpoints (net of 1.17, tcp of 1.18 to 2.6) free their listener while connections that it
- * accepted, and that have not said who they are yet, still point to it: xnet_pep_close says so itself. They stay among
- * the domain's sockets, and the next poll of an endpoint rebuilt there, after a fence, follows the freed listener. So
- * before an endpoint is closed its listener and all connections that it accepted, which end with it anyway, are shut,
- * and the provider is polled until it has seen that and closed them: then nothing can point to the listener, and none
- * can come. The sockets are known by their local address, which is the listener's; what has it belongs to this endpoint
- * and is opened and closed by nobody but its own thread. Rejected: closing the domain with the endpoint, since the
- * regions in it must outlive a fence.
- *
- * Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the end of
- * that peer's connections while it is polled: it may hold what it received in a buffer of its own while it waits for a
+ * Cutting. Where the doorkeeper stands, a fence of one peer needs no new endpoint (fab_cut). The provider is told the
+ * end of that peer's connections while it is polled. It may hold bytes in a buffer of its own while it waits for a
  * receive of ours to be posted. That is rare, and known; then the endpoint is rebuilt. */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -40,8 +36,7 @@
 #include <strings.h>
 
 #include "engine/fabric_inside.h"
-
-#define LOOPBACK_ALGORITHM "reno"
+#include "engine/fabric_pace.h"
 
 union address {
 	struct sockaddr any;
@@ -49,15 +44,6 @@ union address {
 	struct sockaddr_in6 in6;
 	struct sockaddr_storage room;
 };
-
-static bool is_loopback(const union address *a)
-{
-	if (a->any.sa_family == AF_INET)
-		return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
-	if (a->any.sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
-	return false;
-}
 
 static bool same(const union address *a, const union address *b)
 {
@@ -144,15 +130,16 @@ void fab_tcp_shut(struct fab *fab)
 	enum { ROUNDS = 8 }; /* one is enough, unless there are thousands of connections */
 	union address name = {0};
 	size_t len = sizeof(name);
-	if (fi_getname(&fab->ep->fid, &name, &len))
+	if (fi_getname(&fab->ends.ep->fid, &name, &len))
 		return;
 	int listener = listener_find(&name);
 	for (int i = 0; i < ROUNDS && shut_all(&name, listener) > 0; i++)
 		fab_drain(fab);
 }
 
-/* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, also between two postings that must
- * be on one (split writes, caps.ordered). What the second one announces could have been lost with the first one's. */
+/* FI_OFI_RXM_DATA_AUTO_PROGRESS: a thread of rxm replaces connections at any time, even between two postings that must
+ * be on one (split writes, caps.ordered). The second posting could then announce bytes that were lost with the first
+ * one's connection. */
 static const char *auto_progress(const struct fab *fab)
 {
 	static const char *const on[] = {"1", "true", "yes", "on"};
@@ -164,10 +151,10 @@ static const char *auto_progress(const struct fab *fab)
 }
 
 /* FI_TCP_ZEROCOPY_SIZE: when the kernel has no room to account for a zero-copy send (ENOBUFS, net.core.optmem_max) the
- * provider drops it, or what is left of it, and goes on with what was posted behind it on the same connection. */
+ * provider drops it, or the rest of it, and goes on with the next posting on the same connection. */
 static const char *zero_copy(const struct fab *fab)
 {
-	const char *name = strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_ZEROCOPY_SIZE" : "FI_TCP_ZEROCOPY_SIZE";
+	const char *name = fab->quirk->zerocopy_env;
 	return getenv(name) ? name : NULL;
 }
 
@@ -190,29 +177,28 @@ void fab_tcp_settle(struct fab *fab)
 	size_t len = sizeof(name);
 	char text[sizeof(fab->caps.congestion)] = "";
 	socklen_t text_len = sizeof(text) - 1;
-	int fd;
+	int fd, error;
 
 	fab->caps.congestion[0] = '\0';
-	if (!fab->quirk->tcp || fi_getname(&fab->ep->fid, &name, &len) || !is_loopback(&name))
+	if (!fab->quirk->tcp || fi_getname(&fab->ends.ep->fid, &name, &len) || !pace_loopback(&name.any))
 		return;
 	fd = listener_find(&name);
 	if (fd < 0)
 		return;
-	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, LOOPBACK_ALGORITHM, strlen(LOOPBACK_ALGORITHM)))
-		kv_debug(fab->options.log,
-			 "%s: congestion control " LOOPBACK_ALGORITHM " is refused: %s; the default stays",
-			 fab->caps.domain, strerror(errno));
+	error = pace_off(fd);
+	if (error)
+		kv_debug(fab->options.log, "%s: congestion control without pacing is refused: %s; the default stays",
+			 fab->caps.domain, strerror(error));
 	if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, text, &text_len) == 0)
 		snprintf(fab->caps.congestion, sizeof(fab->caps.congestion), "%s", text);
 }
 
 /* ---- the doorkeeper ---- */
 
-/* What a setting of the provider's would do to him; NULL: nothing. */
+/* How a setting of the provider's hinders the doorkeeper; NULL: none does. */
 static const char *door_hindered(const struct fab *fab)
 {
-	const char *prefetch =
-		strcmp(fab->quirk->short_name, "net") == 0 ? "FI_NET_PREFETCH_RBUF_SIZE" : "FI_TCP_PREFETCH_RBUF_SIZE";
+	const char *prefetch = fab->quirk->prefetch_env;
 	if (fab_env_is_on("FI_TCP_IO_URING") || fab_env_is_on("FI_NET_IO_URING"))
 		return "with FI_TCP_IO_URING (FI_NET_IO_URING) libfabric takes connections past it; unset that";
 	if (getenv(prefetch) && fab_env_number(prefetch, 0) < 2 * (uint64_t)GUARD_UNIT_MAX)
@@ -220,8 +206,8 @@ static const char *door_hindered(const struct fab *fab)
 	return NULL;
 }
 
-/* Where nobody insists, once for a process with many endpoints is enough. */
-static int door_none(struct fab *fab, const char *why, struct kv_error *err)
+/* tell: where the options do not insist, warn. */
+static int door_none(struct fab *fab, const char *why, bool tell, struct kv_error *err)
 {
 	snprintf(fab->caps.no_door, sizeof(fab->caps.no_door), "%s", why);
 	if (fab->options.door == FAB_DOOR_REQUIRE)
@@ -229,7 +215,7 @@ static int door_none(struct fab *fab, const char *why, struct kv_error *err)
 			       "%s: a doorkeeper is required for the fabric ports, and there can be none: %s "
 			       "(docs/guide/security.md)",
 			       fab->caps.provider, why);
-	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && fab_census(fab->caps.domain) == 0)
+	if (fab->options.door == FAB_DOOR_AUTO && fab->quirk->tcp && tell)
 		kv_warn(fab->options.log,
 			"%s: no doorkeeper can stand before the fabric ports: %s; let a firewall keep strangers from "
 			"them (docs/guide/security.md)",
@@ -241,19 +227,20 @@ int fab_tcp_door(struct fab *fab, struct kv_error *err)
 {
 	enum guard_format format = fab->quirk->rxm ? GUARD_RXM : GUARD_XNET;
 	const char *why;
+	bool first = fab_census(fab->caps.domain) == 0; /* one warning is enough for a process with many endpoints */
 	bool reads = fi_version() >= fab->quirk->read_safe_since || fab->options.reads_at_own_risk;
 	if (!fab->quirk->tcp)
 		return door_none(
 			fab,
 			"its connections are made by the device or by shared memory, not by sockets of this process",
-			err);
+			first, err);
 	if (fab->options.door == FAB_DOOR_OFF)
-		return door_none(fab, "it is turned off", err);
+		return door_none(fab, "it is turned off", first, err);
 	why = door_hindered(fab);
 	if (why)
-		return door_none(fab, why, err);
+		return door_none(fab, why, first, err);
 	return door_create(format, reads, fab_eager_bytes(fab->quirk), fab->options.log, &fab->door, &why)
-		       ? door_none(fab, why, err)
+		       ? door_none(fab, why, first, err)
 		       : 0;
 }
 
@@ -264,16 +251,17 @@ int fab_tcp_listen(struct fab *fab, struct kv_error *err)
 	int fd;
 	if (!fab->door)
 		return 0;
-	fd = fi_getname(&fab->ep->fid, &name, &len) ? -1 : listener_find(&name);
+	fd = fi_getname(&fab->ends.ep->fid, &name, &len) ? -1 : listener_find(&name);
 	fab->caps.peer_fence = fd >= 0 && door_listen(fab->door, fd, &name.any, (socklen_t)len) == 0;
 	if (fab->caps.peer_fence)
 		return 0;
 	door_release(&fab->door);
-	return door_none(fab, "libfabric's listening socket is not found among this process's", err);
+	/* Of this endpoint alone; perhaps it had a doorkeeper until it was rebuilt. */
+	return door_none(fab, "libfabric's listening socket is not found among this process's", true, err);
 }
 
-/* Reading no completion makes the provider go on all the same, and takes its lock: a thread of its own that was
- * receiving has ended then. */
+/* Reading no completion makes the provider go on all the same. It also takes the provider's lock: if a thread of the
+ * provider's was receiving, it has ended then. */
 int fab_cut(struct fab *fab, const void *blob, size_t len)
 {
 	enum {
@@ -282,11 +270,11 @@ int fab_cut(struct fab *fab, const void *blob, size_t len)
 	struct fi_cq_data_entry none;
 	bool loose = false;
 	unsigned left;
-	if (!fab->door || !fab->ep)
+	if (!fab->door || !fab->ends.ep)
 		return -KV_ENOTSUP;
 	left = door_cut(fab->door, blob, len, &loose);
 	for (unsigned i = 0; i < ROUNDS && left > 0; i++) {
-		(void)fi_cq_read(fab->cq, &none, 0);
+		(void)fi_cq_read(fab->ends.cq, &none, 0);
 		left = door_cut(fab->door, blob, len, &loose);
 	}
 	return loose ? -EBUSY : 0;

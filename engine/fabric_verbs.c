@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_verbs.c -- what must be known of verbs;ofi_rxm besides its row in the quirk table. Seen with Soft-RoCE on
- * libfabric 1.17 and 2.1 (tests/verbs), read in the sources up to 2.6.
+/* fabric_verbs.c -- what verbs;ofi_rxm needs besides a row of the quirk table. Seen with Soft-RoCE on libfabric 1.17
+ * and 2.1 (tests/verbs), read in the sources up to 2.6.
  *
  * All queue pairs of an endpoint share one completion queue, made for FI_UNIVERSE_SIZE of them. With more connections
- * libfabric 1.17 runs out of its own count of free entries and never sends again, and later ones let the queue overrun,
+ * libfabric 1.17 runs out of its own count of free entries and never sends again. Later versions let the queue overrun,
  * which kills every connection. So an endpoint takes no more peers than that (fab_caps.peers_max).
  *
- * Receives that nobody has read are handled by rxm after it freed the queue pair that they came from (fixed after 2.6);
- * messages that give rxm's credits back are always among them. So an endpoint is drained before it is closed.
+ * If receives are unread when rxm frees their queue pair, it handles them afterwards (fixed after 2.6). Messages that
+ * give rxm's credits back are always among them. So an endpoint is drained before it is closed.
  *
- * FI_AV_REMOVE_CLEANUP makes rxm close an address's connection, one that it could not even open, too (NULL is
- * followed).
+ * FI_AV_REMOVE_CLEANUP makes rxm close an address's connection, even one that it could not open (it follows NULL).
  *
  * With a shared receive context (FI_OFI_RXM_USE_SRX; off by default over verbs) vrb_poll_cq calls every receive a
- * message, immediates too: they are lost. */
+ * message, immediates as well: they are lost. */
 #include "engine/fabric_inside.h"
 
 #include <stdlib.h>
 
 bool fab_is_verbs(const struct fab_quirk *quirk)
 {
-	return quirk->rxm && quirk->pins_memory;
+	return quirk->verbs;
 }
 
 uint32_t fab_verbs_peers_max(void)

@@ -1,34 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fence.c -- rebuilding the endpoints: the fence, and recovery from their failure.
  *
- * The fence must hold when it returns, so it closes and opens at once. What can wait is telling the world: until the
- * owner has been told (te_handlers.reset) and given the new addresses out, nobody can reach the new endpoints, so a
- * second fence in that time is free (te.exposed), and the rate limit is a delay of the telling (te.quiet_until), never
- * of the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
+ * A rail (enum rail_state; "closed" means that its endpoint is):
  *
- * All rails are rebuilt together. A peer's operations run over every rail, and one epoch for all is what the owner can
- * reason about. A rail that cannot be rebuilt, or that fails again soon after it was, is out: its endpoint stays
- * closed, which is as safe as rebuilding it, and while others are up one of them stands for it (te.map): its address
- * and its keys are announced in the place of the lost one's, so the peers see as many rails as before and need to know
- * nothing. It is tried again with back-off: first what was registered meanwhile is registered on it, some parts in each
- * turn, since that may take seconds and nobody waits for it; then its endpoint is opened. When it opens, everything is
- * reset once more, and it has its place back. So a rail's coming is as much of an event as its going; the back-off
- * doubles up to a minute for one that fails again and again. A connection that broke for good (addr.c) costs the
- * endpoint too, but says nothing about the NIC: peers break them, so it does not count against the rail. Rejected:
- * letting new peers use it while old ones go on without. Peers that have requests all the time would never come to use
- * it, and to renew them one by one is the reset in other words.
+ *   UP --a connection broke for good--> BROKE --te_reset--> UP
+ *   UP, BROKE --its endpoint failed--> DEAD --te_reset--> UP, or OUT if that happened too often
+ *   UP, BROKE, DEAD --te_reset, and it cannot be rebuilt--> OUT
+ *   UP, BROKE, DEAD --te_reset, and endpoints given up before are not closed yet--> WAITING
+ *   OUT, WAITING --retry, and it can be opened--> FRESH --the reset that tells everybody--> UP
+ *   OUT, WAITING --retry, and it cannot be opened--> OUT
+ *
+ * The engine (enum fence_state):
+ *
+ *   OPEN --te_reset--> OPEN, or LIMBO where closing an endpoint takes long
+ *   LIMBO --all that was given up is closed--> OPEN
+ *   LIMBO --te_reset--> DOWN_LIMBO (every rail that was up is WAITING) --all is closed--> DOWN
+ *   OPEN --te_reset, and no rail is up--> DOWN
+ *   DOWN --retry--> OPEN if a rail is back, else DOWN
+ *
+ * Each arrow but those out of limbo makes reset_due true, until te_handlers.reset has run.
+ *
+ * The fence must hold when te_peer_fence returns, so endpoints are closed and opened at once. Telling the world can
+ * wait. Until the owner has been told (te_handlers.reset) and has given the new addresses out, no peer can reach the
+ * new endpoints. So a second fence in that time is free (`exposed`), and the rate limit delays the telling
+ * (`quiet_until`), never the safety. A burst of TE_FENCE_BURST is allowed, then one per TE_FENCE_REFILL_NS.
+ *
+ * All rails are rebuilt together: a peer's operations run over every rail, and one epoch for all is what the owner can
+ * reason about. A rail that cannot be rebuilt, or that fails again soon after it was rebuilt, is out. Its endpoint
+ * stays closed, which is as safe as rebuilding it. While others are up one of them stands for it (`map`): that rail's
+ * address and keys are announced in the place of the lost one's. So peers see as many rails as before, and need to know
+ * nothing.
+ *
+ * A rail that is out is tried again with back-off. First it registers what was registered on the others meanwhile, some
+ * parts in each turn, since that may take seconds and no call waits for it. Then its endpoint is opened, everything is
+ * reset once more, and it has its place back. So a rail's return is as much of an event as its loss, and the back-off
+ * doubles up to a minute for a rail that fails again and again. A connection that broke for good (addr.c) costs the
+ * endpoint too, but says nothing about the NIC: peers break connections, so it does not count against the rail.
+ * Rejected: letting new peers use the rail while old ones go on without it. Peers that always have requests would never
+ * come to use it, and renewing them one by one is the reset in other words.
  *
  * Where closing an endpoint may take seconds (EFA) it is given up (fabric_retire.c), and the next endpoint is used at
- * once. What was posted to the old one, receives too, is in limbo until it is closed: `fencing`. Then it ends, and the
- * owner is told (te_handlers.fenced). So peers, of which one is dead, are without the engine for a new address, not for
- * the time-out of the device. An engine that is fenced again meanwhile gives those endpoints up, too, and waits until
- * all are closed (`waits`): memory for what is in limbo is bounded, and so are the time of it and what the device must
- * hold. Rejected: a third endpoint. Fence after fence, what is in limbo because of the first would not end before the
- * last is over. Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
+ * once. Operations and receives that were posted to the old one are in limbo until it is closed. Then they end, and the
+ * owner is told (te_handlers.fenced). So if one peer is dead, the others miss the engine until they have its new
+ * address, and not for the time-out of the device. An engine that is fenced again meanwhile gives those endpoints up,
+ * too, and waits until all are closed. That bounds the memory for what is in limbo, its time, and what the device must
+ * hold. Rejected: a third endpoint. With fence after fence, what is in limbo because of the first would not end before
+ * the last is over. Where the provider allows it one peer is fenced alone (cut.c), and nothing of this happens.
  *
- * Callbacks never run inside te_peer_fence: operations are marked ended and dispatched by te_poll, then reset is told.
- * When no rail is left the engine is down: all are tried again with back-off from te_poll, and the owner is told when
- * the first is back. */
+ * No callback runs inside te_peer_fence: operations are marked as ended, te_poll tells their owners, then it tells of
+ * the reset. When no rail is left the engine is down: te_poll tries all of them again with back-off, and the owner is
+ * told when the first is back. */
 #include "engine/addr.h"
 #include "engine/cut.h"
 #include "engine/fence.h"
@@ -38,19 +59,26 @@
 #include "engine/rail.h"
 #include "engine/region.h"
 
-/* Take a token, or say until when the owner is not told. */
-static void limit(struct te *te, uint64_t now)
+void fence_init(struct fence *f, uint64_t now)
 {
-	uint64_t earned = (now - te->fence_refilled) / TE_FENCE_REFILL_NS;
+	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
+		f->map[i] = (uint8_t)i;
+	f->tokens = TE_FENCE_BURST;
+	f->refilled_ns = now;
+}
+
+/* Take a token, or say until when the owner is not told. */
+static void limit(struct fence *f, uint64_t now)
+{
+	uint64_t earned = (now - f->refilled_ns) / TE_FENCE_REFILL_NS;
 	if (earned) {
-		te->fence_tokens = (uint32_t)KV_MIN((uint64_t)TE_FENCE_BURST, te->fence_tokens + earned);
-		te->fence_refilled += earned * TE_FENCE_REFILL_NS;
+		f->tokens = (uint32_t)KV_MIN((uint64_t)TE_FENCE_BURST, f->tokens + earned);
+		f->refilled_ns += earned * TE_FENCE_REFILL_NS;
 	}
-	if (te->fence_tokens) {
-		te->fence_tokens--;
-		return;
-	}
-	te->quiet_until = te->fence_refilled + TE_FENCE_REFILL_NS;
+	if (f->tokens)
+		f->tokens--;
+	else
+		f->quiet_until = f->refilled_ns + TE_FENCE_REFILL_NS;
 }
 
 /* ---- rails ---- */
@@ -59,25 +87,24 @@ static unsigned rails_up(const struct te *te)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < te->nrails; i++)
-		n += !te->rails[i].down;
+		n += rail_up(&te->rails[i]);
 	return n;
 }
 
-/* Who stands for whom: the rails that are up share the places of those that are not. */
+/* Which rail stands for which: those that are up share the places of those that are not. */
 static void map(struct te *te)
 {
 	unsigned up[KV_RAILS_MAX], n = 0;
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (!te->rails[i].down)
+		if (rail_up(&te->rails[i]))
 			up[n++] = i;
 	for (unsigned i = 0; i < te->nrails; i++)
-		te->map[i] = (uint8_t)(te->rails[i].down && n ? up[i % n] : i);
+		te->fence.map[i] = (uint8_t)(!rail_up(&te->rails[i]) && n ? up[i % n] : i);
 }
 
 static void rail_out(struct rail *r, uint64_t min_ns, uint64_t max_ns)
 {
-	r->down = true;
-	r->waits = false;
+	r->state = RAIL_OUT;
 	r->backoff_ns = KV_MIN(KV_MAX(r->backoff_ns * 2, min_ns), max_ns);
 	r->retry_at = te_now(r->te) + r->backoff_ns;
 }
@@ -85,26 +112,26 @@ static void rail_out(struct rail *r, uint64_t min_ns, uint64_t max_ns)
 /* Until all that was given up is closed. */
 static int rail_wait(struct rail *r, struct kv_error *err)
 {
-	r->down = r->waits = true;
+	r->state = RAIL_WAITING;
 	r->retry_at = KV_NEVER;
 	return kv_fail(err, -KV_EBUSY, "rail %u waits until endpoints that were given up are closed", r->index);
 }
 
 static int rail_rebuild(struct rail *r, struct kv_error *err)
 {
-	if (r->te->fencing) { /* given up once more: what is in limbo would never end if that went on */
+	if (fence_limbo(&r->te->fence)) { /* given up once more: what is in limbo would never end if that went on */
 		fab_shut(r->fab);
 		return rail_wait(r, err);
 	}
 	int rc = fab_rebuild(r->fab, err);
 	if (rc == 0) {
-		r->down = r->waits = false;
+		r->state = RAIL_UP;
 		rail_depth_take(r);
 		return 0;
 	}
 	if (rc == -KV_EBUSY && fab_retiring(r->fab))
 		return rail_wait(r, err);
-	r->te->rebuild_failures++;
+	r->te->stats.rebuild_failures++;
 	r->stats.rebuild_failures++;
 	rail_out(r, TE_REBUILD_MIN_NS, TE_REBUILD_MAX_NS);
 	return rc;
@@ -115,15 +142,14 @@ static bool too_often(const struct rail *r, uint64_t now)
 {
 	unsigned others = 0;
 	for (unsigned i = 0; i < r->te->nrails; i++)
-		others += &r->te->rails[i] != r && !r->te->rails[i].down && !r->te->rails[i].dead;
+		others += &r->te->rails[i] != r && r->te->rails[i].state < RAIL_DEAD;
 	return others > 0 && r->trial_ns && now - r->trial_ns < TE_RAIL_TRIAL_NS;
 }
 
-/* A rail that failed by itself. True: it stays out. */
-static bool rail_failed(struct rail *r, uint64_t now)
+/* A rail is RAIL_DEAD: it failed by itself. True: it stays out. */
+static bool dead_stays_out(struct rail *r, uint64_t now)
 {
 	bool out = too_often(r, now);
-	r->dead = false;
 	r->stats.rail_failures++;
 	if (!out) {
 		if (r->trial_ns && now - r->trial_ns >= TE_RAIL_TRIAL_NS)
@@ -146,9 +172,10 @@ static int rebuild(struct te *te, struct kv_error *err)
 	int first = 0;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
-		bool fresh = r->fresh;
-		r->fresh = r->broke = false;
-		if (fresh || r->down || (r->dead && rail_failed(r, now)))
+		bool fresh = r->state == RAIL_FRESH;
+		if (fresh)
+			r->state = RAIL_UP;
+		if (fresh || !rail_up(r) || (r->state == RAIL_DEAD && dead_stays_out(r, now)))
 			continue;
 		int rc = rail_rebuild(r, first ? &ignored : err);
 		if (rc && rc != -KV_EBUSY && te->nrails > 1)
@@ -159,7 +186,7 @@ static int rebuild(struct te *te, struct kv_error *err)
 	return rails_up(te) ? 0 : first ? first : -KV_EPROVIDER;
 }
 
-/* Nobody waits at descriptors of endpoints that were given up any more: they are closed now. */
+/* Endpoints that were given up are closed now: no loop waits for their descriptors any more. */
 static void retire(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++) {
@@ -168,20 +195,20 @@ static void retire(struct te *te)
 			rail_limbo_end(r, -KV_ERESET); /* it was closed at once */
 			continue;
 		}
-		te->fencing = true;
+		te->fence.state |= FENCE_LIMBO;
 		fab_retire(r->fab);
 	}
 }
 
-/* What follows a rebuild. */
+/* After a rebuild: note its outcome, post the receives, and close what was given up. */
 static void settle(struct te *te, int rc)
 {
-	te->down = rc != 0;
-	te->reset_status = rc;
-	te->reset_due = true;
+	te->fence.state = (te->fence.state & FENCE_LIMBO) | (rc ? FENCE_DOWN : FENCE_OPEN);
+	te->fence.status = rc;
+	te->fence.reset_due = true;
 	map(te);
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (!te->rails[i].down)
+		if (rail_up(&te->rails[i]))
 			rail_receives_post(&te->rails[i]);
 	if (te->watch)
 		te->watch->refd(te->watch);
@@ -193,13 +220,13 @@ int te_reset(struct te *te, struct kv_error *err)
 	struct kv_error local;
 	if (!err)
 		err = &local;
-	te->generation++;
-	te->fences++;
-	limit(te, te_now(te));
+	te->fence.generation++;
+	te->stats.fences++;
+	limit(&te->fence, te_now(te));
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
 		uint32_t out = rail_end_posted(r, -KV_ERESET);
-		fab_posted(r->fab, r->dead ? 0 : out);
+		fab_posted(r->fab, r->state == RAIL_DEAD ? 0 : out);
 		addrs_void(r);
 		r->stamp++;
 	}
@@ -207,66 +234,65 @@ int te_reset(struct te *te, struct kv_error *err)
 		peer_void(KV_LIST_ENTRY(n, struct te_peer, node));
 	int rc = rebuild(te, err);
 	settle(te, rc);
-	te->exposed = false;
+	te->fence.exposed = false;
 	if (rc)
 		kv_error_log(te->log, "rebuilding the endpoints: %s", err->text);
 	else
 		kv_info(te->log, "the endpoints were rebuilt (%llu so far), %u of %u rails are up",
-			(unsigned long long)te->fences, rails_up(te), te->nrails);
+			(unsigned long long)te->stats.fences, rails_up(te), te->nrails);
 	return rc;
 }
 
 int te_peer_fence(struct te_peer *peer, struct kv_error *err)
 {
 	struct te *te = peer->te;
-	if (te->down && !te->fencing)
-		return kv_fail(err, te->reset_status,
+	if (te->fence.state == FENCE_DOWN)
+		return kv_fail(err, te->fence.status,
 			       "the endpoints are closed already: a rebuild failed and will be tried again");
-	if (te->down || !te->exposed)
-		return te->fencing;
+	if (fence_down(&te->fence) || !te->fence.exposed)
+		return fence_limbo(&te->fence);
 	if (peer_cut(peer))
 		return 0;
 	int rc = te_reset(te, err);
-	return te->fencing ? 1 : rc;
+	return fence_limbo(&te->fence) ? 1 : rc;
 }
 
 bool te_fencing(const struct te *te)
 {
-	return te->fencing;
+	return fence_limbo(&te->fence);
 }
 
-/* Whether all that was given up is closed. Then what was in limbo ends, and rails that waited are tried again. */
+/* When all endpoints that were given up are closed, operations in limbo end, and rails that waited are tried again. */
 static void fence_turn(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++)
 		if (fab_retiring(te->rails[i].fab))
 			return;
-	te->fencing = false;
+	te->fence.state &= FENCE_DOWN;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
 		rail_limbo_end(r, -KV_ERESET);
-		if (r->waits)
-			r->retry_at =
-				te_now(te); /* or a little later, where fences are rate-limited: it waits until then */
+		if (r->state == RAIL_WAITING) /* until its turn, which the rate limit of fences may delay a little */
+			r->retry_at = te_now(te);
 	}
 	while (te_notify(te))
 		;
-	if (!te->fencing && te->handlers.fenced)
+	if (!fence_limbo(&te->fence) && te->handlers.fenced)
 		te->handlers.fenced(te->arg);
 }
 
 bool te_reset_due(const struct te *te)
 {
-	return te->reset_due;
+	return te->fence.reset_due;
 }
 
 static bool any_dead(struct te *te)
 {
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
-		if (KV_UNLIKELY(r->heal_at) && te_now(te) >= r->heal_at)
+		if (KV_UNLIKELY(r->addrs.heal_at) && te_now(te) >= r->addrs.heal_at)
 			addrs_heal(r);
-		if ((r->dead || r->broke) && !r->down)
+		if (KV_UNLIKELY(r->state == RAIL_BROKE || r->state == RAIL_DEAD))
 			return true;
 	}
 	return false;
@@ -276,11 +302,11 @@ static bool any_due(const struct te *te)
 {
 	bool down = false;
 	for (unsigned i = 0; i < te->nrails; i++)
-		down |= te->rails[i].down;
+		down |= !rail_up(&te->rails[i]);
 	if (KV_LIKELY(!down))
 		return false;
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (te->rails[i].down && te_now(te) >= te->rails[i].retry_at)
+		if (!rail_up(&te->rails[i]) && te_now(te) >= te->rails[i].retry_at)
 			return true;
 	return false;
 }
@@ -293,7 +319,7 @@ static unsigned retry(struct te *te, int *out_rc)
 	unsigned back = 0;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		struct rail *r = &te->rails[i];
-		if (!r->down || te_now(te) < r->retry_at || te->fencing)
+		if (rail_up(r) || te_now(te) < r->retry_at || fence_limbo(&te->fence))
 			continue;
 		int rc = regions_complete(r, until, &err);
 		if (rc == 1)
@@ -308,8 +334,7 @@ static unsigned retry(struct te *te, int *out_rc)
 			continue;
 		}
 		kv_info(te->log, "rail %u (%s) is back", i, r->device);
-		r->dead = r->broke = false;
-		r->fresh = true;
+		r->state = RAIL_FRESH;
 		r->trial_ns = te_now(te);
 		back++;
 	}
@@ -322,33 +347,39 @@ static void come_back(struct te *te)
 	bool back = retry(te, &rc) > 0;
 	if (!back && rc == 0)
 		return;
-	if (!te->down) {
+	if (!fence_down(&te->fence)) {
 		if (back)
 			(void)te_reset(te, NULL);
 		return;
 	}
 	for (unsigned i = 0; i < te->nrails; i++)
-		te->rails[i].fresh = false;
+		if (te->rails[i].state == RAIL_FRESH)
+			te->rails[i].state = RAIL_UP;
 	settle(te, back ? 0 : rc);
 }
 
 void te_reset_turn(struct te *te)
 {
-	if (KV_UNLIKELY(te->fencing))
+	if (KV_UNLIKELY(fence_limbo(&te->fence)))
 		fence_turn(te);
-	if (!te->down && KV_UNLIKELY(any_dead(te)) && te_now(te) >= te->quiet_until)
+	if (!fence_down(&te->fence) && KV_UNLIKELY(any_dead(te)) && te_now(te) >= te->fence.quiet_until)
 		(void)te_reset(te, NULL);
-	if (KV_UNLIKELY(any_due(te)) && te_now(te) >= te->quiet_until)
+	if (KV_UNLIKELY(any_due(te)) && te_now(te) >= te->fence.quiet_until)
 		come_back(te);
-	if (KV_LIKELY(!te->reset_due) || te_now(te) < te->quiet_until)
+	if (KV_LIKELY(!te->fence.reset_due) || te_now(te) < te->fence.quiet_until)
 		return;
-	te->quiet_until = 0;
+	te->fence.quiet_until = 0;
 	/* Operations first: the owner hears of a reset when all of them have ended. */
 	while (te_notify(te))
 		;
-	if (!te->reset_due || te->quiet_until)
+	if (!te->fence.reset_due || te->fence.quiet_until)
 		return; /* a callback fenced again */
-	te->reset_due = false;
+	te->fence.reset_due = false;
 	if (te->handlers.reset)
-		te->handlers.reset(te->arg, te->reset_status);
+		te->handlers.reset(te->arg, te->fence.status);
+}
+
+int te_peer_cut(struct te_peer *peer)
+{
+	return peer_cut(peer) ? 0 : -KV_EBUSY;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inside.h -- the engine that its files share, and its bounds. Private to engine/; knows nothing of libfabric.
+/* inside.h -- struct te, which holds the rooms of the engine's files, and the engine's bounds. Private to engine/;
+ * knows nothing of libfabric.
  *
  * Who calls whom, from top to bottom: await, engine, fence, cut, pump and notify, peer, msg and xfer, link, region,
  * rail, addr, fabric*. Each has a header of its own. What comes up does so by struct rail_events (rail.h) and struct
@@ -10,6 +11,11 @@
 
 #include "engine/engine.h"
 #include "engine/fabric.h"
+#include "engine/fence.h"
+#include "engine/link.h"
+#include "engine/msg.h"
+#include "engine/notify.h"
+#include "engine/region.h"
 #include "host/host.h"
 
 enum {
@@ -38,69 +44,57 @@ enum {
 #define TE_STALL_SPIN_NS                                                                                               \
 	5000000ull /* a stalled link keeps the loop awake this long; then it is retried as often as the loop turns */
 
-struct rail;
-struct msg;
-
 _Static_assert((int)TE_DOOR_REQUIRE == (int)FAB_DOOR_REQUIRE && (int)TE_DOOR_OFF == (int)FAB_DOOR_OFF,
 	       "the same, in two layers");
 
-/* What the engine tells whoever waits for it (await.c): at the end of each te_poll, when a buffer may be free and
- * nothing be under way any more; and when the descriptors to wait for have changed. Neither calls the engine. */
+/* What the engine tells await.c, or another file that waits for it: turned -- at the end of each te_poll, when a buffer
+ * may be free and nothing be under way any more. refd -- the descriptors to wait for have changed. Neither calls the
+ * engine. */
 struct te_watch {
 	void (*turned)(struct te_watch *w);
 	void (*refd)(struct te_watch *w);
 };
 
+/* Where the engine is: its memory, and the provider's, is asked for from this NUMA node. */
+struct te_place {
+	int node;
+	int error; /* -errno: memory cannot be asked for from there */
+	bool near; /* it is asked for from there: the owner wants that, and there are several nodes */
+};
+
+/* What the owner's options and the providers of all rails allow; fixed when the engine is open. */
+struct te_rules {
+	uint32_t chunk_bytes, receives;
+	uint32_t link_ops; /* operations that a link may always have in flight, and bytes while credits are plenty */
+	uint64_t link_bytes;
+	uint64_t part_bytes;                            /* of regions; 0: part_default decides */
+	bool peers_heal;                                /* a connection that broke for good is the peers' concern */
+	bool push_imm_only, read_unsafe, reads_refused; /* as fab_caps and te_info */
+	bool can_order;                                 /* every rail keeps a message behind the writes before it */
+};
+
+/* The engine holds the rooms of its files. A room's struct says which files beside its own change it. */
 struct te {
 	struct rail *rails;
 	unsigned nrails;
-	int numa_node;
-	int node_error; /* -errno: memory cannot be asked for from there */
-	bool near;      /* what is ours is on that node: it was asked for, and there are several */
-	uint64_t part_bytes;
 	struct te_handlers handlers;
 	void *arg;
 	const struct kv_clock *clock;
 	const struct kv_log *log;
-	uint32_t chunk_bytes, link_ops, receives;
-	uint64_t link_bytes;
-	bool peers_heal;
-	bool push_imm_only, read_unsafe, reads_refused, polling, closing;
-	bool in_message;          /* te_handlers.message runs, or what stands between te_order_begin and te_order_end */
-	bool can_order;           /* every rail keeps a message behind the writes before it */
-	struct kv_list following; /* links that wait for their message behind ordered writes, until te_handlers.follow
-				     has run */
-	char why[512];
-
-	struct kv_area msg_area;
-	uint64_t msg_bytes;
-	struct msg *msgs;
-	uint32_t nmsgs;
-	struct kv_list msgs_free;
-	bool starved; /* te_msg_acquire returned NULL; room is due */
-
-	struct kv_list peers, regions;
-	struct kv_list pending; /* regions that are being registered */
-	struct kv_list waiting; /* peers with something queued */
-	struct kv_list stalled; /* links that got EAGAIN */
-	uint64_t stalled_since; /* when the list became non-empty */
-	struct kv_list notify_xfers, notify_msgs;
-	uint32_t live; /* transfers started and messages sent, not ended */
-	uint32_t queued;
-	uint64_t next_sweep; /* no queued deadline passes before it */
-
-	/* fence.c */
-	uint32_t generation;       /* of the endpoints */
-	uint8_t map[KV_RAILS_MAX]; /* the rail that stands for each: itself, or while it is down one that is not */
-	bool exposed;              /* somebody may know the present endpoints */
-	bool ended_due, reset_due, down;
-	bool fencing; /* an endpoint that is given up is not closed yet: what is in limbo may touch memory */
-	int reset_status;
-	uint32_t fence_tokens;
-	uint64_t fence_refilled, quiet_until;
-
-	uint64_t msg_exhausted, timeouts, canceled, fences, cuts, rebuild_failures;
-	struct te_watch *watch; /* NULL: nobody waits */
+	struct te_place place;
+	struct te_rules rules;
+	char why[512];         /* why this provider */
+	bool polling, closing; /* te_poll, te_close is on the stack */
+	uint32_t live;         /* transfers started and messages sent, not ended */
+	struct kv_list peers;
+	struct msgs msgs;
+	struct backlog backlog;
+	struct order order;
+	struct ended ended;
+	struct te_regions regions;
+	struct fence fence;
+	struct te_stats stats;  /* what is counted for no single rail; rail.stats has the rest */
+	struct te_watch *watch; /* NULL: no file waits */
 };
 
 static inline uint64_t te_now(const struct te *te)

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- one of our rails with one of a peer's: its place in line, its window; and how long a peer's memory lives.
+/* link.c -- one of our rails with one of a peer's: its place in line and its window; how long a peer's memory lives;
+ * the backlog.
  *
  * A link is in one of three states. IDLE: it has nothing to post, or its window is full; a new operation or a
- * completion activates it. READY: it may post and stands in its rail's line, served round-robin one operation at a
- * time, so that peers share a rail's credits evenly whatever they queued. STALLED: the provider said -EAGAIN
- * (connecting, handshake, back-pressure); it is tried once per te_poll, and never stands in front of another link. What
- * is posted next is pump.c's.
+ * completion activates it. READY: it may post and stands in its rail's line. A line is served round-robin, one
+ * operation at a time, so peers share a rail's credits evenly however much they queued. STALLED: the provider said
+ * -EAGAIN (connecting, handshake, back-pressure); the link is tried once per te_poll, and never stands in front of
+ * another. pump.c decides what is posted next.
  *
- * A peer's memory lives as long as somebody refers to it: the owner (until te_peer_close), each operation in flight,
- * each queued or unfinished message and transfer. So a close never waits, and a late completion never meets freed
+ * A peer's memory lives as long as it is referred to: by the owner (until te_peer_close), by each operation in flight,
+ * by each queued or unfinished message and transfer. So a close never waits, and a late completion never meets freed
  * memory. */
 #include <stdlib.h>
 
 #include "engine/inside.h"
 #include "engine/link.h"
 #include "engine/rail.h"
+
+void backlog_init(struct backlog *b)
+{
+	kv_list_init(&b->peers);
+	kv_list_init(&b->stalled);
+	b->next_sweep = KV_NEVER;
+}
 
 void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote)
 {
@@ -30,18 +38,19 @@ void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail
 }
 
 /* Beyond the few operations that are always allowed, a link may fill its window in bytes only while more than half of
- * the rail's credits are free: it takes hundreds of peers that accept nothing to use up what all need. (A link that is
- * kept back by that has operations out, and the next completion of one activates it.) */
+ * the rail's credits are free. So it takes hundreds of peers that accept nothing to use up the credits that all need.
+ * (A link that this keeps back has operations out, and the next completion of one activates it.) */
 bool link_room(const struct link *l)
 {
 	const struct te *te = l->peer->te;
-	return l->ops < te->link_ops || (l->bytes < te->link_bytes && l->rail->credits > l->rail->half);
+	return l->ops < te->rules.link_ops ||
+	       (l->bytes < te->rules.link_bytes && l->rail->pool.credits > l->rail->pool.half);
 }
 
-/* Whether it may post another message: the same bound. */
+/* The same bound as for chunks. */
 bool link_msg_room(const struct link *l)
 {
-	return l->sends < TE_LINK_SENDS || l->rail->credits > l->rail->half;
+	return l->sends < TE_LINK_SENDS || l->rail->pool.credits > l->rail->pool.half;
 }
 
 bool link_direct_msg(const struct link *l)
@@ -59,8 +68,7 @@ bool link_has_work(const struct link *l)
 	return !kv_list_empty(&l->msgs) || !kv_list_empty(&l->xfers) || (l->use && !kv_list_empty(&l->peer->xfers));
 }
 
-/* Whether a message of it may be posted: then it stands at the head, since whoever lacks a transfer's credit ends the
- * serving of the line. */
+/* A link whose message may be posted stands at the head: a transfer without a credit ends the serving of the line. */
 bool link_msg_due(const struct link *l)
 {
 	return !kv_list_empty(&l->msgs) && link_msg_room(l);
@@ -89,12 +97,12 @@ void link_activate_first(struct link *l)
 
 void link_stall(struct link *l)
 {
-	struct te *te = l->peer->te;
-	if (kv_list_empty(&te->stalled))
-		te->stalled_since = te_now(te);
+	struct backlog *b = &l->peer->te->backlog;
+	if (kv_list_empty(&b->stalled))
+		b->stalled_since = te_now(l->peer->te);
 	kv_list_del(&l->node);
 	l->sched = LINK_STALLED;
-	kv_list_add_tail(&te->stalled, &l->node);
+	kv_list_add_tail(&b->stalled, &l->node);
 }
 
 struct op *link_follow_take(struct link *l)
@@ -128,16 +136,16 @@ void peer_release(struct te_peer *peer)
 
 void peer_queued(struct te_peer *peer, uint64_t deadline_ns)
 {
-	struct te *te = peer->te;
-	te->queued++;
+	struct backlog *b = &peer->te->backlog;
+	b->queued++;
 	if (peer->queued++ == 0)
-		kv_list_add_tail(&te->waiting, &peer->waiting);
-	te->next_sweep = KV_MIN(te->next_sweep, deadline_ns);
+		kv_list_add_tail(&b->peers, &peer->waiting);
+	b->next_sweep = KV_MIN(b->next_sweep, deadline_ns);
 }
 
 void peer_unqueued(struct te_peer *peer)
 {
-	peer->te->queued--;
+	peer->te->backlog.queued--;
 	if (--peer->queued == 0)
 		kv_list_del(&peer->waiting);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h -- one of our rails with one of a peer's, and the peer that links are a part of. Private to engine/. */
+/* link.h -- one of our rails with one of a peer's; the peer that links are a part of; and the backlog of operations
+ * that links could not post yet. Private to engine/. */
 #ifndef KVRAIL_ENGINE_LINK_H
 #define KVRAIL_ENGINE_LINK_H
 
@@ -12,23 +13,22 @@ struct link {
 	struct rail *rail;
 	struct addr *addr; /* NULL: void after a reset */
 	uint16_t index, remote;
-	uint8_t sched; /* enum link_state: which list node is in */
-	bool own_turn; /* serve the pinned queue next, not the peer's */
-	bool use;      /* it serves the peer's at all */
+	uint8_t sched; /* enum link_state: which list `node` is in */
+	bool own_turn; /* serve its own queue `xfers` next, not the peer's */
+	bool use;      /* it serves the peer's queue at all */
 	struct kv_list node, msgs, xfers;
-	struct op *follow; /* ordered writes were posted, and no message behind them yet: this is kept for it.
-			      rail.stamp was: */
-	uint32_t stamp;
-	struct kv_list follow_node; /* te.following, meanwhile */
+	struct op *follow; /* kept for a message behind ordered writes that were posted; NULL: it has none */
+	uint32_t stamp;    /* the rail's stamp when they were posted; another one by now: nothing can go behind them */
+	struct kv_list follow_node; /* in order.links while `follow` is set */
 	uint32_t sends;             /* messages in flight */
-	uint32_t ops;               /* transfers' operations in flight, and their bytes: the window */
-	uint64_t bytes;
+	uint32_t ops;               /* operations of transfers in flight; with `bytes`, the window */
+	uint64_t bytes;             /* of those operations */
 };
 
 struct te_peer {
 	struct te *te;
 	struct kv_list node;    /* te.peers */
-	struct kv_list waiting; /* te.waiting, while something is queued */
+	struct kv_list waiting; /* backlog.peers, while something is queued */
 	struct kv_list xfers;   /* queued, for any link */
 	uint32_t queued, inflight, refs;
 	bool closed, is_void;
@@ -36,6 +36,19 @@ struct te_peer {
 	uint16_t nlinks, nused, remote_rails, next_link;
 	struct link links[];
 };
+
+/* The messages and transfers that were submitted and are not posted yet. link.c puts them in; pump.c, the only other
+ * file that changes this, serves them. */
+struct backlog {
+	struct kv_list peers;   /* te_peer.waiting: those with something queued */
+	struct kv_list stalled; /* links that got EAGAIN */
+	uint64_t stalled_since; /* when that list became non-empty */
+	uint32_t queued;
+	uint64_t next_sweep; /* no queued deadline passes before it */
+};
+
+/* backlog_init -- nothing is queued. */
+void backlog_init(struct backlog *b);
 
 /* link_init -- of a peer that is being opened: nothing is queued, every transfer may take it. */
 void link_init(struct link *l, struct te_peer *peer, unsigned index, struct rail *rail, unsigned remote);
@@ -47,8 +60,8 @@ bool link_direct(const struct link *l);
 bool link_direct_msg(const struct link *l);
 
 /* link_has_work -- something is queued that it may post. link_msg_room -- it may post another message: the bound of
- * link_room. link_msg_due -- ... and has one: then it stands at the head of its line, since whoever lacks a transfer's
- * credit ends the serving of it. */
+ * link_room. link_msg_due -- ... and has one: then it stands at the head of its line, since a transfer without a credit
+ * ends the serving of the line. */
 bool link_has_work(const struct link *l);
 bool link_msg_room(const struct link *l);
 bool link_msg_due(const struct link *l);
@@ -77,8 +90,8 @@ void peer_release(struct te_peer *peer);
 void peer_queued(struct te_peer *peer, uint64_t deadline_ns);
 void peer_unqueued(struct te_peer *peer);
 
-/* link_posted -- judge what posting over this link returned: as rail_op_posted, and the operation holds the peer, which
- * whoever is told of its end releases. */
+/* link_posted -- judge the result of posting over this link, as rail_op_posted does. The operation then holds the peer;
+ * rail_events.sent or .moved releases it. */
 static inline enum post link_posted(struct link *l, struct op *op, int rc)
 {
 	enum post p = rail_op_posted(l->rail, op, l->addr, rc);

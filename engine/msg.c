@@ -12,24 +12,40 @@
 #include "engine/msg.h"
 #include "engine/rail.h"
 
-int msgs_init(struct te *te, uint32_t count, uint8_t *memory)
+void msgs_init(struct msgs *m, uint32_t count)
 {
-	te->msgs = calloc(count, sizeof(*te->msgs));
-	if (!te->msgs)
-		return -KV_ENOMEM;
-	for (uint32_t i = 0; i < count; i++) {
-		te->msgs[i].pub.data = memory + (uint64_t)i * KV_MSG_MAX;
-		kv_list_add_tail(&te->msgs_free, &te->msgs[i].node);
+	kv_list_init(&m->free);
+	m->count = count;
+}
+
+int msgs_open(struct msgs *m, uint64_t bytes, int node, struct kv_error *err)
+{
+	int rc = kv_area_map_on(bytes, node, &m->area, err);
+	if (rc)
+		return rc;
+	m->bytes = bytes;
+	m->all = calloc(m->count, sizeof(*m->all));
+	if (!m->all)
+		return kv_fail(err, -KV_ENOMEM, "no memory for message buffers");
+	for (uint32_t i = 0; i < m->count; i++) {
+		m->all[i].pub.data = (uint8_t *)m->area.base + (uint64_t)i * KV_MSG_MAX;
+		kv_list_add_tail(&m->free, &m->all[i].node);
 	}
 	return 0;
 }
 
+void msgs_close(struct msgs *m)
+{
+	kv_area_unmap(&m->area);
+	free(m->all);
+}
+
 struct te_msg *te_msg_acquire(struct te *te)
 {
-	struct kv_list *n = kv_list_pop(&te->msgs_free);
+	struct kv_list *n = kv_list_pop(&te->msgs.free);
 	if (!n) {
-		te->msg_exhausted++;
-		te->starved = true;
+		te->stats.msg_exhausted++;
+		te->msgs.starved = true;
 		return NULL;
 	}
 	struct msg *m = KV_LIST_ENTRY(n, struct msg, node);
@@ -43,7 +59,16 @@ void te_msg_release(struct te *te, struct te_msg *msg)
 {
 	struct msg *m = KV_CONTAINER(msg, struct msg, pub);
 	/* At the head: its lines are still in the cache. */
-	kv_list_add_head(&te->msgs_free, &m->node);
+	kv_list_add_head(&te->msgs.free, &m->node);
+}
+
+void msgs_room(struct te *te)
+{
+	if (kv_list_empty(&te->msgs.free))
+		return;
+	te->msgs.starved = false;
+	if (te->handlers.room)
+		te->handlers.room(te->arg);
 }
 
 /* The message has ended: tell, then free the buffer. Only where callbacks may run. */
@@ -58,7 +83,7 @@ static void finish(struct te *te, struct msg *m, int status)
 static void notify(struct te *te, struct msg *m, int status)
 {
 	m->status = status;
-	kv_list_add_tail(&te->notify_msgs, &m->node);
+	kv_list_add_tail(&te->ended.msgs, &m->node);
 }
 
 static enum post post(struct link *l, struct msg *m, struct op *op)
@@ -98,7 +123,7 @@ void msg_fail_queued(struct msg *m, int status)
 	kv_list_del(&m->node);
 	peer_unqueued(m->link->peer);
 	if (status == -KV_ETIMEOUT)
-		te->timeouts++;
+		te->stats.timeouts++;
 	notify(te, m, status);
 }
 
@@ -106,7 +131,7 @@ bool msgs_notify(struct te *te)
 {
 	struct kv_list due, *n;
 	kv_list_init(&due);
-	kv_list_splice_tail(&due, &te->notify_msgs);
+	kv_list_splice_tail(&due, &te->ended.msgs);
 	bool any = !kv_list_empty(&due);
 	while ((n = kv_list_pop(&due))) {
 		struct msg *m = KV_LIST_ENTRY(n, struct msg, node);

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notify.c -- where callbacks of the owner run: what has ended is told here, and what follows ordered writes is asked
- * for.
+/* notify.c -- where callbacks of the owner run: it hears of operations that have ended, and is asked for the messages
+ * that follow ordered writes.
  *
- * Only where no list is being walked: te_poll, the fence's turn, te_close, and behind the handler of a message. */
+ * They run only where no list is being walked: in te_poll, in the fence's turn, in te_close, and behind the handler of
+ * a message. */
 #include "engine/inside.h"
 #include "engine/msg.h"
 #include "engine/notify.h"
 #include "engine/rail.h"
 #include "engine/xfer.h"
 
+void notify_init(struct ended *ended, struct order *order)
+{
+	kv_list_init(&ended->xfers);
+	kv_list_init(&ended->msgs);
+	kv_list_init(&order->links);
+}
+
 bool te_notify(struct te *te)
 {
 	bool any = false;
-	if (KV_UNLIKELY(te->ended_due)) {
-		te->ended_due = false;
+	if (KV_UNLIKELY(te->ended.ops)) {
+		te->ended.ops = false;
 		for (unsigned i = 0; i < te->nrails; i++)
 			any |= rail_dispatch_ended(&te->rails[i]);
 	}
-	if (!kv_list_empty(&te->notify_xfers))
-		any |= xfers_notify(te);
-	if (!kv_list_empty(&te->notify_msgs))
+	if (!kv_list_empty(&te->ended.xfers))
+		any |= xfers_notify(&te->ended.xfers);
+	if (!kv_list_empty(&te->ended.msgs))
 		any |= msgs_notify(te);
 	return any;
 }
@@ -28,8 +36,8 @@ void te_follow(struct te *te)
 {
 	struct kv_list *n;
 	te->handlers.follow(te->arg);
-	/* Whoever did not send one has thought better of it. */
-	while ((n = kv_list_pop(&te->following))) {
+	/* The owner does not want a message behind the writes of the links that are left. */
+	while ((n = kv_list_pop(&te->order.links))) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, follow_node);
 		if (l->follow)
 			rail_op_put(l->rail, l->follow);
@@ -39,12 +47,12 @@ void te_follow(struct te *te)
 
 void te_order_begin(struct te *te)
 {
-	te->in_message = true;
+	te->order.open = true;
 }
 
 void te_order_end(struct te *te)
 {
-	if (!kv_list_empty(&te->following))
+	if (!kv_list_empty(&te->order.links))
 		te_follow(te);
-	te->in_message = false;
+	te->order.open = false;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.c -- peers: their links, addresses, and end.
+/* peer.c -- peers: their links, their addresses, and their end.
  *
- * After a reset (ours: te_peer void; theirs: the owner says so) a peer gets new addresses. Operations in flight keep
- * the old address until they end, and only then is it removed from the address vector: EFA drops completions of removed
- * peers. What is queued goes to the new address. */
+ * After a reset a peer gets new addresses. (Our own reset makes it void; of the peer's the owner tells.) Operations in
+ * flight keep the old address until they end, and only then is it removed from the address vector: EFA drops
+ * completions of removed peers. Queued operations go to the new address. */
 #include <stdlib.h>
 
 #include "engine/addr.h"
@@ -40,7 +40,7 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 				       "no more; start this program with "
 				       "FI_UNIVERSE_SIZE=%u in the environment",
 				       l->rail->index, fab_caps(l->rail->fab)->provider, fab_caps(l->rail->fab)->domain,
-				       l->rail->naddrs, 2 * l->rail->naddrs);
+				       l->rail->addrs.count, 2 * l->rail->addrs.count);
 		return kv_fail(err, rc, "rail %u: inserting the peer's address: %s", l->rail->index,
 			       rc == -KV_EPROVIDER ? fab_last_error(l->rail->fab) : kv_strerror(rc));
 	}
@@ -49,14 +49,15 @@ static int addresses_get(struct te_peer *peer, const struct te_address *addrs, s
 
 static int usable(const struct te *te, struct kv_error *err)
 {
-	if (te->down && te_waiting(te))
-		return kv_fail(err, -KV_EBUSY,
+	int rc = rails_down(te);
+	if (rc == -KV_EBUSY)
+		return kv_fail(err, rc,
 			       "the engine's endpoints were given up twice in a row, and the next ones wait until "
 			       "those are closed");
-	if (te->down)
-		return kv_fail(err, -KV_EPROVIDER,
+	if (rc)
+		return kv_fail(err, rc,
 			       "the engine's endpoints are closed: a rebuild failed (%s) and will be tried again",
-			       kv_strerror(te->reset_status));
+			       kv_strerror(te->fence.status));
 	return 0;
 }
 
@@ -82,14 +83,14 @@ static void addresses_use(struct te_peer *peer, struct addr **addrs)
 	peer->strayed |= strays(peer, addrs);
 	for (unsigned i = 0; i < peer->nlinks; i++) {
 		struct link *l = &peer->links[i];
-		l->rail->stamp++; /* what was posted to the old address has no message behind it any more */
+		l->rail->stamp++; /* writes to the old address have no message behind them any more */
 		link_addr_put(l);
 		l->addr = addrs[i];
 		if (link_has_work(l))
 			link_activate(l);
 	}
 	peer->is_void = false;
-	peer->te->exposed = true;
+	peer->te->fence.exposed = true;
 }
 
 int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, struct te_peer **out,
@@ -112,7 +113,7 @@ int te_peer_open(struct te *te, const struct te_address *addrs, unsigned count, 
 	kv_list_init(&peer->waiting);
 	kv_list_init(&peer->xfers);
 	for (unsigned i = 0; i < nlinks; i++)
-		link_init(&peer->links[i], peer, i, &te->rails[te->map[i % te->nrails]], i % count);
+		link_init(&peer->links[i], peer, i, &te->rails[te->fence.map[i % te->nrails]], i % count);
 	rc = addresses_get(peer, addrs, got, err);
 	if (rc) {
 		free(peer);
@@ -134,7 +135,7 @@ static void rails_take(struct te_peer *peer)
 		if (l->follow) /* of the old rail's operations; te_handlers.follow runs all the same */
 			rail_op_put(l->rail, l->follow);
 		l->follow = NULL;
-		l->rail = &te->rails[te->map[i % te->nrails]];
+		l->rail = &te->rails[te->fence.map[i % te->nrails]];
 	}
 }
 

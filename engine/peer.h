@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.h -- the end of a peer, and of what is queued for it. Private to engine/. */
+/* peer.h -- peers that become void, and the end of the operations that are queued for them. Private to engine/. */
 #ifndef KVRAIL_ENGINE_PEER_H
 #define KVRAIL_ENGINE_PEER_H
 

@@ -2,25 +2,25 @@
 /* plan.c -- which NICs an engine takes: the division among the engines of a process, by arithmetic alone.
  *
  * The NICs are put in order of their NUMA nodes and cut into as many equal shares as there are engines. A share is
- * contiguous, so it is of one node where that is possible, and engines that lie beside each other (the caller numbers
- * them by loop) are near each other, too. With fewer NICs than engines several engines have the same one. An engine
- * that wants fewer rails than its share leaves the rest; one that wants more goes on behind its share, round the end:
- * NICs of its own node first, as far as the order has them.
+ * contiguous, so it is of one node where that is possible. Engines with neighbouring numbers (the caller numbers them
+ * by loop) have NICs near each other. With fewer NICs than engines several engines have the same one. An engine that
+ * wants fewer rails than its share leaves the rest. One that wants more goes on behind its share, round the end: NICs
+ * of its own node first, as far as the order has them.
  *
- * NICs that the user named keep the order that he gave: he knows which of them can reach which of the other side's
- * (link k joins rail k to rail k). Otherwise those that are down, or have less than half the speed of the fastest
- * (a management port), are left out.
+ * NICs that the user named keep the user's order: only the user knows which of them reaches which NIC of the other side
+ * (link k joins rail k to rail k). Otherwise NICs are left out that are down, or that have less than half the speed of
+ * the fastest (a management port).
  *
  * Devices that are no NICs of their own (tcp, shm) are one network at several addresses, the best first: nothing is
  * divided, and all rails are on the first, unless the user named several.
  *
- * How many rails, if nobody says: as many NICs as were named. Else on EFA, where every NIC reaches every other, the
- * share, up to TE_PLAN_AUTO_RAILS, since one loop cannot keep more of them busy; on everything else one, because there
- * two NICs may be on two networks, and only the user knows.
+ * If no number of rails is given there are as many as NICs were named. Else on EFA, where every NIC reaches every
+ * other, there is the share, up to TE_PLAN_AUTO_RAILS, since one loop cannot keep more of them busy. On everything else
+ * there is one rail, because two NICs may be on two networks, and only the user knows.
  *
- * Where a NIC lies is what sysfs says (fabric_select.c). Rejected: hwloc. It reads the same file; what it adds is the
- * tree of PCIe switches, which matters to GPUs below the same switch, not to a core and its memory, which are as far
- * from all NICs of their node. Where sysfs says nothing (-1: one node, or a virtual machine) all NICs are equal. */
+ * sysfs says where a NIC lies (fabric_select.c). Rejected: hwloc. It reads the same file and adds the tree of PCIe
+ * switches. That matters to GPUs below the same switch, not to a core and its memory, which are equally far from all
+ * NICs of their node. Where sysfs says nothing (-1: one node, or a virtual machine) all NICs are equal. */
 #include "engine/plan.h"
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static unsigned order(const struct fab_device *d, unsigned count, bool named, un
 		if (named || (!slow && !d[i].link_down))
 			out[n++] = i;
 	}
-	/* All of them are down: that is for the opening to say. */
+	/* All of them are down: opening will say so. */
 	if (n == 0)
 		for (; n < count; n++)
 			out[n] = n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* providers.c -- which providers can be used here: each that we know is asked for its devices, behind the lock of
+/* providers.c -- which providers can be used here: each known provider is asked for its devices, behind the lock of
  * opening (te_devices_find). */
 #include <stdio.h>
 #include <stdlib.h>

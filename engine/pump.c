@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pump.c -- what is posted next, and what waited too long.
+/* pump.c -- which operation is posted next, and which waited too long.
  *
- * On a link messages go first (they are small and somebody waits for them), do not count against the window, have
- * credits of a rail to themselves, and bring their link to the head of the line. Many of them may be in flight while
- * half of the credits are free, then two; a link stays at the head while one of its own may be posted. Then transfers,
- * one chunk each in turn: a huge one does not starve small ones. The pinned queue (link.xfers) and the peer's
- * (te_peer.xfers, striped over its links) alternate.
+ * On a link messages go first: they are small, and their receivers wait for them. They do not count against the window,
+ * have credits of a rail to themselves, and bring their link to the head of the line. Many of them may be in flight
+ * while half of the credits are free, then two. A link stays at the head while one of its messages may be posted. Then
+ * come transfers, one chunk each in turn, so that a huge one does not starve small ones. The queue of transfers that
+ * name the link (link.xfers) and the peer's (te_peer.xfers, striped over its links) alternate.
  *
- * Nothing here calls the owner: what ends is put on a notify list, so that no list changes under a walk. Deadlines of
- * queued things are looked at when the earliest one has passed; te.next_sweep is never later than that. Rejected: a
- * timer per operation, which costs on every operation for what almost never happens. */
+ * Nothing here calls the owner. An operation that ends goes to a list of notify.h, so that no list changes under a
+ * walk. Deadlines of queued operations are looked at when the earliest one has passed; backlog.next_sweep is never
+ * later than that. Rejected: a timer for each operation, a cost on every operation for an event that almost never
+ * comes. */
 #include "engine/inside.h"
 #include "engine/link.h"
 #include "engine/msg.h"
@@ -120,13 +121,13 @@ static void pump_rail(struct rail *r)
 }
 
 /* Each stalled link once, and not more than a bounded number of them. */
-static void pump_stalled(struct te *te)
+static void pump_stalled(struct backlog *b)
 {
 	struct kv_list batch, *n;
 	kv_list_init(&batch);
-	for (unsigned i = 0; i < TE_STALLED_PER_POLL && (n = kv_list_pop(&te->stalled)); i++)
+	for (unsigned i = 0; i < TE_STALLED_PER_POLL && (n = kv_list_pop(&b->stalled)); i++)
 		kv_list_add_tail(&batch, n);
-	uint64_t since = te->stalled_since;
+	uint64_t since = b->stalled_since;
 	while ((n = kv_list_pop(&batch))) {
 		struct link *l = KV_LIST_ENTRY(n, struct link, node);
 		l->sched = LINK_IDLE;
@@ -138,7 +139,7 @@ static void pump_stalled(struct te *te)
 			break;
 		case POST_STALLED:
 			link_stall(l);
-			te->stalled_since = since;
+			b->stalled_since = since;
 			break;
 		case POST_NOTHING:
 			break;
@@ -148,8 +149,8 @@ static void pump_stalled(struct te *te)
 
 void te_pump(struct te *te)
 {
-	if (!kv_list_empty(&te->stalled))
-		pump_stalled(te);
+	if (!kv_list_empty(&te->backlog.stalled))
+		pump_stalled(&te->backlog);
 	for (unsigned i = 0; i < te->nrails; i++)
 		pump_rail(&te->rails[i]);
 }
@@ -182,10 +183,11 @@ static uint64_t sweep_xfers(struct kv_list *queue, uint64_t now, uint64_t next)
 
 void te_sweep(struct te *te)
 {
+	struct backlog *b = &te->backlog;
 	uint64_t now = te_now(te), next = KV_NEVER;
-	if (now < te->next_sweep)
+	if (now < b->next_sweep)
 		return;
-	KV_LIST_EACH_SAFE (n, &te->waiting) {
+	KV_LIST_EACH_SAFE (n, &b->peers) {
 		struct te_peer *peer = KV_LIST_ENTRY(n, struct te_peer, waiting);
 		next = sweep_xfers(&peer->xfers, now, next);
 		for (unsigned i = 0; i < peer->nlinks; i++) {
@@ -193,5 +195,5 @@ void te_sweep(struct te *te)
 			next = sweep_xfers(&peer->links[i].xfers, now, next);
 		}
 	}
-	te->next_sweep = next == KV_NEVER ? KV_NEVER : KV_MAX(next, now + TE_SWEEP_MIN_NS);
+	b->next_sweep = next == KV_NEVER ? KV_NEVER : KV_MAX(next, now + TE_SWEEP_MIN_NS);
 }

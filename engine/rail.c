@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rail.c -- one NIC: its fabric endpoint, its pool of operations, its receives.
+/* rail.c -- one NIC: its endpoint, its pool of operations, its receives.
  *
- * Credits: at most min(tx depth, CQ depth / 2) operations are posted, and receives for half of what the CQ has room for
- * beside them (the other half is for immediates), so that the provider's queues cannot overflow and -EAGAIN is rare.
+ * Credits. At most min(tx depth, CQ depth / 2) operations are posted. Receives are posted for half of the room that the
+ * CQ has beside them; the other half is for immediates. So the provider's queues cannot overflow, and -EAGAIN is rare.
  * The pool has exactly that many operations, allocated once; an endpoint that was rebuilt with smaller queues uses
- * fewer of them. An operation is OP_IDLE (in the free list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was
- * closed under it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion: any other event
- * is a stray and is counted, never believed, so an operation completes exactly once whatever a provider reports.
+ * fewer.
  *
- * Where closing an endpoint may take seconds (caps.close_slow) the next one is used before: operations that were posted
- * to the old one are in OP_LIMBO until it is closed, and so is what they name. Therefore pool and receives are there
- * twice: the new endpoint begins with all its credits, and with receives that nothing else can write to.
+ * An operation is OP_IDLE (in the free list), OP_POSTED (the provider's), or OP_ENDED (the endpoint was closed under
+ * it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion. Any other event is a stray
+ * and is counted, never believed, so an operation completes exactly once whatever events a provider reports.
  *
- * Events are read in batches. A callback may fence, which ends every operation: the rest of the batch then belongs to
- * the closed endpoint and is dropped (te.generation tells).
+ * Where closing an endpoint may take seconds (caps.close_slow) the next one is used before the old one is closed.
+ * Operations that were posted to the old one are in OP_LIMBO until then, and so is the memory that they name. Therefore
+ * pool and receives exist twice: the new endpoint begins with all its credits, and with receives that the old one
+ * cannot write to.
  *
- * A receive is wiped, then posted again, after the handler returned: whatever a provider takes for a message later, it
- * holds nothing of an earlier one. One whose handler is running during a rebuild is posted by that handler's return,
- * not by the rebuild, because hardware could otherwise write into the buffer being read. */
+ * Events are read in batches. A callback may fence, which ends every operation. The rest of the batch then belongs to
+ * the closed endpoint and is dropped (fence.generation tells).
+ *
+ * A receive is wiped and posted again after the handler returned: a buffer that a provider takes for a message later
+ * holds nothing of an earlier one. If a handler runs during a rebuild, its return posts the receive, not the rebuild,
+ * because hardware could otherwise write into the buffer that is being read. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,33 +36,33 @@ static uint32_t limit_of(const struct fab_caps *c)
 
 void rail_depth_take(struct rail *r)
 {
-	uint32_t limit = KV_MIN(r->tx_limit, limit_of(fab_caps(r->fab)));
-	r->withheld = r->tx_limit - limit;
-	r->half = r->withheld + limit / 2;
-	r->reserve = limit >> TE_RESERVE_SHIFT;
+	uint32_t limit = KV_MIN(r->pool.limit, limit_of(fab_caps(r->fab)));
+	r->pool.withheld = r->pool.limit - limit;
+	r->pool.half = r->pool.withheld + limit / 2;
+	r->pool.reserve = limit >> TE_RESERVE_SHIFT;
 }
 
 static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
-	r->tx_limit = limit_of(c);
+	r->pool.limit = limit_of(c);
 	rail_depth_take(r);
-	r->nrecvs = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
+	r->recv.count = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
 	r->sets = c->close_slow ? 2 : 1;
-	uint32_t ops = r->tx_limit * r->sets, recvs = r->nrecvs * r->sets;
-	r->ops = aligned_alloc(_Alignof(struct op), ops * sizeof(struct op));
-	r->recvs = r->all_recvs = aligned_alloc(_Alignof(struct op), recvs * sizeof(struct op));
-	if (!r->ops || !r->recvs) {
-		r->tx_limit = r->nrecvs = 0; /* closing looks at each */
+	uint32_t ops = r->pool.limit * r->sets, recvs = r->recv.count * r->sets;
+	r->pool.ops = aligned_alloc(_Alignof(struct op), ops * sizeof(struct op));
+	r->recv.set = r->recv.all = aligned_alloc(_Alignof(struct op), recvs * sizeof(struct op));
+	if (!r->pool.ops || !r->recv.set) {
+		r->pool.limit = r->recv.count = 0; /* closing looks at each */
 		return kv_fail(err, -KV_ENOMEM, "no memory for the operations of a rail");
 	}
-	memset(r->ops, 0, ops * sizeof(struct op));
-	memset(r->recvs, 0, recvs * sizeof(struct op));
+	memset(r->pool.ops, 0, ops * sizeof(struct op));
+	memset(r->recv.set, 0, recvs * sizeof(struct op));
 	for (uint32_t i = 0; i < ops; i++) {
-		r->ops[i].next = r->free;
-		r->free = &r->ops[i];
+		r->pool.ops[i].next = r->pool.free;
+		r->pool.free = &r->pool.ops[i];
 	}
-	r->credits = r->tx_limit;
+	r->pool.credits = r->pool.limit;
 	return 0;
 }
 
@@ -68,7 +71,7 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 {
 	struct rail *r = &te->rails[index];
 	struct fab_options fo = {.tx_depth = options->tx_depth,
-				 .rx_depth = te->receives,
+				 .rx_depth = te->rules.receives,
 				 .cq_depth = options->cq_depth,
 				 .want_wait_fd = true,
 				 .reads_at_own_risk = options->reads_at_own_risk,
@@ -82,25 +85,25 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 		 device->shared && device->local[0] ? " " : "", device->shared ? device->local : "");
 	kv_list_init(&r->ready);
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
-		kv_list_init(&r->addrs[i]);
+		kv_list_init(&r->addrs.bucket[i]);
 	int rc = fab_open(device, &fo, &r->fab, err);
 	if (rc)
 		return rc;
-	return pool_init(r, te->receives, err);
+	return pool_init(r, te->rules.receives, err);
 }
 
 int rail_start(struct rail *r, struct kv_error *err)
 {
 	struct te *te = r->te;
-	uint8_t *buf = (uint8_t *)te->msg_area.base + (uint64_t)te->nmsgs * KV_MSG_MAX;
+	uint8_t *buf = (uint8_t *)te->msgs.area.base + (uint64_t)te->msgs.count * KV_MSG_MAX;
 	for (unsigned i = 0; i < r->index; i++)
-		buf += (uint64_t)te->rails[i].nrecvs * te->rails[i].sets * KV_MSG_MAX;
-	int rc = fab_mr_reg(r->fab, te->msg_area.base, te->msg_area.len_bytes, FAB_MESSAGES, &r->msg_mr, err);
+		buf += (uint64_t)te->rails[i].recv.count * te->rails[i].sets * KV_MSG_MAX;
+	int rc = fab_mr_reg(r->fab, te->msgs.area.base, te->msgs.area.len_bytes, FAB_MESSAGES, &r->msg_mr, err);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < r->nrecvs * r->sets; i++) {
-		r->all_recvs[i].kind = OP_RECV;
-		r->all_recvs[i].of.buf = buf + (uint64_t)i * KV_MSG_MAX;
+	for (uint32_t i = 0; i < r->recv.count * r->sets; i++) {
+		r->recv.all[i].kind = OP_RECV;
+		r->recv.all[i].of.buf = buf + (uint64_t)i * KV_MSG_MAX;
 	}
 	rail_receives_post(r);
 	return 0;
@@ -114,20 +117,20 @@ void rail_stop(struct rail *r)
 
 void rail_free(struct rail *r)
 {
-	free(r->ops);
-	free(r->all_recvs);
-	r->ops = r->recvs = r->all_recvs = NULL;
+	free(r->pool.ops);
+	free(r->recv.all);
+	r->pool.ops = r->recv.set = r->recv.all = NULL;
 }
 
 /* ---- the pool ---- */
 
 struct op *rail_op_get(struct rail *r, enum op_kind kind)
 {
-	struct op *op = r->free;
-	if (r->credits <= r->withheld + (kind == OP_SEND ? 0 : r->reserve) || !op)
+	struct op *op = r->pool.free;
+	if (r->pool.credits <= r->pool.withheld + (kind == OP_SEND ? 0 : r->pool.reserve) || !op)
 		return NULL;
-	r->free = op->next;
-	r->credits--;
+	r->pool.free = op->next;
+	r->pool.credits--;
 	op->kind = (uint8_t)kind;
 	return op;
 }
@@ -136,12 +139,12 @@ void rail_op_put(struct rail *r, struct op *op)
 {
 	op->kind = OP_FREE;
 	op->state = OP_IDLE;
-	op->next = r->free;
-	r->free = op;
-	r->credits++;
+	op->next = r->pool.free;
+	r->pool.free = op;
+	r->pool.credits++;
 }
 
-/* Peers can cause these: the log grows with their logarithm. */
+/* Peers can cause these lines: the log grows with their logarithm. */
 static bool first_of_many(uint64_t count)
 {
 	return (count & (count - 1)) == 0;
@@ -170,7 +173,7 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 		r->stats.eagain++;
 		return POST_STALLED;
 	case FAB_ERR_ENDPOINT:
-		r->dead = true;
+		rail_failed(r);
 		return POST_STALLED;
 	case FAB_ERR_OP:
 		break;
@@ -181,7 +184,8 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 	return POST_FAILED;
 }
 
-/* Give an operation's result to its owner. The operation is free before the owner runs: it may start the next one. */
+/* Give an operation's result to its owner. The operation is free before the owner runs, so the owner may start the next
+ * one with it. */
 static void op_finish(struct rail *r, struct op *op, int status)
 {
 	struct op done = {
@@ -196,33 +200,27 @@ static void op_finish(struct rail *r, struct op *op, int status)
 		r->events->moved(&done, status);
 }
 
-/* Where closing takes long its credit is the next endpoint's at once. While the engine closes nothing takes any time.
- */
-static void limbo_enter(struct rail *r, struct op *op)
-{
-	op->state = OP_LIMBO;
-	op->left = true;
-	r->credits++;
-}
-
 static unsigned set_in_use(const struct rail *r)
 {
-	return r->recvs != r->all_recvs;
+	return r->recv.set != r->recv.all;
 }
 
+/* te_close waits for the closing of each endpoint, so nothing is in limbo then. */
 uint32_t rail_end_posted(struct rail *r, int status)
 {
 	uint32_t limbo = 0;
-	r->recvs_left[set_in_use(r)] |= r->sets > 1 && !r->down;
-	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
-		struct op *op = &r->ops[i];
+	r->recv.left[set_in_use(r)] |= r->sets > 1 && rail_up(r);
+	for (uint32_t i = 0; i < r->pool.limit * r->sets; i++) {
+		struct op *op = &r->pool.ops[i];
 		if (op->state == OP_POSTED && r->sets > 1 && !r->te->closing) {
-			limbo_enter(r, op);
+			op->state = OP_LIMBO;
+			op->left = true;
+			r->pool.credits++; /* the next endpoint's */
 			limbo++;
 		} else if (op->state == OP_POSTED || (op->state == OP_LIMBO && r->te->closing)) {
 			op->state = OP_ENDED;
 			op->status = status;
-			r->te->ended_due = true;
+			r->te->ended.ops = true;
 		}
 	}
 	return limbo;
@@ -230,38 +228,40 @@ uint32_t rail_end_posted(struct rail *r, int status)
 
 void rail_limbo_end(struct rail *r, int status)
 {
-	r->recvs_left[0] = r->recvs_left[1] = false;
-	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
-		struct op *op = &r->ops[i];
+	r->recv.left[0] = r->recv.left[1] = false;
+	for (uint32_t i = 0; i < r->pool.limit * r->sets; i++) {
+		struct op *op = &r->pool.ops[i];
 		if (op->state != OP_LIMBO)
 			continue;
 		op->state = OP_ENDED;
 		op->status = status;
-		r->te->ended_due = true;
+		r->te->ended.ops = true;
 	}
 }
 
 bool rail_dispatch_ended(struct rail *r)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < r->tx_limit * r->sets; i++) {
-		struct op *op = &r->ops[i];
+	for (uint32_t i = 0; i < r->pool.limit * r->sets; i++) {
+		struct op *op = &r->pool.ops[i];
 		if (op->state != OP_ENDED)
 			continue;
 		any = true;
-		r->credits -= op->left; /* op_finish gives it back once more */
+		r->pool.credits -= op->left; /* op_finish gives it back once more */
 		op->left = false;
 		op_finish(r, op, op->status);
 	}
 	return any;
 }
 
-bool te_waiting(const struct te *te)
+int rails_down(const struct te *te)
 {
+	if (!fence_down(&te->fence))
+		return 0;
 	for (unsigned i = 0; i < te->nrails; i++)
-		if (te->rails[i].waits)
-			return true;
-	return te->fencing;
+		if (te->rails[i].state == RAIL_WAITING)
+			return -KV_EBUSY;
+	return fence_limbo(&te->fence) ? -KV_EBUSY : -KV_EPROVIDER;
 }
 
 /* ---- receives ---- */
@@ -274,69 +274,70 @@ static void recv_post(struct rail *r, struct op *op)
 		return;
 	}
 	op->state = OP_IDLE;
-	op->next = r->recvs_idle;
-	r->recvs_idle = op;
+	op->next = r->recv.idle;
+	r->recv.idle = op;
 	if (rc != -EAGAIN && fab_error_class(rc) != FAB_ERR_PEER)
-		r->dead = true;
+		rail_failed(r);
 }
 
-/* Where one is refused, so are those behind it. */
+/* When one receive is refused, the next would be refused as well. */
 static void recvs_retry(struct rail *r)
 {
 	struct op *op;
 	do {
-		op = r->recvs_idle;
-		r->recvs_idle = op->next;
+		op = r->recv.idle;
+		r->recv.idle = op->next;
 		recv_post(r, op);
-	} while (op->state == OP_POSTED && r->recvs_idle);
+	} while (op->state == OP_POSTED && r->recv.idle);
 }
 
 uint32_t rail_receives(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
-	uint32_t ops = r->tx_limit - r->withheld, n = c->rx_depth ? KV_MIN(r->nrecvs, c->rx_depth) : r->nrecvs;
-	/* What is left is shared with the immediates of peers. */
+	uint32_t ops = r->pool.limit - r->pool.withheld,
+		 n = c->rx_depth ? KV_MIN(r->recv.count, c->rx_depth) : r->recv.count;
+	/* Half of the rest of the queue: immediates of peers take the other half. */
 	return KV_MAX(1u, c->cq_depth > ops ? KV_MIN(n, (c->cq_depth - ops) / 2) : 1u);
 }
 
-/* Whether a receive is one of those that are in use: not one of an endpoint that is given up. */
+/* Whether a receive belongs to the set in use, and not to an endpoint that is given up. */
 static bool in_use(const struct rail *r, const struct op *op)
 {
-	return op >= r->recvs && op < r->recvs + r->nrecvs;
+	return op >= r->recv.set && op < r->recv.set + r->recv.count;
 }
 
 void rail_receives_post(struct rail *r)
 {
 	uint32_t n = rail_receives(r);
 	/* Two endpoints are given up at most, and then there is none that could use a third set. */
-	if (r->recvs_left[set_in_use(r)])
-		r->recvs = set_in_use(r) ? r->all_recvs : r->all_recvs + r->nrecvs;
-	r->recvs_idle = NULL;
-	r->recv_failures = 0;
-	for (uint32_t i = 0; i < r->nrecvs; i++) {
-		r->recvs[i].state = OP_IDLE;
+	if (r->recv.left[set_in_use(r)])
+		r->recv.set = set_in_use(r) ? r->recv.all : r->recv.all + r->recv.count;
+	r->recv.idle = NULL;
+	r->recv.failures = 0;
+	for (uint32_t i = 0; i < r->recv.count; i++) {
+		r->recv.set[i].state = OP_IDLE;
 		/* Queues that are small, or have become so, have no room for the last of them. */
-		if (i < n && !r->recvs[i].in_handler)
-			recv_post(r, &r->recvs[i]);
+		if (i < n && !r->recv.set[i].in_handler)
+			recv_post(r, &r->recv.set[i]);
 	}
 }
 
 static void on_message(struct rail *r, struct op *op, uint64_t len)
 {
 	struct te *te = r->te;
-	r->recv_failures = 0;
+	r->recv.failures = 0;
 	op->state = OP_IDLE;
 	if (len > KV_MSG_MAX) {
 		r->stats.stray_events++;
 	} else {
 		r->stats.receives++;
-		op->in_handler = te->in_message = true;
+		op->in_handler = te->order.open = true;
 		if (te->handlers.message)
 			te->handlers.message(te->arg, r->index, op->of.buf, (size_t)len);
 		/* Before other messages cause postings, which may be refused for peers in trouble. */
-		if (!kv_list_empty(&te->following))
+		if (!kv_list_empty(&te->order.links))
 			r->events->follow(te);
-		op->in_handler = te->in_message = false;
+		op->in_handler = te->order.open = false;
 		if (!in_use(r, op)) /* the handler fenced */
 			return;
 		memset(op->of.buf, 0, (size_t)len);
@@ -344,15 +345,15 @@ static void on_message(struct rail *r, struct op *op, uint64_t len)
 	recv_post(r, op);
 }
 
-/* A receive that failed says nothing about a peer. Every receive failing in a row says that the endpoint is broken. */
+/* A receive that fails says nothing about a peer. If every receive fails in a row the endpoint is broken. */
 static void on_recv_failed(struct rail *r, struct op *op, int status)
 {
 	r->stats.stray_events++;
 	kv_debug(r->te->log, "rail %u: a receive failed: %s (%s)", r->index, kv_strerror(status),
 		 fab_last_error(r->fab));
 	op->state = OP_IDLE;
-	if (++r->recv_failures > 2 * r->nrecvs)
-		r->dead = true;
+	if (++r->recv.failures > 2 * r->recv.count)
+		rail_failed(r);
 	memset(op->of.buf, 0, KV_MSG_MAX);
 	recv_post(r, op);
 }
@@ -362,8 +363,8 @@ static void on_recv_failed(struct rail *r, struct op *op, int status)
 /* Whether an event's context is an operation of this rail that is posted. */
 static bool op_valid(const struct rail *r, const struct op *op, bool recv)
 {
-	const struct op *first = recv ? r->recvs : r->ops;
-	size_t n = recv ? r->nrecvs : r->tx_limit * r->sets;
+	const struct op *first = recv ? r->recv.set : r->pool.ops;
+	size_t n = recv ? r->recv.count : r->pool.limit * r->sets;
 	return op >= first && op < first + n && op->state == OP_POSTED;
 }
 
@@ -395,7 +396,7 @@ static void on_failure(struct rail *r, const struct fab_event *ev)
 	case FAB_ERR_ENDPOINT:
 		r->stats.failed_endpoint++;
 		status = -KV_ERESET; /* the rebuild follows in this poll */
-		r->dead = true;
+		rail_failed(r);
 		break;
 	}
 	op_finish(r, op, status);
@@ -432,7 +433,7 @@ static void on_event(struct rail *r, const struct fab_event *ev)
 	case FAB_EV_DEAD:
 		r->stats.failed_endpoint++;
 		kv_error_log(r->te->log, "rail %u: the endpoint failed: %s", r->index, fab_last_error(r->fab));
-		r->dead = true;
+		rail_failed(r);
 		break;
 	}
 }
@@ -440,9 +441,9 @@ static void on_event(struct rail *r, const struct fab_event *ev)
 int rail_poll(struct rail *r)
 {
 	struct fab_event ev[TE_POLL_BATCH];
-	uint32_t generation = r->te->generation;
+	uint32_t generation = r->te->fence.generation;
 	int total = 0;
-	if (r->recvs_idle && !r->down)
+	if (r->recv.idle && rail_up(r))
 		recvs_retry(r);
 	for (int round = 0; round < TE_POLL_ROUNDS; round++) {
 		r->stamp++;
@@ -450,7 +451,7 @@ int rail_poll(struct rail *r)
 		total += n;
 		for (int i = 0; i < n; i++) {
 			on_event(r, &ev[i]);
-			if (r->te->generation != generation)
+			if (r->te->fence.generation != generation)
 				return total;
 		}
 		if (n < TE_POLL_BATCH)

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* region.c -- local memory registered on every rail, in parts.
  *
- * In parts, because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA NIC, 4
- * GiB of them in one region), and equal on all rails, because a remote names {rail, part} with one part size. A
- * transfer is cut where a part ends (xfer.c), so a block may lie across. The parts are read by every chunk, so they are
- * one flat array; how many there may be is bounded by the message that announces them, so huge memory has larger parts.
+ * There are parts because NICs bound the size of one registration (page entries: about 95 GiB of 4 KiB pages per EFA
+ * NIC, 4 GiB of them in one region). Parts are equal on all rails, because a remote names {rail, part} with one part
+ * size. A transfer is cut where a part ends (xfer.c), so a block may lie across two. Every chunk reads the table of
+ * parts, so it is one flat array. The message that announces the parts bounds their number, so huge memory has larger
+ * parts.
  *
- * When a provider has no room for a part, everything is closed and tried again with half the part size, as long as the
- * rail has not taken a single part of this size: then it is the size that is wrong. If it has taken some, it is the sum
- * that is too large (locked memory, page entries of the NIC), which smaller parts do not change, and closing and
- * pinning hundreds of GiB once more for each size would take minutes to come to the same end.
+ * When a provider has no room for a part, and the rail has not taken a single part of this size, the size is wrong:
+ * everything is closed and tried again with half of it. If the rail has taken some, their sum is too large (locked
+ * memory, page entries of the NIC). Smaller parts do not change that, and closing and pinning hundreds of GiB once more
+ * for each size would take minutes to come to the same end.
  *
- * In parallel. What takes the time is the kernel making and zeroing pages; what is left, pinning and telling the NIC,
- * is a fraction of it (Soft-RoCE in an emulated machine: 7 ms for 128 MiB whose pages were there, 5 to 7 s for 1 GiB
- * whose pages were not). So for providers that pin, the pages are made first by many threads that call nothing but the
- * kernel, and then each rail is registered by one thread, several rails at once: a rail stays one thread's, as
- * everywhere. (Rejected: many threads per rail. libfabric calls a domain thread-safe, and the maps behind fi_mr_reg are
- * locked, but EFA of 2.1 counts its registrations without a lock: it is no ground to stand on.) Rails are registered at
- * once only by te_region_register, whose caller stands still meanwhile. An engine that is at work registers step by
- * step between its turns, and closes so, too: what was pinned page by page is let go page by page. What a rail that
- * comes back lacks is made up for in the same steps, before its endpoint is opened (fence.c): a rail that is up has all
- * parts of all regions that are ready.
+ * In parallel. Most of the time goes into making and zeroing pages in the kernel; pinning them and telling the NIC is a
+ * fraction (Soft-RoCE in an emulated machine: 7 ms for 128 MiB whose pages were there, 5 to 7 s for 1 GiB whose pages
+ * were not). So for providers that pin, many threads that call nothing but the kernel make the pages first. Then one
+ * thread registers each rail, several rails at once: a rail stays one thread's, as everywhere. (Rejected: many threads
+ * per rail. libfabric calls a domain thread-safe, and the maps behind fi_mr_reg are locked, but EFA of 2.1 counts its
+ * registrations without a lock.) Only te_region_register works on several rails at once, since its caller stands still
+ * meanwhile. An engine at work registers step by step between its turns, and closes so as well: pages that were pinned
+ * one by one are let go one by one. The same steps register on a rail that comes back the regions that it lacks, before
+ * its endpoint is opened (fence.c): a rail that is up has all parts of all regions that are ready.
  *
- * A rail that dies may refuse to register before anybody knows that it is dead. So at work a refusal that is not for
- * want of memory is tried again a turn later, and while the rail waits to be rebuilt as often as it takes; then it is
- * up again, or out, and those that are out keep nobody waiting. */
+ * A rail that dies may refuse to register before its death is known. So at work a refusal that is not for want of
+ * memory is tried again a turn later, and as often as it takes while the rail waits to be rebuilt. Then the rail is up
+ * again, or out, and a rail that is out keeps no region waiting. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,8 +40,15 @@
 #define PART_MIN ((uint64_t)1 << 20)
 #define TELL_NS  100000000ull /* a registration that took so long is worth a line */
 
-/* Keys of one region: what a control message of KV_CTRL_MAX holds at most, and when parts become larger than 1 GiB. */
+/* Keys of one region: the most that a control message of KV_CTRL_MAX holds, and the number beyond which parts become
+ * larger than 1 GiB. */
 enum { KEYS_MAX = (KV_CTRL_MAX - 256) / 16, KEYS_GOAL = 16384 };
+
+void te_regions_init(struct te_regions *r)
+{
+	kv_list_init(&r->ready);
+	kv_list_init(&r->pending);
+}
 
 static unsigned access_of(unsigned access)
 {
@@ -115,7 +122,7 @@ static int rail_parts_open(const struct te_region *region, struct rail *r, const
 int regions_complete(struct rail *r, uint64_t until, struct kv_error *err)
 {
 	bool any = false;
-	KV_LIST_EACH (n, &r->te->regions) {
+	KV_LIST_EACH (n, &r->te->regions.ready) {
 		const struct te_region *region = KV_LIST_ENTRY(n, const struct te_region, node);
 		for (uint32_t p = 0; p < region->parts; p++) {
 			if (*mr_at(region, r->index, p))
@@ -131,8 +138,8 @@ int regions_complete(struct rail *r, uint64_t until, struct kv_error *err)
 	return 0;
 }
 
-/* A rail took `done` parts and not the next: what is registered is to be closed, and then smaller parts are to be
- * tried, or the region fails with what is to be said. */
+/* A rail took `done` parts and not the next. All that is registered is to be closed; then smaller parts are tried, or
+ * the region fails with region->why. */
 static void give_up(struct te_region *region, const struct rail *r, uint32_t done, int rc, const struct kv_error *why)
 {
 	uint64_t half = kv_align_up(region->part_bytes / 2, PART_MIN);
@@ -163,7 +170,7 @@ static void region_free(struct te_region *region)
 	free(region);
 }
 
-/* What give_up left to be done, until some time. 1: there is more; 0: the region begins anew; else the code, and the
+/* Close parts after give_up, until some time. 1: there are more; 0: the region begins anew; else the code, and the
  * region is gone. */
 static int undo(struct te_region *region, uint64_t until, struct kv_error *err)
 {
@@ -182,10 +189,10 @@ static int undo(struct te_region *region, uint64_t until, struct kv_error *err)
 
 /* ---- begin, step by step, end ---- */
 
-/* 1 GiB, or so much that all keys are not too many. */
+/* 1 GiB, or more where that would be too many keys. */
 static uint64_t part_default(const struct te *te, uint64_t len)
 {
-	uint64_t part = te->part_bytes ? te->part_bytes : PART_DEFAULT;
+	uint64_t part = te->rules.part_bytes ? te->rules.part_bytes : PART_DEFAULT;
 	while ((len - 1) / part >= KEYS_GOAL / te->nrails && part < (uint64_t)1 << 40)
 		part *= 2;
 	return part;
@@ -211,19 +218,19 @@ int te_region_begin(struct te *te, void *base, uint64_t len_bytes, unsigned acce
 		free(region);
 		return rc;
 	}
-	kv_list_add_tail(&te->pending, &region->node);
+	kv_list_add_tail(&te->regions.pending, &region->node);
 	*out = region;
 	return 0;
 }
 
-/* Every rail that is up has all parts: the region is as good as any other. */
+/* Every rail that is up has all parts: the region is ready. */
 static void region_finish(struct te_region *region)
 {
 	char size[32], part[32], took[32];
 	region->ns = te_now(region->te) - region->ns;
 	region->ready = true;
 	kv_list_del(&region->node);
-	kv_list_add_tail(&region->te->regions, &region->node);
+	kv_list_add_tail(&region->te->regions.ready, &region->node);
 	kv_log(region->te->log, region->ns >= TELL_NS ? KV_LOG_INFO : KV_LOG_DEBUG,
 	       "registered %s in %u part%s of %s on %u rail%s in %s by %u thread%s",
 	       kv_size_format(region->len, size, sizeof(size)), region->parts, region->parts == 1 ? "" : "s",
@@ -232,8 +239,8 @@ static void region_finish(struct te_region *region)
 	       KV_MAX(region->threads, 1u), region->threads > 1 ? "s" : "");
 }
 
-/* The next part that is to be registered; false: there is none. A rail that was out when its turn came and is up now
- * has another turn. */
+/* Find the next part that is to be registered; false: there is none. A rail that was out when its turn came and is up
+ * now has another turn. */
 static bool next_part(struct te_region *region)
 {
 	const struct te *te = region->te;
@@ -244,7 +251,7 @@ static bool next_part(struct te_region *region)
 	if (region->rail_at < te->nrails)
 		return true;
 	for (unsigned r = 0; r < te->nrails; r++)
-		for (uint32_t p = 0; p < region->parts && !te->rails[r].down; p++)
+		for (uint32_t p = 0; p < region->parts && rail_up(&te->rails[r]); p++)
 			if (!*mr_at(region, r, p)) {
 				region->rail_at = r;
 				region->part_at = p;
@@ -253,7 +260,7 @@ static bool next_part(struct te_region *region)
 	return false;
 }
 
-/* Register that part. 1: the next turn is to be waited for. */
+/* Register that part. 1: wait for the next turn. */
 static int part_step(struct te_region *region, bool at_work)
 {
 	struct rail *r = &region->te->rails[region->rail_at];
@@ -262,12 +269,12 @@ static int part_step(struct te_region *region, bool at_work)
 	if (rc == 0) {
 		region->part_at++;
 		region->doubted = false;
-	} else if (r->down) {
-		/* It is made up for when the rail comes back; if there is no room then, it stays out. */
+	} else if (!rail_up(r)) {
+		/* The rail registers it when it comes back; if there is no room then, it stays out. */
 		region->part_at = region->parts;
-	} else if (at_work && (r->dead || (rc != -KV_ENOMEM && !region->doubted))) {
-		/* The rail has failed and is about to be rebuilt or left out; or it has, and nobody has been told yet.
-		 */
+	} else if (at_work && (r->state == RAIL_DEAD || (rc != -KV_ENOMEM && !region->doubted))) {
+		/* The rail has failed and is about to be rebuilt or left out; or it has, and its failure is not known
+		 * yet. */
 		region->doubted = true;
 		return 1;
 	} else {
@@ -327,15 +334,15 @@ static void *rail_thread(void *arg)
 	return NULL;
 }
 
-/* All parts of all rails with the part size that the region has: a thread for each rail but the first, which is ours. A
- * thread that cannot be started is done without. */
+/* Register all parts of all rails with the region's part size: a thread for each rail but the first, which is this
+ * thread's. If a thread cannot be started this one does its work. */
 static int rails_open(struct te_region *region, struct rail_job *job, unsigned *out_failed)
 {
 	unsigned n = region->te->nrails;
 	_Atomic bool stop = false;
 	sigset_t all, before;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* the host's signals are not for these threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* these threads handle no signal of the host's */
 	for (unsigned r = 0; r < n; r++) {
 		job[r] = (struct rail_job){.region = region, .rail = &region->te->rails[r], .stop = &stop};
 		job[r].started = r > 0 && pthread_create(&job[r].thread, NULL, rail_thread, &job[r]) == 0;
@@ -349,14 +356,14 @@ static int rails_open(struct te_region *region, struct rail_job *job, unsigned *
 			pthread_join(job[r].thread, NULL);
 	region->threads = KV_MAX(region->threads, n);
 	*out_failed = n;
-	/* Those that were stopped by another's failure have nothing to say. */
+	/* Rails that were stopped by another's failure have no failure of their own. */
 	for (unsigned r = 0; r < n && *out_failed == n; r++)
 		if (job[r].rc && job[r].rc != -KV_ECANCELED)
 			*out_failed = r;
 	return *out_failed < n ? job[*out_failed].rc : 0;
 }
 
-/* The rails at once, in smaller parts where there is no room. On failure the region is closed. */
+/* All rails at once, in smaller parts where there is no room. On failure the region is closed. */
 static int region_open_at_once(struct te_region *region, struct kv_error *err)
 {
 	struct rail_job *job = calloc(region->te->nrails, sizeof(*job));
@@ -365,7 +372,7 @@ static int region_open_at_once(struct te_region *region, struct kv_error *err)
 	if (!job)
 		return 0; /* step by step, then */
 	while ((rc = rails_open(region, job, &failed)) != 0) {
-		/* Those that were complete, or stopped, begin anew, too. */
+		/* Rails that were complete, or stopped, begin anew as well. */
 		give_up(region, &region->te->rails[failed], job[failed].done, rc, &job[failed].error);
 		rc = undo(region, KV_NEVER, err);
 		if (rc)
@@ -378,7 +385,7 @@ static int region_open_at_once(struct te_region *region, struct kv_error *err)
 static bool all_up(const struct te *te)
 {
 	for (unsigned r = 0; r < te->nrails; r++)
-		if (te->rails[r].down)
+		if (!rail_up(&te->rails[r]))
 			return false;
 	return true;
 }
@@ -392,7 +399,8 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 	if (rc)
 		return rc;
 	if (fab_caps(te->rails[0].fab)->pins_memory) {
-		rc = kv_memory_populate(base, len_bytes, te->near ? te->numa_node : KV_NODE_ANY, &region->threads);
+		rc = kv_memory_populate(base, len_bytes, te->place.near ? te->place.node : KV_NODE_ANY,
+					&region->threads);
 		if (rc && rc != -KV_ENOTSUP) {
 			te_region_close(&region);
 			return kv_fail(
@@ -414,16 +422,26 @@ int te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned a
 
 /* ---- close ---- */
 
+void te_regions_free(struct te_regions *r)
+{
+	struct kv_list *n;
+	while ((n = kv_list_pop(&r->ready)) || (n = kv_list_pop(&r->pending))) {
+		struct te_region *region = KV_LIST_ENTRY(n, struct te_region, node);
+		free(region->mrs);
+		free(region);
+	}
+}
+
 static int close_until(struct te_region **region_ref, uint64_t until)
 {
 	struct te_region *region = *region_ref;
 	if (!region)
 		return 0;
-	if (region->users || (region->ready && region->close_at == 0 && region->te->fencing))
+	if (region->users || (region->ready && region->close_at == 0 && fence_limbo(&region->te->fence)))
 		return -KV_EBUSY;
-	/* From here on no rail that comes back makes up for what it lacks. */
+	/* From here on no rail that comes back registers it. */
 	kv_list_del(&region->node);
-	kv_list_add_tail(&region->te->pending, &region->node);
+	kv_list_add_tail(&region->te->regions.pending, &region->node);
 	if (parts_close(region, until))
 		return 1;
 	region_free(region);
@@ -471,10 +489,10 @@ void te_region_announce(const struct te_region *region, struct te_remote *out, s
 		return;
 	for (unsigned r = 0; r < region->te->nrails; r++)
 		for (uint32_t p = 0; p < region->parts; p++) {
-			/* Of the rail that stands for it, if it is out. */
-			const struct fab_mr *mr = region->mrs[(size_t)region->te->map[r] * region->parts + p];
+			/* The key of the rail that stands for it, if it is out. */
+			const struct fab_mr *mr = region->mrs[(size_t)region->te->fence.map[r] * region->parts + p];
 			struct te_key *k = &keys[(size_t)r * region->parts + p];
-			if (mr) /* else nothing is up, and nobody uses what is announced */
+			if (mr) /* else no rail is up, and no peer uses the key */
 				fab_mr_remote(mr, &k->base, &k->key);
 		}
 	out->keys = keys;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c -- what an engine is and what it has done, copied out. Counters live in the rails; gauges are computed here.
- */
+/* stats.c -- copy out an engine's properties, counters and gauges. Counters live in the rails and in te.stats; gauges
+ * are computed here. */
 #include <stdio.h>
 
 #include "engine/cut.h"
@@ -9,7 +9,7 @@
 
 static uint64_t inflight(const struct rail *r)
 {
-	return r->tx_limit - r->credits;
+	return r->pool.limit - r->pool.credits;
 }
 
 static void door_add(const struct rail *r, struct te_stats *out)
@@ -39,7 +39,7 @@ void te_rail_stats(const struct te *te, unsigned rail, struct te_stats *out)
 
 bool te_rail_up(const struct te *te, unsigned rail)
 {
-	return rail < te->nrails && !te->rails[rail].down;
+	return rail < te->nrails && rail_up(&te->rails[rail]);
 }
 
 int te_rail_numa_node(const struct te *te, unsigned rail)
@@ -54,7 +54,7 @@ const char *te_rail_device(const struct te *te, unsigned rail)
 
 void te_stats(const struct te *te, struct te_stats *out)
 {
-	memset(out, 0, sizeof(*out));
+	*out = te->stats;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		const struct te_stats *s = &te->rails[i].stats;
 		out->sends += s->sends;
@@ -73,34 +73,29 @@ void te_stats(const struct te *te, struct te_stats *out)
 		out->inflight += inflight(&te->rails[i]);
 		door_add(&te->rails[i], out);
 	}
-	out->timeouts = te->timeouts;
-	out->canceled = te->canceled;
-	out->fences = te->fences;
-	out->cuts = te->cuts;
-	out->rebuild_failures = te->rebuild_failures;
-	out->queued = te->queued;
-	out->msg_exhausted = te->msg_exhausted;
+	out->queued = te->backlog.queued;
 }
 
-/* Half of the queue at most: how providers count what they put in besides is not known. Where immediates use up our
- * receives, half of those: messages need the others, and a peer that meets none waits for as long as its NIC likes. */
+/* Half of the queue at most, since it is not known how providers count their own entries. Where immediates use up our
+ * receives, half of the receives: messages need the others, and a peer whose message meets no receive waits for as long
+ * as its NIC likes. */
 static uint32_t imm_room(const struct rail *r)
 {
 	const struct fab_caps *c = fab_caps(r->fab);
-	uint32_t receives = rail_receives(r), own = r->tx_limit - r->withheld + receives;
+	uint32_t receives = rail_receives(r), own = r->pool.limit - r->pool.withheld + receives;
 	uint32_t room = KV_MIN(c->cq_depth / 2, c->cq_depth > own ? c->cq_depth - own : 0);
 	return c->imm_takes_receive ? KV_MIN(room, receives / 2) : room;
 }
 
-/* An immediate may come by any rail, and while one is out another stands for it: what holds for one with the least room
- * holds for all. */
+/* An immediate may come by any rail, and while one is out another stands for it. So the rail with the least room
+ * decides. */
 static void depths(const struct te *te, struct te_info *out)
 {
 	out->tx_depth = out->rx_depth = out->cq_depth = out->imm_room = UINT32_MAX;
 	for (unsigned i = 0; i < te->nrails; i++) {
 		const struct rail *r = &te->rails[i];
-		out->tx_depth = KV_MIN(out->tx_depth, r->tx_limit - r->withheld);
-		out->rx_depth = KV_MIN(out->rx_depth, r->nrecvs);
+		out->tx_depth = KV_MIN(out->tx_depth, r->pool.limit - r->pool.withheld);
+		out->rx_depth = KV_MIN(out->rx_depth, r->recv.count);
 		out->cq_depth = KV_MIN(out->cq_depth, fab_caps(r->fab)->cq_depth);
 		out->imm_room = KV_MIN(out->imm_room, imm_room(r));
 	}
@@ -118,21 +113,22 @@ void te_info(const struct te *te, struct te_info *out)
 	memcpy(out->no_door, c->no_door, sizeof(out->no_door));
 	memcpy(out->congestion, c->congestion, sizeof(out->congestion));
 	out->rails = te->nrails;
-	out->numa_node = te->numa_node;
-	out->near = te->near;
-	out->node_error = te->node_error ? te->node_error : te->msg_area.node_error;
+	out->numa_node = te->place.node;
+	out->near = te->place.near;
+	out->node_error = te->place.error ? te->place.error : te->msgs.area.node_error;
 	out->pins_memory = c->pins_memory;
 	out->wait_fd = c->wait_fd;
 	out->eager_bytes = c->eager_bytes;
-	out->chunk_bytes = te->chunk_bytes;
+	out->chunk_bytes = te->rules.chunk_bytes;
 	depths(te, out);
 	out->virt_addr = c->virt_addr;
-	out->ordered = te->can_order;
+	out->ordered = te->rules.can_order;
 	out->write_emulated = c->write_emulated;
 	out->read_emulated = c->read_emulated;
 	out->death_fatal = fab_caps(te->rails[0].fab)->local_process_death_fatal;
-	out->read_unsafe = te->read_unsafe;
-	out->reads_refused = te->reads_refused;
+	out->death_stalls = fab_caps(te->rails[0].fab)->death_stalls;
+	out->read_unsafe = te->rules.read_unsafe;
+	out->reads_refused = te->rules.reads_refused;
 	out->peer_fence = cut_able(te);
-	out->msg_memory_bytes = te->msg_bytes;
+	out->msg_memory_bytes = te->msgs.bytes;
 }

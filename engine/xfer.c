@@ -2,16 +2,17 @@
 /* xfer.c -- transfers: bounds, chunks, striping, progress, cancel.
  *
  * A chunk is a function of its position alone (chunk_at): the longest run from there that crosses no border of a slice,
- * of a local or remote part, or of the chunk size counted from its own start. So nothing per chunk is stored, and
+ * of a local or remote part, or of the chunk size counted from its own start. So nothing is stored for a chunk, and
  * te_xfer_chunks can count by walking.
  *
- * Life: te_xfer_start makes it LIVE; while chunks remain to be posted it is QUEUED (pinned: in its link's queue, else
- * in the peer's, from which every link of the peer takes the next chunk); FINAL means `posted` will not change any
- * more. done runs when it is FINAL and nothing is in flight. Before it posting_done runs, unless start or cancel
- * already told the caller (TOLD). A failed chunk ends the posting: the rest could only be wasted.
+ * Life. te_xfer_start makes a transfer LIVE. While chunks remain to be posted it is QUEUED: in its link's queue if it
+ * names one, else in the peer's, from which every link of the peer takes the next chunk. FINAL means that `posted` will
+ * not change any more. done runs when the transfer is FINAL and nothing is in flight. Before that posting_done runs,
+ * unless start or cancel already told the caller (TOLD). A failed chunk ends the posting: the rest could only be
+ * wasted.
  *
- * Reads report how many bytes from the start are there. Chunks complete in any order, so priv.window has a bit per
- * chunk beyond the first unfinished one; a read whose window is full is not posted further until its first chunk is
+ * A read reports how many bytes from its start are there. Chunks complete in any order, so priv.window has a bit per
+ * chunk beyond the first unfinished one. A read whose window is full is not posted further until its first chunk is
  * back. */
 #include <errno.h>
 
@@ -43,14 +44,14 @@ static void part_border(uint64_t offset, uint64_t part_bytes, uint32_t parts, ui
 	*left = KV_MIN(*left, to_border);
 }
 
-static void chunk_at(const struct te *te, const struct te_xfer *x, uint64_t pos, struct chunk *c)
+static void chunk_at(const struct te_rules *rules, const struct te_xfer *x, uint64_t pos, struct chunk *c)
 {
 	bool contiguous = x->at.count <= 1 || x->at.slice == 0 || x->at.stride == x->at.slice;
 	uint64_t slice = contiguous ? 0 : pos / x->at.slice, in = pos - slice * x->at.slice;
 	uint64_t left = (contiguous ? total_of(x) : x->at.slice) - in;
 	c->local = x->local_offset + pos;
 	c->remote = x->at.offset + slice * x->at.stride + in;
-	left = KV_MIN(left, (uint64_t)te->chunk_bytes);
+	left = KV_MIN(left, (uint64_t)rules->chunk_bytes);
 	part_border(c->local, x->local->part_bytes, x->local->parts, &c->local_part, &left);
 	part_border(c->remote, x->remote->part_bytes, x->remote->parts, &c->remote_part, &left);
 	c->len = (uint32_t)left;
@@ -64,7 +65,7 @@ uint32_t te_xfer_chunks(const struct te *te, const struct te_xfer *x)
 	if (total == 0)
 		return x->with_imm ? 1 : 0;
 	for (; pos < total; pos += c.len, n++)
-		chunk_at(te, x, pos, &c);
+		chunk_at(&te->rules, x, pos, &c);
 	return n;
 }
 
@@ -109,9 +110,9 @@ static int check(const struct te *te, const struct te_xfer *x)
 		return -KV_EINVAL;
 	/* Without an immediate the initiator's CPU writes the target's memory by itself, and no fence there stops it.
 	 */
-	if (te->reads_refused && x->dir == TE_READ)
+	if (te->rules.reads_refused && x->dir == TE_READ)
 		return -KV_ENOTSUP;
-	if (te->push_imm_only && x->dir == TE_WRITE && !x->with_imm)
+	if (te->rules.push_imm_only && x->dir == TE_WRITE && !x->with_imm)
 		return -KV_ENOTSUP;
 	return 0;
 }
@@ -123,7 +124,7 @@ static void notify(struct te_xfer *x)
 	if (x->priv.state & XFER_NOTIFY)
 		return;
 	x->priv.state |= XFER_NOTIFY;
-	kv_list_add_tail(&x->peer->te->notify_xfers, &x->priv.node);
+	kv_list_add_tail(&x->peer->te->ended.xfers, &x->priv.node);
 }
 
 static void unnotify(struct te_xfer *x)
@@ -144,7 +145,7 @@ static void end(struct te_xfer *x)
 	x->local->users--;
 	peer->te->live--;
 	if (status == -KV_ECANCELED)
-		peer->te->canceled++;
+		peer->te->stats.canceled++;
 	x->done(x, status); /* x is the caller's again, perhaps gone */
 	peer_release(peer);
 }
@@ -197,16 +198,16 @@ void xfer_fail_queued(struct te_xfer *x, int status)
 	if (!x->priv.status)
 		x->priv.status = status;
 	if (status == -KV_ETIMEOUT)
-		x->peer->te->timeouts++;
+		x->peer->te->stats.timeouts++;
 	xfer_finalize(x);
 }
 
-bool xfers_notify(struct te *te)
+bool xfers_notify(struct kv_list *ended)
 {
-	bool any = !kv_list_empty(&te->notify_xfers);
+	bool any = !kv_list_empty(ended);
 	struct kv_list due, *n;
 	kv_list_init(&due);
-	kv_list_splice_tail(&due, &te->notify_xfers);
+	kv_list_splice_tail(&due, ended);
 	while ((n = kv_list_pop(&due)))
 		settle(KV_LIST_ENTRY(n, struct te_xfer, priv.node));
 	return any;
@@ -229,13 +230,13 @@ static int post(const struct link *l, const struct te_xfer *x, const struct chun
 	if (x->dir == TE_READ)
 		return fab_read(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, &op->ctx);
 	return fab_write(r->fab, local, c->len, mr, l->addr->handle, addr, key->key, x->with_imm ? &x->imm : NULL,
-			 false, &op->ctx);
+			 x->ordered && !x->with_imm ? FAB_MORE : 0, &op->ctx);
 }
 
 static enum post post_next(struct link *l, struct te_xfer *x, struct op *op)
 {
 	struct chunk c;
-	chunk_at(x->peer->te, x, x->priv.pos, &c);
+	chunk_at(&x->peer->te->rules, x, x->priv.pos, &c);
 	op->of.xfer = x;
 	op->len = c.len;
 	op->chunk = x->posted;
@@ -258,7 +259,7 @@ enum post xfer_post(struct link *l, struct te_xfer *x)
 	return op ? post_next(l, x, op) : POST_NO_CREDIT;
 }
 
-/* Post as long as a link has room and nobody stands in line. Returns why it ended. */
+/* Post as long as a link has room and its line is empty. Returns why it ended. */
 static enum post post_direct(struct te_xfer *x, struct link *l)
 {
 	enum post p = POST_NOTHING;
@@ -271,7 +272,7 @@ static enum post post_direct(struct te_xfer *x, struct link *l)
 	return p == POST_DONE ? POST_DONE : POST_NOTHING;
 }
 
-/* Stripe: one chunk per link in turn, until all is posted or a whole round of links had no room. */
+/* Stripe: one chunk per link in turn, until all is posted or no link had room in a whole round. */
 static enum post post_striped(struct te_xfer *x)
 {
 	struct te_peer *peer = x->peer;
@@ -317,15 +318,16 @@ static bool order_possible(const struct te *te, const struct te_xfer *x)
 {
 	const struct link *l = &x->peer->links[x->link];
 	struct chunk c;
-	if (!te->can_order || !te->handlers.follow || !te->in_message || (l->follow && l->stamp != l->rail->stamp))
+	if (!te->rules.can_order || !te->handlers.follow || !te->order.open ||
+	    (l->follow && l->stamp != l->rail->stamp))
 		return false;
 	if (!link_direct(l) || link_has_work(l) || !link_room(l) || !link_direct_msg(l))
 		return false;
-	chunk_at(te, x, 0, &c);
+	chunk_at(&te->rules, x, 0, &c);
 	return c.len > 0 && c.len == total_of(x);
 }
 
-/* It could not be posted: as if it had never been started. */
+/* It could not be posted: undo begin. */
 static void unbegin(struct te *te, struct te_xfer *x)
 {
 	x->priv.state = 0;
@@ -351,8 +353,7 @@ static int start_behind(struct te *te, struct te_xfer *x)
 	return 1;
 }
 
-/* All or nothing. The message that follows has its operation from here on: nothing that is posted in between can
- * take it away. */
+/* All or nothing. The message that follows has its operation from here on, so that no other posting can take it. */
 static int start_ordered(struct te *te, struct te_xfer *x)
 {
 	struct link *l = &x->peer->links[x->link];
@@ -370,8 +371,8 @@ static int start_ordered(struct te *te, struct te_xfer *x)
 		return -KV_EBUSY;
 	}
 	if (!l->follow) {
-		kv_list_del(&l->follow_node); /* it may be there from before a reset */
-		kv_list_add_tail(&te->following, &l->follow_node);
+		kv_list_del(&l->follow_node); /* it may be there since before a reset */
+		kv_list_add_tail(&te->order.links, &l->follow_node);
 	}
 	l->follow = follow;
 	l->stamp = l->rail->stamp;
@@ -436,7 +437,7 @@ static void contiguous_grow(struct te_xfer *x, uint32_t chunk)
 	bool grew = false;
 	x->priv.window |= (uint64_t)1 << (chunk - x->priv.first);
 	while (x->priv.window & 1) {
-		chunk_at(x->peer->te, x, x->contiguous, &c);
+		chunk_at(&x->peer->te->rules, x, x->contiguous, &c);
 		x->contiguous += c.len;
 		x->priv.window >>= 1;
 		x->priv.first++;

@@ -11,7 +11,7 @@ enum {
 	XFER_QUEUED = 2,  /* in a link's or peer's queue */
 	XFER_FINAL = 4,   /* no more chunks will be posted */
 	XFER_TOLD = 8,    /* posting_done ran, or will not run */
-	XFER_NOTIFY = 16, /* in te.notify_xfers */
+	XFER_NOTIFY = 16, /* in ended.xfers */
 	XFER_CANCELED = 32
 };
 
@@ -23,13 +23,13 @@ bool xfer_blocked(const struct te_xfer *x);
 /* xfer_op_done -- rail_events.moved: a chunk has ended. Runs the owner's callbacks when it was the last. */
 void xfer_op_done(struct op *op, int status);
 
-/* xfer_unqueue -- out of its queue, if it is in one. xfer_finalize -- nothing more of it will be posted: its owner is
- * told by xfers_notify. xfer_fail_queued -- both, with what it fails with. */
+/* xfer_unqueue -- out of its queue, if it is in one. xfer_finalize -- nothing more of it will be posted: xfers_notify
+ * tells its owner. xfer_fail_queued -- both, with this status. */
 void xfer_unqueue(struct te_xfer *x);
 void xfer_finalize(struct te_xfer *x);
 void xfer_fail_queued(struct te_xfer *x, int status);
 
-/* xfers_notify -- run the callbacks that are due. Returns whether there were any. */
-bool xfers_notify(struct te *te);
+/* xfers_notify -- run the callbacks that are due for this list, ended.xfers. Returns whether there were any. */
+bool xfers_notify(struct kv_list *ended);
 
 #endif

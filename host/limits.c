@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "host/files.h"
 #include "host/machine.h"
 #include "host/memory.h"
 
@@ -25,43 +26,10 @@ enum { PATH_CAP = 512, LINE_CAP = 512, CAP_IPC_LOCK_BIT = 14, CAP_SYS_ADMIN_BIT 
 #define PAGE_2M ((uint64_t)2 << 20)
 #define PAGE_1G ((uint64_t)1 << 30)
 
-static FILE *open_below(const char *root, const char *name)
+static int int_of(const char *root, const char *name)
 {
-	char path[PATH_CAP];
-	return snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path) ? fopen(path, "re") : NULL;
-}
-
-static bool exists_below(const char *root, const char *name)
-{
-	char path[PATH_CAP];
-	return snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path) && access(path, F_OK) == 0;
-}
-
-static bool line_of(const char *root, const char *name, char *line, size_t cap)
-{
-	FILE *f = open_below(root, name);
-	bool ok = f && fgets(line, (int)cap, f);
-	if (f)
-		fclose(f);
-	if (ok)
-		line[strcspn(line, "\n")] = '\0';
-	return ok;
-}
-
-static int int_of(const char *root, const char *name, int otherwise)
-{
-	char line[32], *end;
-	if (!line_of(root, name, line, sizeof(line)))
-		return otherwise;
-	long value = strtol(line, &end, 10);
-	return end != line && value >= 0 && value <= INT_MAX ? (int)value : otherwise;
-}
-
-static uint64_t number_of(const char *root, const char *name)
-{
-	char line[32];
-	uint64_t value;
-	return line_of(root, name, line, sizeof(line)) && kv_u64_parse(line, &value) == 0 ? value : KV_UNKNOWN;
+	long value = kv_file_number(-1, "%s%s", root, name);
+	return value >= 0 && value <= INT_MAX ? (int)value : -1;
 }
 
 /* ---- /proc/self/limits: "Max open files            1024                 4096                 files" ---- */
@@ -74,25 +42,24 @@ static uint64_t limit_word(const char *word)
 	return kv_u64_parse(word, &value) == 0 ? value : KV_UNKNOWN;
 }
 
-static bool limit_line(FILE *f, const char *name, uint64_t *out_soft, uint64_t *out_hard)
+/* A limit of a process; false when its file has no such line. */
+static bool limit_read(const char *root, const char *pid, const char *name, uint64_t *out_soft, uint64_t *out_hard)
 {
-	char line[LINE_CAP], soft[32], hard[32];
-	size_t len = strlen(name);
-	rewind(f);
-	while (fgets(line, sizeof(line), f))
-		if (strncmp(line, name, len) == 0 && sscanf(line + len, "%31s %31s", soft, hard) == 2) {
-			*out_soft = limit_word(soft);
-			*out_hard = limit_word(hard);
-			return true;
-		}
-	return false;
+	char text[128], soft[32], hard[32];
+	*out_soft = *out_hard = KV_UNKNOWN;
+	if (!kv_file_field(text, sizeof(text), name, "%s/proc/%s/limits", root, pid) ||
+	    sscanf(text, "%31s %31s", soft, hard) != 2)
+		return false;
+	*out_soft = limit_word(soft);
+	*out_hard = limit_word(hard);
+	return true;
 }
 
-static void limit_of(FILE *f, const char *name, int resource, bool here, uint64_t *out_soft, uint64_t *out_hard)
+static void limit_of(const char *root, const char *name, int resource, uint64_t *out_soft, uint64_t *out_hard)
 {
 	struct rlimit rl;
-	*out_soft = *out_hard = KV_UNKNOWN;
-	if ((f && limit_line(f, name, out_soft, out_hard)) || !here || getrlimit((__rlimit_resource_t)resource, &rl))
+	if (limit_read(root, "self", name, out_soft, out_hard) || *root ||
+	    getrlimit((__rlimit_resource_t)resource, &rl))
 		return;
 	*out_soft = rl.rlim_cur == RLIM_INFINITY ? KV_NO_LIMIT : rl.rlim_cur;
 	*out_hard = rl.rlim_max == RLIM_INFINITY ? KV_NO_LIMIT : rl.rlim_max;
@@ -100,41 +67,20 @@ static void limit_of(FILE *f, const char *name, int resource, bool here, uint64_
 
 static void read_limits(const char *root, struct kv_host *h)
 {
-	FILE *f = open_below(root, "/proc/self/limits");
 	uint64_t hard;
-	limit_of(f, "Max open files", RLIMIT_NOFILE, !*root, &h->files_soft, &h->files_hard);
-	limit_of(f, "Max locked memory", RLIMIT_MEMLOCK, !*root, &h->memlock_soft, &h->memlock_hard);
-	limit_of(f, "Max address space", RLIMIT_AS, !*root, &h->address_soft, &hard);
-	limit_of(f, "Max processes", RLIMIT_NPROC, !*root, &h->threads_soft, &hard);
-	if (f)
-		fclose(f);
+	limit_of(root, "Max open files", RLIMIT_NOFILE, &h->files_soft, &h->files_hard);
+	limit_of(root, "Max locked memory", RLIMIT_MEMLOCK, &h->memlock_soft, &h->memlock_hard);
+	limit_of(root, "Max address space", RLIMIT_AS, &h->address_soft, &hard);
+	limit_of(root, "Max processes", RLIMIT_NPROC, &h->threads_soft, &hard);
 }
 
 /* ---- /proc/self/status, /proc/meminfo ---- */
-
-/* Copy the text behind `name`, which begins a line of the file. */
-static bool field_of(const char *root, const char *file, const char *name, char *out, size_t cap)
-{
-	char line[LINE_CAP];
-	size_t len = strlen(name);
-	FILE *f = open_below(root, file);
-	bool found = false;
-	while (f && !found && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, len) == 0) {
-			line[strcspn(line, "\n")] = '\0';
-			snprintf(out, cap, "%s", line + len + strspn(line + len, " \t"));
-			found = true;
-		}
-	if (f)
-		fclose(f);
-	return found;
-}
 
 static uint64_t kib_of(const char *root, const char *file, const char *name)
 {
 	char text[64];
 	uint64_t kib;
-	if (!field_of(root, file, name, text, sizeof(text)))
+	if (!kv_file_field(text, sizeof(text), name, "%s%s", root, file))
 		return KV_UNKNOWN;
 	text[strcspn(text, " ")] = '\0';
 	return kv_u64_parse(text, &kib) == 0 && kib < UINT64_MAX >> 12 ? kib << 10 : KV_UNKNOWN;
@@ -154,7 +100,7 @@ static bool users_mapped(const char *root)
 {
 	unsigned long long inside, outside, count;
 	char text[LINE_CAP];
-	return line_of(root, "/proc/self/uid_map", text, sizeof(text)) &&
+	return kv_file_line(text, sizeof(text), "%s/proc/self/uid_map", root) &&
 	       (sscanf(text, "%llu %llu %llu", &inside, &outside, &count) != 3 || inside != 0 || outside != 0 ||
 		count < UINT32_MAX);
 }
@@ -163,7 +109,7 @@ static bool users_mapped(const char *root)
 static uint64_t capabilities(const char *root, bool mapped)
 {
 	char text[LINE_CAP];
-	if (mapped || !field_of(root, "/proc/self/status", "CapEff:", text, sizeof(text)))
+	if (mapped || !kv_file_field(text, sizeof(text), "CapEff:", "%s/proc/self/status", root))
 		return 0;
 	return strtoull(text, NULL, 16);
 }
@@ -180,30 +126,33 @@ static void read_status(const char *root, struct kv_host *h)
 	h->locks_freely = caps >> CAP_IPC_LOCK_BIT & 1;
 	h->raises_limits = caps >> CAP_SYS_RESOURCE_BIT & 1;
 	h->administers = caps >> CAP_SYS_ADMIN_BIT & 1;
-	h->seccomp = field_of(root, file, "Seccomp:", text, sizeof(text)) ? (int)strtol(text, NULL, 10) : -1;
-	h->root = field_of(root, file, "Uid:", text, sizeof(text)) &&
+	h->seccomp =
+		kv_file_field(text, sizeof(text), "Seccomp:", "%s%s", root, file) ? (int)strtol(text, NULL, 10) : -1;
+	h->root = kv_file_field(text, sizeof(text), "Uid:", "%s%s", root, file) &&
 		  strtoul(strchr(text, '\t') ? strchr(text, '\t') : text, NULL, 10) == 0;
-	h->cpus = !*root                                                      ? kv_cpus_available()
-		  : field_of(root, file, "Cpus_allowed:", text, sizeof(text)) ? cpus_of_mask(text)
-									      : 0;
+	h->cpus = !*root                                                                   ? kv_cpus_available()
+		  : kv_file_field(text, sizeof(text), "Cpus_allowed:", "%s%s", root, file) ? cpus_of_mask(text)
+											   : 0;
 	h->memory_total = kib_of(root, "/proc/meminfo", "MemTotal:");
-	h->memory_available = kib_of(root, "/proc/meminfo", "MemAvailable:");
+	uint64_t available = kv_meminfo_available(root);
+	h->memory_available = available ? available : KV_UNKNOWN;
 }
 
 /* ---- the rest ---- */
 
-static void read_files_open(const char *root, struct kv_host *h)
+/* The descriptors listed in a directory like /proc/self/fd; KV_UNKNOWN when it cannot be read. ours: one of them is
+ * that of this walk. */
+static uint64_t files_of(const char *root, const char *name, bool ours)
 {
 	char path[PATH_CAP];
 	uint64_t n = 0;
-	h->files_open = KV_UNKNOWN;
-	DIR *d = snprintf(path, sizeof(path), "%s/proc/self/fd", root) < (int)sizeof(path) ? opendir(path) : NULL;
+	DIR *d = snprintf(path, sizeof(path), "%s%s", root, name) < (int)sizeof(path) ? opendir(path) : NULL;
 	if (!d)
-		return;
+		return KV_UNKNOWN;
 	while (readdir(d))
 		n++;
 	closedir(d);
-	h->files_open = n - KV_MIN(n, *root ? 2u : 3u); /* less ".", "..", and the descriptor of this walk */
+	return n - KV_MIN(n, ours ? 3u : 2u); /* "." and ".." are none */
 }
 
 static void read_shm(const char *root, struct kv_host *h)
@@ -219,22 +168,34 @@ static void read_shm(const char *root, struct kv_host *h)
 static void read_huge(const char *root, struct kv_host *h)
 {
 	static const uint64_t sizes[] = {PAGE_1G, PAGE_2M};
-	for (unsigned i = 0; i < KV_COUNT(sizes); i++)
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		uint64_t free = kv_hugepages_free(root, sizes[i]);
+		uint64_t room = free ? kv_cgroup_hugetlb_room(root, sizes[i]) / sizes[i] : 0;
 		h->huge[i] = (struct kv_hugepool){.page_bytes = sizes[i],
 						  .total = kv_hugepages_total(root, sizes[i]),
-						  .free = kv_hugepages_free(root, sizes[i])};
+						  .free = free,
+						  .allowed = KV_MIN(free, room)};
+	}
+}
+
+uint64_t kv_huge_bytes(const struct kv_host *host, bool allowed)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < KV_COUNT(host->huge); i++)
+		sum += (allowed ? host->huge[i].allowed : host->huge[i].free) * host->huge[i].page_bytes;
+	return sum;
 }
 
 static enum kv_container container_of_process(const char *root)
 {
 	char text[LINE_CAP];
-	if (exists_below(root, "/var/run/secrets/kubernetes.io") || (!*root && getenv("KUBERNETES_SERVICE_HOST")))
+	if (kv_file_here("%s/var/run/secrets/kubernetes.io", root) || (!*root && getenv("KUBERNETES_SERVICE_HOST")))
 		return KV_CONTAINER_KUBERNETES;
-	if (exists_below(root, "/.dockerenv"))
+	if (kv_file_here("%s/.dockerenv", root))
 		return KV_CONTAINER_DOCKER;
-	if (exists_below(root, "/run/.containerenv"))
+	if (kv_file_here("%s/run/.containerenv", root))
 		return KV_CONTAINER_PODMAN;
-	if (!line_of(root, "/proc/self/cgroup", text, sizeof(text)))
+	if (!kv_file_line(text, sizeof(text), "%s/proc/self/cgroup", root))
 		return KV_CONTAINER_NONE;
 	if (strstr(text, "kubepods"))
 		return KV_CONTAINER_KUBERNETES;
@@ -247,10 +208,10 @@ static void read_names(const char *root, struct kv_host *h)
 {
 	struct utsname uts;
 	char text[LINE_CAP];
-	if (!line_of(root, "/proc/sys/kernel/osrelease", text, sizeof(text)))
+	if (!kv_file_line(text, sizeof(text), "%s/proc/sys/kernel/osrelease", root))
 		snprintf(text, sizeof(text), "%s", !*root && uname(&uts) == 0 ? uts.release : "");
 	snprintf(h->kernel, sizeof(h->kernel), "%.63s", text);
-	if (!field_of(root, "/etc/os-release", "PRETTY_NAME=", text, sizeof(text)))
+	if (!kv_file_field(text, sizeof(text), "PRETTY_NAME=", "%s/etc/os-release", root))
 		text[0] = '\0';
 	char *name = text + (text[0] == '"');
 	name[strcspn(name, "\"")] = '\0';
@@ -262,7 +223,7 @@ void kv_host_read(const char *root, struct kv_host *out)
 	memset(out, 0, sizeof(*out));
 	read_limits(root, out);
 	read_status(root, out);
-	read_files_open(root, out);
+	out->files_open = files_of(root, "/proc/self/fd", !*root);
 	read_shm(root, out);
 	read_huge(root, out);
 	read_names(root, out);
@@ -270,26 +231,43 @@ void kv_host_read(const char *root, struct kv_host *out)
 	out->cpus_group = kv_cgroup_cpus(root);
 	out->threads_group = kv_cgroup_pids_room(root);
 	out->threads_used = KV_UNKNOWN;
-	out->maps_max = number_of(root, "/proc/sys/vm/max_map_count");
-	out->ptrace_scope = int_of(root, "/proc/sys/kernel/yama/ptrace_scope", -1);
-	out->uring_disabled = int_of(root, "/proc/sys/kernel/io_uring_disabled", -1);
+	long maps_max = kv_file_number(-1, "%s/proc/sys/vm/max_map_count", root);
+	out->maps_max = maps_max < 0 ? KV_UNKNOWN : (uint64_t)maps_max;
+	out->ptrace_scope = int_of(root, "/proc/sys/kernel/yama/ptrace_scope");
+	out->uring_disabled = int_of(root, "/proc/sys/kernel/io_uring_disabled");
 	out->container = container_of_process(root);
+}
+
+/* ---- one process ---- */
+
+void kv_process_read(int pid, struct kv_process *out)
+{
+	char status[32], files[32], self[16] = "self", text[64] = "";
+	uint64_t rss, huge, hard;
+	if (pid)
+		snprintf(self, sizeof(self), "%d", pid);
+	snprintf(status, sizeof(status), "/proc/%s/status", self);
+	snprintf(files, sizeof(files), "/proc/%s/fd", self);
+	*out = (struct kv_process){.files = files_of("", files, pid == 0)};
+	rss = kib_of("", status, "VmRSS:");
+	huge = kib_of("", status, "HugetlbPages:");
+	out->rss = rss == KV_UNKNOWN ? 0 : rss;
+	out->memory = out->rss + (huge == KV_UNKNOWN ? 0 : huge);
+	(void)kv_file_field(text, sizeof(text), "Threads:", "%s", status);
+	out->threads = strtoull(text, NULL, 10);
+	(void)limit_read("", self, "Max open files", &out->files_soft, &hard);
+	if (out->files == KV_UNKNOWN)
+		out->files = 0;
 }
 
 /* Threads of a process, or 0 if its real user is another one. */
 static uint64_t threads_of(const char *pid, uid_t user)
 {
-	char path[PATH_CAP], line[LINE_CAP];
-	unsigned long uid = ULONG_MAX, threads = 0;
-	FILE *f =
-		snprintf(path, sizeof(path), "/proc/%.20s/status", pid) < (int)sizeof(path) ? fopen(path, "re") : NULL;
-	while (f && fgets(line, sizeof(line), f)) {
-		(void)sscanf(line, "Uid: %lu", &uid);
-		(void)sscanf(line, "Threads: %lu", &threads);
-	}
-	if (f)
-		fclose(f);
-	return uid == user ? threads : 0;
+	char uid[64], threads[32] = "";
+	if (!kv_file_field(uid, sizeof(uid), "Uid:", "/proc/%.20s/status", pid) || strtoul(uid, NULL, 10) != user)
+		return 0;
+	(void)kv_file_field(threads, sizeof(threads), "Threads:", "/proc/%.20s/status", pid);
+	return strtoull(threads, NULL, 10);
 }
 
 void kv_host_threads_count(struct kv_host *host)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limits.h -- what this machine allows this process: limits, memory, huge pages, permissions. It is read at set-up, so
- * that a shortage is named before something fails for it. */
+ * that a shortage (shortage.h) is named before anything fails for it. */
 #ifndef KVRAIL_HOST_LIMITS_H
 #define KVRAIL_HOST_LIMITS_H
 
@@ -21,6 +21,7 @@ enum kv_container {
 /* One size of hugetlb pages. */
 struct kv_hugepool {
 	uint64_t page_bytes, total, free; /* free: less those that are reserved */
+	uint64_t allowed;                 /* of the free ones, those that the hugetlb cgroups let us have */
 };
 
 struct kv_host {
@@ -55,9 +56,23 @@ struct kv_host {
  * Opens files. */
 void kv_host_read(const char *root, struct kv_host *out);
 
+/* kv_huge_bytes -- bytes in free hugetlb pages of both sizes; allowed: only those that the hugetlb cgroups let us have.
+ */
+uint64_t kv_huge_bytes(const struct kv_host *host, bool allowed);
+
 /* kv_host_threads_count -- fill threads_used. This reads every process of the machine: call it once, at start-up.
  * Processes that cannot be seen (other pid namespaces) are not counted. */
 void kv_host_threads_count(struct kv_host *host);
+
+/* What one process uses. */
+struct kv_process {
+	uint64_t rss, memory; /* resident bytes; and with those in hugetlb pages */
+	uint64_t threads;
+	uint64_t files, files_soft; /* open files, and how many may be (KV_NO_LIMIT, KV_UNKNOWN) */
+};
+/* kv_process_read -- a process by its id; 0: this one. What cannot be seen is 0. Thread: any. Opens files, and walks
+ * through all descriptors of the process. */
+void kv_process_read(int pid, struct kv_process *out);
 
 /* kv_container_name -- "docker", "podman", "kubernetes", "container", or "" for none. */
 const char *kv_container_name(enum kv_container container);

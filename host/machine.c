@@ -20,22 +20,10 @@
 #include <xxhash.h>
 
 #include "base/base.h"
+#include "host/files.h"
 #include "host/memory.h"
 
 enum { LINE_CAP = 512, WORD_CAP = 64 };
-
-/* first_line -- the first line of a file, without its newline. False when there is none. */
-static bool first_line(const char *path, char *line, size_t cap)
-{
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	bool ok = fgets(line, (int)cap, f) != NULL;
-	fclose(f);
-	if (ok)
-		line[strcspn(line, "\n")] = '\0';
-	return ok;
-}
 
 /* number_at -- read the digits at p; false for "max", "-1" and other text. */
 static bool number_at(const char *p, uint64_t *out)
@@ -49,41 +37,18 @@ static bool number_at(const char *p, uint64_t *out)
 	return kv_u64_parse(word, out) == 0;
 }
 
-static bool file_number(const char *path, uint64_t *out)
-{
-	char line[WORD_CAP];
-	return first_line(path, line, sizeof(line)) && number_at(line, out);
-}
-
-/* file_field -- the number behind `name` at the start of a line ("VmRSS:   123 kB", "inactive_file 123"). */
-static bool file_field(const char *path, const char *name, uint64_t *out)
-{
-	char line[LINE_CAP];
-	size_t len = strlen(name);
-	bool found = false;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	while (!found && fgets(line, sizeof(line), f)) {
-		const char *p = line + len;
-		if (strncmp(line, name, len) == 0)
-			found = number_at(p + strspn(p, ": \t"), out);
-	}
-	fclose(f);
-	return found;
-}
-
-/* path_field, path_number -- the same for a file given as directory and name. */
-static bool path_field(const char *dir, const char *file, const char *name, uint64_t *out)
-{
-	char path[PATH_MAX];
-	return snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) && file_field(path, name, out);
-}
-
+/* The number that a file begins with; false for none. */
 static bool path_number(const char *dir, const char *file, uint64_t *out)
 {
-	char path[PATH_MAX];
-	return snprintf(path, sizeof(path), "%s/%s", dir, file) < (int)sizeof(path) && file_number(path, out);
+	char line[WORD_CAP];
+	return kv_file_line(line, sizeof(line), "%s/%s", dir, file) && number_at(line, out);
+}
+
+/* The number behind `name` at the start of a line ("VmRSS:   123 kB", "inactive_file 123"). */
+static bool path_field(const char *dir, const char *file, const char *name, uint64_t *out)
+{
+	char text[WORD_CAP];
+	return kv_file_field(text, sizeof(text), name, "%s/%s", dir, file) && number_at(text, out);
 }
 
 uint64_t kv_hugepages_free(const char *root, uint64_t page_bytes)
@@ -111,9 +76,9 @@ uint64_t kv_hugepages_free_on(const char *root, int node, uint64_t page_bytes)
 
 bool kv_hugepages_transparent(const char *root)
 {
-	char path[PATH_MAX], line[LINE_CAP];
-	snprintf(path, sizeof(path), "%s/sys/kernel/mm/transparent_hugepage/enabled", root);
-	return first_line(path, line, sizeof(line)) && !strstr(line, "[never]");
+	char line[LINE_CAP];
+	return kv_file_line(line, sizeof(line), "%s/sys/kernel/mm/transparent_hugepage/enabled", root) &&
+	       !strstr(line, "[never]");
 }
 
 uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes)
@@ -127,10 +92,9 @@ uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes)
 
 uint64_t kv_meminfo_available(const char *root)
 {
-	char path[PATH_MAX];
 	uint64_t kib = 0;
-	snprintf(path, sizeof(path), "%s/proc/meminfo", root);
-	if (!file_field(path, "MemAvailable:", &kib) && !file_field(path, "MemFree:", &kib))
+	if (!path_field(root, "proc/meminfo", "MemAvailable:", &kib) &&
+	    !path_field(root, "proc/meminfo", "MemFree:", &kib))
 		return 0;
 	return kib << 10;
 }
@@ -292,10 +256,9 @@ static uint64_t cpus_of(uint64_t quota, uint64_t period)
 
 static uint64_t cpus_v2(const char *dir)
 {
-	char path[PATH_MAX], line[WORD_CAP];
+	char line[WORD_CAP];
 	uint64_t quota, period;
-	if (snprintf(path, sizeof(path), "%s/cpu.max", dir) >= (int)sizeof(path) ||
-	    !first_line(path, line, sizeof(line)) || !number_at(line, &quota))
+	if (!kv_file_line(line, sizeof(line), "%s/cpu.max", dir) || !number_at(line, &quota))
 		return UINT64_MAX;
 	const char *space = strchr(line, ' ');
 	return space && number_at(space + 1, &period) ? cpus_of(quota, period) : UINT64_MAX;
@@ -341,7 +304,7 @@ uint64_t kv_memory_available(void)
 static uint64_t self_status(const char *name)
 {
 	uint64_t kib = 0;
-	file_field("/proc/self/status", name, &kib);
+	path_field("/proc/self", "status", name, &kib);
 	return kib << 10;
 }
 
@@ -371,7 +334,7 @@ void kv_host_id(uint8_t out[16])
 		uint64_t dev, ino;
 	} id = {{0}, 0, 0};
 	struct stat ns;
-	if (first_line("/proc/sys/kernel/random/boot_id", id.boot, sizeof(id.boot)) && id.boot[0] &&
+	if (kv_file_line(id.boot, sizeof(id.boot), "/proc/sys/kernel/random/boot_id") &&
 	    stat("/proc/self/ns/net", &ns) == 0) {
 		/* fgets leaves old bytes behind the text; they must not enter the hash. */
 		memset(id.boot + strlen(id.boot), 0, sizeof(id.boot) - strlen(id.boot));

@@ -196,7 +196,7 @@ static void say(char *buf, size_t cap, const char *fmt, ...)
 /* Write "shard 0 on node 1" or "shards 0-3 on node 0, 4-7 on node 1": neighbours of one node are put together. */
 static void say_nodes(const struct kv_numa_place *place, unsigned n, const char *what, char *buf, size_t cap)
 {
-	say(buf, cap, "%s%s ", what, n == 1 ? "" : "s");
+	say(buf, cap, "%s%s ", what, kv_plural(n));
 	for (unsigned i = 0, to; i < n; i = to) {
 		for (to = i + 1; to < n && place[to].node == place[i].node; to++)
 			;

@@ -14,7 +14,6 @@ int main(int argc, char **argv)
 	struct bench_options options;
 	struct kv_error err = {0};
 	int rc;
-
 	kv_early_end(false);
 	/* The sub-command gets argv without its own name. */
 	if (argc > 1 && strcmp(argv[1], "capacity") == 0) {

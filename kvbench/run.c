@@ -16,20 +16,23 @@
 #include "kvbench/load/batch.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
+#include "kvbench/load/mixed.h"
 #include "kvbench/load/phase.h"
+#include "kvbench/measure/pages.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/replay.h"
 #include "kvbench/report/report.h"
 #include "kvbench/load/roofline.h"
 #include "kvbench/setup/signals.h"
-#include "kvbench/load/workload.h"
+#include "kvbench/load/values.h"
 
 #define SHARDS_MAX         4u              /* of a server that we start, unless --server-threads says otherwise */
 #define STATS_MAX          512u            /* counters of a server */
 #define READY_TIMEOUT_NS   120000000000ull /* a server that maps and registers a lot of memory takes its time */
 #define CONNECT_TIMEOUT_NS 15000000000ull
-#define WARMUP_BYTES       (1ull << 30)  /* of GETs whatever --warmup says: more warms nothing up, and */
-#define WARMUP_NS          5000000000ull /* ... this long at most */
+#define WARMUP_BYTES       (1ull << 30)   /* of GETs at most, whatever --warmup says: more warms nothing up */
+#define PAGES_WAIT_NS      30000000000ull /* for servers that still make pages */
+#define WARMUP_NS          5000000000ull  /* a warm-up ends after this time */
 
 static void say(const struct kv_error *err)
 {
@@ -41,7 +44,6 @@ static void say(const struct kv_error *err)
 static int scan_trace(struct bench *b, struct kv_error *err)
 {
 	struct stat st;
-
 	if (!b->opt->trace)
 		return 0;
 	if (stat(b->opt->trace, &st) == 0 && !S_ISREG(st.st_mode))
@@ -51,19 +53,25 @@ static int scan_trace(struct bench *b, struct kv_error *err)
 	return trace_scan(b->opt->trace, &b->results.trace, err);
 }
 
-/* Of the server that we start: it has half of the cores, our loops the other half. */
+/* Worker threads of the server that we start. It gets half of the cores, our loops the other half. */
 static unsigned server_threads(const struct bench_options *o)
 {
 	return o->server_threads ? o->server_threads : KV_MIN(KV_MAX(kv_cpus_available() / 2, 1u), SHARDS_MAX);
 }
 
-/* Memory of the own server, and whether a run may miss what was written. */
+/* Keys that are stored for a while beside those of the run. */
+static uint64_t more_keys(const struct bench_options *o)
+{
+	uint64_t reads = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads;
+	return KV_MAX(o->roofline ? roofline_put_keys(o, reads) : 0, o->mixed ? o->num_keys : 0);
+}
+
+/* Memory of our own server, and whether a run may miss what was written. */
 static int plan_memory(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	unsigned shards = server_threads(o);
-	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys;
-
+	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys + more_keys(o);
 	b->results.misses_expected = o->ttl && o->duration_ns / 1000000000 >= o->ttl;
 	if (o->servers.count > 0)
 		return 0;
@@ -79,10 +87,15 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 
 /* ---- server and pool ---- */
 
-/* The server maps and touches its memory before it is ready, which takes a second for some GiB: that is shown. */
+/* The server maps and touches its memory before it is ready, which takes a second for a few GiB. A progress bar shows
+ * it. */
 static uint64_t touched_mib(void *arg)
 {
-	return server_child_memory(atomic_load((atomic_int *)arg)) >> 20;
+	struct kv_process server = {0};
+	int pid = atomic_load((atomic_int *)arg);
+	if (pid > 0)
+		kv_process_read(pid, &server);
+	return server.memory >> 20;
 }
 
 static int start_server(struct bench *b, struct kv_error *err)
@@ -119,14 +132,16 @@ static int start_server(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
-static bool puts_inline(struct kvc_pool *pool, unsigned servers)
+/* How PUTs go: to the first server, or inside requests if it is so anywhere. */
+static enum kvc_put_way put_way(struct kvc_pool *pool, unsigned servers)
 {
-	struct kvc_server_info s = {.size = sizeof(s)};
-
-	for (unsigned i = 0; i < servers; i++)
-		if (kvc_server_info(pool, 0, i, &s) == 0 && s.put_inline)
-			return true;
-	return false;
+	enum kvc_put_way way = KVC_PUT_READ;
+	for (unsigned i = 0; i < servers && way != KVC_PUT_INLINE; i++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		if (kvc_server_info(pool, 0, i, &s) == 0 && (i == 0 || s.put_way == KVC_PUT_INLINE))
+			way = (enum kvc_put_way)s.put_way;
+	}
+	return way;
 }
 
 static int open_pool(struct bench *b, struct kv_error *err)
@@ -160,13 +175,14 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .server_name = o->security.server_name,
 				 .log_level = o->log_level};
 	int rc = kvc_pool_open(&ko, &b->pool, err);
-
 	if (rc < 0)
 		return rc;
 	b->num_clients = kvc_num_clients(b->pool);
 	b->results.info.size = sizeof(b->results.info);
 	rc = kvc_info(b->pool, &b->results.info);
-	b->results.put_inline = puts_inline(b->pool, ko.num_servers);
+	b->results.put_way = put_way(b->pool, ko.num_servers);
+	if (rc == 0 && !b->server && !o->no_write)
+		b->results.pages_left = bench_pages_wait(b->pool, ko.num_servers, PAGES_WAIT_NS);
 	return rc;
 }
 
@@ -183,7 +199,6 @@ static uint64_t duplicates_count(const struct bench *b)
 {
 	struct kvc_stat_item *item = calloc(STATS_MAX, sizeof(*item));
 	uint64_t sum = 0;
-
 	for (unsigned i = 0; item && i < b->results.info.num_servers; i++) {
 		const struct kvc_call call = {.size = sizeof(call), .server = i};
 		int n = kvc_stat(b->pool, item, STATS_MAX, &call);
@@ -195,24 +210,28 @@ static uint64_t duplicates_count(const struct bench *b)
 	return sum;
 }
 
+/* Operations that write or read so many keys. */
+static uint64_t key_ops(const struct bench_options *o, uint64_t keys)
+{
+	return o->batch ? (keys + o->batch - 1) / o->batch : keys;
+}
+
 static int run_write(struct bench *b, struct kv_error *err)
 {
-	struct phase p = {.bench = b, .name = "write", .run = phase_op_write, .total = b->opt->num_keys};
+	struct phase p = {.bench = b,
+			  .name = "write",
+			  .run = b->opt->batch ? phase_op_write_batch : phase_op_write,
+			  .total = key_ops(b->opt, b->opt->num_keys),
+			  .keys_per_op = b->opt->batch,
+			  .num_keys = b->opt->num_keys};
 	uint64_t before = b->server ? 0 : duplicates_count(b), after;
 	int rc = phase_run(&p, &b->results.write, err);
-
-	/* An own server was empty. A restarted one counts from 0. */
+	/* A server that we started was empty. One that was restarted counts from 0 again. */
 	after = b->server ? 0 : duplicates_count(b);
 	b->results.write.duplicates = after > before ? after - before : 0;
 	if (rc == 0)
 		report_phase(b, "1/4", "write", &b->results.write);
 	return rc;
-}
-
-/* Operations that read so many keys. */
-static uint64_t read_ops(const struct bench_options *o, uint64_t keys)
-{
-	return o->batch ? (keys + o->batch - 1) / o->batch : keys;
 }
 
 static int run_warmup(struct bench *b, struct kv_error *err)
@@ -223,12 +242,11 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 	struct phase p = {.bench = b,
 			  .name = "warm-up",
 			  .run = o->batch ? phase_op_batch : phase_op_read,
-			  .total = read_ops(o, keys),
+			  .total = key_ops(o, keys),
 			  .keys_per_op = o->batch,
 			  .duration_ns = WARMUP_NS};
 	char size[32];
 	int rc = phase_run(&p, w, err);
-
 	if (keys < o->warmup)
 		snprintf(w->cut, sizeof(w->cut), "of %llu: at most %s are read to warm up",
 			 (unsigned long long)o->warmup, kv_size_format(WARMUP_BYTES, size, sizeof(size)));
@@ -254,14 +272,13 @@ static int outages_make(struct bench *b, struct kv_error *err)
 	struct keep_going_result *k = &b->results.keep_going;
 	struct timespec now;
 	int rc = 0;
-
 	k->outage = calloc(b->num_clients, sizeof(*k->outage));
 	for (; k->outage && rc == 0 && k->num_clients < b->num_clients; k->num_clients++)
 		rc = bench_outages_init(&k->outage[k->num_clients], b->opt->num_keys);
 	if (!k->outage || rc < 0)
 		return kv_fail(err, -KV_ENOMEM,
-			       "no memory to watch %llu keys from %u clients: use a smaller --num-keys",
-			       (unsigned long long)b->opt->num_keys, b->num_clients);
+			       "no memory to watch %llu keys from %u client%s: use a smaller --num-keys",
+			       (unsigned long long)b->opt->num_keys, b->num_clients, kv_plural(b->num_clients));
 	clock_gettime(CLOCK_REALTIME, &now);
 	k->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)phase_now();
 	return 0;
@@ -270,7 +287,6 @@ static int outages_make(struct bench *b, struct kv_error *err)
 static void outages_collect(struct bench *b)
 {
 	struct keep_going_result *k = &b->results.keep_going;
-
 	for (unsigned i = 0; i < k->num_clients; i++) {
 		k->calls += k->outage[i].calls;
 		k->overdue += k->outage[i].overdue;
@@ -285,7 +301,8 @@ static int breakdown_make(struct bench *b, struct kv_error *err)
 {
 	b->results.breakdown = calloc(b->num_clients, sizeof(*b->results.breakdown));
 	if (!b->results.breakdown)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the breakdown of %u clients", b->num_clients);
+		return kv_fail(err, -KV_ENOMEM, "no memory for the breakdown of %u client%s", b->num_clients,
+			       kv_plural(b->num_clients));
 	for (unsigned i = 0; i < b->num_clients; i++)
 		bench_breakdown_init(&b->results.breakdown[i]);
 	return 0;
@@ -297,13 +314,12 @@ static int run_read(struct bench *b, struct kv_error *err)
 	struct phase p = {.bench = b,
 			  .name = "read",
 			  .run = o->batch ? phase_op_batch : phase_op_read,
-			  .total = o->duration_ns ? UINT64_MAX : read_ops(o, o->num_keys * o->repeat_reads),
+			  .total = o->duration_ns ? UINT64_MAX : key_ops(o, o->num_keys * o->repeat_reads),
 			  .duration_ns = o->duration_ns,
 			  .keys_per_op = o->batch,
 			  .rate = o->rate,
 			  .verify = o->verify};
 	int rc = o->keep_going ? outages_make(b, err) : 0;
-
 	if (rc == 0 && o->breakdown)
 		rc = breakdown_make(b, err);
 	p.outages = b->results.keep_going.outage;
@@ -319,32 +335,40 @@ static int run_read(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
-static int run_roofline(struct bench *b, struct kv_error *err)
+/* What operations need besides the clients' buffers, and no page of any of it is new to the kernel when the clock
+ * starts. Memory may be refused: better before a long write phase than behind it. */
+static int memory_open(struct bench *b, struct kv_error *err)
 {
-	struct bench_errors errors = {0}; /* told by the figure's code */
+	const struct bench_options *o = b->opt;
+	int rc = !o->no_write || o->keep_going ? values_open(b, err) : 0;
+	if (rc == 0 && o->batch)
+		rc = batches_open(b, err);
+	if (rc == 0 && !o->batch && !o->trace)
+		rc = buffers_touch(b, err);
+	return rc;
+}
 
-	return roofline_run(b, b->results.read.tally.hits, &b->results.roofline, &errors, err);
+static int memory_close(struct bench *b, int rc, struct kv_error *err)
+{
+	if (batches_close(b, rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = -KV_EINTERNAL;
+	if (values_close(b, rc < 0 ? NULL : err) < 0 && rc == 0)
+		rc = -KV_EINTERNAL;
+	return rc;
 }
 
 static int run_phases(struct bench *b, struct kv_error *err)
 {
 	struct bench_results *r = &b->results;
-	int rc;
-
-	if (b->opt->trace)
-		return replay_run(b, err);
-	/* First what may not be had at all: a long write phase would be for nothing. */
-	rc = b->opt->batch ? batches_open(b, err) : 0;
-	if (rc == 0 && !b->opt->no_write)
-		rc = run_write(b, err);
+	int rc = b->opt->no_write ? 0 : run_write(b, err);
 	if (rc == 0 && b->opt->warmup && good_so_far(b, &r->write))
 		rc = run_warmup(b, err);
 	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)
 		rc = run_read(b, err);
+	if (rc == 0 && b->opt->mixed && r->read.ran && good_so_far(b, &r->read))
+		rc = mixed_run(b, err);
 	if (rc == 0 && b->opt->roofline && r->read.ran && good_so_far(b, &r->read))
-		rc = run_roofline(b, err);
-	if (batches_close(b, rc < 0 ? NULL : err) < 0 && rc == 0)
-		rc = -KV_EINTERNAL;
+		rc = roofline_run(b, r->read.tally.hits, err);
 	return rc;
 }
 
@@ -355,13 +379,6 @@ static int interrupted_status(void)
 	fprintf(stderr, "kv-bench: interrupted by signal %d before the first operation; there is nothing to report\n",
 		bench_interrupted());
 	return 128 + bench_interrupted();
-}
-
-static void clear_results(struct bench *b)
-{
-	bench_tally_init(&b->results.write.tally);
-	bench_tally_init(&b->results.warmup.tally);
-	bench_tally_init(&b->results.read.tally);
 }
 
 static void take_rail(struct bench_rail *to, const struct kvc_rail_info *r)
@@ -377,11 +394,10 @@ static void take_rail(struct bench_rail *to, const struct kvc_rail_info *r)
 	to->out += r->out;
 }
 
-/* Asking brings the counters of the engines up to date, too. */
+/* kvc_rail_info also brings the counters of the engines up to date. */
 static void take_counters(struct bench *b)
 {
 	struct bench_results *to = &b->results;
-
 	to->num_rails = KV_MIN(to->info.rails, (unsigned)BENCH_RAILS_MAX);
 	memset(to->rail, 0, sizeof(to->rail));
 	for (unsigned i = 0; i < b->num_clients; i++)
@@ -392,7 +408,8 @@ static void take_counters(struct bench *b)
 		}
 	b->results.counters.size = sizeof(b->results.counters);
 	kvc_counters(b->pool, &b->results.counters);
-	/* With push the server moves the bytes: over our only NIC all of them, over one of several what it chose. */
+	/* With push the server moves the bytes and chooses the NIC. If we have only one, all bytes went over it; of
+	 * several we do not know. */
 	for (unsigned k = 0; k < to->num_rails; k++)
 		to->rail[k].bytes = to->num_rails == 1 ? to->counters.bytes_in + to->counters.bytes_out : UINT64_MAX;
 }
@@ -402,9 +419,11 @@ static int measure(struct bench *b, struct json_file **json)
 {
 	struct kv_error err = {0};
 	int rc;
-
 	report_start(b);
-	rc = run_phases(b, &err);
+	rc = memory_open(b, &err);
+	if (rc == 0)
+		rc = b->opt->trace ? replay_run(b, &err) : run_phases(b, &err);
+	rc = memory_close(b, rc, &err);
 	if (rc < 0) {
 		say(&err);
 		return BENCH_FAILED;
@@ -413,11 +432,7 @@ static int measure(struct bench *b, struct json_file **json)
 		b->results.interrupted = bench_interrupted();
 	b->results.rss_peak = kv_memory_rss_peak();
 	take_counters(b);
-	if (b->out && !b->opt->trace)
-		fprintf(b->out, "[4/4] latency   %llu samples of %u clients merged\n",
-			(unsigned long long)(b->results.write.tally.latency.count +
-					     b->results.read.tally.latency.count),
-			b->num_clients);
+	report_latency(b);
 	report_summary(b);
 	rc = report_verdict(b, stderr) ? BENCH_FAILED : BENCH_OK;
 	if (*json && json_write(json, b, &err) < 0) {
@@ -431,7 +446,6 @@ static int run_with_server(struct bench *b, struct json_file **json)
 {
 	struct kv_error err = {0};
 	int status;
-
 	if (open_pool(b, &err) < 0) {
 		say(&err);
 		status = bench_interrupted() ? interrupted_status() : BENCH_NO_START;
@@ -447,7 +461,6 @@ static int run_with_server(struct bench *b, struct json_file **json)
 static int finish(struct bench *b, int status)
 {
 	struct kv_error err = {0};
-
 	if (server_child_stop(&b->server, &err) < 0 && !bench_interrupted()) {
 		say(&err);
 		status = status == BENCH_OK ? BENCH_FAILED : status;
@@ -474,12 +487,13 @@ int bench_run(const struct bench_options *options)
 	struct json_file *json = NULL;
 	struct kv_error err = {0};
 	int status;
-
 	memset(&b, 0, sizeof(b));
 	b.opt = options;
 	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 	b.out = options->quiet ? NULL : b.last;
-	clear_results(&b);
+	bench_tally_init(&b.results.write.tally);
+	bench_tally_init(&b.results.warmup.tally);
+	bench_tally_init(&b.results.read.tally);
 	b.results.started_s = (int64_t)time(NULL);
 	bench_signals_install();
 	status = prepare(&b, &json, &err);

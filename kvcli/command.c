@@ -25,16 +25,16 @@ static struct kvc_key key_of(const char *text)
 /* The code of a call does not tell which of several servers failed, so the sentence names all that are not up. */
 static int failed(struct cli *cli, struct kv_error *err, const char *command, int64_t code)
 {
-	char who[256] = "";
+	char down[256] = "";
 
 	for (unsigned i = 0; i < cli->opt->servers.count; i++) {
 		struct kvc_server_info s = {.size = sizeof(s)};
-		size_t at = strlen(who);
+		size_t at = strlen(down);
 		if (kvc_server_info(cli->pool, 0, i, &s) < 0 || s.state == KVC_SERVER_UP)
 			continue;
-		snprintf(who + at, sizeof(who) - at, "; %.180s", s.why[0] ? s.why : s.name);
+		snprintf(down + at, sizeof(down) - at, "; %.180s", s.why[0] ? s.why : s.name);
 	}
-	kv_fail(err, (int)code, "%s: %s%s", command, kv_strerror((int)code), who);
+	kv_fail(err, (int)code, "%s: %s%s", command, kv_strerror((int)code), down);
 	return CLI_FAILED;
 }
 
@@ -60,22 +60,22 @@ static void get_small(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct kvc_call first = {.size = sizeof(first), .length = 1};
 	struct getting *g = arg;
-	struct kvc_view view = {0};
+	struct kvc_borrowed borrowed = {0};
 
 	(void)w;
-	g->len = kvc_get_view_await(client, g->key, 0, NULL, &view);
+	g->len = kvc_get_borrowed_await(client, g->key, 0, NULL, &borrowed);
 	if (g->len >= 0) {
 		g->data = malloc((size_t)KV_MAX(g->len, 1));
 		if (g->data)
-			memcpy(g->data, view.data, (size_t)g->len);
+			memcpy(g->data, borrowed.data, (size_t)g->len);
 		else
 			g->len = -KV_ENOMEM;
-		kvc_view_release(client, &view);
+		kvc_borrowed_release(client, &borrowed);
 	} else if (g->len == -KV_ETOOBIG) {
-		g->len = kvc_get_view_await(client, g->key, 1, &first, &view);
+		g->len = kvc_get_borrowed_await(client, g->key, 1, &first, &borrowed);
 		if (g->len >= 0)
-			g->len = (int64_t)view.value_len;
-		kvc_view_release(client, &view);
+			g->len = (int64_t)borrowed.value_len;
+		kvc_borrowed_release(client, &borrowed);
 	}
 }
 
@@ -249,7 +249,7 @@ out:
 	return rc < 0 ? failed(cli, err, "ttl", rc) : CLI_OK;
 }
 
-/* ---- pins: they belong to the session, which lives as long as this program ---- */
+/* ---- pins: they belong to the client's session, which ends with this program ---- */
 
 struct pinning {
 	struct kvc_key key;
@@ -345,7 +345,8 @@ static const struct command {
 	 "Counts as a use of each key, and gives it a new time to live from now: --ttl TIME, else the server's "
 	 "default. Prints a line for each, 1 or 0."},
 	{"ttl", 1, 2, true, 0, "ttl KEY [TIME]", run_ttl,
-	 "Prints how long a value still has to live, or never; that is no use of it. With TIME it gives the value a "
+	 "Prints how long a value still has to live, or never; that does not count as a use. With TIME it gives the "
+	 "value a "
 	 "new time to live, from now, as in ttl KEY 1m; that counts as a use, like touch. Exit status 1: there is no "
 	 "such key."},
 	{"pin", 1, KV_OPT_STRINGS_MAX - 1, true, 0, "pin KEY...", run_pin,
@@ -353,7 +354,7 @@ static const struct command {
 	 "until unpin or exit, on the command line until Ctrl-C. One session may pin a quarter of the memory of a "
 	 "server's shard, all sessions together half of it."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
-	 "Takes pins back, at the prompt only."},
+	 "Lets pinned values go. At the prompt only."},
 	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
 	 "Prints what the servers count. --shards adds each of their shards, and --all what this client counts and "
 	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "

@@ -23,8 +23,8 @@ struct cli_line {
 	bool prompt;                 /* it came from the prompt or a pipe */
 };
 
-/* command_given -- the options of this line that belong to certain commands. o: the options of kv-client's own command
- * line. NULL for a line of the prompt, where those options serve every command that takes them. */
+/* command_given -- those options of this line that only certain commands take. o: the options of kv-client's own
+ * command line; NULL for a line of the prompt, where those options serve every command that takes them. */
 unsigned command_given(const struct cli_line *line, const struct cli_options *o);
 
 /* command_check -- whether this is a command with the right arguments. Needs no connection. CLI_OK, or CLI_USAGE with

@@ -78,23 +78,24 @@ const struct kv_opt_program cli_options_program = {
 		 "  put KEY VALUE | -f FILE | -      store a value (- is standard input)\n"
 		 "  delete KEY                       remove a key\n"
 		 "  exists KEY...                    see which exist, how many from the start\n"
-		 "  touch KEY...                     give a new time to live (--ttl)\n"
+		 "  touch KEY...                     give values a new time to live (--ttl)\n"
 		 "  ttl KEY [TIME]                   see, or set, the time a value has to live\n"
-		 "  pin KEY...                       keep from eviction until Ctrl-C\n"
+		 "  pin KEY...                       keep values from eviction until Ctrl-C\n"
 		 "  stat [--shards] [--all] [--json] see counters of servers and of this client\n"
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "
 		 "completion by Tab.",
-	.epilogue = "Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
-		    "KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line. One that fails is named by its line, "
-		    "and the next ones still run.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure; of "
-		    "piped commands that of the last one that did not end with 0.",
+	.epilogue =
+		"Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
+		"KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line. A command that fails is named with its "
+		"line, and those after it still run.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure. "
+		"For piped commands it is that of the last one that did not end with 0.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
-/* The servers of KVRAIL_SERVER. Cuts the list in place. */
+/* Takes the servers of KVRAIL_SERVER; cuts the list in place. */
 static int servers_from(char *list, struct cli_options *o, struct kv_error *err)
 {
 	o->servers.count = 0;

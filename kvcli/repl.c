@@ -95,7 +95,7 @@ static int run_line(struct cli *cli, char *text, unsigned number)
 	return status;
 }
 
-/* *out_cut: the line has a byte 0, which would hide the rest of it. */
+/* Reads the next line, or NULL at the end. *out_cut: the line has a byte 0, which would hide the rest of it. */
 static char *next_line(bool terminal, const char *history, char **buf, size_t *cap, bool *out_cut)
 {
 	ssize_t n;

@@ -46,7 +46,7 @@ static void print_group(const struct kvc_stat_item *item, int n, const char *gro
 	}
 }
 
-/* The groups that people look at most come first. Groups that this program does not know come last. */
+/* The groups that people look at most come first, and groups that this program does not know last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
 	static const char *const order[] = {"requests", "answers",     "calls", "time",  "waits",
@@ -181,7 +181,7 @@ static void client_text(struct cli *cli)
 		print_items(item, kvc_counters_items(&c, item, ITEMS_MAX));
 	for (unsigned i = 0; i < cli->opt->servers.count && kvc_server_info(cli->pool, 0, i, &s) == 0; i++)
 		kv_wrap(stdout, "", 2,
-			"server %s: %s, node id %s, session %u, %u shard%s, %u of %u links up, credits %u of %u in "
+			"server %s: %s, node id %s, attachment %u, %u shard%s, %u of %u links up, credits %u of %u in "
 			"use, "
 			"%u queued, %u in flight, ping %s, %s, connected %" PRIu64 ", attached %" PRIu64
 			", fenced %" PRIu64 " times%s%s",
@@ -201,10 +201,12 @@ static void client_text(struct cli *cli)
 			r.peer_failures, r.failures);
 }
 
+static const char *const put_ways[] = {[KVC_PUT_READ] = "read", [KVC_PUT_INLINE] = "inline", [KVC_PUT_LAND] = "land"};
+
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
 	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:b, s:b, s:s}",
+			 "s:b, s:s, s:s}",
 			 "name", s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state",
 			 state_names[s->state], "session", (json_int_t)s->session, "incarnation",
 			 (json_int_t)s->incarnation, "shards", (json_int_t)s->shards, "links", (json_int_t)s->links,
@@ -213,7 +215,7 @@ static json_t *server_state_object(const struct kvc_server_info *s)
 			 (json_int_t)s->inflight, "heard_ns", (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX),
 			 "ping_ns", (json_int_t)s->ping_ns, "connects", (json_int_t)s->connects, "attaches",
 			 (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
-			 (json_int_t)s->fences, "pull", (int)s->pull, "put_inline", (int)s->put_inline, "why", s->why);
+			 (json_int_t)s->fences, "pull", (int)s->pull, "put", put_ways[s->put_way], "why", s->why);
 }
 
 static json_t *rail_object(const struct kvc_rail_info *r)

@@ -5,38 +5,42 @@
  * A pool has a fixed number of clients. A client has one engine (its endpoints), one registered buffer and a connection
  * to each server, and lives on one loop thread of the pool. A block is a value that is stored under a key.
  *
- * Threads. A comment below names one of three:
- *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await; only these park it, and other
+ * Threads. Each comment below names one of three:
+ *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. Only these park it, and other
  *           workers of its loop run meanwhile. Worker w uses client w % num_clients, on that client's loop.
  *   host    a thread that turns no loop. It makes the calls without _await; most of them block it.
  *   any     both.
  * A worker must not keep its thread: until it parks, every call of its loop stands still.
- * fork(): a pool is of the process that opened it. In a child every call that returns a code ends at once with
- * -KV_ECLOSED; kvc_pool_close sets *pool to NULL and kvc_view_release zeroes the view, and neither touches what the
- * parent shares. The parent is not disturbed. A child may open a pool of its own: over tcp at any time, with NICs as
- * far as libfabric's provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call), on shm never. A
- * worker that forks must leave its child by exec or _exit; in the child it must not return, nor wait for the library. A
- * child that runs long without exec keeps the parent's connections open when the parent closes them.
+ *
+ * fork(). A pool belongs to the process that opened it. In a child every call that returns a code ends at once with
+ * -KV_ECLOSED; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. None of them touches what
+ * the child shares with the parent, and the parent is not disturbed. A child may open a pool of its own: over tcp at
+ * any time; with NICs as far as libfabric's provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first
+ * call); on shm never. A worker that forks must leave its child by exec or _exit: in the child it must not return, nor
+ * wait for the library. A child that runs long without exec keeps the parent's connections open when the parent closes
+ * them.
  *
  * Deadlines. A call returns by its deadline plus the grace, with success or exactly one code. The deadline is the
- * call's timeout_ns from now; 0 means the pool's. If the pool's is 0, too, it is 5 s, and 1 s more for every 100 MB
- * that the call may move (dst_len, len, or all items of a batch together). The deadline of a call that blocks counts
- * from its beginning, also while its loop is busy. The grace (kvc_options.grace_ns) is the time in which a server must
- * confirm that it has stopped. If it does not, and memory of the caller is in question, the call fences before it
- * returns. On tcp behind a doorkeeper the fence cuts that server alone. Elsewhere it rebuilds the endpoint: some ms, up
- * to 100 ms on tcp with large rxm buffers, and on EFA seconds where a host died. No deadline bounds two things. A
- * worker that keeps its thread holds up the calls of its loop that have begun. A provider that pins memory or opens an
- * endpoint takes the time that it takes, and on shm a killed peer may leave it spinning for ever
- * (docs/internals/providers.md). A call that takes no timeout says below what bounds it.
+ * call's timeout_ns from now; 0 means the pool's timeout_ns. If that is 0, too, the call has 5 s, and 1 s more for
+ * every 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a call that blocks
+ * counts from its beginning, also while its loop is busy.
+ *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped. If it does not,
+ * and memory of the caller is in question, the call fences before it returns: afterwards nothing late can land there.
+ * On tcp behind a doorkeeper the fence cuts that server alone. Elsewhere it rebuilds the client's endpoint: some ms, up
+ * to 100 ms on tcp with large rxm buffers, and on EFA seconds where a host died.
+ *   No deadline bounds two things. A worker that keeps its thread holds up the calls of its loop that have begun. A
+ * provider that pins memory or opens an endpoint takes the time that it takes, and on shm a killed peer may leave it
+ * spinning for ever (docs/internals/providers.md). A call that takes no timeout says below what bounds it.
  *
- * Memory. What a call is given is the caller's. The library reads and writes it during the call only; nothing touches
- * it once the call has returned. Exceptions say so. Outputs (out_..., *out) are written on success only, unless the
- * comment says otherwise. GET verifies the XXH3-64 of the value unless told not to: no wrong byte is delivered as good.
+ * Memory. What a call is given stays the caller's. The library reads and writes it during the call only, and nothing
+ * touches it once the call has returned; a comment names the exceptions. Outputs (out_..., *out) are written on success
+ * only, unless the comment says otherwise. GET verifies the XXH3-64 of the value unless told not to: no wrong byte is
+ * delivered as good.
  *
  * Errors. A code is negative; codes.h has the list. `err` may be NULL everywhere. The library never calls exit or
- * abort, sets no environment variable (kvc_program_setup does) and installs no signal handler (libfabric's shm provider
- * does: docs/internals/providers.md). A comment lists the codes that are particular to its call. Any call may also end
- * with one of these:
+ * abort. It sets no environment variable (only kvc_program_setup does) and installs no signal handler (libfabric's shm
+ * provider does: docs/internals/providers.md). Each comment lists the codes that are particular to its call. Any call
+ * may also end with one of these:
  *   -KV_EINVAL     at once, nothing done: NULL where something is needed, a length of 0, a key of more than 128 bytes,
  *                  a `size` field that is not set, a flag that no call knows, an _await call not made by a worker of
  *                  that client, a call that blocks made on a loop's thread
@@ -45,20 +49,20 @@
  * A call that asks a server may also end with one of these, the server codes:
  *   -KV_ETIMEOUT   the deadline has passed
  *   -KV_EPEERDOWN  the server cannot be reached, or was lost during the call
- *   -KV_EDENIED    the server is there and refuses the key or certificate of this client
- *   -KV_EVERSION   the server is there, and its release, provider or eager size does not match
- *   -KV_EBUSY      the server was busy at eight retries within a quarter of a second
- *   -KV_EPROTO     the server sent nonsense
+ *   -KV_EDENIED    the server is there, and refuses the key or certificate of this client
+ *   -KV_EVERSION   the server is there, and its release, provider or eager size does not match ours
+ *   -KV_EBUSY      the server was still busy after eight retries within a quarter of a second
+ *   -KV_EPROTO     the server sent something that is not the protocol
  *   -KV_EPROVIDER  the fabric provider failed up to the deadline
- * A call that blocks, and runs on a client's loop, may also end with one of these, the loop codes:
+ * A call that blocks its thread while a client's loop works may also end with one of these, the loop codes:
  *   -KV_EBUSY      the loop's queue is full: nothing was begun
- *   -KV_ETIMEOUT   the loop did not come to the call by its deadline, and never will
+ *   -KV_ETIMEOUT   the loop did not come to the call by its deadline: nothing was begun, nor will be
  *
- * Struct sizes. In a struct with a `size` field set it to sizeof and zero the rest: a zero field means its default. A
- * program may be older or newer than its library. If it is newer and sets something that the library does not know, the
+ * Struct sizes. In a struct with a `size` field, set that to sizeof and zero the rest: a zero field means its default.
+ * A program may be older or newer than its library. If it is newer and sets a field that the library does not know, the
  * call ends with -KV_EINVAL, and with a sentence where it takes a struct kv_error. In a struct that the library fills,
  * `size` says afterwards how much of it this library knows; the rest is zeroed. Fields called `reserved` must be zero
- * in what you fill (else -KV_EINVAL) and are zero in what the library fills. */
+ * in a struct that you fill (else -KV_EINVAL), and are zero in one that the library fills. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
 #define KVRAIL_KVCLIENT_KVCLIENT_H
 
@@ -77,34 +81,37 @@ extern "C" {
 struct kvc_pool;
 struct kvc_client;
 struct kvc_mem;
-struct kvc_sub;
+struct kvc_session;
 
 /* ---- the pool ---- */
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1, /* do not check checksums of GETs */
-	/* Keys of a server that is down are -KV_ENOTFOUND, whatever the reason, instead of -KV_EPEERDOWN; not for PUT.
-	 * Keys of a server that said goodbye before it ended always are, until it is back; a PUT there is -KV_ELEFT. */
+	/* A key of a server that is down, for whatever reason, is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN. Not
+	 * for PUT. Without the flag, too, keys of a server that ended with a goodbye are misses until it is back; a PUT
+	 * there ends with -KV_ELEFT. */
 	KVC_DOWN_IS_MISS = 2,
-	KVC_NO_PREFLIGHT = 4, /* do not add up beforehand what all clients need: to see how many there can be */
-	KVC_OPEN_WAIT = 8     /* kvc_pool_open waits until every client has a server, and fails if one has none */
+	/* kvc_pool_open does not compare beforehand what all clients need with what the machine has: to find out how
+	 * many clients can be opened. */
+	KVC_NO_PREFLIGHT = 4,
+	KVC_OPEN_WAIT = 8 /* kvc_pool_open waits until every client has a server, and fails if one has none */
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
- * memory, which the server must allow (kv-server --allow-pull); for NICs that can only read, and for servers short of
- * CPU. */
+ * memory, which the server must allow (kv-server --allow-pull). Pull is for NICs that can only read, and for servers
+ * that are short of CPU. */
 enum kvc_mode {
-	/* Pull where the server allows it, the provider would emulate its writes and does not emulate our reads; else
-	 * push. */
+	/* Pull where the server allows it, and the provider emulates the server's writes but not our reads; else push.
+	 */
 	KVC_MODE_AUTO,
 	KVC_MODE_PUSH,
-	/* A server that does not allow it counts as down; an opening that waits fails with -KV_ENOTSUP. The server
-	 * pushes all the same where it has no room for another lease, and for a call whose leases ran out twice. */
+	/* A server that does not allow pull counts as down; with KVC_OPEN_WAIT kvc_pool_open fails with -KV_ENOTSUP.
+	 * The server still pushes where it has no room for another lease, and for a call whose leases ran out twice. */
 	KVC_MODE_PULL
 };
 
-/* For machines with several NUMA nodes. AUTO: a client's buffer, and what its engine allocates, come from the node of
- * its NICs, and the pool's threads are bound to that node's CPUs, as far as the process may use them. The library never
+/* For machines with several NUMA nodes. AUTO: the memory of a client's buffer and engine comes from the node of its
+ * NICs, and the pool's threads are bound to that node's CPUs, as far as the process may use them. The library never
  * binds a thread that is not its own. */
 enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 
@@ -112,130 +119,137 @@ enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
  * and tcp-native the doorkeeper lets only servers connect there that the pool has authenticated, and checks what they
  * send before libfabric reads it. For that it replaces functions that libfabric imports (accept, recv, close and
  * others) in libfabric's import table, once per process; calls on sockets that are not the pool's are passed on. AUTO:
- * where that can be done, with a warning where not. REQUIRE: kvc_pool_open fails with -KV_ENOTSUP where not, also on
- * all other providers. OFF: nothing is replaced. */
+ * do so where it is possible, else log a warning. REQUIRE: where it is not possible, and on all other providers,
+ * kvc_pool_open fails with -KV_ENOTSUP. OFF: replace nothing. */
 enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
 
-/* Strings are copied by kvc_pool_open. What log, log_arg, pin_lost and pin_lost_arg point to must live as long as the
- * pool. After a field stands its default; where none is named, 0 and NULL mean "not used". */
+/* kvc_pool_open copies the strings. What log, log_arg, pin_lost and pin_lost_arg point to must live as long as the
+ * pool. The first number or name in a field's comment is its default; where there is none, 0 and NULL mean "not used".
+ */
 struct kvc_options {
 	size_t size;
-	unsigned num_clients;  /* 4. Each costs an endpoint per rail, and its buffers; above 8 there is a warning */
-	unsigned num_threads;  /* half of the cores, 1 to 4; 4 on shm, where clients copy. At most num_clients start */
-	uint64_t buffer_bytes; /* per client: 64 MiB; 1 MiB to 64 GiB */
-	/* "NAME=HOST:PORT" or "HOST:PORT" each; at least one. Keys are placed by these names alone, and an entry
-	 * without a name is named by its HOST:PORT. So every client of the same servers must have the same list, in any
-	 * order. A server with a node id (kv-server --node-id) must be called by it. A server that says another id, or
-	 * that is in the list twice, is not used, and fails an opening that waits. */
+	unsigned num_clients; /* 4. Each costs an endpoint per rail, and its buffers; above 8 there is a warning */
+	/* Half of the cores, 1 to 4; on shm, where clients copy, 4. At most num_clients are started. */
+	unsigned num_threads;
+	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
+	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one. Keys are placed by these names alone; an entry without a
+	 * name has its HOST:PORT as its name. So every program that shares the servers must have the same list, in any
+	 * order. A server with a node id (kv-server --node-id) must have that as its name. A server that has another
+	 * id, or that stands in the list twice, is not used; with KVC_OPEN_WAIT it fails kvc_pool_open. */
 	const char *const *servers;
 	unsigned num_servers;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
-	/* Only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
-	 * address of this machine. A name that is not there is -KV_ENOTSUP; the sentence lists those that are. */
+	/* Use only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
+	 * address of this machine. For a name that does not exist kvc_pool_open fails with -KV_ENOTSUP; its sentence
+	 * lists those that do. */
 	const char *nic;
-	/* NICs per client. 0: all of `nic`. Without `nic`: on EFA the client's share of the machine's, 8 at most; on
-	 * everything else 1, because two NICs may be on two networks. */
+	/* NICs for each client. 0: all of `nic`. 0 without `nic`: on EFA the client's share of the machine's NICs, 8 at
+	 * most; on all other providers 1, because two NICs may be on two networks. */
 	unsigned num_rails;
-	/* Deadline of calls that name none, and of calls that take none; 0: 5 s, and 1 s more for every 100 MB. */
+	/* The time of calls that name no timeout, and of calls that take none. 0: 5 s, and 1 s more for every 100 MB.
+	 */
 	uint64_t timeout_ns;
-	uint64_t grace_ns; /* 50 ms; a minute at most */
-	/* 5 s. Of one attempt to reach a server: looking up its name, trying all its addresses, and the first answers
-	 * of its links. */
+	uint64_t grace_ns; /* 50 ms; a minute at most. See "Deadlines" */
+	/* 5 s. For one attempt to reach a server: to look up its name, try all its addresses, and get the first answers
+	 * over the fabric. */
 	uint64_t connect_timeout_ns;
-	uint64_t spin_ns;        /* poll at most this long before sleeping, while that pays; 0: 50 us; 1: never */
-	uint64_t base_client_id; /* 100. The server shows it, plus the client's index */
+	uint64_t spin_ns;        /* 50 us. A loop polls at most this long before it sleeps, while that pays; 1: never */
+	uint64_t base_client_id; /* 100. The server shows each client by this number plus the client's index */
 	unsigned flags;          /* enum kvc_flag */
-	/* "identity:hex", in a file of one line or directly; `kv-server --make-psk FILE` makes one. */
+	/* A pre-shared key, "identity:hex", in a file of one line or directly: `kv-server --make-psk FILE` makes one.
+	 */
 	const char *psk_file, *psk;
 	const char *cert_file, *key_file, *ca_file;          /* PEM; all three or none, and not beside a psk */
 	int log_level;                                       /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
-	void (*log)(void *arg, int level, const char *line); /* thread: any; NULL: lines go to stderr */
+	void (*log)(void *arg, int level, const char *line); /* called on any thread; NULL: lines go to stderr */
 	void *log_arg;
-	/* 2 s. A server that is silent for so long is down. At least two of its heartbeats (kv-server --heartbeat-ms,
-	 * 500). 20 ms to 1 hour. */
+	/* 2 s; 20 ms to 1 hour. A server that is silent for so long is down, but never before the time of two of its
+	 * heartbeats (kv-server --heartbeat-ms, 500). */
 	uint64_t peer_timeout_ns;
-	/* Calls that take so long are logged with where their time went (level warn, ten lines a second and client):
-	 * docs/reference/counters.md. 0: none. */
+	/* Log each call that takes so long, with where its time went: at level warn, ten lines a second for each client
+	 * (docs/reference/counters.md). 0: none. */
 	uint64_t slow_ns;
-	/* kvc_pool_open calls it on its own thread while it waits, ten times a second and after each client. It says
-	 * how many clients have their endpoints and buffers, and how many have a server. Return false to give up:
-	 * -KV_ECANCELED. May be NULL. */
+	/* kvc_pool_open calls it on its own thread while it waits, ten times a second and after each client. It tells
+	 * how many clients have their endpoints and buffers, and how many have a server. If it returns false,
+	 * kvc_pool_open gives up with -KV_ECANCELED. May be NULL. */
 	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
 	void *opening_arg;
 	enum kvc_mode mode;
 	enum kvc_numa numa;
 	enum kvc_door door;
-	/* With certificates. A server's must be made for servers (extended key usage serverAuth), and one of its
-	 * subject alternative names must be the host of its entry in `servers` as it is written there, a DNS name or an
-	 * IP address; or this name, if it is given, for every server. */
+	/* With certificates. A server's certificate must be made for servers (extended key usage serverAuth). One of
+	 * its subject alternative names must be the host in the server's entry of `servers`, as it is written there: a
+	 * DNS name or an IP address. If server_name is given, it must be this name instead, for every server. */
 	const char *server_name;
-	/* With certificates. PEM file of revocation lists, one of every CA in the servers' chains. It is read again
-	 * when it changes; a list that has expired refuses every server. NULL: revocation is not checked. */
+	/* With certificates. PEM file of revocation lists, one for every CA in the servers' chains. It is read again
+	 * when it changes. With a list that has expired every server is refused. NULL: revocation is not checked. */
 	const char *crl_file;
-	/* A pin was lost with a connection and could not be made again. Either the value is gone (evicted, deleted, or
-	 * the server was restarted), or there is no room for the pin, or no answer came within the pool's timeout. To
-	 * keep the value, store and pin it anew. Runs on the client's loop: it must return at once and call nothing of
-	 * the library. The key is valid until it returns. session: whose pin it was; NULL: the client's own. Without a
-	 * callback the counter pins_lost and a line of the log tell of the loss. */
+	/* Called when a pin was lost with a connection and could not be made again. Either the value is gone (evicted,
+	 * deleted, or the server was restarted), or there is no room for the pin, or no answer came within the pool's
+	 * timeout. To keep the value, store and pin it anew. It runs on the client's loop: it must return at once and
+	 * make no call of the library. The key is valid until it returns. session: whose pin it was; NULL: the client's
+	 * own. With or without it the counter pins_lost and a line of the log tell of the loss. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
-			 struct kvc_sub *session);
+			 struct kvc_session *session);
 	void *pin_lost_arg;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server.
  *
  * It returns when all clients have their engines and buffers; servers may come later. With KVC_OPEN_WAIT it also waits
- * until every first attempt to connect has succeeded or failed. The first client that cannot be opened ends it, and the
- * others are closed again.
- * Blocks: for the provider's time; up to 1 s to look up the first server that can be reached, whose address decides
- * which interface the fabric takes; with KVC_OPEN_WAIT up to connect_timeout_ns more; up to 1 s to undo a failure.
+ * until every first attempt to connect has succeeded or failed. If a client cannot be opened, the others are closed
+ * again, and the call fails.
+ * Blocks: while the provider opens endpoints and registers memory; up to 1 s to look up a server's name, since the
+ * route to the first server that has one decides which interface the fabric takes; with KVC_OPEN_WAIT up to
+ * connect_timeout_ns more; after a failure up to 1 s to close.
  * Thread: host.
  * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
  * Servers that are down are tried in the background, at least twice a second. A call to a server that was not reached
- * yet waits for the first attempt, by its own deadline or connect_timeout_ns. Once that has failed, a call ends at once
- * with -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION, until the server takes us. The log and
+ * yet waits for the first attempt, but not beyond its own deadline. Once that has failed, a call ends at once with
+ * -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION, until the server takes the client. The log and
  * kvc_server_info have the whole sentence.
  *
- * Two effects on the process. Names are looked up by at most four threads, which may live for half a minute after the
- * pool was closed where name servers do not answer: the library must stay loaded until then. Descriptors 0 to 2 that
- * are closed are opened on /dev/null and stay so; else what the process writes to standard error would go to whichever
- * file gets the number next.
+ * Two effects on the process. At most four threads look up names; where name servers do not answer, they may live for
+ * half a minute after the pool was closed, and the library must stay loaded until then. Those of the descriptors 0 to 2
+ * that are closed are opened on /dev/null and stay so. Otherwise the next file that is opened would get such a number,
+ * and what the process writes to standard error would go there.
  *
  * Errors:
  *   -KV_EINVAL     an option, or a file of keys or certificates, cannot be used
  *   -KV_EDENIED    other users may read or write a file of keys
- *   -KV_ENOTSUP    no such provider or NIC; KVC_DOOR_REQUIRE or KVC_MODE_PULL cannot be had here
+ *   -KV_ENOTSUP    no such provider or NIC; KVC_DOOR_REQUIRE or KVC_MODE_PULL is not possible here
  *   -KV_ELIMIT     a resource is short; the sentence names the limit and how to lift it
  *   -KV_EPROVIDER  the provider failed
  *   -KV_ECANCELED  options->opening returned false
- * With KVC_OPEN_WAIT, where a server is not the one that the list says:
+ * With KVC_OPEN_WAIT, if a server is another one than the list says:
  *   -KV_EINVAL
- * With KVC_OPEN_WAIT, where some client has no server, the code of the first attempt that failed:
+ * With KVC_OPEN_WAIT, if some client has no server, the code of the first attempt that failed:
  *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
  *   -KV_EFULL      the server admits no more clients
  *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow
- *   -KV_EPROTO     the server ended the connection, as it does where we showed no key */
+ *   -KV_EPROTO     the server ended the connection, as one that wants a key or certificate does if none is given */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
 /* kvc_pool_close -- close the pool and free all of it.
  *
- * Calls in progress end with -KV_ECLOSED within the grace. Workers must return. Then the servers are told goodbye and
- * the threads end. A server that does not answer the goodbye within 1 s, or is only being connected to, is left
- * without.
+ * Calls in progress end with -KV_ECLOSED within the grace. Workers must return. Then the client says goodbye to the
+ * servers, and the threads end. A server that does not answer the goodbye within 1 s is not waited for, nor is one that
+ * is just being connected to.
  * Blocks: until the last worker and the last call have returned, and 1 s more at most. Thread: host; on a loop's thread
  * it does nothing.
- * Owner: *pool becomes NULL; NULL is accepted. Views, registrations and sessions go with the pool. */
+ * Owner: *pool becomes NULL; pool and *pool may be NULL. Borrowed pieces, registrations and sessions end with the pool,
+ * and must not be used afterwards. */
 KVC_API void kvc_pool_close(struct kvc_pool **pool);
 
 /* kvc_run -- run workers fn(client, w, arg) for w = 0 .. num_workers - 1, until all have returned.
  *
- * All are started or none.
- * Blocks: until the last has returned; starting them is bounded by the pool's timeout. Thread: host.
+ * All are started, or none is.
+ * Blocks: until the last worker has returned; starting them is bounded by the pool's timeout. Thread: host.
  * Owner: arg is the caller's, and must live until kvc_run returns.
- * Errors: none was started.
+ * Returns 0 when all have returned. Errors: none was started.
  *   -KV_EBUSY      a loop has no room for so many coroutines, or its queue is full
- *   -KV_ETIMEOUT   a loop is stuck */
+ *   -KV_ETIMEOUT   a loop is stuck: a worker keeps its thread, or the provider does */
 KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
 		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
 
@@ -244,170 +258,190 @@ KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
  * Blocks: until it is started, by the pool's timeout; not at all for a worker. Thread: host, or a worker of that
  * client's loop (of another loop: -KV_EINVAL).
  * Owner: arg is the caller's, and must live until fn returns.
- * Errors: fn never runs.
+ * Returns 0; fn may still be running. Errors: fn never runs.
  *   -KV_EBUSY      the loop has no room for another coroutine, or its queue is full
  *   -KV_ETIMEOUT   the loop is stuck */
 KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 		      void *arg);
 
-/* kvc_num_clients -- as opened: options.num_clients, or its default; of NULL: 0. Thread: any; never blocks. */
+/* kvc_num_clients -- how many clients the pool has: options.num_clients, or its default. NULL: 0. Thread: any; never
+ * blocks. */
 KVC_API unsigned kvc_num_clients(const struct kvc_pool *pool);
-/* kvc_client_pool -- the pool of a worker's client; of NULL: NULL. Thread: any; never blocks. */
+/* kvc_client_pool -- the pool of a client. NULL: NULL. Thread: any; never blocks. */
 KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 
 /* ---- memory ---- */
 
-/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server, as target and
- * source of transfers without copies.
+/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server: GETs into this
+ * memory and PUTs from it need no copy.
  *
- * Any size, any address; all of it mapped, readable and writable. A pool has at most 256 registrations.
+ * Any size, any address; all of it must be mapped, readable and writable. A pool has at most 256 registrations.
  * Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time that
- * pinning takes: with NICs 0.1 to 1 s for each GiB. (Threads that end before it returns make the pages first; the
- * clients work on meanwhile.) What was done is undone on failure, by the grace for all servers. Thread: host.
+ * pinning takes: with NICs 0.1 to 1 s for each GiB. The clients work on meanwhile; threads that end before the call
+ * returns make the pages first. A failure is undone, which takes the grace for all servers at most. Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
  *   -KV_EINVAL     it overlaps another registration, is not mapped or is not writable: *err says where
- *   -KV_ELIMIT     too many registrations, or a limit of the machine or the NIC
- *   -KV_ENOMEM     no pages, or the NIC has no room
+ *   -KV_ELIMIT     too many registrations, or a limit of the machine or the NIC is reached
+ *   -KV_ENOMEM     the machine has no pages, or the NIC has no room
  *   -KV_EPROVIDER  the provider refuses the memory
  *   -KV_ETIMEOUT   a server did not answer */
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);
 
-/* kvc_unregister -- undo kvc_register. First no client uses the memory any more, then the servers are told.
+/* kvc_unregister -- undo kvc_register. First every client stops to use the memory, then the servers are told.
  *
  * Blocks: by the pool's timeout. A server that has not confirmed by then is connected anew, which is as safe. Thread:
  * host.
- * Owner: on 0 *mem becomes NULL and the memory may be unmapped. On failure both stay. *mem NULL: 0.
+ * Owner: on 0 *mem becomes NULL and the memory may be unmapped. On failure *mem stays valid, and the memory must stay
+ * mapped. *mem may be NULL: 0.
  * Errors:
  *   -KV_EBUSY      a call still uses it, or a loop's queue is full: call again
  *   -KV_ETIMEOUT   a loop is stuck: call again
  *   -KV_EINVAL     it is no registration of this pool */
 KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
 
-/* A view: a piece of a client's registered buffer that the caller has borrowed. */
-struct kvc_view {
+/* A borrowed piece of a client's registered buffer, in the caller's hands. */
+struct kvc_borrowed {
 	void *data;
-	uint64_t len;       /* bytes of value in it */
+	uint64_t len;       /* bytes of the value that are in it */
 	uint64_t value_len; /* bytes of the whole value */
 	uint64_t priv[5];   /* the library's */
 };
 
-/* kvc_view_acquire_await -- borrow len_bytes of the client's buffer, to fill and PUT without a copy.
+/* kvc_borrow_await -- borrow len_bytes of the client's buffer, to fill them and PUT them without a copy.
  *
- * Parks: until the buffer has room, by the deadline (timeout_ns as in struct kvc_call). Thread: worker.
- * Owner: the bytes are the caller's until kvc_view_release. *out is zeroed on failure.
+ * timeout_ns: as in struct kvc_call.
+ * Parks: until the buffer has room, by the deadline. Thread: worker.
+ * Owner: the bytes are the caller's until kvc_borrowed_release. *out is zeroed on failure.
+ * Returns 0 or a code.
  * Errors:
  *   -KV_ETIMEOUT   no room came free
  *   -KV_ETOOBIG    more than the buffer */
-KVC_API int kvc_view_acquire_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
-				   struct kvc_view *out);
+KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
+			     struct kvc_borrowed *out);
 
-/* kvc_view_release -- give a view back to the client that lent it. The view is zeroed; a zeroed view is accepted.
- * Parks: no. Thread: that client's loop (a worker of it). */
-KVC_API void kvc_view_release(struct kvc_client *client, struct kvc_view *view);
+/* kvc_borrowed_release -- give a borrowed piece back to the client that lent it. *borrowed is zeroed, and may be zeroed
+ * already. Parks: no. Thread: a worker of that client. */
+KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
 
 /* ---- calls ---- */
 
+enum { KVC_KEY_MAX = 128 }; /* bytes */
+
 struct kvc_key {
 	const void *data;
-	size_t len; /* 1..128 bytes */
+	size_t len; /* 1..KVC_KEY_MAX bytes */
 };
 
+/* kvc_key_fold -- a key of any length as one that calls take. One of up to KVC_KEY_MAX bytes stays what it is, and
+ * *out points to `data`. A longer one becomes its first 63 bytes, a '#', and the SHA-256 of all of it in 64 lower-case
+ * hexadecimal digits; *out points to `room`. The same key always folds to the same, in every version and on every
+ * machine; no two keys fold to one.
+ * Parks: no. Blocks: no. Thread: any. Owner: data and room are the caller's, and stay as they are as long as *out is
+ * used. Costs about a microsecond for a longer key. Returns 0 or a code. Errors:
+ *   -KV_EINVAL     data is NULL or len is 0
+ *   -ENOMEM        OpenSSL had no memory for the digest */
+KVC_API int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], struct kvc_key *out);
+
 /* Where the time of a call went, in nanoseconds; docs/reference/counters.md says what each part is, and when it is
- * long. The parts add up to total_ns (post_ns is a part of server_ns). A call that needed several requests tells about
- * the one that took longest. The clock is the client's; the server's parts are durations that came with its reply. */
+ * long. The parts add up to total_ns (post_ns is contained in server_ns). For a call that needed several requests they
+ * are of the request that took longest. The clock is the client's; the server's parts are durations that came with its
+ * reply. */
 struct kvc_phases {
 	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
-	uint64_t room_ns;   /* until it had a connection and room for its request */
-	uint64_t queue_ns;  /* until its frame was handed to the engine */
+	uint64_t room_ns;   /* from the call until it had a connection and room for its request */
+	uint64_t queue_ns;  /* -> its frame was handed to the engine */
 	uint64_t server_ns; /* at the server, from the request's arrival until its reply was made */
-	uint64_t post_ns;   /* at the server, until the last data operation was posted */
+	uint64_t post_ns;   /* at the server, from the request's arrival until its last data operation was posted */
 	uint64_t wire_ns;   /* handed to the engine -> reply taken, less server_ns: both ways, both engines */
 	uint64_t data_ns;   /* reply taken -> the last data write arrived */
 	uint64_t wake_ns;   /* the last request was done -> the call's coroutine ran again */
-	uint64_t check_ns;  /* -> it returned: checksum, copies */
+	uint64_t check_ns;  /* -> the call returned: checksum, copies */
 	uint64_t other_ns;  /* the rest: other requests of the call, pauses before it was tried again */
 };
 
-/* Options of one call; NULL means all defaults. A value of 1 GiB takes some 7 s over loopback TCP: a timeout that you
- * name must have room for it. */
+/* Options of one call; a NULL pointer means all defaults. A value of 1 GiB takes some 7 s over loopback TCP: a timeout
+ * that you name must leave time for that. */
 struct kvc_call {
 	size_t size;
 	uint64_t timeout_ns; /* 0: the pool's */
-	uint64_t offset;     /* GET: read from here; at the value's end: 0 bytes; beyond: -KV_EINVAL */
-	/* GET: so many bytes from `offset`; 0: to the end. A part of a value is verified by a checksum that the server
-	 * makes of that part. */
+	uint64_t offset;     /* GET: read from here. At the value's end: 0 bytes; beyond: -KV_EINVAL */
+	/* GET: read so many bytes from `offset`; 0: to the end. The server makes a checksum of this part, by which it
+	 * is verified. */
 	uint64_t length;
-	uint32_t ttl_s;  /* PUT, TOUCH: 0 means the server's default */
-	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, besides those of the pool; any other: -KV_EINVAL */
-	uint32_t server; /* STAT, PING, RAW: index of the server */
-	uint32_t shard;  /* STAT, PING: 0: all; n: shard n - 1 alone (-KV_EINVAL: it has not so many) */
-	/* Any call. Written when the call returns, unless it did not begin (-KV_EINVAL, -KV_ECLOSED; for a call that
-	 * blocks also when its loop did not come to it). NULL: not measured, and no clock is read for it. */
+	uint32_t ttl_s;  /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
+	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, in addition to the pool's; any other: -KV_EINVAL */
+	uint32_t server; /* STAT, PING: index into options.servers */
+	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
+	/* Any call. Written when the call returns, unless it did not begin (-KV_EINVAL, -KV_ECLOSED, the loop codes).
+	 * NULL: nothing is measured, and no clock is read for it. */
 	struct kvc_phases *phases;
 	/* The session that makes the call; NULL: the client's own. It must be of the same client (-KV_EINVAL); a call
-	 * that blocks runs on its client. */
-	struct kvc_sub *session;
+	 * that blocks runs on the session's client. If the server refuses the session after a reconnect, the call ends
+	 * with that refusal: see kvc_session_open_await. */
+	struct kvc_session *session;
 };
 
 /* kvc_get_await -- read the value of a key into dst.
  *
  * Parks: yes. Thread: worker.
- * Owner: dst is the caller's. The server writes into it directly if it lies in registered memory (kvc_register); other
- * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
- * Returns how many bytes are in dst: the length of the value, or of the part that was asked for. After a failure dst is
- * undefined.
+ * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value is moved straight into it;
+ * other memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
+ * Returns how many bytes are in dst: the length of the value, or of the part that was asked for. After a failure the
+ * contents of dst are undefined.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or is down, with KVC_DOWN_IS_MISS
- *   -KV_ETOOBIG    the value is longer than dst_len
+ *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or it is down, with KVC_DOWN_IS_MISS
+ *   -KV_ETOOBIG    the value, or the part that was asked for, is longer than dst_len
  *   -KV_ECORRUPT   the checksum was wrong twice
  *   -KV_EINVAL     call->offset lies beyond the value */
 KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
 			      const struct kvc_call *call);
 
-/* kvc_get_view_await -- read the value of a key into the client's own buffer, without a copy.
+/* kvc_get_borrowed_await -- read the value of a key into the client's own buffer, without a copy.
  *
- * expect_len: a guess of the length; a wrong one costs a second round trip. 0: call->length, else the length of the
- * client's last value.
+ * expect_len: a guess of the length in bytes; a wrong one costs a second round trip. 0: call->length, and if that is 0,
+ * too, the length of the last value that the client read.
  * Parks: yes. Thread: worker.
- * Owner: the view is the caller's until kvc_view_release. *out is zeroed on failure.
+ * Owner: the borrowed piece is the caller's until kvc_borrowed_release. *out is zeroed on failure.
  * Returns out->len.
  * Errors: as kvc_get_await, but
  *   -KV_ETOOBIG    the value is larger than half of the buffer
  *   -KV_EBUSY      also: its length changed from try to try */
-KVC_API int64_t kvc_get_view_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
-				   const struct kvc_call *call, struct kvc_view *out);
+KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
+				       const struct kvc_call *call, struct kvc_borrowed *out);
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB. It becomes visible as a whole or not at all.
  *
- * Storing the same bytes again succeeds, counts as a use, and lets the value live until the later of both times.
+ * Storing the same bytes again succeeds and counts as a use; of both times to expire the later one holds.
  * Parks: yes. Thread: worker.
- * Owner: data is the caller's. The server reads it directly if it lies in registered memory or in a view of this
- * client; other memory is copied. Values of up to 3 KiB travel inside the request, and all values where
- * kvc_server_info.put_inline is set.
+ * Owner: data is the caller's. If it lies in registered memory, or in a borrowed piece of this client, the server reads
+ * it there, or the client writes it from there; other memory is copied, and so are values of up to 16 KiB that the
+ * client writes. Values of up to 3 KiB travel inside the request, or with the other items of their batch.
+ * kvc_server_info.put_way says how larger ones go.
  * Errors: also the server codes.
- *   -KV_EEXIST     other bytes are stored under the key, and stay. Routine where blocks are computed anew, since their
- *                  last bits differ: take it as stored (counter put_conflicts, not errors)
- *   -KV_ENOMEM     also: the server cannot make room
- *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
- *   -KV_ELEFT      the server ends, or has ended, and said so */
+ *   -KV_EEXIST     other bytes are stored under the key, and stay. This is routine where blocks are computed anew,
+ * since their last bits differ: take it as stored (counter put_conflicts, not errors) -KV_ENOMEM     also: the server
+ * cannot make room -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard -KV_ELEFT      the
+ * server has said goodbye, and is not back */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
-/* kvc_exists_await -- which of n keys exist.
+/* kvc_exists_await -- find out which of n keys exist.
  *
- * out_found[i] becomes 1 or 0, *out_prefix the number of keys from the start that exist. Either may be NULL.
- * Parks: yes. Thread: worker. On failure *out_prefix is untouched, and out_found may be written in part.
- * Errors: the server codes, when any server that is asked fails. Keys of a server that ended with a goodbye, or is
- * down, with KVC_DOWN_IS_MISS, do not exist. */
+ * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first that does not
+ * exist. Either pointer may be NULL. Keys of a server that ended with a goodbye, or that is down, with
+ * KVC_DOWN_IS_MISS, do not exist.
+ * Parks: yes. Thread: worker.
+ * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
+ * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
 
 /* The calls about one key. Each parks. Thread: worker. The key is read during the call. They return 0 or a code.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or is down, with KVC_DOWN_IS_MISS */
+ *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or it is down, with KVC_DOWN_IS_MISS */
 
 /* kvc_delete_await -- delete a value. A GET that is reading it goes on to its end. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -417,44 +451,46 @@ KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const
  * count as a use. out_left_ms may be NULL. */
 KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms,
 			  const struct kvc_call *call);
-/* kvc_pin_await -- keep a value from eviction, until it is unpinned or deleted, expires, or the pool (or call->session)
+/* kvc_pin_await -- keep a value from eviction, until it is unpinned, deleted or expires, or the pool (or call->session)
  * is closed.
  *
- * After a reconnect the client pins it again by itself, or tells of the loss (kvc_options.pin_lost). A second pin adds
- * nothing; one unpin takes it away.
+ * After a reconnect the client pins the value again by itself, or tells of the loss (kvc_options.pin_lost). A second
+ * pin adds nothing; one unpin takes it away.
  * Errors: also those above.
- *   -KV_EBUSY      also: over the server's budget. A session may pin a quarter of the memory of the shard that the key
- *                  is on, all sessions together half of it, less where stages and leases leave less */
+ *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
+ *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
 KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-/* kvc_unpin_await -- let a pinned value go. While its server is down it fails, and still the pin is not made again. */
+/* kvc_unpin_await -- let a pinned value go. While its server is down the call fails, but the pin is not made again. */
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 
-/* kvc_ping_await -- ask every shard of call->server for an answer (call->shard: that one), one after the other.
- * Parks: yes. Thread: worker. 0 when all have answered.
+/* kvc_ping_await -- ask the shards of call->server for an answer, one after the other (call->shard: that one alone).
+ * Parks: yes. Thread: worker. Returns 0 when all have answered.
  * Errors: also the server codes.
- *   -KV_EINVAL     there is no such server or shard */
+ *   -KV_EINVAL     there is no such server or shard
+ *   -KV_ELEFT      the server has said goodbye, and is not back */
 KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
 
 /* One item of a batch. */
 struct kvc_item {
 	struct kvc_key key;
 	void *data;   /* destination of GET, source of PUT */
-	uint64_t len; /* bytes of value that data takes (GET) or has (PUT); gaps between slices not counted */
+	uint64_t len; /* bytes of value that data can take (GET) or has (PUT); gaps between slices do not count */
 	/* GET: deliver the value as slices of `slice` bytes that begin `stride` bytes apart, from data on: one block
-	 * into many layers. slice 0, or len and more: contiguous; stride below slice: -KV_EINVAL for the item. Small
-	 * items, and slices that are pulled, are copied into registered memory. PUT: both 0, its source is one piece
-	 * (else -KV_EINVAL for the item). */
+	 * into many layers. If slice is 0, or at least len, the value is contiguous. If stride is below slice, the item
+	 * fails with -KV_EINVAL. Small items, and slices that are pulled, are copied, also into registered memory. PUT:
+	 * both must be 0 (else -KV_EINVAL for the item). */
 	uint64_t slice, stride;
-	int64_t result;    /* GET: value length or a code; PUT: 0 or a code */
+	int64_t result;    /* out. GET: the value's length or a code; PUT: 0 or a code */
 	uint64_t reserved; /* 0 */
 };
 
-/* kvc_get_batch_await, kvc_put_batch_await -- n items at once, each with its own result.
+/* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result.
  *
- * Items of one server do not wait for those of another; the call waits for all. Partial results stay.
+ * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done when
+ * others fail.
  * Parks: yes. Thread: worker.
- * Owner: items, their keys and their data are the caller's. Every result is written, also when the whole was refused or
- * given up before it began: then it is that code.
+ * Owner: items, their keys and their data are the caller's. Every result is written. If the whole batch was refused or
+ * given up before it began, each result is that code.
  * Returns 0 when every item succeeded, else the code of the first item that did not.
  * Errors: per item, as kvc_get_await and kvc_put_await. */
 KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
@@ -462,8 +498,8 @@ KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *item
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 
-/* Server statistics, of all its shards together: counters and gauges are summed, of maxima it is the largest. Strings
- * are static. docs/reference/counters.md has a line about each. */
+/* Statistics of a server. Over all its shards, counters and gauges are added up, and of maxima the largest is taken.
+ * Strings are static. docs/reference/counters.md has a line about each item. */
 enum kvc_stat_kind {
 	KVC_STAT_COUNTER, /* only rises while the server runs */
 	KVC_STAT_GAUGE,   /* as of now */
@@ -479,89 +515,93 @@ struct kvc_stat_item {
 	uint64_t reserved[2];
 };
 
-/* kvc_stat_await -- the statistics of call->server (call->shard: of one shard), at most max items.
+/* kvc_stat_await -- read the statistics of call->server (call->shard: of that shard alone), at most max items.
  * Parks: yes. Thread: worker. Returns how many items were written.
  * Errors: also the server codes.
- *   -KV_EINVAL     there is no such server or shard */
+ *   -KV_EINVAL     there is no such server or shard
+ *   -KV_ELEFT      the server has said goodbye, and is not back */
 KVC_API int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigned max,
 			   const struct kvc_call *call);
 
-/* ---- further sessions ----
- * A session of a logical client, over the connections of a client. At every server it has its own token, credits, pins
- * and goodbye, and it has its turn on the client's links. So tens of thousands of sessions share a few endpoints. It
- * costs no endpoint, region or buffer, but some 300 bytes here. Its pins (kvc_pin_await with `session`) go with it.
- * After a reconnect it is opened again by itself; a call that needs it waits for that by its deadline. */
+/* ---- sessions of logical clients ----
+ * Each client has a session of its own at every server. A program that serves many users may open more, one for each
+ * logical client, over the connections of the same client. At every server such a session has its own key, credits,
+ * pins and goodbye, and its requests take turns with the others on the client's links. So tens of thousands of sessions
+ * share a few endpoints. A session costs no endpoint, region or buffer, only some hundreds of bytes here. Its pins
+ * (kvc_pin_await with call->session) end with it. After a reconnect the client opens it again by itself; a call that
+ * needs it waits for that, by its own deadline. */
 
 struct kvc_session_options {
 	size_t size;
-	/* "identity:hex": the logical client's own key, which the server knows from --session-keys. NULL: what the
-	 * client showed when it connected is enough. */
+	/* "identity:hex": the logical client's own key, which the server knows from --session-keys. NULL: the key or
+	 * certificate with which the client connected is enough. */
 	const char *psk;
-	uint64_t client_id;  /* shown by the server; 0: the client's */
-	uint64_t timeout_ns; /* 0: the pool's, as for calls */
+	uint64_t client_id;  /* the server shows the session by this number; 0: the client's */
+	uint64_t timeout_ns; /* 0: the pool's */
 };
 
 /* kvc_session_open_await -- open a session at every server that is up; at the others it is opened when they are.
  *
- * It takes a round trip of the control connection. Many may be opened at once, from several coroutines.
- * Parks: until it is open at all servers that are up. Thread: worker.
+ * It takes a round trip on the control connection. Several workers may open sessions at the same time.
+ * Parks: until it is open at all servers that are up, by the timeout. Thread: worker.
  * Owner: options are read during the call; NULL: all defaults. *out is the caller's until kvc_session_close.
- * Errors: it is open nowhere then.
+ * Errors: after a failure it is open nowhere.
  *   -KV_EDENIED    a server refuses the key or identity. After the fifth refusal within a minute the server ends the
- *                  client's whole connection: every call on it, of whichever session, ends with -KV_EPEERDOWN or is
- *                  tried again on the next connection
+ *                  client's whole connection: every call on it, of any session, ends with -KV_EPEERDOWN or is tried
+ *                  again on the next connection
  *   -KV_EFULL      kv-server --max-clients or --max-sessions is reached
  *   -KV_EINVAL     options->psk is not "identity:hex"
- *   -KV_ENOTSUP    the server is of an older release
+ *   -KV_ENOTSUP    the server is of an older release, without sessions
  *   -KV_EPEERDOWN  no server is up
- *   -KV_EVERSION   no server is up, and the first of the list does not take this client (or -KV_EDENIED)
+ *   -KV_EVERSION   no server is up, and the first of the list refuses this client (or -KV_EDENIED)
  *   -KV_ETIMEOUT   a server did not answer */
 KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_session_options *options,
-				   struct kvc_sub **out, struct kv_error *err);
+				   struct kvc_session **out, struct kv_error *err);
 
 /* kvc_session_close_await -- say goodbye to the servers and free the session. Its calls must have returned.
  *
  * Parks: until the servers have confirmed, by the timeout (0: the pool's). Thread: worker of its client.
- * Owner: *session becomes NULL, unless nothing was done; NULL is accepted. Sessions that are open when the pool is
- * closed go with it, and may not be used afterwards.
+ * Owner: *session becomes NULL, unless nothing was done. *session may be NULL: 0. A session that is open when the pool
+ * is closed ends with it, and must not be used afterwards.
  * Errors:
- *   -KV_EBUSY      nothing done: a call with it is in progress, it is being closed already, or by the timeout its pins
- *                  are still being made again. (Meanwhile calls that begin with it end with -KV_EINVAL.)
- *   -KV_ETIMEOUT   it is closed here; the servers still have to confirm, or lose the connection */
-KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_sub **session, uint64_t timeout_ns);
+ *   -KV_EBUSY      nothing was done: a call with the session is in progress; or it is being closed already; or its pins
+ *                  are still being made again after a reconnect. While it is being closed, calls that begin with it
+ *                  end with -KV_EINVAL
+ *   -KV_ETIMEOUT   it is closed here, but a server has not confirmed */
+KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_session **session, uint64_t timeout_ns);
 
 /* kvc_session_open, kvc_session_close -- the same for other threads; the session is opened on the client of worker w.
  * While it is being closed, no call with the session may be in progress or begin.
  * Blocks: by the timeout. Thread: host.
  * Errors: also the loop codes; after these nothing was done. */
 KVC_API int kvc_session_open(struct kvc_pool *pool, unsigned w, const struct kvc_session_options *options,
-			     struct kvc_sub **out, struct kv_error *err);
-KVC_API int kvc_session_close(struct kvc_pool *pool, struct kvc_sub **session, uint64_t timeout_ns);
+			     struct kvc_session **out, struct kv_error *err);
+KVC_API int kvc_session_close(struct kvc_pool *pool, struct kvc_session **session, uint64_t timeout_ns);
 
 struct kvc_session_info {
 	size_t size;
 	unsigned client;            /* the index of its client */
 	bool open;                  /* at the server asked about */
-	int status;                 /* why it is not open: the server's refusal; 0: it is still to be opened */
-	uint32_t number;            /* the server's, within the client's connection */
-	uint32_t credits;           /* requests that it may have unanswered at each shard */
+	int status;                 /* why it is not open: the server's refusal; 0: it is open, or still to be opened */
+	uint32_t number;            /* by which the server knows it, within the client's connection */
+	uint32_t credits;           /* requests without a reply that it may have at each shard */
 	uint32_t credits_in_use;    /* at all shards together */
 	uint32_t queued;            /* requests that wait for their turn */
-	uint64_t requests, replies; /* at all servers, since it was opened */
+	uint64_t requests, replies; /* at all servers together, since it was opened */
 };
 
-/* kvc_session_info -- a session as it stands at server `server` (an index into options.servers).
- * Blocks: by the pool's timeout; not on the session's own loop. Thread: any but another loop's.
+/* kvc_session_info -- how a session stands at server `server` (an index into options.servers). out->size is set before.
+ * Blocks: by the pool's timeout; not for a worker of the session's own loop. Thread: host, or such a worker.
  * Errors: also the loop codes.
  *   -KV_EINVAL     there is no such server, or it is no session of this pool */
-KVC_API int kvc_session_info(struct kvc_pool *pool, struct kvc_sub *session, unsigned server,
+KVC_API int kvc_session_info(struct kvc_pool *pool, struct kvc_session *session, unsigned server,
 			     struct kvc_session_info *out);
 
 /* ---- the same for other threads ----
- * Each is its _await namesake, for other threads. It runs on the next client of the pool in turn, or on that of
- * call->session.
+ * Each does what its _await namesake does, for a thread that is no worker. It runs on the clients of the pool in turn,
+ * or on the client of call->session.
  * Blocks: by the deadline and the grace. Thread: host.
- * Errors: as the namesake, and the loop codes. */
+ * Errors: those of the namesake, and the loop codes. */
 
 KVC_API int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len,
 			const struct kvc_call *call);
@@ -574,109 +614,219 @@ KVC_API int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kv
 KVC_API int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call);
 KVC_API int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call);
 /* kvc_get_batch, kvc_put_batch -- a large batch is cut into parts of neighbouring items, one for each thread of the
- * pool and 16 at most, which work at the same time. Large: each part has at least 2 MiB, counting 16 KiB for each item
- * beside its bytes. A call with a session is one part.
+ * pool and 16 at most, which work at the same time. A part has at least 2 MiB, counting 16 KiB for each item beside its
+ * bytes. A batch with call->session is one part.
  * Results, deadline and counters are as of one batch; the phases are those of the part that took longest. A part whose
  * loop does not come to it fails alone. */
 KVC_API int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
 KVC_API int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
 KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call);
 
-/* ---- what it runs on ---- */
+/* ---- queues: submit now, reap later ----
+ * For a program with an event loop of its own. Any thread submits batches to a queue, which gives each an id. One
+ * thread reaps: when the queue's descriptor is readable, one call takes all that is over. Every id gets exactly one
+ * completion, by its deadline and the grace, whether or not a server was ever reached; ids come in the order in which
+ * they ended.
+ *
+ * Owner: items, their keys and data, and what call->phases points to, are not copied. From the submission until the
+ * completion was reaped they are the library's: leave them alone and keep them. Afterwards nothing touches them any
+ * more. The array may be reused at once, and registered memory given back.
+ *   An id has its deadline from its submission. If a loop did not come to it by then, because it is busy or stands
+ * still, nothing was begun, and kvc_reap takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that.
+ * Only what was begun has the grace on top.
+ *   fork(): in a child all calls on a queue of the parent end with -KV_ECLOSED. The child must not poll the descriptor.
+ */
+
+struct kvc_queue;
+
+struct kvc_queue_options {
+	size_t size;
+	/* 1,024; at most 65,536: ids that may be submitted and not reaped. Each takes some 300 bytes, and 100 for each
+	 * thread of the pool (16 at most). */
+	uint32_t depth;
+	uint32_t reserved;
+};
+
+/* kvc_queue_open -- open a queue of the pool. A pool may have several. It takes all memory and three descriptors at
+ * once; submitting takes none.
+ * Thread: any; never blocks. Owner: *out is the caller's until kvc_queue_close. options NULL: all defaults.
+ * Errors:
+ *   -KV_EINVAL     options->depth is too large
+ *   -KV_ELIMIT     the process has no descriptor left */
+KVC_API int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *options, struct kvc_queue **out,
+			   struct kv_error *err);
+
+/* kvc_queue_fd -- the descriptor to wait on: by poll, epoll or io_uring's poll, level-triggered. It is readable as long
+ * as completions wait, and rarely when there are none. kvc_reap is what reads it: do not read, write or close it.
+ * Thread: any; never blocks. Returns the descriptor, which is the queue's, or a code. */
+KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
+
+/* kvc_queue_close -- cancel what is under way, wait until no memory of the caller is used any more, and free the queue.
+ *
+ * Ids that were not reaped are dropped: their items have their results, and no completion comes. Reap first, until
+ * there is nothing, to drop none. A queue may be closed after its pool, but not while another thread closes that.
+ * Blocks: by the grace, and a fence. Thread: host; no other thread may be in a call on the queue, or begin one.
+ * Owner: *queue becomes NULL, and may be NULL already.
+ * Returns how many ids were dropped.
+ * Errors:
+ *   -KV_EINVAL     on a loop's thread: nothing was done */
+KVC_API int kvc_queue_close(struct kvc_queue **queue);
+
+/* kvc_submit_get, kvc_submit_put, kvc_submit_exists, kvc_submit_delete -- submit a batch of n items, each of which gets
+ * its own result.
+ *
+ * GET and PUT do what kvc_get_batch and kvc_put_batch do. EXISTS and DELETE look at the items' keys alone, and at no
+ * other field but `reserved`; the result of an item is for EXISTS 1 or 0, for DELETE 0, or a code. Items of a server
+ * that is slow hold up no items of another. A large batch is spread over the threads of the pool, unless it has
+ * call->session or call->phases. n may be 0: the id is over at once.
+ * tag: comes back in the completion.
+ * Thread: any, also several at once; never blocks, takes no lock and no memory.
+ * Owner: see above; call itself is read during the call only. call->session must stay open until the completion was
+ * reaped.
+ * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
+ *   -KV_EBUSY      the queue is full (options.depth), or that of a loop: reap, and submit again
+ * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
+ *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
+ *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue
+ *   -KV_EBUSY      also: the loop of this part of a large batch takes no more */
+KVC_API int64_t kvc_submit_get(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+			       uint64_t tag);
+KVC_API int64_t kvc_submit_put(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+			       uint64_t tag);
+KVC_API int64_t kvc_submit_exists(struct kvc_queue *queue, struct kvc_item *items, unsigned n,
+				  const struct kvc_call *call, uint64_t tag);
+KVC_API int64_t kvc_submit_delete(struct kvc_queue *queue, struct kvc_item *items, unsigned n,
+				  const struct kvc_call *call, uint64_t tag);
+
+struct kvc_completion {
+	uint64_t id, tag;
+	struct kvc_item *items; /* the caller's again, with a result in each */
+	uint32_t n;
+	int32_t result; /* 0 when every item succeeded, else the code of the first item that did not */
+	uint32_t op;    /* enum kvc_op */
+	uint32_t reserved_32;
+	uint64_t reserved[2];
+};
+
+/* kvc_reap -- take completions, at most max.
+ * Thread: any, one at a time; never blocks. Returns how many were written to out; 0: none is over.
+ * Errors:
+ *   -KV_EBUSY      another thread is reaping */
+KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
+
+/* kvc_cancel -- give an id up. Its completion comes all the same, and soon: at once for what was not begun, after the
+ * grace at most for what was; a request that waits for room or for a busy server may take longer, by its deadline.
+ * Items that were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
+ * Thread: any; never blocks.
+ * Returns 0, also for an id that was cancelled before and is not over.
+ * Errors:
+ *   -KV_ENOTFOUND  there is no such id, or it is over: reap it, unless that was done
+ *   -KV_EBUSY      the queue of a loop is full: call again */
+KVC_API int kvc_cancel(struct kvc_queue *queue, uint64_t id);
+
+/* ---- what a pool runs on, and how it does ---- */
 
 struct kvc_info {
 	size_t size;
-	/* wait: "fd" or "poll", how loops wait for the fabric; why: the reason for this provider */
+	/* fabric, domain: libfabric's names, of the first client; wait: "fd" or "poll", how loops wait for the fabric;
+	 * libfabric: its version; why: the reason for this provider. */
 	char provider[64], fabric[64], domain[64], wait[16], libfabric[64], why[512];
-	unsigned num_clients, os_threads, endpoints, links, rails, num_servers; /* rails: of one client */
-	uint64_t buffer_bytes;                                                  /* all registered receive buffers */
-	uint64_t message_bytes;                                                 /* all registered message buffers */
+	/* os_threads: that the pool has started; endpoints: of all clients; links: of all clients to the servers that
+	 * are up; rails: of one client. */
+	unsigned num_clients, os_threads, endpoints, links, rails, num_servers;
+	uint64_t buffer_bytes;  /* all registered receive buffers */
+	uint64_t message_bytes; /* all registered message buffers */
+	/* chunk_bytes: the most that one data operation moves; eager_bytes: the largest message that the provider sends
+	 * at once; tx_depth, cq_depth: operations that an endpoint and its completion queue take; credits: requests
+	 * that a link may have out, of the link with the fewest; 0: no server is up. */
 	uint32_t chunk_bytes, eager_bytes, tx_depth, cq_depth, credits;
 	char security[16];   /* "psk", "certificate", "none" */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */
-	char mode[16];       /* how values of the servers that are up travel: "push", "pull", or "mixed" */
+	char mode[16];       /* how values come from the servers that are up: "push", "pull", or "mixed" */
 	char memory[160];    /* what the receive buffers consist of: "256 MiB in 2 MiB pages" */
 	/* What was placed where: "clients 0-3 on node 0; 4 of 4 threads bound to CPUs there", "one node", "off". */
 	char numa[200];
-	uint64_t register_ns; /* that registering the buffers took, all clients together */
-	char no_door[160];    /* why no doorkeeper stands before the clients' fabric ports; "": one does */
+	uint64_t register_ns; /* how long registering the buffers took, all clients together */
+	char no_door[160];    /* why no doorkeeper guards the clients' fabric ports; "": one does */
 };
 
-/* kvc_info -- fill *out, whose size is set before. Thread: any; never blocks. */
+/* kvc_info -- what the pool runs on. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */
 KVC_API int kvc_info(struct kvc_pool *pool, struct kvc_info *out);
 
-/* What a call did, for the table of results. */
+/* What a call did, for kvc_counters.results. */
 enum kvc_op {
-	KVC_OP_GET, /* every item of a batch counts as one */
-	KVC_OP_PUT, /* likewise */
-	KVC_OP_EXISTS,
+	KVC_OP_GET,    /* every item of a batch counts as one */
+	KVC_OP_PUT,    /* likewise */
+	KVC_OP_EXISTS, /* a call, or an item that was submitted */
 	KVC_OP_DELETE,
 	KVC_OP_TOUCH, /* kvc_ttl_await, too */
 	KVC_OP_PIN,   /* kvc_unpin_await, too */
 	KVC_OP_PING,
 	KVC_OP_STAT,
 	KVC_OP_RAW,
-	KVC_OP_VIEW, /* kvc_view_acquire_await */
+	KVC_OP_BORROW, /* kvc_borrow_await */
 	KVC_OP_REGISTER,
 	KVC_OPS,
 	KVC_OPS_MAX = 16
 };
-/* kvc_opname -- "GET"; "?" for no operation. Static. Thread: any. */
+/* kvc_opname -- the name of an operation, as "GET"; "?" if there is no such. The string is static. Thread: any. */
 KVC_API const char *kvc_opname(enum kvc_op op);
 
-/* Column i of the table: 0 counts successes, i the code -(1000 + i) (KV_ETIMEOUT is 1), the last one all other codes.
- */
+/* Columns of kvc_counters.results: column 0 counts successes, column i the code -(1000 + i) (KV_ETIMEOUT is 1), and the
+ * last one all other codes. */
 enum { KVC_RESULT_OTHER = 31, KVC_RESULTS };
-/* kvc_result_code -- the code of a column; 0 for the first and for the last one. Thread: any. */
+/* kvc_result_code -- the code that a column counts; 0 for the first and for the last one. Thread: any. */
 KVC_API int kvc_result_code(unsigned column);
 
-/* Counters of the whole pool since it was opened. Each is read by itself, so they are of slightly different moments.
+/* Counters of the whole pool since it was opened. Each is read by itself, so their moments differ slightly.
  * docs/reference/counters.md has a line about each. */
 struct kvc_counters {
 	size_t size;
-	/* errors: operations that failed, misses and put_conflicts excepted: the sum over `results`. timeouts: those of
-	 * -KV_ETIMEOUT. */
+	/* errors: operations that failed, without misses and put_conflicts: the sum over `results`. timeouts: those
+	 * that ended with -KV_ETIMEOUT. */
 	uint64_t gets, puts, exists, deletes, hits, misses, errors, timeouts, retries, corrupt, reconnects, fences;
 	uint64_t bytes_in, bytes_out, stale_immediates, bad_frames, eagain, cancels, quarantined_bytes;
 	uint64_t requests;   /* sent to servers: a call may need several */
 	uint64_t replies;    /* that came for them */
 	uint64_t room_waits; /* requests that waited for room: an entry, a piece of the buffer, immediates */
-	uint64_t room_wait_ns, room_wait_max_ns; /* sum; the longest */
-	uint64_t queue_ns, queue_max_ns;         /* of all requests: from having room to being sent (credits) */
-	uint64_t orphans;                        /* requests given up before they were over */
-	uint64_t lost_connections;               /* attachments that ended without a goodbye */
-	uint64_t slow;                           /* calls that took slow_ns or longer */
+	uint64_t room_wait_ns, room_wait_max_ns; /* how long: the sum; the longest */
+	uint64_t queue_ns, queue_max_ns; /* how long requests with room waited to be sent (for credits): sum; longest */
+	uint64_t orphans;                /* requests given up before they were over */
+	uint64_t lost_connections;       /* attachments that ended without a goodbye */
+	uint64_t slow;                   /* calls that took slow_ns or longer */
 	uint64_t results[KVC_OPS_MAX][KVC_RESULTS];
 	uint64_t pulls;         /* ranges of values that were read out of servers' memory */
-	uint64_t pulls_expired; /* pulls that were too late: their lease was over, and they were asked for again */
-	uint64_t door_let_in;   /* connections to the clients' fabric ports that the doorkeeper let in, */
-	uint64_t door_turned;   /* that it turned away, */
-	uint64_t door_aliens;   /* and that it ended because of what they sent */
+	uint64_t pulls_expired; /* pulls that were too late: the lease was over, and the range was asked for again */
+	uint64_t door_let_in;   /* connections to the clients' fabric ports that the doorkeeper let in */
+	uint64_t door_turned;   /* those that it turned away */
+	uint64_t door_aliens;   /* those that it ended because of what they sent */
 	uint64_t pins_again;    /* pins that were made again on a new connection */
 	uint64_t pins_lost;     /* pins that could not be made again: see kvc_options.pin_lost */
 	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
-	/* Attachments made again, on the control connection that was there or on a new one; the latter count in
+	/* Attachments that were made again, on the same control connection or on a new one. Those on a new one count in
 	 * `reconnects`, too. */
 	uint64_t reattaches;
 };
 
-/* kvc_counters -- fill *out, whose size is set before. Thread: any; never blocks. */
+/* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
 
-/* kvc_counters_items -- the same with names, groups, units and kinds, at most max of them. A counter is "gets"; a cell
- * of the table is "timeout" in the group "results of GET", left out if it is 0. Strings are static. Thread: any.
+/* kvc_counters_items -- give counters that were read as items with name, group, unit and kind, at most max of them. The
+ * name of a counter is like "gets". A cell of `results` is like "timeout" in the group "results of GET"; it is left out
+ * if it is 0. Strings are static. Thread: any; never blocks.
  * Returns how many items were written.
  * Errors:
  *   -KV_EINVAL     counters->size is not that of the library's struct */
 KVC_API int kvc_counters_items(const struct kvc_counters *counters, struct kvc_stat_item *out, unsigned max);
 
-/* One server as one client of the pool sees it. */
+/* One server as one client of the pool sees it. CONNECTING: calls wait; UP: calls run; DOWN: calls end at once, and
+ * attempts to connect go on; CLOSED: the client is closed. */
 enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
 
 struct kvc_server_info {
 	size_t size;
 	char name[336];   /* as in the list of servers: "NAME=HOST:PORT" or "HOST:PORT" */
-	char node_id[64]; /* what it says it is; empty: never reached, or it has none */
+	char node_id[64]; /* its node id, as it tells it; empty: it has none, or was never reached */
 	enum kvc_server_state state;
 	uint32_t session;         /* the server's number for the attachment */
 	uint64_t incarnation;     /* changes when the server is restarted */
@@ -685,23 +835,30 @@ struct kvc_server_info {
 	uint32_t credits_in_use;  /* requests, cancels and pings out */
 	uint32_t queued;          /* requests that wait for a credit */
 	uint32_t inflight;        /* requests sent and not over: without a reply, or with writes still to come */
-	uint64_t heard_ns;        /* ago: when the control connection last brought something; UINT64_MAX: never */
-	uint64_t ping_ns; /* the slowest link's answer to a PING over the fabric when the attachment was set up */
+	uint64_t heard_ns;        /* how long ago the control connection last brought a message; UINT64_MAX: never */
+	uint64_t ping_ns;         /* round trip of a PING over the slowest link, when the attachment was made */
 	/* connects: control connections made (TCP, TLS); attaches: attachments made on them. */
 	uint64_t connects, attaches;
 	uint64_t attempts_failed; /* since the last attachment */
-	uint64_t fences;          /* that were made because of this server */
+	uint64_t fences;          /* fences that were made because of this server */
 	char why[512];            /* what went wrong last; empty: nothing */
-	uint32_t pull;            /* 1: its values are read by the client (enum kvc_mode) */
-	uint32_t links_up;        /* of `links`: those that answer. The others carry nothing, and are asked again */
-	/* 1: the bytes of a PUT travel inside its requests, at a fraction of GET's speed. With its provider it is not
-	 * safe for the server to read our memory (docs/internals/providers.md). */
-	uint32_t put_inline;
+	uint32_t pull;            /* 1: the client reads its values (enum kvc_mode) */
+	uint32_t links_up;        /* those of `links` that answer; the others carry nothing, and are pinged again */
+	uint32_t put_way;         /* enum kvc_put_way: how values of more than 3 KiB get there */
+};
+
+enum kvc_put_way {
+	KVC_PUT_READ, /* the server reads them from the client's memory */
+	/* They travel inside requests, at a fraction of GET's speed: the server has no landing area for this client,
+	 * and with this provider it is not safe for it to read (docs/internals/providers.md). */
+	KVC_PUT_INLINE,
+	KVC_PUT_LAND /* the client writes them to memory of the server that is for its PUTs alone */
 };
 
 /* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment.
- * Blocks: until the client's loop has answered, by the pool's timeout; not on that loop. Thread: any but another
- * loop's.
+ * out->size is set before. Returns 0 or a code.
+ * Blocks: until the client's loop has answered, by the pool's timeout; not for a worker of that loop. Thread: host, or
+ * such a worker.
  * Errors: also the loop codes.
  *   -KV_EINVAL     there is no such client or server */
 KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out);
@@ -709,42 +866,42 @@ KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned ser
 /* One rail (a NIC, as one endpoint) of one client. */
 struct kvc_rail_info {
 	size_t size;
-	char device[64]; /* its libfabric domain, and its IP address on tcp */
-	uint32_t depth;  /* operations that may be in flight, on the client's rail with the least */
-	uint32_t inflight;
+	char device[64];   /* its libfabric domain, and its IP address on tcp */
+	uint32_t depth;    /* operations that may be in flight, on that rail of the client that takes the fewest */
+	uint32_t inflight; /* operations that are */
 	uint64_t sends, receives, writes, reads,
 		immediates; /* operations posted; messages and immediates that arrived */
 	uint64_t bytes_written, bytes_read;
-	uint64_t eagain;   /* times the provider took no more */
-	uint64_t failed;   /* operations that completed with an error */
-	uint64_t failures; /* times that the rail itself failed: it was rebuilt, or is out */
-	uint64_t rebuild_failures;
-	uint64_t peer_failures; /* operations that failed because of the other side, or of the way there */
-	int32_t numa_node;      /* of the NIC; -1: unknown */
-	bool out;               /* it takes no part for now: another rail stands for it, and it is tried again */
+	uint64_t eagain;           /* times the provider took no more */
+	uint64_t failed;           /* operations that completed with an error */
+	uint64_t failures;         /* times that the rail itself failed: it was rebuilt, or is out */
+	uint64_t rebuild_failures; /* times that it could not be rebuilt */
+	uint64_t peer_failures;    /* operations that failed because of the other side, or of the way there */
+	int32_t numa_node;         /* of the NIC; -1: unknown */
+	bool out;                  /* it is not used for now: another rail stands for it, and it is tried again */
 };
 
-/* kvc_rail_info -- like kvc_server_info, of rail `rail` of a client (kvc_info.rails of them). */
+/* kvc_rail_info -- like kvc_server_info, but of rail `rail` of client `client`, which has kvc_info.rails of them. */
 KVC_API int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out);
 
-/* kvc_version -- of the library: "0.1.0". Static. Thread: any. */
+/* kvc_version -- the library's version, as "0.1.0". The string is static. Thread: any. */
 KVC_API const char *kvc_version(void);
 
-/* kvc_strerror, kvc_errname, kvc_errkey -- of any code that a call returned: a fragment of a sentence, "KV_ETIMEOUT",
- * "timeout". Never NULL; valid until this thread's next call of the three. Thread: any. */
+/* kvc_strerror, kvc_errname, kvc_errkey -- name any code that a call returned: as part of a sentence, as "KV_ETIMEOUT",
+ * as "timeout". Never NULL; valid until this thread's next call of one of the three. Thread: any. */
 KVC_API const char *kvc_strerror(int code);
 KVC_API const char *kvc_errname(int code);
 KVC_API const char *kvc_errkey(int code);
 
-/* kvc_program_setup -- set libfabric's environment to KVRail's documented defaults where the user has not.
+/* kvc_program_setup -- set libfabric's environment variables to KVRail's defaults, where the user has not set them.
  *
- * It saves memory and time (docs/internals/providers.md) and decides nothing: a process that does not call it, and
- * whose environment says nothing, reaches a default server all the same.
+ * It saves memory and time (docs/internals/providers.md), and no more: a process that does not call it, and in whose
+ * environment they are not set, reaches a default server all the same.
  * Thread: main() of a program, before it starts threads and before kvc_pool_open. A library must not call it. */
 KVC_API void kvc_program_setup(void);
 
-/* kvc_program_setup_many -- the same for programs that open hundreds of clients, a few operations each: the smallest
- * queues that this library works with. */
+/* kvc_program_setup_many -- the same for a program that opens hundreds of clients with few operations each: it sets the
+ * smallest queues that this library works with. */
 KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus

@@ -43,7 +43,7 @@ static void advise_rdma_unused(struct doctor *d)
 		const char *name = r->efa ? "efa" : "verbs";
 		const struct te_rdma_port *p = &r->port[0];
 		struct finding *f =
-			doctor_found(d, SECTION_ADVICE, TE_WARN, "rdma_unused", r->name, "not used",
+			doctor_found(d, SECTION_ADVICE, KV_WARN, "rdma_unused", r->name, "not used",
 				     "an RDMA device is here, but the run would go over tcp: %s", why_not(d, name));
 		if (r->node_error > 0 || r->query_error[0])
 			doctor_remedy(f, "see the line on its device file or libibverbs above: libfabric does not see "
@@ -64,7 +64,7 @@ static void advise_one_host(struct doctor *d)
 {
 	if (d->opt->servers.count || !over_tcp(d) || d->num_rdma)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "one_host", "shm", "one host",
+	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "one_host", "shm", "one host",
 					 "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
 					 "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
 	doctor_remedy(f, "use --provider shm, for tests and benchmarks only: a process that is killed may leave the "
@@ -79,7 +79,7 @@ static void advise_congestion(struct doctor *d)
 	if (!over_tcp(d) || !paced)
 		return;
 	if (on_loopback(d)) {
-		f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
+		f = doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
 				 "%s paces by timers what clients send (requests, data of PUTs). GETs are not "
 				 "concerned: KVRail gives connections that it accepts on loopback reno",
 				 d->congestion);
@@ -89,7 +89,7 @@ static void advise_congestion(struct doctor *d)
 			      strstr(d->congestions, "cubic") ? "cubic" : "reno");
 		return;
 	}
-	f = doctor_found(d, SECTION_ADVICE, TE_INFO, "congestion", "tcp", "congestion",
+	f = doctor_found(d, SECTION_ADVICE, KV_INFO, "congestion", "tcp", "congestion",
 			 "%s paces every segment by a timer, which costs CPU (up to a fifth, seen on loopback)%s",
 			 d->congestion, fq ? "; qdisc fq, the default here, does it at less cost" : "");
 	if (!fq)
@@ -124,7 +124,7 @@ static void advise_buffers(struct doctor *d, const struct netdev *n)
 	if (rtt_us >= SHORT_RTT_US)
 		return;
 	struct finding *f =
-		doctor_found(d, SECTION_ADVICE, TE_INFO, "socket_buffers", n->name, "socket buffers",
+		doctor_found(d, SECTION_ADVICE, KV_INFO, "socket_buffers", n->name, "socket buffers",
 			     "a connection has %s at most, enough for full speed (%s) up to a round trip of %llu us",
 			     kv_size_format(least, size, sizeof(size)),
 			     doctor_speed(n->speed_mbps, speed, sizeof(speed)), (unsigned long long)rtt_us);
@@ -137,7 +137,7 @@ static void advise_mtu(struct doctor *d, const struct netdev *n)
 	if (n->speed_mbps < FAST_MBPS || n->mtu <= 0 || n->mtu > 1500)
 		return;
 	char speed[32];
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
+	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "mtu", n->name, "MTU", "%ld at %s", n->mtu,
 					 doctor_speed(n->speed_mbps, speed, sizeof(speed)));
 	doctor_remedy(f,
 		      "`ip link set %s mtu 9001` in an AWS VPC, 9000 elsewhere, if the whole path allows it (`ping -M "
@@ -149,11 +149,11 @@ static void advise_mtu(struct doctor *d, const struct netdev *n)
 static void advise_huge_pages(struct doctor *d)
 {
 	char line[96];
-	if (!file_line(d->root, "/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof(line)) ||
+	if (!kv_file_line(line, sizeof(line), "%s/sys/kernel/mm/transparent_hugepage/enabled", d->root) ||
 	    !strstr(line, "[never]"))
 		return;
 	struct finding *f =
-		doctor_found(d, SECTION_ADVICE, TE_INFO, "transparent_hugepage", "machine", "huge pages",
+		doctor_found(d, SECTION_ADVICE, KV_INFO, "transparent_hugepage", "machine", "huge pages",
 			     "transparent huge pages are off: arena, buffers and index lie in pages of 4 KiB");
 	doctor_remedy(f, "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`");
 }
@@ -162,7 +162,7 @@ static void advise_efa(struct doctor *d)
 {
 	if (strncmp(provider_of(d), "efa", 3) != 0)
 		return;
-	struct finding *f = doctor_found(d, SECTION_ADVICE, TE_INFO, "security_group", "efa", "network",
+	struct finding *f = doctor_found(d, SECTION_ADVICE, KV_INFO, "security_group", "efa", "network",
 					 "a trial on one host does not cross the network: the security group decides "
 					 "which hosts can be reached");
 	doctor_remedy(f, "allow all traffic from and to the security group itself, in and out; test with `fi_pingpong "
@@ -178,7 +178,7 @@ static void advise_verbs(struct doctor *d)
 		if (strcmp(p->link_layer, "Ethernet") != 0 || !p->active || strcmp(d->rdma[i].driver, "") == 0)
 			continue;
 		struct finding *f =
-			doctor_found(d, SECTION_ADVICE, TE_INFO, "roce", d->rdma[i].name, "RoCE",
+			doctor_found(d, SECTION_ADVICE, KV_INFO, "roce", d->rdma[i].name, "RoCE",
 				     "RoCE wants a network that loses no packet, or marks congestion before it does");
 		doctor_remedy(f,
 			      "set up priority flow control or ECN (DCQCN) on switches and NIC; the type of this GID "

@@ -33,7 +33,7 @@ extern const char *const section_names[SECTIONS]; /* "libraries", ... */
 
 struct finding {
 	enum section section;
-	enum te_status status;
+	enum kv_status status;
 	char id[32], subject[WORD_MAX], name[32]; /* "memlock", "kv-bench", "locked memory" */
 	const char *unit;                         /* "", "bytes" */
 	uint64_t need, have;                      /* KV_UNKNOWN: the finding has no numbers */
@@ -65,16 +65,17 @@ struct role {
 	struct kv_error error;
 };
 
-/* What the child of a trial reported. */
+/* What the child of a trial told. */
 struct trial {
 	bool done;       /* the child came to its end */
 	unsigned opened; /* endpoints */
 	uint64_t open_ns, register_ns, registered_bytes, ping_ns, bytes;
-	bool moved; /* bytes arrived, and were right */
+	bool moved;  /* bytes arrived, and were right */
+	bool looked; /* an engine was asked for what follows: before, it says nothing */
 	bool wait_fd, write_emulated, read_emulated;
 	char no_door[160]; /* why no doorkeeper stands before its fabric ports; "": one does */
 	char error[400];   /* why the trial ended early; "" */
-	char log[400];     /* the end of what the child wrote to stderr */
+	char log[400];     /* the end of what the child wrote to stderr; PROBE_LOG_MAX */
 };
 
 struct doctor {
@@ -95,9 +96,10 @@ struct doctor {
 	unsigned num_netdevs;
 	char congestion[32], congestions[160], qdisc[32];
 	uint64_t wmem_max, rmem_max; /* the third number of tcp_wmem, tcp_rmem; KV_UNKNOWN */
-	char uring_error[400];       /* why the rings of a run could not be made; "" */
+	char uring_error[400];       /* why the loops of a run could not be made on io_uring; "" */
 	int uring_code;
-	int cma_error; /* see te_checkup */
+	bool loops_fail; /* nor on epoll */
+	int cma_error;   /* see kv_checkup */
 	struct role client, server;
 	struct trial tried_client, tried_server;
 	struct finding finding[FINDINGS_MAX];
@@ -107,28 +109,21 @@ struct doctor {
 /* doctor_found -- add a finding, whose text is printf-formatted. When the list is full, the last place holds the latest
  * finding, with the worst status of all that stood there. Returns the finding, valid until the next call, for
  * doctor_remedy and for numbers. */
-struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id,
+struct finding *doctor_found(struct doctor *d, enum section section, enum kv_status status, const char *id,
 			     const char *subject, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 7, 8)));
 void doctor_remedy(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* doctor_verdict -- add a verdict of te_check. */
-void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct te_verdict *v);
+/* doctor_verdict -- add a verdict of kv_check. */
+void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct kv_verdict *v);
 
-/* doctor_worst -- TE_FAIL if a finding fails, else TE_WARN if one warns, else TE_OK. doctor_count -- how many findings
+/* doctor_worst -- KV_FAIL if a finding fails, else KV_WARN if one warns, else KV_OK. doctor_count -- how many findings
  * have this status. */
-enum te_status doctor_worst(const struct doctor *d);
-unsigned doctor_count(const struct doctor *d, enum te_status status);
-const char *doctor_status_name(enum te_status status); /* "ok", "info", "warning", "fails" */
+enum kv_status doctor_worst(const struct doctor *d);
+unsigned doctor_count(const struct doctor *d, enum kv_status status);
+const char *doctor_status_name(enum kv_status status); /* "ok", "info", "warning", "fails" */
 
 /* doctor_speed -- the speed of a link as text: "25 Gb/s", "2500 Mb/s". Returns buf. */
 const char *doctor_speed(long mbps, char *buf, size_t cap);
-
-/* files.c: small files below the root */
-bool file_line(const char *root, const char *name, char *out, size_t cap); /* the first line; false: none, or empty */
-long file_number(const char *root, const char *name, long otherwise);
-void link_last(const char *root, const char *name, char *out, size_t cap); /* the last part of a link's target; "" */
-/* dir_each -- call fn for every entry except . and .., in the order of versionsort. */
-void dir_each(const char *root, const char *name, void (*fn)(const char *entry, void *arg), void *arg);
 
 void doctor_look(struct doctor *d);    /* look.c */
 void doctor_network(struct doctor *d); /* network.c */
@@ -139,9 +134,14 @@ void doctor_environment(struct doctor *d); /* environment.c */
 void doctor_try(struct doctor *d);         /* try.c */
 void doctor_advise(struct doctor *d);      /* advise.c */
 
-/* try_child -- the main of the child that tries, with the arguments behind TRY_CHILD (try.h). Returns the exit status.
- */
-#define TRY_CHILD "--try-child"
+/* doctor_memory_try -- whether a process may read another's memory, which is how shm moves bytes. Returns 0, an errno,
+ * or -1 when it could not be tried. */
+int doctor_memory_try(void);
+
+/* try_child -- the main of a child that tries, with the arguments behind TRY_CHILD: the address of TRY_MEMORY in the
+ * parent (doctor_memory_try), or the descriptors of a probe (doctor_try). Returns the exit status. */
+#define TRY_CHILD  "--try-child"
+#define TRY_MEMORY "is it allowed?"
 int try_child(int argc, char **argv);
 
 void text_print(const struct doctor *d, FILE *out);

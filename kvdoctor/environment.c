@@ -7,27 +7,27 @@
 
 #include "kvdoctor/doctor.h"
 
-/* TE_FAIL: the engine refuses to open an endpoint with it, in the same words (fab_tcp_check, fab_verbs_check). */
+/* KV_FAIL: the engine refuses to open an endpoint with it, in the same words (fab_tcp_check, fab_verbs_check). */
 static const struct {
 	const char *name;
 	enum { ANY, ON, OFF } value; /* which values do harm */
 	const char *providers;       /* those it concerns, separated by spaces; "": all */
-	enum te_status status;
+	enum kv_status status;
 	const char *text;
 } settings[] = {
-	{"FI_PROVIDER", ANY, "", TE_WARN, "libfabric shows only the providers that it allows"},
-	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", TE_FAIL,
+	{"FI_PROVIDER", ANY, "", KV_WARN, "libfabric shows only the providers that it allows"},
+	{"FI_TCP_ZEROCOPY_SIZE", ANY, "tcp tcp-native", KV_FAIL,
 	 "libfabric may announce bytes that it did not deliver"},
-	{"FI_NET_ZEROCOPY_SIZE", ANY, "net", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
-	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", ON, "tcp", TE_FAIL, "libfabric may announce bytes that it did not deliver"},
-	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", TE_WARN, "libfabric before 1.18.3 delivers wrong data"},
-	{"FI_OFI_RXM_USE_SRX", ON, "verbs", TE_FAIL, "libfabric takes immediate data for messages and drops it"},
-	{"FI_AV_REMOVE_CLEANUP", ON, "tcp verbs", TE_FAIL, "libfabric crashes after a peer could not be connected to"},
-	{"FI_EFA_MTU_SIZE", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
-	{"FI_EFA_TX_IOV_LIMIT", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
-	{"FI_EFA_RX_IOV_LIMIT", ANY, "efa efa-direct", TE_WARN, "newer EFA providers end the process when it is set"},
-	{"FI_EFA_USE_DEVICE_RDMA", OFF, "efa efa-direct", TE_WARN, "the EFA provider then emulates RDMA"},
-	{"FI_EFA_USE_DEVICE_RDMA", ON, "efa efa-direct", TE_WARN,
+	{"FI_NET_ZEROCOPY_SIZE", ANY, "net", KV_FAIL, "libfabric may announce bytes that it did not deliver"},
+	{"FI_OFI_RXM_DATA_AUTO_PROGRESS", ON, "tcp", KV_FAIL, "libfabric may announce bytes that it did not deliver"},
+	{"FI_OFI_RXM_USE_RNDV_WRITE", ANY, "tcp verbs", KV_WARN, "libfabric before 1.18.3 delivers wrong data"},
+	{"FI_OFI_RXM_USE_SRX", ON, "verbs", KV_FAIL, "libfabric takes immediate data for messages and drops it"},
+	{"FI_AV_REMOVE_CLEANUP", ON, "tcp verbs", KV_FAIL, "libfabric crashes after a peer could not be connected to"},
+	{"FI_EFA_MTU_SIZE", ANY, "efa efa-direct", KV_WARN, "newer EFA providers end the process when it is set"},
+	{"FI_EFA_TX_IOV_LIMIT", ANY, "efa efa-direct", KV_WARN, "newer EFA providers end the process when it is set"},
+	{"FI_EFA_RX_IOV_LIMIT", ANY, "efa efa-direct", KV_WARN, "newer EFA providers end the process when it is set"},
+	{"FI_EFA_USE_DEVICE_RDMA", OFF, "efa efa-direct", KV_WARN, "the EFA provider then emulates RDMA"},
+	{"FI_EFA_USE_DEVICE_RDMA", ON, "efa efa-direct", KV_WARN,
 	 "the EFA provider ends the process on a device without RDMA"},
 };
 

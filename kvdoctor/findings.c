@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* findings.c -- the list of findings. It is bounded, for machines with hundreds of devices: see doctor_found. */
 #include <stdarg.h>
-#include <string.h>
 
 #include "kvdoctor/doctor.h"
 
 const char *const section_names[SECTIONS] = {"libraries", "devices", "network", "run", "try", "advice"};
 
-struct finding *doctor_found(struct doctor *d, enum section section, enum te_status status, const char *id,
+struct finding *doctor_found(struct doctor *d, enum section section, enum kv_status status, const char *id,
 			     const char *subject, const char *name, const char *fmt, ...)
 {
 	va_list ap;
@@ -15,7 +14,7 @@ struct finding *doctor_found(struct doctor *d, enum section section, enum te_sta
 	struct finding *f = &d->finding[full ? FINDINGS_MAX - 1 : d->num_findings];
 	d->num_findings += d->num_findings < FINDINGS_MAX;
 	/* The worst status of the findings that did not fit still counts for the verdict. */
-	enum te_status worst = full && d->num_findings == FINDINGS_MAX ? f->status : TE_OK;
+	enum kv_status worst = full && d->num_findings == FINDINGS_MAX ? f->status : KV_OK;
 	*f = (struct finding){.section = section,
 			      .status = KV_MAX(status, worst),
 			      .unit = "",
@@ -38,7 +37,7 @@ void doctor_remedy(struct finding *f, const char *fmt, ...)
 	va_end(ap);
 }
 
-void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct te_verdict *v)
+void doctor_verdict(struct doctor *d, enum section section, const char *subject, const struct kv_verdict *v)
 {
 	struct finding *f = doctor_found(d, section, v->status, v->id, subject, v->name, "%s", v->text);
 	f->unit = v->unit;
@@ -47,7 +46,7 @@ void doctor_verdict(struct doctor *d, enum section section, const char *subject,
 	doctor_remedy(f, "%s", v->remedy);
 }
 
-unsigned doctor_count(const struct doctor *d, enum te_status status)
+unsigned doctor_count(const struct doctor *d, enum kv_status status)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < d->num_findings; i++)
@@ -55,14 +54,14 @@ unsigned doctor_count(const struct doctor *d, enum te_status status)
 	return n;
 }
 
-enum te_status doctor_worst(const struct doctor *d)
+enum kv_status doctor_worst(const struct doctor *d)
 {
-	if (doctor_count(d, TE_FAIL))
-		return TE_FAIL;
-	return doctor_count(d, TE_WARN) ? TE_WARN : TE_OK;
+	if (doctor_count(d, KV_FAIL))
+		return KV_FAIL;
+	return doctor_count(d, KV_WARN) ? KV_WARN : KV_OK;
 }
 
-const char *doctor_status_name(enum te_status status)
+const char *doctor_status_name(enum kv_status status)
 {
 	static const char *const names[] = {"skipped", "ok", "info", "warning", "fails"};
 	return (unsigned)status < KV_COUNT(names) ? names[status] : "";

@@ -5,7 +5,6 @@
  * is null. */
 #include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "host/host.h"
@@ -132,7 +131,7 @@ static json_t *providers(const struct doctor *d)
 
 static json_t *role(const struct role *r)
 {
-	const struct te_need *n = &r->budget.process;
+	const struct kv_need *n = &r->budget.process;
 	json_t *devices = json_array();
 	if (!r->present || r->rc) {
 		json_decref(devices);
@@ -190,10 +189,10 @@ static json_t *findings(const struct doctor *d)
 
 static json_t *report(const struct doctor *d)
 {
-	enum te_status worst = doctor_worst(d);
+	enum kv_status worst = doctor_worst(d);
 	return json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:o}", "schema",
 			 "kvdoctor/1", "version", KVRAIL_VERSION, "verdict", doctor_status_name(worst), "works",
-			 worst != TE_FAIL, "machine", machine(d), "libraries", libraries(d), "rdma_devices",
+			 worst != KV_FAIL, "machine", machine(d), "libraries", libraries(d), "rdma_devices",
 			 rdma_devices(d), "network", network(d), "providers", providers(d), "run", run(d), "try",
 			 "client", trial(&d->client, &d->tried_client), "server", trial(&d->server, &d->tried_server),
 			 "findings", findings(d));

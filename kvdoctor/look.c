@@ -67,25 +67,25 @@ static void libraries_judge(struct doctor *d)
 	const struct te_library *l = &d->library;
 	struct finding *f;
 	for (unsigned i = 0; i < l->num_copies; i++) {
-		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_copies", "libfabric", "second copy",
+		f = doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_copies", "libfabric", "second copy",
 				 "this process has also loaded %s", l->copies[i]);
 		doctor_remedy(f, "a process must have one libfabric: put the right one first in LD_LIBRARY_PATH, and "
 				 "see with `ldd` which library brings the other");
 	}
 	if (d->installer[0] && strcmp(d->installer, l->path) != 0) {
-		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? TE_WARN : TE_INFO, "libfabric_installer",
+		f = doctor_found(d, SECTION_LIBRARIES, has_efa(d) ? KV_WARN : KV_INFO, "libfabric_installer",
 				 "libfabric", "EFA installer", "its libfabric (%s) is here, but another one is loaded",
 				 d->installer);
 		doctor_remedy(
 			f, "start with ./run-with-rdma.sh, or build again (make clean all): both take the installer's");
 	} else if (has_efa(d) && !d->installer[0]) {
-		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_installer", "libfabric", "EFA installer",
+		f = doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_installer", "libfabric", "EFA installer",
 				 "not here: the distribution's libfabric may be too old for this device");
 		doctor_remedy(f, "install the AWS EFA installer: "
 				 "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html");
 	}
 	if (has_efa(d) && (l->built_major == 1 && l->built_minor < 18)) {
-		f = doctor_found(d, SECTION_LIBRARIES, TE_WARN, "libfabric_headers", "libfabric", "headers",
+		f = doctor_found(d, SECTION_LIBRARIES, KV_WARN, "libfabric_headers", "libfabric", "headers",
 				 "built against %u.%u: the EFA provider then emulates RDMA", l->built_major,
 				 l->built_minor);
 		doctor_remedy(f, "build against libfabric 1.18 or later (the EFA installer's: make clean all)");
@@ -99,14 +99,11 @@ static void modules_find(struct doctor *d)
 	static const char *const names[] = {"efa",      "mlx5_core", "mlx5_ib", "ib_uverbs",
 					    "rdma_ucm", "rdma_rxe",  "irdma",   "bnxt_re"};
 	for (unsigned i = 0; i < KV_COUNT(names) && d->num_modules < MODULES_MAX; i++) {
-		char path[96], full[PATH_CAP];
 		struct module *m = &d->module[d->num_modules];
-		snprintf(path, sizeof(path), "/sys/module/%s", names[i]);
-		if (snprintf(full, sizeof(full), "%s%s", d->root, path) >= (int)sizeof(full) || access(full, F_OK))
+		if (!kv_file_here("%s/sys/module/%s", d->root, names[i]))
 			continue;
-		snprintf(path, sizeof(path), "/sys/module/%s/version", names[i]);
 		/* Modules of the kernel itself have no version of their own. */
-		if (!file_line(d->root, path, m->version, sizeof(m->version)))
+		if (!kv_file_line(m->version, sizeof(m->version), "%s/sys/module/%s/version", d->root, names[i]))
 			snprintf(m->version, sizeof(m->version), "of the kernel");
 		snprintf(m->name, sizeof(m->name), "%s", names[i]);
 		d->num_modules++;
@@ -133,13 +130,13 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 {
 	struct finding *f;
 	if (r->node_error > 0) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_node", r->name, "device file",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_node", r->name, "device file",
 				 "%s%s: libfabric does not see this device",
 				 r->node[0] ? r->node : "/dev/infiniband/uverbs*",
 				 r->node_error == ENOENT ? " is not here" : " may not be opened by this process");
 		doctor_remedy(f, "%s", node_remedy(d, r->node_error));
 	} else if (r->query_error[0] && r->node_error == 0) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_verbs", r->name, "libibverbs", "%s",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_verbs", r->name, "libibverbs", "%s",
 				 r->query_error);
 		doctor_remedy(f, "install its user-space driver (Debian, Ubuntu: ibverbs-providers; Amazon Linux: "
 				 "libibverbs, or the EFA installer)");
@@ -148,7 +145,7 @@ static void device_judge(struct doctor *d, const struct te_rdma *r)
 		const struct te_rdma_port *p = &r->port[i];
 		if (p->active)
 			continue;
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_port", r->name, "port", "port %u is %s (%s)",
 				 p->number, p->state[0] ? p->state : "in an unknown state", p->physical);
 		if (r->efa)
 			doctor_remedy(f, "look at `dmesg | grep efa`; detach and attach the network interface, or "
@@ -168,7 +165,7 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 	if (!r->efa || !r->efadv)
 		return;
 	if (!(r->efa_caps & TE_EFA_WRITE)) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_rdma_write", r->name, "RDMA write",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_rdma_write", r->name, "RDMA write",
 				 "this device has no RDMA write (a p4d has none): the provider emulates GETs, which "
 				 "takes CPU on both sides%s",
 				 r->efa_caps & TE_EFA_READ ? "; it can read" : "");
@@ -181,7 +178,7 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 	}
 	if (d->library.built_major == 1 && d->library.built_minor < 18)
 		return;
-	doctor_found(d, SECTION_DEVICES, TE_INFO, "efa_caps", r->name, "EFA",
+	doctor_found(d, SECTION_DEVICES, KV_INFO, "efa_caps", r->name, "EFA",
 		     "RDMA read %s, write %s, unsolicited write receive %s", r->efa_caps & TE_EFA_READ ? "yes" : "no",
 		     r->efa_caps & TE_EFA_WRITE ? "yes" : "no", r->efa_caps & TE_EFA_UNSOLICITED ? "yes" : "no");
 }
@@ -190,29 +187,26 @@ static void efa_judge(struct doctor *d, const struct te_rdma *r)
 static void pci_judge(const char *entry, void *arg)
 {
 	struct doctor *d = arg;
-	char path[192], driver[32];
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.40s/vendor", entry);
-	long vendor = file_number(d->root, path, 0);
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.40s/device", entry);
-	long device = file_number(d->root, path, 0);
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.40s/driver", entry);
-	link_last(d->root, path, driver, sizeof(driver));
+	char driver[32];
+	long vendor = kv_file_number(0, "%s/sys/bus/pci/devices/%s/vendor", d->root, entry);
+	long device = kv_file_number(0, "%s/sys/bus/pci/devices/%s/device", d->root, entry);
+	kv_link_last(driver, sizeof(driver), "%s/sys/bus/pci/devices/%s/driver", d->root, entry);
 	bool efa = vendor == VENDOR_AMAZON && device >= 0xefa0 && device <= 0xefaf;
 	bool mellanox = vendor == VENDOR_MELLANOX && d->num_rdma == 0;
 	struct finding *f;
 	if (efa && !driver[0]) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "efa_driver", entry, "driver",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "efa_driver", entry, "driver",
 				 "an EFA device without its driver");
 		doctor_remedy(
 			f,
 			"`modprobe efa`; if there is no such module, install the AWS EFA installer, and reboot after a "
 			"kernel update (dkms)");
 	} else if (mellanox && !driver[0]) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
 				 "a Mellanox NIC without its driver");
 		doctor_remedy(f, "`modprobe mlx5_ib`");
 	} else if (mellanox && strcmp(driver, "mlx5_core") == 0) {
-		f = doctor_found(d, SECTION_DEVICES, TE_WARN, "mlx5_driver", entry, "driver",
+		f = doctor_found(d, SECTION_DEVICES, KV_WARN, "mlx5_driver", entry, "driver",
 				 "a Mellanox NIC whose RDMA driver is not loaded");
 		doctor_remedy(f, "`modprobe mlx5_ib` (Amazon Linux, Ubuntu: package linux-modules-extra)");
 	}
@@ -226,11 +220,11 @@ static void devices_judge(struct doctor *d)
 		efa_judge(d, &d->rdma[i]);
 		verbs |= !d->rdma[i].efa;
 	}
-	dir_each(d->root, "/sys/bus/pci/devices", pci_judge, d);
+	kv_dir_each(pci_judge, d, "%s/sys/bus/pci/devices", d->root);
 	if (verbs && !*d->root && access("/dev/infiniband/rdma_cm", R_OK | W_OK) != 0) {
 		int error = errno;
 		struct finding *f =
-			doctor_found(d, SECTION_DEVICES, TE_WARN, "rdma_cm", "verbs", "connections",
+			doctor_found(d, SECTION_DEVICES, KV_WARN, "rdma_cm", "verbs", "connections",
 				     "/dev/infiniband/rdma_cm cannot be opened (%s): the verbs provider cannot connect",
 				     kv_strerror(-error));
 		doctor_remedy(f, "%s",

@@ -11,24 +11,19 @@
 static void netdev_add(const char *entry, void *arg)
 {
 	struct doctor *d = arg;
-	char path[160], state[24];
+	char state[24];
 	if (d->num_netdevs == NETDEVS_MAX || strlen(entry) >= sizeof(d->netdev[0].name))
 		return;
 	struct netdev *n = &d->netdev[d->num_netdevs];
 	memset(n, 0, sizeof(*n));
 	snprintf(n->name, sizeof(n->name), "%.23s", entry);
-	snprintf(path, sizeof(path), "/sys/class/net/%s/operstate", entry);
-	if (!file_line(d->root, path, state, sizeof(state)))
+	if (!kv_file_line(state, sizeof(state), "%s/sys/class/net/%s/operstate", d->root, entry))
 		return; /* bonding_masters and the like are files */
 	n->up = strcmp(state, "up") == 0 || (strcmp(entry, "lo") == 0 && strcmp(state, "unknown") == 0);
-	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", entry);
-	n->speed_mbps = file_number(d->root, path, -1);
-	snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", entry);
-	n->mtu = file_number(d->root, path, -1);
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device/numa_node", entry);
-	n->numa_node = (int)file_number(d->root, path, -1);
-	snprintf(path, sizeof(path), "/sys/class/net/%s/device/driver", entry);
-	link_last(d->root, path, n->driver, sizeof(n->driver));
+	n->speed_mbps = kv_file_number(-1, "%s/sys/class/net/%s/speed", d->root, entry);
+	n->mtu = kv_file_number(-1, "%s/sys/class/net/%s/mtu", d->root, entry);
+	n->numa_node = (int)kv_file_number(-1, "%s/sys/class/net/%s/device/numa_node", d->root, entry);
+	kv_link_last(n->driver, sizeof(n->driver), "%s/sys/class/net/%s/device/driver", d->root, entry);
 	d->num_netdevs++;
 }
 
@@ -74,7 +69,8 @@ static uint64_t largest_of(const char *root, const char *name)
 {
 	char line[96], least[32], usual[32], most[32];
 	uint64_t value;
-	if (!file_line(root, name, line, sizeof(line)) || sscanf(line, "%31s %31s %31s", least, usual, most) != 3)
+	if (!kv_file_line(line, sizeof(line), "%s/proc/sys/net/ipv4/%s", root, name) ||
+	    sscanf(line, "%31s %31s %31s", least, usual, most) != 3)
 		return KV_UNKNOWN;
 	return kv_u64_parse(most, &value) == 0 ? value : KV_UNKNOWN;
 }
@@ -87,12 +83,12 @@ const char *doctor_speed(long mbps, char *buf, size_t cap)
 
 void doctor_network(struct doctor *d)
 {
-	dir_each(d->root, "/sys/class/net", netdev_add, d);
+	kv_dir_each(netdev_add, d, "%s/sys/class/net", d->root);
 	addresses_add(d);
-	file_line(d->root, "/proc/sys/net/ipv4/tcp_congestion_control", d->congestion, sizeof(d->congestion));
-	file_line(d->root, "/proc/sys/net/ipv4/tcp_available_congestion_control", d->congestions,
-		  sizeof(d->congestions));
-	file_line(d->root, "/proc/sys/net/core/default_qdisc", d->qdisc, sizeof(d->qdisc));
-	d->wmem_max = largest_of(d->root, "/proc/sys/net/ipv4/tcp_wmem");
-	d->rmem_max = largest_of(d->root, "/proc/sys/net/ipv4/tcp_rmem");
+	kv_file_line(d->congestion, sizeof(d->congestion), "%s/proc/sys/net/ipv4/tcp_congestion_control", d->root);
+	kv_file_line(d->congestions, sizeof(d->congestions), "%s/proc/sys/net/ipv4/tcp_available_congestion_control",
+		     d->root);
+	kv_file_line(d->qdisc, sizeof(d->qdisc), "%s/proc/sys/net/core/default_qdisc", d->root);
+	d->wmem_max = largest_of(d->root, "tcp_wmem");
+	d->rmem_max = largest_of(d->root, "tcp_rmem");
 }

@@ -2,7 +2,7 @@
 /* plan.c -- what would run: the two processes of a run, what each takes, and whether there is enough.
  *
  * The limits of a process (files, locked memory) are checked for each process; those of a device for both together,
- * since they share it; those of the machine for everything. Sums and checks are the engine's own (te_budget, te_check),
+ * since they share it; those of the machine for everything. Sums and checks are the engine's own (te_budget, kv_check),
  * the same that refuse a start. Here their verdicts are printed whether they refuse or not. */
 #include <netdb.h>
 #include <netinet/in.h>
@@ -78,8 +78,8 @@ static int route_to(const char *server, struct sockaddr_storage *out, struct kv_
 	return 0;
 }
 
-/* Without --server the run stays on this machine and uses loopback. If there are RDMA devices, the user rather wants to
- * know what they would do; then the address stays open, and the engine takes theirs. */
+/* Without --server the run stays on this machine and uses loopback. If there are RDMA devices, the user wants to know
+ * about them: then the address stays open, and the engine takes theirs. */
 static void source_find(struct doctor *d, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)out;
@@ -95,7 +95,7 @@ static void source_find(struct doctor *d, struct sockaddr_storage *out)
 	for (unsigned i = 0; i < d->opt->servers.count; i++) {
 		struct sockaddr_storage route = {0};
 		if (route_to(d->opt->servers.item[i], i ? &route : out, &err)) {
-			struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "server", d->opt->servers.item[i],
+			struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "server", d->opt->servers.item[i],
 							 "server", "%s", err.text);
 			doctor_remedy(f, "see `getent hosts` and `ip route get ADDRESS`");
 		}
@@ -145,7 +145,7 @@ static void roles_make(struct doctor *d)
 		role_budget(s);
 	if (c->rc == 0 && (!s->present || s->rc == 0))
 		return;
-	struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "provider", o->provider, "provider", "%s",
+	struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",
 					 c->rc ? c->error.text : s->error.text);
 	/* The sentences of other errors (NICs, rails) already say what to ask for instead. */
 	if ((c->rc ? c->rc : s->rc) != -KV_ENOTSUP || o->nic)
@@ -170,10 +170,10 @@ uint64_t doctor_files_soft(const struct doctor *d, const struct role *r)
 	return KV_MIN(hard, (uint64_t)DOCTOR_SERVER_FILES);
 }
 
-static void run_checks(struct doctor *d, const char *subject, const struct te_checkup *c, unsigned scopes)
+static void run_checks(struct doctor *d, const char *subject, const struct kv_checkup *c, unsigned scopes)
 {
-	struct te_verdict v[TE_CHECKS_MAX];
-	unsigned n = te_check(c, scopes, v, KV_COUNT(v));
+	struct kv_verdict v[KV_CHECKS_MAX];
+	unsigned n = kv_check(c, scopes, v, KV_COUNT(v));
 	for (unsigned i = 0; i < n; i++)
 		doctor_verdict(d, SECTION_RUN, subject, &v[i]);
 }
@@ -185,14 +185,14 @@ static bool same_device(const struct te_device *a, const struct te_device *b)
 }
 
 /* What both processes together take of a device. */
-static struct te_need need_of_device(const struct doctor *d, unsigned device)
+static struct kv_need need_of_device(const struct doctor *d, unsigned device)
 {
 	const struct te_budget_device *mine = &d->client.budget.device[device];
 	const struct te_budget *s = &d->server.budget;
-	struct te_need sum = mine->need;
+	struct kv_need sum = mine->need;
 	for (unsigned i = 0; d->server.present && i < s->num_devices; i++)
 		if (same_device(&s->device[i].device, &mine->device))
-			te_need_add(&sum, &s->device[i].need);
+			kv_need_add(&sum, &s->device[i].need);
 	return sum;
 }
 
@@ -200,10 +200,10 @@ static void check_devices(struct doctor *d)
 {
 	const struct te_budget *b = &d->client.budget;
 	for (unsigned i = 0; i < b->num_devices; i++) {
-		struct te_need need = need_of_device(d, i);
-		struct te_checkup c = {.limits = &b->device[i].limits, .need = &need};
+		struct kv_need need = need_of_device(d, i);
+		struct kv_checkup c = {.limits = &b->device[i].limits, .need = &need};
 		if (need.endpoints)
-			run_checks(d, b->device[i].device.domain, &c, TE_CHECK_DEVICE);
+			run_checks(d, b->device[i].device.domain, &c, KV_CHECK_DEVICE);
 	}
 }
 
@@ -214,15 +214,15 @@ static uint64_t server_files_free(const struct role *r, uint64_t limit)
 	uint64_t quarter = KV_MAX(limit / KV_HANDSHAKES_SHARE, (uint64_t)KV_HANDSHAKES_MIN);
 	if (r->peers < 2 || limit == KV_UNKNOWN)
 		return 0;
-	return KV_FILES_LATER + KV_MIN(quarter, (uint64_t)KV_HANDSHAKES_MAX) + KV_FILES_RESERVE - TE_FILES_MARGIN;
+	return KV_FILES_LATER + KV_MIN(quarter, (uint64_t)KV_HANDSHAKES_MAX) + KV_FILES_RESERVE - KV_FILES_MARGIN;
 }
 
 static void check_role(struct doctor *d, const struct role *r)
 {
 	struct kv_host host = d->host;
-	struct te_checkup c = {
+	struct kv_checkup c = {
 		.host = &host, .need = &r->budget.process, .pins_memory = r->budget.pins_memory, .cma_error = -1};
-	struct te_need need = r->budget.process;
+	struct kv_need need = r->budget.process;
 	host.files_soft = doctor_files_soft(d, r);
 	if (r == &d->server)
 		need.files += server_files_free(r, host.files_soft);
@@ -232,26 +232,25 @@ static void check_role(struct doctor *d, const struct role *r)
 	need.address_bytes += ADDRESS_LIBRARIES + (r->budget.process.threads + (r == &d->server)) * ADDRESS_THREAD;
 	c.need = &need;
 	if (r->present)
-		run_checks(d, r->name, &c, TE_CHECK_PROCESS);
+		run_checks(d, r->name, &c, KV_CHECK_PROCESS);
 }
 
 /* The threads of the run together. The main thread of kv-bench is not added: it takes the place of this process, which
  * counts as used now. */
 static void check_tasks(struct doctor *d)
 {
-	struct te_need need = {.threads = d->client.threads};
-	struct te_checkup c = {.host = &d->host, .need = &need, .cma_error = -1};
-	struct te_verdict v[TE_CHECKS_MAX];
+	struct kv_need need = {.threads = d->client.threads};
+	struct kv_checkup c = {.host = &d->host, .need = &need, .cma_error = -1};
+	struct kv_verdict v;
 	/* The server's main thread and control thread, and the thread of kv-bench that reads the server's log. */
 	if (d->server.present)
 		need.threads += d->server.threads + 3;
-	unsigned n = te_check(&c, TE_CHECK_PROCESS, v, KV_COUNT(v));
-	for (unsigned i = 0; i < n; i++)
-		if (strcmp(v[i].id, "threads") == 0)
-			doctor_verdict(d, SECTION_RUN, "run", &v[i]);
+	if (kv_check_one(&c, KV_LIMIT_THREADS, &v) != KV_SKIP)
+		doctor_verdict(d, SECTION_RUN, "run", &v);
 }
 
-/* Makes as many rings at once as the loops of a run have, since a limit may be met only by the last one. */
+/* Makes as many loops at once as a run has, since a limit may be met only by the last one. A loop that could be made,
+ * but not on io_uring, says why. */
 static void rings_try(struct doctor *d, unsigned count)
 {
 	struct loop *loop[RINGS_MAX] = {NULL};
@@ -261,13 +260,13 @@ static void rings_try(struct doctor *d, unsigned count)
 	while (n < count && d->uring_code == 0) {
 		const struct loop_options options = {.name = "doctor"};
 		d->uring_code = loop_create(&options, &loop[n], &err);
-		n += d->uring_code == 0;
+		if (d->uring_code)
+			d->loops_fail = true;
+		else if (loop_fallback(loop[n++]))
+			err = *loop_fallback(loop[n - 1]), d->uring_code = err.code;
 	}
 	if (d->uring_code)
 		snprintf(d->uring_error, sizeof(d->uring_error), "%.399s", err.text);
-	/* The loop has one code for all limits, but locked memory has a remedy of its own. */
-	if (d->uring_code == -KV_ELIMIT && strstr(err.text, "memlock"))
-		d->uring_code = -KV_ENOMEM;
 	while (n > 0)
 		loop_destroy(&loop[--n]);
 }
@@ -276,22 +275,23 @@ static void check_machine(struct doctor *d)
 {
 	if (!*d->root)
 		rings_try(d, d->client.threads + (d->server.present ? d->server.threads + 1 : 0));
-	struct te_need need = d->client.budget.process;
-	struct te_checkup c = {.host = &d->host,
+	struct kv_need need = d->client.budget.process;
+	struct kv_checkup c = {.host = &d->host,
 			       .need = &need,
 			       .pins_memory = d->client.budget.pins_memory,
 			       .shared_memory = d->client.budget.shared_memory,
 			       .uring = *d->root ? NULL : d->uring_error,
 			       .uring_code = d->uring_code,
+			       .loops_fail = d->loops_fail,
 			       .cma_error = d->cma_error};
 	if (d->server.present) {
-		te_need_add(&need, &d->server.budget.process);
-		/* kv-bench starts the server with --prefault. */
+		kv_need_add(&need, &d->server.budget.process);
+		/* kv-bench starts the server with --prefault start. */
 		need.memory_soon_bytes +=
 			d->server.budget.process.memory_bytes - d->server.budget.process.memory_soon_bytes;
 	}
 	need.mappings = (uint64_t)d->opt->num_workers * STACK_MAPPINGS + OTHER_MAPPINGS;
-	run_checks(d, "machine", &c, TE_CHECK_HOST);
+	run_checks(d, "machine", &c, KV_CHECK_HOST);
 }
 
 /* lo of a new network namespace is down, and no error of a run would say so. */
@@ -304,7 +304,7 @@ static void check_loopback(struct doctor *d)
 			lo = &d->netdev[i];
 	if (*d->root || !lo || !d->server.present || (lo->up && strncmp(lo->address, "127.", 4) == 0))
 		return;
-	f = doctor_found(d, SECTION_RUN, TE_FAIL, "loopback", "lo", "loopback",
+	f = doctor_found(d, SECTION_RUN, KV_FAIL, "loopback", "lo", "loopback",
 			 "%s; a run on one host goes over 127.0.0.1", lo->up ? "it has no IPv4 address" : "it is down");
 	doctor_remedy(f, lo->up ? "`ip addr add 127.0.0.1/8 dev lo`" : "`ip link set lo up`");
 }
@@ -314,7 +314,7 @@ void doctor_plan(struct doctor *d)
 	roles_make(d);
 	if (d->client.rc == 0 && (!d->server.present || d->server.rc == 0)) {
 		const struct te_budget *b = &d->client.budget;
-		doctor_found(d, SECTION_RUN, TE_OK, "provider", b->device[0].device.short_name, "provider", "%s",
+		doctor_found(d, SECTION_RUN, KV_OK, "provider", b->device[0].device.short_name, "provider", "%s",
 			     b->why);
 		check_devices(d);
 		check_role(d, &d->client);

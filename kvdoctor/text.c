@@ -9,20 +9,20 @@
 #include "host/host.h"
 #include "kvdoctor/doctor.h"
 
-enum { NAME_WIDTH = 27, WRAP = KV_COLUMNS, INDENT = 8, NUMBER = 32, NAMED_MAX = 6 };
+enum { NAME_WIDTH = 27, NUMBER = 32, NAMED_MAX = 6 };
 
 struct page {
 	FILE *out;
 	bool colour;
 };
 
-static const char *mark(enum te_status status)
+static const char *mark(enum kv_status status)
 {
 	static const char *const marks[] = {"", "ok", "info", "WARN", "FAIL"};
 	return (unsigned)status < KV_COUNT(marks) ? marks[status] : "";
 }
 
-static const char *paint(const struct page *p, enum te_status status)
+static const char *paint(const struct page *p, enum kv_status status)
 {
 	static const char *const codes[] = {"", "\033[32m", "\033[36m", "\033[33m", "\033[1;31m"};
 	return p->colour && (unsigned)status < KV_COUNT(codes) ? codes[status] : "";
@@ -33,38 +33,17 @@ static const char *plain(const struct page *p)
 	return p->colour ? "\033[0m" : "";
 }
 
-/* Prints text in lines of at most WRAP columns, broken at spaces. The first begins at column `at`, the others at
- * `indent`. */
-static void wrap(const struct page *p, unsigned at, unsigned indent, const char *text)
-{
-	for (bool first = true; *text; first = false) {
-		size_t len = strcspn(text, " \n");
-		if (at + len + 1 > WRAP && !first) {
-			fprintf(p->out, "\n%*s", (int)indent, "");
-			at = indent;
-		} else if (!first) {
-			fputc(' ', p->out);
-			at++;
-		}
-		fwrite(text, 1, len, p->out);
-		at += (unsigned)len;
-		text += len + (text[len] != '\0');
-	}
-	fputc('\n', p->out);
-}
-
 static void finding_print(const struct page *p, const struct finding *f, unsigned others)
 {
-	char name[WORD_MAX + 56], more[16] = "";
+	char name[WORD_MAX + 56], more[16] = "", head[WORD_MAX + 96];
 	if (others)
 		snprintf(more, sizeof(more), " +%u", others);
 	snprintf(name, sizeof(name), "%s%s%s%s", f->subject, more, f->subject[0] ? ": " : "", f->name);
-	fprintf(p->out, "  %s%-4s%s  %-*s ", paint(p, f->status), mark(f->status), plain(p), NAME_WIDTH, name);
-	wrap(p, (unsigned)KV_MAX(strlen(name), (size_t)NAME_WIDTH) + 9, NAME_WIDTH + 9, f->text);
-	if (!f->remedy[0])
-		return;
-	fprintf(p->out, "%*s%s ", INDENT, "", f->status >= TE_WARN ? "fix:" : "try:");
-	wrap(p, INDENT + 5, INDENT + 5, f->remedy);
+	snprintf(head, sizeof(head), "  %s%-4s%s  %-*s ", paint(p, f->status), mark(f->status), plain(p), NAME_WIDTH,
+		 name);
+	kv_wrap(p->out, head, NAME_WIDTH + 9, "%s", f->text);
+	if (f->remedy[0])
+		kv_wrap(p->out, f->status >= KV_WARN ? "        fix: " : "        try: ", 0, "%s", f->remedy);
 }
 
 static void title(const struct page *p, const char *text)
@@ -74,8 +53,9 @@ static void title(const struct page *p, const char *text)
 
 static void label(const struct page *p, const char *name, const char *text)
 {
-	fprintf(p->out, "%-12s", name);
-	wrap(p, 12, 12, text);
+	char head[16];
+	snprintf(head, sizeof(head), "%-12s", name);
+	kv_wrap(p->out, head, 0, "%s", text);
 }
 
 /* ---- what is here ---- */
@@ -85,7 +65,7 @@ static void machine_print(const struct page *p, const struct doctor *d)
 	const struct kv_host *h = &d->host;
 	char line[512], total[NUMBER], left[NUMBER];
 	snprintf(line, sizeof(line), "%s%sLinux %s, %u CPU%s, %s of memory (%s available)%s%s%s%s", h->system,
-		 h->system[0] ? ", " : "", h->kernel[0] ? h->kernel : "?", h->cpus, h->cpus == 1 ? "" : "s",
+		 h->system[0] ? ", " : "", h->kernel[0] ? h->kernel : "?", h->cpus, kv_plural(h->cpus),
 		 h->memory_total == KV_UNKNOWN ? "?" : kv_size_format(h->memory_total, total, sizeof(total)),
 		 h->memory_available == KV_UNKNOWN ? "?" : kv_size_format(h->memory_available, left, sizeof(left)),
 		 h->container ? ", in a container (" : "", kv_container_name(h->container), h->container ? ")" : "",
@@ -223,7 +203,7 @@ static void need_row(const struct page *p, const struct doctor *d, const char *n
 
 static void run_print(const struct page *p, const struct doctor *d)
 {
-	const struct te_need *c = &d->client.budget.process, *s = &d->server.budget.process;
+	const struct kv_need *c = &d->client.budget.process, *s = &d->server.budget.process;
 	if (d->client.rc || (d->server.present && d->server.rc))
 		return;
 	fprintf(p->out, "  %-24s %14s%s\n", "", "kv-bench", d->server.present ? "      kv-server" : "");
@@ -259,7 +239,7 @@ static void section_print(const struct page *p, const struct doctor *d, enum sec
 	for (unsigned i = 0; i < d->num_findings; i++) {
 		const struct finding *f = &d->finding[i];
 		unsigned before = 0, after = 0;
-		if (f->section != section || (d->opt->quiet && f->status < TE_WARN))
+		if (f->section != section || (d->opt->quiet && f->status < KV_WARN))
 			continue;
 		for (unsigned k = 0; k < i; k++)
 			before += alike(&d->finding[k], f);
@@ -281,8 +261,8 @@ static bool section_is_empty(const struct doctor *d, enum section section)
 static void facts_print(const struct page *p, const struct doctor *d)
 {
 	fprintf(p->out, "kv-doctor %s: what a run with %u client%s and %u worker%s would meet here\n\n", KVRAIL_VERSION,
-		d->opt->num_clients, d->opt->num_clients == 1 ? "" : "s", d->opt->num_workers,
-		d->opt->num_workers == 1 ? "" : "s");
+		d->opt->num_clients, kv_plural(d->opt->num_clients), d->opt->num_workers,
+		kv_plural(d->opt->num_workers));
 	machine_print(p, d);
 	section_print(p, d, SECTION_LIBRARIES);
 	title(p, "devices");
@@ -304,20 +284,20 @@ static void facts_print(const struct page *p, const struct doctor *d)
 
 static void verdict_print(const struct page *p, const struct doctor *d)
 {
-	unsigned fails = doctor_count(d, TE_FAIL), warns = doctor_count(d, TE_WARN);
-	enum te_status worst = doctor_worst(d);
+	unsigned fails = doctor_count(d, KV_FAIL), warns = doctor_count(d, KV_WARN);
+	enum kv_status worst = doctor_worst(d);
 	fprintf(p->out, "%s%sverdict: %s%s", d->opt->quiet ? "" : "\n", paint(p, worst),
-		worst == TE_FAIL   ? "FAILS, the run would not work"
-		: worst == TE_WARN ? "ok, with warnings"
+		worst == KV_FAIL   ? "FAILS, the run would not work"
+		: worst == KV_WARN ? "ok, with warnings"
 				   : "ok",
 		plain(p));
 	if (fails)
-		fprintf(p->out, " (%u problem%s", fails, fails == 1 ? "" : "s");
+		fprintf(p->out, " (%u problem%s", fails, kv_plural(fails));
 	if (warns)
-		fprintf(p->out, "%s%u warning%s", fails ? ", " : " (", warns, warns == 1 ? "" : "s");
+		fprintf(p->out, "%s%u warning%s", fails ? ", " : " (", warns, kv_plural(warns));
 	fprintf(p->out, "%s", fails || warns ? "): " : "\n");
 	unsigned named = 0;
-	for (unsigned i = 0; i < d->num_findings && worst >= TE_WARN; i++) {
+	for (unsigned i = 0; i < d->num_findings && worst >= KV_WARN; i++) {
 		if (d->finding[i].status != worst)
 			continue;
 		if (named++ < NAMED_MAX)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* try.h -- what the child of a trial is told, and what it reports. Private to kvdoctor/. */
+/* try.h -- what the child of a trial is told; what it tells is struct trial (doctor.h). Private to kvdoctor/. */
 #ifndef KVRAIL_KVDOCTOR_TRY_H
 #define KVRAIL_KVDOCTOR_TRY_H
 
 #include "kvdoctor/doctor.h"
+#include "probe/probe.h"
 
-enum { TRY_ARGS = 8, TRY_LINE = 480 };
-
-/* The arguments behind TRY_CHILD, all text, in this order: provider, NICs or "", rails, engines, bytes of a region,
- * messages, receives, source address or "". The child prints lines "NAME VALUE". */
 struct try_args {
-	const char *provider, *nic, *local;
-	uint64_t rails, engines, region_bytes, messages, receives;
+	char provider[KV_NAME_MAX], nic[KV_RAILS_MAX * KV_NAME_MAX]; /* nic: names, or "" */
+	struct sockaddr_storage local;                               /* source address, or zeros */
+	uint32_t rails, engines, messages, receives;
+	uint64_t region_bytes;
+	uint64_t files_soft; /* the soft RLIMIT_NOFILE of the process that the child stands for */
 };
 
-/* try_line -- take one line of the child into *t. Ignores unknown lines. */
-void try_line(struct trial *t, const char *line);
+_Static_assert(sizeof(struct try_args) <= PROBE_INPUT_MAX && sizeof(struct trial) <= PROBE_RESULT_MAX,
+	       "both pass a pipe whole");
 
 #endif

@@ -2,14 +2,16 @@
 /* try_child.c -- the trial from inside: open the engines of one process of the run, register their memory, and let two
  * of them exchange messages and a block.
  *
- * One thread turns both engines, so no other process or machine takes part. Each step reports on stdout when it is
- * done, before the next one begins: if a provider ends the process, the last report shows where. Memory is registered
+ * One thread turns both engines, so no other process or machine takes part. Each step tells that it is
+ * done before the next one begins: if a provider ends the process, what was told last shows where. Memory is registered
  * as in the run, but at most half of what is free. */
-#include <netdb.h>
-#include <netinet/in.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "host/host.h"
 #include "kvdoctor/try.h"
@@ -31,13 +33,14 @@ struct rig {
 	struct te_options options;
 	unsigned count; /* of open sides */
 	struct side *side;
+	struct trial trial;
+	int tell_fd;
 	struct kv_error err;
 };
 
-static void tell(const char *name, uint64_t value)
+static void tell(const struct rig *r)
 {
-	printf("%s %llu\n", name, (unsigned long long)value);
-	fflush(stdout);
+	probe_tell(r->tell_fd, &r->trial, sizeof(r->trial));
 }
 
 static uint64_t now(void)
@@ -71,20 +74,19 @@ static const struct te_handlers handlers = {.message = on_message, .immediate = 
 static int sides_open(struct rig *r)
 {
 	/* The exchange needs two. */
-	unsigned wanted = (unsigned)KV_MAX(r->args.engines, (uint64_t)2);
+	unsigned wanted = KV_MAX(r->args.engines, 2u);
 	uint64_t start = now();
 	int rc = 0;
 	r->side = calloc(wanted, sizeof(*r->side));
 	if (!r->side)
 		return kv_fail(&r->err, -KV_ENOMEM, "no memory");
-	r->options.engines = (unsigned)r->args.engines;
 	for (; r->count < wanted && rc == 0; r->count += rc == 0) {
-		r->options.engine = r->count % (unsigned)r->args.engines;
+		r->options.engine = r->count % r->args.engines;
 		rc = te_open(&r->options, &handlers, &r->side[r->count], &r->side[r->count].te, &r->err);
-		if (rc == 0)
-			tell("opened", KV_MIN(r->count + 1, (unsigned)r->args.engines));
+		r->trial.opened = KV_MIN(r->count + (rc == 0), r->args.engines);
+		r->trial.open_ns = now() - start;
+		tell(r);
 	}
-	tell("open_ns", now() - start);
 	return rc;
 }
 
@@ -100,8 +102,9 @@ static int sides_register(struct rig *r)
 			rc = te_region_register(s->te, s->area.base, bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE,
 						0, &s->region, &r->err);
 	}
-	tell("register_ns", now() - start);
-	tell("registered_bytes", bytes);
+	r->trial.register_ns = now() - start;
+	r->trial.registered_bytes = bytes;
+	tell(r);
 	return rc;
 }
 
@@ -156,7 +159,7 @@ static int pings(struct rig *r, struct te_peer *const peer[2])
 		if (rc)
 			return rc;
 	}
-	tell("ping_ns", (now() - start) / (PINGS - 1));
+	r->trial.ping_ns = (now() - start) / (PINGS - 1);
 	return 0;
 }
 
@@ -204,8 +207,8 @@ static int block(struct rig *r, struct te_peer *peer)
 	if (rc == 0 && memcmp(a->area.base, b->area.base, BLOCK_BYTES) != 0)
 		rc = kv_fail(&r->err, -KV_ECORRUPT, "a block of 1 MiB arrived with wrong bytes");
 	if (rc == 0) {
-		tell("bytes", BLOCK_BYTES);
-		tell("moved", 1);
+		r->trial.bytes = BLOCK_BYTES;
+		r->trial.moved = true;
 	}
 	/* The transfer lies on this stack: the engine must forget it before this function returns. */
 	if (rc)
@@ -219,11 +222,12 @@ static int speak(struct rig *r)
 	struct te_peer *peer[2] = {NULL, NULL};
 	struct te_info info;
 	te_info(r->side[0].te, &info);
-	if (info.no_door[0])
-		printf("no_door %s\n", info.no_door);
-	tell("wait_fd", info.wait_fd);
-	tell("write_emulated", info.write_emulated);
-	tell("read_emulated", info.read_emulated);
+	snprintf(r->trial.no_door, sizeof(r->trial.no_door), "%.159s", info.no_door);
+	r->trial.looked = true;
+	r->trial.wait_fd = info.wait_fd;
+	r->trial.write_emulated = info.write_emulated;
+	r->trial.read_emulated = info.read_emulated;
+	tell(r);
 	int rc = peer_open(r, 0, 1, &peer[0]);
 	rc = rc ? rc : peer_open(r, 1, 0, &peer[1]);
 	rc = rc ? rc : pings(r, peer);
@@ -232,56 +236,67 @@ static int speak(struct rig *r)
 
 /* ---- the child's main ---- */
 
-static int args_parse(char **argv, struct try_args *a)
+/* The exit status is 0, or errno. */
+static int memory_read(const char *address)
 {
-	const char *const text[] = {argv[2], argv[3], argv[4], argv[5], argv[6]};
-	uint64_t *const to[] = {&a->rails, &a->engines, &a->region_bytes, &a->messages, &a->receives};
-	a->provider = argv[0];
-	a->nic = argv[1][0] ? argv[1] : NULL;
-	a->local = argv[7];
-	for (unsigned i = 0; i < KV_COUNT(to); i++)
-		if (kv_u64_parse(text[i], to[i]))
-			return -KV_EINVAL;
-	return a->engines >= 1 && a->engines <= KV_OPT_CLIENTS_MAX && a->rails <= KV_RAILS_MAX ? 0 : -KV_EINVAL;
+	char copy[sizeof(TRY_MEMORY)];
+	struct iovec local = {copy, sizeof(copy)}, remote = {NULL, sizeof(copy)};
+	if (sscanf(address, "%p", &remote.iov_base) != 1)
+		return EINVAL;
+	return process_vm_readv(getppid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof(copy) ? 0 : errno;
 }
 
-static int local_parse(const char *text, struct sockaddr_storage *out)
+static void files_limit(uint64_t soft)
 {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *list;
-	if (!text[0])
-		return 0;
-	if (getaddrinfo(text, NULL, &hints, &list))
-		return -KV_EINVAL;
-	memcpy(out, list->ai_addr, list->ai_addrlen);
-	freeaddrinfo(list);
-	return 0;
+	struct rlimit rl;
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && soft > rl.rlim_cur && soft <= rl.rlim_max) {
+		rl.rlim_cur = soft;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
+static bool fd_parse(const char *text, int *out)
+{
+	uint64_t n;
+	bool ok = kv_u64_parse(text, &n) == 0 && n <= INT32_MAX;
+	*out = ok ? (int)n : -1;
+	return ok;
 }
 
 int try_child(int argc, char **argv)
 {
 	static const struct kv_log log = {.level = KV_LOG_ERROR, .write = kv_log_stderr};
 	struct rig r = {.count = 0};
-	if (argc != TRY_ARGS || args_parse(argv, &r.args) || local_parse(argv[7], &r.options.local)) {
+	int input;
+	if (argc == 1)
+		return memory_read(argv[0]);
+	if (argc != 2 || !fd_parse(argv[0], &r.tell_fd) || !fd_parse(argv[1], &input) ||
+	    probe_take(input, &r.args, sizeof(r.args)) != sizeof(r.args)) {
 		fprintf(stderr, "kv-doctor: %s is for kv-doctor itself\n", TRY_CHILD);
 		return 2;
 	}
-	r.options.provider = r.args.provider;
-	r.options.nic = r.args.nic;
-	r.options.rails = (unsigned)r.args.rails;
-	r.options.messages = (uint32_t)r.args.messages;
-	r.options.receives = (uint32_t)r.args.receives;
-	r.options.log = &log;
+	r.options = (struct te_options){.provider = r.args.provider,
+					.nic = r.args.nic[0] ? r.args.nic : NULL,
+					.local = r.args.local,
+					.rails = r.args.rails,
+					.engines = r.args.engines,
+					.messages = r.args.messages,
+					.receives = r.args.receives,
+					.log = &log};
+	files_limit(r.args.files_soft);
 	te_env_for_programs();
 	int rc = sides_open(&r);
 	rc = rc ? rc : sides_register(&r);
 	rc = rc ? rc : speak(&r);
 	if (rc)
-		printf("error %s\n", r.err.text);
+		snprintf(r.trial.error, sizeof(r.trial.error), "%.399s", r.err.text);
+	tell(&r);
 	for (unsigned i = 0; i < r.count; i++) {
 		te_close(&r.side[i].te);
 		kv_area_unmap(&r.side[i].area);
 	}
 	free(r.side);
-	tell("done", 1);
+	r.trial.done = true;
+	tell(&r);
 	return rc ? 1 : 0;
 }

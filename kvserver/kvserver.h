@@ -27,10 +27,19 @@ enum {
 	KVS_CLIENTS_DEFAULT = 256,
 	KVS_CLIENTS_MAX = 1 << 18,
 	KVS_CREDITS_DEFAULT = 128,
+	KVS_LANDING_DEFAULT = 128 << 20,
 	KVS_HEARTBEAT_MS_DEFAULT = 500,
 };
 
 /* Zero means the default that is named. Strings and objects pointed to must live as long as the server. */
+/* When the kernel makes the pages of the memory for values: the first PUT into a page that is not there waits for it.
+ */
+enum kvs_prefault {
+	KVS_PREFAULT_BACKGROUND, /* from the start on, in a thread that takes a quarter of a core */
+	KVS_PREFAULT_START,      /* before it listens: the start takes longer */
+	KVS_PREFAULT_OFF         /* as values come */
+};
+
 struct kvs_options {
 	const char *listen_addr; /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
 	/* Its name in clients' lists of servers, by which they place keys. A client that calls it otherwise does not
@@ -51,7 +60,7 @@ struct kvs_options {
 	uint64_t spin_ns;     /* own shard loops poll so long before they sleep, while that pays; 0: never */
 	uint32_t chunk_bytes; /* of one RMA operation: KV_CHUNK_DEFAULT */
 	unsigned eviction;    /* index into kv_opt_eviction_names */
-	bool prefault;        /* touch all memory before it listens: a slower start, no first-touch cost later */
+	int prefault;         /* enum kvs_prefault */
 	const char *psk_file, *psk, *cert_file, *key_file, *ca_file, *crl_file; /* see bootstrap/bootstrap.h */
 	/* File of lines "identity:hex": the logical clients, besides the client of a connection, that may have further
 	 * sessions on it. */
@@ -63,7 +72,11 @@ struct kvs_options {
 	 */
 	bool pull_where_safe;
 	uint64_t lease_ns; /* how long a value is kept for a client to read: 1 s; 10 ms to 60 s */
-	int door;          /* enum te_door of engine/engine.h; 0: a doorkeeper where there can be one */
+	/* Memory beside memory_bytes that clients write their PUTs to where that is the fastest way: 128 MiB, of which
+	 * pages are made as they are used. */
+	uint64_t landing_bytes;
+	bool landing_off;
+	int door; /* enum te_door of engine/engine.h; 0: a doorkeeper where there can be one */
 	/* Do not place threads and memory near the NICs. Else that is done on machines with several NUMA nodes; the
 	 * server never binds the caller's threads. */
 	bool numa_off;
@@ -110,6 +123,11 @@ void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
  * threads only. */
 bool kvs_server_reload(struct kvs_server *server);
 
+/* kvs_server_pulse -- ask each loop of the server to answer, and say whether all have answered what they were asked
+ * before; true the first time. For a watchdog, which calls it every few seconds. It returns at once. Own threads only,
+ * between start and stop. */
+bool kvs_server_pulse(struct kvs_server *server);
+
 /* kvs_server_destroy -- free a server. Own threads: it is stopped first, without a drain, if need be. Caller's loops:
  * it must be KVS_STOPPED, or never started. *server becomes NULL; NULL is accepted. */
 void kvs_server_destroy(struct kvs_server **server);
@@ -122,7 +140,7 @@ uint16_t kvs_server_port(const struct kvs_server *server);
 /* kvs_server_address -- write "127.0.0.1:7411" into buf, of cap bytes, and return buf. Once it runs. Thread: any. */
 char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned cap);
 
-/* What it runs on, for the line that says "ready". */
+/* What a server runs on, for the line that says "ready". */
 struct kvs_info {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], why[512];
 	const char *security; /* "psk", "certificate", "none" */
@@ -131,7 +149,7 @@ struct kvs_info {
 	struct kv_pages pages;             /* that the memory for values consists of */
 	unsigned parts, register_threads;  /* parts of all shards; the most threads that one shard used */
 	uint64_t register_ns;              /* that registering it took, all shards together */
-	char numa[280];                    /* what was placed where, once it runs */
+	char numa[280];                    /* on which nodes threads and memory are, once it runs */
 	bool wait_fd, pull;
 	char no_door[160];   /* why no doorkeeper stands before the fabric ports; "": one does */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's */

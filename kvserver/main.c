@@ -10,11 +10,15 @@
  * stay free for SIGTERM. SIGUSR1 and SIGUSR2 raise and lower the log's level by a step, and SIGHUP sets it to
  * --log-level.
  *
+ * A service manager (systemd) is told when clients can connect, that the server ends, and, if it asks for that, that
+ * all loops turn.
+ *
  * Exit status: 0 drained; 2 the command line, or something that it names, is wrong; 3 the server could not start. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -31,6 +35,7 @@ enum {
 	PSK_LINE_MAX = 1024,
 	FILES_WANTED = 65536,
 	FILES_OF_CLIENT = 8,
+	DRAIN_MORE_S = 10, /* to end after the drain: memory is given back */
 	PEERS_MAX = 1024
 };
 
@@ -79,13 +84,38 @@ static void reload(struct kvs_server *server, const struct flags *f, struct kv_l
 					  : "no option names a file of keys or certificates to read again");
 }
 
+/* The next signal. Twice per watchdog_ns (0: never) the service manager is told that the loops turn. If one of them
+ * does not, it is told nothing, and ends this process when the time is over. */
+static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct kv_log *log)
+{
+	const struct timespec half = {.tv_sec = (time_t)(watchdog_ns / 2 / 1000000000),
+				      .tv_nsec = (long)(watchdog_ns / 2 % 1000000000)};
+	int got;
+
+	if (watchdog_ns == 0)
+		return sigwait(&signals, &got) == 0 ? got : 0;
+	got = sigtimedwait(&signals, NULL, &half);
+	if (got >= 0 || errno != EAGAIN)
+		return KV_MAX(got, 0);
+	if (kvs_server_pulse(server))
+		kv_service_tell("WATCHDOG=1");
+	else
+		kv_warn(log,
+			"a thread of the server has not answered for %.1f s; the service manager is not told that all "
+			"is well",
+			(double)watchdog_ns / 2e9);
+	return 0;
+}
+
 /* Waits until a signal ends the server, and returns it. */
 static int signals_wait(struct kvs_server *server, const struct flags *f, struct kv_log *log)
 {
-	int got = 0;
+	uint64_t watchdog_ns = kv_service_watchdog_ns();
 
 	for (;;) {
-		if (sigwait(&signals, &got) != 0)
+		int got = signal_next(server, watchdog_ns, log);
+
+		if (got == 0)
 			continue;
 		if (got == SIGHUP)
 			reload(server, f, log);
@@ -122,11 +152,6 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
-static const char *plural(unsigned n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static void ready_print(const struct kvs_server *server, const char *address)
 {
 	struct kvs_info info;
@@ -135,21 +160,33 @@ static void ready_print(const struct kvs_server *server, const char *address)
 	kvs_server_info(server, &info);
 	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, "
 	       "security %s, %s%s%s%s)\n",
-	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, plural(info.shards),
-	       info.rails, plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards),
+	       info.rails, kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 	       info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 	       info.pull ? ", clients may read all of its memory" : "");
 	printf("%s READY memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s\n", now, info.parts,
-	       plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads,
-	       plural(info.register_threads), info.numa);
+	       kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads,
+	       kv_plural(info.register_threads), info.numa);
 	fflush(stdout);
+}
+
+/* Tells the service manager. more: lines, each with its end. */
+static void manager_tell(struct kv_log *log, const char *what, const char *more)
+{
+	char lines[KV_HOST_MAX + 128];
+	int rc;
+
+	snprintf(lines, sizeof(lines), "%s\n%s", what, more);
+	rc = kv_service_tell(lines);
+	if (rc < 0)
+		kv_warn(log, "the service manager cannot be told %s: NOTIFY_SOCKET: %s", what, strerror(-rc));
 }
 
 static int serve(const struct flags *f, const struct kvs_options *options, struct kv_log *log, struct kv_error *err)
 {
 	struct kvs_server *server;
-	char address[KV_HOST_MAX];
+	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
 	int got, rc = kvs_server_create(options, &server, err);
 
 	if (rc)
@@ -163,7 +200,12 @@ static int serve(const struct flags *f, const struct kvs_options *options, struc
 		kv_warn(log, "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
 		goto out;
 	}
+	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
+	manager_tell(log, "READY=1", more);
 	got = signals_wait(server, f, log);
+	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
+		 ((unsigned long long)f->drain_sec + DRAIN_MORE_S) * 1000000);
+	manager_tell(log, "STOPPING=1", more);
 	kv_info(log, "%s: saying goodbye to the clients, and finishing what is in flight",
 		got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();

@@ -8,6 +8,9 @@
 
 #define AT(field) offsetof(struct flags, field)
 
+static const char *const prefault_names[] = {
+	[KVS_PREFAULT_BACKGROUND] = "background", [KVS_PREFAULT_START] = "start", [KVS_PREFAULT_OFF] = "off", NULL};
+
 static const struct kv_opt table[] = {
 	{.name = "listen-addr",
 	 .letter = 'l',
@@ -27,11 +30,25 @@ static const struct kv_opt table[] = {
 	 .min = 1,
 	 .max = 1 << 24,
 	 .help = "Memory for values in MiB, of all worker threads together; the index comes on top."},
+	{.name = "landing-mb",
+	 .type = KV_OPT_U64,
+	 .offset = AT(landing_mb),
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
+	 .def = "128",
+	 .max = 1 << 20,
+	 .help = "Memory beside --memory-mb that clients write the bytes of their PUTs to (tcp), of all worker threads "
+		 "together; each client has a part of its own. 0: none, and PUTs are slower."},
 	{.name = "prefault",
-	 .type = KV_OPT_FLAG,
+	 .type = KV_OPT_CHOICE,
 	 .offset = AT(prefault),
-	 .help = "Touch all memory before listening: the start takes longer, and the first PUTs are as fast as later "
-		 "ones."},
+	 .metavar = "WHEN",
+	 .def = "background",
+	 .choices = prefault_names,
+	 .help = "When the kernel makes the pages of --memory-mb, which the first PUTs else wait for: in the "
+		 "background, "
+		 "with a quarter of a core, from the start on; at the start, which then takes longer; or as values "
+		 "come"},
 	KV_OPT_NUMA_ROW(.offset = AT(numa)),
 	{.name = "node-id",
 	 .type = KV_OPT_STRING,
@@ -327,6 +344,8 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.nic = f->nic,
 		.shards = f->shards,
 		.rails = f->rails,
+		.landing_bytes = f->landing_mb << 20,
+		.landing_off = f->landing_mb == 0,
 		.memory_bytes = f->memory_mb << 20,
 		.max_clients = f->max_clients,
 		.max_sessions = f->max_sessions,

@@ -10,18 +10,18 @@ enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 struct flags {
 	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
 		*log_level;
-	uint64_t memory_mb, value_max, values_max, chunk;
+	uint64_t memory_mb, landing_mb, value_max, values_max, chunk;
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
 		psk_fd;
 	uint64_t ttl_ns, lease_ms;
-	bool insecure, allow_bench, allow_pull, pull_where_safe, prefault, die_with_parent;
-	int eviction, numa, door;
+	bool insecure, allow_bench, allow_pull, pull_where_safe, die_with_parent;
+	int eviction, numa, door, prefault;
 };
 
 /* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. */
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err);
 
-/* flags_options -- what they mean to a server. psk: the line read from --psk-fd, or NULL. */
+/* flags_options -- the options of a server that these flags name. psk: the line read from --psk-fd, or NULL. */
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out);
 
 /* flags_psk_read -- one line "identity:hex" from an inherited descriptor, which is closed. 0 or -KV_EINVAL, -errno with

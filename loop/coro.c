@@ -2,20 +2,19 @@
 /* coro.c -- coroutines: spawn, the ready list, park and wake, queues.
  *
  * States: READY (in sched->ready) -> RUNNING -> BLOCKED (in no list, or in a co_queue) -> READY ..., or RUNNING ->
- * DEAD. A coroutine is in one list at a time through `node`. Waking only moves it to the ready list; it runs when its
- * turn comes, so nobody's invariants change under a waker's feet.
+ * DEAD. A coroutine is in one list at a time through `node`. Waking only moves it to the ready list. It runs when its
+ * turn comes, so the code that wakes it finds nothing changed afterwards.
  *
- * Two kinds of waking. co_unblock ends a co_block_await and is for those who know what the coroutine waits for (timers,
- * queues, completed requests). co_wake is for everybody else and ends only co_park_await; at any other moment it is
- * remembered, once, for the next park. A wake that arrives after the deadline fired but before the coroutine ran wins
- * over the timeout, so it is not lost.
+ * There are two ways to wake. co_unblock ends a co_block_await; code that knows what the coroutine waits for calls it
+ * (timers, queues, completed requests). co_wake is for all other code and ends only co_park_await; at any other moment
+ * it is remembered, once, for the next park. A wake that arrives after the deadline fired but before the coroutine ran
+ * wins over the timeout, so it is not lost.
  *
- * struct co lies at the top of its own stack, in the page that the first frames touch anyway: a parked coroutine
- * with shallow frames costs one page. The price is that an overflow of another kind, writing above one's frames, can
- * hit it.
+ * struct co lies at the top of its own stack, in the page that the first frames touch anyway: a parked coroutine with
+ * shallow frames costs one page. The price is that an overflow of another kind, writing above one's frames, can hit it.
  *
- * The dead coroutine's stack is given back by the loop after the switch, since nobody can free the stack he stands on.
- */
+ * The loop gives a dead coroutine's stack back after the switch, since the coroutine cannot free the stack that it runs
+ * on. */
 #include "loop/coro.h"
 
 #include "loop/inside.h"
@@ -25,7 +24,7 @@
 enum co_state { CO_READY, CO_RUNNING, CO_BLOCKED, CO_DEAD };
 
 struct co {
-	void *context; /* where it stands while it does not run */
+	void *context; /* its context while it does not run */
 	struct loop *loop;
 	void (*fn)(void *arg);
 	void *arg;
@@ -63,7 +62,8 @@ static void enter(struct co_sched *sched, struct co *co)
 #endif
 }
 
-/* We arrive on the coroutine's stack; the host's bounds are read each time, as another thread may turn the loop now. */
+/* We arrive on the coroutine's stack. The bounds of the host's stack are read each time, since another thread may turn
+ * the loop now. */
 static void arrive(struct co *co)
 {
 #if KV_ASAN

@@ -20,14 +20,14 @@ struct co_sched {
 };
 
 int co_sched_init(struct co_sched *sched, uint32_t stack_bytes, uint32_t max, struct kv_error *err);
-/* co_sched_fini -- drops what is still parked without running it. */
+/* co_sched_fini -- drop the coroutines that are still parked, without running them. */
 void co_sched_fini(struct co_sched *sched);
 
 /* co_run_ready -- run each coroutine that is ready now once, until it parks or ends. Returns how many ran. */
 int co_run_ready(struct co_sched *sched);
 
-/* co_block_await -- park until co_unblock or the deadline: 0 or -KV_ETIMEOUT. Unlike co_park_await it is blind to
- * co_wake, so what waits inside loop/ is woken only by what it waits for. Only from a coroutine. */
+/* co_block_await -- park until co_unblock or the deadline: 0 or -KV_ETIMEOUT. Unlike co_park_await it ignores co_wake,
+ * so that inside loop/ a coroutine is woken only by the event that it waits for. Only from a coroutine. */
 int co_block_await(struct co *co, uint64_t deadline_ns);
 void co_unblock(struct co *co); /* harmless when it is not blocked */
 

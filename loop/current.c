@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* current.c -- which loop's turn is running on this thread, and its time: what coroutines and I/O ask of a loop, which
- * itself runs them (loop.c).
+/* current.c -- the loop whose turn is running on this thread, and its time: what coroutines and I/O ask of a loop. They
+ * cannot ask loop.c, which runs them.
  *
  * The current loop is a thread-local pointer that is set for the duration of a turn only, so several loops can share a
  * thread (the simulation does). loop_current is never inlined: a compiler may keep the address of a thread-local over a

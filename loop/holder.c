@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holder.c -- what has a TCP address of this machine that we could not bind.
+/* holder.c -- find out what has a TCP address of this machine that we could not bind.
  *
  * EADDRINUSE has several causes, and only one of them is another server. The kernel gives ports of ip_local_port_range
- * to outgoing connections, and such a connection keeps its port from a listener for as long as it lives and 60 s longer
- * (TIME_WAIT), whatever SO_REUSEADDR says on our side: it would have to be set on the other socket, too. A socket that
- * is bound and does nothing is in no table.
+ * to outgoing connections. Such a connection keeps its port from a listener for as long as it lives and 60 s longer
+ * (TIME_WAIT), whatever SO_REUSEADDR says on our side: the other socket would have to have it as well. A socket that is
+ * bound and neither listens nor is connected is in no table.
  *
- * Two addresses are in each other's way if their ports are equal, and the addresses are or one of them is any. IPv4
- * addresses are compared in their IPv6 form.
+ * Two addresses are in each other's way if their ports are equal, and either the addresses are equal or one of them is
+ * any. IPv4 addresses are compared in their IPv6 form.
  *
- * Rejected: to connect and see whether somebody accepts. It takes time on addresses that drop packets, and shows in the
- * log of whoever listens. */
+ * Rejected: connecting to see whether the connection is accepted. That takes time on addresses that drop packets, and
+ * shows in the log of the process that listens. */
 #include "loop/holder.h"
 
 #include <netinet/in.h>

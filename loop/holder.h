@@ -13,8 +13,8 @@ enum holder {
 	HOLDER_LISTENS
 };
 
-/* holder_find -- look for it in /proc/net/tcp and tcp6, in the network namespace of this process: a line per connection
- * of the machine, so for failures only. Does not park; reads files of the kernel, which block nowhere. */
+/* holder_find -- look for the holder in /proc/net/tcp and tcp6, in the network namespace of this process: a line per
+ * connection of the machine, so for failures only. Does not park; reads files of the kernel, which block nowhere. */
 enum holder holder_find(const struct sockaddr_storage *addr);
 
 #endif

@@ -31,14 +31,14 @@ struct loop {
 	struct spin spin;
 	bool spun; /* the last rest was a spin, and the pass after it found nothing */
 	uint64_t sleeps, spins, posted;
-	bool strange; /* it was logged that a thread turns the loop which must not */
+	bool strange; /* it was logged that a thread turns the loop which does not own it */
 	_Atomic uint64_t turns;
 	atomic_bool stop;
 	atomic_bool turning; /* a turn is running: a second one at the same time is refused */
 };
 
-/* current_at -- where this thread keeps its current loop. For a turn, which sets it and puts back what was there: a
- * turn stays on its thread, though its coroutines may not. */
+/* current_at -- where this thread keeps its current loop. For a turn, which sets it and restores the old value: a turn
+ * stays on its thread, though its coroutines may not. */
 struct loop **current_at(void);
 
 #endif

@@ -2,13 +2,13 @@
 /* io.c -- reading, writing, accepting and connecting as calls that park.
  *
  * The request and its timer live in the frame of the parked coroutine, and the call returns only when the request has
- * completed: at the deadline it is cancelled, and the call waits for that to be confirmed, so the kernel never holds a
+ * completed. At the deadline it is cancelled, and the call waits until that is confirmed. So the kernel never holds a
  * buffer that its owner has back. A result that arrives while the cancellation is under way wins: no byte and no
  * accepted connection is lost.
  *
  * A cancellation can miss a request that is just changing places in the kernel, so it is repeated until the request
- * ends. A request that ends as cancelled although nobody here did that (the thread that submitted it has exited:
- * host_turned) is made again. */
+ * ends. A request can end as cancelled although it was not cancelled here: the thread that submitted it has exited
+ * (host_turned). Then it is made again. */
 #include <errno.h>
 #include <poll.h>
 
@@ -68,7 +68,7 @@ static void submit_await(struct io_wait *wait)
 		co_block_await(wait->co, KV_NEVER);
 }
 
-/* Until it completes and not because the kernel dropped it. */
+/* Repeat the request until it completes for another reason than that the kernel dropped it. */
 static void completed_await(struct io_wait *wait)
 {
 	struct co_io *io = co_io(wait->co);
@@ -82,7 +82,7 @@ static void completed_await(struct io_wait *wait)
 	io->wait = NULL;
 }
 
-/* The request of *op until it completes; its result, or a negative code. */
+/* Make the request of *op and wait until it completes; its result, or a negative code. */
 static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
 {
 	struct io_wait wait = {.op = *op, .co = co_self(), .loop = loop_current(), .timer = {.fire = on_deadline}};
@@ -100,7 +100,7 @@ static int64_t op_await(const struct ring_op *op, uint64_t deadline_ns)
 	return wait.op.closed ? -KV_ECLOSED : wait.timed_out ? -KV_ETIMEOUT : -KV_ECANCELED;
 }
 
-/* The kernel does not wait for readiness on a descriptor with O_NONBLOCK; we do. */
+/* On a descriptor with O_NONBLOCK the kernel does not wait for readiness; this call does. */
 static int64_t op_ready_await(const struct ring_op *op, short events, uint64_t deadline_ns)
 {
 	for (;;) {

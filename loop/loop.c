@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c -- the loop itself: its turn, its sleep, its birth and death.
  *
- * A turn is one pass over everything that can have work; if there was none, a rest, and a second pass. What coroutines
- * submitted is handed to the kernel at the end of the turn at the latest, so a host that does not call again soon has
- * nothing stuck.
+ * A turn is one pass over everything that can have work. If there was none, a rest and a second pass follow. The
+ * requests that coroutines submitted are handed to the kernel at the end of the turn at the latest, so none is stuck if
+ * a host does not call again soon.
  *
- * A rest is, in this order: spin (yield the processor and look again) while pollers are active and it pays (spin.c),
- * for spin_ns at most; else arm the pollers, announce the sleep to posting threads, and sleep in the ring until a
- * completion, a bell, the next timer, or what the pollers bear. Only events restart the spin, empty passes do not: an
- * idle loop sleeps. A turn after one that ended with an empty spin begins with the next rest, so that there is one pass
- * for each yield. */
+ * A rest begins with spinning (yield the processor and look again) while pollers are active and it pays (spin.c), for
+ * spin_ns at most. Else the loop arms the pollers, announces the sleep to posting threads, and sleeps in the ring until
+ * a completion, a bell, the next timer, or the longest time that the pollers allow. Only events restart the spin, empty
+ * passes do not: an idle loop sleeps. A turn after one that ended with an empty spin begins with the next rest, so that
+ * there is one pass for each yield. */
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -72,7 +72,8 @@ static void sleep_until(struct loop *loop, uint64_t wait_ns)
 		return;
 	if (!post_sleep(&loop->posts))
 		return;
-	/* loop_stop stores `stop`, then looks whether we sleep; we have announced it, now look at `stop`. */
+	/* loop_stop stores `stop` and then looks whether we sleep. We have announced the sleep, and look at `stop` now.
+	 */
 	if (!atomic_load(&loop->stop)) {
 		loop->sleeps++;
 		ring_wait(loop->ring, wait_ns);
@@ -244,6 +245,11 @@ err_posts:
 err_free:
 	free(loop);
 	return rc;
+}
+
+const struct kv_error *loop_fallback(const struct loop *loop)
+{
+	return ring_fallback(loop->ring);
 }
 
 void loop_destroy(struct loop **loop)

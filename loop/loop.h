@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop.h -- coroutines on an event loop: the public header of loop/.
+/* loop.h -- coroutines on an event loop: the public header of loop/. A loop is on io_uring, or, where the machine
+ * forbids that, on epoll; both do the same.
  *
  * Threads. A loop is owned by the thread that turns it. What takes a `struct loop *` is called from that thread (from a
  * coroutine of the loop, a poller, a timer or a posted function), unless it says "Thread: any".
@@ -45,9 +46,13 @@ struct loop_options {
  * Errors:
  *   -KV_EINVAL     post_depth is no power of two of at least 2
  *   -KV_ENOMEM     memory or address space
- *   -KV_ELIMIT     io_uring is forbidden, or files are exhausted: the text names the sysctl, seccomp profile or limit,
- *                  and the way out */
+ *   -KV_ELIMIT     files are exhausted: the text names the limit and the way out */
 int loop_create(const struct loop_options *options, struct loop **out, struct kv_error *err);
+
+/* loop_fallback -- why this loop is one on epoll: the sysctl, seccomp profile or limit that forbids io_uring, and the
+ * way out. NULL: it is on io_uring. code is -KV_ENOMEM for locked memory, -KV_ENOTSUP for an old kernel, else
+ * -KV_ELIMIT. Thread: any. Owner: the loop's, until loop_destroy. */
+const struct kv_error *loop_fallback(const struct loop *loop);
 
 /* loop_destroy -- end a loop that is not being turned. The kernel is finished with every request and buffer when it
  * returns.

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poller.c -- how something that must be polled lives on a loop that wants to sleep.
+/* poller.c -- what must be polled, on a loop that wants to sleep.
  *
  * A poller with a wait_fd is waited for by a one-shot poll request on the ring, which stays pending over many sleeps
- * until it fires. The order is arm() first (fi_trywait, which may clear the descriptor), then the request: whatever
- * comes after arm() makes the descriptor readable, and the request looks at its level when it is made and at each
- * change after. Multishot was rejected: it queues one completion per event even while the loop is busy and polls
- * anyway.
+ * until it fires. arm() comes first (fi_trywait, which may clear the descriptor), then the request. An event after
+ * arm() makes the descriptor readable, and the request looks at its level when it is made and at each change after.
+ * Multishot was rejected: it queues one completion per event even while the loop is busy and polls anyway.
  *
- * A poller without one is polled in growing steps while it is active. A descriptor that keeps firing although poll()
- * finds nothing (some providers do) is treated the same way until poll() finds something, or it would turn the loop at
- * full speed.
+ * A poller without a wait_fd is polled in growing steps while it is active. A descriptor that keeps firing although
+ * poll() finds nothing (some providers do) is treated the same way until poll() finds an event, or it would turn the
+ * loop at full speed.
  *
  * The request outlives its poller: the kernel may still refer to it when the poller is deleted and its memory gone. So
  * it lives in a struct watch of our own, which frees itself when an orphaned request completes. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.h -- what a loop wants of the kernel, and nothing more. Internal to loop/ and to the simulation.
  *
- * Chosen at link time: loop/ring_uring.c (io_uring) or tests/sim/ring_sim.c (virtual sockets, virtual time).
+ * Chosen at link time: loop/ring_kernel.c (io_uring, or epoll where it is forbidden) or tests/sim/ring_sim.c (virtual
+ * sockets, virtual time).
  * Everything here is called on the thread that turns the loop, except ring_create and ring_wake (any thread), and
  * ring_destroy (that thread, or any other after that thread has ended). */
 #ifndef KVRAIL_LOOP_RING_H
@@ -36,10 +37,12 @@ struct ring_op {
 	int64_t result; /* bytes, descriptor or mask; or a negative code. -ECANCELED: see `closed` */
 	bool closed;    /* it ended because ring_close closed its descriptor */
 
-	struct kv_list node; /* from here on the ring's */
+	struct kv_list node; /* the members below are the ring's */
 	uint8_t state;
-	bool plain; /* a write whose descriptor turned out to be no socket */
+	bool plain; /* a descriptor that turned out to be no socket; epoll, connect: a socket that was made non-blocking
+		     */
 	socklen_t peer_len;
+	uint32_t armed; /* epoll: which order to wait for the descriptor covers it */
 };
 
 struct ring_options {
@@ -52,6 +55,9 @@ int ring_create(const struct ring_options *options, struct ring **out, struct kv
 /* ring_destroy -- the kernel is finished with every request when it returns; their done() does not run. */
 void ring_destroy(struct ring **ring);
 
+/* ring_fallback -- why the ring is made of epoll, with a sentence that names the way out; NULL: it is io_uring. */
+const struct kv_error *ring_fallback(const struct ring *ring);
+
 /* ring_adopt -- this thread turns the ring now. Called at each turn. 0, or -KV_EINVAL: it belongs to another thread. */
 int ring_adopt(struct ring *ring);
 /* ring_settle, ring_unsettle -- this thread will be the only one for a long time (makes entering the kernel cheaper).
@@ -63,17 +69,17 @@ const struct kv_clock *ring_clock(const struct ring *ring);
 
 void ring_submit(struct ring *ring, struct ring_op *op);
 /* ring_cancel -- end a submitted request early. It completes as every request does: with -ECANCELED (or -EINTR), or
- * with what it had done. May be repeated. */
+ * with the result that it had reached. May be repeated. */
 void ring_cancel(struct ring *ring, struct ring_op *op);
 
-/* ring_flush -- hand what was submitted to the kernel; does not wait. */
+/* ring_flush -- hand the submitted requests to the kernel; does not wait. */
 void ring_flush(struct ring *ring);
 /* ring_wait -- flush, then sleep until a request completes, ring_wake is called or wait_ns passed. KV_NEVER has no
  * limit. */
 void ring_wait(struct ring *ring, uint64_t wait_ns);
-/* ring_relax -- the loop spins and found nothing: let others run. */
+/* ring_relax -- the loop spins and found nothing: yield the processor. */
 void ring_relax(struct ring *ring);
-/* ring_reap -- run done() of what has completed. Returns how many. */
+/* ring_reap -- run done() of the requests that have completed. Returns how many. */
 int ring_reap(struct ring *ring);
 /* ring_wake -- make the present or next ring_wait return. Any thread. */
 void ring_wake(struct ring *ring);

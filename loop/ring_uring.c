@@ -2,28 +2,23 @@
 /* ring_uring.c -- the ring as io_uring. The only file that includes liburing.
  *
  * Life of a request: queued (in our list) -> kernel (an SQE was made) -> completed; a cancellation adds a detour
- * through `cancels`. SQEs are made only inside ring_flush, right before submission, so ring_close can still take back
- * what waits for its descriptor: otherwise a new socket with the same number would receive the old one's request. Our
- * own list also makes a full SQ no error.
+ * through `cancels`. SQEs are made only inside ring_flush, right before submission, so that ring_close can still take
+ * back the requests of its descriptor: otherwise a new socket with the same number would receive the old one's request.
+ * Our own list also makes a full SQ no error.
  *
- * Flags are tried from the best down: SINGLE_ISSUER | DEFER_TASKRUN lets completions be processed only when we look,
+ * Flags are tried from the best down. SINGLE_ISSUER | DEFER_TASKRUN lets completions be processed only when we look,
  * without interrupting the thread; TASKRUN_FLAG then tells us, without a system call, that looking is worth one. A
- * single issuer is the thread that enables the ring, which is that of the first turn (ring_adopt), not the creator's;
- * so the ring starts disabled. A ring that many threads turn one after another gets none of these.
+ * single issuer is the thread that enables the ring. That must be the thread of the first turn (ring_adopt), not the
+ * creator's, so the ring starts disabled. A ring that many threads turn one after another gets none of these.
  *
- * The bell is an eventfd with a read always pending: one write(2) from any thread, signal handlers included, no ring
- * needed by the writer. MSG_RING is 6 us faster one way but needs a ring in every posting thread.
+ * A read of the bell is always pending. MSG_RING is 6 us faster one way but needs a ring in every posting thread.
  *
  * A request is carried out by the thread that submitted it, or by kernel workers that end with that thread. When it has
  * exited, its requests can only end as cancelled (a little later, in the background) and touch no memory any more. So
- * ring_destroy on another thread than the owner's needs the owner to have ended and then has nothing to wait for; on
- * the owner's it cancels everything itself and waits. */
-#include "loop/ring.h"
-
+ * ring_destroy on another thread than the owner's needs the owner to have ended, and then has nothing to wait for. On
+ * the owner's thread it cancels everything itself and waits. */
 #include <errno.h>
 #include <liburing.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +27,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "loop/ring_kernel.h"
+
 enum {
 	SQ_ENTRIES = 256,
-	CQ_ENTRIES = 4096, /* more are kept by the kernel (FEAT_NODROP) */
-	FD_LISTS = 1024    /* a power of two */
+	CQ_ENTRIES = 4096 /* more are kept by the kernel (FEAT_NODROP) */
 };
 
 #define DRAIN_NS       2000000000ull
@@ -43,21 +39,25 @@ enum {
 
 enum op_state { OP_IDLE, OP_QUEUED, OP_KERNEL, OP_CANCEL, OP_DONE };
 
-struct ring {
+struct uring {
+	struct ring base; /* the first member */
 	struct io_uring uring;
-	const struct kv_log *log;
 	pid_t owner;                          /* the only thread that may submit; 0: any */
 	bool single;                          /* SINGLE_ISSUER was granted */
 	bool disabled;                        /* until the first turn */
 	bool draining;                        /* done() is not called any more */
 	bool complained;                      /* about a submit that failed */
 	struct kv_list queued, cancels, done; /* ring_op.node, by state */
-	struct kv_list kernel[FD_LISTS]; /* ... those that the kernel has by descriptor too: there are thousands, and
-					    closing one must not look at all */
-	int bell_fd;
+	struct kv_list kernel[RING_FD_LISTS]; /* ... and those that the kernel has, by descriptor as well: there are
+						 thousands, and closing one must not look at all */
 	uint64_t bell_count;
 	struct ring_op bell;
 };
+
+static struct uring *of(struct ring *base)
+{
+	return KV_CONTAINER(base, struct uring, base);
+}
 
 /* ---- creation ---- */
 
@@ -73,51 +73,54 @@ static int read_sysctl_disabled(void)
 	return value;
 }
 
-static int refuse_forbidden(int rc, struct kv_error *err)
+static void refuse_forbidden(int rc, struct kv_error *err)
 {
 	int disabled = read_sysctl_disabled();
 	if (disabled)
-		return kv_fail(err, -KV_ELIMIT,
-			       "io_uring_setup: %s; io_uring is forbidden by the sysctl kernel.io_uring_disabled=%d: "
-			       "set it to 0, or to 1 and put "
-			       "this process in the group of kernel.io_uring_group",
-			       kv_strerror(rc), disabled);
-	return kv_fail(err, -KV_ELIMIT,
-		       "io_uring_setup: %s; io_uring is forbidden, most likely by the seccomp profile of a container: "
-		       "allow io_uring_setup, "
-		       "io_uring_enter and io_uring_register in it (Docker: --security-opt seccomp=PROFILE.json)%s",
-		       kv_strerror(rc), rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
+		kv_fail(err, -KV_ELIMIT,
+			"io_uring_setup: %s; io_uring is forbidden by the sysctl kernel.io_uring_disabled=%d: "
+			"set it to 0, or to 1 and put this process in the group of kernel.io_uring_group",
+			kv_strerror(rc), disabled);
+	else
+		kv_fail(err, -KV_ELIMIT,
+			"io_uring_setup: %s; io_uring is forbidden, most likely by the seccomp profile of a container: "
+			"allow io_uring_setup, io_uring_enter and io_uring_register in it (Docker: --security-opt "
+			"seccomp=PROFILE.json)%s",
+			kv_strerror(rc), rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
 }
 
-static int refuse(int rc, const char *what, struct kv_error *err)
+static int refuse_old(struct kv_error *err)
+{
+	kv_fail(err, -KV_ENOTSUP,
+		"io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 is best");
+	return 1;
+}
+
+/* 1: io_uring may not be used here; else a code. */
+static int refuse(int rc, struct kv_error *err)
 {
 	struct rlimit limit = {0};
 	switch (rc) {
 	case -EPERM:
 	case -EACCES:
 	case -ENOSYS:
-		return refuse_forbidden(rc, err);
-	case -EMFILE:
-		getrlimit(RLIMIT_NOFILE, &limit);
-		return kv_fail(
-			err, -KV_ELIMIT,
-			"%s: this process has all of its %llu files open; raise the limit (ulimit -n, LimitNOFILE)",
-			what, (unsigned long long)limit.rlim_cur);
-	case -ENFILE:
-		return kv_fail(err, -KV_ELIMIT, "%s: the machine has no more files; raise the sysctl fs.file-max",
-			       what);
+		refuse_forbidden(rc, err);
+		return 1;
 	case -ENOMEM:
 		getrlimit(RLIMIT_MEMLOCK, &limit);
-		return kv_fail(err, -KV_ELIMIT,
-			       "%s: no memory, or more than the %llu KiB that this user may lock; raise the memlock "
-			       "limit (ulimit -l, LimitMEMLOCK)",
-			       what, (unsigned long long)limit.rlim_cur >> 10);
+		kv_fail(err, -KV_ENOMEM,
+			"io_uring_setup: no memory, or more than the %llu KiB that this user may lock; raise the "
+			"memlock limit (ulimit -l, LimitMEMLOCK)",
+			(unsigned long long)limit.rlim_cur >> 10);
+		return 1;
+	case -EINVAL: /* of all flags: before 5.5 */
+		return refuse_old(err);
 	default:
-		return kv_fail(err, rc, "%s: %s", what, kv_strerror(rc));
+		return ring_refuse_files(rc, "io_uring_setup", err);
 	}
 }
 
-static int setup(struct ring *ring, bool any_thread)
+static int setup(struct uring *ring, bool any_thread)
 {
 	static const unsigned tiers[] = {
 		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
@@ -132,7 +135,7 @@ static int setup(struct ring *ring, bool any_thread)
 	}
 	if (rc < 0)
 		return rc;
-	/* A child of fork() that turned our loop would make our operations: it shall rather crash. */
+	/* A child of fork() that turned our loop would make our operations: it crashes instead. */
 	(void)io_uring_ring_dontfork(&ring->uring);
 	ring->single = ring->uring.flags & IORING_SETUP_SINGLE_ISSUER;
 	ring->disabled = ring->uring.flags & IORING_SETUP_R_DISABLED;
@@ -140,65 +143,59 @@ static int setup(struct ring *ring, bool any_thread)
 }
 
 static void on_bell(struct ring_op *op);
+static void uring_submit(struct ring *base, struct ring_op *op);
 
-static void start_bell(struct ring *ring)
+static void start_bell(struct uring *ring)
 {
 	ring->bell = (struct ring_op){.kind = RING_READ,
-				      .fd = ring->bell_fd,
+				      .fd = ring->base.bell_fd,
 				      .in = &ring->bell_count,
 				      .len = sizeof(ring->bell_count),
 				      .quiet = true,
 				      .done = on_bell};
-	ring_submit(ring, &ring->bell);
+	uring_submit(&ring->base, &ring->bell);
 }
 
 static void on_bell(struct ring_op *op)
 {
-	start_bell(KV_CONTAINER(op, struct ring, bell));
+	start_bell(KV_CONTAINER(op, struct uring, bell));
 }
 
-int ring_create(const struct ring_options *options, struct ring **out, struct kv_error *err)
+static int uring_create(const struct ring_options *options, int bell_fd, struct ring **out, struct kv_error *err)
 {
-	struct ring *ring = calloc(1, sizeof(*ring));
+	struct uring *ring = calloc(1, sizeof(*ring));
 	if (!ring)
 		return kv_fail(err, -KV_ENOMEM, "no memory for a ring");
-	ring->log = options->log;
+	ring->base = (struct ring){.kind = &ring_uring, .log = options->log, .bell_fd = bell_fd};
 	kv_list_init(&ring->queued);
-	for (unsigned i = 0; i < FD_LISTS; i++)
+	for (unsigned i = 0; i < RING_FD_LISTS; i++)
 		kv_list_init(&ring->kernel[i]);
 	kv_list_init(&ring->cancels);
 	kv_list_init(&ring->done);
-	ring->bell_fd = eventfd(0, EFD_CLOEXEC);
-	int rc = ring->bell_fd < 0 ? refuse(-errno, "eventfd", err) : 0;
-	if (rc < 0)
-		goto err_free;
-	rc = setup(ring, options->any_thread);
+	int rc = setup(ring, options->any_thread);
 	if (rc < 0) {
-		rc = refuse(rc, "io_uring_setup", err);
-		goto err_bell;
+		rc = refuse(rc, err);
+		goto err_free;
 	}
 	if (!(ring->uring.features & IORING_FEAT_EXT_ARG)) {
-		rc = kv_fail(err, -KV_ENOTSUP,
-			     "io_uring of this kernel is too old (no timed waits); Linux 5.11 or newer is needed, 6.1 "
-			     "is best");
+		rc = refuse_old(err);
 		goto err_ring;
 	}
 	start_bell(ring);
-	*out = ring;
+	*out = &ring->base;
 	return 0;
 
 err_ring:
 	io_uring_queue_exit(&ring->uring);
-err_bell:
-	close(ring->bell_fd);
 err_free:
 	free(ring);
 	return rc;
 }
 
-int ring_adopt(struct ring *ring)
+static int uring_adopt(struct ring *base)
 {
 	static _Thread_local pid_t self;
+	struct uring *ring = of(base);
 	if (!ring->single)
 		return 0;
 	if (!self)
@@ -213,23 +210,18 @@ int ring_adopt(struct ring *ring)
 	return ring->owner == self ? 0 : -KV_EINVAL;
 }
 
-void ring_settle(struct ring *ring)
+static void uring_settle(struct ring *ring)
 {
-	/* Registered per thread: without it each entry looks up the descriptor; a kernel that refuses costs only that.
-	 */
-	io_uring_register_ring_fd(&ring->uring);
+	/* The ring is registered per thread: without that each entry looks up the descriptor. A kernel that refuses
+	 * costs only that. */
+	io_uring_register_ring_fd(&of(ring)->uring);
 }
 
-void ring_unsettle(struct ring *ring)
+static void uring_unsettle(struct ring *ring)
 {
-	/* By the thread that registered it: another one's table may have another ring under the same number. */
-	io_uring_unregister_ring_fd(&ring->uring);
-}
-
-const struct kv_clock *ring_clock(const struct ring *ring)
-{
-	(void)ring;
-	return &kv_clock_monotonic;
+	/* Only the thread that registered the ring may undo it: another thread's table may have another ring under the
+	 * same number. */
+	io_uring_unregister_ring_fd(&of(ring)->uring);
 }
 
 /* ---- requests ---- */
@@ -241,25 +233,30 @@ static void move(struct kv_list *to, struct ring_op *op, enum op_state state)
 	op->state = state;
 }
 
-void ring_submit(struct ring *ring, struct ring_op *op)
+static void uring_submit(struct ring *base, struct ring_op *op)
 {
 	kv_list_init(&op->node);
 	op->closed = op->plain = false;
-	move(&ring->queued, op, OP_QUEUED);
+	move(&of(base)->queued, op, OP_QUEUED);
 }
 
-static void end_early(struct ring *ring, struct ring_op *op)
+static void end_early(struct uring *ring, struct ring_op *op)
 {
 	op->result = -ECANCELED;
 	move(&ring->done, op, OP_DONE);
 }
 
-void ring_cancel(struct ring *ring, struct ring_op *op)
+static void cancel(struct uring *ring, struct ring_op *op)
 {
 	if (op->state == OP_QUEUED)
 		end_early(ring, op);
 	else if (op->state == OP_KERNEL)
 		move(&ring->cancels, op, OP_CANCEL);
+}
+
+static void uring_cancel(struct ring *ring, struct ring_op *op)
+{
+	cancel(of(ring), op);
 }
 
 static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
@@ -290,13 +287,13 @@ static void prepare(struct io_uring_sqe *sqe, struct ring_op *op)
 	io_uring_sqe_set_data(sqe, op);
 }
 
-static struct kv_list *kernel_list(struct ring *ring, int fd)
+static struct kv_list *kernel_list(struct uring *ring, int fd)
 {
-	return &ring->kernel[(unsigned)fd % FD_LISTS];
+	return &ring->kernel[(unsigned)fd % RING_FD_LISTS];
 }
 
-/* As many SQEs as there is room for; requests first, since a cancellation must come after its request. */
-static void fill(struct ring *ring)
+/* Make as many SQEs as there is room for; requests first, since a cancellation must come after its request. */
+static void fill(struct uring *ring)
 {
 	struct io_uring_sqe *sqe;
 	while (!kv_list_empty(&ring->queued) && (sqe = io_uring_get_sqe(&ring->uring))) {
@@ -317,16 +314,17 @@ static bool transient(int rc)
 	return rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY;
 }
 
-static void complain(struct ring *ring, int rc)
+static void complain(struct uring *ring, int rc)
 {
 	if (rc >= 0 || transient(rc) || ring->complained)
 		return;
 	ring->complained = true;
-	kv_error_log(ring->log, "io_uring_enter: %s; requests of this loop are stuck", kv_strerror(rc));
+	kv_error_log(ring->base.log, "io_uring_enter: %s; requests of this loop are stuck", kv_strerror(rc));
 }
 
-void ring_flush(struct ring *ring)
+static void uring_flush(struct ring *base)
 {
+	struct uring *ring = of(base);
 	do {
 		fill(ring);
 		if (io_uring_sq_ready(&ring->uring) == 0)
@@ -338,29 +336,24 @@ void ring_flush(struct ring *ring)
 	} while (!kv_list_empty(&ring->queued) || !kv_list_empty(&ring->cancels));
 }
 
-void ring_wait(struct ring *ring, uint64_t wait_ns)
+static void uring_wait(struct ring *base, uint64_t wait_ns)
 {
+	struct uring *ring = of(base);
 	const uint64_t second = 1000000000ull, max_ns = 3600 * second;
 	uint64_t ns = KV_MIN(wait_ns, max_ns);
 	struct __kernel_timespec ts = {.tv_sec = (int64_t)(ns / second), .tv_nsec = (int64_t)(ns % second)};
 	struct io_uring_cqe *cqe;
 	fill(ring);
 	if (!kv_list_empty(&ring->queued) || !kv_list_empty(&ring->cancels) || !kv_list_empty(&ring->done)) {
-		ring_flush(ring);
+		uring_flush(base);
 		return;
 	}
 	complain(ring, io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &ts, NULL));
 }
 
-void ring_relax(struct ring *ring)
-{
-	(void)ring;
-	sched_yield();
-}
-
 /* ---- completions ---- */
 
-static int finish(struct ring *ring, struct ring_op *op)
+static int finish(struct uring *ring, struct ring_op *op)
 {
 	kv_list_del(&op->node);
 	op->state = OP_IDLE;
@@ -371,7 +364,7 @@ static int finish(struct ring *ring, struct ring_op *op)
 	return quiet ? 0 : 1;
 }
 
-static int complete(struct ring *ring, struct ring_op *op, int result)
+static int complete(struct uring *ring, struct ring_op *op, int result)
 {
 	if (op->kind == RING_WRITE && result == -ENOTSOCK && !op->plain && !op->closed) {
 		op->plain = true;
@@ -382,8 +375,8 @@ static int complete(struct ring *ring, struct ring_op *op, int result)
 	return finish(ring, op);
 }
 
-/* What ended early is taken as it was at the start: done() may add to the list. */
-static int reap_done(struct ring *ring)
+/* The requests that ended early are taken as they are at the start: done() may add to the list. */
+static int reap_done(struct uring *ring)
 {
 	struct kv_list batch, *node;
 	int count = 0;
@@ -394,8 +387,9 @@ static int reap_done(struct ring *ring)
 	return count;
 }
 
-int ring_reap(struct ring *ring)
+static int uring_reap(struct ring *base)
 {
+	struct uring *ring = of(base);
 	int count = kv_list_empty(&ring->done) ? 0 : reap_done(ring);
 	unsigned head, seen = 0;
 	struct io_uring_cqe *cqe;
@@ -412,33 +406,26 @@ int ring_reap(struct ring *ring)
 	return count;
 }
 
-void ring_wake(struct ring *ring)
-{
-	uint64_t one = 1;
-	ssize_t n = write(ring->bell_fd, &one, sizeof(one)); /* fails only when 2^64 - 2 bells are pending */
-	(void)n;
-}
-
-static void cancel_all(struct ring *ring)
+static void cancel_all(struct uring *ring)
 {
 	KV_LIST_EACH_SAFE (n, &ring->queued)
 		end_early(ring, KV_LIST_ENTRY(n, struct ring_op, node));
-	for (unsigned i = 0; i < FD_LISTS; i++)
+	for (unsigned i = 0; i < RING_FD_LISTS; i++)
 		KV_LIST_EACH_SAFE (n, &ring->kernel[i])
-			ring_cancel(ring, KV_LIST_ENTRY(n, struct ring_op, node));
+			cancel(ring, KV_LIST_ENTRY(n, struct ring_op, node));
 }
 
-static bool drained(const struct ring *ring)
+static bool drained(const struct uring *ring)
 {
-	for (unsigned i = 0; i < FD_LISTS; i++)
+	for (unsigned i = 0; i < RING_FD_LISTS; i++)
 		if (!kv_list_empty(&ring->kernel[i]))
 			return false;
 	return kv_list_empty(&ring->queued) && kv_list_empty(&ring->cancels);
 }
 
-/* Cancelling is repeated, as it may miss a request that changes places, but not without pause: some end in the
+/* Cancelling is repeated, since it may miss a request that changes places; but with pauses, since some end in the
  * background. */
-static void drain(struct ring *ring)
+static void drain(struct uring *ring)
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic), give_up = now + DRAIN_NS;
 	ring->draining = true;
@@ -446,99 +433,40 @@ static void drain(struct ring *ring)
 		uint64_t again = now + DRAIN_AGAIN_NS;
 		cancel_all(ring);
 		for (; !drained(ring) && now < again; now = kv_clock_now(&kv_clock_monotonic)) {
-			ring_wait(ring, again - now);
-			ring_reap(ring);
+			uring_wait(&ring->base, again - now);
+			uring_reap(&ring->base);
 		}
 	}
 	if (!drained(ring))
 		kv_error_log(
-			ring->log,
+			ring->base.log,
 			"io_uring requests could not be cancelled within 2 s; their buffers may still be written to");
 }
 
-void ring_destroy(struct ring **ring)
+static void uring_destroy(struct ring *base)
 {
-	struct ring *r = *ring;
-	if (!r)
-		return;
-	if (!r->disabled && ring_adopt(r) == 0)
-		drain(r);
-	io_uring_queue_exit(&r->uring);
-	close(r->bell_fd);
-	free(r);
-	*ring = NULL;
+	struct uring *ring = of(base);
+	if (!ring->disabled && uring_adopt(base) == 0)
+		drain(ring);
+	io_uring_queue_exit(&ring->uring);
+	free(ring);
 }
 
-/* ---- plain system calls ---- */
+/* ---- closing ---- */
 
-int ring_socket(struct ring *ring, int family, int *out_fd)
-{
-	(void)ring;
-	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	*out_fd = fd;
-	return 0;
-}
-
-int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len, int *out_fd)
-{
-	socklen_t bound_len = sizeof(*addr);
-	int fd = -1, on = 1, rc = ring_socket(ring, addr->ss_family, &fd);
-	if (rc < 0)
-		return rc;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-	    bind(fd, (struct sockaddr *)addr, len) < 0 || listen(fd, SOMAXCONN) < 0 ||
-	    getsockname(fd, (struct sockaddr *)addr, &bound_len) < 0) {
-		rc = -errno;
-		close(fd);
-		return rc;
-	}
-	*out_fd = fd;
-	return 0;
-}
-
-int ring_nodelay(struct ring *ring, int fd)
-{
-	int on = 1;
-	(void)ring;
-	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ? -errno : 0;
-}
-
-int ring_user_timeout(struct ring *ring, int fd, unsigned timeout_ms)
-{
-	/* Unacknowledged data is covered by the user timeout; an idle connection by keepalive, whose steps are whole
-	 * seconds. */
-	int on = 1, idle_s = (int)KV_MAX(timeout_ms / 3000, 1u), probes = 3;
-	(void)ring;
-	if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) < 0 ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s)) < 0 ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s)) < 0 ||
-	    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes)) < 0)
-		return -errno;
-	return 0;
-}
-
-void ring_shutdown(struct ring *ring, int fd)
-{
-	(void)ring; /* a request that the kernel does not have yet will find the socket shut */
-	shutdown(fd, SHUT_RDWR);
-}
-
-static void end_for_close(struct ring *ring, struct kv_list *list, int fd)
+static void end_for_close(struct uring *ring, struct kv_list *list, int fd)
 {
 	KV_LIST_EACH_SAFE (n, list) {
 		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
 		if (op->fd != fd)
 			continue;
 		op->closed = true;
-		ring_cancel(ring, op);
+		cancel(ring, op);
 	}
 }
 
-/* SQEs that a failed submit left behind would find the successor of fd: make them do nothing. */
-static void defuse_leftovers(struct ring *ring, int fd)
+/* SQEs that a failed submit left behind would reach the successor of fd: make them do nothing. */
+static void defuse_leftovers(struct uring *ring, int fd)
 {
 	struct io_uring_sq *sq = &ring->uring.sq;
 	for (unsigned i = *sq->khead; i != sq->sqe_tail; i++) {
@@ -552,11 +480,23 @@ static void defuse_leftovers(struct ring *ring, int fd)
 	}
 }
 
-void ring_close(struct ring *ring, int fd)
+static void uring_close(struct ring *base, int fd)
 {
+	struct uring *ring = of(base);
 	end_for_close(ring, &ring->queued, fd);
 	end_for_close(ring, &ring->cancels, fd);
 	end_for_close(ring, kernel_list(ring, fd), fd);
 	defuse_leftovers(ring, fd);
-	close(fd);
 }
+
+const struct ring_calls ring_uring = {.create = uring_create,
+				      .destroy = uring_destroy,
+				      .adopt = uring_adopt,
+				      .settle = uring_settle,
+				      .unsettle = uring_unsettle,
+				      .submit = uring_submit,
+				      .cancel = uring_cancel,
+				      .flush = uring_flush,
+				      .wait = uring_wait,
+				      .reap = uring_reap,
+				      .close = uring_close};

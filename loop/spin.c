@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spin.c -- spin or sleep, learnt from how the last rests ended.
  *
- * A sleep and its wake-up cost a loop some ten system calls and 5 to 27 us before it runs again; looking again costs
- * one, and a yield. So spinning pays when the next event comes soon, and not otherwise. Each rest, spun or slept, tells
- * how soon: it raises or lowers a score, and a loop spins while most of the last rests were short. An idle loop is
- * therefore asleep, and one that gets a request every few microseconds does not sleep between them; it takes a handful
- * of rests to go from one to the other.
+ * A sleep and its wake-up cost a loop some ten system calls, and 5 to 27 us before it runs again. Looking again costs
+ * one system call and a yield. So spinning pays when the next event comes soon, and not otherwise. Each rest, spun or
+ * slept, tells how soon it was: it raises or lowers a score, and a loop spins while most of the last rests were short.
+ * An idle loop is therefore asleep, and one that gets a request every few microseconds does not sleep between them. It
+ * takes a handful of rests to go from one to the other.
  *
- * Every look is followed by a yield, without which more spinning loops than processors stop each other for a
- * scheduler's slice. With it they hand each other the processor. But a yield also hands it to any stranger who
- * computes, for a whole slice, whereas a loop that sleeps is woken ahead of him. So a yield that took longer than
- * loops take bans spinning for a while, and again for twice as long while it goes on. (Rejected: comparing the
- * number of loops with that of the processors. It knows neither which loops are busy nor what else runs on the
+ * Every look is followed by a yield. Without it loops that spin, when there are more of them than processors, stop each
+ * other for a scheduler's slice; with it they hand each other the processor. But a yield also hands it to any process
+ * that computes, for a whole slice, whereas a loop that sleeps is woken ahead of that process. So a yield that took
+ * longer than loops take bans spinning for a while, and again for twice as long while it goes on. (Rejected: comparing
+ * the number of loops with that of the processors. It knows neither which loops are busy nor what else runs on the
  * machine: one worker of a default client never spun, on two idle cores.) */
 #include "loop/spin.h"
 

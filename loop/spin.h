@@ -11,7 +11,7 @@
 
 /* A sleep that ended so soon after its spin would have ended would have been a spin that paid: a wake-up takes time. */
 #define SPIN_WAKE_NS 50000ull
-/* A yield that took longer went to somebody who computes, not to a loop that waits as we do. */
+/* A yield that took longer went to a process that computes, not to a loop that waits as ours does. */
 #define SPIN_AWAY_NS        500000ull
 #define SPIN_PENALTY_MIN_NS 5000000ull
 #define SPIN_PENALTY_MAX_NS 320000000ull
@@ -31,11 +31,11 @@ struct spin {
 
 void spin_init(struct spin *s, uint64_t limit_ns);
 
-/* spin_again -- a pass at `now` found nothing. Returns whether to yield and look again; false: sleep. `surely`: what is
- * waited for cannot wake us, so spin however rarely it pays. */
+/* spin_again -- a pass at `now` found nothing. Returns whether to yield and look again; false: sleep. `surely`: the
+ * awaited event cannot wake us, so spin however rarely it pays. */
 bool spin_again(struct spin *s, uint64_t now, bool surely);
 
-/* spin_found -- a pass at `now` found something. */
+/* spin_found -- a pass at `now` found an event. */
 void spin_found(struct spin *s, uint64_t now);
 
 #endif

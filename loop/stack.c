@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stack.c -- pooled stacks in one reserved area.
  *
- * A slot is a guard page and, above it, a stack. The area is reserved without access (so that it costs nothing even
- * where overcommit is forbidden) and made usable in steps of STACK_OPEN_STEP slots; a slot gets its guard when it is
- * first used. MADV_GUARD_INSTALL (Linux 6.13) marks the page in the page tables; mprotect instead splits the mapping in
+ * A slot is a guard page and, above it, a stack. The area is reserved without access, so that it costs nothing even
+ * where overcommit is forbidden, and made usable in steps of STACK_OPEN_STEP slots. A slot gets its guard when it is
+ * first used. MADV_GUARD_INSTALL (Linux 6.13) marks the page in the page tables. mprotect instead splits the mapping in
  * two per stack, which counts against vm.max_map_count, so it is only the fallback. Guards survive MADV_DONTNEED.
  *
- * Memory policy: a stack that is given back stays hot (keeps its pages) while fewer than STACK_HOT_MAX are; beyond that
- * its pages go back to the kernel at once. So a burst of coroutines leaves at most STACK_HOT_MAX stacks of memory
- * behind. The list of idle slots lives outside the stacks, since a link inside would touch a page of each. Huge pages
+ * Memory policy: a stack that is given back stays hot (keeps its pages) while fewer than STACK_HOT_MAX are hot; beyond
+ * that its pages go back to the kernel at once. So a burst of coroutines leaves at most STACK_HOT_MAX stacks of memory
+ * behind. The list of idle slots lies outside the stacks, since a link inside would touch a page of each. Huge pages
  * are refused for the area: one touched byte must not cost 2 MiB. */
 #include "loop/stack.h"
 
@@ -30,8 +30,8 @@ static char *slot_at(const struct stack_pool *pool, uint32_t slot)
 	return pool->base + (size_t)slot * pool->slot_bytes;
 }
 
-/* Valgrind has to know what a stack is, or it takes a switch for one frame of megabytes. Without memory for the ids it
- * goes without. */
+/* Valgrind must know the stacks, or it takes a switch for one frame of megabytes. Without memory for the ids it is not
+ * told. */
 static void valgrind_begin(struct stack_pool *pool)
 {
 #if KV_VALGRIND
@@ -90,7 +90,7 @@ int stack_pool_init(struct stack_pool *pool, size_t stack_bytes, uint32_t max, e
 	*pool = (struct stack_pool){.page_bytes = (size_t)sysconf(_SC_PAGESIZE), .max = max, .guard = guard};
 	pool->stack_bytes = kv_align_up(KV_MAX(stack_bytes, (size_t)1 << 13), pool->page_bytes);
 	pool->slot_bytes = pool->stack_bytes + pool->page_bytes;
-	/* Under a small limit of address space fewer stacks are better than none, and better than nothing left for
+	/* Under a small limit of address space fewer stacks are better than none, and better than leaving nothing for
 	 * threads, buffers and the provider. */
 	uint64_t share = address_space_room(pool->page_bytes) / STACK_SHARE;
 	while (pool->slot_bytes * pool->max > share && pool->max > STACK_FEWEST)
@@ -143,7 +143,7 @@ static int open_slots(struct stack_pool *pool)
 static int guard_slot(struct stack_pool *pool, uint32_t slot)
 {
 	char *page = slot_at(pool, slot);
-	/* EINVAL also where the process locks its memory (mlockall): then, too, mprotect works. */
+	/* EINVAL also comes where the process locks its memory (mlockall): mprotect works then as well. */
 	if (pool->guard == STACK_GUARD_MADVISE && madvise(page, pool->page_bytes, MADV_GUARD_INSTALL) == 0)
 		return 0;
 	pool->guard = STACK_GUARD_MPROTECT;

@@ -10,7 +10,8 @@
  * ucontext). */
 void *switch_make(void *top, void (*fn)(void *arg), void *arg);
 
-/* switch_to -- keep the present context in *save and go on with `to`; returns when somebody goes on with *save. */
+/* switch_to -- keep the present context in *save and go on with `to`; returns when another switch_to goes on with
+ * *save. */
 void switch_to(void **save, void *to);
 
 #endif

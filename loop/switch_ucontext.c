@@ -21,7 +21,8 @@ static void start(unsigned fn_high, unsigned fn_low, unsigned arg_high, unsigned
 	__builtin_trap();
 }
 
-/* Apart, because compilers fear for the variables around a function that could return twice (this one never does). */
+/* In a function of its own, because compilers fear for the variables around a function that could return twice (this
+ * one never does). */
 __attribute__((noinline)) static int snapshot(ucontext_t *context)
 {
 	return getcontext(context);

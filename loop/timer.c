@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* timer.c -- a pairing heap of intrusive timers.
  *
- * The four words of a timer: first child, next sibling, previous (the parent for a first child, else the left sibling;
- * NULL for the root), and its arming number, which is never 0 and so also says that it is armed. The key is (when_ns,
- * number): equal times fire in arming order. Arm is O(1), cancel and pop are O(log n) amortised; nothing is allocated,
- * nothing recurses (a heap may be a list of 100,000 siblings). A timer wheel would be O(1) too, but neither exact nor
- * able to name the next deadline cheaply.
+ * The four words of a timer are its first child, its next sibling, previous (the parent for a first child, else the
+ * left sibling; NULL for the root), and its arming number. The number is never 0 and so also says that the timer is
+ * armed. The key is (when_ns, number): equal times fire in arming order. Arm is O(1), cancel and pop are O(log n)
+ * amortised. Nothing is allocated, nothing recurses (a heap may be a list of 100,000 siblings). A timer wheel would be
+ * O(1) as well, but neither exact nor able to name the next deadline cheaply.
  *
- * A timer that re-arms itself for the past must not starve others: loop_timer_arm lifts times before this turn to this
- * turn, so all that was due before sorts before it, and timer_expire stops at the first number that is newer than its
- * own start. */
+ * A timer that re-arms itself for the past must not starve others. loop_timer_arm lifts times before this turn to this
+ * turn, so every timer that was due before sorts before it, and timer_expire stops at the first number that is newer
+ * than its own start. */
 #include "loop/timer.h"
 
 static struct loop_timer *child_of(const struct loop_timer *t)

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check-docs.py -- what documents name exists: files, functions in them, links and the headings they lead to. Prints what does not, one a line.
+"""check-docs.py -- what documents name exists: files, functions in them, links and the headings they lead to. Prints
+what does not, one a line.
 
-A function is named as `path/file.c: function, another`, or `file.c: function` where the folder is clear to a reader; a folder's files as
-`engine/fabric*.c`. docs/reference/options.md is written by a program and docs/runs/ tells what was: neither is looked at for names. docs/runs/bench.md is what `make bench` writes.
+A function is named as `path/file.c: function, another`, or `file.c: function` where the folder is clear to a reader; a
+folder's files as `engine/fabric*.c`. docs/reference/options.md is written by a program and docs/runs/ tells what was:
+neither is looked at for names. docs/runs/bench.md is what `make bench` writes.
 """
 import glob
 import os
@@ -11,24 +13,24 @@ import re
 import subprocess
 import sys
 
-TOP = "base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts docs examples".split()
+TOP = """base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts docs
+    examples""".split()
 PATH = re.compile(r"(?<![\w./-])((?:%s)/[\w./*-]*\w\.(?:c|h|S|sh|py|md|mk|patch|def|txt|3))(?![\w])" % "|".join(TOP))
 NAMED = re.compile(r"(?<![\w./*-])([\w./-]*\w\.[chS]): ?`?([a-z_]\w*(?:(?:, |`, `)[a-z_]\w*)*)(\(\)|`)?")
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]:\s*(\S+)", re.M)
-
 
 def slug(heading):
     text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", lambda m: m.group(1) or "", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
-
 def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
 
-
 def main():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True).stdout.split()
-    files = [f for f in listed if os.path.isfile(f)] or [f for f in glob.glob("**/*", recursive=True) if os.path.isfile(f) and not f.startswith("build/")]
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
+    files = [f for f in listed.stdout.split() if os.path.isfile(f)]
+    if not files:
+        files = [f for f in glob.glob("**/*", recursive=True) if os.path.isfile(f) and not f.startswith("build/")]
     by_name, headings, wrong = {}, {}, []
     for f in files:
         by_name.setdefault(os.path.basename(f), []).append(f)
@@ -37,7 +39,9 @@ def main():
         headings[f] = {slug(h) for h in re.findall(r"^#+ +(.*)$", without_code(open(f).read()), re.M)}
 
     def word_in(name, paths):
-        return any(re.search(r"\b%s\b" % name, open(p, errors="replace").read()) for p in paths)
+        """What the file defines or has in a table: a comment and a call of another file's function do not count."""
+        code = [re.sub(r"/\*.*?\*/", "", open(p, errors="replace").read(), flags=re.S) for p in paths]
+        return any(re.search(r"^[^\s#].*\b%s\(|\b%s\b(?!\()" % (name, name), c, re.M) for c in code)
 
     for f in documents:
         text = open(f).read()
@@ -53,19 +57,23 @@ def main():
         if f == "docs/reference/options.md" or f.startswith("docs/runs/"):
             continue
         for path in sorted(set(PATH.findall(text))):
-            if not glob.glob(path) and not glob.glob("tests/" + path) and "NAME" not in path and path != "docs/runs/bench.md":
+            if "NAME" in path or path == "docs/runs/bench.md":
+                continue
+            if not glob.glob(path) and not glob.glob("tests/" + path):
                 wrong.append(f"{f}: there is no {path}")
         for m in NAMED.finditer(text):
             path, names = m.group(1), re.findall(r"\w+", m.group(2))
-            paths = [path] if os.path.isfile(path) else [p for p in by_name.get(os.path.basename(path), []) if p.endswith("/" + path)]
+            paths = [p for p in by_name.get(os.path.basename(path), []) if p.endswith("/" + path)]
+            if os.path.isfile(path):
+                paths = [path]
             if not paths:
                 if "/" not in path:
                     wrong.append(f"{f}: there is no file {path}")
                 continue
             # Prose may follow a file's name; what looks like a function of ours has an underscore.
-            wrong += [f"{f}: {path} does not name {n}" for n in names if "_" in n and n[-1] != "_" and not word_in(n, paths)]
+            wrong += [f"{f}: {path} does not name {n}" for n in names
+                      if "_" in n and n[-1] != "_" and not word_in(n, paths)]
     print("\n".join(wrong), end="\n" if wrong else "")
     return 0
-
 
 sys.exit(main())

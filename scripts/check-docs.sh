@@ -4,8 +4,8 @@
 # links of all documents.
 #
 # docs/internals/ownership.md and reliability.md are checked more closely, in what stands in backticks:
-#   `file: function, function`   the file (of the tree, or below tests/) must have these functions, or tests of a table; `calls_of_*` means
-#                                one that begins so
+#   `file: function, function`   the file (of the tree, or below tests/) must have these functions, or tests of a
+#                                table; `calls_of_*` means one that begins so
 #   `file`                       must be there
 #   `name_with_underscore`       must be a word of the sources
 # Run it from the root of the tree, or with another root as the only argument.
@@ -13,13 +13,15 @@ set -u
 cd "${1:-.}" || exit 2
 words=$(mktemp) || exit 2
 trap 'rm -f "$words"' EXIT
-find base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile -type f \( -name '*.[chS]' -o -name '*.sh' -o -name '*.py' -o -name '*.patch' -o -name '*.def' -o -name Makefile -o -name '*.mk' \) \
+find base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor tests scripts Makefile \
+	-type f -regextype posix-extended -regex '.*(\.([chS]|sh|py|patch|def|mk)|/?Makefile)' \
 	-exec grep -ohE '[A-Za-z_][A-Za-z0-9_]*' {} + 2>/dev/null | sort -u >"$words"
 
 functions() { # FILE NAMES: prints those that are missing
 	local name
 	tr ',' '\n' <<<"$2" | while read -r name; do
-		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}[(,)]" "$1" || echo "$1 has no function $name"
+		[ -z "$name" ] || [ "$name" = ... ] || grep -Eq "(^|[^A-Za-z0-9_])${name//\*/[a-z0-9_]*}[(,)]" "$1" ||
+			echo "$1 has no function $name"
 	done
 }
 

@@ -43,6 +43,7 @@ else
 	result 1 "C files are laid out by clang-format $version (make format)" \
 		"$(sources | xargs -0 "$tool" --dry-run --style=file 2>&1 | sed -n 's/: warning: code should be.*//p' | sort -u)"
 fi
-result 2 "Markdown is at most 120 columns wide" "$(find . -name '*.md' -not -path './build/*' -not -path './docs/reference/options.md' -not -path './.*' -print0 |
+result 2 "Markdown is at most 120 columns wide" "$(find . -name '*.md' -not -path './build/*' \
+	-not -path './docs/reference/options.md' -not -path './.*' -print0 |
 	LC_ALL=C.UTF-8 xargs -0 awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns" }')"
 exit $fail

@@ -40,9 +40,9 @@ copy() { # DIRECTORY [PROGRAM]
 	rm -rf "$1"
 	mkdir -p "$1/tests" "$1/$built/tests"
 	cp -p Makefile "$1/"
-	cp -p tests/suites.mk tests/filter.c "$1/tests/"
+	cp -p tests/suites.mk tests/filter.c tests/fabric_stand_in.[ch] "$1/tests/"
 	cp -pR tests/sim "$1/tests/"
-	cp -pR "$built/tests/sim" "$built/tests/filter.c.o" "$1/$built/tests/"
+	cp -pR "$built/tests/sim" "$built"/tests/{filter,fabric_stand_in}.c.o "$1/$built/tests/"
 	for l in $layers; do
 		cp -pR "$l" "$1/"
 		cp -pR "$built/$l" "$built/lib$l.a" "$1/$built/"
@@ -155,7 +155,8 @@ if [ ${#names[@]} -eq 0 ]; then
 	for p in "$patches"/*.patch; do
 		((i++ % share == 0)) && names+=("$(basename "$p" .patch)")
 	done
-	[ "$share" -eq 1 ] || echo "#: ${#names[@]} planted bugs, one of $share; others tomorrow, and all of them in make check-mutants"
+	[ "$share" -eq 1 ] ||
+		echo "#: ${#names[@]} planted bugs, one of $share; others tomorrow, and all of them in make check-mutants"
 fi
 declare -A most=()
 for n in "${names[@]}"; do

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check-rooms.py -- calls go down: from a room to rooms below it, and in no circle of files inside a room. Speaks TAP.
 
-The calls are those that the linker sees: what one object needs and another of the same layer defines (nm). A call that comes up goes through a
-struct of functions that the lower room declares, and is none here. KVRAIL_BUILD: where the objects are. Includes are check-layers.sh's.
+The calls are those that the linker sees: what one object needs and another of the same layer defines (nm). A call that
+comes up goes through a struct of functions that the lower room declares, and is none here. KVRAIL_BUILD: where the
+objects are. Includes are check-layers.sh's.
 """
 import collections
 import os
@@ -12,18 +13,19 @@ import sys
 
 # Rooms from the top down; "." is the layer's own folder. A layer that is not named has no rooms.
 ROOMS = {
-    "kvclient": [".", "pool", "call", "logical", "conn", "request", "core"],
+    "kvclient": [".", "pool", "queue", "call", "logical", "conn", "request", "core"],
     "kvserver": [".", "control", "ops", "shard"],
     "kvbench": [".", "capacity", "report", "load", "measure", "setup"],
 }
-LAYERS = "base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
+LAYERS = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 # Circles that are left, each as a set of files: they may shrink and not grow.
 LEFT = {}
 
 
 def calls(build, layer):
     """{(caller, callee): functions}, files without folder of the layer and extension."""
-    objects = [os.path.join(d, f) for d, _, names in os.walk(os.path.join(build, layer)) for f in names if f.endswith((".c.o", ".S.o"))]
+    objects = [os.path.join(d, f) for d, _, names in os.walk(os.path.join(build, layer)) for f in names
+               if f.endswith((".c.o", ".S.o"))]
     objects = [o for o in objects if os.path.exists(os.path.relpath(o, build)[:-2])]  # none of a file that has moved
     short = {o: os.path.relpath(o, os.path.join(build, layer))[:-4] for o in objects}
     defined, needed = {}, collections.defaultdict(set)
@@ -94,7 +96,8 @@ def main():
             rank = {room: i for i, room in enumerate(ROOMS[layer])}
             up = [f"{a} calls {b} above it: {', '.join(sorted(names))}" for (a, b), names in sorted(arrows.items())
                   if rank.get(room_of(b), -1) < rank.get(room_of(a), -1)]
-            up += [f"{layer}/{r} is in no table of rooms: scripts/check-rooms.py" for r in sorted({room_of(f) for f in files} - set(rank))]
+            up += [f"{layer}/{r} is in no table of rooms: scripts/check-rooms.py"
+                   for r in sorted({room_of(f) for f in files} - set(rank))]
             result(f"{layer}: calls go down", up)
         bad = []
         for room in sorted({room_of(f) for f in files}):

@@ -4,19 +4,28 @@
 # else file names. `make install` installs it.
 set -euo pipefail
 program=$1 build=${2:-build/release}
-words() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '; }
+words() {
+	ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' |
+		grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '
+}
 # Not inside the text below, where a failure would go unnoticed.
 options=$(words) commands= of_capacity=
+capacity_line=
 case $program in
-kv-client) commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ') ;;
-kv-bench) commands='capacity ' of_capacity=$(words capacity) ;;
+kv-client)
+	commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ')
+	;;
+kv-bench)
+	commands='capacity ' of_capacity=$(words capacity)
+	capacity_line="[ \"\${COMP_WORDS[1]}\" = capacity ] && words=\"$of_capacity\" commands="
+	;;
 esac
 cat <<T
 # SPDX-License-Identifier: Apache-2.0
 # Made of the output of $program --help by scripts/completion.sh; do not edit.
 _${program//-/_}() {
 	local words="$options" commands="$commands"
-$(if [ "$program" = kv-bench ]; then printf '\t[ "${COMP_WORDS[1]}" = capacity ] && words="%s" commands=\n' "$of_capacity"; fi)
+$(printf '%s' "${capacity_line:+	$capacity_line}")
 	case \${COMP_WORDS[COMP_CWORD]} in
 	-*) COMPREPLY=(\$(compgen -W "\$words" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
 	*) COMPREPLY=(\$([ "\$COMP_CWORD" -eq 1 ] && compgen -W "\$commands" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;

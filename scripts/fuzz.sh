@@ -14,12 +14,14 @@ for target in "$@"; do
 	mkdir -p "$work/corpus"
 	echo "== fuzz $target for $seconds s (findings go to $work)"
 	# shellcheck disable=SC2086
-	if ! build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-		-artifact_prefix="$work/" ${FUZZ_ARGS:-} "$work/corpus" "tests/fuzz/corpus/$target" >"$work/log" 2>&1; then
+	if ! build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+		-print_final_stats=1 -artifact_prefix="$work/" ${FUZZ_ARGS:-} "$work/corpus" "tests/fuzz/corpus/$target" \
+		>"$work/log" 2>&1; then
 		bad=$((bad + 1))
 		tail -n 40 "$work/log"
 	else
-		grep -E 'stat::number_of_executed_units|stat::new_units' "$work/log" || tail -n 1 "$work/log" # -fork has no such figures
+		# -fork has no such figures.
+		grep -E 'stat::number_of_executed_units|stat::new_units' "$work/log" || tail -n 1 "$work/log"
 		grep -oE 'cov: [0-9]+ ft: [0-9]+' "$work/log" | tail -n 1
 	fi
 done

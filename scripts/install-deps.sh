@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test|clang|format|bench|verbs]
+# install-deps.sh [run|test|clang|format|bench|verbs|deb]
 #   Installs what KVRail needs to build and run (run), and what these need on top:
 #   its tests (test, the default), `make check-clang` (clang), `make format`
 #   (format), `make bench` (bench: redis, memcached), `make check-verbs` (verbs: a
-#   virtual machine). The packages of bench may start services of this machine;
-#   the benchmark starts its own.
+#   virtual machine), `make deb` (deb). The packages of bench may start services
+#   of this machine; the benchmark starts its own.
 #
 # The script installs only what is missing, and says what. Without root it uses
 # sudo, if there is one. At the end it compares the versions of the libraries
@@ -27,13 +27,13 @@ die() {
 }
 
 case $what in
-run | test | clang | format | bench | verbs) ;;
+run | test | clang | format | bench | verbs | deb) ;;
 -h | --help)
 	sed -n '3,17s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)
-	say "there is no set '$what': use run, test, clang, format, bench or verbs"
+	say "there is no set '$what': use run, test, clang, format, bench, verbs or deb"
 	exit 2
 	;;
 esac
@@ -56,6 +56,7 @@ plan_debian() {
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
+	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers lintian)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
 		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
@@ -71,6 +72,7 @@ plan_redhat() {
 	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
 		libedit-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
+	[ "$what" != deb ] || die "make deb makes packages for Debian and Ubuntu, on Debian and Ubuntu"
 	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] ||

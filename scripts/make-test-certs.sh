@@ -76,7 +76,8 @@ if [ "$odd" ]; then
 fi
 
 revoke() { # LIST ARGUMENT...: makes a list that revokes revoked.pem
-	quietly openssl ca -config "$dir/ca.cnf" -gencrl -md sha256 -keyfile "$dir/ca.key" -cert "$dir/ca.pem" -out "$dir/$1" "${@:2}"
+	quietly openssl ca -config "$dir/ca.cnf" -gencrl -md sha256 -keyfile "$dir/ca.key" -cert "$dir/ca.pem" \
+		-out "$dir/$1" "${@:2}"
 }
 printf '[ca]\ndefault_ca=it\n[it]\ndatabase=%s/ca.txt\ncrlnumber=%s/ca.number\n' "$dir" "$dir" >"$dir/ca.cnf"
 echo 01 >"$dir/ca.number"

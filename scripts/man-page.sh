@@ -22,13 +22,20 @@ troff() { # LEVEL (SH or SS)
 		function line(text) { if (text ~ /^[.\x27]/) text = "\\&" text; print text }
 		/^Usage: / { sub(/^Usage: +/, ""); usage = usage $0 "\n"; next }
 		!begun && /^ +or: / { sub(/^ +or: +/, ""); usage = usage $0 "\n"; next }
-		!begun { begun = 1; printf ".%s %s\n.nf\n%s.fi\n.%s DESCRIPTION\n.nf\n", level == "SH" ? "SH" : "PP\n.SS", "SYNOPSIS", usage, level; set = 1 }
+		!begun {
+			printf ".%s SYNOPSIS\n.nf\n%s", level == "SH" ? "SH" : "PP\n.SS", usage
+			printf ".fi\n.%s DESCRIPTION\n.nf\n", level
+			begun = set = 1
+		}
 		/^ +\\-/ {
 			if (set) { print ".fi"; set = 0 }
 			if (!options) { print "." level " OPTIONS"; options = 1 }
 			sub(/^ +/, "")
 			text = ""
-			if (match($0, /   */) && $0 !~ /^\\-.,  +\\-\\-/) { text = substr($0, RSTART + RLENGTH); $0 = substr($0, 1, RSTART - 1) }
+			if (match($0, /   */) && $0 !~ /^\\-.,  +\\-\\-/) {
+				text = substr($0, RSTART + RLENGTH)
+				$0 = substr($0, 1, RSTART - 1)
+			}
 			gsub(/,  +/, ", ")
 			print ".TP"; print ".B " $0
 			if (text != "") line(text)
@@ -36,21 +43,31 @@ troff() { # LEVEL (SH or SS)
 			next
 		}
 		/^$/ { blank = 1; open = 0; if (set) print ""; next }
-		blank && options && /^ ?[A-Z][^.]*:?$/ && length($0) < 60 { sub(/^ /, ""); sub(/:$/, ""); print ".PP\n.I " $0; blank = 0; next }
-		blank && !options && /^ ?[A-Z][^.]*:?$/ && length($0) < 60 { if (set) { print ".fi"; set = 0 } options = 1; print "." level " OPTIONS"; sub(/^ /, ""); sub(/:$/, ""); print ".PP\n.I " $0; blank = 0; next }
+		blank && /^ ?[A-Z][^.]*:?$/ && length($0) < 60 {
+			if (!options && set) { print ".fi"; set = 0 }
+			if (!options) { print "." level " OPTIONS"; options = 1 }
+			sub(/^ /, ""); sub(/:$/, "")
+			print ".PP\n.I " $0
+			blank = 0
+			next
+		}
 		open { sub(/^ +/, ""); line($0); open = 0; next }
 		{ if (blank && !set) print ".PP"; blank = 0; line($0) }
 		END { if (set) print ".fi" }'
 }
 
 version=$("$build/$program" --version)
-printf '.\\" SPDX-License-Identifier: Apache-2.0\n.\\" Made of the output of %s --help by scripts/man-page.sh; do not edit.\n' "$program"
-printf '.TH %s 1 "" "%s" "KVRail"\n.SH NAME\n%s \\- %s\n' "${program^^}" "KVRail ${version##* }" "${program//-/\\-}" "$about"
+printf '.\\" SPDX-License-Identifier: Apache-2.0\n'
+printf '.\\" Made of the output of %s --help by scripts/man-page.sh; do not edit.\n' "$program"
+printf '.TH %s 1 "" "%s" "KVRail"\n' "${program^^}" "KVRail ${version##* }"
+printf '.SH NAME\n%s \\- %s\n' "${program//-/\\-}" "$about"
 help | troff SH
 if [ "$program" = kv-bench ]; then
 	echo '.SH "KV\-BENCH CAPACITY"'
 	help capacity | troff SS
 fi
 printf '.SH SEE ALSO\n'
-for other in kv-server kv-client kv-bench kv-doctor; do [ "$other" = "$program" ] || printf '.BR %s (1),\n' "${other//-/\\-}"; done
+for other in kv-server kv-client kv-bench kv-doctor; do
+	[ "$other" = "$program" ] || printf '.BR %s (1),\n' "${other//-/\\-}"
+done
 printf '.BR kvclient (3)\n'

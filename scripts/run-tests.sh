@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run-tests.sh -- runs test programs one after another, and counts the results.
+# run-tests.sh -- runs test programs one after another, a second list of them beside the first, and counts the results.
 #
-# usage: run-tests.sh [-t SECONDS] [-l LOGDIR] PROGRAM...
+# usage: run-tests.sh [-t SECONDS] [-l LOGDIR] [-b "PROGRAM..."] PROGRAM...
+# Those of -b run one after another, too, niced, while the others do: they wait for nothing and have no deadline. What
+# is said of a program is said at once when it has ended, or when the program of the first list that runs then has.
+#
 # Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
 # stops early, the rest of its plan counts as failed; a program that prints no test counts as a failure, too.
 # Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". The
-# last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed.
+# last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed. A signal ends the programs, too.
 set -u
 limit=600
 logs=build/test-logs
-while getopts t:l: o; do
+beside=()
+while getopts t:l:b: o; do
 	case $o in
 	t) limit=$OPTARG ;;
 	l) logs=$OPTARG ;;
+	b) read -r -d '' -a beside <<<"$OPTARG" ;;
 	*) exit 2 ;;
 	esac
 done
@@ -21,11 +26,28 @@ shift $((OPTIND - 1))
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0
 export CMOCKA_MESSAGE_OUTPUT=tap
-for program in "$@"; do
-	log=$logs/$(printf '%s' "$program" | tr '/' '_').log
-	start=$SECONDS
-	timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null
+child=
+
+log_of() { printf '%s/%s.log' "$logs" "$(printf '%s' "$1" | tr '/' '_')"; }
+
+# A signal ends what this shell started. What was started in the background ignores Ctrl-C unless it is told otherwise,
+# and bash attends to a signal only while it waits for such a child.
+end() {
+	[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null
+	[ -z "${lane:-}" ] || { kill -TERM "$lane" && wait "$lane"; } 2>/dev/null
+	exit 130
+}
+trap end INT TERM HUP
+
+# run PROGRAM -- runs it. LOG.said is then what there is to say of it, LOG.count its exit status and counts.
+run() {
+	local program=$1 log start=$SECONDS rc plan ok bad skip missing
+	log=$(log_of "$program")
+	env --default-signal=INT,QUIT timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null &
+	child=$!
+	wait "$child"
 	rc=$?
+	child=
 	# A program may run several groups: add up all plans in the output.
 	read -r plan ok bad skip <<<"$(awk '
 		/^1\.\.[0-9]+/ { split($1, p, /\.\./); plan += p[2] }
@@ -37,7 +59,6 @@ for program in "$@"; do
 	if [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] || [ $((ok + bad + skip)) -eq 0 ]; then
 		bad=$((bad + 1))
 	fi
-	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
 	if [ "$bad" -gt 0 ]; then
 		echo "FAIL $program ($ok passed, $bad failed, exit status $rc, $((SECONDS - start)) s)"
 		sed 's/^/    /' "$log" | tail -n 400
@@ -48,6 +69,49 @@ for program in "$@"; do
 			tolower($0) ~ /# *skip/ { if (before != "") print "    " before; print "    " $0; before = ""; next }
 			{ before = /^(ok|not ok|1\.\.)/ ? "" : $0 }' "$log"
 		sed -n 's/^#: /    /p' "$log"
+	fi >"$log.said"
+	echo "$ok $bad $skip" >"$log.counting" && mv "$log.counting" "$log.count"
+}
+
+# tell PROGRAM -- says and counts it, if it has ended. One shell tells everything, so that no two reports mix.
+tell() {
+	local log ok bad skip
+	log=$(log_of "$1")
+	[ -e "$log.count" ] || return
+	read -r ok bad skip <"$log.count"
+	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+	cat "$log.said"
+	rm -f "$log.said" "$log.count"
+}
+
+told=0
+tell_beside() {
+	while [ "$told" -lt ${#beside[@]} ] && tell "${beside[told]}"; do told=$((told + 1)); done
+}
+
+for program in "${beside[@]}" "$@"; do rm -f "$(log_of "$program")".{said,count}; done
+if [ ${#beside[@]} -gt 0 ]; then
+	(
+		trap end INT TERM HUP
+		renice -n 10 "$BASHPID" >/dev/null
+		for program in "${beside[@]}"; do run "$program"; done
+	) &
+	lane=$!
+fi
+for program in "$@"; do
+	run "$program"
+	tell "$program"
+	tell_beside
+done
+while [ "$told" -lt ${#beside[@]} ]; do
+	kill -0 "$lane" 2>/dev/null && ended= || ended=1
+	tell_beside
+	[ "$told" -lt ${#beside[@]} ] || break
+	if [ -n "$ended" ]; then
+		echo "FAIL ${beside[told]} (it did not end: what runs beside the others was killed)"
+		failed=$((failed + 1)) told=$((told + 1))
+	else
+		sleep 0.2
 	fi
 done
 [ "$failed" -eq 0 ]

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.c -- two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte granules, with descriptors outside the
- * memory.
+/* arena.c -- the allocator of a shard's memory: two-level segregated fit (TLSF, Masmano et al. 2004) over 64-byte
+ * granules, with descriptors outside the memory.
  *
- * Values that live long and those that do not are taken from opposite ends of holes: where memory was empty, what
- * expires leaves large holes, and not one beside each value that stays.
+ * Values that live long and values that do not get memory from opposite ends of holes. So in memory that was empty,
+ * values that expire leave large holes, and not one beside each value that stays.
  *
  * Invariants. Blocks, linked by address, tile [0, limit) exactly. Two holes never touch (freeing joins at once). A hole
  * is in the list of its size class, and a class's bit is set if and only if its list is not empty. `used` is the sum of
  * the sizes in use.
  *
- * Classes: below 32 granules one per size, above that 32 per power of two. Every hole of a higher class fits a request;
- * those of the request's own class may or may not, so a few of them are tried first. That makes equal sizes (the blocks
- * of one model) reuse each other's holes exactly. The scan is bounded; a caller that has just freed enough uses
- * arena_take on the hole it got, so it never depends on the scan's luck.
+ * Classes: below 32 granules one per size, above that 32 per power of two. Every hole of a higher class fits a request.
+ * Those of the request's own class may fit, so a few of them are tried first: equal sizes (the blocks of one model)
+ * then reuse each other's holes exactly. That scan is bounded. A caller that has just freed enough uses arena_take on
+ * the hole that it got, so it does not depend on the scan's luck.
  *
- * Descriptors lie in a slab because the arena itself may be exposed to remote reads, and since a boundary tag inside it
- * would be a cache miss per neighbour. Rejected: fixed slabs per size, which calcify once memory is divided among the
- * sizes. */
+ * Descriptors lie in a slab for two reasons: the arena itself may be exposed to remote reads, and a boundary tag inside
+ * it would cost a cache miss per neighbour. Rejected: fixed slabs per size, which calcify once memory is divided among
+ * the sizes. */
 #include "store/arena.h"
 
 enum { OWN_CLASS_TRIES = 16, LINEAR = 1 << ARENA_SPLIT_BITS };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.h -- a shard's memory: which bytes of one area belong to whom. It hands out offsets and never touches the
- * bytes. */
+/* arena.h -- the allocator of a shard's memory: which bytes belong to which block. It hands out offsets and never
+ * touches the bytes. */
 #ifndef KVRAIL_STORE_ARENA_H
 #define KVRAIL_STORE_ARENA_H
 
@@ -19,10 +19,11 @@ struct arena_block {
 	struct arena_block *prev, *next; /* neighbours by address; NULL at the ends */
 	void *owner;
 	struct kv_list node; /* of holes: in their size class */
-	uint32_t leases;     /* in use: the owner's (lease.c), 0 at first */
+	uint32_t leases;     /* 0 at first; kvserver/ops/lease.c counts here: a lease finds it in constant time */
 };
 
-/* Somebody goes over the arena by address, over several turns: blocks that join while it stands still take it along. */
+/* A walk over the arena by address that lasts several turns. When blocks join meanwhile, the walk moves along with
+ * them. */
 struct arena_walk {
 	struct kv_list node;
 	struct arena_block *from, *at;
@@ -57,10 +58,10 @@ struct arena_block *arena_free(struct arena *a, struct arena_block *b);
 struct arena_block *arena_take(struct arena *a, struct arena_block *hole, uint64_t size, void *owner,
 			       enum arena_end end);
 
-/* arena_join -- make b and the block behind it one; both are in use, and the second is not referred to any more. */
+/* arena_join -- make b and the block behind it one. Both are in use; nothing refers to the second any more. */
 void arena_join(struct arena *a, struct arena_block *b);
 
-/* arena_walk_begin -- from this block on. arena_walk_end -- harmless when it has not begun, if it is all zero. */
+/* arena_walk_begin -- begin at this block. arena_walk_end -- also of a walk that has not begun, if it is all zero. */
 void arena_walk_begin(struct arena *a, struct arena_walk *w, struct arena_block *from);
 void arena_walk_end(struct arena_walk *w);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.h -- a value with its key: what the store holds and requests refer to. */
+/* block.h -- a block: a stored value with its key, its states and its references. */
 #ifndef KVRAIL_STORE_BLOCK_H
 #define KVRAIL_STORE_BLOCK_H
 
@@ -15,14 +15,15 @@ enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
 
 enum { BLOCK_REFS_MAX = (1 << 28) - 1 };
 
-/* What a GET reads is in two neighbouring cache lines (three if the key is longer than 55 bytes) and, for eviction and
- * expiry, in the last one: with a million blocks each line is a miss. */
+/* A GET reads two neighbouring cache lines of it (three if the key is longer than 55 bytes) and, for eviction and
+ * expiry, the last one: with a million blocks each line is a miss. */
 struct block {
 	uint64_t len, checksum, generation;
 	uint64_t offset;     /* in the arena: what mem says, too, but a GET does not look at mem */
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
 	uint32_t mark;       /* the walk that counted it last (kvserver: quarantine.c) */
-	uint32_t refs : 28;  /* requests, replies and lanes of BENCH that use the memory: see BLOCK_REFS_MAX */
+	uint32_t refs : 28;  /* requests, replies, leases, stages and lanes of BENCH that use the memory: see
+			      * BLOCK_REFS_MAX */
 	enum block_state state : 4;
 	struct arena_block *mem;
 	struct index_item item; /* the second cache line: hash, length, key */
@@ -42,11 +43,11 @@ static inline bool block_evictable(const struct block *b)
 	return b->state == BLOCK_LIVE && b->refs == 0 && kv_list_empty(&b->pins);
 }
 
-/* block_may_go -- what searches of the policy ask: nobody refers to it. */
+/* block_may_go -- searches of the policy ask this: whether nothing refers to the block. */
 bool block_may_go(const struct evict_node *n);
 
-/* block_ref -- somebody uses the memory. block_unref -- he does not any more: a block that is GONE is freed with its
- * last reference, another one may be evicted again. */
+/* block_ref -- one more user of the memory. block_unref -- one less: with the last reference a block that is GONE is
+ * freed, and another one may be evicted again. */
 static inline void block_ref(struct block *b)
 {
 	b->refs++;
@@ -55,7 +56,7 @@ static inline void block_ref(struct block *b)
 void block_unref(struct store *s, struct block *b);
 
 /* block_retire -- a staged or live block becomes invisible: it leaves index, policy, expiry and pins, and is GONE and
- * counted so. block_free -- a block that is GONE and that nobody refers to. Returns the hole that it leaves. */
+ * counted so. block_free -- of a block that is GONE and that nothing refers to. Returns the hole that it leaves. */
 void block_retire(struct store *s, struct block *b);
 struct arena_block *block_free(struct store *s, struct block *b);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict.h -- which block goes first when memory is short: a small policy interface. */
+/* evict.h -- the interface of eviction policies: which block goes first when memory is short. A new policy is a file
+ * evict_NAME.c with a struct evict_policy, a declaration in evict_policies.h, a row in evict_policies.c and a name in
+ * base/opt_rows.c (kv_opt_eviction_names), in the same order. */
 #ifndef KVRAIL_STORE_EVICT_H
 #define KVRAIL_STORE_EVICT_H
 
@@ -8,14 +10,17 @@
 
 enum { EVICT_TIME_BITS = 30, EVICT_HITS_BITS = 2 };
 
-/* Embedded in what may be evicted. Zero it before insert. The fields behind the first are the policy's. */
+/* A part of each block that may be evicted. Zero it before insert. The policy writes stamp, used and hits;
+ * evict_peek_next and evict_worth read stamp and hits for store/room.c, so every policy keeps them true. evict_link
+ * sets queue, evict_park, evict_unpark and evict_remove set parked. */
 struct evict_node {
 	struct kv_list node;
-	uint64_t stamp : EVICT_TIME_BITS; /* when it got its place in the order of going */
+	uint64_t stamp : EVICT_TIME_BITS; /* when it got its place in the order of eviction */
 	uint64_t used : EVICT_TIME_BITS;  /* the time of its last hit */
 	uint64_t hits : EVICT_HITS_BITS;  /* since its policy last looked; no more than fit */
 	uint64_t queue : 1;               /* which one it is in */
-	uint64_t parked : 1;              /* a search found that it may not go: out of the policy until evict_unpark */
+	uint64_t parked : 1;              /* a search found that it may not go: it is out of the policy until
+					   * evict_unpark */
 };
 
 enum { EVICT_QUEUES = 2 };
@@ -26,32 +31,33 @@ struct evict {
 	uint64_t in[EVICT_QUEUES];          /* nodes in each */
 	struct kv_list *hand;               /* sieve: where the last search stopped; &queue[0]: at the oldest */
 	uint64_t count;                     /* nodes in all queues */
-	uint64_t time;                      /* inserts so far, and other places given; of them EVICT_TIME_BITS count */
-	struct ghosts ghosts;               /* of a policy that has them */
+	uint64_t time;                      /* counts inserts and other places that were given; EVICT_TIME_BITS of it
+					     * matter */
+	struct ghosts ghosts;               /* if the policy has them */
 };
 
-/* What every policy keeps to. Insert, access and remove are O(1). A search for a victim looks at EVICT_SWEEP_MAX nodes
- * that were hit at most: then it takes the next one, hit or not. Where all of a million were, it would else stand still
- * for 0.1 s to find the first. A node that may not go (a reader holds it, or a lease) leaves its queue when a search
- * meets it, and comes back as the newest when it may: a client that holds tens of thousands of blocks would else have
- * every search step over all of them. So a step of a search is paid for by a hit or by somebody who took hold of a
- * block, and ends when the queues are empty. */
+/* The rules of every policy. Insert, access and remove are O(1). A search for a victim looks at EVICT_SWEEP_MAX nodes
+ * that were hit at most; then it takes the next one, hit or not. Otherwise the search would stop the shard for 0.1 s
+ * when all of a million nodes were hit. A node that may not go (a reader or a lease holds it) leaves its queue when a
+ * search meets it, and comes back as the newest when it may go. Otherwise a client that holds tens of thousands of
+ * blocks would make every search step over all of them. So each step of a search is paid for by a hit or by a new
+ * reference to a block, and the search ends when the queues are empty. */
 enum { EVICT_SWEEP_MAX = 4096 };
 
 #define EVICT_TIME_MASK ((1ull << EVICT_TIME_BITS) - 1)
 
 struct evict_policy {
 	const char *name;
-	bool ghosts;       /* remembers what it evicted */
+	bool ghosts;       /* the policy remembers the blocks that it evicted */
 	unsigned hits_max; /* clock: how many hits count */
 	/* insert -- as the newest. returned: it was evicted not long ago (only with ghosts). */
 	void (*insert)(struct evict *e, struct evict_node *n, bool returned);
 	void (*access)(struct evict *e, struct evict_node *n);
 	void (*remove)(struct evict *e, struct evict_node *n);
-	/* victim -- the node to evict next among those that may_go allows, still in the policy; NULL when none may.
-	 * Those on its way that may not are parked. */
+	/* victim -- the node to evict next among those that may_go allows, still in the policy; NULL when none may. The
+	 * search parks the nodes on its way that may not go. */
 	struct evict_node *(*victim)(struct evict *e, bool (*may_go)(const struct evict_node *n));
-	/* remembers -- whether a node that is evicted now is to be a ghost. NULL: every one. */
+	/* remembers -- whether a node that is evicted now becomes a ghost. NULL: every one does. */
 	bool (*remembers)(const struct evict_node *n);
 };
 
@@ -60,8 +66,8 @@ struct evict_policy {
 int evict_init(struct evict *e, const struct evict_policy *policy, uint64_t count_max);
 void evict_fini(struct evict *e);
 
-/* Nodes near those that go first, without any change of the policy: the oldest of each queue that were not hit,
- * EVICT_PEEK_MAX looked at in all. */
+/* The nodes that go first, or nearly so, without any change of the policy: the oldest of each queue that were not hit.
+ * EVICT_PEEK_MAX nodes are looked at in all. */
 enum { EVICT_PEEK_MAX = 256 };
 
 struct evict_peek {
@@ -73,8 +79,8 @@ void evict_peek_begin(struct evict *e, struct evict_peek *p);
 struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
 				   bool (*may_go)(const struct evict_node *n)); /* NULL: no more */
 
-/* evict_age -- since it got its place. evict_worth -- how much too early it would go now, in the same unit, if one of
- * the age `oldest` is to go: 0 for that one, a lifetime more for each hit. */
+/* evict_age -- the time since the node got its place. evict_worth -- how much too early the node would go now, in the
+ * same unit, if one of the age `oldest` is the one to go: 0 for that one, and a lifetime more for each hit. */
 static inline uint64_t evict_age(const struct evict *e, const struct evict_node *n)
 {
 	return (e->time - n->stamp) & EVICT_TIME_MASK;
@@ -85,7 +91,7 @@ static inline uint64_t evict_worth(const struct evict *e, const struct evict_nod
 	return oldest - KV_MIN(evict_age(e, n), oldest) + n->hits * oldest;
 }
 
-/* For policies: lists and counts. evict_stamp -- it gets the newest place. evict_park -- it may not go. */
+/* For policies: lists and counts. evict_stamp -- the node gets the newest place. evict_park -- the node may not go. */
 static inline void evict_stamp(struct evict *e, struct evict_node *n)
 {
 	n->stamp = ++e->time & EVICT_TIME_MASK;
@@ -124,7 +130,7 @@ static inline void evict_remove(struct evict *e, struct evict_node *n)
 /* evict_remember -- n is about to be evicted, and not deleted: before evict_remove. */
 void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id);
 
-/* evict_unpark -- it may go again: whoever makes it so calls this. Harmless when it is not parked. */
+/* evict_unpark -- the node may go again: the last reference to its block has gone. Harmless when it is not parked. */
 static inline void evict_unpark(struct evict *e, struct evict_node *n)
 {
 	if (!n->parked)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_clock.c -- second chances: CLOCK (Corbato 1968) with one bit, and clock2g, the default, with two bits and
- * ghosts.
+/* evict_clock.c -- two eviction policies that give second chances: CLOCK (Corbato 1968) with one bit, and clock2g, the
+ * default, with two bits and ghosts.
  *
- * A hit counts in the node (one, or up to three) and moves nothing. A search looks at the oldest: one that was hit pays
- * with one hit and becomes newer, the first that was not is the victim. A value that clock2g evicted and that comes
- * back while it is still among the ghosts, as many as there are blocks, begins with one hit: it was worth keeping
- * longer than it was kept.
+ * A hit counts in the node (one, or up to three) and moves nothing. A search looks at the oldest node first. One that
+ * was hit pays with a hit and becomes newer; the first one without a hit is the victim. A value that clock2g evicted
+ * and that comes back while it is still among the ghosts, as many as there are blocks, begins with one hit: it went too
+ * early.
  *
- * How much newer? CLOCK says the newest of all. But where everything was hit once, a search would move all of that
- * behind what came in since, and new values would go before anybody could read them. So a node that was hit since it
- * got its place gets the place of its last hit: behind what was inserted before that hit, before what was inserted
- * after it. One with hits left that was not used since becomes the newest. Since nothing can be put into the middle of
- * a list there are two: YOUNG has nodes by their insertion, KEPT those that were given a new place, each with its
- * stamp; the older head of both is the oldest. KEPT is in order but for a few, which costs nothing that can be
- * measured: on an hour of real conversations CLOCK with one list has 0.1379 hits and this 0.1371, two bits and ghosts
- * 0.1468 and 0.1464 (5,859 blocks; LRU 0.1355).
+ * How much newer? CLOCK says the newest of all. But where everything was hit once, a search would move all of it behind
+ * the newer values, and those would go before any client could read them. So a node that was hit since it got its place
+ * gets the place of its last hit: behind the nodes inserted before that hit, before the nodes inserted after it. A node
+ * with hits left that was not used since becomes the newest. Nothing can be put into the middle of a list, so there are
+ * two: YOUNG has nodes by their insertion, KEPT those that were given a new place, each with its stamp. The older of
+ * the two heads is the oldest. KEPT is in order but for a few, which costs nothing that can be measured: on an hour of
+ * real conversations CLOCK with one list has 0.1379 hits and this 0.1371, two bits and ghosts 0.1468 and 0.1464 (5,859
+ * blocks; LRU 0.1355).
  *
  * Time is the number of inserts, in EVICT_TIME_BITS. A node that got its place longer ago than that is taken for a
- * newer one: only in a store that has evicted nothing for 2^30 inserts. */
+ * newer one. That happens only in a store that has evicted nothing for 2^30 inserts. */
 #include "store/evict_policies.h"
 
 enum { YOUNG, KEPT };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_lru.c -- least recently used: a hit makes a node the newest, the oldest goes. What other caches are compared
- * by. A hit costs a list operation, in cache lines of two neighbours. */
+/* evict_lru.c -- the eviction policy LRU: a hit makes a node the newest, and the oldest goes. Other caches are compared
+ * with it. A hit costs a list operation, which touches the cache lines of two neighbours. */
 #include "store/evict_policies.h"
 
 static void lru_insert(struct evict *e, struct evict_node *n, bool returned)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_policies.h -- the policies that there are. */
+/* evict_policies.h -- the eviction policies that a server can have. */
 #ifndef KVRAIL_STORE_EVICT_POLICIES_H
 #define KVRAIL_STORE_EVICT_POLICIES_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_s3fifo.c -- S3-FIFO (Yang et al., SOSP 2023): new values in a small queue, those that were hit there in the
- * main one.
+/* evict_s3fifo.c -- the eviction policy S3-FIFO (Yang et al., SOSP 2023): new values enter a small queue; those that
+ * are hit there go to the main one.
  *
- * What leaves the small queue without a hit is a ghost; a value that comes back as one goes to the main queue at once.
- * In the main queue a hit buys another round. The small queue has half of all nodes, not a tenth as for web objects:
- * with a tenth KV-cache chains leave it before they are read again, and with 10,000 blocks or more it has fewer hits
- * than FIFO (0.199 against 0.226). */
+ * A value that leaves the small queue without a hit becomes a ghost; if it comes back while it is one, it goes to the
+ * main queue at once. In the main queue a hit buys another round. The small queue has half of all nodes, not a tenth as
+ * for web objects. With a tenth, KV-cache chains leave it before they are read again, and with 10,000 blocks or more it
+ * has fewer hits than FIFO (0.199 against 0.226). */
 #include "store/evict_policies.h"
 
 enum { SMALL, MAIN, SMALL_SHARE = 2, HITS_MAX = (1 << EVICT_HITS_BITS) - 1 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evict_sieve.c -- SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
+/* evict_sieve.c -- the eviction policy SIEVE (Zhang et al., NSDI 2024): one queue, one bit per block, one hand.
  *
  * A hit sets the bit and moves nothing. The hand walks from the oldest to the newest, clears bits, and stops at the
- * first clear one; new blocks enter at the newest end, so that what the hand has passed survives until it comes round.
- * Hence one-time blocks leave quickly and the hot ones stay: right for objects of the web, wrong for chains of KV-cache
- * blocks (evict.c says why it is not the default).
+ * first clear one; new blocks enter at the newest end, so a block that the hand has passed survives until the hand
+ * comes round. Hence one-time blocks leave quickly and hot ones stay. That is right for objects of the web and wrong
+ * for chains of KV-cache blocks (evict_policies.c has the figures).
  *
- * The hand always points at a node of the queue or at its head (the list's anchor: start again at the oldest). Removing
- * the node under the hand moves the hand on. */
+ * The hand always points at a node of the queue or at its head (the list's anchor: the next search starts at the
+ * oldest). Removing the node under the hand moves the hand on. */
 #include "store/evict_policies.h"
 
 static void sieve_insert(struct evict *e, struct evict_node *n, bool returned)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expire.c -- the wheel.
+/* expire.c -- the wheel of buckets that says which blocks expire next.
  *
- * A node lies in bucket (second of its time) % 4096, whichever lap that is; each second's bucket is moved whole to
- * `due`, and from there nodes are taken one by one: those whose time has come are given out, the others (a later lap)
- * go back to their bucket, which has its next turn in 68 minutes. So no operation allocates, set is O(1), and a sweep
- * does exactly as much as its budget allows. Look-ups check when_ns by themselves: the wheel only decides when the
- * memory comes back, never what is visible. Rejected: a heap (allocates, O(log n)); a hierarchy of wheels (needless at
- * a resolution of seconds). */
+ * A node lies in bucket (second of its time) % 4096, whichever lap that is. Each second one bucket is moved whole to
+ * `due`. From there nodes are taken one by one: those whose time has come are given out, the others (of a later lap) go
+ * back to their bucket, which has its next turn in 68 minutes. So no operation allocates, expire_set is O(1), and a
+ * sweep does no more than its budget allows. Look-ups check when_ns by themselves: the wheel decides only when the
+ * memory comes back, never which block is visible. Rejected: a heap (allocates, O(log n)); a hierarchy of wheels
+ * (needless at a resolution of seconds). */
 #include "store/expire.h"
 
 #define SECOND_NS 1000000000ull

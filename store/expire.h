@@ -7,7 +7,7 @@
 
 enum { EXPIRE_BUCKETS = 4096 };
 
-/* Embedded in what expires. Zeroed: in no wheel. */
+/* A part of what expires. Zeroed: in no wheel. */
 struct expire_node {
 	struct kv_list node;
 	uint64_t when_ns; /* KV_NEVER: not in the wheel */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ghosts.c -- a table of buckets of one cache line, each of eight ghosts: half of a name's hash, and when it was added.
+/* ghosts.c -- the set of names that were evicted not long ago: a table of buckets of one cache line, each with eight
+ * ghosts. A ghost is half of a name's hash and the time when it was added.
  *
- * A full bucket forgets its oldest. What is older than the last `keep` counts as forgotten, too, so nothing has to be
- * removed and there is no list: a look-up reads one cache line. With at least four places for each name that is to be
- * kept a bucket has two of them on average, and one in two thousand forgets early. Two names with the same half hash in
- * one bucket are taken for each other once in 2^29 look-ups, which costs a block a chance that it did not earn.
+ * A full bucket forgets its oldest ghost. A ghost older than the last `keep` counts as forgotten, too. So nothing has
+ * to be removed, there is no list, and a look-up reads one cache line. There are at least four places for each name
+ * that is to be kept. So a bucket has two such names on average, and one bucket in two thousand forgets early. Two
+ * names with the same half hash in one bucket are taken for each other once in 2^29 look-ups, which gives a block a
+ * chance that it did not earn.
  *
  * The table begins with one bucket and doubles when `keep` needs it: a store of a few large values touches a few pages
- * of memory that is mapped for many small ones. Ghosts are left where they were when it doubles, and half of them are
- * not found any more; that happens some twenty times in a store's life. With more than COUNT_MAX blocks (256 GiB of 64
- * KiB each, in one shard) it has room for that many names all the same: address space is limited, too. (Rejected: a
- * list in order of time with a hash table, at 40 bytes each.) */
+ * of memory that is mapped for many small ones. When it doubles, ghosts stay where they were, and half of them are not
+ * found any more; that happens some twenty times in a store's life. A store with more than COUNT_MAX blocks (256 GiB of
+ * 64 KiB each, in one shard) remembers COUNT_MAX names: address space is limited, too. (Rejected: a list in order of
+ * time with a hash table, at 40 bytes each.) */
 #include "store/ghosts.h"
 #include "host/host.h"
 
@@ -20,7 +22,7 @@
 enum { COUNT_MAX = 1 << 22, BUCKET = 8, PLACES_EACH = 4, AREA_BYTES_MIN = 2 << 20 };
 
 struct ghost {
-	uint32_t half; /* of the hash; 0: nobody's */
+	uint32_t half; /* of the hash; 0: the place is free */
 	uint32_t time;
 };
 

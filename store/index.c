@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c -- open addressing with linear probing, deletion by shifting back (no tombstones), and growth a few slots at
- * a time.
+/* index.c -- the index from key to item: open addressing with linear probing, deletion by shifting back (no
+ * tombstones), and growth a few slots at a time.
  *
  * Invariants. An item is in exactly one of the two tables. Between an item's home slot (hash & mask) and its slot there
  * is no empty slot. The load of a table is at most 3/4. While `old` has slots, those below `cursor` are empty; every
  * insert and remove moves some of the rest, enough of them that `old` is empty long before `now` must grow again (4
  * moved per insert, 3/4 of old's size inserts until then).
  *
- * The stored hash saves the key compare (a cache miss) for all but the item looked for; the key is always compared in
- * full. Rejected: robin hood, whose early exit on a miss matters at loads we do not run at; rehashing at once, a pause
- * of tens of milliseconds at a million entries. New slots of a large table are fresh zero pages touched only as they
- * fill, huge ones where the kernel has them: a look-up in a million keys would else miss the TLB, too. */
+ * The stored hash saves the comparison of keys (a cache miss) for all items but the one looked for, whose key is always
+ * compared in full. Rejected: robin hood hashing, whose early exit on a miss matters at higher loads than ours;
+ * rehashing at once, which takes tens of milliseconds at a million entries. New slots of a large table are fresh zero
+ * pages that are touched only as they fill. They are huge pages where the kernel has them; otherwise a look-up in a
+ * million keys would miss the TLB, too. */
 #include "store/index.h"
 #include "host/host.h"
 
@@ -62,7 +63,7 @@ static void table_insert(struct index_table *t, struct index_item *item)
 	t->count++;
 }
 
-/* Empty slot `hole`: every item behind it that may move closer to its home does. */
+/* Fill the empty slot `hole`: every item behind it that may move closer to its home does. */
 static void table_vacate(struct index_table *t, uint64_t hole)
 {
 	uint64_t i = hole;

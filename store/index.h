@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "host/host.h"
 
-/* The part of an entry that the index reads; stays put and unchanged while it is in the index. */
+/* The part of an entry that the index reads. It neither moves nor changes while it is in the index. */
 struct index_item {
 	uint64_t hash;
 	uint8_t key_len;
@@ -51,7 +51,7 @@ const struct index_item *index_peek(const struct index *ix, uint64_t hash);
  * -KV_ENOMEM (nothing changed). */
 int index_insert(struct index *ix, struct index_item *item);
 
-/* index_remove -- take out an item that is in. */
+/* index_remove -- take out an item that is in the index. */
 void index_remove(struct index *ix, struct index_item *item);
 
 uint64_t index_count(const struct index *ix);

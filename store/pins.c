@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pins.c -- who keeps which block.
+/* pins.c -- which session has pinned which block.
  *
  * A pin is one (set, block) pair and lies in a list of each, so that the end of a session and the end of a block both
- * find all of theirs. To see whether a pair exists both are walked at once, to the end of the shorter one: thousands of
- * sessions may pin one block, and a session thousands of blocks, but what matters is both. A block's first pin takes it
- * out of the eviction policy, its last puts it back as the newest; store->pinned_bytes counts a block once however many
- * pin it. Every set is charged the whole block: a budget must not depend on what others pin. */
+ * find all of theirs. To see whether a pair exists, both lists are walked at once, to the end of the shorter one.
+ * Thousands of sessions may pin one block, and one session thousands of blocks; the walk is long only where both are. A
+ * block's first pin takes it out of the eviction policy, its last one puts it back as the newest. store->pinned_bytes
+ * counts a block once, however many sessions pin it. Every set is charged the whole block: a budget must not depend on
+ * what others pin. */
 #include "store/store.h"
 
 void pins_init(struct pins *p)

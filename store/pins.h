@@ -8,7 +8,7 @@
 struct block;
 struct store;
 
-/* One session's wish for one block; in both lists. */
+/* One session has pinned one block; it lies in a list of each. */
 struct pin {
 	struct kv_list of_set, of_block;
 	struct pins *set;
@@ -30,7 +30,7 @@ int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budg
 void pins_remove(struct store *s, struct pins *p, struct block *b);
 void pins_clear(struct store *s, struct pins *p);
 
-/* pins_release_block -- the block goes away: take it out of every set. For the store, while the block is still LIVE. */
+/* pins_release_block -- the block goes: take it out of every set. For the store, while the block is still LIVE. */
 void pins_release_block(struct store *s, struct block *b);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slab.c -- pool of equal objects.
+/* slab.c -- a pool of equal objects.
  *
  * Objects never move and chunks are never returned before slab_fini: pointers into a slab stay valid for its life, and
  * after warm-up no operation allocates. The free list is last-in first-out, so that a hot object is reused while it is
  * in cache. `made` counts objects that were ever handed out, `used` those that are; used <= made <= max.
  *
  * Each chunk is twice as large as the one before, from 64 KiB to 2 MiB; those of 2 MiB are huge pages where the kernel
- * has them, since a GET that looks at one of a million blocks would else miss the TLB, too. A chunk is touched only as
+ * has them. Otherwise a GET that looks at one of a million blocks would miss the TLB, too. A chunk is touched only as
  * its objects are handed out. */
 #include "store/slab.h"
 #include "host/host.h"
@@ -66,7 +66,7 @@ static void slab_grow(struct slab *s)
 	n = KV_MIN(n, (uint64_t)(s->max - s->made));
 	if (n == 0)
 		return;
-	/* Of the last chunk only what is needed; a page of 2 MiB is one all the same. */
+	/* The last chunk is no larger than needed; a page of 2 MiB is one all the same. */
 	if (bytes < CHUNK_BYTES_MAX || n == 1)
 		bytes = KV_CACHELINE + n * s->object_bytes;
 	chunk = chunk_make(bytes);
@@ -78,37 +78,18 @@ static void slab_grow(struct slab *s)
 	s->fresh_count = (uint32_t)n;
 }
 
-static void *slab_fresh(struct slab *s)
+void *slab_more(struct slab *s)
 {
-	void *object = s->fresh;
+	void *object;
 
 	if (s->fresh_count == 0)
+		slab_grow(s);
+	if (s->fresh_count == 0)
 		return NULL;
+	object = s->fresh;
 	s->fresh += s->object_bytes;
 	s->fresh_count--;
 	s->made++;
+	s->used++;
 	return object;
-}
-
-void *slab_get(struct slab *s)
-{
-	void *object = s->free;
-
-	if (KV_LIKELY(object)) {
-		s->free = *(void **)object;
-	} else {
-		if (s->fresh_count == 0)
-			slab_grow(s);
-		object = slab_fresh(s);
-	}
-	if (object)
-		s->used++;
-	return object;
-}
-
-void slab_put(struct slab *s, void *object)
-{
-	*(void **)object = s->free;
-	s->free = object;
-	s->used--;
 }

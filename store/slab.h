@@ -21,8 +21,26 @@ struct slab {
 void slab_init(struct slab *s, size_t object_bytes, uint32_t max);
 void slab_fini(struct slab *s); /* frees every object, in use or not */
 
+/* slab_more -- the slow part of slab_get, when no object was given back: one that was never handed out, or NULL. */
+void *slab_more(struct slab *s);
+
 /* slab_get -- an object with undefined contents, or NULL (max reached, or no memory). slab_put gives it back. */
-void *slab_get(struct slab *s);
-void slab_put(struct slab *s, void *object);
+static inline void *slab_get(struct slab *s)
+{
+	void *object = s->free;
+
+	if (KV_UNLIKELY(!object))
+		return slab_more(s);
+	s->free = *(void **)object;
+	s->used++;
+	return object;
+}
+
+static inline void slab_put(struct slab *s, void *object)
+{
+	*(void **)object = s->free;
+	s->free = object;
+	s->used--;
+}
 
 #endif

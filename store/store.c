@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c -- how a block comes to be there, and how it is found. How it goes is block.c's.
+/* store.c -- how a block is stored and found; block.c has its states and its end.
  *
- * Making room is room.c's; most values find a hole at once, or the policy's victim leaves one. At most blocks_max
- * blocks are there; one that begins when there are as many evicts one. Rejected: moving blocks, except pinned ones
- * (room.c). */
+ * Most values find a hole at once, or the policy's victim leaves one; room.c makes room for the others. There are at
+ * most blocks_max blocks: one that begins when there are as many evicts another. Rejected: moving blocks, except pinned
+ * ones (room.c). */
 #include "store/store.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "store/pins.h"
 #include "store/room.h"
 
-/* What is loaded of a value before it is sent: from there on the processor reads ahead by itself. 4 KiB is no faster,
- * 512 bytes are slower by one or two per cent (a million keys of 4 KiB). */
+/* So much of a value is loaded before it is sent; from there on the processor reads ahead by itself. 4 KiB is no
+ * faster, 512 bytes are slower by one or two per cent (a million keys of 4 KiB). */
 enum { AHEAD_BYTES = 1024 };
 
 int store_init(struct store *s, const struct store_options *o)
@@ -55,11 +55,6 @@ void store_fini(struct store *s)
 	arena_fini(&s->arena);
 }
 
-static struct block *block_of(const struct evict_node *n)
-{
-	return KV_CONTAINER(n, struct block, evict);
-}
-
 void store_drop(struct store *s, struct block *b)
 {
 	if (b->state == BLOCK_GONE)
@@ -86,21 +81,21 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	kv_list_init(&b->pins);
 }
 
-/* It has memory. If there are too many blocks now, another one goes. */
+/* The block has memory. If there are too many blocks now, another one goes. */
 static int stage_placed(struct store *s, struct block *b, struct arena_block *mem)
 {
 	while (s->blocks.used > s->blocks_max + s->rooms.used) {
 		struct evict_node *n = evict_victim(&s->evict, block_may_go);
 		if (!n)
 			return -KV_ENOMEM;
-		block_evict(s, block_of(n));
+		block_evict(s, KV_CONTAINER(n, struct block, evict));
 	}
 	b->mem = mem;
 	b->offset = mem->offset;
 	return 0;
 }
 
-/* It never had memory. */
+/* The block never had memory. */
 static void stage_undo(struct store *s, struct block *b)
 {
 	s->staged_bytes -= arena_round(b->len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h -- a shard's blocks: arena, index, eviction and expiry together, without any I/O.
- * Times are nanoseconds of the shard's clock, passed in. One thread. */
+/* store.h -- the blocks of a shard: arena, index, eviction and expiry together, without any I/O. One thread. The caller
+ * passes times in, in nanoseconds of the shard's clock. */
 #ifndef KVRAIL_STORE_STORE_H
 #define KVRAIL_STORE_STORE_H
 
@@ -38,7 +38,7 @@ struct store {
 
 enum {
 	STORE_BYTES_PER_BLOCK =
-		1024, /* one block per so many bytes of limit, if nobody says more: bounds what the metadata costs */
+		1024, /* blocks_max 0: one block per so many bytes of the limit. That bounds the memory of metadata */
 	STORE_BLOCKS_MIN = 1024,
 	STORE_BLOCKS_MAX = 1 << 29,
 	STORE_ROOMS_MAX = 4096, /* values that memory is being cleared for */
@@ -48,13 +48,13 @@ enum {
 
 struct room;
 
-/* store_init -- 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- everything must be unreferenced or forgotten; memory at base
- * stays the caller's. */
+/* store_init -- 0, -KV_EINVAL or -KV_ENOMEM. store_fini -- nothing refers to a block any more; memory at base stays the
+ * caller's. */
 int store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
 
-/* store_find -- the live block of a key, or NULL. One whose time has come is deleted on the way. store_use -- tell the
- * eviction policy of a hit. */
+/* store_find -- the live block of a key, or NULL. A block whose time has come is deleted on the way. store_use -- tell
+ * the eviction policy of a hit. */
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
 
@@ -70,11 +70,11 @@ static inline uint8_t *store_data(const struct store *s, const struct block *b)
 	return s->base + b->offset;
 }
 
-/* store_stage -- a private block of len bytes for key, at this end of a hole, evicting what must go. It has one
- * reference, the caller's. 0, and *out has memory. -EAGAIN: it takes longer; *out has none yet, and *out_room is to be
- * given to store_stage_step until that says something else, or to store_stage_end. Errors, which leave nothing:
- * -KV_EINVAL (key or length), -KV_ETOOBIG (more than the arena can ever hold), -KV_ENOMEM (what lies in the way may not
- * be evicted; nothing was), -KV_EBUSY (too many wait). */
+/* store_stage -- a private block of len bytes for key, at this end of a hole, evicting what must go for it. The block
+ * has one reference, the caller's. 0, and *out has memory. -EAGAIN: it takes longer; *out has none yet, and *out_room
+ * is to be given to store_stage_step until that says something else, or to store_stage_end. Errors, which leave
+ * nothing: -KV_EINVAL (key or length), -KV_ETOOBIG (more than the arena can ever hold), -KV_ENOMEM (what lies in the
+ * way may not be evicted; nothing was), -KV_EBUSY (too many wait). */
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
 		struct room **out_room);
 

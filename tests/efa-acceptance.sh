@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# efa-acceptance.sh -- does KVRail work on this fabric? Run on two instances with EFA (or two hosts with InfiniBand or RoCE); docs/guide/efa.md has the rest.
-#
+# efa-acceptance.sh -- does KVRail work on this fabric? It runs on two instances with EFA, or on two hosts with
+# InfiniBand or RoCE; docs/guide/efa.md has the rest.
 # usage: efa-acceptance.sh server [OPTION...]                  on the first instance; it says what to run on the second
 #        efa-acceptance.sh client HOST KEY [OPTION...]         on the second
 #        efa-acceptance.sh self [OPTION...]                    both on this machine, over loopback
@@ -13,11 +13,12 @@
 #   --clients N    the most clients of the capacity test (default 1000)
 #   --hours N      server: how long it waits for the client (default 2)
 #   --quick        small runs: to see that everything starts
-#   --without LIST leave parts out: doctor, conformance, bench, pull, rails, kills, figures, capacity (with commas between)
+#   --without LIST leave parts out (commas between): doctor, conformance, bench, pull, rails, kills, figures, capacity
 #   --out DIR      where results go (default: ./kvrail-acceptance)
-# It needs a build (make) with its tests (make tests), or says what it skips. Nothing is installed, nothing is sent anywhere, and root is not needed.
-# Each role ends with `N passed, M failed, K skipped` and one .tar.gz of all output: send us both. Exit status: 0 when nothing failed, 2 usage.
-# The tests on one instance alone (environment, kv-doctor, conformance, capacity) run on the client's.
+# It needs a build (make) with its tests (make tests), or says what it skips. It installs nothing, sends nothing
+# anywhere, and needs no root. Each role ends with `N passed, M failed, K skipped` and one .tar.gz of all output: send
+# us both. Exit status: 0 when nothing failed, 2 usage. The tests on one instance alone (environment, kv-doctor,
+# conformance, capacity) run on the client's.
 set -u
 self=$(readlink -f "${BASH_SOURCE[0]}") || exit 2
 root=$(dirname "$(dirname "$self")")
@@ -27,7 +28,7 @@ sys_infiniband=${KVRAIL_SYS_INFINIBAND:-/sys/class/infiniband}
 
 say() { printf 'acceptance: %s\n' "$*" >&2; }
 usage() {
-	sed -n '5,22s/^# \{0,1\}//p' "$self"
+	sed -n '5,23s/^# \{0,1\}//p' "$self"
 	exit "$1"
 }
 
@@ -122,7 +123,7 @@ skip() {
 	note "ok - $1 # SKIP $2"
 }
 
-# run NAME FILE SECONDS COMMAND... -- a test: the command's exit status, its output in FILE, killed when it takes longer.
+# run NAME FILE SECONDS COMMAND... -- a test: the command's exit status, its output in FILE; killed after SECONDS.
 run() {
 	local name=$1 file=$out/$2.log limit=$3 rc
 	shift 3
@@ -191,15 +192,17 @@ counters_save() {
 }
 # rose NAME COUNTER BEFORE BYTES -- a test: the devices themselves moved so many bytes since.
 rose() {
-	local now file=$out/counter-check.log
+	local now hint file=$out/counter-check.log
 	now=$(counter "$2")
 	if [ -z "$now" ] || [ -z "$3" ]; then
 		skip "$1" "no RDMA device here counts $2"
 	elif [ $((now - $3)) -ge "$4" ]; then
 		pass "$1: $2 rose by $((now - $3))"
 	else
-		printf '%s rose by %d, at least %d were expected: the operation is emulated by libfabric with messages (docs/guide/efa.md, "Is it RDMA?")\n' "$2" $((now - $3)) "$4" >"$file"
-		grep -hoE -m 1 'built against 1\.1[0-7]' "$out/push.log" 2>/dev/null | sed 's/$/: for programs built with headers before 1.18 libfabric emulates; build with those of the EFA installer/' >>"$file"
+		printf '%s rose by %d, at least %d were expected: libfabric emulates the operation with messages %s\n' \
+			"$2" $((now - $3)) "$4" '(docs/guide/efa.md, "Is it RDMA?")' >"$file"
+		hint="for programs built with headers before 1.18 libfabric emulates; build with those of the EFA installer"
+		grep -hoE -m 1 'built against 1\.1[0-7]' "$out/push.log" 2>/dev/null | sed "s/\$/: $hint/" >>"$file"
 		fail "$1" "$file"
 	fi
 }
@@ -226,8 +229,10 @@ environment() {
 		env | grep -E '^(FI_|IBV_|RDMAV_|NCCL_|LD_|KVRAIL_|IPATH|HFI)' | sort
 		echo "--- RDMA devices"
 		for d in "$sys_infiniband"/*; do
-			[ -e "$d" ] && printf '%s fw %s state %s vendor %s device %s numa %s\n' "${d##*/}" "$(cat "$d/fw_ver" 2>/dev/null)" "$(cat "$d"/ports/1/state 2>/dev/null)" \
-				"$(cat "$d/device/vendor" 2>/dev/null)" "$(cat "$d/device/device" 2>/dev/null)" "$(cat "$d/device/numa_node" 2>/dev/null)"
+			[ -e "$d" ] && printf '%s fw %s state %s vendor %s device %s numa %s\n' "${d##*/}" \
+				"$(cat "$d/fw_ver" 2>/dev/null)" "$(cat "$d"/ports/1/state 2>/dev/null)" \
+				"$(cat "$d/device/vendor" 2>/dev/null)" "$(cat "$d/device/device" 2>/dev/null)" \
+				"$(cat "$d/device/numa_node" 2>/dev/null)"
 		done
 		ls -l /dev/infiniband 2>/dev/null
 		lsmod 2>/dev/null | grep -E '^(efa|ib_|mlx|rdma|gdrdrv|nvidia)'
@@ -260,14 +265,15 @@ def bench():
     p, r, roof = j.get("provider", {}), j["phases"].get("read", {}), j.get("roofline")
     l = r.get("latency_ns", {})
     text = "%s/%s %s, mode %s, wait %s, libfabric %s: %.2f GB/s, p50 %.0f us, p99 %.0f us, max %.1f ms" % (
-        p.get("name"), p.get("fabric"), p.get("domain"), p.get("mode"), p.get("wait"), p.get("libfabric"), r.get("bytes_per_s", 0) / 1e9,
-        l.get("p50", 0) / 1e3, l.get("p99", 0) / 1e3, l.get("max", 0) / 1e6)
+        p.get("name"), p.get("fabric"), p.get("domain"), p.get("mode"), p.get("wait"), p.get("libfabric"),
+        r.get("bytes_per_s", 0) / 1e9, l.get("p50", 0) / 1e3, l.get("p99", 0) / 1e3, l.get("max", 0) / 1e6)
     if roof:
         text += "; bare writes %.2f GB/s, GET is %.2f of that" % (roof["bytes_per_s"] / 1e9, roof["efficiency"])
     return text
 def capacity():
     last = [m["steps"][-1] for m in j["models"].values() if m.get("steps")][0]
-    return "%s clients, %s verified; ended by %s; first error: %s" % (last["clients"], last["verified"], last["ended_by"] or "nothing", last["first_error"] or "none")
+    return "%s clients, %s verified; ended by %s; first error: %s" % (
+        last["clients"], last["verified"], last["ended_by"] or "nothing", last["first_error"] or "none")
 print(capacity() if "models" in j else bench())
 '
 figures_of() { # NAME FILE -- where there is such a report
@@ -277,7 +283,8 @@ figures_of() { # NAME FILE -- where there is such a report
 # What somebody who cannot log in here asks first.
 summary() {
 	local warnings
-	note "# $(uname -r), $(cat /sys/devices/virtual/dmi/id/product_name 2>/dev/null), $(nproc) processors, RDMA devices: $(ls "$sys_infiniband" 2>/dev/null | tr '\n' ' ')"
+	note "# $(uname -r), $(cat /sys/devices/virtual/dmi/id/product_name 2>/dev/null), $(nproc) processors," \
+		"RDMA devices: $(ls "$sys_infiniband" 2>/dev/null | tr '\n' ' ')"
 	figures_of "64 KiB, 32 workers, push" push
 	figures_of "64 KiB, 32 workers, pull" pull
 	figures_of "64 KiB, auto" auto
@@ -287,7 +294,9 @@ summary() {
 	figures_of "while the server was killed" mortal
 	figures_of "an endpoint for each client" capacity-endpoints
 	figures_of "all on four engines" capacity-pooled
-	warnings=$(cat "$out"/*.log 2>/dev/null | grep -aE '^libfabric:[0-9]+:' | sed -E 's/^libfabric:[0-9]+:[0-9]*::?//; s/0x[0-9a-f]+/0x…/g; s/[0-9]{4,}/N/g' | sort | uniq -c | sort -rn | head -n 15)
+	warnings=$(cat "$out"/*.log 2>/dev/null | grep -aE '^libfabric:[0-9]+:' |
+		sed -E 's/^libfabric:[0-9]+:[0-9]*::?//; s/0x[0-9a-f]+/0x…/g; s/[0-9]{4,}/N/g' |
+		sort | uniq -c | sort -rn | head -n 15)
 	[ -z "$warnings" ] || note "# what libfabric warned of, and how often:"$'\n'"$(sed 's/^/#   /' <<<"$warnings")"
 }
 
@@ -298,7 +307,8 @@ ports=(push pull rails mortal) # what listens on port, port + 1, ...
 start_server() { # start_server INDEX ARGS...; its process is $!
 	local index=$1
 	shift
-	"$build/kv-server" --listen-addr "$listen:$((port + index))" --provider "$provider" --memory-mb $((quick ? 2048 : 8192)) --psk-file "$out/key" "$@" \
+	"$build/kv-server" --listen-addr "$listen:$((port + index))" --provider "$provider" \
+		--memory-mb $((quick ? 2048 : 8192)) --psk-file "$out/key" "$@" \
 		>>"$out/server-${ports[index]}.log" 2>&1 &
 }
 
@@ -344,7 +354,10 @@ servers_up() {
 	pids+=($!)
 }
 
-client_ready() { timeout 20 "$build/kv-client" --server "$1" --provider "$provider" --psk-file "$out/key" --timeout 10 ping >/dev/null 2>&1; }
+client() { # client SERVER SECONDS ARGS... -- kv-client, silent
+	timeout "$2" "$build/kv-client" --server "$1" --provider "$provider" --psk-file "$out/key" "${@:3}" >/dev/null 2>&1
+}
+client_ready() { client "$1" 20 --timeout 10 ping; }
 
 serve() {
 	local until
@@ -356,14 +369,23 @@ serve() {
 	environment
 	servers_up
 	sleep 3
-	if client_ready "$listen:$port"; then pass "the server answers this instance"; else fail "the server answers this instance" "$out/server-push.log"; fi
+	if client_ready "$listen:$port"; then
+		pass "the server answers this instance"
+	else
+		fail "the server answers this instance" "$out/server-push.log"
+	fi
 	counters_save serving
-	note "# on the other instance, with the same build: tests/efa-acceptance.sh client $listen $key --provider $provider --port $port"
+	note "# on the other instance, with the same build: tests/efa-acceptance.sh client $listen $key --provider" \
+		"$provider --port $port"
 	until=$((SECONDS + hours * 3600))
-	while [ $SECONDS -lt $until ] && ! timeout 30 "$build/kv-client" --server "$listen:$port" --provider "$provider" --psk-file "$out/key" get acceptance/done >/dev/null 2>&1; do
+	while [ $SECONDS -lt $until ] && ! client "$listen:$port" 30 get acceptance/done; do
 		sleep 5
 	done
-	if [ $SECONDS -lt $until ]; then pass "the client went through"; else skip "the client went through" "it did not come within $hours hours"; fi
+	if [ $SECONDS -lt $until ]; then
+		pass "the client went through"
+	else
+		skip "the client went through" "it did not come within $hours hours"
+	fi
 	counters_save after
 	for index in 0 1 2; do
 		if kill -0 "${pids[index]}" 2>/dev/null; then
@@ -381,7 +403,8 @@ serve() {
 bench() { # bench NAME FILE PORT-INDEX ARGS... -- a run that verifies every byte
 	local name=$1 file=$2 index=$3
 	shift 3
-	run "$name" "$file" $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$((port + index))" --psk-file "$out/key" --provider "$provider" \
+	run "$name" "$file" $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$((port + index))" \
+		--psk-file "$out/key" --provider "$provider" \
 		--timeout 30 --verify --json "$out/$file.json" "$@"
 }
 
@@ -394,7 +417,8 @@ conformance() {
 	local program
 	for program in test_conform test_process; do
 		if [ -x "$build/tests/engine/$program" ]; then
-			run "$program: the engine's rules hold on $provider" "$program" 1200 env CMOCKA_MESSAGE_OUTPUT=tap KVRAIL_TEST_PROVIDERS="$provider" "$build/tests/engine/$program"
+			run "$program: the engine's rules hold on $provider" "$program" 1200 env CMOCKA_MESSAGE_OUTPUT=tap \
+				KVRAIL_TEST_PROVIDERS="$provider" "$build/tests/engine/$program"
 		else
 			skip "$program: the engine's rules hold on $provider" "not built: make tests"
 		fi
@@ -404,29 +428,35 @@ conformance() {
 # Small values travel inside messages: what proves RDMA are large ones.
 moving() {
 	local size before_w before_r bytes=$((keys * 65536)) got=$((keys * repeat * 65536))
-	run "kv-bench with its own server on this instance" own $((seconds * 4 + 300)) "$build/kv-bench" --provider "$provider" --verify --num-keys 500 --repeat-reads 4 --json "$out/own.json"
+	run "kv-bench with its own server on this instance" own $((seconds * 4 + 300)) "$build/kv-bench" \
+		--provider "$provider" --verify --num-keys 500 --repeat-reads 4 --json "$out/own.json"
 	before_w=$(counter rdma_write_recv_bytes) before_r=$(counter rdma_read_resp_bytes)
 	bench "PUT and GET of 64 KiB, push" push 0 --mode push --num-workers 32 --num-keys $keys --repeat-reads $repeat
 	json_is "the provider is the one demanded" push "j['provider']['name'].split(';')[0] == '${provider%%-*}'"
-	json_is "every GET hit, none failed, no byte was wrong" push "(lambda r: r['hits'] == $keys * $repeat and r['misses'] == 0 and r['errors'] == {} and j['verify']['wrong'] == 0)(j['phases']['read'])"
+	json_is "every GET hit, none failed, no byte was wrong" push "(j['verify']['wrong'] == 0 and
+		(lambda r: r['hits'] == $keys * $repeat and r['misses'] == 0 and r['errors'] == {})(j['phases']['read']))"
 	grep -q 'RMA writes are emulated' "$out/push.log" && emulated=1
 	if [ $emulated = 1 ] && ! grep -qE 'built against 1\.1[0-7]\)' "$out/push.log"; then
-		skip "GET, push: the server's NIC wrote into this instance" "libfabric says that these devices do not write (p4d does not): --mode auto pulls"
+		skip "GET, push: the server's NIC wrote into this instance" \
+			"libfabric says that these devices do not write (p4d does not): --mode auto pulls"
 	else
 		rose "GET, push: the server's NIC wrote into this instance" rdma_write_recv_bytes "$before_w" "$got"
 	fi
 	rose "PUT: the server's NIC read from this instance" rdma_read_resp_bytes "$before_r" "$bytes"
 	for size in 1 3000 4KB 256KB 1MB 16MB; do
-		bench "PUT and GET of $size" "size-$size" 0 --mode push --value-size "$size" --num-keys 20 --repeat-reads $((quick ? 2 : 20)) --num-workers 8 --buffer-mb 64
+		bench "PUT and GET of $size" "size-$size" 0 --mode push --value-size "$size" --num-keys 20 \
+			--repeat-reads $((quick ? 2 : 20)) --num-workers 8 --buffer-mb 64
 	done
 	bench "batch GET of 16 blocks of 64 KiB" batch 0 --mode push --batch 16 --num-keys 1000 --repeat-reads 5
-	bench "batch GET of 64 blocks of 4 KiB" batch-small 0 --mode push --batch 64 --value-size 4KB --num-keys 2000 --repeat-reads 5
+	bench "batch GET of 64 blocks of 4 KiB" batch-small 0 --mode push --batch 64 --value-size 4KB --num-keys 2000 \
+		--repeat-reads 5
 }
 
 # libfabric's tcp before 1.22 cannot be read from safely, and KVRail refuses: on tcp alone that is no failure.
 pulling() {
 	local before_read index=1
-	if [ "$provider" = tcp ] && "$build/kv-bench" --server "$server_host:$port" --psk-file "$out/key" --provider tcp --mode pull --num-keys 1 2>&1 | grep -q 'cannot read over'; then
+	if [ "$provider" = tcp ] && "$build/kv-bench" --server "$server_host:$port" --psk-file "$out/key" --provider tcp \
+		--mode pull --num-keys 1 2>&1 | grep -q 'cannot read over'; then
 		skip "GET of 64 KiB, pull" "this libfabric's tcp cannot be read from safely"
 		index=0
 	else
@@ -434,7 +464,8 @@ pulling() {
 		bench "GET of 64 KiB, pull" pull 1 --mode pull --num-workers 32 --num-keys $keys --repeat-reads $repeat
 		rose "GET, pull: this instance's NIC read from the server" rdma_read_bytes "$before_read" $((keys * repeat * 65536))
 	fi
-	bench "GET of 64 KiB, auto: the better of the two for this hardware" auto $index --mode auto --num-keys 500 --repeat-reads 5
+	bench "GET of 64 KiB, auto: the better of the two for this hardware" auto $index --mode auto --num-keys 500 \
+		--repeat-reads 5
 }
 
 several_rails() {
@@ -442,7 +473,8 @@ several_rails() {
 	n=$(rails_wanted)
 	[ $emulated = 0 ] || mode=pull counter=rdma_read_bytes
 	before=$(counter_devices $counter)
-	bench "one client on $n rails, blocks of 4 MiB" rails 2 --mode $mode --rails "$n" --value-size 4MB --num-keys 64 --repeat-reads 20 --num-clients 1 --buffer-mb 256
+	bench "one client on $n rails, blocks of 4 MiB" rails 2 --mode $mode --rails "$n" --value-size 4MB --num-keys 64 \
+		--repeat-reads 20 --num-clients 1 --buffer-mb 256
 	after=$(counter_devices $counter)
 	printf '%s\n--- after\n%s\n' "$before" "$after" >"$out/rails.counters"
 	if [ -z "$before" ]; then
@@ -460,7 +492,8 @@ killing() {
 	for _ in $(seq 12); do
 		tries=0
 		until client_ready "$server_host:$((port + 3))" || [ $((tries += 1)) -gt 20 ]; do sleep 1; done
-		timeout -k 10 $((seconds + 300)) "$build/kv-bench" --server "$server_host:$((port + 3))" --psk-file "$out/key" --provider "$provider" --keep-going \
+		timeout -k 10 $((seconds + 300)) "$build/kv-bench" --server "$server_host:$((port + 3))" --psk-file "$out/key" \
+			--provider "$provider" --keep-going \
 			--duration "$seconds" --num-keys 200 --verify --json "$out/mortal.json" --timeout 2 >"$file" 2>&1 </dev/null
 		rc=$?
 		if [ $rc -lt 2 ] || [ -s "$out/mortal.json" ]; then break; fi
@@ -471,24 +504,32 @@ killing() {
 	else
 		fail "reading on while the server is killed and restarted, again and again" "$file"
 	fi
-	json_is "no byte was wrong, and no call was late" mortal "j['verify']['wrong'] == 0 and j['keep_going']['overdue'] == 0"
-	json_is "it went on after each restart" mortal "j['phases']['read']['hits'] > 0 and j['keep_going']['outages_count'] > j['keep_going']['outages_open']"
+	json_is "no byte was wrong, and no call was late" mortal \
+		"j['verify']['wrong'] == 0 and j['keep_going']['overdue'] == 0"
+	json_is "it went on after each restart" mortal "(j['phases']['read']['hits'] > 0 and
+		j['keep_going']['outages_count'] > j['keep_going']['outages_open'])"
 }
 
 figures() {
-	run "roofline: GET beside bare writes" roofline $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$port" --psk-file "$out/key" --provider "$provider" \
+	run "roofline: GET beside bare writes" roofline $((seconds * 4 + 300)) "$build/kv-bench" \
+		--server "$server_host:$port" --psk-file "$out/key" --provider "$provider" \
 		--mode push --num-workers 32 --num-keys $keys --repeat-reads $repeat --roofline --json "$out/roofline.json"
-	run "latency of one worker, 64 KiB" latency $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$port" --psk-file "$out/key" --provider "$provider" \
+	run "latency of one worker, 64 KiB" latency $((seconds * 4 + 300)) "$build/kv-bench" --server "$server_host:$port" \
+		--psk-file "$out/key" --provider "$provider" \
 		--num-workers 1 --num-clients 1 --num-keys 100 --duration "$seconds" --breakdown --json "$out/latency.json"
 }
 
 capacity() {
-	run "capacity: an endpoint for each client" capacity-endpoints 3600 "$build/kv-bench" capacity --model endpoints --provider "$provider" --max-clients "$clients" \
-		--steps "$([ $quick = 1 ] && echo 3,10 || echo '10,100,200,300,400,450,500,...')" --json "$out/capacity-endpoints.json"
-	run "capacity: all on four engines" capacity-pooled 3600 "$build/kv-bench" capacity --model pooled --provider "$provider" --max-clients 1000 --max-sessions "$([ $quick = 1 ] && echo 20 || echo 20000)" \
+	run "capacity: an endpoint for each client" capacity-endpoints 3600 "$build/kv-bench" capacity --model endpoints \
+		--provider "$provider" --max-clients "$clients" \
+		--steps "$([ $quick = 1 ] && echo 3,10 || echo '10,100,200,300,400,450,500,...')" \
+		--json "$out/capacity-endpoints.json"
+	run "capacity: all on four engines" capacity-pooled 3600 "$build/kv-bench" capacity --model pooled \
+		--provider "$provider" --max-clients 1000 --max-sessions "$([ $quick = 1 ] && echo 20 || echo 20000)" \
 		--steps "$([ $quick = 1 ] && echo 3,10 || echo '100,500,1000')" --json "$out/capacity-pooled.json"
 	if [ -n "$(ls /dev/infiniband/uverbs* 2>/dev/null)" ]; then
-		run "capacity: bare queue pairs" capacity-verbs 1800 "$build/kv-bench" capacity --model verbs --max-clients "$clients" --json "$out/capacity-verbs.json"
+		run "capacity: bare queue pairs" capacity-verbs 1800 "$build/kv-bench" capacity --model verbs \
+			--max-clients "$clients" --json "$out/capacity-verbs.json"
 	else
 		skip "capacity: bare queue pairs" "no RDMA device is here"
 	fi
@@ -498,7 +539,8 @@ capacity() {
 part() { [[ ,$without, == *,$1,* ]] || "$2"; }
 
 tell_done() {
-	run "kv-client: PUT of the word that it is over" finished 60 "$build/kv-client" --server "$server_host:$port" --psk-file "$out/key" --provider "$provider" put acceptance/done yes
+	run "kv-client: PUT of the word that it is over" finished 60 "$build/kv-client" --server "$server_host:$port" \
+		--psk-file "$out/key" --provider "$provider" put acceptance/done yes
 }
 
 be_client() {

@@ -248,7 +248,7 @@ static int refuse_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
-/* ---- REGION, ARENA ---- */
+/* ---- REGION, ARENA, LANDING ---- */
 
 /* Bytes of the key table. The number of parts is bounded first, so that nothing overflows. */
 static size_t table_bytes(const struct wire_region *r)
@@ -256,8 +256,10 @@ static size_t table_bytes(const struct wire_region *r)
 	return (size_t)r->rails * r->parts * ENTRY_SIZE;
 }
 
-static bool region_valid(const struct wire_region *r)
+static bool region_valid(const struct wire_region *r, enum wire_ctrl type)
 {
+	if (type == WIRE_CTRL_LANDING && (r->len_bytes | r->part_bytes | r->parts) == 0)
+		return rails_valid(r->rails); /* none */
 	return rails_valid(r->rails) && r->parts <= KV_CTRL_MAX / ENTRY_SIZE && r->len_bytes != 0 &&
 	       r->part_bytes != 0 && (r->len_bytes - 1) / r->part_bytes + 1 == r->parts;
 }
@@ -272,7 +274,7 @@ static void region_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	const struct wire_region *r = &m->region;
 	unsigned flags = (r->virt ? REGION_VIRTUAL : 0) | (r->write_emulated ? ARENA_WRITE_EMULATED : 0) |
 			 (r->read_emulated ? ARENA_READ_EMULATED : 0);
-	o->bad |= !region_valid(r) || (flags & (unsigned)~region_flags(m->type)) != 0;
+	o->bad |= !region_valid(r, m->type) || (flags & (unsigned)~region_flags(m->type)) != 0;
 	if (o->bad)
 		return;
 	wire_out_32(o, r->id);
@@ -299,7 +301,7 @@ static int region_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	r->part_bytes = wire_cur_64(c);
 	r->parts = wire_cur_32(c);
 	wire_cur_check(c, (flags & ~region_flags(m->type)) == 0 && wire_cur_32(c) == 0);
-	wire_cur_check(c, region_valid(r));
+	wire_cur_check(c, region_valid(r, m->type));
 	if (!c->bad)
 		r->keys = wire_cur_take(c, table_bytes(r));
 	return 0;
@@ -520,6 +522,8 @@ static const struct {
 	[WIRE_CTRL_SESSION_CLOSE_OK] = {close_write, close_read},
 	[WIRE_CTRL_ARENAS] = {empty_write, empty_read},
 	[WIRE_CTRL_ARENA] = {region_write, region_read},
+	[WIRE_CTRL_LANDINGS] = {empty_write, empty_read},
+	[WIRE_CTRL_LANDING] = {region_write, region_read},
 };
 /* clang-format on */
 

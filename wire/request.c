@@ -104,7 +104,7 @@ static const struct {
 	bool keyed;
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL, true},
-	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST, true},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {KEYED_FIXED, 0, true},
 	[WIRE_TOUCH] = {KEYED_FIXED, WIRE_TOUCH_LOOK, true},
@@ -156,6 +156,14 @@ static bool get_valid(const struct wire_request *r)
 	return dest_valid(&r->dest, length) || (length == 0 && dest_empty(&r->dest));
 }
 
+/* The place in the landing area: one piece, of exactly the bytes of the range. */
+static bool landed_valid(const struct wire_dest *d, uint64_t length)
+{
+	uint64_t end;
+	return (d->region | d->stride) == 0 && d->count == 1 && d->slice == length &&
+	       !__builtin_add_overflow(d->offset, length, &end);
+}
+
 static bool put_valid(const struct wire_request *r)
 {
 	uint64_t total = r->put.total, offset = r->put.offset, length = r->put.length;
@@ -164,6 +172,8 @@ static bool put_valid(const struct wire_request *r)
 	bad |= (length > KV_RANGE_MAX) | (offset > total) | (length > total - offset);
 	bad |= (inline_len > KV_INLINE_MAX) | (inline_len != 0 && inline_len != length);
 	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
+	if (r->flags & WIRE_PUT_LANDED)
+		return !bad && put_has_source(r) && landed_valid(&r->dest, length);
 	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));
 }
 

@@ -190,6 +190,9 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_HEARTBEAT_LATE_MAX_NS] = {"heartbeat_late_max_ns", "time", "ns", WIRE_STAT_MAXIMUM},
 	[WIRE_STAT_ROOMS] = {"rooms", "memory", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_BLOCKS_MAX] = {"blocks_max", "memory", "", WIRE_STAT_GAUGE},
+	[WIRE_STAT_PUTS_LANDED] = {"puts_landed", "requests", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_LANDING_BYTES] = {"landing_bytes", "memory", "bytes", WIRE_STAT_GAUGE},
+	[WIRE_STAT_PREFAULT_LEFT] = {"prefault_left_bytes", "memory", "bytes", WIRE_STAT_GAUGE},
 };
 /* clang-format on */
 

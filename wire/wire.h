@@ -34,7 +34,8 @@
  *         24 u64 XXH3-64 of the whole value
  *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: the server's default)  44 u16 key length
  *         46 u16 inline length
- *         48 dest (the source, when inline length is 0 and length is not)  80 key, then inline bytes
+ *         48 dest (the source, when inline length is 0 and length is not; with WIRE_PUT_LANDED the place in the landing
+ *         area of this shard: region 0, count 1, stride 0, slice the length)  80 key, then inline bytes
  *  EXISTS  0 u16 key count (1..512)  2 u16 zero  4 u32 zero  8 keys: each u8 length, bytes
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
  *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
@@ -111,6 +112,10 @@
  *  ARENAS      (empty): the client asks for the arenas of all shards; only where WELCOME has WIRE_WELCOME_PULL
  *  ARENA       laid out like REGION: a shard's memory, to be read by the client. region id: the shard, from 0 on in
  *              order; more flags: bit 1: the server's writes are emulated, bit 2: reads of its memory are
+ *  LANDINGS    (empty): the client asks for a landing area on every shard; only where WELCOME has
+ *              WIRE_WELCOME_LANDING, and once per attachment
+ *  LANDING     laid out like REGION: memory of a shard that this client alone may write. region id: the shard, from 0
+ *              on in order. Length, part bytes and parts 0: this shard has none to give
  *  REGION_OK   u32 region id; i32 status
  *  REVOKE      u32 region id; u32 zero                 REVOKE_OK  u32 region id; u32 zero
  *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.
@@ -186,6 +191,8 @@ enum wire_flag {
 				 lease time */
 	WIRE_PUT_FIRST = 1,   /* PUT: first range of a value */
 	WIRE_PUT_LAST = 2,    /* PUT: last range: check, then commit */
+	WIRE_PUT_LANDED = 4,  /* PUT: the client wrote the bytes to its landing area, before this message and over the
+				 same  connection */
 	WIRE_TOUCH_LOOK = 1,  /* TOUCH: answer only: the value is not used and keeps its time to live */
 	WIRE_PIN_RELEASE = 1  /* PIN: release the session's pin */
 };
@@ -318,6 +325,9 @@ enum wire_stat {
 	WIRE_STAT_HEARTBEAT_LATE_MAX_NS, /* longest time that a heartbeat left after it was due */
 	WIRE_STAT_ROOMS,                 /* PUTs whose memory took more than one step to clear */
 	WIRE_STAT_BLOCKS_MAX,            /* gauge: the most values that can be stored at a time */
+	WIRE_STAT_PUTS_LANDED,           /* ranges of PUTs whose bytes the client had written to its landing area */
+	WIRE_STAT_LANDING_BYTES,         /* gauge: memory that landing areas of clients take */
+	WIRE_STAT_PREFAULT_LEFT,         /* gauge: bytes of memory whose pages are still being made in the background */
 	WIRE_STAT_END
 };
 
@@ -557,14 +567,17 @@ enum wire_ctrl {
 	WIRE_CTRL_SESSION_CLOSE = 19,
 	WIRE_CTRL_SESSION_CLOSE_OK = 20,
 	WIRE_CTRL_ARENAS = 21,
-	WIRE_CTRL_ARENA = 22
+	WIRE_CTRL_ARENA = 22,
+	WIRE_CTRL_LANDINGS = 23,
+	WIRE_CTRL_LANDING = 24
 };
 
 enum wire_welcome {
 	WIRE_WELCOME_BENCH = 1,
 	WIRE_WELCOME_PULL = 2,       /* clients may ask for the arenas (ARENAS) and for leases (WIRE_GET_PULL) */
 	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
-	WIRE_WELCOME_SESSIONS = 8    /* further sessions may be opened on the connection */
+	WIRE_WELCOME_SESSIONS = 8,   /* further sessions may be opened on the connection */
+	WIRE_WELCOME_LANDING = 16    /* clients may ask for landing areas (LANDINGS) and PUT with WIRE_PUT_LANDED */
 };
 
 struct wire_blob_addr {
@@ -649,7 +662,7 @@ struct wire_ctrl_msg {
 		struct wire_hello hello;
 		struct wire_welcome_msg welcome;
 		struct wire_refuse refuse;
-		struct wire_region region; /* also of ARENA, where id is the shard */
+		struct wire_region region; /* also of ARENA and LANDING, where id is the shard */
 		struct wire_address address;
 		struct wire_heartbeat heartbeat;
 		struct {

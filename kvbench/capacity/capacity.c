@@ -2,8 +2,8 @@
 /* capacity.c -- kv-bench capacity: the models, one after the other, each step by step until one fails.
  *
  * This process opens no endpoint: it starts a server for each model and a process for each step (child.c), and
- * reports. Meeting a limit is what it is for, so that is success; what makes it fail is a wrong byte, a GET that failed
- * while nothing was short, a step that had to be killed, or a model that was asked for by name and cannot begin. */
+ * reports. Meeting a limit is its purpose, and so a success. It fails for a wrong byte, for a GET that failed while
+ * nothing was short, for a step that had to be killed, and for a model that was asked for by name and cannot begin. */
 #include <stdlib.h>
 
 #include "kvbench/load/bench.h"
@@ -41,7 +41,6 @@ static int server_start(struct capacity *c, uint32_t clients, struct kv_error *e
 					  .max_sessions = clients,
 					  .log_level = o->log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS};
-
 	return o->server ? 0 : server_child_start(&so, &c->server, err);
 }
 
@@ -50,9 +49,8 @@ static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clie
 {
 	struct capacity_step *s = &run->step[run->num_steps++];
 	bool never;
-
 	capacity_child_run(c->argc, c->argv, run->model, clients, timeout_ns, c->server, s);
-	/* Where a step before it ran, the model did. A process has a thread: this one never told anything. */
+	/* If an earlier step ran, the model ran. Every process has a thread: one without has never told anything. */
 	never = s->end == CAPACITY_UNUSABLE || (s->end != CAPACITY_INTERRUPTED && s->threads == 0);
 	if (never && s->connected == 0 && run->num_steps == 1) {
 		run->ran = false;
@@ -65,16 +63,15 @@ static bool step_run(struct capacity *c, struct capacity_run *run, uint32_t clie
 	return s->end == CAPACITY_COMPLETE;
 }
 
-/* The library opens all clients of a pool or none, so those that were up when the next one failed have not read
- * anything: as many are opened once more, and now each of them is to read. Some that were open may have been without
- * their connection yet, and what that takes may be short, too: then fewer are tried, a few times. A provider that lacks
- * memory for a connection may just never make it: so none of these may take much longer than the step that failed. */
+/* The library opens all clients of a pool or none, so the clients that were open when the next one failed have read
+ * nothing. As many are opened once more, and each of them reads. Some of the open ones may not have been connected yet,
+ * and what a connection takes may be short as well: then fewer are tried, a few times. A provider that lacks memory for
+ * a connection may never report it, so none of these steps may take much longer than the one that failed. */
 static void steps_confirm(struct capacity *c, struct capacity_run *run, uint64_t took_ns)
 {
 	const struct capacity_step *s = &run->step[run->last];
 	uint32_t before = run->last > 0 ? s[-1].attempted : 0, n = s->opened;
 	uint64_t timeout_ns = KV_MIN(c->opt.timeout_ns, CONFIRM_NS + 2 * took_ns);
-
 	if (run->model != CAPACITY_ENDPOINTS || s->end == CAPACITY_TIME || s->end == CAPACITY_KILLED ||
 	    s->end == CAPACITY_DATA || s->end == CAPACITY_INTERRUPTED)
 		return;
@@ -89,7 +86,6 @@ static void steps_run(struct capacity *c, struct capacity_run *run, const struct
 {
 	bool complete = true;
 	uint64_t begun = 0;
-
 	run->ran = true;
 	if (c->table)
 		capacity_print_model(run->model, &c->opt, c->table);
@@ -105,7 +101,6 @@ static void steps_run(struct capacity *c, struct capacity_run *run, const struct
 static void steps_of(const struct capacity *c, int model, struct capacity_steps *out)
 {
 	bool pooled = model == CAPACITY_POOLED;
-
 	capacity_steps_parse(c->opt.steps,
 			     pooled ? KV_MIN(c->opt.max_clients, c->opt.max_sessions) : c->opt.max_clients, out, NULL);
 	if (pooled)
@@ -117,7 +112,6 @@ static void model_run(struct capacity *c, int model)
 	struct capacity_run *run = &c->run[model];
 	struct capacity_steps steps;
 	struct kv_error err = {0};
-
 	run->model = model;
 	steps_of(c, model, &steps);
 	if (model == CAPACITY_VERBS ? !capacity_verbs_here(c->opt.device, &err)
@@ -128,7 +122,7 @@ static void model_run(struct capacity *c, int model)
 	}
 	if (!bench_interrupted())
 		capacity_print_end(run, c->out);
-	/* What it says about its own end is in the step, if it was the server that ended it. */
+	/* If the server ended the step, the step says so already. */
 	server_child_stop(&c->server, NULL);
 }
 
@@ -137,20 +131,14 @@ static void model_run(struct capacity *c, int model)
 static int status_of(const struct capacity *c, const struct capacity_run *run)
 {
 	bool by_name = c->opt.model == run->model;
-
 	if (!run->ran)
 		return by_name || run->model != CAPACITY_VERBS ? BENCH_NO_START : BENCH_OK;
 	for (unsigned i = 0; i < run->num_steps; i++)
 		if (run->step[i].wrong > 0 || run->step[i].end == CAPACITY_DATA || run->step[i].end == CAPACITY_KILLED)
 			return BENCH_FAILED;
-	/* Where nobody at all was served there is no figure. */
+	/* If the server served no client at all, there is no figure. */
 	return run->num_steps > 0 && run->step[0].end == CAPACITY_SERVER && run->step[0].connected == 0 ? BENCH_NO_START
 													: BENCH_OK;
-}
-
-static bool chosen(const struct capacity *c, int model)
-{
-	return c->opt.model == CAPACITY_MODELS || c->opt.model == model;
 }
 
 static int json_finish(struct capacity *c, struct json_file **json)
@@ -159,30 +147,23 @@ static int json_finish(struct capacity *c, struct json_file **json)
 	struct kv_error err = {0};
 	char *text = capacity_json_text(&report);
 	int rc = json_write_text(json, text, &err);
-
 	free(text);
 	if (rc < 0)
 		fprintf(stderr, "kv-bench: %s\n", err.text);
 	return rc < 0 ? BENCH_FAILED : BENCH_OK;
 }
 
-/* rxm's buffers are most of what an endpoint takes. Their size must be equal on both sides (engine/env.c): where the
- * server is ours, it inherits this one. */
-static void buffers_small(const struct capacity_options *o)
-{
-	if (!o->server)
-		(void)setenv("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER, 0);
-}
-
 static int capacity_run_all(struct capacity *c, struct json_file **json)
 {
 	int status = BENCH_OK;
-
-	buffers_small(&c->opt);
+	/* rxm's buffers are most of what an endpoint takes. Their size must be equal on both sides (engine/env.c):
+	 * where the server is ours, it inherits this one. */
+	if (!c->opt.server)
+		(void)setenv("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER, 0);
 	if (c->table)
 		capacity_print_head(&c->opt, c->table);
 	for (int m = 0; m < CAPACITY_MODELS && !bench_interrupted(); m++) {
-		if (!chosen(c, m))
+		if (c->opt.model != CAPACITY_MODELS && c->opt.model != m)
 			continue;
 		model_run(c, m);
 		status = KV_MAX(status, status_of(c, &c->run[m]));
@@ -209,7 +190,6 @@ int capacity_main(int argc, char **argv)
 	struct json_file *json = NULL;
 	struct kv_error err = {0};
 	int rc = capacity_options_parse(argc, argv, &c.opt, &err);
-
 	if (rc > 0)
 		return BENCH_OK;
 	if (rc == 0 && c.opt.config) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capacity.h -- kv-bench capacity: how many clients with resources of their own a machine can have, and what ends it.
+/* capacity.h -- kv-bench capacity: how many clients with resources of their own a machine can have, and which limit
+ * ends it.
  *
- * A step is one number of clients. Each step runs in a process of its own (child.c), which tells the parent
- * where it is by writing its struct capacity_step, whole, again and again. */
+ * A step is one number of clients. Each step runs in a process of its own (child.c), which tells its parent where it is
+ * by writing its struct capacity_step (probe/probe.h). */
 #ifndef KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
 #define KVRAIL_KVBENCH_CAPACITY_CAPACITY_H
 
@@ -46,7 +47,7 @@ enum capacity_end {
 	CAPACITY_ENDS
 };
 
-/* One step, as its process tells it. Written to a pipe whole, which is atomic up to PIPE_BUF bytes. */
+/* One step, as its process tells it. */
 struct capacity_step {
 	int model;  /* enum capacity_model */
 	int end;    /* enum capacity_end */
@@ -58,7 +59,7 @@ struct capacity_step {
 	uint64_t open_ns, get_ns;                   /* until all were connected; all GETs together */
 	uint64_t rss_start, rss;                    /* resident: before anything was opened; at the most */
 	uint32_t fds, threads;
-	uint64_t server_rss; /* of the own server, seen by the parent; 0: not ours */
+	uint64_t server_rss; /* of our own server, seen by the parent; 0: not ours */
 	uint32_t server_fds;
 	char provider[64], domain[64], libfabric[64];
 	char text[512]; /* the first error, in a sentence */
@@ -75,7 +76,7 @@ struct capacity_options {
 	const char *json;
 	bool quiet, config;
 	int log_level; /* enum kv_log_level */
-	/* what the processes of the steps are told by their parent */
+	/* of the process of one step: its parent sets them */
 	uint32_t step_clients, step_fd, step_psk_fd;
 };
 
@@ -112,27 +113,9 @@ int capacity_step_main(const struct capacity_options *options);
 /* ---- the parent's side of a step ---- */
 
 /* capacity_child_run -- start the process of a step, follow it, and reap it. *out is what it told last, completed by
- * how it ended. Never fails: what goes wrong is the step's end. server: the own one, or NULL. */
+ * how it ended. Never fails: a failure is the step's end. server: the one that kv-bench started, or NULL. */
 void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 			struct server_child *server, struct capacity_step *out);
-
-/* ---- facts ---- */
-
-struct capacity_usage {
-	uint64_t rss;
-	uint32_t fds, threads;
-};
-/* capacity_usage_of -- of a process (0: this one); zeros when it cannot be seen. */
-void capacity_usage_of(int pid, struct capacity_usage *out);
-
-struct capacity_rdma {
-	int64_t qps, cqs, mrs;
-};
-/* capacity_rdma_count -- objects of all processes on all RDMA devices, as the kernel counts them; -1: it does not tell.
- */
-void capacity_rdma_count(struct capacity_rdma *out);
-/* capacity_rdma_parse -- add what one netlink message of its answer says; for tests. False: it is no valid message. */
-bool capacity_rdma_parse(const void *payload, size_t len, struct capacity_rdma *sum);
 
 /* ---- the report ---- */
 
@@ -141,7 +124,7 @@ struct capacity_run {
 	bool ran;
 	char why_not[512]; /* it did not run */
 	unsigned num_steps;
-	unsigned last; /* the step that ended the model: behind it are only those that show that what was up works */
+	unsigned last; /* the step that ended the model; later ones only show that the clients that were up work */
 	struct capacity_step step[CAPACITY_STEPS_ROOM + CAPACITY_CONFIRMS];
 };
 

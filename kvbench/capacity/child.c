@@ -1,52 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c -- the parent's side of a step: start this program again for it, follow what it tells, and see to it
- * that it ends.
+/* child.c -- the parent's side of a step: start this program again for it (probe/probe.h), follow what it tells, and
+ * judge how it ended.
  *
- * A process for each step, because a step is made to fail: what it leaves behind (memory of the allocator, a provider
- * that is stuck in a call, an abort) must reach neither the next step nor the report, and only a process can be made to
- * end in time. It is started with posix_spawn: the parent has threads, and a fork in them is what sanitizers and
- * libraries cannot bear. It gets this program's own arguments and those of the step behind them, where the later one of
- * two wins; the key goes through a pipe, as to the server.
- *
- * Two pipes: what it tells (structs, whole) and the key. It leads a process group of its own, so that Ctrl-C reaches
- * the parent alone, which passes it on. */
+ * Each step is a process, because it is made to fail. What a failed step leaves behind (memory of the allocator, a
+ * provider that is stuck in a call, an abort) must reach neither the next step nor the report, and only a process can
+ * be made to end in time. The process gets this program's arguments and behind them its own, where the later one of two
+ * wins; the key goes through a pipe, as it does to the server. */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "kvbench/capacity/capacity.h"
 #include "kvbench/setup/server_child.h"
 #include "kvbench/setup/signals.h"
+#include "probe/probe.h"
 
-enum { ARGS_MAX = 160, POLL_MS = 100, SERVER_FILES_MARGIN = 40 /* it keeps some for what it must open */ };
+enum { ARGS_MAX = 160, SERVER_FILES_MARGIN = 40 /* the server keeps some for what it must open */ };
 
-/* Beyond the step's own time: for closing hundreds of endpoints, and for a look that came late. */
-#define CLOSING_NS 60000000000ull
-/* After it was told to end. */
-#define ENDING_NS 20000000000ull
+#define CLOSING_NS 60000000000ull /* beyond the step's own time: for closing hundreds of endpoints */
+#define ENDING_NS  20000000000ull /* after it was told to end */
 
 struct child {
-	pid_t pid;
-	int tell[2], key[2];
-	char text[4][32];
+	struct probe probe;
+	const struct server_child *server;
+	struct capacity_step told, *out;
+	char key[256], text[4][32];
 	const char *arg[ARGS_MAX];
 	unsigned num_args;
-	uint64_t deadline_ns;
-	bool told_to_end, killed;
 };
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
 
 static void arg_add(struct child *c, const char *arg)
 {
@@ -54,190 +34,58 @@ static void arg_add(struct child *c, const char *arg)
 		c->arg[c->num_args++] = arg;
 }
 
-static void arg_number(struct child *c, unsigned slot, const char *name, uint64_t n)
+static void arg_number(struct child *c, unsigned slot, const char *name, uint64_t n, const char *unit)
 {
-	snprintf(c->text[slot], sizeof(c->text[slot]), "%llu", (unsigned long long)n);
+	snprintf(c->text[slot], sizeof(c->text[slot]), "%llu%s", (unsigned long long)n, unit);
 	arg_add(c, name);
 	arg_add(c, c->text[slot]);
 }
 
-static void args_make(struct child *c, int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
-		      const struct server_child *server)
+static void args_make(struct child *c, int argc, char **argv, uint64_t timeout_ns)
 {
 	arg_add(c, argv[0]);
 	arg_add(c, "capacity");
 	for (int i = 1; i < argc; i++)
 		arg_add(c, argv[i]);
 	arg_add(c, "--model");
-	arg_add(c, capacity_model_name(model));
-	arg_number(c, 0, "--step-clients", clients);
-	arg_number(c, 1, "--step-fd", (uint64_t)c->tell[1]);
-	snprintf(c->text[3], sizeof(c->text[3]), "%lluns", (unsigned long long)timeout_ns);
-	arg_add(c, "--timeout");
-	arg_add(c, c->text[3]);
-	if (server) {
+	arg_add(c, capacity_model_name(c->out->model));
+	arg_number(c, 0, "--step-clients", c->out->attempted, "");
+	arg_number(c, 1, "--step-fd", (uint64_t)c->probe.tell_fd, "");
+	arg_number(c, 2, "--timeout", timeout_ns, "ns");
+	if (c->server) {
 		arg_add(c, "--server");
-		arg_add(c, server_child_address(server));
-		arg_number(c, 2, "--step-psk-fd", (uint64_t)c->key[0]);
+		arg_add(c, server_child_address(c->server));
+		arg_number(c, 3, "--step-psk-fd", (uint64_t)c->probe.input_fd, "");
 	}
 	c->arg[c->num_args] = NULL;
 }
 
-static int key_send(struct child *c, const struct server_child *server)
+/* The step told where it is; of the server the parent sees the rest. */
+static void on_told(struct probe *probe)
 {
-	const char *psk;
-	size_t len;
-
-	if (!server)
-		return 0;
-	psk = server_child_psk(server);
-	len = strlen(psk);
-	/* It fits a pipe's buffer: this does not block. */
-	return write(c->key[1], psk, len) == (ssize_t)len && write(c->key[1], "\n", 1) == 1 ? 0 : -EIO;
-}
-
-/* The ends that the step keeps lose close-on-exec by dup2 onto themselves. */
-static int spawn(struct child *c)
-{
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t defaults;
-	int rc = posix_spawn_file_actions_init(&actions);
-
-	if (rc)
-		return -rc;
-	rc = posix_spawnattr_init(&attr);
-	if (rc)
-		goto out;
-	sigemptyset(&defaults);
-	sigaddset(&defaults, SIGPIPE);
-	rc = posix_spawnattr_setsigdefault(&attr, &defaults);
-	if (rc == 0)
-		rc = posix_spawnattr_setpgroup(&attr, 0);
-	if (rc == 0)
-		rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&actions, c->tell[1], c->tell[1]);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(&actions, c->key[0], c->key[0]);
-	if (rc == 0)
-		rc = posix_spawn(&c->pid, "/proc/self/exe", &actions, &attr, (char *const *)(uintptr_t)c->arg, environ);
-	posix_spawnattr_destroy(&attr);
-out:
-	posix_spawn_file_actions_destroy(&actions);
-	return -rc;
-}
-
-/* ---- following it ---- */
-
-static void server_look(const struct server_child *server, struct capacity_step *out)
-{
-	struct capacity_usage u;
-
-	if (!server)
-		return;
-	capacity_usage_of((int)server_child_pid(server), &u);
-	out->server_rss = KV_MAX(out->server_rss, u.rss);
-	out->server_fds = KV_MAX(out->server_fds, u.fds);
-}
-
-static void take(const struct capacity_step *told, const struct server_child *server, struct capacity_step *out)
-{
-	uint64_t rss = out->server_rss;
-	uint32_t fds = out->server_fds;
-
-	*out = *told;
-	out->text[sizeof(out->text) - 1] = 0;
-	out->server_rss = rss;
-	out->server_fds = fds;
-	server_look(server, out);
-}
-
-/* Signals are passed on; one that does not end is killed. */
-static void hurry(struct child *c, uint64_t now)
-{
-	if (bench_interrupted() && !c->told_to_end) {
-		kill(c->pid, SIGTERM);
-		c->told_to_end = true;
-		c->deadline_ns = KV_MIN(c->deadline_ns, kv_deadline(now, ENDING_NS));
-	}
-	if (now >= c->deadline_ns && !c->killed) {
-		kill(c->pid, SIGKILL);
-		c->killed = true;
-	}
-}
-
-/* Until it has closed its end, which its death does, too. */
-static void follow(struct child *c, const struct server_child *server, struct capacity_step *out)
-{
-	struct capacity_step told;
-	ssize_t n = 1;
-
-	while (n != 0) {
-		struct pollfd p = {.fd = c->tell[0], .events = POLLIN};
-		hurry(c, kv_clock_now(&kv_clock_monotonic));
-		if (poll(&p, 1, POLL_MS) <= 0)
-			continue;
-		n = read(c->tell[0], &told, sizeof(told));
-		if (n == (ssize_t)sizeof(told))
-			take(&told, server, out);
-		else if (n < 0 && errno != EINTR)
-			break;
-	}
+	struct child *c = probe->arg;
+	uint64_t rss = c->out->server_rss, fds = c->out->server_fds;
+	struct kv_process server = {0};
+	if (c->server)
+		kv_process_read((int)server_child_pid(c->server), &server);
+	*c->out = c->told;
+	c->out->text[sizeof(c->out->text) - 1] = '\0';
+	c->out->server_rss = KV_MAX(rss, server.rss);
+	c->out->server_fds = (uint32_t)KV_MAX(fds, server.files);
 }
 
 static void ended_badly(struct capacity_step *s, enum capacity_end end, const char *what)
 {
 	char before[256];
-
 	if (end == CAPACITY_INTERRUPTED || s->end == CAPACITY_COMPLETE) {
 		s->end = end;
-		snprintf(s->text, sizeof(s->text), "%s, with %u of %u clients open", what, s->opened, s->attempted);
+		snprintf(s->text, sizeof(s->text), "%s, with %u of %u client%s open", what, s->opened, s->attempted,
+			 kv_plural(s->attempted));
 	} else {
 		snprintf(before, sizeof(before), "%.255s", s->text);
 		snprintf(s->text, sizeof(s->text), "%s; then %s", before, what);
 	}
 	s->code = s->code ? s->code : -KV_EINTERNAL;
-}
-
-/* What the parent knows of its end that it could not tell. */
-static void reap(struct child *c, struct capacity_step *out)
-{
-	char what[160];
-	int status = 0;
-
-	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-		hurry(c, kv_clock_now(&kv_clock_monotonic));
-	if (c->killed)
-		ended_badly(out, CAPACITY_KILLED, "the step did not end in time and was killed");
-	else if (WIFSIGNALED(status)) {
-		snprintf(what, sizeof(what), "the process of the step was ended by signal %d (%s)%s", WTERMSIG(status),
-			 strsignal(WTERMSIG(status)),
-			 WTERMSIG(status) == SIGKILL ? ": for lack of memory, most likely (dmesg tells)" : "");
-		ended_badly(out, WTERMSIG(status) == SIGKILL ? CAPACITY_MEMORY : CAPACITY_KILLED, what);
-	} else if (!out->final) {
-		snprintf(what, sizeof(what), "the process of the step ended with status %d before it was done",
-			 WEXITSTATUS(status));
-		ended_badly(out, CAPACITY_KILLED, what);
-	}
-	if (bench_interrupted() && out->end != CAPACITY_INTERRUPTED)
-		ended_badly(out, CAPACITY_INTERRUPTED, "interrupted");
-}
-
-/* A server without a free descriptor accepts nobody, and those who wait for it see only the time pass. */
-static void server_files_look(const struct server_child *server, struct capacity_step *s)
-{
-	char before[256];
-	struct rlimit rl;
-
-	if (!server || s->end != CAPACITY_TIME || prlimit(server_child_pid(server), RLIMIT_NOFILE, NULL, &rl) < 0 ||
-	    rl.rlim_cur == RLIM_INFINITY || s->server_fds + SERVER_FILES_MARGIN < rl.rlim_cur)
-		return;
-	snprintf(before, sizeof(before), "%.255s", s->text);
-	s->end = CAPACITY_FILES;
-	s->code = -KV_ELIMIT;
-	snprintf(s->text, sizeof(s->text), "the server has %u files open and may have %llu: raise `ulimit -n`; %s",
-		 s->server_fds, (unsigned long long)rl.rlim_cur, before);
 }
 
 /* Even the process of a step takes something. */
@@ -256,49 +104,69 @@ static enum capacity_end start_end(int rc)
 	}
 }
 
-static int child_start(struct child *c, int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
-		       const struct server_child *server)
+/* What the parent knows of the step's end, and the step could not tell. */
+static void judge(const struct probe *p, struct capacity_step *out)
 {
-	int rc = pipe2(c->tell, O_CLOEXEC) < 0 || pipe2(c->key, O_CLOEXEC) < 0 ? -errno : 0;
-
-	if (rc == 0)
-		rc = key_send(c, server);
-	if (rc == 0) {
-		args_make(c, argc, argv, model, clients, timeout_ns, server);
-		rc = spawn(c);
+	if (p->end == PROBE_NOT_STARTED) {
+		out->end = start_end(p->code);
+		out->code = p->code;
+		snprintf(out->text, sizeof(out->text), "%s", p->text);
+		return;
 	}
-	close_fd(&c->tell[1]);
-	close_fd(&c->key[0]);
-	close_fd(&c->key[1]);
-	return rc;
+	if (p->end == PROBE_SIGNALLED && p->code == SIGKILL)
+		ended_badly(out, CAPACITY_MEMORY, p->text);
+	else if (p->end != PROBE_EXITED || !out->final)
+		ended_badly(out, CAPACITY_KILLED, p->text);
+	if (bench_interrupted() && out->end != CAPACITY_INTERRUPTED)
+		ended_badly(out, CAPACITY_INTERRUPTED, "interrupted");
+}
+
+/* A server without a free descriptor accepts nobody, and clients that wait for it see only the time pass. */
+static void server_look(const struct server_child *server, struct capacity_step *s)
+{
+	char before[256];
+	struct kv_process p;
+	if (server_child_dead(server) && s->end != CAPACITY_INTERRUPTED) {
+		s->end = CAPACITY_SERVER;
+		snprintf(s->text, sizeof(s->text),
+			 "the server that kv-bench started died, with %u of %u client%s connected", s->connected,
+			 s->attempted, kv_plural(s->attempted));
+		return;
+	}
+	if (!server || s->end != CAPACITY_TIME)
+		return;
+	kv_process_read((int)server_child_pid(server), &p);
+	if (p.files_soft == KV_UNKNOWN || s->server_fds + SERVER_FILES_MARGIN < p.files_soft)
+		return;
+	snprintf(before, sizeof(before), "%.255s", s->text);
+	s->end = CAPACITY_FILES;
+	s->code = -KV_ELIMIT;
+	snprintf(s->text, sizeof(s->text), "the server has %u files open and may have %llu: raise `ulimit -n`; %s",
+		 s->server_fds, (unsigned long long)p.files_soft, before);
 }
 
 void capacity_child_run(int argc, char **argv, int model, uint32_t clients, uint64_t timeout_ns,
 			struct server_child *server, struct capacity_step *out)
 {
-	struct child c = {.tell = {-1, -1}, .key = {-1, -1}};
-	int rc;
-
+	struct child c = {.server = server, .out = out};
 	*out = (struct capacity_step){
 		.model = model, .attempted = clients, .kernel_qps = -1, .kernel_cqs = -1, .kernel_mrs = -1};
-	rc = child_start(&c, argc, argv, model, clients, timeout_ns, server);
-	c.deadline_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), timeout_ns + CLOSING_NS);
-	if (rc == 0) {
-		follow(&c, server, out);
-		reap(&c, out);
-		server_files_look(server, out);
-	} else {
-		out->end = start_end(rc);
-		out->code = rc;
-		snprintf(out->text, sizeof(out->text), "the process of the step cannot be started: %s%s",
-			 kv_strerror(rc),
-			 rc == -EAGAIN ? "; look at ulimit -u, and at the pids limit of a container" : "");
-	}
-	if (server_child_dead(server) && out->end != CAPACITY_INTERRUPTED) {
-		out->end = CAPACITY_SERVER;
-		snprintf(out->text, sizeof(out->text),
-			 "the server that kv-bench started died, with %u of %u clients connected", out->connected,
-			 out->attempted);
-	}
-	close_fd(&c.tell[0]);
+	c.probe = (struct probe){.name = "the step",
+				 .input = c.key,
+				 .result = &c.told,
+				 .result_bytes = sizeof(c.told),
+				 .timeout_ns = timeout_ns + CLOSING_NS,
+				 .interrupted = bench_interrupted,
+				 .ending_ns = ENDING_NS,
+				 .told = on_told,
+				 .arg = &c};
+	if (server)
+		c.probe.input_bytes = (size_t)snprintf(c.key, sizeof(c.key), "%s\n", server_child_psk(server));
+	int rc = probe_open(&c.probe);
+	args_make(&c, argc, argv, timeout_ns);
+	probe_run(&c.probe, rc, c.arg);
+	judge(&c.probe, out);
+	if (c.probe.end != PROBE_NOT_STARTED)
+		server_look(server, out);
+	explicit_bzero(c.key, sizeof(c.key));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c -- the option table of kv-bench capacity, and lists of steps. As with kv-bench itself no option is
  * accepted and then ignored. */
-#include <stdlib.h>
 
 #include "kvbench/capacity/capacity.h"
 
@@ -12,9 +11,8 @@ static const char *const model_names[] = {"endpoints", "verbs", "pooled", "all",
 
 const struct kv_opt capacity_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRING, AT(server),
-			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with --max-clients of more than the "
-				  "steps. Without it kv-bench starts its own "
-				  "for each model, on loopback."),
+			  .help = "A kv-server to use, [NAME=]HOST:PORT, started with a --max-clients larger than the "
+				  "steps. Without it kv-bench starts a server of its own for each model, on loopback."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	{.name = "rails",
@@ -29,7 +27,7 @@ const struct kv_opt capacity_options_table[] = {
 	 .type = KV_OPT_STRING,
 	 AT(device),
 	 .metavar = "NAME",
-	 .help = "The RDMA device of --model verbs; the first one otherwise."},
+	 .help = "The RDMA device of --model verbs; without it the first one."},
 
 	{.group = "Steps",
 	 .name = "model",
@@ -103,7 +101,8 @@ const struct kv_opt capacity_options_table[] = {
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only what ended each model."},
 	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error",
-			     .help = "What the library logs to standard error; debug also shows the own server's log"),
+			     .help = "What the library logs to standard error; debug also shows the log of the server "
+				     "that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),
 
 	{.group = "How kv-bench starts itself for one step",
@@ -162,7 +161,6 @@ const char *capacity_end_name(int end)
 							 "killed",
 							 "interrupted",
 							 "not usable"};
-
 	return end >= 0 && end < CAPACITY_ENDS ? names[end] : "?";
 }
 
@@ -182,11 +180,10 @@ static int steps_add(struct capacity_steps *s, uint64_t n, uint32_t max, struct 
 	return 0;
 }
 
-/* Last and step are of the text, whether or not they are above max. */
+/* last: the last two numbers of the text, whether or not they are above max. */
 static int steps_go_on(struct capacity_steps *s, const uint64_t last[2], uint32_t max, struct kv_error *err)
 {
 	int rc = 0;
-
 	if (last[0] == 0)
 		return kv_fail(err, -KV_EINVAL, "--steps: two numbers before \"...\" tell how it goes on");
 	for (uint64_t n = 2 * last[1] - last[0]; n <= max && rc == 0; n += last[1] - last[0])
@@ -199,7 +196,6 @@ int capacity_steps_parse(const char *text, uint32_t max, struct capacity_steps *
 	uint64_t last[2] = {0, 0};
 	char item[32];
 	int rc = 0;
-
 	memset(out, 0, sizeof(*out));
 	for (const char *at = text; rc == 0 && *at; at += *at == ',') {
 		size_t len = strcspn(at, ",");
@@ -227,7 +223,6 @@ void capacity_steps_extend(struct capacity_steps *steps, uint32_t max)
 {
 	static const uint32_t factor[] = {1, 2, 5};
 	uint64_t last = steps->count ? steps->clients[steps->count - 1] : 0, ten = 1;
-
 	_Static_assert(CAPACITY_SESSIONS_MAX <= 100000 && CAPACITY_STEPS_ROOM - CAPACITY_STEPS_MAX >= 3 * 5 + 1,
 		       "all have room");
 	for (; ten < max; ten *= 10)
@@ -263,7 +258,6 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 {
 	struct capacity_steps steps;
 	int rc = capacity_steps_parse(o->steps, o->max_clients, &steps, err);
-
 	if (rc == 0 && steps.count == 0)
 		rc = kv_fail(err, -KV_EINVAL, "--max-clients %u leaves no step of %s", o->max_clients, o->steps);
 	if (rc == 0 && (o->step_clients == 0) != (o->step_fd == 0))
@@ -277,7 +271,6 @@ static int check_steps(const struct capacity_options *o, struct kv_error *err)
 int capacity_options_parse(int argc, char **argv, struct capacity_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&capacity_options_program, capacity_options_table, argc, argv, out, NULL, err);
-
 	if (rc == 0)
 		rc = check_own_server(out, err);
 	if (rc == 0)

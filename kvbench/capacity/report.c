@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c -- what kv-bench capacity prints and writes as JSON. A row is printed when its step is over, so that
  * a long run can be watched. */
-#include <errno.h>
 #include <jansson.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include "host/host.h"
 #include "kvbench/capacity/capacity.h"
@@ -16,40 +12,23 @@
 
 /* ---- text ---- */
 
-static const char *limit_text(int resource, unsigned shift, char *buf, size_t cap)
-{
-	struct rlimit rl;
-
-	if (getrlimit((__rlimit_resource_t)resource, &rl) < 0)
-		snprintf(buf, cap, "?");
-	else if (rl.rlim_cur == RLIM_INFINITY)
-		snprintf(buf, cap, "unlimited");
-	else
-		snprintf(buf, cap, "%llu%s", (unsigned long long)(rl.rlim_cur >> shift), shift ? " KiB" : "");
-	return buf;
-}
-
-static uint64_t memory_total(void)
-{
-	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 void capacity_print_head(const struct capacity_options *options, FILE *out)
 {
-	char files[32], locked[32];
-	struct utsname u = {0};
-
-	uname(&u);
+	struct kv_host h;
+	char files[32] = "unlimited", locked[40] = "unlimited";
+	kv_host_read("", &h);
+	if (h.files_soft < KV_UNKNOWN)
+		snprintf(files, sizeof(files), "%llu", (unsigned long long)h.files_soft);
+	if (h.memlock_soft < KV_UNKNOWN)
+		snprintf(locked, sizeof(locked), "%llu KiB", (unsigned long long)h.memlock_soft >> 10);
 	fprintf(out, "kv-bench capacity   %s\n", KVRAIL_VERSION);
-	kv_wrap(out, "host       ", 0, "%u cores, %s memory, %s available; open files %s, locked memory %s; Linux %s",
-		kv_cpus_available(), SIZE(memory_total()), SIZE(kv_memory_available()),
-		limit_text(RLIMIT_NOFILE, 0, files, sizeof(files)),
-		limit_text(RLIMIT_MEMLOCK, 10, locked, sizeof(locked)), u.release);
+	kv_wrap(out, "host       ", 0, "%u core%s, %s memory, %s available; open files %s, locked memory %s; Linux %s",
+		h.cpus, kv_plural(h.cpus), SIZE(h.memory_total), SIZE(kv_memory_available()), files, locked, h.kernel);
 	if (options->server)
 		fprintf(out, "server     %s\n", options->server);
 	else
 		fprintf(out, "server     started by kv-bench for each model, %u data thread%s, on this host\n",
-			options->server_threads, options->server_threads == 1 ? "" : "s");
+			options->server_threads, kv_plural(options->server_threads));
 }
 
 void capacity_print_model(int model, const struct capacity_options *options, FILE *out)
@@ -64,7 +43,8 @@ void capacity_print_model(int model, const struct capacity_options *options, FIL
 			"a queue pair, two completion queues and two memory regions for each client, without "
 			"libfabric");
 	else
-		fprintf(out, "\npooled: all clients share %u engines\n", options->engines);
+		fprintf(out, "\npooled: all clients share %u engine%s\n", options->engines,
+			kv_plural(options->engines));
 	fprintf(out, "%7s %8s %5s %5s %5s %5s %4s %8s %8s %8s %7s\n", "clients", "verified", "EPs", "CQs", "MRs",
 		"files", "thr.", "memory", "each", "server", "opening");
 }
@@ -82,7 +62,6 @@ static uint64_t memory_grown(const struct capacity_step *s)
 void capacity_print_step(const struct capacity_step *s, FILE *out)
 {
 	uint64_t each = s->opened ? memory_grown(s) / s->opened : 0;
-
 	fprintf(out, "%7u %8u %5u %5u %5u %5u %4u %8s %8s %8s %7s\n", s->attempted, s->verified,
 		s->qps ? s->qps : s->endpoints, s->cqs, s->mrs, s->fds, s->threads, SIZE(memory_grown(s)), SIZE(each),
 		s->server_rss ? SIZE(s->server_rss) : "-", s->open_ns ? TIME(s->open_ns) : "-");
@@ -101,19 +80,9 @@ static const struct capacity_step *telling_step(const struct capacity_run *run)
 	return &run->step[0];
 }
 
-static void print_kernel(const struct capacity_step *s, FILE *out)
-{
-	if (s->kernel_qps >= 0)
-		kv_wrap(out, "           ", 0,
-			"the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory "
-			"regions",
-			(long long)s->kernel_qps, (long long)s->kernel_cqs, (long long)s->kernel_mrs);
-}
-
 void capacity_print_end(const struct capacity_run *run, FILE *out)
 {
 	const struct capacity_step *s = run->num_steps ? &run->step[run->last] : NULL, *t;
-
 	if (!run->ran || !s) {
 		kv_wrap(out, "", 11, "%s: did not run: %s", capacity_model_name(run->model), run->why_not);
 		return;
@@ -122,13 +91,17 @@ void capacity_print_end(const struct capacity_run *run, FILE *out)
 	if (t->provider[0])
 		fprintf(out, "%s: %s%s%s%s%s\n", capacity_model_name(run->model), t->provider, t->domain[0] ? ", " : "",
 			t->domain, t->libfabric[0] ? ", libfabric " : "", t->libfabric);
-	print_kernel(s, out);
+	if (s->kernel_qps >= 0)
+		kv_wrap(out, "           ", 0,
+			"the kernel counted, of all processes: %lld queue pairs, %lld completion queues, %lld memory "
+			"regions",
+			(long long)s->kernel_qps, (long long)s->kernel_cqs, (long long)s->kernel_mrs);
 	if (s->end == CAPACITY_COMPLETE) {
-		fprintf(out, "%s: all %u clients worked; no limit was met\n", capacity_model_name(run->model),
-			s->attempted);
+		fprintf(out, "%s: %s%u client%s worked; no limit was met\n", capacity_model_name(run->model),
+			s->attempted == 1 ? "" : "all ", s->attempted, kv_plural(s->attempted));
 	} else {
-		fprintf(out, "%s: ended at %u clients, %u open, %u connected, by: %s\n",
-			capacity_model_name(run->model), s->attempted, s->opened, s->connected,
+		fprintf(out, "%s: ended at %u client%s, %u open, %u connected, by: %s\n",
+			capacity_model_name(run->model), s->attempted, kv_plural(s->attempted), s->opened, s->connected,
 			capacity_end_name(s->end));
 		kv_wrap(out, "           ", 0, "%s", s->text);
 	}
@@ -152,7 +125,6 @@ static json_t *step_object(const struct capacity_step *s)
 		(json_int_t)s->threads, "memory_bytes", (json_int_t)memory_grown(s), "server_memory_bytes",
 		(json_int_t)s->server_rss, "server_files", (json_int_t)s->server_fds, "opening_seconds",
 		(double)s->open_ns / 1e9, "reading_seconds", (double)s->get_ns / 1e9);
-
 	if (!o)
 		return NULL;
 	json_object_set_new(o, "kernel",
@@ -172,7 +144,6 @@ static json_t *run_object(const struct capacity_run *run)
 	const struct capacity_step *t = telling_step(run);
 	json_t *steps = json_array(), *o;
 	uint32_t most = 0;
-
 	for (unsigned i = 0; i < run->num_steps; i++) {
 		json_array_append_new(steps, step_object(&run->step[i]));
 		most = KV_MAX(most, run->step[i].verified);
@@ -186,30 +157,24 @@ static json_t *run_object(const struct capacity_run *run)
 	return o;
 }
 
-static json_t *limit_json(int resource)
+static json_t *limit_json(uint64_t limit)
 {
-	struct rlimit rl;
-
-	if (getrlimit((__rlimit_resource_t)resource, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
-		return json_null();
-	return json_integer((json_int_t)rl.rlim_cur);
+	return limit >= KV_UNKNOWN ? json_null() : json_integer((json_int_t)limit);
 }
 
 static json_t *host_object(void)
 {
-	struct utsname u = {0};
-
-	uname(&u);
-	return json_pack("{s:I, s:I, s:o, s:o, s:s}", "cores", (json_int_t)kv_cpus_available(), "memory_bytes",
-			 (json_int_t)memory_total(), "open_files", limit_json(RLIMIT_NOFILE), "locked_memory_bytes",
-			 limit_json(RLIMIT_MEMLOCK), "kernel", u.release);
+	struct kv_host h;
+	kv_host_read("", &h);
+	return json_pack("{s:I, s:o, s:o, s:o, s:s}", "cores", (json_int_t)h.cpus, "memory_bytes",
+			 limit_json(h.memory_total), "open_files", limit_json(h.files_soft), "locked_memory_bytes",
+			 limit_json(h.memlock_soft), "kernel", h.kernel);
 }
 
 char *capacity_json_text(const struct capacity_report *report)
 {
 	json_t *models = json_object(), *o;
 	char *text;
-
 	for (int m = 0; m < CAPACITY_MODELS; m++)
 		if (report->opt->model == CAPACITY_MODELS || report->opt->model == m)
 			json_object_set_new(models, capacity_model_name(m), run_object(&report->run[m]));

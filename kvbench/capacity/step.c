@@ -2,7 +2,7 @@
 /* step.c -- one step, in the process that was started for it.
  *
  * While clients are opened the library calls back after each, and ten times a second (kvc_options.opening): then the
- * step looks round and tells its parent where it is (teller.c).
+ * step looks at what is left and tells its parent where it is (teller.c).
  *
  * endpoints: a pool with a client for each, 1 MiB of receive buffer, and rxm's smallest queues, on a few loops.
  * pooled: a pool of --engines clients, and a session of its own for each logical client (kvc_session_open_await). */
@@ -38,8 +38,7 @@ static uint32_t mrs_of(const struct capacity_teller *t, uint32_t endpoints)
 static bool opening(void *arg, unsigned clients_open, unsigned clients_up)
 {
 	struct capacity_teller *t = arg;
-
-	/* Of the pooled model the clients are the engines; what counts there are those that share them. */
+	/* In the pooled model these clients are the engines; the clients that share them are counted later. */
 	if (t->step.model == CAPACITY_ENDPOINTS) {
 		t->step.opened = clients_open;
 		t->step.connected = clients_up;
@@ -65,7 +64,7 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .num_rails = o->rails,
 				 .timeout_ns = o->timeout_ns,
 				 .connect_timeout_ns = o->timeout_ns,
-				 .peer_timeout_ns = 60000000000ull, /* a busy machine is none that died */
+				 .peer_timeout_ns = 60000000000ull, /* a busy machine is not a dead one */
 				 .flags = KVC_OPEN_WAIT |
 					  KVC_NO_PREFLIGHT, /* each endpoint is checked by itself all the same */
 				 .psk_file = o->security.psk_file,
@@ -81,7 +80,7 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 	struct kv_error err = {0};
 	int rc = kvc_pool_open(&ko, out, &err);
 
-	/* Given up by our own look: that has said why. */
+	/* -KV_ECANCELED: our own look gave up, and has said why. */
 	if (rc < 0 && rc != -KV_ECANCELED)
 		capacity_fail(t, capacity_end_of(t, &err), rc, "%s", err.text);
 	return rc;
@@ -90,7 +89,6 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
 {
 	struct kvc_info i = {.size = sizeof(i)};
-
 	if (kvc_info(pool, &i) < 0)
 		return;
 	t->step.endpoints = i.endpoints;
@@ -110,13 +108,13 @@ struct reading {
 	struct capacity_teller *teller;
 	struct bench_key key;
 	uint64_t timeout_ns;
-	unsigned workers;         /* worker w has the logical clients w, w + workers, ... */
-	uint8_t *outcome;         /* per logical client */
-	struct kvc_sub **session; /* likewise, of the pooled model; else NULL */
-	_Atomic int code;         /* of a GET that failed */
+	unsigned workers;             /* worker w has the logical clients w, w + workers, ... */
+	uint8_t *outcome;             /* per logical client */
+	struct kvc_session **session; /* likewise, of the pooled model; else NULL */
+	_Atomic int code;             /* of a GET that failed */
 	int put_code;
-	_Atomic bool refused;    /* a session could not be opened: nobody opens more, and ... */
-	struct kv_error refusal; /* ... whoever was first says why; read when all workers have returned */
+	_Atomic bool refused;    /* a session could not be opened: the workers open no more */
+	struct kv_error refusal; /* why, of the first that could not; read when all workers have returned */
 };
 
 static void put_once(struct kvc_client *client, unsigned w, void *arg)
@@ -125,7 +123,6 @@ static void put_once(struct kvc_client *client, unsigned w, void *arg)
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = r->timeout_ns, .ttl_s = TTL_S};
 	uint64_t len = r->teller->opt->value_size;
 	char *value = malloc(len);
-
 	(void)w;
 	r->put_code = -KV_ENOMEM;
 	if (value) {
@@ -145,7 +142,6 @@ static void open_sessions(struct kvc_client *client, unsigned w, void *arg)
 	struct reading *r = arg;
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = r->timeout_ns};
 	struct kv_error err = {0};
-
 	for (unsigned i = w; i < r->teller->step.attempted && !r->refused && !over(r); i += r->workers) {
 		o.client_id = i + 1;
 		if (kvc_session_open_await(client, &o, &r->session[i], &err) < 0) {
@@ -161,24 +157,22 @@ static void get_once(struct kvc_client *client, struct reading *r, unsigned w)
 	const struct kvc_call call = {
 		.size = sizeof(call), .timeout_ns = r->timeout_ns, .session = r->session ? r->session[w] : NULL};
 	uint64_t len = r->teller->opt->value_size;
-	struct kvc_view view = {0};
+	struct kvc_borrowed borrowed = {0};
 	int64_t got;
-
-	got = kvc_get_view_await(client, (struct kvc_key){r->key.text, r->key.len}, len, &call, &view);
+	got = kvc_get_borrowed_await(client, (struct kvc_key){r->key.text, r->key.len}, len, &call, &borrowed);
 	if (got < 0) {
 		r->code = (int)got;
 		r->outcome[w] = FAILED;
 	} else {
-		bool right = (uint64_t)got == len && bench_value_check(&r->key, view.data, len) == len;
+		bool right = (uint64_t)got == len && bench_value_check(&r->key, borrowed.data, len) == len;
 		r->outcome[w] = right ? RIGHT : WRONG;
 	}
-	kvc_view_release(client, &view);
+	kvc_borrowed_release(client, &borrowed);
 }
 
 static void get_each(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct reading *r = arg;
-
 	for (unsigned i = w; i < r->teller->step.attempted && !over(r); i += r->workers)
 		if (!r->session || r->session[i])
 			get_once(client, r, i);
@@ -187,16 +181,16 @@ static void get_each(struct kvc_client *client, unsigned w, void *arg)
 static void outcomes_count(struct capacity_teller *t, const struct reading *r)
 {
 	uint32_t failed = 0;
-
 	for (uint32_t i = 0; i < t->step.attempted; i++) {
 		t->step.verified += r->outcome[i] == RIGHT;
 		t->step.wrong += r->outcome[i] == WRONG;
 		failed += r->outcome[i] == FAILED;
 	}
 	if (t->step.wrong > 0)
-		capacity_fail(t, CAPACITY_DATA, -KV_ECORRUPT, "%u clients read wrong bytes", t->step.wrong);
+		capacity_fail(t, CAPACITY_DATA, -KV_ECORRUPT, "%u client%s read wrong bytes", t->step.wrong,
+			      kv_plural(t->step.wrong));
 	else if (failed > 0)
-		capacity_fail(t, CAPACITY_DATA, r->code, "the GET of %u clients failed: %s", failed,
+		capacity_fail(t, CAPACITY_DATA, r->code, "the GET of %u client%s failed: %s", failed, kv_plural(failed),
 			      kv_strerror(r->code));
 	else if (bench_interrupted() || t->step.verified < t->step.attempted)
 		capacity_look(t); /* a signal or the time: it says which */
@@ -206,10 +200,10 @@ static void outcomes_count(struct capacity_teller *t, const struct reading *r)
 static int sessions_open(struct capacity_teller *t, struct kvc_pool *pool, struct reading *r)
 {
 	int rc;
-
 	r->session = calloc(t->step.attempted, sizeof(*r->session));
 	if (!r->session) {
-		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u sessions", t->step.attempted);
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u session%s", t->step.attempted,
+			      kv_plural(t->step.attempted));
 		return -KV_ENOMEM;
 	}
 	rc = kvc_run(pool, r->workers, open_sessions, r);
@@ -228,7 +222,6 @@ static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct rea
 {
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	int rc;
-
 	bench_key_make(&r->key, now, t->opt->value_size, (uint64_t)getpid());
 	r->timeout_ns = t->deadline_ns > now + SHARE_MIN_NS ? t->deadline_ns - now : SHARE_MIN_NS;
 	rc = kvc_run(pool, 1, put_once, r);
@@ -251,8 +244,8 @@ static int read_all(struct capacity_teller *t, struct kvc_pool *pool, struct rea
 	t->step.get_ns = kv_clock_now(&kv_clock_monotonic) - now;
 	if (rc < 0) {
 		struct kv_error err = {.code = rc};
-		capacity_fail(t, capacity_end_of(t, &err), rc, "%u workers could not be started: %s", r->workers,
-			      kv_strerror(rc));
+		capacity_fail(t, capacity_end_of(t, &err), rc, "%u worker%s could not be started: %s", r->workers,
+			      kv_plural(r->workers), kv_strerror(rc));
 		return rc;
 	}
 	return 0;
@@ -262,11 +255,10 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 {
 	struct reading r = {.teller = t};
 	struct kvc_pool *pool = NULL;
-
 	r.outcome = calloc(t->step.attempted, 1);
 	if (!r.outcome) {
-		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for the results of %u clients",
-			      t->step.attempted);
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for the results of %u client%s",
+			      t->step.attempted, kv_plural(t->step.attempted));
 		return;
 	}
 	if (pool_open(t, psk, &pool) == 0) {
@@ -290,7 +282,6 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 static bool psk_read(uint32_t fd, char *buf, size_t cap)
 {
 	ssize_t n;
-
 	buf[0] = 0;
 	if (fd == 0)
 		return true;
@@ -301,18 +292,12 @@ static bool psk_read(uint32_t fd, char *buf, size_t cap)
 	return buf[0] != 0;
 }
 
-/* The parent may end in ways in which it tells nobody. */
-static bool die_with_parent(void)
-{
-	return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() != 1;
-}
-
 int capacity_step_main(const struct capacity_options *options)
 {
 	static struct capacity_teller t;
 	char psk[256];
-
-	if (!die_with_parent())
+	/* The parent may die without a chance to end its children. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() == 1)
 		return BENCH_NO_START;
 	t.opt = options;
 	t.begun_ns = kv_clock_now(&kv_clock_monotonic);

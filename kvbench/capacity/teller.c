@@ -8,36 +8,28 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "kvbench/setup/signals.h"
+#include "probe/probe.h"
 
 #define MEMORY_RESERVE  ((uint64_t)128 << 20) /* clients that are open take some more while they connect */
 #define ADDRESS_RESERVE ((uint64_t)64 << 20)
 #define MEASURE_NS      50000000ull
 
-enum { FILES_MARGIN = 32 };
+enum { FILES_RESERVE = 32 };
 
 /* ---- telling ---- */
 
 void capacity_tell(struct capacity_teller *t)
 {
-	_Static_assert(sizeof(t->step) <= 4096, "a write of it to a pipe is whole");
-	const char *at = (const char *)&t->step;
-	ssize_t n;
-
-	if (t->opt->step_fd == 0)
-		return;
-	do
-		n = write((int)t->opt->step_fd, at, sizeof(t->step));
-	while (n < 0 && errno == EINTR);
+	_Static_assert(sizeof(t->step) <= PROBE_RESULT_MAX, "a write of it to a pipe is whole");
+	if (t->opt->step_fd)
+		probe_tell((int)t->opt->step_fd, &t->step, sizeof(t->step));
 }
 
 void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, const char *fmt, ...)
 {
 	va_list args;
-
 	if (t->step.end != CAPACITY_COMPLETE)
 		return;
 	t->step.end = end;
@@ -47,28 +39,40 @@ void capacity_fail(struct capacity_teller *t, enum capacity_end end, int code, c
 	va_end(args);
 }
 
-void capacity_measure(struct capacity_teller *t)
+static void add_known(int64_t *sum, uint64_t count)
 {
-	struct capacity_usage u;
-	struct capacity_rdma r;
-
-	capacity_usage_of(0, &u);
-	t->step.rss = KV_MAX(t->step.rss, u.rss);
-	t->step.fds = KV_MAX(t->step.fds, u.fds);
-	t->step.threads = KV_MAX(t->step.threads, u.threads);
-	capacity_rdma_count(&r);
-	t->step.kernel_qps = KV_MAX(t->step.kernel_qps, r.qps);
-	t->step.kernel_cqs = KV_MAX(t->step.kernel_cqs, r.cqs);
-	t->step.kernel_mrs = KV_MAX(t->step.kernel_mrs, r.mrs);
+	if (count != KV_UNKNOWN)
+		*sum = KV_MAX(*sum, 0) + (int64_t)count;
 }
 
-/* What is left must hold what the next tenth of a second may take, as the last one did. */
+static void device_add(const struct kv_rdma_used *used, void *arg)
+{
+	int64_t *sum = arg;
+	add_known(&sum[0], used->qps);
+	add_known(&sum[1], used->cqs);
+	add_known(&sum[2], used->mrs);
+}
+
+void capacity_measure(struct capacity_teller *t)
+{
+	struct kv_process p;
+	int64_t used[3] = {-1, -1, -1};
+	kv_process_read(0, &p);
+	t->step.rss = KV_MAX(t->step.rss, p.rss);
+	t->step.fds = (uint32_t)KV_MAX(t->step.fds, p.files);
+	t->step.threads = (uint32_t)KV_MAX(t->step.threads, p.threads);
+	kv_rdma_used_each(device_add, used);
+	t->step.kernel_qps = KV_MAX(t->step.kernel_qps, used[0]);
+	t->step.kernel_cqs = KV_MAX(t->step.kernel_cqs, used[1]);
+	t->step.kernel_mrs = KV_MAX(t->step.kernel_mrs, used[2]);
+}
+
+/* What is left must suffice for the next tenth of a second, in which the step may take as much as in the last. */
 static bool memory_left(struct capacity_teller *t)
 {
 	uint64_t left = kv_memory_available(), rss = kv_memory_rss();
 	uint64_t grown = rss > t->rss_looked ? rss - t->rss_looked : 0;
 	char a[32], b[32];
-
 	t->rss_looked = rss;
 	if (left >= MEMORY_RESERVE + 2 * grown)
 		return true;
@@ -80,43 +84,28 @@ static bool memory_left(struct capacity_teller *t)
 	return false;
 }
 
-static bool files_short(const struct capacity_teller *t)
+/* Whether this process may have no more of something, as the table of limits sees it. */
+static bool is_short(const struct capacity_teller *t, enum kv_limit limit)
 {
-	struct rlimit rl;
-
-	return getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur != RLIM_INFINITY &&
-	       t->step.fds + FILES_MARGIN > rl.rlim_cur;
+	const struct kv_need more = {.files = FILES_RESERVE - KV_FILES_MARGIN, .address_bytes = ADDRESS_RESERVE};
+	struct kv_host host;
+	kv_host_read("", &host);
+	host.files_open = t->step.fds; /* at the most: after a failure the library has closed some */
+	if (host.address_used == KV_UNKNOWN)
+		host.address_used = host.address_soft; /* no memory to read a file, most likely */
+	return kv_check_one(&(struct kv_checkup){.host = &host, .need = &more}, limit, NULL) == KV_FAIL;
 }
 
-/* The address space may be limited while the machine has memory. */
-static bool address_space_short(void)
-{
-	unsigned long pages = 0;
-	struct rlimit rl;
-	FILE *f;
-
-	if (getrlimit(RLIMIT_AS, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
-		return false;
-	f = fopen("/proc/self/statm", "re");
-	if (!f)
-		return true; /* no memory for a FILE, most likely */
-	if (fscanf(f, "%lu", &pages) != 1)
-		pages = 0;
-	fclose(f);
-	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) + ADDRESS_RESERVE > rl.rlim_cur;
-}
-
-/* Whoever waits for what cannot be had sees only the time pass. */
+/* A step that waits for something that cannot be had sees only its time pass. */
 static void late(struct capacity_teller *t)
 {
 	char time[32];
-
 	kv_duration_format(t->opt->timeout_ns, time, sizeof(time));
-	if (files_short(t))
+	if (is_short(t, KV_LIMIT_FILES))
 		capacity_fail(t, CAPACITY_FILES, -KV_ELIMIT,
-			      "%u files are open, all that may be, and nothing went on for the rest of %s", t->step.fds,
-			      time);
-	else if (address_space_short())
+			      "all files that may be are open (%u), and nothing went on for the rest of %s",
+			      t->step.fds, time);
+	else if (is_short(t, KV_LIMIT_ADDRESS_SPACE))
 		capacity_fail(t, CAPACITY_MEMORY, -KV_ELIMIT,
 			      "no more address space may be had (ulimit -v), and nothing went on for the rest of %s",
 			      time);
@@ -127,7 +116,6 @@ static void late(struct capacity_teller *t)
 bool capacity_look(struct capacity_teller *t)
 {
 	bool go_on = memory_left(t);
-
 	if (bench_interrupted())
 		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED, "interrupted by signal %d", bench_interrupted());
 	else if (kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns)
@@ -148,34 +136,24 @@ bool capacity_look(struct capacity_teller *t)
 
 /* ---- which resource it was ---- */
 
-/* Names of the engine's checks (engine/preflight.c), in the sentences that they end up in. The longer ones stand before
- * those that they contain. */
-static const struct {
-	const char *name;
-	enum capacity_end end;
-} said[] = {{"open files", CAPACITY_FILES},   {"locked memory", CAPACITY_LOCKED},  {"endpoints", CAPACITY_EPS},
-	    {"queue pairs", CAPACITY_QPS},    {"completion queues", CAPACITY_CQS}, {"CQ entries", CAPACITY_CQS},
-	    {"memory regions", CAPACITY_MRS}, {"size of a region", CAPACITY_MRS},  {"page table entries", CAPACITY_MRS},
-	    {"threads", CAPACITY_THREADS},    {"address space", CAPACITY_MEMORY},  {"/dev/shm", CAPACITY_MEMORY},
-	    {"memory", CAPACITY_MEMORY}};
-
-/* "open files: needs 38, 20 allowed" or "open files is short: ...". CAPACITY_COMPLETE: it says no such thing. */
 enum capacity_end capacity_end_said(const char *text)
 {
-	char words[64];
-
+	static const enum capacity_end ends[KV_LIMITS] = {
+		[KV_LIMIT_FILES] = CAPACITY_FILES,   [KV_LIMIT_MEMLOCK] = CAPACITY_LOCKED,
+		[KV_LIMIT_ENDPOINTS] = CAPACITY_EPS, [KV_LIMIT_QPS] = CAPACITY_QPS,
+		[KV_LIMIT_CQS] = CAPACITY_CQS,       [KV_LIMIT_CQ_ENTRIES] = CAPACITY_CQS,
+		[KV_LIMIT_MRS] = CAPACITY_MRS,       [KV_LIMIT_MR_BYTES] = CAPACITY_MRS,
+		[KV_LIMIT_PAGES] = CAPACITY_MRS,     [KV_LIMIT_THREADS] = CAPACITY_THREADS,
+		[KV_LIMIT_MEMORY] = CAPACITY_MEMORY, [KV_LIMIT_ADDRESS_SPACE] = CAPACITY_MEMORY,
+		[KV_LIMIT_SHM] = CAPACITY_MEMORY,
+	};
+	enum kv_limit said = kv_limit_said(text);
 	/* What follows there are figures of all that is not short. */
 	if (strstr(text, "no limit that can be seen is short"))
 		return CAPACITY_PROVIDER;
-	for (unsigned i = 0; i < KV_COUNT(said); i++) {
-		snprintf(words, sizeof(words), "%s: needs", said[i].name);
-		if (strstr(text, words))
-			return said[i].end;
-		snprintf(words, sizeof(words), "%s is short:", said[i].name);
-		if (strstr(text, words))
-			return said[i].end;
-	}
-	/* Of loops and threads (loop/ring_uring.c, kvclient/pool/pool.c). */
+	if (said != KV_LIMITS && ends[said])
+		return ends[said];
+	/* Of loops and threads (loop/ring_kernel.c, kvclient/pool/pool.c). */
 	if (strcasestr(text, "too many open files") || strstr(text, " files open; raise"))
 		return CAPACITY_FILES;
 	return strstr(text, "ulimit -u") ? CAPACITY_THREADS : CAPACITY_COMPLETE;
@@ -184,20 +162,19 @@ enum capacity_end capacity_end_said(const char *text)
 enum capacity_end capacity_end_of(const struct capacity_teller *t, const struct kv_error *err)
 {
 	enum capacity_end end = capacity_end_said(err->text);
-
 	if (err->code == -KV_ENOTSUP)
 		return CAPACITY_UNUSABLE;
 	if (err->code == -KV_EFULL || err->code == -KV_EPEERDOWN || err->code == -KV_EDENIED ||
 	    err->code == -KV_EVERSION)
 		return CAPACITY_SERVER;
 	/* A thread needs room for its stack. */
-	if (end == CAPACITY_THREADS && address_space_short())
+	if (end == CAPACITY_THREADS && is_short(t, KV_LIMIT_ADDRESS_SPACE))
 		return CAPACITY_MEMORY;
 	if (end != CAPACITY_COMPLETE)
 		return end;
-	if (err->code == -EMFILE || err->code == -ENFILE || files_short(t))
+	if (err->code == -EMFILE || err->code == -ENFILE || is_short(t, KV_LIMIT_FILES))
 		return CAPACITY_FILES;
-	if (err->code == -KV_ENOMEM || err->code == -ENOMEM || address_space_short())
+	if (err->code == -KV_ENOMEM || err->code == -ENOMEM || is_short(t, KV_LIMIT_ADDRESS_SPACE))
 		return CAPACITY_MEMORY;
 	return err->code == -KV_ETIMEOUT ? CAPACITY_TIME : CAPACITY_PROVIDER;
 }

@@ -14,8 +14,8 @@ struct capacity_teller {
 	uint64_t measured_ns; /* when that was told which is not looked at every time */
 };
 
-/* capacity_tell -- write the step as it is to the parent's pipe; nothing without one. capacity_measure -- take the most
- * of what this process and the kernel's RDMA objects are now, which walks through all descriptors. */
+/* capacity_tell -- tell the parent, if there is one, where the step is. capacity_measure -- raise the step's maxima to
+ * what this process uses and the kernel counts now; it walks through all descriptors. */
 void capacity_tell(struct capacity_teller *t);
 void capacity_measure(struct capacity_teller *t);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verbs.c -- the bare model: for each client one queue pair, two completion queues and two memory regions of
- * one RDMA device, as the experiment had that KVRail began with, without libfabric between.
+ * one RDMA device, without libfabric, as in the experiment that KVRail began with.
  *
  * It tells a limit of the device or the kernel from one of a provider: where this model goes further than the endpoints
  * do, the difference is libfabric's. It is the only file outside engine/fabric* that uses libibverbs, and nothing of
@@ -68,7 +68,7 @@ static struct ibv_device *device_pick(struct ibv_device **list, int n, const cha
 	return NULL;
 }
 
-/* Why there is none: what the kernel lacks, or what was named wrongly. */
+/* Why there is no device: what the kernel lacks, or a wrong name. */
 static int no_device(const char *name, int n, struct kv_error *err)
 {
 	if (n > 0 && name)
@@ -87,7 +87,6 @@ static struct ibv_context *device_open(const char *name, struct kv_error *err)
 	int n = 0;
 	struct ibv_device **list = ibv_get_device_list(&n), *device;
 	struct ibv_context *ctx = NULL;
-
 	if (!list) {
 		/* ENOSYS: the kernel has no RDMA at all. */
 		if (errno == ENOSYS)
@@ -112,7 +111,6 @@ static struct ibv_context *device_open(const char *name, struct kv_error *err)
 bool capacity_verbs_here(const char *device, struct kv_error *err)
 {
 	struct ibv_context *ctx = device_open(device, err);
-
 	if (!ctx)
 		return false;
 	ibv_close_device(ctx);
@@ -137,7 +135,6 @@ static int gid_find(struct verbs *v)
 	static const union ibv_gid none;
 	union ibv_gid gid;
 	int found = -1;
-
 	for (int i = 0; i < v->port.gid_tbl_len && i < 256; i++)
 		if (ibv_query_gid(v->ctx, v->port_num, i, &gid) == 0 && memcmp(&gid, &none, sizeof(gid)) != 0) {
 			v->gid = gid;
@@ -161,7 +158,6 @@ static void device_start(struct verbs *v)
 	struct capacity_teller *t = v->t;
 	struct ibv_device_attr attr = {0};
 	struct kv_error err = {0};
-
 	v->ctx = device_open(t->opt->device, &err);
 	if (!v->ctx) {
 		capacity_fail(t, CAPACITY_UNUSABLE, err.code, "%s", err.text);
@@ -193,12 +189,11 @@ static void device_start(struct verbs *v)
  * have: rings of queues are locked as regions are. The kernel tells how much is locked. */
 enum capacity_end capacity_verbs_end(enum capacity_end what, int error, const struct kv_host *host)
 {
-	bool counts = !host->locks_freely && host->memlock_soft != KV_NO_LIMIT && host->memlock_soft != KV_UNKNOWN;
-
+	const struct kv_need more = {.pinned_bytes = LOCKED_MARGIN};
+	const struct kv_checkup c = {.host = host, .need = &more, .pins_memory = true};
 	if (error == EMFILE || error == ENFILE)
 		return CAPACITY_FILES;
-	if ((error == ENOMEM || error == EAGAIN) && counts && host->locked_bytes != KV_UNKNOWN &&
-	    host->locked_bytes + LOCKED_MARGIN > host->memlock_soft)
+	if ((error == ENOMEM || error == EAGAIN) && kv_check_one(&c, KV_LIMIT_MEMLOCK, NULL) == KV_FAIL)
 		return CAPACITY_LOCKED;
 	return what;
 }
@@ -208,7 +203,6 @@ static int call_failed(struct verbs *v, enum capacity_end end, const char *call,
 	struct ibv_device_attr attr = {0};
 	struct kv_host host;
 	int error = errno ? errno : EIO;
-
 	kv_host_read("", &host);
 	end = capacity_verbs_end(end, error, &host);
 	ibv_query_device(v->ctx, &attr);
@@ -259,7 +253,6 @@ static int qp_make(struct verbs *v, struct bare *b, uint32_t i)
 		.qp_type = v->srd ? IBV_QPT_DRIVER : IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
-
 	errno = 0;
 	b->qp = v->srd ? v->srd_create(v->pd, &attr, EFA_SRD) : ibv_create_qp(v->pd, &attr);
 	if (!b->qp)
@@ -285,7 +278,6 @@ static void clients_make(struct verbs *v)
 {
 	struct capacity_step *s = &v->t->step;
 	int rc = 0;
-
 	while (rc == 0 && v->made < s->attempted) {
 		struct bare *b = &v->client[v->made];
 		uint32_t i = v->made++;
@@ -305,7 +297,6 @@ static void clients_make(struct verbs *v)
 static struct ibv_ah_attr way_to_self(const struct verbs *v)
 {
 	struct ibv_ah_attr ah = {.dlid = v->port.lid, .port_num = v->port_num};
-
 	if (v->port.link_layer == IBV_LINK_LAYER_ETHERNET || v->port.lid == 0) {
 		ah.is_global = 1;
 		ah.grh.dgid = v->gid;
@@ -319,7 +310,6 @@ static int rc_connect(struct verbs *v, struct bare *b, uint32_t peer)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = v->port_num};
 	int rc = ibv_modify_qp(b->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
 	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
 				 .path_mtu = v->port.active_mtu,
 				 .dest_qp_num = peer,
@@ -348,7 +338,6 @@ static int srd_start(struct verbs *v, struct bare *b)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = v->port_num, .qkey = QKEY};
 	int rc = ibv_modify_qp(b->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-
 	a.qp_state = IBV_QPS_RTR;
 	if (rc == 0)
 		rc = ibv_modify_qp(b->qp, &a, IBV_QP_STATE);
@@ -366,7 +355,6 @@ static uint32_t peer_of(const struct verbs *v, uint32_t i)
 static void clients_connect(struct verbs *v)
 {
 	struct capacity_step *s = &v->t->step;
-
 	for (uint32_t i = 0; i < s->opened; i++) {
 		struct bare *b = &v->client[i];
 		int rc = v->srd ? srd_start(v, b) : rc_connect(v, b, v->client[peer_of(v, i)].qp->qp_num);
@@ -393,7 +381,6 @@ static int receive_post(struct bare *b)
 {
 	struct ibv_sge sge = {(uintptr_t)b->mr[1]->addr, BYTES, b->mr[1]->lkey};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-
 	return ibv_post_recv(b->qp, &wr, &bad);
 }
 
@@ -402,7 +389,6 @@ static int send_post(struct verbs *v, uint32_t i)
 	struct bare *b = &v->client[i];
 	struct ibv_sge sge = {(uintptr_t)b->mr[0]->addr, BYTES, b->mr[0]->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
-
 	if (v->srd) {
 		wr.wr.ud.ah = v->ah;
 		wr.wr.ud.remote_qpn = v->client[peer_of(v, i)].qp->qp_num;
@@ -416,7 +402,6 @@ static int traffic_post(struct verbs *v)
 {
 	uint32_t n = v->t->step.connected;
 	int rc = 0;
-
 	if (v->srd) {
 		struct ibv_ah_attr attr = way_to_self(v);
 		v->ah = ibv_create_ah(v->pd, &attr);
@@ -439,7 +424,6 @@ static int completion_look(struct verbs *v, struct ibv_cq *cq, uint32_t i)
 {
 	struct ibv_wc wc;
 	int n = ibv_poll_cq(cq, 1, &wc);
-
 	if (n == 0 || (n > 0 && wc.status == IBV_WC_SUCCESS))
 		return n;
 	capacity_fail(v->t, CAPACITY_DATA, -KV_EPROVIDER, "the message of client %u failed: %s", i,
@@ -454,7 +438,6 @@ static bool client_look(struct verbs *v, uint32_t i)
 	int sent = b->sent ? 1 : completion_look(v, b->cq[0], i);
 	int received = b->received ? 1 : completion_look(v, b->cq[1], i);
 	uint8_t want[BYTES];
-
 	if (sent < 0 || received < 0)
 		return false;
 	if (sent && received && !(b->sent && b->received)) {
@@ -473,7 +456,6 @@ static void traffic_run(struct verbs *v)
 {
 	struct capacity_step *s = &v->t->step;
 	uint64_t begun = kv_clock_now(&kv_clock_monotonic), looked = begun;
-
 	if (traffic_post(v) != 0)
 		return;
 	while (s->verified + s->wrong < s->connected) {
@@ -487,7 +469,8 @@ static void traffic_run(struct verbs *v)
 	}
 	s->get_ns = kv_clock_now(&kv_clock_monotonic) - begun;
 	if (s->wrong > 0)
-		capacity_fail(v->t, CAPACITY_DATA, -KV_ECORRUPT, "%u clients received wrong bytes", s->wrong);
+		capacity_fail(v->t, CAPACITY_DATA, -KV_ECORRUPT, "%u client%s received wrong bytes", s->wrong,
+			      kv_plural(s->wrong));
 }
 
 /* ---- all of it ---- */
@@ -507,7 +490,8 @@ static void verbs_close(struct verbs *v)
 	free(v->client);
 }
 
-/* Those that exist are connected and used also where one more was too many: that they work is the result. */
+/* If one more client was too many, those that exist are connected and used all the same: that they work is the result.
+ */
 static bool worth_going_on(const struct capacity_step *s)
 {
 	return s->opened > 0 && s->end != CAPACITY_TIME && s->end != CAPACITY_INTERRUPTED && s->end != CAPACITY_MEMORY;
@@ -516,10 +500,10 @@ static bool worth_going_on(const struct capacity_step *s)
 void capacity_verbs_run(struct capacity_teller *t)
 {
 	struct verbs v = {.t = t};
-
 	v.client = calloc(t->step.attempted, sizeof(*v.client));
 	if (!v.client)
-		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u clients", t->step.attempted);
+		capacity_fail(t, CAPACITY_MEMORY, -KV_ENOMEM, "no memory for %u client%s", t->step.attempted,
+			      kv_plural(t->step.attempted));
 	else
 		device_start(&v);
 	if (t->step.end == CAPACITY_COMPLETE)

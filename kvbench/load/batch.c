@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.c -- a batch GET as an operation of a phase.
+/* batch.c -- a batch PUT and a batch GET as operations of a phase.
  *
- * The values land in memory that the caller registered, as an inference server's do, and not in views: a batch is the
- * call for which they exist. A worker has one batch in flight, so its keys, items and memory are made once and used
- * again. All workers' memory is one registration, which a server is told of once. */
+ * The values land in memory that the caller registered, as an inference server's do, and not in borrowed pieces: a
+ * batch is the call for which they exist. A worker has one batch in flight, so its keys, items and memory are made once
+ * and used again. All workers' memory is one registration, which a server is told of once. */
 #include "kvbench/load/batch.h"
 
 #include <stdlib.h>
 
 #include "host/host.h"
-#include "kvbench/load/workload.h"
+#include "kvbench/load/values.h"
 
 struct batches {
 	struct kv_area area;
@@ -22,7 +22,6 @@ struct batches {
 static void batches_free(struct bench *bench)
 {
 	struct batches *b = bench->batches;
-
 	if (!b->mem)
 		kv_area_unmap(&b->area);
 	free(b->item);
@@ -37,7 +36,6 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	size_t items = (size_t)o->num_workers * o->batch;
 	struct batches *b = calloc(1, sizeof(*b));
 	int rc;
-
 	if (!b)
 		return kv_fail(err, -KV_ENOMEM, "no memory for batches");
 	bench->batches = b;
@@ -46,9 +44,12 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	if (b->key && b->item)
 		rc = kv_area_map(items * o->value_size, &b->area, err);
 	else
-		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu keys", items);
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu key%s", items, kv_plural(items));
 	if (rc < 0)
-		rc = kv_fail_more(err, "memory for batches of %u in %u workers", o->batch, o->num_workers);
+		rc = kv_fail_more(err, "memory for batches of %u in %u worker%s", o->batch, o->num_workers,
+				  kv_plural(o->num_workers));
+	if (rc == 0) /* so that no GET waits for a page to be made */
+		memset(b->area.base, 0, b->area.len_bytes);
 	if (rc == 0)
 		rc = kvc_register(bench->pool, b->area.base, b->area.len_bytes, &b->mem, err);
 	if (rc < 0)
@@ -60,7 +61,6 @@ int batches_close(struct bench *bench, struct kv_error *err)
 {
 	struct batches *b = bench->batches;
 	int rc = 0;
-
 	if (!b)
 		return 0;
 	if (kvc_unregister(bench->pool, &b->mem) < 0)
@@ -74,7 +74,6 @@ static void batch_fill(const struct phase_op *op, struct bench_key *key, struct 
 	const struct bench *bench = op->phase->bench;
 	const struct bench_options *o = bench->opt;
 	uint8_t *memory = (uint8_t *)bench->batches->area.base + (uint64_t)op->worker * o->batch * o->value_size;
-
 	for (unsigned i = 0; i < o->batch; i++) {
 		uint64_t index = bench_order_key(op->number * o->batch + i, o->num_keys, o->seed);
 		bench_key_make(&key[i], o->seed, o->value_size, index);
@@ -87,7 +86,6 @@ static void batch_fill(const struct phase_op *op, struct bench_key *key, struct 
 static int batch_item_done(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
 	struct bench_tally *t = op->tally;
-
 	if (item->result < 0 && item->result != -KV_ENOTFOUND)
 		return (int)item->result;
 	t->ops++;
@@ -104,24 +102,35 @@ static int batch_item_done(const struct phase_op *op, const struct bench_key *ke
 	return 0;
 }
 
-int phase_op_batch(const struct phase_op *op)
+/* What one item of a PUT became: 0 or its code. */
+static int batch_item_stored(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
-	const struct bench_options *o = op->phase->bench->opt;
-	struct batches *b = op->phase->bench->batches;
-	struct bench_key *key = b->key + (size_t)op->worker * o->batch;
-	struct kvc_item *item = b->item + (size_t)op->worker * o->batch;
-	struct kvc_call call = {.size = sizeof(call), .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
-	uint64_t end_ns;
-	int first = 0, rc;
+	struct bench_tally *t = op->tally;
+	(void)key;
+	if (item->result < 0 && item->result != -KV_EEXIST)
+		return (int)item->result;
+	t->ops++;
+	if (item->result < 0)
+		t->put_conflicts++; /* another client stored other bytes before: the key is stored */
+	else
+		t->bytes += item->len;
+	return 0;
+}
 
-	batch_fill(op, key, item);
-	rc = kvc_get_batch_await(op->client, item, o->batch, &call);
-	end_ns = phase_now();
+/* The batch of n items has ended with rc. Returns the code that the phase counts: those of other items are counted
+ * here. */
+static int batch_done(const struct phase_op *op, unsigned n, int rc,
+		      int (*item_done)(const struct phase_op *op, const struct bench_key *key,
+				       const struct kvc_item *item))
+{
+	size_t at = (size_t)op->worker * op->phase->bench->opt->batch;
+	const struct batches *b = op->phase->bench->batches;
+	uint64_t end_ns = phase_now();
+	int first = 0;
 	if (rc == 0)
 		kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
-	/* The phase counts one code per operation: those of the other items are counted here. */
-	for (unsigned i = 0; i < o->batch; i++) {
-		rc = batch_item_done(op, &key[i], &item[i]);
+	for (unsigned i = 0; i < n; i++) {
+		rc = item_done(op, &b->key[at + i], &b->item[at + i]);
 		if (rc == 0 || rc == -KV_ENOTFOUND)
 			continue;
 		if (first)
@@ -130,4 +139,33 @@ int phase_op_batch(const struct phase_op *op)
 			first = rc;
 	}
 	return first;
+}
+
+int phase_op_batch(const struct phase_op *op)
+{
+	const struct bench_options *o = op->phase->bench->opt;
+	struct batches *b = op->phase->bench->batches;
+	size_t at = (size_t)op->worker * o->batch;
+	struct kvc_call call = {.size = sizeof(call), .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
+	batch_fill(op, b->key + at, b->item + at);
+	return batch_done(op, o->batch, kvc_get_batch_await(op->client, b->item + at, o->batch, &call),
+			  batch_item_done);
+}
+
+int phase_op_write_batch(const struct phase_op *op)
+{
+	const struct bench *bench = op->phase->bench;
+	const struct bench_options *o = bench->opt;
+	struct batches *b = bench->batches;
+	size_t at = (size_t)op->worker * o->batch;
+	struct kvc_call call = phase_call(o);
+	uint64_t from = op->number * o->batch;
+	unsigned n = (unsigned)KV_MIN((uint64_t)o->batch, op->phase->num_keys - from);
+	for (unsigned i = 0; i < n; i++) {
+		struct bench_key *key = &b->key[at + i];
+		bench_key_make(key, o->seed, o->value_size, op->phase->key_base + from + i);
+		b->item[at + i] = (struct kvc_item){
+			.key = {key->text, key->len}, .data = values_of(bench, key), .len = o->value_size};
+	}
+	return batch_done(op, n, kvc_put_batch_await(op->client, b->item + at, n, &call), batch_item_stored);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.h -- reads with --batch: each operation of a worker is one batch GET into registered memory of its own. */
+/* batch.h -- runs with --batch: each operation of a worker is one batch PUT, or one batch GET into registered memory of
+ * its own. */
 #ifndef KVRAIL_KVBENCH_LOAD_BATCH_H
 #define KVRAIL_KVBENCH_LOAD_BATCH_H
 
@@ -14,6 +15,10 @@ int batches_open(struct bench *bench, struct kv_error *err);
 /* batches_close -- give them back, after the last phase. Returns 0, or -KV_EINTERNAL with *err: an operation still uses
  * the memory, which then stays mapped. Nothing to do without batches. */
 int batches_close(struct bench *bench, struct kv_error *err);
+
+/* phase_op_write_batch -- operation `number`: PUT of the --batch keys from number * batch on, of phase.num_keys from
+ * phase.key_base on; counted as those of phase_op_batch. */
+int phase_op_write_batch(const struct phase_op *op);
 
 /* phase_op_batch -- operation `number`: GET of the --batch keys from number * batch on in the reads' order. Each key
  * counts as one operation and hit, the whole as one sample of latency. */

@@ -42,10 +42,16 @@ struct roofline_result {
 	bool ran;
 	int code; /* 0, or why there is no figure */
 	unsigned rounds;
-	double get_bytes_per_s, bytes_per_s;               /* medians over the rounds: of GET, of bare writes */
-	double efficiency, efficiency_min, efficiency_max; /* GET / bare of a round: median, range */
+	double op_bytes_per_s, bytes_per_s;                /* medians over the rounds: of GET or PUT, of bare writes */
+	double efficiency, efficiency_min, efficiency_max; /* GET or PUT / bare of a round: median, range */
 	uint64_t p50_ns;                                   /* of a bare write on its own */
 	uint64_t depth;                                    /* bare writes that a worker really kept in flight */
+};
+
+/* With --mixed. The times of both are the same. */
+struct mixed_result {
+	struct phase_result read, write;
+	double of_alone; /* operations per second of both together / mean of those of each phase alone */
 };
 
 struct replay_result {
@@ -76,21 +82,25 @@ struct bench_results {
 	unsigned num_rails;           /* 0: none were looked at */
 	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
 	int64_t started_s;            /* since 1970 */
-	unsigned server_threads;      /* of the own server */
+	unsigned server_threads;      /* of our own server */
 	int interrupted;              /* the signal that ended the run before its end, or 0 */
-	uint64_t rss_peak, memory_mb; /* memory_mb: of the own server, else 0 */
+	uint64_t rss_peak, memory_mb; /* memory_mb: of our own server, else 0 */
+	uint64_t values_bytes;        /* of what PUT sends; 0: the run stores nothing */
 	bool misses_expected;         /* the server's memory is smaller than the workload */
-	bool put_inline;              /* kvc_server_info.put_inline of any server */
+	enum kvc_put_way put_way;     /* of the first server; KVC_PUT_INLINE: of any */
+	uint64_t pages_left;          /* bytes whose pages servers were still making when the run began */
 	struct phase_result write, warmup, read;
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct keep_going_result keep_going;
-	struct roofline_result roofline;
+	struct roofline_result roofline, roofline_put; /* of GET, of PUT */
+	struct mixed_result mixed;
 	struct trace_totals trace;
 	struct replay_result replay;
 };
 
 struct batches;
+struct values;
 
 struct bench {
 	const struct bench_options *opt;
@@ -98,6 +108,7 @@ struct bench {
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */
 	struct batches *batches;     /* with --batch, else NULL */
+	struct values *values;       /* what PUT sends; NULL: the run stores nothing */
 	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
 	FILE *last;
 	struct bench_results results;

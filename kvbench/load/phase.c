@@ -2,12 +2,13 @@
 /* phase.c -- the measured loop.
  *
  * Every worker takes the next operation's number from one relaxed counter. That balances clients of different speed,
- * gives the open loop its schedule (operation i is due at start + i / rate, whoever takes it), and is the progress
- * shown. What an operation touches follows from its number (workload.c), so a run is the same whichever worker does
- * what. The rejected alternative, a fixed share per worker, ends with idle workers waiting for the slowest, which then
- * counts as the system's throughput.
+ * gives the open loop its schedule (operation i is due at start + i / rate, whichever worker takes it), and is the
+ * progress shown. What an operation touches follows from its number (workload.c), so a run is the same whichever worker
+ * does what. The rejected alternative, a fixed share per worker, ends with idle workers waiting for the slowest, which
+ * then counts as the system's throughput.
  *
- * A worker that got an error pauses, doubling: a call that fails at once would else never let its loop turn. */
+ * After an error a worker pauses, each time twice as long: a call that fails at once would otherwise keep its loop from
+ * turning. */
 #include "kvbench/load/phase.h"
 
 #include <stdlib.h>
@@ -15,13 +16,13 @@
 
 #include "kvbench/measure/progress.h"
 #include "kvbench/setup/signals.h"
-#include "kvbench/load/workload.h"
+#include "kvbench/load/values.h"
 #include "loop/loop.h"
 
 #define TIMEOUT_BYTE_NS  10ull /* 1 s for every 100 MB */
 #define BACKOFF_FIRST_NS 1000000ull
 #define BACKOFF_LAST_NS  500000000ull
-#define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: it is to notice when a server is back */
+#define BACKOFF_KEEP_NS  10000000ull  /* the last one with --keep-going: a server that is back is soon seen */
 #define PACE_STEP_NS     100000000ull /* a wait for an intended start looks for a signal this often */
 
 uint64_t phase_now(void)
@@ -32,7 +33,6 @@ uint64_t phase_now(void)
 double phase_cpu_seconds(void)
 {
 	struct rusage u;
-
 	if (getrusage(RUSAGE_SELF, &u) < 0)
 		return 0;
 	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
@@ -51,7 +51,6 @@ static bool phase_over(const struct phase *p, uint64_t now)
 static uint64_t pace_await(const struct phase *p, uint64_t number)
 {
 	uint64_t due = p->start_ns + (uint64_t)((double)number * 1e9 / p->rate), now = phase_now();
-
 	while (now < due && !phase_over(p, now)) {
 		co_sleep_await(KV_MIN(due, now + PACE_STEP_NS));
 		now = phase_now();
@@ -74,11 +73,9 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 	struct phase_op op = {.phase = p,
 			      .client = client,
 			      .worker = w,
-			      .tally = &p->tally[c],
 			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
 			      .outages = p->outages ? &p->outages[c] : NULL};
 	uint64_t backoff_ns = BACKOFF_FIRST_NS;
-
 	for (;;) {
 		uint64_t taken = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
 		int rc;
@@ -86,6 +83,7 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 		if (taken >= p->total)
 			break;
 		op.number = p->first_op + taken;
+		op.tally = &p->tally[c + (p->mixed && op.number % 2 ? p->bench->num_clients : 0)];
 		op.start_ns = p->rate > 0 ? pace_await(p, taken) : phase_now();
 		if (phase_over(p, p->rate > 0 ? phase_now() : op.start_ns))
 			break;
@@ -104,43 +102,38 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 static uint64_t progress_done(void *arg)
 {
 	struct phase *p = arg;
-
 	return atomic_load_explicit(&p->next, memory_order_relaxed);
 }
 
 static uint64_t progress_bare(void *arg)
 {
 	struct phase *p = arg;
-
 	return atomic_load_explicit(&p->num_errors, memory_order_relaxed) +
 	       atomic_load_explicit(&p->num_missed, memory_order_relaxed);
 }
 
 static int tallies_create(struct phase *p, struct kv_error *err)
 {
-	size_t bytes = p->bench->num_clients * sizeof(*p->tally);
-
+	unsigned tallies = p->bench->num_clients * (p->mixed ? 2 : 1);
+	size_t bytes = tallies * sizeof(*p->tally);
 	p->tally = aligned_alloc(KV_CACHELINE, bytes);
 	if (!p->tally)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u clients", p->bench->num_clients);
-	for (unsigned i = 0; i < p->bench->num_clients; i++)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u client%s", p->bench->num_clients,
+			       kv_plural(p->bench->num_clients));
+	for (unsigned i = 0; i < tallies; i++)
 		bench_tally_init(&p->tally[i]);
 	return 0;
 }
 
-static void collect(struct phase *p, struct phase_result *out)
+/* tally: the first of one per client. */
+static void collect(const struct phase *p, const struct bench_tally *tally, struct phase_result *out)
 {
 	bench_tally_init(&out->tally);
 	for (unsigned i = 0; i < p->bench->num_clients; i++)
-		bench_tally_merge(&out->tally, &p->tally[i]);
+		bench_tally_merge(&out->tally, &tally[i]);
 	out->too_many_errors = p->num_errors >= p->errors_max;
 	out->server_died = server_child_dead(p->bench->server);
 	out->ran = true;
-}
-
-static double server_cpu(const struct bench *b)
-{
-	return b->server ? server_child_cpu_seconds(b->server) : 0;
 }
 
 int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
@@ -155,7 +148,6 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .arg = p};
 	double cpu, cpu_of_server;
 	int rc = tallies_create(p, err);
-
 	if (rc < 0)
 		return rc;
 	atomic_store(&p->next, 0);
@@ -164,7 +156,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	if (p->errors_max == 0)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	cpu = phase_cpu_seconds();
-	cpu_of_server = server_cpu(p->bench);
+	cpu_of_server = server_child_cpu_seconds(p->bench->server);
 	progress_start(&bar);
 	p->start_ns = phase_now();
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
@@ -174,24 +166,22 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	out->elapsed_ns = phase_now() - p->start_ns;
 	progress_stop(&bar);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
-	out->server_cpu_seconds = server_cpu(p->bench) - cpu_of_server;
+	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
+	if (rc == 0 && p->mixed) {
+		out[1] = *out; /* the time and the processors are those of both */
+		collect(p, p->tally + p->bench->num_clients, &out[1]);
+	}
 	if (rc == 0)
-		collect(p, out);
+		collect(p, p->tally, out);
 	else
-		kv_fail(err, rc, "the %u workers of phase %s cannot be started: %s", p->workers, p->name,
-			kv_strerror(rc));
+		kv_fail(err, rc, "the %u worker%s of phase %s cannot be started: %s", p->workers, kv_plural(p->workers),
+			p->name, kv_strerror(rc));
 	free(p->tally);
 	p->tally = NULL;
 	return rc;
 }
 
 /* ---- the operations ---- */
-
-static struct kvc_call call_of(const struct bench_options *o)
-{
-	return (struct kvc_call){
-		.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
-}
 
 static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
 {
@@ -200,53 +190,56 @@ static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_n
 	kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 }
 
-/* Somebody was first with this key, and with other bytes: it is stored. */
-static int put_conflict(struct bench_tally *tally)
-{
-	tally->ops++;
-	tally->put_conflicts++;
-	return 0;
-}
-
-/* PUT of one key. The value is made in registered memory; making it is in the phase's time but not in the latency. */
+/* PUT of one key, whose value lies ready in registered memory. */
 int phase_op_write(const struct phase_op *op)
 {
 	const struct bench_options *o = op->phase->bench->opt;
-	struct kvc_call call = call_of(o);
-	struct phase_op timed = *op;
+	struct kvc_call call = phase_call(o);
 	struct bench_key key;
-	struct kvc_view view = {0};
-	int rc = kvc_view_acquire_await(op->client, o->value_size, 0, &view);
-
-	if (rc < 0)
-		return rc;
-	bench_key_make(&key, o->seed, o->value_size, op->number);
-	bench_value_fill(&key, view.data, o->value_size);
-	timed.start_ns = phase_now();
-	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, view.data, o->value_size, &call);
+	int rc;
+	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
+	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key),
+			   o->value_size, &call);
 	if (rc == 0)
-		count_done(&timed, o->value_size, phase_now());
-	kvc_view_release(op->client, &view);
-	return rc == -KV_EEXIST ? put_conflict(op->tally) : rc;
+		count_done(op, o->value_size, phase_now());
+	if (rc != -KV_EEXIST)
+		return rc;
+	/* Another client stored other bytes under this key before: the key is stored. */
+	op->tally->ops++;
+	op->tally->put_conflicts++;
+	return 0;
+}
+
+/* That it was not there is no miss. */
+int phase_op_delete(const struct phase_op *op)
+{
+	const struct bench_options *o = op->phase->bench->opt;
+	struct kvc_call call = {.size = sizeof(call)};
+	struct bench_key key;
+	int rc;
+	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
+	rc = kvc_delete_await(op->client, (struct kvc_key){key.text, key.len}, &call);
+	if (rc == 0 || rc == -KV_ENOTFOUND)
+		op->tally->ops++;
+	return rc == -KV_ENOTFOUND ? 0 : rc;
 }
 
 bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
 		  struct bench_tally *tally)
 {
 	bool right = len == expected_len && bench_value_check(key, data, len) == len;
-
 	tally->checked++;
 	tally->wrong += !right;
 	return right;
 }
 
-/* The deadline of a call for one value: as the library has it for a call that names none (kvclient.h). */
+/* The deadline of a call for one value. Without --timeout it is the library's default (kvclient.h). */
 static uint64_t deadline_of(const struct bench_options *o)
 {
 	return o->timeout_ns ? o->timeout_ns : KV_TIMEOUT_DEFAULT_NS + o->value_size * TIMEOUT_BYTE_NS;
 }
 
-/* A call has ended. start_ns is when it began, which under a rate may be later than when it was meant to. */
+/* A call has ended. start_ns: when it began; with --rate that may be later than its intended start. */
 static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc)
 {
 	if (op->outages)
@@ -258,20 +251,11 @@ static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, in
 static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key)
 {
 	const struct bench_options *o = op->phase->bench->opt;
-	struct kvc_call call = call_of(o);
-	struct kvc_view view = {0};
+	struct kvc_call call = phase_call(o);
 	uint64_t start_ns = phase_now();
-	int rc = kvc_view_acquire_await(op->client, o->value_size, 0, &view);
-
-	if (rc < 0) {
-		watch(op, index, start_ns, rc);
-		return rc;
-	}
-	bench_value_fill(key, view.data, o->value_size);
-	start_ns = phase_now();
-	rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, view.data, o->value_size, &call);
+	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key),
+			       o->value_size, &call);
 	watch(op, index, start_ns, rc);
-	kvc_view_release(op->client, &view);
 	op->tally->stored_again += rc == 0;
 	return rc;
 }
@@ -279,7 +263,6 @@ static int store_again(const struct phase_op *op, uint64_t index, const struct b
 static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key)
 {
 	int rc = op->outages ? store_again(op, index, key) : 0;
-
 	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
 		rc = 0;
 	if (rc == -KV_EEXIST) { /* another client has stored it meanwhile */
@@ -291,21 +274,20 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 	return rc < 0 ? rc : -KV_ENOTFOUND;
 }
 
-/* GET of one key as a view of the client's registered buffer: the path without a copy. */
+/* GET of one key as a borrowed piece of the client's registered buffer: the path without a copy. */
 int phase_op_read(const struct phase_op *op)
 {
 	const struct bench_options *o = op->phase->bench->opt;
 	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
-	struct kvc_call call = call_of(o);
+	struct kvc_call call = phase_call(o);
 	struct kvc_phases phases = {.size = sizeof(phases)};
 	struct bench_key key;
-	struct kvc_view view = {0};
+	struct kvc_borrowed borrowed = {0};
 	int64_t got;
-
 	bench_key_make(&key, o->seed, o->value_size, index);
 	start_ns = op->outages ? phase_now() : 0;
 	call.phases = op->breakdown ? &phases : NULL;
-	got = kvc_get_view_await(op->client, (struct kvc_key){key.text, key.len}, o->value_size, &call, &view);
+	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, o->value_size, &call, &borrowed);
 	watch(op, index, start_ns, got);
 	if (got == -KV_ENOTFOUND)
 		return read_missed(op, index, &key);
@@ -316,9 +298,9 @@ int phase_op_read(const struct phase_op *op)
 		bench_breakdown_add(op->breakdown, &phases);
 	op->tally->hits++;
 	if (op->phase->verify)
-		bench_verify(&key, view.data, (uint64_t)got, o->value_size, op->tally);
+		bench_verify(&key, borrowed.data, (uint64_t)got, o->value_size, op->tally);
 	else if ((uint64_t)got != o->value_size)
 		op->tally->wrong++;
-	kvc_view_release(op->client, &view);
+	kvc_borrowed_release(op->client, &borrowed);
 	return 0;
 }

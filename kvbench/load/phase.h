@@ -9,7 +9,7 @@
 
 struct phase;
 
-enum { PHASE_ERRORS_MAX = 1000 }; /* then nothing more is learnt by going on */
+enum { PHASE_ERRORS_MAX = 1000 }; /* more errors teach nothing new */
 
 /* One operation, as a phase hands it to its function. */
 struct phase_op {
@@ -19,7 +19,7 @@ struct phase_op {
 	uint64_t number;                   /* from phase.first_op on */
 	uint64_t start_ns;                 /* now, or with a rate the intended start */
 	struct bench_tally *tally;         /* where it counts */
-	struct bench_breakdown *breakdown; /* and its phases; NULL: nobody wants to know */
+	struct bench_breakdown *breakdown; /* and its phases; NULL: not asked for */
 	struct bench_outages *outages;
 };
 
@@ -34,6 +34,9 @@ struct phase {
 	uint64_t duration_ns;     /* 0: until total */
 	unsigned keys_per_op;     /* 0: one */
 	double rate;              /* operations per second; 0: closed loop */
+	uint64_t key_base;        /* number of the first key that is written or deleted */
+	uint64_t num_keys;        /* of those, for batches: the last one may be short */
+	bool mixed;               /* operations with odd numbers are PUTs, and are tallied apart */
 	unsigned workers;         /* 0: as many as the run has */
 	bool verify;
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
@@ -45,16 +48,25 @@ struct phase {
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
 	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
 	uint64_t start_ns, end_ns;
-	struct bench_tally *tally; /* one per client */
+	struct bench_tally *tally; /* one per client; as many more for the PUTs, if mixed */
 };
 
-/* phase_run -- run it and add everything up in *out. Blocks the calling thread (main).
+/* phase_run -- run it and add everything up in *out (mixed: the PUTs in out[1]). Blocks the calling thread (main).
  * Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be started. */
 int phase_run(struct phase *phase, struct phase_result *out, struct kv_error *err);
 
 /* The operations of the standard phases. */
 int phase_op_write(const struct phase_op *op);
 int phase_op_read(const struct phase_op *op);
+int phase_op_delete(const struct phase_op *op); /* of the key that a write of this number stores */
+
+/* phase_call -- the call that the options ask for. */
+static inline struct kvc_call phase_call(const struct bench_options *options)
+{
+	return (struct kvc_call){.size = sizeof(struct kvc_call),
+				 .ttl_s = options->ttl,
+				 .flags = options->no_checksum ? KVC_NO_VERIFY : 0};
+}
 
 /* phase_now -- the clock that latencies are taken from. */
 uint64_t phase_now(void);

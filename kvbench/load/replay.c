@@ -2,9 +2,9 @@
 /* replay.c -- what a worker does with a request of a trace.
  *
  * As an inference server would: one lookup of the longest prefix, the found blocks into registered memory in batches,
- * then the others, which prefill would have computed, out of the same memory. A block that the lookup found and the GET
- * did not (it was evicted in between) is a miss and is written again. Latency samples: of a request with found blocks,
- * from its first GET to its last; of one with others, from its first PUT to its last. Making and comparing values is
+ * then the others, which prefill would have computed, out of memory where they lie ready. A block that the lookup found
+ * and the GET did not (it was evicted in between) is a miss and is written again. Latency samples: of a request with
+ * found blocks, from its first GET to its last; of one with others, from its first PUT to its last. Comparing values is
  * outside the samples, inside the phases' time.
  *
  * The order of requests is the sequencer's. A worker's memory holds one batch; all workers' memory is one registration.
@@ -19,7 +19,7 @@
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/replay_order.h"
 #include "kvbench/setup/signals.h"
-#include "kvbench/load/workload.h"
+#include "kvbench/load/values.h"
 
 enum { BATCH_MAX = 16, BATCH_BYTES = 4 << 20, MEMORY_BYTES = 256 << 20 };
 #define BACKOFF_NS 10000000ull
@@ -58,7 +58,6 @@ struct replay_worker {
 static bool replay_over(void *arg)
 {
 	struct replay *r = arg;
-
 	return bench_interrupted() || server_child_dead(r->bench->server) ||
 	       atomic_load_explicit(&r->num_errors, memory_order_relaxed) >= PHASE_ERRORS_MAX;
 }
@@ -74,16 +73,9 @@ static void count_error(struct replay *r, struct bench_tally *t, int code)
 static void item_set(struct replay_worker *w, unsigned i, unsigned block)
 {
 	uint64_t size = w->r->bench->opt->value_size;
-
 	w->block[i] = block;
 	w->item[i] = (struct kvc_item){
 		.key = {w->key[block].text, w->key[block].len}, .data = w->memory + i * size, .len = size};
-}
-
-static struct kvc_call call_of(const struct bench_options *o)
-{
-	return (struct kvc_call){
-		.size = sizeof(struct kvc_call), .ttl_s = o->ttl, .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
 }
 
 /* Store the n blocks set as items. */
@@ -91,16 +83,15 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 {
 	const struct bench_options *o = w->r->bench->opt;
 	struct bench_tally *t = &w->tally->write;
-	struct kvc_call call = call_of(o);
+	struct kvc_call call = phase_call(o);
 	uint64_t start_ns;
-
 	for (unsigned i = 0; i < n; i++)
-		bench_value_fill(&w->key[w->block[i]], w->item[i].data, o->value_size);
+		w->item[i].data = values_of(w->r->bench, &w->key[w->block[i]]);
 	start_ns = phase_now();
 	kvc_put_batch_await(w->client, w->item, n, &call);
 	w->write_ns += phase_now() - start_ns;
 	for (unsigned i = 0; i < n; i++) {
-		bool conflict = w->item[i].result == -KV_EEXIST; /* somebody was first, with other bytes */
+		bool conflict = w->item[i].result == -KV_EEXIST; /* another client stored other bytes before */
 		if (w->item[i].result < 0 && !conflict) {
 			count_error(w->r, t, (int)w->item[i].result);
 			continue;
@@ -119,7 +110,6 @@ static void got_item(struct replay_worker *w, unsigned i)
 	const struct bench_options *o = w->r->bench->opt;
 	struct bench_tally *t = &w->tally->read;
 	uint64_t len = (uint64_t)w->item[i].result;
-
 	t->ops++;
 	t->hits++;
 	w->hits++;
@@ -134,10 +124,9 @@ static void got_item(struct replay_worker *w, unsigned i)
  */
 static unsigned get_items_await(struct replay_worker *w, unsigned n)
 {
-	struct kvc_call call = call_of(w->r->bench->opt);
+	struct kvc_call call = phase_call(w->r->bench->opt);
 	uint64_t start_ns = phase_now();
 	unsigned lost[BATCH_MAX], num_lost = 0;
-
 	kvc_get_batch_await(w->client, w->item, n, &call);
 	w->read_ns += phase_now() - start_ns;
 	for (unsigned i = 0; i < n; i++) {
@@ -185,7 +174,6 @@ static int make_keys(struct replay_worker *w)
 {
 	const struct bench_options *o = w->r->bench->opt;
 	unsigned n = w->order.num_ids;
-
 	if (n > w->cap) {
 		free(w->key);
 		free(w->lookup);
@@ -204,11 +192,10 @@ static int make_keys(struct replay_worker *w)
 
 static void request_await(struct replay_worker *w)
 {
-	struct kvc_call call = call_of(w->r->bench->opt);
+	struct kvc_call call = phase_call(w->r->bench->opt);
 	struct replay_tally *t = w->tally;
 	unsigned found = 0;
 	int rc = make_keys(w);
-
 	if (rc == 0)
 		rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, &found, &call);
 	if (rc < 0) {
@@ -230,19 +217,10 @@ static void request_await(struct replay_worker *w)
 	t->read.misses += w->order.num_ids - w->hits;
 }
 
-static void worker_free(struct replay_worker *w)
-{
-	seq_worker_fini(&w->order);
-	free(w->lookup);
-	free(w->key);
-	free(w);
-}
-
 static void replay_main(struct kvc_client *client, unsigned number, void *arg)
 {
 	struct replay *r = arg;
 	struct replay_worker *w = calloc(1, sizeof(*w));
-
 	if (!w) {
 		count_error(r, &r->tally[number % r->bench->num_clients].read, -KV_ENOMEM);
 		return;
@@ -259,7 +237,10 @@ static void replay_main(struct kvc_client *client, unsigned number, void *arg)
 			w->tally->requests++;
 		atomic_fetch_add_explicit(&r->num_done, 1, memory_order_relaxed);
 	}
-	worker_free(w);
+	seq_worker_fini(&w->order);
+	free(w->lookup);
+	free(w->key);
+	free(w);
 }
 
 /* ---- the whole ---- */
@@ -274,21 +255,20 @@ static int memory_open(struct replay *r, struct kv_error *err)
 	const struct bench_options *o = r->bench->opt;
 	uint64_t batch = KV_MIN((uint64_t)BATCH_BYTES, (uint64_t)MEMORY_BYTES / o->num_workers) / o->value_size;
 	int rc;
-
 	r->batch = (unsigned)KV_MIN(KV_MAX(batch, (uint64_t)1), (uint64_t)BATCH_MAX);
 	rc = kv_area_map((uint64_t)o->num_workers * r->batch * o->value_size, &r->area, err);
 	if (rc < 0)
 		return rc;
+	memset(r->area.base, 0, r->area.len_bytes); /* so that no GET waits for a page to be made */
 	return kvc_register(r->bench->pool, r->area.base, r->area.len_bytes, &r->mem, err);
 }
 
 static int tallies_create(struct replay *r, struct kv_error *err)
 {
 	unsigned n = r->bench->num_clients;
-
 	r->tally = aligned_alloc(KV_CACHELINE, n * sizeof(*r->tally));
 	if (!r->tally)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u clients", n);
+		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u client%s", n, kv_plural(n));
 	memset(r->tally, 0, n * sizeof(*r->tally));
 	for (unsigned i = 0; i < n; i++) {
 		bench_tally_init(&r->tally[i].read);
@@ -301,7 +281,6 @@ static void collect(struct replay *r, const struct seq_stats *stats)
 {
 	struct bench_results *res = &r->bench->results;
 	struct replay_result *out = &res->replay;
-
 	bench_tally_init(&res->read.tally);
 	bench_tally_init(&res->write.tally);
 	for (unsigned i = 0; i < r->bench->num_clients; i++) {
@@ -320,30 +299,25 @@ static void collect(struct replay *r, const struct seq_stats *stats)
 	res->read.server_died = server_child_dead(r->bench->server);
 }
 
-static double server_cpu(const struct bench *b)
-{
-	return b->server ? server_child_cpu_seconds(b->server) : 0;
-}
-
 /* Run the workers and take the times, which both phases share. */
 static int run_workers(struct replay *r, struct kv_error *err)
 {
 	struct bench *b = r->bench;
 	struct progress bar = {
 		.out = b->out, .name = "replay", .total = b->results.trace.requests, .done = progress_done, .arg = r};
-	double cpu = phase_cpu_seconds(), cpu_of_server = server_cpu(b);
+	double cpu = phase_cpu_seconds(), cpu_of_server = server_child_cpu_seconds(b->server);
 	uint64_t start_ns = phase_now();
 	int rc;
-
 	progress_start(&bar);
 	rc = kvc_run(b->pool, b->opt->num_workers, replay_main, r);
 	progress_stop(&bar);
 	if (rc < 0)
-		return kv_fail(err, rc, "the %u workers of the replay cannot be started: %s", b->opt->num_workers,
-			       kv_strerror(rc));
+		return kv_fail(err, rc, "the %u worker%s of the replay cannot be started: %s", b->opt->num_workers,
+			       kv_plural(b->opt->num_workers), kv_strerror(rc));
 	b->results.read.elapsed_ns = b->results.write.elapsed_ns = phase_now() - start_ns;
 	b->results.read.cpu_seconds = b->results.write.cpu_seconds = phase_cpu_seconds() - cpu;
-	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds = server_cpu(b) - cpu_of_server;
+	b->results.read.server_cpu_seconds = b->results.write.server_cpu_seconds =
+		server_child_cpu_seconds(b->server) - cpu_of_server;
 	return 0;
 }
 
@@ -358,7 +332,6 @@ static int replay_ordered(struct replay *r, struct kv_error *err)
 				 .arg = r};
 	struct seq_stats stats = {0};
 	int rc = sequencer_start(&so, &r->seq, err), stop_rc;
-
 	if (rc < 0)
 		return rc;
 	rc = run_workers(r, err);
@@ -372,7 +345,6 @@ int replay_run(struct bench *bench, struct kv_error *err)
 {
 	struct replay r = {.bench = bench};
 	int rc = tallies_create(&r, err);
-
 	if (rc == 0)
 		rc = memory_open(&r, err);
 	if (rc == 0)

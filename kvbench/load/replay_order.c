@@ -50,7 +50,6 @@ static struct seq_claim **bucket_of(struct sequencer *s, uint64_t id)
 static struct seq_claim **find_last(struct sequencer *s, uint64_t id)
 {
 	struct seq_claim **at = bucket_of(s, id);
-
 	while (*at && (*at)->id != id)
 		at = &(*at)->hash_next;
 	return at;
@@ -59,7 +58,6 @@ static struct seq_claim **find_last(struct sequencer *s, uint64_t id)
 static void claim_block(struct sequencer *s, struct seq_worker *w, struct seq_claim *c, uint64_t id)
 {
 	struct seq_claim **at = find_last(s, id), *last = *at;
-
 	*c = (struct seq_claim){.id = id, .owner = w};
 	if (last && last->owner == w)
 		return;
@@ -92,7 +90,6 @@ static void give_up(struct sequencer *s, struct seq_claim *c)
 static void on_go(void *arg)
 {
 	struct seq_worker *w = arg;
-
 	w->given = true;
 	w->ended = w->verdict;
 	co_wake(w->co);
@@ -110,7 +107,6 @@ static int worker_grow(struct seq_worker *w, unsigned num_ids)
 {
 	uint64_t *ids;
 	struct seq_claim *claim;
-
 	if (num_ids <= w->cap)
 		return 0;
 	ids = realloc(w->ids_copy, num_ids * sizeof(*ids));
@@ -128,8 +124,8 @@ static int worker_grow(struct seq_worker *w, unsigned num_ids)
 static int assign(struct sequencer *s, struct seq_worker *w)
 {
 	if (worker_grow(w, s->next.num_ids) < 0)
-		return kv_fail(&s->err, -KV_ENOMEM, "no memory for the %u blocks of line %llu", s->next.num_ids,
-			       (unsigned long long)s->next.line);
+		return kv_fail(&s->err, -KV_ENOMEM, "no memory for the %u block%s of line %llu", s->next.num_ids,
+			       kv_plural(s->next.num_ids), (unsigned long long)s->next.line);
 	if (s->next.num_ids)
 		memcpy(w->ids_copy, s->next.ids, s->next.num_ids * sizeof(*w->ids_copy));
 	w->ids = w->ids_copy;
@@ -146,7 +142,6 @@ static int assign(struct sequencer *s, struct seq_worker *w)
 static int read_next(struct sequencer *s)
 {
 	int rc;
-
 	if (s->have_next)
 		return 1;
 	rc = trace_next(s->reader, &s->next, &s->err);
@@ -163,7 +158,6 @@ static int read_next(struct sequencer *s)
 static bool due(struct sequencer *s)
 {
 	uint64_t now = loop_now(s->loop), when;
-
 	if (s->opt.speed == 0)
 		return true;
 	when = s->start_ns + (uint64_t)(KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6 / s->opt.speed);
@@ -185,7 +179,6 @@ static bool hand_out(struct sequencer *s)
 {
 	struct seq_worker *w = KV_LIST_ENTRY(s->idle.next, struct seq_worker, node);
 	int rc;
-
 	if (s->ended || over(s)) {
 		s->ended = true;
 		return false;
@@ -228,7 +221,6 @@ static void on_next(void *arg)
 {
 	struct seq_worker *w = arg;
 	struct sequencer *s = w->seq;
-
 	if (s->opt.strict)
 		for (unsigned i = 0; i < w->num_ids; i++)
 			give_up(s, &w->claim[i]);
@@ -240,7 +232,6 @@ static void on_next(void *arg)
 static void on_looked_up(void *arg)
 {
 	struct seq_worker *w = arg;
-
 	for (unsigned i = 0; i < w->found; i++)
 		give_up(w->seq, &w->claim[i]);
 }
@@ -289,7 +280,6 @@ void seq_looked_up_await(struct seq_worker *worker, unsigned found)
 static void *thread_main(void *arg)
 {
 	struct sequencer *s = arg;
-
 	loop_run(s->loop);
 	return NULL;
 }
@@ -299,7 +289,6 @@ int sequencer_start(const struct seq_options *options, struct sequencer **out, s
 	struct loop_options lo = {.name = "trace", .log = options->log};
 	struct sequencer *s = calloc(1, sizeof(*s));
 	int rc;
-
 	if (!s)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the trace replay");
 	s->opt = *options;
@@ -333,7 +322,6 @@ int sequencer_stop(struct sequencer **seq, struct seq_stats *out, struct kv_erro
 {
 	struct sequencer *s = *seq;
 	int rc;
-
 	if (!s)
 		return 0;
 	loop_stop(s->loop);

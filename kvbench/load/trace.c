@@ -26,7 +26,6 @@ struct trace_reader {
 static int reader_create(FILE *in, bool owned, const char *name, struct trace_reader **out, struct kv_error *err)
 {
 	struct trace_reader *r = calloc(1, sizeof(*r));
-
 	if (!r)
 		goto fail;
 	r->text = malloc(TRACE_LINE_MAX + 1);
@@ -51,7 +50,6 @@ int trace_open(const char *path, struct trace_reader **out, struct kv_error *err
 {
 	FILE *in = fopen(path, "re");
 	int rc;
-
 	if (!in)
 		return kv_fail(err, -errno, "trace %s cannot be opened: %s", path, kv_strerror(errno));
 	rc = reader_create(in, true, path, out, err);
@@ -68,7 +66,6 @@ int trace_open_stream(FILE *in, const char *name, struct trace_reader **out, str
 void trace_close(struct trace_reader **reader)
 {
 	struct trace_reader *r = *reader;
-
 	if (!r)
 		return;
 	if (r->owned)
@@ -141,7 +138,6 @@ static int read_length(const struct trace_reader *r, const json_t *object, const
 {
 	const json_t *v = json_object_get(object, field);
 	char what[96];
-
 	*out = 0;
 	if (!v)
 		return 0;
@@ -157,7 +153,6 @@ static int read_ids(struct trace_reader *r, const json_t *object, struct trace_r
 {
 	const json_t *ids = json_object_get(object, "hash_ids");
 	size_t n = json_array_size(ids);
-
 	if (!json_is_array(ids))
 		return bad_line(r, err, "there is no array \"hash_ids\"");
 	if (n > TRACE_IDS_MAX)
@@ -179,7 +174,6 @@ static int read_object(struct trace_reader *r, const json_t *object, struct trac
 {
 	const json_t *time = json_object_get(object, "timestamp");
 	int rc;
-
 	if (!json_is_object(object))
 		return bad_line(r, err, "not a JSON object");
 	if (!json_is_number(time) || !(json_number_value(time) >= 0))
@@ -214,7 +208,6 @@ int trace_next(struct trace_reader *r, struct trace_request *out, struct kv_erro
 	const char *text = NULL;
 	size_t len = 0;
 	int rc = r->failed;
-
 	if (rc == 0) {
 		do
 			rc = next_line(r, &text, &len, &r->why);
@@ -240,7 +233,6 @@ struct id_set {
 static uint64_t *set_find(const struct id_set *s, uint64_t id)
 {
 	uint64_t at = id * 0x9e3779b97f4a7c15ull;
-
 	for (at ^= at >> 32;; at++) {
 		uint64_t *slot = &s->slot[at & s->mask];
 		if (*slot == 0 || *slot == id + 1)
@@ -252,7 +244,6 @@ static int set_grow(struct id_set *s)
 {
 	uint64_t old_size = s->slot ? s->mask + 1 : 0, new_size = old_size ? old_size * 2 : 1024;
 	struct id_set bigger = {.slot = calloc(new_size, sizeof(uint64_t)), .mask = new_size - 1, .count = s->count};
-
 	if (!bigger.slot)
 		return -KV_ENOMEM;
 	for (uint64_t i = 0; i < old_size; i++)
@@ -267,7 +258,6 @@ static int set_add(struct id_set *s, uint64_t id)
 {
 	uint64_t *slot;
 	int rc = 2 * (s->count + 1) > (s->slot ? s->mask + 1 : 0) ? set_grow(s) : 0;
-
 	if (rc < 0)
 		return rc;
 	slot = set_find(s, id);
@@ -280,7 +270,6 @@ static int scan_request(const struct trace_request *q, struct id_set *seen, stru
 {
 	unsigned prefix = 0;
 	int rc = 0;
-
 	while (prefix < q->num_ids && seen->slot && *set_find(seen, q->ids[prefix]))
 		prefix++;
 	for (unsigned i = 0; i < q->num_ids && rc == 0; i++)
@@ -301,7 +290,6 @@ int trace_scan(const char *path, struct trace_totals *out, struct kv_error *err)
 	struct trace_request request;
 	struct id_set seen = {0};
 	int rc = trace_open(path, &reader, err);
-
 	if (rc < 0)
 		return rc;
 	while ((rc = trace_next(reader, &request, err)) > 0)

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workload.c -- keys, values, order and memory of a run, all computed.
  *
- * Values: word i of a value is a mix of (hash of the key, i). One multiplication per 8 bytes keeps filling and checking
- * faster than any fabric here, and a block that was shifted, swapped with another key's, or partly overwritten differs
- * at once, which a repeated pattern would not. The last word is cut at the value's end.
+ * Values: what a user stores lies ready in registered memory, so kv-bench makes no value while the clock runs. There is
+ * one stock of bytes, the same in every process: its word i is a mix of i. A value is the part of the stock that begins
+ * where the hash of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a stock of
+ * 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A block that was
+ * shifted or partly overwritten differs at once, which a repeated pattern would not. A value under a wrong key differs
+ * at once unless both keys begin at the same place, which happens once in as many cases as there are values.
+ *
+ * A value is compared with what its words must be, by one multiplication per 8 bytes, and not with the stock: that
+ * would read twice as much memory. The last word is cut at the value's end. Rejected: to make each value before its
+ * PUT, from the whole hash. Nothing was noticed more often in practice, and the write phase measured the making. The
+ * names of keys have a 2 because the values under names without it, of older kv-bench, were made so.
  *
  * Order: a permutation of [0, num_keys) by a Feistel network with cycle walking, a new one for every round. The
  * rejected alternative, a shuffled array, costs 8 bytes per key and a cache miss per operation; plain random keys would
@@ -36,14 +44,12 @@ static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64
 {
 	int n = snprintf(key->text, sizeof(key->text), fmt, (unsigned long long)a, (unsigned long long)b,
 			 (unsigned long long)c);
-
 	key->len = n > 0 ? KV_MIN((size_t)n, sizeof(key->text) - 1) : 0;
 }
 
 static char *hex_put(char *at, uint64_t v)
 {
 	unsigned digits = v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
-
 	for (unsigned i = digits; i-- > 0; v >>= 4)
 		at[i] = "0123456789abcdef"[v & 15];
 	return at + digits;
@@ -53,9 +59,8 @@ static char *hex_put(char *at, uint64_t v)
  * of 4 KiB. */
 void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index)
 {
-	static const char prefix[] = "kvbench/";
+	static const char prefix[] = "kvbench2/";
 	char *at = key->text;
-
 	_Static_assert(sizeof(prefix) + 3 * 16 + 2 <= sizeof(key->text), "the longest key fits");
 	memcpy(at, prefix, sizeof(prefix) - 1);
 	at = hex_put(at + sizeof(prefix) - 1, seed);
@@ -69,7 +74,7 @@ void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, u
 
 void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t hash_id)
 {
-	key_print(key, "trace/%llx/%llx/%016llx", seed, value_size, hash_id);
+	key_print(key, "trace2/%llx/%llx/%016llx", seed, value_size, hash_id);
 }
 
 /* ---- values ---- */
@@ -80,13 +85,32 @@ static uint64_t value_word(uint64_t state)
 }
 
 #define VALUE_STEP 0x9e3779b97f4a7c15ull
+#define STOCK_SEED 0x6b767261696c2e32ull
 
-void bench_value_fill(const struct bench_key *key, void *out, uint64_t len)
+enum { STOCK_BYTES = 64 << 20, STOCK_ROOM = 8 << 20, PLACE_MAX = 4096, PLACE_MIN = 64 };
+
+uint64_t bench_stock_bytes(uint64_t value_size)
 {
-	uint64_t state = kv_hash_key(key->text, key->len, 0);
+	return KV_MAX((uint64_t)STOCK_BYTES, kv_align_up(value_size, PLACE_MAX) + STOCK_ROOM);
+}
+
+uint64_t bench_value_at(const struct bench_key *key, uint64_t value_size)
+{
+	uint64_t step = KV_MIN(kv_align_up(value_size + !value_size, PLACE_MIN), (uint64_t)PLACE_MAX);
+	uint64_t places = (bench_stock_bytes(value_size) - value_size) / step + 1;
+	return kv_hash_key(key->text, key->len, 0) % places * step;
+}
+
+/* Of the stock's word at this offset, a multiple of 8. */
+static uint64_t stock_state(uint64_t offset)
+{
+	return STOCK_SEED + offset / 8 * VALUE_STEP;
+}
+
+static void words_fill(uint64_t state, void *out, uint64_t len)
+{
 	uint8_t *p = out;
 	uint64_t i;
-
 	for (i = 0; i + 8 <= len; i += 8, state += VALUE_STEP) {
 		uint64_t word = value_word(state);
 		memcpy(p + i, &word, 8);
@@ -95,6 +119,16 @@ void bench_value_fill(const struct bench_key *key, void *out, uint64_t len)
 		uint64_t word = value_word(state);
 		memcpy(p + i, &word, len - i);
 	}
+}
+
+void bench_stock_fill(void *stock, uint64_t len)
+{
+	words_fill(stock_state(0), stock, len);
+}
+
+void bench_value_fill(const struct bench_key *key, void *out, uint64_t len)
+{
+	words_fill(stock_state(bench_value_at(key, len)), out, len);
 }
 
 /* The slow look at the piece that is known to differ. */
@@ -114,10 +148,9 @@ static uint64_t first_wrong(const uint8_t *data, uint64_t from, uint64_t to, uin
 uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64_t len)
 {
 	enum { PIECE = 4096 }; /* differences are collected without a branch per word */
-	uint64_t state = kv_hash_key(key->text, key->len, 0);
+	uint64_t state = stock_state(bench_value_at(key, len));
 	const uint8_t *p = data;
 	uint64_t at = 0;
-
 	for (; at + PIECE <= len; at += PIECE) {
 		uint64_t piece_state = state, diff = 0;
 		for (unsigned i = 0; i < PIECE; i += 8, state += VALUE_STEP) {
@@ -137,7 +170,6 @@ uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64
 static uint64_t feistel(uint64_t x, unsigned half_bits, uint64_t seed)
 {
 	uint64_t mask = ((uint64_t)1 << half_bits) - 1, left = x >> half_bits, right = x & mask;
-
 	for (unsigned r = 0; r < FEISTEL_ROUNDS; r++) {
 		uint64_t next = left ^ (mix_strong(right + seed + r * VALUE_STEP) & mask);
 		left = right;
@@ -149,7 +181,6 @@ static uint64_t feistel(uint64_t x, unsigned half_bits, uint64_t seed)
 static unsigned half_bits_for(uint64_t n)
 {
 	unsigned half = 1;
-
 	while (half < 32 && ((uint64_t)1 << (2 * half)) < n)
 		half++;
 	return half;
@@ -160,7 +191,6 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 	uint64_t round_seed = mix_strong(seed ^ mix_strong(op / num_keys + 1));
 	unsigned half_bits = half_bits_for(num_keys);
 	uint64_t x = op % num_keys;
-
 	/* The network's domain is less than four times num_keys: walking on until inside it stays a bijection and ends
 	 * soon. */
 	do
@@ -174,7 +204,6 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 static uint64_t root(uint64_t n)
 {
 	uint64_t r = 0;
-
 	for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1)
 		if ((r + bit) * (r + bit) <= n)
 			r += bit;
@@ -186,7 +215,6 @@ static uint64_t root(uint64_t n)
 static uint64_t slot_bytes(uint64_t value_size)
 {
 	uint64_t size = KV_MAX(kv_align_up(value_size, 64), (uint64_t)1024);
-
 	return size + size / 64;
 }
 
@@ -194,7 +222,6 @@ uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned sh
 {
 	enum { SPREAD_SIGMAS = 5, SLACK_PER_SHARD = 8 << 20 };
 	uint64_t per_shard, n = shards ? shards : 1;
-
 	/* Keys fall on shards by hash: the fullest one gets a few standard deviations more than its share. */
 	per_shard = num_values / n + SPREAD_SIGMAS * root(num_values / n + 1) + 1;
 	if (per_shard > num_values)
@@ -208,7 +235,6 @@ uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned sh
 static uint64_t values_that_fit(uint64_t budget, uint64_t value_size, unsigned shards, uint64_t at_most)
 {
 	uint64_t low = 0, high = at_most;
-
 	while (low < high) {
 		uint64_t mid = low + (high - low + 1) / 2;
 		if (bench_memory_need(mid, value_size, shards) <= budget)
@@ -222,7 +248,6 @@ static uint64_t values_that_fit(uint64_t budget, uint64_t value_size, unsigned s
 static uint64_t size_that_fits(uint64_t budget, uint64_t num_values, unsigned shards, uint64_t at_most)
 {
 	uint64_t size = 1;
-
 	while (size * 2 < at_most && bench_memory_need(num_values, size * 2, shards) <= budget)
 		size *= 2;
 	return bench_memory_need(num_values, size, shards) <= budget ? size : 0;
@@ -233,7 +258,6 @@ int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards,
 {
 	char need_text[32], half_text[32], size_text[32], way_out[128] = "";
 	uint64_t budget = available_bytes / 2, need, size;
-
 	/* 2^64 bytes are not reached by any honest workload; saying so beats an overflow. */
 	if (num_values > ((uint64_t)1 << 56) / (value_size + 4096))
 		return kv_fail(err, -KV_ENOMEM,
@@ -249,9 +273,10 @@ int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards,
 	if (size)
 		snprintf(way_out, sizeof(way_out), "--value-size %llu, ", (unsigned long long)size);
 	return kv_fail(err, -KV_ENOMEM,
-		       "%llu values of %s need %s in the server, more than half of this machine's free memory (%s): "
+		       "for %llu value%s of %s the server needs %s, more than half of this machine's free memory (%s): "
 		       "use %s%llu values, or --memory-mb N (what does not fit is evicted)",
-		       (unsigned long long)num_values, kv_size_format(value_size, size_text, sizeof(size_text)),
+		       (unsigned long long)num_values, kv_plural(num_values),
+		       kv_size_format(value_size, size_text, sizeof(size_text)),
 		       kv_size_format(need, need_text, sizeof(need_text)),
 		       kv_size_format(budget, half_text, sizeof(half_text)), way_out,
 		       (unsigned long long)values_that_fit(budget, value_size, shards, num_values));

@@ -12,17 +12,27 @@ struct bench_key {
 	size_t len;
 };
 
-/* bench_key_make -- the key of number `index` of a run with this seed and value size ("kvbench/<seed>/<size>/<index>",
+/* bench_key_make -- the key of number `index` of a run with this seed and value size ("kvbench2/<seed>/<size>/<index>",
  * hexadecimal). */
 void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index);
 
-/* bench_key_trace -- the key of a trace's block ("trace/<seed>/<size>/<hash_id, 16 digits>", hexadecimal). */
+/* bench_key_trace -- the key of a trace's block ("trace2/<seed>/<size>/<hash_id, 16 digits>", hexadecimal). */
 void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t hash_id);
 
-/* bench_value_fill -- the len bytes that belong under this key, from byte 0. */
+/* bench_stock_bytes -- of the stock that values of this size are parts of: 64 MiB, or the value and 8 MiB more. */
+uint64_t bench_stock_bytes(uint64_t value_size);
+
+/* bench_stock_fill -- make the first len bytes of the stock, which is the same for all sizes. */
+void bench_stock_fill(void *stock, uint64_t len);
+
+/* bench_value_at -- where in the stock the value of this key begins, in bytes: a multiple of 64. */
+uint64_t bench_value_at(const struct bench_key *key, uint64_t value_size);
+
+/* bench_value_fill -- the value of len bytes that belongs under this key, all of it. */
 void bench_value_fill(const struct bench_key *key, void *out, uint64_t len);
 
-/* bench_value_check -- compare every byte. Returns len when all are right, else the offset of the first wrong byte. */
+/* bench_value_check -- compare every byte of a value of len bytes. Returns len when all are right, else the offset of
+ * the first wrong byte. */
 uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64_t len);
 
 /* bench_order -- the key of operation `op`: each run of num_keys operations visits every key once, in an order that
@@ -33,7 +43,7 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed);
  * without eviction, whatever their spread over up to `shards` shards. */
 uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards);
 
-/* bench_memory_plan -- how many MiB to give the own server: what the workload needs, at most half of available_bytes.
+/* bench_memory_plan -- how many MiB to give our own server: what the workload needs, at most half of available_bytes.
  * Returns 0 and *out_mb, or -KV_ENOMEM with a sentence that suggests sizes which fit. */
 int bench_memory_plan(uint64_t num_values, uint64_t value_size, unsigned shards, uint64_t available_bytes,
 		      uint64_t *out_mb, struct kv_error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* breakdown.c -- phases of GETs as histograms.
  *
- * The parts of one GET add up to its total, so their means add up to the mean of the total; medians do not, but a GET
- * that waited long because its process got no processor is in no median. So both are reported. A set takes 370 KiB:
- * there is none unless it is asked for. */
+ * The parts of one GET add up to its total, so their means add up to the mean of the total; medians do not. A mean
+ * contains GETs that waited because their process got no processor, a median hides them. So both are reported. A set
+ * takes 370 KiB: there is none unless it is asked for. */
 #include "kvbench/measure/breakdown.h"
 
 static const struct {
@@ -36,7 +36,6 @@ void bench_breakdown_add(struct bench_breakdown *b, const struct kvc_phases *p)
 		[BENCH_PART_WAKE] = p->wake_ns,   [BENCH_PART_CHECK] = p->check_ns,
 		[BENCH_PART_OTHER] = p->other_ns, [BENCH_PART_TOTAL] = p->total_ns,
 	};
-
 	for (unsigned i = 0; i < BENCH_PARTS; i++)
 		kv_hist_add(&b->part[i], ns[i]);
 }

@@ -3,8 +3,8 @@
  *
  * kv-bench does not know which server holds a key, and with several servers the calls to the others go on. So an outage
  * begins with a call that failed, remembers the keys of calls that fail in it, and is over with the first call that is
- * served on one of these: keys do not move. A call that waited through an outage and then succeeded is one as well: it
- * took BENCH_SLOW_NS or more. What began before an outage was over belongs to it and opens no other.
+ * served on one of these: keys do not move. A call that succeeded after BENCH_SLOW_NS or more has waited for a server,
+ * and is an outage as well. What began before an outage was over belongs to it and opens no other.
  *
  * The rejected alternative, gaps without any success, sees nothing while one of two servers serves, and sees a gap
  * where all workers wait for the other. */
@@ -57,7 +57,6 @@ static void call_failed(struct bench_outages *o, uint64_t key, uint64_t start_ns
 static void call_served(struct bench_outages *o, uint64_t key, uint64_t start_ns, uint64_t end_ns)
 {
 	bool slow = end_ns - start_ns >= BENCH_SLOW_NS;
-
 	if (!o->open && slow && start_ns >= o->end_ns)
 		outage_begin(o, start_ns);
 	if (o->open && (slow || o->key[key % o->num_keys] == o->mark))
@@ -68,7 +67,6 @@ void bench_outages_call(struct bench_outages *o, uint64_t key, uint64_t start_ns
 			bool failed)
 {
 	uint64_t took = end_ns > start_ns ? end_ns - start_ns : 0;
-
 	o->calls++;
 	o->longest_ns = KV_MAX(o->longest_ns, took);
 	o->overdue += took > timeout_ns + BENCH_LATE_NS;

@@ -14,7 +14,6 @@ static double fraction_done(const struct progress *p, uint64_t done, uint64_t el
 {
 	double f = p->total != UINT64_MAX ? (double)done / (double)KV_MAX(p->total, (uint64_t)1)
 					  : (double)elapsed_ns / (double)KV_MAX(p->duration_ns, (uint64_t)1);
-
 	return KV_MIN(f, 1.0);
 }
 
@@ -22,7 +21,6 @@ static double fraction_done(const struct progress *p, uint64_t done, uint64_t el
 static void left_text(double f, uint64_t elapsed_ns, char *buf, size_t cap)
 {
 	double left_s = f > 0 ? (double)elapsed_ns / 1e9 * (1 - f) / f : 0;
-
 	buf[0] = '\0';
 	if (f < 0.001 || elapsed_ns < 200000000)
 		return;
@@ -41,7 +39,6 @@ char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns
 	char rate[32] = "", bytes[40] = "", left[40];
 	const char *unit = p->unit ? p->unit : "ops";
 	int full = (int)(f * BAR_WIDTH);
-
 	left_text(f, elapsed_ns, left, sizeof(left));
 	if (p->unit_bytes)
 		snprintf(bytes, sizeof(bytes), "  %s",
@@ -59,7 +56,6 @@ char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns
 static void fit(const struct progress *p, char *text)
 {
 	struct winsize size;
-
 	if (p->tty && ioctl(fileno(p->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && strlen(text) >= size.ws_col)
 		text[size.ws_col - 1] = '\0';
 }
@@ -68,7 +64,6 @@ static void draw(struct progress *p)
 {
 	uint64_t elapsed_ns = kv_clock_now(&kv_clock_monotonic) - p->start_ns;
 	char text[128];
-
 	p->bare_ops = p->bare ? p->bare(p->arg) : 0;
 	progress_text(p, KV_MIN(p->done(p->arg), p->total), elapsed_ns, text, sizeof(text));
 	fit(p, text);
@@ -80,7 +75,6 @@ static void draw(struct progress *p)
 static struct timespec after_ms(unsigned ms)
 {
 	struct timespec t;
-
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	t.tv_sec += ms / 1000;
 	t.tv_nsec += (long)(ms % 1000) * 1000000;
@@ -94,7 +88,6 @@ static struct timespec after_ms(unsigned ms)
 static void *progress_main(void *arg)
 {
 	struct progress *p = arg;
-
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
 		struct timespec until = after_ms(p->tty ? TTY_STEP_MS : LINE_STEP_MS);
@@ -110,7 +103,6 @@ static void *progress_main(void *arg)
 void progress_start(struct progress *p)
 {
 	pthread_condattr_t attr;
-
 	p->running = p->ending = p->drawn = false;
 	if (!p->out)
 		return;

@@ -8,7 +8,6 @@
 void bench_errors_add(struct bench_errors *errors, int code, uint64_t count)
 {
 	unsigned i;
-
 	if (count == 0)
 		return;
 	for (i = 0; i < errors->num_codes; i++)
@@ -27,7 +26,6 @@ void bench_errors_add(struct bench_errors *errors, int code, uint64_t count)
 uint64_t bench_errors_total(const struct bench_errors *errors)
 {
 	uint64_t total = 0;
-
 	for (unsigned i = 0; i < errors->num_codes; i++)
 		total += errors->row[i].count;
 	return total;

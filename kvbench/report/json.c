@@ -2,7 +2,7 @@
 /* json.c -- the JSON report.
  *
  * The file is created before the run, so that a wrong path costs a second and not an hour, and gets its name only when
- * it is complete and on disk: who finds it finds all of it. Names are fixed: scripts compare runs by them. */
+ * it is complete and on disk: a reader never finds a part. The names in it are fixed: scripts compare runs by them. */
 #include "kvbench/report/json.h"
 #include "host/host.h"
 
@@ -25,15 +25,9 @@ struct json_file {
 
 /* ---- the object ---- */
 
-static json_t *string_or_null(const char *text)
-{
-	return text ? json_string(text) : json_null();
-}
-
 static json_t *strings_of(const struct kv_opt_strings *strings)
 {
 	json_t *array = json_array();
-
 	for (unsigned i = 0; i < strings->count; i++)
 		json_array_append_new(array, json_string(strings->item[i]));
 	return array;
@@ -43,7 +37,6 @@ static json_t *strings_of(const struct kv_opt_strings *strings)
 static json_t *option_value(const struct kv_opt *row, const struct bench_options *o)
 {
 	const void *at = (const char *)o + row->offset;
-
 	switch (row->type) {
 	case KV_OPT_FLAG:
 		return json_boolean(*(const bool *)at);
@@ -57,7 +50,7 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 	case KV_OPT_DOUBLE:
 		return json_real(*(const double *)at);
 	case KV_OPT_STRING:
-		return string_or_null(*(const char *const *)at);
+		return *(const char *const *)at ? json_string(*(const char *const *)at) : json_null();
 	case KV_OPT_STRINGS:
 		return strings_of(at);
 	case KV_OPT_CHOICE:
@@ -66,11 +59,10 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 	return json_null();
 }
 
-/* What it really was, where an option left it to the program. */
+/* The options as the run had them, where one left the choice to the program. */
 static struct bench_options effective(const struct bench *b)
 {
 	struct bench_options o = *b->opt;
-
 	o.num_threads = b->results.info.os_threads;
 	if (b->server) {
 		o.memory_mb = b->results.memory_mb;
@@ -83,7 +75,6 @@ static json_t *config_object(const struct bench *b)
 {
 	const struct bench_options whole = effective(b), *o = &whole;
 	json_t *object = json_object();
-
 	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
 		char name[64];
 		snprintf(name, sizeof(name), "%s", row->name);
@@ -95,16 +86,17 @@ static json_t *config_object(const struct bench *b)
 	return object;
 }
 
+static const char *const put_ways[] = {[KVC_PUT_READ] = "read", [KVC_PUT_INLINE] = "inline", [KVC_PUT_LAND] = "land"};
+
 static json_t *provider_object(const struct bench_results *r)
 {
 	const struct kvc_info *i = &r->info;
-
 	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "name",
 			 i->provider, "fabric", i->fabric, "domain", i->domain, "wait", i->wait, "libfabric",
 			 i->libfabric, "doorkeeper", !i->no_door[0], "loopback_congestion_control", i->congestion,
-			 "mode", i->mode, "put", r->put_inline ? "inline" : "read", "security", i->security,
-			 "chunk_bytes", (json_int_t)i->chunk_bytes, "eager_bytes", (json_int_t)i->eager_bytes,
-			 "tx_depth", (json_int_t)i->tx_depth, "cq_depth", (json_int_t)i->cq_depth, "credits",
+			 "mode", i->mode, "put", put_ways[r->put_way], "security", i->security, "chunk_bytes",
+			 (json_int_t)i->chunk_bytes, "eager_bytes", (json_int_t)i->eager_bytes, "tx_depth",
+			 (json_int_t)i->tx_depth, "cq_depth", (json_int_t)i->cq_depth, "credits",
 			 (json_int_t)i->credits);
 }
 
@@ -115,7 +107,6 @@ static json_t *run_object(const struct bench *b)
 	time_t started = b->results.started_s;
 	struct tm tm;
 	json_t *given = json_array();
-
 	if (gmtime_r(&started, &tm))
 		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	for (int i = 1; i < b->opt->argc; i++)
@@ -129,7 +120,6 @@ static json_t *host_object(void)
 	struct utsname u = {0};
 	char congestion[64] = "";
 	FILE *f = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
-
 	if (f && !fgets(congestion, sizeof(congestion), f))
 		congestion[0] = 0;
 	if (f)
@@ -144,7 +134,6 @@ static json_t *host_object(void)
 static json_t *rails_array(const struct bench_results *r)
 {
 	json_t *rails = json_array();
-
 	for (unsigned i = 0; i < r->num_rails; i++) {
 		const struct bench_rail *l = &r->rail[i];
 		json_array_append_new(
@@ -160,10 +149,11 @@ static json_t *rails_array(const struct bench_results *r)
 
 static json_t *resources_object(const struct bench_results *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads,
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads,
 			 "endpoints", (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
-			 (json_int_t)r->info.buffer_bytes, "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages",
-			 r->info.memory, "numa", r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
+			 (json_int_t)r->info.buffer_bytes, "values_bytes", (json_int_t)r->values_bytes,
+			 "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
+			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
 }
 
 static json_t *latency_object(const struct kv_hist *h)
@@ -186,7 +176,6 @@ static json_t *latency_object(const struct kv_hist *h)
 static json_t *breakdown_object(const struct bench_breakdown *b)
 {
 	json_t *object = json_object();
-
 	for (unsigned i = 0; i < BENCH_PARTS; i++)
 		json_object_set_new(object, bench_part_name(i), latency_object(&b->part[i]));
 	return object;
@@ -195,7 +184,6 @@ static json_t *breakdown_object(const struct bench_breakdown *b)
 static json_t *errors_object(const struct bench_errors *e)
 {
 	json_t *object = json_object();
-
 	for (unsigned i = 0; i < e->num_codes; i++)
 		json_object_set_new(object, kv_errkey(e->row[i].code), json_integer((json_int_t)e->row[i].count));
 	return object;
@@ -205,7 +193,6 @@ static json_t *phase_object(const struct phase_result *p)
 {
 	double seconds = (double)p->elapsed_ns / 1e9;
 	const struct bench_tally *t = &p->tally;
-
 	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops,
 			 "bytes", (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
 			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
@@ -216,15 +203,14 @@ static json_t *phase_object(const struct phase_result *p)
 			 p->server_cpu_seconds);
 }
 
-static json_t *roofline_object(const struct roofline_result *r)
+static json_t *roofline_object(const struct roofline_result *r, const char *op)
 {
 	if (r->code < 0)
-		return json_pack("{s:n, s:n, s:n, s:n, s:n, s:n, s:n}", "bytes_per_s", "get_bytes_per_s", "p50_ns",
-				 "depth", "efficiency", "efficiency_min", "efficiency_max");
-	return json_pack("{s:f, s:f, s:I, s:I, s:f, s:f, s:f}", "bytes_per_s", r->bytes_per_s, "get_bytes_per_s",
-			 r->get_bytes_per_s, "p50_ns", (json_int_t)r->p50_ns, "depth", (json_int_t)r->depth,
-			 "efficiency", r->efficiency, "efficiency_min", r->efficiency_min, "efficiency_max",
-			 r->efficiency_max);
+		return json_pack("{s:n, s:n, s:n, s:n, s:n, s:n, s:n}", "bytes_per_s", op, "p50_ns", "depth",
+				 "efficiency", "efficiency_min", "efficiency_max");
+	return json_pack("{s:f, s:f, s:I, s:I, s:f, s:f, s:f}", "bytes_per_s", r->bytes_per_s, op, r->op_bytes_per_s,
+			 "p50_ns", (json_int_t)r->p50_ns, "depth", (json_int_t)r->depth, "efficiency", r->efficiency,
+			 "efficiency_min", r->efficiency_min, "efficiency_max", r->efficiency_max);
 }
 
 /* Everything that the library counted. */
@@ -233,7 +219,6 @@ static json_t *counters_object(const struct kvc_counters *c)
 	struct kvc_stat_item item[COUNTERS_MAX];
 	json_t *all = json_object();
 	int n = kvc_counters_items(c, item, COUNTERS_MAX);
-
 	for (int i = 0; i < n; i++) {
 		json_t *group = json_object_get(all, item[i].group);
 		if (!group) {
@@ -245,11 +230,10 @@ static json_t *counters_object(const struct kvc_counters *c)
 	return all;
 }
 
-/* Times of the day, so that whoever broke the servers can compare with when that was. */
+/* Outages have times of the day: a test that breaks servers compares them with its own. */
 static json_t *outages_array(const struct keep_going_result *k)
 {
 	json_t *array = json_array();
-
 	for (unsigned i = 0; i < k->num_clients; i++)
 		for (unsigned j = 0; j < KV_MIN(k->outage[i].count, (uint64_t)BENCH_OUTAGES_MAX); j++) {
 			const struct bench_outage *o = &k->outage[i].row[j];
@@ -288,7 +272,6 @@ static json_t *report_object(const struct bench *b)
 				   "config", config_object(b), "resources", resources_object(r), "phases", "write",
 				   phase_object(&r->write), "read", phase_object(&r->read), "verify", "checked",
 				   (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
-
 	if (object && r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
 	if (r->num_rails)
@@ -301,8 +284,14 @@ static json_t *report_object(const struct bench *b)
 		json_object_set_new(object, "rate",
 				    json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
 					      (double)r->read.tally.ops * 1e9 / (double)r->read.elapsed_ns));
+	if (object && r->mixed.read.ran)
+		json_object_set_new(json_object_get(object, "phases"), "mixed",
+				    json_pack("{s:o, s:o, s:f}", "read", phase_object(&r->mixed.read), "write",
+					      phase_object(&r->mixed.write), "of_alone", r->mixed.of_alone));
 	if (object && r->roofline.ran)
-		json_object_set_new(object, "roofline", roofline_object(&r->roofline));
+		json_object_set_new(object, "roofline", roofline_object(&r->roofline, "get_bytes_per_s"));
+	if (object && r->roofline_put.ran)
+		json_object_set_new(object, "roofline_put", roofline_object(&r->roofline_put, "put_bytes_per_s"));
 	if (object && r->replay.ran)
 		json_object_set_new(object, "trace", trace_object(&r->replay));
 	return object;
@@ -312,7 +301,6 @@ char *json_text(const struct bench *bench)
 {
 	json_t *object = report_object(bench);
 	char *text = object ? json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
-
 	json_decref(object);
 	return text;
 }
@@ -329,7 +317,6 @@ static int open_fd(struct json_file *f, struct kv_error *err)
 {
 	struct stat st;
 	int n;
-
 	if (strcmp(f->path, "-") == 0) {
 		f->fd = dup(STDOUT_FILENO);
 	} else if (stat(f->path, &st) == 0 && !S_ISREG(st.st_mode)) {
@@ -352,7 +339,6 @@ int json_open(const char *path, struct json_file **out, struct kv_error *err)
 {
 	struct json_file *f = calloc(1, sizeof(*f));
 	int rc;
-
 	if (!f)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the JSON report");
 	f->fd = -1;
@@ -368,7 +354,6 @@ int json_open(const char *path, struct json_file **out, struct kv_error *err)
 void json_discard(struct json_file **file)
 {
 	struct json_file *f = *file;
-
 	if (!f)
 		return;
 	if (f->fd >= 0)
@@ -393,11 +378,10 @@ static int write_all(int fd, const char *text, size_t len)
 	return 0;
 }
 
-/* On disk and named, or an error: a full disk may speak up only at fsync or close. */
+/* On disk and named, or an error: a full disk may report its error only at fsync or close. */
 static int finish(struct json_file *f, const char *text)
 {
 	int rc = write_all(f->fd, text, strlen(text));
-
 	if (rc == 0)
 		rc = write_all(f->fd, "\n", 1);
 	if (rc == 0 && f->temporary[0] && fsync(f->fd) < 0)
@@ -416,7 +400,6 @@ int json_write_text(struct json_file **file, const char *text, struct kv_error *
 {
 	struct json_file *f = *file;
 	int rc = text ? finish(f, text) : -KV_ENOMEM;
-
 	if (rc < 0)
 		kv_fail(err, rc, "the JSON report %s cannot be written: %s", f->path, kv_strerror(rc));
 	json_discard(file);
@@ -427,7 +410,6 @@ int json_write(struct json_file **file, const struct bench *bench, struct kv_err
 {
 	char *text = json_text(bench);
 	int rc = json_write_text(file, text, err);
-
 	free(text);
 	return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.c -- what people read: what the run ran on, a line per phase, tables, and what went wrong.
  *
- * Nothing here decides anything but the verdict, and the verdict is made of the same figures that are printed. */
+ * Only the verdict is decided here, from the figures that are printed. */
 #include "kvbench/report/report.h"
 
 #include <stdarg.h>
@@ -9,26 +9,11 @@
 #include "host/host.h"
 #include "kvbench/load/workload.h"
 
-/* 1234567 as "1,234,567". */
-static const char *count_text(uint64_t n, char *buf, size_t cap)
-{
-	char plain[24];
-	int len = snprintf(plain, sizeof(plain), "%llu", (unsigned long long)n);
-	size_t at = 0;
-
-	for (int i = 0; i < len && at + 2 < cap; i++) {
-		if (i > 0 && (len - i) % 3 == 0)
-			buf[at++] = ',';
-		buf[at++] = plain[i];
-	}
-	buf[at] = 0;
-	return buf;
-}
-
-#define COUNT(n) count_text((n), (char[32]){0}, 32)
-#define SIZE(n)  kv_size_format((n), (char[32]){0}, 32)
-#define TIME(n)  kv_duration_format((n), (char[32]){0}, 32)
-#define RATE(n)  kv_rate_format((n), (char[32]){0}, 32)
+#define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)
+#define OF(n, noun) kv_count_of((n), noun, (char[64]){0}, 64) /* "1 client", "4 clients" */
+#define SIZE(n)     kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n)     kv_duration_format((n), (char[32]){0}, 32)
+#define RATE(n)     kv_rate_format((n), (char[32]){0}, 32)
 
 static double seconds_of(const struct phase_result *p)
 {
@@ -45,7 +30,6 @@ static double per_second(double n, const struct phase_result *p)
 static void start_server(const struct bench *b)
 {
 	char all[1024] = "";
-
 	if (b->server) {
 		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
 			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
@@ -59,7 +43,6 @@ static void start_server(const struct bench *b)
 static void start_fabric(const struct bench *b)
 {
 	const struct kvc_info *i = &b->results.info;
-
 	kv_wrap(b->out, "fabric     ", 0, "%s, fabric %s, domain %s, wait %s, libfabric %s%s%s%s", i->provider,
 		i->fabric, i->domain, i->wait, i->libfabric, i->congestion[0] ? ", congestion control " : "",
 		i->congestion, i->congestion[0] ? " (loopback)" : "");
@@ -77,32 +60,29 @@ static void start_fabric(const struct bench *b)
 static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-
 	char workers[160];
 
-	snprintf(workers, sizeof(workers), "%s workers on %s clients, %s thread%s", COUNT(o->num_workers),
-		 COUNT(b->num_clients), COUNT(b->results.info.os_threads), b->results.info.os_threads == 1 ? "" : "s");
+	snprintf(workers, sizeof(workers), "%s on %s, %s", OF(o->num_workers, "worker"), OF(b->num_clients, "client"),
+		 OF(b->results.info.os_threads, "thread"));
 	if (o->trace)
-		kv_wrap(b->out, "load       ", 0, "%s; %s requests, %s blocks (%s distinct) of %s, %s order", workers,
-			COUNT(b->results.trace.requests), COUNT(b->results.trace.blocks),
+		kv_wrap(b->out, "load       ", 0, "%s; %s, %s (%s distinct) of %s, %s order", workers,
+			OF(b->results.trace.requests, "request"), OF(b->results.trace.blocks, "block"),
 			COUNT(b->results.trace.distinct), SIZE(o->value_size),
 			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		kv_wrap(b->out, "load       ", 0, "%s; %s keys of %s, seed %llu", workers, COUNT(o->num_keys),
+		kv_wrap(b->out, "load       ", 0, "%s; %s of %s, seed %llu", workers, OF(o->num_keys, "key"),
 			SIZE(o->value_size), (unsigned long long)o->seed);
 }
 
 static void start_notes(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	uint64_t views = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
+	uint64_t pieces = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
 		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
-
-	if (views < per_client)
+	if (pieces < per_client)
 		kv_wrap(b->out, "note       ", 0,
-			"a buffer of %s holds %s values, fewer than the %s workers of a client: they take "
-			"turns (--buffer-mb)",
-			SIZE(o->buffer_mb << 20), COUNT(views), COUNT(per_client));
+			"a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
+			SIZE(o->buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
 	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
 		kv_wrap(b->out, "note       ", 0,
 			"--duration is not shorter than --ttl: keys expire during the run and will be misses");
@@ -110,11 +90,17 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"the server's memory is smaller than the workload: evicted values are misses, which do not "
 			"fail this run");
-	if (b->results.put_inline && !o->no_write)
+	if (b->results.put_way == KVC_PUT_INLINE && !o->no_write)
 		kv_wrap(b->out, "note       ", 0,
-			"PUT sends its bytes inside requests, far below GET's rate: over TCP with libfabric before "
-			"1.22 it is not safe "
-			"for a server to read (docs/internals/providers.md)");
+			"PUT sends its bytes inside requests, far below GET's rate: a server has no landing area for "
+			"this "
+			"client (kv-server --landing-mb), and over TCP with libfabric before 1.22 it is not safe for "
+			"it to "
+			"read (docs/internals/providers.md)");
+	if (b->results.pages_left)
+		kv_wrap(b->out, "note       ", 0,
+			"servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
+			SIZE(b->results.pages_left));
 	if (o->no_checksum)
 		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
 }
@@ -136,15 +122,14 @@ void report_start(const struct bench *b)
 void report_phase(const struct bench *b, const char *step, const char *name, const struct phase_result *p)
 {
 	uint64_t errors = bench_errors_total(&p->tally.errors);
-
 	if (!b->out)
 		return;
-	fprintf(b->out, "[%s] %-9s %s ops in %s, %s", step, name, COUNT(p->tally.ops), TIME(p->elapsed_ns),
+	fprintf(b->out, "[%s] %-9s %s in %s, %s", step, name, OF(p->tally.ops, "op"), TIME(p->elapsed_ns),
 		RATE(per_second((double)p->tally.bytes, p)));
 	if (p->tally.misses)
-		fprintf(b->out, ", %s misses", COUNT(p->tally.misses));
+		fprintf(b->out, ", %s miss%s", COUNT(p->tally.misses), p->tally.misses == 1 ? "" : "es");
 	if (errors)
-		fprintf(b->out, ", %s errors", COUNT(errors));
+		fprintf(b->out, ", %s", OF(errors, "error"));
 	fputc('\n', b->out);
 	if (p->cut[0])
 		kv_wrap(b->out, "                ", 0, "%s", p->cut);
@@ -156,15 +141,22 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 	fflush(b->out);
 }
 
+void report_latency(const struct bench *b)
+{
+	uint64_t samples = b->results.write.tally.latency.count + b->results.read.tally.latency.count;
+	if (b->out && !b->opt->trace)
+		fprintf(b->out, "[4/4] latency   %s of %s merged\n", OF(samples, "sample"),
+			OF(b->num_clients, "client"));
+}
+
 /* ---- the summary ---- */
 
 static void phase_table(const struct bench *b, const char *name, const struct phase_result *p)
 {
 	const struct bench_tally *t = &p->tally;
-
-	fprintf(b->out, "%-7s %12s ops/s %10s   %s ops in %.3f s\n", name,
+	fprintf(b->out, "%-7s %12s ops/s %10s   %s in %.3f s\n", name,
 		COUNT((uint64_t)(per_second((double)t->ops, p) + 0.5)), RATE(per_second((double)t->bytes, p)),
-		COUNT(t->ops), seconds_of(p));
+		OF(t->ops, "op"), seconds_of(p));
 	if (t->hits || t->misses)
 		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
 	if (t->put_conflicts)
@@ -173,6 +165,16 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 	for (unsigned i = 0; i < t->errors.num_codes; i++)
 		kv_wrap(b->out, "        ", 10, "error %s: %s (%s)", kv_errkey(t->errors.row[i].code),
 			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
+}
+
+static void mixed_table(const struct bench *b)
+{
+	const struct mixed_result *m = &b->results.mixed;
+	if (!m->read.ran)
+		return;
+	phase_table(b, "mix get", &m->read);
+	phase_table(b, "mix put", &m->write);
+	fprintf(b->out, "%8stogether %.3f of the mean of write and read alone\n", "", m->of_alone);
 }
 
 /* Both phases of a replay are one stretch of time, with one sum. */
@@ -187,20 +189,20 @@ static void cpu_line(const struct bench *b, const char *name, const struct phase
 static void cpu_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-
 	if (b->opt->trace && r->read.ran)
 		cpu_line(b, "both", &r->read);
 	if (!b->opt->trace && r->write.ran)
 		cpu_line(b, "write", &r->write);
 	if (!b->opt->trace && r->read.ran)
 		cpu_line(b, "read", &r->read);
+	if (r->mixed.read.ran)
+		cpu_line(b, "mixed", &r->mixed.read);
 }
 
 /* With --rate: whether the machine did what was offered. */
 static void rate_line(const struct bench *b)
 {
 	double offered = b->opt->rate, done = per_second((double)b->results.read.tally.ops, &b->results.read);
-
 	if (offered <= 0 || !b->results.read.ran)
 		return;
 	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s",
@@ -214,7 +216,6 @@ static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
 {
 	static const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
 	uint64_t p50 = kv_hist_quantile(h, 0.5), p99 = kv_hist_quantile(h, 0.99);
-
 	if (h->count == 0)
 		return;
 	fprintf(out, "%-7s %7s %7s", name, TIME(h->min), TIME((uint64_t)(kv_hist_mean(h) + 0.5)));
@@ -226,11 +227,12 @@ static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
 static void latency_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-
 	fprintf(b->out, "\n%-7s %7s %7s %7s %7s %7s %7s %7s %7s %7s\n", "latency", "min", "mean", "p50", "p90", "p95",
 		"p99", "p99.9", "max", "p99/p50");
 	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
 	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
+	latency_row(b->out, "mix put", &r->mixed.write.tally.latency);
+	latency_row(b->out, "mix get", &r->mixed.read.tally.latency);
 	if (b->opt->trace)
 		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
 	else if (b->opt->rate > 0)
@@ -240,7 +242,6 @@ static void latency_table(const struct bench *b)
 static void breakdown_table(const struct bench *b)
 {
 	const struct bench_breakdown *d = b->results.breakdown;
-
 	if (!d || d->part[BENCH_PART_TOTAL].count == 0)
 		return;
 	fprintf(b->out, "\n%-9s %9s %9s %9s\n", "breakdown", "mean", "p50", "p99");
@@ -259,12 +260,11 @@ static void resource_row(FILE *out, const char *name, const char *ours, const ch
 	fprintf(out, "%-22s %12s %24s\n", name, ours, theirs);
 }
 
-/* Beside what the run took: what a client for every worker would take, each with its thread, endpoints and buffer. */
+/* What the run took, and what a client for every worker would take, each with its thread, endpoints and buffer. */
 static void resource_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	uint64_t workers = b->opt->num_workers, clients = KV_MAX(b->num_clients, 1u);
-
 	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one client per worker");
 	resource_row(b->out, "workers", COUNT(workers), COUNT(workers));
 	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
@@ -274,29 +274,39 @@ static void resource_table(const struct bench *b)
 		     SIZE(workers * (b->opt->buffer_mb << 20)));
 	resource_row(b->out, "registered messages", SIZE(r->info.message_bytes),
 		     SIZE(workers * (r->info.message_bytes / clients)));
+	if (r->values_bytes)
+		resource_row(b->out, "registered values", SIZE(r->values_bytes), SIZE(r->values_bytes));
 	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
+}
+
+static void roofline_rows(const struct bench *b, const char *op, const struct roofline_result *r)
+{
+	if (r->code < 0) {
+		kv_wrap(b->out, "roofline  ", 0, "of %s: no figure: %s", op, kv_strerror(r->code));
+		return;
+	}
+	kv_wrap(b->out, "roofline  ", 0, "bare writes %s (p50 of one on its own %s), %s beside them %s",
+		RATE(r->bytes_per_s), TIME(r->p50_ns), op, RATE(r->op_bytes_per_s));
+	if (r->depth < b->opt->roofline_depth)
+		kv_wrap(b->out, "          ", 0, "%s in flight per worker, not %s: more reads are needed for that",
+			OF(r->depth, "bare write"), COUNT(b->opt->roofline_depth));
+	kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)",
+		r->efficiency, r->rounds, r->efficiency_min, r->efficiency_max);
 }
 
 static void roofline_table(const struct bench *b)
 {
-	const struct roofline_result *r = &b->results.roofline;
-
-	if (!r->ran)
+	const struct bench_results *r = &b->results;
+	if (!r->roofline.ran)
 		return;
-	if (r->code < 0) {
-		fputc('\n', b->out);
-		kv_wrap(b->out, "roofline  ", 0, "no figure: %s", kv_strerror(r->code));
-		return;
-	}
 	fputc('\n', b->out);
-	kv_wrap(b->out, "roofline  ", 0, "bare writes %s (p50 of one on its own %s), GET beside them %s",
-		RATE(r->bytes_per_s), TIME(r->p50_ns), RATE(r->get_bytes_per_s));
-	if (r->depth < b->opt->roofline_depth)
-		kv_wrap(b->out, "          ", 0,
-			"%s bare writes in flight per worker, not %s: more reads are needed for that", COUNT(r->depth),
-			COUNT(b->opt->roofline_depth));
-	kv_wrap(b->out, "          ", 0, "efficiency %.3f (median of %u alternating rounds, %.3f to %.3f)",
-		r->efficiency, r->rounds, r->efficiency_min, r->efficiency_max);
+	roofline_rows(b, "GET", &r->roofline);
+	if (r->roofline_put.ran)
+		roofline_rows(b, "PUT", &r->roofline_put);
+	else if (r->roofline.code == 0 && !b->opt->no_write)
+		kv_wrap(b->out, "roofline  ", 0, "of PUT: none here, for clients do not write: %s",
+			r->put_way == KVC_PUT_READ ? "the server reads the bytes of PUTs"
+						   : "the bytes of PUTs go inside requests");
 }
 
 static double ratio(uint64_t part, uint64_t whole)
@@ -307,24 +317,23 @@ static double ratio(uint64_t part, uint64_t whole)
 static void replay_table(const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
-
 	if (!r->ran)
 		return;
 	fputc('\n', b->out);
-	kv_wrap(b->out, "trace     ", 0, "%s requests, %s blocks, %s hits, hit ratio %.4f", COUNT(r->requests),
-		COUNT(r->blocks), COUNT(r->block_hits), ratio(r->block_hits, r->blocks));
+	kv_wrap(b->out, "trace     ", 0, "%s, %s, %s, hit ratio %.4f", OF(r->requests, "request"),
+		OF(r->blocks, "block"), OF(r->block_hits, "hit"), ratio(r->block_hits, r->blocks));
 	if (r->complete)
 		kv_wrap(b->out, "          ", 0,
-			"in file order with memory for everything: %s hits, ratio %.4f; difference %+lld",
-			COUNT(r->expected_hits), ratio(r->expected_hits, b->results.trace.blocks),
+			"in file order with memory for everything: %s, ratio %.4f; difference %+lld",
+			OF(r->expected_hits, "hit"), ratio(r->expected_hits, b->results.trace.blocks),
 			(long long)(r->block_hits - r->expected_hits));
 	else
-		kv_wrap(b->out, "          ", 0, "not all of the %s requests were replayed: hits are not compared",
-			COUNT(b->results.trace.requests));
+		kv_wrap(b->out, "          ", 0, "not all of the %s were replayed: hits are not compared",
+			OF(b->results.trace.requests, "request"));
 	if (r->lost)
 		kv_wrap(b->out, "          ", 0,
-			"%s blocks were found by the lookup and gone at the GET (evicted): stored again",
-			COUNT(r->lost));
+			"the lookup found %s that the GET then missed (evicted), and that were stored again",
+			OF(r->lost, "block"));
 	if (b->opt->trace_speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 }
@@ -334,11 +343,10 @@ static void counters_table(const struct bench *b)
 {
 	const struct kvc_counters *c = &b->results.counters;
 	uint64_t requests = KV_MAX(c->requests, (uint64_t)1);
-
 	if (!c->size)
 		return;
 	fputc('\n', b->out);
-	kv_wrap(b->out, "counters  ", 0, "%s requests; retries %s, EAGAIN %s", COUNT(c->requests), COUNT(c->retries),
+	kv_wrap(b->out, "counters  ", 0, "%s; retries %s, EAGAIN %s", OF(c->requests, "request"), COUNT(c->retries),
 		COUNT(c->eagain));
 	/* Sums over thousands of workers read like failures; a request's mean can be compared with its latency. */
 	kv_wrap(b->out, "          ", 0, "a request waited %s for room and %s for credits (means; the longest wait %s)",
@@ -350,15 +358,14 @@ static void counters_table(const struct bench *b)
 			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
 			COUNT(c->lost_connections), COUNT(c->corrupt));
 	if (c->slow)
-		fprintf(b->out, "          %s operations were slow (--slow-ms)\n", COUNT(c->slow));
+		fprintf(b->out, "          slow (--slow-ms): %s\n", OF(c->slow, "operation"));
 }
 
-/* Several rails, or one in trouble. */
+/* Printed for several rails, or for one in trouble. */
 static void rails_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	bool trouble = false;
-
 	for (unsigned i = 0; i < r->num_rails; i++)
 		trouble |= r->rail[i].errors || r->rail[i].failures || r->rail[i].out;
 	if (r->num_rails < 2 && !trouble)
@@ -372,7 +379,7 @@ static void rails_table(const struct bench *b)
 		fprintf(b->out, "%-5u %-18s %11s %11s %11s %8s %8s", i, name, COUNT(l->sends), COUNT(l->receives),
 			COUNT(l->immediates), COUNT(l->errors), COUNT(l->failures));
 		if (l->out)
-			fprintf(b->out, "\n%6sout, of %s clients", "", COUNT(l->out));
+			fprintf(b->out, "\n%6sout, of %s", "", OF(l->out, "client"));
 		fputc('\n', b->out);
 	}
 }
@@ -381,7 +388,6 @@ static void quiet_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors);
-
 	if (r->interrupted)
 		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
 	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
@@ -396,7 +402,6 @@ static void keep_going_table(const struct bench *b)
 {
 	const struct keep_going_result *k = &b->results.keep_going;
 	uint64_t longest = 0, failed = 0;
-
 	if (!k->ran)
 		return;
 	for (unsigned i = 0; i < k->num_clients; i++)
@@ -407,16 +412,16 @@ static void keep_going_table(const struct bench *b)
 		}
 	fputc('\n', b->out);
 	kv_wrap(b->out, "kept going  ", 0,
-		"%s calls, %s of them more than %s past their deadline, the longest %s; %s values stored again",
-		COUNT(k->calls), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns), COUNT(k->stored_again));
-	kv_wrap(b->out, "            ", 0, "%s outages over %u clients, the longest %s, %s calls failed in them",
-		COUNT(k->outages), k->num_clients, TIME(longest), COUNT(failed));
+		"%s, %s of them more than %s past their deadline, the longest %s; %s stored again",
+		OF(k->calls, "call"), COUNT(k->overdue), TIME(BENCH_LATE_NS), TIME(k->longest_ns),
+		OF(k->stored_again, "value"));
+	kv_wrap(b->out, "            ", 0, "%s over %s, the longest %s, %s failed in them", OF(k->outages, "outage"),
+		OF(k->num_clients, "client"), TIME(longest), OF(failed, "call"));
 }
 
 void report_summary(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-
 	if (!b->out) {
 		quiet_line(b);
 		return;
@@ -431,10 +436,11 @@ void report_summary(const struct bench *b)
 		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
 	if (r->read.ran)
 		phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+	mixed_table(b);
 	cpu_table(b);
 	rate_line(b);
 	if (b->opt->verify)
-		fprintf(b->out, "verify  %s values compared byte by byte, %s wrong\n", COUNT(r->read.tally.checked),
+		fprintf(b->out, "verify  %s compared byte by byte, %s wrong\n", OF(r->read.tally.checked, "value"),
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
 	breakdown_table(b);
@@ -457,7 +463,6 @@ static void problem(struct verdict *v, const char *fmt, ...) __attribute__((form
 static void problem(struct verdict *v, const char *fmt, ...)
 {
 	va_list args;
-
 	v->count++;
 	if (!v->to)
 		return;
@@ -471,14 +476,13 @@ static void problem(struct verdict *v, const char *fmt, ...)
 static void judge_phase(struct verdict *v, const char *name, const struct phase_result *p)
 {
 	const struct bench_errors *e = &p->tally.errors;
-
 	for (unsigned i = 0; i < e->num_codes; i++)
-		problem(v, "%s operations of the %s phase ended with: %s%s", COUNT(e->row[i].count), name,
+		problem(v, "%s of the %s phase ended with: %s%s", OF(e->row[i].count, "operation"), name,
 			kv_strerror(e->row[i].code),
 			e->row[i].code == -KV_ETIMEOUT ? " (--timeout gives each more time)" : "");
 	if (p->tally.wrong)
-		problem(v, "%s values read in the %s phase were not what their keys stand for", COUNT(p->tally.wrong),
-			name);
+		problem(v, "the %s phase read %s with other bytes than were written", name,
+			OF(p->tally.wrong, "value"));
 	if (p->too_many_errors)
 		problem(v, "the %s phase was given up because of its errors", name);
 	if (p->server_died)
@@ -490,30 +494,29 @@ static void judge_misses(struct verdict *v, const struct bench_results *r, const
 			 const struct phase_result *p)
 {
 	if (p->tally.misses)
-		problem(v, "%s reads of the %s phase missed keys%s", COUNT(p->tally.misses), name,
-			r->write.tally.errors.num_codes ? "; not all of them were written" : " that had been written");
+		problem(v, "%s of the %s phase missed a key%s", OF(p->tally.misses, "read"), name,
+			r->write.tally.errors.num_codes ? "; not all keys were written" : " that had been written");
 }
 
-/* Errors and misses are what such a run is about; a wrong value and a late answer are failures all the same. */
+/* With --keep-going errors and misses are expected. A wrong value or a late answer is a failure all the same. */
 static void judge_keep_going(struct verdict *v, const struct bench_results *r)
 {
 	if (r->read.tally.wrong)
-		problem(v, "%s values read were not what their keys stand for", COUNT(r->read.tally.wrong));
+		problem(v, "the reads brought %s with other bytes than were written", OF(r->read.tally.wrong, "value"));
 	if (r->keep_going.overdue)
-		problem(v, "%s calls ended more than %s past their deadline, the longest took %s",
-			COUNT(r->keep_going.overdue), TIME(BENCH_LATE_NS), TIME(r->keep_going.longest_ns));
+		problem(v, "%s ended more than %s past the deadline, the longest took %s",
+			OF(r->keep_going.overdue, "call"), TIME(BENCH_LATE_NS), TIME(r->keep_going.longest_ns));
 }
 
 static void judge_replay(struct verdict *v, const struct bench *b)
 {
 	const struct replay_result *r = &b->results.replay;
-
 	/* Hits are certain only in order, with a server that was empty and has memory for everything. */
 	if (!r->ran || !r->complete || !b->server || b->results.misses_expected ||
 	    b->opt->trace_order != BENCH_ORDER_STRICT)
 		return;
 	if (r->block_hits != r->expected_hits)
-		problem(v, "the replay had %s hits and not the %s that the trace has", COUNT(r->block_hits),
+		problem(v, "the replay had %s and not the %s that the trace has", OF(r->block_hits, "hit"),
 			COUNT(r->expected_hits));
 }
 
@@ -521,9 +524,10 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
 	struct verdict v = {.to = to};
-
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);
+	judge_phase(&v, "mixed", &r->mixed.read);
+	judge_phase(&v, "mixed", &r->mixed.write);
 	if (r->keep_going.ran)
 		judge_keep_going(&v, r);
 	else
@@ -531,12 +535,15 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran) {
 		judge_misses(&v, r, "warm-up", &r->warmup);
 		judge_misses(&v, r, "read", &r->read);
+		judge_misses(&v, r, "mixed", &r->mixed.read);
 	}
 	if (r->roofline.code < 0)
 		problem(&v,
 			"the roofline could not be measured: %s (does the server run with --allow-bench, and has each "
 			"shard a block of this size?)",
 			kv_strerror(r->roofline.code));
+	if (r->roofline_put.code < 0)
+		problem(&v, "the roofline of PUT could not be measured: %s", kv_strerror(r->roofline_put.code));
 	judge_replay(&v, b);
 	return v.count;
 }

@@ -8,8 +8,11 @@
 /* What the run is, and what it runs on: after the pool is open. */
 void report_start(const struct bench *bench);
 
-/* report_phase -- one line when a phase is over. step: "1/5". */
+/* report_phase -- one line when a phase is over. step: "1/4". */
 void report_phase(const struct bench *bench, const char *step, const char *name, const struct phase_result *result);
+
+/* report_latency -- the line before the summary: how many samples were merged. */
+void report_latency(const struct bench *bench);
 
 /* report_summary -- the tables at the end; with --quiet one line. */
 void report_summary(const struct bench *bench);

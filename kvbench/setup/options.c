@@ -79,8 +79,8 @@ const struct kv_opt bench_options_table[] = {
 	 .metavar = "N",
 	 .def = "0",
 	 .max = BENCH_BATCH_MAX,
-	 .help = "Read N keys with one batch GET into the worker's own registered memory; a latency is that of a "
-		 "batch. 0: single GETs that borrow from the client's buffer."},
+	 .help = "Write N keys with one batch PUT, read N with one batch GET into the worker's own registered "
+		 "memory; a latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."},
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
@@ -117,11 +117,11 @@ const struct kv_opt bench_options_table[] = {
 	 AT(breakdown),
 	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md). Costs a few "
 		 "readings of the clock per GET."},
+	{.name = "mixed", .type = KV_OPT_FLAG, AT(mixed), .help = "After the reads, PUT and GET at once, one to one."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
-	 .help = "After the reads, compare GET with bare fabric writes over the same endpoints. A server that kv-bench "
-		 "has not started needs --allow-bench."},
+	 .help = "After the reads, compare GET and PUT with bare fabric writes. Your servers need --allow-bench."},
 	{.name = "roofline-depth",
 	 .type = KV_OPT_U32,
 	 AT(roofline_depth),
@@ -211,7 +211,6 @@ const struct kv_opt_program bench_options_program = {
 uint64_t bench_piece_bytes(uint64_t value_size)
 {
 	uint64_t piece = 4096;
-
 	while (piece < value_size)
 		piece *= 2;
 	return piece;
@@ -257,7 +256,6 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 static int check_load(const struct bench_options *o, struct kv_error *err)
 {
 	char value[32], buffer[32];
-
 	if (!(o->rate >= 0 && o->rate <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
 			       o->rate);
@@ -280,9 +278,13 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 {
 	if (o->batch > 0 && (o->trace || o->roofline || o->keep_going))
 		return kv_fail(err, -KV_EINVAL,
-			       "--batch changes the read phase alone: drop --trace, --roofline and --keep-going");
+			       "--batch changes plain writes and reads: drop --trace, --roofline and --keep-going");
 	if (o->batch > 0 && o->rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
+	if (o->mixed && (o->trace || o->no_write || o->keep_going))
+		return kv_fail(err, -KV_EINVAL,
+			       "--mixed compares with the write and read phases: drop --trace, --no-write and "
+			       "--keep-going");
 	if (o->breakdown && (o->trace || o->batch > 0))
 		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
 	if (o->no_write && (o->trace || o->servers.count == 0))
@@ -315,7 +317,6 @@ static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 int bench_options_check(const struct bench_options *options, struct kv_error *err)
 {
 	int rc = check_own_server(options, err);
-
 	if (rc == 0)
 		rc = kv_opt_security_check(&options->security, err);
 	if (rc == 0)
@@ -332,7 +333,6 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
-
 	out->argc = argc;
 	out->argv = argv;
 	if (rc == 0)

@@ -26,11 +26,11 @@ struct bench_options {
 	uint64_t duration_ns;    /* 0: repeat_reads decides */
 	double rate;             /* operations per second of all workers; 0: closed loop */
 	uint64_t warmup;         /* GETs of all workers together */
-	uint32_t batch;          /* keys per read; 0: single GETs into views */
+	uint32_t batch;          /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
 	uint32_t roofline_depth; /* bare writes in flight per worker */
 	uint32_t ttl;
 	uint64_t seed;
-	bool verify, no_checksum, roofline, keep_going, no_write, breakdown;
+	bool verify, no_checksum, roofline, mixed, keep_going, no_write, breakdown;
 	/* trace replay */
 	const char *trace;
 	double trace_speed; /* times real time; 0: as fast as possible */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_child.c -- start, watch and end the own kv-server.
  *
- * posix_spawn and not fork: with an EFA device open a forked copy of registered memory is a hazard, and spawning comes
- * before the first libfabric call anyway. Three pipes are inherited: the key (--psk-fd, so that it is in no argument
- * list, file or environment), readiness
- * (--ready-fd: one line with the address it listens on), and its log. A thread reads the log, else a talkative server
- * would block in write; the log's last part is kept and shown only when something went wrong. The end of the log pipe
- * tells that the server died.
+ * It is spawned (probe/probe.h) before the first libfabric call. It inherits three pipes: the key (--psk-fd, so that it
+ * is in no argument list, file or environment), readiness (--ready-fd: one line with the address it listens on), and
+ * its log. A thread reads the log, because a talkative server would otherwise block in write. The log's last part is
+ * kept, and shown only when something went wrong. The end of the log pipe tells that the server died.
  *
  * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order. */
 #include "kvbench/setup/server_child.h"
@@ -17,7 +15,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -25,13 +22,14 @@
 
 #include "base/base.h"
 #include "kvbench/setup/signals.h"
+#include "probe/probe.h"
 
 enum {
 	LOG_KEEP = 32 << 10, /* bytes of log kept for a failure */
 	ARGS_MAX = 40,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000,
-	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and hears no signal while it
+	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and handles no signal while it
 				 touches its memory */
 };
 
@@ -65,7 +63,7 @@ static void log_print(const char *text, size_t len)
 	while (len > 0) {
 		const char *end = memchr(text, '\n', len);
 		size_t n = end ? (size_t)(end - text) : len;
-		/* What it says as a program has its name already. */
+		/* A line that the server printed as a program carries its name already. */
 		if (n > 0)
 			fprintf(stderr, "%s%.*s\n",
 				n > 11 && memcmp(text, "kv-server: ", 11) == 0 ? "" : "kv-server: ", (int)n, text);
@@ -77,7 +75,6 @@ static void log_print(const char *text, size_t len)
 static void log_keep(struct server_child *c, const char *text, size_t len)
 {
 	size_t drop;
-
 	pthread_mutex_lock(&c->lock);
 	if (c->num_kept + len > sizeof(c->kept)) {
 		drop = KV_MIN(c->num_kept, c->num_kept + len - sizeof(c->kept));
@@ -104,7 +101,6 @@ static bool log_last(const struct server_child *c, char *out, size_t cap)
 {
 	static const char name[] = "kv-server: ";
 	size_t end = c->num_kept, from;
-
 	while (end > 0 && c->kept[end - 1] == '\n')
 		end--;
 	for (from = end; from > 0 && c->kept[from - 1] != '\n'; from--)
@@ -121,7 +117,6 @@ static void *log_main(void *arg)
 	struct server_child *c = arg;
 	char text[4096];
 	ssize_t n;
-
 	while ((n = read(c->log_fd, text, sizeof(text))) != 0) {
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -143,7 +138,6 @@ static void find_binary(const char *wanted, char *out, size_t cap)
 {
 	char *slash;
 	ssize_t n;
-
 	if (wanted) {
 		snprintf(out, cap, "%s", wanted);
 		return;
@@ -169,7 +163,6 @@ static void launch_arg(struct launch *l, const char *name, const char *value)
 static void launch_number(struct launch *l, const char *name, uint64_t value)
 {
 	char *text = l->text[l->num_texts++];
-
 	snprintf(text, sizeof(l->text[0]), "%llu", (unsigned long long)value);
 	launch_arg(l, name, text);
 }
@@ -184,8 +177,8 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 		launch_arg(l, "--allow-pull", NULL);
 	if (o->pull_where_safe)
 		launch_arg(l, "--pull-where-safe", NULL);
-	launch_arg(l, "--prefault", NULL); /* the write phase is not to measure how fast the kernel finds pages */
-	launch_arg(l, "--drain-sec", "5"); /* less than STOP_WAIT_MS: it ends by itself then */
+	launch_arg(l, "--prefault", "start"); /* the write phase is not to measure how fast the kernel finds pages */
+	launch_arg(l, "--drain-sec", "5");    /* less than STOP_WAIT_MS: it ends by itself then */
 	launch_number(l, "--memory-mb", o->memory_mb);
 	launch_number(l, "--ready-fd", (uint64_t)l->ready_pipe[1]);
 	launch_number(l, "--psk-fd", (uint64_t)l->psk_pipe[0]);
@@ -209,66 +202,15 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	l->arg[l->num_args] = NULL;
 }
 
-/* The ends that the child keeps lose close-on-exec by dup2 onto themselves (glibc clears the flag then); every other
- * end has it. */
-static int launch_actions(const struct launch *l, posix_spawn_file_actions_t *actions)
-{
-	int rc = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(actions, l->log_pipe[1], 1);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(actions, l->log_pipe[1], 2);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(actions, l->ready_pipe[1], l->ready_pipe[1]);
-	if (rc == 0)
-		rc = posix_spawn_file_actions_adddup2(actions, l->psk_pipe[0], l->psk_pipe[0]);
-	return rc;
-}
-
-static int launch_attributes(posix_spawnattr_t *attr)
-{
-	sigset_t defaults;
-	int rc;
-
-	sigemptyset(&defaults);
-	sigaddset(&defaults, SIGPIPE); /* the only disposition that exec would pass on */
-	rc = posix_spawnattr_setsigdefault(attr, &defaults);
-	if (rc == 0)
-		rc = posix_spawnattr_setpgroup(attr, 0);
-	if (rc == 0)
-		rc = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-	return rc;
-}
-
 static int launch_spawn(struct launch *l, pid_t *out_pid, struct kv_error *err)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	int rc;
-
-	rc = posix_spawn_file_actions_init(&actions);
-	if (rc)
-		goto out;
-	rc = posix_spawnattr_init(&attr);
-	if (rc)
-		goto out_actions;
-	rc = launch_actions(l, &actions);
-	if (rc == 0)
-		rc = launch_attributes(&attr);
-	if (rc == 0)
-		rc = posix_spawnp(out_pid, l->binary, &actions, &attr, (char *const *)(uintptr_t)l->arg, environ);
-	posix_spawnattr_destroy(&attr);
-out_actions:
-	posix_spawn_file_actions_destroy(&actions);
-out:
-	if (rc == ENOENT)
-		return kv_fail(err, -rc,
+	int rc = probe_spawn(l->binary, l->arg, l->log_pipe[1], l->log_pipe[1],
+			     (const int[]){l->ready_pipe[1], l->psk_pipe[0]}, true, out_pid);
+	if (rc == -ENOENT)
+		return kv_fail(err, rc,
 			       "kv-server was found neither beside kv-bench nor in PATH: build it (make), or name a "
 			       "running one with --server HOST:PORT");
-	if (rc)
-		return kv_fail(err, -rc, "%s cannot be started: %s", l->binary, kv_strerror(rc));
-	return 0;
+	return rc < 0 ? kv_fail(err, rc, "%s cannot be started: %s", l->binary, kv_strerror(rc)) : 0;
 }
 
 static void close_fd(int *fd)
@@ -290,7 +232,7 @@ static int open_pipes(struct launch *l, struct kv_error *err)
 	}
 	if (pipe2(l->psk_pipe, O_CLOEXEC) < 0 || pipe2(l->ready_pipe, O_CLOEXEC) < 0 ||
 	    pipe2(l->log_pipe, O_CLOEXEC) < 0)
-		return kv_fail(err, -errno, "no pipe for the own server: %s", kv_strerror(errno));
+		return kv_fail(err, -errno, "no pipe for its own server: %s", kv_strerror(errno));
 	return 0;
 }
 
@@ -298,7 +240,6 @@ static int make_psk(struct server_child *c, struct kv_error *err)
 {
 	uint8_t secret[PSK_BYTES];
 	int rc = kv_entropy_fill(&kv_entropy_kernel, secret, sizeof(secret)), n;
-
 	if (rc < 0)
 		return kv_fail(err, rc, "the kernel gives no random bytes for a key: %s", kv_strerror(rc));
 	n = snprintf(c->psk, sizeof(c->psk), "kv-bench:");
@@ -314,9 +255,8 @@ static int send_psk(const struct server_child *c, int fd, struct kv_error *err)
 	char line[sizeof(c->psk) + 2];
 	int n = snprintf(line, sizeof(line), "%s\n", c->psk);
 	ssize_t put = write(fd, line, (size_t)n);
-
 	explicit_bzero(line, sizeof(line));
-	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be handed to the own server");
+	return put == n ? 0 : kv_fail(err, -EIO, "the key could not be handed to its own server");
 }
 
 /* "READY HOST:PORT", where more may follow. */
@@ -324,9 +264,8 @@ static int parse_ready(struct server_child *c, const char *line, struct kv_error
 {
 	char address[KV_HOST_MAX + 8];
 	struct kv_hostport hp;
-
 	if (sscanf(line, "READY %263s", address) != 1 || kv_hostport_parse(address, &hp, NULL) < 0)
-		return kv_fail(err, -KV_EPROTO, "the own server said it is ready in an unknown way: %.100s", line);
+		return kv_fail(err, -KV_EPROTO, "its own server said it is ready in an unknown way: %.100s", line);
 	kv_hostport_format(&hp, c->address, sizeof(c->address));
 	return 0;
 }
@@ -335,7 +274,6 @@ static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, stru
 {
 	char line[256];
 	size_t have = 0;
-
 	while (have < sizeof(line) - 1) {
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		ssize_t n;
@@ -343,27 +281,26 @@ static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, stru
 		if (bench_interrupted())
 			return kv_fail(err, -KV_ECANCELED, "interrupted");
 		if (kv_clock_now(&kv_clock_monotonic) >= deadline_ns)
-			return kv_fail(err, -KV_ETIMEOUT, "the own server did not get ready in time");
+			return kv_fail(err, -KV_ETIMEOUT, "its own server did not get ready in time");
 		if (poll(&p, 1, 100) <= 0)
 			continue;
 		n = read(fd, line + have, sizeof(line) - 1 - have);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return kv_fail(err, -KV_EPEERDOWN, "the own server ended before it was ready%s",
+			return kv_fail(err, -KV_EPEERDOWN, "its own server ended before it was ready%s",
 				       c->log_live ? " (its log is above)" : "");
 		have += (size_t)n;
 		line[have] = 0;
 		if (strchr(line, '\n'))
 			return parse_ready(c, line, err);
 	}
-	return kv_fail(err, -KV_EPROTO, "the own server said it is ready in an unknown way");
+	return kv_fail(err, -KV_EPROTO, "its own server said it is ready in an unknown way");
 }
 
 static struct server_child *child_alloc(const struct server_child_options *options)
 {
 	struct server_child *c = calloc(1, sizeof(*c));
-
 	if (!c)
 		return NULL;
 	pthread_mutex_init(&c->lock, NULL);
@@ -384,7 +321,6 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 		      struct kv_error *err)
 {
 	int rc = open_pipes(l, err);
-
 	if (rc == 0)
 		rc = make_psk(c, err);
 	if (rc == 0)
@@ -408,7 +344,7 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
 	c->log_started = rc == 0;
 	return rc ? kv_fail(err, -rc,
-			    "no thread for the own server's log: %s; look at ulimit -u and -v, and at the pids limit "
+			    "no thread for its own server's log: %s; look at ulimit -u and -v, and at the pids limit "
 			    "of a container",
 			    kv_strerror(rc))
 		  : 0;
@@ -434,15 +370,15 @@ static bool reap(pid_t pid, int *out_status, unsigned wait_ms)
 static int ending(int status, bool killed, bool was_dead, struct kv_error *err)
 {
 	if (killed)
-		return kv_fail(err, -KV_EPEERDOWN, "the own server did not end within %d s of SIGTERM and was killed",
+		return kv_fail(err, -KV_EPEERDOWN, "its own server did not end within %d s of SIGTERM and was killed",
 			       STOP_WAIT_MS / 1000);
 	if (WIFSIGNALED(status) && (was_dead || WTERMSIG(status) != SIGTERM))
-		return kv_fail(err, -KV_EPEERDOWN, "the own server died by signal %d (%s)", WTERMSIG(status),
+		return kv_fail(err, -KV_EPEERDOWN, "its own server died by signal %d (%s)", WTERMSIG(status),
 			       strsignal(WTERMSIG(status)));
 	if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-		return kv_fail(err, -KV_EPEERDOWN, "the own server ended with status %d", WEXITSTATUS(status));
+		return kv_fail(err, -KV_EPEERDOWN, "its own server ended with status %d", WEXITSTATUS(status));
 	if (was_dead)
-		return kv_fail(err, -KV_EPEERDOWN, "the own server ended by itself during the run");
+		return kv_fail(err, -KV_EPEERDOWN, "its own server ended by itself during the run");
 	return 0;
 }
 
@@ -451,7 +387,6 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 {
 	bool was_dead = server_child_dead(c), killed = false;
 	int status = 0;
-
 	if (c->pid <= 0)
 		return 0;
 	atomic_store(&c->stopping, true);
@@ -472,9 +407,8 @@ int server_child_start(const struct server_child_options *options, struct server
 	struct launch l = {.psk_pipe = {-1, -1}, .ready_pipe = {-1, -1}, .log_pipe = {-1, -1}};
 	struct server_child *c = child_alloc(options);
 	int rc;
-
 	if (!c)
-		return kv_fail(err, -KV_ENOMEM, "no memory for the own server");
+		return kv_fail(err, -KV_ENOMEM, "no memory for its own server");
 	rc = launch_run(&l, c, options, err);
 	if (rc == 0)
 		rc = read_ready(c, l.ready_pipe[0],
@@ -488,13 +422,13 @@ int server_child_start(const struct server_child_options *options, struct server
 		*out = c;
 	} else {
 		char last[sizeof(err->text) - 64];
-		/* It has served nobody, and while it touches its memory it hears no other signal. */
+		/* It has no client yet, and while it touches its memory it handles no other signal. */
 		if (rc == -KV_ECANCELED)
 			kill(c->pid, SIGKILL);
 		child_end(c, UNREADY_WAIT_MS, NULL);
 		bool others = log_last(c, last, sizeof(last));
 		if (rc == -KV_EPEERDOWN && last[0])
-			kv_fail(err, rc, "the own server ended before it was ready: %s", last);
+			kv_fail(err, rc, "its own server ended before it was ready: %s", last);
 		if ((rc != -KV_EPEERDOWN && rc != -KV_ECANCELED) || (rc == -KV_EPEERDOWN && others))
 			log_show(c);
 		child_free(c);
@@ -530,8 +464,7 @@ double server_child_cpu_seconds(const struct server_child *child)
 	char path[64], text[1024], *after;
 	size_t n;
 	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)child->pid);
+	snprintf(path, sizeof(path), "/proc/%d/stat", child ? (int)child->pid : 0);
 	f = fopen(path, "re");
 	if (!f)
 		return 0;
@@ -544,27 +477,10 @@ double server_child_cpu_seconds(const struct server_child *child)
 	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-uint64_t server_child_memory(int pid)
-{
-	unsigned long long kib, sum = 0;
-	char path[64], line[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = pid > 0 ? fopen(path, "re") : NULL;
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmRSS: %llu", &kib) == 1 || sscanf(line, "HugetlbPages: %llu", &kib) == 1)
-			sum += kib;
-	if (f)
-		fclose(f);
-	return sum << 10;
-}
-
 int server_child_stop(struct server_child **child, struct kv_error *err)
 {
 	struct server_child *c = *child;
 	int rc;
-
 	if (!c)
 		return 0;
 	rc = child_end(c, STOP_WAIT_MS, err);

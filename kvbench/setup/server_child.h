@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_child.h -- the kv-server that kv-bench starts for itself: on loopback, with a one-time key, gone when kv-bench
- * is. */
+/* server_child.h -- the kv-server that kv-bench starts for itself: on loopback, with a one-time key. It ends when
+ * kv-bench ends. */
 #ifndef KVRAIL_KVBENCH_SETUP_SERVER_CHILD_H
 #define KVRAIL_KVBENCH_SETUP_SERVER_CHILD_H
 
@@ -25,7 +25,7 @@ struct server_child_options {
 	uint32_t max_clients, max_sessions; /* 0: its default */
 	int log_level;                      /* enum kv_log_level; from debug on its log goes to stderr as it comes */
 	uint64_t ready_timeout_ns;
-	_Atomic int *out_pid; /* or NULL: told as soon as it runs, for who watches it become ready */
+	_Atomic int *out_pid; /* or NULL: set as soon as the process runs, so that its start can be watched */
 };
 
 /* server_child_start -- spawn it and wait until it listens. Before the first libfabric call of this process (no fork
@@ -41,11 +41,8 @@ pid_t server_child_pid(const struct server_child *child);
 /* server_child_dead -- whether it ended by itself. Any thread; NULL is never dead. */
 bool server_child_dead(const struct server_child *child);
 
-/* server_child_cpu_seconds -- CPU time it has used so far; 0 when unknown. */
+/* server_child_cpu_seconds -- CPU time it has used so far; 0 when unknown, and of NULL. */
 double server_child_cpu_seconds(const struct server_child *child);
-
-/* server_child_memory -- bytes that this process has in memory, huge pages too; 0 when unknown. Any thread. */
-uint64_t server_child_memory(int pid);
 
 /* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN
  * with *err, and its log's last lines on stderr. *child becomes NULL; NULL is accepted. */

@@ -15,7 +15,6 @@ static atomic_int caught;
 static void on_signal(int number)
 {
 	int none = 0;
-
 	if (!atomic_compare_exchange_strong(&caught, &none, number))
 		_exit(128 + number);
 }
@@ -23,7 +22,6 @@ static void on_signal(int number)
 void bench_signals_install(void)
 {
 	struct sigaction act = {.sa_handler = on_signal};
-
 	sigemptyset(&act.sa_mask);
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);

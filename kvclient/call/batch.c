@@ -1,38 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.c -- many items at once over one coroutine.
+/* batch.c -- batches: a call that GETs or PUTs many items at once.
  *
- * Up to WINDOW items are out at a time, in a ring; each begins as one request (the usual case: a value of one range),
- * submitted without parking. When there is no room for the next, the oldest is waited for, which frees some.
+ * Up to WINDOW items are out at a time, in a ring. Each begins as one request (the usual case: a value of one range),
+ * which is submitted without parking. When there is no room for the next item, the batch waits for its oldest one,
+ * which frees some.
  *
- * A batch never waits for room while it holds any (admission.c says why). So an item whose first request was not enough
- * (more ranges, a wrong guess, a reset) is only marked. The marked ones make a second pass like the first: a guess is
- * better by then. What fails in that one too is made as a single call, when nothing else of the batch is out.
- * (Rejected: making an item again as soon as its own request has ended. The others hold pieces meanwhile, and two
- * batches waited for each other's.)
+ * A batch never waits for room while it holds any (request/admission.c says why). So an item whose first request was
+ * not enough (more ranges, a wrong guess, a reset) is only marked. The marked items make a second pass like the first,
+ * since a guess is better by then. An item that fails in that pass too is made as a single call, when nothing else of
+ * the batch is out. (Rejected: making an item again as soon as its own request has ended. The others hold pieces
+ * meanwhile, and two batches waited for each other's.)
  *
- * With several servers each has a part of the batch, in a coroutine of its own, so that items of one that is stopped
- * stand in front of nobody else's. A part is to the rest of the client what a call is: what it holds it gives back
- * whatever the other parts do, and so the rule about room holds for each by itself. Parts live on the stack of the call
- * that made them, which returns after the last of them has ended; that call holds the client for all. The first part is
- * made by the call itself, and items of servers that no coroutine is to be had for are made with it: then they may have
- * to wait for each other. (Rejected: one coroutine that leaves items of several ranges of a slow server for later. It
- * has to wait for them at the end, and who is slow is known only then.)
+ * With several servers each has a part of the batch, in a coroutine of its own, so that items of a stopped server hold
+ * up no items of another. To the rest of the client a part is like a call: it gives back what it holds whatever the
+ * other parts do, so the rule about room holds for each part by itself. Parts live on the stack of the call that made
+ * them. That call returns after the last part has ended, and holds the client for all of them. The call makes the first
+ * part itself. If there is no coroutine for a server's part, the call makes those items with its own: then they may
+ * have to wait for each other. (Rejected: one coroutine that leaves items of several ranges of a slow server for later.
+ * It has to wait for them at the end, and which server is slow is known only then.)
  *
- * Items that are not over are chained: until then `result` is the place of the next one of the part, and how far this
- * one got.
+ * Items that are not over form a chain: until then `result` holds the place of the next one of the part, and a mark.
+ *
+ * EXISTS is another matter: keys of one server go many in a request, so a part looks at a window of its keys at a time
+ * (exists.c). A window that fails costs the keys of one server.
+ *
+ * A batch may be stopped (kvc_trace.stop). Then it begins nothing, and cancels what is out, as at its deadline.
  *
  * Every item has its own result; all share one deadline. */
+#include "kvclient/call/batch.h"
+
+#include "kvclient/call/exists.h"
 #include "kvclient/call/get.h"
 #include "kvclient/call/put.h"
+#include "kvclient/call/small.h"
 #include "kvclient/request/life.h"
 
 enum { WINDOW = 128, PLACE_STEP = 1024 };
 
 #define NONE UINT32_MAX
 
-/* How far an item is that is not over: in its first pass, to be made again, or to be made again because its bytes were
- * corrupt: then the server shall look at what it has. */
-enum mark { FRESH, AGAIN, AGAIN_CHECK, MARK_BITS = 2 };
+/* How far an item is that is not over: in its first pass; to be made again; or to be made again after a wrong
+ * checksum. Then the server shall look at what it has, and another wrong one ends the item. */
+enum mark { FRESH, AGAIN, AGAIN_CORRUPT, MARK_BITS = 2 };
 
 struct batch {
 	struct kvc_client *c;
@@ -40,15 +49,15 @@ struct batch {
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
 	struct kvc_wait wait;
-	unsigned pass;        /* 0, 1 */
-	unsigned first, last; /* the chain of items for the next pass */
+	unsigned pass;        /* 0 or 1 */
+	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
 		struct kvc_req *req;
-		struct kvc_client_mem *mem; /* held while the request is out */
+		struct kvc_client_mem *mem; /* its `users` is raised while the request is out */
 		unsigned item;
 	} slot[WINDOW];
 	unsigned head, count;
-	uint64_t row[KV_SHARDS_MAX]; /* see struct kvc_get */
+	uint64_t row[KV_SHARDS_MAX]; /* see kvc_get.batch */
 	uint32_t turn;
 };
 
@@ -67,7 +76,7 @@ static enum mark mark_of(const struct kvc_item *it)
 	return (enum mark)(it->result & ((1 << MARK_BITS) - 1));
 }
 
-/* The item is made again in the next pass. */
+/* Make the item again in the next pass. */
 static void again(struct batch *b, unsigned i, enum mark mark)
 {
 	struct kvc_item *last = b->last == NONE ? NULL : &b->items[b->last];
@@ -85,11 +94,11 @@ static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 			      : kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call,
 					     b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
-	g->check = mark_of(it) == AGAIN_CHECK;
+	g->past.tries = mark_of(it) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
 }
 
-/* Begin an item without parking. 0, or -KV_EBUSY: no room now. */
+/* Begin a GET without parking. 0; -KV_EBUSY: no room now; or another code. */
 static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_item *it = &b->items[i];
@@ -97,56 +106,65 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 	int rc = item_get(b, it, &g);
 	if (rc < 0)
 		return rc;
-	g.row = b->row;
-	g.turn = b->turn;
+	g.batch.row = b->row;
+	g.batch.turn = b->turn;
 	g.wait = &b->wait; /* g goes out of scope before the request ends */
 	rc = kvc_get_issue_await(&g, false, &slot->req);
 	if (rc < 0) {
 		kvc_get_fini(&g);
 		return rc;
 	}
-	slot->mem = g.mem;
+	slot->mem = g.to.mem;
 	slot->item = i;
 	return 0;
 }
 
-/* A request of item i failed with rc. */
-static void failed_await(struct batch *b, unsigned i, int rc, enum mark mark)
+static bool stopped(const struct batch *b)
 {
-	unsigned tries = b->pass;
-	if (kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
-		again(b, i, mark);
-	else
-		b->items[i].result = kvc_call_code(b->c, rc);
+	return kvc_trace_stopped(b->wait.trace);
 }
 
-/* End the item of a slot: take what came. */
+/* The code of an item that ended with rc: a request that the batch itself has cancelled ends as if it were late. */
+static int64_t item_code(const struct batch *b, int64_t rc)
+{
+	rc = kvc_call_code(b->c, rc);
+	return rc == -KV_ETIMEOUT && stopped(b) ? -KV_ECANCELED : rc;
+}
+
+/* A request of item i failed with rc: make the item again, or tell it the code. */
+static void failed_await(struct batch *b, unsigned i, int rc)
+{
+	unsigned tries = b->pass | (mark_of(&b->items[i]) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0);
+	if (!stopped(b) && kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
+		again(b, i, tries & KVC_TRIED_CORRUPT ? AGAIN_CORRUPT : AGAIN);
+	else
+		b->items[i].result = item_code(b, rc);
+}
+
+/* End the GET of a slot: take what came. */
 static void get_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
-	enum mark mark;
-	g.direct = slot->req->caller_memory; /* as it was begun: the memory may have been registered since */
 	if (init == 0)
 		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
-	mark = init == 0 && g.check ? AGAIN_CHECK : AGAIN;
 	if (init < 0)
 		it->result = init;
 	else if (rc < 0)
-		failed_await(b, slot->item, rc, mark);
-	else if (g.taken < g.total)
-		again(b, slot->item, mark);
+		failed_await(b, slot->item, rc);
+	else if (g.state != KVC_GET_WHOLE)
+		again(b, slot->item, mark_of(it) == FRESH ? AGAIN : mark_of(it));
 	else
-		it->result = (int64_t)g.total;
+		it->result = (int64_t)g.value.total;
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
 		slot->mem->users--;
 }
 
-/* An item by itself, parking as it needs. */
+/* Make a GET as a single call, which parks as it needs. */
 static void get_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
@@ -161,11 +179,14 @@ static void get_whole_await(struct batch *b, unsigned i)
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	/* A PUT gathers nothing: to take slices for one piece would store other bytes than were meant. */
+	/* A PUT does not gather slices: storing them as one piece would store other bytes than were meant. */
 	int rc = it->reserved || it->slice || it->stride
 			 ? -KV_EINVAL
 			 : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
+	p->batched = true;
+	p->turn = b->turn;
+	p->tries = mark_of(it) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
 }
 
@@ -190,7 +211,7 @@ static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
 	kvc_req_release(b->c, slot->req);
 	if (status < 0)
-		failed_await(b, slot->item, status, AGAIN);
+		failed_await(b, slot->item, status);
 	else
 		b->items[slot->item].result = 0;
 	if (slot->mem)
@@ -209,20 +230,52 @@ static void put_whole_await(struct batch *b, unsigned i)
 	kvc_put_fini(&p);
 }
 
-/* What GET and PUT do differently. */
+static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
+{
+	struct kvc_item *it = &b->items[i];
+	if (it->reserved || !kvc_key_valid(it->key))
+		return -KV_EINVAL;
+	slot->mem = NULL;
+	slot->item = i;
+	return kvc_delete_begin(kvc_call_node(b->c, it->key), it->key, b->call->session, b->deadline_ns, &b->wait,
+				&slot->req);
+}
+
+static void delete_end_await(struct batch *b, struct slot *slot, int status)
+{
+	struct kvc_item *it = &b->items[slot->item];
+	kvc_req_release(b->c, slot->req);
+	if (status < 0 && status != -KV_ENOTFOUND)
+		failed_await(b, slot->item, status);
+	else
+		it->result = kvc_delete_said(b->c, it->key, status, b->pass);
+}
+
+static void delete_whole_await(struct batch *b, unsigned i)
+{
+	struct kvc_item *it = &b->items[i];
+	it->result = it->reserved || !kvc_key_valid(it->key)
+			     ? -KV_EINVAL
+			     : kvc_delete_item_await(b->c, it->key, b->deadline_ns, b->pass, b->wait.trace);
+}
+
+/* What the operations do differently. EXISTS has nothing but chain_await. */
 struct batch_ops {
+	enum kvc_op op;
+	void (*chain_await)(struct batch *b); /* give all items of the chain their results; NULL: begin, end, whole */
 	int (*begin)(struct batch *b, unsigned i, struct slot *slot);
 	void (*end_await)(struct batch *b, struct slot *slot, int status);
 	void (*whole_await)(struct batch *b, unsigned i);
+	void (*count)(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call); /* its result is final */
 };
 
-/* Wait for the oldest item and end it. When time is up, all are cancelled at once, so that they share the grace. (An
- * item whose failure is known is not waited for so long: that is its own affair.) */
+/* Wait for the oldest item and end it. When time is up, all requests are cancelled at once, so that they share the
+ * grace. (For an item whose failure is known the wait is shorter. That concerns this item alone.) */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
 	struct slot *slot = &b->slot[b->head];
 	int why = kvc_call_wait_await(b->c, slot->req, b->deadline_ns);
-	bool all = why == -KV_ECLOSED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
+	bool all = why == -KV_ECLOSED || why == -KV_ECANCELED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
 	for (unsigned i = 0; i < b->count && all; i++)
 		kvc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
 	ops->end_await(b, slot, kvc_call_finish_await(b->c, slot->req, why));
@@ -230,24 +283,54 @@ static void oldest_await(struct batch *b, const struct batch_ops *ops)
 	b->count--;
 }
 
-/* The items of the chain, which becomes that of those to be made again. */
+/* Why the batch begins nothing more; 0: it does. */
+static int batch_over(const struct batch *b)
+{
+	return stopped(b) ? -KV_ECANCELED : loop_turn_now(b->c->loop) >= b->deadline_ns ? -KV_ETIMEOUT : 0;
+}
+
+/* A batch that may be stopped waits by itself for the server of an item that is just being connected to. A wait of the
+ * call's inside would not see that it is stopped. */
+static void connected_await(struct batch *b, struct kvc_key key)
+{
+	struct kvc_node *n;
+	if (!b->wait.trace->stop || !kvc_key_valid(key))
+		return;
+	n = kvc_call_node(b->c, key);
+	while (!stopped(b) && !b->c->closing && n->state == KVC_NODE_CONNECTING &&
+	       co_queue_wait_await(&n->changed, b->deadline_ns) == 0)
+		;
+}
+
+static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsigned i)
+{
+	connected_await(b, b->items[i].key);
+	if (stopped(b)) {
+		b->items[i].result = -KV_ECANCELED;
+		return;
+	}
+	ops->whole_await(b, i);
+	b->items[i].result = item_code(b, b->items[i].result);
+}
+
+/* Make the items of the chain. It becomes the chain of items to be made again. */
 static void pass_await(struct batch *b, const struct batch_ops *ops)
 {
 	unsigned i = b->first, next;
 	b->first = b->last = NONE;
 	for (; i != NONE; i = next) {
-		bool late = loop_turn_now(b->c->loop) >= b->deadline_ns;
-		int rc = b->count < WINDOW && !late ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
-						    : -KV_EBUSY;
+		int over = batch_over(b);
+		int rc = b->count < WINDOW && over == 0 ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
+							: -KV_EBUSY;
 		next = rc == 0 || b->count == 0 ? next_of(&b->items[i]) : i;
 		if (rc == 0)
 			b->count++;
 		else if (b->count > 0)
 			oldest_await(b, ops);
-		else if (late) /* Nothing is begun: many thousands of items take longer to fail than the grace. */
-			b->items[i].result = -KV_ETIMEOUT;
+		else if (over < 0) /* begin nothing: many thousands of items would take longer to fail than the grace */
+			b->items[i].result = over;
 		else
-			ops->whole_await(b, i);
+			item_whole_await(b, ops, i);
 	}
 	while (b->count > 0)
 		oldest_await(b, ops);
@@ -262,15 +345,15 @@ struct whole {
 	unsigned n;
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
-	struct kvc_trace *trace; /* of one call: its coroutines are of one loop, and none parks inside a note */
+	struct kvc_trace *trace; /* of the call: its coroutines are of one loop, and none parks inside a note */
 	const struct batch_ops *ops;
-	struct co *co;    /* that waits for the parts */
-	unsigned running; /* parts in coroutines of their own */
+	struct co *co;    /* the coroutine that waits for the parts */
+	unsigned running; /* parts that run in coroutines of their own */
 };
 
 struct part {
 	struct whole *whole;
-	unsigned first; /* of its items; NONE: it has none */
+	unsigned first; /* the first of its items; NONE: it has none */
 };
 
 static __attribute__((noinline)) void part_await(const struct part *p)
@@ -283,12 +366,16 @@ static __attribute__((noinline)) void part_await(const struct part *p)
 			  .wait = {.co = co_self(), .trace = w->trace},
 			  .first = p->first,
 			  .turn = w->c->batches++};
+	if (w->ops->chain_await) {
+		w->ops->chain_await(&b);
+		return;
+	}
 	memset(b.row, 0xFF, sizeof(b.row));
 	for (b.pass = 0; b.pass < 2; b.pass++)
 		pass_await(&b, w->ops);
 	for (unsigned i = b.first, next; i != NONE; i = next) {
 		next = next_of(&w->items[i]);
-		w->ops->whole_await(&b, i);
+		item_whole_await(&b, w->ops, i);
 	}
 }
 
@@ -312,7 +399,7 @@ static bool part_start(struct part *p)
 	return true;
 }
 
-/* Items of a part that has no coroutine go in front of those of the call's own. */
+/* The items of a part without a coroutine go in front of those of the call's own part. */
 static void part_join(struct part *own, const struct part *p)
 {
 	struct kvc_item *items = p->whole->items, *last = &items[p->first];
@@ -356,7 +443,7 @@ static __attribute__((noinline)) void parts_await(struct whole *w)
 		co_park_await(KV_NEVER);
 }
 
-/* (A frame of its own for several servers: with one, a parked worker touches less of its stack.) */
+/* (Several servers have a stack frame of their own: with one server a parked worker touches less of its stack.) */
 static void whole_await(struct whole *w)
 {
 	const struct part all = {w, w->n > 0 ? 0 : NONE};
@@ -369,12 +456,7 @@ static void whole_await(struct whole *w)
 	part_await(&all);
 }
 
-static int batch_check(const struct kvc_item *items, unsigned n, const struct kvc_call *call, struct kvc_call *own)
-{
-	return (!items && n > 0) || kvc_call_check(call, own) < 0 ? -KV_EINVAL : 0;
-}
-
-/* Nothing was begun: every item has the code of the whole. */
+/* Nothing was begun: every item gets the code of the whole batch. */
 static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 {
 	for (unsigned i = 0; items && i < n; i++)
@@ -382,30 +464,27 @@ static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 	return rc;
 }
 
-int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
+static int batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+		       const struct batch_ops *ops, const bool *stop)
 {
-	static const struct batch_ops ops = {get_begin, get_end_await, get_whole_await};
 	struct kvc_trace t;
-	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = &ops, .co = co_self()};
+	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = ops, .co = co_self()};
 	struct kvc_call own;
-	int rc = kvc_call_begin(client, &t, KVC_OP_GET, call);
+	int rc = kvc_call_begin(client, &t, ops->op, call);
 	if (rc < 0)
 		return batch_refuse(items, n, rc);
-	rc = batch_check(items, n, call, &own);
-	if (rc < 0) {
-		batch_refuse(items, n, rc);
+	if ((!items && n > 0) || kvc_call_check(call, &own) < 0) {
+		rc = batch_refuse(items, n, -KV_EINVAL);
 		goto out;
 	}
 	t.batch = true;
+	t.stop = stop;
 	w.call = &own;
-	w.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
+	w.deadline_ns = kvc_call_deadline(client, &own, ops->chain_await ? 0 : kvc_batch_bytes(items, n));
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
-		if (items[i].result < 0 && kvc_key_valid(items[i].key))
-			items[i].result =
-				kvc_call_down(kvc_call_node(client, items[i].key), own.flags, items[i].result);
-		kvc_get_count(client, items[i].result);
-		kvc_result_count(client, KVC_OP_GET, items[i].result);
+		ops->count(client, &items[i], &own);
+		kvc_result_count(client, ops->op, items[i].result);
 		if (items[i].result < 0 && rc == 0)
 			rc = (int)items[i].result;
 	}
@@ -413,30 +492,126 @@ out:
 	return (int)kvc_call_end(client, &t, rc);
 }
 
+/* An item of a server that is down may count as a miss. */
+static void get_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
+{
+	if (it->result < 0 && kvc_key_valid(it->key))
+		it->result = kvc_call_down(kvc_call_node(c, it->key), call->flags, it->result);
+	kvc_get_count(c, it->result);
+}
+
+static void put_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
+{
+	(void)call;
+	kvc_put_count(c, (int)it->result, it->len);
+}
+
+/* The miss of a server that is down has deleted nothing: only the item's code becomes one. */
+static void delete_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
+{
+	if (it->result < 0 && kvc_key_valid(it->key))
+		it->result = kvc_call_down(kvc_call_node(c, it->key), call->flags, it->result);
+	kvc_add(&c->count.deletes, 1);
+}
+
+static void exists_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
+{
+	(void)it;
+	(void)call;
+	kvc_add(&c->count.exists, 1);
+}
+
+/* ---- EXISTS ---- */
+
+struct exists_window {
+	struct kvc_key key[KVC_EXISTS_WINDOW];
+	unsigned item[KVC_EXISTS_WINDOW];
+	unsigned n;
+};
+
+/* Take items from the front of the chain, as many as a window has, of one server. Items that are wrong get their code.
+ */
+static void exists_take(struct batch *b, struct exists_window *w)
+{
+	bool several = b->c->pool->num_servers > 1;
+	const struct kvc_node *of = NULL;
+	unsigned next;
+	w->n = 0;
+	for (unsigned i = b->first; i != NONE && w->n < KVC_EXISTS_WINDOW; b->first = i = next) {
+		struct kvc_item *it = &b->items[i];
+		bool wrong = it->reserved || !kvc_key_valid(it->key);
+		next = next_of(it);
+		if (several && !wrong) {
+			const struct kvc_node *n = kvc_call_node(b->c, it->key);
+			if (of && of != n)
+				break;
+			of = n;
+		}
+		if (wrong) {
+			it->result = -KV_EINVAL;
+		} else {
+			w->item[w->n] = i;
+			w->key[w->n++] = it->key;
+		}
+	}
+}
+
+static void exists_chain_await(struct batch *b)
+{
+	struct exists_window w;
+	uint8_t found[KVC_EXISTS_WINDOW / 8];
+	while (b->first != NONE) {
+		int64_t rc;
+		exists_take(b, &w);
+		if (w.n == 0)
+			continue;
+		connected_await(b, w.key[0]);
+		rc = batch_over(b);
+		if (rc == 0)
+			rc = item_code(b, kvc_exists_window_await(b->c, w.key, w.n, b->call, b->deadline_ns,
+								  b->wait.trace, found));
+		for (unsigned i = 0; i < w.n; i++)
+			b->items[w.item[i]].result = rc < 0 ? rc : found[i / 8] >> (i % 8) & 1;
+	}
+}
+
+/* ---- the calls ---- */
+
+static const struct batch_ops get_ops = {KVC_OP_GET, NULL, get_begin, get_end_await, get_whole_await, get_end_count};
+static const struct batch_ops put_ops = {KVC_OP_PUT, NULL, put_begin, put_end_await, put_whole_await, put_end_count};
+static const struct batch_ops delete_ops = {KVC_OP_DELETE,   NULL, delete_begin, delete_end_await, delete_whole_await,
+					    delete_end_count};
+static const struct batch_ops exists_ops = {
+	.op = KVC_OP_EXISTS, .chain_await = exists_chain_await, .count = exists_end_count};
+
+int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
+{
+	return batch_await(client, items, n, call, &get_ops, NULL);
+}
+
 int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	static const struct batch_ops ops = {put_begin, put_end_await, put_whole_await};
-	struct kvc_trace t;
-	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = &ops, .co = co_self()};
-	struct kvc_call own;
-	int rc = kvc_call_begin(client, &t, KVC_OP_PUT, call);
-	if (rc < 0)
-		return batch_refuse(items, n, rc);
-	rc = batch_check(items, n, call, &own);
-	if (rc < 0) {
-		batch_refuse(items, n, rc);
-		goto out;
+	return batch_await(client, items, n, call, &put_ops, NULL);
+}
+
+int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
+		    const struct kvc_call *call, const bool *stop)
+{
+	return batch_await(c, items, n, call,
+			   op == KVC_OP_GET      ? &get_ops
+			   : op == KVC_OP_PUT    ? &put_ops
+			   : op == KVC_OP_DELETE ? &delete_ops
+						 : &exists_ops,
+			   stop);
+}
+
+void kvc_batch_stop(struct kvc_client *c, const bool *stop)
+{
+	for (uint32_t i = 0; i < c->reqs.count; i++) {
+		const struct kvc_wait *w = c->reqs.entry[i].wait;
+		if (w && w->co && w->trace && w->trace->stop == stop)
+			co_wake(w->co);
 	}
-	t.batch = true;
-	w.call = &own;
-	w.deadline_ns = kvc_call_deadline(client, &own, kvc_batch_bytes(items, n));
-	whole_await(&w);
-	for (unsigned i = 0; i < n; i++) {
-		kvc_put_count(client, (int)items[i].result, items[i].len);
-		kvc_result_count(client, KVC_OP_PUT, items[i].result);
-		if (items[i].result < 0 && rc == 0)
-			rc = (int)items[i].result;
-	}
-out:
-	return (int)kvc_call_end(client, &t, rc);
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		co_queue_wake_all(&c->node[i].changed);
 }

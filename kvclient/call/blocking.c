@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blocking.c -- the calls for threads that are no loop's: each runs on a client's loop while the thread waits
- * (block.c).
+/* blocking.c -- blocking calls, for threads that are no loop's: each runs on a client's loop while its thread waits
+ * (core/block.c).
  *
- * Clients are chosen round-robin. The deadline counts from the call: what a job waited for its loop is taken from its
- * time.
+ * Clients are chosen round-robin. The deadline counts from the call: the time that a job waited for its loop is part of
+ * the call's time.
  *
- * A large batch is cut into parts of neighbouring items, one for a client on each loop, so that several cores work on
- * it. A part is a batch of its own, with a job of its own, that shares the deadline: what it cannot do is told to its
- * items, and the others go on. The parts are equal in work, which is bytes, and for an item as much as ITEM_WORK bytes
- * cost. A part is worth its two context switches from PART_WORK on (1.3 MiB of work in two parts was a tenth slower
- * than whole). Rejected: more parts than loops, which share a core and one loop's turn; parts for the batches of
- * workers, which belong to their client, and of which a program has many at a time anyway. */
+ * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). A part is a batch of
+ * its own, with a job of its own, and shares the deadline. If it cannot be done, its items are told, and the other
+ * parts go on. */
 #include "kvclient/call/call.h"
+#include "kvclient/call/spread.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
-
-enum { PARTS_MAX = 16, ITEM_WORK = 16 << 10, PART_WORK = 2 << 20 };
 
 /* ---- the calls ---- */
 
@@ -61,7 +57,7 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	return rc < 0 ? rc : result;
 }
 
-/* The call with the time that is left. */
+/* The caller's options, with the time that is left. */
 static const struct kvc_call *args_call(struct kvc_client *c, struct args *a)
 {
 	uint64_t now = loop_now(c->loop);
@@ -131,57 +127,31 @@ int kvc_ping(struct kvc_pool *pool, const struct kvc_call *call)
 
 struct part {
 	struct args a;
-	struct kvc_job *job; /* NULL: it has not begun, and why is in rc */
+	struct kvc_job *job; /* NULL: it has not begun, and rc says why */
 	struct kvc_phases phases;
 	int rc;
 };
 
-static uint64_t item_work(const struct kvc_item *it)
+/* Into how many parts a batch is cut. A session belongs to one client, so its batch is not cut. */
+static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, struct kvc_spread *out)
 {
-	return ITEM_WORK + KV_MIN(it->len, KV_VALUE_MAX);
-}
-
-/* Into how many parts; the work of all in *out_work. A session is one client's. */
-static unsigned parts_count(const struct kvc_pool *pool, const struct args *all, uint64_t *out_work)
-{
-	uint64_t work = 0;
-	for (unsigned i = 0; all->items && i < all->n; i++)
-		work += item_work(&all->items[i]);
-	*out_work = work;
 	if (!all->items || all->own.session)
 		return 1;
-	return (unsigned)KV_MIN(KV_MIN(work / PART_WORK, (uint64_t)all->n),
-				(uint64_t)KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)PARTS_MAX));
+	return kvc_spread_begin(out, pool, all->items, all->n, true);
 }
 
-/* The items of each part, in order: the k-th begins where k times its share of the work is behind it. */
-static void parts_cut(const struct args *all, uint64_t work, struct part *parts, unsigned count)
+static void parts_cut(const struct args *all, struct kvc_spread *spread, struct part *parts)
 {
-	uint64_t done = 0;
-	unsigned at = 0;
-	for (unsigned k = 0; k < count; k++) {
+	for (unsigned k = 0; k < spread->count; k++) {
 		struct args *a = &parts[k].a;
-		unsigned from = at, last = all->n - (count - k - 1); /* one item at least for each that follows */
+		unsigned from;
 		*a = *all;
-		do
-			done += item_work(&all->items[at++]);
-		while (at < last && done < work / count * (k + 1));
-		if (k + 1 == count)
-			at = all->n;
+		a->n = kvc_spread_next(spread, &from);
 		a->items = all->items + from;
-		a->n = at - from;
 		parts[k].phases = (struct kvc_phases){.size = sizeof(parts[k].phases)};
 		if (all->own.phases)
 			a->own.phases = &parts[k].phases;
 	}
-}
-
-/* A client of the k-th loop from a place that moves on with each batch. */
-static struct kvc_client *part_client(const struct kvc_pool *pool, unsigned turn, unsigned k)
-{
-	unsigned loops = KV_MIN(pool->num_loops, pool->num_clients), loop = (turn + k) % loops;
-	unsigned clients = (pool->num_clients - loop + loops - 1) / loops;
-	return pool->client[loop + turn / loops % clients * loops];
 }
 
 static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct part *parts,
@@ -191,14 +161,15 @@ static void parts_run(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c,
 	int64_t result;
 	for (unsigned k = 0; k < count; k++) {
 		parts[k].job = NULL;
-		parts[k].rc = kvc_job_begin(part_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
+		parts[k].rc = kvc_job_begin(kvc_spread_client(pool, turn, k), fn, &parts[k].a, &parts[k].job);
 	}
 	for (unsigned k = 0; k < count; k++)
 		if (parts[k].job)
 			parts[k].rc = kvc_job_end(parts[k].job, parts[k].a.deadline_ns, &result);
 }
 
-/* A part that never began has told its items nothing. The call's phases are those of the part that took longest. */
+/* A part that never began has told its items nothing. The phases of the call are those of the part that took longest.
+ */
 static int parts_result(const struct args *all, const struct part *parts, unsigned count)
 {
 	const struct kvc_phases *longest = NULL;
@@ -217,35 +188,36 @@ static int parts_result(const struct args *all, const struct part *parts, unsign
 	return 0;
 }
 
-/* (The frame of the parts is its own: most batches have none.) */
+/* (The parts have a stack frame of their own: most batches have none.) */
 static __attribute__((noinline)) int batch_spread(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg),
-						  struct args *all, uint64_t work, unsigned count)
+						  struct args *all, struct kvc_spread *spread)
 {
-	struct part parts[PARTS_MAX];
+	struct part parts[KVC_SPREAD_MAX];
+	unsigned count = spread->count;
 	int rc = kvc_pool_alien(pool) ? -KV_ECLOSED : loop_current() ? -KV_EINVAL : kvc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
 	all->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_pool_time(pool, &all->own, all->bytes));
-	parts_cut(all, work, parts, count);
+	parts_cut(all, spread, parts);
 	parts_run(pool, fn, parts, count);
 	kvc_pool_leave(pool);
 	return parts_result(all, parts, count);
 }
 
-/* A batch that never began has told its items nothing: each gets the code of the whole, or its caller would read there
- * what it left. */
+/* A batch that never began has told its items nothing: each gets the code of the whole batch, or its caller would read
+ * there what it left. */
 static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct kvc_item *items,
 		 unsigned n, const struct kvc_call *call)
 {
-	const int64_t untold = -KV_ERESET; /* no item ends with it */
+	const int64_t untold = -KV_ERESET; /* no item ends with this code */
 	struct args a = {.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call};
-	uint64_t work;
+	struct kvc_spread spread;
 	int rc = args_check(pool, &a);
-	unsigned parts = rc < 0 ? 0 : parts_count(pool, &a, &work);
+	unsigned parts = rc < 0 ? 0 : parts_count(pool, &a, &spread);
 	for (unsigned i = 0; items && i < n; i++)
 		items[i].result = untold;
 	if (rc == 0)
-		rc = parts > 1 ? batch_spread(pool, fn, &a, work, parts) : (int)on_some_client(pool, fn, &a);
+		rc = parts > 1 ? batch_spread(pool, fn, &a, &spread) : (int)on_some_client(pool, fn, &a);
 	for (unsigned i = 0; items && i < n; i++)
 		if (items[i].result == untold)
 			items[i].result = rc;

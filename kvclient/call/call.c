@@ -2,15 +2,15 @@
 /* call.c -- the life of a call: begin, wait, give up, try again, end.
  *
  * A call returns by its deadline plus the grace, and only when its memory is safe. At the deadline a request that is
- * out is cancelled; the answer says how many writes there were, and the request is done when they have all arrived.
- * Without an answer within the grace: a piece of the receive buffer stays with the abandoned request (quarantine),
- * memory of the caller is fenced; where that takes its time (limbo, fence.c), the call returns when it is done.
- * Requests without memory are abandoned at once.
+ * out is cancelled. The answer says how many writes there were, and the request is done when they have all arrived. If
+ * there is no answer within the grace, a piece of the receive buffer stays with the request, which becomes an orphan.
+ * Memory of the caller is fenced; where that takes its time (limbo, request/fence.c), the call returns when it is done.
+ * Requests without memory are left at once.
  *
- * Tried again within the deadline, with new ids: what was lost with a connection or endpoint of ours (-KV_ERESET), a
- * block that changed between two ranges (-KV_ESTALE), once a checksum that was wrong, a few times a server that is
- * busy, and as long as there is time a provider that failed: what breaks connections goes on for a second at times, and
- * a caller with time left wants the bytes. All calls are idempotent. */
+ * Within the deadline a call tries again, with new ids: after a loss with a connection or endpoint of ours
+ * (-KV_ERESET); when a block changed between two ranges (-KV_ESTALE); once after a wrong checksum; a few times while a
+ * server is busy; and as long as there is time when a provider failed, since what breaks connections goes on for a
+ * second at times, and a caller with time left wants the bytes. All calls are idempotent. */
 #include "kvclient/call/call.h"
 
 #include "kvclient/conn/node.h"
@@ -21,7 +21,7 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the others are a pool's */
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the other flags are a pool's */
 enum {
 	TRIES_MAX = 8,
 	PAUSE_SHIFT_MAX =
@@ -47,10 +47,10 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
-	t->sub = kvc_sub_of(call);
-	if (KV_UNLIKELY(t->sub && (t->sub->client != c || t->sub->parting)))
+	t->session = kvc_session_of(call);
+	if (KV_UNLIKELY(t->session && (t->session->client != c || t->session->parting)))
 		return -KV_EINVAL;
-	kvc_sub_hold(t->sub);
+	kvc_session_hold(t->session);
 	kvc_client_hold(c);
 	kvc_trace_begin(t, c, op, call);
 	return 0;
@@ -59,7 +59,8 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc)
 {
 	int64_t column = rc >= 0 ? 0 : -rc - 1000;
-	/* Whoever computes a block anew has other last bits: that somebody was first is a result, as a miss is. */
+	/* A client that computes a block anew gets other last bits. That another client was first is a result, as a
+	 * miss is. */
 	bool conflict = op == KVC_OP_PUT && rc == -KV_EEXIST;
 	if (conflict)
 		kvc_add(&c->count.put_conflicts, 1);
@@ -77,7 +78,7 @@ int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc)
 	if (!t->batch)
 		kvc_result_count(c, t->op, rc);
 	kvc_trace_end(t, c, rc);
-	kvc_sub_unhold(t->sub);
+	kvc_session_unhold(t->session);
 	kvc_client_unhold(c);
 	return rc;
 }
@@ -111,35 +112,31 @@ int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
 	return down || rc == -KV_ELEFT ? -KV_ENOTFOUND : rc;
 }
 
-/* Whether there is an open session of the node now, and `sub` is open on it. */
-static bool ready(const struct kvc_node *n, const struct kvc_sub *sub)
-{
-	return n->state == KVC_NODE_UP && (KV_LIKELY(sub == NULL) || kvc_sub_open(sub, n->index));
-}
-
-int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, bool wait,
-			 struct kvc_session **out)
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64_t deadline_ns, bool wait,
+			 struct kvc_attachment **out)
 {
 	int rc;
 	if (!wait) {
-		*out = n->session;
-		return ready(n, sub) ? 0 : -KV_EBUSY;
+		*out = n->attachment;
+		return n->state == KVC_NODE_UP && (KV_LIKELY(!session) || kvc_session_is_open(session, n->index))
+			       ? 0
+			       : -KV_EBUSY;
 	}
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, out);
-		if (KV_UNLIKELY(rc == 0 && sub))
-			rc = kvc_sub_ready_await(sub, n, *out, deadline_ns);
+		if (KV_UNLIKELY(rc == 0 && session))
+			rc = kvc_session_ready_await(session, n, *out, deadline_ns);
 	} while (rc == 1);
 	return rc;
 }
 
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-			struct kvc_session **out_session, struct kvc_req **out)
+			struct kvc_attachment **out_session, struct kvc_req **out)
 {
 	uint64_t asked_ns = loop_turn_now(n->client->loop);
 	int rc;
 	do {
-		rc = kvc_call_ready_await(n, need->sub, deadline_ns, wait, out_session);
+		rc = kvc_call_ready_await(n, need->session, deadline_ns, wait, out_session);
 		if (rc == 0)
 			rc = kvc_call_take_await(n, *out_session, need, deadline_ns, wait, out);
 	} while (rc == 1);
@@ -155,9 +152,11 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 	while (r->state != KVC_REQ_DONE) {
 		if (c->closing)
 			return -KV_ECLOSED;
-		/* The reply says that it failed: the writes that are still missing are on their way or will never come.
-		 */
-		if (r->replied && r->status < 0)
+		if (KV_UNLIKELY(r->wait && r->wait->trace && kvc_trace_stopped(r->wait->trace)))
+			return -KV_ECANCELED;
+		/* The reply says that the request failed: writes that are still missing are on their way, or will never
+		 * come. */
+		if (r->said == KVC_SAID_REPLY && r->status < 0)
 			deadline_ns = KV_MIN(deadline_ns, r->at.replied_ns + c->pool->options.grace_ns);
 		if (co_park_await(deadline_ns) < 0 && r->state != KVC_REQ_DONE)
 			return -KV_ETIMEOUT;
@@ -167,7 +166,7 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 	return 0;
 }
 
-/* The grace begins when the call should have ended, not when we get round to this request of it. */
+/* The grace begins when the call should have ended, not when it comes to this one of its requests. */
 static uint64_t grace_end(const struct kvc_client *c, const struct kvc_req *r)
 {
 	uint64_t from = KV_MIN(loop_now(c->loop), r->deadline_ns);
@@ -179,34 +178,34 @@ static uint64_t grace_end(const struct kvc_client *c, const struct kvc_req *r)
 static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
 	uint64_t grace = grace_end(c, r);
-	if (r->limbo) {
+	if (r->state == KVC_REQ_LIMBO) {
 		kvc_client_fenced_await(c);
 		return;
 	}
 	kvc_req_cancel(r, why);
-	if (r->state == KVC_REQ_SENT && r->wire.dest.count == 0)
+	if (kvc_req_out(r) && r->wire.dest.count == 0)
 		return;
 	while (r->state != KVC_REQ_DONE && co_park_await(grace) == 0)
 		;
 	if (r->state == KVC_REQ_DONE)
 		return;
-	if (r->caller_memory || kvc_client_quarantine_full(c, r->piece.len_bytes))
-		kvc_client_fence_await(c, r->link->session, r->link->shard);
-	if (r->limbo)
+	if (r->mem.callers || kvc_client_quarantine_full(c, r->mem.piece.len_bytes))
+		kvc_client_fence_await(c, r->link->attachment, r->link->shard);
+	if (r->state == KVC_REQ_LIMBO)
 		kvc_client_fenced_await(c);
 }
 
 int kvc_call_finish_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
-	/* Only we cancel: time was up, or the client began to close, when another request of the same call was waited
-	 * for. */
+	/* Only the call itself cancels: time was up, or the client began to close, while it waited for another of its
+	 * requests. */
 	if (why == 0)
 		return r->status != -KV_ECANCELED ? r->status : c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 	give_up_await(c, r, why);
-	/* It may have succeeded in the last moment, or have told before why it failed. */
+	/* It may have succeeded in the last moment, or its reply may have told before why it failed. */
 	if (r->state == KVC_REQ_DONE && r->status == 0)
 		return 0;
-	if (r->replied && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
+	if (r->said == KVC_SAID_REPLY && r->status < 0 && r->status != -KV_ECANCELED && why == -KV_ETIMEOUT)
 		return r->status;
 	return why;
 }
@@ -227,7 +226,7 @@ int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t d
 	int why = kvc_call_wait_await(c, r, deadline_ns);
 	w->head = (w->head + 1) % KVC_WINDOW;
 	w->count--;
-	/* When time is up, all are cancelled at once, so that they share the grace. */
+	/* When time is up, all requests are cancelled at once, so that they share the grace. */
 	for (unsigned i = 0; why < 0 && i < w->count; i++)
 		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], why);
 	*out = r;
@@ -245,9 +244,10 @@ void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries)
 {
 	uint64_t now = loop_now(c->loop);
-	/* A provider that failed once or twice until time was up is no more than a connection that broke: the next
-	 * attempt finds that it has no time, and that is the call's code. */
-	bool late = now >= deadline_ns && !(rc == -KV_EPROVIDER && *tries < TRIES_MAX);
+	unsigned pauses = *tries & ~(unsigned)KVC_TRIED_CORRUPT;
+	/* A provider that failed a few times (fewer than TRIES_MAX) until time was up: a connection broke and no more.
+	 * The next attempt finds that it has no time, and its code is the call's. */
+	bool late = now >= deadline_ns && !(rc == -KV_EPROVIDER && pauses < TRIES_MAX);
 	if (late || c->closing)
 		return false;
 	switch ((int)rc) {
@@ -255,15 +255,17 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 	case -KV_ESTALE:
 		break;
 	case -KV_ECORRUPT:
-		if (++*tries > 1)
+		if (*tries & KVC_TRIED_CORRUPT)
 			return false;
+		*tries |= KVC_TRIED_CORRUPT;
 		break;
 	case -KV_EBUSY:
 	case -KV_EPROVIDER:
-		if (++*tries > TRIES_MAX && rc == -KV_EBUSY)
+		++*tries;
+		if (++pauses > TRIES_MAX && rc == -KV_EBUSY)
 			return false;
 		co_sleep_await(KV_MIN(KV_MAX(deadline_ns, now),
-				      now + (1000000ull << KV_MIN(*tries, (unsigned)PAUSE_SHIFT_MAX))));
+				      now + (1000000ull << KV_MIN(pauses, (unsigned)PAUSE_SHIFT_MAX))));
 		break;
 	default:
 		return false;
@@ -281,12 +283,12 @@ int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)
 
 /* ---- bytes ---- */
 
-uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count)
+uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t count)
 {
 	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
 	uint64_t each = chunk ? (slice + chunk - 1) / chunk : 1;
-	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region on either
-	 * side. */
+	/* Two more: a range of at most KV_RANGE_MAX may cross a boundary between two parts of the region at either end.
+	 */
 	uint64_t all = KV_MAX(each, 1u) * count + 2;
 	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
 }

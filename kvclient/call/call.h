@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.h -- what every call does alike: begin, wait, give up, try again, end. Private to kvclient/. All of these on the
- * client's loop; what does not end in _await does not park. */
+/* call.h -- what every call does alike: begin, wait, give up, try again, end. Private to kvclient/. All functions run
+ * on the client's loop; one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_CALL_CALL_H
 #define KVRAIL_KVCLIENT_CALL_CALL_H
 
@@ -9,20 +9,19 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/trace.h"
 
-/* kvc_call_check -- the caller's struct kvc_call, NULL or an older one, as a whole one. -KV_EINVAL: not one, or it has
- * flags that are none of a call's. */
+/* kvc_call_check -- copy the caller's struct kvc_call, which may be NULL or an older one, to a whole one. -KV_EINVAL:
+ * it is none, or has flags that are none of a call's. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
-/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while it is open. t is the caller's,
- * and lives until the end; call: as the caller gave it, or NULL. kvc_call_end -- it ends (only after a begin that gave
- * 0); counts rc, logs it if it was slow, and returns it. kvc_result_count -- one more operation that ended so: an item
- * of a batch, whose call counts none itself. */
+/* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while the client is open. t is the
+ * caller's, and lives until the end. call: as the caller gave it, or NULL.
+ * kvc_call_end -- it ends (only after a begin that gave 0): counts rc, logs the call if it was slow, and returns rc.
+ * kvc_result_count -- one more operation ended with rc: an item of a batch, whose call counts none itself. */
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call);
 int64_t kvc_call_end(struct kvc_client *c, struct kvc_trace *t, int64_t rc);
 void kvc_result_count(struct kvc_client *c, enum kvc_op op, int64_t rc);
 
-/* kvc_call_open -- kvc_call_begin and kvc_call_check, for a call that is dressed in nothing else. After a code the call
- * has ended already. */
+/* kvc_call_open -- kvc_call_begin and kvc_call_check in one. After a code the call has ended already. */
 static inline int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call,
 				struct kvc_call *out)
 {
@@ -33,31 +32,31 @@ static inline int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum 
 	return rc < 0 ? (int)kvc_call_end(c, t, rc) : 0;
 }
 
-/* kvc_call_deadline -- of a call that begins now and moves up to `bytes` (kvc_pool_time). kvc_batch_bytes -- of all
- * items. */
+/* kvc_call_deadline -- the deadline of a call that begins now and moves up to `bytes` (kvc_pool_time). kvc_batch_bytes
+ * -- the bytes of all items. */
 uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes);
 uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n);
 bool kvc_key_valid(struct kvc_key key);
 
-/* kvc_call_node -- the node that holds the key. kvc_call_down -- what a call of a server that is down returns: its
- * code, or a miss where that was asked for. */
+/* kvc_call_node -- the node that holds the key. kvc_call_down -- the code of a call that ended with rc: a miss instead,
+ * if the server is down and that was asked for, or if it said goodbye. */
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc);
 
-/* kvc_call_ready_await -- an open session of the node, and `sub` (NULL: none) open on it. wait false: -KV_EBUSY instead
- * of parking. */
-int kvc_call_ready_await(struct kvc_node *n, struct kvc_sub *sub, uint64_t deadline_ns, bool wait,
-			 struct kvc_session **out);
-/* kvc_call_own -- the request is to be the one of a session: NULL, the client's own. */
-static inline void kvc_call_own(struct kvc_req *r, struct kvc_sub *sub, const struct kvc_node *n)
+/* kvc_call_ready_await -- wait until the node is up, and `session` is open on it (NULL: the client's own session).
+ * *out: its attachment. wait false: -KV_EBUSY instead of parking. */
+int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64_t deadline_ns, bool wait,
+			 struct kvc_attachment **out);
+/* kvc_call_own -- the request is of this session; NULL: the client's own. */
+static inline void kvc_call_own(struct kvc_req *r, struct kvc_session *session, const struct kvc_node *n)
 {
-	r->sub = KV_UNLIKELY(sub != NULL) ? &sub->at[n->index] : NULL;
+	r->session = KV_UNLIKELY(session != NULL) ? &session->at[n->index] : NULL;
 }
 
-/* kvc_call_take_await -- room for one request that was planned for session s of the node. wait false: -KV_EBUSY instead
- * of parking. 0: *out is the caller's, and s is still the session until the caller parks; 1: it is not: plan anew; or a
- * code of kvc_room_await. */
-static inline int kvc_call_take_await(struct kvc_node *n, const struct kvc_session *s, const struct kvc_need *need,
+/* kvc_call_take_await -- room for one request that was planned for attachment s of the node. wait false: -KV_EBUSY
+ * instead of parking. 0: *out is the caller's, and s is still in use until the caller parks. 1: it is not: plan anew.
+ * Or a code of kvc_room_await. */
+static inline int kvc_call_take_await(struct kvc_node *n, const struct kvc_attachment *s, const struct kvc_need *need,
 				      uint64_t deadline_ns, bool wait, struct kvc_req **out)
 {
 	struct kvc_client *c = n->client;
@@ -68,31 +67,31 @@ static inline int kvc_call_take_await(struct kvc_node *n, const struct kvc_sessi
 		kvc_req_release(c, *out);
 		return 1;
 	}
-	kvc_call_own(*out, need->sub, n);
+	kvc_call_own(*out, need->session, n);
 	return 0;
 }
 
-/* kvc_call_room_await -- an open session of the node, and room for one request. wait false: -KV_EBUSY instead of
- * parking. The session is valid until the caller parks. */
+/* kvc_call_room_await -- both: an attachment of the node, and room for one request. wait false: -KV_EBUSY instead of
+ * parking. The attachment is valid until the caller parks. */
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-			struct kvc_session **out_session, struct kvc_req **out);
+			struct kvc_attachment **out_session, struct kvc_req **out);
 
-/* kvc_call_wait_await -- until the request is done: 0; or why it is not to be waited for any longer: -KV_ETIMEOUT,
- * -KV_ECLOSED. */
+/* kvc_call_wait_await -- wait until the request is done: 0. Or why not to wait any longer: -KV_ETIMEOUT, -KV_ECLOSED,
+ * -KV_ECANCELED (kvc_trace.stop). */
 int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
-/* kvc_call_finish_await -- after a wait that gave `why`: the request's status; if why is not 0, it is cancelled, and
- * after the grace its memory is fenced if it must be. Other requests of the call are to be cancelled before, so that
- * they share the grace. Release it next. */
+/* kvc_call_finish_await -- after a wait that gave `why`: the status of the request. If why is not 0, it is cancelled,
+ * and after the grace its memory is fenced if it must be. Cancel other requests of the call before, so that they share
+ * the grace. Release the request next. */
 int kvc_call_finish_await(struct kvc_client *c, struct kvc_req *r, int why);
 
-/* kvc_call_done_await -- both, for a call with one request out. */
+/* kvc_call_done_await -- wait and finish, for a call with one request out. */
 int kvc_call_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 
 enum { KVC_WINDOW = 32 };
 
-/* A call with up to KVC_WINDOW requests out, taken in order. kvc_window_next_await -- the status of the oldest one.
- * kvc_window_drop_await -- end and release what is left. */
+/* The requests of a call that has up to KVC_WINDOW out and takes them in order.
+ * kvc_window_next_await -- finish the oldest one: its status. kvc_window_drop_await -- end and release what is left. */
 struct kvc_window {
 	struct kvc_req *req[KVC_WINDOW];
 	unsigned head, count;
@@ -101,17 +100,20 @@ void kvc_window_add(struct kvc_window *w, struct kvc_req *r);
 int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t deadline_ns, struct kvc_req **out);
 void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w);
 
-/* kvc_call_again_await -- whether a call that failed with rc is to be tried again, after a pause where that is wise.
- * *tries counts. */
+/* In *tries of kvc_call_again_await: a checksum was wrong before. */
+enum { KVC_TRIED_CORRUPT = 1 << 30 };
+
+/* kvc_call_again_await -- whether to try a call again that failed with rc, after a pause where that is wise. *tries
+ * begins as 0 and remembers: the pauses, which are counted, and KVC_TRIED_CORRUPT. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
-/* kvc_call_code -- the code the caller is to see for rc: internal ones become a timeout, or -KV_ECLOSED. */
+/* kvc_call_code -- the code that the caller sees for rc: internal ones become a timeout, or -KV_ECLOSED. */
 int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 
 /* kvc_chunks -- the most immediates that a transfer to `count` slices of `slice` bytes can make. */
-uint32_t kvc_chunks(const struct kvc_session *s, uint64_t slice, uint64_t count);
+uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t count);
 
-/* kvc_hash_await, kvc_copy_await -- of much memory, letting others run in between. */
+/* kvc_hash_await, kvc_copy_await -- hash or copy much memory, and let others run in between. */
 uint64_t kvc_hash_await(const void *data, uint64_t len);
 void kvc_copy_await(void *to, const void *from, uint64_t len);
 enum { KVC_STEP_BYTES = 1 << 20 };

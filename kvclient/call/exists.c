@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exists.c -- EXISTS for many keys at once.
+/* exists.c -- EXISTS: which of many keys are there.
  *
- * Keys are looked at in windows of 512. Within a window they are grouped by (node, shard); a group's keys are packed
- * into as many records as they need, each in a piece of the receive buffer (the caller's stack is a coroutine's), all
- * records of the window are out together, and every record's bitmap is merged by walking the group again from the
- * record's first key. Two walks instead of a table of indices: no allocation. What was packed is not looked at again:
- * peers can write to the receive buffer.
+ * Keys are looked at in windows of 512. Within a window they are grouped by (node, shard). The keys of a group are
+ * packed into as many records as they need, each in a piece of the receive buffer (the caller's stack is a
+ * coroutine's). All records of the window are out together. The bitmap of a record is merged by walking over its group
+ * again, from the record's first key. Two walks instead of a table of indices need no allocation. What was packed is
+ * not looked at again, because peers can write to the receive buffer.
  *
  * The prefix is counted over the merged result, since a prefix crosses servers. */
+#include "kvclient/call/exists.h"
+
 #include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
@@ -15,17 +17,17 @@
 #include "kvclient/request/link.h"
 
 enum {
-	WINDOW = 512,
-	RECORDS_MAX = 32,    /* out at once */
+	WINDOW = KVC_EXISTS_WINDOW,
+	RECORDS_MAX = 32,    /* records out at once */
 	SENT = 0x8000,       /* added to the node of a key that is in a record */
-	NOT_PLACED = 0xFFFF, /* on a server that is down */
-	/* What a record may hold so that it fits a frame by itself. */
+	NOT_PLACED = 0xFFFF, /* the key's server is down */
+	/* How many bytes of keys a record may have so that it fits a frame by itself. */
 	PACKED_MAX = KV_MSG_MAX - WIRE_FRAME_HEADER - WIRE_PROVE_BYTES - WIRE_SESSION_BYTES - WIRE_RECORD_HEADER - 16
 };
 
 struct window {
 	struct kvc_client *c;
-	struct kvc_sub *sub;
+	struct kvc_session *session;
 	const struct kvc_key *key;
 	unsigned n;
 	uint64_t deadline_ns;
@@ -47,18 +49,18 @@ static bool same_group(const struct window *w, unsigned i, unsigned node, unsign
 	return w->node[i] == node && w->shard[i] == shard;
 }
 
-/* Its keys are not there, then. */
+/* Whether a request to the node that ended with rc says that its keys are not there. */
 static bool is_miss(const struct window *w, const struct kvc_node *n, int rc)
 {
 	return (w->down_is_miss && kvc_node_down(n, rc)) || rc == -KV_ELEFT;
 }
 
-/* Place every key of the window, waiting for servers that are being connected. */
+/* Find the node and shard of every key of the window. Waits for servers that are being connected. */
 static int window_place_await(struct window *w)
 {
 	for (unsigned i = 0; i < w->n; i++) {
 		struct kvc_node *n = kvc_call_node(w->c, w->key[i]);
-		struct kvc_session *s;
+		struct kvc_attachment *s;
 		int rc = kvc_node_ready_await(n, w->deadline_ns, &s);
 		if (is_miss(w, n, rc)) {
 			w->node[i] = NOT_PLACED;
@@ -72,10 +74,10 @@ static int window_place_await(struct window *w)
 	return 0;
 }
 
-/* Pack keys of the group of key `first`, from it on, into the request's piece. */
+/* Pack keys of one group, from key `first` on, into the request's piece. */
 static uint16_t record_pack(struct window *w, struct kvc_req *r, unsigned first, unsigned shard, unsigned node)
 {
-	uint8_t *buf = kvc_buffer_at(&w->c->buffer, &r->piece);
+	uint8_t *buf = kvc_buffer_at(&w->c->buffer, &r->mem.piece);
 	uint32_t len = 0, count = 0;
 	for (unsigned i = first; i < w->n; i++) {
 		if (!same_group(w, i, node, shard))
@@ -94,15 +96,15 @@ static uint16_t record_pack(struct window *w, struct kvc_req *r, unsigned first,
 static int record_send_await(struct window *w, unsigned first)
 {
 	unsigned node = w->node[first], shard = w->shard[first];
-	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN, .node = &w->c->node[node], .sub = w->sub};
-	struct kvc_session *s;
+	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN, .node = &w->c->node[node], .session = w->session};
+	struct kvc_attachment *s;
 	struct kvc_req *r;
 	int rc = kvc_call_room_await(&w->c->node[node], &need, w->deadline_ns, w->records == 0, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (shard >= s->shards) {
 		kvc_req_release(w->c, r);
-		return -KV_ERESET; /* placed for a session that is gone */
+		return -KV_ERESET; /* it was placed for an attachment that is gone */
 	}
 	w->record[w->records++] = (struct record){.req = r,
 						  .first = (uint16_t)first,
@@ -114,7 +116,7 @@ static int record_send_await(struct window *w, unsigned first)
 	return 0;
 }
 
-/* Merge a record's bitmap: its keys are the first `count` of its group from `first` on. */
+/* Merge the bitmap of a record: its keys are the first `count` of its group from `first` on. */
 static void record_merge(struct window *w, const struct record *rec)
 {
 	const uint8_t *bitmap = rec->req->reply.exists.bitmap;
@@ -154,7 +156,7 @@ static int window_once_await(struct window *w)
 			if (w->records < RECORDS_MAX)
 				rc = record_send_await(w, i);
 			if (rc < 0 && is_miss(w, &w->c->node[w->node[i]], rc)) {
-				w->node[i] = NOT_PLACED; /* it went down after the key was placed */
+				w->node[i] = NOT_PLACED; /* its server went down after the key was placed */
 				rc = 0;
 			}
 			if (rc == -KV_EBUSY || w->records == RECORDS_MAX)
@@ -182,7 +184,7 @@ static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsign
 			unsigned *out_prefix, const struct kvc_call *call, struct kvc_trace *t)
 {
 	struct window w = {.c = c,
-			   .sub = call->session,
+			   .session = call->session,
 			   .wait = {.co = co_self(), .trace = t},
 			   .deadline_ns = kvc_call_deadline(c, call, 0)};
 	bool broken = false;
@@ -206,6 +208,22 @@ static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsign
 	if (out_prefix)
 		*out_prefix = prefix;
 	return 0;
+}
+
+int kvc_exists_window_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, const struct kvc_call *call,
+			    uint64_t deadline_ns, struct kvc_trace *t, uint8_t *out_found)
+{
+	struct window w = {.c = c,
+			   .session = call->session,
+			   .key = keys,
+			   .n = n,
+			   .wait = {.co = co_self(), .trace = t},
+			   .deadline_ns = deadline_ns,
+			   .down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS};
+	int rc = window_await(&w);
+	if (rc == 0)
+		memcpy(out_found, w.found, sizeof(w.found));
+	return rc;
 }
 
 int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,

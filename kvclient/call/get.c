@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c -- a GET as ranges: plan, issue, take.
+/* get.c -- a GET as ranges: plan, ask, take.
  *
- * The first range is asked for alone. Its reply tells the value's length and generation; what remains follows two
- * ranges at a time, taken in order, naming that generation, so that all bytes are of one value (another generation:
- * -KV_ESTALE, begin again).
+ *   ASKING --the first reply--> READING --the last range is taken--> WHOLE
+ *     ^                            |
+ *     +---- the next attempt ------+
  *
- * Who moves the bytes: the server, or, where the session says so, we (pull.c). A request is the same in both cases but
- * for a flag, and the server may move them all the same.
+ * While ASKING one range is out. Its reply tells the value's length and generation. The rest follows two ranges at a
+ * time, taken in order; they name that generation, so that all bytes are of one value. (A server that has another
+ * generation by then says -KV_ESTALE, and the next attempt begins.)
  *
- * Where a range lands: direct, in the caller's registered memory or in a view, and nothing is copied; or in a piece of
- * the receive buffer, from which it is copied; or, small and inside the reply, it was put into the destination by
- * reply.c.
+ * The server moves the bytes, or, where the attachment says so, the client reads them (pull.c). The request of a range
+ * differs in a flag alone, and the server may move them all the same.
  *
- * Verification is over what is delivered, at the place where it is delivered from: one hash for a value of one range, a
- * running one over several, and for a part of a value one per range, which the server makes for the purpose. What is
- * corrupt is asked for once more, and the server told to look at its memory first (WIRE_GET_CHECK). */
+ * A range lands directly in the caller's registered memory or in a borrowed piece, or in a piece of the receive buffer
+ * and is copied from there (enum kvc_get_place). A small one comes inside the reply: reply.c has put it into its
+ * destination.
+ *
+ * Bytes are verified where they landed: in the piece, or at their destination. A value of one range has one hash, one
+ * of several ranges a running hash. A part of a value has one hash for each range, which the server computes for the
+ * purpose. What is corrupt is asked for once more, and the server is told to look at its memory first (WIRE_GET_CHECK).
+ */
 #include "kvclient/call/get.h"
+
+#include <assert.h>
 
 #include "kvclient/call/memory.h"
 #include "kvclient/core/placement.h"
@@ -25,10 +32,16 @@
 enum {
 	PIECE_GUESS_MIN = 1 << 20,
 	PACK_MIN = 512,
-	PACK_MAX = 16 << 10, /* a copy costs less than an operation of the fabric */
-	PULLS_STALE =
-		2 /* after so many leases that ran out, the server moves the bytes: a lease may be too short for them */
+	PACK_MAX = 16 << 10, /* up to here a copy costs less than an operation of the fabric */
+	PULLS_STALE = 2      /* after so many leases that ran out the server moves the bytes: leases may be too short */
 };
+
+/* The one place where the state changes. */
+static void get_advance(struct kvc_get *g, enum kvc_get_state to)
+{
+	assert(to == KVC_GET_ASKING || to == g->state + 1);
+	g->state = to;
+}
 
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
 		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns)
@@ -44,22 +57,21 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, vo
 		return -KV_EINVAL;
 	g->c = c;
 	g->n = kvc_call_node(c, key);
-	g->key = key;
-	g->dst = (struct kvc_target){dst, slice, stride, 0};
-	g->cap = len;
-	g->mem = kvc_client_mem_at(c, dst, extent);
-	if (g->mem) {
-		g->mem->users++;
-		g->direct = true;
-		g->region = g->mem->id;
-		g->region_offset = (uint64_t)((uint8_t *)dst - g->mem->base);
+	g->ask.key = key;
+	g->to.at = (struct kvc_target){dst, slice, stride, 0};
+	g->to.cap = len;
+	g->to.mem = kvc_client_mem_at(c, dst, extent);
+	if (g->to.mem) {
+		g->to.mem->users++;
+		g->to.place = KVC_GET_DIRECT;
+		g->to.region = g->to.mem->id;
+		g->to.region_offset = (uint64_t)((uint8_t *)dst - g->to.mem->base);
 	}
-	g->offset = call->offset;
-	g->length = call->length;
-	g->part = call->offset != 0 || call->length != 0;
-	g->verify = !((c->pool->options.flags | call->flags) & KVC_NO_VERIFY);
-	g->sub = call->session;
-	g->deadline_ns = deadline_ns;
+	g->ask.offset = call->offset;
+	g->ask.length = call->length;
+	g->ask.verify = !((c->pool->options.flags | call->flags) & KVC_NO_VERIFY);
+	g->ask.session = call->session;
+	g->ask.deadline_ns = deadline_ns;
 	g->own_wait.co = co_self();
 	g->wait = &g->own_wait;
 	return 0;
@@ -67,52 +79,64 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, vo
 
 void kvc_get_fini(struct kvc_get *g)
 {
-	if (g->mem)
-		g->mem->users--;
-	g->mem = NULL;
+	if (g->to.mem)
+		g->to.mem->users--;
+	g->to.mem = NULL;
+}
+
+void kvc_get_begin(struct kvc_get *g)
+{
+	get_advance(g, KVC_GET_ASKING);
+	g->issued = g->taken = g->value.generation = 0;
 }
 
 /* ---- planning ---- */
 
-/* How many bytes are to be asked for in all, as far as is known. */
-static uint64_t get_goal(const struct kvc_get *g)
+static bool get_part(const struct kvc_get *g)
 {
-	if (g->known)
-		return g->total;
-	return g->length ? KV_MIN(g->length, g->cap) : g->cap;
+	return g->ask.offset != 0 || g->ask.length != 0;
 }
 
-/* Slices that one range may have without more immediates than there can be. */
-static uint64_t slices_max(const struct kvc_get *g, const struct kvc_session *s)
+/* How many bytes to ask for in all, as far as is known. */
+static uint64_t get_goal(const struct kvc_get *g)
 {
-	uint64_t each = KV_MAX(kvc_chunks(s, g->dst.slice, 1) - 2, 1u);
+	if (g->state != KVC_GET_ASKING)
+		return g->value.total;
+	return g->ask.length ? KV_MIN(g->ask.length, g->to.cap) : g->to.cap;
+}
+
+/* How many slices one range may have without more immediates than there can be. */
+static uint64_t slices_max(const struct kvc_get *g, const struct kvc_attachment *s)
+{
+	uint64_t each = KV_MAX(kvc_chunks(s, g->to.at.slice, 1) - 2, 1u);
 	return KV_MAX((kvc_room_imms(g->c) - 2) / each, 1u);
 }
 
-/* The next range from `issued` on: its length, and where a direct one goes. */
-static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s, struct wire_dest *dest)
+/* Plan the next range, from `issued` on. Returns its length; *dest: where a direct one goes. */
+static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment *s, struct wire_dest *dest)
 {
-	uint64_t left = get_goal(g) - g->issued, slice = g->dst.slice, in, count;
+	uint64_t left = get_goal(g) - g->issued, slice = g->to.at.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(kvc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
-	/* (A view must be one piece, whatever its server's guarantee.) */
-	uint64_t max = KV_MIN(g->direct || g->sized ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
+	/* (A borrowed piece must be one piece, whatever part of the buffer its server may have.) */
+	uint64_t max = KV_MIN(g->to.place != KVC_GET_COPIED ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
 	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than
-	 * what values have been like. */
-	if (!g->direct && !g->known && !g->sized)
+	 * the last value was. */
+	if (g->to.place == KVC_GET_COPIED && g->state == KVC_GET_ASKING)
 		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
-	if (!g->direct || slice == 0) {
-		*dest = (struct wire_dest){g->region, 1, g->region_offset + g->issued, 0, KV_MIN(left, max)};
+	if (g->to.place != KVC_GET_DIRECT || slice == 0) {
+		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + g->issued, 0, KV_MIN(left, max)};
 		return dest->slice;
 	}
 	in = g->issued % slice;
-	*dest = (struct wire_dest){g->region, 1, g->region_offset + g->issued / slice * g->dst.stride + in, 0, 0};
+	*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + g->issued / slice * g->to.at.stride + in, 0,
+				   0};
 	if (in > 0 || slice > max || left < slice) {
 		dest->slice = KV_MIN(KV_MIN(slice - in, left), max);
 		return dest->slice;
 	}
 	count = KV_MIN(KV_MIN(left, max) / slice, slices_max(g, s));
 	dest->count = (uint32_t)count;
-	dest->stride = count > 1 ? g->dst.stride : 0;
+	dest->stride = count > 1 ? g->to.at.stride : 0;
 	dest->slice = slice;
 	return count * slice;
 }
@@ -122,76 +146,75 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_session *s,
 static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, const struct wire_dest *dest, bool pull)
 {
 	struct wire_request *w = &r->wire;
+	bool direct = g->to.place == KVC_GET_DIRECT;
 	w->type = WIRE_GET;
-	w->flags = WIRE_GET_INLINE | (g->part ? WIRE_GET_SUM_RANGE : 0) |
-		   (g->check && g->generation == 0 ? WIRE_GET_CHECK : 0) | (pull ? WIRE_GET_PULL : 0);
-	w->key = (struct wire_bytes){g->key.data, (uint32_t)g->key.len};
+	w->flags = WIRE_GET_INLINE | (get_part(g) ? WIRE_GET_SUM_RANGE : 0) |
+		   (g->past.tries & KVC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
+		   (pull ? WIRE_GET_PULL : 0);
+	w->key = (struct wire_bytes){g->ask.key.data, (uint32_t)g->ask.key.len};
 	w->dest = *dest;
-	w->get.offset = g->offset + g->issued;
+	w->get.offset = g->ask.offset + g->issued;
 	w->get.length = length;
-	w->get.generation = g->generation;
+	w->get.generation = g->value.generation;
 	w->get.imm = kvc_req_imm(r);
-	r->deadline_ns = g->deadline_ns;
-	r->caller_memory = g->direct;
-	r->region = g->direct && g->mem ? g->mem->region : g->c->region;
-	r->inline_to = g->dst;
+	r->deadline_ns = g->ask.deadline_ns;
+	r->mem.callers = direct;
+	r->mem.region = direct && g->to.mem ? g->to.mem->region : g->c->region;
+	r->inline_to = g->to.at;
 	r->inline_to.skip = g->issued;
-	if (!g->direct) {
+	if (!direct) {
 		w->dest.region = KVC_REGION_BUFFER;
-		w->dest.offset = r->piece.offset;
+		w->dest.offset = r->mem.piece.offset;
 	}
 }
 
-/* Small items of a batch go to pieces side by side, from which they are copied wherever they belong: the server may
- * write several at once. Tiny ones come in the reply. */
+/* Small items of a batch go to pieces side by side and are copied from there, so that the server may write several at
+ * once. Tiny ones come in the reply. */
 static bool get_packed(const struct kvc_get *g)
 {
-	return g->row && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN && get_goal(g) <= PACK_MAX;
-}
-
-/* The destination is the whole piece, so that the next one begins where it ends. */
-static void range_pack(struct kvc_req *r)
-{
-	r->wire.flags = (uint8_t)((r->wire.flags | WIRE_GET_PACK) & ~WIRE_GET_INLINE);
-	r->wire.dest.slice = r->piece.len_bytes;
+	return g->batch.row && g->c->info.ordered && g->issued == 0 && get_goal(g) > PACK_MIN &&
+	       get_goal(g) <= PACK_MAX;
 }
 
 int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 {
-	struct kvc_session *s;
+	struct kvc_attachment *s;
 	struct wire_dest dest;
 	struct kvc_need need;
 	uint64_t length, asked_ns = loop_turn_now(g->c->loop);
 	bool row = get_packed(g), pull, packed;
 	unsigned shard;
 	int rc;
-	/* The plan needs the session's chunk size, the room needs the plan; a session that changed while we waited for
-	 * room is planned for again, and so is one whose endpoints have smaller queues now. */
+	/* The plan needs the chunk size of the attachment, and room needs the plan. If the attachment changed while we
+	 * waited for room, or its endpoints have smaller queues now, plan again. */
 	do {
-		rc = kvc_call_ready_await(g->n, g->sub, g->deadline_ns, wait, &s);
+		rc = kvc_call_ready_await(g->n, g->ask.session, g->ask.deadline_ns, wait, &s);
 		if (rc < 0)
 			return rc;
-		shard = kvc_place_shard(s->shard_seed, s->shards, g->key.data, g->key.len);
-		pull = s->pull && g->stale < PULLS_STALE;
+		shard = kvc_place_shard(s->shard_seed, s->shards, g->ask.key.data, g->ask.key.len);
+		pull = s->pull && g->past.stale < PULLS_STALE;
 		packed = row && !s->pull;
-		if (packed || (pull && g->dst.slice))
-			g->direct = false; /* a read of ours fills one place */
+		if (packed || (pull && g->to.at.slice))
+			g->to.place = KVC_GET_COPIED; /* a read of ours fills one place */
 		length = range_plan(g, s, &dest);
-		need = (struct kvc_need){.piece_bytes = g->direct ? 0 : length,
-					 .next = packed ? &g->row[shard] : NULL,
+		need = (struct kvc_need){.piece_bytes = g->to.place == KVC_GET_DIRECT ? 0 : length,
+					 .next = packed ? &g->batch.row[shard] : NULL,
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
 					 .node = g->n,
-					 .sub = g->sub};
-		rc = kvc_call_take_await(g->n, s, &need, g->deadline_ns, wait, out);
+					 .second = !wait,
+					 .session = g->ask.session};
+		rc = kvc_call_take_await(g->n, s, &need, g->ask.deadline_ns, wait, out);
 	} while (rc == 1 || rc == -KV_ERESET);
 	if (rc < 0)
 		return rc;
 	(*out)->at.asked_ns = asked_ns;
 	range_fill(g, *out, length, &dest, pull);
-	if (packed)
-		range_pack(*out);
+	if (packed) {
+		(*out)->wire.flags = (uint8_t)(((*out)->wire.flags | WIRE_GET_PACK) & ~WIRE_GET_INLINE);
+		(*out)->wire.dest.slice = (*out)->mem.piece.len_bytes; /* the next one begins where this one ends */
+	}
 	g->issued += length;
-	kvc_req_submit(packed ? kvc_link_keep(s, shard, g->turn) : kvc_link_pick(s, shard), *out, g->wait);
+	kvc_req_submit(packed ? kvc_link_keep(s, shard, g->batch.turn) : kvc_link_pick(s, shard), *out, g->wait);
 	return 0;
 }
 
@@ -200,23 +223,38 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 static int first_take(struct kvc_get *g, const struct kvc_req *r)
 {
 	uint64_t there;
-	g->value_len = r->reply.get.value_len;
-	g->generation = r->reply.get.generation;
-	g->checksum = r->reply.get.checksum;
-	if (g->value_len > KV_VALUE_MAX)
+	g->value.len = r->reply.get.value_len;
+	g->value.generation = r->reply.get.generation;
+	g->value.checksum = r->reply.get.checksum;
+	if (g->value.len > KV_VALUE_MAX)
 		return -KV_EPROTO;
-	there = g->offset < g->value_len ? g->value_len - g->offset : 0;
-	g->total = g->length ? KV_MIN(g->length, there) : there;
-	g->known = true;
-	g->c->last_len = g->total;
-	return g->total > g->cap ? -KV_ETOOBIG : 0;
+	there = g->ask.offset < g->value.len ? g->value.len - g->ask.offset : 0;
+	g->value.total = g->ask.length ? KV_MIN(g->ask.length, there) : there;
+	get_advance(g, KVC_GET_READING);
+	g->c->last_len = g->value.total;
+	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
 }
 
-/* Bring n bytes at `pos` of the value's part to the destination, and hash them if h is given. */
+/* n bytes more are at their place, and right. */
+static void bytes_taken(struct kvc_get *g, uint64_t n)
+{
+	g->taken += n;
+	if (g->taken == g->value.total)
+		get_advance(g, KVC_GET_WHOLE);
+}
+
+/* Whether it lies in a piece, from which it is to be copied. The request knows how it was asked for: `to.place` may
+ * have changed since, for later ranges. */
+static bool range_copied(const struct kvc_get *g, const struct kvc_req *r)
+{
+	return !r->mem.callers && !r->reply.get.inlined && g->to.place != KVC_GET_LENT;
+}
+
+/* Bring n bytes of the part, from `pos` on, to their destination, and hash them if h is given. */
 static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64_t pos, uint64_t n, struct kv_hasher *h)
 {
-	const uint8_t *from = g->direct || r->inlined ? NULL : kvc_buffer_at(&g->c->buffer, &r->piece);
-	struct kvc_target to = g->dst;
+	const uint8_t *from = range_copied(g, r) ? kvc_buffer_at(&g->c->buffer, &r->mem.piece) : NULL;
+	struct kvc_target to = g->to.at;
 	for (uint64_t done = 0, step; done < n; done += step) {
 		step = KV_MIN(n - done, (uint64_t)KVC_STEP_BYTES);
 		to.skip = pos + done;
@@ -231,25 +269,25 @@ static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64
 	}
 }
 
-/* The usual case: a whole value, one range, at one place. */
+/* Bring the usual case: a whole value, in one range, at one place. False: it is another case. */
 static bool small_bring(struct kvc_get *g, const struct kvc_req *r, uint64_t n, int *out_rc)
 {
-	bool copy = !g->direct && !r->inlined;
-	const uint8_t *from = copy ? kvc_buffer_at(&g->c->buffer, &r->piece) : g->dst.at;
-	if (n > KVC_STEP_BYTES || (g->dst.slice && !copy))
+	bool copy = range_copied(g, r);
+	const uint8_t *from = copy ? kvc_buffer_at(&g->c->buffer, &r->mem.piece) : g->to.at.at;
+	if (n > KVC_STEP_BYTES || (g->to.at.slice && !copy))
 		return false;
-	*out_rc = g->verify && kv_hash_block(from, n) != r->reply.get.checksum ? -KV_ECORRUPT : 0;
+	*out_rc = g->ask.verify && kv_hash_block(from, n) != r->reply.get.checksum ? -KV_ECORRUPT : 0;
 	if (copy && *out_rc == 0)
-		kvc_target_write(&g->dst, from, n);
+		kvc_target_write(&g->to.at, from, n);
 	return true;
 }
 
 static int range_take_await(struct kvc_get *g, struct kvc_req *r, struct kv_hasher *running)
 {
-	uint64_t n = KV_MIN(r->wire.get.length, g->total - g->taken);
-	bool whole = n == g->total, own_sum = whole || g->part;
+	uint64_t n = KV_MIN(r->wire.get.length, g->value.total - g->taken);
+	bool whole = n == g->value.total, own_sum = whole || get_part(g);
 	uint64_t sum = r->reply.get.checksum;
-	struct kv_hasher own, *h = !g->verify ? NULL : own_sum ? &own : running;
+	struct kv_hasher own, *h = !g->ask.verify ? NULL : own_sum ? &own : running;
 	int rc = 0;
 	if (whole && small_bring(g, r, n, &rc))
 		goto out;
@@ -258,39 +296,40 @@ static int range_take_await(struct kvc_get *g, struct kvc_req *r, struct kv_hash
 	range_bring_await(g, r, g->taken, n, h);
 	if (h == &own)
 		rc = kv_hasher_digest(&own) == sum ? 0 : -KV_ECORRUPT;
-	else if (h && g->taken + n == g->total)
-		rc = kv_hasher_digest(h) == g->checksum ? 0 : -KV_ECORRUPT;
+	else if (h && g->taken + n == g->value.total)
+		rc = kv_hasher_digest(h) == g->value.checksum ? 0 : -KV_ECORRUPT;
 out:
-	if (rc == 0)
-		g->taken += n;
-	else {
-		kvc_add(&g->c->count.corrupt, 1);
-		g->check = true;
+	if (rc == 0) {
+		bytes_taken(g, n);
+		return 0;
 	}
+	kvc_add(&g->c->count.corrupt, 1); /* kvc_call_again_await has it asked for once more */
 	return rc;
 }
 
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher)
 {
 	int rc;
-	/* Too big for the range asked for: nothing was moved, but now we know the length. */
-	if (status == -KV_ETOOBIG && !g->known) {
+	/* The value is larger than the range that was asked for: nothing was moved, but now its length is known. */
+	if (status == -KV_ETOOBIG && g->state == KVC_GET_ASKING) {
 		rc = first_take(g, r);
 		g->issued = 0;
+		if (rc == 0)
+			bytes_taken(g, 0);
 		return rc;
 	}
-	g->stale += status == -KV_ESTALE && g->stale < PULLS_STALE;
+	g->past.stale += status == -KV_ESTALE && g->past.stale < PULLS_STALE;
 	if (status < 0)
 		return status == -KV_ETOOBIG ? -KV_EPROTO : status;
-	if (!g->known) {
+	if (g->state == KVC_GET_ASKING) {
 		rc = first_take(g, r);
 		if (rc < 0)
 			return rc;
-		g->issued = KV_MIN(r->wire.get.length, g->total);
-	} else if (r->reply.get.generation != g->generation || r->reply.get.value_len != g->value_len) {
+		g->issued = KV_MIN(r->wire.get.length, g->value.total);
+	} else if (r->reply.get.generation != g->value.generation || r->reply.get.value_len != g->value.len) {
 		return -KV_ESTALE;
 	}
-	if (!hasher && g->issued < g->total)
+	if (!hasher && g->issued < g->value.total)
 		return 0; /* the caller has it made again as a whole */
 	return range_take_await(g, r, hasher);
 }
@@ -303,11 +342,10 @@ static int64_t get_once_await(struct kvc_get *g)
 	struct kv_hasher hasher;
 	struct kvc_req *r;
 	int rc = 0;
-	g->known = false;
-	g->issued = g->taken = g->generation = 0;
+	kvc_get_begin(g);
 	kv_hasher_init(&hasher);
 	do {
-		while (out.count < (g->known ? 2 : 1) && g->issued < get_goal(g)) {
+		while (out.count < (g->state == KVC_GET_ASKING ? 1 : 2) && g->issued < get_goal(g)) {
 			rc = kvc_get_issue_await(g, out.count == 0, &r);
 			if (rc < 0)
 				break;
@@ -315,22 +353,21 @@ static int64_t get_once_await(struct kvc_get *g)
 		}
 		if (out.count == 0)
 			break;
-		rc = kvc_window_next_await(g->c, &out, g->deadline_ns, &r);
+		rc = kvc_window_next_await(g->c, &out, g->ask.deadline_ns, &r);
 		rc = kvc_get_take_await(g, r, rc, &hasher);
 		kvc_req_release(g->c, r);
 	} while (rc == 0);
-	/* What is left of a failure writes to the caller's memory: it is waited for. */
+	/* After a failure the other range may still write to the caller's memory: wait for it. */
 	kvc_window_drop_await(g->c, &out);
-	return rc < 0 ? rc : (int64_t)g->total;
+	return rc < 0 ? rc : (int64_t)g->value.total;
 }
 
 int64_t kvc_get_all_await(struct kvc_get *g)
 {
-	unsigned tries = 0;
 	int64_t rc;
 	do
 		rc = get_once_await(g);
-	while (rc < 0 && kvc_call_again_await(g->c, rc, g->deadline_ns, &tries));
+	while (rc < 0 && kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries));
 	return kvc_call_code(g->c, rc);
 }
 

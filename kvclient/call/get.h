@@ -1,52 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.h -- a GET, as calls and batches make it. Private to kvclient/. All of these on the client's loop; what does not
- * end in _await does not park. */
+/* get.h -- struct kvc_get: a GET in progress, as single calls, batches and borrowing make it. Private to kvclient/. All
+ * functions run on the client's loop; one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_CALL_GET_H
 #define KVRAIL_KVCLIENT_CALL_GET_H
 
 #include "kvclient/call/call.h"
 #include "kvclient/core/target.h"
 
+/* How far an attempt is; get.c draws it. */
+enum kvc_get_state {
+	KVC_GET_ASKING,  /* nothing is known of the value: its first range is to be asked for, or out */
+	KVC_GET_READING, /* the first reply told what the value is: the ranges that are left are asked for */
+	KVC_GET_WHOLE    /* all bytes are at their place, and right */
+};
+
+/* Where a range lands. */
+enum kvc_get_place {
+	KVC_GET_COPIED, /* in a piece of the receive buffer, from which it is copied to `to.at` */
+	KVC_GET_DIRECT, /* at `to.at` itself, which lies in `to.region` */
+	KVC_GET_LENT    /* in a piece that the borrower gets: one range, and `to.cap` is the length that is expected */
+};
+
 struct kvc_get {
 	struct kvc_client *c;
-	struct kvc_node *n;
-	struct kvc_key key;
-	struct kvc_target dst;     /* slice 0: contiguous */
-	uint64_t cap;              /* bytes of value that it takes */
-	bool direct, verify, part; /* direct: the server writes to dst, which lies in `region` */
-	bool check;                /* what came was corrupt: the server shall look at what it has */
-	uint8_t stale;             /* tries that ended so; see PULLS_STALE */
-	struct kvc_sub *sub;       /* whose call it is; NULL: the client's own session's */
-	bool sized; /* cap is what the value is expected to be, not what the destination happens to have */
-	uint32_t region;
-	uint64_t region_offset;     /* of dst.at */
-	struct kvc_client_mem *mem; /* of a direct destination that is the caller's registration */
-	uint64_t offset, length;    /* of the part; length 0: to the end */
-	uint64_t deadline_ns;
-	/* what the first reply told */
-	bool known;
-	uint64_t value_len, generation, checksum, total;
+	struct kvc_node *n;       /* that holds the key */
+	enum kvc_get_state state; /* changed in get.c alone */
+
+	/* What the caller asked. Set once. */
+	struct {
+		struct kvc_key key;
+		struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
+		uint64_t offset, length;     /* of a part of the value; length 0: to the end; both 0: the whole value */
+		uint64_t deadline_ns;
+		bool verify; /* a flag of the caller's and of the pool's */
+	} ask;
+
+	/* Where the bytes go. */
+	struct {
+		struct kvc_target at; /* slice 0: contiguous */
+		uint64_t cap;         /* bytes of value that it takes */
+		enum kvc_get_place place;
+		uint32_t region;
+		uint64_t region_offset; /* of `at` */
+		struct kvc_client_mem
+			*mem; /* the caller's registration, if that is where it is; its `users` is raised */
+	} to;
+
+	/* What the first reply told. Not while KVC_GET_ASKING, but that generation is 0 then. */
+	struct {
+		uint64_t len, generation, checksum;
+		uint64_t total; /* bytes of the part that was asked for */
+	} value;
+
+	/* How many bytes of the part this attempt has asked for, and brought to their place. */
 	uint64_t issued, taken;
-	uint64_t *row; /* per shard of the server, where the next small item of a batch goes; NULL: no batch */
-	uint32_t turn; /* of the batch: its small items take the same link of a shard, else no two are in one frame */
+
+	/* What earlier attempts taught. Later ones keep it. */
+	struct {
+		/* Of kvc_call_again_await. With KVC_TRIED_CORRUPT the server shall look at what it has. */
+		unsigned tries;
+		uint8_t stale; /* attempts that ended so; see PULLS_STALE */
+	} past;
+
+	/* Of a batch, for its small items. */
+	struct {
+		uint64_t *row; /* per shard of the server, where the next one goes; NULL: no batch */
+		uint32_t turn; /* they take the same link of a shard, else no two are in one frame */
+	} batch;
+
 	struct kvc_wait own_wait, *wait;
 };
 
-/* kvc_get_init -- fill *g. 0 or -KV_EINVAL. slice 0: contiguous. kvc_get_fini -- let go of the registration that it
+/* kvc_get_init -- fill *g. slice 0: contiguous. 0 or -KV_EINVAL. kvc_get_fini -- let go of the registration that it
  * uses. */
 int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
 		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_get_fini(struct kvc_get *g);
-/* kvc_get_issue_await -- ask for the next range. wait false: -KV_EBUSY instead of parking. 0 and *out, which is the
- * caller's to release; or a code. */
+/* kvc_get_begin -- begin an attempt: nothing is known of the value, and nothing was asked for. */
+void kvc_get_begin(struct kvc_get *g);
+/* kvc_get_issue_await -- ask for the next range. wait false: -KV_EBUSY instead of parking. 0 and *out, which the caller
+ * releases; or a code. */
 int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
-/* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; g->taken == g->total
- * && g->known: complete. hasher: for values of several ranges, NULL when this must be the only one. */
+/* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; the state tells
+ * whether that was all. hasher: for values of several ranges; NULL when this must be the only range. */
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher);
-/* kvc_get_all_await -- the whole GET with ranges and retries. Returns the length or a code. */
+/* kvc_get_all_await -- make the whole GET, with ranges and retries. Returns the length or a code. */
 int64_t kvc_get_all_await(struct kvc_get *g);
 
-/* kvc_get_count -- one more GET that ended so. */
+/* kvc_get_count -- count a GET that ended with rc. */
 void kvc_get_count(struct kvc_client *c, int64_t rc);
 
 #endif

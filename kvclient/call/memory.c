@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c -- the caller's memory, registered with every client's engine and announced to every server.
+/* memory.c -- registering memory of the caller: with every client's engine, and at every server.
  *
- * A registration has one id in the whole pool, never used again, so that a server cannot take an old one for a new one.
- * Each client keeps its own view of it (struct kvc_client_mem), sorted by address, with the number of calls that use
- * it; a node that connects later announces all of them before it is up.
+ * A registration has one id in the whole pool, which is never used again, so that a server cannot take an old one for a
+ * new one. Each client keeps its own record of it (struct kvc_client_mem), sorted by address, with the number of calls
+ * that use it. A node that connects later announces all of them before it is up.
  *
- * Unregistering has two phases: all clients stop using it (one that still does refuses, and everything is as before),
- * then servers are told (REVOKE), and only when they have answered are the regions closed: on tcp a late operation on a
- * closed region would cost the connection. A server that does not answer by the deadline loses the session instead. No
- * call uses the region by then and none is in flight, so that closing it is safe all the same.
+ * Unregistering has two phases. First all clients stop using the memory; if one still uses it, the call is refused and
+ * everything is as before. Then servers are told (REVOKE), and the regions are closed only when they have answered: on
+ * tcp a late operation on a closed region would cost the connection. A server that does not answer by the deadline
+ * loses its attachment instead. By then no call uses the region and none is in flight, so closing it is safe all the
+ * same.
  *
- * Both share one deadline over all clients and servers, the pool's; when memory is unregistered, all clients and
- * servers are waited for at the same time. Pinning memory takes what it takes and cannot be given up in the middle: it
- * is added. But it is done between turns of the loops (te_region_step), after the pages were made by threads that are
- * nobody's (kv_memory_populate), and undone so, too: the clients work on meanwhile. */
+ * Registering and unregistering have one deadline over all clients and servers, the pool's. When memory is
+ * unregistered, all clients and servers are waited for at the same time. Pinning memory takes its time and cannot be
+ * given up in the middle, so that time is added. But it is done between turns of the loops (te_region_step), after
+ * helper threads have made the pages (kv_memory_populate), and so is undoing it: the clients work on meanwhile. */
 #include "kvclient/call/memory.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct revoke {
 	struct kvc_node *node;
 	const struct kvc_client_mem *own;
 	uint64_t deadline_ns;
-	unsigned *left; /* that have not returned */
+	unsigned *left; /* coroutines that have not returned */
 	struct co *waiter;
 };
 
@@ -106,7 +107,8 @@ static void region_close_await(struct mem_job *j)
 	while (j->rc == 1);
 }
 
-/* Part after part, with turns of the loop in between: hundreds of GiB must not hold up the calls of this client. */
+/* Open it part by part, with turns of the loop in between: hundreds of GiB must not hold up the calls of this client.
+ */
 static int region_open_await(struct mem_job *j)
 {
 	kvc_main_await(j->client, region_begin, j);
@@ -122,12 +124,12 @@ static int region_open_await(struct mem_job *j)
 	return j->rc;
 }
 
-/* One server is told. Whoever does not answer loses the session: no call uses the region, and none is in flight. */
+/* Tell one server. If it does not answer, it loses its attachment: no call uses the region, and none is in flight. */
 static void revoke_await(void *arg)
 {
 	struct revoke *r = arg;
 	const struct kvc_client *c = r->node->client;
-	/* One whose turn comes late has the grace at least, or it would look as if it had not answered. */
+	/* A server whose turn comes late has at least the grace, or it would look as if it had not answered. */
 	uint64_t deadline = KV_MAX(r->deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
 	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, deadline) < 0)
 		kvc_node_redial(r->node, "it did not confirm that it forgets a region");
@@ -135,8 +137,8 @@ static void revoke_await(void *arg)
 		co_wake(r->waiter);
 }
 
-/* All servers are told at once: they share the time, and one that says nothing takes nobody else's. Where there is no
- * coroutine for one of them, its turn is here. */
+/* Tell all servers at once: they share the time, and a silent one takes nobody else's. A server for which there is no
+ * coroutine is told here. */
 static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	unsigned n = c->pool->num_servers, left = n;
@@ -155,14 +157,14 @@ static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *
 	free(all);
 }
 
-/* Tell the servers and forget it. By the deadline and, if reads were fenced for it, the grace. */
+/* Tell the servers, and close the region. It may take until the deadline, and the grace if reads were fenced for it. */
 static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
 	m->closing = true;
 	revoke_all_await(c, m, deadline_ns);
 	region_close_await(&j);
-	/* Reads that were fenced: the engine has not told of all of them yet. */
+	/* The engine has not told of all reads yet that were fenced. */
 	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
 	while (j.rc == -KV_EBUSY && loop_now(c->loop) < deadline_ns) {
 		co_sleep_await(loop_now(c->loop) + REGION_AGAIN_NS);
@@ -174,14 +176,14 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint6
 	return 0;
 }
 
-/* Tell the servers that are up; those that are not hear of it when they are. */
+/* Announce it to the servers that are up. The others hear of it before they are. */
 static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns, struct kv_error *err)
 {
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
 		int rc = kvc_node_region_await(&c->node[i], m->region, m->id, m->slot, deadline_ns);
 		if (rc == 0)
 			continue;
-		/* Whether it knows the region now is not known, and a region that is gone must not be known. */
+		/* It may know the region now, and must not know a region that is gone. */
 		if (rc == -KV_ETIMEOUT)
 			kvc_node_redial(&c->node[i], "it did not answer the announcement of a region");
 		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
@@ -220,7 +222,8 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	given->made++;
 	rc = announce_await(c, j.own, given->deadline_ns, j.err);
 	j.own->ready = rc == 0;
-	j.own->closing = rc < 0; /* no connection that is made from now on announces it; register_undo takes it back */
+	j.own->closing =
+		rc < 0; /* a node that connects from now on does not announce it; register_undo takes it back */
 out:
 	return kvc_call_end(c, &t, rc);
 }
@@ -240,8 +243,13 @@ static int64_t client_revive(struct kvc_client *c, void *arg)
 {
 	const struct mem_job *job = arg;
 	struct kvc_client_mem *m = own_find(c, job->mem->id);
-	if (m)
-		m->closing = false;
+	if (!m)
+		return 0;
+	m->closing = false;
+	/* A server that the client attached to meanwhile was not told of it. */
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (c->node[i].state == KVC_NODE_UP && c->node[i].regions.acked[m->slot] != m->id)
+			kvc_node_redo(&c->node[i], "it does not know memory that stays registered");
 	return 0;
 }
 
@@ -258,7 +266,7 @@ static int64_t client_unregister_await(struct kvc_client *c, void *arg)
 
 /* ---- the pool ---- */
 
-/* The first free slot; 0 when there is none (slot 0 is the receive buffer's). */
+/* The first free slot; 0: there is none (slot 0 is the receive buffer's). */
 static uint32_t slot_free(const struct kvc_pool *pool)
 {
 	for (uint32_t slot = 1; slot <= KVC_MEMS_MAX; slot++) {
@@ -307,8 +315,8 @@ static void mem_leave(struct kvc_pool *pool, struct kvc_mem *mem)
 	free(mem);
 }
 
-/* Run fn on the first `n` clients, one after the other, the job's deadline for all. Returns the first failure, and in
- * *out_ok how many succeeded before it. */
+/* Run fn on the first `n` clients, one after the other, with the job's deadline for all. Returns the first failure;
+ * *out_ok: how many clients succeeded before it. */
 static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
 		      struct mem_job *job, unsigned *out_ok)
 {
@@ -316,7 +324,7 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	int rc = 0;
 	*out_ok = 0;
 	for (unsigned i = 0; i < n && rc == 0; i++) {
-		/* Time that others used up shall not make a loop look stuck that is not. */
+		/* A loop that is not stuck must not look so because other clients used up the time. */
 		uint64_t deadline = KV_MAX(job->deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
 		rc = kvc_block_run(pool->client[i], deadline, fn, job, &result);
 		if (rc == 0)
@@ -326,9 +334,8 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 	return rc;
 }
 
-/* The same, surely, for taking back what was done: the loops are waited for, however long, and what goes wrong is left
- * to the end of the client.
- */
+/* The same for taking back what was done, and it does not fail: it waits for the loops, however long. What fn returns
+ * is ignored: the end of the client repairs it. */
 static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
 			      struct mem_job *job)
 {
@@ -344,8 +351,8 @@ static uint64_t mem_deadline(const struct kvc_pool *pool)
 	return kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 }
 
-/* What is said of it is true, and where it is to be pinned its pages are there, so that pinning, on the loops, is
- * quick. */
+/* Check that the memory is mapped. Where it is to be pinned, make its pages, so that pinning, on the loops, is quick.
+ */
 static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kv_error *err)
 {
 	const struct te_info *engine = &pool->client[0]->info;
@@ -354,15 +361,15 @@ static int memory_prepare(const struct kvc_pool *pool, void *base, uint64_t len_
 	if (rc < 0 || !engine->pins_memory)
 		return rc;
 	rc = kv_memory_populate(base, len_bytes, engine->near ? engine->numa_node : KV_NODE_ANY, NULL);
-	if (rc == 0 || rc == -KV_ENOTSUP) /* then pinning makes them */
+	if (rc == 0 || rc == -KV_ENOTSUP) /* then pinning makes the pages */
 		return 0;
 	return kv_fail(err, rc,
 		       "the kernel has no pages for %s of memory that the NIC is to pin: free memory, or register less",
 		       kv_size_format(len_bytes, size, sizeof(size)));
 }
 
-/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Those that
- * could not be asked (a full queue) are asked again, one after the other; for the rest that is a look. */
+/* Take a registration back from all clients that have it, at once, with the grace for all of their servers. Clients
+ * that could not be asked (a full queue) are asked again, one after the other; the others find nothing left to do. */
 static void register_undo(struct kvc_pool *pool, struct mem_job *job)
 {
 	job->deadline_ns = kvc_block_now(pool) + pool->options.grace_ns;
@@ -418,7 +425,8 @@ int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct k
 	return rc;
 }
 
-/* Whether it is of this pool: one of another pool would name some registration here, and be freed there again. */
+/* Whether the registration is of this pool: one of another pool would name some registration here, and would be freed
+ * there again. */
 static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 {
 	const struct kvc_mem *m;
@@ -429,8 +437,7 @@ static bool mem_is_ours(struct kvc_pool *pool, const struct kvc_mem *mem)
 	return m != NULL;
 }
 
-/* Nobody waits for a server before all clients have stopped using the memory; then all wait at once, by one deadline.
- */
+/* First all clients stop using the memory. Then all of them wait for their servers at once, by one deadline. */
 static int unregister_all(struct kvc_pool *pool, struct kvc_mem **mem)
 {
 	struct mem_job job = {.mem = *mem, .deadline_ns = mem_deadline(pool)};

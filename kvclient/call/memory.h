@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h -- registrations of the caller's memory. Private to kvclient/. */
+/* memory.h -- finding and freeing registrations of the caller's memory. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CALL_MEMORY_H
 #define KVRAIL_KVCLIENT_CALL_MEMORY_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_client_mem_at -- the registration that holds [at, at + len) entirely, or NULL. On the client's loop; valid until
- * the caller parks, or longer while its `users` is raised. Does not park. */
+/* kvc_client_mem_at -- the registration that contains all of [at, at + len), or NULL. On the client's loop. Valid until
+ * the caller parks, or while its `users` is raised. Does not park. */
 struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len);
 
 /* kvc_mems_free -- forget all registrations. Any thread, when the clients are closed. */

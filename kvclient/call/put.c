@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.c -- a PUT as ranges: FIRST alone (its reply names the server's stage), the middle ones two at a time, LAST
- * alone, which commits.
+/* put.c -- a PUT as ranges: FIRST, the middle ones, LAST.
  *
- * A value of one range is FIRST and LAST at once. Up to KV_INLINE_MAX bytes travel in the request; else the server
- * reads them from the caller's registered memory, from a view, or from a piece of the receive buffer into which they
- * were copied.
+ * FIRST goes alone, since its reply names the server's stage. The middle ranges go two at a time. LAST goes alone and
+ * commits. A value of one range is FIRST and LAST at once. Up to KV_INLINE_MAX bytes travel in the request. More than
+ * that lies in the caller's registered memory, in a borrowed piece, or in a piece of the receive buffer into which it
+ * was copied. From there it goes one of three ways:
  *
- * Where the server must not read (its provider would crash if we died in the middle: WELCOME says so), all bytes travel
- * in requests: FIRST alone, then everything else, LAST too, many at a time.
+ *   land     where we have a landing area on the shard (tcp): we write it there (request/landing.c)
+ *   packed   a small one: copied, and landed in one write with those that are sent with it (request/pack.c)
+ *   inline   else, where the server must not read (its provider would crash if we died in the middle: WELCOME says
+ *            so): all bytes travel in requests, FIRST alone, then everything else, LAST too, many at a time
+ *   read     else: the server reads it
  *
- * Every range carries the checksum of the whole value: the server refuses to commit anything else. Hence a PUT may be
- * made again after any failure, the same bytes under the same key succeed, and memory that is read late by a server
- * that we gave up on can do no harm there. */
+ * Every range carries the checksum of the whole value, and the server refuses to commit anything else. Hence a PUT may
+ * be made again after any failure, the same bytes under the same key succeed, and a server that we gave up on can do no
+ * harm by reading memory late. */
 #include "kvclient/call/put.h"
 
 #include "kvclient/call/memory.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
+#include "kvclient/request/landing.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/pack.h"
 
 enum {
 	READ_WINDOW = 2,
@@ -61,7 +66,7 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	p->data = data;
 	p->len = len;
 	p->ttl_s = call->ttl_s;
-	p->sub = call->session;
+	p->session = call->session;
 	p->deadline_ns = deadline_ns;
 	p->own_wait.co = co_self();
 	p->wait = &p->own_wait;
@@ -76,33 +81,52 @@ void kvc_put_fini(struct kvc_put *p)
 	p->mem = NULL;
 }
 
-/* Take the server's word for how bytes travel, before the first range is planned. */
-static void mode_set(struct kvc_put *p, const struct kvc_session *s)
+static unsigned put_shard(const struct kvc_put *p, const struct kvc_attachment *s)
 {
-	p->inlined = s->flags & WIRE_WELCOME_INLINE_PUT;
+	return kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len);
+}
+
+/* Whether the value lies in one part of the region. No ordered write crosses a border of parts. */
+static bool source_whole(const struct kvc_put *p)
+{
+	struct te_region_info info;
+	te_region_info(p->mem ? p->mem->region : p->c->region, &info);
+	return p->region_offset / info.part_bytes == (p->region_offset + p->len - 1) / info.part_bytes;
+}
+
+/* Plan for the way of the bytes that the server offers or demands. */
+static void mode_set(struct kvc_put *p, const struct kvc_attachment *s)
+{
+	p->packed =
+		p->len > (p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX) && p->len <= kvc_pack_max(s, put_shard(p, s));
+	p->landed = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
+	if (p->landed && p->direct && !source_whole(p))
+		p->direct = false; /* it is copied to pieces, which lie in one part each */
+	p->inlined = !p->packed && p->landed == 0 && s->flags & WIRE_WELCOME_INLINE_PUT;
 }
 
 static uint64_t range_max(const struct kvc_put *p)
 {
+	if (p->packed)
+		return p->len;
 	if (p->inlined)
 		return KV_INLINE_MAX;
-	return p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c);
+	return KV_MIN(p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c), p->landed ? p->landed : UINT64_MAX);
 }
 
 bool kvc_put_single(struct kvc_put *p)
 {
 	if (p->n->state == KVC_NODE_UP)
-		mode_set(p, p->n->session);
+		mode_set(p, p->n->attachment);
 	return p->len <= range_max(p);
 }
 
-/* The checksum of the whole value, made when it is first needed: it parks for large ones. */
-static uint64_t put_sum_await(struct kvc_put *p)
+/* Compute the checksum of the whole value when it is first needed. For large values it parks. */
+static void put_sum_await(struct kvc_put *p)
 {
 	if (!p->summed)
 		p->checksum = kvc_hash_await(p->data, p->len);
 	p->summed = true;
-	return p->checksum;
 }
 
 static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
@@ -118,22 +142,43 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
 	r->deadline_ns = p->deadline_ns;
-	if (p->inlined || p->len <= KV_INLINE_MAX) {
+	if (p->packed) {
+		w->flags |= WIRE_PUT_LANDED;
+		w->dest = (struct wire_dest){0, 1, 0, 0, length};
+		r->mem.bytes = p->data;
+	} else if (p->inlined || p->len <= KV_INLINE_MAX) {
 		w->put.inline_data = (struct wire_bytes){p->data + offset, (uint32_t)length};
+	} else if (p->landed) {
+		w->flags |= WIRE_PUT_LANDED;
+		w->dest = (struct wire_dest){0, 1, 0, 0, length};
+		r->mem.callers = p->direct;
+		r->mem.region = p->direct && p->mem ? p->mem->region : p->c->region;
+		r->mem.source = p->direct ? p->region_offset + offset : r->mem.piece.offset;
 	} else if (p->direct) {
-		r->caller_memory = true;
+		r->mem.callers = true;
 		w->dest = (struct wire_dest){p->region, 1, p->region_offset + offset, 0, length};
 	} else {
-		w->dest = (struct wire_dest){KVC_REGION_BUFFER, 1, r->piece.offset, 0, length};
+		w->dest = (struct wire_dest){KVC_REGION_BUFFER, 1, r->mem.piece.offset, 0, length};
 	}
+}
+
+/* Whether what was planned can be done in this session. */
+static bool mode_same(const struct kvc_put *p, const struct kvc_attachment *s, uint64_t length)
+{
+	if (p->packed)
+		return length <= kvc_pack_max(s, put_shard(p, s));
+	if (p->landed)
+		return length <= kvc_landing_max(s, put_shard(p, s));
+	return !p->inlined == !(s->flags & WIRE_WELCOME_INLINE_PUT);
 }
 
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out)
 {
-	bool copy = !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
-	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n, .sub = p->sub};
-	struct kvc_session *s;
+	bool copy = !p->packed && !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
+	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session};
+	struct kvc_attachment *s;
+	unsigned shard;
 	int rc;
 	put_sum_await(p);
 	for (;;) {
@@ -141,21 +186,22 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 		if (rc < 0)
 			return rc;
 		if (copy)
-			kvc_copy_await(kvc_buffer_at(&p->c->buffer, &(*out)->piece), p->data + offset, length);
-		if (kvc_node_uses(p->n, s) && p->inlined == !!(s->flags & WIRE_WELCOME_INLINE_PUT))
+			kvc_copy_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), p->data + offset, length);
+		if (kvc_node_uses(p->n, s) && mode_same(p, s, length))
 			break;
 		kvc_req_release(p->c, *out);
 		if (stage != 0 || !wait || kvc_node_uses(p->n, s))
-			return -KV_ERESET; /* the stage went with the session, or what was planned does not fit this one
-					    */
+			return -KV_ERESET; /* the stage went with the attachment, or the plan does not fit this one */
 	}
 	range_fill(p, *out, offset, length, stage);
-	kvc_req_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, p->key.data, p->key.len)), *out,
+	shard = put_shard(p, s);
+	kvc_req_submit(p->packed && p->batched ? kvc_link_keep(s, shard, p->turn) : kvc_link_pick(s, shard), *out,
 		       p->wait);
 	return 0;
 }
 
-/* One range, waited for. *out_done: the value is committed already, by us or by somebody else with the same bytes. */
+/* Send one range and wait for it. *out_done: the value is committed already, by us or by another client with the same
+ * bytes. */
 static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t *stage, bool *out_done)
 {
 	struct kvc_req *r;
@@ -173,7 +219,7 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 	return rc;
 }
 
-/* The ranges from `from` to `to`, several at a time. */
+/* Send the ranges from `from` to `to`, several at a time. */
 static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t max, uint64_t stage)
 {
 	struct kvc_window out = {0};
@@ -200,7 +246,7 @@ static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t 
 static int put_once_await(struct kvc_put *p)
 {
 	uint64_t max, first, last, stage = 0;
-	struct kvc_session *s;
+	struct kvc_attachment *s;
 	bool done = false;
 	int rc = kvc_node_ready_await(p->n, p->deadline_ns, &s);
 	if (rc < 0)
@@ -222,11 +268,10 @@ static int put_once_await(struct kvc_put *p)
 
 int kvc_put_all_await(struct kvc_put *p)
 {
-	unsigned tries = 0;
 	int rc;
 	do
 		rc = put_once_await(p);
-	while (rc < 0 && kvc_call_again_await(p->c, rc, p->deadline_ns, &tries));
+	while (rc < 0 && kvc_call_again_await(p->c, rc, p->deadline_ns, &p->tries));
 	return (int)kvc_call_code(p->c, rc);
 }
 

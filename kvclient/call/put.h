@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* put.h -- a PUT, as calls and batches make it. Private to kvclient/. All of these on the client's loop; what does not
- * end in _await does not park. */
+/* put.h -- struct kvc_put: a PUT in progress, as single calls and batches make it. Private to kvclient/. All functions
+ * run on the client's loop; one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_CALL_PUT_H
 #define KVRAIL_KVCLIENT_CALL_PUT_H
 
@@ -12,9 +12,14 @@ struct kvc_put {
 	struct kvc_key key;
 	const uint8_t *data;
 	uint64_t len, checksum;
-	bool summed, direct; /* the checksum is there; the server reads from `region` */
-	bool inlined;        /* the server reads nothing: all bytes go in requests */
-	struct kvc_sub *sub; /* whose call it is; NULL: the client's own session's */
+	bool summed, direct;         /* summed: the checksum is there; direct: the server reads from `region` */
+	bool inlined;                /* the server reads nothing: all bytes go in requests */
+	bool packed;                 /* ... or it is small and goes with others, copied (request/pack.c) */
+	bool batched;                /* an item of a batch: others are sent with it ... */
+	uint32_t turn;               /* ... over the link of this turn */
+	unsigned tries;              /* of kvc_call_again_await, before this */
+	uint64_t landed;             /* ... or we write them: bytes of a range at most; 0: we do not */
+	struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
 	uint32_t region, ttl_s;
 	uint64_t region_offset;
 	struct kvc_client_mem *mem;
@@ -23,22 +28,21 @@ struct kvc_put {
 };
 
 /* kvc_put_init -- fill *p; data and key stay the caller's until kvc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG.
- * kvc_put_fini
- * -- let go of the registration that it uses. */
+ * kvc_put_fini -- let go of the registration that it uses. */
 int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len,
 		 const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_put_fini(struct kvc_put *p);
-/* kvc_put_single -- whether it is one request. */
+/* kvc_put_single -- whether one request is enough. */
 bool kvc_put_single(struct kvc_put *p);
-/* kvc_put_issue_await -- send a range of it; stage: the server's, of the first reply, or 0. wait false: -KV_EBUSY
- * instead of waiting for room (the checksum and the copy of a large value may let others run). 0 and *out, which is the
- * caller's to release; -KV_ERESET: to be made anew from the first range; or a code. */
+/* kvc_put_issue_await -- send a range of it. stage: the one that the first reply named, or 0. wait false: -KV_EBUSY
+ * instead of waiting for room (the checksum and the copy of a large value may let others run). 0 and *out, which the
+ * caller releases; -KV_ERESET: make it anew from the first range; or a code. */
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out);
-/* kvc_put_all_await -- the whole PUT with ranges and retries. 0 or a code. */
+/* kvc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code. */
 int kvc_put_all_await(struct kvc_put *p);
 
-/* kvc_put_count -- one more PUT that ended so. */
+/* kvc_put_count -- count a PUT that ended with rc. */
 void kvc_put_count(struct kvc_client *c, int rc, uint64_t len);
 
 #endif

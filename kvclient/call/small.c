@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c -- the calls: get, put, delete, touch, pin, ping, stat, and the roofline.
+/* small.c -- the calls of the API that are about one key or one server: get, put, delete, touch, ttl, pin, ping, stat.
  *
- * get and put are in get.c and put.c; here they are dressed up. The small ones are one request and one reply, made
- * again while the deadline allows. */
+ * get and put are in get.c and put.c; here they begin and end as calls. The others are one request and one reply, and
+ * are made again while the deadline allows. */
 #include "kvclient/call/small.h"
 
 #include "kvclient/call/get.h"
@@ -10,7 +10,6 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/logical/pins.h"
-#include "kvclient/raw.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 
@@ -56,23 +55,24 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 
 /* ---- one request, one reply ---- */
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the key's) and wait. stats of a STAT, out_left_ms of a TOUCH, or
- * NULL. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the shard of the key) and wait. stats: of a STAT, or NULL;
+ * out_left_ms: of a TOUCH, or NULL. 1: there is no such shard. */
 static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
 			     struct kvc_stats *stats, uint64_t *out_left_ms, struct kvc_trace *t)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
-	struct kvc_session *s;
+	struct kvc_attachment *s;
 	struct kvc_req *r;
-	int rc = kvc_call_room_await(n, &(struct kvc_need){.node = n, .sub = t->sub}, deadline_ns, true, &s, &r);
+	int rc =
+		kvc_call_room_await(n, &(struct kvc_need){.node = n, .session = t->session}, deadline_ns, true, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (shard == UINT32_MAX)
 		shard = kvc_place_shard(s->shard_seed, s->shards, wire->key.data, wire->key.len);
 	if (shard >= s->shards) {
 		kvc_req_release(c, r);
-		return 1; /* past the last one */
+		return 1;
 	}
 	r->wire = *wire;
 	r->deadline_ns = deadline_ns;
@@ -97,9 +97,9 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 	}
 }
 
-/* How a call about one key went. */
+/* How a call about one key ended. */
 struct keyed {
-	unsigned tries; /* before the last one */
+	unsigned tries; /* attempts before the last one */
 	int said;       /* its code, before a server that is down became a miss */
 };
 
@@ -120,6 +120,35 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	return (int)kvc_call_down(n, own.flags, k->said);
 }
 
+int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, struct kvc_session *session, uint64_t deadline_ns,
+		     struct kvc_wait *wait, struct kvc_req **out)
+{
+	struct kvc_attachment *s;
+	int rc = kvc_call_room_await(n, &(struct kvc_need){.node = n, .session = session}, deadline_ns, false, &s, out);
+	if (rc < 0)
+		return rc;
+	(*out)->wire = (struct wire_request){.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
+	(*out)->deadline_ns = deadline_ns;
+	kvc_req_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, key.data, key.len)), *out, wait);
+	return 0;
+}
+
+int kvc_delete_said(struct kvc_client *c, struct kvc_key key, int status, bool again)
+{
+	kvc_pins_deleted(c, key);
+	/* An earlier attempt, whose reply was lost, may have deleted it. */
+	return again ? 0 : status;
+}
+
+int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns, bool again,
+			  struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
+	unsigned tries;
+	int rc = simple_await(kvc_call_node(c, key), &wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, t);
+	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(c, key, rc, again || tries > 0) : rc;
+}
+
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_DELETE};
@@ -129,17 +158,17 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	if (rc < 0)
 		return rc;
 	rc = keyed_await(client, key, call, &wire, NULL, &k, &t);
-	/* Only the server knows: the miss of one that is down has deleted nothing. */
+	/* Only the server can say that: the miss of a server that is down has deleted nothing. */
 	if (k.said == 0 || k.said == -KV_ENOTFOUND)
 		kvc_pins_deleted(client, key);
-	/* An earlier try, whose reply was lost, may be the one that deleted it. */
+	/* An earlier attempt, whose reply was lost, may have deleted it. */
 	if (k.said == -KV_ENOTFOUND && k.tries > 0)
 		rc = 0;
 	kvc_add(&client->count.deletes, 1);
 	return (int)kvc_call_end(client, &t, rc);
 }
 
-/* What is pinned is remembered from before its request goes out (pins.c). */
+/* A pin is remembered from before its request goes out (logical/pins.c). */
 static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_PIN};
@@ -147,7 +176,7 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 	struct keyed k;
 	int rc = kvc_key_valid(key) ? 0 : -KV_EINVAL;
 	if (rc == 0)
-		rc = kvc_pin_begin(kvc_call_node(c, key), t->sub, key, &pin);
+		rc = kvc_pin_begin(kvc_call_node(c, key), t->session, key, &pin);
 	if (rc < 0)
 		return rc;
 	rc = keyed_await(c, key, call, &wire, NULL, &k, t);
@@ -155,7 +184,7 @@ static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_
 	return rc;
 }
 
-int kvc_pin_again_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key)
+int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
 {
 	struct kvc_client *c = n->client;
 	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
@@ -163,8 +192,8 @@ int kvc_pin_again_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key 
 	unsigned tries = 0;
 	struct kvc_trace t;
 	int rc;
+	t.session = session;
 	kvc_trace_begin(&t, c, KVC_OP_PIN, NULL);
-	t.sub = sub;
 	kvc_trace_key(&t, key.data, key.len);
 	do
 		rc = simple_once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);
@@ -183,20 +212,13 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	if (rc < 0)
 		return rc;
 	deadline = kvc_call_deadline(c, &own, 0);
-	rc = kvc_pin_drop_await(kvc_call_node(c, key), t->sub, key, deadline);
+	rc = kvc_pin_drop_await(kvc_call_node(c, key), t->session, key, deadline);
 	if (rc < 0)
 		return rc;
 	now = loop_now(c->loop);
 	own.size = sizeof(own);
 	own.timeout_ns = deadline > now ? deadline - now : 1;
 	return keyed_await(c, key, &own, &wire, NULL, &k, t);
-}
-
-static int touch_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
-{
-	struct wire_request wire = {.type = WIRE_TOUCH};
-	struct keyed k;
-	return keyed_await(c, key, call, &wire, NULL, &k, t);
 }
 
 static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
@@ -208,18 +230,24 @@ static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	return rc < 0 ? rc : (int)kvc_call_end(c, &t, fn(c, key, call, &t));
 }
 
+static int touch_await(struct kvc_client *c, struct kvc_key key, uint8_t flags, uint64_t *out_left_ms,
+		       const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = flags};
+	struct kvc_trace t;
+	struct keyed k;
+	int rc = kvc_call_begin(c, &t, KVC_OP_TOUCH, call);
+	return rc < 0 ? rc : (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, out_left_ms, &k, &t));
+}
+
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
 {
-	return plain_await(client, key, call, KVC_OP_TOUCH, touch_await);
+	return touch_await(client, key, 0, NULL, call);
 }
 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
-	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK};
-	struct kvc_trace t;
-	struct keyed k;
-	int rc = kvc_call_begin(client, &t, KVC_OP_TOUCH, call);
-	return rc < 0 ? rc : (int)kvc_call_end(client, &t, keyed_await(client, key, call, &wire, out_left_ms, &k, &t));
+	return touch_await(client, key, WIRE_TOUCH_LOOK, out_left_ms, call);
 }
 
 int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
@@ -289,61 +317,4 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 							  .kind = (enum kvc_stat_kind)info.kind};
 	}
 	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
-}
-
-/* ---- the roofline ---- */
-
-static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_view *view, struct wire_request *wire,
-			  uint64_t deadline_ns, struct kvc_trace *t)
-{
-	struct kvc_client *c = n->client;
-	struct kvc_wait wait = {.co = co_self(), .trace = t};
-	struct kvc_need need = {.node = n, .sub = t->sub};
-	struct kvc_session *s;
-	struct kvc_req *r;
-	int rc = kvc_node_ready_await(n, deadline_ns, &s);
-	if (rc < 0)
-		return rc;
-	need.imms = kvc_chunks(s, wire->bench.length, KV_MIN((uint64_t)wire->bench.depth, wire->bench.operations));
-	rc = kvc_call_room_await(n, &need, deadline_ns, true, &s, &r);
-	if (rc < 0)
-		return rc;
-	r->wire = *wire;
-	r->wire.bench.imm = kvc_req_imm(r);
-	r->wire.dest = (struct wire_dest){KVC_REGION_BUFFER, (uint32_t)(view->priv[1] / wire->bench.length),
-					  view->priv[0], wire->bench.length, wire->bench.length};
-	r->deadline_ns = deadline_ns;
-	r->caller_memory = true;
-	kvc_req_submit(kvc_link_pick(s, w % s->shards), r, &wait);
-	rc = kvc_call_done_await(c, r, deadline_ns);
-	kvc_req_release(c, r);
-	return rc;
-}
-
-static uint64_t raw_bytes(uint64_t len, uint64_t ops)
-{
-	uint64_t bytes;
-	return __builtin_mul_overflow(len, ops, &bytes) ? UINT64_MAX : bytes;
-}
-
-int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_view *view, uint64_t len, uint64_t ops,
-		  unsigned depth, uint64_t seed, const struct kvc_call *call)
-{
-	struct wire_request wire = {.type = WIRE_BENCH,
-				    .bench = {.operations = ops, .length = len, .seed = seed, .depth = depth}};
-	struct kvc_trace t;
-	struct kvc_call own;
-	int rc;
-	if (!view || len == 0 || len > KV_RANGE_MAX || ops == 0 || depth == 0 || view->priv[1] < len)
-		return -KV_EINVAL;
-	rc = kvc_call_open(client, &t, KVC_OP_RAW, call, &own);
-	if (rc < 0)
-		return rc;
-	if (own.server >= client->pool->num_servers)
-		rc = -KV_EINVAL;
-	if (rc == 0)
-		rc = (int)kvc_call_code(client,
-					raw_once_await(&client->node[own.server], w, view, &wire,
-						       kvc_call_deadline(client, &own, raw_bytes(len, ops)), &t));
-	return (int)kvc_call_end(client, &t, rc);
 }

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.h -- pinning, for what is pinned again on a new connection. Private to kvclient/. */
+/* small.h -- pinning again, for pins that were made on an earlier connection, and DELETE as batches make it. Private to
+ * kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CALL_SMALL_H
 #define KVRAIL_KVCLIENT_CALL_SMALL_H
 
-#include "kvclient/core/client.h"
+#include "kvclient/request/trace.h"
 
 /* kvc_pin_again_await -- struct kvc_pin_ops.pin_await. */
-int kvc_pin_again_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key);
+int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
+
+/* kvc_delete_begin -- ask node n to delete a key, without parking. 0 and *out, which the caller releases; -KV_EBUSY: no
+ * room now.
+ * kvc_delete_said -- the server's answer to it was `status`, 0 or -KV_ENOTFOUND: what the caller is told. again: it was
+ * asked before, in vain.
+ * kvc_delete_item_await -- make the whole DELETE, as a part of call t. 0 or a code. */
+int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, struct kvc_session *session, uint64_t deadline_ns,
+		     struct kvc_wait *wait, struct kvc_req **out);
+int kvc_delete_said(struct kvc_client *c, struct kvc_key key, int status, bool again);
+int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns, bool again,
+			  struct kvc_trace *t);
 
 #endif

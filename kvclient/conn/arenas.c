@@ -1,44 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arenas.c -- whether GETs from a server are to be pulled, and where its memory is. */
+/* arenas.c -- whether GETs from a server are pulled, and where its memory is. */
 #include "kvclient/conn/arenas.h"
 
 #include <stdlib.h>
 
 #include "kvclient/conn/node.h"
+#include "kvclient/request/landing.h"
 #include "kvclient/request/pull.h"
 
-enum { ARENA_KEYS_MAX = 1 << 18 /* of all shards of a server: bounds what its ARENAs make us keep (4 MiB) */ };
+enum {
+	ARENA_KEYS_MAX = 1 << 18, /* of all shards of a server: bounds what its ARENAs make us keep (4 MiB) */
+	LANDING_PARTS_MAX = 16
+};
 
-/* One message of the control connection, until it is an ARENA. */
-static int arena_recv_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
+#define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area that we use: our tables of it grow with it */
+
+/* Receive the next message of this type; what else comes is dropped. */
+static int told_await(struct kvc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	int rc;
 	do {
-		rc = boot_recv_await(n->conn, m, deadline_ns);
+		rc = boot_recv_await(n->control.conn, m, deadline_ns);
 		if (rc == 0 && m->type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET; /* the session is void already */
+			rc = -KV_ERESET; /* the attachment is void already */
 		if (rc == 0 && m->type == WIRE_CTRL_GOODBYE)
 			rc = -KV_ELEFT;
-	} while (rc == 0 && m->type != WIRE_CTRL_ARENA);
+	} while (rc == 0 && m->type != type);
 	return rc;
 }
 
-/* What a server says of its memory: the sums are the decoder's, the rest is looked at here. */
-static int arena_take(struct kvc_session *s, unsigned rails, const struct wire_region *w)
+/* Copy the keys of memory of the server out of its message. */
+static int remote_take(struct te_remote *r, const struct wire_region *w)
 {
-	struct kvc_arenas *a = s->arenas;
-	struct te_remote *r = &a->shard[a->count];
-	uint64_t keys = (uint64_t)w->rails * w->parts;
-	if (w->id != a->count || w->rails != rails || a->keys + keys > ARENA_KEYS_MAX)
-		return -KV_EPROTO;
 	*r = (struct te_remote){w->len_bytes, w->part_bytes, w->parts,
-				w->rails,     w->virt,       calloc(keys, sizeof(*r->keys))};
+				w->rails,     w->virt,       calloc((size_t)w->rails * w->parts, sizeof(*r->keys))};
 	if (!r->keys)
 		return -KV_ENOMEM;
-	a->count++;
-	a->keys += keys;
-	a->write_emulated |= w->write_emulated;
-	a->read_emulated |= w->read_emulated;
 	for (unsigned rail = 0; rail < w->rails; rail++)
 		for (uint32_t part = 0; part < w->parts; part++) {
 			struct te_key *k = &r->keys[(size_t)rail * w->parts + part];
@@ -49,9 +46,24 @@ static int arena_take(struct kvc_session *s, unsigned rails, const struct wire_r
 	return 0;
 }
 
+/* Keep one ARENA. The decoder has checked its sums; the rest is checked here. */
+static int arena_take(struct kvc_attachment *s, unsigned rails, const struct wire_region *w)
+{
+	struct kvc_arenas *a = s->arenas;
+	struct te_remote *r = &a->shard[a->count];
+	uint64_t keys = (uint64_t)w->rails * w->parts;
+	if (w->id != a->count || w->rails != rails || a->keys + keys > ARENA_KEYS_MAX)
+		return -KV_EPROTO;
+	a->count++;
+	a->keys += keys;
+	a->write_emulated |= w->write_emulated;
+	a->read_emulated |= w->read_emulated;
+	return remote_take(r, w);
+}
+
 static int arenas_get_await(struct kvc_node *n, uint64_t deadline_ns)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_ARENAS};
 	int rc = kvc_pulls_init(n->client);
 	if (rc == 0 && !(s->arenas = calloc(1, sizeof(*s->arenas))))
@@ -59,17 +71,17 @@ static int arenas_get_await(struct kvc_node *n, uint64_t deadline_ns)
 	if (rc == 0)
 		rc = kvc_node_send_await(n, &m, deadline_ns);
 	while (rc == 0 && s->arenas->count < s->shards) {
-		rc = arena_recv_await(n, &m, deadline_ns);
+		rc = told_await(n, WIRE_CTRL_ARENA, &m, deadline_ns);
 		if (rc == 0)
 			rc = arena_take(s, s->rails, &m.region);
 	}
 	if (rc < 0)
-		return kv_fail(&n->error, rc, "asking for where its memory is, for mode pull: %s", kv_strerror(rc));
+		return kv_fail(&n->error, rc, "asking where its memory is, for mode pull: %s", kv_strerror(rc));
 	return 0;
 }
 
-/* Without a demand: where the server's writes would be emulated, and our reads are not. (Emulation is a matter of both
- * ends, and of one device on either; each side tells of its own.) */
+/* Where the pool does not demand it, pull pays if the provider would emulate the server's writes and does not emulate
+ * our reads. Each side tells of its own device: one that emulates is enough on either side. */
 static bool pull_pays(const struct kvc_client *c, const struct kvc_arenas *a)
 {
 	return (c->info.write_emulated || a->write_emulated) && !c->info.read_emulated && !a->read_emulated;
@@ -78,7 +90,7 @@ static bool pull_pays(const struct kvc_client *c, const struct kvc_arenas *a)
 int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	bool demanded = c->pool->options.mode == KVC_MODE_PULL;
 	int rc;
 	if (c->pool->options.mode == KVC_MODE_PUSH || (!demanded && c->info.reads_refused))
@@ -86,11 +98,46 @@ int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns)
 	if (!(s->flags & WIRE_WELCOME_PULL))
 		return demanded ? kv_fail(&n->error, -KV_ENOTSUP,
 					  "mode pull: it does not let clients read its memory; start it with "
-					  "--allow-pull, or "
-					  "use mode push or auto")
+					  "--allow-pull, or use mode push or auto")
 				: 0;
 	rc = arenas_get_await(n, deadline_ns);
 	if (rc == 0)
 		s->pull = demanded || pull_pays(c, s->arenas);
 	return rc;
+}
+
+/* Keep one LANDING. A server that has no area left for us says so by length 0. No ordered write crosses a border of
+ * parts, so the first one is used. */
+static int landing_take(struct kvc_attachment *s, unsigned shard, const struct wire_region *w)
+{
+	struct kvc_landing *a = &s->landing[shard];
+	int rc;
+	if (w->id != shard || w->rails != s->rails || w->parts > LANDING_PARTS_MAX)
+		return -KV_EPROTO;
+	if (w->len_bytes == 0)
+		return 0;
+	rc = remote_take(&a->remote, w);
+	if (rc == 0)
+		rc = kvc_buffer_init(&a->pieces, NULL, KV_MIN(KV_MIN(w->len_bytes, w->part_bytes), LANDING_BYTES_MAX));
+	return rc == -KV_EINVAL ? -KV_EPROTO : rc;
+}
+
+int kvc_landings_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_attachment *s = n->attachment;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_LANDINGS};
+	int rc;
+	if (!(s->flags & WIRE_WELCOME_LANDING) || !n->client->info.ordered)
+		return 0;
+	rc = kvc_pushes_init(n->client);
+	if (rc == 0 && !(s->landing = calloc(s->shards, sizeof(*s->landing))))
+		rc = -KV_ENOMEM;
+	if (rc == 0)
+		rc = kvc_node_send_await(n, &m, deadline_ns);
+	for (unsigned i = 0; rc == 0 && i < s->shards; i++) {
+		rc = told_await(n, WIRE_CTRL_LANDING, &m, deadline_ns);
+		if (rc == 0)
+			rc = landing_take(s, i, &m.region);
+	}
+	return rc < 0 ? kv_fail(&n->error, rc, "asking for landing areas: %s", kv_strerror(rc)) : 0;
 }

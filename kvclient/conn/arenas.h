@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arenas.h -- where the memory of a server is, for GETs that we read ourselves. Private to kvclient/. All of these on
- * the client's loop; what does not end in _await does not park. */
+/* arenas.h -- where a server's memory is, for GETs that the client pulls. Private to kvclient/. All of these on the
+ * client's loop; what does not end in _await does not park. */
 #ifndef KVRAIL_KVCLIENT_CONN_ARENAS_H
 #define KVRAIL_KVCLIENT_CONN_ARENAS_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_arenas_await -- of the connection being set up: ask for the arenas, if GETs may be pulled from this server, and
- * decide whether they will be (session.pull). Returns 0, or a code with n->error: a pool that demands it gets no
- * session with a server that does not allow it (-KV_ENOTSUP). */
+/* kvc_arenas_await -- a step of attaching: ask where the server's arenas are, if GETs may be pulled from it, and decide
+ * whether they will be (session.pull). 0, or a code with n->error. -KV_ENOTSUP: the pool demands pull, and the server
+ * does not allow it. */
 int kvc_arenas_await(struct kvc_node *n, uint64_t deadline_ns);
+
+/* kvc_landings_await -- of the connection being set up: ask for landing areas, if the server offers them and our
+ * messages stay behind our writes. 0, or a code with n->error. */
+int kvc_landings_await(struct kvc_node *n, uint64_t deadline_ns);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connect.c -- one attempt to get a session of a server: dial, HELLO, regions, links.
+/* connect.c -- one attempt to attach to a server, the first or a reconnect: dial, HELLO, arenas, regions, links.
  *
  * A redo keeps the control connection, unless that is the trouble: HELLO is said again on it
- * (docs/reference/protocol.md 2.10), so that a fence because of one server costs the others a message each and no TLS.
- * The reader is interrupted, not the connection: what others are sending goes out before HELLO. A redo may overtake an
- * attempt that waits for its WELCOME; the next HELLO follows at once, and all WELCOMEs but the last are dropped
- * (`hellos`). When HELLO on the connection comes to nothing because the connection is broken, the same attempt dials.
- * The connection is given up when its server may keep our HELLO waiting behind something that takes long to answer: a
- * REVOKE, or the goodbye of a further session. */
+ * (docs/reference/protocol.md 2.10). So a fence because of one server costs the others a message each and no TLS
+ * handshake. The reader is interrupted, not the connection: what other coroutines are sending goes out before HELLO.
+ *
+ * A redo may overtake an attempt that waits for its WELCOME. The next HELLO follows at once, and all WELCOMEs but the
+ * last are dropped (control.hellos). If the connection turns out to be broken at HELLO, the same attempt dials.
+ *
+ * The connection is given up where its server may not answer our HELLO for long, because it first answers a REVOKE or
+ * the goodbye of a session (kvc_node_answers_wait). */
 #include "kvclient/conn/connect.h"
 
 #include "host/host.h"
@@ -20,7 +22,7 @@
 enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 60000 };
 
 #define ADDRESS_POLL_NS 10000000ull
-#define LOOK_UP_MIN_NS  1000000ull /* between questions whether a name has been looked up, at first */
+#define LOOK_UP_MIN_NS  1000000ull /* first pause before the look-up of a name is asked for again */
 #define HELLOS_MAX      8u         /* without an answer: then the connection is given up */
 
 /* Whether this attempt has been overtaken: by a rebuild of our endpoints, or by closing. */
@@ -50,14 +52,14 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 		struct te_address a;
 		rc = te_address(c->te, i, &a);
 		if (rc < 0)
-			return kv_fail(&n->error, rc, "our own fabric address of rail %u is not to be had: %s", i,
+			return kv_fail(&n->error, rc, "this client's fabric address of rail %u cannot be had: %s", i,
 				       kv_strerror(rc));
 		h->addr[i].len = a.len;
 		memcpy(h->addr[i].data, a.data, a.len);
 	}
-	h->prior = n->prior;
-	rc = boot_send_await(n->conn, &m, deadline_ns);
-	n->hellos += rc == 0;
+	h->prior = n->attempt.prior;
+	rc = boot_send_await(n->control.conn, &m, deadline_ns);
+	n->control.hellos += rc == 0;
 	explicit_bzero(h->prior.token, sizeof(h->prior.token));
 	return rc;
 }
@@ -83,10 +85,10 @@ static int refused(struct kvc_node *n, const struct wire_refuse *r)
 {
 	int rc = wire_status_error(r->status);
 	char text[sizeof(r->text)];
-	n->redial = true; /* it closes the connection */
+	n->control.spent = true; /* it closes the connection */
 	kvc_printable(text, sizeof(text), r->text);
-	/* It keeps the addresses of endpoints that it had to rebuild to itself for a moment: it is there, and is waited
-	 * for. */
+	/* A server that rebuilt its endpoints keeps their addresses to itself for a moment: it is there, and calls wait
+	 * for it. */
 	if (rc == -KV_EBUSY)
 		rc = -KV_ERESET;
 	return kv_fail(&n->error, rc == 0 ? -KV_EPROTO : rc, "it refused us: %s", text);
@@ -100,7 +102,7 @@ struct open_peers {
 
 static int peer_open(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned shard)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	struct te_address addr[KV_RAILS_MAX];
 	struct kv_error err = {0};
 	int rc;
@@ -133,8 +135,9 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
-/* Keys are placed by the names in our list, and every client finds them only if all of them give the same server the
- * same name: what the server calls itself must not contradict, and no server may be there under two names. */
+/* Keys are placed by the names in our list: clients find each other's values only if all of them call a server by the
+ * same name. So the server's own node id must not contradict the list, and no server may stand in it under two names.
+ */
 static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
@@ -147,9 +150,9 @@ static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 			       n->node_id, e->id, n->node_id, kv_hostport_format(&e->at, at, sizeof(at)), e->id);
 	for (unsigned i = 0; i < n->client->pool->num_servers; i++) {
 		const struct kvc_node *other = &n->client->node[i];
-		if (other != n && other->session && other->incarnation == w->incarnation)
+		if (other != n && other->attachment && other->incarnation == w->incarnation)
 			return kv_fail(&n->error, -KV_EINVAL,
-				       "it is the same server as %s of the list; take one of the two out of it",
+				       "it is the same server as %s of the list; remove one of the two from the list",
 				       kvc_node_name(other));
 	}
 	return 0;
@@ -157,9 +160,9 @@ static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 
 static void heartbeat_set(struct kvc_node *n, uint32_t ms)
 {
-	uint64_t before = n->heartbeat_ns, limit = n->client->pool->options.peer_timeout_ns;
-	n->heartbeat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
-	if (kvc_node_silence_ns(n) > limit && n->heartbeat_ns != before)
+	uint64_t before = n->pulse.beat_ns, limit = n->client->pool->options.peer_timeout_ns;
+	n->pulse.beat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
+	if (kvc_node_silence_ns(n) > limit && n->pulse.beat_ns != before)
 		kv_warn(kvc_node_log(n),
 			"client %u: server %s sends a heartbeat every %u ms: it is taken for dead after %.1f s, not "
 			"%.1f s; lower its --heartbeat-ms",
@@ -177,9 +180,9 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 		rc = identity_check(n, w);
 	if (rc < 0)
 		return rc;
-	rc = kvc_session_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->session);
+	rc = kvc_attachment_create(n, w, KV_MAX(c->info.rails, (unsigned)w->rails), &n->attachment);
 	if (rc < 0)
-		return kv_fail(&n->error, rc, "no memory or no keys for a session of %u shards: %s", w->shards,
+		return kv_fail(&n->error, rc, "no memory or no keys for an attachment of %u shards: %s", w->shards,
 			       kv_strerror(rc));
 	if (n->incarnation && n->incarnation != w->incarnation)
 		kv_info(kvc_node_log(n), "client %u: server %s was restarted", c->index, kvc_node_name(n));
@@ -187,24 +190,25 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
 		return o.rc;
-	n->session->open = true;
+	n->attachment->open = true;
 	heartbeat_set(n, w->heartbeat_ms ? w->heartbeat_ms : HEARTBEAT_MS_DEFAULT);
 	return 0;
 }
 
-/* What speaks TLS alone does not understand a client that has no key, and the other way round: neither can say so. */
+/* A server that speaks TLS only does not understand a client without a key, nor the other way round, and neither can
+ * say so. */
 static int unanswered(struct kvc_node *n, int rc)
 {
 	if (rc == -KV_EPROTO && boot_context_mode(n->client->boot) == BOOT_PLAIN)
-		return kv_fail(&n->error, rc,
-			       "it did not understand us: it is a kv-server that wants a key or a certificate, which "
-			       "this client does "
-			       "not give (--psk-file, or --cert, --key and --ca), or it is no kv-server");
+		return kv_fail(
+			&n->error, rc,
+			"it did not understand us: it is no kv-server, or one that wants a key or a certificate, "
+			"which this client does not give (--psk-file, or --cert, --key and --ca)");
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 
-/* Between HELLO and WELCOME all else is about an earlier attachment; but on a connection that had none there are only
- * heartbeats. */
+/* Whether a message between HELLO and WELCOME is about an earlier attachment. On a connection that had none only
+ * heartbeats may come. */
 static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 {
 	switch (type) {
@@ -220,30 +224,32 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	case WIRE_CTRL_SESSION_REFUSE:
 	case WIRE_CTRL_SESSION_CLOSE_OK:
 	case WIRE_CTRL_ARENA:
-		return n->welcomed;
+	case WIRE_CTRL_LANDING:
+		return n->control.stage != KVC_CONTROL_DIALLED;
 	default:
 		return false;
 	}
 }
 
-/* The answer to the last HELLO: those to earlier ones, which were overtaken, are of use to nobody. But the server has
- * an attachment for each of them, and no longer the one before it. */
+/* Receive the answer to the last HELLO; answers to earlier ones, which were overtaken, are dropped. But the server has
+ * made an attachment for each of them, and ended the one before it: so each is the prior one of the next HELLO. */
 static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	for (;;) {
-		int rc = boot_recv_await(n->conn, m, deadline_ns);
+		int rc = boot_recv_await(n->control.conn, m, deadline_ns);
 		if (rc < 0)
 			return rc;
 		if (m->type == WIRE_CTRL_WELCOME) {
-			n->welcomed = true;
-			n->prior.session = m->welcome.session;
-			memcpy(n->prior.token, m->welcome.token, sizeof(n->prior.token));
-			if (--n->hellos == 0)
+			if (n->control.stage == KVC_CONTROL_DIALLED)
+				n->control.stage = KVC_CONTROL_WELCOMED;
+			n->attempt.prior.session = m->welcome.session;
+			memcpy(n->attempt.prior.token, m->welcome.token, sizeof(n->attempt.prior.token));
+			if (--n->control.hellos == 0)
 				return 0;
 		} else if (!about_earlier(n, m->type)) {
 			return 0;
 		}
-		n->heard_ns = loop_turn_now(n->client->loop);
+		n->pulse.heard_ns = loop_turn_now(n->client->loop);
 	}
 }
 
@@ -264,7 +270,7 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
-/* After many fences the engine keeps its new addresses to itself for a while. */
+/* After many fences the engine keeps its new addresses to itself for a while: wait for them. */
 static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
@@ -273,17 +279,17 @@ static void address_await(struct kvc_node *n, uint64_t deadline_ns)
 		co_sleep_await(KV_MIN(deadline_ns, loop_now(loop) + ADDRESS_POLL_NS));
 }
 
-/* The pool waits for the first attempt. Those that are overtaken share its time with those that follow. */
+/* The pool waits for the first attempt. If that is overtaken, the attempts that follow share its time. */
 static uint64_t attempt_deadline(struct kvc_node *n)
 {
 	uint64_t deadline = kv_deadline(loop_now(n->client->loop), n->client->pool->options.connect_timeout_ns);
-	if (n->attempted)
+	if (n->attempt.first_told)
 		return deadline;
-	n->first_ns = n->first_ns ? n->first_ns : deadline;
-	return KV_MIN(n->first_ns, deadline);
+	n->attempt.first_ns = n->attempt.first_ns ? n->attempt.first_ns : deadline;
+	return KV_MIN(n->attempt.first_ns, deadline);
 }
 
-/* The server's addresses, as of now: it may have moved since the last connection. */
+/* Look up the server's addresses anew: it may have moved since the last connection. */
 static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_addresses *out)
 {
 	struct kvc_pool *p = n->client->pool;
@@ -303,41 +309,40 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_a
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* Each address in turn: of the time that is left one of those that are left gets its share. What is told of them all is
- * what the first one said, unless another one is there and does not let us in. */
+/* Dial one address after the other. Each gets an equal share of the time that is left. If all fail, the error is that
+ * of the first one, unless a later one answered and does not let us in. */
 static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	const char *host = c->pool->server[n->index].entry.at.host;
 	int rc = -KV_EPEERDOWN, told = 0;
-	n->dialer = co_self();
+	n->attempt.dialer = co_self();
 	for (unsigned i = 0; i < to->count && rc < 0 && !overtaken(n); i++) {
 		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host};
 		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
 		struct kv_error err = {0};
 		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
 		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000),
-					now + left / (to->count - i), &n->conn, &err);
+					now + left / (to->count - i), &n->control.conn, &err);
 		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
 			told = kv_fail(&n->error, rc, "%s%s", err.text,
 				       to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
 	}
-	n->dialer = NULL;
+	n->attempt.dialer = NULL;
 	io_interrupt(co_self(), false);
-	if (rc == 0) /* what another address said is not what the hello fails with */
+	if (rc == 0) /* the failure of another address is not why HELLO may fail */
 		n->error = (struct kv_error){0};
 	return rc == 0 ? 0 : told < 0 ? told : -KV_ERESET;
 }
 
-/* Nobody is inside it any more when it is closed. */
 void kvc_conn_close_await(struct kvc_node *n)
 {
-	if (!n->conn)
+	if (!n->control.conn)
 		return;
-	boot_shutdown(n->conn);
-	while (n->senders > 0)
+	boot_shutdown(n->control.conn);
+	while (n->control.senders > 0)
 		co_queue_wait_await(&n->kick, KV_NEVER);
-	boot_close(&n->conn);
+	boot_close(&n->control.conn);
 }
 
 static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
@@ -348,19 +353,18 @@ static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 		rc = dial_await(n, &addresses, deadline_ns);
 	if (rc < 0)
 		return rc;
-	n->fresh = true;
-	n->welcomed = false;
-	n->hellos = 0;
+	n->control.stage = KVC_CONTROL_DIALLED;
+	n->control.hellos = 0;
 	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
 }
 
-/* On the connection that is there; on a new one if there is none, or if it turns out to be broken. */
+/* HELLO and WELCOME on the connection that is there; on a new one if there is none, or if it turns out to be broken. */
 static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	int rc;
-	if (n->conn) {
+	if (n->control.conn) {
 		rc = hello_await(n, deadline_ns);
-		if (rc == 0 || overtaken(n) || boot_sound(n->conn))
+		if (rc == 0 || overtaken(n) || boot_sound(n->control.conn))
 			return rc;
 		kvc_conn_close_await(n);
 		n->error = (struct kv_error){0};
@@ -374,11 +378,12 @@ int kvc_connect_await(struct kvc_node *n)
 	uint64_t deadline = attempt_deadline(n);
 	int rc;
 	address_await(n, deadline);
-	if (n->redial || (n->conn && (!boot_sound(n->conn) || n->hellos >= HELLOS_MAX)))
+	if (n->control.spent || (n->control.conn && (!boot_sound(n->control.conn) || n->control.hellos >= HELLOS_MAX)))
 		kvc_conn_close_await(n);
-	n->redo = n->redial = false;
+	n->redo = NULL;
+	n->control.spent = false;
 	n->error = (struct kv_error){0};
-	memset(n->acked, 0, sizeof(n->acked));
+	memset(n->regions.acked, 0, sizeof(n->regions.acked));
 	if (c->closing)
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
 	rc = welcomed_await(n, deadline);
@@ -387,18 +392,19 @@ int kvc_connect_await(struct kvc_node *n)
 	if (!overtaken(n))
 		rc = kvc_arenas_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
+		rc = kvc_landings_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
 		rc = kvc_regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kvc_links_await(n, deadline);
-	/* Memory registered while the links were pinged. */
+	/* Memory may have been registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
 		rc = kvc_regions_await(n, deadline);
-	/* Being overtaken interrupts the attempt, and what stood at it then has failed for no reason of the server's.
-	 */
+	/* An attempt that is overtaken is interrupted: its failure says nothing about the server. */
 	if (overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");
-	/* Nor does it say that the server is gone when the connection that we had breaks: the next attempt dials. */
-	if (rc < 0 && !n->fresh && !boot_sound(n->conn))
-		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while a session was made on it");
+	/* Nor does a connection that was in use and breaks now: the next attempt dials. */
+	if (rc < 0 && n->control.stage == KVC_CONTROL_USED && !boot_sound(n->control.conn))
+		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while we attached over it");
 	return rc;
 }

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* health.c -- which links of a session work.
+/* health.c -- which links of an attachment work.
  *
- * A link is up once it answered a PING: then it carries requests. The answer brought a nonce, which frames.c sends
- * back: so the server knows that the link works both ways and leads to us, and may carry data. A session of one link
- * per shard is up when all of them answered. With several, one that does not answer is out: the session is up without
- * it, as long as every shard has one that works, and is asked again with back-off. When the answer comes the link is
- * in.
+ * A link is up once it answered a PING: then it carries requests. The answer brings a nonce, which frames.c sends back:
+ * so the server knows that the link works both ways and leads to us, and may send data over it. With one link per
+ * shard, the attachment is up when all of them answered. With several, a link that does not answer is out. The
+ * attachment is up without it as long as every shard has a link that works. A link that is out is pinged again, after
+ * longer and longer pauses, and is used when it answers.
  *
- * A link that was up and is silent ends the session, as every trouble does; the next one begins without it. That is
- * noticed soon where another link to the same shard answers meanwhile: a shard that is busy is slow on all of them.
- * With nothing to compare it takes the time of silence, twice (asked, then not answered). (Rejected: taking a link out
- * of a session that goes on. Transfers of a request are striped over all links, so nobody could say which requests have
- * bytes on their way over the lost one, and their memory would have to be made safe all the same:
- * docs/internals/ownership.md, 16. NICs fail rarely, and a new session takes milliseconds.)
+ * A link that was up and falls silent ends the attachment, as every trouble does; the next one begins without that
+ * link. Silence is noticed soon where another link to the same shard answers meanwhile, because a busy shard is slow on
+ * all of them. Without another link it takes the time of silence twice: until the link is pinged, and until that has no
+ * answer. (Rejected: taking a link out of an attachment that goes on. Transfers of a request are striped over all
+ * links. So it would be unknown which requests have bytes on their way over the lost one, and their memory would have
+ * to be made safe all the same: docs/internals/ownership.md, 16. NICs fail rarely, and a new attachment takes
+ * milliseconds.)
  *
- * Links that were out in the last session are not waited for in the next one. */
+ * Links that were out in the last attachment are not waited for in the next one. */
 #include "kvclient/conn/health.h"
 
 #include "kvclient/request/admission.h"
 #include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
 
-/* SAME_BEATS: heartbeats that say that a shard stands still, before it is believed. Time alone does not tell: our own
- * loop may have stood still, with news of the shard waiting in a socket. */
+/* SAME_BEATS: heartbeats that must say that a shard stands still. Time alone does not prove it: our own loop may have
+ * stood still, while news of the shard waited in a socket. */
 enum { PINGS_AT_ONCE = 64, SAME_BEATS = 2 };
 
-#define PONG_PATIENCE_NS 250000000ull /* before the control connection is looked at */
+#define PONG_PATIENCE_NS 250000000ull /* before the control connection is read */
 #define CONTROL_LOOK_NS  1000000ull
 #define LINK_PATIENCE_NS 500000000ull /* for links that do not answer, where others do */
 #define LINK_RETRY_MIN   1000000000ull
 #define LINK_RETRY_MAX   30000000000ull
 
-static bool several(const struct kvc_session *s)
+static bool several(const struct kvc_attachment *s)
 {
 	return s->links_per_shard > 1;
 }
@@ -40,7 +41,7 @@ static bool several(const struct kvc_session *s)
 
 static void ping(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 {
-	struct loop *loop = l->session->node->client->loop;
+	struct loop *loop = l->attachment->node->client->loop;
 	r->deadline_ns = KV_NEVER;
 	r->wire.type = WIRE_PING;
 	r->wire.ping.cookie = kv_prng_next(loop_prng(loop));
@@ -50,7 +51,7 @@ static void ping(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 static void probe(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 {
 	l->probe = r;
-	l->probe_ns = loop_now(l->session->node->client->loop);
+	l->probe_ns = loop_now(l->attachment->node->client->loop);
 	l->probe_beats = 0;
 	ping(l, r, wait);
 }
@@ -79,9 +80,9 @@ static bool probe_done(const struct kvc_link *l)
 
 static uint64_t *out_word(struct kvc_node *n, const struct kvc_link *l, uint64_t *out_bit)
 {
-	uint32_t i = l->shard * l->session->links_per_shard + l->index;
+	uint32_t i = l->shard * l->attachment->links_per_shard + l->index;
 	*out_bit = (uint64_t)1 << (i % 64);
-	return &n->links_out[i / 64];
+	return &n->links.out[i / 64];
 }
 
 static bool was_out(struct kvc_node *n, const struct kvc_link *l)
@@ -96,10 +97,10 @@ static void out_set(struct kvc_node *n, const struct kvc_link *l, bool out)
 	*word = out ? *word | bit : *word & ~bit;
 }
 
-/* It answered. */
+/* It answered: use it. */
 static void link_in(struct kvc_node *n, struct kvc_link *l)
 {
-	bool late = n->session->served;
+	bool late = n->attachment->served;
 	n->ping_ns = KV_MAX(n->ping_ns, l->probe->at.replied_ns - l->probe->at.sent_ns);
 	probe_drop(n, l);
 	out_set(n, l, false);
@@ -107,13 +108,13 @@ static void link_in(struct kvc_node *n, struct kvc_link *l)
 		return;
 	l->up = true;
 	l->backoff_ns = 0;
-	te_peer_link_use(n->session->peer[l->shard], l->index, true);
+	te_peer_link_use(n->attachment->peer[l->shard], l->index, true);
 	if (late)
 		kv_info(kvc_client_log(n->client), "client %u, server %s: link %u to its shard %u answers again",
 			n->client->index, kvc_node_name(n), l->index, l->shard);
 }
 
-/* Its PING failed: again later. */
+/* Its PING failed: try again later. */
 static void link_failed(struct kvc_node *n, struct kvc_link *l)
 {
 	probe_drop(n, l);
@@ -123,11 +124,11 @@ static void link_failed(struct kvc_node *n, struct kvc_link *l)
 
 /* ---- while connecting ---- */
 
-/* What the server may say while its links are pinged: that the session is void already, or nothing any more. */
+/* While its links are pinged, the server may say that the attachment is void already, or be lost. */
 static int control_look_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m;
-	int rc = boot_recv_await(n->conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
+	int rc = boot_recv_await(n->control.conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
 	if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
 		return kv_fail(&n->error, -KV_ERESET, "its endpoints were rebuilt while we connected");
 	if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
@@ -137,23 +138,23 @@ static int control_look_await(struct kvc_node *n)
 	return 0;
 }
 
-static int park_await(struct kvc_node *n, struct kvc_session *s, uint64_t until_ns)
+static int park_await(struct kvc_node *n, struct kvc_attachment *s, uint64_t until_ns)
 {
 	struct loop *loop = n->client->loop;
 	int rc;
 	if (co_park_await(KV_MIN(until_ns, loop_now(loop) + PONG_PATIENCE_NS)) == 0)
 		return 0;
-	s->setup.co = NULL; /* answers shall not wake us while we read */
+	s->setup.co = NULL; /* an answer must not wake us while we read */
 	rc = control_look_await(n);
 	s->setup.co = co_self();
 	return rc;
 }
 
-/* Take the answers that are there. Returns how many of these links are still to be waited for: not those that were out
- * before, if `all` does not say so. *status is left alone, or the code of one that failed. */
+/* Take the answers that are there. Returns how many of these links are still to be waited for; links that were out
+ * before count only if `all` is set. *status becomes the code of a link that failed, if one did. */
 static unsigned answers_take(struct kvc_node *n, unsigned first, unsigned count, bool all, int *status)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	unsigned left = 0;
 	for (unsigned i = first; i < first + count; i++) {
 		struct kvc_link *l = &s->link[i];
@@ -173,7 +174,7 @@ static unsigned answers_take(struct kvc_node *n, unsigned first, unsigned count,
 
 static int group_await(struct kvc_node *n, unsigned first, unsigned count, uint64_t deadline_ns)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	struct loop *loop = n->client->loop;
 	uint64_t until;
 	int rc = 0, status = 0;
@@ -190,7 +191,7 @@ static int group_await(struct kvc_node *n, unsigned first, unsigned count, uint6
 	return rc;
 }
 
-static unsigned links_up(const struct kvc_session *s, unsigned shard)
+static unsigned links_up(const struct kvc_attachment *s, unsigned shard)
 {
 	unsigned up = 0;
 	for (unsigned i = 0; i < s->links_per_shard; i++)
@@ -198,13 +199,13 @@ static unsigned links_up(const struct kvc_session *s, unsigned shard)
 	return up;
 }
 
-/* A link that is out, of several: its PING or the answer may be lost, and the server does not end a session for one
- * that was never in use. So who gets no answer asks again, each time after a longer wait. */
+/* For a link that is out, of several: its PING or the answer may be lost, and the server does not end an attachment for
+ * a link that was never in use. So ping again, each time after a longer wait. */
 static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *wait)
 {
 	uint64_t now = loop_now(n->client->loop);
 	struct kvc_req *r;
-	if (!several(n->session))
+	if (!several(n->attachment))
 		return;
 	if (l->probe && !probe_done(l) && now - l->probe_ns >= KV_MAX(l->backoff_ns, LINK_RETRY_MIN))
 		kvc_link_lost(l, -KV_ETIMEOUT); /* an answer that comes all the same is dropped and counted */
@@ -213,10 +214,10 @@ static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *w
 		probe(l, r, wait);
 }
 
-/* One link of a shard is enough; without any there is no session. */
+/* Wait until one link of the shard works; without any there is no attachment. */
 static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	struct loop *loop = n->client->loop;
 	unsigned first = shard * s->links_per_shard;
 	int rc = 0, status = -KV_ETIMEOUT;
@@ -242,7 +243,7 @@ static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 
 static void out_tell(struct kvc_node *n)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	const struct kvc_link *first = NULL;
 	unsigned out = 0, news = 0;
 	for (uint32_t i = 0; i < s->num_links; i++) {
@@ -254,24 +255,23 @@ static void out_tell(struct kvc_node *n)
 		news += !was_out(n, l);
 		out_set(n, l, true);
 	}
-	if (out && (news || n->links_news))
+	if (out && (news || n->links.news))
 		kv_warn(kvc_client_log(n->client),
 			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
-			"going on "
-			"without, and trying again",
+			"going on without them, and trying them again",
 			n->client->index, kvc_node_name(n), out, s->num_links, first->shard, first->index,
 			out > 1 ? ", ..." : "");
-	n->links_news = false;
+	n->links.news = false;
 }
 
 int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	int rc = 0;
 	n->ping_ns = 0;
-	if (n->links_known != s->num_links) {
-		memset(n->links_out, 0, sizeof(n->links_out));
-		n->links_known = s->num_links;
+	if (n->links.known != s->num_links) {
+		memset(n->links.out, 0, sizeof(n->links.out));
+		n->links.known = s->num_links;
 	}
 	s->setup = (struct kvc_wait){.co = co_self()};
 	for (unsigned i = 0; i < s->num_links && rc == 0; i += PINGS_AT_ONCE)
@@ -288,7 +288,7 @@ int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns)
 
 static bool others_answer(const struct kvc_link *l)
 {
-	const struct kvc_session *s = l->session;
+	const struct kvc_attachment *s = l->attachment;
 	for (unsigned i = 0; i < s->links_per_shard; i++) {
 		const struct kvc_link *o = &s->link[l->shard * s->links_per_shard + i];
 		if (o != l && o->up && o->heard_ns > l->probe_ns)
@@ -297,11 +297,11 @@ static bool others_answer(const struct kvc_link *l)
 	return false;
 }
 
-/* When the oldest request to this shard was sent, by any link: its bytes may come by another one. KV_NEVER: none is
+/* When the oldest request to this shard was sent, over any link: its bytes may come over another one. KV_NEVER: none is
  * out. */
 static uint64_t oldest_ns(const struct kvc_link *l)
 {
-	const struct kvc_session *s = l->session;
+	const struct kvc_attachment *s = l->attachment;
 	uint64_t oldest = KV_NEVER;
 	for (unsigned i = 0; i < s->links_per_shard; i++) {
 		const struct kvc_link *o = &s->link[l->shard * s->links_per_shard + i];
@@ -330,21 +330,21 @@ static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uin
 		probe_drop(n, l);
 		return 0;
 	}
-	if (waited >= 2 * n->heartbeat_ns && others_answer(l)) {
+	if (waited >= 2 * n->pulse.beat_ns && others_answer(l)) {
 		out_set(n, l, true);
-		n->links_news = true;
+		n->links.news = true;
 		return kv_fail(&n->error, -KV_ERESET, "link %u to its shard %u is silent while another one answers",
 			       l->index, l->shard);
 	}
 	l->probe_beats++;
-	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->heartbeat_ns, 2ull) - 1)
+	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->pulse.beat_ns, 2ull) - 1)
 		return 0;
 	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
 }
 
 int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns)
 {
-	uint64_t patience = several(l->session) ? KV_MIN(n->heartbeat_ns, silence_ns) : silence_ns, oldest;
+	uint64_t patience = several(l->attachment) ? KV_MIN(n->pulse.beat_ns, silence_ns) : silence_ns, oldest;
 	if (!l->up) {
 		out_check(n, l, now);
 		return 0;
@@ -354,7 +354,8 @@ int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_
 	oldest = oldest_ns(l);
 	if (oldest == KV_NEVER || now - oldest < patience || now - l->heard_ns < patience)
 		return 0;
-	if (now - n->session->turns_ns[l->shard] > 2 * silence_ns && n->session->turns_same[l->shard] >= SAME_BEATS)
+	if (now - n->attachment->shard_turns_ns[l->shard] > 2 * silence_ns &&
+	    n->attachment->shard_turns_same[l->shard] >= SAME_BEATS)
 		return kv_fail(&n->error, -KV_EPEERDOWN, "its shard %u stands still", l->shard);
 	probe_try(n, l);
 	return 0;

@@ -1,16 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c -- one client's view of one server, and what others on the loop may ask of it. The node's own coroutine, which
- * connects, serves the control connection and begins again, is in serve.c.
+/* node.c -- a node: one client's side of one server, and what others on the loop may ask of it. The node's own
+ * coroutine, which connects, serves the control connection and reconnects, is in serve.c. To reconnect is to attach
+ * anew: by a redo (a HELLO again, as a rule on the same connection), or after the server was lost.
  *
- *   CONNECTING --dial, hello, regions acknowledged, links answered a PING (health.c)--> UP --lost--> DOWN
- *       --back-off--> attempt ... --> UP
- *   UP --redo--> CONNECTING (calls wait) --hello, regions, links--> UP
+ *   node.state    event                                                     becomes
+ *   NEW           kvc_node_start                                            CONNECTING
+ *   CONNECTING    the attempt succeeds                                      UP
+ *                 the attempt fails                                         DOWN
+ *                 the attempt is overtaken by a redo                        CONNECTING
+ *   UP            a redo                                                    CONNECTING
+ *                 the server is lost, or says goodbye                       DOWN
+ *   DOWN          an attempt, after a pause, succeeds                       UP
+ *                 such an attempt is overtaken by a redo                    CONNECTING
+ *   any           the client closes, and the coroutine ends                 CLOSED
  *
- * DOWN means that the server is gone: calls fail at once while attempts go on in the background. If it said goodbye
- * (`left`) its keys are misses instead, until it is back: what it held went with it. It is DOWN from its goodbye on,
- * and the session lives until all that was under way has come to its end; then we say goodbye, too. A break that is
- * ours (the endpoints were rebuilt, a frame could not be sent, a link stays silent) is a redo: the first new attempt
- * begins at once and calls wait for its outcome. */
+ * An attempt: dial, HELLO and WELCOME, regions acknowledged, links answered a PING (connect.c, health.c).
+ *
+ * While CONNECTING, calls wait. A redo is a break without a loss of the server: endpoints of ours or of the server were
+ * rebuilt, a frame could not be sent, a link stays silent. The next attempt begins at once, and calls wait for its
+ * outcome.
+ *
+ * While DOWN, calls fail at once and attempts go on in the background.
+ *
+ *   node.goodbye  NONE --the server says goodbye--> HEARD --nothing of ours is under way: we say it--> SAID
+ *                 HEARD, SAID --up again, or the server refuses us--> NONE
+ *
+ * A server that said goodbye is DOWN from then on. Until it is back its keys are misses, since what it held went with
+ * it. The attachment lives until all that was under way has ended; then we say goodbye, too.
+ *
+ *   control.stage  DIALLED --WELCOME--> WELCOMED --the attachment is up--> USED, until the next dial
+ *
+ * Only a connection that was USED may break without a fault of the server: then the next attempt dials, and calls wait
+ * on. Only one that was WELCOMED may bring messages about an earlier attachment. */
 #include "kvclient/conn/node.h"
 
 #include "kvclient/request/end.h"
@@ -31,19 +52,18 @@ void kvc_printable(char *out, size_t cap, const char *text)
 
 static void redo(struct kvc_node *n, const char *why, bool redial)
 {
-	n->redial |= redial || n->client->closing || kvc_node_answers_wait(n);
-	n->redo = true;
-	n->redo_why = why;
+	n->control.spent |= redial || n->client->closing || kvc_node_answers_wait(n);
+	n->redo = why;
 	if (n->state == KVC_NODE_UP)
 		kvc_node_set(n, KVC_NODE_CONNECTING);
-	else if (n->session && n->session->open && !n->session->served)
-		kvc_session_fail(n->session, -KV_ERESET, false); /* an attempt: only PINGs are out */
-	if (n->conn && n->redial)
-		boot_shutdown(n->conn);
-	else if (n->conn)
-		boot_interrupt(n->conn);
-	else if (n->dialer && n->client->closing)
-		io_interrupt(n->dialer, true); /* or closing would wait for the connect timeout */
+	else if (n->attachment && n->attachment->open && !n->attachment->served)
+		kvc_attachment_fail(n->attachment, -KV_ERESET, false); /* an attempt: only PINGs are out */
+	if (n->control.conn && n->control.spent)
+		boot_shutdown(n->control.conn);
+	else if (n->control.conn)
+		boot_interrupt(n->control.conn);
+	else if (n->attempt.dialer && n->client->closing)
+		io_interrupt(n->attempt.dialer, true); /* or closing would wait for the connect timeout */
 	co_queue_wake_all(&n->kick);
 }
 
@@ -57,19 +77,19 @@ void kvc_node_redial(struct kvc_node *n, const char *why)
 	redo(n, why, true);
 }
 
-int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_session **out)
+int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out)
 {
 	for (;;) {
 		if (n->client->closing)
 			return -KV_ECLOSED;
 		if (n->state == KVC_NODE_UP) {
-			*out = n->session;
+			*out = n->attachment;
 			return 0;
 		}
-		if (n->state != KVC_NODE_CONNECTING && !n->left)
-			return n->refusal ? n->refusal : -KV_EPEERDOWN;
+		if (n->state != KVC_NODE_CONNECTING && n->goodbye == KVC_GOODBYE_NONE)
+			return n->refusal.code ? n->refusal.code : -KV_EPEERDOWN;
 		if (n->state != KVC_NODE_CONNECTING) {
-			co_yield_await(); /* misses cost nothing: one who makes many leaves the loop to others */
+			co_yield_await(); /* misses cost nothing: a caller of many leaves the loop to others */
 			return -KV_ELEFT;
 		}
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
@@ -79,17 +99,17 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_se
 
 bool kvc_node_down(const struct kvc_node *n, int64_t rc)
 {
-	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal && n->state == KVC_NODE_DOWN);
+	return rc == -KV_EPEERDOWN || (rc < 0 && rc == n->refusal.code && n->state == KVC_NODE_DOWN);
 }
 
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	int rc;
-	if (!n->conn)
+	if (!n->control.conn)
 		return -KV_EPEERDOWN;
-	n->senders++;
-	rc = boot_send_await(n->conn, m, deadline_ns);
-	if (--n->senders == 0)
+	n->control.senders++;
+	rc = boot_send_await(n->control.conn, m, deadline_ns);
+	if (--n->control.senders == 0)
 		co_queue_wake_all(&n->kick);
 	return rc;
 }
@@ -100,6 +120,6 @@ void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index)
 	n->index = index;
 	co_queue_init(&n->changed);
 	co_queue_init(&n->kick);
-	kvc_subs_init(&n->subs);
+	kvc_sessions_init(&n->sessions);
 	kv_list_init(&n->pins.all);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regions.c -- what a server knows of our memory: announced before a session is up, and while it is; and forgotten. */
+/* regions.c -- regions announced to a server, before its attachment is up and while it is, and revoked. */
 #include "kvclient/conn/regions.h"
 
 #include <stdlib.h>
@@ -39,17 +39,17 @@ out:
 	return rc;
 }
 
-/* Wait until the server's word on region `id` of this slot is there (kvc_region_answer), or the session has gone. What
- * stands in the slot is that registration's alone: answers to others may be read in the same turn. */
+/* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment is lost. The
+ * slot is that registration's alone, since answers to others may be read in the same turn. */
 static int answer_await(struct kvc_node *n, uint32_t slot, uint32_t id, bool known, uint64_t deadline_ns)
 {
-	struct kvc_session *s = n->session;
-	while ((n->acked[slot] == id) != known) {
-		if (n->refused[slot].id == id)
-			return wire_status_error(n->refused[slot].status);
+	struct kvc_attachment *s = n->attachment;
+	while ((n->regions.acked[slot] == id) != known) {
+		if (n->regions.refused[slot].id == id)
+			return wire_status_error(n->regions.refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (n->state != KVC_NODE_UP || n->session != s)
+		if (n->state != KVC_NODE_UP || n->attachment != s)
 			return -KV_EPEERDOWN;
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
@@ -61,35 +61,44 @@ int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t
 			  uint64_t deadline_ns)
 {
 	int rc;
-	if (n->state != KVC_NODE_UP || n->acked[slot] == id)
+	if (n->state != KVC_NODE_UP || n->regions.acked[slot] == id)
 		return 0;
 	rc = region_send_await(n, region, id, deadline_ns);
 	if (rc == 0)
 		rc = answer_await(n, slot, id, true, deadline_ns);
-	/* A connection that was lost meanwhile announces all regions when it comes back. */
+	/* Lost meanwhile: the next attachment announces all regions. */
 	return rc == -KV_EPEERDOWN ? 0 : rc;
+}
+
+/* Whether it has an attachment that is not up yet. */
+static bool attaching(const struct kvc_node *n)
+{
+	return n->attachment && n->attachment->open && !n->attachment->served;
 }
 
 int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok.id = id};
+	bool up = n->state == KVC_NODE_UP;
 	int rc;
-	if (n->state != KVC_NODE_UP || n->acked[slot] != id)
+	if (n->regions.acked[slot] != id || !(up || attaching(n)))
 		return 0;
-	n->revokes++;
+	n->regions.revokes++;
 	rc = kvc_node_send_await(n, &m, deadline_ns);
-	if (rc == 0)
+	/* In an attachment that is not up nothing has used the region, so there is no answer to wait for. (Rejected: to
+	 * attach anew. A program that registers memory and takes it back all the time would never be attached.) */
+	if (rc == 0 && up)
 		rc = answer_await(n, slot, id, false, deadline_ns);
-	n->revokes--;
-	n->acked[slot] = 0;
+	n->regions.revokes--;
+	n->regions.acked[slot] = 0;
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
 
-/* The next region that this session has not acknowledged. */
+/* The next region that the server has not acknowledged in this attachment. */
 static bool region_missing(const struct kvc_node *n, struct te_region **out, uint32_t *out_id, uint32_t *out_slot)
 {
 	const struct kvc_client *c = n->client;
-	if (n->acked[0] != KVC_REGION_BUFFER) {
+	if (n->regions.acked[0] != KVC_REGION_BUFFER) {
 		*out = c->region;
 		*out_id = KVC_REGION_BUFFER;
 		*out_slot = 0;
@@ -97,7 +106,7 @@ static bool region_missing(const struct kvc_node *n, struct te_region **out, uin
 	}
 	for (unsigned i = 0; i < c->num_mems; i++) {
 		const struct kvc_client_mem *m = c->mem[i];
-		if (m->closing || n->acked[m->slot] == m->id)
+		if (m->closing || n->regions.acked[m->slot] == m->id)
 			continue;
 		*out = m->region;
 		*out_id = m->id;
@@ -111,13 +120,15 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 				 uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m;
-	int rc = region_send_await(n, region, id, deadline_ns);
+	int rc;
+	n->regions.acked[slot] = id; /* already: it may be taken back before the answer (kvc_node_revoke_await) */
+	rc = region_send_await(n, region, id, deadline_ns);
 	while (rc == 0) {
-		rc = boot_recv_await(n->conn, &m, deadline_ns);
+		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
 			break;
 		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET; /* the session is void already */
+			rc = -KV_ERESET; /* the attachment is void already */
 		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
 			rc = -KV_ELEFT;
 	}
@@ -125,7 +136,6 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 		rc = wire_status_error(m.region_ok.status);
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "announcing memory region %u: %s", id, kv_strerror(rc));
-	n->acked[slot] = id;
 	return 0;
 }
 
@@ -147,11 +157,11 @@ void kvc_region_answer(struct kvc_node *n, uint32_t id, int32_t status, bool kno
 		if (c->mem[i]->id != id)
 			continue;
 		if (status != WIRE_OK)
-			n->refused[slot] = (struct kvc_refusal){id, status};
+			n->regions.refused[slot] = (struct kvc_refused){id, status};
 		else if (known)
-			n->acked[slot] = id;
-		else if (n->acked[slot] == id)
-			n->acked[slot] = 0;
+			n->regions.acked[slot] = id;
+		else if (n->regions.acked[slot] == id)
+			n->regions.acked[slot] = 0;
 	}
 	co_queue_wake_all(&n->changed);
 }

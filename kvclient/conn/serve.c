@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c -- the coroutine of a node: a session is made (connect.c), served until it ends, and dropped; and again.
+/* serve.c -- the coroutine of a node: it attaches (connect.c), serves the attachment until that ends, drops it, and
+ * reconnects: begins again, at once after a redo, else after a pause.
  *
- * It reads the connection and sends heartbeats. A server that is not heard for the time of silence is down, at that
- * moment and not at the next beat; but only if beats of our own have gone by meanwhile, so that a process that was
- * stopped for a while does not take its own absence for the server's. Others (memory.c, the closer) may send; the
- * connection is closed only when none of them is inside.
+ * While it serves it reads the control connection and sends heartbeats. A server that is silent for too long
+ * (kvc_node_silence_ns) is down at that moment, and not at the next beat. But heartbeats of our own must have gone out
+ * meanwhile: a process that was stopped for a while must not take its own absence for the server's. Other coroutines
+ * (memory.c, the closer) send on the connection too; it is closed only when none of them is inside.
  *
- * Dropping a session while requests are out: see end.c and kvc_client_fence_await. Pieces go to quarantine only while
- * another server would suffer from a fence; otherwise fencing is free. Where a fence is one of this server alone nobody
- * else suffers. */
+ * Dropping an attachment while requests are out: see end.c and kvc_client_fence_await. Pieces of the buffer go to
+ * quarantine only while a fence would disturb another server; otherwise a fence is free. Where the engine can cut this
+ * server alone, a fence disturbs no other one. */
 #include "kvclient/conn/serve.h"
 
 #include "kvclient/conn/connect.h"
@@ -21,55 +22,64 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-enum { SESSION_BEATS = 2 /* times of silence until a question about a session is given up */ };
+enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session is given up */ };
 
 #define BACKOFF_MIN_NS  50000000ull
-#define BACKOFF_MAX_NS  500000000ull /* with connecting: within a second after it is back */
+#define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
-#define PART_POLL_NS    5000000ull /* between two looks whether anything is under way at a server that ends */
+#define PART_POLL_NS    5000000ull /* between two looks whether a server that ends still has requests of ours */
 
 static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	uint64_t now = loop_turn_now(n->client->loop);
 	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
-		if (s->turns[i] == h->turns[i]) {
-			s->turns_same[i]++;
+		if (s->shard_turns[i] == h->turns[i]) {
+			s->shard_turns_same[i]++;
 			continue;
 		}
-		s->turns[i] = h->turns[i];
-		s->turns_same[i] = 0;
-		s->turns_ns[i] = now;
+		s->shard_turns[i] = h->turns[i];
+		s->shard_turns_same[i] = 0;
+		s->shard_turns_ns[i] = now;
 	}
 }
 
-/* The server ends. No new call goes there; what is under way comes to its end (part_await). */
+static bool left(const struct kvc_node *n)
+{
+	return n->goodbye != KVC_GOODBYE_NONE;
+}
+
+/* The server ends. No new call goes there; what is under way may end first (part_await). */
 static void leave(struct kvc_node *n)
 {
-	if (n->left || n->client->closing)
+	if (left(n) || n->client->closing)
 		return;
-	n->left = true;
+	n->goodbye = KVC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
 	kv_info(kvc_node_log(n), "client %u: server %s ends: its keys are misses until it is back", n->client->index,
 		kvc_node_name(n));
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
 
-static bool anything_out(const struct kvc_session *s)
+/* A request that waits in a lane counts, too: either its lane stands in the link's turns, or all credits of the lane's
+ * session are out. */
+bool kvc_serve_idle(const struct kvc_attachment *s)
 {
-	for (uint32_t i = 0; i < s->num_links; i++)
-		if (!kv_list_empty(&s->link[i].sent) || !kv_list_empty(&s->link[i].queue))
-			return true;
-	return false;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		const struct kvc_link *l = &s->link[i];
+		if (!kv_list_empty(&l->sent) || !kv_list_empty(&l->queue) || !kv_list_empty(&l->turns))
+			return false;
+	}
+	return true;
 }
 
-/* Say goodbye to a server that did, once nothing of ours is under way there. */
+/* Say goodbye to a server that has said it, once nothing of ours is under way there. */
 static int part_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
-	if (!n->left || n->parting || anything_out(n->session))
+	if (n->goodbye != KVC_GOODBYE_HEARD || !kvc_serve_idle(n->attachment))
 		return 0;
-	n->parting = true;
+	n->goodbye = KVC_GOODBYE_SAID;
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
@@ -93,7 +103,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		kvc_node_redo(n, "its endpoints were rebuilt");
 		return 0;
 	case WIRE_CTRL_GOODBYE_OK:
-		explicit_bzero(&n->prior, sizeof(n->prior)); /* nothing of ours is left there */
+		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior)); /* nothing of ours is left there */
 		kvc_node_send_await(n, &done, kv_deadline(loop_now(n->client->loop), SEND_TIMEOUT_NS));
 		return 1;
 	case WIRE_CTRL_SESSION_CHALLENGE:
@@ -102,30 +112,29 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_SESSION_CLOSE_OK:
 		if (n->client->node_events->message(n, m) == 0)
 			return 0;
-		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that was not asked");
+		return kv_fail(&n->error, -KV_EPROTO, "it answered a question about a session that we did not ask");
 	case WIRE_CTRL_GOODBYE:
 		leave(n);
 		return 0;
 	case WIRE_CTRL_REFUSE:
 		kvc_printable(text, sizeof(text), m->refuse.text);
-		return kv_fail(&n->error, -KV_EPEERDOWN, "it closes the session: %s", text);
+		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);
 	default:
 		return kv_fail(&n->error, -KV_EPROTO, "it sent control message %d, which makes no sense here",
 			       (int)m->type);
 	}
 }
 
-/* When the server is given up if nothing comes. Not before some beats of our own have gone by since it was heard. */
+/* When the server is taken for down if nothing comes: never before we sent some heartbeats since it was heard. */
 static uint64_t silence_end(const struct kvc_node *n)
 {
-	uint64_t beats = kvc_node_silence_ns(n) / n->heartbeat_ns - 1;
-	return n->silent_beats >= beats ? n->heard_ns + kvc_node_silence_ns(n) : KV_NEVER;
+	uint64_t beats = kvc_node_silence_ns(n) / n->pulse.beat_ns - 1;
+	return n->pulse.silent >= beats ? n->pulse.heard_ns + kvc_node_silence_ns(n) : KV_NEVER;
 }
 
-/* What is done at every beat. */
 static int beat_await(struct kvc_node *n)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT};
 	uint64_t now = loop_now(n->client->loop);
 	struct te_stats stats;
@@ -136,14 +145,14 @@ static int beat_await(struct kvc_node *n)
 	kvc_set(&n->client->count.door_turned,
 		stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
 	kvc_set(&n->client->count.door_aliens, stats.door_aliens);
-	m.heartbeat.sequence = ++n->beat_sequence;
+	m.heartbeat.sequence = ++n->pulse.sequence;
 	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
 	if (rc < 0)
 		return kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc));
-	n->silent_beats++;
+	n->pulse.silent++;
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = kvc_link_check(n, &s->link[i], now, kvc_node_silence_ns(n));
-	if (rc == 0 && kvc_subs_late(&n->subs, now, SESSION_BEATS * kvc_node_silence_ns(n)))
+	if (rc == 0 && kvc_sessions_late(&n->sessions, now, SESSION_PATIENCE * kvc_node_silence_ns(n)))
 		kvc_node_redial(n, "it does not answer questions about sessions");
 	n->client->node_events->beat(n);
 	if (rc == 0 && s->open && !n->redo)
@@ -151,47 +160,47 @@ static int beat_await(struct kvc_node *n)
 	return rc;
 }
 
-/* To wait for a message until then. That the last call for a server that ends is over, nobody says. */
+/* How long to wait for the next message. No event tells that the last call to a server that ends is over: so look. */
 static uint64_t serve_until(const struct kvc_node *n, uint64_t beat)
 {
 	uint64_t until = KV_MIN(beat, silence_end(n));
-	return n->left && !n->parting ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
+	return n->goodbye == KVC_GOODBYE_HEARD ? KV_MIN(until, loop_now(n->client->loop) + PART_POLL_NS) : until;
 }
 
-/* A server ends a connection that was used to guess keys, and says no more than it said to each guess. */
+/* A server ends a connection on which keys were guessed, without a reason: so say how many were refused. */
 static void lost_describe(struct kvc_node *n, int rc)
 {
-	if (n->denied)
+	if (n->control.denied)
 		kv_fail(&n->error, rc,
 			"the control connection has ended; %u sessions of logical clients were refused on it, since "
-			"their key or identity is not the server's: it ends a "
-			"connection with several of them (kv-server --session-keys)",
-			n->denied);
+			"their key or identity is not the server's: it ends a connection after several of them "
+			"(kv-server --session-keys)",
+			n->control.denied);
 	else
 		kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
 }
 
-/* Serve the control connection. Returns why it ended: 1 after a goodbye, or a code. */
+/* Serve the control connection until the attachment ends. 1: after a goodbye; 0: a redo; or a code with n->error. */
 static int serve_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
-	uint64_t beat = loop_now(loop) + n->heartbeat_ns;
+	uint64_t beat = loop_now(loop) + n->pulse.beat_ns;
 	struct wire_ctrl_msg m;
 	int rc = 0;
-	n->heard_ns = loop_now(loop);
-	n->silent_beats = 0;
-	n->denied = 0;
-	for (unsigned i = 0; i < n->session->shards; i++) {
-		n->session->turns_ns[i] = n->heard_ns;
-		n->session->turns_same[i] = 0;
+	n->pulse.heard_ns = loop_now(loop);
+	n->pulse.silent = 0;
+	n->control.denied = 0;
+	for (unsigned i = 0; i < n->attachment->shards; i++) {
+		n->attachment->shard_turns_ns[i] = n->pulse.heard_ns;
+		n->attachment->shard_turns_same[i] = 0;
 	}
 	while (rc == 0 && !n->redo) {
-		rc = boot_recv_await(n->conn, &m, serve_until(n, beat));
+		rc = boot_recv_await(n->control.conn, &m, serve_until(n, beat));
 		if (rc == 0 && n->redo)
-			break; /* it is about a session that is given up */
+			break; /* it is about an attachment that is given up */
 		if (rc == 0) {
-			n->heard_ns = loop_turn_now(loop);
-			n->silent_beats = 0;
+			n->pulse.heard_ns = loop_turn_now(loop);
+			n->pulse.silent = 0;
 			rc = control_take_await(n, &m);
 		} else if (rc == -KV_ETIMEOUT) {
 			rc = 0;
@@ -201,12 +210,12 @@ static int serve_await(struct kvc_node *n)
 		if (rc == 0 && !n->redo)
 			rc = part_await(n);
 		if (rc == 0 && !n->redo && loop_now(loop) >= beat) {
-			beat = loop_now(loop) + n->heartbeat_ns;
+			beat = loop_now(loop) + n->pulse.beat_ns;
 			rc = beat_await(n);
 		}
 		if (rc == 0 && !n->redo && loop_now(loop) >= silence_end(n))
-			rc = kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat of it for %.1f s",
-				     (double)(loop_now(loop) - n->heard_ns) / 1e9);
+			rc = kv_fail(&n->error, -KV_EPEERDOWN, "no heartbeat from it for %.1f s",
+				     (double)(loop_now(loop) - n->pulse.heard_ns) / 1e9);
 	}
 	return rc;
 }
@@ -215,12 +224,12 @@ static bool others_connected(const struct kvc_node *n)
 {
 	const struct kvc_client *c = n->client;
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		if (&c->node[i] != n && c->node[i].session)
+		if (&c->node[i] != n && c->node[i].attachment)
 			return true;
 	return false;
 }
 
-static unsigned first_unsafe_shard(const struct kvc_session *s)
+static unsigned first_unsafe_shard(const struct kvc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++)
 		if (!kv_list_empty(&s->link[i].sent))
@@ -228,28 +237,28 @@ static unsigned first_unsafe_shard(const struct kvc_session *s)
 	return 0;
 }
 
-/* End the session's requests; memory is safe or in quarantine afterwards. */
+/* End the attachment's requests. Afterwards the memory of each is safe or in quarantine. */
 static void requests_end_await(struct kvc_node *n, int status)
 {
 	struct kvc_client *c = n->client;
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	uint64_t bytes;
-	bool caller, any = kvc_session_unsafe(s, &bytes, &caller);
+	bool caller, any = kvc_attachment_unsafe(s, &bytes, &caller);
 	bool fence = caller || c->info.peer_fence || !others_connected(n) || kvc_client_quarantine_full(c, bytes) ||
 		     c->unsafe.num_zombies + s->shards > KVC_ZOMBIES_MAX;
 	/* A fence ends the requests with -KV_ERESET; their calls look at the state of the node, which tells them more.
-	 * A client that closes leaves its own memory to the end of the engine, but a caller has his back before that.
+	 * A client that closes leaves its own memory to the end of the engine; a caller's memory must be safe before.
 	 */
 	if (any && (caller || (fence && !c->closing)))
 		kvc_client_fence_await(c, s, first_unsafe_shard(s));
 	if (!s->open)
 		return;
-	any = kvc_session_unsafe(s, &bytes, &caller);
-	/* What it may still write is in quarantine until a fence: we need not know when it has ended, and waiting for
-	 * that may take long, as its way to us may be what is broken. */
+	any = kvc_attachment_unsafe(s, &bytes, &caller);
+	/* What the server may still write to is in quarantine until a fence. So the next WELCOME need not wait until
+	 * the server has nothing under way: that may take long, as its way to us may be what is broken. */
 	if (any)
-		explicit_bzero(&n->prior, sizeof(n->prior));
-	kvc_session_fail(s, status, false);
+		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
+	kvc_attachment_fail(s, status, false);
 	for (unsigned i = 0; i < s->shards && any && !c->closing; i++) {
 		c->unsafe.zombie[c->unsafe.num_zombies++] = s->peer[i];
 		s->peer[i] = NULL;
@@ -258,14 +267,14 @@ static void requests_end_await(struct kvc_node *n, int status)
 
 static void peers_close(void *arg)
 {
-	struct kvc_session *s = arg;
+	struct kvc_attachment *s = arg;
 	for (unsigned i = 0; i < s->shards; i++)
 		te_peer_close(&s->peer[i]);
 }
 
-static void session_drop_await(struct kvc_node *n, int status)
+static void attachment_drop_await(struct kvc_node *n, int status)
 {
-	struct kvc_session *s = n->session;
+	struct kvc_attachment *s = n->attachment;
 	if (s) {
 		for (uint32_t i = 0; i < s->num_links; i++) {
 			if (s->link[i].probe)
@@ -275,8 +284,8 @@ static void session_drop_await(struct kvc_node *n, int status)
 		if (s->open)
 			requests_end_await(n, status);
 		kvc_main_await(n->client, peers_close, s);
-		n->session = NULL;
-		kvc_session_unref(s);
+		n->attachment = NULL;
+		kvc_attachment_unref(s);
 	}
 	n->client->node_events->gone(n);
 }
@@ -284,21 +293,21 @@ static void session_drop_await(struct kvc_node *n, int status)
 static void backoff_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
-	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->failures, 6u);
+	uint64_t ns = BACKOFF_MIN_NS << KV_MIN(n->attempt.failures, 6u);
 	ns = KV_MIN(ns, BACKOFF_MAX_NS);
-	/* Half of it is random: clients of a server that comes back shall not all arrive at once. */
+	/* Half of it is random, so that not all clients of a server that comes back arrive at once. */
 	ns = ns / 2 + kv_prng_below(loop_prng(loop), ns / 2 + 1);
-	n->failures++;
+	n->attempt.failures++;
 	if (!n->client->closing)
 		co_queue_wait_await(&n->kick, loop_now(loop) + ns);
 }
 
-/* What kvc_info shows. */
+/* For kvc_info. */
 static void links_count(struct kvc_client *c)
 {
 	uint64_t links = 0, pull_links = 0, credits = 0;
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
-		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
+		const struct kvc_attachment *s = c->node[i].state == KVC_NODE_UP ? c->node[i].attachment : NULL;
 		if (!s)
 			continue;
 		links += s->num_links;
@@ -310,7 +319,7 @@ static void links_count(struct kvc_client *c)
 	kvc_set(&c->count.credits, credits);
 }
 
-/* Which server it was; its address is not said twice where the sentence begins with it. */
+/* Put the server's name before the error; its address is not said twice if the sentence begins with it. */
 static void server_name_add(struct kvc_node *n)
 {
 	const char *name = kvc_node_name(n), *address = strchr(name, '=') ? strchr(name, '=') + 1 : name;
@@ -320,110 +329,128 @@ static void server_name_add(struct kvc_node *n)
 	kv_fail_more(&n->error, "server %s", name);
 }
 
-/* Whether the server is there and will not take us before somebody changes something. (-KV_EINVAL: it is another one
- * than the list says. -KV_EFULL is none: room comes by itself.) */
+/* Whether the server is there and will not take us until a person changes something. -KV_EINVAL: it is another server
+ * than the list says. -KV_EFULL is no refusal: room comes by itself. */
 static bool is_refusal(int rc)
 {
 	return rc == -KV_EDENIED || rc == -KV_EVERSION || rc == -KV_EINVAL;
 }
 
-/* That is another thing than a server that is gone: calls are told while it lasts, and it is no longer the one that
- * said goodbye. */
+/* A server that refuses us is not gone: calls are told why while it lasts, and its keys are no longer misses. */
 static void refusal_note(struct kvc_node *n, int rc)
 {
-	n->refusal = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* for a call that would mean its arguments */
+	n->refusal.code = is_refusal(rc) && rc != -KV_EINVAL ? rc : 0; /* to a call -KV_EINVAL means its arguments */
 	if (is_refusal(rc))
-		n->left = false;
+		n->goodbye = KVC_GOODBYE_NONE;
 }
 
-/* One line for the first attempt of a row that failed, and one for each new reason why a server that is there again
- * does not take us. */
+/* One line for the first of several attempts that fail, and one whenever the reason of a refusal changes. */
 static void failure_log(struct kvc_node *n, int rc)
 {
-	if (n->left || (n->failures > 0 && (!is_refusal(rc) || rc == n->refusal_told)))
+	if (left(n) || (n->attempt.failures > 0 && (!is_refusal(rc) || rc == n->refusal.logged)))
 		return;
-	n->refusal_told = rc;
+	n->refusal.logged = rc;
 	kv_warn(kvc_node_log(n), "client %u: %s", n->client->index, n->error.text);
 }
 
 static void up_count(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	n->failures = 0;
-	n->refusal_told = 0;
+	bool first = n->control.stage != KVC_CONTROL_USED; /* attachment of this connection */
+	n->attempt.failures = 0;
+	n->refusal.logged = 0;
 	n->attaches++;
-	n->connects += n->fresh;
-	if (n->attempted) {
+	n->connects += first;
+	if (n->attempt.first_told) {
 		kvc_add(&c->count.reattaches, 1);
-		kvc_add(&c->count.reconnects, n->fresh);
+		kvc_add(&c->count.reconnects, first);
 	}
-	n->fresh = false;
+	n->control.stage = KVC_CONTROL_USED;
 }
 
-/* An attempt has failed, and no other one overtook it. Nothing that we do hangs on the end of what the server had under
- * way for us, unless our engine has cut off this server alone: a server that cannot bring that end about is asked to
- * welcome us without it. */
-static void failed_count(struct kvc_node *n)
+/* An attempt has failed, and was not overtaken. The server may be unable to end what it has under way for the last
+ * attachment, and so to welcome us. Unless our engine has cut off this server alone, we need not know of that end: the
+ * next HELLO does not ask for it. */
+static void prior_forget(struct kvc_node *n)
 {
 	struct te_info info;
 	te_info(n->client->te, &info);
 	if (!info.peer_fence)
-		explicit_bzero(&n->prior, sizeof(n->prior));
+		explicit_bzero(&n->attempt.prior, sizeof(n->attempt.prior));
 }
 
-/* One session, from the first packet to the last. */
-static void session_await(struct kvc_node *n)
+/* Tell the pool how the first attempt went. One that was overtaken is not decided while there is time for another. */
+static void first_tell(struct kvc_node *n, int rc)
+{
+	struct kvc_client *c = n->client;
+	if (n->attempt.first_told || (rc == -KV_ERESET && !c->closing && loop_now(c->loop) < n->attempt.first_ns))
+		return;
+	n->attempt.first_told = true;
+	kvc_pool_tell_attempt(c->pool, &c->servers_up, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
+}
+
+/* Log and count an attachment that ended without a goodbye. */
+static void lost_tell(struct kvc_node *n, int rc)
+{
+	struct kvc_client *c = n->client;
+	if (c->closing || left(n))
+		return;
+	if (rc == -KV_EPEERDOWN && c->info.death_fatal)
+		kv_error_log(kvc_node_log(n),
+			     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
+			     "go on, because locks are shared with it: if calls stand still now, start this "
+			     "process again, and use provider tcp where servers may die",
+			     c->index, kvc_node_name(n), c->info.provider);
+	if (!n->redo && rc >= 0)
+		return;
+	kvc_add(&c->count.lost_connections, 1);
+	snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo : n->error.text);
+	kv_warn(kvc_node_log(n), "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
+}
+
+static void attachment_up(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	up_count(n);
+	if (n->attaches > 1)
+		kv_info(kvc_node_log(n), "client %u: server %s is back", c->index, kvc_node_name(n));
+	n->attachment->served = true;
+	n->goodbye = KVC_GOODBYE_NONE;
+	kvc_node_set(n, KVC_NODE_UP);
+	c->node_events->up(n);
+	links_count(c);
+}
+
+/* One attachment, from the first message to the last. */
+static void attachment_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	int rc = kvc_connect_await(n);
 	bool ours, served = rc == 0;
-	n->left |= rc == -KV_ELEFT;
+	if (rc == -KV_ELEFT && !left(n))
+		n->goodbye = KVC_GOODBYE_HEARD;
 	if (rc != -KV_ERESET)
 		refusal_note(n, rc);
 	if (rc < 0 && rc != -KV_ERESET) {
 		server_name_add(n);
 		memcpy(n->why, n->error.text, sizeof(n->why));
-		failed_count(n);
+		prior_forget(n);
 	}
-	if (rc == 0) {
-		up_count(n);
-		if (n->attaches > 1)
-			kv_info(kvc_node_log(n), "client %u: server %s is back", c->index, kvc_node_name(n));
-		n->session->served = true;
-		n->left = n->parting = false;
-		kvc_node_set(n, KVC_NODE_UP);
-		c->node_events->up(n);
-		links_count(c);
-	}
-	/* An attempt that was overtaken is not decided, while there is time for another one. */
-	if (!n->attempted && (rc != -KV_ERESET || c->closing || loop_now(c->loop) >= n->first_ns)) {
-		n->attempted = true;
-		kvc_pool_tell_attempt(c->pool, &c->servers_up, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
-	}
-	if (rc == 0) {
+	if (served)
+		attachment_up(n);
+	first_tell(n, rc);
+	if (served) {
 		rc = serve_await(n);
-		n->redial |= kvc_node_answers_wait(n);
-		if (!c->closing && !n->left && rc == -KV_EPEERDOWN && c->info.death_fatal)
-			kv_error_log(
-				kvc_node_log(n),
-				"client %u: server %s is lost; if its process died, provider %s cannot promise to "
-				"go on, because locks are shared with it: should calls stand still now, start this "
-				"process again, and use provider tcp where servers may die",
-				c->index, kvc_node_name(n), c->info.provider);
-		if (!c->closing && !n->left && (n->redo || rc < 0)) {
-			kvc_add(&c->count.lost_connections, 1);
-			snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo_why : n->error.text);
-			kv_warn(kvc_node_log(n), "client %u, server %s: %s: connecting again", c->index,
-				kvc_node_name(n), n->why);
-		}
+		n->control.spent |= kvc_node_answers_wait(n);
+		lost_tell(n, rc);
 	} else if (rc != -KV_ERESET) {
 		failure_log(n, rc);
 	}
-	ours = !n->left && (n->redo || rc == -KV_ERESET);
+	ours = !left(n) && (n->redo || rc == -KV_ERESET);
 	kvc_node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
-	session_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : n->left ? -KV_ELEFT : -KV_EPEERDOWN);
+	attachment_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : left(n) ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
-	if (!ours || c->closing) /* else kvc_connect_await looks whether it is of any use */
+	if (!ours || c->closing) /* else kvc_connect_await decides whether to keep it */
 		kvc_conn_close_await(n);
 	if (!served || !ours)
 		backoff_await(n);
@@ -434,24 +461,21 @@ static void node_main(void *arg)
 	struct kvc_node *n = arg;
 	struct kvc_client *c = n->client;
 	while (!c->closing)
-		session_await(n);
+		attachment_await(n);
 	kvc_conn_close_await(n);
 	kvc_node_set(n, KVC_NODE_CLOSED);
-	n->running = false;
 	kvc_client_ended(c);
 }
 
 int kvc_node_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	int rc;
+	int rc = co_spawn(c->loop, node_main, n, "kvc node");
+	if (rc < 0)
+		return rc;
 	n->state = KVC_NODE_CONNECTING;
-	rc = co_spawn(c->loop, node_main, n, "kvc node");
-	if (rc == 0) {
-		n->running = true;
-		kvc_client_began(c);
-	}
-	return rc;
+	kvc_client_began(c);
+	return 0;
 }
 
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns)

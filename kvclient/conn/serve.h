@@ -6,12 +6,15 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_node_start -- spawn its coroutine: it connects, and begins again after every break, until the client closes. 0,
+/* kvc_node_start -- spawn its coroutine, which attaches, and begins again after every break until the client closes. 0,
  * or why it cannot be spawned. */
 int kvc_node_start(struct kvc_node *n);
 
-/* kvc_node_part_await -- say goodbye by the deadline, or break off: its coroutine ends with the server's answer, or
- * after the next kvc_node_redo, since the client is closing. */
+/* kvc_node_part_await -- the client is closing: say goodbye by the deadline, or break off. The node's coroutine then
+ * ends with the server's answer, or after the next kvc_node_redo. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);
+
+/* kvc_serve_idle -- whether no request of the attachment is queued or out. */
+bool kvc_serve_idle(const struct kvc_attachment *s);
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.c -- something that runs as a coroutine on a client's loop while a thread that is no loop's waits: it is posted
- * to the loop, and the thread sleeps on a futex.
+/* block.c -- a job: a function that runs as a coroutine on a client's loop while a thread that is no loop's waits for
+ * it.
  *
- * A job is POSTED until the loop takes it up (STARTED), and DONE when its coroutine has returned. A thread whose
- * deadline passes while its job is only posted takes it back (GIVEN_UP): a loop that is stuck, because a worker keeps
- * its thread, delays nobody. Once started, a job uses the caller's memory and is waited for; the deadline is then its
- * own. So a job is on the heap and not on the caller's stack: whoever looks at it last frees it, the thread, or the
- * loop that comes too late. (The allocation is lost in the cost of two context switches.)
+ * The thread posts the job to the loop and sleeps on a futex. A job is POSTED until the loop takes it up (STARTED), and
+ * DONE when its coroutine has returned. A thread whose deadline passes while its job is only posted takes the job back
+ * (GIVEN_UP). So a loop that is stuck, because a worker keeps its thread, delays nobody. A job that has started uses
+ * the caller's memory: the thread waits for it, and the deadline is then the job's own.
  *
- * The last thing that the loop does with a job is to store DONE; the wake-up after that touches no memory (a futex
- * address is only a name). The loop, though, is still rung by loop_post when the job may be over: threads inside are
- * counted, and a pool being closed waits for them. */
+ * So a job is on the heap and not on the caller's stack. The last one to look at it frees it: the thread, or the loop
+ * that comes too late. (The allocation is lost in the cost of two context switches.)
+ *
+ * The last thing that the loop does with a job is to store DONE. The wake-up after that touches no memory: a futex
+ * address is only a name. But loop_post may still be ringing the loop when the job is over. So threads inside blocking
+ * calls are counted, and a pool that closes waits for them. */
 #include "kvclient/core/block.h"
 
 #include <linux/futex.h>
@@ -46,7 +48,7 @@ static void job_main(void *arg)
 	job_finish(j);
 }
 
-/* Take it to another state; false: somebody else was first. */
+/* Take it from POSTED to another state. False: the other side was first. */
 static bool job_take(struct kvc_job *j, uint32_t state)
 {
 	uint32_t posted = JOB_POSTED;
@@ -70,7 +72,7 @@ uint64_t kvc_block_now(const struct kvc_pool *pool)
 	return kv_clock_now(pool->clock ? pool->clock : &kv_clock_monotonic);
 }
 
-/* Sleep while it is in this state, by the deadline. */
+/* Sleep while the job is in this state, until the deadline at most. */
 static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
@@ -78,8 +80,8 @@ static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64
 	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, deadline_ns == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
-/* The loop has what it needs of the caller's memory: it cannot be left. If it stands still, that is worth a sentence.
- */
+/* The job has started and uses the caller's memory, so the thread cannot leave it. If the loop stands still, that is
+ * worth a line in the log. */
 static void job_watch(struct kvc_job *j, uint64_t *turns)
 {
 	struct kvc_client *c = j->client;
@@ -98,7 +100,7 @@ static void job_watch(struct kvc_job *j, uint64_t *turns)
 	}
 }
 
-/* False: it was given up, and is the loop's to free. */
+/* False: the thread gave it up, and the loop will free it. */
 static bool job_wait(struct kvc_job *j, uint64_t deadline_ns)
 {
 	uint64_t turns = UINT64_MAX;

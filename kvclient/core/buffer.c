@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.c -- a buddy allocator over the receive buffer.
+/* buffer.c -- a buddy allocator over a client's receive buffer, with a quarantine.
  *
- * Units of 4 KiB; a block is 2^order units at a multiple of its own size, so its buddy is found by flipping one bit.
- * The buffer need not be a power of two: it begins as the blocks of its binary expansion, and a buddy beyond the end
- * simply never is free.
+ * Units of 4 KiB; a block is 2^order units at a multiple of its own size, so flipping one bit finds its buddy. The
+ * buffer need not be a power of two: it begins as the blocks of its binary expansion, and a buddy beyond the end is
+ * never free.
  *
  * Invariants: a unit that begins a block carries the block's order and kind; every other unit carries INSIDE. Free
- * blocks hang in the list of their order, quarantined ones in one list, or in that of limbo; the links of a block that
- * is out with a caller are unused. No two buddies are both free.
+ * blocks are in the list of their order, and others in the list of the quarantine or of limbo. The links of a block
+ * that a caller has are unused. No two buddies are both free.
  *
- * The bookkeeping lies beside the buffer and not in it: peers write into the buffer. Rejected: a slab per size (KV
- * blocks of one model are one size, but a pool serves several models), and first fit (fragments under batches of mixed
- * sizes). */
+ * The bookkeeping lies beside the buffer and not in it, because peers write into the buffer. Rejected: a slab per size
+ * (KV blocks of one model have one size, but a pool serves several models), and first fit (it fragments under batches
+ * of mixed sizes). */
 #include "kvclient/core/buffer.h"
 
 #include <stdlib.h>
@@ -117,8 +117,8 @@ uint64_t kvc_buffer_largest(const struct kvc_buffer *b)
 	return b->units ? order_bytes(31 - (unsigned)__builtin_clz(b->units)) : 0;
 }
 
-/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and holds it: what
- * is not wanted goes back. */
+/* Take the block of order `want` at `unit` out of the free block of `order` that begins at `from` and contains it. The
+ * rest goes back to the free lists. */
 static void carve(struct kvc_buffer *b, uint32_t from, unsigned order, uint32_t unit, unsigned want,
 		  struct kvc_piece *out)
 {
@@ -157,13 +157,13 @@ int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *
 	return 0;
 }
 
-/* The piece at this very place. False: it is not free, or no piece of this size begins there. */
+/* Take the piece at this very place. False: it is not free, or no piece of this size begins there. */
 static bool take_at(struct kvc_buffer *b, unsigned want, uint64_t offset, struct kvc_piece *out)
 {
 	uint64_t at = offset >> KVC_PIECE_SHIFT;
 	if (at >= b->units || at & (((uint64_t)1 << want) - 1))
 		return false;
-	/* The free block that holds it begins at a multiple of its size. */
+	/* The free block that contains it begins at a multiple of its size. */
 	for (unsigned order = want; order < 32; order++) {
 		uint32_t from = (uint32_t)(at & ~(((uint64_t)1 << order) - 1));
 		unsigned has = b->state[from] & ORDER_MASK;
@@ -197,7 +197,8 @@ int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_
 	return rc;
 }
 
-/* Merge with the buddy while it is free and whole. A buddy that begins beyond the end is no block. */
+/* Give a block back: it merges with its buddy while that is free and whole. A buddy that begins beyond the end is no
+ * block. */
 static void unit_give(struct kvc_buffer *b, uint32_t unit)
 {
 	unsigned order = b->state[unit] & ORDER_MASK;
@@ -233,7 +234,7 @@ void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p)
 	*p = (struct kvc_piece){0};
 }
 
-/* All of a list are free again. */
+/* All blocks of the list are free again. */
 static void list_give(struct kvc_buffer *b, uint32_t *list)
 {
 	while (*list != NO_UNIT) {

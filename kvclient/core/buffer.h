@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.h -- pieces of a client's receive buffer: a buddy allocator with a quarantine. */
+/* buffer.h -- pieces of a client's receive buffer: a buddy allocator with a quarantine. Private to kvclient/. Nothing
+ * here parks. */
 #ifndef KVRAIL_KVCLIENT_CORE_BUFFER_H
 #define KVRAIL_KVCLIENT_CORE_BUFFER_H
 
@@ -7,17 +8,19 @@
 
 enum { KVC_PIECE_SHIFT = 12, KVC_PIECE_MIN = 1 << KVC_PIECE_SHIFT, KVC_ORDERS = 36 };
 
-/* A piece: len_bytes is what was really taken (a power of two, at least KVC_PIECE_MIN); 0 means no piece. */
+/* A piece: len_bytes is what was really taken (a power of two, at least KVC_PIECE_MIN); 0 means that there is no piece.
+ */
 struct kvc_piece {
 	uint64_t offset, len_bytes;
 };
 
 struct kvc_buffer {
 	uint8_t *base;
-	uint64_t len_bytes; /* usable: a multiple of KVC_PIECE_MIN */
+	uint64_t len_bytes; /* that can be used: a multiple of KVC_PIECE_MIN */
 	uint64_t free_bytes, quarantined_bytes, limbo_bytes;
 	uint32_t units;
-	uint8_t *state; /* per unit: order of the block that begins here, with its kind in the top bits; or INSIDE */
+	uint8_t *
+		state; /* per unit: the order of the block that begins here, with its kind in the top bits; or INSIDE */
 	uint32_t *next, *prev; /* per unit that begins a block: its free list, or the quarantine */
 	uint32_t head[KVC_ORDERS];
 	uint32_t quarantine, limbo; /* lists of blocks that begin there */
@@ -28,32 +31,32 @@ struct kvc_buffer {
 int kvc_buffer_init(struct kvc_buffer *b, void *base, uint64_t len_bytes);
 void kvc_buffer_fini(struct kvc_buffer *b);
 
-/* kvc_buffer_take -- a piece of at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG (never).
- * Does not park. */
+/* kvc_buffer_take -- take a piece of at least len_bytes (0 counts as 1). 0, -KV_EBUSY (no room now) or -KV_ETOOBIG
+ * (never). */
 int kvc_buffer_take(struct kvc_buffer *b, uint64_t len_bytes, struct kvc_piece *out);
 
-/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece taken: so pieces
- * of one size that are taken in a row lie side by side, as far as there is room. UINT64_MAX: begin a row, where
- * run_bytes are free if they are anywhere. */
+/* kvc_buffer_take_near -- the same, if possible at *inout_next, which becomes the end of the piece taken. So pieces of
+ * one size that are taken in a row lie side by side, as far as there is room. UINT64_MAX begins a row: where run_bytes
+ * are free in one place, if there is such a place. */
 int kvc_buffer_take_near(struct kvc_buffer *b, uint64_t len_bytes, uint64_t run_bytes, uint64_t *inout_next,
 			 struct kvc_piece *out);
 
 /* kvc_buffer_give -- take back a piece and zero *p; harmless on no piece. */
 void kvc_buffer_give(struct kvc_buffer *b, struct kvc_piece *p);
 
-/* kvc_buffer_quarantine -- the piece may still be written by a peer: keep it out of use until kvc_buffer_amnesty.
- * Zeroes *p. */
+/* kvc_buffer_quarantine -- a peer may still write to the piece: keep it out of use until kvc_buffer_amnesty. Zeroes *p.
+ */
 void kvc_buffer_quarantine(struct kvc_buffer *b, struct kvc_piece *p);
 void kvc_buffer_amnesty(struct kvc_buffer *b);
 
-/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead: what is quarantined from now on
- * does not go with it. */
+/* kvc_buffer_limbo -- what is quarantined now waits for kvc_buffer_limbo_end instead of an amnesty. What is quarantined
+ * from now on does not go with it. */
 void kvc_buffer_limbo(struct kvc_buffer *b);
 void kvc_buffer_limbo_end(struct kvc_buffer *b);
 
-/* kvc_buffer_rounded -- what a piece of len_bytes really takes. */
+/* kvc_buffer_rounded -- how many bytes a piece of len_bytes really takes. */
 uint64_t kvc_buffer_rounded(uint64_t len_bytes);
-/* kvc_buffer_largest -- bytes of the largest piece that can ever be taken. */
+/* kvc_buffer_largest -- how many bytes the largest piece has that can ever be taken. */
 uint64_t kvc_buffer_largest(const struct kvc_buffer *b);
 
 static inline void *kvc_buffer_at(const struct kvc_buffer *b, const struct kvc_piece *p)

@@ -16,11 +16,11 @@ struct kvc_count {
 	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
 	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
-	_Atomic uint64_t links, credits; /* of the sessions that are open; the fewest credits of one */
-	_Atomic uint64_t pull_links;     /* links of sessions whose GETs are pulled */
+	_Atomic uint64_t links, credits; /* of the attachments that are open; the fewest credits of one */
+	_Atomic uint64_t pull_links;     /* links of attachments whose GETs are pulled */
 };
 
-/* kvc_add, kvc_set -- single writer: no locked instruction. */
+/* kvc_set, kvc_add, kvc_max -- one thread writes, so no locked instruction is needed. */
 static inline void kvc_set(_Atomic uint64_t *c, uint64_t v)
 {
 	atomic_store_explicit(c, v, memory_order_relaxed);

@@ -15,7 +15,7 @@ int kvc_result_code(unsigned column)
 	return column > 0 && column < KVC_RESULT_OTHER ? -(int)(1000 + column) : 0;
 }
 
-/* The functions of base/ are not exported by the shared library: base is ours to change. */
+/* The shared library does not export functions of base/, which we may change. */
 const char *kvc_strerror(int code)
 {
 	return kv_strerror(code);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* placement.c -- rendezvous (highest random weight) hashing of partitions: a key's hash names one of 2^18 partitions;
- * every server gets a weight for it, and the highest wins.
+/* placement.c -- which server holds a key: rendezvous hashing (highest random weight) of partitions.
  *
- * A server's weight is a strong mix of the partition's number and the server's seed (the finaliser of splitmix64, which
- * is a bijection with good avalanche). With many servers that is too much for each key (256 servers: 2,000
- * instructions, a third of a small GET), so the winner is noted for its partition by whoever asks first, and found by
- * one look from then on. What is noted depends on nothing but the seeds: two threads that ask at once note the same, so
- * a relaxed store is enough, and it is never changed. The price of partitions is a little balance: with 16 servers
- * shares differ by 0.8 %, with 256 by 3 % (the square root of servers by partitions). Rejected: a ring with virtual
- * nodes, and Maglev's table: both have to be built, in 50 ms or more for a thousand servers, and Maglev's moves keys of
- * servers that stay. Weights for each key, vectorised: 256 servers still cost what the rest of the look-up does. */
+ * A key's hash names one of 2^18 partitions. Every server gets a weight for the partition, and the highest wins. The
+ * weight is a strong mix of the partition's number and the server's seed: the finaliser of splitmix64, a bijection with
+ * good avalanche. With many servers that is too much work for each key (256 servers: 2,000 instructions, a third of a
+ * small GET). So the first look-up notes the winner of a partition, and later ones find it by one load. The note
+ * depends on nothing but the seeds and never changes: two threads that compute it at once note the same, so a relaxed
+ * store is enough.
+ *
+ * The price of partitions is a little balance: with 16 servers shares differ by 0.8 %, with 256 by 3 % (the square root
+ * of servers by partitions).
+ *
+ * Rejected: a ring with virtual nodes, and Maglev's table. Both have to be built, in 50 ms or more for a thousand
+ * servers, and Maglev's moves keys of servers that stay. Weights for each key, vectorised: 256 servers still cost as
+ * much as the rest of the look-up. */
 #include "kvclient/core/placement.h"
 
 #include <stdlib.h>

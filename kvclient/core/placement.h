@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* placement.h -- which server holds a key, and which of its shards. */
+/* placement.h -- which server holds a key, and which of its shards. Private to kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_PLACEMENT_H
 #define KVRAIL_KVCLIENT_CORE_PLACEMENT_H
 
@@ -8,30 +8,31 @@
 #include "base/base.h"
 
 enum {
-	KVC_PLACE_BITS = 18, /* a key's partition is so many bits of its hash: part of the protocol */
-	KVC_PLACE_DIRECT = 8 /* so many servers are compared for each key */
+	KVC_PLACE_BITS = 18, /* so many bits of a key's hash are its partition: part of the protocol */
+	KVC_PLACE_DIRECT = 8 /* up to so many servers, their weights are compared for each key */
 };
 
 /* The placement of a pool: made once, read by all of its loops. */
 struct kvc_place {
 	unsigned n;
-	uint64_t *seed; /* of the servers */
+	uint64_t *seed; /* of each server */
 	_Atomic uint16_t
-		*holder; /* by partition: 1 + the server's index, 0 until somebody asked; NULL with few servers */
+		*holder; /* by partition: 1 + the server's index, 0 before the first look-up; NULL with few servers */
 };
 
-/* kvc_place_init -- for n servers, 1 to 65,535, with seeds to be filled in before the first look-up. 0 or -KV_ENOMEM.
- * kvc_place_fini -- free it; one that was zeroed and never made is fine. */
+/* kvc_place_init -- for n servers, 1 to 65,535. The caller fills in the seeds before the first look-up. 0 or
+ * -KV_ENOMEM.
+ * kvc_place_fini -- free it. One that was zeroed and never made is fine. */
 int kvc_place_init(struct kvc_place *p, unsigned n);
 void kvc_place_fini(struct kvc_place *p);
 
-/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list:
- * nothing that is learnt later may have a say, or clients that learnt different things would look for a key in
- * different places. */
+/* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list.
+ * Nothing that is learnt later may have a say: clients that learnt different things would look for a key in different
+ * places. */
 uint64_t kvc_place_seed(const char *name);
 
-/* kvc_place_node -- the index of the server that holds the key. Any thread. Taking one server away
- * moves only its own keys; the order of the list does not matter. Equal seeds: the lower index. */
+/* kvc_place_node -- the index of the server that holds the key. Any thread. Taking one server away moves only its own
+ * keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
 
 /* kvc_place_shard -- the shard of a server with `shards` > 0 shards and this hash seed (both from its WELCOME). */

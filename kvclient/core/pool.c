@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c -- the pool as all rooms use it: threads inside blocking calls, and reports of what opening and closing wait
- * for. */
+/* pool.c -- the pool as all rooms use it: it counts threads inside blocking calls, and keeps what opening and closing
+ * wait for. */
 #include "kvclient/core/pool.h"
 
 int kvc_pool_enter(struct kvc_pool *p)

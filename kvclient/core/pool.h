@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h -- the pool as the rest of kvclient/ sees it: settings, servers, loops, clients, and what is reported to it.
- */
+/* pool.h -- the pool as plain data: settings, servers, loops, clients, and what clients report to it. Private to
+ * kvclient/. */
 #ifndef KVRAIL_KVCLIENT_CORE_POOL_H
 #define KVRAIL_KVCLIENT_CORE_POOL_H
 
@@ -20,28 +20,28 @@ struct loop;
 enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
-	struct kv_server_entry entry; /* of the user's list: what keys are placed by, and the host, which the server's
-					 certificate must name */
+	struct kv_server_entry entry; /* of the user's list: the name that keys are placed by, and the host that the
+					 server's certificate must name */
 };
 
-/* What open and close wait for. Any loop's thread reports, the opening thread (or the host that turns the loops) looks.
- */
+/* What opening and closing wait for. The thread of any loop reports; the opening thread, or the host that turns the
+ * loops, looks. */
 struct kvc_progress {
-	unsigned started;      /* clients that are open, or failed to, or were not tried any more */
-	unsigned opened;       /* ... of which are open */
+	unsigned started;      /* clients that are open, have failed to open, or were not tried any more */
+	unsigned opened;       /* clients that are open */
 	unsigned up;           /* clients that have a server */
-	unsigned attempted;    /* first connections that are decided */
+	unsigned attempted;    /* first connections whose outcome is known */
 	unsigned closed;       /* clients that are closed */
-	int status;            /* the first failure of a client: opening is given up */
+	int status;            /* the first failure of a client, which ends the opening */
 	struct kv_error error; /* of that failure */
 	int node_status;
-	struct kv_error node_error; /* the first connection's that failed */
-	int list_status; /* the first that showed the list of servers to be wrong: it fails the opening, whoever else is
-			    up */
+	struct kv_error node_error; /* of the first connection that failed */
+	int list_status; /* the first failure that showed the list of servers to be wrong: it ends the opening, even if
+			    other servers are up */
 	struct kv_error list_error;
 };
 
-/* What a thread of ours is bound to: touched by that thread alone. */
+/* What a thread of ours is bound to. That thread alone touches it. */
 struct kvc_bound {
 	bool bound, mixed; /* mixed: its clients' NICs are on several nodes, so it is free again */
 	int node;
@@ -56,13 +56,13 @@ struct kvc_pool {
 	const struct kv_clock *clock; /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
-	struct kvc_place place; /* of keys on them */
+	struct kvc_place place; /* of keys on the servers */
 	struct boot_resolver *resolver;
-	struct sockaddr_storage local; /* our address towards the first server that could be looked up */
+	struct sockaddr_storage local; /* our address towards the first server whose name could be looked up */
 	struct loop **loop;
 	pthread_t *thread;
 	unsigned num_loops;
-	struct kvc_bound *bound; /* of each of them, where the threads are ours */
+	struct kvc_bound *bound; /* of each loop, where the threads are ours */
 	bool own_loops;
 	bool time_grows; /* the user named no timeout: the default one grows with the size of a call */
 	struct kvc_client **client;
@@ -74,6 +74,7 @@ struct kvc_pool {
 	struct kvc_progress progress; /* under lock */
 	uint32_t next_region;         /* under lock */
 	struct kvc_mem *mems;         /* under lock: all registrations */
+	struct kv_list queues;        /* under lock: struct kvc_queue, those that are open */
 	_Atomic unsigned next_client; /* round robin of blocking calls */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
@@ -84,26 +85,26 @@ static inline const struct kv_log *kvc_pool_log(const struct kvc_pool *p)
 	return &p->log;
 }
 
-/* kvc_pool_alien -- it is a pool of the process that this one was forked from: nothing of it may be touched. Any
- * thread. */
+/* kvc_pool_alien -- whether the pool is of the process that this one was forked from: nothing of it may be touched
+ * then. Any thread. */
 static inline bool kvc_pool_alien(const struct kvc_pool *p)
 {
 	return kvc_fork_alien(p->born);
 }
 
-/* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- its last touch of the pool.
- */
+/* kvc_pool_enter -- a thread begins a blocking call: 0, or -KV_ECLOSED. kvc_pool_leave -- the thread ends it: its last
+ * touch of the pool. */
 int kvc_pool_enter(struct kvc_pool *p);
 void kvc_pool_leave(struct kvc_pool *p);
 
-/* kvc_pool_tell_* -- reports. Any thread. servers_up: of the client whose first connection to one of its servers was
- * decided; it is changed under the pool's lock. */
+/* kvc_pool_tell_* -- reports to opening and closing. Any thread. kvc_pool_tell_attempt -- a client's first attempt to
+ * attach to a server is decided. *servers_up counts those of the client that succeeded; the pool's lock guards it. */
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
 void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned *servers_up, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
 
 /* kvc_pool_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the
- * default, which grows with its size. Any thread. */
+ * default, which grows with the size of the call. Any thread. */
 enum { KVC_BYTE_NS = 10 }; /* 1 s for every 100 MB */
 static inline uint64_t kvc_pool_time(const struct kvc_pool *pool, const struct kvc_call *call, uint64_t bytes)
 {

@@ -1,20 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c -- the table of outstanding requests.
+/* request.c -- the table of a client's requests, the states of one, and the map from id to request.
  *
- * Entries come from one array, made once. An entry's index is the slot of its immediates and its generation goes up
- * with every use, so that an immediate finds its request by one array access and one of an earlier use is recognised.
- * An entry is used again only when every write of its last use has arrived or was fenced, so the 16 bits of generation
- * guard against a peer that is wrong, not against the fabric.
+ *           taken        submitted       in a frame       cancelled          its call goes
+ *   FREE ----------> HELD --------> QUEUED --------> SENT ----------> GIVEN_UP ------------> ORPHAN
+ *    ^                |               |               |                  |                      |
+ *    |                | (1)           | (2)           | (3)              | (3)                  | (3)
+ *    |                v               v               v                  v                      v
+ *    |               DONE <-----------+---------------+------------------+                     LATE
+ *    |                |  \                                                                    ^   |
+ *    |  its call goes |   `----- its call goes, and a message may still name it --------------'   | (4)
+ *    +----------------+---------------------------------------------------------------------------+
  *
- * Immediates may arrive before the reply: they are counted from the moment the entry is taken, and the reply's `posted`
- * is compared afterwards.
+ *   SENT, GIVEN_UP --its endpoint is given up--> LIMBO --the endpoint is closed--> DONE
+ *   HELD --released--> FREE
  *
- * The map is open addressing with linear probing and backward-shift deletion, at most half full: ids of a link ascend
- * by one, so that they fill it without collisions unless some request is much older than the rest. Bounded by the
- * link's credits. */
+ * (1) Its attachment has ended.
+ * (2) It was cancelled, its deadline has passed, it fits no frame, or its attachment has ended.
+ * (3) All its writes were counted and its read has ended; or a fence made its memory safe; or its attachment has ended.
+ * (4) No message can name it any more.
+ * request/life.c makes most of these changes, request/frames.c sends, and request/end.c ends attachments.
+ *
+ * Entries come from one array, which is made once. An entry's index is the slot of its immediates, and its generation
+ * goes up with every use. So an immediate finds its request by one array access, and one of an earlier use is
+ * recognised. An entry is used again when every write of its last use has arrived or was fenced, or when its piece is
+ * in quarantine. So the 16 bits of generation guard against what a lost peer still sends, and against one that is
+ * wrong.
+ *
+ * Immediates may arrive before the reply. They are counted from the moment the entry is taken, and compared with the
+ * reply's `posted` afterwards.
+ *
+ * The map is open addressing with linear probing and backward-shift deletion, at most half full. It is bounded by the
+ * credits of its link. Ids of a link ascend by one, so they fill it without collisions unless some request is much
+ * older than the rest. */
 #include "kvclient/core/request.h"
 
 #include <stdlib.h>
+
+#define TO(state) (1u << KVC_REQ_##state)
+
+const uint16_t kvc_req_next[KVC_REQ_STATES] = {
+	[KVC_REQ_FREE] = TO(HELD),
+	[KVC_REQ_HELD] = TO(QUEUED) | TO(DONE) | TO(FREE),
+	[KVC_REQ_QUEUED] = TO(SENT) | TO(DONE),
+	[KVC_REQ_SENT] = TO(GIVEN_UP) | TO(DONE) | TO(LIMBO),
+	[KVC_REQ_GIVEN_UP] = TO(ORPHAN) | TO(DONE) | TO(LIMBO),
+	[KVC_REQ_ORPHAN] = TO(LATE),
+	[KVC_REQ_LATE] = TO(FREE),
+	[KVC_REQ_DONE] = TO(LATE) | TO(FREE),
+	[KVC_REQ_LIMBO] = TO(DONE),
+};
 
 int kvc_reqs_init(struct kvc_reqs *t, uint32_t count)
 {
@@ -49,20 +83,24 @@ struct kvc_req *kvc_reqs_take(struct kvc_reqs *t)
 	r = KV_LIST_ENTRY(n, struct kvc_req, node);
 	t->used++;
 	r->generation++;
-	r->state = KVC_REQ_HELD;
+	kvc_req_advance(r, KVC_REQ_HELD);
 	r->link = NULL;
-	r->sub = NULL;
+	r->session = NULL;
 	r->wait = NULL;
 	r->id = r->cancel_id = 0;
-	r->orphan = r->replied = r->final = r->cancelling = r->caller_memory = r->in_lane = r->inlined = false;
+	r->said = KVC_SAID_NOTHING;
+	r->mem.callers = false;
 	r->status = 0;
 	r->trace = NULL;
-	r->region = NULL;
-	r->pull = NULL;
-	r->limbo = false;
+	r->mem.region = NULL;
+	r->mem.pull = NULL;
+	r->mem.push = NULL;
+	r->mem.landing = (struct kvc_piece){0};
+	r->mem.bytes = NULL;
+	r->mem.pack = NULL;
 	r->at = (struct kvc_stamps){0};
-	r->arrived = r->posted = r->imms = 0;
-	r->piece = (struct kvc_piece){0};
+	r->mem.arrived = r->mem.posted = r->room.imms = 0;
+	r->mem.piece = (struct kvc_piece){0};
 	r->inline_to = (struct kvc_target){0};
 	memset(&r->wire, 0, sizeof(r->wire));
 	return r;
@@ -72,7 +110,7 @@ void kvc_reqs_give(struct kvc_reqs *t, struct kvc_req *r)
 {
 	kv_list_del(&r->node);
 	kv_list_del(&r->cancel_node);
-	r->state = KVC_REQ_FREE;
+	kvc_req_advance(r, KVC_REQ_FREE);
 	r->link = NULL;
 	r->wait = NULL;
 	t->used--;
@@ -88,7 +126,7 @@ struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm)
 		t->stray_immediates++;
 		return NULL;
 	}
-	r->arrived++;
+	r->mem.arrived++;
 	return r;
 }
 
@@ -112,8 +150,9 @@ void kvc_map_fini(struct kvc_map *m)
 	memset(m, 0, sizeof(*m));
 }
 
-/* Ids are consecutive. Side by side they would be one run, which every removal walks to its end: 480 instructions
- * per reply while values of 64 KiB were stored over tcp, 37 so. Steps of the golden section keep them apart. */
+/* Ids are consecutive. Side by side they would be one run, and every removal walks to the end of its run: 480
+ * instructions per reply while values of 64 KiB were stored over tcp. Steps of the golden section keep them apart: 37
+ * instructions. */
 static uint32_t home(const struct kvc_map *m, uint64_t id)
 {
 	return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> m->shift);
@@ -129,7 +168,7 @@ void kvc_map_put(struct kvc_map *m, uint64_t id, struct kvc_req *r)
 	m->used++;
 }
 
-/* The place of id, or UINT32_MAX. Ends, since the map is never full. */
+/* The place of id, or UINT32_MAX. The walk ends, since the map is never full. */
 static uint32_t map_find(const struct kvc_map *m, uint64_t id)
 {
 	uint32_t i = home(m, id);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sized.c -- structs that begin with their size.
+/* sized.c -- public structs that begin with their size: copying between a program and a library of different age.
  *
- * A tail that is not known and not zero is refused. (Rejected: to ignore it. A program that asks for something new
- * would get the old behaviour, and nobody would say so.) The size is the first member of each, so a pointer to the
- * struct is one to its size. */
+ * A tail that this library does not know and that is not zero is refused. (Rejected: ignoring it. A program that asks
+ * for something new would get the old behaviour, and nobody would say so.) The size is the first member of each struct,
+ * so a pointer to the struct is a pointer to its size. */
 #include "kvclient/core/sized.h"
 
-enum { SIZE_MOST = 65536 }; /* what says more is none */
+enum { SIZE_MOST = 65536 }; /* a struct that says more is none of ours */
 
 static size_t size_of(const void *given)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c -- walking over the slices of a target. */
+/* target.c -- walking over the slices of a target, to write or to hash them. */
 #include "kvclient/core/target.h"
 
-/* The piece of a target that lies `pos` bytes behind its beginning: at most n bytes at one place. */
+/* The place that lies `pos` bytes behind the beginning of a target, and how many of n bytes lie together there. */
 static uint8_t *piece_at(const struct kvc_target *t, uint64_t pos, uint64_t n, uint64_t *out_len)
 {
 	uint64_t in = t->slice ? pos % t->slice : 0;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pins.c -- pins outlive sessions.
+/* pins.c -- pins outlive attachments.
  *
- * A pin lives in a session at the server and ends with it: with every fence, and with every fault of the network. Who
- * pinned a value would not hear of it. So a client remembers what its sessions have pinned, and each new session pins
- * it again, PINNERS requests at a time, before the server has had much time to evict. What is not there any more is
- * told: by the callback pin_lost with the key, which is what an embedder needs to store the value again; by the counter
- * pins_lost, and in one line of the log for each session.
+ * On a server a pin lives in a session and ends with it: with every fence, and with every fault of the network. The
+ * program that pinned a value would not hear of that. So a client remembers what its sessions have pinned. Each new
+ * attachment pins it again, PINNERS requests at a time, before the server has had much time to evict. A value that is
+ * gone by then is told in three ways: the callback pin_lost with the key, which an embedder needs to store the value
+ * again; the counter pins_lost; and one line of the log for each attachment.
  *
- * A pin is remembered from before its first request goes out, so that a session that is made in between cannot miss it:
- * pinning twice is pinning once. It is `held` once a call has succeeded; what no call holds or asks for is forgotten.
- * While it is being made again it is `busy`: taking it back waits for that, as requests may overtake each other on the
- * fabric, and the pin would stay for ever. A session is known by its number among its node's. A pin whose session ended
- * while its request was out is to be made again, whatever the request said.
+ * A pin is remembered from before its first request goes out, so that an attachment that is made in between cannot miss
+ * it: pinning twice is pinning once. It is `held` once a call has succeeded, and forgotten when no call holds it or
+ * asks for it. While it is made again it is `busy`, and taking it back waits for that: requests may overtake each other
+ * on the fabric, and the pin would stay for ever. Attachments are told apart by their number at the node. If the
+ * attachment ends while the request of a pin is out, the pin is to be made again, whatever the request said.
  *
- * Not promised: between the end of a session and the new pins a value may be evicted, and stored again by somebody
- * else, with other bytes.
+ * Not promised: between the end of an attachment and the new pins a value may be evicted, and stored again by another
+ * client, with other bytes.
  *
- * Rejected: a server that keeps the pins of a connection that broke for a while. Clients that never come back would
- * hold its memory, and a restart would lose them all the same. */
+ * Rejected: a server that keeps the pins of a broken connection for a while. Clients that never come back would hold
+ * its memory, and a restart would lose the pins all the same. */
 #include "kvclient/logical/pins.h"
 
 #include <stdlib.h>
@@ -25,15 +25,14 @@
 enum { BUCKETS = 1024, PINNERS = 8 };
 
 struct kvc_pin {
-	struct kv_list bucket; /* of the client */
-	struct kv_list node;   /* of the node */
-	struct kv_list of_sub; /* of its session, if that is a further one */
-	struct kvc_sub *sub;   /* NULL: the client's own session */
-	uint64_t attaches;     /* the session that it was made in */
-	unsigned calls;        /* that are about to pin it */
+	struct kv_list bucket;       /* of the client */
+	struct kv_list node;         /* of the node */
+	struct kv_list of_sub;       /* of its session, if that is not the client's own */
+	struct kvc_session *session; /* NULL: the client's own session */
+	uint64_t attaches;           /* the attachment that it was made in */
+	unsigned calls;              /* that are about to pin it */
 	bool held, busy;
-	int missed; /* why it could not be made again, while a call was still about to say that it has made it; 0: it
-		       could */
+	int missed; /* why it could not be made again, while a call that pins it was in progress; 0: it could */
 	uint16_t len;
 	uint8_t key[];
 };
@@ -76,13 +75,13 @@ static bool is_of(const struct kvc_pin *p, struct kvc_key key)
 	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
 }
 
-static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_sub *sub, struct kvc_key key)
+static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key)
 {
 	if (!c->pins.bucket)
 		return NULL;
 	KV_LIST_EACH (e, bucket_of(c, key)) {
 		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
-		if (p->sub == sub && is_of(p, key))
+		if (p->session == session && is_of(p, key))
 			return p;
 	}
 	return NULL;
@@ -98,7 +97,7 @@ static int buckets_make(struct kvc_client *c)
 	return 0;
 }
 
-static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key)
+static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
 {
 	struct kvc_pin *p;
 	if (!n->client->pins.bucket && buckets_make(n->client) < 0)
@@ -106,15 +105,15 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_sub *sub, struct 
 	p = calloc(1, sizeof(*p) + key.len);
 	if (!p)
 		return NULL;
-	p->sub = sub;
+	p->session = session;
 	p->attaches = n->attaches;
 	p->len = (uint16_t)key.len;
 	memcpy(p->key, key.data, key.len);
 	kv_list_init(&p->of_sub);
 	kv_list_add_tail(bucket_of(n->client, key), &p->bucket);
 	kv_list_add_tail(&n->pins.all, &p->node);
-	if (sub)
-		kv_list_add_tail(&sub->pins, &p->of_sub);
+	if (session)
+		kv_list_add_tail(&session->pins, &p->of_sub);
 	return p;
 }
 
@@ -126,10 +125,10 @@ static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
 	n->pins.lost_rc = rc;
 	kvc_add(&n->client->count.pins_lost, 1);
 	if (o->pin_lost)
-		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->sub);
+		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->session);
 }
 
-/* One line for each connection, however many pins there are. */
+/* One line for each attachment, however many pins there are. */
 static void told(struct kvc_node *n)
 {
 	const struct kvc_client *c = n->client;
@@ -138,7 +137,8 @@ static void told(struct kvc_node *n)
 		return;
 	if (n->pins.lost)
 		kv_warn(kvc_client_log(c),
-			"client %u, server %s: %llu pins are lost and %llu were made again; the last that is lost: %s",
+			"client %u, server %s: %llu pins are lost and %llu were made again; why the last one is lost: "
+			"%s",
 			c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
 			n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no "
 							   "connection, or the server was restarted"
@@ -151,14 +151,14 @@ static void told(struct kvc_node *n)
 
 /* ---- for calls ---- */
 
-int kvc_pin_begin(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, struct kvc_pin **out)
+int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, struct kvc_pin **out)
 {
-	struct kvc_pin *p = pin_find(n->client, sub, key);
+	struct kvc_pin *p = pin_find(n->client, session, key);
 	if (!p)
-		p = pin_make(n, sub, key);
+		p = pin_make(n, session, key);
 	if (!p)
 		return -KV_ENOMEM;
-	p->missed = 0; /* whatever was before is what this call is for */
+	p->missed = 0; /* this call makes up for what was before */
 	p->calls++;
 	*out = p;
 	return 0;
@@ -177,11 +177,11 @@ void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
 	pin_settle(p);
 }
 
-int kvc_pin_drop_await(struct kvc_node *n, struct kvc_sub *sub, struct kvc_key key, uint64_t deadline_ns)
+int kvc_pin_drop_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_pin *p;
-	while ((p = pin_find(c, sub, key)) && p->busy)
+	while ((p = pin_find(c, session, key)) && p->busy)
 		if (co_queue_wait_await(&c->pins.changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	if (p) {
@@ -206,29 +206,29 @@ void kvc_pins_deleted(struct kvc_client *c, struct kvc_key key)
 	}
 }
 
-int kvc_pins_part_await(struct kvc_sub *sub, uint64_t deadline_ns)
+int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 {
-	sub->parting = true;
-	while (sub->pinning > 0)
-		if (co_queue_wait_await(&sub->client->pins.changed, deadline_ns) < 0) {
-			sub->parting = false;
+	session->parting = true;
+	while (session->pinning > 0)
+		if (co_queue_wait_await(&session->client->pins.changed, deadline_ns) < 0) {
+			session->parting = false;
 			return -KV_ETIMEOUT;
 		}
-	while (!kv_list_empty(&sub->pins))
-		pin_free(KV_LIST_ENTRY(sub->pins.next, struct kvc_pin, of_sub));
+	while (!kv_list_empty(&session->pins))
+		pin_free(KV_LIST_ENTRY(session->pins.next, struct kvc_pin, of_sub));
 	return 0;
 }
 
 /* ---- making them again ---- */
 
-/* The next that the present session does not have. */
+/* The next pin that was not made in the present attachment. */
 static struct kvc_pin *pin_next(const struct kvc_node *n)
 {
 	KV_LIST_EACH (e, &n->pins.all) {
 		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, node);
 		if (p->attaches == n->attaches)
 			return NULL;
-		if (!p->busy && !(p->sub && p->sub->parting))
+		if (!p->busy && !(p->session && p->session->parting))
 			return p;
 	}
 	return NULL;
@@ -239,19 +239,19 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	struct kvc_client *c = n->client;
 	uint64_t attaches = n->attaches;
 	int rc;
-	/* To the end, where those of this session are. */
+	/* To the end, where the pins of this attachment are. */
 	kv_list_del(&p->node);
 	kv_list_add_tail(&n->pins.all, &p->node);
 	p->attaches = attaches;
 	p->busy = true;
-	if (p->sub)
-		p->sub->pinning++;
-	rc = c->pin_ops->pin_await(n, p->sub, (struct kvc_key){p->key, p->len});
+	if (p->session)
+		p->session->pinning++;
+	rc = c->pin_ops->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
 	p->busy = false;
-	if (p->sub)
-		p->sub->pinning--;
+	if (p->session)
+		p->session->pinning--;
 	if (!kvc_pin_session(n, attaches)) {
-		/* The next session's turn, which may have come already: before those that it has. */
+		/* For the next attachment, which may be up already: before the pins that it has. */
 		p->attaches = 0;
 		kv_list_del(&p->node);
 		kv_list_add_head(&n->pins.all, &p->node);
@@ -282,7 +282,7 @@ static void pinner(void *arg)
 void kvc_pins_start(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	/* Without a coroutine now they are made at the next beat. */
+	/* If no coroutine can be had now, they are made at the next beat. */
 	while (n->pins.pinners < PINNERS && !c->closing && pin_next(n) &&
 	       co_spawn(c->loop, pinner, n, "kvc pins") == 0) {
 		n->pins.pinners++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c -- opening and closing one client: an engine on a loop, its receive buffer, its nodes.
  *
- * Closing goes down in phases: calls end (after the grace at most) and workers return, nodes say goodbye (for
- * KVC_PART_NS at most), the flusher stops, the engine is closed (endpoints first: that is what makes the rest safe),
- * the buffer is unmapped.
+ * Closing has phases. Calls end, after the grace at most, and workers return. The nodes say goodbye, for KVC_PART_NS at
+ * most. The flusher stops. The engine is closed: from then on nothing can touch our memory. Last, the buffer is
+ * unmapped.
  *
  * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
 #include "kvclient/pool/client.h"
@@ -14,12 +14,16 @@
 #include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
+#include "kvclient/logical/answers.h"
+#include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/logical/sessions.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/frames.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/landing.h"
+#include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/release.h"
 #include "kvclient/request/reply.h"
@@ -40,7 +44,8 @@ static void flusher(void *arg)
 	kvc_client_ended(c);
 }
 
-/* Clients of one loop beside each other: they take NICs that lie near each other (te_options.engine). */
+/* Number the clients of one loop one after the other: neighbours take NICs that lie near each other
+ * (te_options.engine). */
 static unsigned engine_number(const struct kvc_client *c)
 {
 	unsigned loops = c->pool->num_loops, clients = c->pool->options.num_clients, before = 0;
@@ -68,6 +73,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	static const struct te_handlers handlers = {.message = kvc_client_message,
 						    .immediate = kvc_client_immediate,
 						    .room = kvc_client_room,
+						    .follow = kvc_client_follow,
 						    .reset = kvc_fence_reset,
 						    .fenced = kvc_fence_over};
 	struct te_options o = kvc_engine_options(c->pool);
@@ -85,8 +91,8 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
-/* The thread of the loop goes to the node of the client's NICs. If two clients of a loop have NICs on different ones,
- * it is let go again: it would be near to one and kept away from the other. */
+/* Bind the loop's thread to the NUMA node of the client's NICs. If two clients of a loop have their NICs on different
+ * nodes, the thread is freed again: it would be near to one and kept away from the other. */
 static int thread_bind(struct kvc_client *c, int node)
 {
 	struct kvc_bound *b;
@@ -106,7 +112,7 @@ static int thread_bind(struct kvc_client *c, int node)
 	return b->result;
 }
 
-/* Where thread and memory of this client are to be: before anything large is touched. */
+/* Decide where thread and memory of this client are to be, before anything large is touched. */
 static void place(struct kvc_client *c)
 {
 	c->place = (struct kv_numa_place){.node = c->info.near ? c->info.numa_node : KV_NODE_ANY,
@@ -125,8 +131,8 @@ static int buffer_open(struct kvc_client *c, struct kv_error *err)
 		return kv_fail_more(err, "client %u, receive buffer", c->index);
 	if (c->area.node_error)
 		c->place.memory_error = c->area.node_error;
-	/* Whole pages, whatever they are: where fork() needs it, rdma-core marks what is registered, and a part of a
-	 * huge page cannot be marked. */
+	/* Register whole pages, of whatever size. Where fork() needs it, rdma-core marks registered memory, and a part
+	 * of a huge page cannot be marked. */
 	rc = te_region_register(c->te, c->area.base, c->area.len_bytes, TE_LOCAL | TE_REMOTE_READ | TE_REMOTE_WRITE, 0,
 				&c->region, err);
 	if (rc < 0) {
@@ -149,11 +155,11 @@ err_area:
 	return rc;
 }
 
-/* ---- what the rooms below call ---- */
+/* ---- functions that the rooms below call ---- */
 
 static void node_up(struct kvc_node *n)
 {
-	kvc_subs_start(n);
+	kvc_sessions_start(n);
 	kvc_pins_start(n);
 }
 
@@ -161,7 +167,7 @@ static void hooks_set(struct kvc_client *c)
 {
 	static const struct kvc_link_events link_events = {.redo = kvc_node_redo};
 	static const struct kvc_node_events node_events = {
-		.up = node_up, .beat = kvc_pins_start, .gone = kvc_subs_reset, .message = kvc_subs_message};
+		.up = node_up, .beat = kvc_pins_start, .gone = kvc_sessions_reset, .message = kvc_sessions_message};
 	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await};
 	c->link_events = &link_events;
 	c->node_events = &node_events;
@@ -182,7 +188,8 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	kv_list_init(&c->out.dirty);
 	kv_list_init(&c->out.releasing);
 	c->out.release_timer.fire = kvc_release_fire;
-	kv_list_init(&c->subs);
+	c->out.again.fire = kvc_push_again;
+	kv_list_init(&c->sessions);
 	kvc_pins_init(c);
 	return 0;
 }
@@ -190,7 +197,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 {
 	int rc;
-	/* All nodes first: a failure is undone by closing, which looks at each. */
+	/* All nodes first: closing, which undoes a failure, looks at each. */
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
 		kvc_node_init(&c->node[i], c, i);
 	rc = co_spawn(c->loop, flusher, c, "kvc flush");
@@ -237,20 +244,26 @@ int kvc_client_open(struct kvc_client *c, struct kv_error *err)
 	rc = buffer_open(c, err);
 	if (rc < 0)
 		goto err_engine;
+	rc = kvc_packs_open(c, err);
+	if (rc < 0)
+		goto err_buffer;
 	rc = te_attach(c->te, c->loop);
 	if (rc < 0) {
 		kv_fail(err, rc, "client %u: attaching its engine to the loop: %s", c->index, kv_strerror(rc));
-		goto err_buffer;
+		goto err_packs;
 	}
 	c->opened = true;
-	/* From here on there are coroutines: a failure is undone by closing. */
+	/* From here on there are coroutines: the caller closes the client to undo a failure. */
 	return coroutines_start(c, err);
 
+err_packs:
+	te_region_close(&c->packs.region);
 err_buffer:
 	kvc_buffer_fini(&c->buffer);
 	te_region_close(&c->region);
 err_engine:
 	te_close(&c->te);
+	kvc_packs_fini(c);
 	kv_area_unmap(&c->area);
 err_boot:
 	boot_context_destroy(&c->boot);
@@ -271,7 +284,8 @@ static void engine_close(void *arg)
 	te_close(&c->te);
 }
 
-/* Wake everybody who waits for a request: they see that the client is closing. */
+/* Wake all coroutines that wait for a request, for room, for a node or for a session: they see that the client closes.
+ */
 static void calls_wake(struct kvc_client *c)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++)
@@ -280,21 +294,21 @@ static void calls_wake(struct kvc_client *c)
 	kvc_room_close(c);
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
 		co_queue_wake_all(&c->node[i].changed);
-	KV_LIST_EACH (n, &c->subs)
-		co_queue_wake_all(&KV_LIST_ENTRY(n, struct kvc_sub, node)->changed);
+	KV_LIST_EACH (n, &c->sessions)
+		co_queue_wake_all(&KV_LIST_ENTRY(n, struct kvc_session, node)->changed);
 }
 
-/* All servers have the same time for their goodbyes; who has not answered then is left without. */
+/* Say goodbye to all servers. They share the time to answer; a server that has not answered then is left without. */
 static void nodes_part_await(struct kvc_client *c)
 {
 	uint64_t deadline = loop_now(c->loop) + KVC_PART_NS;
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		if (c->node[i].running)
+		if (kvc_node_running(&c->node[i]))
 			kvc_node_part_await(&c->node[i], deadline);
 	while (c->coroutines > 1 && co_park_await(deadline) == 0)
 		;
 	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		if (c->node[i].running)
+		if (kvc_node_running(&c->node[i]))
 			kvc_node_redo(&c->node[i], "it did not answer our goodbye");
 	while (c->coroutines > 1)
 		co_park_await(KV_NEVER);
@@ -314,10 +328,13 @@ static void closer(void *arg)
 	while (c->coroutines > 0)
 		co_park_await(KV_NEVER);
 	loop_timer_cancel(c->loop, &c->out.release_timer);
+	loop_timer_cancel(c->loop, &c->out.again);
 	kvc_main_await(c, engine_close, c);
 	kvc_pulls_fini(c);
+	kvc_pushes_fini(c);
+	kvc_packs_fini(c);
 	kvc_pins_fini(c);
-	kvc_subs_free(c);
+	kvc_sessions_free(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);
@@ -329,8 +346,8 @@ static void closer(void *arg)
 	kvc_pool_tell_closed(c->pool);
 }
 
-/* Closing cannot fail: what it takes is tried for until it is there. Workers that return make room, if it was too many
- * of them. */
+/* Closing cannot fail: a coroutine for it is asked for until there is one. If too many workers took them all, those
+ * that return make room. */
 static void closer_start(struct loop_timer *t)
 {
 	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, close_again);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hosted.h -- a pool over loops that somebody else turns: a host with its own event loop, and the simulation. Not
+/* hosted.h -- a pool over loops that its caller turns: for a host with its own event loop, and for the simulation. Not
  * part of the public API.
  *
  *   kvc_pool_start(options, loops, n, clock, &pool, err);
@@ -27,7 +27,8 @@ int kvc_pool_start(const struct kvc_options *options, struct loop **loops, unsig
  * too, and every client has a server); or why not, with *err: stop and free it. */
 int kvc_pool_status(struct kvc_pool *pool, struct kv_error *err);
 
-/* kvc_pool_stop -- begin to close. kvc_pool_stopped -- whether every client is closed. kvc_pool_free -- after that. */
+/* kvc_pool_stop -- begin to close. Not before every client was opened or failed to be, as kvc_pool_status says without
+ * KVC_OPEN_WAIT. kvc_pool_stopped -- whether every client is closed: then kvc_pool_free may be called. */
 void kvc_pool_stop(struct kvc_pool *pool);
 bool kvc_pool_stopped(struct kvc_pool *pool);
 void kvc_pool_free(struct kvc_pool **pool);

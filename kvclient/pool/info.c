@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* info.c -- what a pool runs on, its counters, and how its servers and rails are.
  *
- * Counters are atomics with one writer each and are read from any thread without asking anybody. The state of a server
- * or a rail is many values that belong together: it is asked of the client's loop, like a call. (Rejected: making all
- * of it atomic. It would cost the data path a store per credit, and give pictures whose parts do not fit together.) */
+ * Counters are atomics with one writer each; any thread reads them at once. The state of a server or a rail is many
+ * values that belong together: the client's loop is asked for it, as for a call. (Rejected: making all of it atomic. It
+ * would cost the data path a store per credit, and the values would be of different moments.) */
 #include <stdlib.h>
 
 #include "host/host.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/request/landing.h"
 
 static void text_copy(char *to, size_t cap, const char *from)
 {
@@ -234,11 +235,13 @@ struct asked {
 	struct kvc_rail_info rail;
 };
 
-static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
+static void links_info(struct kvc_server_info *o, const struct kvc_attachment *s)
 {
 	o->session = s->number;
 	o->pull = s->pull;
-	o->put_inline = s->flags & WIRE_WELCOME_INLINE_PUT ? 1 : 0;
+	o->put_way = kvc_landings_all(s)                  ? KVC_PUT_LAND
+		     : s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_PUT_INLINE
+							  : KVC_PUT_READ;
 	o->shards = s->shards;
 	o->links = s->num_links;
 	for (uint32_t i = 0; i < s->num_links; i++) {
@@ -248,18 +251,20 @@ static void links_info(struct kvc_server_info *o, const struct kvc_session *s)
 		o->credits_in_use += s->credits - l->credits;
 		KV_LIST_EACH (n, &l->queue)
 			o->queued++;
+		KV_LIST_EACH (n, &l->parked)
+			o->queued++;
 		KV_LIST_EACH (n, &l->sent)
 			o->inflight++;
 	}
-	KV_LIST_EACH (n, &s->node->client->subs) {
-		const struct kvc_sub_at *at = &KV_LIST_ENTRY(n, struct kvc_sub, node)->at[s->node->index];
+	KV_LIST_EACH (n, &s->node->client->sessions) {
+		const struct kvc_session_at *at = &KV_LIST_ENTRY(n, struct kvc_session, node)->at[s->node->index];
 		for (unsigned i = 0; at->lane && i < s->shards; i++)
 			KV_LIST_EACH (r, &at->lane[i].queue)
 				o->queued++;
 	}
 }
 
-/* The engine counts these; others see them as of the last heartbeat, or of now if somebody asks. */
+/* The engine counts these. kvc_counters gives them as of the last heartbeat or of the last call that asked the loop. */
 static void engine_count(struct kvc_client *c)
 {
 	struct te_stats t;
@@ -269,7 +274,8 @@ static void engine_count(struct kvc_client *c)
 
 static int64_t server_ask(struct kvc_client *c, void *arg)
 {
-	static const enum kvc_server_state states[] = {[KVC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
+	static const enum kvc_server_state states[] = {[KVC_NODE_NEW] = KVC_SERVER_CONNECTING,
+						       [KVC_NODE_CONNECTING] = KVC_SERVER_CONNECTING,
 						       [KVC_NODE_UP] = KVC_SERVER_UP,
 						       [KVC_NODE_DOWN] = KVC_SERVER_DOWN,
 						       [KVC_NODE_CLOSED] = KVC_SERVER_CLOSED};
@@ -282,17 +288,18 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	n = &c->node[a->index];
 	*o = (struct kvc_server_info){.state = states[n->state],
 				      .incarnation = n->incarnation,
-				      .heard_ns = n->heard_ns ? loop_now(c->loop) - n->heard_ns : UINT64_MAX,
+				      .heard_ns =
+					      n->pulse.heard_ns ? loop_now(c->loop) - n->pulse.heard_ns : UINT64_MAX,
 				      .ping_ns = n->ping_ns,
 				      .connects = n->connects,
 				      .attaches = n->attaches,
-				      .attempts_failed = n->failures,
+				      .attempts_failed = n->attempt.failures,
 				      .fences = n->fences};
 	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);
-	if (n->state == KVC_NODE_UP && n->session)
-		links_info(o, n->session);
+	if (n->state == KVC_NODE_UP && n->attachment)
+		links_info(o, n->attachment);
 	return 0;
 }
 
@@ -325,7 +332,7 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-/* Run fn on the client's loop; a thread that turns it right now is there already. */
+/* Run fn on the client's loop; a thread that turns that loop calls it directly. */
 static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_client *c, void *arg), struct asked *a)
 {
 	struct kvc_client *c = pool->client[client];

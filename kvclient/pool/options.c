@@ -67,7 +67,7 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* One server that is in the list as two would have two shares of the keys. */
+/* A server that stands in the list twice would have two shares of the keys. */
 static int check_twins(const char *text, const struct kv_server_entry *a, const struct kv_server_entry *b,
 		       struct kv_error *err)
 {
@@ -127,8 +127,8 @@ static int check_security(const struct kvc_options *o, struct kv_error *err)
 	return 0;
 }
 
-/* Half of the cores: the other half is the server's on this host, or the program's that we are part of. On shm our
- * loops do the copying and the server next to nothing; there they are four. */
+/* Half of the cores: the other half is for the server on this host, or for the program that we are part of. On shm our
+ * loops do the copying and the server next to nothing: there the default is four. */
 static unsigned threads_default(const char *provider)
 {
 	if (provider && strcasecmp(provider, "shm") == 0)
@@ -156,10 +156,10 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	rc = check_counts(out, err);
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)
-		rc = kv_fail(
-			err, -KV_EINVAL,
-			"grace_ns is %llu s; a call may take so much longer than its deadline: a minute is the most",
-			(unsigned long long)(out->grace_ns / 1000000000));
+		rc = kv_fail(err, -KV_EINVAL,
+			     "grace_ns is %llu s; it may be a minute at most, since a call may take so much longer "
+			     "than its deadline",
+			     (unsigned long long)(out->grace_ns / 1000000000));
 	if (rc == 0)
 		rc = check_servers(out, err);
 	if (rc == 0)

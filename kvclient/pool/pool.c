@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c -- open and close: options, servers, loops, threads, clients.
  *
- * Opening: everything that may block or fail for a plain reason (options, threads) is done by the calling thread; then
- * every client is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn, and
- * where that takes long does nothing else for as long again: the handshakes of those before it, of some turns each,
- * must not wait for hundreds. The first failure ends it: what is short for one client is so for the next. The pool is
- * open when all clients are: an inference server must be able to start before its cache, so that no server is needed.
- * With KVC_OPEN_WAIT the caller also waits until every first connection is decided, and every client must have a
- * server. Servers that are down are tried again in the background. A failure closes what was opened, by the same path
- * as kvc_pool_close.
+ * Opening. The calling thread does all that may block or fail for a plain reason (options, threads). Then each client
+ * is opened on its loop's thread, and its nodes begin to connect. A loop opens one client in a turn. If that took long,
+ * the loop opens none for as long again: clients that were opened before have handshakes, of some turns each, which
+ * must not wait for hundreds of others. The first failure ends the opening: what one client lacks, the next one lacks
+ * too.
+ *
+ * The pool is open when all clients are. It needs no server, because an inference server must be able to start before
+ * its cache. With KVC_OPEN_WAIT the caller also waits until every first attempt to connect is decided, and every client
+ * must have a server. Servers that are down are tried again in the background. A failure closes what was opened, on the
+ * same path as kvc_pool_close.
  *
  * Closing: clients first, while their loops turn; then loops and threads.
  *
- * The mutex guards the reports of opening and closing and the list of registrations, never a call on the data path. */
+ * The mutex guards the reports of opening and closing and the list of registrations; no call on the data path takes it.
+ */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -24,16 +27,17 @@
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/pool/options.h"
+#include "kvclient/queue/queue.h"
 
 enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define OPENING_LONG_NS 50000000ull
 #define OPENING_REST_NS 1000000000ull
 #define LOOK_UP_NS      1000000000ull
 
-/* The most that a loop looks again before it sleeps; how often it does, it learns by itself (loop/spin.c). Where
- * nothing wakes a loop (shm, older EFA) it always does: a sleep there is blind, 50 us at least; and on shm a loop
- * that its timer wakes takes the processor from another one, and if that held one of the provider's spin locks all
- * others spin for a scheduler's slice. */
+/* The longest that a loop polls before it sleeps. Up to there it learns by itself how long polling pays (loop/spin.c).
+ * Where no event wakes a loop (shm, older EFA) it polls all of this time: a sleep there is blind, and takes 50 us at
+ * least. On shm, moreover, a loop that its timer wakes takes the processor from another one; if that one held a spin
+ * lock of the provider, all others spin for a slice of the scheduler. */
 #define SPIN_DEFAULT_NS 50000ull
 
 static void callers_wait(const struct kvc_pool *p)
@@ -58,7 +62,7 @@ static void log_init(struct kvc_pool *p)
 	p->log.arg = p;
 }
 
-/* Keep a copy of a string of the caller's. */
+/* Replace a string of the caller's by a copy. */
 static int string_keep(struct kvc_pool *p, const char **s)
 {
 	if (!*s)
@@ -132,8 +136,8 @@ static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *o
 	return found;
 }
 
-/* The first server, in the list's order, that there is a way to. 1: of one before it the name is still being looked up;
- * -KV_EPEERDOWN: there is none. */
+/* Find the first server of the list that there is a route to, and our address towards it. 0; 1: a name before it is
+ * still being looked up (`last`: that is not waited for); -KV_EPEERDOWN: there is no route to any. */
 static int local_look(struct kvc_pool *p, bool last)
 {
 	bool pending = false;
@@ -147,8 +151,8 @@ static int local_look(struct kvc_pool *p, bool last)
 	return pending ? 1 : -KV_EPEERDOWN;
 }
 
-/* The fabric shall use the interface that the control connections use. Name servers that do not answer shall not hold
- * up a pool for long: without an address the provider takes any interface (family 0). */
+/* The fabric is to use the interface that the control connections use. Name servers that do not answer must not hold up
+ * a pool for long: without an address (family 0) the provider takes any interface. */
 static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 {
 	const struct timespec pause = {.tv_nsec = 2000000};
@@ -160,10 +164,11 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 		rc = local_look(p, true);
 	if (rc != 0)
 		kv_warn(&p->log,
-			"there is no way to any server yet (%s): the fabric takes any interface of this machine; name "
+			"there is no route to any server yet (%s): the fabric takes any interface of this machine; "
+			"name "
 			"one with --nic (kvc_options.nic)",
 			rc == 1 ? "names are still being looked up"
-				: "its name cannot be looked up, or there is no route");
+				: "names cannot be looked up, or the machine has no route");
 }
 
 static int clients_build(struct kvc_pool *p, struct kv_error *err)
@@ -192,6 +197,7 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 static void pool_destroy(struct kvc_pool **pool)
 {
 	struct kvc_pool *p = *pool;
+	kvc_queues_leave(p);
 	kvc_mems_free(p);
 	for (unsigned i = 0; i < p->num_loops && p->own_loops; i++)
 		loop_destroy(&p->loop[i]);
@@ -211,7 +217,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	*pool = NULL;
 }
 
-/* Timed waits are of the clock that nobody sets. */
+/* Timed waits use the clock that is never set. */
 static void changed_init(pthread_cond_t *changed)
 {
 	pthread_condattr_t attr;
@@ -237,6 +243,7 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
 	pthread_mutex_init(&p->lock, NULL);
 	changed_init(&p->changed);
+	kv_list_init(&p->queues);
 	p->next_region = KVC_REGION_BUFFER;
 	rc = kvc_options_fill(given, &p->options, err);
 	if (rc < 0)
@@ -299,7 +306,7 @@ static void client_open(void *arg)
 	if (rc == 0)
 		rc = kvc_client_open(c, &err);
 	now = loop_now(c->loop);
-	/* First this, then the telling: when the last client has told, the pool may be closed. */
+	/* Before the report: once the last client has reported, the pool may be closed. */
 	if (next < p->num_clients) {
 		p->client[next]->open_next = (struct loop_timer){.fire = open_next};
 		loop_timer_arm(c->loop, &p->client[next]->open_next, now + rest_after(now - began));
@@ -307,8 +314,8 @@ static void client_open(void *arg)
 	kvc_pool_tell_started(p, rc, &err);
 }
 
-/* A client that cannot even be asked to open counts as one that failed to, and so do those that it would have asked, so
- * that there is one way to end all this. */
+/* If a loop cannot be asked to open its first client, all clients of that loop count as failed: so there is one way to
+ * end an opening. */
 static void clients_open(struct kvc_pool *p)
 {
 	unsigned per_loop = (p->num_clients + p->num_loops - 1) / p->num_loops;
@@ -416,8 +423,8 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
-/* Wait until `look` gives something else than 1. The reports end it: every client and every first connection has its
- * own deadline. */
+/* Wait until `look` returns another value than 1. Reports wake it, and they come: every client and every first attempt
+ * has a deadline of its own. */
 static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err),
 			 struct kv_error *err)
 {
@@ -491,8 +498,8 @@ static void opened_log(struct kvc_pool *p)
 			i.security, i.numa);
 }
 
-/* All clients or none: what is too little for some of them is said before the first endpoint is opened. How many shards
- * the servers have is not known yet; one each is the least. */
+/* All clients or none: a resource that is short for some of them is told before the first endpoint is opened. How many
+ * shards the servers have is not known yet: one each is assumed, the least. */
 static int preflight(struct kvc_pool *p, struct kv_error *err)
 {
 	enum { LOOP_FILES = 2 };
@@ -585,6 +592,7 @@ void kvc_pool_stop(struct kvc_pool *p)
 {
 	if (atomic_exchange(&p->closing, true))
 		return;
+	kvc_queues_stop(p);
 	for (unsigned i = 0; i < p->num_clients; i++)
 		post_surely(p->client[i]->loop, client_close, p->client[i]);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* workers.c -- workers: coroutines of the caller on the clients' loops.
  *
- * kvc_run starts all or none: every worker's coroutine is made first and waits at a gate; when all exist the gates
- * open, when one could not be made they all return without having run. One message per client and step, whatever the
- * number of workers. */
+ * kvc_run starts all workers or none. Every worker's coroutine is made first and waits at a gate. When all exist the
+ * gates open, and they run; if one could not be made, the gates open and all return without having run. Each step costs
+ * one message per client, whatever the number of workers. */
 #include <stdlib.h>
 
 #include "kvclient/core/block.h"
@@ -34,15 +34,10 @@ struct run {
 	struct run_part *part;
 };
 
-static struct run_part *part_of(const struct worker *k)
-{
-	return &k->run->part[k->client->index];
-}
-
 static void worker_main(void *arg)
 {
 	struct worker *k = arg;
-	struct run_part *part = part_of(k);
+	struct run_part *part = &k->run->part[k->client->index];
 	while (!part->open)
 		co_queue_wait_await(&part->gate, KV_NEVER);
 	if (part->go)
@@ -73,7 +68,7 @@ static int64_t part_make(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-/* Open the gate, to run or to go home. */
+/* Open the gate: the workers run, or return. */
 static void part_open(void *arg)
 {
 	struct run_part *part = arg;
@@ -97,7 +92,7 @@ static void gate_post(struct run_part *part)
 		nanosleep(&pause, NULL);
 }
 
-/* As kvc_block_run, but a queue that is full is waited for: the workers exist already. */
+/* As kvc_block_run, but wait while the queue is full: the workers exist already. */
 static void wait_surely(struct kvc_client *c, struct run *run)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -149,7 +144,7 @@ out:
 	return rc;
 }
 
-/* ---- one more ---- */
+/* ---- one worker more ---- */
 
 struct spawned {
 	struct kvc_client *client;
@@ -192,7 +187,7 @@ int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *c
 		goto out;
 	c = pool->client[w % pool->num_clients];
 	*s = (struct spawned){c, w, fn, arg};
-	/* On the client's own loop there is no need to wait for anybody. */
+	/* On the client's own loop it is made at once. */
 	deadline = kv_deadline(kvc_block_now(pool), pool->options.timeout_ns);
 	rc = loop_current() == c->loop ? (int)spawned_make(c, s) : kvc_block_run(c, deadline, spawned_make, s, &result);
 	kvc_pool_leave(pool);

@@ -1,57 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* admission.c -- admission: a request entry, a piece of the buffer and a share of the immediates, taken together or not
- * at all.
+/* admission.c -- admission: a request gets a request entry, a piece of the buffer and a share of the immediates
+ * together, or waits.
  *
- * All or nothing means that no request holds one resource while waiting for another, so that waiting cannot deadlock:
- * what is out belongs to requests that end by themselves. For that a call keeps a rule, too: while it holds a request
- * of any state (one that is done keeps its entry and piece until it is released), it does not wait for room. It may
- * try, and when there is none, it waits for a request of its own, takes it and releases it. Only with none left does it
- * wait. Two kinds of calls may hold a piece and wait for what needs none: the GET of several ranges into a view, and
- * the owner of a view. One queue for all three keeps it first come, first served; a large request at the head holds up
- * small ones behind it, which is the price of not starving it. With one exception: callers hold pieces too (views), and
- * give them back only after another call, such as the PUT of a view. So who needs no piece never waits behind somebody
- * who lacks nothing but a piece.
+ * All or nothing means that no request holds one resource while it waits for another. So waiting cannot deadlock: what
+ * is out belongs to requests that end by themselves. For that a call keeps a rule, too: while it holds a request of any
+ * state, it does not wait for room. (One that is done keeps its entry and its piece until it is released.) It may try,
+ * and when there is no room, it waits for a request of its own, takes it and releases it. It waits for room only when
+ * it holds none. Two kinds of calls may hold a piece and wait for what needs none: the GET of several ranges into a
+ * borrowed piece, and the owner of a borrowed piece. One queue for entries, pieces and immediates keeps it first come,
+ * first served. A large request at the head holds up small ones behind it: that is the price of not starving it. There
+ * is one exception. Callers hold pieces too (borrowed pieces), and give them back only after another call, such as the
+ * PUT of a borrowed piece. So a request that needs no piece never waits behind one that lacks nothing but a piece.
  *
  * The share of immediates bounds what peers may have in flight towards our completion queue: half of its depth, summed
- * over all peers. Endpoints that are rebuilt may get smaller ones: the bound follows at the reset, which ends all
- * requests that are out; who waits with a plan for more plans anew.
+ * over all peers. Endpoints that are rebuilt may get smaller queues. The bound follows at the reset, which ends all
+ * requests that are out; a call that waits with a plan for more plans anew.
  *
- * With several servers, those that are stopped must not take everything: their requests come to no end for as long as
- * their liveness timeout. So
+ * With several servers, those that are stopped must not take everything: their requests do not end before the liveness
+ * timeout. So
  * - a server gets a certain part of what is still free and no more: 1/(N - 1), 1/8 from nine servers on, and 8/N when
  * there are more than 64, as far as parts of so little let a request fit (dynamic thresholds: Choudhury and Hahne,
- * 1998, for queues that share a switch's memory). So one server may have 1/N of everything, or a ninth; and an eighth
+ * 1998, for queues that share a switch's memory). So one server may have 1/N of everything, or a ninth. And an eighth
  * of all servers may be stuck, each with all that it can get, while the others find more than a third of everything
  * free. It costs a comparison, however many servers there are. The price: servers that are all busy leave up to a half
  * unused, and still have more in flight than any wire holds. (Rejected: a guarantee for each, 1/2N. With a thousand
  * servers it was less than one request needs. A part as large as what is left: it halves with each server that is
  * stuck. Eighths for any number: twelve servers that were stuck took so much that a planned request never fitted.);
- * - who waits holds up the requests for another server only while that one has more than his own. (Rejected: a queue
- * for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests for
- * one server it is first come, first served as above, and with one server nothing of this counts. Requests are planned
- * with a quarter of the part that a server has when all is free (kvc_room_piece, kvc_room_imms), so that several fit,
- * and one beside many that are stuck. Whoever does need more gets it when no other request has anything.
+ * - a request that waits holds up those for another server only while that server has more than its own. (Rejected: a
+ * queue for each server. It says nothing about who may have what is free, and that was the trouble.) Among the requests
+ * for one server it is first come, first served as above, and with one server none of this counts. Requests are planned
+ * with a quarter of the part that a server has when all is free (kvc_room_piece, kvc_room_imms). So several fit, and
+ * one fits beside many that are stuck. One that does need more gets it when no other request has anything.
  *
- * Views belong to no server. A view must be one piece, half of the buffer at most; all of them together may have half
- * of it. While somebody waits for one, the servers together may take no more than what is lent as views, and half: that
- * much always comes back by itself, and what is lent comes back when its owners like, who may have to call us first.
- * Nobody else waits for a view that waits for others to be given back.
+ * Borrowed pieces belong to no server. A borrowed piece must be one piece, half of the buffer at most; all of them
+ * together may have half of it. While a caller waits for one, the servers together may take no more than what is lent
+ * as borrowed pieces, and no more than half. That much always comes back by itself, while what is lent comes back when
+ * its owners like, and they may have to call us first. A borrower that waits for borrowed pieces to be given back
+ * holds up nobody else.
  *
- * Pieces of a server on the same host are limited further: beyond a few of them no more than session.out_max bytes are
- * out. What more workers ask for would only queue, and each would hold a piece meanwhile: then every value comes to
- * memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). Elsewhere a
- * round trip may need more, and nothing was measured. Only pieces that come back by themselves count, not what needs
- * none, nor what was given up: whoever wants a piece of more than the limit waits until few are out, and that has to
- * come true whatever else is going on.
+ * Pieces of a server on the same host are limited further: beyond a few of them no more than kvc_session.out_max bytes
+ * are out. What more workers ask for would only queue, and each would hold a piece meanwhile. Then every value comes to
+ * memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). The few are
+ * limited, too (large_out): four clients with four pieces of 4 MiB each had 0.65 of the rate of one such piece each.
+ * One piece is always allowed, however large, and a second one to a call that takes its ranges in turn. Elsewhere a
+ * round trip may need more, and nothing was measured. Only pieces that come back by themselves count. What needs no
+ * piece does not, nor what was given up: a request that wants a piece of more than the limit waits until none is out,
+ * and that has to come true whatever else is going on.
  *
- * A PING needs an entry and nothing else; some are kept for it: a link whose requests are all stuck must be found out.
- */
+ * A PING needs an entry and nothing else. Some entries are kept for it, since a link whose requests are all stuck must
+ * be found out. */
 #include "kvclient/request/admission.h"
 
-enum { REQS_KEPT = 64, PIECES_OUT = 4 /* always allowed */ };
+enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, together within large_out */ };
+enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 << 20 };
 
-/* PARTS: of what is free a server may have one, until there are servers enough for an eighth of them to be as many;
- * PART_UNITS: what a part of everything is at least, so that requests still fit. */
+/* PARTS: the part of what is free that a server may have, until there are so many servers that an eighth of them is
+ * more. PART_UNITS: how many units a part of everything has at least, so that requests still fit. */
 enum { PARTS = 8, PART_UNITS = 32 };
 
 struct kvc_starving {
@@ -59,17 +63,16 @@ struct kvc_starving {
 	struct co *co;
 	struct kvc_need need;
 	struct kvc_req *granted;
-	int status; /* 1: still waiting */
+	int status; /* 1: it still waits */
 };
 
-/* A walk over those who wait: what the least of those had who could not be served, and by stamps, of which shares they
- * are. */
+/* A walk over the requests that wait. It notes the least that the share of a request had which could not be served, and
+ * stamps such shares. */
 struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
-	bool view;     /* somebody waits for a view */
-	uint32_t rest; /* of those who wait, how many may still be served: when none, nobody further back needs to be
-			  looked at */
+	bool borrowed; /* a borrower waits for a piece */
+	uint32_t rest; /* how many of those that wait may still be served: when none, the walk ends */
 };
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
@@ -82,7 +85,7 @@ static bool shared(const struct kvc_client *c)
 	return c->pool->num_servers > 1;
 }
 
-/* A server may have a part of what is free: 1 / parts. units: entries, immediates, or least pieces that there are. */
+/* A server may have 1 / parts of what is free. units: how many entries, immediates or least pieces there are. */
 static uint64_t parts(const struct kvc_client *c, uint64_t units)
 {
 	uint64_t servers = c->pool->num_servers, most = KV_MAX(units / PART_UNITS, (uint64_t)PARTS);
@@ -104,7 +107,7 @@ static uint32_t left_of(uint32_t all, uint32_t used)
 	return all > used ? all - used : 0;
 }
 
-/* Whether what requests themselves give back is short: entries and immediates. */
+/* Whether entries or immediates are short: requests give those back by themselves. */
 static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 {
 	const struct kvc_room_share *s = share_of(c, need);
@@ -119,15 +122,15 @@ static bool room_short(struct kvc_client *c, const struct kvc_need *need)
 	       (s->reqs + 1) * parts(c, reqs_max(c)) > reqs;
 }
 
-/* Whether requests have pieces that come back by themselves. Views do not, nor does what was lost: to wait for those
- * would be to wait for our own caller, or for half a minute. */
+/* Whether requests have pieces that come back by themselves. Borrowed pieces do not, nor does what was lost: to wait
+ * for those would be to wait for our own caller, or for half a minute. */
 static bool pieces_out(const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
 	return b->free_bytes + b->quarantined_bytes + c->unsafe.orphan_bytes + c->room.nobody.bytes < b->len_bytes;
 }
 
-static bool views_full(const struct kvc_client *c, const struct kvc_need *need)
+static bool lent_full(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return shared(c) && !need->node && pieces_out(c) &&
 	       c->room.nobody.bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2;
@@ -141,14 +144,24 @@ static bool piece_short(const struct kvc_client *c, const struct kvc_need *need)
 	       c->buffer.free_bytes;
 }
 
-/* Whether enough is on its way from this server, or lent as views: who waits for that holds up nobody else. */
+/* The bytes of a few large pieces that may be on their way to a client from a server on this host. */
+static uint64_t large_out(const struct kvc_client *c)
+{
+	uint64_t part = LARGE_OUT_ALL / c->pool->num_clients;
+	return KV_MAX(KV_MIN(part, (uint64_t)LARGE_OUT_MOST), (uint64_t)LARGE_OUT_LEAST);
+}
+
+/* Whether enough is on its way from this server, or lent as borrowed pieces. A request that waits for that holds up no
+ * other. */
 static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *s, const struct kvc_need *need)
 {
-	const struct kvc_session *session = need->node ? need->node->session : NULL;
-	if (views_full(c, need))
+	const struct kvc_attachment *attachment = need->node ? need->node->attachment : NULL;
+	if (lent_full(c, need))
 		return true;
-	return session && s->out >= PIECES_OUT && session->out_max < UINT64_MAX &&
-	       s->out_bytes + need->piece_bytes > session->out_max;
+	if (!attachment || attachment->out_max == UINT64_MAX ||
+	    s->out_bytes + need->piece_bytes <= attachment->out_max || s->out <= need->second)
+		return false;
+	return s->out >= PIECES_OUT || s->out_bytes + need->piece_bytes > large_out(c);
 }
 
 static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
@@ -169,11 +182,11 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 			return rc;
 	}
 	r = kvc_reqs_take(&c->reqs);
-	r->piece = piece;
-	r->charged_bytes = piece.len_bytes;
-	r->imms = need->imms;
+	r->mem.piece = piece;
+	r->room.bytes = piece.len_bytes;
+	r->room.imms = need->imms;
 	r->at.asked_ns = r->at.made_ns = loop_turn_now(c->loop);
-	r->share = share;
+	r->room.share = share;
 	c->room.imm_used += need->imms;
 	share->reqs++;
 	share->imms += need->imms;
@@ -185,9 +198,9 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	return 0;
 }
 
-/* ---- who goes before whom ---- */
+/* ---- which request goes before which ---- */
 
-/* Entries or immediates that it has, or would have, in 1/1024 of all. */
+/* How much a share has of entries or of immediates, whichever is more, in 1/1024 of all. */
 static uint32_t counts_of(const struct kvc_client *c, uint32_t reqs, uint32_t imms)
 {
 	return (uint32_t)KV_MAX((uint64_t)reqs * 1024 / reqs_max(c), (uint64_t)imms * 1024 / c->room.imm_limit);
@@ -201,18 +214,18 @@ static void scan_begin(struct kvc_client *c, struct scan *scan)
 			      .rest = c->room.num_starving};
 }
 
-/* What the servers may have while somebody waits for a view. */
-static bool beside_views(const struct kvc_client *c, const struct kvc_need *need)
+/* Whether this request stays within what the servers may have while a borrower waits. */
+static bool beside_lent(const struct kvc_client *c, const struct kvc_need *need)
 {
 	return shared(c) &&
 	       c->room.servers_bytes + need->piece_bytes <= KV_MIN(c->room.nobody.bytes, c->buffer.len_bytes / 2);
 }
 
-/* This one waits: note it for those behind it. */
+/* This request waits: note it for those behind it. */
 static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kvc_need *need)
 {
 	struct kvc_room_share *s = share_of(c, need);
-	/* All of its share that wait for a piece are held up by it. */
+	/* It holds up all requests of its share that wait for a piece. */
 	if (s->counts_scan != scan->id && s->piece_scan != scan->id)
 		scan->rest -= s->waiting;
 	if (!need->piece_bytes && !need->urgent)
@@ -225,13 +238,13 @@ static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct k
 		if (enough_out(c, s, need))
 			return;
 		if (s == &c->room.nobody)
-			scan->view = true;
+			scan->borrowed = true;
 		else
 			scan->bytes_least = KV_MIN(scan->bytes_least, s->bytes);
 	}
 }
 
-/* Whether this one may go before those that were noted. */
+/* Whether this request may go before those that were noted. */
 static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struct kvc_need *need)
 {
 	const struct kvc_room_share *s = share_of(c, need);
@@ -242,7 +255,7 @@ static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struc
 	if (scan->counts_least != UINT32_MAX &&
 	    (!shared(c) || counts_of(c, s->reqs + 1, s->imms + need->imms) > scan->counts_least))
 		return false;
-	if (need->piece_bytes && scan->view && !beside_views(c, need))
+	if (need->piece_bytes && scan->borrowed && !beside_lent(c, need))
 		return false;
 	return !need->piece_bytes || scan->bytes_least == UINT64_MAX ||
 	       (shared(c) && s->bytes + need->piece_bytes <= scan->bytes_least);
@@ -268,7 +281,7 @@ static void starving_del(struct kvc_client *c, struct kvc_starving *s)
 	share_of(c, &s->need)->waiting -= s->need.piece_bytes > 0;
 }
 
-/* It waits no more. */
+/* It waits no more: wake its coroutine. */
 static void starving_end(struct kvc_client *c, struct kvc_starving *s, int status)
 {
 	starving_del(c, s);
@@ -310,10 +323,10 @@ void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 
 uint64_t kvc_room_piece(const struct kvc_client *c)
 {
-	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* two of one value shall fit */
+	uint64_t max = kvc_buffer_largest(&c->buffer) / 2; /* so that two ranges of one value fit */
 	if (shared(c))
 		max = KV_MIN(max, c->buffer.len_bytes / (4 * piece_parts(c)));
-	/* Pieces are powers of two: one that is planned with more takes twice as much. */
+	/* Pieces are powers of two: a plan for a little more would take twice as much. */
 	max = KV_MIN(KV_MAX(max, (uint64_t)KVC_PIECE_MIN), (uint64_t)KV_RANGE_MAX);
 	return (uint64_t)1 << (63 - __builtin_clzll(max));
 }
@@ -328,32 +341,32 @@ uint32_t kvc_room_imms(const struct kvc_client *c)
 
 void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 {
-	c->room.imm_used -= r->imms;
-	r->share->imms -= r->imms;
-	r->imms = 0;
+	c->room.imm_used -= r->room.imms;
+	r->room.share->imms -= r->room.imms;
+	r->room.imms = 0;
 }
 
 void kvc_room_not_out(struct kvc_req *r)
 {
-	r->share->out -= r->charged_bytes > 0;
-	r->share->out_bytes -= r->charged_bytes;
+	r->room.share->out -= r->room.bytes > 0;
+	r->room.share->out_bytes -= r->room.bytes;
 }
 
 void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 {
-	if (!r->orphan)
+	if (!kvc_req_orphaned(r))
 		kvc_room_not_out(r);
-	kvc_buffer_give(&c->buffer, &r->piece);
-	r->share->bytes -= r->charged_bytes;
-	c->room.servers_bytes -= r->share == &c->room.nobody ? 0 : r->charged_bytes;
-	r->charged_bytes = 0;
+	kvc_buffer_give(&c->buffer, &r->mem.piece);
+	r->room.share->bytes -= r->room.bytes;
+	c->room.servers_bytes -= r->room.share == &c->room.nobody ? 0 : r->room.bytes;
+	r->room.bytes = 0;
 }
 
 void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
 {
 	kvc_room_return_imms(c, r);
 	kvc_room_return_piece(c, r);
-	r->share->reqs--;
+	r->room.share->reqs--;
 }
 
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)
@@ -376,8 +389,8 @@ void kvc_room_close(struct kvc_client *c)
 		starving_end(c, KV_LIST_ENTRY(c->room.starving.next, struct kvc_starving, node), -KV_ECLOSED);
 }
 
-/* Park until served, refused or late. (Not inlined: gcc takes the list's node on our caller's stack for one that is
- * left behind.) */
+/* Park until served, refused or late. (Not inlined: gcc would take the list's node on our caller's stack for one that
+ * is left behind.) */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
 {
 	kv_list_add_tail(&c->room.starving, &s->node);

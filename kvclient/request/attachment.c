@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.c -- the memory of what one WELCOME gave us: number, shards, peers and links.
+/* attachment.c -- an attachment as memory (struct kvc_attachment): what one WELCOME gave us, with peers and links.
  *
- * A session is used by one connection and never revived: a new connection makes a new one, with new links, ids and
- * credits. It stays in memory until the engine returned the last frame of it, which is why it is counted. */
+ * A client never revives an attachment: the next WELCOME makes a new one, with new links, ids and credits. The old one
+ * stays in memory until the engine has returned its last frame; therefore it counts references. */
 #include "kvclient/request/attachment.h"
 
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvclient/request/landing.h"
 
-static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
+static int link_init(struct kvc_attachment *s, unsigned shard, unsigned index)
 {
 	struct kvc_link *l = &s->link[shard * s->links_per_shard + index];
 	uint32_t width = kv_window_width(s->num_links);
 	uint64_t *seen = (uint64_t *)&s->link[s->num_links] + (size_t)(l - s->link) * kv_window_words(width);
 	kv_seal_init(&l->seal, &s->macs[shard], index, seen, width);
-	l->session = s;
+	l->attachment = s;
 	l->shard = (uint16_t)shard;
 	l->index = (uint16_t)index;
-	/* Ids ascend by one per link and differ between the links of a session: a reply names nothing but the id. */
+	/* Ids ascend by one per link and differ between the links of an attachment: a reply names nothing but the id.
+	 */
 	l->next_id = ((uint64_t)(shard << 8 | index) << 40) + 1;
 	l->credits = s->credits;
 	l->reserve = s->credits >= 8 ? 2 : s->credits > 1;
 	kv_list_init(&l->dirty_node);
 	kv_list_init(&l->queue);
+	kv_list_init(&l->parked);
 	kv_list_init(&l->cancels);
 	kv_list_init(&l->sent);
 	kv_list_init(&l->release_node);
@@ -31,10 +34,10 @@ static int link_init(struct kvc_session *s, unsigned shard, unsigned index)
 	return kvc_map_init(&l->map, s->credits);
 }
 
-static int links_init(struct kvc_session *s)
+static int links_init(struct kvc_attachment *s)
 {
 	uint8_t secret[BOOT_FRAME_SECRET];
-	int rc = boot_frame_secret(s->node->conn, s->token, secret);
+	int rc = boot_frame_secret(s->node->control.conn, s->token, secret);
 	for (unsigned i = 0; i < s->shards && rc == 0; i++)
 		rc = boot_frame_macs(secret, s->number, i, false, &s->macs[i]);
 	explicit_bzero(secret, sizeof(secret));
@@ -43,13 +46,13 @@ static int links_init(struct kvc_session *s)
 	return rc;
 }
 
-int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
-		       struct kvc_session **out)
+int kvc_attachment_create(struct kvc_node *n, const struct wire_welcome_msg *w, unsigned links_per_shard,
+			  struct kvc_attachment **out)
 {
 	uint32_t links = (uint32_t)w->shards * links_per_shard;
 	uint8_t host[16];
 	size_t window = kv_window_words(kv_window_width(links)) * sizeof(uint64_t);
-	struct kvc_session *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
+	struct kvc_attachment *s = calloc(1, sizeof(*s) + links * (sizeof(s->link[0]) + window));
 	int rc;
 	if (!s)
 		return -KV_ENOMEM;
@@ -70,7 +73,7 @@ int kvc_session_create(struct kvc_node *n, const struct wire_welcome_msg *w, uns
 	s->out_max = memcmp(host, w->host_id, sizeof(host)) == 0 ? links * (uint64_t)KVC_LINK_OUT : UINT64_MAX;
 	rc = links_init(s);
 	if (rc < 0) {
-		kvc_session_free(s);
+		kvc_attachment_free(s);
 		return rc;
 	}
 	*out = s;
@@ -85,7 +88,16 @@ static void arenas_free(struct kvc_arenas **arenas)
 	*arenas = NULL;
 }
 
-void kvc_session_free(struct kvc_session *s)
+static void landings_free(struct kvc_attachment *s)
+{
+	for (unsigned i = 0; s->landing && i < s->shards; i++) {
+		free(s->landing[i].remote.keys);
+		kvc_buffer_fini(&s->landing[i].pieces);
+	}
+	free(s->landing);
+}
+
+void kvc_attachment_free(struct kvc_attachment *s)
 {
 	for (uint32_t i = 0; i < s->num_links; i++) {
 		kvc_map_fini(&s->link[i].map);
@@ -95,5 +107,6 @@ void kvc_session_free(struct kvc_session *s)
 		kv_macs_fini(&s->macs[i]);
 	explicit_bzero(s->token, sizeof(s->token));
 	arenas_free(&s->arenas);
+	landings_free(s);
 	free(s);
 }

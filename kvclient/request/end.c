@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* end.c -- how all requests of a session end at once.
+/* end.c -- how all requests of an attachment end at once.
  *
- * A session ends in three ways. safe: the endpoints were rebuilt, or its shards cut: nothing can touch our memory. Not
- * safe: the peer may still write to the destinations that are out; pieces of the buffer are quarantined, and memory of
- * callers must not be among them (serve.c fences first). In limbo: an endpoint that was given up is not closed yet.
- * Pieces go the way of the quarantine, and requests into memory of callers end when it is closed (fence.c). */
+ * An attachment ends in three ways. Safe: the endpoints were rebuilt, or its shards were cut, and nothing can touch our
+ * memory. Unsafe: the peer may still write to the destinations that are out. Pieces of the buffer go to quarantine;
+ * memory of callers must not be among them, so the connection's room fences first (conn/serve.c). Limbo: an endpoint
+ * that was given up is not closed yet. Pieces go to quarantine as well, and requests into memory of callers end when
+ * the endpoint is closed (fence.c). */
 #include "kvclient/request/end.h"
 
 #include "kvclient/request/admission.h"
 #include "kvclient/request/attachment.h"
+#include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
+#include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/quarantine.h"
 #include "kvclient/request/release.h"
 
-bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller)
+bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, bool *out_caller)
 {
 	bool any = false;
 	*out_bytes = 0;
@@ -26,8 +29,8 @@ bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *
 			if (!kvc_req_unsafe(r))
 				continue;
 			any = true;
-			*out_bytes += r->orphan ? 0 : r->piece.len_bytes;
-			*out_caller |= r->caller_memory;
+			*out_bytes += r->state == KVC_REQ_ORPHAN ? 0 : r->mem.piece.len_bytes;
+			*out_caller |= r->mem.callers;
 		}
 	}
 	return any;
@@ -37,33 +40,34 @@ bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *
  * endpoint is closed. */
 enum fate { SAFE, UNSAFE, LIMBO };
 
-/* Its call waits until the endpoint is closed. The session holds the link that it names. */
+/* Its call waits until the endpoint is closed. The reference keeps the link that the request names. */
 static void limbo_enter(struct kvc_client *c, struct kvc_req *r)
 {
-	r->limbo = r->cancelling = true;
-	r->link->session->refs++;
+	kvc_req_advance(r, KVC_REQ_LIMBO);
+	r->link->attachment->refs++;
 	kv_list_add_tail(&c->unsafe.limbo, &r->node);
 }
 
 void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r)
 {
-	struct kvc_session *s = r->link->session;
-	r->limbo = false;
+	struct kvc_attachment *s = r->link->attachment;
 	kvc_req_end(c, r, -KV_ERESET);
-	kvc_session_unref(s);
+	kvc_attachment_unref(s);
 }
 
 static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum fate fate)
 {
-	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->caller_memory && !r->orphan;
-	if (r->orphan)
-		c->unsafe.orphan_bytes -= r->state == KVC_REQ_SENT ? r->piece.len_bytes : 0;
+	bool limbo = fate == LIMBO && kvc_req_unsafe(r) && r->mem.callers && r->state != KVC_REQ_ORPHAN;
+	if (r->state == KVC_REQ_ORPHAN)
+		c->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
 	if (kvc_req_unsafe(r) && fate != SAFE)
 		kvc_quarantine_take(c, r);
 	kvc_pull_leave(c, r);
+	kvc_push_leave(c, r);
+	kvc_pack_lost(r);
 	r->id = r->cancel_id = 0;
-	r->replied = true;
-	if (r->sub)
+	r->said = KVC_SAID_REPLY;
+	if (r->session)
 		kvc_lane_credit(r);
 	if (limbo)
 		limbo_enter(c, r);
@@ -71,7 +75,7 @@ static void req_fail(struct kvc_client *c, struct kvc_req *r, int status, enum f
 		kvc_req_end(c, r, status);
 }
 
-/* What waits in lanes of further sessions. */
+/* End what waits in a lane of a further session. */
 static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
 {
 	while (!kv_list_empty(&lane->queue))
@@ -79,17 +83,17 @@ static void lane_fail(struct kvc_client *c, struct kvc_lane *lane, int status)
 	kv_list_del(&lane->turn);
 }
 
-static void lanes_fail(struct kvc_session *s, int status)
+static void lanes_fail(struct kvc_attachment *s, int status)
 {
 	struct kvc_client *c = s->node->client;
-	KV_LIST_EACH (e, &c->subs) {
-		struct kvc_sub_at *at = &KV_LIST_ENTRY(e, struct kvc_sub, node)->at[s->node->index];
+	KV_LIST_EACH (e, &c->sessions) {
+		struct kvc_session_at *at = &KV_LIST_ENTRY(e, struct kvc_session, node)->at[s->node->index];
 		for (unsigned i = 0; at->lane && i < s->shards; i++)
 			lane_fail(c, &at->lane[i], status);
 	}
 }
 
-static void session_end(struct kvc_session *s, int status, enum fate fate)
+static void session_end(struct kvc_attachment *s, int status, enum fate fate)
 {
 	struct kvc_client *c = s->node->client;
 	struct kv_list *n;
@@ -102,7 +106,7 @@ static void session_end(struct kvc_session *s, int status, enum fate fate)
 		kvc_release_end(l);
 		while ((n = kv_list_pop(&l->cancels)))
 			;
-		while ((n = kv_list_pop(&l->queue)))
+		while ((n = kv_list_pop(&l->parked)) || (n = kv_list_pop(&l->queue)))
 			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, SAFE);
 		while ((n = kv_list_pop(&l->sent)))
 			req_fail(c, KV_LIST_ENTRY(n, struct kvc_req, node), status, fate);
@@ -114,12 +118,12 @@ static void session_end(struct kvc_session *s, int status, enum fate fate)
 	kvc_room_feed(c);
 }
 
-void kvc_session_fail(struct kvc_session *s, int status, bool safe)
+void kvc_attachment_fail(struct kvc_attachment *s, int status, bool safe)
 {
 	session_end(s, status, safe ? SAFE : UNSAFE);
 }
 
-void kvc_session_limbo(struct kvc_session *s, int status)
+void kvc_attachment_limbo(struct kvc_attachment *s, int status)
 {
 	session_end(s, status, LIMBO);
 }

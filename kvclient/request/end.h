@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* end.h -- how all requests of a session end at once. Private to kvclient/. All of these on the client's loop; what
- * does not end in _await does not park. */
+/* end.h -- ending all requests of an attachment at once. Private to kvclient/. All functions run on the client's loop;
+ * one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_END_H
 #define KVRAIL_KVCLIENT_REQUEST_END_H
 
 #include "kvclient/core/client.h"
 
-/* kvc_session_fail -- end every request of the session with status. safe: nothing of the peer can touch memory any
- * more. */
-void kvc_session_fail(struct kvc_session *s, int status, bool safe);
+/* kvc_attachment_fail -- end every request of the attachment with status. safe: its peer can touch no memory any more.
+ */
+void kvc_attachment_fail(struct kvc_attachment *s, int status, bool safe);
 
-/* kvc_session_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing):
- * requests that it may still move memory of callers for end when it is closed. kvc_limbo_end -- it is closed: end
- * this one of client.unsafe.limbo, which it has left. */
-void kvc_session_limbo(struct kvc_session *s, int status);
+/* kvc_attachment_limbo -- the same, while the endpoint that they went over is given up and not closed (te_fencing).
+ * Requests with which the peer may still reach memory of callers end when it is closed.
+ * kvc_limbo_end -- it is closed: end this request, which has left client.unsafe.limbo. */
+void kvc_attachment_limbo(struct kvc_attachment *s, int status);
 void kvc_limbo_end(struct kvc_client *c, struct kvc_req *r);
 
-/* kvc_session_unsafe -- whether requests are out whose memory the peer may touch; *out_caller: some of it is the
+/* kvc_attachment_unsafe -- whether requests are out whose memory the peer may touch. *out_caller: some of it is a
  * caller's. */
-bool kvc_session_unsafe(const struct kvc_session *s, uint64_t *out_bytes, bool *out_caller);
+bool kvc_attachment_unsafe(const struct kvc_attachment *s, uint64_t *out_bytes, bool *out_caller);
 
 #endif

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fence.c -- how the memory of requests that were given up is made safe.
+/* fence.c -- fences: how the memory of requests that were given up is made safe.
  *
- * Who may touch memory: while a request is out, the peer may read or write the memory that the request names. Three
- * things end that: all writes counted, the engine's fence, or the end of the engine. A piece of the buffer may wait for
- * them in quarantine (at most a quarter of the buffer), memory of a caller may not: its call fences.
+ * While a request is out, its peer may read or write the memory that the request names. Three things end that: all
+ * writes were counted, the engine made a fence, or the engine ended. A piece of the buffer may wait for them in
+ * quarantine (at most a quarter of the buffer). Memory of a caller may not: its call fences.
  *
- * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence is one of a session:
- * the shards of that server are cut, its requests end as safe and are made again, its node attaches again, and nobody
- * else notices. Such a fence costs no one else anything, so a session that ends with memory in question is always
- * fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the next WELCOME,
- * by which the server says that nothing of the prior attachment is left (serve.c).
+ * Where the engine can fence one peer alone (te_info.peer_fence: tcp behind a doorkeeper), a fence concerns one
+ * attachment. The shards of that server are cut, its requests end as safe and are made again, its node attaches again,
+ * and nobody else notices. Such a fence costs no one else anything. So an attachment that ends with memory in question
+ * is always fenced: there is no quarantine and there are no zombies. What comes after the cut is kept out until the
+ * next WELCOME, by which the server says that nothing of the prior attachment is left (conn/serve.c).
  *
- * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever: nothing
- * counts it in. So at the beats of a session it is looked at, and a fence is made for it alone: soon while no call is
- * in progress, which then costs nobody anything, and after half a minute or more in any case. (Rejected: letting it be
- * used again after some time. No time is long enough to prove that a write has landed or never will.)
+ * What was lost for good (a server that crashed, a write that failed) would make the buffer smaller for ever, because
+ * nothing counts it in. So the beats of an attachment look at it and make a fence for it alone: soon while no call is
+ * in progress, since the fence then costs nobody anything, and after half a minute or more in any case. (Rejected:
+ * using it again after some time. No time is long enough to prove that a write has landed or never will.)
  *
- * Any other fence rebuilds the endpoints under everybody, so it is followed by a reset: every request of every node
- * ends with -KV_ERESET (small.c makes it anew), the quarantine is empty, and every node begins a new session with our
- * new addresses, on the control connection that it has.
+ * Any other fence rebuilds the endpoints under everybody, so a reset follows. Every request of every node ends with
+ * -KV_ERESET (its call makes it anew, call/call.c), the quarantine is emptied, and every node makes a new attachment
+ * with our new addresses, on the control connection that it has.
  *
- * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and nothing above
- * holds until the old one is closed: pieces that it knows wait in limbo, and so do the calls whose own memory it knows,
- * past their deadline if need be. All others go on. */
+ * Where an endpoint takes long to close (EFA, while a host is dead), the next one is in use before, and none of the
+ * above holds until the old one is closed. Pieces that the old one knows wait in limbo. So do the calls whose own
+ * memory it knows, past their deadline if need be. All others go on. */
 #include "kvclient/request/fence.h"
 
 #include "kvclient/request/admission.h"
@@ -40,17 +40,17 @@ void kvc_zombies_close(struct kvc_client *c)
 		te_peer_close(&c->unsafe.zombie[--c->unsafe.num_zombies]);
 }
 
-/* The endpoints are gone or new, memory is safe, or will be when they are closed: end all requests
- * with -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
+/* The endpoints are gone or new; memory is safe, or will be when the old ones are closed. End all requests with
+ * -KV_ERESET, free the quarantine, redo all nodes. What is not safe yet waits in limbo. */
 static void client_reset(struct kvc_client *c)
 {
 	bool limbo = te_fencing(c->te);
 	for (unsigned i = 0; i < c->pool->num_servers; i++) {
 		struct kvc_node *n = &c->node[i];
-		if (n->session && limbo)
-			kvc_session_limbo(n->session, -KV_ERESET);
-		else if (n->session)
-			kvc_session_fail(n->session, -KV_ERESET, true);
+		if (n->attachment && limbo)
+			kvc_attachment_limbo(n->attachment, -KV_ERESET);
+		else if (n->attachment)
+			kvc_attachment_fail(n->attachment, -KV_ERESET, true);
 		kvc_link_redo(n, "our endpoints were rebuilt");
 	}
 	if (limbo)
@@ -79,21 +79,21 @@ void kvc_fence_over(void *arg)
 void kvc_client_fenced_await(struct kvc_client *c)
 {
 	uint64_t before = c->unsafe.times_over;
-	/* The next fence, of somebody else's, may have begun when we are woken. */
+	/* Another call's fence may have begun when we are woken. */
 	while (te_fencing(c->te) && c->unsafe.times_over == before)
 		co_queue_wait_await(&c->unsafe.over, KV_NEVER);
 }
 
 struct fence {
 	struct kvc_client *client;
-	struct kvc_session *session;
+	struct kvc_attachment *attachment;
 	unsigned shard;
 };
 
-/* One is enough where all are fenced. */
+/* One fence is enough where it rebuilds all endpoints. */
 static int shards_fence(const struct fence *f, struct kv_error *err)
 {
-	struct kvc_session *s = f->session;
+	struct kvc_attachment *s = f->attachment;
 	int rc = te_peer_fence(s->peer[f->shard], err);
 	for (unsigned i = 0; i < s->shards && rc == 0 && f->client->info.peer_fence && !te_reset_due(f->client->te);
 	     i++)
@@ -108,57 +108,58 @@ static void fence_run(void *arg)
 	struct kvc_client *c = f->client;
 	struct kv_error err = {0};
 	int rc;
-	/* Another coroutine may have fenced or closed the session while this one waited for the stack. */
-	if (!f->session->open || !f->session->peer[f->shard])
+	/* Another coroutine may have fenced or ended the attachment while this one waited for the thread's stack. */
+	if (!f->attachment->open || !f->attachment->peer[f->shard])
 		return;
 	kvc_add(&c->count.fences, 1);
-	f->session->node->fences++;
+	f->attachment->node->fences++;
 	rc = shards_fence(f, &err);
 	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
-		kvc_session_fail(f->session, -KV_ERESET, true);
-		kvc_link_redo(f->session->node, "requests that were given up had to be fenced");
+		kvc_attachment_fail(f->attachment, -KV_ERESET, true);
+		kvc_link_redo(f->attachment->node, "requests that were given up had to be fenced");
 		return;
 	}
 	if (rc < 0)
 		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
-			c->pool->server[f->session->node->index].entry.text, err.text);
+			c->pool->server[f->attachment->node->index].entry.text, err.text);
 	else
 		c->unsafe.fenced = true;
 	client_reset(c);
 }
 
-void kvc_client_fence_await(struct kvc_client *c, struct kvc_session *s, unsigned shard)
+void kvc_client_fence_await(struct kvc_client *c, struct kvc_attachment *s, unsigned shard)
 {
 	struct fence f = {c, s, shard};
 	s->refs++;
 	kvc_main_await(c, fence_run, &f);
-	kvc_session_unref(s);
+	kvc_attachment_unref(s);
 }
 
-/* The node of a request that was given up, if its session is in use: else its connection is being made anew already. */
+/* The node of an orphan, if its attachment is in use. Else the node attaches anew already. */
 static struct kvc_node *orphan_node(const struct kvc_req *r)
 {
-	struct kvc_node *n = r->link->session->node;
-	return n->state == KVC_NODE_UP && n->session == r->link->session ? n : NULL;
+	struct kvc_node *n = r->link->attachment->node;
+	return n->state == KVC_NODE_UP && n->attachment == r->link->attachment ? n : NULL;
 }
 
-/* The session to fence because requests given up before before_ns, or the quarantine, hold memory that a peer may still
- * touch: any, where a fence is one of all. If none does, sessions with old ones are connected anew: a reply that is so
- * late was lost. Every beat of every session asks, so the walk ends at the first that is not old. */
-static struct kvc_session *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_session *any)
+/* The attachment to fence because orphans older than before_ns, or the quarantine, hold memory that a peer may still
+ * touch. Where a fence concerns all, that is `any`. If there is no such memory, nodes with old orphans attach anew: a
+ * reply that is so late was lost. Every beat of every attachment asks, so the walk ends at the first orphan that is not
+ * old. */
+static struct kvc_attachment *reclaim_unsafe(struct kvc_client *c, uint64_t before_ns, struct kvc_attachment *any)
 {
 	if (c->buffer.quarantined_bytes > 0 && c->unsafe.quarantine_ns < before_ns)
 		return any;
 	KV_LIST_EACH (i, &c->unsafe.orphans) {
-		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
-		if (r->orphan_ns >= before_ns)
+		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan.node);
+		if (r->orphan.since_ns >= before_ns)
 			break;
 		if (orphan_node(r) && kvc_req_unsafe(r))
-			return c->info.peer_fence ? r->link->session : any;
+			return c->info.peer_fence ? r->link->attachment : any;
 	}
 	KV_LIST_EACH (i, &c->unsafe.orphans) {
-		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan_node);
-		if (r->orphan_ns >= before_ns)
+		const struct kvc_req *r = KV_LIST_ENTRY(i, const struct kvc_req, orphan.node);
+		if (r->orphan.since_ns >= before_ns)
 			break;
 		if (orphan_node(r))
 			kvc_link_redo(orphan_node(r), "requests were never answered");
@@ -166,10 +167,10 @@ static struct kvc_session *reclaim_unsafe(struct kvc_client *c, uint64_t before_
 	return NULL;
 }
 
-void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_session *s)
+void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s)
 {
 	uint64_t now = loop_turn_now(c->loop), limit = c->calls > 0 ? RECLAIM_BUSY_NS : RECLAIM_IDLE_NS;
-	/* At random, so that all clients of a server that was lost do not come back to the others at once. */
+	/* At random, so that the clients of a lost server do not all come to the other servers at once. */
 	limit += kv_prng_below(loop_prng(c->loop), limit);
 	if (c->closing || now < limit)
 		return;
@@ -193,9 +194,9 @@ void kvc_fence_reset(void *arg, int status)
 	te_info(c->te, &info);
 	c->info.peer_fence = info.peer_fence;
 	kvc_room_limit(c, kvc_room_imm_limit(&info));
-	/* After a fence of ours everything was reset at once; no session was made since, because peers are opened only
-	 * with addresses that are told after this call. (Also if an endpoint failed in between: nodes ask for our
-	 * addresses when they have a connection, turns later.) */
+	/* After a fence of ours everything was reset at once. No attachment was made since, because peers are opened
+	 * only with addresses that are told after this call. (That holds if an endpoint failed in between, too: nodes
+	 * ask for our addresses when they have a connection, turns later.) */
 	if (ours && status == 0)
 		return;
 	if (status < 0)

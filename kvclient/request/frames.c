@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frames.c -- frames on their way out.
+/* frames.c -- frames to servers: what goes into one, and when it is sent.
  *
- * One frame takes what a link has to send: a proof, leases that are given back, CANCELs, requests in their turn.
+ * One frame takes what a link has to send: a proof, leases that are given back, CANCELs, and requests in their turn.
  *
- * A frame that could not be sent says that the link is broken in a way the engine could not mend: the whole connection
- * is made anew, and its requests are made again. Rejected: failing only the requests of that frame, which may have been
- * delivered all the same. */
+ * A frame that could not be sent says that the link is broken in a way that the engine could not mend. So the node
+ * attaches anew, and its requests are made again. (Rejected: failing only the requests of that frame. They may have
+ * been delivered all the same.) */
 #include "kvclient/request/frames.h"
 
 #include "kvclient/request/attachment.h"
+#include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/pack.h"
 #include "kvclient/request/release.h"
 
 enum { NO_DEADLINE_US = 0xFFFFFFFFu };
 
-#define FRAME_TIMEOUT_NS 10000000000ull /* a frame that cannot be posted for so long means a broken link */
+#define FRAME_TIMEOUT_NS 10000000000ull /* a frame that cannot be posted for so long means that its link is broken */
 
 static void frame_sent(struct te_msg *msg, int status)
 {
 	struct kvc_link *l = msg->arg;
-	struct kvc_session *s = l->session;
+	struct kvc_attachment *s = l->attachment;
 	l->frames--;
+	l->stuck = false;
 	kvc_link_client(l)->out.frames--;
 	if (s->open && kvc_link_has_work(l))
 		kvc_link_dirty(l);
-	/* Our own closing and fencing say -KV_ECLOSED and -KV_ERESET. */
+	/* Our own closing and fencing end it with -KV_ECLOSED and -KV_ERESET. */
 	if (status < 0 && status != -KV_ECLOSED && status != -KV_ERESET && s->open) {
 		if (l->up || s->links_per_shard == 1)
 			kvc_link_redo(s->node, "a message could not be sent over the fabric");
 		else
 			kvc_link_lost(l, status);
 	}
-	kvc_session_unref(s);
+	kvc_attachment_unref(s);
 }
 
 static uint32_t time_left_us(uint64_t deadline_ns, uint64_t now_ns)
@@ -53,7 +56,7 @@ static uint64_t id_take(struct kvc_link *l, struct kvc_req *r)
 	return id;
 }
 
-/* The first record of a frame, if there is one to be. */
+/* Write the proof, if there is one: it is the first record of a frame. */
 static void frame_prove(struct kvc_link *l, struct wire_writer *w)
 {
 	struct wire_request q = {.type = WIRE_PROVE, .time_left_us = NO_DEADLINE_US, .prove.nonce = l->nonce};
@@ -62,7 +65,7 @@ static void frame_prove(struct kvc_link *l, struct wire_writer *w)
 		wire_request_add(w, &q);
 }
 
-/* CANCELs of this link into the frame. False: the frame is full. */
+/* Write the CANCELs of this link. False: the frame is full. */
 static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 {
 	while (!kv_list_empty(&l->cancels) && l->credits > 0) {
@@ -77,10 +80,69 @@ static bool frame_cancels(struct kvc_link *l, struct wire_writer *w)
 	return true;
 }
 
-static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns)
+/* A request into the frame. 0; -KV_EBUSY (it does not fit); -KV_EINVAL. */
+static int record_add(struct wire_writer *w, const struct kvc_req *r, const struct kvc_session_at **whose)
+{
+	if (KV_UNLIKELY(r->session != *whose) && !kvc_frame_switch(w, r, whose))
+		return -KV_EBUSY;
+	return wire_request_add(w, &r->wire);
+}
+
+/* The same for a PUT whose bytes we write first: the record is there only if they are on their way. 1: it has no place,
+ * and lets others pass. */
+static int record_land(struct kvc_link *l, struct wire_writer *w, struct kvc_req *r,
+		       const struct kvc_session_at **whose, bool *follows)
+{
+	const struct kvc_session_at *whose_before = *whose;
+	struct wire_writer before = *w;
+	int rc = r->session || kv_list_empty(&l->parked) ? kvc_push_place(l, r) : -KV_EBUSY;
+	if (rc == -KV_EBUSY)
+		return kvc_push_park(l, r) ? 1 : rc;
+	if (rc == 0)
+		rc = record_add(w, r, whose);
+	if (rc == 0)
+		rc = kvc_push_start(kvc_link_client(l), l, r);
+	if (rc == 0) {
+		*follows = true;
+		return 0;
+	}
+	kvc_push_displace(l, r);
+	*w = before;
+	*whose = whose_before;
+	return rc;
+}
+
+/* The same for a PUT whose value is written with those of the requests behind it. 1: as record_land. */
+static int record_pack(struct kvc_link *l, struct wire_writer *w, struct kvc_req *r,
+		       const struct kvc_session_at **whose, uint64_t now_ns, bool *follows)
+{
+	const struct kvc_session_at *whose_before = *whose;
+	struct wire_writer before = *w;
+	int rc;
+	if (r->mem.pack)
+		return record_add(w, r, whose);
+	rc = r->session || kv_list_empty(&l->parked) ? kvc_pack_make(l, w, r, r->session != *whose, now_ns) : 1;
+	if (rc == 1)
+		return kvc_push_park(l, r) ? 1 : -KV_EBUSY;
+	if (rc == 0)
+		rc = record_add(w, r, whose);
+	if (rc == 0)
+		rc = kvc_pack_write(l, r);
+	if (rc == 0) {
+		*follows = true;
+		return 0;
+	}
+	kvc_pack_unmake(l, r);
+	*w = before;
+	*whose = whose_before;
+	return rc;
+}
+
+/* Requests in their turn. False: the frame is full. */
+static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t now_ns, bool *follows)
 {
 	struct kvc_client *c = kvc_link_client(l);
-	const struct kvc_sub_at *whose = NULL;
+	const struct kvc_session_at *whose = NULL;
 	struct kvc_req *r;
 	while ((r = kvc_link_head(l))) {
 		int rc = 0;
@@ -90,37 +152,42 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 		}
 		r->wire.id = l->next_id;
 		r->wire.time_left_us = time_left_us(r->deadline_ns, now_ns);
-		if (KV_UNLIKELY(r->sub != whose) && !kvc_frame_switch(w, r, &whose))
-			rc = -KV_EBUSY;
+		if (KV_UNLIKELY(r->mem.bytes != NULL))
+			rc = record_pack(l, w, r, &whose, now_ns, follows);
+		else if (KV_UNLIKELY(kvc_req_lands(r)))
+			rc = record_land(l, w, r, &whose, follows);
 		else
-			rc = wire_request_add(w, &r->wire);
-		if (rc == -KV_EBUSY && w->records > 0)
-			return false;
+			rc = record_add(w, r, &whose);
+		if (rc == 1)
+			continue;
+		if (rc == -KV_EBUSY && (w->records > 0 || l->stuck))
+			return l->stuck;
 		if (rc < 0) {
 			kvc_req_end(c, r, -KV_EINVAL);
 			continue;
 		}
 		r->id = id_take(l, r);
-		r->state = KVC_REQ_SENT;
+		kvc_req_advance(r, KVC_REQ_SENT);
 		r->at.sent_ns = now_ns;
 		kvc_add(&c->count.requests, 1);
 		kvc_add(&c->count.queue_ns, now_ns - r->at.made_ns);
 		kvc_max(&c->count.queue_max_ns, now_ns - r->at.made_ns);
 		kv_list_del(&r->node);
 		kv_list_add_tail(&l->sent, &r->node);
-		if (KV_UNLIKELY(r->sub || !kv_list_empty(&l->turns)))
+		if (KV_UNLIKELY(r->session || !kv_list_empty(&l->turns)))
 			kvc_turn_taken(l, r);
 	}
 	return true;
 }
 
-/* One frame. 0, or -KV_EBUSY: no message buffer is free. */
+/* Send one frame. 0; -KV_EBUSY: no message buffer is free; or -KV_EINTERNAL: the node attaches anew. */
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
-	struct kvc_session *s = l->session;
+	struct kvc_attachment *s = l->attachment;
 	struct wire_frame frame = {
 		.session = s->number, .mark = s->node->index, .link = (uint8_t)l->index, .shard = (uint8_t)l->shard};
 	uint64_t now_ns = loop_now(c->loop);
+	bool ordered = s->landing != NULL, follows = false;
 	struct wire_writer w;
 	struct te_msg *msg = te_msg_acquire(c->te);
 	if (!msg)
@@ -128,14 +195,20 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	wire_frame_begin(&w, msg->data, KV_MSG_MAX, &frame);
 	frame_prove(l, &w);
 	kvc_release_write(l, &w);
+	if (ordered)
+		te_order_begin(c->te);
 	if (frame_cancels(l, &w))
-		frame_requests(l, &w, now_ns);
+		frame_requests(l, &w, now_ns, &follows);
 	msg->len = wire_frame_end(&w);
 	if (msg->len == 0) {
+		if (ordered)
+			te_order_end(c->te);
 		te_msg_release(c->te, msg);
 		return 0;
 	}
 	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
+		if (ordered)
+			te_order_end(c->te);
 		te_msg_release(c->te, msg);
 		kvc_link_redo(s->node, "a frame could not be sealed");
 		return -KV_EINTERNAL;
@@ -145,12 +218,28 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	l->frames++;
 	c->out.frames++;
 	s->refs++;
-	te_msg_send(c->te, s->peer[l->shard], l->index, msg, now_ns + FRAME_TIMEOUT_NS);
+	if (follows) {
+		c->out.follow_link = l;
+		c->out.follow_msg = msg;
+	}
+	if (ordered)
+		te_order_end(c->te);
+	if (!follows) {
+		te_msg_send(c->te, s->peer[l->shard], l->index, msg, now_ns + FRAME_TIMEOUT_NS);
+	} else if (c->out.follow_msg) {
+		c->out.follow_msg = NULL;
+		te_msg_release(c->te, msg);
+		l->frames--;
+		c->out.frames--;
+		kvc_attachment_unref(s);
+		kvc_link_redo(s->node, "a message could not follow its bytes");
+		return -KV_EINTERNAL;
+	}
 	return 0;
 }
 
-/* A link whose peer takes nothing keeps its frames with the engine. It may have several only while half of the buffers
- * are free, then one: servers that are stopped leave some to the others. frame_sent goes on with what is left. */
+/* A link whose peer takes nothing leaves its frames with the engine. It may have several only while half of the buffers
+ * are free, and then one: so servers that are stopped leave some to the others. frame_sent goes on with the rest. */
 static bool frame_allowed(const struct kvc_link *l)
 {
 	return l->frames == 0 || kvc_link_client(l)->out.frames < KVC_FRAMES / 2;
@@ -167,6 +256,15 @@ void kvc_link_flush(struct kvc_client *c)
 	}
 }
 
+/* Behind the writes of the frame that is being sent, over the same connection. */
+void kvc_client_follow(void *arg)
+{
+	struct kvc_client *c = arg;
+	const struct kvc_link *l = c->out.follow_link;
+	if (c->out.follow_msg && te_msg_follow(c->te, l->attachment->peer[l->shard], l->index, c->out.follow_msg) == 0)
+		c->out.follow_msg = NULL;
+}
+
 void kvc_client_room(void *arg)
 {
 	struct kvc_client *c = arg;
@@ -176,13 +274,19 @@ void kvc_client_room(void *arg)
 
 void kvc_link_lost(struct kvc_link *l, int status)
 {
-	struct kvc_client *c = l->session->node->client;
+	struct kvc_client *c = l->attachment->node->client;
 	KV_LIST_EACH_SAFE (node, &l->sent) {
 		struct kvc_req *r = KV_LIST_ENTRY(node, struct kvc_req, node);
 		kvc_map_del(&l->map, r->id);
 		r->id = 0;
-		r->replied = true;
+		r->said = KVC_SAID_REPLY;
+		r->status = status;
 		kvc_link_credit(l);
-		kvc_req_end(c, r, status);
+		kvc_push_lost(r, l);
+		kvc_pack_lost(r);
+		if (r->mem.push)
+			kvc_req_settle(c, r); /* it is over when our own write is */
+		else
+			kvc_req_end(c, r, status);
 	}
 }

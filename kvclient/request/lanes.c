@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lanes.c -- lanes and turns: requests of further sessions on the links of an attachment.
+/* lanes.c -- lanes: the requests of further sessions queue on the links of an attachment, and take turns.
  *
- * Turns. Requests of a session queue in its lane of the link (one link per shard: a session does not need several to
- * fill it, and large values are striped by the server anyhow). Lanes that may send stand in the link's `turns`; the
- * first sends up to TURN requests and stands behind the others then, with the connection's own queue getting a turn
- * after each. A lane whose credits at the server are all taken leaves until one is back. Where no further session has
- * anything to send, nothing of this is looked at. (Rejected: one queue in order of arrival. A session with 10,000
- * requests would be served before one with a single one that came a moment later.) */
+ * The requests of a session queue in its lane of the link. A session has one link per shard: it does not need several
+ * to fill it, and the server stripes large values over all of them anyhow. Lanes that may send are in the link's
+ * `turns`. The first one sends up to TURN requests and then goes behind the others; after each turn of a lane the
+ * connection's own queue has one. A lane that has taken all its credits at the server leaves until one comes back.
+ * Where no further session has anything to send, nothing of this is looked at. (Rejected: one queue in order of
+ * arrival. A session with 10,000 requests would be served before one whose single request came a moment later.) */
 #include "kvclient/request/lanes.h"
 
 #include <stdlib.h>
 
 enum { TURN = 4 /* requests that a session may send in its turn, while others wait */ };
 
-void kvc_lanes_free(struct kvc_sub_at *at)
+void kvc_lanes_free(struct kvc_session_at *at)
 {
 	free(at->lane);
 	at->lane = NULL;
 }
 
-void kvc_sub_free(struct kvc_sub *sub)
+void kvc_session_free(struct kvc_session *session)
 {
-	for (unsigned i = 0; i < sub->client->pool->num_servers; i++) {
-		kv_list_del(&sub->at[i].list);
-		kvc_lanes_free(&sub->at[i]);
+	for (unsigned i = 0; i < session->client->pool->num_servers; i++) {
+		kv_list_del(&session->at[i].list);
+		kvc_lanes_free(&session->at[i]);
 	}
-	kv_list_del(&sub->node);
-	boot_key_destroy(&sub->key);
-	free(sub);
+	kv_list_del(&session->node);
+	boot_key_destroy(&session->key);
+	free(session);
 }
 
-void kvc_sub_unref(struct kvc_sub *sub)
+void kvc_session_unref(struct kvc_session *session)
 {
-	if (--sub->refs == 0)
-		kvc_sub_free(sub);
+	if (--session->refs == 0)
+		kvc_session_free(session);
 }
 
-/* Sessions are spread over the links of a shard that are up; a lane stays with its link, whatever becomes of it. */
-static uint32_t lane_place(const struct kvc_session *s, unsigned shard, uint32_t index)
+/* Sessions are spread over the links of a shard that are up. A lane stays with its link, whatever happens to the link.
+ */
+static uint32_t lane_place(const struct kvc_attachment *s, unsigned shard, uint32_t index)
 {
 	const struct kvc_link *first = &s->link[shard * s->links_per_shard];
 	for (uint32_t i = 0; i < s->links_per_shard; i++)
@@ -46,7 +47,7 @@ static uint32_t lane_place(const struct kvc_session *s, unsigned shard, uint32_t
 	return 0;
 }
 
-int kvc_lanes_make(struct kvc_sub_at *at, const struct kvc_session *s)
+int kvc_lanes_make(struct kvc_session_at *at, const struct kvc_attachment *s)
 {
 	at->lane = calloc(s->shards, sizeof(*at->lane));
 	if (!at->lane)
@@ -54,24 +55,24 @@ int kvc_lanes_make(struct kvc_sub_at *at, const struct kvc_session *s)
 	for (unsigned i = 0; i < s->shards; i++) {
 		kv_list_init(&at->lane[i].queue);
 		kv_list_init(&at->lane[i].turn);
-		at->lane[i].link = lane_place(s, i, at->sub->index);
+		at->lane[i].link = lane_place(s, i, at->session->index);
 	}
 	return 0;
 }
 
 static struct kvc_lane *lane_of(const struct kvc_req *r)
 {
-	return &r->sub->lane[r->link->shard];
+	return &r->session->lane[r->link->shard];
 }
 
 struct kvc_link *kvc_lane_link(struct kvc_link *l, const struct kvc_req *r)
 {
-	struct kvc_session *s = l->session;
-	return &s->link[l->shard * s->links_per_shard + r->sub->lane[l->shard].link];
+	struct kvc_attachment *s = l->attachment;
+	return &s->link[l->shard * s->links_per_shard + r->session->lane[l->shard].link];
 }
 
-/* It may stand in line. */
-static void lane_ready(struct kvc_link *l, const struct kvc_sub_at *at, struct kvc_lane *lane)
+/* Give the lane a place among the turns, if it may send and has none. */
+static void lane_ready(struct kvc_link *l, const struct kvc_session_at *at, struct kvc_lane *lane)
 {
 	if (kv_list_empty(&lane->turn) && !kv_list_empty(&lane->queue) && lane->active < at->credits)
 		kv_list_add_tail(&l->turns, &lane->turn);
@@ -81,7 +82,7 @@ void kvc_lane_add(struct kvc_link *l, struct kvc_req *r)
 {
 	struct kvc_lane *lane = lane_of(r);
 	kv_list_add_tail(&lane->queue, &r->node);
-	lane_ready(l, r->sub, lane);
+	lane_ready(l, r->session, lane);
 }
 
 void kvc_lane_left(struct kvc_req *r)
@@ -89,23 +90,21 @@ void kvc_lane_left(struct kvc_req *r)
 	struct kvc_lane *lane = lane_of(r);
 	if (kv_list_empty(&lane->queue))
 		kv_list_del(&lane->turn);
+	r->session = NULL;
 }
 
 void kvc_lane_credit(struct kvc_req *r)
 {
-	struct kvc_sub *sub = r->sub->sub;
-	if (!r->in_lane)
-		return;
-	r->in_lane = false;
+	struct kvc_session *session = r->session->session;
 	lane_of(r)->active--;
-	lane_ready(r->link, r->sub, lane_of(r));
-	r->sub = NULL;
-	kvc_sub_unref(sub);
+	lane_ready(r->link, r->session, lane_of(r));
+	r->session = NULL;
+	kvc_session_unref(session);
 }
 
 void kvc_lane_replied(struct kvc_req *r)
 {
-	r->sub->sub->replies++;
+	r->session->session->replies++;
 	kvc_lane_credit(r);
 }
 
@@ -131,17 +130,16 @@ void kvc_turn_taken(struct kvc_link *l, struct kvc_req *r)
 {
 	struct kvc_lane *lane;
 	bool over = ++l->turn_used >= TURN;
-	if (!r->sub) {
+	if (!r->session) {
 		if (over || kv_list_empty(&l->queue))
 			turn_next(l, false);
 		return;
 	}
 	lane = lane_of(r);
-	r->in_lane = true;
-	r->sub->sub->refs++;
-	r->sub->sub->requests++;
+	r->session->session->refs++;
+	r->session->session->requests++;
 	lane->active++;
-	if (kv_list_empty(&lane->queue) || lane->active >= r->sub->credits) {
+	if (kv_list_empty(&lane->queue) || lane->active >= r->session->credits) {
 		kv_list_del(&lane->turn);
 	} else if (over) {
 		kv_list_del(&lane->turn);
@@ -152,9 +150,9 @@ void kvc_turn_taken(struct kvc_link *l, struct kvc_req *r)
 	turn_next(l, true);
 }
 
-bool kvc_frame_switch(struct wire_writer *w, const struct kvc_req *r, const struct kvc_sub_at **whose)
+bool kvc_frame_switch(struct wire_writer *w, const struct kvc_req *r, const struct kvc_session_at **whose)
 {
-	const struct kvc_sub_at *at = r->sub;
+	const struct kvc_session_at *at = r->session;
 	struct wire_request q = {.type = WIRE_SESSION, .session.number = at ? at->number : 0};
 	if (wire_frame_room(w) < WIRE_SESSION_BYTES + wire_request_size(&r->wire) || w->records > WIRE_RECORDS_MAX - 2)
 		return false;

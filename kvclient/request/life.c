@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* life.c -- the life of a request, from the moment that its call submits it until nobody refers to it any more.
+/* life.c -- the life of a request: submitted, cancelled, ended, released. core/request.c draws its states.
  *
- * A request is queued (no id yet), then sent (an id, a credit, an entry in the map), then done. Ids are given when a
- * record goes into a frame, so that they ascend in sending order whatever was cancelled while it waited. Requests made
- * in one turn of the loop to one link share frames: submitting only marks the link dirty and wakes the flusher, which
- * runs after the coroutines that are ready already (frames.c).
+ * A request gets its id when its record goes into a frame. So ids ascend in sending order, whatever was cancelled while
+ * it waited. Requests that are made in one turn of the loop to one link share frames: submitting one only marks the
+ * link dirty and wakes the flusher, which runs after the coroutines that are ready already (frames.c).
  *
- * A caller may let go of a request in any state. One that is out is then an orphan: it keeps its entry and its piece
- * until nothing can arrive for it, or a fence or the end of its session says so (end.c). */
+ * A call may let go of a request in any state. A request that is out is then an orphan: it keeps its entry and its
+ * piece until nothing can arrive for it, or until a fence or the end of its attachment says so (end.c). */
 #include "kvclient/request/life.h"
 
 #include "kvclient/request/admission.h"
@@ -27,23 +26,24 @@ static void req_tell(struct kvc_req *r)
 	r->wait = NULL;
 }
 
-static void req_orphan(struct kvc_client *c, struct kvc_req *r)
+/* Its call goes. to: KVC_REQ_ORPHAN or KVC_REQ_LATE. */
+static void req_leave(struct kvc_client *c, struct kvc_req *r, enum kvc_req_state to)
 {
-	r->orphan = true;
-	r->orphan_ns = loop_turn_now(c->loop);
-	kv_list_add_tail(&c->unsafe.orphans, &r->orphan_node);
+	kvc_req_advance(r, to);
+	r->orphan.since_ns = loop_turn_now(c->loop);
+	kv_list_add_tail(&c->unsafe.orphans, &r->orphan.node);
 }
 
 static void req_recycle(struct kvc_client *c, struct kvc_req *r)
 {
-	if (r->orphan)
-		kv_list_del(&r->orphan_node);
+	if (kvc_req_orphaned(r))
+		kv_list_del(&r->orphan.node);
 	kvc_room_return(c, r);
 	kvc_reqs_give(&c->reqs, r);
 	kvc_room_feed(c);
 }
 
-/* Whether no message can refer to it any more. */
+/* Whether no message can name it any more. */
 static bool req_over(const struct kvc_req *r)
 {
 	return r->id == 0 && r->cancel_id == 0;
@@ -51,44 +51,47 @@ static bool req_over(const struct kvc_req *r)
 
 void kvc_req_end(struct kvc_client *c, struct kvc_req *r, int status)
 {
-	bool queued = r->state == KVC_REQ_QUEUED;
-	if (r->state != KVC_REQ_DONE) {
-		r->state = KVC_REQ_DONE;
+	bool queued = r->state == KVC_REQ_QUEUED, orphaned = kvc_req_orphaned(r);
+	if (r->state != KVC_REQ_DONE && r->state != KVC_REQ_LATE) {
+		kvc_req_advance(r, orphaned ? KVC_REQ_LATE : KVC_REQ_DONE);
 		r->status = status;
 		r->at.done_ns = kvc_req_now(c, r);
 		kvc_room_return_imms(c, r);
-		if (r->orphan)
+		if (orphaned)
 			kvc_room_return_piece(c, r);
 		req_tell(r);
 	}
 	if (!req_over(r))
 		return;
+	/* It may have been the one that others stood behind. */
 	kv_list_del(&r->node);
+	if (KV_UNLIKELY(queued && r->link && kvc_req_lands(r)))
+		kvc_link_look(r->link);
 	kv_list_del(&r->cancel_node);
-	if (KV_UNLIKELY(r->sub && queued))
+	if (KV_UNLIKELY(r->session && queued))
 		kvc_lane_left(r);
 	r->link = NULL;
-	if (r->orphan)
+	if (orphaned)
 		req_recycle(c, r);
 }
 
 static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait, bool first)
 {
-	if (KV_UNLIKELY(r->sub != NULL))
+	if (KV_UNLIKELY(r->session != NULL))
 		l = kvc_lane_link(l, r);
 	r->link = l;
 	r->trace = wait->trace && wait->trace->on ? wait->trace : NULL;
-	r->at.server = (uint16_t)l->session->node->index;
+	r->at.server = (uint16_t)l->attachment->node->index;
 	r->at.shard = l->shard;
 	r->at.link = l->index;
 	r->wait = wait;
 	wait->left++;
-	if (KV_UNLIKELY(!l->session->open)) {
+	if (KV_UNLIKELY(!l->attachment->open)) {
 		kvc_req_end(kvc_link_client(l), r, -KV_ERESET);
 		return;
 	}
-	r->state = KVC_REQ_QUEUED;
-	if (KV_UNLIKELY(r->sub != NULL))
+	kvc_req_advance(r, KVC_REQ_QUEUED);
+	if (KV_UNLIKELY(r->session != NULL))
 		kvc_lane_add(l, r);
 	else if (first)
 		kv_list_add_head(&l->queue, &r->node);
@@ -114,13 +117,13 @@ void kvc_req_cancel(struct kvc_req *r, int status)
 		kvc_req_end(kvc_link_client(l), r, status);
 		return;
 	}
-	if (r->state != KVC_REQ_SENT || r->cancelling)
+	if (r->state != KVC_REQ_SENT)
 		return;
-	r->cancelling = true;
+	kvc_req_advance(r, KVC_REQ_GIVEN_UP);
 	kvc_add(&kvc_link_client(l)->count.cancels, 1);
-	if (r->pull) /* read no more of it; what is under way still ends */
-		te_xfer_cancel(kvc_link_client(l)->te, &r->pull->xfer);
-	if (!r->replied) {
+	if (r->mem.pull) /* read no more of it; the read that is under way still ends */
+		te_xfer_cancel(kvc_link_client(l)->te, &r->mem.pull->xfer);
+	if (r->said != KVC_SAID_REPLY) {
 		kv_list_add_tail(&l->cancels, &r->cancel_node);
 		kvc_link_dirty(l);
 	}
@@ -136,20 +139,23 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 		r->wait->left--;
 		r->wait = NULL;
 	}
-	if (r->state == KVC_REQ_SENT) {
+	if (r->state == KVC_REQ_QUEUED)
+		kvc_req_end(c, r, -KV_ECANCELED); /* it leaves the queue, and its lane */
+	if (kvc_req_out(r)) {
 		kvc_req_cancel(r, -KV_ECANCELED);
 		kvc_add(&c->count.orphans, 1);
 		kvc_room_not_out(r);
-		req_orphan(c, r);
-		/* The keys of an EXISTS: they went with the frame, and the peer knows nothing of where they were. */
+		req_leave(c, r, KVC_REQ_ORPHAN);
+		/* It names no memory: the keys of an EXISTS went with the frame, and the peer does not know where they
+		 * were. */
 		if (r->wire.dest.count == 0)
 			kvc_room_return_piece(c, r);
-		c->unsafe.orphan_bytes += r->piece.len_bytes;
+		c->unsafe.orphan_bytes += r->mem.piece.len_bytes;
 		kvc_client_quarantine_count(c);
 		kvc_room_feed(c);
-	} else if (r->state == KVC_REQ_DONE && r->link && !req_over(r)) {
+	} else if (r->state == KVC_REQ_DONE && !req_over(r)) {
 		kvc_room_return_piece(c, r);
-		req_orphan(c, r);
+		req_leave(c, r, KVC_REQ_LATE);
 		kvc_room_feed(c);
 	} else {
 		req_recycle(c, r);
@@ -158,22 +164,21 @@ void kvc_req_release(struct kvc_client *c, struct kvc_req *r)
 
 void kvc_req_settle(struct kvc_client *c, struct kvc_req *r)
 {
-	int status = r->replied ? r->status : -KV_ECANCELED;
-	uint64_t piece = r->piece.len_bytes;
-	bool orphan = r->orphan, was_out = r->state == KVC_REQ_SENT;
-	if (was_out && !kvc_req_quiet(r)) {
+	bool replied = r->said == KVC_SAID_REPLY, orphaned = kvc_req_orphaned(r);
+	int status = replied ? r->status : -KV_ECANCELED;
+	if (kvc_req_out(r) && !kvc_req_quiet(r)) {
 		/* A failure is worth knowing before its last write has arrived. */
-		if (r->replied && r->status < 0 && r->wait && r->wait->co)
+		if (replied && r->status < 0 && r->wait && r->wait->co)
 			co_wake(r->wait->co);
 		return;
 	}
-	if (r->arrived > r->posted)
+	if (r->mem.arrived > r->mem.posted)
 		status = -KV_EPROTO;
-	if (orphan && was_out) {
-		c->unsafe.orphan_bytes -= piece;
+	if (r->state == KVC_REQ_ORPHAN) {
+		c->unsafe.orphan_bytes -= r->mem.piece.len_bytes;
 		kvc_client_quarantine_count(c);
 	}
 	kvc_req_end(c, r, status);
-	if (orphan)
+	if (orphaned)
 		kvc_room_feed(c);
 }

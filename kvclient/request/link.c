@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- a link: which one a request takes, whose turn it is, its credits, and what it has to prove.
+/* link.c -- a link: which one a request takes, its credits, and the nonce that it has to prove.
  *
- * A credit is taken by every record and comes back with its reply. The last few are kept for CANCEL and PING: a link
- * whose requests are all stuck can still cancel them.
+ * Every record that gets a reply (all but PROVE, SESSION and RELEASE) takes a credit with its id (frames.c: id_take).
+ * Its reply brings the credit back (kvc_link_credit), as does an end without one while the attachment lasts: a CANCEL
+ * that found the request unseen (reply.c: cancel_reply), or a PING that is lost (frames.c: kvc_link_lost). The
+ * last few are kept for CANCEL and PING, so that a link whose requests are all stuck can still cancel them. (A request
+ * of a further session takes a credit of that session, too: lanes.c, kvc_lane_credit.)
  *
  * A server serves a link once it has back the nonce that its answer to our PING brought (kvc_link_nonce). The nonce
- * goes at the head of every frame until another request by that link is answered: a frame may be lost with a link that
- * comes and goes, or be overtaken by a later one (EFA), whose requests would be dropped else. So the first call after a
- * PING costs no turn more. */
+ * goes at the head of every frame until another request by that link is answered. For a frame may be lost with a link
+ * that comes and goes, or be overtaken by a later one (EFA), whose requests would be dropped without the nonce. So the
+ * first call after a PING takes no turn more. */
 #include "kvclient/request/link.h"
 
-struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard)
+struct kvc_link *kvc_link_pick(struct kvc_attachment *s, unsigned shard)
 {
 	struct kvc_link *first = &s->link[shard * s->links_per_shard], *l;
 	if (KV_LIKELY(s->links_per_shard == 1))
@@ -23,13 +26,24 @@ struct kvc_link *kvc_link_pick(struct kvc_session *s, unsigned shard)
 	return first;
 }
 
-struct kvc_link *kvc_link_keep(struct kvc_session *s, unsigned shard, uint32_t turn)
+struct kvc_link *kvc_link_keep(struct kvc_attachment *s, unsigned shard, uint32_t turn)
 {
 	struct kvc_link *first = &s->link[shard * s->links_per_shard];
 	for (unsigned tries = 0; tries < s->links_per_shard; tries++)
 		if (first[(turn + tries) % s->links_per_shard].up)
 			return &first[(turn + tries) % s->links_per_shard];
 	return first;
+}
+
+void kvc_link_look(struct kvc_link *l)
+{
+	if (!l->stuck && kv_list_empty(&l->parked))
+		return;
+	l->stuck = false;
+	kv_list_splice_tail(&l->parked, &l->queue);
+	kv_list_splice_tail(&l->queue, &l->parked);
+	if (l->attachment->open)
+		kvc_link_dirty(l);
 }
 
 void kvc_link_nonce(struct kvc_link *l, uint64_t nonce)
@@ -42,7 +56,7 @@ void kvc_link_nonce(struct kvc_link *l, uint64_t nonce)
 
 void kvc_link_credit(struct kvc_link *l)
 {
-	if (l->credits < l->session->credits)
+	if (l->credits < l->attachment->credits)
 		l->credits++;
 	if (kvc_link_has_work(l))
 		kvc_link_dirty(l);

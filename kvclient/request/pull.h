@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pull.h -- GETs whose bytes we read ourselves. Private to kvclient/. All of these on the client's loop; what does not
- * end in _await does not park. */
+/* pull.h -- pull: GETs whose bytes the client reads itself. Private to kvclient/. All functions run on the client's
+ * loop; one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_PULL_H
 #define KVRAIL_KVCLIENT_REQUEST_PULL_H
 
@@ -8,13 +8,13 @@
 
 #define KVC_LEASE_MAX_NS 60000000000ull /* longer leases are not believed */
 
-/* A read. From its start until `done` ran it is the engine's, whatever becomes of the request: therefore it has a
- * life of its own. */
+/* A read. From its start until `done` ran it is the engine's, whatever becomes of its request: therefore it has a life
+ * of its own. */
 struct kvc_pull {
 	struct te_xfer xfer;
-	struct kv_list node;   /* of the free ones */
-	struct kvc_req *req;   /* NULL: nobody wants its bytes any more */
-	struct kvc_link *link; /* its session is held by a reference: the arena's keys are there */
+	struct kv_list node;   /* the list of free reads */
+	struct kvc_req *req;   /* NULL: no request wants its bytes any more */
+	struct kvc_link *link; /* the read holds a reference to the attachment, which has the arena's keys */
 	uint64_t lease, end_ns;
 };
 
@@ -31,8 +31,8 @@ void kvc_pulls_fini(struct kvc_client *c);
  * is not over until the read is; or its status. The lease is given back in any case. */
 int kvc_pull_start(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p, uint64_t length);
 
-/* kvc_pull_leave -- read no more of it, and the request does not wait for the read's end: somebody else has seen to its
- * memory. Harmless on a request without a read. */
+/* kvc_pull_leave -- read no more of it, and let the request not wait for the read's end, since its memory is safe or in
+ * quarantine. Harmless on a request without a read. */
 void kvc_pull_leave(struct kvc_client *c, struct kvc_req *r);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quarantine.c -- pieces of the buffer that peers may still write to: those in quarantine, and those of requests that
- * were given up. A quarter of the buffer at most. */
+/* quarantine.c -- how many bytes of the buffer peers may still write to: pieces in quarantine, and pieces of orphans. A
+ * quarter of the buffer at most. Pieces in limbo (buffer.limbo_bytes) wait for endpoints
+ * that are given up to close, and do not count against that; the counter quarantined_bytes shows all three. */
 #include "kvclient/request/quarantine.h"
 
 void kvc_quarantine_take(struct kvc_client *c, struct kvc_req *r)
 {
 	if (c->buffer.quarantined_bytes == 0)
 		c->unsafe.quarantine_ns = loop_turn_now(c->loop);
-	kvc_buffer_quarantine(&c->buffer, &r->piece);
+	kvc_buffer_quarantine(&c->buffer, &r->mem.piece);
 }
 
 bool kvc_client_quarantine_full(const struct kvc_client *c, uint64_t more_bytes)

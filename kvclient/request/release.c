@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* release.c -- leases that are given back.
+/* release.c -- RELEASE: giving leases back to the servers.
  *
- * Leases are given back with the next frame to the shard, or after a millisecond in a frame of their own, which has no
- * reply. One that finds no room is left to its time. */
+ * A lease goes back with the next frame to its shard, or after a millisecond in a frame of its own, which has no reply.
+ * One that finds no room is left to its time. */
 #include "kvclient/request/release.h"
 
 #include "kvclient/request/link.h"
@@ -12,7 +12,7 @@
 void kvc_release_add(struct kvc_link *l, uint64_t lease)
 {
 	struct kvc_client *c = kvc_link_client(l);
-	if (!l->session->open || l->releases == KVC_RELEASES)
+	if (!l->attachment->open || l->releases == KVC_RELEASES)
 		return;
 	wire_release_put(l->release, l->releases++, lease);
 	if (l->releases == KVC_RELEASES) {
@@ -42,7 +42,7 @@ void kvc_release_write(struct kvc_link *l, struct wire_writer *w)
 	struct wire_request q = {
 		.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {l->releases, l->release}};
 	if (l->releases > 0)
-		(void)wire_request_add(w, &q); /* it is the frame's first record: it fits */
+		(void)wire_request_add(w, &q); /* it fits: only a proof may be in the frame before it */
 	kvc_release_end(l);
 }
 

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c -- what comes back: frames of replies, and immediates.
+/* reply.c -- what comes back from servers: frames of replies, and immediates.
  *
- * A frame is attributed by the mark that we gave the session, and believed by the seal of its link; a reply is
- * attributed by its id in that link's map. What fits nothing is counted and dropped; a peer cannot make us do more than
- * that. Replies and immediates come in any order: after each of them the request is looked at (kvc_req_settle), and it
- * is done once the number of writes is final and as many immediates were counted.
+ * A frame belongs to the attachment whose mark it has, the mark that we gave, and is believed if the seal of its link
+ * is right. A reply belongs to the request with its id in that link's map. What belongs to nothing is counted and
+ * dropped; a peer cannot make us do more than that. Replies and immediates come in any order. After each of them the
+ * request is looked at (kvc_req_settle): it is done once the number of writes is final and as many immediates were
+ * counted.
  *
- * A reply that FOLLOWS its bytes has no immediates to wait for; nothing else, no answer to CANCEL either, says that
- * they are there.
+ * A reply that FOLLOWS its bytes has no immediates to wait for. Nothing else says that these bytes are there, not even
+ * an answer to CANCEL.
  *
  * A reply with a lease moves nothing: the request goes on with a read of ours (pull.c).
  *
- * A CANCEL has a reply of its own. UNSEEN means that the request never gets one; otherwise its own reply has come or
- * will, and returns its credit. */
+ * A CANCEL has a reply of its own. UNSEEN means that the request never gets one. Otherwise the request's own reply has
+ * come or will come, and returns its credit. It may be lost on a connection that was replaced; but the server has seen
+ * the request, and is through with what it wrote to the landing area. */
 #include "kvclient/request/reply.h"
 
+#include "kvclient/request/landing.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/pack.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/release.h"
 
@@ -35,11 +39,11 @@ static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_r
 	bool follows = p->flags & WIRE_GET_FOLLOWS;
 	uint64_t moved = get_moved(r, p->get.value_len);
 	uint32_t inline_len = p->get.inline_data.len;
-	r->posted = p->get.posted;
-	r->final = true;
+	r->mem.posted = p->get.posted;
 	r->reply.get.value_len = p->get.value_len;
 	r->reply.get.generation = p->get.generation;
 	r->reply.get.checksum = p->get.checksum;
+	r->reply.get.inlined = false;
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
 	if (p->flags & WIRE_GET_LEASED && p->get.value_len <= KV_VALUE_MAX)
@@ -47,9 +51,9 @@ static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_r
 	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
 	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
-	if (inline_len > 0 && !r->orphan) {
+	if (inline_len > 0 && r->state != KVC_REQ_ORPHAN) {
 		kvc_target_write(&r->inline_to, p->get.inline_data.data, inline_len);
-		r->inlined = true;
+		r->reply.get.inlined = true;
 	}
 	return 0;
 }
@@ -67,7 +71,7 @@ static int take_exists(struct kvc_req *r, const struct wire_reply *p)
 
 static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 {
-	if (p->status != WIRE_OK || r->orphan)
+	if (p->status != WIRE_OK || r->state == KVC_REQ_ORPHAN)
 		return wire_status_error(p->status);
 	for (uint32_t i = 0; i < p->stat.count; i++) {
 		uint32_t id;
@@ -83,7 +87,7 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 	return 0;
 }
 
-/* The one reply of a request. Returns its status. */
+/* Take the one reply of a request. Returns its status. */
 static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {
@@ -94,10 +98,8 @@ static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire
 		r->reply.put.generation = p->put.generation;
 		break;
 	case WIRE_EXISTS:
-		r->final = true;
 		return take_exists(r, p);
 	case WIRE_STAT:
-		r->final = true;
 		return take_stat(r, p);
 	case WIRE_TOUCH:
 		r->reply.touch.left_ms = p->touch.left_ms;
@@ -106,12 +108,11 @@ static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire
 		r->reply.ping.turns = p->ping.turns;
 		break;
 	case WIRE_BENCH:
-		r->posted = p->bench.posted;
+		r->mem.posted = p->bench.posted;
 		break;
 	default:
 		break;
 	}
-	r->final = true;
 	return wire_status_error(p->status);
 }
 
@@ -121,20 +122,22 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 		return false;
 	kvc_map_del(&l->map, r->id);
 	r->id = 0;
+	kvc_push_landed(r, l);
+	kvc_pack_answered(r, l);
 	if (KV_UNLIKELY(p->type == WIRE_PING))
 		kvc_link_nonce(l, p->ping.nonce);
 	else
 		l->nonce = 0; /* the server serves this link */
-	if (r->state == KVC_REQ_SENT)
+	if (kvc_req_out(r))
 		r->status = take_reply(c, r, p);
 	else if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
 		kvc_release_add(l, p->get.lease);
-	r->replied = true;
+	r->said = KVC_SAID_REPLY;
 	r->at.replied_ns = kvc_req_now(c, r);
 	r->at.server_posted_ns = p->posted_ns;
 	r->at.server_replied_ns = p->replied_ns;
 	kvc_add(&c->count.replies, 1);
-	if (KV_UNLIKELY(r->sub != NULL))
+	if (KV_UNLIKELY(r->session != NULL))
 		kvc_lane_replied(r);
 	kv_list_del(&r->cancel_node);
 	kvc_link_credit(l);
@@ -148,17 +151,23 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 		return false;
 	kvc_map_del(&l->map, r->cancel_id);
 	r->cancel_id = 0;
-	if (!r->replied) {
-		r->final = true;
-		r->posted = p->cancel.posted;
+	if (r->said != KVC_SAID_REPLY) {
+		r->said = KVC_SAID_WRITES;
+		r->mem.posted = p->cancel.posted;
 		if (p->cancel.state == WIRE_CANCEL_UNSEEN) {
 			kvc_map_del(&l->map, r->id);
 			r->id = 0;
-			r->replied = true;
+			/* Its frame may be on a connection that was replaced, and its bytes still on their way. */
+			kvc_push_lost(r, l);
+			kvc_pack_lost(r);
+			r->said = KVC_SAID_REPLY;
 			r->status = -KV_ECANCELED;
-			if (r->sub)
+			if (r->session)
 				kvc_lane_credit(r);
 			kvc_link_credit(l);
+		} else if (p->status == WIRE_OK) {
+			kvc_push_landed(r, l);
+			kvc_pack_answered(r, l);
 		}
 	}
 	kvc_link_credit(l);
@@ -170,14 +179,14 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 
 static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
-	struct kvc_session *s = frame->mark < c->pool->num_servers ? c->node[frame->mark].session : NULL;
+	struct kvc_attachment *s = frame->mark < c->pool->num_servers ? c->node[frame->mark].attachment : NULL;
 	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards ||
 	    frame->link >= s->links_per_shard)
 		return NULL;
 	return &s->link[frame->shard * s->links_per_shard + frame->link];
 }
 
-/* False: the reply belongs to nothing. */
+/* False: the reply belongs to no request. */
 static bool reply_take(struct kvc_client *c, struct kvc_link *l, const struct wire_reply *p)
 {
 	struct kvc_req *r = kvc_map_get(&l->map, p->id);
@@ -218,6 +227,6 @@ void kvc_client_immediate(void *arg, unsigned rail, uint32_t imm)
 	(void)rail;
 	if (!r)
 		kvc_add(&c->count.stale_immediates, 1);
-	else if (r->state == KVC_REQ_SENT)
+	else if (kvc_req_out(r))
 		kvc_req_settle(c, r);
 }

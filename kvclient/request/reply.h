@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.h -- what comes back. Private to kvclient/. All of these on the client's loop; what does not end in _await does
- * not park. */
+/* reply.h -- what comes back from servers: frames of replies, and immediates. Private to kvclient/. All functions run
+ * on the client's loop; one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_REPLY_H
 #define KVRAIL_KVCLIENT_REQUEST_REPLY_H
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c -- where the time of a call went: for the log if it was slow, for the caller who asks.
+/* trace.c -- where the time of a call went: for the log if the call was slow, and for the caller who asks.
  *
- * A request carries its stamps. Those before it is sent are the time of the loop's turn, which costs a load, and may
- * lie before the call that was made in the turn: then they count as the call's. Those of its reply and of its end are
- * read from the clock while somebody wants to know (kvc_req_now), because the turn began before what it polls was
- * copied out of the socket. The call keeps those of one request only, the one that took longest, because a line is to
- * be read by people: most calls have one request, and of a batch or a value of many ranges the longest is the one to
- * ask about. What the call did besides is "other".
+ * A request carries its stamps. Those before it is sent are the time of the loop's turn, which costs a load. They may
+ * lie before a call that was made in that turn, and count as the call's then. Those of its reply and of its end are
+ * read from the clock while the call is traced (kvc_req_now), because the turn began before what it polls was copied
+ * out of the socket. The call keeps the stamps of one request only, the one that took longest, because people read the
+ * line: most calls have one request, and of a batch or a value of many ranges the longest is the one to ask about. What
+ * the call did besides is "other".
  *
  * The server's times come with the reply and are durations, so that no clocks need agree. "wire" is what neither side
- * can account for: it contains the network, the completion queues, and the engines' queues on both sides.
+ * can account for: the network, the completion queues, and the engines' queues on both sides.
  *
- * Without slow_ns and kvc_call.phases a call costs a few tests more, and no clock is read. Rejected: a stamp at the
+ * Without slow_ns and kvc_call.phases a call costs a few tests more, and no clock is read. (Rejected: a stamp at the
  * moment when the provider accepted the frame. It needs a callback per frame from the engine, and the wait that it
- * would show is in the counters already (EAGAIN, queued). */
+ * would show is in the counters already: EAGAIN, queued.) */
 #include "kvclient/request/trace.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ static uint64_t since(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* Of a struct that has the field; what is no struct kvc_call, or no struct kvc_phases, is refused later. */
+/* The phases that the caller wants, if its struct has the field. What is no struct kvc_call, or no struct kvc_phases,
+ * is refused later. */
 static struct kvc_phases *wanted(const struct kvc_call *call)
 {
 	struct kvc_phases *p =
@@ -38,10 +39,12 @@ void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, 
 	struct kvc_phases *out = wanted(call);
 	t->op = op;
 	t->batch = false;
+	t->stop = NULL;
 	t->on = c->pool->options.slow_ns > 0 || out;
 	if (KV_LIKELY(!t->on))
 		return;
-	*t = (struct kvc_trace){.op = op, .on = true, .sub = t->sub, .called_ns = loop_now(c->loop), .out = out};
+	*t = (struct kvc_trace){
+		.op = op, .on = true, .session = t->session, .called_ns = loop_now(c->loop), .out = out};
 }
 
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)

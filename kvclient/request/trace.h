@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h -- where the time of a call went: stamps of its requests, and a line in the log when it was slow. Private to
- * kvclient/. All of these on the client's loop; what does not end in _await does not park. */
+ * kvclient/. All functions run on the client's loop; one parks only if its name ends in _await. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_TRACE_H
 #define KVRAIL_KVCLIENT_REQUEST_TRACE_H
 
@@ -10,31 +10,40 @@ enum {
 	KVC_SLOW_LINES = 10 /* lines per second and client */
 };
 
-/* One call. On the stack of its coroutine; requests point to it until they are released, which is before the call ends.
- */
+/* One call. It lies on the stack of the call's coroutine. Requests point to it until they are released, which is before
+ * the call ends. */
 struct kvc_trace {
 	enum kvc_op op;
-	bool on; /* slow calls are logged, or the caller wants to know: without that nothing else here is kept */
+	bool on; /* slow calls are logged, or the caller wants to know; else nothing below is kept */
 	bool batch;
-	struct kvc_sub *sub; /* the session whose call it is; NULL: the client's own */
+	struct kvc_session *session; /* the session whose call it is; NULL: the client's own */
+	/* While the call waits for requests it looks here, and ends with -KV_ECANCELED if this is true; NULL: nobody
+	 * stops it. Kept always. Whoever sets it wakes the call (kvc_batch_stop). */
+	const bool *stop;
 	uint64_t called_ns, last_done_ns;
-	uint64_t woke_ns;          /* the coroutine went on after its last wait for a request; 0: it did not say */
-	struct kvc_phases *out;    /* the caller's, or NULL */
-	unsigned requests;         /* that it made */
-	struct kvc_stamps worst;   /* of the request that took longest */
+	uint64_t woke_ns;        /* when the coroutine went on after its last wait for a request; 0: it has not told */
+	struct kvc_phases *out;  /* the caller's, or NULL */
+	unsigned requests;       /* requests that it made */
+	struct kvc_stamps worst; /* of the request that took longest */
 	uint8_t key[KV_KEY_SHOWN]; /* of that request, or of the call */
 	uint8_t key_len;
 };
 
-/* kvc_trace_begin -- call: the caller's options as they were given, or NULL. */
+/* kvc_trace_stopped -- whether the call was told to end. */
+static inline bool kvc_trace_stopped(const struct kvc_trace *t)
+{
+	return t->stop && *t->stop;
+}
+
+/* kvc_trace_begin -- begin, for a call that begins. call: the caller's options as they were given, or NULL. */
 void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call);
-/* kvc_trace_key -- the key it is about, as far as it is shown. */
+/* kvc_trace_key -- the call is about this key: keep as much of it as is shown. */
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len);
-/* kvc_trace_note -- a request of the call is released: keep its stamps if it is the longest so far. */
+/* kvc_trace_note -- a request of the call is released: keep its stamps if it took longest so far. */
 void kvc_trace_note(struct kvc_trace *t, const struct kvc_req *r, uint64_t now_ns);
-/* kvc_trace_phases -- of a call that ends at now_ns. */
+/* kvc_trace_phases -- the phases of a call that ends at now_ns. */
 void kvc_trace_phases(const struct kvc_trace *t, uint64_t now_ns, struct kvc_phases *out);
-/* kvc_trace_end -- the call ends with rc: tell the caller, log it if it was slow. */
+/* kvc_trace_end -- the call ends with rc: tell the caller, and log the call if it was slow. */
 void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc);
 
 #endif

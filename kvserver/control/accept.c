@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accept.c -- who may knock, and how often.
+/* accept.c -- accepting control connections: how many strangers have a place, which one loses it, and how often TLS
+ * begins.
  *
- * Everybody is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands of
- * connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct; TLS
- * and what it allocates begin with its first byte, and at most HANDSHAKE_RATE times per second, since that costs CPU.
- * What is computed for all of them together is one step in some turns of the loop (bootstrap/gate.c): heartbeats leave
- * in between.
+ * Every connection is accepted at once, so that an honest client never waits in the kernel's backlog behind thousands
+ * of connections that say nothing. A connection without a session costs a descriptor, a coroutine and a small struct;
+ * TLS and its memory begin with the first byte, and at most HANDSHAKE_RATE times per second, because TLS costs CPU. All
+ * handshakes together compute one step in some turns of the loop (bootstrap/gate.c), so heartbeats leave in between.
  *
- * There are places for 1024 of them (HANDSHAKES_MAX; fewer when the limit of open files is low: a quarter of it). When
- * all are taken, one more costs the oldest that has said nothing in HANDSHAKE_SILENCE_NS its place: an honest client's
- * first bytes follow its connection at once. When all of them talk, the oldest that takes longer than
- * HANDSHAKE_PATIENCE_NS goes; if none does, one of the source that holds more than half of the places, drawn by lot: an
- * address that makes thousands of connections a second keeps itself out, and nobody else. From many addresses together
- * it would take HANDSHAKES_MAX in each HANDSHAKE_PATIENCE_NS to keep others waiting.
+ * There are places for 1024 connections without a session (HANDSHAKES_MAX; fewer when the limit of open files is low: a
+ * quarter of it). When all are taken, a new connection takes the place of the oldest that has said nothing in
+ * HANDSHAKE_SILENCE_NS: an honest client's first bytes follow its connection at once. When all of them talk, the oldest
+ * that takes longer than HANDSHAKE_PATIENCE_NS goes. If none does, one goes whose source holds more than half of the
+ * places, drawn by lot: an address that makes thousands of connections a second keeps only itself out. From many
+ * addresses together it would take HANDSHAKES_MAX in each HANDSHAKE_PATIENCE_NS to keep others waiting.
  *
- * Whoever has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once: else connections that
- * are reset as soon as they are made, which cost their maker nothing, would keep everybody else waiting. A handshake
- * that nobody presses ends by its own deadline. Whether an authenticated client is admitted is decided later, in
- * hello.c, where it can be told why not.
+ * A client that has left again takes no turn of the HANDSHAKE_RATE and gives its place back at once. Otherwise
+ * connections that are reset as soon as they are made, which cost their maker nothing, would keep all others waiting.
+ * While places are free, a handshake ends by its own deadline only. hello.c decides later whether an authenticated
+ * client is admitted, and can tell the client why not.
  *
  * Places, clients and a reserve fit the limit of open files together (files.c). If descriptors are short all the same,
- * other things of this process have taken them: accept is tried again every PLACE_WAIT_NS, and a place given up for it
- * each time.
+ * other parts of this process have taken them. Then accept is tried again every PLACE_WAIT_NS, and one place is given
+ * up for it each time.
  *
- * Rejected: few places and a backlog behind them, where ten thousand silent connections keep everybody out for minutes.
- */
+ * Rejected: few places and a backlog behind them, where ten thousand silent connections keep all clients out for
+ * minutes. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -34,7 +34,7 @@
 #include "kvserver/control/serve.h"
 
 #define PLACE_WAIT_NS 10000000ull    /* between two looks for a place to take away, or two attempts to accept */
-#define SAID_NS       60000000000ull /* between two sentences that it fails */
+#define SAID_NS       60000000000ull /* between two log lines that say that accepting fails */
 
 unsigned handshakes_allowed(void)
 {
@@ -47,7 +47,7 @@ unsigned handshakes_allowed(void)
 
 /* ---- places ---- */
 
-/* It leaves the list, and gives its place back when its coroutine ends. */
+/* The connection leaves the list, and gives its place back when its coroutine ends. */
 static void place_take(struct conn *c)
 {
 	kv_list_del(&c->knock);
@@ -55,7 +55,7 @@ static void place_take(struct conn *c)
 	conn_cut(c);
 }
 
-/* The oldest of those who talk, or of those who do not, if it is older than `age_ns`. */
+/* The oldest of the connections that talk, or of those that do not, if it is older than `age_ns`. */
 static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 {
 	uint64_t now_ns = loop_now(s->control);
@@ -72,8 +72,8 @@ static bool handshake_cut(struct kvs_server *s, bool talking, uint64_t age_ns)
 	return false;
 }
 
-/* The only source that may hold more than half of the places: each of it and one of another leave together, and it is
- * left over (Boyer and Moore). *out: how many it holds. */
+/* The only source that may hold more than half of the places: pair each connection of it with one of another source,
+ * and it is left over (Boyer and Moore). *out: how many places it holds. */
 static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 {
 	uint64_t source = 0;
@@ -91,8 +91,8 @@ static uint64_t crowd_find(const struct kvs_server *s, unsigned *out)
 	return source;
 }
 
-/* A source that holds more than half of the places loses one of them. Which one is drawn by lot: the oldest are those
- * that will be done soonest, and the newest may be an honest client behind the same address. */
+/* A source that holds more than half of the places loses one of them. The lot decides which one: the oldest will be
+ * done soonest, and the newest may be an honest client behind the same address. */
 static void crowd_cut(struct kvs_server *s)
 {
 	unsigned held, drawn;
@@ -117,7 +117,7 @@ static void handshake_cut_one(struct kvs_server *s)
 		crowd_cut(s);
 }
 
-/* A place is taken from nobody before somebody wants it. */
+/* No connection loses its place before another one wants it. */
 static void place_await(struct kvs_server *server)
 {
 	if (server->handshakes >= server->handshakes_max && !server->stop_asked)
@@ -128,8 +128,8 @@ static void place_await(struct kvs_server *server)
 	}
 }
 
-/* Descriptors or memory are short: whoever has the least claim to a place makes room, and what waits in the backlog is
- * looked at again soon. Said when it begins, once a minute at most, and when it is over. */
+/* Descriptors or memory are short: the connection with the least claim to its place makes room, and the backlog is
+ * looked at again soon. The log says so when it begins, once a minute at most, and when it is over. */
 static void accept_failed_await(struct kvs_server *server, int rc)
 {
 	uint64_t now_ns = loop_now(server->control);

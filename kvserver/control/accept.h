@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accept.h -- who may knock at the control port, and how often. Control loop only. */
+/* accept.h -- accepting control connections. Control loop only. */
 #ifndef KVRAIL_KVSERVER_CONTROL_ACCEPT_H
 #define KVRAIL_KVSERVER_CONTROL_ACCEPT_H
 

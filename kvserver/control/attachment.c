@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.c -- what one WELCOME gives a client, from its HELLO to the last shard's word that nothing is left.
+/* attachment.c -- an attachment: all that one WELCOME gives a client, from its HELLO until no shard has anything of it.
  *
  * OPENING --a session on every shard--> OPEN --next HELLO, or the connection ends--> ENDING --nothing in flight on any
  * shard--> freed
  *
- * A connection has one at a time in use, and may have some that are ENDING beside it: each in a coroutine of its own,
- * which waits for the shards (conn.c). A slot is an attachment's until it is freed, and so are its number and the
- * memory that shards look at: calls, regions, addresses.
+ * A connection has one attachment in use at a time. Others of it may be ENDING beside that one, each in a coroutine of
+ * its own, which waits for the shards (conn.c). An attachment keeps its slot, its number and the memory that shards
+ * look at (calls, regions, addresses) until it is freed.
  *
- * Work for the shards goes out to all of them at once and whoever asked waits for all answers (attachment_all_await),
- * so a client sees its messages answered in order, and no two pieces of control work of one attachment ever overlap.
- * What a call needs is in the attachment and is not touched while calls are pending. Two things must not wait for their
- * turn: that the session is stopped because its client died, and that its end is hurried because the client's next
- * HELLO waits for it. They have calls aside, for which the end waits, too.
+ * Work for the shards goes out to all of them at once, and the coroutine that asked waits for all answers
+ * (attachment_all_await). So a client sees its messages answered in order, and no two pieces of control work of one
+ * attachment overlap. The arguments of a call are in the attachment and do not change while calls are pending. Two
+ * things must not wait for their turn: stopping the session because its client died, and hurrying its end because the
+ * client's next HELLO waits for it. They have calls aside, for which the end waits, too.
  *
- * Regions are made here once, shared read-only by the shards, and freed here after all shards have let go. */
+ * Regions are made here once, shared read-only by the shards, and freed here when no shard refers to them any more. */
 #include "kvserver/control/attachment.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@
 
 /* ---- calls to all shards ---- */
 
-static void answered(struct call *call)
+static void call_answered(struct call *call)
 {
 	struct attachment *a = attachment_call_of(call)->attachment;
 
@@ -43,7 +43,7 @@ int attachment_all_await(struct attachment *a, void (*run)(struct call *call), s
 	a->pending = shards;
 	for (unsigned i = 0; i < shards; i++) {
 		struct call *call = &a->call[i].call;
-		*call = (struct call){.shard = a->server->shard[i], .run = run, .done = answered};
+		*call = (struct call){.shard = a->server->shard[i], .run = run, .done = call_answered};
 		a->call[i].error.text[0] = 0;
 		while (call_make(call, loop) != 0)
 			co_sleep_await(loop_now(loop) + CALL_AGAIN_NS);
@@ -63,7 +63,7 @@ static struct attachment_call *attachment_of_aside_call(struct call *call)
 	return KV_CONTAINER(call, struct attachment_call, aside);
 }
 
-/* The end may wait for it as well. */
+/* The end may wait for this call as well. */
 static void answered_aside(struct call *call)
 {
 	struct attachment *a = attachment_of_aside_call(call)->attachment;
@@ -84,7 +84,7 @@ static struct call *aside(struct attachment *a, unsigned shard, void (*run)(stru
 	return call;
 }
 
-/* The session is written by its shard only, so it is asked for there. */
+/* Only the shard writes the session, so the shard is asked. */
 static void run_stop(struct call *call)
 {
 	struct session *session = attachment_of_aside_call(call)->session;
@@ -110,7 +110,7 @@ void attachment_stop_await(struct attachment *a)
 	a->aside_asker = NULL;
 }
 
-/* run_close took the session out of the call: it is found by its number, or has gone. */
+/* run_close took the session out of the call: find it by its number, or it has gone. */
 static void run_hurry(struct call *call)
 {
 	struct session *session = session_find(call->shard, attachment_of_aside_call(call)->attachment->number);
@@ -146,22 +146,12 @@ static struct slot *slot_take(struct kvs_server *s, unsigned *out)
 	return NULL;
 }
 
-/* In the same time wherever they differ. */
-static bool token_same(const uint8_t *a, const uint8_t *b)
-{
-	unsigned differ = 0;
-
-	for (unsigned i = 0; i < KV_TOKEN_LEN; i++)
-		differ |= a[i] ^ b[i];
-	return differ == 0;
-}
-
 struct attachment *attachment_find(const struct kvs_server *s, const struct wire_prior *prior)
 {
 	unsigned slot = prior->session & 0xFFFF;
 	struct attachment *a = slot < s->slot_count ? s->slots[slot].attachment : NULL;
 
-	return a && a->number == prior->session && token_same(a->token, prior->token) ? a : NULL;
+	return a && a->number == prior->session && kv_equal_secret(a->token, prior->token, KV_TOKEN_LEN) ? a : NULL;
 }
 
 bool attachment_meets(const struct attachment *a, const struct wire_hello *h)
@@ -227,7 +217,7 @@ static int calls_make(struct attachment *a)
 	return 0;
 }
 
-/* All but slot and number. */
+/* Make all parts but slot and number. */
 static int attachment_make(struct attachment *a, struct boot_conn *boot, const struct wire_hello *h,
 			   struct kv_error *err)
 {
@@ -332,12 +322,14 @@ static void run_close(struct call *call)
 
 	attachment_call_of(call)->session = NULL;
 	if (session)
+		session->gone_away = attachment_call_of(call)->attachment->client_gone;
+	if (session)
 		session_end(session, call);
 	else
 		call_finish(call, 0);
 }
 
-/* They look again for what they wait for, and do not find it. */
+/* Those that wait look for the attachment again, and do not find it. */
 static void watchers_wake(struct attachment *a)
 {
 	struct kv_list *n;

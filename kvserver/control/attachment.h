@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attachment.h -- what one WELCOME gives a client: a session on every shard, regions, further sessions. Control loop
- * only. */
+/* attachment.h -- an attachment: all that one WELCOME gives a client, namely a session on every shard, regions, further
+ * sessions. Control loop only. */
 #ifndef KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 #define KVRAIL_KVSERVER_CONTROL_ATTACHMENT_H
 
@@ -24,17 +24,19 @@ struct further {
 	uint32_t places, cap, count, free, free_last; /* free: first in, first out */
 };
 
-/* What a shard is asked. */
+/* The calls of an attachment to one shard. */
 struct attachment_call {
 	struct call call;
-	struct call aside; /* beside `call`, which may wait for long: to stop the session, or to hurry its end */
+	struct call aside; /* beside `call`, which may take long: it stops the session, or hurries its end */
 	struct attachment *attachment;
 	struct session *session; /* the shard's; NULL: none */
 	struct kv_error error;
 	struct te_address *addr; /* the shard's rails, as of opening the session; one array holds those of all shards */
 	uint64_t owner_received; /* of a further session that was closed */
-	uint8_t *arena_keys;     /* of the shard, while they are sent */
-	_Atomic uint64_t received; /* requests. Written by the shard with each frame: not beside another shard's */
+	struct wire_region landing; /* what a LANDING tells, with arena_keys as its keys */
+	uint8_t *arena_keys;        /* of the shard, while they are sent */
+	_Atomic uint64_t received;  /* requests. The shard writes it with each frame, so it shares no cache line with
+				     * another shard's */
 };
 
 static inline struct attachment_call *attachment_call_of(struct call *call)
@@ -46,11 +48,12 @@ struct attachment {
 	struct kvs_server *server;
 	struct conn *conn; /* lives until all its attachments are gone */
 	bool ending;
+	bool client_gone; /* it ends because the connection did */
 	unsigned slot;
 	uint32_t number;
 	uint8_t token[KV_TOKEN_LEN];
 	uint8_t frame_secret[BOOT_FRAME_SECRET]; /* until its sessions are open on the shards */
-	_Atomic bool anew;                       /* it is void: the client shall begin another one */
+	_Atomic bool anew;                       /* it is void: the client must begin another one */
 	uint32_t mark;
 	uint64_t client_id;
 	unsigned rails;
@@ -59,13 +62,13 @@ struct attachment {
 	struct kv_list regions;
 	unsigned region_count;
 	uint32_t region_keys;
-	/* what the pending calls are about */
+	/* the arguments of the pending calls */
 	struct region *region;
 	uint32_t region_id;
 	uint32_t owner_number;
-	struct co *asker; /* who waits for the pending calls: the connection's reader, or the coroutine that ends it */
+	struct co *asker; /* waits for the pending calls: the connection's reader, or the coroutine that ends it */
 	unsigned pending;
-	struct co *aside_asker; /* who waits for the calls aside; NULL: nobody */
+	struct co *aside_asker; /* waits for the calls aside; NULL: none does */
 	unsigned aside_pending;
 	struct kv_list watchers;       /* struct attachment_watch */
 	struct attachment_call *call;  /* one per shard */
@@ -73,7 +76,7 @@ struct attachment {
 	struct further further;
 };
 
-/* Somebody who parks until an attachment is gone. */
+/* A coroutine that parks until an attachment is gone. */
 struct attachment_watch {
 	struct kv_list node;
 	struct co *co;
@@ -103,14 +106,14 @@ void attachment_end_await(struct attachment *a);
  * the shards they go with its own. */
 void further_fini(struct attachment *a);
 
-/* attachment_find -- the one with this number and token, also one that ends; or NULL. */
+/* attachment_find -- the attachment with this number and token, also one that ends; or NULL. */
 struct attachment *attachment_find(const struct kvs_server *server, const struct wire_prior *prior);
 
-/* attachment_meets -- whether a client with these addresses may still be written to by this attachment. */
+/* attachment_meets -- whether this attachment may still write to a client with these addresses. */
 bool attachment_meets(const struct attachment *a, const struct wire_hello *hello);
 
-/* attachment_hurry -- it ends, and somebody waits for that: cut off what a client still owes it, where the shards can
- * do so without harm to others. Does not park. */
+/* attachment_hurry -- the attachment ends, and a HELLO waits for that: cut the client's old connections, where the
+ * shards can do so without harm to others. Does not park. */
 void attachment_hurry(struct attachment *a);
 
 /* attachment_addresses -- take the client's addresses. attachment_region_add, attachment_region_forget -- a region that

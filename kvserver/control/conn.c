@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.c -- what a control connection says by itself, and how it is broken off. Who reads it: serve.c.
+/* conn.c -- a control connection: the messages that the server sends unasked (heartbeats, goodbye, ADDRESS), and its
+ * end. serve.c reads it.
  *
- * What WELCOME gives is an attachment (attachment.c), which the next HELLO ends; the connection outlives it. When the
- * connection ends, for whatever reason, so does the attachment in use, and the connection's memory stays until all that
- * it had are gone.
+ * WELCOME gives the client an attachment (attachment.c), which the next HELLO ends; the connection outlives it. When
+ * the connection ends, for any reason, so does the attachment in use. The connection's memory stays until all its
+ * attachments are gone.
  *
  * Heartbeats have a timer, and a coroutine only while one is sent: a connection that is admitted costs one coroutine,
- * its reader, so that twenty thousand of them fit (server.c: loops_make), also where a stack and its guard are two
- * mappings of the 65,530 that a process may have. A beat for which there is no coroutine is made up for a moment later,
- * and an attachment that ends with none to be had is waited for by the reader.
+ * its reader, so that twenty thousand of them fit (loops.c: loops_make), also where a stack and its guard are two
+ * mappings of the 65,530 that a process may have. A beat for which there is no coroutine is sent a moment later. If
+ * there is no coroutine for an attachment that ends, the reader waits for it.
  *
- * An attachment that has become void without the client's doing (an endpoint was rebuilt; a write or a reply to the
- * client failed, which it waits for) ends with ADDRESS: the client says HELLO again and makes its calls again. One that
- * does not is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a
- * host may be busy. */
+ * An attachment may become void without the client's doing: an endpoint was rebuilt, or a write or reply failed that
+ * the client waits for. It ends with ADDRESS: the client says HELLO again and makes its calls again; a client that does
+ * not is cut. The server judges a client by its TCP connection (TCP_USER_TIMEOUT), not by its heartbeats: a host may be
+ * busy. */
 #include "kvserver/control/conn.h"
 
 #include <inttypes.h>
@@ -39,8 +40,8 @@ bool log_allowed(struct kvs_server *s)
 	if (now_ns - s->logs_from_ns >= 1000000000ull) {
 		if (s->logs_dropped)
 			kv_warn(s->opt.log,
-				"%" PRIu64 " more sentences about clients that were not let in are left out",
-				s->logs_dropped);
+				"%" PRIu64 " more sentence%s about clients that were not let in %s left out",
+				s->logs_dropped, s->logs_dropped == 1 ? "" : "s", s->logs_dropped == 1 ? "is" : "are");
 		s->logs_from_ns = now_ns;
 		s->logs = 0;
 		s->logs_dropped = 0;
@@ -53,7 +54,7 @@ bool log_allowed(struct kvs_server *s)
 	return false;
 }
 
-/* A client that does not read its control connection is known by a send that does not end. */
+/* A send that does not end shows that the client does not read its control connection. */
 static int silence_count(struct conn *c, int rc)
 {
 	if (rc == -KV_ETIMEOUT)
@@ -107,8 +108,8 @@ static int anew_await(struct conn *c)
 	return rc;
 }
 
-/* What is to be said: that the server ends, once; that the session is void; or a beat. Of an attachment whose client
- * has no WELCOME yet nothing is said but beats: it would take the rest for its last one's. */
+/* Send the message that is due: that the server ends, once; that the session is void; or a beat. A client without
+ * WELCOME yet gets beats only: it would take the other messages for its last attachment's. */
 static int say_await(struct conn *c, uint64_t sequence)
 {
 	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
@@ -124,7 +125,7 @@ static int say_await(struct conn *c, uint64_t sequence)
 	return c->welcome && atomic_load(&c->now->anew) ? anew_await(c) : beat_await(c, sequence);
 }
 
-/* Whether something is to be said that cannot wait for the next beat. */
+/* Whether a message is due that cannot wait for the next beat. */
 static bool news(const struct conn *c)
 {
 	return c->welcome && ((c->server->stop_asked && !c->told) || atomic_load(&c->now->anew));
@@ -154,7 +155,7 @@ static void beat_run(void *arg)
 	loop_timer_arm(loop_of(c), &c->timer, c->due_ns);
 }
 
-/* Have it said now what is to be said, unless it is being said. */
+/* Have the message that is due sent now, unless a coroutine is sending already. */
 static void beat_now(struct conn *c)
 {
 	if (c->beating)
@@ -167,7 +168,7 @@ static void beat_now(struct conn *c)
 	loop_timer_arm(loop_of(c), &c->timer, loop_now(loop_of(c)) + BEAT_AGAIN_NS);
 }
 
-/* A beat is due. How late this loop is then is what all who wait for it share. */
+/* A beat is due. If the loop is late for it, all its clients wait as long. */
 static void beat_due(struct loop_timer *t)
 {
 	struct conn *c = KV_CONTAINER(t, struct conn, timer);
@@ -212,12 +213,13 @@ void conn_beats_end_await(struct conn *c)
 
 /* ---- the end ---- */
 
-/* Beside the connection, which stays until this has ended. */
+/* Ends an attachment beside the connection, which stays until this has ended. */
 static void end_run(void *arg)
 {
 	struct attachment *a = arg;
 	struct conn *c = a->conn;
 
+	a->client_gone = c->closing;
 	attachment_end_await(a);
 	c->ending--;
 	co_wake(c->reader);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.h -- a client's control connection: what is sent by it, its heartbeats, and breaking it off. Control loop only.
- * Who reads it: serve.c. */
+/* conn.h -- a client's control connection: sending, heartbeats, and its end. Control loop only. serve.c reads it. */
 #ifndef KVRAIL_KVSERVER_CONTROL_CONN_H
 #define KVRAIL_KVSERVER_CONTROL_CONN_H
 
@@ -55,31 +54,31 @@ const char *conn_name(const struct conn *c, char *buf, size_t cap);
 /* log_allowed -- whether one more sentence about strangers may go to the log: they cannot fill it. */
 bool log_allowed(struct kvs_server *server);
 
-/* conn_beats_init -- of a new connection, before anything else. */
+/* conn_beats_init -- call it of a new connection, before anything else. */
 void conn_beats_init(struct conn *c);
 
-/* conn_beats_begin -- heartbeats go out from now on, which see that the client is gone while the reader waits. A second
- * time it does nothing. conn_beats_end_await -- no further one begins, and the last has ended. */
+/* conn_beats_begin -- heartbeats go out from now on; they notice a client that has gone while the reader waits. A
+ * second time it does nothing. conn_beats_end_await -- no further beat begins, and the last one has ended. */
 void conn_beats_begin(struct conn *c);
 void conn_beats_end_await(struct conn *c);
 
-/* conn_welcomed -- its attachment's client has had WELCOME: it may be told news of it, and is if there are any. */
+/* conn_welcomed -- WELCOME was sent: the client may be told news of its attachment, and is if there are any. */
 void conn_welcomed(struct conn *c);
 
-/* conn_knocked -- it has done with the door: it gives its place there to others. A second time it does nothing. */
+/* conn_knocked -- the connection gives its place among strangers to others. A second time it does nothing. */
 void conn_knocked(struct conn *c);
 
-/* conn_cut -- end it: everything that waits in it returns. Whoever reads it does the rest. */
+/* conn_cut -- end the connection: every wait in it returns. Its reader does the rest. */
 void conn_cut(struct conn *c);
 
-/* conn_over -- nothing is to be waited for any more: it is being closed, or its client is gone. */
+/* conn_over -- the reader must not wait any more: the connection is being closed, or its client is gone. */
 static inline bool conn_over(const struct conn *c)
 {
 	return c->closing || c->lost;
 }
 
-/* conn_retire_await -- its attachment is void from now on and ends beside the next one. Returns at once, or when it has
- * ended if no coroutine was to be had. */
+/* conn_retire_await -- its attachment is void from now on and ends beside the next one. Returns at once; if there is no
+ * coroutine for that, when the attachment has ended. */
 void conn_retire_await(struct conn *c);
 
 /* conns_cut -- break every connection: each ends by itself. */
@@ -89,7 +88,7 @@ void conns_cut(struct kvs_server *server);
  * goodbye and leaves. */
 void conns_goodbye(struct kvs_server *server);
 
-/* conns_anew -- tell clients that their session is void, and that they shall begin a new one: all, or those whose
+/* conns_anew -- tell clients that their session is void and that they must begin a new one: all clients, or those whose
  * shards asked for it. */
 void conns_anew(struct kvs_server *server, bool all);
 

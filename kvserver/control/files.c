@@ -3,15 +3,15 @@
  *
  *     open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
- * The first three are known at the start, so the fourth says how many clients are let in: one more is told that the
- * server is full, over the place that its handshake had, instead of failing at the fabric with nothing to say. Without
- * the sum the descriptors went to whoever came first, and a client with the right key failed in TLS.
+ * The rest is known at the start, so the limit says how many clients are let in. One more is told that the server is
+ * full, over the place of its handshake, instead of failing at the fabric without a reason. Without this sum the
+ * descriptors went to the first that came, and a client with the right key failed in TLS.
  *
- * What a client takes of the fabric is asked of the engine's own budget, as the difference that a second peer makes.
- * The reserve (KV_FILES_RESERVE) is for what comes and goes: logs, files that are read again, connections that end. The
- * engines leave it free as well when somebody knocks at the fabric.
+ * The engine's own budget says how many descriptors of the fabric a client takes: the difference that a second peer
+ * makes. The reserve (KV_FILES_RESERVE) is for descriptors that come and go: logs, files that are read again,
+ * connections that end. The engines leave it free, too, when a stranger connects to the fabric.
  *
- * Loops of the caller's are a simulation's or a test's, where this machine's limits mean nothing. */
+ * Loops of the caller are those of a simulation or a test, where this machine's limits mean nothing. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@
 #include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
 
-/* Descriptors that all engines of this server have for one more client. */
+/* Descriptors that all engines of this server need for one more client. */
 static int client_files(const struct te_options *engine, unsigned shards, uint64_t *out, struct kv_error *err)
 {
 	struct te_load load = {.engines = shards, .peers = 1};
@@ -45,7 +45,7 @@ void files_divide(struct files *f, unsigned clients_wanted)
 	if (f->limit >= KV_UNKNOWN)
 		room = clients_wanted;
 	f->clients = (unsigned)KV_MIN(KV_MAX(room, (uint64_t)1),
-				      (uint64_t)clients_wanted); /* one is told by what it lacks */
+				      (uint64_t)clients_wanted); /* at least one: it is told which limit is too low */
 }
 
 int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)
@@ -68,8 +68,8 @@ int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_
 	if (f->clients < s->opt.max_clients)
 		kv_log(s->opt.log, f->clients < KVS_CLIENTS_DEFAULT ? KV_LOG_WARN : KV_LOG_INFO,
 		       "the limit of %" PRIu64
-		       " open files has room for %u clients at a time with connections of their own "
+		       " open files has room for %u client%s at a time with connections of their own "
 		       "(--max-clients %u), of %" PRIu64 " files each; for all of them: ulimit -n %" PRIu64,
-		       f->limit, f->clients, s->opt.max_clients, 1 + f->client, f->wanted);
+		       f->limit, f->clients, f->clients == 1 ? "" : "s", s->opt.max_clients, 1 + f->client, f->wanted);
 	return 0;
 }

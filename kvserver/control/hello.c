@@ -4,19 +4,20 @@
  *   HELLO -> what the client had is void -> checked, admitted -> [nothing left of what it names] -> a slot
  *       -> a session on every shard -> WELCOME
  *
- * A connection that was let in has its place among the clients until it ends, whatever attachments it has, so a client
- * that says HELLO again is never too many. The place goes along to another connection whose HELLO names an attachment
- * of this one: its client is there now, and this one is cut.
+ * A connection that was let in keeps its place among the clients until it ends, whatever attachments it has. So a
+ * client that says HELLO again is never one too many. If the HELLO of another connection names an attachment of this
+ * one, the client is there now: that connection gets the place, and this one is cut.
  *
- * What HELLO names and may still write to one of the addresses in it is waited for: WELCOME says that nothing of it is
- * left. That is in the hands of the client's own fabric, so the wait may be long. It costs the coroutine that reads
- * this connection, which is there anyhow, and heartbeats see whether the client is still there. The attachment that is
- * waited for ends already; after PRIOR_HURRY_NS its shards are told to cut the client's old connections, where the
- * provider can do that for one peer alone.
+ * The attachment that HELLO names may still write to an address in HELLO. Then WELCOME waits until nothing of it is
+ * left, which WELCOME promises. That depends on the client's own fabric, so the wait may be long. It costs only the
+ * coroutine that reads this connection anyhow, and heartbeats see whether the client is still there. The attachment is
+ * ending already; after PRIOR_HURRY_NS its shards are told to cut the client's old connections, where the provider can
+ * do that for one peer alone.
  *
  * Each HELLO costs a message to every shard, a session there, and a slot for as long as the attachment before lingers.
- * So a connection may have CONN_ENDING_MAX that linger, and CONN_HELLOS_RATE per second; what is more waits, and nobody
- * else does. When all slots are taken, a connection waits for one of its own.
+ * So a connection may have CONN_ENDING_MAX attachments that linger, and CONN_HELLOS_RATE HELLOs per second. Beyond that
+ * its HELLO waits, and no other connection does. When all slots are taken, a connection waits for a slot of its own
+ * attachments.
  *
  * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and
  * again. */
@@ -68,22 +69,23 @@ static int closing_fail(struct kv_error *err)
 static int room_check(const struct kvs_server *s, struct kv_error *err)
 {
 	if (s->open >= s->opt.max_clients)
-		return kv_fail(err, -KV_EFULL, "the server has %u clients, as many as --max-clients allows", s->open);
+		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows", s->open,
+			       s->open == 1 ? "" : "s");
 	if (s->clients >= s->files.clients)
 		return kv_fail(err, -KV_EFULL,
-			       "the server has %u clients, as many as its limit of %" PRIu64
+			       "the server has %u client%s, as many as its limit of %" PRIu64
 			       " open files has room for; for "
 			       "--max-clients it takes ulimit -n %" PRIu64,
-			       s->clients, s->files.limit, s->files.wanted);
+			       s->clients, s->clients == 1 ? "" : "s", s->files.limit, s->files.wanted);
 	if (s->clients >= s->clients_max)
 		return kv_fail(err, -KV_EFULL,
-			       "the server has %u clients, as many as its address space has room for: raise its limit "
+			       "the server has %u client%s, as many as its address space has room for: raise its limit "
 			       "(ulimit -v)",
-			       s->clients);
+			       s->clients, s->clients == 1 ? "" : "s");
 	return 0;
 }
 
-/* A place among the clients: its own; or that of the connection whose client it is; or a new one. */
+/* Its place among the clients: its own; or that of the connection that its client had before; or a new one. */
 static int admit(struct conn *c, struct conn *before, struct kv_error *err)
 {
 	struct kvs_server *s = c->server;
@@ -109,7 +111,7 @@ static int admit(struct conn *c, struct conn *before, struct kv_error *err)
 
 /* ---- waiting ---- */
 
-/* Not more often than that: the reader waits. */
+/* HELLOs come at CONN_HELLOS_RATE at most: the reader waits. */
 static int turn_await(struct conn *c)
 {
 	struct bucket *b = &c->hellos;
@@ -128,7 +130,7 @@ static int turn_await(struct conn *c)
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
 
-/* Until no more than so many attachments of this connection are ending. */
+/* Wait until no more than so many attachments of this connection are ending. */
 static int ending_await(struct conn *c, unsigned most)
 {
 	while (c->ending > most && !conn_over(c))
@@ -136,7 +138,7 @@ static int ending_await(struct conn *c, unsigned most)
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
 
-/* Until the attachment is gone or it is time to look again; it is not to be touched afterwards. */
+/* Wait until the attachment is gone or it is time to look again. The caller does not touch it afterwards. */
 static void gone_await(struct attachment *a, uint64_t deadline_ns)
 {
 	struct attachment_watch w = {.co = co_self()};
@@ -146,8 +148,8 @@ static void gone_await(struct attachment *a, uint64_t deadline_ns)
 	kv_list_del(&w.node);
 }
 
-/* Nothing of the attachment that HELLO names may reach the addresses in HELLO any more; or the server ends, and there
- * will be no WELCOME. */
+/* Wait until the attachment that HELLO names can reach the addresses in HELLO no more; or until the server ends, and
+ * there will be no WELCOME. */
 static int prior_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *a = attachment_find(c->server, &h->prior);
@@ -206,7 +208,8 @@ static int welcome_await(struct conn *c)
 	w->shards = w->loops = (uint16_t)s->opt.shards;
 	w->rails = (uint16_t)first->info.rails;
 	w->flags = (s->opt.allow_bench ? WIRE_WELCOME_BENCH : 0) | (s->opt.allow_pull ? WIRE_WELCOME_PULL : 0) |
-		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS;
+		   (first->info.reads_refused ? WIRE_WELCOME_INLINE_PUT : 0) | WIRE_WELCOME_SESSIONS |
+		   (landings_offered(first) ? WIRE_WELCOME_LANDING : 0);
 	w->session = c->now->number;
 	w->chunk_bytes = first->info.chunk_bytes;
 	w->credits = s->opt.credits;
@@ -258,8 +261,8 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 		return rc;
 	}
 	kv_log(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO,
-	       "client %s (%s, id %" PRIu64 ", %u rails) is session %u", conn_name(c, name, sizeof(name)),
-	       boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->number);
+	       "client %s (%s, id %" PRIu64 ", %u rail%s) is session %u", conn_name(c, name, sizeof(name)),
+	       boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->rails == 1 ? "" : "s", c->now->number);
 	conn_welcomed(c);
 	return 0;
 }

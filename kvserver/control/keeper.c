@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.c -- key and certificate files, read again while the server runs.
+/* keeper.c -- the thread that reads the files of keys, certificates and revocation lists again while the server runs.
  *
- * A file system that does not answer (NFS whose server is gone) keeps whoever reads from it, for hours. The control
- * loop must go on, with heartbeats for all clients, and so must the thread that waits for signals, or the server could
- * not even be told to end. So a thread of its own reads: when it is asked (SIGHUP), and when the CRL file has changed,
- * at which it looks once a second. What it has made of the files it lays down as `fresh`, and the control loop takes
- * it.
+ * A file system that does not answer (NFS whose server is gone) may block a reader for hours. The control loop must go
+ * on, with heartbeats for all clients. So must the thread that waits for signals, or the server could not even be told
+ * to end. So a thread of its own reads: when it is asked (SIGHUP), and when the CRL file, at which it looks once a
+ * second, has changed. It leaves the keys that it made of the files in `fresh`, and the control loop takes them.
  *
- * All or nothing: if one file cannot be used, the keys, the certificates and the lists that were in force stay. A
- * certificate that has been replaced and whose key has not is such a case; so a CRL file that could not be read with
- * the rest is tried again at each look, though the reason is said once.
+ * All or nothing: if one file cannot be used, the keys, the certificates and the lists that were in force stay. That is
+ * so for a certificate that has been replaced while its key has not. So a CRL file that could not be taken with the
+ * rest is tried again at each look, though the log says the reason once.
  *
- * Connections that are open stay as they are; those whose handshake is under way end it with what they began with.
+ * Connections that are open stay as they are. A handshake that is under way ends with the keys that it began with.
  *
- * Who owns it: the server and the thread each have a reference. The thread may be left behind in a read, so everything
- * that it uses is in here, names of files included; it touches the server under the lock only, and not after
- * keeper_end.
+ * Owners: the server and the thread each have a reference. The thread may be left behind in a read, so struct keeper
+ * has everything that the thread uses, names of files included. The thread touches the server under the lock only, and
+ * not after keeper_end.
  *
  * Rejected: io_uring for these reads (OpenSSL opens its files by itself); a process of its own (keys would have to be
  * sent). */
@@ -33,7 +32,7 @@
 
 enum { FILE_PSK, FILE_KEYS, FILE_CERT, FILE_KEY, FILE_CA, FILE_CRL, FILES };
 
-/* What tells a file from what it was. */
+/* By these one sees that a file has changed. */
 struct mark {
 	ino_t inode;
 	off_t bytes;
@@ -72,7 +71,7 @@ static void fresh_fini(struct fresh *f)
 
 /* ---- memory ---- */
 
-/* A thread that was left behind may have laid something down that nobody took. */
+/* A thread that was left behind may have left something in `fresh` that was never taken. */
 static void keeper_free(struct keeper *k)
 {
 	fresh_fini(&k->fresh);
@@ -148,7 +147,7 @@ static int fresh_read(const struct keeper *k, struct fresh *out, const struct kv
 	return rc;
 }
 
-/* Its file is another one by now. One that is away is being replaced: what it held counts until it ends. */
+/* Whether the CRL file has changed. A file that is away is being replaced: its lists stay in force meanwhile. */
 static bool crl_changed(const struct keeper *k, struct mark *out)
 {
 	struct stat st;
@@ -180,7 +179,7 @@ static void on_fresh(void *arg)
 	if (!f.keys)
 		return;
 	s->session_keys = f.keys;
-	boot_keys_destroy(&former); /* nobody keeps one of them over a wait */
+	boot_keys_destroy(&former); /* no coroutine keeps one of them over a wait */
 }
 
 static void wait_until(struct keeper *k, uint64_t until_ns)
@@ -191,7 +190,7 @@ static void wait_until(struct keeper *k, uint64_t until_ns)
 	pthread_cond_timedwait(&k->changed, &k->lock, &at);
 }
 
-/* A later one takes the place of one that the control loop has not come to. */
+/* Later keys replace those that the control loop has not taken yet. */
 static void hand_over(struct keeper *k, const struct fresh *f)
 {
 	fresh_fini(&k->fresh);
@@ -200,7 +199,7 @@ static void hand_over(struct keeper *k, const struct fresh *f)
 		wait_until(k, now_ns() + POST_AGAIN_NS);
 }
 
-/* Under the lock, which it gives up while it reads. `asked`: by somebody; else the CRL file has changed. */
+/* Under the lock, which it gives up while it reads. `asked`: keeper_ask was called; else the CRL file has changed. */
 static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 {
 	struct kv_log log = {
@@ -231,7 +230,7 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 		kv_info(k->log, "keys and certificates were read again, for connections from now on");
 	else if (k->crl_begun)
 		kv_info(k->log, "CRL file %s was read again", k->file[FILE_CRL]);
-	k->crl_begun = true; /* the first time, the file may be the one that the server began with */
+	k->crl_begun = true; /* the first time, it may be the file that the server began with */
 }
 
 static void *keeper_run(void *arg)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logical.c -- further sessions of an attachment: who may open one, and its number (docs/reference/protocol.md 2.7).
+/* logical.c -- further sessions of an attachment, one for each logical client: the proof of its identity, and its
+ * number (docs/reference/protocol.md 2.7).
  *
- * Nothing is kept of a question that was not granted: the challenge is the attachment's, the id in the question has to
- * ascend, and the proof is looked at once. So a flood of questions costs a hash each and no memory. A proof that is
- * wrong is answered late, later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the connection is
- * closed. They are the connection's: HELLO again forgives none. Failures are forgotten after a quiet minute, so that a
- * connection that lives for months is not closed for one a month.
+ * The server keeps nothing of a question that it does not grant: the challenge is the attachment's, the id in the
+ * question has to ascend, and the proof is looked at once. So a flood of questions costs a hash each and no memory. A
+ * wrong proof is answered late, later each time, and the reader reads nothing meanwhile; after FAILURES_MAX the
+ * connection is closed. Failures count for the connection: HELLO again forgives none. They are forgotten after a quiet
+ * minute, so that a connection that lives for months is not closed for one failure a month.
  *
- * Room is looked at after the proof: who has no right to a session learns nothing of how many there are. Every session
- * counts as a client of the server, and an attachment may have max_sessions of them.
+ * Whether there is room is looked at after the proof: a client without a right to a session does not learn how many
+ * there are. Every session counts as a client of the server, and an attachment may have max_sessions of them.
  *
  * Numbers are places in the attachment's table; each shard has a table of its own with the same places (owner.c).
- * Places are used again first in, first out, with another generation: a number that is named late by mistake meets
- * nobody for long. */
+ * Places are used again first in, first out, with another generation. So for long, a number that is named late by
+ * mistake meets no session. */
 #include <stdlib.h>
 
 #include "kvserver/control/conn.h"
@@ -138,7 +139,7 @@ static int refuse_await(struct conn *c, uint32_t id, int rc, const char *text)
 	return conn_send_await(c, &m);
 }
 
-/* Returns why the connection ends, or 0. */
+/* Returns 0, or the code that the connection ends with. */
 static int denied_await(struct conn *c, const struct wire_session_open *o)
 {
 	struct conn_failures *f = &c->failures;
@@ -173,8 +174,8 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	if (s->open >= s->opt.max_clients)
 		return kv_fail(
 			err, -KV_EFULL,
-			"the server has %u clients, as many as --max-clients allows; further sessions count, too",
-			s->open);
+			"the server has %u client%s, as many as --max-clients allows; further sessions count, too",
+			s->open, s->open == 1 ? "" : "s");
 	if (c->now->further.count >= s->opt.max_sessions)
 		return kv_fail(err, -KV_EFULL,
 			       "this connection has %u further sessions, as many as --max-sessions allows",
@@ -182,7 +183,7 @@ static int room_check(const struct conn *c, struct kv_error *err)
 	return 0;
 }
 
-/* A number, and a place on every shard. */
+/* Give it a number, and a place on every shard. */
 static int admit_await(struct conn *c, uint32_t *out_at, struct kv_error *err)
 {
 	struct further *f = &c->now->further;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psk.c -- kv-server --make-psk: what `openssl rand -hex 32` and chmod do, without a moment in which others could read
- * it.
+/* psk.c -- kv-server --make-psk: it makes a key as `openssl rand -hex 32` and chmod do, without a moment in which
+ * others could read it.
  *
- * The file is created with O_EXCL and mode 0600, so neither a link that somebody put there nor an older key is written
- * to. */
+ * The file is created with O_EXCL and mode 0600, so neither a planted link nor an older key is written to. */
 #include "kvserver/control/psk.h"
 
 #include <errno.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c -- a control connection's reader: from accept over TLS and the first HELLO to the last message, and what each
- * message asks of the shards.
+/* serve.c -- the reader of a control connection: from accept over TLS and the first HELLO to the last message, and the
+ * work of the shards for each message.
  *
  * HANDSHAKE --HELLO, WELCOME (hello.c)--> SERVING [--HELLO, WELCOME--> SERVING ...] --> freed
  *
  * One coroutine reads a connection, from the TLS handshake on, and ends it: it waits until heartbeats (conn.c) and
- * attachments (attachment.c) have ended, and frees it last. It calls down only: hello.c, logical.c and conn.c know
- * nothing of it but that it is woken (conn->reader).
+ * attachments (attachment.c) have ended, and frees it last. It calls down only: hello.c, logical.c and conn.c know of
+ * it only that they wake it (conn->reader).
  *
- * A shard answers REVOKE and GOODBYE when transfers are over, and those of a client that died then may never be. While
- * the reader waits it does not see that the client is gone; the heartbeats do, and have the shards stop the session
- * (attachment_stop_await), so that the quarantine budget ends the transfers, and with them the wait. Every other wait
- * of the reader looks at conn_over. */
+ * A shard answers REVOKE and GOODBYE when transfers are over. Those of a client that died meanwhile may never be, and
+ * while the reader waits it does not see that the client is gone. The heartbeats see it, and have the shards stop the
+ * session (attachment_stop_await). Then the quarantine budget ends the transfers, and with them the wait. Every other
+ * wait of the reader looks at conn_over. */
 #include "kvserver/control/serve.h"
 
 #include <poll.h>
@@ -52,6 +52,16 @@ static void run_revoke(struct call *call)
 static void run_arena(struct call *call)
 {
 	call_finish(call, shard_arena_keys(call->shard, &attachment_call_of(call)->arena_keys));
+}
+
+static void run_landing(struct call *call)
+{
+	struct attachment_call *c = attachment_call_of(call);
+	int rc = landing_open(c->session);
+
+	if (rc == 0)
+		rc = landing_announce(c->session, &c->landing, &c->arena_keys);
+	call_finish(call, rc);
 }
 
 /* ---- messages ---- */
@@ -143,7 +153,7 @@ static int arenas_send_await(struct conn *c)
 	return rc;
 }
 
-/* What the client needs to read our memory. */
+/* Send ARENA: by it the client can read our memory. */
 static int on_arenas_await(struct conn *c)
 {
 	int rc = c->server->opt.allow_pull ? attachment_all_await(c->now, run_arena, NULL) : -KV_EPROTO;
@@ -157,6 +167,22 @@ static int on_arenas_await(struct conn *c)
 	return rc;
 }
 
+/* What the client needs to write its PUTs. */
+static int on_landings_await(struct conn *c)
+{
+	int rc = landings_offered(c->server->shard[0]) ? attachment_all_await(c->now, run_landing, NULL) : -KV_EPROTO;
+
+	for (unsigned i = 0; i < c->server->opt.shards; i++) {
+		struct attachment_call *call = &c->now->call[i];
+		struct wire_ctrl_msg m = {.type = WIRE_CTRL_LANDING, .region = call->landing};
+		if (rc == 0)
+			rc = conn_send_await(c, &m);
+		free(call->arena_keys);
+		call->arena_keys = NULL;
+	}
+	return rc;
+}
+
 static int on_goodbye_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE_OK};
@@ -166,7 +192,7 @@ static int on_goodbye_await(struct conn *c)
 	return conn_send_await(c, &m);
 }
 
-/* One message. Returns 0, 1 when the client is done, or why the connection ends. */
+/* Handle one message. Returns 0, 1 when the client is done, or the code that the connection ends with. */
 static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
@@ -184,6 +210,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return on_goodbye_await(c);
 	case WIRE_CTRL_ARENAS:
 		return on_arenas_await(c);
+	case WIRE_CTRL_LANDINGS:
+		return on_landings_await(c);
 	case WIRE_CTRL_GOODBYE_DONE:
 		return 1;
 	case WIRE_CTRL_SESSION_BEGIN:
@@ -234,7 +262,7 @@ static int handshake_rate_await(struct kvs_server *server, int fd)
 	return rc < 0 ? rc : -KV_EPEERDOWN;
 }
 
-/* How it went, for the counters. */
+/* Count how the handshake went. */
 static void handshake_over(struct conn *c, int rc)
 {
 	struct kvs_server *s = c->server;
@@ -250,14 +278,14 @@ static void handshake_over(struct conn *c, int rc)
 		control_count(s, WIRE_STAT_BAD_CONTROL);
 }
 
-/* Until the client says something: nothing is spent on it before. */
+/* Wait until the client says something: nothing is spent on it before. */
 static int first_bytes_await(struct conn *c)
 {
 	int rc = io_poll_await(c->fd, POLLIN | POLLRDHUP, c->accepted_ns + HANDSHAKE_NS);
 
 	if (rc < 0)
 		return rc;
-	if (c->closing) /* cut: nothing is begun, so it takes nobody's turn */
+	if (c->closing) /* cut: nothing is begun, so it takes no turn */
 		return -KV_ECANCELED;
 	if (rc & (POLLERR | POLLHUP | POLLRDHUP)) /* nor does one that has left */
 		return -KV_EPEERDOWN;
@@ -289,7 +317,7 @@ static int open_await(struct conn *c)
 
 /* ---- the end ---- */
 
-/* Everything stops using the connection, then it goes. */
+/* Wait until nothing uses the connection, and free it. */
 static void close_await(struct conn *c)
 {
 	struct kvs_server *s = c->server;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.h -- the parts of a server as the control loop sees them. Private to kvserver/. */
+/* server.h -- struct kvs_server: the parts of a server, as the control loop sees them. */
 #ifndef KVRAIL_KVSERVER_CONTROL_SERVER_H
 #define KVRAIL_KVSERVER_CONTROL_SERVER_H
 
@@ -9,6 +9,7 @@
 
 #include "bootstrap/bootstrap.h"
 #include "kvserver/control/keeper.h"
+#include "kvserver/control/pulse.h"
 #include "kvserver/kvserver.h"
 #include "kvserver/shard/loopcall.h"
 #include "kvserver/shard/shard.h"
@@ -18,18 +19,21 @@ enum {
 	HANDSHAKES_MAX = KV_HANDSHAKES_MAX,
 	HANDSHAKE_RATE = 2000, /* TLS handshakes begun per second, on average */
 	HANDSHAKE_BURST = 256,
-	HELLO_MAX = 16384,      /* bytes that a stranger's first message may have; ours has 3 KiB */
-	LOGS_PER_SECOND = 10,   /* sentences about clients that are not let in */
+	HELLO_MAX = 16384,      /* bytes of a stranger's first message at most; our client's has 3 KiB */
+	LOGS_PER_SECOND = 10,   /* log lines about clients that are not let in */
 	CONNS_MAX = 0xFFFF,     /* with a session: its number has 16 bits for the slot */
-	BEATS_MAX = 1024,       /* heartbeats that are being sent at a time, and the like */
-	CLOSING_SLOTS = 64,     /* sessions that end but have something in flight, beside those that are open */
+	BEATS_MAX = 1024,       /* heartbeats and other messages that are being sent at a time */
+	CLOSING_SLOTS = 64,     /* slots beside those of open sessions: for sessions that end but have something in
+				 * flight */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
 
-#define HANDSHAKE_NS          5000000000ull /* from accept to hello */
-#define HANDSHAKE_SILENCE_NS  100000000ull  /* when all places are taken, one that said nothing for so long is cut */
-#define HANDSHAKE_PATIENCE_NS 500000000ull  /* ... and when all of them talk, one that took so long */
-#define ANEW_NS               1000000000ull /* how long a client that was told to begin anew may keep its connection */
+#define HANDSHAKE_NS 5000000000ull /* from accept to hello */
+#define HANDSHAKE_SILENCE_NS                                                                                           \
+	100000000ull                       /* when all places are taken, a connection that said nothing for so long is \
+					    * cut */
+#define HANDSHAKE_PATIENCE_NS 500000000ull /* ... and when all of them talk, a connection that took so long */
+#define ANEW_NS               1000000000ull /* so long a client that was told to begin anew may keep its connection */
 
 struct attachment;
 
@@ -38,7 +42,7 @@ struct slot {
 	struct attachment *attachment; /* NULL: free */
 };
 
-/* One piece of work that every shard is given, by the conductor. */
+/* A call of the conductor to every shard. */
 struct round {
 	struct round_call {
 		struct call call;
@@ -48,12 +52,12 @@ struct round {
 	unsigned pending;
 };
 
-/* The limit of open files and what it is for; see files.c. */
+/* The limit of open files, and how it is shared out (files.c). */
 struct files {
-	uint64_t limit, open, handshakes; /* open: before the first client */
+	uint64_t limit, open, handshakes; /* open: descriptors, before the first client */
 	uint64_t client;                  /* of the fabric, for each client */
-	uint64_t wanted;                  /* the limit that would do for --max-clients */
-	_Atomic unsigned clients;         /* that may have connections at a time; tests change it */
+	uint64_t wanted;                  /* the limit that would be enough for --max-clients */
+	_Atomic unsigned clients;         /* clients that may have connections at a time; tests change it */
 };
 
 struct bucket {
@@ -79,11 +83,11 @@ struct kvs_server {
 	int listen_fd;
 	struct kv_list conns, knocking; /* knocking: those without a session, the oldest first */
 	unsigned handshakes;
-	_Atomic unsigned open;           /* sessions, further ones too; tests read it */
+	_Atomic unsigned open;           /* attachments, and sessions beside their own; tests read it */
 	_Atomic unsigned handshakes_max; /* tests change it */
 	struct files files;
-	unsigned clients,
-		clients_max; /* connections that were let in; the control loop's coroutines have room for so many */
+	unsigned clients, clients_max; /* clients: connections that were let in. clients_max: the control loop has
+					* coroutines for so many */
 	bool accept_failing, accept_said;
 	uint64_t accept_said_ns; /* that it fails */
 	struct bucket bucket;
@@ -94,10 +98,12 @@ struct kvs_server {
 	struct co_queue handshake_free;
 	struct co *conductor;
 	bool accepting, stop_asked;
-	_Atomic bool
-		lost_told; /* by a shard, and not looked at yet: one look finds all clients that are to begin anew */
+	_Atomic bool lost_told; /* a shard has said that a client must begin anew, and no look at the clients has
+				 * followed: one look finds all */
 	uint64_t drain_ns;
 	struct round startup, drain, closing;
+	struct pulse pulse;
+	struct kv_prefault *prefault; /* makes pages in the background; or NULL */
 	/* threads */
 	pthread_t thread[KV_SHARDS_MAX + 1];
 	unsigned threads;
@@ -126,14 +132,14 @@ static inline void control_max(struct kvs_server *s, enum wire_stat id, uint64_t
 		control_set(s, id, value);
 }
 
-/* handshakes_change -- places at the door are taken (1) or given back (-1): STAT shows how many are. */
+/* handshakes_change -- a place for a stranger is taken (1) or given back (-1): STAT shows how many are taken. */
 static inline void handshakes_change(struct kvs_server *s, int by)
 {
 	s->handshakes += (unsigned)by;
 	control_set(s, WIRE_STAT_HANDSHAKES_NOW, s->handshakes);
 }
 
-/* server_changed -- the conductor (server.c) is told that something it may wait for has changed. */
+/* server_changed -- wake the conductor (conductor.c): something that it may wait for has changed. */
 static inline void server_changed(struct kvs_server *s)
 {
 	if (s->conductor)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c -- BENCH, the roofline: writes of resident blocks into the client's slices, and nothing else per write.
+/* bench.c -- BENCH, the roofline of kv-bench: writes of resident blocks into the client's slices, and nothing else per
+ * write.
  *
- * The path below is that of GET (the same transfer, chunk size and links); above it there is no request, no look-up by
- * key, no reply per write. `depth` lanes each have one write under way and start the next when it is done. Blocks are
- * picked by the seed, anew for every write, so that the source is as cold as a GET's. Answered when the last write is
- * posted; lives until all are done. One allocation per BENCH: it is no request of production.
+ * Each write takes the path of a GET below the request (the same transfer, chunk size and links), without a request, a
+ * look-up by key or a reply of its own. `depth` lanes each have one write under way and start the next when it is done.
+ * The seed picks a block anew for every write, so that the source is as cold as a GET's. The request is answered when
+ * the last write is posted, and lives until all are done. Each BENCH takes memory from the allocator: it is no request
+ * of production.
  *
  * A write announces itself by its immediate. Where that is a second operation (info.ordered), and one link carries all,
- * the lanes that are idle are started in a burst at the end of the turn, as plain writes, and one immediate behind them
- * announces the burst, like the replies of GETs that came in one frame. Otherwise the announcing would be half of what
- * is measured, and GET could be faster than bare writes. `posted` counts immediates. One that cannot go behind its
- * writes any more makes the session void: the client would believe that nothing is on its way to its memory. A lane
- * that cannot be part of a burst (its write crosses a border of a region's parts, or nothing else is in flight whose
- * end would try again) goes by itself, with an immediate of its own. */
+ * the idle lanes start in a burst at the end of the turn, as plain writes, and one immediate behind them announces the
+ * burst, like the replies of GETs that came in one frame. Otherwise half of the measured operations would announce, and
+ * GET could be faster than bare writes. `posted` counts immediates. An immediate that cannot go behind its writes any
+ * more makes the session void: the client would believe that nothing is on its way to its memory. A lane that cannot be
+ * part of a burst (its write crosses a border of a region's parts, or nothing else is in flight whose end would try
+ * again) goes by itself, with an immediate of its own. */
 #include "kvserver/ops/bench.h"
 
 #include <stdlib.h>
@@ -23,7 +25,7 @@
 
 enum { DEPTH_MAX = 256, PICK_TRIES = 64, BURSTS_MAX = 16 };
 
-/* All requests of a shard, all their lanes and all replies that wait may be over one block. */
+/* All requests of a shard, all their lanes and all replies that wait may refer to one block. */
 _Static_assert((uint64_t)SHARD_REQUESTS_MAX *(DEPTH_MAX + 3) < BLOCK_REFS_MAX, "a block counts its references");
 
 #define OPERATIONS_MAX (1ull << 24)
@@ -31,7 +33,7 @@ _Static_assert((uint64_t)SHARD_REQUESTS_MAX *(DEPTH_MAX + 3) < BLOCK_REFS_MAX, "
 struct lane {
 	struct te_xfer xfer;
 	struct bench *bench;
-	struct block *block; /* NULL: idle; else one reference is ours */
+	struct block *block; /* NULL: the lane is idle. Otherwise one reference is ours */
 	struct lane *next;   /* of bench.idle */
 	bool posting;
 	bool quiet; /* part of a burst: its write has no immediate */
@@ -51,8 +53,8 @@ struct bench {
 	uint32_t imm, depth, slice;
 	uint32_t posted, running; /* posted: immediates of bursts, and of the lanes that are done */
 	bool in_bursts;
-	int32_t status;     /* of the burst of this turn */
-	struct kv_list due; /* of the shard: lanes are to be started at the end of the turn */
+	int32_t status;     /* the status that the burst of this turn ended with */
+	struct kv_list due; /* in work.benches, while lanes wait to be started at the end of the turn */
 	struct lane *idle;
 	struct kv_prng prng;
 	struct burst burst[BURSTS_MAX];
@@ -131,12 +133,12 @@ static struct block *bench_pick(struct bench *b)
 /* Answer once posting is final; free once nothing is in flight. */
 static void bench_settle(struct request *r, int32_t status)
 {
-	if (!r->answered && (status != WIRE_OK || !bench_posting(r->bench))) {
+	if (r->state != REQUEST_ANSWERED && (status != WIRE_OK || !bench_posting(r->bench))) {
 		bench_stop(r);
 		r->reply.bench.posted = bench_posted(r->bench);
 		request_answer(r, status);
 	}
-	if (r->answered && !request_running(r))
+	if (r->state == REQUEST_ANSWERED && !request_running(r))
 		request_free(r);
 }
 
@@ -162,7 +164,7 @@ static void bench_due(struct bench *b)
 		kv_list_add_tail(&b->request->session->shard->work->benches, &b->due);
 }
 
-/* What a write or an announcement came to. */
+/* The status that a write or an announcement ended with. */
 static int32_t status_of(int status)
 {
 	if (status == 0)
@@ -187,7 +189,7 @@ static void lane_done(struct te_xfer *x, int status)
 	lane_idle(l);
 	if (wire == WIRE_OK && b->in_bursts)
 		bench_due(b);
-	else if (wire == WIRE_OK && !r->answered)
+	else if (wire == WIRE_OK && r->state != REQUEST_ANSWERED)
 		wire = bench_more(b);
 	bench_settle(r, wire);
 }
@@ -215,8 +217,8 @@ static void lane_xfer(struct lane *l, const struct block *block)
 	};
 }
 
-/* The lane's next write, in a burst or by itself. 0, -KV_EBUSY (in a burst only: not now), -KV_ENOTFOUND (no block of
- * that length), or why it cannot be. */
+/* Start the lane's next write, in a burst or by itself. 0, -KV_EBUSY (in a burst only: not now), -KV_ENOTFOUND (no
+ * block of that length), or another code. */
 static int lane_start(struct lane *l, bool quiet)
 {
 	struct bench *b = l->bench;
@@ -361,12 +363,9 @@ void bench_turn(struct shard *s)
 
 static void bench_cancel(struct request *r)
 {
-	r->canceled = true;
-	bench_stop(r);
+	request_stop(r);
 	r->reply.bench.posted = bench_posted(r->bench);
-	request_answer(r, WIRE_CANCELED);
-	if (!request_running(r))
-		request_free(r);
+	request_end(r, WIRE_CANCELED);
 }
 
 static const struct request_ops bench_ops = {
@@ -425,8 +424,7 @@ void bench_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	}
 	r->bench = bench_new(r, q);
 	if (!r->bench) {
-		request_answer(r, WIRE_NOMEM);
-		request_free(r);
+		request_end(r, WIRE_NOMEM);
 		return;
 	}
 	r->use = region_use_keep(u);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cancel.c -- CANCEL: after its answer the server makes no data write for that request any more, and `posted` says how
- * many it made.
+/* cancel.c -- CANCEL: after its answer the server makes no data write for that request any more; `posted` says how many
+ * it made.
  *
  * UNSEEN: the id is marked seen, so that the request is dropped should it still come. STOPPED: it was under way; its
- * own reply (CANCELED) goes out too. A PUT that has reads in flight is answered when they are over, both replies then:
- * until that moment its source is being read. DONE: it was answered before; the number of its writes is remembered as
- * long as there is room (answers.c). What is under way or remembered is known whether or not the window still has its
- * id: a request that takes long does not become unsafe because others went by. Any other id below the window is
- * answered with the largest number: the client must take its destination for unsafe.
+ * own reply (CANCELED) goes out, too. If a PUT has reads in flight, both replies go out when they are over: until then
+ * its source is being read. DONE: it was answered before; the number of its writes is remembered as long as there is
+ * room (answers.c). A request that is under way or remembered is found whether or not the window still has its id: one
+ * that takes long does not become unsafe because others went by. Any other id below the window is answered with the
+ * largest number: the client must take its destination for unsafe.
  *
- * A further session cancels its own requests, the connection's own session those of all: another one is told that it
- * cannot be known, as for an id below the window.
+ * A further session may cancel its own requests, the connection's own session those of all. Of a request of another
+ * session it is told that the number is not known, as for an id below the window.
  *
- * A GET of the same frame may be in a pack (pack.c), neither answered nor under way: the pack is closed first. */
+ * A GET of the same frame may be in a pack (pack.c), neither answered nor under way, so the pack is closed first. */
 #include "kvserver/ops/cancel.h"
 
 #include "kvserver/ops/pack.h"
@@ -23,7 +23,7 @@ static struct request *find_active(const struct link *l, uint64_t id)
 {
 	KV_LIST_EACH (n, &l->session->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
-		if (r->link == l && r->id == id && !r->answered)
+		if (r->link == l && r->id == id && r->state != REQUEST_ANSWERED)
 			return r;
 	}
 	return NULL;

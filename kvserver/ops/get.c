@@ -1,25 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* get.c -- GET: find the block, keep it, write the range into the client's memory.
+/* get.c -- GET: find the block, keep it, and write the range into the client's memory.
  *
- * Where the fabric keeps a message behind a write, a value of one chunk is written without an immediate, and the answer
- * goes right behind it (get_push; reply.c); small values of a batch are written together (pack.c). Everything else:
+ *   get_begin --> answered at once: not there, small enough for the reply, or with a lease
+ *       |
+ *       +-------> written together with others (pack.c)
+ *       |
+ *     BEGUN (get_alone)
+ *       |
+ *       +-------> CHECKING: WIRE_GET_CHECK of a large value -- damaged, or too late --> answered
+ *       |             | sound
+ *       +-------------+--> SUMMING: WIRE_GET_PULL of a part -- summed up, and leased --> answered
+ *       |             |       | no lease
+ *       +-------------+-------+--> WRITING -- posting is final, and the checksum made --> answered
  *
- * The answer goes out when posting is final: `posted` says how many immediates will come in all, and the client counts
- * them. The block stays referenced until the last write has completed. A checksum of part of a value
- * (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while the writes are under way; the answer
- * waits for it.
+ * get_alone sets BEGUN, get_enter is the only function that changes the state; one may be left out, none comes back.
  *
- * A client that found a value corrupt says so with its next try (WIRE_GET_CHECK). Then the value is summed up first, in
- * the same bounded steps, and dropped if its bytes are not what they were when it was committed; so a block that went
+ * WRITING. Where the fabric keeps a message behind a write, a value of one chunk is written without an immediate, and
+ * the answer goes right behind it (get_push; reply.c). Else the answer goes out when posting is final: `posted` says
+ * how many immediates will come in all, and the client counts them. The block stays referenced until the last write has
+ * completed. A checksum of part of a value (WIRE_GET_SUM_RANGE) is made here, a bounded number of bytes per turn, while
+ * the writes are under way; the answer waits for it.
+ *
+ * CHECKING. A client that found a value corrupt says so with its next try (WIRE_GET_CHECK). Then the value is summed up
+ * first, in the same bounded steps, and dropped if its bytes are not those that were committed. So a block that went
  * bad in memory is reported once and served no more. (Rejected: summing up before every GET, which would cost as much
  * as moving the bytes.)
  *
- * A client that would rather read the bytes itself (WIRE_GET_PULL) is told where they lie, and gets a lease for them
- * (lease.c), as the very last thing before the answer; where it may have none it is served like the others.
+ * SUMMING. A client that would rather read the bytes itself (WIRE_GET_PULL) is told where they lie, and gets a lease
+ * for them (lease.c), as the very last thing before the answer. If it may have none it is served like the others.
  *
  * A range that does not fit its destination moves nothing: TOOBIG with the length and generation, posted 0. A request
  * without a destination (length 0, no slices) is therefore a way to ask for the size. Length 0 means "to the end". */
 #include "kvserver/ops/get.h"
+
+#include <assert.h>
 
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/reply.h"
@@ -27,21 +41,17 @@
 
 enum { HASH_AT_ONCE = 64 * 1024 };
 
-/* What the writes came to. */
+/* The status that the writes ended with. */
 static int32_t get_status(const struct request *r)
 {
-	if (!request_running(r) && request_status(r) && !r->canceled && request_posted(r) == request_chunks(r))
-		return WIRE_FABRIC;
 	if (request_posted(r) == request_chunks(r))
-		return WIRE_OK;
-	if (r->canceled)
-		return WIRE_CANCELED;
+		return !request_running(r) && request_status(r) ? WIRE_FABRIC : WIRE_OK;
 	if (request_status(r) == -KV_EINVAL)
 		return WIRE_INVALID;
 	return loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT : WIRE_FABRIC;
 }
 
-/* Where the bytes lie, for the client to read. False: they are to be written. */
+/* Give the client a lease, and tell it where the bytes lie. False: they have to be written. */
 static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint64_t length, struct wire_reply *reply)
 {
 	const struct leases *l = &s->shard->work->leases;
@@ -55,21 +65,28 @@ static bool get_lease(struct session *s, struct block *b, uint64_t offset, uint6
 	return true;
 }
 
-static void get_settle(struct request *r)
+static void get_enter(struct request *r, enum get_state to)
 {
-	if (!r->answered && !request_posting(r) && !r->get.hasher) {
-		struct shard *s = r->session->shard;
-		int32_t status = get_status(r);
-		r->reply.get.posted = r->follows ? 0 : request_posted(r);
-		if (status == WIRE_OK)
-			s->stat[WIRE_STAT_BYTES_READ] += r->get.length;
-		request_answer(r, status);
-	}
-	if (r->answered && !request_running(r))
-		request_free(r);
+	assert(to > r->get.state);
+	r->get.state = (uint8_t)to;
 }
 
-/* Stop making the checksum: it is there, or not wanted any more. */
+/* Answer when posting is final and the checksum is there. */
+static void get_settle(struct request *r)
+{
+	struct shard *s = r->session->shard;
+	int32_t status;
+
+	if (request_posting(r) || r->get.hasher)
+		return;
+	status = get_status(r);
+	r->reply.get.posted = r->follows ? 0 : request_posted(r);
+	if (status == WIRE_OK)
+		s->stat[WIRE_STAT_BYTES_READ] += r->get.length;
+	request_end(r, status);
+}
+
+/* Stop making the checksum: it is there, or not needed any more. */
 static void hash_end(struct request *r)
 {
 	if (!r->get.hasher)
@@ -82,7 +99,7 @@ static void hash_end(struct request *r)
 static void get_serve(struct request *r);
 static void get_write(struct request *r);
 
-/* The value's bytes are not those that were committed: nobody shall get them. */
+/* The value's bytes are not those that were committed: no client may get them. */
 static void block_damaged(struct shard *s, struct block *b)
 {
 	char text[KV_KEY_TEXT];
@@ -98,7 +115,6 @@ static void get_checked(struct request *r, uint64_t digest)
 {
 	int32_t status = WIRE_OK;
 
-	r->get.checking = false;
 	if (digest != r->block->checksum) {
 		block_damaged(r->session->shard, r->block);
 		status = WIRE_CORRUPT;
@@ -107,15 +123,13 @@ static void get_checked(struct request *r, uint64_t digest)
 	} else if (loop_turn_now(r->session->shard->loop) >= r->deadline_ns) {
 		status = WIRE_TIMEOUT;
 	}
-	if (status == WIRE_OK) {
+	if (status == WIRE_OK)
 		get_serve(r);
-		return;
-	}
-	request_answer(r, status);
-	request_free(r);
+	else
+		request_end(r, status);
 }
 
-/* All that is known about the bytes is known: let the client read them. */
+/* The checksums that were asked for are there: let the client read the bytes. */
 static void get_hand_out(struct request *r)
 {
 	int32_t status = WIRE_OK;
@@ -129,8 +143,7 @@ static void get_hand_out(struct request *r)
 		get_write(r);
 		return;
 	}
-	request_answer(r, status);
-	request_free(r);
+	request_end(r, status);
 }
 
 void get_hash(struct request *r, uint64_t *budget)
@@ -145,12 +158,12 @@ void get_hash(struct request *r, uint64_t *budget)
 		return;
 	digest = kv_hasher_digest(r->get.hasher);
 	hash_end(r);
-	if (r->get.checking) {
+	if (r->get.state == GET_CHECKING) {
 		get_checked(r, digest);
 		return;
 	}
 	r->reply.get.checksum = digest;
-	if (r->get.pull)
+	if (r->get.state == GET_SUMMING)
 		get_hand_out(r);
 	else
 		get_settle(r);
@@ -158,12 +171,9 @@ void get_hash(struct request *r, uint64_t *budget)
 
 static void get_cancel(struct request *r)
 {
-	r->canceled = true;
 	request_stop(r);
 	r->reply.get.posted = request_posted(r);
-	request_answer(r, WIRE_CANCELED);
-	if (!request_running(r))
-		request_free(r);
+	request_end(r, WIRE_CANCELED);
 }
 
 static const struct request_ops get_ops = {
@@ -188,7 +198,8 @@ static bool hash_begin(struct request *r, const uint8_t *from, uint64_t length)
 	return true;
 }
 
-/* The checksum that the reply carries: of the whole value, or made now, or begun. False: no hasher is free. */
+/* See to the checksum of the reply: that of the whole value is there; of a part it is made now, or begun. False: no
+ * hasher is free. */
 static bool sum_begin(struct request *r)
 {
 	const uint8_t *from = store_data(&r->session->shard->store, r->block) + r->get.offset;
@@ -223,14 +234,14 @@ static bool get_push(struct request *r)
 static void get_failed(struct request *r, int rc)
 {
 	hash_end(r);
-	request_answer(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
-	request_free(r);
+	request_end(r, rc == -KV_EBUSY ? WIRE_BUSY : rc == -KV_EINVAL ? WIRE_INVALID : WIRE_FABRIC);
 }
 
 static void get_write(struct request *r)
 {
 	int rc = 0;
 
+	get_enter(r, GET_WRITING);
 	if (!get_push(r))
 		rc = request_move(r, TE_WRITE, &r->get.dest, r->get.offset, r->get.length, &r->get.imm);
 	if (rc == 0 && r->get.hasher && !request_posting(r))
@@ -241,7 +252,7 @@ static void get_write(struct request *r)
 		get_settle(r);
 }
 
-/* Its bytes may move now. */
+/* Its bytes may move now: written, or read by the client. */
 static void get_serve(struct request *r)
 {
 	if (!sum_begin(r))
@@ -250,12 +261,21 @@ static void get_serve(struct request *r)
 		get_write(r);
 	else if (!r->get.hasher)
 		get_hand_out(r);
+	else
+		get_enter(r, GET_SUMMING);
 }
 
-/* Something has to be summed up before its bytes are handed out. */
+/* Whether something has to be summed up before the client may read the bytes. */
 static bool pull_waits(const struct wire_request *q, const struct block *b, uint64_t length)
 {
 	return q->flags & WIRE_GET_CHECK || (q->flags & WIRE_GET_SUM_RANGE && length != b->len);
+}
+
+/* Whether the value takes several turns to check. Then even a small part of it has to wait, and comes as a data
+ * write. */
+static bool check_takes_long(const struct wire_request *q, const struct block *b)
+{
+	return (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
 }
 
 void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
@@ -287,13 +307,13 @@ void get_alone(struct link *l, const struct wire_request *q, struct block *b, ui
 	r->get.pull = q->flags & WIRE_GET_PULL && pull_waits(q, b, length);
 	r->get.hasher = NULL;
 	kv_list_init(&r->get.hashing);
-	r->get.checking = (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
-	if (!r->get.checking) {
+	r->get.state = GET_BEGUN;
+	if (!check_takes_long(q, b))
 		get_serve(r);
-	} else if (!hash_begin(r, store_data(&l->session->shard->store, b), b->len)) {
-		request_answer(r, WIRE_BUSY);
-		request_free(r);
-	}
+	else if (hash_begin(r, store_data(&l->session->shard->store, b), b->len))
+		get_enter(r, GET_CHECKING);
+	else
+		request_end(r, WIRE_BUSY);
 }
 
 static void get_inline(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
@@ -317,7 +337,7 @@ static bool get_pack(struct link *l, const struct wire_request *q, struct block 
 	       l->session->shard->info.ordered && pack_add(l, q, b, length, reply, now_ns);
 }
 
-/* The usual case: there is nothing to be summed up first. */
+/* The usual case of a pull: nothing has to be summed up first. */
 static bool get_pull(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 		     struct wire_reply *reply)
 {
@@ -328,13 +348,7 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 	return true;
 }
 
-/* Then even a small part of it has to wait, and comes as a data write. */
-static bool check_takes_long(const struct wire_request *q, const struct block *b)
-{
-	return (q->flags & WIRE_GET_CHECK) && b->len > HASH_AT_ONCE;
-}
-
-/* A block was found: what of it is asked for, and how it travels. */
+/* A block was found: see which part is asked for, and how it travels. */
 static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply,
 		      uint64_t now_ns)
 {

@@ -14,8 +14,8 @@ struct wire_request;
 /* get_begin -- begin_fn of GET. */
 void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
-/* get_alone -- write `length` bytes of a block, which is there, to where the request wants them, and answer: with
- * *reply and what becomes of it. For GETs that could not be written with others (pack.h). */
+/* get_alone -- write `length` bytes of the block to the destination of the request, and answer with *reply, completed
+ * by the outcome. For GETs that are not written with others (pack.h). */
 void get_alone(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 	       const struct wire_reply *reply, uint64_t now_ns);
 

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.c -- who may read which block by himself, and until when.
+/* lease.c -- leases: which client may read which block by itself, and until when.
  *
- * A lease is a reference to a block, so that block and bytes stay whatever happens to the key: eviction, DELETE, expiry
- * and a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when
- * the client releases it, when its time is over, or when the client says goodbye, whichever is first. A session that
- * ends in any other way leaves its leases to their time: what ended it may be known here before it is known to the
- * client, whose reads go on over the fabric meanwhile and would find whatever came to the place next.
+ * A lease is a reference to a block, so block and bytes stay, whatever happens to the key: eviction, DELETE, expiry and
+ * a new value under the same key all leave the memory alone until the last reference goes (store.c). It ends when the
+ * client releases it, when its time is over, or when the client says goodbye, whichever is first. When a session ends
+ * in any other way, its leases last until their time is over. The server may know of that end before the client does.
+ * The client's reads go on over the fabric meanwhile, and would find another value in that place.
  *
- * What makes a read safe is not the lease but what the client does: it believes bytes only if its read was over before
- * the lease was, by its own clock, counted from before it asked (kvclient/request/pull.c), and it verifies them. So
- * nothing here waits for reads that come too late: no time is long enough to prove that none is under way. What is
- * needed of the server is that the lease does not end sooner for it than for the client. It begins here, at a reading
- * of the clock made after the request had come, hence after the moment from which the client counts; and it lasts a
- * 64th and a millisecond longer than the client is told, far more than two clocks can drift apart (NTP slews by 1/2000
- * at most). The time is the same for all, so those given out are in the order in which they end.
+ * The lease alone does not make a read safe. The client does: it believes bytes only if its read was over before the
+ * lease, by its own clock, counted from before it asked (kvclient/request/pull.c), and it verifies them. So the server
+ * waits for no late read: no time is long enough to prove that none is under way. The server must only not end the
+ * lease before it ends for the client. The lease begins at a reading of the clock after the request had come, hence
+ * after the moment from which the client counts. It lasts a 64th and a millisecond longer than the client is told, far
+ * more than two clocks can drift apart (NTP slews by 1/2000 at most). The time is the same for all, so those given out
+ * are in the order in which they end.
  *
  * A lease is named by its place and a generation that changes with each use of the place, and a session can only name
  * its own. Late, double and invented releases find nothing.
  *
- * Nothing here takes longer for what others hold: a lease begins and ends in constant time (whether a block has others
- * is a count beside its memory), the next to end is the first of a list, and those that end at one time do so
- * LEASES_AT_ONCE in a turn. (Rejected: a table of the blocks that have leases. Whoever knows how it hashes puts all of
- * his into one chain.)
+ * No operation takes longer because there are many leases. A lease begins and ends in constant time (a count beside the
+ * block's memory says whether it has others), the next to end is the first of a list, and of those that end at one time
+ * LEASES_AT_ONCE do so in a turn. (Rejected: a table of the blocks that have leases. A client that knows how it hashes
+ * could put all of its own into one chain.)
  *
- * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, and less where pins and
- * stages leave less (shard_keep_left), each counted once however many leases it has; of one session a quarter, each
- * lease counted. Beyond that GETs are answered by push. (Rejected: BUSY. The client would come back, and wait
- * meanwhile, for what can be done at once in another way.) */
+ * Budget. Blocks that are leased cannot be evicted: together they may be half of the memory, or less if pins and stages
+ * leave less (shard_keep_left); a block counts once, however many leases it has. The blocks of one session may be a
+ * quarter, and each lease counts. Beyond that the server writes the values of GETs itself. (Rejected: BUSY. The client
+ * would wait and come back for a value that can be had at once in another way.) */
 #include "kvserver/ops/lease.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void leases_expire(struct loop_timer *t);
 
 int leases_init(struct leases *l, uint64_t time_ns)
 {
-	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* pages come with use */
+	l->lease = calloc(LEASES_MAX, sizeof(l->lease[0])); /* the kernel gives pages as they are used */
 	if (!l->lease)
 		return -KV_ENOMEM;
 	kv_list_init(&l->free);
@@ -87,7 +87,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	block_ref(b);
 	e->session = s;
 	e->block = b;
-	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, nor then is a lease */
+	e->generation += e->generation == UINT32_MAX ? 2 : 1; /* never 0, so that the name of a lease is not 0 either */
 	/* (Not the turn's time: it may be older than the request.) */
 	e->end_ns = loop_now(shard->loop) + l->time_ns + l->time_ns / 64 + LEASE_PART_NS;
 	if (!loop_timer_armed(&l->timer))
@@ -104,7 +104,7 @@ bool lease_give(struct session *s, struct block *b, uint64_t *out_id)
 	return true;
 }
 
-/* It is nobody's any more. */
+/* The lease is no session's any more. */
 static void lease_leave(struct lease *e)
 {
 	struct session *s = e->session;
@@ -151,8 +151,8 @@ void release_begin(struct link *l, const struct wire_request *q, uint64_t now_ns
 		lease_release(l->session, wire_release_lease(q->release.leases, i));
 }
 
-/* Those whose time is over end, some of them in one turn: all of a shard's may end at the same time. (The timer is not
- * moved for one that is released: it looks, and waits for the next.) */
+/* End the leases whose time is over, LEASES_AT_ONCE in a turn: all of a shard's may end at the same time. (The release
+ * of a lease does not move the timer: it fires, looks, and waits for the next.) */
 static void leases_expire(struct loop_timer *t)
 {
 	struct leases *l = KV_CONTAINER(t, struct leases, timer);

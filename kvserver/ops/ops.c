@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c -- the table of operations, and what they do together: a turn's share of checksums, of clearing memory and of
- * bench's writes.
+/* ops.c -- the table of operations, and their common work in a turn of the shard: checksums, clearing memory, bench's
+ * writes.
  *
  * The shard calls the operations through this table, and each request calls its own operation through struct
  * request_ops. So calls go down from here to the shard's room, and nothing there knows which operations there are. */
@@ -12,6 +12,7 @@
 #include "kvserver/ops/cancel.h"
 #include "kvserver/ops/get.h"
 #include "kvserver/ops/put.h"
+#include "kvserver/ops/put_memory.h"
 #include "kvserver/ops/small.h"
 #include "kvserver/ops/stage.h"
 #include "kvserver/ops/work.h"
@@ -22,7 +23,7 @@
 static void hash_puts(struct shard *s, uint64_t *budget)
 {
 	while (*budget && !kv_list_empty(&s->work->hashing))
-		put_hash(KV_LIST_ENTRY(s->work->hashing.next, struct stage, hashing), budget);
+		stage_hash(KV_LIST_ENTRY(s->work->hashing.next, struct stage, hashing), budget);
 }
 
 static void hash_gets(struct shard *s, uint64_t *budget)
@@ -31,8 +32,8 @@ static void hash_gets(struct shard *s, uint64_t *budget)
 		get_hash(KV_LIST_ENTRY(s->work->hash_gets.next, struct request, get.hashing), budget);
 }
 
-/* Values on their way in and parts of values on their way out have half of a turn's bytes each, and what the other
- * leaves. */
+/* Checksums of values that come in and of parts of values that go out get half of a turn's bytes each, and what the
+ * other half leaves over. */
 static int hash_some(struct shard *s)
 {
 	uint64_t budget = SHARD_HASH_BYTES, first = kv_list_empty(&s->work->hash_gets) ? budget : budget / 2;
@@ -49,7 +50,7 @@ static int ops_turn(struct shard *s)
 {
 	int done = hash_some(s);
 
-	if (!kv_list_empty(&s->work->rooms)) {
+	if (!kv_list_empty(&s->work->rooms[WAIT_CLEARING])) {
 		put_turn(s);
 		done++;
 	}
@@ -64,20 +65,12 @@ static bool ops_active(const struct shard *s)
 {
 	const struct work *w = s->work;
 
-	return !kv_list_empty(&w->rooms) || !kv_list_empty(&w->hashing) || !kv_list_empty(&w->hash_gets);
-}
-
-static void ops_tick(struct shard *s)
-{
-	struct work *w = s->work;
-
-	kv_list_splice_tail(&w->rooms, &w->rooms_later);
-	kv_list_splice_tail(&w->rooms, &w->rooms_queued);
+	return !kv_list_empty(&w->rooms[WAIT_CLEARING]) || !kv_list_empty(&w->hashing) || !kv_list_empty(&w->hash_gets);
 }
 
 /* ---- statistics ---- */
 
-/* Checksums being made: of staged values and of parts of values. */
+/* Checksums that are being made: of staged values and of parts of values. */
 static uint64_t hashing(const struct work *w)
 {
 	uint64_t n = 0;
@@ -118,9 +111,8 @@ static int ops_open(struct shard *s, struct kv_error *err)
 	slab_init(&w->hashers, sizeof(struct kv_hasher), SHARD_REQUESTS_MAX);
 	kv_list_init(&w->hashing);
 	kv_list_init(&w->hash_gets);
-	kv_list_init(&w->rooms);
-	kv_list_init(&w->rooms_later);
-	kv_list_init(&w->rooms_queued);
+	for (unsigned i = 0; i < WAIT_STATES; i++)
+		kv_list_init(&w->rooms[i]);
 	kv_list_init(&w->benches);
 	if (s->opt.allow_pull && leases_init(&w->leases, s->opt.lease_ns) != 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the leases of a shard");
@@ -160,7 +152,7 @@ const struct shard_ops kvs_ops = {
 	.owner_end = stages_drop_owner,
 	.turn = ops_turn,
 	.active = ops_active,
-	.tick = ops_tick,
+	.tick = put_tick,
 	.stat = ops_stat,
 	.open = ops_open,
 	.close = packs_fini,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c -- small values of one frame of requests, written as one.
+/* pack.c -- packs: small values of the GETs of one frame, written as one.
  *
- * The client of a batch lays the destinations of its small values side by side and says so (WIRE_GET_PACK). Here each
- * such value is copied behind the one before it, as long as its destination begins where that one's ends, and the whole
- * is one ordered write, with the replies behind it. What is left of a destination behind a value that is shorter is
- * written as zeros: it is the same request's, and the next value is behind it.
+ * The client of a batch lays the destinations of its small values side by side and says so (WIRE_GET_PACK). Each such
+ * value is copied behind the one before it, as long as its destination begins where that one's ends. The whole is one
+ * ordered write, with the replies behind it. If a value is shorter than its destination, the rest is written as zeros:
+ * it belongs to the same request, and the next value follows it.
  *
- * A pack is put together while the records of one frame are begun (frame.c), and there is one at a time: it is closed
- * before anything else is posted on its link and at the end of the frame. Until then its requests are entries, each
- * with a reference to its block; when it could not be posted at once each is served alone (packs.alone: get.c, which
- * calls this file, says how).
+ * A shard fills one pack at a time, while it takes the records of one frame (frame.c). The pack is closed before
+ * anything else is posted on its link, and at the end of the frame. Until then its requests are entries, each with a
+ * reference to its block. If it cannot be posted at once, each is served alone (packs.alone: get.c, which calls this
+ * file, says how).
  *
- * What is written is a request without id or block, answered from the start, in its session's list until its write has
- * ended: its memory, one of PACKS_MAX buffers of the shard, is the engine's until then.
+ * The write is a request without id or block, answered from the start (request_disown), in its session's list until the
+ * write has ended. Its memory, one of PACKS_MAX buffers of the shard, is the engine's until then.
  *
  * Where a write with immediate is one operation nothing is packed: each value then needs its own immediate. */
 #include "kvserver/ops/pack.h"
@@ -65,7 +65,7 @@ static void pack_free(struct request *r)
 
 static const struct request_ops pack_ops = {.free = pack_free};
 
-/* Post what was put together. The request that does it takes the buffer. */
+/* Post the pack. The request that does it takes the buffer. */
 static bool pack_write(struct packs *p, struct link *l)
 {
 	const struct pack_entry *first = &p->entry[0];
@@ -73,11 +73,7 @@ static bool pack_write(struct packs *p, struct link *l)
 
 	if (!r)
 		return false;
-	l->active--;
-	r->owner->active--;
-	r->answered = true;
-	r->type = 0;
-	r->id = 0;
+	request_disown(r);
 	r->use = region_use_keep(p->use);
 	r->pack = p->index[--p->free];
 	r->move[0].xfer = (struct te_xfer){
@@ -89,7 +85,7 @@ static bool pack_write(struct packs *p, struct link *l)
 		.remote = &p->use->region->remote,
 		.at = {.offset = first->q.dest.offset, .slice = p->len, .count = 1},
 		.ordered = true,
-		.imm = UINT32_MAX, /* not sent: no request's */
+		.imm = UINT32_MAX, /* not sent: it names no request */
 	};
 	if (request_push_move(r) == 0)
 		return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h -- small values of one frame of requests, written as one (pack.c). Private to kvserver/. */
+/* pack.h -- packs: small values of the GETs of one frame, written as one. */
 #ifndef KVRAIL_KVSERVER_OPS_PACK_H
 #define KVRAIL_KVSERVER_OPS_PACK_H
 
@@ -13,11 +13,11 @@ struct region_use;
 struct shard;
 
 enum {
-	PACKS_MAX = 64,        /* of one shard, being filled or written */
+	PACKS_MAX = 64,        /* packs of one shard, being filled or written */
 	PACK_BYTES = 64 << 10, /* of one */
 	PACK_ENTRIES = 16,
 	PACK_VALUE_MAX =
-		16 << 10 /* larger values are written from where they are: to copy them costs more than an operation */
+		16 << 10 /* larger values are written from where they are: copying them costs more than an operation */
 };
 
 /* A GET whose value was put into the pack. */
@@ -28,7 +28,7 @@ struct pack_entry {
 	uint64_t length, now_ns;
 };
 
-/* pack_alone_fn -- serve a GET by itself, which could not be written with others (get_alone). */
+/* pack_alone_fn -- serve by itself a GET that could not be written with others (get_alone). */
 typedef void pack_alone_fn(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 			   const struct wire_reply *reply, uint64_t now_ns);
 
@@ -46,18 +46,17 @@ struct packs {
 	struct pack_entry entry[PACK_ENTRIES];
 };
 
-/* packs_init -- when the engine is there; no memory is taken where nothing is packed. alone: what becomes of GETs
- * whose pack cannot be written. 0 or a code with *err.
- * packs_fini -- when it is closed. */
+/* packs_init -- the engine is there; without ordered writes it takes no memory. alone: serves the GETs of a pack that
+ * cannot be written. 0 or a code with *err. packs_fini -- the engine is closed. */
 int packs_init(struct shard *s, pack_alone_fn *alone, struct kv_error *err);
 void packs_fini(struct shard *s);
 
-/* pack_add -- put the GET of a value into the pack; it is answered when that is closed. False: not possible, it is
- * to be served otherwise. */
+/* pack_add -- put the GET of a value into the pack; it is answered when the pack is closed. False: not possible, serve
+ * it otherwise. */
 bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uint64_t length,
 	      const struct wire_reply *reply, uint64_t now_ns);
 
-/* pack_close -- write what was put together, if there is anything, and answer. */
+/* pack_close -- write the pack, if there is one, and answer its GETs. */
 void pack_close(struct shard *s);
 
 #endif

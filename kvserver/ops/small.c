@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* small.c -- the requests that are answered on the spot: EXISTS, DELETE, TOUCH, PIN, STAT, PING.
  *
- * None of them moves bytes or keeps anything but a pin. DELETE takes a pinned block too: pins keep blocks from
- * eviction, not from their owners; whoever is reading it goes on reading the old bytes. EXISTS is no hit: asking for a
- * prefix must not keep it alive. */
+ * None of them moves bytes, and only PIN keeps something. DELETE takes a pinned block, too: pins keep blocks from
+ * eviction, not from DELETE. A client that is reading the block goes on reading the old bytes. EXISTS is no hit: asking
+ * for a prefix must not keep it alive. */
 #include "kvserver/ops/small.h"
 
 #include "kvserver/shard/reply.h"
@@ -12,7 +12,7 @@
 enum {
 	PIN_SESSION_SHARE = 4,
 	PIN_ALL_SHARE = 2
-}; /* of the memory: 1/4 per session, 1/2 in all, if stages and leases leave it */
+}; /* of the memory that may be pinned: 1/4 by one session, 1/2 by all, if stages and leases leave it */
 
 static void status_reply(struct link *l, const struct wire_request *q, int32_t status)
 {

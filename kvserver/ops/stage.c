@@ -1,26 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage.c -- values that arrive in ranges, in any order, and are summed up as they come.
  *
- * Every byte is claimed by exactly one request, and claimed once: a second range over the same bytes is refused, so
- * that nothing can change under the checksum after it was summed up. Therefore a range that fails ends the whole stage;
- * the client begins again. (Rejected: retrying a range, which needs the hash state from before it.) The checksum runs
- * over the prefix that is there without a gap, including the front of a range that is still moving
- * (te_xfer.contiguous), a bounded number of bytes per turn of the loop.
+ *   stage_open --> FILLING --LAST begins--> ENDING --LAST is there--> ENDED --all is summed up--> committed, freed
+ *                     |                       |                         |
+ *                     +-----------------------+-------------------------+--stage_kill--> freed
  *
- * Ends: committed; or killed by a failed or cancelled range, a wrong checksum, the deadline of the call (the latest
- * that one of its ranges named: afterwards nobody waits for it), a minute without progress, or the session's end. A
- * killed stage's memory stays (GONE, quarantined) until the transfers into it are over, because each of their requests
- * holds a reference. */
+ * stage_enter changes the state of a stage, range_enter that of a request that is a range of one (put.c draws it).
+ * stage_advance looks what is to be done after every change.
+ *
+ * Every byte is claimed by exactly one request, and claimed once: a second range over the same bytes is refused, so
+ * that nothing can change under the checksum after it was summed up. Likewise one request alone ends the value.
+ * Therefore a range that fails ends the whole stage; the client begins again. (Rejected: retrying a range, which needs
+ * the hash state from before it.) The checksum runs over the prefix that is there without a gap, including the front of
+ * a range that is still moving (te_xfer.contiguous), a bounded number of bytes per turn of the loop.
+ *
+ * A stage is killed by a failed or cancelled range, a wrong checksum, the deadline of the call (the latest that one of
+ * its ranges named: after it the client does not wait any more), a minute without progress, or the session's end. The
+ * memory of a killed stage stays (GONE, quarantined) until the transfers into it are over, because each of their
+ * requests holds a reference. */
 #include "kvserver/ops/stage.h"
 
+#include <assert.h>
+
+#include "kvserver/ops/copy.h"
+#include "kvserver/ops/put_commit.h"
 #include "kvserver/ops/work.h"
 #include "kvserver/shard/request.h"
 
 /* ---- begin ---- */
 
-/* At most 3/4 of a shard's memory may be staged: the rest serves readers; and 1/2 by one session, so that nobody's
- * abandoned PUTs keep all others from writing. With pins and leases together it is at most what shard_keep_left allows.
- * One value alone may be larger. */
+/* At most 3/4 of a shard's memory may be staged: the rest serves readers. One session may stage 1/2, so that the
+ * abandoned PUTs of one client do not keep all others from writing. Stages, pins and leases together are bounded by
+ * shard_keep_left. One value alone may be larger. */
 int stage_allowed(const struct session *s, uint64_t total)
 {
 	const struct shard *shard = s->shard;
@@ -62,6 +73,12 @@ int stage_open(struct owner *o, const struct wire_request *q, struct block *b, u
 	return 0;
 }
 
+static void stage_enter(struct stage *st, enum stage_state to)
+{
+	assert(to == st->state + 1);
+	st->state = to;
+}
+
 struct stage *stage_find(const struct owner *o, uint64_t id)
 {
 	KV_LIST_EACH (n, &o->session->stages) {
@@ -74,13 +91,8 @@ struct stage *stage_find(const struct owner *o, uint64_t id)
 
 /* ---- extents ---- */
 
-static void extent_remove(struct stage *st, unsigned i)
-{
-	st->extents--;
-	memmove(&st->extent[i], &st->extent[i + 1], (st->extents - i) * sizeof(st->extent[0]));
-}
-
-int stage_claim(struct stage *st, struct request *r, uint64_t offset, uint64_t length)
+/* This request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too scattered). */
+static int extent_claim(struct stage *st, struct request *r, uint64_t offset, uint64_t length)
 {
 	uint64_t end = offset + length;
 	unsigned i = 0;
@@ -107,10 +119,11 @@ static void extent_join(struct stage *st, unsigned i)
 	if (i + 1 >= st->extents || a->by || b->by || a->to != b->from)
 		return;
 	a->to = b->to;
-	extent_remove(st, i + 1);
+	st->extents--;
+	memmove(b, b + 1, (st->extents - (i + 1)) * sizeof(*b));
 }
 
-void stage_arrived(struct stage *st, struct request *r)
+static void extent_arrived(struct stage *st, const struct request *r)
 {
 	st->touched_ns = loop_turn_now(st->session->shard->loop);
 	for (unsigned i = 0; i < st->extents; i++) {
@@ -124,7 +137,7 @@ void stage_arrived(struct stage *st, struct request *r)
 	}
 }
 
-/* How many bytes from the start are there. */
+/* How many bytes are there from the start without a gap. */
 static uint64_t stage_prefix(const struct stage *st)
 {
 	uint64_t prefix = 0;
@@ -140,32 +153,21 @@ static uint64_t stage_prefix(const struct stage *st)
 	return prefix;
 }
 
-/* ---- progress ---- */
-
-bool stage_advance(struct stage *st)
-{
-	if (st->last && st->hashed == st->total)
-		return true;
-	if (stage_prefix(st) > st->hashed && kv_list_empty(&st->hashing))
-		kv_list_add_tail(&st->session->shard->work->hashing, &st->hashing);
-	return false;
-}
-
-bool stage_hash(struct stage *st, uint64_t *budget)
-{
-	uint64_t prefix = stage_prefix(st), n = KV_MIN(prefix - st->hashed, *budget);
-
-	kv_hasher_update(&st->hasher, store_data(&st->session->shard->store, st->block) + st->hashed, n);
-	st->hashed += n;
-	*budget -= n;
-	st->touched_ns = loop_turn_now(st->session->shard->loop);
-	kv_list_del(&st->hashing);
-	return stage_advance(st);
-}
-
 /* ---- end ---- */
 
-void stage_free(struct stage *st)
+static void range_enter(struct request *r, enum put_state to)
+{
+	assert(to > r->put.state);
+	r->put.state = (uint8_t)to;
+}
+
+/* Whether the request is a range of this stage. */
+static bool range_of(const struct request *r, const struct stage *st)
+{
+	return r->type == WIRE_PUT && (r->put.state == PUT_MOVING || r->put.state == PUT_LAST) && r->put.stage == st;
+}
+
+static void stage_free(struct stage *st)
 {
 	struct shard *shard = st->session->shard;
 
@@ -184,22 +186,238 @@ void stage_kill(struct stage *st, int32_t status, const struct request *but)
 
 	KV_LIST_EACH (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
-		if (r->type != WIRE_PUT || r->put.stage != st)
+		if (!range_of(r, st))
 			continue;
-		r->put.stage = NULL;
-		r->put.failed = status;
+		range_enter(r, PUT_LOST);
+		r->put.lost = status;
 		if (r != but)
 			request_stop(r);
 	}
 	store_drop(&s->shard->store, st->block);
 	stage_free(st);
-	/* The one that waited for the others has nothing in flight: nobody else would answer it. */
-	if (last && last != but) {
-		if (!last->answered)
-			request_answer(last, status);
-		request_free(last);
-	}
+	/* The range that waited for the others has nothing in flight, so no transfer's end would answer it. */
+	if (last && last != but)
+		request_end(last, status);
 }
+
+/* The value is whole: check, make visible, answer st->last. Ends the stage. */
+static void stage_commit(struct stage *st)
+{
+	struct request *last = st->last;
+	struct shard *s = st->session->shard;
+	struct block *b = st->block;
+	int32_t status =
+		put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, &last->reply.put.generation);
+
+	if (b->state == BLOCK_STAGED)
+		store_drop(&s->store, b);
+	stage_free(st);
+	request_end(last, status);
+}
+
+/* ---- progress ---- */
+
+void stage_advance(struct stage *st)
+{
+	if (st->state == STAGE_ENDED && st->hashed == st->total)
+		stage_commit(st);
+	else if (stage_prefix(st) > st->hashed && kv_list_empty(&st->hashing))
+		kv_list_add_tail(&st->session->shard->work->hashing, &st->hashing);
+}
+
+void stage_hash(struct stage *st, uint64_t *budget)
+{
+	uint64_t prefix = stage_prefix(st), n = KV_MIN(prefix - st->hashed, *budget);
+
+	kv_hasher_update(&st->hasher, store_data(&st->session->shard->store, st->block) + st->hashed, n);
+	st->hashed += n;
+	*budget -= n;
+	st->touched_ns = loop_turn_now(st->session->shard->loop);
+	kv_list_del(&st->hashing);
+	stage_advance(st);
+}
+
+/* ---- ranges ---- */
+
+/* The answer to a range that did not arrive. */
+static int32_t range_failure(const struct request *r, int error)
+{
+	if (r->put.state == PUT_LOST)
+		return r->put.lost;
+	if (r->state == REQUEST_STOPPED || error == -KV_ECANCELED)
+		return WIRE_CANCELED;
+	if (error == -KV_EINVAL)
+		return WIRE_INVALID;
+	return error == -KV_ETIMEOUT || loop_turn_now(r->session->shard->loop) >= r->deadline_ns ? WIRE_TIMEOUT
+												 : WIRE_FABRIC;
+}
+
+static void range_failed(struct request *r, int error)
+{
+	int32_t status = range_failure(r, error);
+
+	if (r->put.state != PUT_LOST)
+		stage_kill(r->put.stage, status, r);
+	request_end(r, status);
+}
+
+/* The bytes of this range are there. May end the stage. */
+static void range_arrived(struct request *r)
+{
+	struct stage *st = r->put.stage;
+
+	extent_arrived(st, r);
+	if (r->put.ends) {
+		range_enter(r, PUT_LAST);
+		stage_enter(st, STAGE_ENDED);
+		st->last = r;
+	} else {
+		request_end(r, WIRE_OK);
+	}
+	stage_advance(st);
+}
+
+static void range_done(struct request *r)
+{
+	int status = request_status(r);
+
+	if (status || r->put.state == PUT_LOST || r->state == REQUEST_STOPPED)
+		range_failed(r, status);
+	else
+		range_arrived(r);
+}
+
+static void range_progress(struct request *r)
+{
+	if (r->put.state != PUT_LOST)
+		stage_advance(r->put.stage);
+}
+
+static void range_cancel(struct request *r)
+{
+	request_stop(r);
+	if (!request_running(r)) /* otherwise it is answered when nothing is in flight any more */
+		range_failed(r, -KV_ECANCELED);
+}
+
+static const struct request_ops range_ops = {
+	.done = range_done,
+	.progress = range_progress,
+	.cancel = range_cancel,
+};
+
+/* From here on the request is a range of the stage. */
+static void range_join(struct request *r, struct stage *st, bool ends)
+{
+	range_enter(r, PUT_MOVING);
+	r->ops = &range_ops;
+	r->reply.put.stage = st->id;
+	r->put.stage = st;
+	r->put.ends = ends;
+	r->block = st->block;
+	block_ref(r->block);
+}
+
+static void range_move(struct request *r, const struct wire_request *q)
+{
+	struct region_use *u = regions_usable(&r->session->regions, &q->dest);
+	int rc = -KV_EINVAL;
+
+	if (u && q->dest.count <= REQUEST_SLICES_MAX) {
+		r->use = region_use_keep(u);
+		rc = request_move(r, TE_READ, &q->dest, q->put.offset, q->put.length, NULL);
+		if (rc == 0 && !request_posting(r))
+			request_posted_now(r);
+	}
+	if (rc)
+		range_failed(r, rc);
+}
+
+/* Answer a range that cannot begin. */
+static void range_refuse(struct link *l, const struct wire_request *q, struct stage *st, struct request *r, int rc)
+{
+	if (r) {
+		request_end(r, wire_error_status(rc));
+	} else {
+		put_reply(l, q, WIRE_BUSY, 0);
+	}
+	/* A client that is told to come later begins anew: the bytes that it has brought would only lie there until
+	 * they are stale. */
+	if ((q->flags & WIRE_PUT_FIRST) || rc == -KV_EBUSY)
+		stage_kill(st, WIRE_BUSY, NULL);
+}
+
+/* Take the bytes that came with the request. Those that are next in the value are summed up on the way: nothing that
+ * came before them is left to sum up. */
+static void range_copy(struct stage *st, const struct wire_request *q)
+{
+	uint8_t *to = store_data(&st->session->shard->store, st->block) + q->put.offset;
+	const struct wire_bytes *from = &q->put.inline_data;
+
+	if (st->hashed != q->put.offset || q->put.offset % COPY_ALIGN) {
+		memcpy(to, from->data, from->len);
+		return;
+	}
+	copy_sum(&st->hasher, to, from->data, from->len);
+	st->hashed += from->len;
+}
+
+/* Begin a range. r: the request that waited for the stage's memory; NULL: none yet. */
+static void range_begin(struct link *l, const struct wire_request *q, struct stage *st, struct request *r,
+			uint64_t now_ns)
+{
+	int rc;
+
+	r = r ? r : request_new(l, q, &range_ops, now_ns);
+	rc = r ? extent_claim(st, r, q->put.offset, q->put.length) : -KV_EBUSY;
+	if (rc) {
+		range_refuse(l, q, st, r, rc);
+		return;
+	}
+	st->deadline_ns = KV_MAX(st->deadline_ns, r->deadline_ns);
+	if (q->flags & WIRE_PUT_LAST)
+		stage_enter(st, STAGE_ENDING);
+	range_join(r, st, q->flags & WIRE_PUT_LAST);
+	if (q->put.inline_data.len)
+		range_copy(st, q);
+	if (q->put.inline_data.len || q->put.length == 0)
+		range_arrived(r);
+	else
+		range_move(r, q);
+}
+
+static bool range_fits(const struct stage *st, const struct wire_request *q)
+{
+	const struct index_item *item = &st->block->item;
+
+	return st->total == q->put.total && st->checksum == q->put.checksum &&
+	       !(st->state != STAGE_FILLING && q->flags & WIRE_PUT_LAST) && item->key_len == q->key.len &&
+	       memcmp(item->key, q->key.data, q->key.len) == 0;
+}
+
+int stage_begin(struct link *l, const struct wire_request *q, struct request *r, struct block *b, uint64_t now_ns)
+{
+	struct stage *st;
+	int rc = stage_open(r ? r->owner : l->owner, q, b, now_ns, &st);
+
+	if (rc == 0)
+		range_begin(l, q, st, r, now_ns);
+	return rc;
+}
+
+void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct stage *st = stage_find(l->owner, q->put.stage);
+
+	if (!st)
+		put_reply(l, q, WIRE_STALE, 0);
+	else if (!range_fits(st, q))
+		put_reply(l, q, WIRE_INVALID, 0);
+	else
+		range_begin(l, q, st, NULL, now_ns);
+}
+
+/* ---- stages of a session ---- */
 
 void stages_drop(struct session *s)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage.h -- a value on its way in: private memory, what of it has arrived, and the checksum over it. */
+/* stage.h -- a stage: a value on its way in, with its memory, the ranges that have arrived, and the checksum over
+ * them. */
 #ifndef KVRAIL_KVSERVER_OPS_STAGE_H
 #define KVRAIL_KVSERVER_OPS_STAGE_H
 
@@ -8,12 +9,19 @@
 
 struct request;
 
-enum { STAGE_EXTENTS = 512 }; /* ranges that may be there or on their way with gaps between them */
+enum { STAGE_EXTENTS = 512 }; /* ranges that may be there, or on their way, with gaps between them */
 
 /* A range that a request claimed. */
 struct extent {
 	uint64_t from, to;
-	struct request *by; /* still moving it; NULL: it is there */
+	struct request *by; /* the request whose bytes still move; NULL: they are there */
+};
+
+/* stage.c draws how they follow each other. */
+enum stage_state {
+	STAGE_FILLING, /* ranges come */
+	STAGE_ENDING,  /* the one that ends the value has begun, too: there is only one */
+	STAGE_ENDED    /* that one is there; when the others are, and summed up, the value is committed */
 };
 
 struct stage {
@@ -23,53 +31,44 @@ struct stage {
 	struct session *session;
 	struct owner *owner;
 	uint64_t id, total, checksum, hashed;
-	uint64_t touched_ns, deadline_ns; /* of the last progress; of the call, as its ranges tell it */
+	uint64_t touched_ns, deadline_ns; /* touched: the last progress. deadline: the latest of its ranges */
 	uint32_t ttl_s;
-	uint64_t size;        /* bytes of the arena */
-	struct block *block;  /* one reference is ours */
-	struct request *last; /* waits for the value to be whole */
+	uint64_t size;       /* bytes of the arena */
+	struct block *block; /* one reference is ours */
+	enum stage_state state;
+	struct request *last; /* STAGE_ENDED: waits for the value to be whole; else NULL */
 	unsigned extents;
-	struct extent extent[STAGE_EXTENTS]; /* ascending, apart */
+	struct extent extent[STAGE_EXTENTS]; /* ascending, with gaps between them */
 };
 
 /* stage_allowed -- whether a value of so many bytes may be staged by this session. 0; -KV_EBUSY (too much is staged, or
  * leased, already); -KV_ENOMEM (pins leave no room). */
 int stage_allowed(const struct session *s, uint64_t total);
 
-/* stage_open -- a stage for the value that q begins, whose memory b is; it is the stage's. 0; -KV_EBUSY: b stays the
- * caller's. */
+/* stage_begin -- open a stage for the value that q begins, whose memory b is, and begin its first range. r: the request
+ * that waited for the memory, or NULL. 0: b is the stage's, and q is or will be answered. -KV_EBUSY: b stays the
+ * caller's, and q is not answered. */
+int stage_begin(struct link *l, const struct wire_request *q, struct request *r, struct block *b, uint64_t now_ns);
+
+/* stage_range -- a further range of a value that was begun; or it is refused. */
+void stage_range(struct link *l, const struct wire_request *q, uint64_t now_ns);
+
+/* stage_open -- without a range yet. 0 or -KV_EBUSY, as stage_begin. stage_find -- of this owner; NULL: none. */
 int stage_open(struct owner *o, const struct wire_request *q, struct block *b, uint64_t now_ns, struct stage **out);
-struct stage *stage_find(const struct owner *o, uint64_t id); /* of this owner */
+struct stage *stage_find(const struct owner *o, uint64_t id);
 
-/* stage_claim -- this request brings [offset, offset + length). 0; -KV_EINVAL (overlaps another), -KV_EBUSY (too
- * scattered). */
-int stage_claim(struct stage *st, struct request *r, uint64_t offset, uint64_t length);
-
-/* stage_time -- a range of it came with this deadline: the client waits at least so long. */
-static inline void stage_time(struct stage *st, uint64_t deadline_ns)
-{
-	st->deadline_ns = KV_MAX(st->deadline_ns, deadline_ns);
-}
-
-/* stage_arrived -- what r claimed is there. */
-void stage_arrived(struct stage *st, struct request *r);
-
-/* stage_advance -- there may be bytes to sum up. True: the value is whole, and its end was announced: it is to be
- * committed (put.c). */
-bool stage_advance(struct stage *st);
-
-/* stage_hash -- sum up at most *budget bytes of what is there; lowers it. Returns what stage_advance says. */
-bool stage_hash(struct stage *st, uint64_t *budget);
+/* stage_advance -- something of it has changed: have bytes summed up; a value that is whole is committed, which ends
+ * the stage. stage_hash -- of one in work.hashing: sum up at most *budget bytes of what is there, and lower it; then
+ * stage_advance. */
+void stage_advance(struct stage *st);
+void stage_hash(struct stage *st, uint64_t *budget);
 
 /* stage_kill -- give the value up: requests on it are stopped and end with this status, except `but` (may be NULL),
  * which only forgets it. */
 void stage_kill(struct stage *st, int32_t status, const struct request *but);
 
-/* stage_free -- committed or to be given up; no request refers to it. */
-void stage_free(struct stage *st);
-
-/* stages_drop -- give up those of a session; stages_drop_owner -- those of one owner; stages_tick -- those without
- * progress, and those whose time is over. */
+/* stages_drop -- give up the stages of a session. stages_drop_owner -- those of one owner in it. stages_tick -- those
+ * without progress, and those whose time is over. */
 void stages_drop(struct session *s);
 void stages_drop_owner(struct session *s, const struct owner *o);
 void stages_tick(struct session *s, uint64_t now_ns);

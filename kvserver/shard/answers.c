@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.c -- how many data writes each request of a session made that was answered, for a CANCEL that comes too late.
+/* answers.c -- how many data writes each answered request of a session made, for a CANCEL that comes too late.
  *
  * A client that gives up a request must learn how many writes were made for it, though its reply is under way or lost.
- * To know that of every id in the window takes 4 to 16 KiB for each link, 512 KiB for a client with 32 NICs, nearly all
- * of which nobody ever asks for. So it is kept in pages of 128 ids in a row. A client has 64 of them, 9 KiB, shared out
- * to its shards, or two for each link where that is more: a session of one link at one shard has its whole window in
- * 32, and every link knows its latest 128 ids at least. A CANCEL of what is forgotten is told so: the client's memory
- * is not safe then, and it fences.
+ * To know that of every id in the window takes 4 to 16 KiB for each link, 512 KiB for a client with 32 NICs, and hardly
+ * any of it is ever asked for. So the numbers are kept in pages of 128 ids in a row. A client has 64 pages, 9 KiB,
+ * shared out to its shards, or two for each link where that is more. A session of one link at one shard has its whole
+ * window in 32 pages, and every link knows its latest 128 ids at least. A CANCEL of a forgotten id is told so: the
+ * client's memory is not safe then, and the client fences.
  *
- * When all pages are in use, a link that has its share (pages / links) gives up its oldest; else it takes the oldest of
- * a link that has more than that. So a busy link takes no memory of those that are quiet. Requests are answered in any
- * order: what comes for a page that was given up is forgotten, rather than that it costs the page of later ids.
+ * When all pages are in use, a link that has its share (pages / links) gives up its oldest; otherwise it takes the
+ * oldest of a link that has more than its share. So a busy link takes no memory of quiet ones. Requests are answered in
+ * any order: the number for a page that was given up is forgotten, rather than taking the page of later ids.
  *
- * In a page a number has 8 bits. More writes than 253 are as if forgotten: a GET of 16 MiB has 16 of 1 MiB, but a long
- * BENCH has more, and so has a GET to a thousand places. An id of a page that was not noted is unknown, not 0: its page
- * may have been given up between. Rejected: a table by hash for all links, in which one busy link takes the place of
- * all others. */
+ * In a page a number has 8 bits. More than 253 writes count as forgotten: a GET of 16 MiB has 16 of 1 MiB, but a long
+ * BENCH has more, and so has a GET to a thousand places. An id that was not noted in its page is unknown, not 0: the
+ * page may have been given up meanwhile. Rejected: a hash table for all links, in which one busy link takes the places
+ * of all others. */
 #include "kvserver/shard/answers.h"
 
 #include <stdlib.h>
@@ -65,8 +65,9 @@ static struct answers_link *link_at(struct answers_link *l, unsigned from, unsig
 	return (struct answers_link *)((char *)l + ((ptrdiff_t)to - (ptrdiff_t)from) * (ptrdiff_t)stride);
 }
 
-/* The oldest page of `link`, or of all links that have more than their share. There is one. */
-static unsigned oldest(const struct answers *a, struct answers_link *l, unsigned link, size_t stride, unsigned share)
+/* The oldest page of `link`, or of all links that have more than their share. There is always one. */
+static unsigned page_oldest(const struct answers *a, struct answers_link *l, unsigned link, size_t stride,
+			    unsigned share)
 {
 	bool own = l->count >= share;
 	unsigned found = ANSWERS_NONE;
@@ -90,8 +91,8 @@ static void page_give_up(struct answers *a, unsigned at, struct answers_link *l,
 	its->count--;
 }
 
-/* A page for these ids: that of the ids one window before, one that nobody has, or somebody's. ANSWERS_NONE: there are
- * only later ones of this link to take. */
+/* A page for these ids: that of the ids one window before, a free one, or one in use. ANSWERS_NONE: only pages with
+ * later ids of this link could be taken. */
 static unsigned page_take(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride,
 			  uint64_t first)
 {
@@ -102,7 +103,7 @@ static unsigned page_take(struct answers *a, struct answers_link *l, unsigned li
 		at = a->used++;
 	} else {
 		if (at == ANSWERS_NONE)
-			at = oldest(a, l, link, stride, KV_MAX(a->pages / links, 1u));
+			at = page_oldest(a, l, link, stride, KV_MAX(a->pages / links, 1u));
 		if (a->page[at].link == link && a->page[at].first > first)
 			return ANSWERS_NONE;
 		page_give_up(a, at, l, link, stride);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answers.h -- how many data writes each request of a session made that was answered, for a CANCEL that comes too late.
- */
+/* answers.h -- how many data writes each answered request of a session made, for a CANCEL that comes too late. */
 #ifndef KVRAIL_KVSERVER_SHARD_ANSWERS_H
 #define KVRAIL_KVSERVER_SHARD_ANSWERS_H
 
@@ -42,9 +41,9 @@ int answers_init(struct answers *a, unsigned links, unsigned shards);
 void answers_fini(struct answers *a);
 void answers_link_init(struct answers_link *l);
 
-/* answers_note -- `posted` is what a late CANCEL of this id is told; UINT32_MAX: only the reply speaks for the bytes;
- * any other above ANSWERS_POSTED is forgotten. `link` is the number of l among `links` of the session, each `stride`
- * bytes behind the one before. No memory is taken. */
+/* answers_note -- a late CANCEL of this id is told `posted`. UINT32_MAX: only the reply speaks for the bytes. Any other
+ * number above ANSWERS_POSTED is forgotten. `link` is the number of l among `links` of the session, each `stride` bytes
+ * behind the one before. No memory is taken. */
 void answers_note(struct answers *a, struct answers_link *l, unsigned link, unsigned links, size_t stride, uint64_t id,
 		  uint32_t posted);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ending.c -- a session stops, ends, becomes idle, or gets other addresses: what is under way for it is stopped.
+/* ending.c -- a session stops, ends, becomes idle, or gets other addresses: its requests are stopped first.
  *
- * Work that nothing was posted of is over at once. Transfers are stopped, and those that were posted keep request,
- * block and peer until the engine says that they are over (the blocks count as quarantined). What operations keep for
- * the session beside its requests they give up themselves (struct shard_ops). */
+ * A request of which nothing was posted is over at once. Transfers are stopped; those that were posted keep request,
+ * block and peer until the engine says that they are over (the blocks count as quarantined). Operations keep more for a
+ * session than its requests, and give that up themselves (struct shard_ops). */
 #include "kvserver/shard/ending.h"
 
 #include "kvserver/shard/reply.h"
@@ -15,8 +15,7 @@ static void requests_stop(struct session *s)
 	KV_LIST_EACH_SAFE (n, &s->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
 		request_stop(r);
-		r->canceled = true;
-		if (!r->answered)
+		if (r->state != REQUEST_ANSWERED)
 			request_answer(r, WIRE_CANCELED);
 	}
 	KV_LIST_EACH_SAFE (n, &s->requests) {
@@ -42,7 +41,7 @@ void session_stop(struct session *s)
 	s->shard->opt.ops->session_left(s);
 }
 
-/* Nothing that was asked from the old address goes to the new one, which is whose it says only once it is proven. */
+/* No answer to a request from the old address goes to the new one, which may be another client's until it is proven. */
 int session_readdress(struct session *s, const struct te_address *addrs, unsigned rails, struct kv_error *err)
 {
 	int rc = 0;
@@ -76,9 +75,9 @@ static bool all_proven(const struct session *s)
 	return true;
 }
 
-/* Where a fence would cost others something, the provider's own end of the transfers is waited for, within the
- * quarantine budget: a provider without fences of one peer, and a client that has named an address without proving that
- * it is there, which may be somebody else's. */
+/* Two fences would harm others: that of a provider which cannot fence one peer alone, and that of an address which the
+ * client has named without proving that it is there, since it may be another client's. Then the transfers end when the
+ * provider ends them, within the quarantine budget. */
 void session_hurry(struct session *s)
 {
 	const struct shard *shard = s->shard; /* the fence may end the session */
@@ -99,6 +98,7 @@ void session_hurry(struct session *s)
 void session_when_idle(struct session *s, struct call *idle)
 {
 	s->idle = idle;
+	s->parting = true;
 	s->shard->opt.ops->session_idle(s);
 	session_settle(s);
 }

@@ -2,31 +2,32 @@
 /* frame.c -- from a frame to its session, and from its records to the operations.
  *
  * A frame is believed step by step: layout, then session, link and shard, which say under which key its tag must be
- * right, then the tag in constant time, then its counter, and only then its records. What fails is counted and dropped
- * without an answer: an answer would have to go to whom the sender claims to be.
+ * right, then the tag in constant time, then its counter, and only then its records. A frame that fails is counted and
+ * dropped without an answer: an answer would go to the client that the sender claims to be.
  *
- * A request id is judged by its link's window before anything else looks at the request: what was seen, or is too old
- * to know, is dropped and counted, without a reply (its one reply was given or will be). Requests over the link's
- * credits are answered BUSY; CANCEL is not counted against credits, as it is what frees them. A RELEASE is no request:
- * it has neither id nor reply.
+ * The window of its link judges a request id before anything else looks at the request. An id that was seen, or is too
+ * old to know, is dropped and counted, without a reply (its one reply was given or will be). A link has as many
+ * credits taken as it has requests under way (active) and replies that wait for a send buffer (held); its owner, as it
+ * has requests under way. Requests beyond the credits of either are answered BUSY; CANCEL is not counted against
+ * credits, as it is what frees them. A RELEASE is no request: it has neither id nor reply.
  *
- * Whose a request is, the session's own or a further one's on its connection, says the SESSION record before it
- * (owner.c). */
+ * The SESSION record before a request says whose it is: the session's own, or that of a further session on its
+ * connection (owner.c). */
 #include "kvserver/shard/frame.h"
 
 #include "kvserver/shard/reply.h"
 
 /* ---- records ---- */
 
-static void refuse(struct link *l, const struct wire_request *q, int32_t status)
+static void request_refuse(struct link *l, const struct wire_request *q, int32_t status)
 {
 	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
 
 	reply_put(l, &r, NULL);
 }
 
-/* Types that begin nothing: a server that drains goes on answering them. */
-static bool harmless(uint8_t type)
+/* A server that drains goes on answering the types that begin nothing. */
+static bool begins_nothing(uint8_t type)
 {
 	return type == WIRE_CANCEL || type == WIRE_PING || type == WIRE_STAT;
 }
@@ -52,28 +53,23 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 		shard->opt.ops->begin[WIRE_CANCEL](l, q, now_ns);
 	} else if (l->active + l->held >= shard->opt.credits || o->active >= o->credits) {
 		shard_count(shard, WIRE_STAT_OVER_CREDIT);
-		refuse(l, q, WIRE_BUSY);
+		request_refuse(l, q, WIRE_BUSY);
 	} else if (q->time_left_us == 0) {
 		shard_count(shard, WIRE_STAT_EXPIRED_REQUESTS);
-		refuse(l, q, WIRE_TIMEOUT);
-	} else if (shard->draining && !harmless(q->type)) {
-		refuse(l, q, WIRE_CLOSING);
+		request_refuse(l, q, WIRE_TIMEOUT);
+	} else if (shard->draining && !begins_nothing(q->type)) {
+		request_refuse(l, q, WIRE_CLOSING);
 	} else {
 		shard->opt.ops->begin[q->type](l, q, now_ns);
 	}
 }
 
-static void records_end(struct shard *s)
-{
-	if (s->records_end)
-		s->records_end(s);
-}
-
-/* A record of the frame. Returns how many requests it was. */
+/* Take a record of the frame. Returns how many requests it was. */
 static unsigned record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
-		records_end(l->session->shard); /* what was gathered is one owner's */
+		if (l->session->shard->records_end) /* only requests of one owner are gathered */
+			l->session->shard->records_end(l->session->shard);
 		l->owner = owner_switch(l->session, q);
 		return 0;
 	}
@@ -89,7 +85,8 @@ static unsigned record_take(struct link *l, const struct wire_request *q, uint64
 /* Records of a frame that are looked at together. */
 enum { GROUP = 8 };
 
-/* Among many keys the look-up of a GET is a chain of cache misses: those of a group are waited for at the same time. */
+/* With many keys the look-up of a GET is a chain of cache misses. The look-ups of a group wait for theirs at the same
+ * time. */
 static void group_ahead(const struct store *store, const struct wire_request *q, unsigned n)
 {
 	const struct block *b[GROUP];
@@ -118,7 +115,8 @@ static void records_take(struct session *s, unsigned link, struct wire_reader *r
 		for (unsigned i = 0; i < n; i++)
 			taken += record_take(&s->link[link], &q[i], now_ns);
 	} while (rc == 1);
-	records_end(s->shard);
+	if (s->shard->records_end)
+		s->shard->records_end(s->shard);
 	s->link[link].owner = &s->own;
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c -- a link of a session: its seal, and the proof that the client is where it says.
+/* link.c -- a link of a session: its seal, and the proof that the client is at its address.
  *
- * A client names its own fabric addresses in HELLO, and may name another's. So a link begins UNPROVEN: the reply to
- * each PING, which goes to the announced address, has a random nonce, and the client sends it back (PROVE). Who cannot
- * read what arrives there cannot prove it, since the nonce is all random and is told nowhere else. Until then nothing
- * but PING is served, some times, no data goes by the link, and what else was asked is dropped before its id is
+ * A client names its own fabric addresses in HELLO, and may name another client's. So a link begins UNPROVEN: the reply
+ * to each PING, which goes to the announced address, has a random nonce, and the client sends it back (PROVE). A client
+ * that cannot read what arrives there cannot prove the link: the nonce is all random and is told nowhere else. Until
+ * then the link serves nothing but some PINGs, and no data goes by it. Any other request is dropped before its id is
  * remembered, as if it had not come: a CANCEL of it finds it unseen.
  *
- * PROVEN is for as long as the address is the same. A client that moves proves its links again.
+ * A link stays PROVEN as long as the address is the same. A client that moves proves its links again.
  *
- * PINGs of an unproven link send a small frame each to an address that may be a stranger's. There are few at once
- * (PINGS_AT_ONCE) and then one per PING_AGAIN_NS, which is what a client needs whose way there is broken and comes
- * back. Rejected: a fixed number, after which a link never works again in this session. */
+ * Each PING of an unproven link sends a small frame to an address that may be a stranger's. There are few at once
+ * (PINGS_AT_ONCE), and then one per PING_AGAIN_NS: enough for a client whose network is broken and comes back.
+ * Rejected: a fixed number, after which a link never works again in this session. */
 #include "kvserver/shard/session.h"
 #include "kvserver/shard/shard.h"
 
@@ -19,7 +19,7 @@ enum { PINGS_AT_ONCE = 16 };
 
 #define PING_AGAIN_NS 10000000000ull
 
-/* 0 means that there is none. */
+/* Make a nonce; 0 means that there is none. */
 static int nonce_make(struct link *l)
 {
 	int rc = kv_entropy_fill(l->session->shard->entropy, &l->nonce, sizeof(l->nonce));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* link.h -- one (client rail, shard rail) pair of a session: its seal and windows, the reply frame that is being
- * filled, and the proof that the client is there. */
+ * filled, and the proof that the client is at its address. */
 #ifndef KVRAIL_KVSERVER_SHARD_LINK_H
 #define KVRAIL_KVSERVER_SHARD_LINK_H
 
@@ -15,17 +15,18 @@ struct session;
 /* One (client rail, shard rail) pair. */
 struct link {
 	struct session *session;
-	struct owner *owner; /* whose the records are that are being read; else the session's own */
+	struct owner *owner; /* the owner of the records that are being read; else the session's own */
 	uint8_t index;
-	bool follows; /* it has replies that must arrive behind bytes (te_msg_follow) */
-	bool proven;  /* the client has shown that it is at the address: it is served, and data may go by it (link.c) */
+	bool follows;   /* its frame has replies that must arrive behind bytes (te_msg_follow) */
+	bool proven;    /* the client has shown that it is at the address: the link is served, and data may go by it
+			 * (link.c) */
 	uint32_t pings; /* answered while it was not, since ... */
 	uint64_t unproven_ns;
 	uint64_t nonce; /* that proves it; not 0 */
 	struct kv_seal seal;
 	struct kv_window window; /* of request ids */
-	uint32_t active;         /* requests begun and not answered */
-	uint32_t held;           /* replies waiting for a send buffer */
+	uint32_t active;         /* requests begun and not answered: credits that are taken */
+	uint32_t held;           /* replies waiting for a send buffer: their credits are taken still */
 	uint32_t frames;         /* reply frames begun and not yet out of the engine's hands */
 	struct kv_list holding;  /* struct held, in order */
 	struct kv_list blocked;  /* of the shard, while holding is not empty */
@@ -47,8 +48,8 @@ static inline uint32_t link_words(uint32_t width)
 int link_open(struct link *l, struct session *s, unsigned index);
 void link_close(struct link *l);
 
-/* link_unprove -- a new nonce, and until it comes back nothing but PING is served by this link. What kv_entropy_fill
- * says. link_prove -- a nonce came. link_admits -- whether a request by a link that is not proven is served; if not it
+/* link_unprove -- make a new nonce; until it comes back this link serves nothing but PING. Returns what kv_entropy_fill
+ * says. link_prove -- a nonce came. link_admits -- whether a request by a link that is not proven is served; if not, it
  * is counted. */
 int link_unprove(struct link *l);
 void link_prove(struct link *l, uint64_t nonce);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loopcall.h -- work that one loop gives to another and hears back of: how the control loop talks to the shards. */
+/* loopcall.h -- calls from one loop to another, with an answer: so the control loop talks to the shards. */
 #ifndef KVRAIL_KVSERVER_SHARD_LOOPCALL_H
 #define KVRAIL_KVSERVER_SHARD_LOOPCALL_H
 
@@ -12,7 +12,7 @@ struct shard;
 struct call {
 	/* filled by the caller */
 	struct shard *shard;
-	void (*run)(struct call *c);  /* on the shard's loop; sees to it that call_finish is called, now or later */
+	void (*run)(struct call *c);  /* on the shard's loop; has call_finish called, now or later */
 	void (*done)(struct call *c); /* on the loop that made the call */
 	/* result */
 	int status;
@@ -26,7 +26,7 @@ struct call {
 int call_make(struct call *c, struct loop *home);
 
 /* call_finish -- the work is done with this status; `done` will run on the home loop. Thread: the shard's. Never fails:
- * what the home loop's queue does not take now is offered again by call_redeliver. */
+ * call_redeliver offers again the calls that the home loop's queue does not take now. */
 void call_finish(struct call *c, int status);
 void call_redeliver(struct shard *s);
 

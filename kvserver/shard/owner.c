@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.c -- further sessions as one shard sees them.
+/* owner.c -- owners: the further sessions of a connection, as one shard sees them.
  *
- * An owner has what is a logical client's own: how many requests it may have under way, pins, a count. Everything that
- * belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and requests and stages
- * lie in the session's lists with a pointer to their owner. So one that asks for nothing costs 80 bytes here and 8 in
- * the table.
+ * An owner has what belongs to one logical client: the number of requests that it may have under way, pins, a count.
+ * Everything that belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and
+ * requests and stages lie in the session's lists with a pointer to their owner. So an owner that asks for nothing costs
+ * 80 bytes here and 8 in the table.
  *
- * Who names an owner's number is its connection: frames are sealed as a whole (base/seal.h), and further sessions of
- * one connection are kept apart for accounting, not from each other (docs/reference/protocol.md 2.7).
+ * The connection is trusted with the owner's number: frames are sealed as a whole (base/seal.h). Further sessions of
+ * one connection are kept apart for accounting, not protected from each other (docs/reference/protocol.md 2.7).
  *
- * Ending one is ending a session in small: nothing new is taken, what is under way is stopped, and what was posted
- * keeps its request, which keeps the owner, until the engine says that it is over. `gone` is set last, as in
- * session_end, so that nothing frees the owner under the hands of the one who ends it. An owner that ends with its
- * connection is freed by the session, when the last request of the session is.
+ * An owner ends as a session does: it takes nothing new, its requests are stopped, and transfers that were posted keep
+ * their request, which keeps the owner, until the engine says that they are over. `gone` is set last, as in
+ * session_end, so that nothing frees the owner while owner_end uses it. An owner that ends with its connection is freed
+ * by the session, when the last request of the session is.
  *
- * The table grows to the highest place that is in use; places are given by the control loop (logical.c), which uses the
- * lowest that is free again and bounds how many there are. */
+ * The table grows to the highest place in use. The control loop (logical.c) gives places, uses free ones again, and
+ * bounds how many there are. */
 #include "kvserver/shard/owner.h"
 
 #include <stdlib.h>
@@ -25,14 +25,14 @@
 
 enum { TABLE_MIN = 16 };
 
-static uint32_t place(uint32_t number)
+static uint32_t place_of(uint32_t number)
 {
 	return number & (OWNERS_MAX - 1);
 }
 
 static struct owner *owner_find(const struct session *s, uint32_t number)
 {
-	uint32_t at = place(number);
+	uint32_t at = place_of(number);
 	struct owner *o = at < s->owners.cap ? s->owners.at[at] : NULL;
 
 	return o && o->number == number && !o->gone ? o : NULL;
@@ -58,7 +58,7 @@ static int table_grow(struct owners *t, uint32_t at)
 
 int owner_open(struct session *s, uint32_t number)
 {
-	uint32_t at = place(number);
+	uint32_t at = place_of(number);
 	struct owner *o;
 	int rc = table_grow(&s->owners, at);
 
@@ -83,7 +83,7 @@ static void owner_free(struct owner *o)
 {
 	struct session *s = o->session;
 
-	s->owners.at[place(o->number)] = NULL;
+	s->owners.at[place_of(o->number)] = NULL;
 	s->owners.count--;
 	s->shard->owner_count--;
 	free(o);
@@ -99,23 +99,22 @@ void owner_settle(struct owner *o)
 	call_finish(gone, 0);
 }
 
-static struct request *request_unanswered(const struct owner *o)
+static struct request *request_open(const struct owner *o)
 {
 	KV_LIST_EACH (n, &o->session->requests) {
 		struct request *r = KV_LIST_ENTRY(n, struct request, node);
-		if (r->owner == o && !r->answered && !r->canceled)
+		if (r->owner == o && r->state == REQUEST_OPEN)
 			return r;
 	}
 	return NULL;
 }
 
-/* As if each had been cancelled. One that ends may take others of its stage along, so the list is begun anew each time.
- */
+/* Cancel each. One that ends may take others of its stage along, so the walk begins anew each time. */
 static void requests_cancel(const struct owner *o)
 {
 	struct request *r;
 
-	while ((r = request_unanswered(o)) != NULL)
+	while ((r = request_open(o)) != NULL)
 		r->ops->cancel(r);
 }
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quarantine.c -- what transfers of clients that are gone keep from being used.
+/* quarantine.c -- the memory that transfers of clients that are gone keep from use, and the fence when that is too
+ * much.
  *
  * A client that died with transfers in flight leaves quarantined blocks until the provider ends those transfers: they
  * are not reused, and charged to the memory limit. Only if they hold more than the budget (a quarter of the memory, or
- * 32 sessions) is the dead peer fenced, because that costs everybody a reconnect. */
+ * 32 sessions) is the dead peer fenced, because that costs every client a reconnect.
+ *
+ * On shm they also keep the transfers of all clients that live from ending (te_info.death_stalls), for ever. There they
+ * are fenced as soon as they have had time to end by themselves. */
 #include "kvserver/shard/quarantine.h"
 
 #include "kvserver/shard/request.h"
@@ -27,7 +31,8 @@ static uint64_t held_bytes(const struct shard *s, const struct session *session,
 	return bytes;
 }
 
-/* What may not be reused because an operation is unresolved: blocks without a key, and those of sessions that ended. */
+/* The bytes that may not be reused because an operation is unresolved: blocks without a key, and those of sessions that
+ * ended. */
 uint64_t quarantined_bytes(struct shard *s)
 {
 	uint64_t bytes = s->store.gone_bytes;
@@ -50,15 +55,16 @@ unsigned ending_sessions(const struct shard *s)
 void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 {
 	struct session *worst = NULL;
-	uint64_t all = 0, most = 0;
+	uint64_t all = 0, most = 0, wait_ns = s->info.death_stalls ? SHARD_STALL_NS : SHARD_QUARANTINE_NS;
 	unsigned count = 0;
 	struct kv_error err;
+	bool within;
 
 	s->mark++;
 	KV_LIST_EACH (n, &s->ending) {
 		struct session *session = KV_LIST_ENTRY(n, struct session, node);
 		uint64_t bytes;
-		if (now_ns < session->ended_ns + SHARD_QUARANTINE_NS)
+		if (now_ns < session->ended_ns + wait_ns)
 			continue;
 		bytes = held_bytes(s, session, false);
 		count++;
@@ -68,13 +74,15 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		most = bytes;
 		worst = session;
 	}
+	within = all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS;
 	/* Without an engine the shard is being closed, and nothing moves any more. */
-	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + SHARD_QUARANTINE_NS ||
-	    (all <= s->store.arena.limit / SHARD_QUARANTINE_SHARE && count <= SHARD_QUARANTINE_SESSIONS))
+	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + wait_ns ||
+	    (within && !s->info.death_stalls))
 		return;
 	kv_warn(s->opt.log,
-		"shard %u: transfers of %u clients that are gone hold %llu MiB; the peer of client %llu is fenced",
-		s->opt.index, count, (unsigned long long)(all >> 20), (unsigned long long)worst->client_id);
+		"shard %u: transfers of %u client%s gone hold %llu MiB%s; the peer of client %llu is fenced",
+		s->opt.index, count, count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
+		s->info.death_stalls ? " and all other transfers" : "", (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
 	if (te_peer_fence(worst->peer, &err) < 0)
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);

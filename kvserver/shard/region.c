@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* region.c -- a client's announcement, checked and copied once for all shards; and what a shard does with it.
+/* region.c -- the memory regions that a client announced: checked and copied once for all shards; and their use on a
+ * shard.
  *
  * Nothing in the message is believed: the number of parts must be what length and part size give, and base plus length
  * of each part must not wrap. The engine would refuse bad slices too; regions_usable answers before anything starts. */

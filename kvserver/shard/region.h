@@ -27,7 +27,7 @@ struct region {
  * together) or -KV_ENOMEM. */
 int region_create(const struct wire_region *w, unsigned rails, struct region **out);
 
-/* A region in a session, as one shard sees it: who uses it. */
+/* A region in a session, and how many requests of one shard use it. */
 struct region_use {
 	const struct region *region;
 	uint32_t refs;        /* requests with transfers to or from it */
@@ -41,7 +41,8 @@ struct regions {
 	uint32_t count;
 };
 
-/* regions_init -- none. regions_fini -- the session goes: they are forgotten, and whoever waits for one is told. */
+/* regions_init -- none. regions_fini -- the session goes: they are forgotten, and the calls that wait for one are
+ * finished. */
 void regions_init(struct regions *r);
 void regions_fini(struct regions *r);
 
@@ -51,14 +52,14 @@ int regions_add(struct regions *r, const struct region *region);
 void regions_revoke(struct regions *r, uint32_t id, struct call *revoked);
 
 /* regions_usable -- the region of this destination, if it is there and not revoked, and the slices lie inside without
- * overflow; else NULL. Whoever uses it longer than the call takes a reference. */
+ * overflow; else NULL. A user beyond this call takes a reference. */
 struct region_use *regions_usable(const struct regions *r, const struct wire_dest *d);
 
-/* region_use_free -- of one that was revoked and that nothing uses: whoever waits for that is told. */
+/* region_use_free -- of a region that was revoked and that nothing uses: the call that waits for that is finished. */
 void region_use_free(struct region_use *u);
 
-/* region_use_keep -- a reference. region_use_release -- it is over; the last one of a region that was revoked frees it.
- */
+/* region_use_keep -- take a reference. region_use_release -- give it back; with the last one a region that was revoked
+ * is freed. */
 static inline struct region_use *region_use_keep(struct region_use *u)
 {
 	u->refs++;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c -- replies are encoded at once into the frame that their link is filling; frames leave at the end of the
- * turn, or when full.
+/* reply.c -- replies on their way out: each is encoded at once into the frame that its link fills, which leaves at the
+ * end of the turn, or when full.
  *
- * Send buffers are shared by all clients, and one that takes no replies keeps its frames with the engine. So a link may
- * have several of them under way, a quarter of those that are free at most, only while more than half are free; then
- * one. A few clients that do not read get half of the buffers in the end, and it takes as many more as there are
- * buffers left to use up the rest. Rejected: a fixed number per link, which is either too small for one client that
- * works hard or too large for hundreds that do not; and a quarter of what is free to the last, which some thirty
- * clients use up one after the other.
+ * Send buffers are shared by all clients, and the frames of a client that takes no replies stay with the engine. So a
+ * link may have several frames under way only while more than half of the buffers are free, and then a quarter of the
+ * free ones at most; otherwise one. A few clients that do not read get half of the buffers in the end; to use up the
+ * rest it takes one more such client for each buffer. Rejected: a fixed number per link, which is either too small for
+ * one client that works hard or too large for hundreds that do not; and a quarter of the free ones down to the last,
+ * which some thirty clients use up one after the other.
  *
- * Without a send buffer a reply is held: a copy that keeps its block alive instead of its bytes. Order per link is
- * kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more; what a client
- * provokes beyond that (it ignores its credits) is dropped and counted.
+ * Without a send buffer a reply is held: a copy that keeps its block alive instead of its bytes. The order of a link's
+ * replies is kept, since nothing is encoded past a held reply. A link holds at most its credits and a little more;
+ * replies beyond that (the client ignores its credits) are dropped and counted.
  *
  * A frame with replies that speak for ordered writes (follows) leaves at the end of the request frame that they answer,
  * behind those writes or not at all: if that cannot be, the session is made new (frame_lost).
@@ -32,11 +32,11 @@ struct held {
 
 _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");
 
-enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of what is free at most */
+enum { FRAME_SHARE = 4 }; /* a link's frames under way: a quarter of the free buffers at most */
 
-/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. One
- * that does not read (-KV_ETIMEOUT) is not told: its link is silent, which it looks at by itself. Nor is one told of a
- * link that it does not use, since it has not had an answer by it: it asks again. */
+/* These replies are lost. The client would wait for them until its deadlines, and lack their credits as long. A client
+ * that does not read (-KV_ETIMEOUT) is not told: it watches its silent link by itself. Nor is a client told of a link
+ * that it does not use, since it has had no answer by it: it asks again. */
 static void frame_failed(const struct link *l, const struct te_msg *msg, int status)
 {
 	struct session *s = l->session;
@@ -46,7 +46,7 @@ static void frame_failed(const struct link *l, const struct te_msg *msg, int sta
 		session_lost(s, 0);
 }
 
-/* The engine is done with a frame. Its session may have ended meanwhile, but its memory waits for this. */
+/* The engine is done with a frame. The session may have ended meanwhile, but its memory waits for this. */
 static void frame_sent(struct te_msg *msg, int status)
 {
 	struct link *l = msg->arg;
@@ -81,8 +81,8 @@ static void frame_forget(struct link *l)
 	s->shard->frames--;
 }
 
-/* The connection that the bytes went to may be gone, and with it the bytes: what the frame says is not true any
- * more. Or it could not be sealed. */
+/* The connection of the bytes may be gone, and the bytes with it, so the frame is not true any more. Or it could not be
+ * sealed. */
 static void frame_lost(struct link *l)
 {
 	struct session *s = l->session;
@@ -102,7 +102,7 @@ static void frame_send(struct link *l)
 
 	msg->len = wire_frame_end(&l->writer);
 	if (msg->len == 0) {
-		frame_forget(l); /* what it was begun for came to nothing */
+		frame_forget(l); /* nothing was encoded in it after all */
 		return;
 	}
 	if (KV_UNLIKELY(wire_seal(&l->seal, msg->data, msg->len) != 0)) {
@@ -139,7 +139,7 @@ static bool frame_begin(struct link *l)
 	return true;
 }
 
-/* True: encoded, or beyond encoding (our own bug: counted). False: no send buffer. */
+/* True: encoded, or not possible at all (our own bug: logged). False: no send buffer. */
 static bool encode(struct link *l, const struct wire_reply *r)
 {
 	int rc = -KV_EBUSY;
@@ -179,7 +179,7 @@ static void hold_back(struct link *l, const struct wire_reply *r, struct block *
 	if (kv_list_empty(&l->holding))
 		kv_list_add_tail(&s->blocked, &l->blocked);
 	kv_list_add_tail(&l->holding, &h->node);
-	l->held++;
+	l->held++; /* the reply takes a credit until it leaves */
 }
 
 /* ---- what a request took ---- */
@@ -203,8 +203,8 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 	if (!kv_rate_take(&s->slow_lines, loop_turn_now(s->loop), SHARD_SLOW_LINES, &suppressed))
 		return;
 	if (suppressed)
-		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)",
-			 (unsigned long long)suppressed);
+		snprintf(left_out, sizeof(left_out), " (%llu more %s slow, not shown)", (unsigned long long)suppressed,
+			 suppressed == 1 ? "was" : "were");
 	kv_warn(s->opt.log,
 		"slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
 		types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
@@ -299,12 +299,12 @@ static void held_free(struct link *l, struct held *h)
 	if (h->block)
 		block_unref(&s->store, h->block);
 	slab_put(&s->held, h);
-	l->held--;
+	l->held--; /* its credit is free */
 	if (kv_list_empty(&l->holding))
 		kv_list_del(&l->blocked);
 }
 
-/* The oldest held reply of a link; counters are as of now, not as of when they were asked for. */
+/* Encode the oldest held reply of a link. Counters get their values of now, not of when they were asked for. */
 static bool held_encode(struct link *l, struct held *h)
 {
 	uint8_t pairs[STAT_BYTES];
@@ -316,8 +316,9 @@ static bool held_encode(struct link *l, struct held *h)
 	return encode(l, &h->reply);
 }
 
-/* What a link holds, as far as it gets. One that got something stands behind the others then: else those in front would
- * take every buffer that they give back, and the rest would wait for as long as these ask for more. */
+/* Encode the held replies of a link, as far as buffers go. A link that got one stands behind the others then. Otherwise
+ * the links in front would take every buffer that they give back, and the others would wait as long as these ask for
+ * more. */
 static void link_room(struct link *l)
 {
 	bool some = false;
@@ -335,7 +336,7 @@ static void link_room(struct link *l)
 	kv_list_add_tail(&l->session->shard->blocked, &l->blocked);
 }
 
-/* One that has its share under way does not stand in front of the others. */
+/* A link that has its share under way does not hold up the others. */
 void reply_room(struct shard *s)
 {
 	KV_LIST_EACH_SAFE (n, &s->blocked)

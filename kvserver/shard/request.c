@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c -- requests with transfers: begin, answer, free.
+/* request.c -- requests that outlive their frame, because bytes move for them: begin, answer, free.
  *
- * A request is answered once and freed once, in either order of the last transfer's end and the answer: it is freed
- * when it was answered and nothing of it is in flight. While it lives it holds a reference to its block and to the
+ *   request_new --> OPEN -- request_stop --> STOPPED -- request_answer --+
+ *                    |                                                   |
+ *                    +---------------- request_answer -------------> ANSWERED -- nothing moves --> FREE
+ *
+ *   each of its moves:  OVER -- started --> POSTING -- all is posted, or stopped --> POSTED -- done --> OVER
+ *
+ * request_enter is the only function that changes a request's state. An answered request posts nothing: it was answered
+ * when posting was final, or it was stopped before. While a request lives it holds a reference to its block and to the
  * region it moves bytes to or from, so that neither can go under the NIC. Callbacks of the engine come only from
- * te_poll (and from closing or fencing), never from starting a transfer.
+ * te_poll (and from closing or fencing), never from starting a transfer; all of them end in request_moved.
  *
  * Bytes go to `count` slices; when the length is no multiple of the slice, the last, shorter one is a transfer of its
  * own, because the engine's slices are all equal. Hence two moves. */
 #include "kvserver/shard/request.h"
 
+#include <assert.h>
+
 #include "kvserver/shard/reply.h"
+
+/* States come in their order: one may be left out, none comes back. */
+static void request_enter(struct request *r, enum request_state to)
+{
+	assert(to > r->state && (to != REQUEST_FREE || r->state == REQUEST_ANSWERED));
+	r->state = (uint8_t)to;
+}
 
 /* A client that names no end, or one in days, does not keep blocks and stages for so long. */
 static uint64_t deadline_of(const struct wire_request *q, uint64_t now_ns)
@@ -43,10 +58,25 @@ struct request *request_new(struct link *l, const struct wire_request *q, const 
 	};
 	kv_list_add_tail(&s->requests, &r->node);
 	s->request_count++;
-	l->active++;
+	l->active++; /* a credit of the link, and one of the owner */
 	l->owner->active++;
 	l->owner->requests++;
 	return r;
+}
+
+/* Its credits are free: its link and its owner may have another one under way. */
+static void request_uncount(struct request *r)
+{
+	r->link->active--;
+	r->owner->active--;
+}
+
+void request_disown(struct request *r)
+{
+	request_uncount(r);
+	request_enter(r, REQUEST_ANSWERED);
+	r->type = 0;
+	r->id = 0;
 }
 
 void request_free(struct request *r)
@@ -55,6 +85,7 @@ void request_free(struct request *r)
 	struct owner *o = r->owner;
 	struct shard *shard = s->shard;
 
+	request_enter(r, REQUEST_FREE);
 	if (r->ops->free)
 		r->ops->free(r);
 	if (r->block)
@@ -77,36 +108,39 @@ static struct move *move_of(struct te_xfer *x)
 	return KV_CONTAINER(x, struct move, xfer);
 }
 
+/* One of its moves has posted all (`posted`), or is over: the operation hears of it when that is true of both. */
+static void request_moved(struct request *r, bool posted)
+{
+	posted = posted && !request_posting(r);
+	if (posted)
+		request_posted_now(r);
+	if (request_running(r)) {
+		if (posted && r->ops->posted)
+			r->ops->posted(r);
+	} else if (r->state == REQUEST_ANSWERED) {
+		request_free(r);
+	} else {
+		r->ops->done(r);
+	}
+}
+
 static void move_posted(struct te_xfer *x)
 {
-	struct request *r = x->arg;
-
-	move_of(x)->posting = false;
-	if (request_posting(r))
-		return;
-	request_posted_now(r);
-	if (r->ops->posted)
-		r->ops->posted(r);
+	move_of(x)->state = MOVE_POSTED;
+	request_moved(x->arg, true);
 }
 
 static void move_done(struct te_xfer *x, int status)
 {
 	struct request *r = x->arg;
 	struct move *m = move_of(x);
-	bool posting = m->posting;
+	bool posting = m->state == MOVE_POSTING;
 
-	m->posting = m->running = false;
+	m->state = MOVE_OVER;
 	m->status = status;
-	if (posting && !request_posting(r))
-		request_posted_now(r);
 	if (KV_UNLIKELY(x->completed < x->posted) && x->dir == TE_WRITE)
 		session_lost(r->session, x->posted - x->completed);
-	if (!request_running(r) && r->answered)
-		request_free(r);
-	else if (!request_running(r))
-		r->ops->done(r);
-	else if (posting && !request_posting(r) && r->ops->posted)
-		r->ops->posted(r);
+	request_moved(r, posting);
 }
 
 static void move_progress(struct te_xfer *x)
@@ -130,8 +164,7 @@ static int move_go(struct request *r, struct move *m)
 	m->xfer.arg = r;
 	m->chunks = te_xfer_chunks(shard->te, &m->xfer);
 	rc = te_xfer_start(shard->te, &m->xfer);
-	m->running = rc >= 0;
-	m->posting = rc == 0;
+	m->state = rc < 0 ? MOVE_OVER : rc == 0 ? MOVE_POSTING : MOVE_POSTED;
 	m->status = rc < 0 ? rc : 0;
 	return rc < 0 ? rc : 0;
 }
@@ -159,7 +192,6 @@ int request_push_move(struct request *r)
 		r->move[0] = (struct move){0};
 		return -KV_EBUSY;
 	}
-	r->moves = 1;
 	r->follows = true;
 	return 0;
 }
@@ -170,9 +202,11 @@ static void moves_stop(struct request *r)
 
 	for (unsigned i = 0; i < REQUEST_MOVES; i++) {
 		struct move *m = &r->move[i];
-		if (m->running && shard->te)
+		if (m->state == MOVE_OVER)
+			continue;
+		if (shard->te)
 			te_xfer_cancel(shard->te, &m->xfer);
-		m->posting = false;
+		m->state = MOVE_POSTED;
 	}
 }
 
@@ -196,7 +230,6 @@ int request_move(struct request *r, enum te_dir dir, const struct wire_dest *d, 
 			moves_stop(r);
 		local += full * d->slice;
 	}
-	r->moves = n;
 	return 0;
 }
 
@@ -220,6 +253,8 @@ int request_push(struct request *r, const struct wire_dest *d, uint64_t block_of
 
 void request_stop(struct request *r)
 {
+	if (r->state == REQUEST_OPEN)
+		request_enter(r, REQUEST_STOPPED);
 	moves_stop(r);
 	if (r->ops->stop)
 		r->ops->stop(r);
@@ -238,10 +273,9 @@ void request_answer(struct request *r, int32_t status)
 	uint32_t posted = reply_posted(&r->reply);
 	struct wire_bytes key;
 
-	r->answered = true;
+	request_enter(r, REQUEST_ANSWERED);
 	r->reply.status = status;
-	l->active--;
-	r->owner->active--;
+	request_uncount(r);
 	/* Only the reply itself says that the bytes are there: nothing else is certain to be behind them. */
 	link_answered(l, r->id, r->follows ? UINT32_MAX : posted);
 	if (r->block)
@@ -252,4 +286,11 @@ void request_answer(struct request *r, int32_t status)
 			.type = WIRE_CANCEL, .id = r->cancel_id, .cancel = {r->id, posted, WIRE_CANCEL_STOPPED}};
 		reply_put(l, &c, NULL);
 	}
+}
+
+void request_end(struct request *r, int32_t status)
+{
+	request_answer(r, status);
+	if (!request_running(r))
+		request_free(r);
 }

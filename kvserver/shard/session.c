@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c -- a client's session on one shard: OPEN, then ENDING, then freed.
+/* session.c -- a client's session on one shard: it opens, and is freed when nothing of it is left.
  *
- * OPEN: frames with its number and seal are read (frame.c). ENDING: nothing is read or sent any more (ending.c); what
- * is in flight keeps request, block and peer until the engine says that it is over. With the last request the peer is
- * closed and the session freed. The peer stays open until then so that a fence can still be aimed at it. Its memory
- * stays a little longer if the engine still has reply frames of it (GONE). */
+ *   session_open --> OPEN -- session_stop --> ENDING -- last request freed --> GONE -- last frame back --> freed
+ *
+ * OPEN: frames with its number and seal are read (frame.c). ENDING: nothing is read or sent any more (ending.c);
+ * transfers in flight keep request, block and peer until the engine says that they are over. The peer is closed with
+ * the last request, and not before, so that a fence can still be aimed at it. GONE: the engine may still have reply
+ * frames of it, which keep its memory. */
 #include "kvserver/shard/session.h"
 
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 
 /* ---- open ---- */
 
-/* With its links, and the bits of their windows. */
+/* The bytes of a session with its links, and the bits of their windows. */
 static size_t struct_bytes(unsigned links, uint32_t width)
 {
 	return sizeof(struct session) + links * (sizeof(struct link) + link_words(width) * sizeof(uint64_t));
@@ -25,7 +27,7 @@ size_t session_bytes(unsigned links, unsigned shards)
 	return struct_bytes(links, kv_window_width(links * shards)) + answers_bytes(links, shards);
 }
 
-/* Whoever uses all the credits of a link has so many ids under way. */
+/* A client that uses all the credits of a link has so many ids under way. */
 static uint32_t window_width(const struct shard *shard, unsigned links)
 {
 	uint32_t width = kv_window_width(links * KV_MAX(shard->opt.shards, 1u));
@@ -122,6 +124,7 @@ static void session_free(struct session *s)
 
 	kv_list_del(&s->node);
 	regions_fini(&s->regions);
+	landing_leave(s);
 	if (shard->te)
 		te_peer_close(&s->peer);
 	owners_fini(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h -- one client session on one shard: its peer, links, requests, stages, pins and regions. */
+/* session.h -- an attachment's session on one shard: its peer, links, requests, stages, leases, pins and regions. */
 #ifndef KVRAIL_KVSERVER_SHARD_SESSION_H
 #define KVRAIL_KVSERVER_SHARD_SESSION_H
 
@@ -8,6 +8,7 @@
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
 #include "kvserver/shard/answers.h"
+#include "kvserver/shard/landing.h"
 #include "kvserver/shard/link.h"
 #include "kvserver/shard/owner.h"
 #include "kvserver/shard/region.h"
@@ -24,13 +25,13 @@ enum session_state { SESSION_OPEN, SESSION_ENDING, SESSION_GONE };
 
 struct session {
 	struct shard *shard;
-	uint32_t number, mark; /* mark: what the client calls it, in all frames */
+	uint32_t number, mark; /* mark: the client's name for it, in all frames */
 	enum session_state state;
 	uint64_t ended_ns;
 	uint64_t client_id;
 	struct te_peer *peer;
 	_Atomic uint64_t *received; /* requests, for the heartbeat; one writer */
-	_Atomic bool *anew;         /* set: the client shall begin a new session; NULL: cannot be told */
+	_Atomic bool *anew;         /* set: the client must begin a new session; NULL: it cannot be told */
 	struct kv_list node;        /* of the shard, once ENDING */
 	struct kv_list requests;    /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
@@ -44,7 +45,10 @@ struct session {
 	struct owners owners;  /* further sessions */
 	struct answers answers;
 	struct regions regions;
-	struct call *idle, *gone; /* finished when no request is left; `gone` then frees the session */
+	struct landing *landing;  /* NULL: it has none */
+	bool parting;             /* its client has said goodbye: nothing of it is under way */
+	bool gone_away;           /* its connection ended: its client is not back over the same endpoints yet */
+	struct call *idle, *gone; /* finished when no request is left; with `gone` the session is freed then */
 	unsigned links;
 	uint32_t window_width;
 	struct kv_macs macs; /* of the links' seals */
@@ -62,11 +66,11 @@ struct session_args {
 	_Atomic bool *anew;
 };
 
-/* session_open -- insert the client's addresses; requests may come from now on, by each link once its client has proven
+/* session_open -- insert the client's addresses. Requests may come from now on, by each link once the client has proven
  * it. 0, -KV_ENOMEM, -KV_EFULL, -KV_ECLOSED, or the engine's code with *err. */
 int session_open(struct shard *shard, const struct session_args *args, struct session **out, struct kv_error *err);
 
-/* link_answered -- what a CANCEL of this id is told from now on (answers.h). */
+/* link_answered -- a CANCEL of this id is told `posted` from now on (answers.h). */
 static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 {
 	struct session *s = l->session;
@@ -74,17 +78,17 @@ static inline void link_answered(struct link *l, uint64_t id, uint32_t posted)
 	answers_note(&s->answers, &l->answers, l->index, s->links, sizeof(*l), id, posted);
 }
 
-/* session_bytes -- that a session of so many links takes of the allocator at a shard, of so many shards, without what
- * OpenSSL has for its two keys, and without what it stores and pins. */
+/* session_bytes -- the bytes that a session of so many links takes from the allocator at one of so many shards. Not
+ * counted: OpenSSL's memory for its two keys, and values and pins. */
 size_t session_bytes(unsigned links, unsigned shards);
 
-/* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). Their
- * immediates may never come, or they themselves, and the client waits for them: it is told to begin a new session.
- * Once per session, whatever else fails of it; what the next one meets is that one's. */
+/* session_lost -- `writes` data writes of it failed after they had been posted, or replies to it did (0). The client
+ * waits for immediates or replies that may never come, so it is told to begin a new session. Once per session, whatever
+ * else fails of it; failures of its next session count for that one. */
 void session_lost(struct session *s, uint32_t writes);
 
-/* session_settle -- a request went: see whether somebody waited for that. May free the session: nothing of it may be
- * used afterwards. session_settled -- the same for the last one, where somebody may wait. */
+/* session_settle -- a request was freed: finish the calls that waited for that. May free the session: nothing of it may
+ * be used afterwards. session_settled -- its slow part: the last request was freed, and a call may wait. */
 void session_settled(struct session *s);
 static inline void session_settle(struct session *s)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.c -- one data loop: its engine, memory and store, its turns and its end. What is about one session is not here.
+/* shard.c -- one data loop: its engine, memory and store, its turns and its end. session.c has what is about one
+ * session.
  *
  * A turn: the engine's poller delivers frames (frame.c) and completions (replies gather in frames), then this shard's
- * poller has the operations go on with what they have under way, and sends the frames. The loop's thread is the only
- * one in here after shard_start; control work comes as calls (loopcall.h).
+ * poller has the operations go on with their work, and sends the frames. The loop's thread is the only one in here
+ * after shard_start; control work comes as calls (loopcall.h).
  *
- * Calls go down: to frames, sessions, requests and replies. What operations are there is nothing that this room knows:
- * their functions are in one table (struct shard_ops), which the server gives at creation.
+ * Calls go down: to frames, sessions, requests and replies. This room does not know which operations there are: their
+ * functions are in one table (struct shard_ops), which the server gives at creation.
  *
  * When the engine was rebuilt all peers are void. Nothing is mended in place: the control loop ends the sessions, and
  * clients come back for the new addresses. */
@@ -26,7 +27,7 @@
 
 /* ---- what the engine says ---- */
 
-/* Clients are not asked to write into our memory: an immediate here is noise of theirs. */
+/* No client is asked to write into our memory: an immediate here is a client's fault. */
 static void shard_immediate(void *arg, unsigned rail, uint32_t imm)
 {
 	(void)rail, (void)imm;
@@ -74,7 +75,7 @@ static bool shard_active(struct loop_poller *p)
 	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->undelivered) || s->opt.ops->active(s);
 }
 
-/* Once: values are evicted although there is memory. */
+/* Log once that values are evicted although there is memory. */
 static void values_tell(struct shard *s)
 {
 	const struct store *st = &s->store;
@@ -101,6 +102,7 @@ static void shard_tick(struct loop_timer *t)
 		if (s->slot[i] && s->slot[i]->state == SESSION_OPEN)
 			s->opt.ops->session_tick(s->slot[i], now_ns);
 	s->opt.ops->tick(s);
+	landings_tick(s, now_ns);
 	shard_quarantine_check(s, now_ns);
 	tell_reset(s);
 	values_tell(s);
@@ -108,14 +110,12 @@ static void shard_tick(struct loop_timer *t)
 		tell_lost(s);
 }
 
-/* ---- statistics ---- */
-
 /* ---- create, start, drain, close ---- */
 
 /* Bytes of an ARENA message that are not keys. */
 enum { ARENA_HEAD = 64, ARENA_KEY = 16 };
 
-/* Clients are to read the arena by themselves: what they need for it. */
+/* Clients will read the arena by themselves: prepare what they are told of it. */
 static int shard_arena(struct shard *s, struct kv_error *err)
 {
 	te_region_announce(s->region, &s->arena, NULL);
@@ -191,13 +191,15 @@ static int shard_engine(struct shard *s, const struct kv_clock *clock, struct kv
 	return rc;
 }
 
-/* What the engine is to move, registered. On failure the engine is to be closed. */
+/* Register the memory that the engine moves. On failure the caller closes the engine. */
 static int shard_regions(struct shard *s, struct kv_error *err)
 {
 	int rc = te_region_register(s->te, s->area.base, s->area.len_bytes,
 				    TE_LOCAL | (s->opt.allow_pull ? TE_REMOTE_READ : 0u), 0, &s->region, err);
 	if (rc == 0 && s->opt.allow_pull)
 		rc = shard_arena(s, err);
+	if (rc == 0)
+		rc = landings_open(s, s->opt.landing_bytes, err);
 	if (rc == 0)
 		rc = s->opt.ops->open(s, err);
 	return rc;
@@ -215,8 +217,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 	};
 	int rc = kv_entropy_fill(entropy, &options.seed, sizeof(options.seed));
 
-	/* Generations of a restarted server differ from those of its predecessor, so that a stale one is not taken for
-	 * current. */
+	/* Generations of a restarted server differ from those before, so that a stale one is not taken for current. */
 	if (rc == 0)
 		rc = kv_entropy_fill(entropy, &options.generation, sizeof(options.generation));
 	options.generation = (options.generation >> 24 << 24 & INT64_MAX) + 1;
@@ -298,7 +299,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 		kv_fail(err, rc, "no memory for a shard's sessions");
 		goto out_free;
 	}
-	/* The engine first: it knows which NICs are taken, and so what node the memory is to be on. */
+	/* The engine first: it knows which NICs are taken, and so on which node the memory must be. */
 	rc = shard_engine(s, clock, err);
 	if (rc)
 		goto out_free;
@@ -313,7 +314,8 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 	*out = s;
 	return 0;
 out_memory:
-	te_close(&s->te); /* what is registered stays mapped until then */
+	te_close(&s->te); /* registered memory stays mapped until then */
+	landings_close(s);
 	store_fini(&s->store);
 	kv_area_unmap(&s->area);
 out_engine:
@@ -380,8 +382,9 @@ void shard_destroy(struct shard **shard)
 		loop_timer_cancel(s->loop, &s->tick);
 		loop_poller_del(s->loop, &s->poller);
 	}
-	shard_close(s); /* a start that failed half way did not come to it */
+	shard_close(s); /* a start that failed half way has not closed it */
 	s->opt.ops->clear(s);
+	landings_close(s);
 	store_fini(&s->store);
 	kv_area_unmap(&s->area);
 	shard_free(s);

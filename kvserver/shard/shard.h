@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h -- one data loop's part of the server: an engine, a part of the memory, and the sessions as this loop sees
- * them. */
+/* shard.h -- a shard: one data loop of the server, with an engine, a part of the memory, and its sessions. */
 #ifndef KVRAIL_KVSERVER_SHARD_SHARD_H
 #define KVRAIL_KVSERVER_SHARD_SHARD_H
 
 #include "engine/engine.h"
 #include "host/host.h"
+#include "kvserver/shard/landing.h"
 #include "store/store.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
 
 enum {
 	SHARD_REQUESTS_MAX = 65536,
-	SHARD_KEEP_PART = 8,     /* pins, stages and leases together leave an eighth of the memory to everything else */
-	SHARD_SLOW_LINES = 10,   /* lines about slow requests per second */
-	SHARD_REFUSED_LINES = 1, /* about PUTs without room, likewise */
+	SHARD_KEEP_PART = 8,   /* pins, stages and leases together leave an eighth of the memory to all other values */
+	SHARD_SLOW_LINES = 10, /* lines about slow requests per second */
+	SHARD_REFUSED_LINES = 1,    /* about PUTs without room, likewise */
 	SHARD_HASH_BYTES = 1 << 20, /* of checksums per turn: about 0.1 ms */
 	SHARD_SWEEP_NODES = 4096,   /* of the expiry wheel per tick */
-	/* The quarantine budget of a shard: what transfers of dead clients may hold before their endpoint is closed. */
+	/* The quarantine budget of a shard: so much may transfers of dead clients hold before their endpoint is
+	 * closed. */
 	SHARD_QUARANTINE_SHARE = 4,    /* a quarter of the memory */
 	SHARD_QUARANTINE_SESSIONS = 32 /* of the 64 places for sessions that end */
 };
@@ -27,6 +28,7 @@ enum {
 #define SHARD_REPLY_NS      10000000000ull  /* a reply that cannot be posted for so long is dropped */
 #define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
 #define SHARD_QUARANTINE_NS 5000000000ull   /* until a dead client's transfers count against the budget */
+#define SHARD_STALL_NS      300000000ull    /* until they are fenced where they hold up all others */
 
 struct call;
 struct link;
@@ -39,30 +41,31 @@ struct work;
  * frame and is gone when this returns. */
 typedef void begin_fn(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
-/* What the operations (ops/) are for a shard: one const table, which never changes. All functions are called on the
+/* The operations (ops/), as a shard calls them: one const table, which never changes. All functions are called on the
  * shard's thread, none parks, and none may be NULL but in `begin`. */
 struct shard_ops {
-	/* By type. RELEASE and CANCEL come by whatever credits there are, the others only within them; SESSION and
-	 * PROVE never. Whether the id is new was looked at before, but for RELEASE, which has none. */
+	/* By type. RELEASE and CANCEL come without credits, too, the others only with them; SESSION and PROVE never
+	 * come. The shard has seen that the id is new, but for RELEASE, which has none. */
 	begin_fn *begin[WIRE_PROVE + 1];
-	/* session_stop -- it takes no more, or has other addresses: give up values that were coming in. session_left --
-	 * it ends, and its client may not know. session_idle -- its client says goodbye, and reads nothing any more.
-	 * session_tick -- now and then, while it is open. owner_end -- as session_stop, of one owner. */
+	/* session_stop -- the session takes no more requests, or has other addresses: give up values that were coming
+	 * in. session_left -- it ends, and its client may not know. session_idle -- its client says goodbye, and reads
+	 * nothing any more. session_tick -- now and then, while it is open. owner_end -- as session_stop, for one owner
+	 * of it. */
 	void (*session_stop)(struct session *s);
 	void (*session_left)(struct session *s);
 	void (*session_idle)(struct session *s);
 	void (*session_tick)(struct session *s, uint64_t now_ns);
 	void (*owner_end)(struct session *s, const struct owner *o);
-	/* turn -- go on with what takes several turns, a bounded piece of it; returns how much was done. active --
-	 * whether there is more. tick -- every SHARD_TICK_NS. */
+	/* turn -- do a bounded piece of the work that takes several turns; returns how much was done. active -- whether
+	 * there is more. tick -- every SHARD_TICK_NS. */
 	int (*turn)(struct shard *s);
 	bool (*active)(const struct shard *s);
 	void (*tick)(struct shard *s);
 	/* stat -- a gauge of theirs: STAGES, HASHING, LEASES_NOW. */
 	uint64_t (*stat)(const struct shard *s, enum wire_stat id);
 	/* open -- make s->work: the engine, the store and s->region are there. 0, or a code with *err. close -- the
-	 * engine is closed. clear -- what they keep in the store goes. destroy -- free s->work; also when `open` failed
-	 * or never came. */
+	 * engine is closed. clear -- give up what they keep in the store. destroy -- free s->work; also when `open`
+	 * failed or was never called. */
 	int (*open)(struct shard *s, struct kv_error *err);
 	void (*close)(struct shard *s);
 	void (*clear)(struct shard *s);
@@ -79,7 +82,8 @@ struct shard_options {
 	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
 	bool own_thread;            /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, pull_where_safe, prefault;
-	uint64_t lease_ns; /* allow_pull: how long clients may read a block */
+	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
+	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
 	const struct evict_policy *policy;
 	const struct kv_log *log;
@@ -105,9 +109,10 @@ struct shard {
 	struct te_region *region;
 	struct store store;
 	struct slab requests, held;
+	struct landings landings;
 	struct work *work; /* of the operations (ops/work.h) */
-	/* Set by an operation that gathers: the records of a frame, or those of one owner in it, have all been begun.
-	 * It sets it back to NULL. */
+	/* Set by an operation that gathers requests; called when all records of a frame, or of one owner in it, were
+	 * taken. The function sets it back to NULL. */
 	void (*records_end)(struct shard *s);
 	uint64_t leased_bytes;  /* of the arena, of blocks that clients may read by themselves */
 	struct te_remote arena; /* allow_pull: what clients are told of it, but for keys. Never changes: the control
@@ -125,7 +130,7 @@ struct shard {
 	uint32_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
 	struct kv_rate slow_lines;
-	bool told_values; /* that there may be no more of them */
+	bool told_values; /* the log has said that there may be no more values */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
@@ -157,8 +162,8 @@ static inline void shard_count(struct shard *s, enum wire_stat id)
 	s->stat[id]++;
 }
 
-/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; what two of them keep counts
- * twice. shard_keep_left -- how many more they may keep together. */
+/* shard_kept -- bytes of the memory that pins, stages and leases keep from eviction; bytes that two of them keep count
+ * twice. shard_keep_left -- how many more bytes they may keep together. */
 static inline uint64_t shard_kept(const struct shard *s)
 {
 	return s->store.pinned_bytes + s->store.staged_bytes + s->leased_bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.c -- the counters and gauges of a shard, as STAT has them. */
+/* stat.c -- the counters and gauges of a shard, as the request STAT returns them. */
 #include "kvserver/shard/stat.h"
 
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static uint64_t rails_up(const struct shard *s)
 	return n;
 }
 
-/* What the engine counts. */
+/* The counters of the engine. */
 static uint64_t engine_stat(struct shard *s, enum wire_stat id)
 {
 	struct te_stats te = {0};
@@ -88,6 +88,8 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return index_count(&s->store.index);
 	case WIRE_STAT_BLOCKS_MAX:
 		return s->store.blocks_max;
+	case WIRE_STAT_LANDING_BYTES:
+		return landings_bytes(s);
 	case WIRE_STAT_BYTES_USED:
 		return s->store.arena.used;
 	case WIRE_STAT_BYTES_LIMIT:

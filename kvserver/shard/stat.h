@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stat.h -- the counters and gauges of a shard, as STAT has them. The shard's thread. */
+/* stat.h -- the counters and gauges of a shard, as the request STAT returns them. The shard's thread. */
 #ifndef KVRAIL_KVSERVER_SHARD_STAT_H
 #define KVRAIL_KVSERVER_SHARD_STAT_H
 

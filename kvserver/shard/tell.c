@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tell.c -- what a shard tells the control loop by itself: that nothing is under way any more, that its peers are void,
- * that clients are to begin anew.
+/* tell.c -- what a shard tells the control loop unasked: that nothing is under way any more, that its peers are void,
+ * that clients must begin anew.
  *
- * The last two go through functions of the control loop's (struct shard_options), which may not be able to take it now;
+ * The last two call functions of the control loop (struct shard_options), which may not be able to take the news now;
  * the tick says it again. */
 #include "kvserver/shard/tell.h"
 

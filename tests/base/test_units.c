@@ -208,6 +208,29 @@ static void output_is_cut_at_the_buffer(void **state)
 	assert_string_equal(buf + 4, "###");
 }
 
+static void counts_have_commas_and_nouns_a_plural(void **state)
+{
+	static const struct {
+		uint64_t n;
+		const char *text, *s;
+	} rows[] = {{0, "0", "s"},
+		    {1, "1", ""},
+		    {2, "2", "s"},
+		    {999, "999", "s"},
+		    {1000, "1,000", "s"},
+		    {1048560, "1,048,560", "s"},
+		    {UINT64_MAX, "18,446,744,073,709,551,615", "s"}};
+	char buf[28];
+	(void)state;
+	for (size_t i = 0; i < KV_COUNT(rows); i++) {
+		assert_string_equal(kv_count_format(rows[i].n, buf, sizeof(buf)), rows[i].text);
+		assert_string_equal(kv_plural(rows[i].n), rows[i].s);
+	}
+	char text[64];
+	assert_string_equal(kv_count_of(1, "client", text, sizeof(text)), "1 client");
+	assert_string_equal(kv_count_of(1234, "client", text, sizeof(text)), "1,234 clients");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +244,7 @@ int main(void)
 		cmocka_unit_test(rates_print),
 		cmocka_unit_test(printed_sizes_parse_again),
 		cmocka_unit_test(output_is_cut_at_the_buffer),
+		cmocka_unit_test(counts_have_commas_and_nouns_a_plural),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,5 +87,5 @@ int main(void)
 		cmocka_unit_test(the_edges_are_exact),
 		cmocka_unit_test(the_highest_ids_do_not_wrap),
 	};
-	return cmocka_run_group_tests_name("kvserver/window", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("base/window", tests, NULL, NULL);
 }

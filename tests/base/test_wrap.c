@@ -72,11 +72,27 @@ static void further_lines_are_indented(void **state)
 		"/a/path/that/is/so/long/that/it/does/not/fit/a/line/and/is/left/whole/all/the/same/x\n        next\n");
 }
 
+static void a_colour_takes_no_column(void **state)
+{
+	(void)state;
+	char words[] = "word word word word word word word word word word word word word word word word";
+	FILE *f = begin();
+	kv_wrap(f, "  ok  ", 0, "%s", words);
+	fclose(f);
+	size_t plain = strcspn(text, "\n");
+	f = begin();
+	kv_wrap(f, "  \033[1;31mok\033[0m  ", 0, "%s", words);
+	fclose(f);
+	assert_int_equal(strcspn(text, "\n"), plain + strlen("\033[1;31m\033[0m"));
+	assert_non_null(strstr(text, "\n      word"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_line_is_wider_and_no_word_is_lost),
 		cmocka_unit_test(further_lines_are_indented),
+		cmocka_unit_test(a_colour_takes_no_column),
 	};
 	return cmocka_run_group_tests_name("base/wrap", tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 """fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kvload.
 
 FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
-close (the connection ends at the first GET). Prints its port.
+close (the connection ends at the first GET); full (nothing is stored). Prints its port.
 """
 import contextlib
 import socket
@@ -28,6 +28,8 @@ def redis_command(f):
     for _ in range(n):
         args.append(f.read(int(f.readline()[1:])))
         f.read(2)
+    if args[0] == b"SET" and fault == "full":
+        return b"-OOM\r\n"
     if args[0] == b"SET":
         values[args[1]] = args[2]
         return b"+OK\r\n"

@@ -2,7 +2,7 @@
 /* hash.c -- what the checksum costs: GB/s of the plain XXH3-64 of libxxhash and of kv_hash_block, from cache and from
  * memory; and of a copy with its checksum, in two passes and in one.
  *
- * What is compared runs in turn, ROUNDS times, and the best is printed: whoever else runs here only makes it slower.
+ * What is compared runs in turn, ROUNDS times, and the best is printed: other programs here only make it slower.
  * Blocks out of cache are taken from 1 GiB in an order that the prefetcher does not foresee. */
 #include <stdio.h>
 #include <stdlib.h>

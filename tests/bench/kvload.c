@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kvload.c -- GETs against redis or memcached: what kv-bench's read phase is, for the servers people would use instead.
+/* kvload.c -- GETs, PUTs, or both one to one, against redis or memcached: what kv-bench's phases are, for the servers
+ * people would use instead.
  *
  * One thread, epoll, non-blocking sockets, --conns connections with one request (or one pipelined batch of --batch)
  * each: a connection asks again as soon as its answer is whole. Keys, values and order are kv-bench's
@@ -9,6 +10,10 @@
  *
  * An answer is received into the connection's own buffer, where it stays until it is whole: no copy, no allocation. The
  * system call asks for all that is missing, so a large value costs as few calls as the kernel's socket buffer allows.
+ *
+ * A PUT sends its value from where it lies ready, as kv-bench does (the stock of workload.c), with one system call for
+ * what the socket takes. PUTs go round all keys; where the keys are there already they store the same bytes again. With
+ * --op put nothing is stored before.
  *
  * The stock clients are no yardstick: redis-benchmark and memtier_benchmark saturate one core of their own before the
  * server is busy. (Rejected: hiredis and libmemcached. Both copy each value once more than this does.) */
@@ -21,6 +26,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -35,8 +41,12 @@ enum protocol { REDIS, MEMCACHED };
 
 static const char *const protocols[] = {"redis", "memcached", NULL};
 
+enum op { GET, PUT, MIXED };
+
+static const char *const ops[] = {"get", "put", "mixed", NULL};
+
 struct options {
-	int protocol;
+	int protocol, op;
 	const char *address;
 	struct load_shape shape; /* blocks: keys */
 	uint32_t conns, batch;
@@ -61,19 +71,27 @@ static const struct kv_opt table[] = {
 	 .metavar = "HOST:PORT",
 	 .def = "127.0.0.1:6379",
 	 .help = "Where the server listens; with a slash: a unix socket."},
+	{.name = "op",
+	 .letter = 'o',
+	 .type = KV_OPT_CHOICE,
+	 AT(op),
+	 .metavar = "NAME",
+	 .def = "get",
+	 .choices = ops,
+	 .help = "get; put; or mixed: one after the other."},
 	LOAD_BLOCKS_ROW(struct options, "num-keys", "Keys stored, then read."),
 	LOAD_ROWS(struct options),
 	LOAD_COUNT_ROW(.name = "conns", .letter = 'c', AT(conns), .def = "32", .max = CONNS_MAX,
 		       .help = "Connections."),
 	LOAD_COUNT_ROW(.name = "batch", .letter = 'n', AT(batch), .def = "1", .max = BATCH_MAX,
-		       .help = "GETs that a connection sends at once; latency is the batch's."),
+		       .help = "GETs or PUTs that a connection sends at once; latency is the batch's."),
 	{.name = "verify", .type = KV_OPT_FLAG, AT(verify), .help = "Compare every byte read."},
 	{.name = "no-fill", .type = KV_OPT_FLAG, AT(no_fill), .help = "The keys are there already."},
 	{.name = NULL},
 };
 
 static const struct kv_opt_program program = {
-	.name = "kvload", .about = "GETs from redis or memcached, one thread, a closed loop. Prints JSON."};
+	.name = "kvload", .about = "GETs and PUTs to redis or memcached, one thread, a closed loop. Prints JSON."};
 
 static void die(const char *what, const char *why)
 {
@@ -92,8 +110,11 @@ struct conn {
 	size_t cap, have;         /* have: received */
 	size_t at;                /* of the answer that is not whole yet */
 	unsigned answered;        /* of the batch */
-	uint64_t start_ns, first; /* first: number of its first GET in kv-bench's order */
-	uint64_t request_len;
+	uint64_t start_ns, first; /* first: number of its first operation */
+	char *request;            /* heads of one batch */
+	struct iovec *iov;        /* and what goes out, values between heads */
+	unsigned iovs, iov_at;    /* iov_at: the first that is not sent whole */
+	bool blocked;             /* the socket took no more: epoll tells when it does */
 };
 
 struct load {
@@ -102,8 +123,7 @@ struct load {
 	struct conn *conn;
 	uint64_t number;
 	uint64_t *stamp; /* first and last eight bytes of each value */
-	char *request;   /* scratch: one batch of requests */
-	uint8_t *value;  /* scratch: one value */
+	uint8_t *stock;  /* what values are parts of */
 	bool counting, over;
 	unsigned running;
 	struct result result;
@@ -146,7 +166,7 @@ static int connect_tcp(const char *address)
 	return fd;
 }
 
-/* Whoever says nothing for so long is dead. */
+/* A connection that says nothing for so long is dead. */
 static int connection(const char *address)
 {
 	struct timeval tv = {.tv_sec = GRACE_S};
@@ -172,32 +192,44 @@ static void send_all(int fd, const void *data, size_t len)
 
 /* ---- fill ---- */
 
+static int put_head(const struct options *o, const struct bench_key *key, char *out)
+{
+	unsigned long long size = o->shape.size;
+
+	if (o->protocol == REDIS)
+		return snprintf(out, HEAD_BYTES, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%llu\r\n", key->len, key->text,
+				size);
+	return snprintf(out, HEAD_BYTES, "set %s 0 0 %llu\r\n", key->text, size);
+}
+
+static const char *stored_text(const struct options *o)
+{
+	return o->protocol == REDIS ? "+OK\r\n" : "STORED\r\n";
+}
+
 static void store(struct load *l, int fd, uint64_t index)
 {
 	const struct options *o = l->o;
 	struct bench_key key;
 	char head[HEAD_BYTES];
+	const uint8_t *value;
 	int n;
 
 	bench_key_make(&key, o->shape.seed, o->shape.size, index);
-	bench_value_fill(&key, l->value, o->shape.size);
-	memcpy(&l->stamp[2 * index], l->value, 8);
-	memcpy(&l->stamp[2 * index + 1], l->value + o->shape.size - 8, 8);
-	if (o->no_fill)
+	value = l->stock + bench_value_at(&key, o->shape.size);
+	memcpy(&l->stamp[2 * index], value, 8);
+	memcpy(&l->stamp[2 * index + 1], value + o->shape.size - 8, 8);
+	if (o->no_fill || o->op == PUT)
 		return;
-	if (o->protocol == REDIS)
-		n = snprintf(head, sizeof(head), "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%llu\r\n", key.len, key.text,
-			     (unsigned long long)o->shape.size);
-	else
-		n = snprintf(head, sizeof(head), "set %s 0 0 %llu\r\n", key.text, (unsigned long long)o->shape.size);
+	n = put_head(o, &key, head);
 	send_all(fd, head, (size_t)n);
-	send_all(fd, l->value, o->shape.size);
+	send_all(fd, value, o->shape.size);
 	send_all(fd, "\r\n", 2);
 }
 
 static void stored(const struct options *o, int fd, unsigned count)
 {
-	const char *yes = o->protocol == REDIS ? "+OK\r\n" : "STORED\r\n";
+	const char *yes = stored_text(o);
 	size_t len = strlen(yes);
 	char answer[16];
 
@@ -219,7 +251,7 @@ static void fill(struct load *l)
 		uint64_t n = KV_MIN(o->shape.blocks - i, (uint64_t)FILL_BATCH);
 		for (uint64_t j = 0; j < n; j++)
 			store(l, fd, i + j);
-		if (!o->no_fill)
+		if (!o->no_fill && o->op != PUT)
 			stored(o, fd, (unsigned)n);
 	}
 	close(fd);
@@ -227,37 +259,83 @@ static void fill(struct load *l)
 
 /* ---- reading ---- */
 
-static size_t request_add(const struct load *l, char *out, size_t cap, uint64_t number)
+static bool is_put(const struct options *o, uint64_t number)
+{
+	return o->op == PUT || (o->op == MIXED && number % 2);
+}
+
+/* The key of an operation: that of a GET in kv-bench's order, that of a PUT one after the other. */
+static uint64_t key_of(const struct options *o, uint64_t number)
+{
+	uint64_t n = o->op == MIXED ? number / 2 : number;
+
+	return is_put(o, number) ? n % o->shape.blocks : bench_order_key(n, o->shape.blocks, o->shape.seed);
+}
+
+static void piece_add(struct conn *c, const void *at, size_t len)
+{
+	c->iov[c->iovs++] = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = len};
+}
+
+static void request_add(const struct load *l, struct conn *c, char *head, uint64_t number)
 {
 	const struct options *o = l->o;
 	struct bench_key key;
-	int n;
 
-	bench_key_make(&key, o->shape.seed, o->shape.size, bench_order_key(number, o->shape.blocks, o->shape.seed));
-	if (o->protocol == REDIS)
-		n = snprintf(out, cap, "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", key.len, key.text);
-	else
-		n = snprintf(out, cap, "get %s\r\n", key.text);
-	return (size_t)n;
+	bench_key_make(&key, o->shape.seed, o->shape.size, key_of(o, number));
+	if (is_put(o, number)) {
+		piece_add(c, head, (size_t)put_head(o, &key, head));
+		piece_add(c, l->stock + bench_value_at(&key, o->shape.size), o->shape.size);
+		piece_add(c, "\r\n", 2);
+	} else if (o->protocol == REDIS) {
+		piece_add(c, head,
+			  (size_t)snprintf(head, HEAD_BYTES, "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", key.len, key.text));
+	} else {
+		piece_add(c, head, (size_t)snprintf(head, HEAD_BYTES, "get %s\r\n", key.text));
+	}
+}
+
+static void wait_for(const struct load *l, struct conn *c, bool blocked)
+{
+	struct epoll_event e = {.events = EPOLLIN | (blocked ? EPOLLOUT : 0), .data.ptr = c};
+
+	if (c->blocked != blocked && epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &e) < 0)
+		die_errno("epoll_ctl");
+	c->blocked = blocked;
+}
+
+/* Send what the socket takes. */
+static void send_more(const struct load *l, struct conn *c)
+{
+	while (c->iov_at < c->iovs) {
+		struct msghdr m = {.msg_iov = c->iov + c->iov_at, .msg_iovlen = KV_MIN(c->iovs - c->iov_at, 512u)};
+		ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0 && errno != EINTR)
+			die_errno("send");
+		for (size_t left = n > 0 ? (size_t)n : 0; left > 0;) {
+			struct iovec *v = &c->iov[c->iov_at];
+			size_t part = KV_MIN(left, v->iov_len);
+			v->iov_base = (uint8_t *)v->iov_base + part;
+			v->iov_len -= part;
+			left -= part;
+			c->iov_at += v->iov_len == 0;
+		}
+	}
+	wait_for(l, c, c->iov_at < c->iovs);
 }
 
 static void ask(struct load *l, struct conn *c)
 {
-	size_t len = 0;
-	ssize_t n;
-
 	c->first = l->number;
+	c->iovs = c->iov_at = 0;
 	for (unsigned i = 0; i < l->o->batch; i++)
-		len += request_add(l, l->request + len, HEAD_BYTES, l->number++);
+		request_add(l, c, c->request + (size_t)i * HEAD_BYTES, l->number++);
 	c->have = c->at = 0;
 	c->answered = 0;
 	c->start_ns = now_ns();
-	/* The server has answered everything before: an empty socket buffer takes a batch of requests whole. */
-	n = send(c->fd, l->request, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (n < 0)
-		die_errno("send");
-	if ((size_t)n != len)
-		die("send", "the socket did not take a batch of requests: use a smaller --batch");
+	send_more(l, c);
 }
 
 /* The value's length and place when the header is whole: 0; else -EAGAIN. */
@@ -286,7 +364,7 @@ static int header(const struct load *l, const struct conn *c, size_t *out_body, 
 static void value_check(struct load *l, const struct conn *c, size_t body, uint64_t len)
 {
 	const struct options *o = l->o;
-	uint64_t index = bench_order_key(c->first + c->answered, o->shape.blocks, o->shape.seed);
+	uint64_t index = key_of(o, c->first + c->answered);
 	struct bench_key key;
 
 	if (len != o->shape.size || memcmp(c->buf + body, &l->stamp[2 * index], 8) ||
@@ -299,6 +377,21 @@ static void value_check(struct load *l, const struct conn *c, size_t body, uint6
 		die("GET", "a value is not what was stored");
 }
 
+/* The answer to a PUT. False: it is not whole yet. */
+static bool put_answer(const struct load *l, struct conn *c)
+{
+	const char *yes = stored_text(l->o);
+	size_t len = strlen(yes), have = KV_MIN(len, c->have - c->at);
+
+	if (memcmp(c->buf + c->at, yes, have))
+		die("SET", "the server did not store a value (has it memory enough, and items so large?)");
+	if (have < len)
+		return false;
+	c->at += len;
+	c->answered++;
+	return true;
+}
+
 /* Answers that are whole now. Returns whether the batch is. */
 static bool parse(struct load *l, struct conn *c)
 {
@@ -307,6 +400,11 @@ static bool parse(struct load *l, struct conn *c)
 	uint64_t len;
 
 	while (c->answered < l->o->batch && c->at < c->have) {
+		if (is_put(l->o, c->first + c->answered)) {
+			if (!put_answer(l, c))
+				return false;
+			continue;
+		}
 		if (header(l, c, &body, &len) == -EAGAIN)
 			return false;
 		if (len != l->o->shape.size)
@@ -362,8 +460,11 @@ static void turn(struct load *l)
 		die_errno("epoll_wait");
 	if (n == 0)
 		die("the server", "no answer any more");
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		if (e[i].events & EPOLLOUT)
+			send_more(l, e[i].data.ptr);
 		receive(l, e[i].data.ptr);
+	}
 }
 
 static void read_for(struct load *l, uint64_t duration_ns)
@@ -391,6 +492,10 @@ static void conns_open(struct load *l)
 	for (uint32_t i = 0; i < o->conns; i++) {
 		struct conn *c = &l->conn[i];
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
+		c->request = malloc((size_t)o->batch * HEAD_BYTES);
+		c->iov = malloc((size_t)o->batch * 3 * sizeof(*c->iov));
+		if (!c->request || !c->iov)
+			die_errno("malloc");
 		c->fd = connection(o->address);
 		c->cap = cap;
 		c->buf = (uint8_t *)area.base + i * kv_align_up(cap, 4096);
@@ -432,10 +537,10 @@ int main(int argc, char **argv)
 	l.o = &o;
 	result_init(&l.result);
 	l.stamp = malloc(o.shape.blocks * 16);
-	l.value = malloc(o.shape.size);
-	l.request = malloc((size_t)o.batch * HEAD_BYTES);
-	if (!l.stamp || !l.value || !l.request)
+	l.stock = malloc(bench_stock_bytes(o.shape.size));
+	if (!l.stamp || !l.stock)
 		die_errno("malloc");
+	bench_stock_fill(l.stock, bench_stock_bytes(o.shape.size));
 	fill(&l);
 	conns_open(&l);
 	load_run(&l);

@@ -196,7 +196,7 @@ static void hello_send(int fd, struct node *n)
 		die("the other process", -errno);
 }
 
-/* Whoever waits longer than this waits for a process that has died or hangs. */
+/* A wait that takes longer than this is one for a process that has died or hangs. */
 static fi_addr_t hello_receive(int fd, struct node *n)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

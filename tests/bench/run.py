@@ -8,7 +8,8 @@
   run.py ab DIR_A DIR_B [-- OPTS]    two builds of KVRail against each other with kv-bench OPTS
 
 Environment: PAIRS (7), BENCH_SECONDS (1: length of a read phase), BENCH_QUICK=1 (one short pair, for a smoke test),
-FABTESTS=DIR (where fi_rma_bw is), KVRAIL_BUILD (build/release), BENCH_LOCK=FILE (locked for the pairs of a case).
+FABTESTS=DIR (where fi_rma_bw is), BENCH_TRACE=FILE (what `trace` replays), KVRAIL_BUILD (build/release),
+BENCH_LOCK=FILE (locked for the pairs of a case).
 
 A pair is one run of each side, one after the other, in an order that flips; a ratio is that of a pair, and the median
 over the pairs is what counts. The distance of the CPUs is taken before, between and after: a pair during which it
@@ -42,6 +43,7 @@ QUICK = os.environ.get("BENCH_QUICK", "0") not in ("", "0")
 PAIRS = 1 if QUICK else int(os.environ.get("PAIRS", "7"))
 SECONDS = 0.2 if QUICK else float(os.environ.get("BENCH_SECONDS", "1"))
 DATA_SET = (16 if QUICK else 256) << 20  # bytes of values: more than any cache here
+TRACE = os.environ.get("BENCH_TRACE", "")
 LIMIT_S = 180                            # no run takes longer
 BUSY_CORES = 0.25                        # others that take more spoil what spins
 COLUMNS = 120                            # of a line in the document
@@ -251,6 +253,26 @@ def reads_of(report):
             "peak_rss_bytes": report["resources"]["peak_rss_bytes"]}
 
 
+def phase_of(report, *names):
+    """ops/s and bytes/s of phases that ran at the same time, or of one."""
+    phases = [report["phases"]["mixed"][n] if len(names) > 1 else report["phases"][n] for n in names]
+    return {"value": sum(p["ops_per_s"] for p in phases), "bytes_per_s": sum(p["bytes_per_s"] for p in phases),
+            "p50_ns": phases[-1]["latency_ns"]["p50"], "p99_ns": phases[-1]["latency_ns"]["p99"]}
+
+
+def kv_bench_puts(size, *extra, keys=None):
+    """PUTs of keys that are not there, as many as take about as long as a read phase, if memory has room; reads are cut short."""
+    return lambda: phase_of(kv_bench_json(size, 32, 4, extra, keys=keys or put_keys(size), seconds=0.01), "write")
+
+
+def kv_bench_mixed(size):
+    return lambda: phase_of(kv_bench_json(size, 32, 4, ["--mixed"], keys=put_keys(size), seconds=0.01), "write", "read")
+
+
+def put_keys(size):
+    return max(int((4 if QUICK else 8) * DATA_SET * min(SECONDS, 1)) // size, 32)
+
+
 def kv_bench(size, workers=32, clients=4, *extra, **more):
     return lambda: reads_of(kv_bench_json(size, workers, clients, extra, **more))
 
@@ -278,7 +300,7 @@ def congestion(name):
     return dict(os.environ, BENCH_CONGESTION=name, LD_PRELOAD=shim)
 
 
-def redis(size, unix=False, conns=32, batch=1, reno=False):
+def redis(size, unix=False, conns=32, batch=1, reno=False, op="get"):
     def one():
         port = free_port()
         with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
@@ -289,13 +311,13 @@ def redis(size, unix=False, conns=32, batch=1, reno=False):
             try:
                 wait_port(p, port)
                 return tool("kvload", "--protocol", "redis", "--address", sock if unix else f"127.0.0.1:{port}",
-                            "--conns", conns, "--batch", batch, "--value-size", size, "--num-keys", keys_of(size))
+                            "--conns", conns, "--batch", batch, "--value-size", size, "--num-keys", keys_of(size), "--op", op)
             finally:
                 stop(p)
     return one
 
 
-def memcached(size, conns=32, reno=False):
+def memcached(size, conns=32, batch=1, reno=False, op="get"):
     def one():
         port = free_port()
         user = ["-u", "root"] if os.geteuid() == 0 else []
@@ -304,7 +326,7 @@ def memcached(size, conns=32, reno=False):
         try:
             wait_port(p, port)
             return tool("kvload", "--protocol", "memcached", "--address", f"127.0.0.1:{port}", "--conns", conns,
-                        "--value-size", size, "--num-keys", keys_of(size))
+                        "--batch", batch, "--value-size", size, "--num-keys", keys_of(size), "--op", op)
         finally:
             stop(p)
     return one
@@ -381,7 +403,7 @@ class KeptServer:
 # ---- pairs ----
 
 def geared(value, unit):
-    if unit == "GETs/s":
+    if unit in ("GETs/s", "ops/s", "requests/s"):
         return f"{value / 1e3:.1f}k" if value >= 1e4 else f"{value:.0f}"
     if unit == "GB/s":
         return f"{value / 1e9:.2f}"
@@ -521,6 +543,80 @@ def compare_batch():
     yield case("single GETs of kv-bench", batch, kv_bench(4 * K))
 
 
+def rivals():
+    """Those that are here: one alone is worth a table."""
+    here, why = [], None
+    for name, program, other in (("redis", "redis-server", redis), ("memcached", "memcached", memcached)):
+        try:
+            need(program)
+            here.append((name, other))
+        except Skipped as e:
+            why = e
+    if not here:
+        raise why
+    return here
+
+
+def compare_put():
+    for name, other in rivals():
+        for size, goal in ((4 * K, 1.0), (64 * K, 1.2), (M, 2.0)):
+            goal = goal if name == "redis" else None
+            yield case(f"{name}, {size_text(size)}", kv_bench_puts(size), other(size, op="put"), unit="ops/s", goal=goal)
+        yield case(f"{name}, 4 KiB, 16 at a time", kv_bench_puts(4 * K, "--batch", "16"), other(4 * K, batch=16, op="put"), unit="ops/s")
+
+
+def compare_mixed():
+    for name, other in rivals():
+        for size in (4 * K, 64 * K, M):
+            yield case(f"{name}, {size_text(size)}", kv_bench_mixed(size), other(size, op="mixed"), unit="ops/s")
+
+
+def compare_own():
+    """PUT beside GET, mixed beside both alone, batches beside single PUTs: nothing but kv-bench."""
+    def beside_reads(size):
+        report = kv_bench_json(size, 32, 4, [], keys=put_keys(size))
+        mine, reads = phase_of(report, "write"), phase_of(report, "read")
+        return {**mine, "other": reads["value"], "ratio": mine["value"] / reads["value"]}
+
+    def beside_alone(size):
+        report = kv_bench_json(size, 32, 4, ["--mixed"], keys=put_keys(size))
+        mine, ratio = phase_of(report, "write", "read"), report["phases"]["mixed"]["of_alone"]
+        return {**mine, "other": mine["value"] / ratio, "ratio": ratio}
+    for size, goal in ((4 * K, 0.7), (64 * K, 0.8), (M, 0.8)):
+        yield case(f"PUT / GET, {size_text(size)}", lambda size=size: beside_reads(size), unit="ops/s", goal=goal)
+    for size in (4 * K, 64 * K, M):
+        yield case(f"mixed / mean, {size_text(size)}", lambda size=size: beside_alone(size), unit="ops/s", goal=0.85)
+    yield case("16 PUTs / single, 4 KiB", kv_bench_puts(4 * K, "--batch", "16"), kv_bench_puts(4 * K), unit="ops/s", goal=2.0)
+
+
+def replay(size, order):
+    """Requests per second of a trace (BENCH_TRACE), as fast as they go."""
+    def one():
+        report = kv_bench_trace(size, order)
+        phases = report["phases"]
+        return {"value": report["trace"]["requests"] / phases["read"]["seconds"],
+                "bytes_per_s": phases["read"]["bytes_per_s"] + phases["write"]["bytes_per_s"]}
+    return one
+
+
+def kv_bench_trace(size, order):
+    with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+        path = os.path.join(d, "report.json")
+        # With the memory of a quarter of the blocks or so: what does not fit is evicted, which fails no run.
+        run([os.path.join(BUILD, "kv-bench"), "--quiet", "--log-level", "warn", "--provider", "tcp", "--num-workers", "32",
+             "--num-clients", "4", "--trace", TRACE, "--trace-order", order, "--value-size", str(size),
+             "--memory-mb", str(256 if QUICK else 2048), "--duration", str(20 * SECONDS), "--json", path])
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+
+
+def compare_trace():
+    if not os.access(TRACE, os.R_OK):
+        raise Skipped("BENCH_TRACE=FILE names the trace to replay (docs/guide/benchmarking.md), and there is none")
+    for size in (4 * K, 64 * K):
+        yield case(f"blocks of {size_text(size)}", replay(size, "strict"), replay(size, "relaxed"), unit="requests/s")
+
+
 def compare_tcp():
     yield case("4 KiB, batches of 16", kv_bench(4 * K, 32, 4, "--batch", "16"), rawtcp(4 * K), target=0.5)
     for size in (64 * K, M):
@@ -631,6 +727,11 @@ COMPARISONS = {
     "fabtests": ("Bare writes (one pair, one hot block, 64 in flight) beside `fi_rma_bw -o writedata`", "roofline", "fi_rma_bw",
                  compare_fabtests),
     "depth1": ("One worker beside the least GET over libfabric (`lfget`, depth 1)", "kv-bench", "lfget", compare_depth1),
+    "own": ("32 workers: PUT beside GET, GET and PUT one to one beside the mean of both alone, batches of PUTs beside single ones", "first",
+            "second", compare_own),
+    "put": ("32 workers that PUT beside redis (SET) and memcached (set) with 32 connections, values ready in memory", "kv-bench", "other", compare_put),
+    "mixed": ("32 workers, GET and PUT one to one, beside redis and memcached with 32 connections", "kv-bench", "other", compare_mixed),
+    "trace": ("Replay of a trace, 32 workers: requests in strict order beside relaxed", "strict", "relaxed", compare_trace),
     "tcp": ("32 workers beside one raw TCP connection with 16 requests in flight (`rawtcp`)", "kv-bench", "rawtcp", compare_tcp),
     "workers": ("More workers beside 32, 64 KiB, 4 clients", "more workers", "32 workers", compare_workers),
     "keys": ("Many keys beside 1,000, values of 4 KiB, 32 workers", "many keys", "1,000 keys", compare_keys),

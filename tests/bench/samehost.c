@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* samehost.c -- what moving a block between two processes of one host costs: the kernel's copy (process_vm_readv, which
- * is what the shm provider does), with small and with huge pages, and memcpy from memory that both map.
+ * is what the shm provider does), with small and with huge pages; memcpy from memory that both map; and the checksum
+ * of bytes that stay there, which is all that a client could not save.
  *
  * The owner of the blocks is a child that sleeps; this process copies blocks in random order from AREA_BYTES into a
  * buffer of BUFFER_BYTES, slot after slot, so neither side is in a cache. With each copy or without its checksum, as a
@@ -29,9 +30,10 @@ enum { ROUNDS = 7 };
 #define WORK_BYTES   ((uint64_t)64 << 20)
 #define ALIGN_BYTES  ((uint64_t)2 << 20)
 
-enum way { SMALL_PAGES, HUGE_PAGES, SHARED, WAYS };
+enum way { SMALL_PAGES, HUGE_PAGES, SHARED, IN_PLACE, WAYS };
 
-static const char *const way_name[WAYS] = {"readv, 4 KiB pages", "readv, huge pages", "memcpy, shared"};
+static const char *const way_name[WAYS] = {"readv, 4 KiB pages", "readv, huge pages", "memcpy, shared",
+					   "in place, shared"};
 
 static pid_t owner;
 static uint8_t *area[WAYS],
@@ -61,6 +63,7 @@ static int areas_map(void)
 	area[HUGE_PAGES] = map(AREA_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1, MADV_HUGEPAGE);
 	area[SHARED] = map(AREA_BYTES, MAP_SHARED, fd, MADV_HUGEPAGE);
 	close(fd);
+	area[IN_PLACE] = area[SHARED];
 	for (unsigned w = 0; w < WAYS; w++) {
 		buffer[w] = map(BUFFER_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 				w == SMALL_PAGES ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
@@ -93,14 +96,15 @@ static int owner_start(void)
 	return read(ready[0], &c, 1) == 1 ? 0 : -1;
 }
 
-static int copy(enum way way, uint8_t *to, uint64_t offset, uint64_t len)
+/* Where the bytes are afterwards; NULL: the kernel refuses. */
+static const uint8_t *bring(enum way way, uint8_t *to, uint64_t offset, uint64_t len)
 {
 	struct iovec local = {to, len}, remote = {area[way] + offset, len};
-	if (way == SHARED) {
-		memcpy(to, area[way] + offset, len);
-		return 0;
-	}
-	return process_vm_readv(owner, &local, 1, &remote, 1, 0) == (ssize_t)len ? 0 : -1;
+	if (way == IN_PLACE)
+		return area[way] + offset;
+	if (way == SHARED)
+		return memcpy(to, area[way] + offset, len);
+	return process_vm_readv(owner, &local, 1, &remote, 1, 0) == (ssize_t)len ? to : NULL;
 }
 
 /* ns for each block, or a negative number. */
@@ -109,9 +113,10 @@ static double measure(enum way way, uint64_t len, bool sum, struct kv_prng *prng
 	uint64_t n = WORK_BYTES / len, begun = now_ns(), sums = 0;
 	for (uint64_t i = 0; i < n; i++) {
 		uint8_t *to = buffer[way] + i * len % BUFFER_BYTES;
-		if (copy(way, to, kv_prng_below(prng, AREA_BYTES / len) * len, len))
+		const uint8_t *at = bring(way, to, kv_prng_below(prng, AREA_BYTES / len) * len, len);
+		if (!at)
 			return -1;
-		sums += sum ? kv_hash_block(to, len) : 0;
+		sums += sum ? kv_hash_block(at, len) : 0;
 	}
 	sink += sums;
 	return (double)(now_ns() - begun) / (double)n;
@@ -126,8 +131,9 @@ static int by_size(const void *a, const void *b)
 static int row(uint64_t len, bool sum, struct kv_prng *prng)
 {
 	double ns[WAYS][ROUNDS];
+	unsigned ways = sum ? WAYS : IN_PLACE; /* without a checksum nothing happens in place */
 	for (unsigned r = 0; r < ROUNDS; r++)
-		for (unsigned w = 0; w < WAYS; w++) {
+		for (unsigned w = 0; w < ways; w++) {
 			ns[w][r] = measure((enum way)w, len, sum, prng);
 			if (ns[w][r] < 0) {
 				fprintf(stderr, "samehost: process_vm_readv: %s (see kernel.yama.ptrace_scope)\n",
@@ -136,7 +142,7 @@ static int row(uint64_t len, bool sum, struct kv_prng *prng)
 			}
 		}
 	printf("%5llu KiB %-9s", (unsigned long long)(len >> 10), sum ? "+ sum" : "");
-	for (unsigned w = 0; w < WAYS; w++) {
+	for (unsigned w = 0; w < ways; w++) {
 		qsort(ns[w], ROUNDS, sizeof(double), by_size);
 		printf("%8.1f us %5.1f GB/s  ", ns[w][ROUNDS / 2] / 1e3, (double)len / ns[w][ROUNDS / 2]);
 	}

@@ -52,6 +52,30 @@ def widest(label, c):
                 dropped=0, unsteady=False, states={"near": 7}, foreign_cores=0.5)
 
 
+class Phases(unittest.TestCase):
+    def test_a_phase_alone_and_two_at_once(self):
+        def phase(ops, p50):
+            return {"ops_per_s": ops, "bytes_per_s": 10 * ops, "latency_ns": {"p50": p50, "p99": 2 * p50}}
+        report = {"phases": {"write": phase(5, 1), "read": phase(7, 2), "mixed": {"write": phase(2, 3), "read": phase(4, 6)}}}
+        self.assertEqual(bench.phase_of(report, "write"), {"value": 5, "bytes_per_s": 50, "p50_ns": 1, "p99_ns": 2})
+        self.assertEqual(bench.phase_of(report, "write", "read"), {"value": 6, "bytes_per_s": 60, "p50_ns": 6, "p99_ns": 12})
+
+    def test_puts_are_new_keys_and_bounded(self):
+        for size in (4096, 65536, 1 << 20):
+            self.assertTrue(32 <= bench.put_keys(size) <= (2 << 30) // size)
+
+
+class Rivals(unittest.TestCase):
+    def test_one_that_is_not_here_leaves_the_other(self):
+        def only(program):
+            if program != "memcached":
+                raise bench.Skipped(program)
+        with mock.patch.object(bench, "need", side_effect=only):
+            self.assertEqual([name for name, _ in bench.rivals()], ["memcached"])
+        with mock.patch.object(bench, "need", side_effect=bench.Skipped("none")), self.assertRaises(bench.Skipped):
+            bench.rivals()
+
+
 class Table(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -82,7 +106,7 @@ class Table(unittest.TestCase):
 
     def test_a_row_fits_the_columns(self):
         stubs = {"need": mock.DEFAULT, "fi_rma_bw": mock.DEFAULT, "KeptServer": mock.DEFAULT}
-        with mock.patch.multiple(bench, **stubs):
+        with mock.patch.multiple(bench, TRACE=__file__, **stubs):
             for name, (*_, cases) in bench.COMPARISONS.items():
                 done = {"date": "2026-01-02 03:04 UTC", "commit": "0123456789-dirty", "seconds": 0.5, "cases": [widest(c["label"], c) for c in cases()]}
                 self.assertTrue(done["cases"], name)

@@ -89,28 +89,31 @@ static void expect_proto(struct rig *r, const void *bytes, size_t len, const cha
 	assert_int_equal(boot_recv_await(r->s, &m, rig_in(r, 20 * SECOND)), -KV_EPROTO); /* the error stays */
 }
 
-static void oversized(struct rig *r)
+/* What no message begins with, and why: length, type, two bytes that are zero, body. */
+static const struct row {
+	const char *name, *text;
+	uint8_t bytes[12];
+	size_t len;
+} refused[] = {
+	{"1 MiB and a byte", "its length is out of bounds", {0x01, 0, 0x10, 0, 10, 0, 0, 0}, 8},
+	{"less than a head", "its length is out of bounds", {3, 0, 0, 0}, 4},
+	{"no such type", "invalid control message (type 99, 12 bytes)", {8, 0, 0, 0, 99, 0, 0, 0, 1, 2, 3, 4}, 12},
+	{"a goodbye with a body", "invalid control message", {5, 0, 0, 0, WIRE_CTRL_GOODBYE, 0, 0, 0, 1}, 9},
+};
+static const struct row *row;
+
+static void no_message(struct rig *r)
 {
-	static const uint8_t bytes[] = {0x01, 0, 0x10, 0, 10, 0, 0, 0};
-	expect_proto(r, bytes, sizeof(bytes), "its length is out of bounds");
+	expect_proto(r, row->bytes, row->len, row->text);
 }
 
-static void undersized(struct rig *r)
+static void bytes_that_are_no_message_are_refused_with_the_reason(void **state)
 {
-	static const uint8_t bytes[] = {3, 0, 0, 0};
-	expect_proto(r, bytes, sizeof(bytes), "its length is out of bounds");
-}
-
-static void unknown_type(struct rig *r)
-{
-	static const uint8_t bytes[] = {8, 0, 0, 0, 99, 0, 0, 0, 1, 2, 3, 4};
-	expect_proto(r, bytes, sizeof(bytes), "invalid control message (type 99, 12 bytes)");
-}
-
-static void bad_body(struct rig *r)
-{
-	static const uint8_t bytes[] = {5, 0, 0, 0, WIRE_CTRL_GOODBYE, 0, 0, 0, 1};
-	expect_proto(r, bytes, sizeof(bytes), "invalid control message");
+	(void)state;
+	for (row = refused; row < refused + KV_COUNT(refused); row++) {
+		print_message("%s\n", row->name);
+		with_raw_peer(no_message);
+	}
 }
 
 static void truncated(struct rig *r)
@@ -179,20 +182,16 @@ static void other_version(struct rig *r)
 	assert_int_equal(got.heartbeat.sequence, 3);
 }
 
-#define RAW_TEST(name)                                                                                                 \
-	static void test_##name(void **state)                                                                          \
+#define RAW_TEST(name, run)                                                                                            \
+	static void name(void **state)                                                                                 \
 	{                                                                                                              \
 		(void)state;                                                                                           \
-		with_raw_peer(name);                                                                                   \
+		with_raw_peer(run);                                                                                    \
 	}
-RAW_TEST(oversized)
-RAW_TEST(undersized)
-RAW_TEST(unknown_type)
-RAW_TEST(bad_body)
-RAW_TEST(truncated)
-RAW_TEST(closed_at_once)
-RAW_TEST(pieces)
-RAW_TEST(other_version)
+RAW_TEST(a_connection_that_ends_in_a_message_says_so, truncated)
+RAW_TEST(a_connection_that_ends_at_once_may_have_wanted_tls, closed_at_once)
+RAW_TEST(a_message_in_pieces_survives_timeouts_between_them, pieces)
+RAW_TEST(a_hello_of_another_version_can_be_answered, other_version)
 
 /* ---- random fragments, random deadlines, against a list of what was sent ---- */
 
@@ -706,14 +705,11 @@ static int drop_scratch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_oversized),
-		cmocka_unit_test(test_undersized),
-		cmocka_unit_test(test_unknown_type),
-		cmocka_unit_test(test_bad_body),
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_closed_at_once),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_other_version),
+		cmocka_unit_test(bytes_that_are_no_message_are_refused_with_the_reason),
+		cmocka_unit_test(a_connection_that_ends_in_a_message_says_so),
+		cmocka_unit_test(a_connection_that_ends_at_once_may_have_wanted_tls),
+		cmocka_unit_test(a_message_in_pieces_survives_timeouts_between_them),
+		cmocka_unit_test(a_hello_of_another_version_can_be_answered),
 		cmocka_unit_test(messages_come_whole_out_of_random_fragments),
 		cmocka_unit_test(the_biggest_message_arrives),
 		cmocka_unit_test(a_message_that_is_too_big_is_refused_before_a_byte_is_out),

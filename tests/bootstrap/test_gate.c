@@ -87,7 +87,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void one_comes_through_in_some_turns_in_the_order_of_coming(void **state)
+static void handshakes_come_through_one_in_some_turns_in_their_order(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < MANY; i++)
@@ -103,7 +103,7 @@ static void one_comes_through_in_some_turns_in_the_order_of_coming(void **state)
 }
 
 /* A single comer that comes again at once is no faster than the turns. */
-static void who_comes_alone_comes_through_no_faster(void **state)
+static void a_handshake_alone_comes_through_no_faster(void **state)
 {
 	(void)state;
 	spawn(0, false, 50, KV_NEVER);
@@ -113,7 +113,7 @@ static void who_comes_alone_comes_through_no_faster(void **state)
 }
 
 /* However many later steps wait, every second pass is a first step. */
-static void those_that_go_on_and_those_that_begin_alternate(void **state)
+static void steps_that_go_on_and_steps_that_begin_alternate(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 20; i++)
@@ -128,7 +128,7 @@ static void those_that_go_on_and_those_that_begin_alternate(void **state)
 		assert_true(log_[i].begun);
 }
 
-static void who_waits_too_long_gives_up_and_the_others_go_on(void **state)
+static void a_handshake_that_waits_too_long_gives_up_and_the_others_go_on(void **state)
 {
 	(void)state;
 	spawn(0, false, 1, KV_NEVER);
@@ -206,7 +206,7 @@ static void random_sources_share_alike(void **state)
 		assert_in_range(first[i], least - 2, least + 1);
 }
 
-static void who_is_woken_goes_and_the_others_go_on(void **state)
+static void a_handshake_that_is_woken_goes_and_the_others_go_on(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
@@ -245,15 +245,16 @@ static void addresses_are_sources(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(one_comes_through_in_some_turns_in_the_order_of_coming, setup,
+		cmocka_unit_test_setup_teardown(handshakes_come_through_one_in_some_turns_in_their_order, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(who_comes_alone_comes_through_no_faster, setup, teardown),
-		cmocka_unit_test_setup_teardown(those_that_go_on_and_those_that_begin_alternate, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_handshake_alone_comes_through_no_faster, setup, teardown),
+		cmocka_unit_test_setup_teardown(steps_that_go_on_and_steps_that_begin_alternate, setup, teardown),
 		cmocka_unit_test_setup_teardown(sources_take_turns, setup, teardown),
 		cmocka_unit_test_setup_teardown(random_sources_share_alike, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_is_woken_goes_and_the_others_go_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_handshake_that_is_woken_goes_and_the_others_go_on, setup, teardown),
 		cmocka_unit_test(addresses_are_sources),
-		cmocka_unit_test_setup_teardown(who_waits_too_long_gives_up_and_the_others_go_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_handshake_that_waits_too_long_gives_up_and_the_others_go_on, setup,
+						teardown),
 	};
 	return cmocka_run_group_tests_name("bootstrap/gate", tests, NULL, NULL);
 }

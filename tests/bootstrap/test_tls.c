@@ -954,7 +954,7 @@ static void hello_and_gone(struct rig *r)
 	io_close(r->loop, fd);
 }
 
-static void who_is_gone_is_not_computed_for(void **state)
+static void a_client_that_is_gone_is_not_computed_for(void **state)
 {
 	(void)state;
 	struct boot_security s = rig_security_cert("certs", "server"), c = rig_security_cert("certs", "client");
@@ -1131,7 +1131,7 @@ int main(void)
 		cmocka_unit_test(keys_are_changed_under_connections),
 		cmocka_unit_test(each_verdict_of_a_revocation_list_has_its_sentence),
 		cmocka_unit_test(a_turn_computes_one_step_of_all_handshakes),
-		cmocka_unit_test(who_is_gone_is_not_computed_for),
+		cmocka_unit_test(a_client_that_is_gone_is_not_computed_for),
 		cmocka_unit_test(a_client_with_a_key_at_a_server_with_certificates_is_denied),
 		cmocka_unit_test(a_client_with_a_certificate_at_a_server_with_a_key_is_denied),
 		cmocka_unit_test(a_client_without_tls_at_a_server_with_it_is_denied),

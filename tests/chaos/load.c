@@ -11,17 +11,22 @@
  * (the program then ends itself, exit 3);
  *   - with several servers: a failure of a key that lives on a server that nobody touched ("collateral").
  *
- * What counts as overdue. A starved machine is not the library's fault, so to the 100 ms is added the time that the
- * thread on which the call ran was runnable without a core during the call (field 2 of /proc/thread-self/schedstat),
- * twice, since the other threads of the library that the call waits for may have had to wait one after the other; for
- * a blocking call, which runs on a loop that we cannot tell, that of all threads that make calls; and the time for
- * which this whole process stood still (SIGSTOP), which a thread that does nothing but sleep in steps of 5 ms notices.
- * longest_over_ns is the largest excess over the deadline as it is, longest_net_ns the one after that allowance.
+ * What counts as overdue. Where a fence may take long (EFA), --fence-ms says how long a call may wait for it. A starved
+ * machine is not the library's fault, so to the 100 ms is added the time that the thread on which the call ran was
+ * runnable without a core during the call (field 2 of /proc/thread-self/schedstat), twice, since the other threads of
+ * the library that the call waits for may have had to wait one after the other; for a blocking call, which runs on a
+ * loop that we cannot tell, that of all threads that make calls; and the time for which this whole process stood still
+ * (SIGSTOP), which a thread that does nothing but sleep in steps of 5 ms notices. longest_over_ns is the largest excess
+ * over the deadline as it is, longest_net_ns the one after that allowance.
  *
  * Marks: lines on --marks FIFO. "down" when a server was broken, "rising" before it is mended, "ready" when it is whole
  * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it; with several servers,
  * of a key that failed since "down". A key lives on a server that nobody touched if a call on it began half a second
  * after "down" and succeeded before "rising".
+ *
+ * --puts N makes N of 100 calls PUTs, half of them batches, and gives the values sizes that go each way of a PUT: in
+ * packs, alone to a landing area, in ranges. A third of the workers then has a session of its own, whose PUTs wait in a
+ * lane. --check reads every key once, when the storm is over: a call that fails then is a failure of the program.
  *
  * Rejected: timestamps in the values. They would tell how stale a value is, but values are immutable: a value that is
  * right is right for ever. */
@@ -46,10 +51,13 @@ enum {
 	CODES_MAX = 64,
 	RECOVERIES_MAX = 256,
 	ITEMS_MAX = 6,   /* of a batch */
+	SMALL_MAX = 24,  /* of a batch of small values: several packs */
 	EXISTS_MAX = 32, /* keys of one EXISTS */
 	THREADS_MAX = 64,
 	GUARD = 64, /* bytes behind a destination that must not change */
 	TICK_MS = 5,
+	PACKED = 16 << 10, /* the longest value that goes into a pack */
+	SESSION_EACH = 3,  /* one worker in so many has a session of its own */
 	EXIT_BROKEN = 1,
 	EXIT_SETUP = 2,
 	EXIT_HUNG = 3
@@ -65,11 +73,11 @@ _Static_assert(SLACK_NS == 100 * MS, "every call has ended 100 ms past its deadl
 
 static struct options {
 	const char *server[SERVERS_MAX];
-	unsigned num_servers, clients, workers, threads, keys, churn;
-	uint64_t seconds, timeout_ms, short_ms, pace_us, max_bytes, seed, buffer_mb, connect_ms;
+	unsigned num_servers, clients, workers, threads, keys, churn, puts;
+	uint64_t seconds, timeout_ms, short_ms, pace_us, max_bytes, seed, buffer_mb, connect_ms, fence_ms;
 	const char *marks, *provider;
 	int log_level;
-	bool no_register;
+	bool no_register, check;
 } opt = {
 	.clients = 2,
 	.workers = 16,
@@ -116,6 +124,7 @@ struct worker {
 	unsigned w;
 	struct kvc_client *client; /* NULL: a thread that makes blocking calls */
 	struct kvc_pool *pool;
+	struct kvc_session *session; /* NULL: the client's own */
 	struct kv_prng prng;
 	uint8_t *buf;
 	uint64_t cap, dirty;         /* bytes of it that the last call was given */
@@ -151,10 +160,35 @@ static uint64_t mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+/* Sizes around the borders between the ways of a PUT. */
+static uint64_t put_len(unsigned key, uint64_t r)
+{
+	switch (key % 16) {
+	case 0 ... 4:
+		return 1 + r % PACKED;
+	case 5:
+		return PACKED;
+	case 6:
+		return PACKED + 1;
+	case 7 ... 8:
+		return 64 << 10;
+	case 9 ... 11:
+		return PACKED + r % (256 << 10);
+	case 12 ... 13:
+		return 1 << 20;
+	case 14:
+		return (1 << 20) + r % opt.max_bytes;
+	default:
+		return opt.max_bytes;
+	}
+}
+
 static uint64_t value_len(unsigned key)
 {
 	uint64_t r = mix(key * 2654435761ull + opt.seed);
 	uint64_t len;
+	if (opt.puts)
+		return KV_MIN(put_len(key, r), opt.max_bytes);
 	switch (key % 16) {
 	case 0 ... 5:
 		len = 1 + r % 3072;
@@ -340,6 +374,7 @@ static struct kvc_call call_begin(struct worker *k, const char *what)
 	struct kvc_call call = {.size = sizeof(call)};
 	k->timeout_ns = (kv_prng_below(&k->prng, 8) ? opt.timeout_ms : opt.short_ms) * MS;
 	call.timeout_ns = k->timeout_ns;
+	call.session = k->session;
 	k->wait0_ns = thread_waited_ns(k);
 	k->start_ns = now_ns();
 	k->still0_ns = still_ns(k->start_ns);
@@ -376,6 +411,7 @@ static void recovered(unsigned key, uint64_t now)
 	i = atomic_fetch_add(&sh.recoveries, 1);
 	if (i < RECOVERIES_MAX)
 		sh.recovery[i] = now - ready;
+	fprintf(stderr, "load: recovered\n");
 }
 
 /* Whether a server has been down for long enough that nothing of it can be on its way. */
@@ -425,7 +461,7 @@ static void call_end(struct worker *k, const char *what, int64_t rc)
 		max_set(&sh.longest_over, took - due);
 	if (took > due + allowed)
 		max_set(&sh.longest_net, took - due - allowed);
-	if (took > due + allowed + SLACK_NS) {
+	if (took > due + allowed + SLACK_NS + opt.fence_ms * MS) {
 		fprintf(stderr, "load: OVERDUE: %s of worker %u: %.0f ms of %.0f ms, %.0f ms of it excused, %s\n", what,
 			k->w, (double)took / 1e6, (double)due / 1e6, (double)allowed / 1e6,
 			rc < 0 ? kvc_errname((int)rc) : "success");
@@ -476,9 +512,8 @@ static int64_t got(unsigned key, const uint8_t *at, int64_t rc, const char *what
 	return rc;
 }
 
-static void do_get_await(struct worker *k)
+static void get_key_await(struct worker *k, unsigned key)
 {
-	unsigned key = key_pick(k);
 	uint64_t len = value_len(key);
 	bool down = down_now();
 	struct key_text t;
@@ -492,19 +527,24 @@ static void do_get_await(struct worker *k)
 	buffer_done(k, len);
 }
 
-static void do_get_view_await(struct worker *k)
+static void do_get_await(struct worker *k)
+{
+	get_key_await(k, key_pick(k));
+}
+
+static void do_get_borrowed_await(struct worker *k)
 {
 	unsigned key = key_pick(k);
 	bool down = down_now();
 	struct key_text t;
-	struct kvc_view view = {0};
-	struct kvc_call call = call_begin(k, "get_view");
+	struct kvc_borrowed borrowed = {0};
+	struct kvc_call call = call_begin(k, "get_borrowed");
 	uint64_t guess = kv_prng_below(&k->prng, 4) ? value_len(key) : 0;
-	int64_t rc = kvc_get_view_await(k->client, key_of(&t, key), guess, &call, &view);
-	call_end(k, "get_view", rc);
-	key_outcome(k, "get_view", key, rc, down);
-	got(key, view.data, rc, "get_view");
-	kvc_view_release(k->client, &view);
+	int64_t rc = kvc_get_borrowed_await(k->client, key_of(&t, key), guess, &call, &borrowed);
+	call_end(k, "get_borrowed", rc);
+	key_outcome(k, "get_borrowed", key, rc, down);
+	got(key, borrowed.data, rc, "get_borrowed");
+	kvc_borrowed_release(k->client, &borrowed);
 }
 
 /* A part in the middle of a value. */
@@ -555,29 +595,29 @@ static void do_put_await(struct worker *k)
 	buffer_done(k, len);
 }
 
-static void do_put_view_await(struct worker *k)
+static void do_put_borrowed_await(struct worker *k)
 {
 	unsigned key = key_pick(k);
 	uint64_t len = value_len(key);
 	bool down = down_now();
 	struct key_text t;
-	struct kvc_view view = {0};
-	struct kvc_call call = call_begin(k, "view_acquire");
-	int64_t rc = kvc_view_acquire_await(k->client, len, call.timeout_ns, &view);
-	call_end(k, "view_acquire", rc);
+	struct kvc_borrowed borrowed = {0};
+	struct kvc_call call = call_begin(k, "borrow");
+	int64_t rc = kvc_borrow_await(k->client, len, call.timeout_ns, &borrowed);
+	call_end(k, "borrow", rc);
 	if (rc < 0) {
 		if (!explained(rc))
-			key_outcome(k, "view_acquire", key, rc, down);
+			key_outcome(k, "borrow", key, rc, down);
 		return;
 	}
-	value_make_await(key, view.data, len);
-	call = call_begin(k, "put_view");
-	rc = kvc_put_await(k->client, key_of(&t, key), view.data, len, &call);
-	call_end(k, "put_view", rc);
-	key_outcome(k, "put_view", key, rc, down);
+	value_make_await(key, borrowed.data, len);
+	call = call_begin(k, "put_borrowed");
+	rc = kvc_put_await(k->client, key_of(&t, key), borrowed.data, len, &call);
+	call_end(k, "put_borrowed", rc);
+	key_outcome(k, "put_borrowed", key, rc, down);
 	/* It is mine until it is released: what I write here must not reach the value. */
-	canary_put(view.data, len);
-	kvc_view_release(k->client, &view);
+	canary_put(borrowed.data, len);
+	kvc_borrowed_release(k->client, &borrowed);
 }
 
 static void do_delete_await(struct worker *k)
@@ -617,11 +657,13 @@ static void do_exists_await(struct worker *k)
 		}
 }
 
-static void do_batch_await(struct worker *k, bool put)
+/* A batch of any values, or of small ones alone. */
+static void do_batch_await(struct worker *k, bool put, bool small)
 {
-	struct key_text t[ITEMS_MAX];
-	struct kvc_item item[ITEMS_MAX];
-	unsigned key[ITEMS_MAX], n = 2 + (unsigned)kv_prng_below(&k->prng, ITEMS_MAX - 1), used = 0;
+	struct key_text t[SMALL_MAX];
+	struct kvc_item item[SMALL_MAX];
+	unsigned key[SMALL_MAX], most = small ? SMALL_MAX : ITEMS_MAX;
+	unsigned n = 2 + (unsigned)kv_prng_below(&k->prng, most - 1), used = 0;
 	const char *what = put ? "put_batch" : "get_batch";
 	bool down = down_now();
 	uint64_t at = 0;
@@ -629,7 +671,7 @@ static void do_batch_await(struct worker *k, bool put)
 	int64_t rc;
 	for (unsigned tries = 0; used < n && tries < 100; tries++) {
 		uint64_t len = value_len(key[used] = key_pick(k));
-		if (at + len > k->cap / 2)
+		if (at + len > k->cap / 2 || (small && len > PACKED))
 			continue;
 		item[used] = (struct kvc_item){
 			.key = key_of(&t[used], key[used]), .data = k->buf + at, .len = len, .result = -KV_EINTERNAL};
@@ -665,24 +707,39 @@ static void do_ping_await(struct worker *k)
 		key_outcome(k, "ping", 0, rc, false);
 }
 
+static void put_call_await(struct worker *k)
+{
+	unsigned dice = (unsigned)kv_prng_below(&k->prng, 100);
+	if (dice < 35)
+		do_put_await(k);
+	else if (dice < 50 && k->client)
+		do_put_borrowed_await(k);
+	else
+		do_batch_await(k, true, dice < 75);
+}
+
 static void one_call_await(struct worker *k)
 {
 	unsigned dice = (unsigned)kv_prng_below(&k->prng, 100);
 	buffer_check(k);
+	if (opt.puts && kv_prng_below(&k->prng, 100) < opt.puts) {
+		put_call_await(k);
+		return;
+	}
 	if (dice < 30)
 		do_get_await(k);
 	else if (dice < 38 && k->client)
-		do_get_view_await(k);
+		do_get_borrowed_await(k);
 	else if (dice < 46)
 		do_get_part_await(k);
 	else if (dice < 60)
-		do_batch_await(k, false);
+		do_batch_await(k, false, false);
 	else if (dice < 76)
 		do_put_await(k);
 	else if (dice < 81 && k->client)
-		do_put_view_await(k);
+		do_put_borrowed_await(k);
 	else if (dice < 87)
-		do_batch_await(k, true);
+		do_batch_await(k, true, false);
 	else if (dice < 94)
 		do_exists_await(k);
 	else if (dice < 98)
@@ -708,15 +765,46 @@ static bool over(void)
 	return atomic_load(&sh.stop) || now_ns() >= sh.end_ns;
 }
 
+/* A third of the workers, while PUTs are what this is about. */
+static void session_open_await(struct worker *k)
+{
+	struct kv_error err = {0};
+	int rc = opt.puts && k->w % SESSION_EACH == 0 ? kvc_session_open_await(k->client, NULL, &k->session, &err) : 0;
+	if (rc < 0)
+		fprintf(stderr, "load: worker %u has no session: %s: %s\n", k->w, kvc_errname(rc), err.text);
+}
+
+static void session_close_await(struct worker *k)
+{
+	int rc = k->session ? kvc_session_close_await(k->client, &k->session, opt.timeout_ms * MS) : 0;
+	if (rc == 0 || explained(rc))
+		return;
+	fprintf(stderr, "load: UNEXPECTED: worker %u closes its session: %s\n", k->w, kvc_errname(rc));
+	atomic_fetch_add(&sh.unexpected, 1);
+}
+
+/* The part of all keys that is this worker's, each once. */
+static void check_await(struct worker *k)
+{
+	for (unsigned key = k->w; key < opt.keys; key += opt.workers) {
+		buffer_check(k);
+		get_key_await(k, key);
+	}
+}
+
 static void worker_main(struct kvc_client *client, unsigned w, void *arg)
 {
 	struct worker *k = &workers[w];
 	(void)arg;
 	k->client = client;
-	while (!over()) {
+	session_open_await(k);
+	if (opt.check)
+		check_await(k);
+	while (!opt.check && !over()) {
 		one_call_await(k);
 		pause_await(k);
 	}
+	session_close_await(k);
 	/* What is late may still come. */
 	co_sleep_await(loop_now(loop_current()) + 300 * MS);
 	buffer_check(k);
@@ -795,22 +883,28 @@ static void mark(const char *line)
 	}
 }
 
+/* Not by stdio: from glibc 2.38 on, exit() waits for the lock of a stream that somebody reads. */
 static void *marks_main(void *arg)
 {
 	/* Opened for writing as well: the script's echo closes it after each line. */
 	int fd = open(opt.marks, O_RDWR | O_CLOEXEC);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-	char line[64];
+	char line[64], *end;
+	size_t have = 0;
+	ssize_t n = 1;
 	(void)arg;
-	if (!f) {
-		fprintf(stderr, "load: %s: %s\n", opt.marks, strerror(errno));
-		_exit(EXIT_SETUP);
+	while (fd >= 0 && (n = read(fd, line + have, sizeof(line) - have)) > 0) {
+		have += (size_t)n;
+		while ((end = memchr(line, '\n', have))) {
+			*end++ = 0;
+			mark(line);
+			have -= (size_t)(end - line);
+			memmove(line, end, have);
+		}
+		if (have == sizeof(line))
+			have = 0;
 	}
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = 0;
-		mark(line);
-	}
-	return NULL;
+	fprintf(stderr, "load: %s: %s\n", opt.marks, strerror(errno));
+	_exit(EXIT_SETUP);
 }
 
 /* ---- the report ---- */
@@ -913,6 +1007,8 @@ static void report(struct kvc_pool *pool, const char *end)
 
 static int verdict(void)
 {
+	if (opt.check && atomic_load(&sh.failed))
+		return EXIT_BROKEN;
 	return atomic_load(&sh.wrong_bytes) || atomic_load(&sh.late_bytes) || atomic_load(&sh.overdue) ||
 			       atomic_load(&sh.unexpected) || collateral()
 		       ? EXIT_BROKEN
@@ -1110,6 +1206,9 @@ static const struct option long_options[] = {
 	{"provider", required_argument, NULL, 'P'},
 	{"log", required_argument, NULL, 'l'},
 	{"no-register", no_argument, NULL, 'N'},
+	{"puts", required_argument, NULL, 'u'},
+	{"check", no_argument, NULL, 'K'},
+	{"fence-ms", required_argument, NULL, 'f'},
 	{"connect-ms", required_argument, NULL, 'o'},
 	{NULL, 0, NULL, 0},
 };
@@ -1153,6 +1252,12 @@ static int number_set(int option, uint64_t v)
 	case 'C':
 		opt.churn = (unsigned)v;
 		break;
+	case 'f':
+		opt.fence_ms = v;
+		break;
+	case 'u':
+		opt.puts = (unsigned)v;
+		break;
 	case 'l':
 		opt.log_level = (int)v;
 		break;
@@ -1178,6 +1283,8 @@ static int options_parse(int argc, char **argv)
 			opt.provider = optarg;
 		else if (o == 'N')
 			opt.no_register = true;
+		else if (o == 'K')
+			opt.check = true;
 		else if (!optarg || kv_u64_parse(optarg, &v) < 0 || number_set(o, v) < 0)
 			return -KV_EINVAL;
 	}
@@ -1193,7 +1300,7 @@ int main(int argc, char **argv)
 	opt.provider = test_provider();
 	if (options_parse(argc, argv) < 0) {
 		fprintf(stderr, "usage: load --server HOST:PORT... [--seconds N] [--workers N] [--clients N] "
-				"[--threads N] [--keys N] [--marks FIFO] [--churn N] ...\n");
+				"[--threads N] [--keys N] [--puts PERCENT] [--check] [--marks FIFO] [--churn N] ...\n");
 		return EXIT_SETUP;
 	}
 	kvc_program_setup();

@@ -4,6 +4,7 @@
 #
 # usage: run.sh [-t SECONDS] [-k] [SCENARIO...]
 #   -t: scenarios that have not begun by then are skipped (default 300). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
+#   CHAOS_LOG=3: what the load says of its connections. KVRAIL_SHIM=MACHINE,...: on an imitated machine (tests/shim/README.md).
 #   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed. KVRAIL_TEST_PROVIDER: over which provider (tcp).
 # Every scenario runs load.c (what it checks is written there) while something is broken, and where servers are killed or cut off `kv-bench --verify --keep-going`
 # beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms, wrong bytes, and the time from the server's being whole again to the
@@ -84,6 +85,27 @@ make --no-print-directory "${programs[@]#"$PWD/"}" >"$scratch/make.out" 2>&1 || 
 	exit 1
 }
 
+# On an imitated machine every program is preloaded with the shim; this shell is not.
+shim_wrap() {
+	local program real=$build
+	build="$scratch/shim"
+	mkdir -p "$build/tests/chaos"
+	for program in kv-server kv-client kv-bench tests/chaos/load; do
+		printf '#!/bin/sh\nKVRAIL_SHIM=%s KVRAIL_SHIM_QUIET=1 LD_PRELOAD=%s exec %s "$@"\n' "$1" "$real/tests/shim/shim.so" "$real/$program" >"$build/$program"
+		chmod +x "$build/$program"
+	done
+	load=$build/tests/chaos/load
+}
+[ -z "${KVRAIL_SHIM:-}" ] || {
+	make --no-print-directory "${build#"$PWD/"}/tests/shim/shim.so" >"$scratch/make.out" 2>&1 || {
+		cat "$scratch/make.out"
+		exit 1
+	}
+	shim=$KVRAIL_SHIM
+	unset KVRAIL_SHIM
+	shim_wrap "$shim"
+}
+
 # ---- servers ----
 
 in_space=() # a command before the programs: ip netns exec NAME
@@ -137,13 +159,17 @@ serve_stop() {
 
 stat_of() { timeout -k 5 30 "${in_space[@]}" "$build/kv-client" --server "$server" --provider "$provider" --timeout 20 stat; }
 
-# idle -- nothing may be left of clients that are gone: within 20 s the one session is that of kv-client itself, and nothing is held for anybody.
+# idle -- nothing may be left of clients that are gone: within 30 s the one session is that of kv-client itself, and nothing is held for anybody. Landing areas
+# rest for 10 s, so they may be no more than kv-client has alone only then.
+landing_alone=0 # what it had at a server that had served nobody
 idle() {
 	local i
-	for ((i = 0; i < 40; i++)); do
+	for ((i = 0; i < 60; i++)); do
 		stat_of >"$scratch/stat.out" 2>&1 &&
-			awk '$1 == "sessions" && $2 > 1 || ($1 == "inflight" || $1 == "quarantined_bytes" || $1 == "pinned_bytes") && $2 { bad = 1 } END { exit bad }' \
-				"$scratch/stat.out" && return 0
+			awk -v alone="$landing_alone" '
+				BEGIN { n = split("inflight queued held active hashing stages staged_bytes leased_bytes pinned_bytes quarantined_bytes ending_sessions further_sessions", name)
+					for (i = 1; i <= n; i++) none[name[i]] = 1 }
+				$1 == "sessions" && $2 > 1 || $1 in none && $2 || $1 == "landing_bytes" && alone && $2 > alone { bad = 1 } END { exit bad }' "$scratch/stat.out" && return 0
 		sleep 0.5
 	done
 	echo "the server still holds something for clients that are gone:"
@@ -153,13 +179,16 @@ idle() {
 
 # ---- the load ----
 
+fence=() # where closing an endpoint waits for operations to a process that is dead, a call over its caller's memory waits for that (kvclient.h, "Deadlines")
+case $provider in efa*) fence=(--fence-ms 4000) ;; esac
+
 # load_start NAME ARGS... -- in the background; $load_pid. Returns when its calls have begun.
 load_start() {
 	load_name=$1
 	shift
 	mkfifo "$scratch/$load_name.marks"
 	: >"$scratch/$load_name.times"
-	"${in_space[@]}" "$load" --marks "$scratch/$load_name.marks" --seconds 600 --timeout-ms 1500 --pace-us 8000 --threads 2 --log 2 "$@" \
+	"${in_space[@]}" "$load" --marks "$scratch/$load_name.marks" --seconds 600 --timeout-ms 1500 --pace-us 8000 --threads 2 --log ${CHAOS_LOG:-2} "${fence[@]}" "$@" \
 		>"$scratch/$load_name.json" 2>"$scratch/$load_name.log" &
 	load_pid=$!
 	pids+=("$load_pid")
@@ -463,13 +492,13 @@ stop_client() { # the client stands still, briefly and for long; the server wait
 	load_end 100 && idle && serve_stop
 }
 
-one_of_two() { # calls to the server that is well go on, without one failure
-	local a a_pid b b_pid k quarantine_max=$((2 * 4 << 20))
-	serve two-a 127.0.0.1:0 || return
+one_of_two() { # one_of_two [NAME ARGS...] -- calls to the server that is well go on, without one failure
+	local a a_pid b b_pid k quarantine_max=${quarantine_max:-$((2 * 4 << 20))} name=${1:-two}
+	serve "$name-a" 127.0.0.1:0 || return
 	a=$server a_pid=$server_pid
-	serve two-b 127.0.0.1:0 || return
+	serve "$name-b" 127.0.0.1:0 || return
 	b=$server b_pid=$server_pid
-	load_start two --server "$a" --server "$b" --timeout-ms 3000 && bench_start --server "$a" --server "$b" || return
+	load_start "$name" --server "$a" --server "$b" --timeout-ms 3000 "${@:2}" && bench_start --server "$a" --server "$b" || return
 	for k in 1 2 3; do
 		sleep 1
 		mark down
@@ -478,7 +507,7 @@ one_of_two() { # calls to the server that is well go on, without one failure
 		sleep 1.5
 		mark rising
 		sleep 0.3 # it is read by a program that may be short of processor time
-		serve_again two-b "$b" || return
+		serve_again "$name-b" "$b" || return
 		b_pid=$server_pid
 		mark ready
 		sleep 1
@@ -526,6 +555,124 @@ kill_client() { # what a dead client held is free again
 	idle || return
 	say "after kill -9 of 3 clients: $(awk '$1 ~ /^(sessions|inflight|quarantined_bytes|fences|bytes_used)$/ { printf "%s %s, ", $1, $2 }' "$scratch/stat.out")"
 	load_start ckill4 --server "$server" && sleep 1.5 && load_end 100 && idle && serve_stop
+}
+
+# ---- kills under PUTs ----
+
+storm=(--puts 80 --max-bytes 6000000 --keys 400 --buffer-mb 32)
+landing_learn() { stat_of >"$scratch/stat.out" 2>&1 && landing_alone=$(awk '$1 == "landing_bytes" { print $2 }' "$scratch/stat.out"); }
+
+# storm_over SEED -- PUTs work at once, then every value that is still there is right.
+storm_over() {
+	local rc calm=("$load" --server "$server" --seed "$1" "${storm[@]}" --threads 0 --timeout-ms 5000 --short-ms 5000 --log 2)
+	load_name=calm
+	timeout -k 5 60 "${calm[@]}" --puts 100 --seconds 1 --workers 8 >"$scratch/calm.json" 2>"$scratch/calm.log" && [ "$(field failed)" = 0 ] && [ "$(field ok)" -gt 0 ] || {
+		echo "PUTs after the storm do not all succeed:"
+		cat "$scratch/calm.json" "$scratch/calm.log"
+		return 1
+	}
+	timeout -k 5 60 "${calm[@]}" --check >"$scratch/calm.json" 2>"$scratch/calm.log"
+	rc=$?
+	say "afterwards: $(field ok) values are right, $(field misses) are missing, failed $(field failed), wrong bytes $(field wrong_bytes)"
+	[ $rc -eq 0 ] && [ "$(field ok)" -gt 0 ] || {
+		echo "reading all keys after the storm: status $rc"
+		cat "$scratch/calm.json" "$scratch/calm.log"
+		return 1
+	}
+}
+
+# stop_for_a_while PID -- every third process stands still before it is killed: what was written to it, or by it, ends in the middle.
+stop_for_a_while() {
+	[ "$(random_below 3)" = 0 ] || return 0
+	kill -STOP "$1"
+	pause_ms "$(random_below 800)"
+}
+
+# load_served N -- wait until the load has recovered from N kills; at most 10 s.
+load_served() {
+	local i
+	for ((i = 0; i < 100; i++)); do
+		[ "$(grep -c '^load: recovered' "$scratch/$load_name.log")" -ge "$1" ] && return 0
+		sleep 0.1
+	done
+	echo "no call succeeded in the 10 s after kill $1"
+	tail -n 20 "$scratch/$load_name.log"
+	return 1
+}
+
+put_kills() { # the server is killed while values go to it in packs, to landing areas, in ranges
+	local k address seed
+	seed=${KVRAIL_SEED:-$(random_below 60000)}
+	serve pkills 127.0.0.1:0 || return
+	address=$server
+	landing_learn
+	load_start pkills --server "$address" --seed "$seed" "${storm[@]}" --pace-us 1000 || return
+	for ((k = 0; k < kills; k++)); do
+		pause_ms $((100 + $(random_below 400)))
+		mark down
+		stop_for_a_while "$server_pid"
+		kill -KILL "$server_pid"
+		wait "$server_pid" 2>/dev/null
+		pause_ms "$(random_below 300)"
+		serve_again pkills "$address" || return
+		mark ready
+		load_served $((k + 1)) || return
+		pause_ms "$(random_below 800)"
+	done
+	sleep 2
+	load_end 300 && storm_over "$seed" && idle && serve_stop
+}
+
+put_one_of_two() { # packs and landing areas at a server that is killed leave those at the other alone
+	local quarantine_max=$((2 * 8 << 20))
+	one_of_two puttwo "${storm[@]}" --pace-us 4000
+}
+
+server_lives() {
+	kill -0 "$server_pid" 2>/dev/null && [ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$server_pid/status")" != Z ] && return 0
+	wait "$server_pid"
+	echo "the server died with status $?"
+	tail -n 20 "$scratch/$1.err"
+	return 1
+}
+
+put_kill_client() { # clients are killed while their values go to a server; others are served, and nothing is held for the dead
+	local k seed victim i size=0 fds=0
+	seed=${KVRAIL_SEED:-$(random_below 60000)}
+	serve pckill 127.0.0.1:0 || return
+	landing_learn
+	load_start pcbeside --server "$server" --seed "$seed" "${storm[@]}" --short-ms 1500 --pace-us 4000 || return
+	for ((k = 0; k < kills; k++)); do
+		"$load" --server "$server" --seed "$seed" "${storm[@]}" --threads 1 --puts 95 --pace-us 0 --log 0 --seconds 60 >/dev/null 2>"$scratch/victim.log" &
+		victim=$!
+		pids+=("$victim")
+		for ((i = 0; i < 200; i++)); do
+			grep -qs '^load: running' "$scratch/victim.log" && break
+			sleep 0.05
+		done
+		pause_ms $((20 + $(random_below 500)))
+		kill -0 "$victim" || {
+			echo "client $k died by itself:"
+			cat "$scratch/victim.log"
+			return 1
+		}
+		stop_for_a_while "$victim"
+		kill -KILL "$victim"
+		wait "$victim" 2>/dev/null
+		grep -E 'load: [A-Z]' "$scratch/victim.log" && return 1
+		server_lives pckill || return
+		[ "$k" -ne $((kills / 3)) ] || size=$(server_size) fds=$(server_fds)
+	done
+	storm_over "$seed" || return
+	say "server: descriptors $fds -> $(server_fds), rss $size -> $(server_size) KiB since a third of $kills kills"
+	load_name=pcbeside
+	load_end 100 && idle || return
+	say "after kill -9 of $kills clients: $(awk '$1 ~ /^(sessions|stages|landing_bytes|quarantined_bytes|fences)$/ { printf "%s %s, ", $1, $2 }' "$scratch/stat.out")"
+	[ "$(server_fds)" -le $((fds + 2)) ] && [ "$(server_size)" -le $((size + 32768)) ] || {
+		echo "the server grew: descriptors $fds -> $(server_fds), rss $size -> $(server_size) KiB"
+		return 1
+	}
+	serve_stop
 }
 
 space_add() { echo "space $1" >>"$made" && ip netns add "$1"; }
@@ -849,7 +996,7 @@ churn() { # many connections, in good order and not; neither side may grow
 
 # ---- all of them ----
 
-all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory little_room killed_for_memory full_disk churn"
+all="steady kills kills_rapid drain reset_sockets close_stopped stop_server_short stop_server_long stop_client one_of_two stop_one_of_two kill_client put_kills put_one_of_two put_kill_client cable one_way lossy few_fds fd_storm small_memlock small_memory little_room killed_for_memory full_disk churn"
 [ $# -gt 0 ] && all=$*
 
 skip() {

@@ -17,7 +17,7 @@ static inline void lf_put(uint8_t *p, uint64_t v, unsigned bytes)
 	memcpy(p, &v, bytes); /* libfabric writes in its own order; so do we */
 }
 
-/* A connect request of somebody who listens on this port. Its length. */
+/* A connect request of an endpoint that listens on this port. Its length. */
 static inline size_t lf_request(uint8_t *p, bool rxm, uint16_t port, uint32_t eager)
 {
 	memset(p, 0, 64);

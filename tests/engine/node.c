@@ -308,7 +308,7 @@ unsigned providers(const char *out[], unsigned max)
 		if (provider_here(name, &err)) {
 			out[n++] = name;
 		} else if (env && env[0]) {
-			/* Who names it wants its cases, not silence. */
+			/* A provider that is named is wanted: silence would hide that it is not here. */
 			printf("Bail out! provider %s, of KVRAIL_TEST_PROVIDERS or KVRAIL_TEST_PROVIDER, cannot be "
 			       "opened: %s\n",
 			       name, err.text);

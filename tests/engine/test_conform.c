@@ -688,6 +688,7 @@ static void rails_of_unequal_number_are_linked(void **state)
 	area_open(&far, &p.b, 1 << 20, 0, 0);
 	write_one(&p, &near, &far, 0, 0, 1 << 20);
 	read_one(&p, &near, &far, 5, 6, 500000);
+	node_poll_for(100000000); /* libfabric 1.17 leaks a connection that is being made when its endpoint goes */
 	area_close(&near);
 	area_close(&far);
 	pair_close(&p);
@@ -1115,7 +1116,7 @@ static void ordered_writes_have_conditions(void **state)
 	x.with_imm = false;
 	x.dir = TE_READ;
 	assert_int_equal(te_xfer_start(p.b.te, &x), -KV_EINVAL);
-	x.dir = TE_WRITE; /* right, but nobody would let the message follow before the next poll */
+	x.dir = TE_WRITE; /* right, but no message may follow before the next poll */
 	assert_int_equal(te_xfer_start(p.b.te, &x), strcmp(p.provider, "shm") == 0 ? -KV_ENOTSUP : -KV_EBUSY);
 	m = te_msg_acquire(p.b.te); /* behind nothing */
 	m->len = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_credits.c -- who may post, and how much: credits and windows; peers that take nothing and rails that are full
- * delay no other. On a fabric that does what the test says (fake/fake.h). */
+/* test_credits.c -- which peer may post, and how much: credits and windows; peers that take nothing and rails that are
+ * full delay no other. On a fabric that does what the test says (fake/fake.h). */
 #include "tests/engine/fake/rig.h"
 
 static void a_stalled_peer_delays_no_other(void **state)
@@ -273,7 +273,7 @@ static void peers_that_take_nothing_leave_credits_to_others(void **state)
 	assert_int_equal(x[0].posted, 32); /* half of 64 */
 	for (unsigned i = 1; i < 12; i++)
 		assert_int_equal(x[i].posted, 2); /* always allowed */
-	for (unsigned i = 0; i < 200; i++) {      /* one that takes what comes goes on, alone to the end */
+	for (unsigned i = 0; i < 200; i++) {      /* a peer that takes what comes goes on, alone to the end */
 		for (unsigned j = 0; j < fake.count; j++)
 			if (fake.posts[j].to == 12 && !fake.posts[j].over)
 				fake_complete(j, 0);
@@ -300,7 +300,7 @@ static void messages_that_a_peer_does_not_take_leave_credits_to_others(void **st
 			te_msg_send(n.te, p[i], 0, msg_for(&n, &rm[i][j], data, 8), KV_NEVER);
 	turn();
 	assert_int_equal(fake_outstanding(), 32 + 5 * 2); /* half of 64 by the first, and two that are always allowed */
-	/* One that takes what comes gets all of its messages; so the others' do not stand in front of them. */
+	/* A peer that takes what comes gets all of its messages; so the others' do not stand in front of them. */
 	for (at = 0; at < fake.count; at++)
 		if (fake.posts[at].to == 6) {
 			fake_complete(at, 0);
@@ -378,6 +378,40 @@ static void messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_cre
 	close_all();
 }
 
+/* What a link stood in line for was cancelled while there was no credit. As long as it stands there no ordered write is
+ * posted, on any link: each turn serves the line, also when nothing is queued. */
+static void a_link_in_line_for_nothing_keeps_no_ordered_write(void **state)
+{
+	static struct te_xfer x[64], ordered;
+	static struct result r[64], ro;
+	unsigned posted = 0;
+	(void)state;
+	memset(r, 0, sizeof(r));
+	memset(&ro, 0, sizeof(ro));
+	machine.ordered = true;
+	open_plain();
+	machine.ordered = false;
+	do {
+		xfer_init(&x[posted], &r[posted], TE_WRITE, peer((uint16_t)(1 + posted)), &area, 0, &far, 0, CHUNK);
+		assert_true(te_xfer_start(n.te, &x[posted]) >= 0);
+	} while (x[posted].posted && ++posted < 63);
+	assert_int_equal(x[posted].posted, 0); /* the last one has no credit */
+	te_xfer_cancel(n.te, &x[posted]);
+	turn();
+	assert_int_equal(r[posted].status, -KV_ECANCELED);
+	for (unsigned i = 0; i < posted; i++)
+		fake_complete(i, 0);
+	turn();
+	xfer_init(&ordered, &ro, TE_WRITE, peer(100), &area, 0, &far, 0, CHUNK);
+	ordered.link = 0;
+	ordered.ordered = true;
+	ordered.with_imm = false;
+	te_order_begin(n.te);
+	assert_int_equal(te_xfer_start(n.te, &ordered), 1);
+	te_order_end(n.te);
+	close_all();
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -395,6 +429,7 @@ int main(void)
 		NODE_CASE(messages_that_a_peer_does_not_take_leave_credits_to_others),
 		NODE_CASE(messages_do_not_wait_behind_a_transfer_without_credit),
 		NODE_CASE(messages_of_a_stalled_link_do_not_wait_behind_a_transfer_without_credit),
+		NODE_CASE(a_link_in_line_for_nothing_keeps_no_ordered_write),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/engine/fabric_wire.h"
@@ -22,7 +23,7 @@ enum { PEER_PORT = 4242, OTHER_PORT = 4243 };
 static const char *over;
 static bool rxm;
 
-/* ---- the engine, and who it knows ---- */
+/* ---- the engine, and the peers that it knows ---- */
 
 static struct sockaddr_in address_of(struct node *n)
 {
@@ -33,7 +34,7 @@ static struct sockaddr_in address_of(struct node *n)
 	return in;
 }
 
-/* A peer whose endpoint is at 127.0.0.1 and this port: nobody listens there, and the engine sends nothing to it. */
+/* A peer whose endpoint is at 127.0.0.1 and this port: no socket listens there, and the engine sends nothing to it. */
 static struct te_peer *known(struct node *n, uint16_t port)
 {
 	struct sockaddr_in in = {
@@ -60,7 +61,7 @@ static uint32_t eager_of(struct node *n)
 	return info.eager_bytes;
 }
 
-/* ---- who knocks ---- */
+/* ---- strangers and peers that connect ---- */
 
 static int caller(struct node *n, const char *from)
 {
@@ -343,7 +344,7 @@ static void what_no_peer_sends_ends_the_connection_and_harms_nobody(void **state
 	node_close(&b);
 }
 
-/* On the host of a server somebody may claim to be that server, to which the client is connected already. */
+/* On the host of a server another program may claim to be that server, to which the client is connected already. */
 static void nobody_takes_the_place_of_an_endpoint_that_we_connected_to(void **state)
 {
 	struct pair p;
@@ -774,7 +775,111 @@ static void a_cut_of_one_peer_disturbs_no_other(void **state)
 	pair_close(&p);
 }
 
-/* ---- who logs ---- */
+/* ---- bytes with a message behind them ---- */
+
+enum { BEHIND_LEN = 1000, BEHIND_ROUNDS = 8 };
+
+static struct {
+	struct te_peer *peer;
+	struct area *from, *to;
+	struct te_xfer x;
+	struct result rx, rm;
+	bool posted;
+} behind;
+
+static void behind_write(struct node *n, const uint8_t *data, size_t len)
+{
+	(void)data, (void)len;
+	xfer_init(&behind.x, &behind.rx, TE_WRITE, behind.peer, behind.from, 0, behind.to, 0, BEHIND_LEN);
+	behind.x.link = 0;
+	behind.x.with_imm = false;
+	behind.x.ordered = true;
+	behind.posted = te_xfer_start(n->te, &behind.x) == 1;
+}
+
+static void behind_follow(struct node *n)
+{
+	if (behind.posted)
+		assert_int_equal(te_msg_follow(n->te, behind.peer, 0, msg_for(n, &behind.rm, "there", 5)), 0);
+}
+
+/* The segments with data that all connections of this process have sent. */
+static uint64_t segments(void)
+{
+	enum {
+		FDS = 1024,
+		DATA_SEGS_OUT = 156 /* in the kernel's struct tcp_info, of which glibc has the beginning */
+	};
+	uint64_t sum = 0;
+	for (int fd = 0; fd < FDS; fd++) {
+		uint8_t info[256];
+		socklen_t len = sizeof(info);
+		uint32_t n;
+		if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) || len < DATA_SEGS_OUT + sizeof(n))
+			continue;
+		memcpy(&n, info + DATA_SEGS_OUT, sizeof(n));
+		sum += n;
+	}
+	return sum;
+}
+
+static void bytes_and_the_message_behind_them_are_one_segment(void **state)
+{
+	struct pair p;
+	struct te_info info;
+	struct area from, to;
+	uint64_t least = UINT64_MAX;
+	(void)state;
+	pair_open(&p);
+	te_info(p.b.te, &info);
+	area_open(&from, &p.b, BEHIND_LEN, 0, 1);
+	area_open(&to, &p.a, BEHIND_LEN, 0, 0);
+	memset(&behind, 0, sizeof(behind));
+	behind.peer = p.ba;
+	behind.from = &from;
+	behind.to = &to;
+	p.b.on_message = behind_write;
+	p.b.on_follow = behind_follow;
+	for (unsigned i = 0; info.ordered && i < BEHIND_ROUNDS; i++) {
+		uint64_t before = segments(), got = p.a.messages;
+		pair_send(&p, "go", 2 + i);
+		if (!behind.posted) /* it connects */
+			continue;
+		WAIT(p.a.messages == got + 1);
+		least = KV_MIN(least, segments() - before);
+	}
+	if (info.ordered)
+		assert_int_equal(least, 2); /* "go", and what came back */
+	area_close(&from);
+	area_close(&to);
+	pair_close(&p);
+}
+
+/* Both ends: the one that accepted, and the one that libfabric connected. Where reno is the default this is true
+ * anyway.
+ */
+static void connections_over_loopback_do_not_pace(void **state)
+{
+	enum { FDS = 1024 };
+	struct pair p;
+	unsigned connections = 0;
+	(void)state;
+	pair_open(&p);
+	for (int fd = 0; fd < FDS; fd++) {
+		struct tcp_info info = {0};
+		char algorithm[16] = "";
+		socklen_t len = sizeof(info), algorithm_len = sizeof(algorithm) - 1;
+		if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_state != TCP_ESTABLISHED)
+			continue;
+		assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, algorithm, &algorithm_len), 0);
+		assert_string_equal(algorithm, "reno");
+		connections++;
+	}
+	assert_int_equal(connections, 2);
+	pair_close(&p);
+}
+
+/* ---- which engine logs ---- */
 
 static void *door_use(void *arg)
 {
@@ -813,7 +918,7 @@ static void whoever_logs_may_wait_for_another_engine(void **state)
 	node_close(&other);
 }
 
-/* Whoever took an honest peer's place before it came does not have it any more when it tries again. */
+/* A stranger that took an honest peer's place before the peer came has lost it when the peer tries again. */
 static void a_connection_that_proved_nothing_goes_with_its_session(void **state)
 {
 	(void)state;
@@ -827,7 +932,7 @@ static void a_connection_that_proved_nothing_goes_with_its_session(void **state)
 	assert_true(answered(honest));
 	(void)index_of(thief);
 	assert_true(ended(thief));
-	/* One that has proved it stays, for a peer that comes back soon. */
+	/* A peer whose address was proved stays known, and may come back soon. */
 	te_peer_link_use(them, 0, false);
 	te_peer_link_use(them, 0, true);
 	te_peer_close(&them);
@@ -916,6 +1021,56 @@ static void a_door_that_cannot_be_is_an_error_where_it_is_required(void **state)
 	assert_non_null(strstr(err.text, "security.md"));
 }
 
+/* While it is set the engine sees no socket of this process that listens. */
+static bool listeners_hidden;
+
+int getsockopt(int fd, int level, int option, void *restrict value, socklen_t *restrict len)
+{
+	int rc = (int)syscall(SYS_getsockopt, fd, level, option, value, len);
+	if (rc == 0 && listeners_hidden && level == SOL_SOCKET && option == SO_ACCEPTCONN)
+		memset(value, 0, *len);
+	return rc;
+}
+
+static void warnings_count(void *arg, enum kv_log_level level, const char *line)
+{
+	if (level == KV_LOG_WARN && strstr(line, "no doorkeeper can stand before the fabric ports"))
+		++*(unsigned *)arg;
+}
+
+static void a_listener_that_is_not_found_is_warned_of(void **state)
+{
+	unsigned warnings = 0;
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = warnings_count, .arg = &warnings};
+	struct te_options o = {.log = &log};
+	struct te_info info;
+	struct kv_error err;
+	struct node n = {0};
+	(void)state;
+	listeners_hidden = true;
+	node_open(&n, over, &o);
+	te_info(n.te, &info);
+	assert_non_null(strstr(info.no_door, "listening socket is not found"));
+	assert_int_equal(warnings, 1);
+	node_close(&n);
+	/* ... and where a fence loses it. */
+	listeners_hidden = false;
+	node_open(&n, over, &o);
+	te_info(n.te, &info);
+	assert_string_equal(info.no_door, "");
+	(void)address_of(&n);
+	struct te_peer *peer = known(&n, PEER_PORT), *same = known(&n, PEER_PORT);
+	listeners_hidden = true;
+	assert_int_equal(te_peer_fence(peer, &err), 0);
+	listeners_hidden = false;
+	te_info(n.te, &info);
+	assert_non_null(strstr(info.no_door, "listening socket is not found"));
+	assert_int_equal(warnings, 2);
+	te_peer_close(&peer);
+	te_peer_close(&same);
+	node_close(&n);
+}
+
 #define KNOWN(fn) cmocka_unit_test_setup_teardown(fn, known_open, known_close)
 
 int main(void)
@@ -943,12 +1098,15 @@ int main(void)
 		NODE_CASE(cuts_in_the_middle_of_messages_cost_no_receive),
 		NODE_CASE(what_we_connect_to_is_cut_and_not_connected_to_again),
 		NODE_CASE(a_cut_of_one_peer_disturbs_no_other),
+		NODE_CASE(bytes_and_the_message_behind_them_are_one_segment),
+		NODE_CASE(connections_over_loopback_do_not_pace),
 		NODE_CASE(whoever_logs_may_wait_for_another_engine),
 		KNOWN(a_connection_that_proved_nothing_goes_with_its_session),
 		KNOWN(many_strangers_leave_nothing_behind),
 		KNOWN(without_descriptors_strangers_are_still_sent_away),
 		NODE_CASE(off_means_that_nobody_is_turned_away),
 		NODE_CASE(a_door_that_cannot_be_is_an_error_where_it_is_required),
+		NODE_CASE(a_listener_that_is_not_found_is_warned_of),
 	};
 	over = test_provider_speaks_tcp() ? test_provider() : "tcp";
 	rxm = strcmp(over, "tcp") == 0;

@@ -51,7 +51,8 @@ static void what_a_parent_of_ours_set_is_chosen_anew(void **state)
 	assert_string_equal(getenv("FI_OFI_RXM_MSG_TX_SIZE"), "77"); /* the user's */
 	assert_string_equal(getenv("FI_OFI_RXM_MSG_RX_SIZE"),
 			    "33"); /* a name that is part of one in the list is not in it */
-	assert_non_null(strstr(getenv("KVRAIL_ENV"), "FI_UNIVERSE_SIZE")); /* ours again, for who we start */
+	assert_non_null(
+		strstr(getenv("KVRAIL_ENV"), "FI_UNIVERSE_SIZE")); /* ours again, for the programs that we start */
 	assert_null(strstr(getenv("KVRAIL_ENV"), "FI_OFI_RXM_MSG_TX_SIZE"));
 }
 

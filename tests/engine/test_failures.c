@@ -53,7 +53,7 @@ static void failures_are_judged(void **state)
 	} cases[] = {{-ECANCELED, -KV_EPEERDOWN, false},
 		     {-ENOTCONN, -KV_EPEERDOWN, false},
 		     {-EINVAL, -EINVAL, false},
-		     {-FAKE_ENDPOINT_ERROR, -KV_ERESET, true}};
+		     {-STAND_IN_ENDPOINT_ERROR, -KV_ERESET, true}};
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
 		struct te_xfer x;
@@ -138,7 +138,7 @@ static void a_server_leaves_broken_connections_to_its_clients(void **state)
 	close_all();
 }
 
-/* A server that died costs the others nothing, unless somebody goes on with its address. */
+/* A server that died costs the others nothing, unless another process goes on with its address. */
 static void a_lost_connection_costs_the_endpoint_when_it_is_wanted(void **state)
 {
 	enum { CLOSED, OPENED_AGAIN, KEPT, WORKS_AGAIN, CASES };
@@ -268,7 +268,7 @@ static void stray_events_are_counted_and_not_believed(void **state)
 	assert_int_equal(r.done, 1);
 	assert_int_equal(n.messages, 0);
 	assert_int_equal(s.inflight, 0);
-	assert_int_equal(fake.recvs_posted, 17); /* the one that was too long is posted again */
+	assert_int_equal(fake.recvs_posted, 17); /* the receive whose message was too long is posted again */
 	close_all();
 }
 

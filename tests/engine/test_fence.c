@@ -181,6 +181,41 @@ static void what_no_cut_can_find_is_rebuilt(void **state)
 	}
 }
 
+/* A cut that would cost others something is none: nothing is done. */
+static void a_peer_is_cut_alone_or_not_at_all(void **state)
+{
+	enum { ALONE, SHARED, STRAYED, STUCK, NONE, WAYS };
+	struct te_address other = {.len = 2};
+	struct te_xfer x;
+	struct result r;
+	(void)state;
+	kv_put16(other.data, 7);
+	for (unsigned way = 0; way < WAYS; way++) {
+		open_plain();
+		struct te_peer *p = peer(1), *twin = way == SHARED ? peer(1) : NULL;
+		fake.caps.peer_fence = way != NONE;
+		if (way == STRAYED)
+			assert_int_equal(te_peer_readdress(p, &other, 1, NULL), 0);
+		if (way == STUCK)
+			fake.cut_fails = -EBUSY;
+		start(&x, &r, TE_WRITE, p, CHUNK, 1);
+		assert_int_equal(te_peer_cut(p), way == ALONE ? 0 : -KV_EBUSY);
+		assert_false(te_reset_due(n.te));
+		assert_int_equal(fake.cut[1] || fake.cut[7], way == ALONE);
+		assert_int_equal(r.done, 0); /* no callback in here, and the provider has it still */
+		if (way == ALONE)
+			assert_int_equal(te_peer_cut(p), 0); /* nothing is left to cut */
+		assert_int_equal(fake.cuts, way == ALONE || way == STUCK);
+		fake_complete(0, way == ALONE ? -ENOTCONN : 0);
+		turn();
+		assert_int_equal(r.done, 1);
+		assert_int_equal(r.status == 0, way != ALONE);
+		assert_int_equal(fake.rebuilds + n.resets, 0);
+		te_peer_close(&twin);
+		close_all();
+	}
+}
+
 static void fences_are_rate_limited_by_telling_late(void **state)
 {
 	struct te_address a;
@@ -200,7 +235,7 @@ static void fences_are_rate_limited_by_telling_late(void **state)
 	assert_int_equal(n.resets, 4); /* told later */
 	assert_int_equal(te_address(n.te, 0, &a), -KV_EBUSY);
 	assert_int_equal(te_peer_fence(p, NULL), 0);
-	assert_int_equal(fake.rebuilds, 5); /* nobody can have reached the new endpoint */
+	assert_int_equal(fake.rebuilds, 5); /* no peer can have reached the new endpoint */
 	fake_now_ns += 250000000;
 	turn();
 	assert_int_equal(n.resets, 5);
@@ -441,6 +476,7 @@ int main(void)
 		NODE_CASE(a_cut_ends_what_one_peer_has_and_nobody_elses),
 		NODE_CASE(an_address_that_was_cut_is_let_in_by_whoever_gets_it),
 		NODE_CASE(what_no_cut_can_find_is_rebuilt),
+		NODE_CASE(a_peer_is_cut_alone_or_not_at_all),
 		NODE_CASE(fences_are_rate_limited_by_telling_late),
 		NODE_CASE(an_endpoint_that_closes_slowly_holds_what_it_has),
 		NODE_CASE(limbo_takes_no_credits),

@@ -214,7 +214,7 @@ static void reads_are_bounded_by_what_the_reader_takes(void **state)
 	assert_int_equal(guard_walk(&g, p, n, &why), -1);
 }
 
-/* One that reads all the time never has all its answers: what it has asked for since then is not what counts. */
+/* A peer that reads all the time never has all its answers: what it has asked for since then does not count. */
 static void a_reader_that_is_never_idle_may_go_on(void **state)
 {
 	enum { UNDER_WAY = 16, LEN = 1 << 20 };

@@ -123,7 +123,8 @@ static void a_region_is_registered_between_turns(void **state)
 	struct te_region_info info;
 	te_region_info(region, &info);
 	assert_int_equal(info.ns, 20000000);
-	/* One that is given up in the middle leaves nothing; one that nobody gives up goes with the engine. */
+	/* A registration that is given up in the middle leaves nothing; one that is not given up goes with the engine.
+	 */
 	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &given_up, NULL), 0);
 	assert_int_equal(te_region_step(given_up, NULL), 1);
 	assert_int_equal(registered(), before + 22);
@@ -156,7 +157,7 @@ static void a_region_is_closed_between_turns(void **state)
 	assert_null(region);
 	assert_int_equal(steps, 10);
 	assert_int_equal(registered(), before);
-	/* One that is no good is undone in steps, too: rail 0 took 10 parts, rail 1 takes none of that size. */
+	/* A registration that fails is undone in steps, too: rail 0 took 10 parts, rail 1 takes none of that size. */
 	fake.mr_takes_ns = 0;
 	fake.mr_room_of[1] = 512 << 10;
 	assert_int_equal(te_region_begin(n.te, memory, BYTES, TE_LOCAL, 1 << 20, &region, NULL), 0);
@@ -312,7 +313,7 @@ static void a_rail_that_comes_back_meanwhile_is_registered(void **state)
 	free(memory);
 }
 
-/* It may be out because its device has no memory: nobody else is to fail for that, or to have smaller parts. */
+/* A rail may be out because its device has no memory: no other rail is to fail for that, or to have smaller parts. */
 static void a_rail_that_is_out_and_full_keeps_nobody_from_registering(void **state)
 {
 	enum { BYTES = 4 << 20 };

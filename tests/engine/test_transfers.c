@@ -119,6 +119,7 @@ static void write_behind(struct node *node, const uint8_t *data, size_t len)
 	behind.x.ordered = true;
 	behind.x.with_imm = false;
 	assert_int_equal(te_xfer_start(node->te, &behind.x), 1);
+	assert_int_equal(fake.posts[fake.count - 1].how, FAB_MORE);
 	behind.between();
 }
 

@@ -8,6 +8,7 @@
 #include "tests/fault/scenario.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static struct {
 	struct kvs_server *server, *second;
 	struct kvc_pool *pool, *both; /* both: over two servers */
 	struct kvc_mem *mem;
-	struct kvc_sub *own, *keyed; /* further sessions: of the connection's own right; with a key of its own */
+	struct kvc_session *own, *keyed; /* further sessions: of the connection's own right; with a key of its own */
 	const char *provider;
 	char address[64]; /* of the server */
 	bool pull;
@@ -521,6 +522,30 @@ static int64_t get_batch(void)
 	return missed(items_get("get_batch", s.pool), put_batch);
 }
 
+/* One batch through a queue: an id that was accepted has one completion, whatever fails. */
+static int64_t queue_batch(void)
+{
+	struct kvc_completion c = {0};
+	struct kvc_queue *q = NULL;
+	int n = 0, rc = kvc_queue_open(s.pool, NULL, &q, NULL);
+	int64_t id;
+
+	if (rc < 0)
+		return rc;
+	items_make();
+	id = kvc_submit_get(q, items, BATCH, NULL, 1);
+	for (unsigned i = 0; id > 0 && n == 0 && i < 600; i++) {
+		struct pollfd p = {.fd = kvc_queue_fd(q), .events = POLLIN};
+		(void)poll(&p, 1, 100);
+		n = kvc_reap(q, &c, 1);
+	}
+	if (id > 0 && (n != 1 || c.id != (uint64_t)id))
+		wrong("an id has no completion");
+	if (kvc_queue_close(&q) != 0)
+		wrong("a queue without ids dropped some");
+	return id < 0 ? id : missed(items_check("queue_batch", c.result), put_batch);
+}
+
 static int64_t put_batch_both(void)
 {
 	return items_put("put_batch_both", s.both);
@@ -554,8 +579,14 @@ static int64_t touch(void)
 
 static int64_t miss(void)
 {
-	int64_t rc = kvc_get(s.pool, key_of("nothing"), plain, LARGE, NULL);
+	static const char name[300] = "nothing";
+	unsigned char room[KVC_KEY_MAX];
+	struct kvc_key key;
+	int64_t rc = kvc_key_fold(name, sizeof(name), room, &key);
 
+	if (rc < 0)
+		return rc;
+	rc = kvc_get(s.pool, key, plain, LARGE, NULL);
 	if (rc >= 0)
 		wrong("a key that was never stored is there");
 	return rc == -KV_ENOTFOUND ? 0 : rc;
@@ -575,7 +606,7 @@ static int64_t delete(const char *key)
 
 static int64_t delete_all(void)
 {
-	static const char *const keys[] = {"small", "large", "registered", "view", "wide"};
+	static const char *const keys[] = {"small", "large", "registered", "borrowed", "wide"};
 	int64_t rc = 0;
 
 	items_make();
@@ -613,7 +644,7 @@ static int64_t get_wide(void)
 
 /* ---- further sessions ---- */
 
-static int64_t session_open(struct kvc_sub **sub, const struct kvc_session_options *o)
+static int64_t session_open(struct kvc_session **sub, const struct kvc_session_options *o)
 {
 	struct kv_error err = {0};
 	int rc = *sub ? 0 : kvc_session_open(s.pool, 0, o, sub, &err);
@@ -701,29 +732,29 @@ static int64_t in_worker(int64_t (*work)(struct kvc_client *client))
 	return rc < 0 ? rc : s.work_rc;
 }
 
-static int64_t put_view_work(struct kvc_client *client)
+static int64_t put_borrowed_work(struct kvc_client *client)
 {
-	struct kvc_view view = {0};
-	int64_t rc = kvc_view_acquire_await(client, LARGE, 0, &view);
+	struct kvc_borrowed borrowed = {0};
+	int64_t rc = kvc_borrow_await(client, LARGE, 0, &borrowed);
 
 	if (rc < 0)
 		return rc;
-	fill(view.data, LARGE, 4);
-	rc = kvc_put_await(client, key_of("view"), view.data, LARGE, NULL);
-	kvc_view_release(client, &view);
+	fill(borrowed.data, LARGE, 4);
+	rc = kvc_put_await(client, key_of("borrowed"), borrowed.data, LARGE, NULL);
+	kvc_borrowed_release(client, &borrowed);
 	return rc;
 }
 
-static int64_t get_view_work(struct kvc_client *client)
+static int64_t get_borrowed_work(struct kvc_client *client)
 {
-	struct kvc_view view = {0};
-	int64_t rc = kvc_get_view_await(client, key_of("view"), LARGE, NULL, &view);
+	struct kvc_borrowed borrowed = {0};
+	int64_t rc = kvc_get_borrowed_await(client, key_of("borrowed"), LARGE, NULL, &borrowed);
 
-	if (rc >= 0 && view.len != LARGE)
-		wrong("get_view: a view of %" PRIu64 " bytes", view.len);
+	if (rc >= 0 && borrowed.len != LARGE)
+		wrong("get_borrowed: a borrowed piece of %" PRIu64 " bytes", borrowed.len);
 	else if (rc >= 0)
-		same("get_view", rc, view.data, LARGE, 4);
-	kvc_view_release(client, &view);
+		same("get_borrowed", rc, borrowed.data, LARGE, 4);
+	kvc_borrowed_release(client, &borrowed);
 	return rc;
 }
 
@@ -744,24 +775,29 @@ static int64_t session_pin_work(struct kvc_client *client)
 
 static int64_t raw_work(struct kvc_client *client)
 {
-	struct kvc_view view = {0};
-	int64_t rc = kvc_view_acquire_await(client, 2 * LARGE, 0, &view);
+	struct kvc_borrowed borrowed = {0};
+	int64_t rc = kvc_borrow_await(client, 2 * LARGE, 0, &borrowed);
 
 	if (rc < 0)
 		return rc;
-	rc = kvc_raw_await(client, 0, &view, LARGE, 4, 2, 1, NULL);
-	kvc_view_release(client, &view);
+	rc = kvc_raw_await(client, 0, &borrowed, LARGE, 4, 2, 1, NULL);
+	kvc_borrowed_release(client, &borrowed);
 	return rc;
 }
 
-static int64_t put_view(void)
+static int64_t raw_put_work(struct kvc_client *client)
 {
-	return in_worker(put_view_work);
+	return kvc_raw_put_await(client, 0, registered, sizeof(registered), LARGE, 4, 2, 1, NULL);
 }
 
-static int64_t get_view(void)
+static int64_t put_borrowed(void)
 {
-	return missed(in_worker(get_view_work), put_view);
+	return in_worker(put_borrowed_work);
+}
+
+static int64_t get_borrowed(void)
+{
+	return missed(in_worker(get_borrowed_work), put_borrowed);
 }
 
 static int64_t pin(void)
@@ -779,6 +815,13 @@ static int64_t raw(void)
 	int64_t rc = in_worker(raw_work);
 
 	return rc == -KV_ENOTFOUND ? 0 : rc; /* the shard that was asked need not have a block of that length */
+}
+
+static int64_t raw_put(void)
+{
+	int64_t rc = s.mem ? in_worker(raw_put_work) : 0;
+
+	return rc == -KV_ENOTSUP ? 0 : rc; /* there is no landing area: not over this provider, or it is what failed */
 }
 
 /* ---- what must come back by itself ---- */
@@ -849,7 +892,8 @@ static void calls(void)
 	STEP(put_large);
 	STEP(mem_register);
 	STEP(put_registered);
-	STEP(put_view);
+	STEP(put_borrowed);
+	STEP(raw_put);
 	STEP(raw); /* while most blocks are as long as it wants them */
 	STEP(put_batch);
 	STEP(exists);
@@ -857,8 +901,9 @@ static void calls(void)
 	STEP(get_large);
 	STEP(get_part);
 	STEP(get_registered);
-	STEP(get_view);
+	STEP(get_borrowed);
 	STEP(get_batch);
+	STEP(queue_batch);
 	STEP(put_batch_both);
 	STEP(get_batch_both);
 	STEP(miss);
@@ -947,13 +992,13 @@ static void pulls(void)
 	STEP(put_large);
 	STEP(mem_register);
 	STEP(put_registered);
-	STEP(put_view);
+	STEP(put_borrowed);
 	STEP(put_batch);
 	STEP(get_small);
 	STEP(get_large);
 	STEP(get_part);
 	STEP(get_registered);
-	STEP(get_view);
+	STEP(get_borrowed);
 	STEP(get_batch);
 	if (!s.bad)
 		connection_cut();

@@ -458,6 +458,15 @@ static bool tried_at_start(uintptr_t caller)
 	return false;
 }
 
+/* A start with certificates, or with pull, meets the calls of the first start again. Those of TLS fail otherwise with a
+ * certificate than with a key, so there they are tried once more. */
+static bool known_from_start(enum phase phase, const struct fault_site *site)
+{
+	if (phase == PHASE_START_CERT && strncmp(site->function, "SSL_", 4) == 0)
+		return false;
+	return (phase == PHASE_START_CERT || phase == PHASE_PULL) && tried_at_start(site->caller);
+}
+
 /* The sites of the recording run that this phase is to try, in the order in which it met them. */
 static unsigned sites_of(enum phase phase, struct fault_site *site)
 {
@@ -465,8 +474,7 @@ static unsigned sites_of(enum phase phase, struct fault_site *site)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < FAULT_SITES_MAX; i++)
-		if (b->site[i].caller &&
-		    !((phase == PHASE_START_CERT || phase == PHASE_PULL) && tried_at_start(b->site[i].caller)))
+		if (b->site[i].caller && !known_from_start(phase, &b->site[i]))
 			memcpy(&site[count++], &b->site[i], sizeof(*site));
 	qsort(site, count, sizeof(*site), by_order);
 	for (unsigned i = 0; i < count && phase == PHASE_START; i++)

@@ -161,6 +161,26 @@ static void this_machine_is_read(void **state)
 	assert_in_range(h.threads_used, 1, 10000000);
 }
 
+static void a_process_is_seen(void **state)
+{
+	struct kv_process p, more;
+	(void)state;
+	kv_process_read(0, &p);
+	assert_in_range(p.rss, 1 << 20, 1ull << 40);
+	assert_true(p.memory >= p.rss);
+	assert_in_range(p.threads, 1, 64);
+	int fd = dup(1);
+	kv_process_read(0, &more);
+	close(fd);
+	assert_int_equal(more.files, p.files + 1);
+	kv_process_read((int)getpid(), &more);
+	assert_in_range(more.rss, 1 << 20, 1ull << 40);
+	assert_true(more.files_soft == p.files_soft && more.files_soft >= more.files);
+	kv_process_read(999999999, &more);
+	assert_int_equal(more.rss + more.memory + more.files + more.threads, 0);
+	assert_true(more.files_soft == KV_UNKNOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +194,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_pids_cgroup_limits_threads, tree_make, tree_remove),
 		cmocka_unit_test_setup_teardown(containers_are_told_apart, tree_make, tree_remove),
 		cmocka_unit_test(this_machine_is_read),
+		cmocka_unit_test(a_process_is_seen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

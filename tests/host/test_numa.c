@@ -181,7 +181,7 @@ static void placing_is_told_in_words(void **state)
 	p[0].memory_error = -EPERM;
 	check_contains(kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf)), "shards 0-1 on node 0, 2 anywhere; "
 										 "threads cannot be bound");
-	check_contains(buf, "it is where it is first touched");
+	check_contains(buf, "so a page is where it is first touched");
 	p[0] = p[1] = p[2];
 	check_contains(kv_numa_describe(p, 3, "shard", false, buf, sizeof(buf)), "not known");
 }

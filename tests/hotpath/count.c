@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* count.c -- the functions themselves, in front of the C library's.
  *
- * A function that the program exports is found before that of any library, by the libraries too. Who called is told by
- * the return address: inside the program it is our code, for all of it is linked in; inside libfabric it is the
+ * A function that the program exports is found before that of any library, by the libraries too. The return address
+ * tells the caller: inside the program it is our code, for all of it is linked in; inside libfabric it is the
  * provider. What the C library allocates for us (strdup, fopen) has a return address of its own and counts as other;
  * the tests want that to be none as well.
  * Rejected: the linker's --wrap, which sees our calls alone and would not tell what the provider does. */

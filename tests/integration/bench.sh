@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((34 + 4 * ${#all[@]}))
+plan $((40 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -19,15 +19,32 @@ done
 first=${all[0]}
 check "$first: the provider is named" json_is "$scratch/$first.json" 'j["provider"]["name"].startswith("'"${first%%-*}"'") and all(k in j["provider"] for k in ("fabric", "domain", "wait", "libfabric"))'
 check "$first: resources are those of the pooled model" json_is "$scratch/$first.json" 'j["resources"]["endpoints"] == 2 and j["resources"]["buffer_bytes"] == 2 * 16 << 20 and j["resources"]["peak_rss_bytes"] > 0'
-check "roofline gives an efficiency" run "${small[@]}" --roofline --json "$scratch/roof.json"
+roofed() { run "${small[@]}" --roofline --json "$scratch/roof.json" >"$scratch/roof.out"; }
+check "roofline gives an efficiency" roofed
 check "of more than nothing" json_is "$scratch/roof.json" 'j["roofline"]["efficiency"] > 0 and j["roofline"]["bytes_per_s"] > 0 and j["roofline"]["p50_ns"] > 0'
 check "a batch GET per operation" run "${small[@]}" --batch 7 --value-size 3000 --verify --json "$scratch/batch.json"
 check "counts keys, not batches" json_is "$scratch/batch.json" \
 	'j["phases"]["read"]["ops"] == 143 * 7 == j["phases"]["read"]["hits"] and j["phases"]["read"]["bytes"] == 1001 * 3000 and j["phases"]["read"]["errors"] == {} and j["verify"]["wrong"] == 0 and j["verify"]["checked"] == 1001'
+check "writes batches, too, the last one short" json_is "$scratch/batch.json" \
+	'(lambda w: w["ops"] == 200 and w["bytes"] == 200 * 3000 and w["errors"] == {} and w["put_conflicts"] == 0)(j["phases"]["write"])'
+check "GET and PUT at the same time" run "${small[@]}" --mixed --verify --json "$scratch/mixed.json"
+check "as many of each, each right" json_is "$scratch/mixed.json" \
+	'(lambda m: m["read"]["ops"] == m["read"]["hits"] == 200 == m["write"]["ops"] and m["write"]["errors"] == m["read"]["errors"] == {} and m["of_alone"] > 0)(j["phases"]["mixed"])'
+check "also as batches" run "${small[@]}" --mixed --batch 16 --verify --json "$scratch/mixed.json"
+check "of which the last PUT is short" json_is "$scratch/mixed.json" \
+	'(lambda m: m["read"]["hits"] == 208 and m["write"]["ops"] == 200 and m["write"]["bytes"] == 200 * 65536)(j["phases"]["mixed"])'
 hot=(--num-workers 1 --num-clients 1 --num-threads 1 --num-keys 1 --repeat-reads 500 --server-threads 1 --buffer-mb 16)
 check "roofline of one pair with 64 writes in flight" run "${hot[@]}" --roofline --roofline-depth 64 --json "$scratch/hot.json"
 check "has both sides and the range" json_is "$scratch/hot.json" \
 	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and r["depth"] == 64 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
+puts_roof() {
+	if tr -s ' \n' ' ' <"$scratch/roof.out" | grep -q 'PUT beside them'; then
+		json_is "$scratch/roof.json" '(lambda r: r["bytes_per_s"] > 0 and r["put_bytes_per_s"] > 0 and r["p50_ns"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline_put"])'
+	else
+		grep -q 'of PUT: none here' "$scratch/roof.out" && json_is "$scratch/roof.json" '"roofline_put" not in j'
+	fi
+}
+check "PUT has a roofline where clients write, or the report says that they do not" puts_roof
 check "of few reads it keeps fewer in flight" says '10 bare writes in flight per worker, not 64' run "${hot[@]}" --repeat-reads 60 --roofline --roofline-depth 64 --json "$scratch/few.json"
 check "and tells how many" json_is "$scratch/few.json" 'j["roofline"]["depth"] == 10'
 start_server kept || exit 1
@@ -39,7 +56,7 @@ check "writes nothing" json_is "$scratch/kept.json" \
 conflicting() {
 	local i
 	head -c 3000 /dev/urandom >"$scratch/other"
-	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench/77/bb8/$i" -f "$scratch/other" || return 1; done
+	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench2/77/bb8/$i" -f "$scratch/other" || return 1; done
 	run --server "$server" "${small[@]}" --seed 119 --value-size 3000 --json "$scratch/conflict.json" "$@"
 }
 check "other bytes under a key fail no run" conflicting
@@ -47,7 +64,7 @@ check "and are counted as put conflicts, not as errors" json_is "$scratch/confli
 	'(lambda w: w["put_conflicts"] == 3 and w["ops"] == 200 and w["errors"] == {} and w["bytes"] == 197 * 3000)(j["phases"]["write"]) and j["phases"]["read"]["hits"] == 1000 and j["counters"]["calls"]["put_conflicts"] == 3'
 printf '{"timestamp": 0, "hash_ids": [1, 2]}\n' >"$scratch/trace"
 conflicting_trace() {
-	timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "trace/77/bb8/0000000000000002" -f "$scratch/other" &&
+	timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "trace2/77/bb8/0000000000000002" -f "$scratch/other" &&
 		run --server "$server" --trace "$scratch/trace" --value-size 3000 --seed 119 --json "$scratch/conflict.json"
 }
 check "nor do they fail a replay" conflicting_trace

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_tools.sh -- the tools of `make bench`: they give figures, notice wrong data, and the driver writes what it may write. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 21
+plan 28
 tools=$build/tests/bench
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # they end without giving anything back
 
@@ -49,6 +49,13 @@ check "kvload: redis" good redis none --verify
 check "kvload: redis, pipelined" good redis none --batch 5 --verify
 check "kvload: memcached" good memcached none --verify
 check "kvload: memcached, pipelined" good memcached none --batch 5
+check "kvload: PUTs to redis" good redis none --op put --value-size 300000
+check "kvload: PUTs to redis, pipelined" good redis none --op put --batch 5
+check "kvload: PUTs to memcached, pipelined" good memcached none --op put --batch 5
+check "kvload: GETs and PUTs of redis" good redis none --op mixed --verify --batch 4
+check "kvload: GETs and PUTs of memcached" good memcached none --op mixed --verify
+check "kvload: a PUT that is refused" bad 'did not store' redis full --op put
+check "kvload: a wrong byte between PUTs" bad 'not what was stored' memcached flip --op mixed
 check "kvload: a wrong last byte" bad 'not what was stored' redis flip
 check "kvload: a wrong byte in the middle, with --verify" bad 'not what was stored' redis middle --verify
 check "kvload: a short value of redis" bad 'another length' redis short

@@ -105,7 +105,7 @@ start_server small --max-clients 5 || exit 1
 check "a server that admits five clients" capacity --model endpoints --server "$server" --steps 3,10 --json "$scratch/full.json"
 check "ends it" json_is "$scratch/full.json" \
 	'm("endpoints")["ended_by"] == "server" and m("endpoints")["most_verified"] >= 3 and (lambda s: s["opened"] == 10 and s["first_error"]["code"] == "full")(m("endpoints")["steps"][1])'
-kill -STOP "$server_pid"
+stand_still "$server_pid"
 check "a server that stands still ends it by the time limit" capacity --model endpoints --server "$server" --steps 2 --timeout 2 --json "$scratch/time.json"
 kill -CONT "$server_pid"
 check "with nobody connected" json_is "$scratch/time.json" 'm("endpoints")["ended_by"] == "time" and (lambda s: s["opened"] == 2 and s["connected"] == 0)(m("endpoints")["steps"][0])'

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 24
+plan 26
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -14,7 +14,7 @@ pc() { PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config "$@"; }
 check "make install below a prefix" install_to install PREFIX="$prefix"
 there() {
 	local f missing=0
-	for f in bin/kv-{server,client,bench,doctor} lib/libkvrail.{so,so.0,a} lib/pkgconfig/kvrail.pc include/kvrail/{kvclient,codes}.h share/man/man1/kv-{server,client,bench,doctor}.1 \
+	for f in bin/kv-{server,client,bench,doctor} lib/libkvrail.{so,so.0,a} lib/pkgconfig/kvrail.pc lib/cmake/kvrail/kvrailConfig{,Version}.cmake include/kvrail/{kvclient,codes}.h share/man/man1/kv-{server,client,bench,doctor}.1 \
 		share/man/man3/kvclient.3 share/doc/kvrail/{README.md,LICENSE,docs/guide/embedding.md,examples/embed.c} share/bash-completion/completions/kv-{server,client,bench,doctor}; do
 		[ -s "$prefix/$f" ] || { echo "$f is missing" && missing=1; }
 	done
@@ -47,6 +47,15 @@ same_shared() { diff "$scratch/declared" <(shared_names); }
 check "the shared library exports what the headers declare, and nothing else" same_shared
 same_static() { diff "$scratch/declared" <(static_names); }
 check "and so does the static library" same_static
+same_package() { diff <(sed -n 's/^ \(kvc_.*\)@Base .*/\1/p' debian/libkvrail0.symbols | sort -u) <(shared_names); }
+check "debian/libkvrail0.symbols lists the same: a new name is announced there, with its version, and none is lost" same_package
+cmake_finds() {
+	printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(p C)' 'find_package(kvrail 0.1 REQUIRED)' 'add_executable(p embed.c)' 'target_link_libraries(p kvrail::kvrail)' >"$scratch/cmake/CMakeLists.txt"
+	cp examples/embed.c "$scratch/cmake/" && cmake -S "$scratch/cmake" -B "$scratch/cmake/b" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$scratch/cmake/b" && "$scratch/cmake/b/p" --help
+	[ -x "$scratch/cmake/b/p" ]
+}
+mkdir -p "$scratch/cmake"
+if command -v cmake >/dev/null; then check "CMake finds the library" cmake_finds; else skip "CMake finds the library" "cmake is not installed"; fi
 pc_true() { # each library that kvrail.pc names for the static one is needed, and no other is
 	diff <(pc --static --libs kvrail | tr ' ' '\n' | sed -n 's/^-l//p' | grep -vx kvrail | sort -u) \
 		<(readelf -d "$prefix/lib/libkvrail.so.0" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p' | grep -vx c | sort -u)

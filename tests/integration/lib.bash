@@ -170,4 +170,17 @@ while True:
 P
 }
 
+soon() { # soon COMMAND... -- it succeeds within half a minute
+	local i
+	for ((i = 0; i < 300; i++)); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# stand_still PID -- SIGSTOP, until all threads of the process are stopped: it stops only when the thread that the signal was given to gets a processor, and until then the others go on.
+stopped() { ! grep -h '^State:' "/proc/$1"/task/*/status | grep -qv 'T (stopped)'; }
+stand_still() { kill -STOP "$1" && soon stopped "$1"; }
+
 finish() { exit "$tap_failed"; }

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """no_uring.py COMMAND... -- run a command in which io_uring_setup answers EPERM, as under a container's seccomp profile."""
 import ctypes

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_capacity.c -- kv-bench capacity: its steps and options, the kernel's answer about RDMA objects, and the report.
+/* test_capacity.c -- kv-bench capacity: its steps and options, and the report.
  */
 #include <errno.h>
 #include <jansson.h>
-#include <linux/netlink.h>
-#include <rdma/rdma_netlink.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -133,103 +131,6 @@ static void options_that_do_not_agree_are_refused(void **state)
 	assert_int_equal(PARSE(&o, &err, "--server", "local:host"), -KV_EINVAL);
 	assert_int_equal(PARSE(&o, &err, "--step-clients", "5"), -KV_EINVAL);
 	assert_int_equal(PARSE(&o, &err, "extra"), -KV_EINVAL);
-}
-
-/* ---- netlink ---- */
-
-static size_t put(uint8_t *at, uint16_t type, const void *data, size_t len)
-{
-	struct nlattr a = {.nla_len = (uint16_t)(sizeof(a) + len), .nla_type = type};
-
-	memset(at, 0, NLA_ALIGN(a.nla_len));
-	memcpy(at, &a, sizeof(a));
-	if (len)
-		memcpy(at + sizeof(a), data, len);
-	return NLA_ALIGN(a.nla_len);
-}
-
-static size_t put_entry(uint8_t *at, const char *name, uint64_t count)
-{
-	uint8_t inner[64];
-	size_t n = put(inner, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, name, strlen(name) + 1);
-
-	n += put(inner + n, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, &count, sizeof(count));
-	return put(at, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY | NLA_F_NESTED, inner, n);
-}
-
-/* What the kernel tells about one device. */
-static size_t put_device(uint8_t *at, uint64_t qps, uint64_t cqs, uint64_t mrs)
-{
-	uint8_t inner[256];
-	size_t n = put_entry(inner, "pd", 3), m;
-
-	n += put_entry(inner + n, "cq", cqs);
-	n += put_entry(inner + n, "qp", qps);
-	n += put_entry(inner + n, "mr", mrs);
-	m = put(at, RDMA_NLDEV_ATTR_DEV_NAME, "rxe0", 5);
-	return m + put(at + m, RDMA_NLDEV_ATTR_RES_SUMMARY | NLA_F_NESTED, inner, n);
-}
-
-static void objects_of_all_devices_are_added(void **state)
-{
-	struct capacity_rdma sum = {-1, -1, -1};
-	uint8_t buf[512];
-	size_t n = put_device(buf, 500, 1001, 7);
-
-	(void)state;
-	assert_true(capacity_rdma_parse(buf, n, &sum));
-	assert_int_equal(sum.qps, 500);
-	assert_int_equal(sum.cqs, 1001);
-	assert_int_equal(sum.mrs, 7);
-	n = put_device(buf, 1, 2, 3);
-	assert_true(capacity_rdma_parse(buf, n, &sum));
-	assert_int_equal(sum.qps, 501);
-	assert_int_equal(sum.cqs, 1003);
-	assert_int_equal(sum.mrs, 10);
-}
-
-/* Every prefix, and lengths that lie. The sanitizers look on. */
-static void an_answer_that_is_cut_or_lies_is_survived(void **state)
-{
-	uint8_t buf[512];
-	size_t n = put_device(buf, 500, 1001, 7);
-
-	(void)state;
-	for (size_t cut = 0; cut < n; cut++) {
-		struct capacity_rdma sum = {-1, -1, -1};
-		uint8_t *copy = malloc(cut ? cut : 1);
-		assert_non_null(copy);
-		memcpy(copy, buf, cut);
-		capacity_rdma_parse(copy, cut, &sum);
-		free(copy);
-	}
-	for (size_t at = 0; at < n; at++)
-		for (unsigned v = 0; v < 256; v += 51) {
-			struct capacity_rdma sum = {-1, -1, -1};
-			uint8_t keep = buf[at];
-			buf[at] = (uint8_t)v;
-			capacity_rdma_parse(buf, n, &sum);
-			buf[at] = keep;
-		}
-}
-
-static void this_process_is_seen(void **state)
-{
-	struct capacity_usage u, more;
-	int fd;
-
-	(void)state;
-	capacity_usage_of(0, &u);
-	assert_in_range(u.rss, 1 << 20, 1ull << 40);
-	assert_in_range(u.threads, 1, 64);
-	fd = dup(1);
-	capacity_usage_of(0, &more);
-	close(fd);
-	assert_int_equal(more.fds, u.fds + 1);
-	capacity_usage_of((int)getpid(), &more);
-	assert_in_range(more.rss, 1 << 20, 1ull << 40);
-	capacity_usage_of(999999999, &more);
-	assert_int_equal(more.rss + more.fds + more.threads, 0);
 }
 
 static void locked_memory_is_blamed_where_it_is_short(void **state)
@@ -375,9 +276,6 @@ int main(void)
 		cmocka_unit_test(bad_steps_are_refused),
 		cmocka_unit_test(pooled_steps_go_on_to_the_most),
 		cmocka_unit_test(options_that_do_not_agree_are_refused),
-		cmocka_unit_test(objects_of_all_devices_are_added),
-		cmocka_unit_test(an_answer_that_is_cut_or_lies_is_survived),
-		cmocka_unit_test(this_process_is_seen),
 		cmocka_unit_test(locked_memory_is_blamed_where_it_is_short),
 		cmocka_unit_test(the_report_names_what_ended_each_model),
 		cmocka_unit_test(the_engines_sentences_are_understood),

@@ -55,7 +55,7 @@ static void defaults_are_those_promised(void **state)
 	assert_int_equal(o.roofline_depth, 1);
 	assert_int_equal(o.mode, KVC_MODE_AUTO);
 	assert_null(o.json);
-	assert_false(o.verify || o.quiet || o.roofline || o.no_checksum || o.config);
+	assert_false(o.verify || o.quiet || o.roofline || o.mixed || o.no_checksum || o.config);
 }
 
 static void sizes_are_binary(void **state)
@@ -119,6 +119,21 @@ static void options_of_an_own_server_need_no_other_server(void **state)
 	check_refused("--server-threads", &err, parse(&o, &err, "--server", "a:1", "--server-threads", "2", NULL));
 	check_refused("--eviction", &err, parse(&o, &err, "--server", "a:1", "--eviction", "lru", NULL));
 	check_refused("--psk-file", &err, parse(&o, &err, "--psk-file", "x", NULL));
+}
+
+static void mixed_needs_both_phases(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--mixed", "--batch", "4", NULL), 0);
+	assert_true(o.mixed);
+	assert_int_equal(parse(&o, &err, "--mixed", "--roofline", NULL), 0);
+	check_refused("--mixed", &err, parse(&o, &err, "--mixed", "--trace", "f", NULL));
+	check_refused("--no-write", &err, parse(&o, &err, "--mixed", "--server", "a:1", "--no-write", NULL));
+	check_refused("--keep-going", &err,
+		      parse(&o, &err, "--mixed", "--keep-going", "--server", "a:1", "--duration", "5", NULL));
 }
 
 static void batch_is_for_plain_reads(void **state)
@@ -279,6 +294,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_option_is_a_usage_error),
 		cmocka_unit_test(a_bad_size_names_the_option),
 		cmocka_unit_test(options_of_an_own_server_need_no_other_server),
+		cmocka_unit_test(mixed_needs_both_phases),
 		cmocka_unit_test(batch_is_for_plain_reads),
 		cmocka_unit_test(the_breakdown_is_of_single_gets),
 		cmocka_unit_test(no_write_needs_a_server_with_keys),

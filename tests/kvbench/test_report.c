@@ -95,8 +95,9 @@ static void every_part_has_the_names_that_are_documented(void **state)
 	check_names(json_object_get(j, "provider"),
 		    "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper security "
 		    "chunk_bytes eager_bytes tx_depth cq_depth credits");
-	check_names(json_object_get(j, "resources"),
-		    "os_threads endpoints links buffer_bytes peak_rss_bytes buffer_pages numa register_ns");
+	check_names(
+		json_object_get(j, "resources"),
+		"os_threads endpoints links buffer_bytes values_bytes peak_rss_bytes buffer_pages numa register_ns");
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
 		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns "
@@ -116,7 +117,8 @@ static void the_config_has_every_option_with_underscores(void **state)
 	check_names(config,
 		    "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
 		    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
-		    "roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb eviction server_threads "
+		    "mixed roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb eviction "
+		    "server_threads "
 		    "base_client_id "
 		    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
@@ -199,8 +201,8 @@ static void the_summary_fits_80_columns(void **state)
 					   .blocks = 100000000000ull,
 					   .block_hits = 1u << 31,
 					   .lost = 1u << 30};
-	r->roofline = (struct roofline_result){
-		.ran = true, .get_bytes_per_s = 1e11, .bytes_per_s = 1e11, .efficiency = 1, .rounds = 100, .depth = 1};
+	r->roofline = r->roofline_put = (struct roofline_result){
+		.ran = true, .op_bytes_per_s = 1e11, .bytes_per_s = 1e11, .efficiency = 1, .rounds = 100, .depth = 1};
 	r->counters = (struct kvc_counters){.size = sizeof(r->counters),
 					    .requests = 1ull << 40,
 					    .queue_ns = 1ull << 60,
@@ -442,7 +444,65 @@ static void the_roofline_and_a_trace_appear_when_run(void **state)
 		    "bytes_per_s get_bytes_per_s p50_ns depth efficiency efficiency_min efficiency_max");
 	check_names(json_object_get(j, "trace"), "requests blocks block_hits hit_ratio");
 	assert_true(json_real_value(json_object_get(json_object_get(j, "trace"), "hit_ratio")) == 0.4);
+	assert_null(json_object_get(j, "roofline_put"));
 	json_decref(j);
+	f->bench.results.roofline_put = (struct roofline_result){.ran = true, .op_bytes_per_s = 7.5};
+	j = report_of(&f->bench);
+	check_names(json_object_get(j, "roofline_put"),
+		    "bytes_per_s put_bytes_per_s p50_ns depth efficiency efficiency_min efficiency_max");
+	assert_true(json_real_value(json_object_get(json_object_get(j, "roofline_put"), "put_bytes_per_s")) == 7.5);
+	json_decref(j);
+}
+
+/* Both kinds apart, and together beside each alone. */
+static void a_mixed_phase_appears_when_run(void **state)
+{
+	struct fixture *f = *state;
+	struct mixed_result *m = &f->bench.results.mixed;
+	json_t *j, *mixed;
+	char *text;
+
+	m->read = m->write = (struct phase_result){.ran = true, .elapsed_ns = 1000000000};
+	m->read.tally.ops = m->read.tally.hits = 30;
+	m->write.tally.ops = 20;
+	m->of_alone = 0.875;
+	j = report_of(&f->bench);
+	mixed = json_object_get(json_object_get(j, "phases"), "mixed");
+	check_names(mixed, "read write of_alone");
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(mixed, "read"), "ops")), 30);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(mixed, "write"), "ops")), 20);
+	assert_true(json_real_value(json_object_get(mixed, "of_alone")) == 0.875);
+	json_decref(j);
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "together 0.875 of the mean"));
+	free(text);
+	assert_int_equal(report_verdict(&f->bench, stdout), 0);
+	m->read.tally.misses = 1;
+	bench_errors_add(&m->write.tally.errors, -KV_ETIMEOUT, 2);
+	assert_int_equal(report_verdict(&f->bench, stdout), 2);
+}
+
+/* Where clients have no landing area there is no bare write to compare PUT with: a sentence, and no failure. */
+static void a_way_of_put_without_bare_writes_is_said(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+	char *text;
+
+	r->roofline = (struct roofline_result){.ran = true, .op_bytes_per_s = 1e9, .bytes_per_s = 2e9, .rounds = 5};
+	r->put_way = KVC_PUT_READ;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "GET beside them"));
+	assert_non_null(strstr(text, "of PUT: none here"));
+	assert_non_null(strstr(text, "the server reads"));
+	free(text);
+	assert_int_equal(report_verdict(&f->bench, stdout), 0);
+	r->roofline_put = (struct roofline_result){.ran = true, .op_bytes_per_s = 5e8, .bytes_per_s = 1e9};
+	r->put_way = KVC_PUT_LAND;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "PUT beside them"));
+	assert_null(strstr(text, "none here"));
+	free(text);
 }
 
 /* One client of a run with --keep-going that met one outage. */
@@ -699,6 +759,8 @@ int main(void)
 		WITH_RUN(figures_are_those_of_the_run),
 		WITH_RUN(the_breakdown_appears_when_asked_for),
 		WITH_RUN(the_roofline_and_a_trace_appear_when_run),
+		WITH_RUN(a_mixed_phase_appears_when_run),
+		WITH_RUN(a_way_of_put_without_bare_writes_is_said),
 		WITH_RUN(keep_going_appears_when_run),
 		WITH_RUN(keep_going_fails_for_wrong_and_overdue_alone),
 		WITH_RUN(an_empty_phase_has_zeros),

@@ -88,7 +88,7 @@ static void the_key_comes_through_the_pipe(void **state)
 	check_file_remove(&seen);
 }
 
-static void it_is_told_what_it_is_to_be(void **state)
+static void the_child_is_told_what_it_is_to_be(void **state)
 {
 	struct server_child *child = NULL;
 	struct check_file seen = check_file_make("");
@@ -139,7 +139,7 @@ static void one_that_is_never_ready_is_told(void **state)
 
 /* As a kv-server that touches a lot of memory: Ctrl-C waited ten seconds for it. It counts tenths of a second from
  * SIGTERM on. */
-static void who_is_not_ready_is_not_waited_for(void **state)
+static void a_server_that_is_not_ready_is_not_waited_for(void **state)
 {
 	struct server_child *child = NULL;
 	struct check_file seen = check_file_make("");
@@ -276,10 +276,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_ready_line_gives_the_address),
 		cmocka_unit_test(the_key_comes_through_the_pipe),
-		cmocka_unit_test(it_is_told_what_it_is_to_be),
+		cmocka_unit_test(the_child_is_told_what_it_is_to_be),
 		cmocka_unit_test(ending_before_it_is_ready_is_told),
 		cmocka_unit_test(one_that_is_never_ready_is_told),
-		cmocka_unit_test(who_is_not_ready_is_not_waited_for),
+		cmocka_unit_test(a_server_that_is_not_ready_is_not_waited_for),
 		cmocka_unit_test(nonsense_instead_of_a_ready_line_is_told),
 		cmocka_unit_test(a_binary_that_is_not_there_is_told),
 		cmocka_unit_test(dying_during_the_run_is_seen_and_told),

@@ -11,13 +11,13 @@ static void keys_name_seed_size_and_number(void **state)
 
 	(void)state;
 	bench_key_make(&key, 1, 65536, 255);
-	assert_string_equal(key.text, "kvbench/1/10000/ff");
+	assert_string_equal(key.text, "kvbench2/1/10000/ff");
 	assert_int_equal(key.len, strlen(key.text));
 	bench_key_make(&key, 0, 16, 0x123456789abcdef0);
-	assert_string_equal(key.text, "kvbench/0/10/123456789abcdef0");
+	assert_string_equal(key.text, "kvbench2/0/10/123456789abcdef0");
 	assert_int_equal(key.len, strlen(key.text));
 	bench_key_trace(&key, 1, 65536, 255);
-	assert_string_equal(key.text, "trace/1/10000/00000000000000ff");
+	assert_string_equal(key.text, "trace2/1/10000/00000000000000ff");
 }
 
 static void the_longest_key_is_allowed(void **state)
@@ -26,7 +26,7 @@ static void the_longest_key_is_allowed(void **state)
 
 	(void)state;
 	bench_key_make(&key, UINT64_MAX, UINT64_MAX, UINT64_MAX);
-	assert_int_equal(key.len, strlen("kvbench/") + 3 * 16 + 2);
+	assert_int_equal(key.len, strlen("kvbench2/") + 3 * 16 + 2);
 	assert_in_range(key.len, 1, KV_KEY_MAX);
 }
 
@@ -88,6 +88,59 @@ static void another_keys_value_is_wrong_at_once(void **state)
 	bench_key_make(&other, 1, sizeof(data), 2);
 	bench_value_fill(&one, data, sizeof(data));
 	assert_in_range(bench_value_check(&other, data, sizeof(data)), 0, 7);
+}
+
+/* Workers send from the stock, readers compute what they expect: both must mean the same bytes. */
+static void a_value_is_a_part_of_the_stock(void **state)
+{
+	static const uint64_t sizes[] = {1, 7, 64, 100, 4096, 65537, (uint64_t)1 << 20, (uint64_t)20 << 20};
+	uint64_t len = bench_stock_bytes(1);
+	uint8_t *stock = malloc(len), *value = malloc(sizes[KV_COUNT(sizes) - 1]);
+	struct bench_key key;
+
+	(void)state;
+	assert_non_null(stock);
+	assert_non_null(value);
+	bench_stock_fill(stock, len);
+	for (unsigned s = 0; s < KV_COUNT(sizes); s++)
+		for (unsigned i = 0; i < 5; i++) {
+			uint64_t at;
+			bench_key_make(&key, i, sizes[s], i);
+			at = bench_value_at(&key, sizes[s]);
+			assert_int_equal(bench_stock_bytes(sizes[s]), len);
+			assert_in_range(at, 0, len - sizes[s]);
+			bench_value_fill(&key, value, sizes[s]);
+			assert_memory_equal(stock + at, value, sizes[s]);
+			assert_int_equal(bench_value_check(&key, stock + at, sizes[s]), sizes[s]);
+		}
+	free(value);
+	free(stock);
+}
+
+/* What a value under a wrong key is noticed by: few keys have the same value. And the stock is never much larger than
+ * 64 MiB or the value. */
+static void few_keys_have_the_same_value(void **state)
+{
+	static const uint64_t sizes[] = {1, 4096, 65536, (uint64_t)1 << 20, (uint64_t)60 << 20, KV_VALUE_MAX};
+	enum { KEYS = 2000 };
+
+	(void)state;
+	for (unsigned s = 0; s < KV_COUNT(sizes); s++) {
+		uint64_t stock = bench_stock_bytes(sizes[s]), same = 0, first;
+		struct bench_key key;
+		assert_in_range(stock, sizes[s], KV_MAX((uint64_t)64 << 20, sizes[s] + ((uint64_t)8 << 20)));
+		bench_key_make(&key, 1, sizes[s], 0);
+		first = bench_value_at(&key, sizes[s]);
+		for (uint64_t i = 1; i < KEYS; i++) {
+			uint64_t at;
+			bench_key_make(&key, 1, sizes[s], i);
+			at = bench_value_at(&key, sizes[s]);
+			assert_int_equal(at % 64, 0);
+			assert_true(at + sizes[s] <= stock);
+			same += at == first;
+		}
+		assert_in_range(same, 0, 6); /* one in 2,049 on average where there are fewest */
+	}
 }
 
 static void a_shifted_value_is_wrong(void **state)
@@ -239,6 +292,8 @@ int main(void)
 		cmocka_unit_test(a_value_does_not_write_past_its_end),
 		cmocka_unit_test(any_wrong_bit_is_found),
 		cmocka_unit_test(another_keys_value_is_wrong_at_once),
+		cmocka_unit_test(a_value_is_a_part_of_the_stock),
+		cmocka_unit_test(few_keys_have_the_same_value),
 		cmocka_unit_test(a_shifted_value_is_wrong),
 		cmocka_unit_test(every_round_visits_every_key_once),
 		cmocka_unit_test(the_order_depends_on_seed_and_round),

@@ -48,10 +48,15 @@ struct lconn {
 _Atomic int liar_lie;
 _Atomic uint64_t liar_sessions;
 _Atomic unsigned liar_failures;
+const char *_Atomic liar_script;
+_Atomic unsigned liar_checks;
 _Atomic uint64_t liar_leases, liar_releases;
 const char *liar_provider;
-_Atomic bool liar_pull;
+_Atomic bool liar_pull, liar_lands;
+_Atomic uint64_t liar_landed, liar_strewn;
 void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
+void (*_Atomic liar_region)(const struct wire_region *w, bool answered);
+void (*_Atomic liar_revoke)(uint32_t id);
 
 static struct {
 	struct loop *loop;
@@ -62,8 +67,8 @@ static struct {
 	int listen_fd;
 	struct sockaddr_storage addr;
 	char address[64];
-	struct kv_area area;
-	struct te_region *region;
+	struct kv_area area, landing;
+	struct te_region *region, *landing_region;
 	uint64_t checksum;
 	struct lconn *conn[CONNS]; /* all there ever were: kept until the end */
 	unsigned conns;
@@ -190,12 +195,30 @@ static void answer_lease(struct lconn *c, unsigned link, const struct wire_reque
 		reply(c, link, &r);
 }
 
+/* The next step of the script; 0: it is over, or there is none (a storm of lies). */
+static char script_step(void)
+{
+	const char *at = atomic_load(&liar_script);
+	if (!at)
+		return 0;
+	if (*at)
+		atomic_store(&liar_script, at + 1);
+	return *at;
+}
+
 static void answer_get(struct lconn *c, unsigned link, const struct wire_request *q)
 {
 	int lie = atomic_load(&liar_lie);
 	struct wire_reply r = {.type = WIRE_GET, .id = q->id};
 	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(q->get.length, LIAR_VALUE - q->get.offset) : 0;
 	uint32_t imm = q->get.imm;
+	char step = lie == LIE_SCRIPT ? script_step() : 0;
+	atomic_fetch_add(&liar_checks, (q->flags & WIRE_GET_CHECK) != 0);
+	if (step == 'b') {
+		r.status = WIRE_BUSY;
+		reply(c, link, &r);
+		return;
+	}
 	if (lie == LIE_IMM_GENERATION)
 		imm += 0x10000;
 	if (lie == LIE_IMM_SLOT)
@@ -221,7 +244,7 @@ static void answer_get(struct lconn *c, unsigned link, const struct wire_request
 	r.get.posted -= lie == LIE_POSTED_LESS && r.get.posted > 0;
 	r.get.posted = lie == LIE_POSTED_NONE ? 0 : r.get.posted;
 	r.get.value_len = lie == LIE_LENGTH ? 1ull << 40 : r.get.value_len;
-	r.get.checksum ^= lie == LIE_BYTES;
+	r.get.checksum ^= lie == LIE_BYTES || step == 'c';
 	if (lie == LIE_TYPE)
 		r = (struct wire_reply){.type = WIRE_PUT, .id = q->id, .put.generation = 3};
 	if (lie == LIE_JUNK)
@@ -229,6 +252,96 @@ static void answer_get(struct lconn *c, unsigned link, const struct wire_request
 	if (lie != LIE_SILENT && lie != LIE_CANCEL)
 		reply(c, link, &r);
 	if (lie == LIE_TWICE)
+		reply(c, link, &r);
+}
+
+/* Whether the bytes of a PUT lie where it says; counted. */
+static bool landed_right(const struct wire_request *q)
+{
+	bool inside = q->dest.slice <= LIAR_LANDING && q->dest.offset <= LIAR_LANDING - q->dest.slice;
+	const uint8_t *at = (const uint8_t *)liar.landing.base + q->dest.offset;
+	bool right = inside && kv_hash_block(at, q->dest.slice) == q->put.checksum;
+	atomic_fetch_add(right ? &liar_landed : &liar_strewn, 1);
+	return right;
+}
+
+/* PUTs that were not answered when they came. */
+static struct late {
+	struct lconn *c;
+	unsigned link;
+	int lie;
+	bool told; /* CANCEL is told that it was answered */
+	struct wire_request q;
+} late[64];
+static unsigned num_late;
+
+/* False: it is answered now. */
+static bool late_keep(struct lconn *c, unsigned link, const struct wire_request *q, int lie)
+{
+	uint8_t last = q->key.data[q->key.len - 1];
+	bool odd = last & 1, some = lie == LIE_LANDED_HALF || lie == LIE_LANDED_PART;
+	if (!(lie == LIE_LANDED_LATE || (some && odd)) || num_late == KV_COUNT(late))
+		return false;
+	late[num_late++] = (struct late){c, link, lie, lie != LIE_LANDED_PART || last & 2, *q};
+	return true;
+}
+
+/* Whether CANCEL of this id has an answer. */
+static bool late_told(const struct lconn *c, uint64_t id)
+{
+	for (unsigned i = 0; i < num_late; i++)
+		if (late[i].c == c && late[i].q.id == id)
+			return late[i].told;
+	return true;
+}
+
+/* Answer them now: the bytes still lie where they landed, unless the client has begun anew since, or was told that they
+ * need not. */
+static void late_answer(int lie)
+{
+	unsigned kept = 0;
+	for (unsigned i = 0; i < num_late; i++) {
+		const struct late *l = &late[i];
+		struct wire_reply r = {.type = WIRE_PUT, .id = l->q.id, .put.generation = 5};
+		if (l->lie == lie) {
+			late[kept++] = *l;
+			continue;
+		}
+		if (!l->c->peer)
+			continue;
+		r.status = l->lie == LIE_LANDED_LATE || landed_right(&l->q) ? WIRE_OK : WIRE_CORRUPT;
+		reply(l->c, l->link, &r);
+		if (l->lie == LIE_LANDED_LATE)
+			reply(l->c, l->link, &r);
+	}
+	num_late = kept;
+}
+
+/* The client has written its bytes: a value of one range. */
+static void answer_landed(struct lconn *c, unsigned link, const struct wire_request *q)
+{
+	int lie = atomic_load(&liar_lie);
+	char step = lie == LIE_SCRIPT ? script_step() : 0;
+	struct wire_reply r = {.type = WIRE_PUT, .id = q->id + (lie == LIE_LANDED_ID ? 100000 : 0)};
+	bool odd = q->key.data[q->key.len - 1] & 1, right;
+	late_answer(lie);
+	if (late_keep(c, link, q, lie))
+		return;
+	right = landed_right(q);
+	r.put.generation = 5;
+	if (lie == LIE_LANDED_CORRUPT || step == 'c' || !right)
+		r.status = WIRE_CORRUPT;
+	if (step == 'b')
+		r.status = WIRE_BUSY;
+	if (lie == LIE_LANDED_ODD && odd)
+		r.status = WIRE_NOMEM;
+	if (lie == LIE_LANDED_INVALID)
+		r.status = WIRE_INVALID;
+	if (lie == LIE_LANDED_TYPE)
+		r = (struct wire_reply){.type = WIRE_GET, .id = q->id, .get.value_len = 4711};
+	if (lie != LIE_LANDED_SILENT && lie != LIE_LANDED_UNSEEN && lie != LIE_LANDED_POSTED)
+		reply(c, link, &r);
+	if (lie == LIE_LANDED_TWICE)
 		reply(c, link, &r);
 }
 
@@ -248,6 +361,10 @@ static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
 		answer_get(c, link, q);
 		return;
 	}
+	if (q->type == WIRE_PUT && q->flags & WIRE_PUT_LANDED) {
+		answer_landed(c, link, q);
+		return;
+	}
 	if (q->type == WIRE_PING)
 		r.ping.cookie = q->ping.cookie;
 	if (q->type == WIRE_CANCEL) {
@@ -255,8 +372,12 @@ static void answer(struct lconn *c, unsigned link, const struct wire_request *q)
 		r.cancel.id = lie == LIE_CANCEL ? ~q->cancel.id : q->cancel.id;
 		r.cancel.state = WIRE_CANCEL_DONE;
 		r.cancel.posted = lie == LIE_CANCEL ? UINT32_MAX - 1 : LIAR_CHUNKS + (lie == LIE_POSTED_MORE);
-		if (lie == LIE_LEASE_SILENT)
+		if (lie == LIE_LEASE_SILENT || (lie >= LIE_LANDED_SILENT && lie <= LIE_LANDED_PART))
 			r.cancel.posted = 0;
+		if (lie == LIE_LANDED_UNSEEN)
+			r.cancel.state = WIRE_CANCEL_UNSEEN;
+		if (!late_told(c, q->cancel.id))
+			return;
 	}
 	if (c->told == LIE_VOID)
 		return;
@@ -322,7 +443,8 @@ static int welcome(struct lconn *c)
 				       .eager_bytes = liar.info.eager_bytes,
 				       .incarnation = 1,
 				       .value_max = KV_VALUE_MAX,
-				       .flags = WIRE_WELCOME_INLINE_PUT | (liar_pull ? WIRE_WELCOME_PULL : 0),
+				       .flags = WIRE_WELCOME_INLINE_PUT | (liar_pull ? WIRE_WELCOME_PULL : 0) |
+						(liar_lands ? WIRE_WELCOME_LANDING : 0),
 				       .addrs = addrs};
 	memcpy(w->token, token, KV_TOKEN_LEN);
 	boot_frame_secret(c->boot, token, c->secret);
@@ -369,7 +491,45 @@ static int arena(struct lconn *c)
 	return boot_send_await(c->boot, &r, in(1000000000));
 }
 
-/* Who asks for a further session gets one; nothing is looked at. */
+static int landing(struct lconn *c)
+{
+	int lie = c->client_id >= LIAR_NEWCOMER ? atomic_load(&liar_lie) : LIE_NONE, rc;
+	struct wire_ctrl_msg r = {.type = WIRE_CTRL_LANDING};
+	struct te_remote told;
+	struct te_key key;
+	uint8_t packed[17 * 16];
+	if (lie == LIE_LANDING_NONE)
+		return 0;
+	te_region_announce(liar.landing_region, &told, &key);
+	r.region = (struct wire_region){.id = lie == LIE_LANDING_SHARD ? 7 : 0,
+					.parts = 1,
+					.rails = 1,
+					.virt = told.virt,
+					.len_bytes = told.len_bytes,
+					.part_bytes = told.part_bytes,
+					.keys = packed};
+	if (lie == LIE_LANDING_RAILS)
+		r.region.rails = 2;
+	if (lie == LIE_LANDING_SPLIT || lie == LIE_LANDING_PARTS) {
+		r.region.parts = lie == LIE_LANDING_SPLIT ? 16 : 17;
+		r.region.part_bytes = (r.region.len_bytes - 1) / r.region.parts + 1;
+	}
+	if (lie == LIE_LANDING_HUGE)
+		r.region.len_bytes = r.region.part_bytes = 1ull << 43;
+	if (lie == LIE_LANDING_TINY)
+		r.region.len_bytes = r.region.part_bytes = 1000;
+	if (lie == LIE_LANDING_EMPTY)
+		r.region.len_bytes = r.region.part_bytes = r.region.parts = 0;
+	for (unsigned i = 0; i < r.region.parts * r.region.rails; i++)
+		wire_region_put(packed, r.region.parts, i / r.region.parts, i % r.region.parts,
+				key.base + (lie == LIE_LANDING_BASE ? 64 : 0) +
+					(told.virt ? i % r.region.parts * r.region.part_bytes : 0),
+				key.key ^ (lie == LIE_LANDING_KEY ? 0x1234 : 0));
+	rc = boot_send_await(c->boot, &r, in(1000000000));
+	return rc || lie != LIE_LANDING_TWICE ? rc : boot_send_await(c->boot, &r, in(1000000000));
+}
+
+/* Every question for a further session is answered with one; nothing is looked at. */
 static int session_control(struct lconn *c, const struct wire_ctrl_msg *m)
 {
 	int lie = atomic_load(&liar_lie), rc = 0;
@@ -400,24 +560,42 @@ static int session_control(struct lconn *c, const struct wire_ctrl_msg *m)
 	return rc || lie == LIE_SESSION_SILENT ? rc : boot_send_await(c->boot, &r, in(1000000000));
 }
 
+static int region(struct lconn *c, const struct wire_region *w)
+{
+	struct wire_ctrl_msg r = {.type = WIRE_CTRL_REGION_OK, .region_ok.id = w->id};
+	void (*see)(const struct wire_region *, bool) = atomic_load(&liar_region);
+	int rc;
+	region_keep(c, w);
+	if (see)
+		see(w, false);
+	rc = boot_send_await(c->boot, &r, in(1000000000));
+	if (see)
+		see(w, true);
+	return rc;
+}
+
 /* What one control message is answered. Not 0: the end. */
 static int control(struct lconn *c, struct wire_ctrl_msg *m)
 {
 	struct wire_ctrl_msg r = {.type = WIRE_CTRL_REGION_OK};
+	void (*revoked)(uint32_t);
 	switch (m->type) {
 	case WIRE_CTRL_REGION:
-		region_keep(c, &m->region);
-		r.region_ok.id = m->region.id;
-		return boot_send_await(c->boot, &r, in(1000000000));
+		return region(c, &m->region);
 	case WIRE_CTRL_REVOKE:
 		r.type = WIRE_CTRL_REVOKE_OK;
 		r.region_ok.id = m->region_ok.id;
+		revoked = atomic_load(&liar_revoke);
+		if (revoked)
+			revoked(m->region_ok.id);
 		return boot_send_await(c->boot, &r, in(1000000000));
 	case WIRE_CTRL_GOODBYE:
 		r.type = WIRE_CTRL_GOODBYE_OK;
 		return boot_send_await(c->boot, &r, in(1000000000));
 	case WIRE_CTRL_ARENAS:
 		return arena(c);
+	case WIRE_CTRL_LANDINGS:
+		return landing(c);
 	case WIRE_CTRL_HEARTBEAT:
 		return 0;
 	case WIRE_CTRL_SESSION_BEGIN:
@@ -553,8 +731,11 @@ const char *liar_start(void)
 	struct kv_error err = {0};
 	socklen_t len;
 	memset(&liar, 0, sizeof(liar));
+	num_late = 0;
 	atomic_store(&liar_lie, LIE_NONE);
 	atomic_store(&liar_welcome, NULL);
+	atomic_store(&liar_region, NULL);
+	atomic_store(&liar_revoke, NULL);
 	assert_int_equal(kv_hostport_resolve(&hp, &liar.addr, &len, &err), 0);
 	to.local = liar.addr;
 	assert_int_equal(loop_create(&lo, &liar.loop, &err), 0);
@@ -567,6 +748,10 @@ const char *liar_start(void)
 	liar.checksum = kv_hash_block(liar.area.base, LIAR_VALUE);
 	assert_int_equal(te_region_register(liar.te, liar.area.base, liar.area.len_bytes,
 					    TE_LOCAL | (liar_pull ? TE_REMOTE_READ : 0u), 0, &liar.region, &err),
+			 0);
+	assert_int_equal(kv_area_map(LIAR_LANDING, &liar.landing, &err), 0);
+	assert_int_equal(te_region_register(liar.te, liar.landing.base, LIAR_LANDING, TE_REMOTE_WRITE, 0,
+					    &liar.landing_region, &err),
 			 0);
 	assert_int_equal(te_attach(liar.te, liar.loop), 0);
 	assert_int_equal(io_listen(liar.loop, &liar.addr, len, &liar.listen_fd, &err), 0);
@@ -607,6 +792,7 @@ void liar_stop(void)
 	loop_destroy(&liar.loop);
 	boot_context_destroy(&liar.boot);
 	kv_area_unmap(&liar.area);
+	kv_area_unmap(&liar.landing);
 	for (unsigned i = 0; i < liar.conns; i++)
 		conn_free(liar.conn[i]);
 }

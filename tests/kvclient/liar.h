@@ -11,7 +11,7 @@
 
 #include "wire/wire.h"
 
-enum { LIAR_VALUE = 200000, LIAR_SEED = 77, LIAR_CHUNKS = 4 };
+enum { LIAR_LANDING = 256 << 10, LIAR_VALUE = 200000, LIAR_SEED = 77, LIAR_CHUNKS = 4 };
 
 enum lie {
 	LIE_NONE,
@@ -35,6 +35,7 @@ enum lie {
 	LIE_JUNK,           /* before the reply comes a frame that is none */
 	LIE_LENGTH,         /* the value is longer than values can be */
 	LIE_BYTES,          /* the checksum is that of other bytes */
+	LIE_SCRIPT,         /* as liar_script says */
 	LIE_SILENT,         /* no reply to anything but PING */
 	LIE_CANCEL,         /* no reply, and CANCEL is answered with nonsense */
 	/* about a lease */
@@ -53,6 +54,31 @@ enum lie {
 	LIE_ARENA_SHARD, /* it is another shard's */
 	LIE_ARENA_SMALL, /* it is smaller than the value */
 	LIE_ARENA_NONE,  /* there is no answer */
+	/* about a PUT that landed */
+	LIE_LANDED_SILENT,  /* no answer */
+	LIE_LANDED_ID,      /* the answer names an id that was never sent */
+	LIE_LANDED_TYPE,    /* it is an answer to a GET */
+	LIE_LANDED_TWICE,   /* the answer comes twice */
+	LIE_LANDED_CORRUPT, /* the bytes are said to be wrong */
+	LIE_LANDED_HALF,    /* keys that end with an odd byte get no answer, until the lie is another */
+	LIE_LANDED_ODD,     /* keys that end with an odd byte are said to have no room */
+	LIE_LANDED_INVALID, /* they are said to lie outside */
+	LIE_LANDED_UNSEEN,  /* no answer, and CANCEL is told that nothing came */
+	LIE_LANDED_LATE,    /* ... that it was answered; two answers come when the lie is another */
+	LIE_LANDED_PART,    /* as LIE_LANDED_HALF, and of every second of those CANCEL is told that it was answered */
+	LIE_LANDED_POSTED,  /* no answer, and CANCEL is told that it was answered, and of writes */
+	/* about the landing area, as about the arena */
+	LIE_LANDING_KEY,   /* its key is another one */
+	LIE_LANDING_BASE,  /* it begins elsewhere */
+	LIE_LANDING_SHARD, /* it is another shard's */
+	LIE_LANDING_RAILS, /* it is on more rails */
+	LIE_LANDING_SPLIT, /* it has several parts, smaller than a range */
+	LIE_LANDING_PARTS, /* ... more than anybody needs */
+	LIE_LANDING_HUGE,  /* it is larger than any memory */
+	LIE_LANDING_TINY,  /* it is smaller than a page */
+	LIE_LANDING_EMPTY, /* there is none left */
+	LIE_LANDING_TWICE, /* it is told twice */
+	LIE_LANDING_NONE,  /* there is no answer */
 	/* on the control connection, once it is up */
 	LIE_REGIONS,       /* REGION_OK and REVOKE_OK for regions that nobody announced: harmless */
 	LIE_WELCOME,       /* a second WELCOME */
@@ -77,15 +103,27 @@ enum lie {
 extern _Atomic int liar_lie;
 extern _Atomic uint64_t liar_sessions;
 extern _Atomic unsigned liar_failures;
+/* What LIE_SCRIPT does to one GET after the other: b, the server is busy; c, the checksum is that of other bytes. Then
+ * it is honest. liar_checks counts the GETs that ask it to look at its memory first (WIRE_GET_CHECK). */
+extern const char *_Atomic liar_script;
+extern _Atomic unsigned liar_checks;
 extern _Atomic uint64_t liar_leases, liar_releases; /* given out; given back by clients */
+extern _Atomic uint64_t liar_landed, liar_strewn;   /* PUTs that landed: with their bytes; with other bytes */
 
-/* liar_provider -- of its engine; NULL: test_provider(). liar_pull -- clients may read its memory. Before liar_start.
- */
+/* liar_provider -- of its engine; NULL: test_provider(). liar_pull -- clients may read its memory.
+ * liar_lands -- they write their PUTs. Before liar_start. */
 extern const char *liar_provider;
-extern _Atomic bool liar_pull;
+extern _Atomic bool liar_pull, liar_lands;
 
 /* liar_welcome -- changes the WELCOME before it is sent; NULL: nothing. On the liar's thread. */
 extern void (*_Atomic liar_welcome)(struct wire_ctrl_msg *m);
+
+/* liar_region -- sees each announcement of memory, before and after it is answered; NULL: nothing. On the liar's
+ * thread.
+ */
+extern void (*_Atomic liar_region)(const struct wire_region *w, bool answered);
+/* liar_revoke -- sees the id of each region that is revoked. */
+extern void (*_Atomic liar_revoke)(uint32_t id);
 
 /* liar_start -- listen; returns "127.0.0.1:PORT". liar_stop -- however its clients feel about it. */
 const char *liar_start(void);

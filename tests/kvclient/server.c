@@ -87,12 +87,14 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 			"--ready-fd",
 			"3",
 			"--allow-bench",
+			"--prefault", /* tests look at what a server has resident */
+			"off",
 			node_id ? "--node-id" : NULL,
 			(char *)node_id,
-			[16] = NULL,
+			[18] = NULL,
 			[32] = NULL};
 	int pipe_fd[2];
-	for (unsigned i = node_id ? 16 : 14; more && *more && i < 32; i++)
+	for (unsigned i = node_id ? 18 : 16; more && *more && i < 32; i++)
 		argv[i] = (char *)*more++;
 	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
 	s->node_id = node_id;
@@ -117,9 +119,12 @@ void test_server_kill(struct test_server *s)
 
 void test_server_stop(struct test_server *s)
 {
-	/* All its threads stand still only when the kernel says so. */
+	int status = 0;
 	kill(s->pid, SIGSTOP);
-	waitpid(s->pid, NULL, WUNTRACED);
+	/* The kernel tells a parent of the stop when the last thread stands still, and not before (signal(7): a stop is
+	 * one of the whole process). */
+	assert_int_equal(waitpid(s->pid, &status, WUNTRACED), s->pid);
+	assert_true(WIFSTOPPED(status));
 }
 
 void test_server_cont(struct test_server *s)

@@ -26,7 +26,7 @@ void test_server_start(struct test_server *s, const char *node_id);
 /* test_server_start_with -- with more arguments, which end with NULL. */
 void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more);
 void test_server_kill(struct test_server *s); /* SIGKILL, and reaped */
-void test_server_stop(struct test_server *s); /* SIGSTOP */
+void test_server_stop(struct test_server *s); /* SIGSTOP; all its threads stand still */
 void test_server_cont(struct test_server *s);
 int test_server_end(struct test_server *s); /* SIGTERM; its wait status */
 

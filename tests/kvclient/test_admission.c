@@ -145,7 +145,7 @@ static void a_request_as_planned_fits_beside_an_eighth_that_is_stuck(void **stat
 }
 
 /* With one server nothing of it counts. */
-static void one_alone_has_everything(void **state)
+static void a_server_alone_has_everything(void **state)
 {
 	(void)state;
 	t.pool.num_servers = 1;
@@ -163,7 +163,7 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_an_eighth_that_is_stuck, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(one_alone_has_everything, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_server_alone_has_everything, setup, teardown),
 	};
-	return cmocka_run_group_tests_name("kvclient/room", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("kvclient/admission", tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_fork.c -- a child of fork() and its parent's pool, under traffic: every call of the child ends with -KV_ECLOSED,
  * nothing hangs, the parent goes on undisturbed, and a child has a pool of its own if it wants one. A child tells by
- * its exit status: 0, or the number of the line where something was wrong, less BASE. One that hangs is ended by its
- * alarm. */
+ * its exit status: 0, or the number of the line where something was wrong, less BASE. A child that hangs is ended by
+ * its alarm. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static struct test_server server;
 static const struct test_server *const one[] = {&server};
 static struct kvc_pool *pool;
 static struct kvc_mem *mem;
-static struct kvc_sub *sub;
+static struct kvc_session *sub;
 static uint8_t *registered;
 static const struct kvc_key key = {"fork", 4};
 
@@ -148,11 +148,11 @@ static void await_calls_are_closed(struct kvc_client *client)
 {
 	struct kvc_item item = {.key = key, .data = registered, .len = 8};
 	struct kvc_stat_item stat;
-	struct kvc_view view;
-	struct kvc_sub *copy = sub, *none = NULL;
+	struct kvc_borrowed borrowed;
+	struct kvc_session *copy = sub, *none = NULL;
 	struct kv_error err;
 	CLOSED(kvc_get_await(client, key, registered, 8, NULL));
-	CLOSED(kvc_get_view_await(client, key, 0, NULL, &view));
+	CLOSED(kvc_get_borrowed_await(client, key, 0, NULL, &borrowed));
 	CLOSED(kvc_put_await(client, key, registered, 8, NULL));
 	CLOSED(kvc_exists_await(client, &key, 1, NULL, NULL, NULL));
 	CLOSED(kvc_delete_await(client, key, NULL));
@@ -165,11 +165,12 @@ static void await_calls_are_closed(struct kvc_client *client)
 	CHILD(item.result == -KV_ECLOSED);
 	CLOSED(kvc_put_batch_await(client, &item, 1, NULL));
 	CLOSED(kvc_stat_await(client, &stat, 1, NULL));
-	CLOSED(kvc_view_acquire_await(client, 4096, 0, &view));
-	view = (struct kvc_view){.priv = {0, 4096}};
-	CLOSED(kvc_raw_await(client, 0, &view, 4096, 1, 1, 1, NULL));
-	kvc_view_release(client, &view);
-	CHILD(view.priv[1] == 0);
+	CLOSED(kvc_borrow_await(client, 4096, 0, &borrowed));
+	borrowed = (struct kvc_borrowed){.priv = {0, 4096}};
+	CLOSED(kvc_raw_await(client, 0, &borrowed, 4096, 1, 1, 1, NULL));
+	CLOSED(kvc_raw_put_await(client, 0, registered, 8, 1, 1, 1, 1, NULL));
+	kvc_borrowed_release(client, &borrowed);
+	CHILD(borrowed.priv[1] == 0);
 	CLOSED(kvc_session_open_await(client, NULL, &none, &err));
 	CLOSED(kvc_session_close_await(client, &copy, 0));
 }
@@ -184,7 +185,7 @@ static void every_call_is_closed(void)
 	struct kvc_rail_info ri = {.size = sizeof(ri)};
 	struct kvc_session_info xi = {.size = sizeof(xi)};
 	struct kvc_mem *more = NULL;
-	struct kvc_sub *none = NULL;
+	struct kvc_session *none = NULL;
 	struct kv_error err;
 	CLOSED(kvc_get(pool, key, registered, 8, NULL));
 	CLOSED(kvc_put(pool, key, registered, 8, NULL));
@@ -258,7 +259,7 @@ static void calls_of_a_workers_child_end_at_once(void **state)
 	traffic_stop();
 }
 
-/* It need not close the parent's before, and its own children are strangers to both. */
+/* The child need not close the parent's pool before, and its own children are strangers to both pools. */
 static void pool_of_ones_own(void)
 {
 	struct kvc_options o = test_options(one, 1, 1);

@@ -2,6 +2,7 @@
 /* test_liar.c -- a client against a server that lies: about ids, statuses, counts, immediates, lengths, regions and
  * itself. Whatever it says, a call ends soon after its deadline with the right bytes or an error, and a server that
  * becomes honest is used again. */
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,7 +86,7 @@ static void lies_about_a_get_give_right_bytes_or_an_error(void **state)
 	}
 }
 
-/* A connection that breaks again and again: whoever has time left gets the bytes and not the provider's code. */
+/* A connection that breaks again and again: a call that has time left gets the bytes, not the provider's code. */
 static void a_provider_that_fails_for_a_second_is_tried_on(void **state)
 {
 	enum { FAILURES = 25 }; /* pauses of 2, 4, ... 64 ms: about 1.3 s */
@@ -108,6 +109,96 @@ static void a_provider_that_fails_for_a_second_is_tried_on(void **state)
 		assert_int_equal(kvc_get(victim.pool, item.key, victim.dst[0], VICTIM_CAP, &brief), -KV_ETIMEOUT);
 		assert_int_equal(kvc_get_batch(victim.pool, &item, 1, &brief), -KV_ETIMEOUT);
 	}
+	victim_recovers();
+}
+
+enum way { BY_CALL, BY_BATCH, BY_BORROWING, BY_BORROWING_LARGE, WAYS };
+
+struct scripted {
+	enum way way;
+	int64_t result;
+};
+
+/* GET the value to victim.dst[0]. A large borrowed piece is acquired before the bytes are asked for. */
+static void scripted_get(struct kvc_client *c, unsigned w, void *arg)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = WAIT_NS};
+	struct kvc_item item = {.key = {"k", 1}, .data = victim.dst[0], .len = VICTIM_CAP};
+	struct kvc_borrowed piece;
+	struct scripted *job = arg;
+	(void)w;
+	if (job->way == BY_CALL) {
+		job->result = kvc_get_await(c, item.key, item.data, item.len, &call);
+	} else if (job->way == BY_BATCH) {
+		kvc_get_batch_await(c, &item, 1, &call);
+		job->result = item.result;
+	} else {
+		job->result = kvc_get_borrowed_await(
+			c, item.key, job->way == BY_BORROWING ? LIAR_VALUE : (16 << 20) + 1, &call, &piece);
+		if (job->result > 0)
+			memcpy(item.data, piece.data, piece.len);
+		kvc_borrowed_release(c, &piece);
+	}
+}
+
+/* One wrong checksum is forgiven, and the server is told to look at its memory; the second is the end. For what else a
+ * call was made again changes neither. */
+static void two_wrong_checksums_are_the_end_of_a_call(void **state)
+{
+	static const struct {
+		const char *script;
+		int64_t result;
+		unsigned checks;
+	} table[] = {
+		{"c", LIAR_VALUE, 1},     {"bc", LIAR_VALUE, 1},     {"bbc", LIAR_VALUE, 1},
+		{"bbbc", LIAR_VALUE, 1},  {"cb", LIAR_VALUE, 2},     {"cbbb", LIAR_VALUE, 4},
+		{"cc", -KV_ECORRUPT, 1},  {"bcc", -KV_ECORRUPT, 1},  {"bbcc", -KV_ECORRUPT, 1},
+		{"cbc", -KV_ECORRUPT, 2}, {"cbbc", -KV_ECORRUPT, 3},
+	};
+	struct kvc_options o = victim_options();
+	struct kvc_pool *pool = NULL;
+	(void)state;
+	o.buffer_bytes = 64 << 20; /* for pieces of more than one range */
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	for (unsigned i = 0; i < KV_COUNT(table) * WAYS; i++) {
+		unsigned row = i / WAYS, checks;
+		struct scripted job = {.way = (enum way)(i % WAYS)};
+		memset(victim.dst[0], 0, LIAR_VALUE);
+		atomic_store(&liar_checks, 0);
+		atomic_store(&liar_script, table[row].script);
+		atomic_store(&liar_lie, LIE_SCRIPT);
+		assert_int_equal(kvc_run(pool, 1, scripted_get, &job), 0);
+		checks = atomic_load(&liar_checks);
+		if (job.result != table[row].result || checks != table[row].checks)
+			print_message("# %s, way %u: %lld, %u checks\n", table[row].script, job.way,
+				      (long long)job.result, checks);
+		assert_int_equal(job.result, table[row].result);
+		assert_int_equal(checks, table[row].checks);
+		assert_string_equal(atomic_load(&liar_script), "");
+		assert_true(job.result < 0 || test_same(victim.dst[0], LIAR_VALUE, LIAR_SEED));
+	}
+	kvc_pool_close(&pool);
+	victim_recovers();
+}
+
+/* A large piece is acquired by a call around the GET: the tries of both are one number. */
+static void a_busy_server_is_asked_nine_times(void **state)
+{
+	static const enum way ways[] = {BY_CALL, BY_BORROWING, BY_BORROWING_LARGE};
+	struct kvc_options o = victim_options();
+	struct kvc_pool *pool = NULL;
+	(void)state;
+	o.buffer_bytes = 64 << 20;
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	for (unsigned i = 0; i < KV_COUNT(ways); i++) {
+		struct scripted job = {.way = ways[i]};
+		atomic_store(&liar_script, "bbbbbbbbbbb");
+		atomic_store(&liar_lie, LIE_SCRIPT);
+		assert_int_equal(kvc_run(pool, 1, scripted_get, &job), 0);
+		assert_int_equal(job.result, -KV_EBUSY);
+		assert_string_equal(atomic_load(&liar_script), "bb");
+	}
+	kvc_pool_close(&pool);
 	victim_recovers();
 }
 
@@ -149,6 +240,79 @@ static void a_session_void_from_the_start_is_made_anew_at_once(void **state)
 	assert_int_equal(kvc_get(other, (struct kvc_key){"k", 1}, victim.dst[0], VICTIM_CAP, NULL), LIAR_VALUE);
 	kvc_pool_close(&other);
 	victim_recovers();
+}
+
+/* ---- memory that is taken back while a client connects ---- */
+
+enum { TAKEN_BACK = 3 * 4096 /* the length, by which it is known */ };
+
+static struct {
+	sem_t announced, go_on;
+	bool answered;      /* hold up the client's attempt behind the answer, not before it */
+	_Atomic bool known; /* in the last attachment */
+	_Atomic uint32_t id;
+} taken;
+
+/* Of the attachment that is made after the lie. */
+static void taken_forget(struct wire_ctrl_msg *m)
+{
+	(void)m;
+	atomic_store(&liar_lie, LIE_NONE);
+	atomic_store(&taken.known, false);
+}
+
+static void taken_see(const struct wire_region *w, bool answered)
+{
+	if (w->len_bytes != TAKEN_BACK)
+		return;
+	atomic_store(&taken.known, true);
+	atomic_store(&taken.id, w->id);
+	if (answered != taken.answered)
+		return;
+	sem_post(&taken.announced);
+	sem_wait(&taken.go_on);
+}
+
+static void taken_revoked(uint32_t id)
+{
+	if (id == atomic_load(&taken.id))
+		atomic_store(&taken.known, false);
+}
+
+static void taken_back(bool answered)
+{
+	static uint8_t memory[TAKEN_BACK] __attribute__((aligned(4096)));
+	struct kvc_mem *mem = NULL;
+	assert_int_equal(kvc_register(victim.pool, memory, TAKEN_BACK, &mem, NULL), 0);
+	taken.answered = answered;
+	sem_init(&taken.announced, 0, 0);
+	sem_init(&taken.go_on, 0, 0);
+	atomic_store(&liar_welcome, taken_forget);
+	atomic_store(&liar_region, taken_see);
+	atomic_store(&liar_revoke, taken_revoked);
+	atomic_store(&liar_lie, LIE_BYTES_CONTROL); /* the client connects again */
+	sem_wait(&taken.announced);
+	if (answered)
+		usleep(100000); /* for the client to take the answer */
+	atomic_store(&liar_region, NULL);
+	assert_int_equal(kvc_unregister(victim.pool, &mem), 0);
+	sem_post(&taken.go_on);
+	victim_recovers();
+	for (unsigned i = 0; i < 1000 && atomic_load(&taken.known); i++)
+		usleep(1000);
+	assert_false(atomic_load(&taken.known));
+	atomic_store(&liar_revoke, NULL);
+	atomic_store(&liar_welcome, NULL);
+	sem_destroy(&taken.announced);
+	sem_destroy(&taken.go_on);
+}
+
+/* The server was told of it in an attachment that is not up yet. */
+static void memory_taken_back_while_it_is_announced_is_forgotten(void **state)
+{
+	(void)state;
+	taken_back(false);
+	taken_back(true);
 }
 
 /* ---- what a WELCOME may say ---- */
@@ -235,7 +399,7 @@ static void the_reason_for_the_end_of_a_session_is_printable(void **state)
 	}
 	victim_recovers();
 	assert_int_equal(kvc_server_info(victim.pool, 0, 0, &info), 0);
-	assert_string_equal(info.why, "it closes the session: no???[2Jyou are ? root");
+	assert_string_equal(info.why, "it ends the attachment: no???[2Jyou are ? root");
 }
 
 static void kind_refusal(struct wire_ctrl_msg *m)
@@ -321,7 +485,7 @@ static struct kvc_pool *session_pool(void (*change)(struct wire_ctrl_msg *m))
 static void an_older_server_is_said_to_be_one(void **state)
 {
 	struct kvc_pool *p = session_pool(older_release);
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	struct kv_error err = {0};
 	(void)state;
 	assert_int_equal(kvc_session_open(p, 0, NULL, &s, &err), -KV_ENOTSUP);
@@ -336,7 +500,7 @@ static void an_older_server_is_said_to_be_one(void **state)
 static int session_life(struct kvc_pool *p, uint64_t timeout_ns, struct kv_error *err)
 {
 	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = timeout_ns};
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns};
 	uint64_t began = kv_clock_now(&kv_clock_monotonic);
 	int rc = kvc_session_open(p, 0, &o, &s, err), closed;
@@ -387,9 +551,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lies_about_a_get_give_right_bytes_or_an_error),
 		cmocka_unit_test(a_provider_that_fails_for_a_second_is_tried_on),
+		cmocka_unit_test(two_wrong_checksums_are_the_end_of_a_call),
+		cmocka_unit_test(a_busy_server_is_asked_nine_times),
 		cmocka_unit_test(nonsense_on_the_control_connection_is_survived),
 		cmocka_unit_test(the_reason_for_the_end_of_a_session_is_printable),
 		cmocka_unit_test(a_session_void_from_the_start_is_made_anew_at_once),
+		cmocka_unit_test(memory_taken_back_while_it_is_announced_is_forgotten),
 		cmocka_unit_test(absurd_welcomes_are_refused_or_bounded),
 		cmocka_unit_test(an_older_server_is_said_to_be_one),
 		cmocka_unit_test(lies_about_sessions_end_in_time),

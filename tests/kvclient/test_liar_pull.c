@@ -104,7 +104,7 @@ static void lies_about_a_lease_give_right_bytes_or_an_error(void **state)
 	}
 }
 
-/* With calls and after them; a lease that is over is nobody's any more. */
+/* With calls and after them; a lease that is over is not given back. */
 static void leases_are_given_back(void **state)
 {
 	uint64_t until, given, back;
@@ -160,7 +160,7 @@ static void lies_about_the_arena_give_right_bytes_or_an_error(void **state)
 	victim_recovers();
 }
 
-/* Who does not ask for leases is not given any; a server that must give some and does not is an error. */
+/* A client that does not ask for leases gets none; a server that must give some and does not is an error. */
 static void modes_decide_who_moves_the_bytes(void **state)
 {
 	struct kvc_options o = victim_options();

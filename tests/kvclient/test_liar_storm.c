@@ -32,13 +32,13 @@ static void take(int64_t rc, uint64_t began, uint64_t timeout_ns)
 
 static void get_one(struct kvc_client *client, struct kv_prng *p, const struct kvc_call *call, uint8_t *dst)
 {
-	struct kvc_view view;
+	struct kvc_borrowed borrowed;
 	int64_t rc;
 	memset(dst, 0xEE, VICTIM_CAP);
 	if (kv_prng_below(p, 3) == 0) {
-		rc = kvc_get_view_await(client, some_key(p), 0, call, &view);
-		wrong += rc >= 0 && (rc != LIAR_VALUE || memcmp(view.data, value, LIAR_VALUE) != 0);
-		kvc_view_release(client, &view);
+		rc = kvc_get_borrowed_await(client, some_key(p), 0, call, &borrowed);
+		wrong += rc >= 0 && (rc != LIAR_VALUE || memcmp(borrowed.data, value, LIAR_VALUE) != 0);
+		kvc_borrowed_release(client, &borrowed);
 		return;
 	}
 	rc = kvc_get_await(client, some_key(p), dst, VICTIM_CAP, call);
@@ -92,7 +92,7 @@ static int one_call(struct kvc_client *client, struct kv_prng *p, const struct k
 static void worker(struct kvc_client *client, unsigned w, void *arg)
 {
 	uint8_t *own = malloc(VICTIM_CAP);
-	struct kvc_sub *sub = NULL;
+	struct kvc_session *sub = NULL;
 	struct kv_error err;
 	struct kv_prng p;
 	(void)arg;
@@ -140,6 +140,12 @@ static void any_lie_at_any_time_is_survived(void **state)
 	struct kv_prng p = check_seed();
 	pthread_t thread;
 	(void)state;
+	if (test_provider_is("shm")) {
+		print_message("over shm the client may not close an endpoint, as a fence does, while the liar sends: "
+			      "both are "
+			      "in one process (docs/internals/providers.md)\n");
+		skip();
+	}
 	seed = kv_prng_next(&p);
 	test_fill(value, sizeof(value), LIAR_SEED);
 	assert_int_equal(pthread_create(&thread, NULL, lie_on, &p), 0);

@@ -1,78 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_misuse.c -- what an embedding program may do wrong: NULL, nothing, far too much, the wrong thread, the wrong
  * pool. Each is answered by a code, and the pool works as before. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "calls.h"
+
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
-#include "base/base.h"
 #include "kvclient/raw.h"
 #include "loop/sanitize.h"
-#include "server.h"
 
-#define MIB ((size_t)1 << 20)
-
-static struct test_server server;
-static const struct test_server *const one[] = {&server};
-static struct kvc_pool *pool, *other; /* two clients on a loop each; one client */
+static struct kvc_pool *other; /* of one client, beside the two of `shared`, each on a loop of its own */
 
 static const struct kvc_key key = {"misuse", 6};
 static uint8_t byte[16];
 
 static int setup(void **state)
 {
-	struct kvc_options o;
-	struct kv_error err = {0};
-	(void)state;
-	if (!test_server_binary()) {
-		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-		return 0;
-	}
-	kvc_program_setup();
-	test_server_start(&server, "one");
-	o = test_options(one, 1, 2);
-	o.num_threads = 2;
-	if (kvc_pool_open(&o, &pool, &err) < 0)
-		print_message("%s\n", err.text);
-	other = test_pool(one, 1, 1);
-	return pool ? 0 : -1;
+	calls_up(state);
+	other = test_first.pid ? test_pool(one, 1, 1) : NULL;
+	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
-	kvc_pool_close(&pool);
 	kvc_pool_close(&other);
-	test_server_kill(&server);
-	return 0;
-}
-
-static void need_server(void)
-{
-	if (!pool) {
-		print_message("kv-server is not built (KV_SERVER or build/MODE/kv-server)\n");
-		skip();
-	}
-}
-
-static uint8_t *memory(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(p, MAP_FAILED);
-	return p;
+	return calls_down(state);
 }
 
 static void works_as_before(void)
 {
 	uint8_t got[4];
-	assert_int_equal(kvc_put(pool, key, "1234", 4, NULL), 0);
-	assert_int_equal(kvc_get(pool, key, got, sizeof(got), NULL), 4);
+	assert_int_equal(kvc_put(shared, key, "1234", 4, NULL), 0);
+	assert_int_equal(kvc_get(shared, key, got, sizeof(got), NULL), 4);
 	assert_memory_equal(got, "1234", 4);
 }
 
@@ -82,7 +40,7 @@ static void no_worker(struct kvc_client *c, unsigned w, void *arg)
 	++*(unsigned *)arg;
 }
 
-#define EXPECT(call, want)                                                                                             \
+#define ANSWERS(call, want)                                                                                            \
 	do {                                                                                                           \
 		int64_t got_ = (call);                                                                                 \
 		if (got_ != (want))                                                                                    \
@@ -102,35 +60,35 @@ static void no_pool_is_invalid(void **state)
 	struct kv_error err;
 	unsigned ran = 0;
 	(void)state;
-	EXPECT(kvc_get(NULL, key, byte, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_put(NULL, key, byte, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_exists(NULL, &key, 1, byte, NULL, NULL), -KV_EINVAL);
-	EXPECT(kvc_delete(NULL, key, NULL), -KV_EINVAL);
-	EXPECT(kvc_touch(NULL, key, NULL), -KV_EINVAL);
-	EXPECT(kvc_ping(NULL, NULL), -KV_EINVAL);
-	EXPECT(kvc_get_batch(NULL, &item, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get(NULL, key, byte, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_put(NULL, key, byte, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_exists(NULL, &key, 1, byte, NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_delete(NULL, key, NULL), -KV_EINVAL);
+	ANSWERS(kvc_touch(NULL, key, NULL), -KV_EINVAL);
+	ANSWERS(kvc_ping(NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get_batch(NULL, &item, 1, NULL), -KV_EINVAL);
 	assert_int_equal(item.result, -KV_EINVAL);
-	EXPECT(kvc_put_batch(NULL, &item, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_stat(NULL, &stat, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_info(NULL, &info), -KV_EINVAL);
-	EXPECT(kvc_counters(NULL, &counters), -KV_EINVAL);
-	EXPECT(kvc_counters_items(NULL, &stat, 1), -KV_EINVAL);
-	EXPECT(kvc_server_info(NULL, 0, 0, &s), -KV_EINVAL);
-	EXPECT(kvc_rail_info(NULL, 0, 0, &r), -KV_EINVAL);
-	EXPECT(kvc_register(NULL, byte, 1, &mem, &err), -KV_EINVAL);
-	EXPECT(kvc_register(NULL, byte, 1, &mem, NULL), -KV_EINVAL);
-	EXPECT(kvc_unregister(NULL, &mem), -KV_EINVAL);
-	EXPECT(kvc_run(NULL, 1, no_worker, &ran), -KV_EINVAL);
-	EXPECT(kvc_spawn(NULL, 0, no_worker, &ran), -KV_EINVAL);
-	EXPECT(kvc_pool_open(NULL, &none, &err), -KV_EINVAL);
-	EXPECT(kvc_pool_open(NULL, &none, NULL), -KV_EINVAL);
-	EXPECT(kvc_get_await(NULL, key, byte, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_session_open_await(NULL, NULL, NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_put_batch(NULL, &item, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_stat(NULL, &stat, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_info(NULL, &info), -KV_EINVAL);
+	ANSWERS(kvc_counters(NULL, &counters), -KV_EINVAL);
+	ANSWERS(kvc_counters_items(NULL, &stat, 1), -KV_EINVAL);
+	ANSWERS(kvc_server_info(NULL, 0, 0, &s), -KV_EINVAL);
+	ANSWERS(kvc_rail_info(NULL, 0, 0, &r), -KV_EINVAL);
+	ANSWERS(kvc_register(NULL, byte, 1, &mem, &err), -KV_EINVAL);
+	ANSWERS(kvc_register(NULL, byte, 1, &mem, NULL), -KV_EINVAL);
+	ANSWERS(kvc_unregister(NULL, &mem), -KV_EINVAL);
+	ANSWERS(kvc_run(NULL, 1, no_worker, &ran), -KV_EINVAL);
+	ANSWERS(kvc_spawn(NULL, 0, no_worker, &ran), -KV_EINVAL);
+	ANSWERS(kvc_pool_open(NULL, &none, &err), -KV_EINVAL);
+	ANSWERS(kvc_pool_open(NULL, &none, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get_await(NULL, key, byte, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_session_open_await(NULL, NULL, NULL, NULL), -KV_EINVAL);
 	assert_int_equal(kvc_num_clients(NULL), 0);
 	assert_null(kvc_client_pool(NULL));
 	kvc_pool_close(NULL);
 	kvc_pool_close(&none);
-	kvc_view_release(NULL, NULL);
+	kvc_borrowed_release(NULL, NULL);
 	assert_int_equal(ran, 0);
 }
 
@@ -145,32 +103,32 @@ static void nothing_and_nowhere_are_invalid(void **state)
 	struct kv_error err;
 	(void)state;
 	need_server();
-	EXPECT(kvc_get(pool, (struct kvc_key){NULL, 3}, byte, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_get(pool, key, byte, 0, NULL), -KV_EINVAL);
-	EXPECT(kvc_get(pool, key, byte, 1, &bad), -KV_EINVAL);
-	EXPECT(kvc_get(pool, key, byte, 1, &huge), -KV_EINVAL);
-	EXPECT(kvc_put(pool, key, NULL, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_delete(pool, (struct kvc_key){NULL, 3}, NULL), -KV_EINVAL);
-	EXPECT(kvc_exists(pool, NULL, 1, byte, NULL, NULL), -KV_EINVAL);
-	EXPECT(kvc_exists(pool, &(struct kvc_key){NULL, 1}, 1, byte, NULL, NULL), -KV_EINVAL);
-	EXPECT(kvc_ping(pool, &no_server), -KV_EINVAL);
-	EXPECT(kvc_ping(pool, &no_shard), -KV_EINVAL);
-	EXPECT(kvc_get_batch(pool, NULL, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_get_batch(pool, &item, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, (struct kvc_key){NULL, 3}, byte, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, 0, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, 1, &bad), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, 1, &huge), -KV_EINVAL);
+	ANSWERS(kvc_put(shared, key, NULL, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_delete(shared, (struct kvc_key){NULL, 3}, NULL), -KV_EINVAL);
+	ANSWERS(kvc_exists(shared, NULL, 1, byte, NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_exists(shared, &(struct kvc_key){NULL, 1}, 1, byte, NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_ping(shared, &no_server), -KV_EINVAL);
+	ANSWERS(kvc_ping(shared, &no_shard), -KV_EINVAL);
+	ANSWERS(kvc_get_batch(shared, NULL, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get_batch(shared, &item, 1, NULL), -KV_EINVAL);
 	assert_int_equal(item.result, -KV_EINVAL);
-	EXPECT(kvc_put_batch(pool, &item, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_stat(pool, NULL, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_info(pool, &info), -KV_EINVAL);
-	EXPECT(kvc_info(pool, NULL), -KV_EINVAL);
-	EXPECT(kvc_counters(pool, NULL), -KV_EINVAL);
-	EXPECT(kvc_server_info(pool, 2, 0, NULL), -KV_EINVAL);
-	EXPECT(kvc_register(pool, NULL, 1, &mem, &err), -KV_EINVAL);
-	EXPECT(kvc_register(pool, byte, 0, &mem, &err), -KV_EINVAL);
-	EXPECT(kvc_register(pool, byte, 1, NULL, &err), -KV_EINVAL);
-	EXPECT(kvc_unregister(pool, NULL), -KV_EINVAL);
-	EXPECT(kvc_unregister(pool, &mem), 0);
-	EXPECT(kvc_run(pool, 1, NULL, NULL), -KV_EINVAL);
-	EXPECT(kvc_spawn(pool, 0, NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_put_batch(shared, &item, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_stat(shared, NULL, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_info(shared, &info), -KV_EINVAL);
+	ANSWERS(kvc_info(shared, NULL), -KV_EINVAL);
+	ANSWERS(kvc_counters(shared, NULL), -KV_EINVAL);
+	ANSWERS(kvc_server_info(shared, 2, 0, NULL), -KV_EINVAL);
+	ANSWERS(kvc_register(shared, NULL, 1, &mem, &err), -KV_EINVAL);
+	ANSWERS(kvc_register(shared, byte, 0, &mem, &err), -KV_EINVAL);
+	ANSWERS(kvc_register(shared, byte, 1, NULL, &err), -KV_EINVAL);
+	ANSWERS(kvc_unregister(shared, NULL), -KV_EINVAL);
+	ANSWERS(kvc_unregister(shared, &mem), 0);
+	ANSWERS(kvc_run(shared, 1, NULL, NULL), -KV_EINVAL);
+	ANSWERS(kvc_spawn(shared, 0, NULL, NULL), -KV_EINVAL);
 	works_as_before();
 }
 
@@ -187,19 +145,19 @@ static void flags_that_no_call_knows_are_invalid(void **state)
 		const struct kvc_call call = {.size = sizeof(call), .flags = unknown[i]};
 		struct kvc_item item = {.key = key, .data = byte, .len = sizeof(byte)};
 		uint64_t left;
-		EXPECT(kvc_get(pool, key, byte, sizeof(byte), &call), -KV_EINVAL);
-		EXPECT(kvc_put(pool, key, "1234", 4, &call), -KV_EINVAL);
-		EXPECT(kvc_exists(pool, &key, 1, byte, NULL, &call), -KV_EINVAL);
-		EXPECT(kvc_delete(pool, key, &call), -KV_EINVAL);
-		EXPECT(kvc_touch(pool, key, &call), -KV_EINVAL);
-		EXPECT(kvc_ttl(pool, key, &left, &call), -KV_EINVAL);
-		EXPECT(kvc_ping(pool, &call), -KV_EINVAL);
-		EXPECT(kvc_get_batch(pool, &item, 1, &call), -KV_EINVAL);
+		ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &call), -KV_EINVAL);
+		ANSWERS(kvc_put(shared, key, "1234", 4, &call), -KV_EINVAL);
+		ANSWERS(kvc_exists(shared, &key, 1, byte, NULL, &call), -KV_EINVAL);
+		ANSWERS(kvc_delete(shared, key, &call), -KV_EINVAL);
+		ANSWERS(kvc_touch(shared, key, &call), -KV_EINVAL);
+		ANSWERS(kvc_ttl(shared, key, &left, &call), -KV_EINVAL);
+		ANSWERS(kvc_ping(shared, &call), -KV_EINVAL);
+		ANSWERS(kvc_get_batch(shared, &item, 1, &call), -KV_EINVAL);
 		assert_int_equal(item.result, -KV_EINVAL);
-		EXPECT(kvc_put_batch(pool, &item, 1, &call), -KV_EINVAL);
-		EXPECT(kvc_stat(pool, &stat, 1, &call), -KV_EINVAL);
+		ANSWERS(kvc_put_batch(shared, &item, 1, &call), -KV_EINVAL);
+		ANSWERS(kvc_stat(shared, &stat, 1, &call), -KV_EINVAL);
 	}
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &known), 4);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &known), 4);
 	works_as_before();
 }
 
@@ -208,12 +166,12 @@ static void none_at_all_is_nothing_to_do(void **state)
 	unsigned prefix = 7, ran = 0;
 	(void)state;
 	need_server();
-	EXPECT(kvc_get_batch(pool, NULL, 0, NULL), 0);
-	EXPECT(kvc_put_batch(pool, NULL, 0, NULL), 0);
-	EXPECT(kvc_exists(pool, NULL, 0, NULL, &prefix, NULL), 0);
+	ANSWERS(kvc_get_batch(shared, NULL, 0, NULL), 0);
+	ANSWERS(kvc_put_batch(shared, NULL, 0, NULL), 0);
+	ANSWERS(kvc_exists(shared, NULL, 0, NULL, &prefix, NULL), 0);
 	assert_int_equal(prefix, 0);
-	EXPECT(kvc_stat(pool, NULL, 0, NULL), 0);
-	EXPECT(kvc_run(pool, 0, no_worker, &ran), 0);
+	ANSWERS(kvc_stat(shared, NULL, 0, NULL), 0);
+	ANSWERS(kvc_run(shared, 0, no_worker, &ran), 0);
 	assert_int_equal(ran, 0);
 }
 
@@ -231,23 +189,23 @@ static void far_too_much_is_refused_or_harmless(void **state)
 	(void)state;
 	need_server();
 	works_as_before();
-	EXPECT(kvc_get(pool, key, byte, UINT64_MAX, NULL), 4);
-	EXPECT(kvc_get(pool, key, byte, 4, &late), 4);
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &far), -KV_EINVAL);
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &end), 0);
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &long_part), 2);
-	EXPECT(kvc_put(pool, key, byte, UINT64_MAX, NULL), -KV_ETOOBIG);
-	EXPECT(kvc_get_batch(pool, &item, 1, NULL), 0);
+	ANSWERS(kvc_get(shared, key, byte, UINT64_MAX, NULL), 4);
+	ANSWERS(kvc_get(shared, key, byte, 4, &late), 4);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &far), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &end), 0);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &long_part), 2);
+	ANSWERS(kvc_put(shared, key, byte, UINT64_MAX, NULL), -KV_ETOOBIG);
+	ANSWERS(kvc_get_batch(shared, &item, 1, NULL), 0);
 	assert_int_equal(item.result, 4);
-	EXPECT(kvc_get_batch(pool, &slices, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_register(pool, byte, UINT64_MAX, &mem, &err), -KV_EINVAL);
+	ANSWERS(kvc_get_batch(shared, &slices, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_register(shared, byte, UINT64_MAX, &mem, &err), -KV_EINVAL);
 	assert_true(err.text[0]);
-	EXPECT(kvc_register(pool, byte, (uint64_t)1 << 46, &mem, &err), -KV_EINVAL);
+	ANSWERS(kvc_register(shared, byte, (uint64_t)1 << 46, &mem, &err), -KV_EINVAL);
 	assert_null(mem);
 	/* No loop has so many coroutines; ThreadSanitizer, to which each is a thread, ends the process at the 8,129th.
 	 */
 	if (!KV_TSAN)
-		EXPECT(kvc_run(pool, 4000000, no_worker, byte), -KV_EBUSY);
+		ANSWERS(kvc_run(shared, 4000000, no_worker, byte), -KV_EBUSY);
 	works_as_before();
 }
 
@@ -262,22 +220,22 @@ static void what_would_be_ignored_is_invalid(void **state)
 	(void)state;
 	need_server();
 	works_as_before();
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &waits), -KV_EINVAL);
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &unknown), -KV_EINVAL);
-	EXPECT(kvc_ping(pool, &unknown), -KV_EINVAL);
-	EXPECT(kvc_get(pool, key, byte, sizeof(byte), &known), 4);
-	EXPECT(kvc_put_batch(pool, put, 2, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &waits), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &unknown), -KV_EINVAL);
+	ANSWERS(kvc_ping(shared, &unknown), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, key, byte, sizeof(byte), &known), 4);
+	ANSWERS(kvc_put_batch(shared, put, 2, NULL), -KV_EINVAL);
 	assert_int_equal(put[0].result, -KV_EINVAL);
 	assert_int_equal(put[1].result, 0);
 	put[0].slice = 0;
-	EXPECT(kvc_put_batch(pool, put, 1, NULL), -KV_EINVAL);
-	EXPECT(kvc_get(pool, put[0].key, byte, sizeof(byte), NULL), -KV_ENOTFOUND);
+	ANSWERS(kvc_put_batch(shared, put, 1, NULL), -KV_EINVAL);
+	ANSWERS(kvc_get(shared, put[0].key, byte, sizeof(byte), NULL), -KV_ENOTFOUND);
 	works_as_before();
 }
 
 struct seen {
 	struct kvc_client *client;
-	int64_t rc[24];
+	int64_t rc[26];
 	unsigned n;
 };
 
@@ -289,7 +247,7 @@ static void blocking_worker(struct kvc_client *c, unsigned w, void *arg)
 	struct kvc_stat_item stat;
 	struct kvc_options o = test_options(one, 1, 1);
 	struct kvc_mem *mem = NULL;
-	struct kvc_sub *sub = NULL;
+	struct kvc_session *sub = NULL;
 	unsigned ran = 0;
 	(void)w;
 	s->client = c;
@@ -319,7 +277,7 @@ static void blocking_calls_of_a_worker_are_invalid(void **state)
 	struct seen s = {0};
 	(void)state;
 	need_server();
-	assert_int_equal(kvc_run(pool, 1, blocking_worker, &s), 0);
+	assert_int_equal(kvc_run(shared, 1, blocking_worker, &s), 0);
 	assert_int_equal(s.n, 17);
 	for (unsigned i = 0; i < s.n; i++)
 		if (s.rc[i] != -KV_EINVAL)
@@ -332,11 +290,11 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 {
 	struct kvc_item item = {.key = key, .data = byte, .len = 1};
 	struct kvc_stat_item stat;
-	struct kvc_view view = {0}, piece = {.priv = {0, 4096}};
-	struct kvc_sub *sub = NULL;
+	struct kvc_borrowed borrowed = {0}, piece = {.priv = {0, 4096}};
+	struct kvc_session *sub = NULL;
 	s->rc[s->n++] = kvc_get_await(c, key, byte, 1, NULL);
-	s->rc[s->n++] = kvc_get_view_await(c, key, 1, NULL, &view);
-	s->rc[s->n++] = kvc_view_acquire_await(c, 1, 0, &view);
+	s->rc[s->n++] = kvc_get_borrowed_await(c, key, 1, NULL, &borrowed);
+	s->rc[s->n++] = kvc_borrow_await(c, 1, 0, &borrowed);
 	s->rc[s->n++] = kvc_put_await(c, key, byte, 1, NULL);
 	s->rc[s->n++] = kvc_exists_await(c, &key, 1, byte, NULL, NULL);
 	s->rc[s->n++] = kvc_delete_await(c, key, NULL);
@@ -348,14 +306,15 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 	s->rc[s->n++] = kvc_put_batch_await(c, &item, 1, NULL);
 	s->rc[s->n++] = kvc_stat_await(c, &stat, 1, NULL);
 	s->rc[s->n++] = kvc_raw_await(c, 0, &piece, 4096, 1, 1, 1, NULL);
+	s->rc[s->n++] = kvc_raw_put_await(c, 0, byte, 1, 1, 1, 1, 1, NULL);
 	s->rc[s->n++] = kvc_session_open_await(c, NULL, &sub, NULL);
 	s->rc[s->n++] = kvc_session_close_await(c, &sub, 0);
-	assert_null(view.data);
+	assert_null(borrowed.data);
 }
 
 static void all_invalid(const struct seen *s)
 {
-	assert_int_equal(s->n, 16);
+	assert_int_equal(s->n, 17);
 	for (unsigned i = 0; i < s->n; i++)
 		if (s->rc[i] != -KV_EINVAL)
 			fail_msg("call %u is %s", i, kvc_errname((int)s->rc[i]));
@@ -366,7 +325,7 @@ static void calls_of_workers_elsewhere_are_invalid(void **state)
 	struct seen first = {0}, s = {0};
 	(void)state;
 	need_server();
-	assert_int_equal(kvc_run(pool, 1, blocking_worker, &first), 0);
+	assert_int_equal(kvc_run(shared, 1, blocking_worker, &first), 0);
 	await_calls(first.client, &s);
 	all_invalid(&s);
 	works_as_before();
@@ -384,9 +343,9 @@ static void calls_on_another_workers_client_are_invalid(void **state)
 	struct seen s = {0};
 	(void)state;
 	need_server();
-	assert_int_equal(kvc_run(pool, 1, blocking_worker, &s), 0);
+	assert_int_equal(kvc_run(shared, 1, blocking_worker, &s), 0);
 	s.n = 0;
-	assert_int_equal(kvc_run(pool, 2, other_worker, &s), 0);
+	assert_int_equal(kvc_run(shared, 2, other_worker, &s), 0);
 	all_invalid(&s);
 	works_as_before();
 }
@@ -399,16 +358,16 @@ static void a_registration_of_another_pool_is_invalid(void **state)
 	(void)state;
 	need_server();
 	/* Both are the first of their pool. */
-	assert_int_equal(kvc_register(pool, a, MIB, &mine, &err), 0);
+	assert_int_equal(kvc_register(shared, a, MIB, &mine, &err), 0);
 	assert_int_equal(kvc_register(other, b, MIB, &theirs, &err), 0);
-	EXPECT(kvc_unregister(pool, &theirs), -KV_EINVAL);
+	ANSWERS(kvc_unregister(shared, &theirs), -KV_EINVAL);
 	assert_non_null(theirs);
-	EXPECT(kvc_put(pool, key, a, 4096, NULL), -KV_EEXIST);
-	EXPECT(kvc_unregister(other, &theirs), 0);
+	ANSWERS(kvc_put(shared, key, a, 4096, NULL), -KV_EEXIST);
+	ANSWERS(kvc_unregister(other, &theirs), 0);
 	copy = mine;
-	EXPECT(kvc_unregister(pool, &mine), 0);
+	ANSWERS(kvc_unregister(shared, &mine), 0);
 	assert_null(mine);
-	EXPECT(kvc_unregister(pool, &copy), -KV_EINVAL); /* once more, by a copy of the handle */
+	ANSWERS(kvc_unregister(shared, &copy), -KV_EINVAL); /* once more, by a copy of the handle */
 	munmap(a, MIB);
 	munmap(b, MIB);
 	works_as_before();
@@ -421,7 +380,7 @@ static void a_timeout_of_for_ever_is_one(void **state)
 	uint8_t *a = memory(MIB);
 	struct kvc_mem *mem = NULL;
 	struct kvc_pool *patient = NULL;
-	struct kvc_sub *sub = NULL;
+	struct kvc_session *sub = NULL;
 	struct kv_error err = {0};
 	(void)state;
 	need_server();
@@ -429,12 +388,12 @@ static void a_timeout_of_for_ever_is_one(void **state)
 	assert_int_equal(kvc_pool_open(&o, &patient, &err), 0);
 	if (kvc_register(patient, a, MIB, &mem, &err) < 0)
 		fail_msg("%s", err.text);
-	EXPECT(kvc_put(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 0);
-	EXPECT(kvc_get(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 4096);
-	EXPECT(kvc_delete(patient, (struct kvc_key){"ever", 4}, NULL), 0);
-	EXPECT(kvc_session_open(patient, 0, NULL, &sub, &err), 0);
-	EXPECT(kvc_session_close(patient, &sub, 0), 0);
-	EXPECT(kvc_unregister(patient, &mem), 0);
+	ANSWERS(kvc_put(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 0);
+	ANSWERS(kvc_get(patient, (struct kvc_key){"ever", 4}, a, 4096, NULL), 4096);
+	ANSWERS(kvc_delete(patient, (struct kvc_key){"ever", 4}, NULL), 0);
+	ANSWERS(kvc_session_open(patient, 0, NULL, &sub, &err), 0);
+	ANSWERS(kvc_session_close(patient, &sub, 0), 0);
+	ANSWERS(kvc_unregister(patient, &mem), 0);
 	kvc_pool_close(&patient);
 	munmap(a, MIB);
 }

@@ -41,10 +41,10 @@ static void immediates_before_the_reply_are_counted(void **state)
 	r = kvc_reqs_take(&t);
 	assert_ptr_equal(kvc_reqs_immediate(&t, kvc_req_imm(r)), r);
 	assert_ptr_equal(kvc_reqs_immediate(&t, kvc_req_imm(r)), r);
-	assert_int_equal(r->arrived, 2);
+	assert_int_equal(r->mem.arrived, 2);
 	assert_false(kvc_req_quiet(r)); /* nobody has said how many there will be */
-	r->final = true;
-	r->posted = 3;
+	r->said = KVC_SAID_WRITES;
+	r->mem.posted = 3;
 	assert_false(kvc_req_quiet(r));
 	kvc_reqs_immediate(&t, kvc_req_imm(r));
 	assert_true(kvc_req_quiet(r));
@@ -65,7 +65,7 @@ static void immediates_of_an_earlier_use_are_strays(void **state)
 	r = kvc_reqs_take(&t);
 	assert_null(kvc_reqs_immediate(&t, old));            /* somebody else's */
 	assert_null(kvc_reqs_immediate(&t, wire_imm(1, 1))); /* no such slot */
-	assert_int_equal(r->arrived, 0);
+	assert_int_equal(r->mem.arrived, 0);
 	assert_int_equal(t.stray_immediates, 3);
 	kvc_reqs_fini(&t);
 }
@@ -84,7 +84,7 @@ static void generations_wrap_around(void **state)
 		else
 			assert_int_not_equal(imm, last);
 		assert_ptr_equal(kvc_reqs_immediate(&t, imm), r);
-		assert_int_equal(r->arrived, 1);
+		assert_int_equal(r->mem.arrived, 1);
 		last = imm;
 		kvc_reqs_give(&t, r);
 	}

@@ -195,7 +195,7 @@ static void calls_are_told_why_a_server_does_not_take_them(void **state)
 	struct kvc_item item = {.key = {"k", 1}, .data = &byte, .len = 1};
 	struct kvc_key key = {"k", 1};
 	struct kvc_pool *pool = NULL;
-	struct kvc_sub *sub = NULL;
+	struct kvc_session *sub = NULL;
 	struct kv_error err = {0};
 	uint8_t found = 7;
 	(void)state;
@@ -219,7 +219,7 @@ static void calls_are_told_why_a_server_does_not_take_them(void **state)
 	assert_int_equal(kvc_delete(pool, key, &miss), -KV_ENOTFOUND);
 	assert_int_equal(kvc_exists(pool, &key, 1, &found, NULL, &miss), 0);
 	assert_int_equal(found, 0);
-	/* It goes, and with it what it said. */
+	/* The server goes, and with it the reason that it gave. */
 	test_server_kill(&guarded);
 	for (unsigned i = 0; i < 600 && kvc_ping(pool, NULL) == -KV_EDENIED; i++)
 		usleep(50000);
@@ -237,7 +237,8 @@ static void denials_count(void *arg, int level, const char *line)
 	denials += strstr(line, "the pre-shared keys differ") != NULL;
 }
 
-/* It said goodbye, and came back with another key: that is no reason to go on with misses, and it is told once. */
+/* The server said goodbye and came back with another key: its keys are not misses any more, and the log says why once.
+ */
 static void a_server_that_came_back_and_does_not_take_us_is_not_a_miss(void **state)
 {
 	static const char before[] = "me:00112233445566778899aabbccddeeff",
@@ -310,7 +311,7 @@ static void servers_are_reached_over_ipv6(void **state)
 	test_server_kill(&six);
 }
 
-/* localhost has two addresses: the first refuses, at the second nobody answers. It is the second that is told of. */
+/* localhost has two addresses: the first refuses, at the second no HELLO is answered. The error tells of the second. */
 static void what_another_address_said_is_not_why_the_hello_failed(void **state)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};

@@ -14,7 +14,8 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "kvclient/logical/sessions.h"
+#include "kvclient/conn/serve.h"
+#include "kvclient/logical/answers.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/pool/hosted.h"
 #include "server.h"
@@ -27,12 +28,12 @@ enum { LANES = 3, REQS = 40 };
 static struct {
 	struct kvc_client client;
 	struct kvc_node node;
-	struct kvc_sub *sub[LANES];
-	struct kvc_sub_at *at[LANES];
+	struct kvc_session *session[LANES];
+	struct kvc_session_at *at[LANES];
 	struct kvc_lane lane[LANES];
 	struct kvc_req req[REQS];
 	unsigned used;
-	struct kvc_session *session;
+	struct kvc_attachment *attachment;
 	struct kvc_link *link;
 } w;
 
@@ -40,25 +41,28 @@ static int world_up(void **state)
 {
 	(void)state;
 	memset(&w, 0, sizeof(w));
-	kv_list_init(&w.client.subs);
+	kv_list_init(&w.client.sessions);
 	assert_int_equal(loop_create(&(struct loop_options){.name = "lanes"}, &w.client.loop, NULL), 0);
 	w.node.client = &w.client;
-	w.session = calloc(1, sizeof(*w.session) + sizeof(struct kvc_link));
-	assert_non_null(w.session);
-	w.session->node = &w.node;
-	w.session->shards = w.session->links_per_shard = 1;
-	w.link = &w.session->link[0];
-	w.link->session = w.session;
+	w.attachment = calloc(1, sizeof(*w.attachment) + sizeof(struct kvc_link));
+	assert_non_null(w.attachment);
+	w.attachment->node = &w.node;
+	w.attachment->shards = w.attachment->links_per_shard = 1;
+	w.link = &w.attachment->link[0];
+	w.link->attachment = w.attachment;
+	w.attachment->num_links = 1;
 	kv_list_init(&w.link->queue);
+	kv_list_init(&w.link->parked);
+	kv_list_init(&w.link->sent);
 	kv_list_init(&w.link->turns);
 	for (unsigned i = 0; i < LANES; i++) {
-		w.sub[i] = calloc(1, sizeof(*w.sub[i]) + sizeof(struct kvc_sub_at));
-		assert_non_null(w.sub[i]);
-		w.sub[i]->refs = 1;
-		w.sub[i]->client = &w.client;
-		w.at[i] = &w.sub[i]->at[0];
-		*w.at[i] = (struct kvc_sub_at){
-			.sub = w.sub[i], .node = &w.node, .credits = 100, .number = i + 1, .lane = &w.lane[i]};
+		w.session[i] = calloc(1, sizeof(*w.session[i]) + sizeof(struct kvc_session_at));
+		assert_non_null(w.session[i]);
+		w.session[i]->refs = 1;
+		w.session[i]->client = &w.client;
+		w.at[i] = &w.session[i]->at[0];
+		*w.at[i] = (struct kvc_session_at){
+			.session = w.session[i], .node = &w.node, .credits = 100, .number = i + 1, .lane = &w.lane[i]};
 		kv_list_init(&w.lane[i].queue);
 		kv_list_init(&w.lane[i].turn);
 	}
@@ -69,8 +73,8 @@ static int world_down(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < LANES; i++)
-		free(w.sub[i]);
-	free(w.session);
+		free(w.session[i]);
+	free(w.attachment);
 	loop_destroy(&w.client.loop);
 	return 0;
 }
@@ -86,7 +90,7 @@ static struct kvc_req *queue(unsigned lane)
 		kv_list_add_tail(&w.link->queue, &r->node);
 		return r;
 	}
-	r->sub = w.at[lane];
+	r->session = w.at[lane];
 	kvc_lane_add(w.link, r);
 	return r;
 }
@@ -99,26 +103,40 @@ static struct kvc_req *send_one(void)
 	return r;
 }
 
+/* A server that has said goodbye is told it, too, when nothing of ours is queued or out there. */
+static void a_request_in_a_lane_is_under_way(void **state)
+{
+	struct kvc_req *r;
+	(void)state;
+	assert_true(kvc_serve_idle(w.attachment));
+	queue(0);
+	assert_false(kvc_serve_idle(w.attachment));
+	r = send_one();
+	assert_true(kvc_serve_idle(w.attachment));
+	kv_list_add_tail(&w.link->sent, &r->node);
+	assert_false(kvc_serve_idle(w.attachment));
+}
+
 /* The handle is given back while a server's answer is out, and that is a refusal: there is nothing to wait for any
  * more. */
-static void a_refusal_ends_one_that_was_given_back(void **state)
+static void a_refusal_ends_a_session_that_was_given_back(void **state)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE, .session_refuse = {.id = 7, .status = WIRE_FULL}};
-	struct kvc_sub_at *at = w.at[0];
+	struct kvc_session_at *at = w.at[0];
 	(void)state;
-	kvc_subs_init(&w.node.subs);
-	co_queue_init(&w.sub[0]->changed);
-	at->state = KVC_SUB_ASKED;
+	kvc_sessions_init(&w.node.sessions);
+	co_queue_init(&w.session[0]->changed);
+	at->state = KVC_SESSION_ASKED;
 	at->id = 7;
-	w.sub[0]->refs = 2; /* whoever closes it, and the question */
-	w.sub[0]->gone = true;
-	kv_list_add_tail(&w.node.subs.asked, &at->list);
-	w.node.subs.num_asked = 1;
-	assert_int_equal(kvc_subs_message(&w.node, &m), 0);
-	assert_int_equal(at->state, KVC_SUB_NONE); /* what kvc_session_close_await waits for */
-	assert_int_equal(w.sub[0]->refs, 1);
-	assert_int_equal(w.node.subs.num_asked, 0);
-	assert_string_equal(w.node.subs.refusal, "");
+	w.session[0]->refs = 2; /* the closing call's, and the question's */
+	w.session[0]->gone = true;
+	kv_list_add_tail(&w.node.sessions.asked, &at->list);
+	w.node.sessions.num_asked = 1;
+	assert_int_equal(kvc_sessions_message(&w.node, &m), 0);
+	assert_int_equal(at->state, KVC_SESSION_NONE); /* what kvc_session_close_await waits for */
+	assert_int_equal(w.session[0]->refs, 1);
+	assert_int_equal(w.node.sessions.num_asked, 0);
+	assert_string_equal(w.node.sessions.refusal, "");
 }
 
 /* What a refusal says is what calls return: nothing that makes them try again at once, or takes it for an answer about
@@ -133,20 +151,20 @@ static void a_refusal_is_one_of_those_there_are(void **state)
 		    {WIRE_BUSY, -KV_EPROTO},    {WIRE_NOTFOUND, -KV_EPROTO}, {WIRE_FABRIC, -KV_EPROTO},
 		    {WIRE_CORRUPT, -KV_EPROTO}, {WIRE_TIMEOUT, -KV_EPROTO},  {WIRE_CANCELED, -KV_EPROTO},
 		    {999, -KV_EPROTO}};
-	struct kvc_sub_at *at = w.at[0];
+	struct kvc_session_at *at = w.at[0];
 	(void)state;
-	kvc_subs_init(&w.node.subs);
-	co_queue_init(&w.sub[0]->changed);
+	kvc_sessions_init(&w.node.sessions);
+	co_queue_init(&w.session[0]->changed);
 	for (uint32_t i = 0; i < KV_COUNT(rows); i++) {
 		struct wire_ctrl_msg m = {.type = WIRE_CTRL_SESSION_REFUSE,
 					  .session_refuse = {.id = i + 1, .status = rows[i].status}};
-		at->state = KVC_SUB_ASKED;
+		at->state = KVC_SESSION_ASKED;
 		at->id = i + 1;
-		w.sub[0]->refs = 2;
-		kv_list_add_tail(&w.node.subs.asked, &at->list);
-		w.node.subs.num_asked = 1;
-		assert_int_equal(kvc_subs_message(&w.node, &m), 0);
-		assert_int_equal(at->state, KVC_SUB_REFUSED);
+		w.session[0]->refs = 2;
+		kv_list_add_tail(&w.node.sessions.asked, &at->list);
+		w.node.sessions.num_asked = 1;
+		assert_int_equal(kvc_sessions_message(&w.node, &m), 0);
+		assert_int_equal(at->state, KVC_SESSION_REFUSED);
 		assert_int_equal(at->status, rows[i].code);
 	}
 }
@@ -158,7 +176,7 @@ static const char *order(unsigned n)
 	unsigned i;
 	for (i = 0; i < n && !kv_list_empty(&w.link->turns); i++) {
 		const struct kvc_req *r = send_one();
-		text[i] = "oabc"[r->sub ? r->sub->number : 0];
+		text[i] = "oabc"[r->session ? r->session->number : 0];
 	}
 	text[i] = 0;
 	return text;
@@ -188,7 +206,7 @@ static void the_connections_own_session_has_a_turn_after_each(void **state)
 	assert_false(kv_list_empty(&w.link->queue));
 }
 
-/* It checks that links work: nobody stands before it. */
+/* A PING checks that the link works: no session's turn stands before it. */
 static void a_ping_waits_for_nobodys_turn(void **state)
 {
 	struct kvc_req *ping;
@@ -211,20 +229,20 @@ static void a_session_without_credits_stands_in_nobodys_way(void **state)
 	assert_string_equal(order(REQS), "aab");
 	assert_int_equal(w.lane[0].active, 2);
 	kvc_lane_credit(first); /* its reply came */
-	assert_null(first->sub);
+	assert_null(first->session);
 	assert_string_equal(order(REQS), "a");
 	assert_int_equal(w.lane[0].active, 2);
 }
 
-static void one_that_leaves_the_queue_takes_its_lane_along(void **state)
+static void a_request_that_leaves_the_queue_takes_its_lane_along(void **state)
 {
 	struct kvc_req *r = queue(0);
 	(void)state;
 	kv_list_del(&r->node);
 	kvc_lane_left(r);
 	assert_true(kv_list_empty(&w.link->turns));
-	kvc_lane_credit(r); /* it was never sent: nothing to give back */
-	assert_int_equal(w.sub[0]->refs, 1);
+	assert_null(r->session); /* it was never sent: there is nothing to give back */
+	assert_int_equal(w.session[0]->refs, 1);
 }
 
 /* A frame is switched once for all requests of a session in a row, and back. */
@@ -232,7 +250,7 @@ static void a_frame_is_switched_where_the_session_changes(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	struct wire_frame frame = {.session = 1};
-	const struct kvc_sub_at *whose = NULL;
+	const struct kvc_session_at *whose = NULL;
 	struct wire_writer out;
 	(void)state;
 	struct kvc_req *a = queue(0), *own = queue(LANES);
@@ -276,10 +294,10 @@ static void pool_down(struct kvc_pool **pool)
 	server.address[0] = 0;
 }
 
-static struct kvc_sub *open_one(struct kvc_pool *pool, unsigned w_index, const char *psk)
+static struct kvc_session *open_one(struct kvc_pool *pool, unsigned w_index, const char *psk)
 {
 	struct kvc_session_options o = {.size = sizeof(o), .psk = psk};
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	struct kv_error err = {0};
 	if (kvc_session_open(pool, w_index, &o, &s, &err) != 0)
 		fail_msg("%s", err.text);
@@ -294,18 +312,18 @@ static struct kvc_key key_of(char *buf, unsigned n)
 
 static void forget_work(struct kvc_client *client, unsigned worker, void *arg)
 {
-	struct kvc_sub *s = *(struct kvc_sub **)arg;
+	struct kvc_session *s = *(struct kvc_session **)arg;
 	(void)client, (void)worker;
 	free(s->at[0].lane);
 	s->at[0].lane = NULL;
-	s->at[0].state = KVC_SUB_NONE;
+	s->at[0].state = KVC_SESSION_NONE;
 }
 
 /* What is left of a session that was granted when there was no memory for it, after the goodbye. */
 static void a_session_that_met_a_shortage_of_memory_is_opened_by_the_next_call(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 1);
-	struct kvc_sub *s = open_one(pool, 0, NULL);
+	struct kvc_session *s = open_one(pool, 0, NULL);
 	struct kvc_call call = {.size = sizeof(call), .session = s};
 	struct kvc_session_info info = {.size = sizeof(info)};
 	(void)state;
@@ -322,7 +340,7 @@ static void a_session_that_met_a_shortage_of_memory_is_opened_by_the_next_call(v
 static void every_call_works_with_a_session(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 2);
-	struct kvc_sub *s = open_one(pool, 1, NULL);
+	struct kvc_session *s = open_one(pool, 1, NULL);
 	struct kvc_call call = {.size = sizeof(call), .session = s};
 	struct kvc_session_info info = {.size = sizeof(info)};
 	static uint8_t put[300000], got[300000];
@@ -376,7 +394,7 @@ static void every_call_works_with_a_session(void **state)
 static void nonsense_is_refused(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 2);
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	struct kvc_session_options o = {.size = sizeof(o), .psk = "no colon"};
 	struct kvc_session_info info = {.size = sizeof(info)};
 	struct kv_error err;
@@ -397,7 +415,7 @@ static void nonsense_is_refused(void **state)
 }
 
 static struct {
-	struct kvc_sub **session;
+	struct kvc_session **session;
 	unsigned count;
 	_Atomic unsigned gets, wrong;
 	char error[256];
@@ -407,7 +425,7 @@ static void other_client(struct kvc_client *c, unsigned worker, void *arg)
 {
 	char name[32];
 	uint8_t byte;
-	struct kvc_sub *s = arg;
+	struct kvc_session *s = arg;
 	struct kvc_call call = {.size = sizeof(call), .session = s};
 	if (worker == 1 && kvc_get_await(c, key_of(name, 1), &byte, 1, &call) != -KV_EINVAL)
 		atomic_fetch_add(&many.wrong, 1);
@@ -418,7 +436,7 @@ static void other_client(struct kvc_client *c, unsigned worker, void *arg)
 static void a_session_is_of_one_client(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 2);
-	struct kvc_sub *s = open_one(pool, 0, NULL);
+	struct kvc_session *s = open_one(pool, 0, NULL);
 	(void)state;
 	assert_int_equal(kvc_run(pool, 2, other_client, s), 0); /* worker 1 is the other client's */
 	assert_int_equal(many.wrong, 0);
@@ -428,7 +446,7 @@ static void a_session_is_of_one_client(void **state)
 
 static void open_busy(struct kvc_client *c, unsigned worker, void *arg)
 {
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	(void)worker;
 	if (kvc_session_open_await(c, NULL, &s, NULL) != 0)
 		return;
@@ -443,7 +461,7 @@ static void open_busy(struct kvc_client *c, unsigned worker, void *arg)
 static void a_session_is_of_one_pool(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 9), *other = test_pool(one, 1, 1);
-	struct kvc_sub *s = open_one(pool, 8, NULL), *same = s;
+	struct kvc_session *s = open_one(pool, 8, NULL), *same = s;
 	struct kvc_session_info info = {.size = sizeof(info)};
 	struct kvc_call call = {.size = sizeof(call), .session = s};
 	uint8_t got[64];
@@ -458,7 +476,7 @@ static void a_session_is_of_one_pool(void **state)
 	pool_down(&pool);
 }
 
-static void one_with_a_call_in_progress_is_not_closed(void **state)
+static void a_session_with_a_call_in_progress_is_not_closed(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 1);
 	int rc = 0;
@@ -472,7 +490,7 @@ static void a_server_that_is_full_says_so(void **state)
 {
 	static const char *const more[] = {"--max-clients", "9", "--max-sessions", "3", NULL};
 	struct kvc_pool *pool = pool_up(more, 2);
-	struct kvc_sub *a[3], *b = NULL;
+	struct kvc_session *a[3], *b = NULL;
 	struct kv_error err = {0};
 	(void)state;
 	for (unsigned i = 0; i < 3; i++)
@@ -488,7 +506,7 @@ static void a_server_that_is_full_says_so(void **state)
 	pool_down(&pool);
 }
 
-static void identities_need_their_keys(void **state)
+static void each_identity_needs_its_own_key(void **state)
 {
 	static char path[] = "/tmp/kvrail-test-keys-XXXXXX";
 	static const char text[] = "team-a:00112233445566778899aabbccddeeff\n",
@@ -496,7 +514,7 @@ static void identities_need_their_keys(void **state)
 	struct kvc_session_options former = {.size = sizeof(former), .psk = "team-a:00112233445566778899aabbccddeeff"};
 	const char *const more[] = {"--session-keys", path, NULL};
 	struct kvc_session_options o = {.size = sizeof(o), .psk = "team-a:ffeeddccbbaa99887766554433221100"};
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	struct kvc_pool *pool;
 	struct kv_error err = {0};
 	int fd;
@@ -530,7 +548,7 @@ static void identities_need_their_keys(void **state)
 	unlink(path);
 }
 
-/* Whoever shares the connection reads in the log why it ended: not that the server died. */
+/* The log says why the connection that they share ended: not that the server died. */
 static void hear_of_guesses(void *arg, int level, const char *line)
 {
 	(void)level;
@@ -546,7 +564,7 @@ static void a_connection_ended_for_wrong_keys_says_so(void **state)
 	struct kvc_session_options wrong = {.size = sizeof(wrong), .psk = "team-a:ffeeddccbbaa99887766554433221100"};
 	struct kvc_options o;
 	struct kvc_pool *pool = NULL, *first;
-	struct kvc_sub *s = NULL;
+	struct kvc_session *s = NULL;
 	struct kv_error err = {0};
 	atomic_bool heard = false;
 	int fd;
@@ -575,11 +593,11 @@ static void a_connection_ended_for_wrong_keys_says_so(void **state)
 	unlink(path);
 }
 
-/* They are there again by themselves, and calls wait for them. */
+/* The sessions are opened again by themselves, and calls wait for them. */
 static void sessions_come_back_after_a_restart_of_the_server(void **state)
 {
 	struct kvc_pool *pool = pool_up(NULL, 2);
-	struct kvc_sub *s[50];
+	struct kvc_session *s[50];
 	struct kvc_session_info info = {.size = sizeof(info)};
 	uint8_t value[64], got[64];
 	char name[32];
@@ -681,7 +699,7 @@ static void many_sessions_share_four_clients(void **state)
 	char name[32];
 	(void)state;
 	many.count = given ? (unsigned)strtoul(given, NULL, 10) : 2000;
-	many.session = calloc(many.count, sizeof(struct kvc_sub *));
+	many.session = calloc(many.count, sizeof(struct kvc_session *));
 	assert_non_null(many.session);
 	for (unsigned k = 0; k < KEYS; k++) {
 		test_fill(value, VALUE, k);
@@ -725,8 +743,8 @@ static void an_idle_session_costs_little(void **state)
 {
 	(void)state;
 	print_message("# a session: %zu bytes, %zu more for each server, and %zu for each shard of it\n",
-		      sizeof(struct kvc_sub), sizeof(struct kvc_sub_at), sizeof(struct kvc_lane));
-	assert_true(sizeof(struct kvc_sub) + sizeof(struct kvc_sub_at) <= 224);
+		      sizeof(struct kvc_session), sizeof(struct kvc_session_at), sizeof(struct kvc_lane));
+	assert_true(sizeof(struct kvc_session) + sizeof(struct kvc_session_at) <= 224);
 }
 
 #define TURN_TEST(f) cmocka_unit_test_setup_teardown(f, world_up, world_down)
@@ -738,9 +756,10 @@ int main(void)
 		TURN_TEST(the_connections_own_session_has_a_turn_after_each),
 		TURN_TEST(a_ping_waits_for_nobodys_turn),
 		TURN_TEST(a_session_without_credits_stands_in_nobodys_way),
-		TURN_TEST(one_that_leaves_the_queue_takes_its_lane_along),
+		TURN_TEST(a_request_that_leaves_the_queue_takes_its_lane_along),
 		TURN_TEST(a_frame_is_switched_where_the_session_changes),
-		TURN_TEST(a_refusal_ends_one_that_was_given_back),
+		TURN_TEST(a_request_in_a_lane_is_under_way),
+		TURN_TEST(a_refusal_ends_a_session_that_was_given_back),
 		TURN_TEST(a_refusal_is_one_of_those_there_are),
 		cmocka_unit_test(an_idle_session_costs_little),
 		cmocka_unit_test(every_call_works_with_a_session),
@@ -748,12 +767,12 @@ int main(void)
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(a_session_is_of_one_client),
 		cmocka_unit_test(a_session_is_of_one_pool),
-		cmocka_unit_test(one_with_a_call_in_progress_is_not_closed),
+		cmocka_unit_test(a_session_with_a_call_in_progress_is_not_closed),
 		cmocka_unit_test(a_server_that_is_full_says_so),
-		cmocka_unit_test(identities_need_their_keys),
+		cmocka_unit_test(each_identity_needs_its_own_key),
 		cmocka_unit_test(a_connection_ended_for_wrong_keys_says_so),
 		cmocka_unit_test(sessions_come_back_after_a_restart_of_the_server),
 		cmocka_unit_test(many_sessions_share_four_clients),
 	};
-	return cmocka_run_group_tests_name("kvclient/sub", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("kvclient/sessions", tests, NULL, NULL);
 }

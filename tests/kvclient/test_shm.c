@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_shm.c -- clients over shm, whose loops nothing wakes. (That a server may be killed under them:
- * test_failure.c.) */
+ * test_outage.c.) */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -82,13 +82,12 @@ static cpu_set_t cpus_narrow(void)
 
 static void loops_look_again_before_they_sleep_however_few_processors_there_are(void **state)
 {
-	struct reader r = {.value = malloc(SIZE), .back = malloc(SIZE)};
+	static uint8_t value[SIZE], back[SIZE];
+	struct reader r = {.value = value, .back = back};
 	cpu_set_t before;
 	struct kvc_pool *pool;
 	(void)state;
 	need_server();
-	assert_non_null(r.value);
-	assert_non_null(r.back);
 	test_fill(r.value, SIZE, 1);
 	before = cpus_narrow();
 	pool = test_pool(one, 1, 1);
@@ -98,8 +97,6 @@ static void loops_look_again_before_they_sleep_however_few_processors_there_are(
 	assert_true(test_same(r.back, SIZE, 1));
 	assert_in_range(r.stats.spins, 1, UINT64_MAX);
 	kvc_pool_close(&pool);
-	free(r.value);
-	free(r.back);
 }
 
 int main(void)

@@ -64,7 +64,7 @@ static void a_newer_sessions_options_are_refused_if_they_ask_for_something(void 
 		struct kvc_session_options known;
 		uint64_t more;
 	} o = {.known = {.size = sizeof(o)}, .more = 1};
-	struct kvc_sub *sub = NULL;
+	struct kvc_session *sub = NULL;
 	struct kv_error err = {0};
 	(void)state;
 	test_server_need(&test_first);
@@ -125,7 +125,7 @@ static int ping_with(struct kvc_phases *phases)
 
 static void what_the_library_fills_ends_where_both_know_it(void **state)
 {
-	struct kvc_sub *sub = NULL;
+	struct kvc_session *sub = NULL;
 	struct kv_error err = {0};
 	(void)state;
 	test_server_need(&test_first);
@@ -158,24 +158,24 @@ static void reserves_of_what_the_library_fills_are_zero(void **state)
 	}
 }
 
-static void view_worker(struct kvc_client *client, unsigned w, void *arg)
+static void borrowed_worker(struct kvc_client *client, unsigned w, void *arg)
 {
-	struct kvc_view view, none = {0};
+	struct kvc_borrowed borrowed, none = {0};
 	(void)w;
-	memset(&view, 0xA5, sizeof(view));
-	*(int *)arg = kvc_view_acquire_await(client, 4096, 0, &view);
-	for (unsigned i = 2; i < KV_COUNT(view.priv); i++)
-		*(int *)arg += view.priv[i] != 0;
-	kvc_view_release(client, &view);
-	*(int *)arg += memcmp(&view, &none, sizeof(view)) != 0;
+	memset(&borrowed, 0xA5, sizeof(borrowed));
+	*(int *)arg = kvc_borrow_await(client, 4096, 0, &borrowed);
+	for (unsigned i = 2; i < KV_COUNT(borrowed.priv); i++)
+		*(int *)arg += borrowed.priv[i] != 0;
+	kvc_borrowed_release(client, &borrowed);
+	*(int *)arg += memcmp(&borrowed, &none, sizeof(borrowed)) != 0;
 }
 
-static void the_reserve_of_a_view_is_zero(void **state)
+static void the_reserve_of_a_borrowed_piece_is_zero(void **state)
 {
 	int rc = -1;
 	(void)state;
 	test_server_need(&test_first);
-	assert_int_equal(kvc_run(test_one_pool, 1, view_worker, &rc), 0);
+	assert_int_equal(kvc_run(test_one_pool, 1, borrowed_worker, &rc), 0);
 	assert_int_equal(rc, 0);
 }
 
@@ -188,7 +188,7 @@ int main(void)
 		cmocka_unit_test(a_reserve_of_an_item_must_be_zero),
 		cmocka_unit_test(what_the_library_fills_ends_where_both_know_it),
 		cmocka_unit_test(reserves_of_what_the_library_fills_are_zero),
-		cmocka_unit_test(the_reserve_of_a_view_is_zero),
+		cmocka_unit_test(the_reserve_of_a_borrowed_piece_is_zero),
 	};
 	return cmocka_run_group_tests(tests, test_one_up, test_one_down);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_spread.c -- a large batch of a thread is spread over the pool's loops; items keep their places, each has its own
- * result, and what one part cannot do is nobody else's failure. */
+ * result, and a part that fails fails alone. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -39,7 +39,7 @@ static struct kvc_req done_request(void)
 				.wire = {.type = WIRE_GET, .get.length = 4096, .key = {(const uint8_t *)"key", 3}}};
 }
 
-static void every_phase_of_one_request(void **state)
+static void every_phase_of_a_request_is_told(void **state)
 {
 	struct kvc_trace t = {.on = true, .called_ns = 1000};
 	struct kvc_req r = done_request();
@@ -163,7 +163,7 @@ static void a_long_key_is_kept_as_far_as_it_is_shown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_phase_of_one_request),
+		cmocka_unit_test(every_phase_of_a_request_is_told),
 		cmocka_unit_test(what_was_before_the_call_is_not_its_own),
 		cmocka_unit_test(the_longest_of_several_is_shown),
 		cmocka_unit_test(what_did_not_happen_is_no_phase),

@@ -16,8 +16,8 @@ static void budget_make(struct te_budget *b, unsigned endpoints)
 	snprintf(t->fabric, sizeof(t->fabric), "127.0.0.1/32");
 	snprintf(t->domain, sizeof(t->domain), "lo");
 	snprintf(t->local, sizeof(t->local), "127.0.0.1");
-	te_limits_unknown(&b->device[0].limits);
-	b->device[0].need = b->process = (struct te_need){.endpoints = endpoints,
+	kv_device_limits_unknown(&b->device[0].limits);
+	b->device[0].need = b->process = (struct kv_need){.endpoints = endpoints,
 							  .mrs = 2 * endpoints,
 							  .files = 12 * endpoints,
 							  .registered_bytes = (uint64_t)endpoints << 26,
@@ -77,7 +77,7 @@ const struct finding *rig_finding(const struct doctor *d, const char *id)
 	return NULL;
 }
 
-void rig_is(const struct doctor *d, const char *id, enum te_status status, const char *text, const char *remedy)
+void rig_is(const struct doctor *d, const char *id, enum kv_status status, const char *text, const char *remedy)
 {
 	const struct finding *f = rig_finding(d, id);
 	if (!f)

@@ -28,6 +28,6 @@ char *rig_text(const struct doctor *d);
 const struct finding *rig_finding(const struct doctor *d, const char *id);
 
 /* rig_is -- fails the test unless there is a finding of this id with this status, and text and remedy contain these. */
-void rig_is(const struct doctor *d, const char *id, enum te_status status, const char *text, const char *remedy);
+void rig_is(const struct doctor *d, const char *id, enum kv_status status, const char *text, const char *remedy);
 
 #endif

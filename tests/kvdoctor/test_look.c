@@ -56,9 +56,9 @@ static void an_efa_device_without_its_driver_is_told(void **state)
 	pci("0000:4f:00.0", "0x1d0f\n", "0xefa2\n", NULL);
 	pci("0000:50:00.0", "0x1d0f\n", "0xec20\n", "ena"); /* the Ethernet NIC of the same vendor */
 	doctor_look(d);
-	rig_is(d, "efa_driver", TE_WARN, "without its driver", "modprobe efa");
+	rig_is(d, "efa_driver", KV_WARN, "without its driver", "modprobe efa");
 	assert_string_equal(rig_finding(d, "efa_driver")->subject, "0000:4f:00.0");
-	assert_int_equal(doctor_count(d, TE_WARN), 1);
+	assert_int_equal(doctor_count(d, KV_WARN), 1);
 }
 
 static void a_mellanox_nic_without_rdma_is_told(void **state)
@@ -66,7 +66,7 @@ static void a_mellanox_nic_without_rdma_is_told(void **state)
 	struct doctor *d = *state;
 	pci("0000:81:00.0", "0x15b3\n", "0x1021\n", "mlx5_core");
 	doctor_look(d);
-	rig_is(d, "mlx5_driver", TE_WARN, "RDMA driver is not loaded", "modprobe mlx5_ib");
+	rig_is(d, "mlx5_driver", KV_WARN, "RDMA driver is not loaded", "modprobe mlx5_ib");
 }
 
 static void a_port_that_is_down_is_told(void **state)
@@ -80,13 +80,13 @@ static void a_port_that_is_down_is_told(void **state)
 	tree_put("/sys/module/mlx5_core/version", "24.04-0.6.6\n");
 	tree_put("/sys/module/ib_uverbs/refcnt", "1\n");
 	doctor_look(d);
-	rig_is(d, "rdma_port", TE_WARN, "port 1 is DOWN (Disabled)", "ip link set eth2 up");
+	rig_is(d, "rdma_port", KV_WARN, "port 1 is DOWN (Disabled)", "ip link set eth2 up");
 	assert_int_equal(d->num_modules, 2);
 	assert_string_equal(d->module[0].version, "24.04-0.6.6");
 	assert_string_equal(d->module[1].version, "of the kernel");
 	d->num_findings = 0;
 	doctor_advise(d); /* tcp was chosen all the same */
-	rig_is(d, "rdma_unused", TE_WARN, "an RDMA device is here", "see the line on its port");
+	rig_is(d, "rdma_unused", KV_WARN, "an RDMA device is here", "see the line on its port");
 }
 
 static void an_efa_port_is_no_cable(void **state)
@@ -96,7 +96,7 @@ static void an_efa_port_is_no_cable(void **state)
 	tree_put("/sys/devices/x/vendor", "0x1d0f\n");
 	tree_put("/sys/class/infiniband/rdmap79s0/ports/1/state", "1: DOWN\n");
 	doctor_look(d);
-	rig_is(d, "rdma_port", TE_WARN, "port 1 is DOWN", "dmesg | grep efa");
+	rig_is(d, "rdma_port", KV_WARN, "port 1 is DOWN", "dmesg | grep efa");
 }
 
 static void two_addresses_of_a_device_are_two(void **state)
@@ -121,7 +121,7 @@ static void an_infiniband_port_asks_for_a_subnet_manager(void **state)
 	tree_put("/sys/class/infiniband/mlx5_0/ports/1/state", "2: INIT\n");
 	tree_put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
 	doctor_look(d);
-	rig_is(d, "rdma_port", TE_WARN, "INIT", "subnet manager");
+	rig_is(d, "rdma_port", KV_WARN, "INIT", "subnet manager");
 }
 
 static void modules_of_efa_without_the_installer_are_told(void **state)
@@ -135,7 +135,7 @@ static void modules_of_efa_without_the_installer_are_told(void **state)
 		print_message("this machine has the EFA installer's libfabric\n");
 		skip();
 	}
-	rig_is(d, "libfabric_installer", TE_WARN, "too old for this device", "EFA installer");
+	rig_is(d, "libfabric_installer", KV_WARN, "too old for this device", "EFA installer");
 }
 
 /* ---- the environment ---- */
@@ -149,7 +149,7 @@ static void settings_that_hurt_are_named(void **state)
 	unsetenv("FI_TCP_ZEROCOPY_SIZE");
 	unsetenv("FI_EFA_MTU_SIZE");
 	assert_int_equal(d->num_findings, 1);
-	rig_is(d, "environment", TE_FAIL, "is set to 4096", "unset FI_TCP_ZEROCOPY_SIZE");
+	rig_is(d, "environment", KV_FAIL, "is set to 4096", "unset FI_TCP_ZEROCOPY_SIZE");
 }
 
 static void harmless_values_are_not_named(void **state)
@@ -215,12 +215,12 @@ static void a_fast_network_gets_advice(void **state)
 	abroad(d);
 	doctor_network(d);
 	doctor_advise(d);
-	rig_is(d, "mtu", TE_INFO, "1500 at 100 Gb/s", "mtu 9001");
-	rig_is(d, "socket_buffers", TE_INFO, "round trip of 251 us", "net.ipv4.tcp_wmem");
-	rig_is(d, "congestion", TE_INFO, "paces every segment", "tcp_congestion_control=cubic");
-	rig_is(d, "congestion", TE_INFO, "", "tc qdisc replace dev DEV root fq");
+	rig_is(d, "mtu", KV_INFO, "1500 at 100 Gb/s", "mtu 9001");
+	rig_is(d, "socket_buffers", KV_INFO, "round trip of 251 us", "net.ipv4.tcp_wmem");
+	rig_is(d, "congestion", KV_INFO, "paces every segment", "tcp_congestion_control=cubic");
+	rig_is(d, "congestion", KV_INFO, "", "tc qdisc replace dev DEV root fq");
 	assert_null(rig_finding(d, "one_host"));
-	assert_int_equal(doctor_worst(d), TE_OK); /* advice is no warning */
+	assert_int_equal(doctor_worst(d), KV_OK); /* advice is no warning */
 }
 
 static void what_is_set_already_is_not_advised(void **state)
@@ -234,9 +234,9 @@ static void what_is_set_already_is_not_advised(void **state)
 	abroad(d);
 	doctor_network(d);
 	doctor_advise(d);
-	rig_is(d, "congestion", TE_INFO, "qdisc fq, the default here", "tcp_congestion_control=reno");
+	rig_is(d, "congestion", KV_INFO, "qdisc fq, the default here", "tcp_congestion_control=reno");
 	assert_null(strstr(rig_finding(d, "congestion")->remedy, "qdisc"));
-	rig_is(d, "socket_buffers", TE_INFO, "full speed (2500 Mb/s)", "net.ipv4.tcp_wmem");
+	rig_is(d, "socket_buffers", KV_INFO, "full speed (2500 Mb/s)", "net.ipv4.tcp_wmem");
 }
 
 static void nothing_is_advised_where_nothing_is_to_be_had(void **state)
@@ -259,32 +259,13 @@ static void one_host_gets_advice(void **state)
 	tree_put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
 	doctor_network(d);
 	doctor_advise(d);
-	rig_is(d, "one_host", TE_INFO, "shared memory", "--provider shm");
-	rig_is(d, "congestion", TE_INFO, "GETs are not concerned", "if PUTs matter");
-	rig_is(d, "transparent_hugepage", TE_INFO, "off", "echo madvise");
+	rig_is(d, "one_host", KV_INFO, "shared memory", "--provider shm");
+	rig_is(d, "congestion", KV_INFO, "GETs are not concerned", "if PUTs matter");
+	rig_is(d, "transparent_hugepage", KV_INFO, "off", "echo madvise");
 	assert_null(rig_finding(d, "mtu"));
 }
 
 /* ---- the trial ---- */
-
-static void lines_of_the_child_are_understood(void **state)
-{
-	struct trial t = {0};
-	(void)state;
-	try_line(&t, "opened 3");
-	try_line(&t, "moved 1");
-	try_line(&t, "ping_ns 12345");
-	try_line(&t, "error fi_enable on lo (tcp): it did not work");
-	try_line(&t, "");
-	try_line(&t, "opened");
-	try_line(&t, "opened many");
-	try_line(&t, "something else");
-	try_line(&t, "done 1");
-	assert_int_equal(t.opened, 3);
-	assert_true(t.moved && t.done);
-	assert_int_equal(t.ping_ns, 12345);
-	assert_string_equal(t.error, "fi_enable on lo (tcp): it did not work");
-}
 
 static void nothing_is_tried_when_told_so(void **state)
 {
@@ -292,7 +273,7 @@ static void nothing_is_tried_when_told_so(void **state)
 	d->root = "";
 	rig_options(d)->no_try = true;
 	doctor_try(d);
-	rig_is(d, "try", TE_INFO, "--no-try", "");
+	rig_is(d, "try", KV_INFO, "--no-try", "");
 	assert_false(d->tried_client.done);
 }
 
@@ -304,8 +285,33 @@ static void a_child_that_dies_is_told(void **state)
 	d->server.present = false;
 	d->client.options.provider = "dies";
 	doctor_try(d);
-	rig_is(d, "try", TE_FAIL,
-	       "1 of 4 engines opened; the provider ended the process (Aborted) (its last words: a last word)", "");
+	rig_is(d, "try", KV_FAIL,
+	       "1 of 4 engines opened; the process of the trial was ended by signal 6 (Aborted) (its last words: a "
+	       "last "
+	       "word)",
+	       "");
+}
+
+static void an_error_of_the_child_is_told(void **state)
+{
+	struct doctor *d = *state;
+	d->root = "";
+	d->server.present = false;
+	d->client.options.provider = "errs";
+	doctor_try(d);
+	rig_is(d, "try", KV_FAIL, "4 of 4 engines opened; fi_enable on lo (tcp): it did not work", "");
+	assert_null(rig_finding(d, "door")); /* nobody asked an engine */
+}
+
+static void memory_of_the_parent_is_read(void **state)
+{
+	(void)state;
+	int error = doctor_memory_try();
+	assert_true(error >= 0);
+	if (error == 0)
+		return;
+	print_message("it may not be read here: %s\n", kv_strerror(-error));
+	assert_true(error == EPERM || error == ENOSYS);
 }
 
 static void a_child_without_a_word_is_told(void **state)
@@ -315,7 +321,7 @@ static void a_child_without_a_word_is_told(void **state)
 	d->server.present = false;
 	d->client.options.provider = "silent";
 	doctor_try(d);
-	rig_is(d, "try", TE_FAIL, "without a word (exit status 7)", "");
+	rig_is(d, "try", KV_FAIL, "ended with status 7 before it was done", "");
 }
 
 static void a_child_that_works_is_told(void **state)
@@ -324,9 +330,9 @@ static void a_child_that_works_is_told(void **state)
 	d->root = "";
 	d->client.options.provider = d->server.options.provider = "works";
 	doctor_try(d);
-	rig_is(d, "try", TE_OK, "4 endpoints opened in 1.00 ms", "");
-	rig_is(d, "door", TE_OK, "strangers are turned away", "");
-	assert_int_equal(doctor_count(d, TE_OK), 3);
+	rig_is(d, "try", KV_OK, "4 endpoints opened in 1.00 ms", "");
+	rig_is(d, "door", KV_OK, "strangers are turned away", "");
+	assert_int_equal(doctor_count(d, KV_OK), 3);
 }
 
 static void fabric_ports_without_a_doorkeeper_are_told_with_the_reason(void **state)
@@ -336,7 +342,7 @@ static void fabric_ports_without_a_doorkeeper_are_told_with_the_reason(void **st
 	d->server.present = false;
 	d->client.options.provider = "doorless";
 	doctor_try(d);
-	rig_is(d, "door", TE_WARN, "no doorkeeper stands before them: its door is elsewhere", "security.md");
+	rig_is(d, "door", KV_WARN, "no doorkeeper stands before them: its door is elsewhere", "security.md");
 }
 
 /* ---- options ---- */
@@ -364,11 +370,16 @@ static void options_are_those_of_kv_bench(void **state)
 	assert_int_equal(parse("--sysroot", "", &o, &err), -KV_EINVAL);
 }
 
-static int child(char **argv)
+static int child(int argc, char **argv)
 {
-	const char *kind = argv[2];
-	printf("opened %s\n", strcmp(kind, "dies") == 0 ? "1" : argv[5]);
-	fflush(stdout);
+	struct try_args args;
+	if (argc == 3)
+		return try_child(argc - 2, argv + 2);
+	int fd = atoi(argv[2]);
+	assert_int_equal(probe_take(atoi(argv[3]), &args, sizeof(args)), sizeof(args));
+	const char *kind = args.provider;
+	struct trial t = {.opened = strcmp(kind, "dies") == 0 ? 1 : args.engines};
+	probe_tell(fd, &t, sizeof(t));
 	if (strcmp(kind, "dies") == 0) {
 		fputs("a last word\n", stderr);
 		abort();
@@ -376,9 +387,15 @@ static int child(char **argv)
 	if (strcmp(kind, "silent") == 0)
 		return 7;
 	if (strcmp(kind, "doorless") == 0)
-		puts("no_door its door is elsewhere");
-	puts("open_ns 1000000\nregister_ns 1000\nregistered_bytes 1048576\nping_ns 1000\nbytes 1048576\nmoved 1\ndone "
-	     "1");
+		snprintf(t.no_door, sizeof(t.no_door), "its door is elsewhere");
+	if (strcmp(kind, "errs") == 0)
+		snprintf(t.error, sizeof(t.error), "fi_enable on lo (tcp): it did not work");
+	t.open_ns = 1000000;
+	t.register_ns = t.ping_ns = 1000;
+	t.registered_bytes = t.bytes = 1 << 20;
+	t.moved = t.done = true;
+	t.looked = !t.error[0];
+	probe_tell(fd, &t, sizeof(t));
 	return 0;
 }
 
@@ -400,17 +417,18 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(what_is_set_already_is_not_advised, made_up, gone),
 		cmocka_unit_test_setup_teardown(nothing_is_advised_where_nothing_is_to_be_had, made_up, gone),
 		cmocka_unit_test_setup_teardown(one_host_gets_advice, made_up, gone),
-		cmocka_unit_test(lines_of_the_child_are_understood),
+		cmocka_unit_test_setup_teardown(an_error_of_the_child_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(nothing_is_tried_when_told_so, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_that_dies_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_without_a_word_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(a_child_that_works_is_told, made_up, gone),
 		cmocka_unit_test_setup_teardown(fabric_ports_without_a_doorkeeper_are_told_with_the_reason, made_up,
 						gone),
+		cmocka_unit_test(memory_of_the_parent_is_read),
 		cmocka_unit_test(options_are_those_of_kv_bench),
 	};
 	te_env_for_programs(); /* in the child, too: psm's handlers would follow the abort with a crash of their own */
 	if (argc > 2 && strcmp(argv[1], TRY_CHILD) == 0)
-		return child(argv);
+		return child(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

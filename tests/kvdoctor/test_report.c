@@ -9,7 +9,7 @@
 static void nothing_found_is_ok(void **state)
 {
 	struct doctor *d = *state;
-	assert_int_equal(doctor_worst(d), TE_OK);
+	assert_int_equal(doctor_worst(d), KV_OK);
 	char *text = rig_text(d);
 	assert_non_null(strstr(text, "\nverdict: ok\n"));
 	free(text);
@@ -18,24 +18,24 @@ static void nothing_found_is_ok(void **state)
 static void the_worst_finding_is_the_verdict(void **state)
 {
 	struct doctor *d = *state;
-	doctor_found(d, SECTION_RUN, TE_OK, "files", "kv-bench", "open files", "fine");
-	doctor_found(d, SECTION_RUN, TE_INFO, "hugepages", "machine", "huge pages", "none");
-	assert_int_equal(doctor_worst(d), TE_OK);
-	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
-	assert_int_equal(doctor_worst(d), TE_WARN);
-	doctor_found(d, SECTION_RUN, TE_FAIL, "memlock", "kv-bench", "locked memory", "short");
-	assert_int_equal(doctor_worst(d), TE_FAIL);
-	assert_int_equal(doctor_count(d, TE_WARN), 1);
-	assert_string_equal(doctor_status_name(TE_FAIL), "fails");
+	doctor_found(d, SECTION_RUN, KV_OK, "files", "kv-bench", "open files", "fine");
+	doctor_found(d, SECTION_RUN, KV_INFO, "hugepages", "machine", "huge pages", "none");
+	assert_int_equal(doctor_worst(d), KV_OK);
+	doctor_found(d, SECTION_RUN, KV_WARN, "cpus", "machine", "CPUs", "few");
+	assert_int_equal(doctor_worst(d), KV_WARN);
+	doctor_found(d, SECTION_RUN, KV_FAIL, "memlock", "kv-bench", "locked memory", "short");
+	assert_int_equal(doctor_worst(d), KV_FAIL);
+	assert_int_equal(doctor_count(d, KV_WARN), 1);
+	assert_string_equal(doctor_status_name(KV_FAIL), "fails");
 }
 
 static void the_verdict_names_the_problems_at_the_end(void **state)
 {
 	struct doctor *d = *state;
-	struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "memlock", "kv-bench", "locked memory",
+	struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "memlock", "kv-bench", "locked memory",
 					 "needs 300 MiB, 8 MiB allowed");
 	doctor_remedy(f, "`ulimit -l unlimited`");
-	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
+	doctor_found(d, SECTION_RUN, KV_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
 	assert_non_null(strstr(text, "  FAIL  kv-bench: locked memory     needs 300 MiB, 8 MiB allowed\n        fix: "
 				     "`ulimit -l unlimited`\n"));
@@ -48,8 +48,8 @@ static void quiet_is_problems_and_the_verdict(void **state)
 {
 	struct doctor *d = *state;
 	rig_options(d)->quiet = true;
-	doctor_found(d, SECTION_RUN, TE_OK, "files", "kv-bench", "open files", "fine");
-	doctor_found(d, SECTION_RUN, TE_WARN, "cpus", "machine", "CPUs", "few");
+	doctor_found(d, SECTION_RUN, KV_OK, "files", "kv-bench", "open files", "fine");
+	doctor_found(d, SECTION_RUN, KV_WARN, "cpus", "machine", "CPUs", "few");
 	char *text = rig_text(d);
 	assert_string_equal(
 		text,
@@ -63,7 +63,7 @@ static void lines_are_broken_at_words(void **state)
 	char words[60 * 5 + 1] = "";
 	for (int i = 0; i < 60; i++)
 		strcat(words, "word ");
-	doctor_found(d, SECTION_RUN, TE_WARN, "x", "", "name", "%s", words);
+	doctor_found(d, SECTION_RUN, KV_WARN, "x", "", "name", "%s", words);
 	char *text = rig_text(d), *save = NULL;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		assert_in_range(strlen(line), 0, 119);
@@ -80,7 +80,7 @@ static void devices_that_are_alike_share_a_line(void **state)
 	for (unsigned i = 0; i < 32; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "rdmap%us0", i);
-		struct finding *f = doctor_found(d, SECTION_RUN, TE_FAIL, "qps", name, "queue pairs",
+		struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "qps", name, "queue pairs",
 						 "needs %u, 1 allowed", i == 7 ? 3 : 2);
 		doctor_remedy(f, "less");
 	}
@@ -99,11 +99,11 @@ static void a_list_that_is_full_keeps_the_verdict(void **state)
 {
 	struct doctor *d = *state;
 	for (unsigned i = 0; i < FINDINGS_MAX; i++)
-		doctor_found(d, SECTION_RUN, TE_OK, "x", "", "x", "%u", i);
-	doctor_found(d, SECTION_RUN, TE_FAIL, "y", "", "y", "bad");
-	doctor_found(d, SECTION_RUN, TE_OK, "z", "", "z", "fine");
+		doctor_found(d, SECTION_RUN, KV_OK, "x", "", "x", "%u", i);
+	doctor_found(d, SECTION_RUN, KV_FAIL, "y", "", "y", "bad");
+	doctor_found(d, SECTION_RUN, KV_OK, "z", "", "z", "fine");
 	assert_int_equal(d->num_findings, FINDINGS_MAX);
-	assert_int_equal(doctor_worst(d), TE_FAIL);
+	assert_int_equal(doctor_worst(d), KV_FAIL);
 }
 
 static void a_run_has_a_table(void **state)
@@ -156,10 +156,10 @@ static void the_schema_has_its_names(void **state)
 static void a_finding_has_its_fields(void **state)
 {
 	struct doctor *d = *state;
-	struct te_verdict v = {.id = "memlock",
+	struct kv_verdict v = {.id = "memlock",
 			       .name = "locked memory",
 			       .unit = "bytes",
-			       .status = TE_FAIL,
+			       .status = KV_FAIL,
 			       .need = 300 << 20,
 			       .have = KV_NO_LIMIT,
 			       .text = "short",

@@ -5,6 +5,7 @@
 
 struct rig rig;
 uint64_t rig_lease_ns;
+uint64_t rig_landing_bytes;
 uint64_t rig_part_bytes;
 
 /* ---- the client's engine ---- */
@@ -118,6 +119,7 @@ int rig_up(void **state)
 		.allow_bench = true,
 		.allow_pull = rig_lease_ns > 0,
 		.lease_ns = rig_lease_ns,
+		.landing_bytes = rig_landing_bytes,
 		.ops = &kvs_ops,
 		.policy = &evict_clock2g,
 		.log = &log,
@@ -259,6 +261,7 @@ static void run_end(struct call *c)
 {
 	struct session *s = rig.session;
 	rig.session = NULL;
+	s->parting = !s->gone_away;
 	leases_drop(s); /* as after a goodbye: those of a lost session end with their time */
 	session_end(s, c);
 }

@@ -70,6 +70,8 @@ extern struct rig rig;
 extern uint64_t rig_part_bytes; /* set before rig_up: of the regions of both sides; 0: 1 GiB */
 extern uint64_t rig_lease_ns;   /* set before rig_up: clients may pull, for so long; 0: they may not */
 
+extern uint64_t rig_landing_bytes; /* set before rig_up: for landing areas; 0: there are none */
+
 int rig_up(void **state); /* group set-up: shard and client engine */
 int rig_down(void **state);
 int rig_open(void **state); /* per test: a fresh session whose link is proven, empty store */

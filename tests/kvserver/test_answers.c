@@ -40,7 +40,7 @@ static bool known(unsigned link, uint64_t id)
 
 /* Random use never tells a wrong number, and forgets nothing of the latest 128 ids of any link, however busy the others
  * are. */
-static void what_is_told_is_right_and_what_is_recent_is_told(void **state)
+static void an_answer_is_right_and_a_recent_one_is_told(void **state)
 {
 	static const struct {
 		unsigned links, shards;
@@ -85,7 +85,7 @@ static void one_link_knows_its_whole_window(void **state)
 }
 
 /* A page that was given up comes back without what was in it. */
-static void forgotten_is_not_nothing(void **state)
+static void a_forgotten_request_is_not_called_unknown(void **state)
 {
 	uint32_t posted;
 	(void)state;
@@ -145,9 +145,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			a_session_takes_64_kib_at_most), /* first: nothing was freed yet that could be taken again */
-		cmocka_unit_test(what_is_told_is_right_and_what_is_recent_is_told),
+		cmocka_unit_test(an_answer_is_right_and_a_recent_one_is_told),
 		cmocka_unit_test(one_link_knows_its_whole_window),
-		cmocka_unit_test(forgotten_is_not_nothing),
+		cmocka_unit_test(a_forgotten_request_is_not_called_unknown),
 		cmocka_unit_test(a_late_answer_costs_no_later_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -552,7 +552,7 @@ static bool mess_touches(const struct wire_request *q, uint64_t from, uint64_t t
 	       from < q->dest.offset + KV_MIN(q->dest.slice, (uint64_t)RIG_BUFFER);
 }
 
-/* Nothing was written but destinations, and what nobody else wrote to is the value. */
+/* Nothing was written but destinations, and a destination that no other request wrote to holds the value. */
 static void mess_check(const struct wire_request *q, unsigned n)
 {
 	static uint8_t value[70000];

@@ -239,9 +239,9 @@ static void honest_calls(void)
 	}
 }
 
-/* ---- one that does not read ---- */
+/* ---- a client that does not read ---- */
 
-/* Who does not read sees no completions either: so many frames it must be able to post without any. */
+/* A client that does not read sees no completions either: it must be able to post so many frames without any. */
 static void need_depth(uint32_t frames)
 {
 	struct te_info info;
@@ -379,7 +379,7 @@ static void a_session_whose_replies_fail_is_to_begin_anew(void **state)
 	honest_calls();
 }
 
-/* ---- one that asks beyond its credits ---- */
+/* ---- a client that asks beyond its credits ---- */
 
 /* Ends of values whose bytes never come hold its credits; what it asks beyond them is BUSY and holds nothing. */
 static void a_flood_beyond_the_credits_is_refused_and_counted(void **state)
@@ -461,6 +461,7 @@ static void die_reading(const char *key, uint64_t len, unsigned n)
 	struct wire_request q[RIG_CREDITS];
 	for (unsigned i = 0; i < n; i++)
 		q[i] = other_get(key, len);
+	rig.shard->info.death_stalls = false; /* what the provider is like is not asked here */
 	other_send(q, n);
 	rig_until(other.session->request_count == n);
 	rig_quiet();
@@ -479,7 +480,7 @@ static void a_block_that_a_dead_client_reads_is_counted_once(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 8 * MIB);
 	now = loop_now(rig.loop);
 	shard_quarantine_check(rig.shard, now + 10 * SHARD_QUARANTINE_NS);
-	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences); /* nobody's endpoint is closed within the budget */
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences); /* no endpoint is closed within the budget */
 	struct wire_request q = rig_request(WIRE_DELETE, "k");
 	assert_int_equal(rig_ask(&q)->status, WIRE_OK);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 8 * MIB);
@@ -493,7 +494,7 @@ static void a_block_that_a_dead_client_reads_is_counted_once(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 }
 
-static void what_a_dead_client_does_not_refer_to_is_free_at_once(void **state)
+static void blocks_that_a_dead_client_does_not_refer_to_are_free_at_once(void **state)
 {
 	struct wire_request q[3];
 	(void)state;
@@ -552,6 +553,24 @@ static void beyond_the_budget_the_endpoint_is_closed(void **state)
 	rig_until(left.done);
 	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 	only_it_was_fenced(before.cuts);
+}
+
+/* shm: within the budget, too, but only when they have had time to end by themselves. */
+static void where_the_dead_hold_up_the_living_they_are_fenced_soon(void **state)
+{
+	uint64_t fences = rig_stat(WIRE_STAT_FENCES);
+	(void)state;
+	rig.shard->fenced_ns = 0;
+	rig_store("k", 8 * MIB, 1);
+	die_reading("k", 8 * MIB, 4);
+	rig.shard->info.death_stalls = true;
+	shard_quarantine_check(rig.shard, left_ns + SHARD_STALL_NS - 1);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences);
+	shard_quarantine_check(rig.shard, left_ns + SHARD_STALL_NS);
+	assert_int_equal(rig_stat(WIRE_STAT_FENCES), fences + 1);
+	rig_until(left.done);
+	rig.shard->info.death_stalls = false;
+	assert_int_equal(rig_stat(WIRE_STAT_QUARANTINED_BYTES), 0);
 }
 
 /* Small ones, but many: their places are few. */
@@ -621,7 +640,7 @@ enum { VICTIM_BYTES = 65536 };
 		}                                                                                                      \
 	} while (0)
 
-/* It knows the honest client's address and the key of its memory, and asks for values to be written there. */
+/* The stranger knows the honest client's address and the key of its memory, and asks for values to be written there. */
 static void nothing_goes_to_an_address_that_was_only_named(void **state)
 {
 	struct wire_request ping = other_request(WIRE_PING, NULL),
@@ -697,9 +716,10 @@ int main(void)
 		HOSTILE_TEST(abandoned_puts_keep_nobody_from_writing),
 		HOSTILE_TEST(destinations_that_do_not_fit_are_counted),
 		HOSTILE_TEST(a_block_that_a_dead_client_reads_is_counted_once),
-		HOSTILE_TEST(what_a_dead_client_does_not_refer_to_is_free_at_once),
+		HOSTILE_TEST(blocks_that_a_dead_client_does_not_refer_to_are_free_at_once),
 		HOSTILE_TEST(too_many_dead_sessions_close_the_endpoint_too),
 		HOSTILE_TEST(beyond_the_budget_the_endpoint_is_closed),
+		HOSTILE_TEST(where_the_dead_hold_up_the_living_they_are_fenced_soon),
 	};
 	return cmocka_run_group_tests_name("kvserver/hostile", tests, rig_up, rig_down);
 }

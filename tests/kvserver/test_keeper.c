@@ -83,7 +83,7 @@ static unsigned threads(void)
 	return n;
 }
 
-static void what_was_read_again_comes_to_the_loop(void **state)
+static void keys_that_were_read_again_come_to_the_loop(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + PATIENCE_NS;
 	unsigned taken = 0, failed = 0;
@@ -111,7 +111,7 @@ static void without_files_there_is_none(void **state)
 	keeper_end(&server.keeper);
 }
 
-/* The writing end, once somebody reads. -1: nobody does. */
+/* The writing end, once the keeper reads. -1: it does not. */
 static int writer(void)
 {
 	return open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -131,7 +131,7 @@ static void feed(int fd)
 
 /* The server ends while a file does not answer. Later it does: what the thread made of it goes with the thread
  * (LeakSanitizer looks). */
-static void what_comes_after_the_end_is_nobodys(void **state)
+static void keys_that_come_after_the_end_are_nobodys(void **state)
 {
 	uint64_t until = kv_clock_now(&kv_clock_monotonic) + PATIENCE_NS;
 	unsigned before = threads();
@@ -157,9 +157,9 @@ static void what_comes_after_the_end_is_nobodys(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_read_again_comes_to_the_loop),
+		cmocka_unit_test(keys_that_were_read_again_come_to_the_loop),
 		cmocka_unit_test(without_files_there_is_none),
-		cmocka_unit_test(what_comes_after_the_end_is_nobodys),
+		cmocka_unit_test(keys_that_come_after_the_end_are_nobodys),
 	};
 	return cmocka_run_group_tests_name("kvserver/keeper", tests, certs_make, certs_remove);
 }

@@ -50,9 +50,10 @@ static void every_flag_reaches_the_options(void **state)
 			       "--worker-threads", "3", "--provider", "tcp", "--nic", "lo", "--max-clients", "9",
 			       "--max-sessions", "4", "--session-keys", "/k", "--ttl", "5m", "--psk-file", "/p",
 			       "--insecure", "--allow-bench", "--heartbeat-ms", "100", "--ready-fd", "2",
-			       "--die-with-parent", "--spin-us", "0", "--prefault", "--value-max", "1M", "--max-values",
-			       "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16", "--slow-ms", "20",
-			       "--allow-pull", "--pull-where-safe", "--lease-ms", "250", "--drain-sec", "3"),
+			       "--die-with-parent", "--spin-us", "0", "--prefault", "start", "--value-max", "1M",
+			       "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16",
+			       "--slow-ms", "20", "--allow-pull", "--pull-where-safe", "--lease-ms", "250",
+			       "--drain-sec", "3"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
@@ -69,8 +70,8 @@ static void every_flag_reaches_the_options(void **state)
 	assert_string_equal(o.session_keys, "/k");
 	assert_int_equal(f.drain_sec, 3);
 	assert_true(o.ttl_ns == 300000000000ull);
-	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe && o.prefault &&
-		    f.die_with_parent);
+	assert_true(o.insecure && o.allow_bench && o.allow_pull && o.pull_where_safe &&
+		    o.prefault == KVS_PREFAULT_START && f.die_with_parent);
 	assert_true(o.lease_ns == 250000000ull);
 	assert_int_equal(o.heartbeat_ms, 100);
 	assert_int_equal(f.ready_fd, 2);
@@ -107,7 +108,7 @@ static void make_psk_stands_alone(void **state)
 	assert_int_equal(PARSE("--make-psk", "f", "--listen-addr", "127.0.0.1:1"), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "--make-psk FILE only makes a key"));
 	assert_int_equal(PARSE("--insecure", "--make-psk=f"), -KV_EINVAL);
-	assert_int_equal(PARSE("--make-psk=f", "--prefault"), -KV_EINVAL);
+	assert_int_equal(PARSE("--make-psk=f", "--prefault=off"), -KV_EINVAL);
 	assert_int_equal(PARSE("--make-psk", "f", "--make-psk", "g"), -KV_EINVAL);
 	assert_int_equal(PARSE("--make-psk", ""), -KV_EINVAL);
 }
@@ -177,5 +178,5 @@ int main(void)
 		cmocka_unit_test(policies_and_their_names_go_together),
 		cmocka_unit_test(a_key_line_is_read_from_a_descriptor),
 	};
-	return cmocka_run_group_tests_name("kvserver/flags", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("kvserver/options", tests, NULL, NULL);
 }

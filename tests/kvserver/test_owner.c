@@ -52,7 +52,7 @@ static void end_a(void)
 
 /* ---- whose a record is ---- */
 
-static void one_frame_has_records_of_many_sessions(void **state)
+static void a_frame_has_records_of_many_sessions(void **state)
 {
 	(void)state;
 	struct wire_frame frame = rig_frame();
@@ -143,7 +143,7 @@ static void a_session_has_a_share_of_the_credits(void **state)
 	assert_int_equal(rig_find(q[2].id)->status, WIRE_BUSY);
 	assert_int_equal(rig_find(q[3].id)->status, WIRE_BUSY);
 	assert_int_equal(rig_stat(WIRE_STAT_OVER_CREDIT), 2);
-	/* They are back, and nobody else was kept out. */
+	/* The credits are back, and the other session was never kept out. */
 	struct wire_request more = rig_get("k", 0, 4096), other = rig_get("k", 0, 4096);
 	assert_int_equal(ask_as(A, &more)->status, WIRE_OK);
 	assert_int_equal(ask_as(B, &other)->status, WIRE_OK);
@@ -177,7 +177,7 @@ static void a_pin_is_its_sessions(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_PINNED_BYTES), 0);
 }
 
-static void only_its_own_and_the_connections_session_cancel(void **state)
+static void a_request_is_cancelled_by_its_session_or_the_connections(void **state)
 {
 	(void)state;
 	struct wire_request put = rig_put("k", 16 * MIB, 0, 16 * MIB, 5, WIRE_PUT_FIRST | WIRE_PUT_LAST);
@@ -200,7 +200,7 @@ static void only_its_own_and_the_connections_session_cancel(void **state)
 
 /* ---- the end of one ---- */
 
-static void one_that_ends_takes_its_own_along_and_no_more(void **state)
+static void a_session_that_ends_takes_its_own_along_and_no_more(void **state)
 {
 	(void)state;
 	struct wire_request of_a = rig_put("a", MIB, 0, 0, 77, WIRE_PUT_FIRST),
@@ -218,7 +218,7 @@ static void one_that_ends_takes_its_own_along_and_no_more(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_UNKNOWN_SESSION), 1);
 }
 
-static void one_may_end_with_requests_in_flight(void **state)
+static void a_session_may_end_with_requests_in_flight(void **state)
 {
 	(void)state;
 	rig_store("k", 8 * MIB, 1);
@@ -236,7 +236,7 @@ static void one_may_end_with_requests_in_flight(void **state)
 	rig_until(rig.shard->requests.used == 0);
 }
 
-static void ending_what_is_not_there_is_at_once(void **state)
+static void a_session_that_is_not_there_ends_at_once(void **state)
 {
 	(void)state;
 	end_a();
@@ -245,7 +245,7 @@ static void ending_what_is_not_there_is_at_once(void **state)
 	assert_int_equal(rig.shard->owner_count, 1);
 }
 
-static void all_end_with_their_connection(void **state)
+static void sessions_end_with_their_connection(void **state)
 {
 	(void)state;
 	rig_store("k", 4096, 1);
@@ -258,7 +258,7 @@ static void all_end_with_their_connection(void **state)
 	assert_int_equal(rig.shard->owner_count, 0);
 }
 
-static void a_place_is_taken_once(void **state)
+static void a_place_of_a_session_is_taken_once(void **state)
 {
 	(void)state;
 	assert_int_equal(owner_open(rig.session, A), -KV_EEXIST);
@@ -268,8 +268,8 @@ static void a_place_is_taken_once(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_FURTHER_SESSIONS), 3);
 }
 
-/* What one that asks for nothing costs. */
-static void an_idle_one_costs_little(void **state)
+/* The cost of a session that asks for nothing. */
+static void an_idle_session_of_a_shard_costs_little(void **state)
 {
 	(void)state;
 	printf("# a further session: %zu bytes per shard and 8 in its table\n", sizeof(struct owner));
@@ -281,7 +281,7 @@ static void an_idle_one_costs_little(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		OWNER_TEST(one_frame_has_records_of_many_sessions),
+		OWNER_TEST(a_frame_has_records_of_many_sessions),
 		OWNER_TEST(a_wrong_number_drops_what_is_behind_it_alone),
 		OWNER_TEST(a_number_that_is_not_open_is_counted_and_dropped),
 		OWNER_TEST(a_switch_ends_with_its_frame),
@@ -289,13 +289,13 @@ int main(void)
 		OWNER_TEST(a_session_has_a_share_of_the_credits),
 		OWNER_TEST(a_stage_is_its_sessions),
 		OWNER_TEST(a_pin_is_its_sessions),
-		OWNER_TEST(only_its_own_and_the_connections_session_cancel),
-		OWNER_TEST(one_that_ends_takes_its_own_along_and_no_more),
-		OWNER_TEST(one_may_end_with_requests_in_flight),
-		OWNER_TEST(ending_what_is_not_there_is_at_once),
-		OWNER_TEST(all_end_with_their_connection),
-		OWNER_TEST(a_place_is_taken_once),
-		OWNER_TEST(an_idle_one_costs_little),
+		OWNER_TEST(a_request_is_cancelled_by_its_session_or_the_connections),
+		OWNER_TEST(a_session_that_ends_takes_its_own_along_and_no_more),
+		OWNER_TEST(a_session_may_end_with_requests_in_flight),
+		OWNER_TEST(a_session_that_is_not_there_ends_at_once),
+		OWNER_TEST(sessions_end_with_their_connection),
+		OWNER_TEST(a_place_of_a_session_is_taken_once),
+		OWNER_TEST(an_idle_session_of_a_shard_costs_little),
 	};
 	return cmocka_run_group_tests_name("kvserver/owner", tests, rig_up, rig_down);
 }

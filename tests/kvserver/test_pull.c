@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pull.c -- GETs whose bytes the client reads: leases, what they keep, what ends them, and what nobody can do with
- * those of others. */
+/* test_pull.c -- GETs whose bytes the client reads: leases, what they keep, what ends them, and that no session can use
+ * another's. */
 #include "rig.h"
 
 enum { MIB = 1 << 20 };
@@ -126,7 +126,7 @@ static void a_part_has_its_own_checksum(void **state)
 	}
 }
 
-static void what_is_small_or_missing_needs_no_lease(void **state)
+static void a_value_that_is_small_or_missing_needs_no_lease(void **state)
 {
 	(void)state;
 	struct wire_request q = pull("k", 0, 1000), none = pull("none", 0, 1000), stale = pull("k", 0, 1000),
@@ -143,7 +143,7 @@ static void what_is_small_or_missing_needs_no_lease(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_LEASES), 0);
 }
 
-/* Deleted, and another value under the same key: the old bytes stay where they are for the one who reads them. */
+/* Deleted, and another value under the same key: the old bytes stay where they are for the client that reads them. */
 static void a_leased_block_outlives_its_key(void **state)
 {
 	(void)state;
@@ -256,7 +256,7 @@ static void generations_of_leases_wrap_around(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BAD_RELEASES), 0);
 }
 
-/* Another session of the shard, which nobody uses. */
+/* Another attachment of the shard, which is idle. */
 static struct session *stranger(void)
 {
 	struct te_address addr;
@@ -508,7 +508,7 @@ static void a_cancelled_pull_writes_nothing(void **state)
 	release(r.get.lease);
 }
 
-/* Where reading crashes the reader, nobody is invited to. */
+/* Where reading crashes the reader, a server that is to give leases does not start. */
 static void a_fabric_without_reads_is_refused(void **state)
 {
 	(void)state;
@@ -534,7 +534,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PULL_TEST(a_lease_says_where_the_bytes_are),
 		PULL_TEST(a_part_has_its_own_checksum),
-		PULL_TEST(what_is_small_or_missing_needs_no_lease),
+		PULL_TEST(a_value_that_is_small_or_missing_needs_no_lease),
 		PULL_TEST(a_leased_block_outlives_its_key),
 		PULL_TEST(a_leased_block_is_not_evicted),
 		PULL_TEST(a_lease_ends_by_itself_and_not_too_early),

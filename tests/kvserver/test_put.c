@@ -163,6 +163,28 @@ static void the_end_may_be_announced_without_bytes(void **state)
 	check_stored("k", MIB, 8);
 }
 
+/* While the range that ends the value moves, another request says that it is the end, too: the first has it. */
+static void a_value_has_one_end(void **state)
+{
+	(void)state;
+	struct wire_request q[2], cancel = rig_request(WIRE_CANCEL, NULL);
+	struct wire_frame frame = rig_frame();
+	uint64_t sum, stage;
+	rig_fill(rig_memory(0), 2 * MIB, 15);
+	sum = kv_hash_block(rig_memory(0), 2 * MIB);
+	stage = begin("k", 2 * MIB, MIB, sum);
+	q[0] = range("k", stage, 2 * MIB, MIB, MIB, sum, WIRE_PUT_LAST);
+	q[1] = range("k", stage, 2 * MIB, 2 * MIB, 0, sum, WIRE_PUT_LAST);
+	rig_send_records(&frame, q, 2);
+	rig_until(rig_find(q[0].id) && rig_find(q[1].id));
+	assert_int_equal(rig_find(q[0].id)->status, WIRE_OK);
+	assert_int_equal(rig_find(q[1].id)->status, WIRE_INVALID);
+	cancel.cancel.id = q[1].id;
+	assert_int_equal(rig_ask(&cancel)->cancel.state, WIRE_CANCEL_DONE);
+	assert_int_equal(rig.shard->requests.used, 0);
+	check_stored("k", 2 * MIB, 15);
+}
+
 /* A value in messages only, as to a server that reads no client memory: every other range is left for later, the end
  * comes early. */
 static void inline_ranges_may_come_in_any_order(void **state)
@@ -360,7 +382,7 @@ static void a_large_value_stalls_nobody(void **state)
 }
 
 /* The bytes that came with its first message are kept until there is a place for them. */
-static void the_first_bytes_wait_with_it(void **state)
+static void the_first_bytes_wait_with_their_put(void **state)
 {
 	enum { N = 4 * MIB, FIRST = 1000 };
 	uint64_t rooms = rig_stat(WIRE_STAT_ROOMS);
@@ -384,7 +406,7 @@ static void until_claimed(void)
 	rig_until(rig.shard->store.rooms.used && rig.shard->store.blocks.used < RIG_TINIES);
 }
 
-static void who_waits_for_memory_can_be_cancelled(void **state)
+static void a_put_that_waits_for_memory_can_be_cancelled(void **state)
 {
 	(void)state;
 	struct wire_request q = large(12 * MIB), cancel = rig_request(WIRE_CANCEL, NULL);
@@ -400,7 +422,7 @@ static void who_waits_for_memory_can_be_cancelled(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_STAGED_BYTES), 0);
 }
 
-static void who_waits_for_memory_ends_with_its_session(void **state)
+static void a_put_that_waits_for_memory_ends_with_its_session(void **state)
 {
 	(void)state;
 	struct wire_request q = large(12 * MIB);
@@ -414,7 +436,7 @@ static void who_waits_for_memory_ends_with_its_session(void **state)
 
 /* Readers hold whatever could be cleared from some point on: the value waits for them, until its time is over. Others
  * are answered meanwhile. */
-static void who_waits_for_readers_waits_no_longer_than_it_said(void **state)
+static void a_put_that_waits_for_readers_waits_no_longer_than_it_said(void **state)
 {
 	(void)state;
 	struct wire_request q = large(12 * MIB), ping = rig_request(WIRE_PING, NULL);
@@ -467,7 +489,7 @@ static struct block *lay(const char *key, unsigned mib, bool commit)
 }
 
 /* No 12 MiB lie together without one of two values that are being written. One of them is stored, so it can go. */
-static void who_waits_for_a_value_being_written_goes_on_when_it_is_stored(void **state)
+static void a_put_that_waits_for_a_value_being_written_goes_on_when_it_is_stored(void **state)
 {
 	struct store *s = &rig.shard->store;
 	struct wire_request q = large(12 * MIB), ping = rig_request(WIRE_PING, NULL);
@@ -479,7 +501,7 @@ static void who_waits_for_a_value_being_written_goes_on_when_it_is_stored(void *
 	in[1] = lay("in1", 4, false);
 	lay("c", 6, true);
 	rig_send(&q);
-	rig_until(!kv_list_empty(&rig.shard->work->rooms_queued));
+	rig_until(!kv_list_empty(&rig.shard->work->rooms[WAIT_QUEUED]));
 	assert_int_equal(rig_ask(&ping)->status, WIRE_OK);
 	assert_null(rig_find(q.id));
 	assert_true(is_there("a") && is_there("b") && is_there("c"));
@@ -493,7 +515,7 @@ static void who_waits_for_a_value_being_written_goes_on_when_it_is_stored(void *
 }
 
 /* As many values as there may be, all in use, and half of the memory free: what is said of it names the option. */
-static void who_finds_too_many_values_is_told_of_the_option(void **state)
+static void a_put_that_finds_too_many_values_names_the_option(void **state)
 {
 	struct store *s = &rig.shard->store;
 	struct wire_request q = rig_put("one more", 100, 0, 100, 1, WHOLE);
@@ -614,7 +636,7 @@ static void a_stage_without_progress_is_given_up(void **state)
 	assert_int_equal(rig_ask(&late)->status, WIRE_STALE);
 }
 
-/* A range of it was lost on its way, so nobody cancels it; but the call that wanted it is over. */
+/* A range of the value was lost on its way, so no CANCEL comes; but the call that wanted it is over. */
 static void a_stage_is_freed_when_its_call_is_over(void **state)
 {
 	(void)state;
@@ -636,9 +658,11 @@ static void a_stage_is_freed_when_its_call_is_over(void **state)
 static void an_end_that_waits_for_ranges_times_out(void **state)
 {
 	(void)state;
-	uint64_t stage = begin("k", MIB, 0, 77);
-	struct wire_request end = range("k", stage, MIB, MIB, 0, 77, WIRE_PUT_LAST);
-	end.time_left_us = 50000;
+	struct wire_request first = rig_put("k", MIB, 0, 0, 77, WIRE_PUT_FIRST);
+	first.time_left_us = 500000;
+	assert_int_equal(rig_ask(&first)->status, WIRE_OK);
+	struct wire_request end = range("k", rig_find(first.id)->put.stage, MIB, MIB, 0, 77, WIRE_PUT_LAST);
+	end.time_left_us = 500000;
 	assert_int_equal(rig_ask(&end)->status, WIRE_TIMEOUT);
 	assert_int_equal(rig.shard->work->stages.used, 0);
 }
@@ -693,6 +717,7 @@ int main(void)
 		PUT_TEST(other_bytes_under_the_key_are_refused),
 		PUT_TEST(ranges_may_come_in_any_order),
 		PUT_TEST(the_end_may_be_announced_without_bytes),
+		PUT_TEST(a_value_has_one_end),
 		PUT_TEST(inline_ranges_may_come_in_any_order),
 		PUT_TEST(overlapping_ranges_are_refused),
 		PUT_TEST(a_range_must_fit_its_stage),
@@ -703,13 +728,13 @@ int main(void)
 		PUT_TEST(staging_leaves_room_for_others),
 		PUT_TEST(old_values_make_room_for_new_ones),
 		PUT_TEST(a_large_value_stalls_nobody),
-		PUT_TEST(the_first_bytes_wait_with_it),
-		PUT_TEST(who_waits_for_memory_can_be_cancelled),
-		PUT_TEST(who_waits_for_memory_ends_with_its_session),
-		PUT_TEST(who_waits_for_readers_waits_no_longer_than_it_said),
+		PUT_TEST(the_first_bytes_wait_with_their_put),
+		PUT_TEST(a_put_that_waits_for_memory_can_be_cancelled),
+		PUT_TEST(a_put_that_waits_for_memory_ends_with_its_session),
+		PUT_TEST(a_put_that_waits_for_readers_waits_no_longer_than_it_said),
 		PUT_TEST(a_session_has_so_many_puts_under_way),
-		PUT_TEST(who_waits_for_a_value_being_written_goes_on_when_it_is_stored),
-		PUT_TEST(who_finds_too_many_values_is_told_of_the_option),
+		PUT_TEST(a_put_that_waits_for_a_value_being_written_goes_on_when_it_is_stored),
+		PUT_TEST(a_put_that_finds_too_many_values_names_the_option),
 		PUT_TEST(pins_and_stages_together_leave_room),
 		PUT_TEST(the_same_bytes_again_extend_the_time_and_are_a_use),
 		PUT_TEST(a_session_that_ends_takes_its_stages_along),

@@ -43,7 +43,7 @@ static void a_wrong_tag_is_counted_and_dropped(void **state)
 	only_counted(WIRE_STAT_BAD_TAG, KV_COUNT(places));
 }
 
-/* Sealed by somebody who has keys, but not those of this shard, of this direction, or of this session. */
+/* Sealed by a client that has keys, but not those of this shard, of this direction, or of this session. */
 static void keys_of_another_shard_direction_or_session_are_wrong(void **state)
 {
 	(void)state;
@@ -508,7 +508,7 @@ static void cancel_below_the_window_says_that_nothing_is_known(void **state)
 	assert_int_equal(rig_find(cancel.id)->cancel.state, WIRE_CANCEL_DONE);
 }
 
-/* It takes long, and others went by. */
+/* The request is under way for so long that its id is below the window. */
 static void cancel_below_the_window_of_what_is_under_way_stops_it(void **state)
 {
 	(void)state;

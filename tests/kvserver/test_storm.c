@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_storm.c -- a client that is let in and asks for anything at any time: whole values and parts of them, in and out
- * of order, begun and never ended, cancelled, pinned, leased, deleted while they move, over memory that is full of
- * small values. The values that are there must have their bytes, the shard's accounts must agree with what is there,
- * and nothing may be left when the client has gone. */
+ * of order, begun and never ended, cancelled, pinned, leased, deleted while they move, with BENCHes between, by its own
+ * session and by further ones that end at any time, over memory that is full of small values. The values that are there
+ * must have their bytes, the shard's accounts must agree with what is there, and nothing may be left when the client
+ * has gone. */
 #include "rig.h"
 
 #include "store/pins.h"
@@ -110,6 +111,18 @@ static struct wire_request release(struct kv_prng *p)
 	return (struct wire_request){.type = WIRE_RELEASE, .time_left_us = UINT32_MAX, .release = {1, packed}};
 }
 
+static struct wire_request bench(struct kv_prng *p)
+{
+	struct wire_request q = rig_request(WIRE_BENCH, NULL);
+	q.dest = (struct wire_dest){1, 4, SOURCE, 65536, 65536};
+	q.bench.operations = 1 + (uint32_t)kv_prng_below(p, 2000);
+	q.bench.length = 1 + (uint32_t)kv_prng_below(p, 1024);
+	q.bench.seed = kv_prng_next(p);
+	q.bench.imm = wire_imm(9, 9);
+	q.bench.depth = 1 + (uint32_t)kv_prng_below(p, 16);
+	return q;
+}
+
 static struct wire_request some_request(struct kv_prng *p)
 {
 	const char *key = key_name((unsigned)kv_prng_below(p, KEYS));
@@ -121,8 +134,10 @@ static struct wire_request some_request(struct kv_prng *p)
 		return put_more(p);
 	if (what < 65)
 		return get(p);
-	if (what < 70)
+	if (what < 68)
 		return release(p);
+	if (what < 70)
+		return bench(p);
 	q = rig_request(what < 80   ? WIRE_PIN
 			: what < 84 ? WIRE_DELETE
 			: what < 90 ? WIRE_TOUCH
@@ -146,6 +161,40 @@ static void leases_note(struct kv_prng *p)
 		rig.replies = 0;
 }
 
+/* ---- whose they are ---- */
+
+static const uint32_t further[] = {1 << OWNER_INDEX_BITS, 1 << OWNER_INDEX_BITS | 1, 1 << OWNER_INDEX_BITS | 2};
+static uint32_t ending;
+
+static void all_open(void)
+{
+	for (unsigned i = 0; i < KV_COUNT(further); i++)
+		assert_int_equal(owner_open(rig.session, further[i]), 0);
+}
+
+static void run_owner_end(struct call *c)
+{
+	static uint64_t received;
+	owner_end(rig.session, ending, c, &received);
+}
+
+/* One ends, whatever it has under way, and opens again. */
+static void one_ends(struct kv_prng *p)
+{
+	ending = further[kv_prng_below(p, KV_COUNT(further))];
+	rig_call_run(run_owner_end);
+	assert_int_equal(owner_open(rig.session, ending), 0);
+}
+
+static void send_as_one(struct kv_prng *p, const struct wire_request *q)
+{
+	uint64_t one = kv_prng_below(p, KV_COUNT(further) + 2);
+	struct wire_request records[] = {
+		{.type = WIRE_SESSION, .session.number = one < KV_COUNT(further) ? further[one] : 0}, *q};
+	struct wire_frame frame = rig_frame();
+	rig_send_records(&frame, records, KV_COUNT(records));
+}
+
 /* ---- what must be true at any time ---- */
 
 static void check_bytes(void)
@@ -161,7 +210,7 @@ static void check_bytes(void)
 static void check_accounts(void)
 {
 	const struct store *s = &rig.shard->store;
-	uint64_t used = 0, gone = 0, pinned = 0, leased = 0, live = 0, stages = 0;
+	uint64_t used = 0, gone = 0, pinned = 0, leased = 0, live = 0, stages = 0, pins = 0;
 	for (const struct arena_block *m = s->arena.first; m; m = m->next) {
 		const struct block *b = m->owner;
 		if (!b)
@@ -170,6 +219,8 @@ static void check_accounts(void)
 		gone += b->state == BLOCK_GONE ? m->size : 0;
 		live += b->state == BLOCK_LIVE;
 		pinned += b->state == BLOCK_LIVE && !kv_list_empty(&b->pins) ? m->size : 0;
+		KV_LIST_EACH (n, &b->pins)
+			pins += m->size;
 		leased += m->leases ? m->size : 0;
 		stages += b->state == BLOCK_STAGED && b->mem ? m->size : 0;
 	}
@@ -180,22 +231,27 @@ static void check_accounts(void)
 	assert_int_equal(index_count(&s->index), live);
 	assert_in_range(s->staged_bytes, stages, UINT64_MAX);
 	assert_in_range(rig.session->staged_bytes, stages, UINT64_MAX);
-	assert_true(rig.session->own.pins.bytes == pinned);
+	for (unsigned i = 0; i < KV_COUNT(further); i++)
+		pins -= rig.session->owners.at[i]->pins.bytes;
+	assert_true(rig.session->own.pins.bytes == pins);
 	assert_int_equal(rig.shard->work->waits.used, s->rooms.used);
 }
 
-static void anything_goes(void **state)
+static void any_request_at_any_time_leaves_nothing(void **state)
 {
 	struct kv_prng p = check_seed();
 	rig_fill(rig_memory(0), SOURCE, 1);
 	(void)rig_tiny_fill();
+	all_open();
 	for (unsigned step = 0; step < STEPS; step++) {
 		struct wire_request q = some_request(&p);
 		if (q.id) {
 			q.time_left_us = kv_prng_below(&p, 4) ? 1000000 : (uint32_t)kv_prng_below(&p, 5000);
 			last_ids[step % KV_COUNT(last_ids)] = q.id;
 		}
-		rig_send(&q);
+		send_as_one(&p, &q);
+		if (kv_prng_below(&p, 50) == 0)
+			one_ends(&p);
 		for (unsigned turns = (unsigned)kv_prng_below(&p, 6); turns > 0; turns--)
 			rig_turn();
 		leases_note(&p);
@@ -206,6 +262,7 @@ static void anything_goes(void **state)
 		if (step % 1024 == 1023) {
 			rig_close(state);
 			rig_open(state);
+			all_open();
 			memset(begun, 0, sizeof(begun));
 			(void)rig_tiny_fill();
 		}
@@ -217,7 +274,7 @@ static void anything_goes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(anything_goes, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(any_request_at_any_time_leaves_nothing, rig_open, rig_close),
 	};
 	rig_lease_ns = 20000000;
 	return cmocka_run_group_tests_name("kvserver/storm", tests, rig_up, rig_down);

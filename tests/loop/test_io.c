@@ -459,7 +459,7 @@ static void listen_error_names_the_address(void **state)
 	io_close(loop, listen_fd);
 }
 
-/* Who has a port: the client's end of a connection to listen_fd, whose other end is *out_other. */
+/* The owner of a port: the client's end of a connection to listen_fd, whose other end is *out_other. */
 static int outgoing(bool reuse, int *out_other, struct sockaddr_storage *out)
 {
 	struct sockaddr_in *at = (struct sockaddr_in *)out;
@@ -475,7 +475,7 @@ static int outgoing(bool reuse, int *out_other, struct sockaddr_storage *out)
 	return fd;
 }
 
-/* The one that closes first has the TIME_WAIT. */
+/* The end that closes first has the TIME_WAIT. */
 static void linger(int fd, int other)
 {
 	char end;
@@ -486,7 +486,7 @@ static void linger(int fd, int other)
 	close(fd);
 }
 
-/* The port of an outgoing connection cannot be listened on, though nobody else listens there. */
+/* The port of an outgoing connection cannot be listened on, though no other socket listens there. */
 static void listen_error_says_what_has_the_port(void **state)
 {
 	struct sockaddr_storage taken, again;

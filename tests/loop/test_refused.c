@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_refused.c -- what loop_create says when the machine refuses. Each in a child, since the refusals are for life.
- */
+/* test_refused.c -- what loop_create says when the machine refuses, and that it takes epoll where io_uring is
+ * forbidden. Each in a child, since the refusals are for life. */
 #include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,21 +13,7 @@
 
 #include "loop/sanitize.h"
 #include "tests/loop/harness.h"
-
-/* io_uring_setup returns this errno from now on. */
-static int forbid_io_uring(int with_errno)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((unsigned)with_errno & SECCOMP_RET_DATA)),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = KV_COUNT(code), .filter = code};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -errno;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0;
-}
+#include "tests/loop/seccomp.h"
 
 static int limit(int resource, rlim_t value)
 {
@@ -40,17 +23,27 @@ static int limit(int resource, rlim_t value)
 
 static int no_permission(void)
 {
-	return forbid_io_uring(EPERM);
+	return seccomp_forbid(SYS_io_uring_setup, EPERM);
 }
 
 static int no_such_call(void)
 {
-	return forbid_io_uring(ENOSYS);
+	return seccomp_forbid(SYS_io_uring_setup, ENOSYS);
 }
 
 static int no_memlock(void)
 {
-	return forbid_io_uring(ENOMEM);
+	return seccomp_forbid(SYS_io_uring_setup, ENOMEM);
+}
+
+static int no_access(void)
+{
+	return seccomp_forbid(SYS_io_uring_setup, EACCES);
+}
+
+static int old_kernel(void)
+{
+	return seccomp_forbid(SYS_io_uring_setup, EINVAL);
 }
 
 static int no_files(void)
@@ -61,6 +54,12 @@ static int no_files(void)
 static int one_file(void)
 {
 	return limit(RLIMIT_NOFILE, 5); /* the pipe's end and the eventfd fit, the ring does not */
+}
+
+static int one_file_and_no_uring(void)
+{
+	int rc = no_permission();
+	return rc < 0 ? rc : one_file();
 }
 
 static int no_address_space(void)
@@ -108,23 +107,97 @@ static int refusal(int (*prepare)(void), struct loop_options options, struct kv_
 	return err->code;
 }
 
-static void forbidden_io_uring_names_the_setting(void **state)
+static atomic_int said;
+
+static void count_epoll(void *arg, enum kv_log_level level, const char *line)
 {
-	struct kv_error err;
-	(void)state;
-	assert_int_equal(refusal(no_permission, (struct loop_options){0}, &err), -KV_ELIMIT);
-	assert_non_null(strstr(err.text, "seccomp"));
-	assert_non_null(strstr(err.text, "io_uring_setup, io_uring_enter and io_uring_register"));
-	assert_int_equal(refusal(no_such_call, (struct loop_options){0}, &err), -KV_ELIMIT);
-	assert_non_null(strstr(err.text, "CONFIG_IO_URING"));
+	(void)arg;
+	(void)level;
+	said += strncmp(line, "loops use epoll", 15) == 0;
 }
 
-static void short_memlock_names_the_limit(void **state)
+static void answer_one_byte(void *arg)
 {
-	struct kv_error err;
+	char c = 0;
+	if (io_read_await(((int *)arg)[0], &c, 1, KV_NEVER) != 1 || c != 'x')
+		_exit(5);
+}
+
+static int descriptors_of(const char *what)
+{
+	char path[64], target[64];
+	int count = 0;
+	for (int fd = 0; fd < 64; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		ssize_t n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		count += n > 0 && strstr(target, what);
+	}
+	return count;
+}
+
+/* In a child where prepare() forbids io_uring: it is really off, loops work nevertheless and say why, the log hears of
+ * it once in the life of the process, and as many descriptors are taken as with io_uring. */
+static void works_on_epoll(int (*prepare)(void), int code, const char *word)
+{
+	int status = 0;
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		const struct kv_log quiet = {.level = KV_LOG_ERROR, .write = count_epoll},
+				    log = {.level = KV_LOG_INFO, .write = count_epoll};
+		struct loop *loop[3] = {NULL};
+		struct kv_error err;
+		char params[256] = "";
+		int ends[2], before;
+		if (prepare() < 0 || pipe(ends) < 0)
+			_exit(2);
+		if (syscall(SYS_io_uring_setup, 4, params) >= 0)
+			_exit(3);
+		before = descriptors_of("");
+		for (int i = 0; i < 3; i++) {
+			const struct loop_options options = {.log = i == 0 ? &quiet : &log};
+			if (loop_create(&options, &loop[i], &err) < 0 || !loop_fallback(loop[i]))
+				_exit(4);
+			if (said != (i == 0 ? 0 : 1)) /* a log that does not take it does not count */
+				_exit(6);
+		}
+		if (descriptors_of("io_uring") > 0 || descriptors_of("eventpoll") != 3)
+			_exit(7);
+		if (descriptors_of("") != before + 3 * 2) /* a loop takes two (kvdoctor/plan.c) */
+			_exit(8);
+		if (loop_fallback(loop[2])->code != code || !strstr(loop_fallback(loop[2])->text, word))
+			_exit(9);
+		if (co_spawn(loop[2], answer_one_byte, ends, "one") < 0 || loop_turn(loop[2], 0) != 1 ||
+		    write(ends[1], "x", 1) != 1)
+			_exit(10);
+		for (int i = 0; i < 1000 && harness_live(loop[2]) > 0; i++)
+			loop_turn(loop[2], 10 * MS);
+		if (harness_live(loop[2]) > 0)
+			_exit(12);
+		for (int i = 0; i < 3; i++)
+			loop_destroy(&loop[i]);
+		_exit(descriptors_of("") == before ? 0 : 11);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void forbidden_io_uring_means_epoll(void **state)
+{
 	(void)state;
-	assert_int_equal(refusal(no_memlock, (struct loop_options){0}, &err), -KV_ELIMIT);
-	assert_non_null(strstr(err.text, "ulimit -l"));
+	works_on_epoll(no_permission, -KV_ELIMIT, "io_uring_setup, io_uring_enter and io_uring_register");
+	works_on_epoll(no_access, -KV_ELIMIT, "seccomp");
+	works_on_epoll(no_such_call, -KV_ELIMIT, "CONFIG_IO_URING");
+	works_on_epoll(old_kernel, -KV_ENOTSUP, "too old");
+}
+
+static void short_memlock_means_epoll(void **state)
+{
+	(void)state;
+	works_on_epoll(no_memlock, -KV_ENOMEM, "ulimit -l");
 }
 
 static void short_files_name_the_limit(void **state)
@@ -136,6 +209,9 @@ static void short_files_name_the_limit(void **state)
 	assert_non_null(strstr(err.text, "eventfd"));
 	assert_non_null(strstr(err.text, "ulimit -n"));
 	assert_int_equal(refusal(one_file, (struct loop_options){.entropy = kernel}, &err), -KV_ELIMIT);
+	assert_non_null(strstr(err.text, "ulimit -n"));
+	assert_int_equal(refusal(one_file_and_no_uring, (struct loop_options){.entropy = kernel}, &err), -KV_ELIMIT);
+	assert_non_null(strstr(err.text, "epoll_create1"));
 	assert_non_null(strstr(err.text, "ulimit -n"));
 }
 
@@ -217,8 +293,8 @@ static void missing_entropy_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forbidden_io_uring_names_the_setting),
-		cmocka_unit_test(short_memlock_names_the_limit),
+		cmocka_unit_test(forbidden_io_uring_means_epoll),
+		cmocka_unit_test(short_memlock_means_epoll),
 		cmocka_unit_test(short_files_name_the_limit),
 		cmocka_unit_test(short_address_space_names_the_limit),
 		cmocka_unit_test(little_address_space_makes_fewer_coroutines),

@@ -160,7 +160,7 @@ static void a_burst_leaves_only_the_hot_stacks_in_memory(void **state)
 
 static void slots_are_given_out_once(void **state)
 {
-	/* Against a stupid model: a table of who has what. */
+	/* Against a stupid model: a table of slots and their owners. */
 	enum { SLOTS = 300, STEPS = 20000 };
 	struct stack_pool pool;
 	struct kv_prng prng;

@@ -10,7 +10,8 @@
  * A call that ends with an error is a lost call: no server of this test is ever stopped, so nothing excuses one. After
  * a lost PUT or DELETE a key is in doubt until the next answer.
  *
- * A page of registered memory is used for nothing: whoever writes to it had a region's number and no right to use it.
+ * A page of registered memory is used for nothing: a client that writes to it had a region's number and no right to use
+ * it.
  *
  * Keys are 24 bytes long, of the workers' and of the canaries' that port.py stores alike: an attacker who cannot see a
  * frame has to guess its length, and the test wants his guess to be good.
@@ -182,19 +183,19 @@ static void do_get_await(struct worker *k, unsigned key)
 		}
 }
 
-static void do_get_view_await(struct worker *k, unsigned key)
+static void do_get_borrowed_await(struct worker *k, unsigned key)
 {
 	struct key_text t;
 	struct kvc_call call = call_make();
-	struct kvc_view view = {0};
+	struct kvc_borrowed borrowed = {0};
 	int64_t rc;
 	if (!k->client) {
 		do_get_await(k, key);
 		return;
 	}
-	rc = kvc_get_view_await(k->client, key_of(&t, k, key), value_len(key), &call, &view);
-	got(k, "GET into a view", key, rc, view.data);
-	kvc_view_release(k->client, &view);
+	rc = kvc_get_borrowed_await(k->client, key_of(&t, k, key), value_len(key), &call, &borrowed);
+	got(k, "GET into a borrowed piece", key, rc, borrowed.data);
+	kvc_borrowed_release(k->client, &borrowed);
 }
 
 static void do_put_await(struct worker *k, unsigned key)
@@ -212,27 +213,27 @@ static void do_put_await(struct worker *k, unsigned key)
 	k->known[key] = rc < 0 ? DOUBT : PRESENT;
 }
 
-static void do_put_view_await(struct worker *k, unsigned key)
+static void do_put_borrowed_await(struct worker *k, unsigned key)
 {
 	struct key_text t;
 	struct kvc_call call = call_make();
-	struct kvc_view view = {0};
+	struct kvc_borrowed borrowed = {0};
 	int64_t rc;
 	if (!k->client) {
 		do_put_await(k, key);
 		return;
 	}
-	rc = kvc_view_acquire_await(k->client, value_len(key), TIMEOUT_NS, &view);
+	rc = kvc_borrow_await(k->client, value_len(key), TIMEOUT_NS, &borrowed);
 	if (rc < 0) {
-		lose(k, "a view for PUT", key, rc);
+		lose(k, "a borrowed piece for PUT", key, rc);
 		return;
 	}
-	value_make(k, key, view.data);
-	rc = kvc_put_await(k->client, key_of(&t, k, key), view.data, value_len(key), &call);
+	value_make(k, key, borrowed.data);
+	rc = kvc_put_await(k->client, key_of(&t, k, key), borrowed.data, value_len(key), &call);
 	if (rc < 0)
-		lose(k, "PUT from a view", key, rc);
+		lose(k, "PUT from a borrowed piece", key, rc);
 	k->known[key] = rc < 0 ? DOUBT : PRESENT;
-	kvc_view_release(k->client, &view);
+	kvc_borrowed_release(k->client, &borrowed);
 }
 
 static void do_delete_await(struct worker *k, unsigned key)
@@ -341,7 +342,7 @@ static void one_call_await(struct worker *k)
 		do_get_await(k, key);
 		break;
 	case 4:
-		do_get_view_await(k, key);
+		do_get_borrowed_await(k, key);
 		break;
 	case 5:
 		do_batch_await(k, false);
@@ -350,7 +351,7 @@ static void one_call_await(struct worker *k)
 		do_put_await(k, key);
 		break;
 	case 8:
-		do_put_view_await(k, key);
+		do_put_borrowed_await(k, key);
 		break;
 	case 9:
 		do_batch_await(k, true);

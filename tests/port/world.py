@@ -23,7 +23,7 @@ HOME = "127.0.0.1"
 MEMORY_MIB = 64      # a process may grow by so much
 FDS_BACK_S = 6       # by then it has as many descriptors as before ...
 FDS_SLACK = 3        # ... or so many more: a connection of the control port may come or go
-WAITING_MAX = 64     # connections of an honest client's host that may wait at a door meanwhile (engine/fabric_door.c), each for 5 s at most
+WAITING_MAX = 64     # connections of an honest client's host that may wait at a door meanwhile (engine/fabric_door_inside.h), each for 5 s at most
 CONNECT_S = 2        # a new honest client is served by then, on a machine that has nothing else to do
 CALLS_S = 2.5        # the honest process makes 100 calls by then, likewise
 SPIN = 0.85          # a thread that wanted the processor for so much of the time is no thread at rest ...
@@ -189,7 +189,7 @@ class World:
 
     def start(self):
         r, w = os.pipe()
-        self.server = Process("kv-server", [self.tool("kv-server"), "--listen-addr", HOME + ":0", "--memory-mb", "128", "--prefault", "--worker-threads", "2", "--provider", self.provider,
+        self.server = Process("kv-server", [self.tool("kv-server"), "--listen-addr", HOME + ":0", "--memory-mb", "128", "--prefault", "start", "--worker-threads", "2", "--provider", self.provider,
                                             "--psk-file", self.psk, "--log-level", "warn", "--ready-fd", str(w), *self.server_options], self.dir,
                               pass_fds=[w], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=self.environment)
         os.close(w)

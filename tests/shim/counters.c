@@ -2,7 +2,7 @@
 /* counters.c -- the NICs' hardware counters, as files below KVRAIL_SHIM_COUNTERS, in the shape of
  * /sys/class/infiniband: what tells RDMA from its emulation.
  *
- * Each process has a port of its own in every device it uses (ports/PID), since whoever reads them sums over the ports.
+ * Each process has a port of its own in every device it uses (ports/PID), since a reader sums over the ports.
  * Written now and then by the device's thread, and at the end. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.c -- the imitated NIC: one thread per process that moves bytes, whatever the program is doing.
  *
- * An endpoint listens on a loopback port; whoever posts to its address connects there and says who it is and whom it
- * wants. On such a connection requests go one way and answers the other: SEND, WRITE (both cut into packets of an MTU)
- * and READ; ACK and DATA. The target looks up key and initiator for every packet, copies straight into the program's
- * memory, and acknowledges an operation when its last byte has landed. Everything that happens to memory happens on
- * this thread under the lock, so a closed endpoint is a fence, as a destroyed queue pair is; under ThreadSanitizer the
- * program's accesses race with it as they would with a DMA.
+ * An endpoint listens on a loopback port; an endpoint that posts to its address connects there and says who it is and
+ * whom it wants. On such a connection requests go one way and answers the other: SEND, WRITE (both cut into packets of
+ * an MTU) and READ; ACK and DATA. The target looks up key and initiator for every packet, copies straight into the
+ * program's memory, and acknowledges an operation when its last byte has landed. Everything that happens to memory
+ * happens on this thread under the lock, so a closed endpoint is a fence, as a destroyed queue pair is; under
+ * ThreadSanitizer the program's accesses race with it as they would with a DMA.
  *
  * Why not libfabric's tcp;ofi_rxm below, with patched tables: it has no virtual addresses and no keys of its own,
  * breaks the connection on a wrong key, crashes when a write with immediate or (1.17) a read is cut off, checks no AV,
@@ -874,7 +874,8 @@ static void peer_removed_verbs(struct shim_ep *ep, const uint8_t *blob)
 	}
 }
 
-/* EFA drops the completions of peers that were removed; whoever removes one with operations in flight waits for ever.
+/* EFA drops the completions of peers that were removed; a program that removes one with operations in flight waits for
+ * ever.
  */
 void device_peer_removed(struct shim_ep *ep, const uint8_t *blob)
 {

@@ -4,8 +4,8 @@
  * A post is checked for everything that hardware takes on trust: a descriptor that covers the buffer, a context of its
  * own, an address that was inserted, sizes that the provider said. What is wrong is a violation: told, and refused with
  * the code the provider has for it. An operation holds its slot of the send queue until its completion was read, as
- * providers count. The source of a send or write is summed up when it is posted and when it ends: whoever changed it in
- * between would have sent something else. */
+ * providers count. The source of a send or write is summed up when it is posted and when it ends: a program that
+ * changed it in between would have sent something else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -514,6 +514,10 @@ static int ep_enable(struct shim_ep *ep)
 	}
 	if (open >= shim_config.ep_max || (shim_config.sq_budget && entries > shim_config.sq_budget))
 		return shim_config.einval ? -FI_EINVAL : -FI_ENOMEM;
+	if (shim_config.inuse) {
+		shim_config.inuse--;
+		return -FI_EADDRINUSE;
+	}
 	int rc = device_attach(ep);
 	ep->enabled = rc == 0;
 	return rc;
@@ -580,7 +584,7 @@ static bool ep_has_out(const struct shim_ep *ep)
 	return false;
 }
 
-/* EFA's RDM endpoint waits for what it has out, and is written to meanwhile; whoever uses the domain waits with it. */
+/* EFA's RDM endpoint waits for what it has out, and is written to meanwhile; every user of the domain waits with it. */
 static void ep_close_wait(struct shim_ep *ep)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};

@@ -55,8 +55,8 @@ struct shim_config {
 	uint64_t seed;
 	unsigned nics, mtu;
 	uint64_t tx, rx, cq_max, rma_kb, stall, stall_ms, ep_max, sq_budget, eagain, delay, delay_us, fail, fail_at,
-		fail_us, eq, death_ms, lost_ms, close_ms, mr_mb, mr_part_mb, einval, strict, unsolicited, setopt, check,
-		rdma, wait_fd;
+		fail_us, eq, death_ms, lost_ms, close_ms, mr_mb, mr_part_mb, einval, inuse, strict, unsolicited, setopt,
+		check, rdma, wait_fd;
 };
 
 extern struct shim_config shim_config;

@@ -122,6 +122,7 @@ static const struct {
 	{"eps", &shim_config.ep_max, 48},         /* endpoints per NIC and process that fi_enable gives */
 	{"sq_budget", &shim_config.sq_budget, 0}, /* entries of all send queues of a NIC together; 0: any */
 	{"einval", &shim_config.einval, 0},       /* fi_enable says EINVAL, as in libfabric 1.17, not ENOMEM */
+	{"inuse", &shim_config.inuse, 0},         /* the first so many fi_enable say that the address is in use */
 	{"eagain", &shim_config.eagain, 200},     /* one in so many posts begins a burst of refusals; 0: none */
 	{"delay", &shim_config.delay, 16},        /* one in so many operations and completions is kept back ... */
 	{"stall", &shim_config.stall, 0}, /* one in so many reads of a CQ begins a time in which it gives nothing, as if

@@ -12,7 +12,7 @@ mode=${MODE:-release}
 built=${KVRAIL_BUILD:-build/$mode}
 out=build/shim-mutants
 patches=tests/shim/mutants
-layers="base host loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor"
+layers=$(sed -n 's/^LAYERS *:= //p' Makefile)
 
 head_of() { # PATCH FIELD
 	sed -n -e '/^---/q' -e "s/^$2: //p" "$1"
@@ -28,7 +28,7 @@ copy() { # DIRECTORY
 	cp -pR tests/shim tests/engine "$1/tests/"
 	cp -pR "$built/tests/shim" "$built/tests/engine" "$1/$built/tests/"
 	for l in $layers; do
-		cp -pR "$l" "$1/"
+		[ ! -d "$l" ] || cp -pR "$l" "$1/" # ring and fab are parts of folders
 		[ ! -e "$built/$l" ] || cp -pR "$built/$l" "$1/$built/"
 		[ ! -e "$built/lib$l.a" ] || cp -p "$built/lib$l.a" "$1/$built/"
 	done

@@ -197,6 +197,20 @@ static void a_p4d_has_no_direct_fabric(void **state)
 
 static void misuse_is_told(void **state)
 {
+	static const struct {
+		const char *why;
+		size_t at, len;
+		char mr; /* whose; 0: none */
+		bool stranger, no_context;
+		ssize_t rc;
+	} sends[] = {
+		{"memory that is not registered", 0, 8, 0, false, false, -FI_EINVAL},
+		{"no context", 0, 8, 'a', false, true, -FI_EINVAL},
+		{"more than is registered", MEM - 4, 8, 'a', false, false, -FI_EINVAL},
+		{"a registration of another domain", 0, 8, 'b', false, false, -FI_EINVAL},
+		{"an address that nobody has", 0, 8, 'a', true, false, -FI_EINVAL},
+		{"a message that is too long", 0, 8929, 'a', false, false, -FI_EMSGSIZE},
+	};
 	struct raw a, b;
 	struct fi_context2 c, d;
 	(void)state;
@@ -204,12 +218,13 @@ static void misuse_is_told(void **state)
 	raw_open(&a, "efa-direct");
 	raw_open(&b, "efa-direct");
 	fi_addr_t to = raw_knows(&a, &b);
-	assert_int_equal(fi_send(a.ep, a.mem, 8, NULL, to, &c), -FI_EINVAL);
-	assert_int_equal(fi_send(a.ep, a.mem, 8, fi_mr_desc(a.mr), to, NULL), -FI_EINVAL);
-	assert_int_equal(fi_send(a.ep, a.mem + MEM - 4, 8, fi_mr_desc(a.mr), to, &c), -FI_EINVAL);
-	assert_int_equal(fi_send(a.ep, a.mem, 8, fi_mr_desc(b.mr), to, &c), -FI_EINVAL);
-	assert_int_equal(fi_send(a.ep, a.mem, 8, fi_mr_desc(a.mr), to + 1, &c), -FI_EINVAL);
-	assert_int_equal(fi_send(a.ep, a.mem, 8929, fi_mr_desc(a.mr), to, &c), -FI_EMSGSIZE);
+	for (unsigned i = 0; i < KV_COUNT(sends); i++) {
+		struct fid_mr *mr = sends[i].mr == 'a' ? a.mr : b.mr;
+		ssize_t rc = fi_send(a.ep, a.mem + sends[i].at, sends[i].len, sends[i].mr ? fi_mr_desc(mr) : NULL,
+				     to + sends[i].stranger, sends[i].no_context ? NULL : &c);
+		if (rc != sends[i].rc)
+			fail_msg("%s: %zd", sends[i].why, rc);
+	}
 	assert_int_equal(fi_recv(b.ep, b.mem, 8, NULL, FI_ADDR_UNSPEC, &d), -FI_EINVAL);
 	assert_int_equal(violations(), 7);
 	assert_int_equal(fi_recv(b.ep, b.mem, 64, fi_mr_desc(b.mr), FI_ADDR_UNSPEC, &d), 0);
@@ -801,6 +816,19 @@ static void einval_of_old_libfabric_is_the_same_sentence(void **state)
 	too_many_endpoints_are_a_sentence("efa,nics=1,eps=3,einval=1");
 }
 
+static void a_port_that_is_taken_is_changed_for_another(void **state)
+{
+	struct te *te;
+	struct kv_error err = {0};
+	(void)state;
+	quiet("efa,nics=1,inuse=3");
+	assert_int_equal(engine_open("efa", (struct te_options){0}, &te, &err), 0);
+	te_close(&te);
+	quiet("efa,nics=1,inuse=100");
+	assert_int_equal(engine_open("efa", (struct te_options){0}, &te, &err), -KV_EPROVIDER);
+	assert_non_null(strstr(err.text, "in use"));
+}
+
 static void queues_are_halved(const char *config)
 {
 	struct te *te[2];
@@ -1127,6 +1155,7 @@ int main(void)
 		cmocka_unit_test(auto_takes_efa_and_says_why),
 		cmocka_unit_test(no_memory_for_a_queue_pair_is_a_sentence),
 		cmocka_unit_test(einval_of_old_libfabric_is_the_same_sentence),
+		cmocka_unit_test(a_port_that_is_taken_is_changed_for_another),
 		cmocka_unit_test(queues_are_halved_until_they_fit),
 		cmocka_unit_test(only_the_completion_queue_is_halved_where_it_is_refused),
 		cmocka_unit_test(transfers_are_no_longer_than_the_device_takes),

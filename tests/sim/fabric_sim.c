@@ -9,8 +9,8 @@
  *
  * A cut (fab_cut) is such a fence of one address: every flight between the two is marked, with the side that cut it,
  * and touches that side's memory no more. What the cutter had posted fails soon, also when the other side is unplugged.
- * Whoever posts to one who has cut him is mostly told to try again, and sometimes fails, until the address is inserted
- * again.
+ * An endpoint that posts to a peer which has cut it is mostly told to try again, and sometimes fails, until the address
+ * is inserted again.
  *
  * Source bytes are copied when a flight departs (a read: when each piece is at the target), not when it is posted: a
  * caller that reuses a buffer before the completion sends garbage, and a test sees it. A write lands in pieces at
@@ -392,27 +392,16 @@ int fab_devices(const struct fab_query *query, struct fab_device *out, unsigned 
 	return 0;
 }
 
-void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct te_need *out)
+void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct kv_need *out)
 {
 	(void)device, (void)options, (void)peers;
-	*out = (struct te_need){.endpoints = 1};
+	*out = (struct kv_need){.endpoints = 1};
 }
 
-void fab_limits(const struct fab_device *device, struct te_limits *out)
+void fab_limits(const struct fab_device *device, struct kv_device_limits *out)
 {
-	te_limits_unknown(out);
+	kv_device_limits_unknown(out);
 	memcpy(out->device, device->domain, sizeof(out->device));
-}
-
-void fab_fork(bool hold)
-{
-	(void)hold;
-}
-
-void fab_devices_free(struct fab_device *devices, unsigned count)
-{
-	(void)devices;
-	(void)count;
 }
 
 static void caps_fill(struct fab_caps *c, const struct fab_device *device, const struct fab_options *options)
@@ -490,11 +479,6 @@ static void endpoint_give_up(struct fab *fab)
 		fab->close_ns = 0;
 	}
 	endpoint_reset(fab);
-}
-
-void fab_posted(struct fab *fab, uint32_t operations)
-{
-	(void)fab, (void)operations;
 }
 
 void fab_retire(struct fab *fab)
@@ -607,7 +591,8 @@ int fab_mr_reg(struct fab *fab, void *base, uint64_t len, unsigned access, struc
 {
 	/* What a rail that is out refuses is made up for later. */
 	if (sim.mr_fails && !fab->broken && --sim.mr_fails == 0) {
-		sim.stats.mr_failures++;
+		/* A client that gets no landing area is a client all the same. */
+		*(access == FAB_REMOTE_WRITE ? &sim.stats.landing_failures : &sim.stats.mr_failures) += 1;
 		return kv_fail(err, -KV_ENOMEM, "registering %llu bytes fails in this simulation",
 			       (unsigned long long)len);
 	}
@@ -927,8 +912,11 @@ static void step_depart(void *arg)
 		complete(f, f->doomed ? -ECONNABORTED : 0);
 		schedule(f, step_arrive);
 	} else {
-		for (unsigned i = 0; i < SIM_PIECES; i++)
-			schedule(f, step_land);
+		unsigned times = chance(sim.options.slow_percent, 100) ? 10 : 1;
+		for (unsigned i = 0; i < SIM_PIECES; i++) {
+			f->steps++;
+			after(random_delay() * times, step_land, f);
+		}
 		f->early = !f->delivery && !f->doomed && chance(1, 2);
 		if (f->early)
 			schedule(f, step_done);
@@ -1075,7 +1063,7 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 }
 
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
-	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
+	      const uint32_t *imm, unsigned how, struct fab_ctx *ctx)
 {
 	sim.stats.writes++;
 	struct flight f = {.kind = FLIGHT_WRITE,
@@ -1086,7 +1074,7 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 			   .key = key,
 			   .has_imm = imm != NULL,
 			   .imm = imm ? *imm : 0,
-			   .delivery = delivery,
+			   .delivery = how & FAB_DELIVERED,
 			   .ctx = ctx};
 	f.marked = !imm && sim.watch.mark && sim.watch.mark(ctx, &f.imm);
 	return flight_start(fab, &f, to, step_depart, 1);
@@ -1129,26 +1117,6 @@ int fab_wait_fd(const struct fab *fab)
 int fab_arm(struct fab *fab)
 {
 	return fab->dead || kv_list_empty(&fab->events) ? 0 : -EAGAIN;
-}
-
-enum fab_error_class fab_error_class(int status)
-{
-	switch (-status) {
-	case ECONNABORTED:
-	case ECANCELED:
-	case ENOTCONN:
-		return FAB_ERR_PEER;
-	case KV_EPROVIDER:
-		return FAB_ERR_ENDPOINT;
-	default:
-		return FAB_ERR_OP;
-	}
-}
-
-void fab_door_counts(const struct fab *fab, struct fab_door_counts *out)
-{
-	(void)fab;
-	*out = (struct fab_door_counts){0};
 }
 
 const char *fab_last_error(const struct fab *fab)

@@ -24,8 +24,9 @@ struct sim_fabric_options {
 	unsigned eagain_percent;             /* of postings begin a burst of refusals */
 	unsigned fail_ppm; /* operations in a million fail: a write lands in part, a message is lost */
 	unsigned dup_ppm;  /* messages in a million arrive twice: no real fabric does it, and nothing may come of it */
-	bool virt;         /* regions are addressed by virtual address, else by offset */
-	bool wait_fd;      /* completion queues have a descriptor */
+	unsigned slow_percent; /* writes of a hundred take up to ten times as long to land as others */
+	bool virt;             /* regions are addressed by virtual address, else by offset */
+	bool wait_fd;          /* completion queues have a descriptor */
 	bool ordered;    /* a message arrives behind writes that were posted to the same endpoint since the last poll or
 			    refusal, or not at all */
 	bool peer_fence; /* one peer can be fenced alone (fab_cut), as on tcp behind a doorkeeper */
@@ -37,12 +38,12 @@ struct sim_fabric_options {
 
 struct sim_fabric_stats {
 	uint64_t messages, writes, reads, immediates, dropped, bad_keys, eagain, rebuilds, failures;
-	uint64_t late;       /* pieces that landed although their sender was gone */
-	uint64_t duplicates; /* messages that were sent twice */
-	uint64_t mr_failures;
-	uint64_t slow_closes; /* endpoints that were given up, and closed later */
-	uint64_t cuts;        /* of one address by one endpoint */
-	uint64_t overruns;    /* events beyond the depth of a completion queue: real hardware would have failed */
+	uint64_t late;                          /* pieces that landed although their sender was gone */
+	uint64_t duplicates;                    /* messages that were sent twice */
+	uint64_t mr_failures, landing_failures; /* landing_failures: of a server's landing areas */
+	uint64_t slow_closes;                   /* endpoints that were given up, and closed later */
+	uint64_t cuts;                          /* of one address by one endpoint */
+	uint64_t overruns; /* events beyond the depth of a completion queue: real hardware would have failed */
 };
 
 /* sim_fabric_init -- the fabric of this world; every fab_* call of the process goes there until sim_fabric_fini. One at

@@ -3,7 +3,7 @@
  *
  * A write carries its request's immediate, {generation, slot}; of one that the reply follows the sender's request
  * knows it. It may land where this request, which is out, has its destination; or in a piece of the receive buffer
- * that is in quarantine or limbo. Anything else was given back to somebody: a caller, another request, or the free
+ * that is in quarantine or limbo. Anything else was given back: to a caller, another request, or the free
  * pieces. */
 #include "engine/inside.h"
 #include "engine/rail.h"
@@ -36,6 +36,11 @@ static const uint8_t *region_base(const struct kvc_client *c, uint32_t id)
 	return id == KVC_REGION_BUFFER ? c->area.base : NULL;
 }
 
+static bool may_be_written(const struct kvc_req *r)
+{
+	return kvc_req_out(r) || r->state == KVC_REQ_LIMBO;
+}
+
 static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *at, size_t len)
 {
 	uint32_t slot = imm & 0xFFFF;
@@ -43,11 +48,11 @@ static bool in_request(const struct kvc_client *c, uint32_t imm, const uint8_t *
 	const struct wire_dest *d;
 	const uint8_t *base;
 	uint64_t pos, in;
-	if (!r || r->state != KVC_REQ_SENT || r->generation != imm >> 16 || r->wire.dest.count == 0)
+	if (!r || !may_be_written(r) || r->generation != imm >> 16 || r->wire.dest.count == 0)
 		return false;
 	d = &r->wire.dest;
 	/* A call that has given up leaves its piece with the request, and takes its own memory with it. */
-	if (r->orphan && (d->region != KVC_REGION_BUFFER || r->piece.len_bytes == 0))
+	if (r->state == KVC_REQ_ORPHAN && (d->region != KVC_REGION_BUFFER || r->mem.piece.len_bytes == 0))
 		return false;
 	base = region_base(c, d->region);
 	if (!base || at < base + d->offset)
@@ -65,10 +70,10 @@ static const uint8_t *held_to(const struct kvc_client *c, const uint8_t *at)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++) {
 		const struct kvc_req *r = &c->reqs.entry[i];
-		const uint8_t *from = c->area.base + r->piece.offset;
-		if (r->state == KVC_REQ_SENT && r->wire.dest.region == KVC_REGION_BUFFER && r->wire.dest.count == 1 &&
-		    at >= from && at < from + r->piece.len_bytes)
-			return from + r->piece.len_bytes;
+		const uint8_t *from = c->area.base + r->mem.piece.offset;
+		if (kvc_req_out(r) && r->wire.dest.region == KVC_REGION_BUFFER && r->wire.dest.count == 1 &&
+		    at >= from && at < from + r->mem.piece.len_bytes)
+			return from + r->mem.piece.len_bytes;
 	}
 	return at;
 }

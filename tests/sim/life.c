@@ -144,7 +144,7 @@ static void report_fabric(struct life_report *r)
 	r->dropped += f.dropped;
 	r->rebuilds += f.rebuilds;
 	r->slow_closes += f.slow_closes;
-	r->mr_failures += f.mr_failures;
+	r->mr_failures += f.mr_failures + f.landing_failures;
 	r->duplicates += f.duplicates;
 }
 

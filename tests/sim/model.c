@@ -66,7 +66,7 @@ struct worker {
 	uint64_t begun_ns;       /* its present call */
 	unsigned holds;          /* calls that touch or pin: every other touch only looks */
 	struct kv_prng sessions; /* choices about them: apart, so that worlds without are what they were */
-	struct kvc_sub *session[MODEL_SESSIONS];
+	struct kvc_session *session[MODEL_SESSIONS];
 };
 
 struct model {
@@ -377,30 +377,30 @@ static void do_put(struct worker *k, struct kvc_client *c)
 	put_result(k, e, v, rc);
 }
 
-static void do_put_view(struct worker *k, struct kvc_client *c)
+static void do_put_borrowed(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	struct value v = value_for(k, e, KV_MIN((uint64_t)2 << 20, k->m->o.len_max));
-	struct kvc_view view;
+	struct kvc_borrowed borrowed;
 	struct timed t;
 	const struct kvc_call *call = timed_begin(k, &t);
-	int rc = kvc_view_acquire_await(c, v.len, call->timeout_ns, &view);
+	int rc = kvc_borrow_await(c, v.len, call->timeout_ns, &borrowed);
 	t.pieces = true;
-	timed_end(k, &t, "acquiring a view", rc);
+	timed_end(k, &t, "acquiring a borrowed piece", rc);
 	if (rc == -KV_ETOOBIG && v.len > k->m->w->options.buffer_bytes)
 		return;
 	if (rc < 0) {
-		failed(k, "acquiring a view", rc);
+		failed(k, "acquiring a borrowed piece", rc);
 		return;
 	}
-	memcpy(view.data, bytes(k->m, v), v.len);
+	memcpy(borrowed.data, bytes(k->m, v), v.len);
 	call = timed_begin(k, &t);
-	rc = kvc_put_await(c, key_of(e), view.data, v.len, call);
-	timed_end(k, &t, "PUT of a view", rc);
-	if (memcmp(view.data, bytes(k->m, v), v.len) != 0)
-		WRONG(k, "a view was written to while its owner had it");
-	memset(view.data, CANARY, v.len);
-	kvc_view_release(c, &view);
+	rc = kvc_put_await(c, key_of(e), borrowed.data, v.len, call);
+	timed_end(k, &t, "PUT of a borrowed piece", rc);
+	if (memcmp(borrowed.data, bytes(k->m, v), v.len) != 0)
+		WRONG(k, "a borrowed piece was written to while its owner had it");
+	memset(borrowed.data, CANARY, v.len);
+	kvc_borrowed_release(c, &borrowed);
 	put_result(k, e, v, rc);
 }
 
@@ -429,38 +429,39 @@ static void do_get(struct worker *k, struct kvc_client *c)
 	slab_clear(k);
 }
 
-/* Its owner keeps a view for a while: nobody else writes to it. False: the pool was closed meanwhile, and the view is
- * no more (our workers are no kvc_spawn's, for which closing waits). */
-static bool view_keep(struct worker *k, const struct kvc_view *view)
+/* Its owner keeps a borrowed piece for a while: nobody else writes to it. False: the pool was closed meanwhile, and the
+ * borrowed piece is no more (our workers are no kvc_spawn's, for which closing waits). */
+static bool borrowed_keep(struct worker *k, const struct kvc_borrowed *borrowed)
 {
 	uint64_t sum;
-	if (!view->data || view->len == 0 || below(k, 4) > 0)
+	if (!borrowed->data || borrowed->len == 0 || below(k, 4) > 0)
 		return true;
-	sum = kv_hash_block(view->data, view->len);
+	sum = kv_hash_block(borrowed->data, borrowed->len);
 	co_sleep_await(world_now(k->m->w) + below(k, MS));
 	if (!world_pool_usable(k->m->w, k->pool))
 		return false;
-	if (kv_hash_block(view->data, view->len) != sum)
-		WRONG(k, "a view was written to while its owner had it");
+	if (kv_hash_block(borrowed->data, borrowed->len) != sum)
+		WRONG(k, "a borrowed piece was written to while its owner had it");
 	return true;
 }
 
-static void do_get_view(struct worker *k, struct kvc_client *c)
+static void do_get_borrowed(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	uint64_t guess = below(k, 2) ? 0 : below(k, 2) && e->has_now ? e->now.len : 1 + below(k, 300000);
-	struct kvc_view view;
+	struct kvc_borrowed borrowed;
 	struct timed t;
 	const struct kvc_call *call = timed_begin(k, &t);
-	int64_t rc = kvc_get_view_await(c, key_of(e), guess, call, &view);
-	timed_end(k, &t, "GET into a view", rc);
+	int64_t rc = kvc_get_borrowed_await(c, key_of(e), guess, call, &borrowed);
+	timed_end(k, &t, "GET into a borrowed piece", rc);
 	if (rc == -KV_ETOOBIG)
 		return; /* larger than half the buffer: that is its contract */
-	if (rc > 0 && (view.len != (uint64_t)rc || view.value_len != view.len))
-		WRONG(k, "a view of %lld bytes says that it has %llu", (long long)rc, (unsigned long long)view.len);
-	get_result(k, e, rc > 0 ? view.data : NULL, rc);
-	if (view_keep(k, &view))
-		kvc_view_release(c, &view);
+	if (rc > 0 && (borrowed.len != (uint64_t)rc || borrowed.value_len != borrowed.len))
+		WRONG(k, "a borrowed piece of %lld bytes says that it has %llu", (long long)rc,
+		      (unsigned long long)borrowed.len);
+	get_result(k, e, rc > 0 ? borrowed.data : NULL, rc);
+	if (borrowed_keep(k, &borrowed))
+		kvc_borrowed_release(c, &borrowed);
 }
 
 /* A part of a value: the model must know which value, so only where there is no doubt. */
@@ -723,10 +724,10 @@ static void one_call(struct worker *k, struct kvc_client *c)
 	static const struct {
 		unsigned weight;
 		call_fn *fn;
-	} calls[] = {{24, do_put},       {8, do_put_view},   {30, do_get},         {8, do_get_view},
-		     {6, do_get_part},   {2, do_get_short},  {8, do_delete},       {4, do_hold},
-		     {8, do_exists},     {5, do_put_batch},  {5, do_get_batch},    {6, do_get_slices},
-		     {8, do_shared_put}, {8, do_shared_get}, {3, do_shared_delete}};
+	} calls[] = {{24, do_put},       {8, do_put_borrowed}, {30, do_get},         {8, do_get_borrowed},
+		     {6, do_get_part},   {2, do_get_short},    {8, do_delete},       {4, do_hold},
+		     {8, do_exists},     {5, do_put_batch},    {5, do_get_batch},    {6, do_get_slices},
+		     {8, do_shared_put}, {8, do_shared_get},   {3, do_shared_delete}};
 	unsigned total = 0, pick, i = 0;
 	for (i = 0; i < KV_COUNT(calls); i++)
 		total += calls[i].weight;
@@ -740,7 +741,7 @@ static void one_call(struct worker *k, struct kvc_client *c)
 static void session_care(struct worker *k, struct kvc_client *c)
 {
 	struct kvc_session_options o = {.size = sizeof(o)};
-	struct kvc_sub **s;
+	struct kvc_session **s;
 	struct timed t;
 	int rc;
 	if (!k->m->o.sessions || kv_prng_below(&k->sessions, 8))

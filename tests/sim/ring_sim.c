@@ -719,6 +719,12 @@ int ring_adopt(struct ring *ring)
 	return 0;
 }
 
+const struct kv_error *ring_fallback(const struct ring *ring)
+{
+	(void)ring;
+	return NULL;
+}
+
 void ring_settle(struct ring *ring)
 {
 	(void)ring;

@@ -37,13 +37,13 @@ enum kind {
 	GET_REGISTERED,
 	GET_LARGE_REGISTERED,
 	GET_PART,
-	GET_VIEW,
+	GET_BORROWED,
 	PUT_SMALL,
 	PUT,
 	PUT_LARGE,
 	PUT_REGISTERED,
 	PUT_LARGE_REGISTERED,
-	PUT_VIEW,
+	PUT_BORROWED,
 	EXISTS,
 	DELETE,
 	TOUCH,
@@ -52,7 +52,7 @@ enum kind {
 	PING,
 	STAT,
 	RAW,
-	VIEW_ACQUIRE,
+	BORROW,
 	GET_BATCH,
 	GET_BATCH_REGISTERED,
 	PUT_BATCH,
@@ -67,13 +67,13 @@ static const char *const kind_name[KINDS] = {
 	"get, registered",
 	"get, large, registered",
 	"get, a part",
-	"get into a view",
+	"get into a borrowed piece",
 	"put, small",
 	"put",
 	"put, large",
 	"put, registered",
 	"put, large, registered",
-	"put of a view",
+	"put of a borrowed piece",
 	"exists",
 	"delete",
 	"touch",
@@ -82,7 +82,7 @@ static const char *const kind_name[KINDS] = {
 	"ping",
 	"stat",
 	"raw",
-	"view_acquire",
+	"borrow",
 	"get batch",
 	"get batch, registered",
 	"put batch",
@@ -118,29 +118,29 @@ static bool registered(enum kind k)
 
 /* ---- the calls ---- */
 
-static int64_t view_call(struct kvc_client *c, struct caller *k, const struct kvc_call *call)
+static int64_t borrowed_call(struct kvc_client *c, struct caller *k, const struct kvc_call *call)
 {
-	struct kvc_view view = {0};
+	struct kvc_borrowed borrowed = {0};
 	char text[32];
 	int64_t rc;
-	if (k->kind == GET_VIEW) {
-		rc = kvc_get_view_await(c, key_of(text, sizeof(text), "value", 0), VALUE, call, &view);
-		kvc_view_release(c, &view);
+	if (k->kind == GET_BORROWED) {
+		rc = kvc_get_borrowed_await(c, key_of(text, sizeof(text), "value", 0), VALUE, call, &borrowed);
+		kvc_borrowed_release(c, &borrowed);
 		return rc == VALUE ? 0 : rc;
 	}
-	rc = kvc_view_acquire_await(c, k->kind == VIEW_ACQUIRE ? BUFFER / 2 : VALUE, call->timeout_ns, &view);
-	if (rc < 0 || k->kind == VIEW_ACQUIRE)
+	rc = kvc_borrow_await(c, k->kind == BORROW ? BUFFER / 2 : VALUE, call->timeout_ns, &borrowed);
+	if (rc < 0 || k->kind == BORROW)
 		goto out;
 	k->begun_ns = world_now(&world); /* the second call has a time of its own */
 	if (k->kind == RAW) {
-		rc = kvc_raw_await(c, k->number, &view, VALUE / 2, 8, 4, 1, call);
+		rc = kvc_raw_await(c, k->number, &borrowed, VALUE / 2, 8, 4, 1, call);
 		rc = rc == -KV_ENOTFOUND ? 0 : rc; /* the shard has none */
 	} else {
-		memset(view.data, 1, VALUE);
-		rc = kvc_put_await(c, key_of(text, sizeof(text), "same", VALUE), view.data, VALUE, call);
+		memset(borrowed.data, 1, VALUE);
+		rc = kvc_put_await(c, key_of(text, sizeof(text), "same", VALUE), borrowed.data, VALUE, call);
 	}
 out:
-	kvc_view_release(c, &view);
+	kvc_borrowed_release(c, &borrowed);
 	return rc;
 }
 
@@ -221,11 +221,11 @@ static int64_t call_make(struct kvc_client *c, struct caller *k, struct kvc_call
 	case PUT_REGISTERED:
 	case PUT_LARGE_REGISTERED:
 		return put_call(c, k, call, memory);
-	case GET_VIEW:
-	case PUT_VIEW:
+	case GET_BORROWED:
+	case PUT_BORROWED:
 	case RAW:
-	case VIEW_ACQUIRE:
-		return view_call(c, k, call);
+	case BORROW:
+		return borrowed_call(c, k, call);
 	case GET_BATCH:
 	case GET_BATCH_REGISTERED:
 	case PUT_BATCH:
@@ -584,7 +584,7 @@ static bool pinning_again(void *arg)
 	return n->state == KVC_NODE_UP && n->pins.pinners > 0;
 }
 
-/* It waits for the pin that is being made again, and then for its own answer: by one deadline. */
+/* UNPIN waits for the pin that is being made again, and then for its own answer: by one deadline. */
 static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 {
 	struct world_options wo = {.seed = 25,
@@ -616,7 +616,7 @@ static void unpinning_has_one_deadline_while_pins_are_made_again(void **state)
 }
 
 static struct {
-	struct kvc_sub *sub;
+	struct kvc_session *sub;
 	int opened, closed, again, call;
 } parting;
 
@@ -641,14 +641,14 @@ static void session_close(struct kvc_client *c, void *arg)
 /* A pin that this call made would outlive the session. */
 static void session_use(struct kvc_client *c, void *arg)
 {
-	struct kvc_sub *copy = parting.sub;
+	struct kvc_session *copy = parting.sub;
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 20 * SECOND, .session = copy};
 	(void)arg;
 	parting.call = copy ? kvc_pin_await(c, (struct kvc_key){"q", 1}, &call) : 0;
 	parting.again = copy ? kvc_session_close_await(c, &copy, SECOND) : 0;
 }
 
-/* Closing waits for pins that are being made again; meanwhile the session is nobody else's. */
+/* Closing waits for pins that are being made again; meanwhile no other call gets the session. */
 static void a_session_that_is_being_closed_is_used_by_nobody(void **state)
 {
 	struct world_options wo = {.seed = 26, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
@@ -757,7 +757,7 @@ static void unregistering_has_one_deadline_for_all_clients_and_servers(void **st
 	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
 	assert_null(mem);
 	assert_in_range(took_since(begun), TIMEOUT, TIMEOUT + GRACE);
-	/* Who did answer keeps its session. */
+	/* The server that did answer keeps its attachment. */
 	for (unsigned c = 0; c < 4; c++)
 		assert_int_equal(world.pool[0].pool->client[c]->node[3].state, KVC_NODE_UP);
 	for (unsigned s = 0; s < 3; s++)

@@ -131,7 +131,7 @@ static void an_eighth_that_is_stopped_leaves_the_others_enough(void **state)
 	world_close(&world);
 }
 
-/* ---- test_sim_many SERVERS GETS: so many GETs, for tests/valgrind/flat.sh to count what they cost ---- */
+/* ---- test_sim_many SERVERS GETS: so many GETs, for tests/valgrind/flat.py to count what they cost ---- */
 
 static void get_so_many(struct kvc_client *c, void *arg)
 {

@@ -251,7 +251,7 @@ static void items(struct kvc_client *c, void *arg)
  * the simulated control connection is plain, and they are made of its token. */
 static void forge_failure(struct kvc_client *c, void *arg)
 {
-	const struct kvc_session *s = c->node[1].session;
+	const struct kvc_attachment *s = c->node[1].attachment;
 	struct wire_frame frame = {.session = s->number, .mark = 1};
 	uint8_t secret[BOOT_FRAME_SECRET] = {0};
 	struct kv_macs macs = {0};
@@ -364,55 +364,55 @@ static void memory_may_be_registered_under_a_batch_that_reads_into_it(void **sta
 
 enum { BUFFER = 4 << 20, BIG = 2 << 20 };
 
-/* What the caller holds himself as a view is no reason to keep the guarantees of idle servers from him. */
-static void big_beside_a_view(struct kvc_client *c, void *arg)
+/* What the caller holds himself as a borrowed piece is no reason to keep the guarantees of idle servers from him. */
+static void big_beside_a_borrowed_piece(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = SECOND};
 	struct kvc_key key = {"big", 3};
-	struct kvc_view view;
+	struct kvc_borrowed borrowed;
 	uint8_t *memory = calloc(1, BIG);
 	int64_t rc;
 	(void)arg;
 	/* The first GET tells how long values are: the second asks for all of it at once. */
 	if (kvc_put_await(c, key, memory, BIG, &call) != 0 || kvc_get_await(c, key, memory, BIG, &call) != BIG ||
-	    kvc_view_acquire_await(c, BUFFER / 4, SECOND, &view) != 0)
-		world_wrong(&world, "a value or a view is not to be had");
+	    kvc_borrow_await(c, BUFFER / 4, SECOND, &borrowed) != 0)
+		world_wrong(&world, "a value or a borrowed piece is not to be had");
 	rc = kvc_get_await(c, key, memory, BIG, &call);
 	if (rc != BIG)
-		world_wrong(&world, "GET of half of the buffer beside a view: %lld", (long long)rc);
-	kvc_view_release(c, &view);
+		world_wrong(&world, "GET of half of the buffer beside a borrowed piece: %lld", (long long)rc);
+	kvc_borrowed_release(c, &borrowed);
 	free(memory);
 }
 
-static void a_view_and_a_request_share_the_buffer_of_many_servers(void **state)
+static void a_borrowed_piece_and_a_request_share_the_buffer_of_many_servers(void **state)
 {
 	struct world_options wo = {.seed = 73, .servers = 4, .clients = 1, .buffer_bytes = BUFFER};
 	(void)state;
 	world_open(&world, &wo);
-	world_do(&world, 0, big_beside_a_view, NULL);
+	world_do(&world, 0, big_beside_a_borrowed_piece, NULL);
 	world_close(&world);
 }
 
-/* ---- views beside servers that are busy ---- */
+/* ---- borrowed pieces beside servers that are busy ---- */
 
 static struct {
-	struct kvc_view lent[2];
+	struct kvc_borrowed lent[2];
 	bool over;
 } beside;
 
 static void lend(struct kvc_client *c, void *arg)
 {
 	(void)arg;
-	if (kvc_view_acquire_await(c, BUFFER / 4, SECOND, &beside.lent[0]) != 0 ||
-	    kvc_view_acquire_await(c, BUFFER / 8, SECOND, &beside.lent[1]) != 0)
-		world_wrong(&world, "views are not to be had");
+	if (kvc_borrow_await(c, BUFFER / 4, SECOND, &beside.lent[0]) != 0 ||
+	    kvc_borrow_await(c, BUFFER / 8, SECOND, &beside.lent[1]) != 0)
+		world_wrong(&world, "borrowed pieces are not to be had");
 }
 
 static void lent_give(struct kvc_client *c, void *arg)
 {
 	(void)arg;
 	for (unsigned i = 0; i < 2; i++)
-		kvc_view_release(c, &beside.lent[i]);
+		kvc_borrowed_release(c, &beside.lent[i]);
 }
 
 static void get_on(struct kvc_client *c, void *arg)
@@ -425,21 +425,21 @@ static void get_on(struct kvc_client *c, void *arg)
 	free(own);
 }
 
-static void one_more_view(struct kvc_client *c, void *arg)
+static void one_more_borrowed(struct kvc_client *c, void *arg)
 {
-	struct kvc_view view;
-	int rc = kvc_view_acquire_await(c, BUFFER / 8, SECOND, &view);
+	struct kvc_borrowed borrowed;
+	int rc = kvc_borrow_await(c, BUFFER / 8, SECOND, &borrowed);
 	(void)arg;
 	if (rc == 0)
-		kvc_view_release(c, &view);
+		kvc_borrowed_release(c, &borrowed);
 	else
-		world_wrong(&world, "a view beside busy servers: %s", kv_errname(rc));
+		world_wrong(&world, "a borrowed piece beside busy servers: %s", kv_errname(rc));
 	beside.over = true;
 }
 
-/* Views up to half of the buffer are had beside servers that take all they can: those that are lent do not come back by
- * themselves, so they are no reason to let a server have as much. */
-static void a_view_is_had_beside_busy_servers(void **state)
+/* Borrowed pieces up to half of the buffer are had beside servers that take all they can: those that are lent do not
+ * come back by themselves, so they are no reason to let a server have as much. */
+static void a_piece_is_borrowed_beside_busy_servers(void **state)
 {
 	(void)state;
 	for (unsigned seed = 77; seed < 77 + world_seeds(10); seed++) {
@@ -453,26 +453,26 @@ static void a_view_is_had_beside_busy_servers(void **state)
 		for (unsigned i = 0; i < WORKERS; i++)
 			world_worker(&world, 0, 0, get_on, (void *)(uintptr_t)i);
 		world_sleep(&world, 20 * MS);
-		world_worker(&world, 0, 0, one_more_view, NULL);
+		world_worker(&world, 0, 0, one_more_borrowed, NULL);
 		world_join(&world, 5 * SECOND);
 		world_do(&world, 0, lent_give, NULL);
 		world_close(&world);
 	}
 }
 
-static struct kvc_view whole;
+static struct kvc_borrowed whole;
 
 static void whole_take(struct kvc_client *c, void *arg)
 {
 	(void)arg;
-	if (kvc_view_acquire_await(c, BUFFER, SECOND, &whole) != 0)
+	if (kvc_borrow_await(c, BUFFER, SECOND, &whole) != 0)
 		world_wrong(&world, "the buffer is not to be had");
 }
 
 static void whole_give(struct kvc_client *c, void *arg)
 {
 	(void)arg;
-	kvc_view_release(c, &whole);
+	kvc_borrowed_release(c, &whole);
 }
 
 static void exists_on_both(struct kvc_client *c, void *arg)
@@ -852,8 +852,8 @@ static void a_client_that_was_stopped_keeps_its_session(void **state)
 
 static bool probed(const struct kvc_node *n)
 {
-	for (uint32_t i = 0; n->session && i < n->session->num_links; i++)
-		if (n->session->link[i].probe)
+	for (uint32_t i = 0; n->attachment && i < n->attachment->num_links; i++)
+		if (n->attachment->link[i].probe)
 			return true;
 	return false;
 }
@@ -891,7 +891,7 @@ static void a_silent_link(unsigned workers)
 	/* Asked at the first beat after 2 s of silence, given up at the first one 2 s after that. */
 	assert_in_range(asked, 2 * SECOND, 2500 * MS + 2 * MS);
 	assert_in_range(world_now(&world) - begun, asked + 2 * SECOND - MS, asked + 2500 * MS + 2 * MS);
-	/* It is connected anew, over new links, and those are silent, too. */
+	/* The client connects anew, over new links, and those are silent, too. */
 	assert_int_equal(n->state, KVC_NODE_CONNECTING);
 	world_join(&world, 5 * SECOND);
 	world_do(&world, 0, ping_is_down, NULL);
@@ -1081,7 +1081,7 @@ static void crowd_get(struct kvc_client *c, void *arg)
 	crowd.got++;
 }
 
-/* Needs no piece: it does not stand behind those who lack one. */
+/* It needs no piece, so it never queues behind a call that does. */
 static void crowd_touch(struct kvc_client *c, void *arg)
 {
 	(void)arg;
@@ -1098,8 +1098,8 @@ static void pieces_of_a_server_on_this_host_are_few_however_many_workers(void **
 	memset(&crowd, 0, sizeof(crowd));
 	world_open(&world, &wo);
 	c = kvc_pool_client(world.pool[0].pool, 0);
-	max = c->node[0].session->out_max;
-	assert_int_equal(max, c->node[0].session->num_links * (uint64_t)KVC_LINK_OUT);
+	max = c->node[0].attachment->out_max;
+	assert_int_equal(max, c->node[0].attachment->num_links * (uint64_t)KVC_LINK_OUT);
 	world_do(&world, 0, crowd_put, NULL);
 	world_server_freeze(&world, 0, true);
 	for (unsigned i = 0; i < CROWD; i++)
@@ -1158,7 +1158,7 @@ static void wide_get(struct kvc_client *c, void *arg)
 	wide.over = true;
 }
 
-/* Requests without a piece are as many as they like: they are no reason to keep a piece from somebody. */
+/* There may be any number of requests without a piece: they keep a piece from no other request. */
 static void a_large_piece_is_had_beside_calls_without_one(void **state)
 {
 	struct world_options wo = {.seed = 75, .clients = 1, .fabric.delay_max_ns = MS};
@@ -1168,7 +1168,7 @@ static void a_large_piece_is_had_beside_calls_without_one(void **state)
 	wide.over = false;
 	world_open(&world, &wo);
 	c = kvc_pool_client(world.pool[0].pool, 0);
-	assert_true(c->node[0].session->out_max < WIDE && kvc_room_piece(c) >= WIDE);
+	assert_true(c->node[0].attachment->out_max < WIDE && kvc_room_piece(c) >= WIDE);
 	world_do(&world, 0, wide_put, NULL);
 	for (unsigned i = 0; i < TOUCHERS; i++)
 		world_worker(&world, 0, 0, touch_on, NULL);
@@ -1177,6 +1177,32 @@ static void a_large_piece_is_had_beside_calls_without_one(void **state)
 	world_join(&world, 2 * SECOND);
 	world_close(&world);
 	free(wide.memory);
+}
+
+/* Of large ones a client has two of 4 MiB, or one. More would not fit into a cache. */
+static void large_pieces_of_a_server_on_this_host_are_fewer(void **state)
+{
+	(void)state;
+	for (unsigned clients = 1; clients <= 4; clients += 3) {
+		struct world_options wo = {.seed = 77, .clients = clients, .fabric.delay_max_ns = MS};
+		struct kvc_client *c;
+		wide.memory = calloc(1, WIDE);
+		world_open(&world, &wo);
+		c = kvc_pool_client(world.pool[0].pool, 0);
+		world_do(&world, 0, wide_put, NULL);
+		world_do(&world, 0, wide_get, NULL); /* its next requests are as large */
+		world_server_freeze(&world, 0, true);
+		for (unsigned i = 0; i < TOUCHERS; i++)
+			world_worker(&world, 0, 0, wide_get, NULL);
+		world_sleep(&world, 10 * MS);
+		assert_int_equal(c->node[0].share.out, clients == 1 ? 2 : 1);
+		assert_int_equal(c->node[0].share.out_bytes, (clients == 1 ? 2 : 1) * (uint64_t)WIDE);
+		assert_int_equal(c->room.num_starving, TOUCHERS - c->node[0].share.out);
+		world_server_freeze(&world, 0, false);
+		world_join(&world, 2 * SECOND);
+		world_close(&world);
+		free(wide.memory);
+	}
 }
 
 static void given_up(struct kvc_client *c, void *arg)
@@ -1235,7 +1261,7 @@ static void pauses_grow_to_a_bound_and_are_nobody_elses(void **state)
 	for (unsigned ms = 0; ms < 10000; ms++) {
 		world_sleep(&world, MS);
 		for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
-			unsigned tries = node_of(i, 0)->failures;
+			unsigned tries = node_of(i, 0)->attempt.failures;
 			if (tries >= 1 && tries <= TRIES && !at[i][tries - 1])
 				at[i][tries - 1] = world_now(&world);
 		}
@@ -1264,6 +1290,7 @@ int main(void)
 		cmocka_unit_test(pieces_of_a_server_on_this_host_are_few_however_many_workers),
 		cmocka_unit_test(a_large_piece_is_had_beside_calls_without_one),
 		cmocka_unit_test(a_large_piece_is_had_beside_orphans),
+		cmocka_unit_test(large_pieces_of_a_server_on_this_host_are_fewer),
 		cmocka_unit_test(a_server_in_trouble_delays_calls_to_another_by_one_fence),
 		cmocka_unit_test(messages_to_a_silent_server_leave_send_buffers_to_another),
 		cmocka_unit_test(items_of_a_stopped_server_stand_in_nobodys_way),
@@ -1273,8 +1300,8 @@ int main(void)
 		cmocka_unit_test(a_batch_returns_after_all_its_parts),
 		cmocka_unit_test(an_item_that_fails_leaves_the_others_their_time),
 		cmocka_unit_test(memory_may_be_registered_under_a_batch_that_reads_into_it),
-		cmocka_unit_test(a_view_is_had_beside_busy_servers),
-		cmocka_unit_test(a_view_and_a_request_share_the_buffer_of_many_servers),
+		cmocka_unit_test(a_piece_is_borrowed_beside_busy_servers),
+		cmocka_unit_test(a_borrowed_piece_and_a_request_share_the_buffer_of_many_servers),
 		cmocka_unit_test(keys_of_a_server_that_goes_down_during_exists_are_misses),
 		cmocka_unit_test(a_stopped_server_is_down_within_two_seconds),
 		cmocka_unit_test(the_limit_of_silence_is_an_option),

@@ -24,6 +24,8 @@
 #include "kvserver/control/server.h"
 #include "kvserver/shard/stat.h"
 #include "tests/sim/model.h"
+#include "tests/sim/places.h"
+#include "tests/sim/queued.h"
 
 static struct world world;
 
@@ -35,7 +37,7 @@ static void credits_check(void)
 	for (unsigned p = 0; p < world.options.pools; p++)
 		for (unsigned c = 0; c < world.options.clients; c++)
 			for (unsigned n = 0; n < world.options.servers; n++) {
-				const struct kvc_session *s = world.pool[p].pool->client[c]->node[n].session;
+				const struct kvc_attachment *s = world.pool[p].pool->client[c]->node[n].attachment;
 				for (uint32_t i = 0; s && i < s->num_links; i++)
 					if (s->link[i].credits != s->credits)
 						world_wrong(&world,
@@ -168,6 +170,35 @@ static void world_follow(uint64_t seed)
 	storm_run(&wo, &mo, FREEZE | FAIL, 3 * SECOND);
 }
 
+/* The same where clients write their PUTs to landing areas, over two rails, whose messages do not wait for each other.
+ */
+static void world_land(uint64_t seed)
+{
+	struct world_options wo = {.seed = seed,
+				   .clients = 1 + seed % 2,
+				   .fence = WORLD_FENCE_ONE,
+				   .chunk_bytes = 256 << 10,
+				   .rails = 2,
+				   .buffer_bytes = (seed & 1 ? 4 : 32) << 20,
+				   .fabric = {.delay_max_ns = (1 + seed % 4 * 4) * MS,
+					      .eagain_percent = 5,
+					      .ordered = true,
+					      .virt = seed & 1}};
+	struct model_options mo = {.workers = 16, .len_max = 1 << 20, .registered = true};
+	storm_run(&wo, &mo, seed & 2 ? FREEZE | FAIL : FREEZE, 3 * SECOND);
+}
+
+/* Places of a landing area that PUTs share, and bare writes (places.c). */
+static void world_places(uint64_t seed)
+{
+	places_run(&world, seed);
+}
+
+static void world_bare(uint64_t seed)
+{
+	bare_run(&world, seed);
+}
+
 /* Operations fail. */
 static void world_failing(uint64_t seed)
 {
@@ -275,7 +306,7 @@ static void fences_check(void)
 			    (unsigned long long)stats.cuts, (unsigned long long)stats.rebuilds);
 }
 
-/* A server stands still. It alone is fenced, what was begun there meets nobody later, and it is used again. */
+/* A server stands still. It alone is fenced, what was begun there lands nowhere later, and the server is used again. */
 static void world_fences(uint64_t seed)
 {
 	standing_run(seed, WORLD_FENCE_ONE, 0xfe4ce, stand_still, fences_check);
@@ -502,7 +533,7 @@ static void world_churn(uint64_t seed)
 	churn_run(&wo, &o, 300 * MS);
 }
 
-/* Writes land when nobody waits for them any more. */
+/* Writes land when no call waits for them any more. */
 static void world_late(uint64_t seed)
 {
 	const struct world_options wo = {.seed = seed,
@@ -743,7 +774,7 @@ static void world_register_under_calls(uint64_t seed)
 	free(r.at);
 }
 
-/* ---- who was up when a pool was opened ---- */
+/* ---- which servers were up when a pool was opened ---- */
 
 enum { PLACED = 120, PLACED_SERVERS = 3, PLACED_LEN = 100 };
 
@@ -939,12 +970,12 @@ enum { PINNED = 40, PIN_LEN = 16 << 10, PIN_MEMORY = 8 << 20, PIN_FLOOD = 1000 }
 
 static struct {
 	bool pinned[PINNED], lost[PINNED];
-	struct kvc_sub *sub;
+	struct kvc_session *sub;
 	unsigned again;       /* how often it was told of a loss */
 	unsigned there, gone; /* pinned values that were found; others that were not */
 } pins;
 
-static void pin_lost(void *arg, struct kvc_client *c, const void *key, size_t len, struct kvc_sub *sub)
+static void pin_lost(void *arg, struct kvc_client *c, const void *key, size_t len, struct kvc_session *sub)
 {
 	uint32_t i;
 	(void)arg;
@@ -1207,6 +1238,24 @@ static void world_crowd(uint64_t seed)
 	world_close(&world);
 }
 
+/* ---- queues ---- */
+
+/* A host submits, cancels and reaps, while shards and its own loops stand still now and then. */
+static void world_queue(uint64_t seed)
+{
+	struct world_options wo = {
+		.seed = seed,
+		.servers = 1 + seed % 2,
+		.clients = 2,
+		.chunk_bytes = 64 << 10,
+		.buffer_bytes = (seed & 1 ? 4 : 32) << 20,
+		.fabric = {.delay_max_ns = (1 + seed % 4 * 8) * MS, .dup_ppm = seed & 2 ? 50000 : 0, .virt = seed & 1}};
+	world_open(&world, &wo);
+	queued_run(&world, seed, 4 * SECOND, seed & 4);
+	world_close(&world);
+	queued_free();
+}
+
 /* ---- the tests ---- */
 
 static const struct named {
@@ -1217,6 +1266,9 @@ static const struct named {
 	{"cancel", world_cancel, 8},
 	{"failing", world_failing, 8},
 	{"follow", world_follow, 8},
+	{"land", world_land, 8},
+	{"places", world_places, 8},
+	{"bare", world_bare, 8},
 	{"stalls", world_stalls, 8},
 	{"churn", world_churn, 4},
 	{"late", world_late, 4},
@@ -1232,6 +1284,7 @@ static const struct named {
 	{"crowd", world_crowd, 4},
 	{"limbo", world_limbo, 6},
 	{"fences", world_fences, 8},
+	{"queue", world_queue, 8},
 };
 
 static struct {

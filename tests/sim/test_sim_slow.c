@@ -80,11 +80,12 @@ static struct kvc_phases told = {.size = sizeof(told)};
 static void a_get_that_asks(struct kvc_client *client, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .phases = &told};
-	struct kvc_view view;
+	struct kvc_borrowed borrowed;
 	(void)arg;
-	if (kvc_get_view_await(client, (struct kvc_key){"large", 5}, sizeof(data), &call, &view) != sizeof(data))
+	if (kvc_get_borrowed_await(client, (struct kvc_key){"large", 5}, sizeof(data), &call, &borrowed) !=
+	    sizeof(data))
 		world_wrong(&world, "no value");
-	kvc_view_release(client, &view);
+	kvc_borrowed_release(client, &borrowed);
 	/* An older struct ends before the field. */
 	call.size = offsetof(struct kvc_call, phases);
 	call.phases = (struct kvc_phases *)1;

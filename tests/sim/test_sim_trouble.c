@@ -331,12 +331,12 @@ static void memory_of_a_lost_server_comes_back_at_rest(void **state)
 /* A call that needs the whole buffer. */
 static void take_all(struct kvc_client *c, void *arg)
 {
-	struct kvc_view view;
+	struct kvc_borrowed borrowed;
 	uint64_t begun = world_now(&world);
-	int rc = kvc_view_acquire_await(c, 64 << 20, 100 * SECOND, &view);
+	int rc = kvc_borrow_await(c, 64 << 20, 100 * SECOND, &borrowed);
 	if (rc < 0)
 		world_wrong(&world, "acquiring the whole buffer: %s", kv_errname(rc));
-	kvc_view_release(c, &view);
+	kvc_borrowed_release(c, &borrowed);
 	*(uint64_t *)arg = world_now(&world) - begun;
 }
 

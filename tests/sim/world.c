@@ -15,7 +15,7 @@
  * - A wrong byte: model.c, at each GET; stat_check: no checksum was wrong anywhere.
  *
  * - A write into memory that was given back: landing.c, each piece of each write before it lands, belongs to a request
- *   that is out, or to quarantine; model.c, canaries in registered memory, and views.
+ *   that is out, or to quarantine; model.c, canaries in registered memory, and borrowed pieces.
  *
  * - A slot or block reused under an unresolved operation: fabric_sim.c, posting_check and local_check (operations'
  *   bytes, contexts and regions).
@@ -309,6 +309,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.shards = WORLD_SHARDS,
 				.rails = wo->server_rails ? wo->server_rails : wo->rails,
 				.memory_bytes = wo->memory_bytes ? wo->memory_bytes : WORLD_MEMORY,
+				.landing_bytes = wo->landing_bytes,
 				.value_max = wo->value_max,
 				.chunk_bytes = wo->chunk_bytes,
 				.credits = wo->credits,
@@ -514,6 +515,8 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 	if (c->pulls.used || !kv_list_empty(&c->out.releasing))
 		world_wrong(w, "client %u at rest has %u reads under way, or leases to give back", c->index,
 			    c->pulls.used);
+	if (c->packs.used)
+		world_wrong(w, "client %u at rest has %u packs", c->index, c->packs.used);
 	if (b->free_bytes != b->len_bytes)
 		world_wrong(w, "client %u at rest has %llu of %llu bytes of its buffer (%llu in quarantine)", c->index,
 			    (unsigned long long)b->free_bytes, (unsigned long long)b->len_bytes,
@@ -526,7 +529,7 @@ static void rest_check(struct world *w, const struct kvc_client *c)
 				    "server %u, %llu of them out",
 				    c->index, has->reqs, has->imms, (unsigned long long)has->bytes, i,
 				    (unsigned long long)has->out_bytes);
-		const struct kvc_session *s = c->node[i].state == KVC_NODE_UP ? c->node[i].session : NULL;
+		const struct kvc_attachment *s = c->node[i].state == KVC_NODE_UP ? c->node[i].attachment : NULL;
 		for (uint32_t k = 0; s && k < s->num_links; k++)
 			if (s->link[k].credits != s->credits)
 				world_wrong(w, "client %u at rest has %u of %u credits of link %u of server %u",

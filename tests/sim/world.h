@@ -31,6 +31,7 @@ struct world_options {
 	enum world_fence fence;
 	struct sim_fabric_options fabric;
 	uint64_t memory_bytes;         /* of a server; 0: 128 MiB */
+	uint64_t landing_bytes;        /* of a server; 0: its default */
 	uint64_t value_max;            /* 0: the server's default */
 	uint32_t chunk_bytes, credits; /* of a server; 0: its defaults */
 	unsigned rails, server_rails;  /* of clients, of shards; 0: 1, as many as clients */
@@ -43,7 +44,7 @@ struct world_options {
 	unsigned pool_flags;
 	bool open_behind; /* pools are open before they have a server */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
-			 struct kvc_sub *session);
+			 struct kvc_session *session);
 	bool late; /* servers are not opened by world_open; ports are as they will be: world_server_late */
 	const char *host[WORLD_SERVERS]; /* by which clients dial it; NULL: its address */
 	uint32_t heartbeat_ms;           /* of a server; 0: its default */

@@ -36,12 +36,9 @@ static void small_key(char key[16], unsigned i)
 
 void fill_with_small(uint64_t blocks_max)
 {
-	char key[16];
 	open_small(blocks_max);
-	for (unsigned i = 0; i < MANY; i++) {
-		small_key(key, i);
-		assert_non_null(put(key, SMALL, (uint8_t)i, SECOND));
-	}
+	for (unsigned i = 0; i < MANY; i++)
+		assert_non_null(put_nth(i, SMALL));
 	assert_int_equal(index_count(&store.index), MANY);
 }
 
@@ -90,6 +87,13 @@ struct block *put(const char *key, uint64_t len, uint8_t fill, uint64_t now)
 struct block *get(const char *key, uint64_t now)
 {
 	return store_find(&store, key, strlen(key), now);
+}
+
+struct block *put_nth(unsigned i, uint64_t len)
+{
+	char key[16];
+	small_key(key, i);
+	return put(key, len, (uint8_t)i, SECOND);
 }
 
 struct block *small(unsigned i)

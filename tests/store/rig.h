@@ -30,7 +30,8 @@ int stage(const void *key, size_t key_len, uint64_t len, struct block **out);
 /* A value of `len` bytes `fill`; NULL: there is no room, or the key has one. */
 struct block *put(const char *key, uint64_t len, uint8_t fill, uint64_t now);
 struct block *get(const char *key, uint64_t now);
-struct block *small(unsigned i); /* the i-th of fill_with_small */
+struct block *put_nth(unsigned i, uint64_t len); /* a value of `len` bytes i, under the i-th key */
+struct block *small(unsigned i);                 /* that of the i-th key, as of fill_with_small */
 
 void check_bytes(const struct block *b, uint64_t len, uint8_t fill);
 

@@ -8,7 +8,7 @@ enum { GRANULES = 1000, LIMIT = GRANULES * ARENA_GRANULE, BLOCKS = 400, STEPS = 
 
 static struct arena arena;
 
-/* The stupid model: who owns each granule; 0 is free. */
+/* The stupid model: the owner of each granule; 0 is free. */
 static uint16_t map[GRANULES];
 
 static void map_fill(const struct arena_block *b, uint16_t was, uint16_t now)
@@ -170,5 +170,5 @@ int main(void)
 		cmocka_unit_test(a_hole_is_taken_from_its_start),
 		cmocka_unit_test(nothing_and_less_than_a_granule_are_refused),
 	};
-	return cmocka_run_group_tests_name("kvserver/arena", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/arena", tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static void sieve_agrees_with_the_model(void **state)
 	}
 }
 
-static void what_was_hit_survives_what_was_not(void **state)
+static void blocks_that_were_hit_survive_those_that_were_not(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; evict_policies[k]; k++) {
@@ -142,7 +142,7 @@ static void what_was_hit_survives_what_was_not(void **state)
 	}
 }
 
-static void nobody_may_go_ends(void **state)
+static void a_search_ends_where_no_block_may_go(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; evict_policies[k]; k++) {
@@ -190,7 +190,7 @@ static void stepped_over_once(const struct evict_policy *policy)
 	assert_ptr_equal(evict_victim(&evict, may_go), &many[7].node);
 }
 
-static void who_may_not_go_is_stepped_over_once(void **state)
+static void a_block_that_may_not_go_is_stepped_over_once(void **state)
 {
 	(void)state;
 	for (unsigned k = 0; evict_policies[k]; k++)
@@ -445,12 +445,12 @@ int main(void)
 		cmocka_unit_test(sieve_agrees_with_the_model),
 		cmocka_unit_test(clock_lru_and_s3fifo_agree_with_the_model),
 		cmocka_unit_test(time_may_wrap),
-		cmocka_unit_test(what_was_hit_survives_what_was_not),
-		cmocka_unit_test(nobody_may_go_ends),
-		cmocka_unit_test(who_may_not_go_is_stepped_over_once),
+		cmocka_unit_test(blocks_that_were_hit_survive_those_that_were_not),
+		cmocka_unit_test(a_search_ends_where_no_block_may_go),
+		cmocka_unit_test(a_block_that_may_not_go_is_stepped_over_once),
 		cmocka_unit_test(a_search_ends_soon_although_all_were_hit),
 		cmocka_unit_test(looking_at_the_next_changes_nothing),
 		cmocka_unit_test(looking_at_the_next_ends_soon),
 	};
-	return cmocka_run_group_tests_name("kvserver/evict", tests, NULL, close_policy);
+	return cmocka_run_group_tests_name("store/evict", tests, NULL, close_policy);
 }

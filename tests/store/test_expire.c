@@ -67,7 +67,7 @@ static void a_budget_bounds_the_work(void **state)
 	assert_int_equal(found, NODES);
 }
 
-static void never_takes_it_out(void **state)
+static void a_block_that_shall_never_expire_leaves_the_wheel(void **state)
 {
 	(void)state;
 	memset(node, 0, sizeof(node));
@@ -84,7 +84,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everything_is_found_within_a_second),
 		cmocka_unit_test(a_budget_bounds_the_work),
-		cmocka_unit_test(never_takes_it_out),
+		cmocka_unit_test(a_block_that_shall_never_expire_leaves_the_wheel),
 	};
-	return cmocka_run_group_tests_name("kvserver/expire", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/expire", tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static uint64_t id_of(uint64_t i)
 	return kv_hash_key(&i, sizeof(i), 7);
 }
 
-static void the_last_ones_are_known_and_older_ones_are_not(void **state)
+static void the_last_ghosts_are_known_and_older_ones_are_not(void **state)
 {
 	unsigned known = 0;
 	(void)state;
@@ -30,7 +30,7 @@ static void the_last_ones_are_known_and_older_ones_are_not(void **state)
 	ghosts_fini(&ghosts);
 }
 
-static void it_uses_no_more_than_it_keeps(void **state)
+static void ghosts_use_no_more_memory_than_they_keep(void **state)
 {
 	(void)state;
 	assert_int_equal(ghosts_init(&ghosts, MANY), 0);
@@ -55,9 +55,9 @@ static void without_a_table_there_are_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_last_ones_are_known_and_older_ones_are_not),
-		cmocka_unit_test(it_uses_no_more_than_it_keeps),
+		cmocka_unit_test(the_last_ghosts_are_known_and_older_ones_are_not),
+		cmocka_unit_test(ghosts_use_no_more_memory_than_they_keep),
 		cmocka_unit_test(without_a_table_there_are_none),
 	};
-	return cmocka_run_group_tests_name("kvserver/ghosts", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/ghosts", tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void a_large_index_agrees_too(void **state)
 	free(all);
 }
 
-static void near_finds_somebody(void **state)
+static void near_finds_a_block(void **state)
 {
 	(void)state;
 	struct index_item a = {.hash = 3, .key_len = 1, .key = "a"};
@@ -141,7 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_use_agrees_with_an_array),    cmocka_unit_test(colliding_hashes_agree_too),
 		cmocka_unit_test(equal_hashes_are_told_apart_by_key), cmocka_unit_test(growth_is_incremental),
-		cmocka_unit_test(a_large_index_agrees_too),           cmocka_unit_test(near_finds_somebody),
+		cmocka_unit_test(a_large_index_agrees_too),           cmocka_unit_test(near_finds_a_block),
 	};
-	return cmocka_run_group_tests_name("kvserver/index", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/index", tests, NULL, NULL);
 }

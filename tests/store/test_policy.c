@@ -324,8 +324,8 @@ static void sieve_suits_chains_badly_and_the_default_does_not(void **state)
 	assert_ptr_equal(evict_policies[0], &evict_clock2g);
 }
 
-/* A large value takes the place of several others, which lie beside each other. They are chosen so that little is lost
- * by it: where they were merely those beside the first victim, half to two thirds of the hits were left. */
+/* A large value takes the place of several others, which lie beside each other. The others are chosen so that little is
+ * lost by it: where they were merely those beside the first victim, half to two thirds of the hits were left. */
 static void blocks_of_two_sizes_have_hardly_fewer_hits(void **state)
 {
 	static const struct evict_policy *const policies[] = {&evict_clock2g, &evict_clock, &evict_lru, &evict_s3fifo};
@@ -358,7 +358,7 @@ static void a_working_set_that_was_read_once_is_not_frozen(void **state)
 }
 
 /* A chain that went and comes back stays longer than one that is new. */
-static void what_comes_back_soon_is_kept_longer(void **state)
+static void a_block_that_comes_back_soon_is_kept_longer(void **state)
 {
 	(void)state;
 	open_cache(&evict_clock2g, 100);
@@ -381,10 +381,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
-		cmocka_unit_test(what_comes_back_soon_is_kept_longer),
+		cmocka_unit_test(a_block_that_comes_back_soon_is_kept_longer),
 		cmocka_unit_test(sieve_suits_chains_badly_and_the_default_does_not),
 		cmocka_unit_test(blocks_of_two_sizes_have_hardly_fewer_hits),
 		cmocka_unit_test(ratios_are_those_of_the_reference_table),
 	};
-	return cmocka_run_group_tests_name("kvserver/policy", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/policy", tests, NULL, NULL);
 }

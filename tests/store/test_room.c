@@ -46,7 +46,7 @@ static size_t key_of(unsigned k, char *key)
 	return (size_t)snprintf(key, 16, "key-%u", k);
 }
 
-/* It has memory: fill and commit it. Another may have been faster. */
+/* The PUT has memory: fill and commit it. Another PUT may have been faster. */
 static void fill(struct kv_prng *p, struct block *b, unsigned k, uint64_t len, uint64_t now)
 {
 	uint8_t byte = (uint8_t)kv_prng_next(p);
@@ -268,7 +268,7 @@ static void two_large_values_do_not_wait_for_each_other(void **state)
 
 /* Every second block at the begin of the stretch is pinned, at its end all are: each is looked at a few times, and not
  * again for each one that moves. */
-static void what_cannot_go_is_looked_at_once(void **state)
+static void a_block_that_cannot_go_is_looked_at_once(void **state)
 {
 	enum { LARGE = MANY / 2, PINNED = LARGE / 4 - 8, BUDGET = 100 };
 	struct pins pins;
@@ -349,9 +349,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_large_values_do_not_wait_for_each_other),
-		cmocka_unit_test(what_cannot_go_is_looked_at_once),
+		cmocka_unit_test(a_block_that_cannot_go_is_looked_at_once),
 		cmocka_unit_test(a_step_moves_one_large_block),
 		cmocka_unit_test(random_use_agrees_with_a_model),
 	};
-	return cmocka_run_group_tests_name("kvserver/room", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/room", tests, NULL, NULL);
 }

@@ -125,12 +125,9 @@ static void random_use_agrees_with_an_array(void **state)
 static void memory_is_used_to_the_last_granule(void **state)
 {
 	(void)state;
-	char key[16];
 	open_store(64 * 1024, 1);
-	for (unsigned i = 0; i < 64; i++) {
-		snprintf(key, sizeof(key), "%u", i);
-		assert_non_null(put(key, 1024, (uint8_t)i, 0));
-	}
+	for (unsigned i = 0; i < 64; i++)
+		assert_non_null(put_nth(i, 1024));
 	assert_int_equal(store.arena.used, 64 * 1024);
 	assert_int_equal(store.events[STORE_EVICTED], 0);
 	assert_non_null(put("one more", 1, 7, 0));
@@ -152,16 +149,11 @@ static void a_value_larger_than_everything_is_too_big(void **state)
 static void fragments_are_cleared_for_a_large_value(void **state)
 {
 	(void)state;
-	char key[16];
 	open_store(64 * 1024, 1);
-	for (unsigned i = 0; i < 128; i++) {
-		snprintf(key, sizeof(key), "%u", i);
-		put(key, 512, (uint8_t)i, 0);
-	}
-	for (unsigned i = 0; i < 128; i += 2) { /* every other one: half is free, no hole over 512 bytes */
-		snprintf(key, sizeof(key), "%u", i);
-		store_drop(&store, get(key, 0));
-	}
+	for (unsigned i = 0; i < 128; i++)
+		put_nth(i, 512);
+	for (unsigned i = 0; i < 128; i += 2) /* every other one: half is free, no hole over 512 bytes */
+		store_drop(&store, small(i));
 	assert_non_null(put("large", 16 * 1024, 9, 0));
 	/* Neighbours went, not everybody: 16 KiB lie over 16 to 17 of the small ones, and a few more went to find the
 	 * place. */
@@ -187,7 +179,7 @@ static void a_block_in_use_outlives_its_key(void **state)
 	close_store();
 }
 
-static void what_is_in_use_is_not_evicted(void **state)
+static void a_block_in_use_is_not_evicted(void **state)
 {
 	(void)state;
 	struct block *a, *fresh;
@@ -203,7 +195,7 @@ static void what_is_in_use_is_not_evicted(void **state)
 }
 
 /* What a search found in use may be evicted as soon as it is not any more, also if it was pinned meanwhile. */
-static void what_was_in_use_can_be_evicted_later(void **state)
+static void a_block_that_was_in_use_can_be_evicted_later(void **state)
 {
 	(void)state;
 	for (unsigned pinned = 0; pinned < 2; pinned++) {
@@ -230,8 +222,8 @@ static void what_was_in_use_can_be_evicted_later(void **state)
 	}
 }
 
-/* It is deleted while it stands aside. */
-static void what_was_in_use_can_be_deleted(void **state)
+/* The block is deleted while it stands aside. */
+static void a_block_that_was_in_use_can_be_deleted(void **state)
 {
 	(void)state;
 	struct block *a, *fresh;
@@ -281,7 +273,7 @@ static void an_expired_block_is_gone_at_the_next_look(void **state)
 	close_store();
 }
 
-static void a_sweep_frees_what_nobody_looks_at(void **state)
+static void a_sweep_frees_values_that_nobody_looks_at(void **state)
 {
 	(void)state;
 	struct block *b, *holder;
@@ -324,7 +316,7 @@ static void pins_keep_and_have_a_budget(void **state)
 }
 
 /* A block that thousands pin, asked for by one with few pins: the list of the others is not walked to its end. It is
- * cut behind the second here: who went further would crash. */
+ * cut behind the second here: a search that went further would crash. */
 static void a_pin_is_not_looked_for_among_those_of_all_others(void **state)
 {
 	(void)state;
@@ -378,8 +370,8 @@ static void a_block_that_goes_leaves_every_pin_set(void **state)
 
 /* ---- making room ---- */
 
-/* A block in 64 is in use, so nothing larger than 63 blocks fits: who asks costs nobody anything, and smaller ones go
- * on. */
+/* A block in 64 is in use, so nothing larger than 63 blocks fits: a PUT that asks costs the others nothing, and smaller
+ * ones go on. */
 static void a_value_that_cannot_fit_evicts_nothing(void **state)
 {
 	struct block *b;
@@ -423,7 +415,7 @@ static void pinned_blocks_are_moved_out_of_the_way(void **state)
 	close_store();
 }
 
-/* A pinned block that somebody reads is not moved. */
+/* A pinned block with a reader is not moved. */
 static void a_pinned_block_in_use_stays_where_it_is(void **state)
 {
 	struct pins pins;
@@ -571,7 +563,8 @@ static void a_reader_that_stays_is_given_up_for_another_place(void **state)
 	close_store();
 }
 
-/* What is being written can be evicted when it has been stored: who needs its place waits for that, and is not refused.
+/* A value that is being written can be evicted once it is stored: a PUT that needs its place waits for that, and is not
+ * refused.
  */
 static void a_value_being_written_in_the_way_is_waited_for(void **state)
 {
@@ -742,14 +735,12 @@ static void moving_pinned_blocks_takes_steps(void **state)
 	uint64_t at[BLOCKS];
 	struct room *room;
 	struct pins pins;
-	char key[16];
 	int rc;
 	(void)state;
 	open_store(BLOCKS * BLOCK, 1);
 	pins_init(&pins);
 	for (unsigned i = 0; i < BLOCKS; i++) {
-		snprintf(key, sizeof(key), "%u", i);
-		b[i] = put(key, BLOCK, (uint8_t)i, 0);
+		b[i] = put_nth(i, BLOCK);
 		at[i] = b[i]->offset;
 		if (i % 5 == 4)
 			assert_int_equal(pins_add(&store, &pins, b[i], UINT64_MAX, UINT64_MAX), 0);
@@ -778,12 +769,10 @@ static void moving_pinned_blocks_takes_steps(void **state)
 /* A block for each letter: e may go, p is pinned, r is being read. */
 static void layout(struct pins *pins, const char *letters)
 {
-	char key[16];
 	open_store(strlen(letters) * SMALL, 1);
 	pins_init(pins);
 	for (unsigned i = 0; letters[i]; i++) {
-		snprintf(key, sizeof(key), "s%u", i);
-		assert_non_null(put(key, SMALL, (uint8_t)i, 0));
+		assert_non_null(put_nth(i, SMALL));
 		if (letters[i] == 'p')
 			assert_int_equal(pins_add(&store, pins, small(i), UINT64_MAX, UINT64_MAX), 0);
 		if (letters[i] == 'r')
@@ -791,8 +780,8 @@ static void layout(struct pins *pins, const char *letters)
 	}
 }
 
-/* 40 blocks, of which 10 may be pinned: there is one such stretch. One that has too many pinned blocks loses those in
- * front, not all. */
+/* 40 blocks, of which 10 may be pinned: there is one such stretch. A stretch that has too many pinned blocks loses
+ * those in front, not all. */
 static void a_stretch_with_few_pinned_blocks_is_found(void **state)
 {
 	struct pins pins;
@@ -847,7 +836,7 @@ static void pinned_blocks_are_not_looked_at_again_and_again(void **state)
 	close_store();
 }
 
-/* Somebody begins to read a block in the stretch: it is waited for. And one who gives up leaves nothing. */
+/* A reader of a block in the stretch is waited for. And a PUT that gives up leaves nothing. */
 static void a_reader_in_the_way_is_waited_for(void **state)
 {
 	(void)state;
@@ -889,7 +878,7 @@ static void a_reader_in_the_way_is_waited_for(void **state)
 }
 
 /* Values that expire and values that stay, in turn: what expires leaves one hole. */
-static void what_expires_leaves_large_holes(void **state)
+static void values_that_expire_leave_large_holes(void **state)
 {
 	char key[16];
 	(void)state;
@@ -910,12 +899,9 @@ static void what_expires_leaves_large_holes(void **state)
 static void the_number_of_blocks_is_bounded(void **state)
 {
 	(void)state;
-	char key[16];
 	open_store(1 << 20, 1);
-	for (unsigned i = 0; i < 5000; i++) {
-		snprintf(key, sizeof(key), "%u", i);
-		assert_non_null(put(key, 1, (uint8_t)i, 0));
-	}
+	for (unsigned i = 0; i < 5000; i++)
+		assert_non_null(put_nth(i, 1));
 	assert_int_equal(index_count(&store.index), (1 << 20) / STORE_BYTES_PER_BLOCK);
 	close_store();
 }
@@ -935,27 +921,21 @@ static void the_number_of_blocks_can_be_raised(void **state)
  * a hit kept a value from eviction until the search came round. */
 static void a_working_set_that_was_read_once_is_not_frozen(void **state)
 {
-	char key[16];
 	(void)state;
 	open_store(4096 * 1024, 1);
 	for (unsigned i = 0; i < 2 * 3200; i++) {
-		snprintf(key, sizeof(key), "%u", i);
-		assert_non_null(put(key, 1024, (uint8_t)i, 0));
+		assert_non_null(put_nth(i, 1024));
 		if (i == 3199)
-			for (unsigned k = 0; k < 3200; k++) {
-				snprintf(key, sizeof(key), "%u", k);
-				store_use(&store, get(key, 0));
-			}
+			for (unsigned k = 0; k < 3200; k++)
+				store_use(&store, small(k));
 	}
-	for (unsigned i = 3200; i < 2 * 3200; i++) {
-		snprintf(key, sizeof(key), "%u", i);
-		assert_non_null(get(key, 0));
-	}
+	for (unsigned i = 3200; i < 2 * 3200; i++)
+		assert_non_null(small(i));
 	assert_int_equal(store.events[STORE_EVICTED], 2304);
 	close_store();
 }
 
-/* What store_ahead begins to load is a guess; a wrong one harms nobody. */
+/* What store_ahead begins to load is a guess; a wrong guess costs nothing. */
 static void looking_ahead_changes_nothing(void **state)
 {
 	struct block *a;
@@ -985,12 +965,12 @@ int main(void)
 		cmocka_unit_test(a_value_larger_than_everything_is_too_big),
 		cmocka_unit_test(fragments_are_cleared_for_a_large_value),
 		cmocka_unit_test(a_block_in_use_outlives_its_key),
-		cmocka_unit_test(what_is_in_use_is_not_evicted),
-		cmocka_unit_test(what_was_in_use_can_be_evicted_later),
-		cmocka_unit_test(what_was_in_use_can_be_deleted),
+		cmocka_unit_test(a_block_in_use_is_not_evicted),
+		cmocka_unit_test(a_block_that_was_in_use_can_be_evicted_later),
+		cmocka_unit_test(a_block_that_was_in_use_can_be_deleted),
 		cmocka_unit_test(the_first_commit_wins),
 		cmocka_unit_test(an_expired_block_is_gone_at_the_next_look),
-		cmocka_unit_test(a_sweep_frees_what_nobody_looks_at),
+		cmocka_unit_test(a_sweep_frees_values_that_nobody_looks_at),
 		cmocka_unit_test(pins_keep_and_have_a_budget),
 		cmocka_unit_test(a_pin_is_not_looked_for_among_those_of_all_others),
 		cmocka_unit_test(a_block_that_goes_leaves_every_pin_set),
@@ -1008,10 +988,10 @@ int main(void)
 		cmocka_unit_test(a_stretch_with_few_pinned_blocks_is_found),
 		cmocka_unit_test(pinned_blocks_are_not_looked_at_again_and_again),
 		cmocka_unit_test(a_reader_in_the_way_is_waited_for),
-		cmocka_unit_test(what_expires_leaves_large_holes),
+		cmocka_unit_test(values_that_expire_leave_large_holes),
 		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
 		cmocka_unit_test(the_number_of_blocks_is_bounded),
 		cmocka_unit_test(the_number_of_blocks_can_be_raised),
 	};
-	return cmocka_run_group_tests_name("kvserver/store", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store/store", tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ check "a server starts" grind_server server 127.0.0.1:0
 check "values of every kind of transfer, put and read" values
 check "exists, delete, stat, ping, misses" lookups
 check "commands from standard input" repl
-check "write and read phases, views, verification" bench phases --num-keys 100 --repeat-reads 3 --warmup 10
+check "write and read phases, borrowed pieces, verification" bench phases --num-keys 100 --repeat-reads 3 --warmup 10
 check "values of several ranges" bench large --num-keys 4 --repeat-reads 2 --warmup 0 --value-size 1MB --num-workers 2
 check "a trace: batches" trace
 check "the server restarts under kv-bench; the old one ended clean" restart

@@ -54,7 +54,7 @@ allowed() { for t in /proc/$1/task/*; do case $(cat $t/comm) in $2*) sed -n "s/^
 pages() { awk -v n="N$2=" "{ k = 4; for (i = 1; i <= NF; i++) if (\$i ~ /^kernelpagesize_kB=/) k = substr(\$i, 19); for (i = 1; i <= NF; i++) if (index(\$i, n) == 1 && substr(\$i, length(n) + 1) * k > 65536) s += substr(\$i, length(n) + 1) * k / 4 } END { print s + 0 }" /proc/$1/numa_maps; }
 for numa in auto off; do
 	megas=256
-	$build/kv-server --provider tcp --listen-addr 127.0.0.1:50077 --memory-mb $megas --prefault --worker-threads 2 --numa $numa >/tmp/log 2>&1 &
+	$build/kv-server --provider tcp --listen-addr 127.0.0.1:50077 --memory-mb $megas --prefault start --worker-threads 2 --numa $numa >/tmp/log 2>&1 &
 	server=$! i=0; while ! grep -q "memory for values" /tmp/log && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
 	echo "threads on CPUs $(allowed $server kv-shard), control on $(allowed $server kv-control), large mappings: $(pages $server 0) pages on node 0, $(pages $server 1) on node 1" >>/tmp/log
 	if [ $numa = auto ]; then

@@ -106,6 +106,19 @@ const struct golden_request golden_requests[] = {
 	  .key = BYTES("key-four"),
 	  .dest = {.region = 1, .count = 1, .offset = 64, .slice = 0x400},
 	  .put = {.total = 0x1000, .offset = 0xc00, .length = 0x400, .checksum = 0x0123456789abcdef, .stage = 0x77}}},
+	{"put_landed",
+	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
+	 "080706050403020102076800881300008c776655443322110000100000000000"
+	 "00000000000000000000100000000000efcdab89674523010000000000000000"
+	 "0000000005000000000000000100000000200000000000000000000000000000"
+	 "00001000000000006b65792d35000000",
+	 {.type = WIRE_PUT,
+	  .flags = WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED,
+	  .time_left_us = 5000,
+	  .id = ID + 4,
+	  .key = BYTES("key-5"),
+	  .dest = {.count = 1, .offset = 0x2000, .slice = 0x100000},
+	  .put = {.total = 0x100000, .length = 0x100000, .checksum = 0x0123456789abcdef}}},
 	{"exists",
 	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "080706050403020103002800ffffffff8c776655443322110300000000000000"
@@ -452,5 +465,15 @@ const struct golden_ctrl golden_ctrls[] = {
 		     .len_bytes = 0x500000,
 		     .part_bytes = 0x200000,
 		     .keys = table}}},
+	{"landings", "0400000017000000", {.type = WIRE_CTRL_LANDINGS}},
+	{"landing",
+	 "3400000018000000010000000100000000002000000000000000004000000000"
+	 "0100000000000000000000100000000000efbe0000000000",
+	 {.type = WIRE_CTRL_LANDING,
+	  .region = {.id = 1, .parts = 1, .rails = 1, .len_bytes = 0x200000, .part_bytes = 0x40000000, .keys = table}}},
+	{"landing_none",
+	 "2400000018000000020000000100000000000000000000000000000000000000"
+	 "0000000000000000",
+	 {.type = WIRE_CTRL_LANDING, .region = {.id = 2, .rails = 1}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

@@ -56,7 +56,7 @@ static struct wire_request put_request(void)
 static void each_type_has_its_flags_and_no_others(void **state)
 {
 	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL,
-							[WIRE_PUT] = 3,
+							[WIRE_PUT] = 7,
 							[WIRE_TOUCH] = WIRE_TOUCH_LOOK,
 							[WIRE_PIN] = 1};
 	const uint8_t only_replies = WIRE_GET_FOLLOWS | WIRE_GET_LEASED;
@@ -88,6 +88,10 @@ static void each_type_has_its_flags_and_no_others(void **state)
 			}
 			if (type == WIRE_BENCH)
 				r.dest.count = 1;
+			if (type == WIRE_PUT && flags & WIRE_PUT_LANDED) {
+				r.put.total = r.put.length = 1;
+				r.dest = (struct wire_dest){.count = 1, .slice = 1};
+			}
 			assert_int_equal(add_request(&r), good ? 0 : -KV_EINVAL);
 			assert_int_equal(add_reply(&reply), good_reply ? 0 : -KV_EINVAL);
 		}
@@ -294,6 +298,28 @@ static void a_put_has_a_source_that_covers_its_length(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 	r.dest = (struct wire_dest){.count = 1, .slice = 999};
 	assert_int_equal(add_request(&r), -KV_EINVAL);
+}
+
+static void landed_bytes_are_one_piece_of_the_landing_area(void **state)
+{
+	const struct wire_dest wrong[] = {{1, 1, 0, 0, 1000}, {0, 2, 0, 0, 500},  {0, 1, 0, 1000, 1000},
+					  {0, 1, 0, 0, 999},  {0, 1, 0, 0, 1001}, {0, 1, UINT64_MAX - 998, 0, 1000},
+					  {0, 0, 0, 0, 0}};
+	struct wire_request r = put_request();
+	(void)state;
+	r.flags = WIRE_PUT_LANDED;
+	r.dest = (struct wire_dest){.count = 1, .offset = UINT64_MAX - 1000, .slice = 1000};
+	assert_int_equal(add_request(&r), 0);
+	for (unsigned i = 0; i < KV_COUNT(wrong); i++) {
+		r.dest = wrong[i];
+		assert_int_equal(add_request(&r), -KV_EINVAL);
+	}
+	r.dest = (struct wire_dest){.count = 1, .slice = 1000};
+	r.put.inline_data = (struct wire_bytes){zeros, 1000};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* inline and landed */
+	r.put.inline_data.len = 0;
+	r.put.length = r.dest.slice = 0;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* nothing landed */
 }
 
 static void exists_counts_its_keys(void **state)
@@ -540,6 +566,7 @@ int main(void)
 		cmocka_unit_test(a_first_put_has_no_stage),
 		cmocka_unit_test(a_put_carries_inline_what_a_record_holds),
 		cmocka_unit_test(a_put_has_a_source_that_covers_its_length),
+		cmocka_unit_test(landed_bytes_are_one_piece_of_the_landing_area),
 		cmocka_unit_test(exists_counts_its_keys),
 		cmocka_unit_test(exists_larger_than_a_frame_is_refused),
 		cmocka_unit_test(a_bench_request_keeps_its_limits),

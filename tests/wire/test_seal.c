@@ -74,7 +74,7 @@ static void a_sealed_frame_has_the_bytes_that_were_computed_elsewhere(void **sta
 
 enum { MANY = 40 };
 
-static void each_is_taken_once(void **state)
+static void each_frame_is_taken_once(void **state)
 {
 	static uint8_t buf[MANY][KV_MSG_MAX];
 	uint32_t n = 0;
@@ -108,7 +108,7 @@ static void no_bit_can_be_changed(void **state)
 	assert_int_equal(wire_unseal(&server, buf, n), 0); /* the refused frame has not moved the window */
 }
 
-static void what_is_sealed_is_nothing_in_the_other_direction(void **state)
+static void a_sealed_frame_is_nothing_in_the_other_direction(void **state)
 {
 	uint8_t buf[KV_MSG_MAX];
 	uint32_t n = frame_make(buf);
@@ -118,7 +118,7 @@ static void what_is_sealed_is_nothing_in_the_other_direction(void **state)
 }
 
 /* Same keys and same counter, but another link. A refusal there uses up nothing here. */
-static void what_is_sealed_is_nothing_on_another_link(void **state)
+static void a_sealed_frame_is_nothing_on_another_link(void **state)
 {
 	struct kv_seal other_client, other_server;
 	uint8_t buf[KV_MSG_MAX], other[KV_MSG_MAX];
@@ -138,7 +138,7 @@ static void what_is_sealed_is_nothing_on_another_link(void **state)
 	assert_int_equal(wire_unseal(&other_server, other, n), 0);
 }
 
-static void what_is_too_old_is_not_taken(void **state)
+static void a_frame_that_is_too_old_is_not_taken(void **state)
 {
 	uint8_t old[KV_MSG_MAX], buf[KV_MSG_MAX];
 	uint32_t n = frame_make(old);
@@ -157,12 +157,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_sealed_frame_has_the_bytes_that_were_computed_elsewhere, open_both,
 						close_both),
-		cmocka_unit_test_setup_teardown(each_is_taken_once, open_both, close_both),
+		cmocka_unit_test_setup_teardown(each_frame_is_taken_once, open_both, close_both),
 		cmocka_unit_test_setup_teardown(no_bit_can_be_changed, open_both, close_both),
-		cmocka_unit_test_setup_teardown(what_is_sealed_is_nothing_in_the_other_direction, open_both,
+		cmocka_unit_test_setup_teardown(a_sealed_frame_is_nothing_in_the_other_direction, open_both,
 						close_both),
-		cmocka_unit_test_setup_teardown(what_is_sealed_is_nothing_on_another_link, open_both, close_both),
-		cmocka_unit_test_setup_teardown(what_is_too_old_is_not_taken, open_both, close_both),
+		cmocka_unit_test_setup_teardown(a_sealed_frame_is_nothing_on_another_link, open_both, close_both),
+		cmocka_unit_test_setup_teardown(a_frame_that_is_too_old_is_not_taken, open_both, close_both),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

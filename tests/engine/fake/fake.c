@@ -40,16 +40,6 @@ int fab_devices(const struct fab_query *q, struct fab_device *out, unsigned max,
 	return 0;
 }
 
-void fab_devices_free(struct fab_device *d, unsigned n)
-{
-	(void)d, (void)n;
-}
-
-void fab_fork(bool hold)
-{
-	(void)hold; /* it has nothing that guards a process */
-}
-
 int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab **out, struct kv_error *err)
 {
 	(void)d, (void)o, (void)err;
@@ -111,11 +101,6 @@ void fab_shut(struct fab *fab)
 {
 	fake.shuts++;
 	fake_give_up(fab);
-}
-
-void fab_posted(struct fab *fab, uint32_t operations)
-{
-	(void)fab, (void)operations;
 }
 
 void fab_retire(struct fab *fab)
@@ -285,10 +270,10 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 }
 
 int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr, uint64_t key,
-	      const uint32_t *imm, bool delivery, struct fab_ctx *ctx)
+	      const uint32_t *imm, unsigned how, struct fab_ctx *ctx)
 {
 	bool half = fake.half_next;
-	(void)buf, (void)mr, (void)delivery;
+	(void)buf, (void)mr;
 	fake.half_next = false;
 	int rc = post(fab, (struct fake_post){.kind = FAKE_WRITE,
 					      .to = to,
@@ -297,6 +282,7 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 					      .addr = addr,
 					      .key = key,
 					      .has_imm = imm,
+					      .how = how,
 					      .imm = imm ? *imm : 0});
 	return rc == 0 && half ? FAB_HALF : rc;
 }
@@ -337,26 +323,6 @@ int fab_arm(struct fab *fab)
 {
 	(void)fab;
 	return -EAGAIN;
-}
-
-enum fab_error_class fab_error_class(int status)
-{
-	switch (-status) {
-	case ENOTCONN:
-	case ECANCELED:
-		return FAB_ERR_PEER;
-	case FAKE_ENDPOINT_ERROR:
-	case KV_EPROVIDER:
-		return FAB_ERR_ENDPOINT;
-	default:
-		return FAB_ERR_OP;
-	}
-}
-
-void fab_door_counts(const struct fab *fab, struct fab_door_counts *out)
-{
-	(void)fab;
-	*out = (struct fab_door_counts){0};
 }
 
 const char *fab_last_error(const struct fab *fab)

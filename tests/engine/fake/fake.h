@@ -11,8 +11,9 @@
 
 #include "base/base.h"
 #include "engine/fabric.h"
+#include "tests/fabric_stand_in.h"
 
-enum { FAKE_POSTS_MAX = 4096, FAKE_HANDLES = 512, FAKE_EVENTS_MAX = 256, FAKE_ENDPOINT_ERROR = 268 /* FI_EOVERRUN */ };
+enum { FAKE_POSTS_MAX = 4096, FAKE_HANDLES = 512, FAKE_EVENTS_MAX = 256 };
 
 enum fake_kind { FAKE_SEND, FAKE_WRITE, FAKE_READ };
 
@@ -23,6 +24,7 @@ struct fake_post {
 	struct fab_ctx *ctx;
 	uint32_t imm;
 	bool has_imm, over;
+	unsigned how; /* FAB_MORE and others */
 	unsigned rail;
 };
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mixed.c -- GETs and PUTs at the same time, one to one: a cache that fills while it serves.
+ *
+ * Operation 2 i is read i of the run, operation 2 i + 1 the write of key num_keys + i. Each worker takes the next
+ * number, whichever it is, so both kinds are in flight all the time, and are tallied apart. The figure is the rate of
+ * both together beside the mean of the rates of each alone, in the write and read phases of the same run.
+ *
+ * The new keys are deleted behind it. On a server that an earlier run may have left some on they are deleted before it,
+ * too: a PUT of what is there moves nothing. */
+#include "kvbench/load/mixed.h"
+
+#include "kvbench/load/batch.h"
+#include "kvbench/load/phase.h"
+
+static int op_mixed(const struct phase_op *op)
+{
+	bool batch = op->phase->bench->opt->batch > 0;
+	struct phase_op one = *op;
+	one.number = op->number / 2;
+	one.breakdown = NULL;
+	if (op->number % 2)
+		return batch ? phase_op_write_batch(&one) : phase_op_write(&one);
+	return batch ? phase_op_batch(&one) : phase_op_read(&one);
+}
+
+static int keys_delete(struct bench *b, struct kv_error *err)
+{
+	struct phase p = {.bench = b,
+			  .name = "deletes",
+			  .run = phase_op_delete,
+			  .key_base = b->opt->num_keys,
+			  .total = b->opt->num_keys};
+	struct phase_result result = {0};
+	return phase_run(&p, &result, err);
+}
+
+static double per_second(uint64_t ops, const struct phase_result *p)
+{
+	return p->elapsed_ns ? (double)ops * 1e9 / (double)p->elapsed_ns : 0;
+}
+
+int mixed_run(struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	struct mixed_result *m = &b->results.mixed;
+	uint64_t each = o->batch ? (o->num_keys + o->batch - 1) / o->batch : o->num_keys;
+	struct phase p = {.bench = b,
+			  .name = "mixed",
+			  .run = op_mixed,
+			  .mixed = true,
+			  .key_base = o->num_keys,
+			  .num_keys = o->num_keys,
+			  .total = 2 * each,
+			  .keys_per_op = o->batch,
+			  .verify = o->verify};
+	struct phase_result both[2] = {{0}};
+	double alone;
+	int rc = b->server ? 0 : keys_delete(b, err);
+	if (rc == 0)
+		rc = phase_run(&p, both, err);
+	if (rc == 0)
+		rc = keys_delete(b, err);
+	if (rc < 0)
+		return rc;
+	m->read = both[0];
+	m->write = both[1];
+	m->write.too_many_errors = m->write.server_died = false; /* the reads say it */
+	alone = (per_second(b->results.read.tally.ops, &b->results.read) +
+		 per_second(b->results.write.tally.ops, &b->results.write)) /
+		2;
+	m->of_alone = alone > 0 ? per_second(m->read.tally.ops + m->write.tally.ops, &m->read) / alone : 0;
+	return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.c -- what PUT sends, and the memory that GET uses, ready before the clock starts.
+ *
+ * An inference server stores blocks that lie in memory it has registered long ago. So the stock of workload.c is made
+ * and registered once, and all workers send from it at the same time; nobody writes to it after that. With 64 MiB it is
+ * larger than most caches, as the memory of an inference server is.
+ *
+ * The pages of a client's buffer would be made by the first GETs that use them, 2 MiB of zeroes in the middle of one
+ * call. As many pieces as its workers can have at a time are borrowed, touched and given back: the next calls get the
+ * same pieces. The rest of the buffer stays untouched, for a run with many clients may have more of it than memory.
+ *
+ * Likewise the first message of more than some hundred bytes has libfabric make an endpoint's send buffers: 16 MiB of
+ * zeroes with tcp;ofi_rxm. A question about many keys makes a client's, and statistics, which are a long answer, make a
+ * server's. */
+#include "kvbench/load/values.h"
+
+#include <stdlib.h>
+
+#include "host/host.h"
+
+enum { PAGE = 4096, TOUCH_SHARE = 2 /* a caller may borrow half of a buffer */, ASKED = 64, ITEMS = 512 };
+
+struct values {
+	struct kv_area area;
+	struct kvc_mem *mem;
+};
+
+int values_open(struct bench *bench, struct kv_error *err)
+{
+	uint64_t len = bench_stock_bytes(bench->opt->value_size);
+	struct values *v = calloc(1, sizeof(*v));
+	int rc = v ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for values");
+	if (rc == 0)
+		rc = kv_area_map(len, &v->area, err);
+	if (rc == 0) {
+		bench_stock_fill(v->area.base, len);
+		rc = kvc_register(bench->pool, v->area.base, v->area.len_bytes, &v->mem, err);
+	}
+	if (rc < 0) {
+		kv_fail_more(err, "memory for the values to store");
+		if (v)
+			kv_area_unmap(&v->area);
+		free(v);
+		return rc;
+	}
+	bench->values = v;
+	bench->results.values_bytes = v->area.len_bytes;
+	return 0;
+}
+
+int values_close(struct bench *bench, struct kv_error *err)
+{
+	struct values *v = bench->values;
+	int rc = 0;
+	if (!v)
+		return 0;
+	if (kvc_unregister(bench->pool, &v->mem) < 0)
+		rc = kv_fail(err, -KV_EINTERNAL, "the values' memory is still in use after the last operation");
+	else
+		kv_area_unmap(&v->area);
+	free(v);
+	bench->values = NULL;
+	return rc;
+}
+
+const void *values_all(const struct bench *bench, uint64_t *out_len)
+{
+	*out_len = bench_stock_bytes(bench->opt->value_size);
+	return bench->values->area.base;
+}
+
+void *values_of(const struct bench *bench, const struct bench_key *key)
+{
+	return (uint8_t *)bench->values->area.base + bench_value_at(key, bench->opt->value_size);
+}
+
+/* ---- the clients' buffers ---- */
+
+static void piece_touch(const struct kvc_borrowed *piece)
+{
+	volatile uint8_t *p = piece->data;
+	for (uint64_t at = 0; at < piece->len; at += PAGE)
+		p[at] = 0;
+}
+
+/* Best effort: what fails here fails again, with a sentence, when it is measured. */
+static void messages_touch(struct kvc_client *client, const struct bench *b)
+{
+	struct kvc_stat_item *item = calloc(ITEMS, sizeof(*item));
+	struct bench_key *text = calloc(ASKED, sizeof(*text));
+	struct kvc_key key[ASKED];
+	for (unsigned i = 0; text && i < ASKED; i++) {
+		bench_key_make(&text[i], b->opt->seed, b->opt->value_size, i);
+		key[i] = (struct kvc_key){text[i].text, text[i].len};
+	}
+	if (text)
+		(void)kvc_exists_await(client, key, ASKED, NULL, NULL, NULL);
+	for (unsigned i = 0; item && i < KV_MAX(b->opt->servers.count, 1u); i++) {
+		struct kvc_call call = {.size = sizeof(call), .server = i};
+		(void)kvc_stat_await(client, item, ITEMS, &call);
+	}
+	free(item);
+	free(text);
+}
+
+/* Best effort: a piece that cannot be borrowed is touched by its first GET. */
+static void buffer_touch(struct kvc_client *client, unsigned c, void *arg)
+{
+	const struct bench *b = arg;
+	const struct bench_options *o = b->opt;
+	uint64_t room = ((uint64_t)o->buffer_mb << 20) / TOUCH_SHARE / bench_piece_bytes(o->value_size);
+	uint64_t workers = o->num_workers / b->num_clients + (c < o->num_workers % b->num_clients), n = 0;
+	struct kvc_borrowed *piece = calloc(KV_MIN(room, workers) + 1, sizeof(*piece));
+	messages_touch(client, b);
+	if (!piece)
+		return;
+	for (; n < KV_MIN(room, workers); n++) {
+		if (kvc_borrow_await(client, o->value_size, 0, &piece[n]) < 0)
+			break;
+		piece_touch(&piece[n]);
+	}
+	while (n > 0)
+		kvc_borrowed_release(client, &piece[--n]);
+	free(piece);
+}
+
+int buffers_touch(struct bench *bench, struct kv_error *err)
+{
+	int rc = kvc_run(bench->pool, bench->num_clients, buffer_touch, bench);
+	if (rc < 0)
+		kv_fail(err, rc, "the buffers of %u client%s cannot be touched: %s", bench->num_clients,
+			kv_plural(bench->num_clients), kv_strerror(rc));
+	return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.h -- what PUT sends, made before the clock starts. */
+#ifndef KVRAIL_KVBENCH_LOAD_VALUES_H
+#define KVRAIL_KVBENCH_LOAD_VALUES_H
+
+#include "kvbench/load/bench.h"
+#include "kvbench/load/workload.h"
+
+/* values_open -- the stock of the run's value size, in registered memory; bench.values holds it. Thread: main.
+ * Errors of kvc_register and -KV_ENOMEM, with *err and nothing left behind. */
+int values_open(struct bench *bench, struct kv_error *err);
+
+/* values_close -- give it back, after the last phase. Returns 0, or -KV_EINTERNAL with *err: an operation still uses
+ * the memory, which then stays mapped. Nothing to do when there is none. */
+int values_close(struct bench *bench, struct kv_error *err);
+
+/* values_all -- the whole stock, of *out_len bytes. */
+const void *values_all(const struct bench *bench, uint64_t *out_len);
+
+/* values_of -- the value of a key, to be sent and not to be written to. */
+void *values_of(const struct bench *bench, const struct bench_key *key);
+
+/* buffers_touch -- write to the pages of the clients' buffers that the workers' GETs will use, so that no GET waits for
+ * the kernel to make them. Thread: main. 0, or errors of kvc_run with *err. */
+int buffers_touch(struct bench *bench, struct kv_error *err);
+
+#endif

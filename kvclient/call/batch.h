@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* batch.h -- any operation on many items, as queues make it. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_CALL_BATCH_H
+#define KVRAIL_KVCLIENT_CALL_BATCH_H
+
+#include "kvclient/core/client.h"
+
+/* kvc_batch_await -- GET, PUT, EXISTS or DELETE n items. As kvc_get_batch_await; EXISTS and DELETE look at the items'
+ * keys alone, and a result of EXISTS is 1, 0 or a code. stop: looked at as long as the call lasts; see kvc_batch_stop.
+ * It may be NULL. */
+int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
+		    const struct kvc_call *call, const bool *stop);
+
+/* kvc_batch_stop -- wake the batch whose stop this is. It was set to true before: items that are not over end with
+ * -KV_ECANCELED, after the grace at most, if none of them waits for room. On the client's loop. Parks: no. */
+void kvc_batch_stop(struct kvc_client *c, const bool *stop);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* borrowed.c -- borrowed pieces: parts of a client's receive buffer in the caller's hands.
+ *
+ * priv[0] is the piece's offset, priv[1] its length (0: no piece). A GET into a borrowed piece asks for the expected
+ * length at once. The piece belongs to the request until the value is in it, so giving up quarantines it as it does any
+ * other. For a value of several ranges a piece is acquired first and treated as memory of the caller: two requests
+ * write to it, and quarantine knows only one owner. */
+#include "kvclient/call/get.h"
+#include "kvclient/request/life.h"
+
+enum { GUESS_DEFAULT = 65536, GUESSES_MAX = 4 };
+
+static void lend(struct kvc_client *c, struct kvc_piece *piece, uint64_t len, uint64_t value_len,
+		 struct kvc_borrowed *out)
+{
+	*out = (struct kvc_borrowed){
+		kvc_buffer_at(&c->buffer, piece), len, value_len, {piece->offset, piece->len_bytes}};
+	*piece = (struct kvc_piece){0};
+}
+
+/* Acquire a piece that belongs to no request. */
+static int piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns, struct kvc_piece *out)
+{
+	struct kvc_need need = {.piece_bytes = len};
+	struct kvc_req *r;
+	int rc = kvc_room_await(c, &need, deadline_ns, &r);
+	if (rc < 0)
+		return rc;
+	*out = r->mem.piece;
+	kvc_room_keep(c, &r->mem.piece);
+	r->mem.piece = (struct kvc_piece){0};
+	kvc_req_release(c, r);
+	return 0;
+}
+
+int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
+{
+	struct kvc_call call = {.timeout_ns = timeout_ns};
+	struct kvc_piece piece;
+	struct kvc_trace t;
+	int rc;
+	if (!out || len_bytes == 0)
+		return -KV_EINVAL;
+	*out = (struct kvc_borrowed){0};
+	rc = kvc_call_begin(client, &t, KVC_OP_BORROW, NULL);
+	if (rc < 0)
+		return rc;
+	rc = piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), &piece);
+	if (rc == 0)
+		lend(client, &piece, len_bytes, len_bytes, out);
+	return (int)kvc_call_end(client, &t, rc);
+}
+
+void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed)
+{
+	struct kvc_piece piece;
+	if (!client || !borrowed || borrowed->priv[1] == 0)
+		return;
+	piece = (struct kvc_piece){borrowed->priv[0], borrowed->priv[1]};
+	*borrowed = (struct kvc_borrowed){0};
+	if (!kvc_pool_alien(client->pool))
+		kvc_room_give(client, &piece);
+}
+
+/* GET one range into a piece that the request owns. 0; 1: the guess was too short, and *len says how much is needed; or
+ * a code. */
+static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_borrowed *out)
+{
+	struct kvc_client *c = g->c;
+	struct kvc_req *r;
+	int rc, status;
+	kvc_get_begin(g);
+	g->to.cap = *len;
+	g->to.place = KVC_GET_LENT;
+	rc = kvc_get_issue_await(g, true, &r);
+	if (rc < 0)
+		return rc;
+	/* The piece itself is the destination, also of bytes that come in the reply: nothing is copied. */
+	g->to.at = r->inline_to = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->mem.piece)};
+	status = kvc_call_done_await(c, r, g->ask.deadline_ns);
+	rc = kvc_get_take_await(g, r, status, NULL);
+	if (g->state == KVC_GET_READING && (rc == 0 || rc == -KV_ETOOBIG)) {
+		*len = g->value.total;
+		rc = 1;
+	} else if (rc == 0) {
+		kvc_room_keep(c, &r->mem.piece);
+		lend(c, &r->mem.piece, g->value.total, g->value.len, out);
+	}
+	kvc_req_release(c, r);
+	return rc;
+}
+
+/* GET several ranges into a piece that is acquired first. */
+static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
+{
+	struct kvc_client *c = g->c;
+	struct kvc_piece piece;
+	int64_t rc = piece_await(c, len, g->ask.deadline_ns, &piece);
+	if (rc < 0)
+		return (int)rc;
+	g->to.at = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &piece)};
+	g->to.cap = len;
+	g->to.place = KVC_GET_DIRECT;
+	g->to.region = KVC_REGION_BUFFER;
+	g->to.region_offset = piece.offset;
+	rc = kvc_get_all_await(g);
+	if (rc >= 0)
+		lend(c, &piece, (uint64_t)rc, g->value.len, out);
+	kvc_room_give(c, &piece);
+	return rc < 0 ? (int)rc : 0;
+}
+
+static int borrowed_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
+{
+	uint64_t max = kvc_buffer_largest(&g->c->buffer) / 2;
+	uint64_t asked = 0;
+	int rc = 1;
+	for (unsigned i = 0; rc == 1 && i < GUESSES_MAX; i++) {
+		/* If the same length is needed again, one request cannot bring it. */
+		bool large = len > KV_RANGE_MAX || len == asked;
+		if (len > max)
+			return -KV_ETOOBIG;
+		asked = len;
+		do
+			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
+		while (rc < 0 && kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries));
+	}
+	return rc == 1 ? -KV_EBUSY : (int)kvc_call_code(g->c, rc);
+}
+
+int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
+			       const struct kvc_call *call, struct kvc_borrowed *out)
+{
+	struct kvc_call own;
+	struct kvc_trace t;
+	struct kvc_get g;
+	uint64_t len;
+	int64_t rc;
+	if (!out)
+		return -KV_EINVAL;
+	*out = (struct kvc_borrowed){0};
+	rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
+	if (rc < 0)
+		return rc;
+	rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
+			  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
+	if (rc < 0)
+		goto out;
+	kvc_trace_key(&t, key.data, key.len);
+	g.own_wait.trace = &t;
+	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
+	/* The guess may be more than a borrowed piece can have, and the value less: begin with the most. */
+	len = KV_MIN(len, KV_MAX(kvc_buffer_largest(&client->buffer) / 2, (uint64_t)1));
+	rc = kvc_call_down(g.n, own.flags, borrowed_await(&g, len, out));
+	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
+out:
+	rc = kvc_call_end(client, &t, rc);
+	return rc < 0 ? rc : (int64_t)out->len;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bell.c -- the descriptor that a host waits on.
+ *
+ * It is an epoll of two: an eventfd, which says that completions wait, and a timer. The timer is for deadlines of calls
+ * that no loop has come to. A loop that stands still cannot tell that their time is over, so the thread that reaps
+ * does.
+ *
+ * Ringing. `rung` is true from the write that makes the eventfd readable until it is read, so a crowd of completions
+ * costs one write. A thread that rings has put its completion into the list before it looks at `rung`; the thread that
+ * reaps reads the eventfd, clears `rung` and then looks at the list once more. One of the two sees the other. Between
+ * the change of `rung` and its write a thread may be late: then the descriptor is readable once with nothing there.
+ *
+ * The timer stands at the earliest deadline that somebody asked for. Deadlines that are met do not move it back: where
+ * all calls have the same timeout it is set, and wakes the host, once in that time. Threads that set it may overtake
+ * each other, so each looks afterwards whether the time that it set is still the right one. (Rejected: a timer of the
+ * loops, which are the ones to be watched. A deadline given to epoll_wait, which is the host's.) */
+#include "kvclient/queue/bell.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static int bell_add(const struct kvc_bell *b, int fd)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	return epoll_ctl(b->fd, EPOLL_CTL_ADD, fd, &e);
+}
+
+int kvc_bell_open(struct kvc_bell *b, struct kv_error *err)
+{
+	atomic_init(&b->rung, false);
+	atomic_init(&b->watch_ns, KV_NEVER);
+	b->event_fd = b->timer_fd = -1;
+	b->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (b->fd < 0)
+		goto err_open;
+	b->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->event_fd < 0)
+		goto err_open;
+	b->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (b->timer_fd < 0)
+		goto err_open;
+	if (bell_add(b, b->event_fd) == 0 && bell_add(b, b->timer_fd) == 0)
+		return 0;
+err_open:
+	kv_fail(err, -KV_ELIMIT, "a queue needs three descriptors: %s; look at ulimit -n", kv_strerror(-errno));
+	kvc_bell_close(b);
+	return -KV_ELIMIT;
+}
+
+void kvc_bell_close(struct kvc_bell *b)
+{
+	int *const fd[] = {&b->fd, &b->event_fd, &b->timer_fd};
+	for (unsigned i = 0; i < KV_COUNT(fd); i++) {
+		if (*fd[i] >= 0)
+			close(*fd[i]);
+		*fd[i] = -1;
+	}
+}
+
+void kvc_bell_ring(struct kvc_bell *b)
+{
+	const uint64_t one = 1;
+	if (!atomic_exchange(&b->rung, true))
+		(void)!write(b->event_fd, &one, sizeof(one));
+}
+
+bool kvc_bell_rung(const struct kvc_bell *b)
+{
+	return atomic_load(&b->rung);
+}
+
+void kvc_bell_still(struct kvc_bell *b)
+{
+	uint64_t count;
+	(void)!read(b->event_fd, &count, sizeof(count));
+	atomic_store(&b->rung, false);
+}
+
+/* Set the timer to the time that is right, whoever else does so. A time that has passed makes it readable at once, one
+ * that never comes not at all. */
+static void timer_set(struct kvc_bell *b, const struct kv_clock *clock)
+{
+	uint64_t when;
+	do {
+		struct itimerspec t = {0};
+		when = atomic_load(&b->watch_ns);
+		if (when != KV_NEVER) {
+			uint64_t now = kv_clock_now(clock), left = when > now ? when - now : 1;
+			t.it_value.tv_sec = (time_t)(left / 1000000000);
+			t.it_value.tv_nsec = (long)(left % 1000000000);
+		}
+		(void)timerfd_settime(b->timer_fd, 0, &t, NULL);
+	} while (atomic_load(&b->watch_ns) != when);
+}
+
+static bool watch_lower(struct kvc_bell *b, uint64_t when_ns)
+{
+	uint64_t watch = atomic_load(&b->watch_ns);
+	while (when_ns < watch)
+		if (atomic_compare_exchange_weak(&b->watch_ns, &watch, when_ns))
+			return true;
+	return false;
+}
+
+void kvc_bell_watch(struct kvc_bell *b, uint64_t when_ns, const struct kv_clock *clock)
+{
+	if (KV_UNLIKELY(watch_lower(b, when_ns)))
+		timer_set(b, clock);
+}
+
+bool kvc_bell_due(struct kvc_bell *b, uint64_t now_ns)
+{
+	if (now_ns < atomic_load(&b->watch_ns))
+		return false;
+	atomic_store(&b->watch_ns, KV_NEVER);
+	return true;
+}
+
+void kvc_bell_watched(struct kvc_bell *b, const struct kv_clock *clock)
+{
+	timer_set(b, clock);
+}

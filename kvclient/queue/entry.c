@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* entry.c -- entries of a queue: taken by threads that submit, ended by whoever gives the last part its results, given
+ * back by the thread that reaps.
+ *
+ * Free entries are a stack, and so are those that are over; each changes by one compare-and-swap. The word of the free
+ * ones carries a count of its changes, so that an entry that was taken and given back meanwhile is not mistaken for
+ * the same stack. Entries that are over are taken all at once, which needs none.
+ *
+ * An entry is used again when its completion was reaped and no loop has the address of one of its parts. A part that
+ * was taken back stays at its loop until that comes to it: so an id that is over may still take a place of the queue.
+ *
+ * Items, keys and buffers are the caller's. The last one to touch them is whoever ends the part, before the completion
+ * can be reaped. What a dead server may still write is the call's business (call/batch.c, request/fence.c). */
+#include "kvclient/queue/queue.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int kvc_queue_enter(struct kvc_queue *q)
+{
+	atomic_fetch_add(&q->callers, 1);
+	if (!atomic_load(&q->stopped))
+		return 0;
+	atomic_fetch_sub(&q->callers, 1);
+	return -KV_ECLOSED;
+}
+
+void kvc_queue_leave(struct kvc_queue *q)
+{
+	atomic_fetch_sub(&q->callers, 1);
+}
+
+void kvc_queue_hold(struct kvc_queue *q)
+{
+	atomic_fetch_add_explicit(&q->refs, 1, memory_order_relaxed);
+}
+
+void kvc_queue_unhold(struct kvc_queue *q)
+{
+	if (atomic_fetch_sub(&q->refs, 1) != 1)
+		return;
+	free(q->lane);
+	free(q->part);
+	free(q->entry);
+	free(q);
+}
+
+/* ---- free ones ---- */
+
+static void entry_free(struct kvc_queue_entry *e)
+{
+	struct kvc_queue *q = e->queue;
+	uint64_t head = atomic_load(&q->free), next;
+	do {
+		atomic_store_explicit(&e->next_free, (uint32_t)head, memory_order_relaxed);
+		next = ((head >> 32) + 1) << 32 | (e->index + 1);
+	} while (!atomic_compare_exchange_weak(&q->free, &head, next));
+}
+
+struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q)
+{
+	uint64_t head = atomic_load(&q->free), next;
+	struct kvc_queue_entry *e;
+	do {
+		if ((uint32_t)head == 0)
+			return NULL;
+		e = &q->entry[(uint32_t)head - 1];
+		next = ((head >> 32) + 1) << 32 | atomic_load_explicit(&e->next_free, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak(&q->free, &head, next));
+	e->id += (uint64_t)1 << KVC_QUEUE_DEPTH_BITS;
+	kvc_queue_hold(q);
+	return e;
+}
+
+void kvc_entry_drop(struct kvc_queue_entry *e)
+{
+	struct kvc_queue *q = e->queue;
+	entry_free(e);
+	kvc_queue_unhold(q);
+}
+
+void kvc_entry_unhold(struct kvc_queue_entry *e)
+{
+	if (atomic_fetch_sub(&e->refs, 1) == 1)
+		kvc_entry_drop(e);
+}
+
+/* ---- those that are over ---- */
+
+/* A thread that closes the queue waits for the last one. It has set `stopped` before it looked. */
+static void under_way_less(struct kvc_queue *q)
+{
+	if (atomic_fetch_sub(&q->under_way, 1) == 1 && atomic_load(&q->stopped))
+		syscall(SYS_futex, &q->under_way, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Once it is in the list it may be reaped: the queue is held, to ring its bell. */
+void kvc_entry_end(struct kvc_queue_entry *e)
+{
+	struct kvc_queue *q = e->queue;
+	kvc_queue_hold(q);
+	e->next = atomic_load_explicit(&q->done, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&q->done, &e->next, e))
+		;
+	kvc_bell_ring(&q->bell);
+	under_way_less(q);
+	kvc_queue_unhold(q);
+}
+
+/* Those that are over come last one first: turn them round. */
+static void ready_fetch(struct kvc_queue *q)
+{
+	struct kvc_queue_entry *e = atomic_exchange(&q->done, NULL), *next;
+	for (; e; e = next) {
+		next = e->next;
+		e->next = q->ready;
+		q->ready = e;
+	}
+}
+
+struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q)
+{
+	struct kvc_queue_entry *e;
+	if (!q->ready)
+		ready_fetch(q);
+	e = q->ready;
+	if (e)
+		q->ready = e->next;
+	return e;
+}
+
+void kvc_part_end(struct kvc_queue_part *p, int rc)
+{
+	struct kvc_queue_entry *e = p->entry;
+	for (unsigned i = 0; rc < 0 && i < p->n; i++)
+		p->items[i].result = rc;
+	if (atomic_fetch_sub(&e->parts_left, 1) == 1)
+		kvc_entry_end(e);
+}

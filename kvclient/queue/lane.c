@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.c -- the loop's side of a queue: parts that were posted to a client's loop are made there, by coroutines.
+ *
+ * A coroutine makes one part after the other while any waits, and ends then, so that a queue without work has none that
+ * a client would have to end when it closes. (A coroutine takes no memory from the allocator: its stack is one of the
+ * loop's.) At most KVC_QUEUE_COROUTINES of them make parts of one queue at a time on a client; further parts wait, and
+ * may be taken back meanwhile.
+ *
+ * A part is taken up where its coroutine begins with it. From then on its items and their memory are the call's, until
+ * the call has returned, however long that takes; before that they are whoever's that changes the state. A dead server
+ * is a matter of the call alone. A client that closes waits for the coroutines, each of which holds it: the calls that
+ * they make end at once then, with -KV_ECLOSED. */
+#include "kvclient/call/batch.h"
+#include "kvclient/queue/queue.h"
+
+/* The part gives its entry up before it ends: once it has ended, whoever reaps the entry finds it free. */
+static void part_make_await(struct kvc_queue_part *p, struct kvc_client *c)
+{
+	struct kvc_queue_entry *e = p->entry;
+	struct kvc_call call = e->call;
+	uint64_t deadline = atomic_load_explicit(&p->deadline_ns, memory_order_relaxed), now = loop_now(c->loop);
+	bool late = now >= deadline;
+	p->stop = false;
+	if (!kvc_part_turn(p, e->id, KVC_PART_POSTED, KVC_PART_STARTED)) {
+		kvc_entry_unhold(e); /* it was taken back */
+		return;
+	}
+	call.timeout_ns = deadline - now;
+	if (!late) /* it gives every item its result */
+		(void)kvc_batch_await(c, e->op, p->items, p->n, &call, &p->stop);
+	atomic_store(&p->state, kvc_part_word(e->id, KVC_PART_OVER));
+	kvc_entry_unhold(e);
+	kvc_part_end(p, late ? -KV_ETIMEOUT : 0);
+}
+
+static void lane_main(void *arg)
+{
+	struct kvc_queue_lane *l = arg;
+	struct kvc_client *c = l->client;
+	while (!kv_list_empty(&l->waiting)) {
+		struct kvc_queue_part *p = KV_LIST_ENTRY(l->waiting.next, struct kvc_queue_part, node);
+		kv_list_del(&p->node);
+		part_make_await(p, c);
+	}
+	l->coroutines--;
+	kvc_queue_unhold(l->queue);
+	kvc_client_unhold(c);
+}
+
+/* There is no coroutine, and none to come: end the parts that wait. */
+static void lane_fail(struct kvc_queue_lane *l, int rc)
+{
+	while (!kv_list_empty(&l->waiting)) {
+		struct kvc_queue_part *p = KV_LIST_ENTRY(l->waiting.next, struct kvc_queue_part, node);
+		kv_list_del(&p->node);
+		if (kvc_part_turn(p, p->entry->id, KVC_PART_POSTED, KVC_PART_OVER))
+			kvc_part_end(p, rc);
+		kvc_entry_unhold(p->entry);
+	}
+}
+
+static void part_arrive(void *arg)
+{
+	struct kvc_queue_part *p = arg;
+	struct kvc_queue_lane *l = &p->entry->queue->lane[atomic_load_explicit(&p->lane, memory_order_relaxed)];
+	int rc;
+	kv_list_add_tail(&l->waiting, &p->node);
+	if (l->coroutines == KVC_QUEUE_COROUTINES)
+		return;
+	rc = co_spawn(l->client->loop, lane_main, l, "kvc queue");
+	if (rc == 0) {
+		l->coroutines++;
+		kvc_queue_hold(l->queue);
+		kvc_client_hold(l->client);
+	} else if (l->coroutines == 0) {
+		kvc_queue_hold(l->queue);
+		lane_fail(l, rc);
+		kvc_queue_unhold(l->queue);
+	}
+}
+
+static struct loop *part_loop(const struct kvc_queue *q, const struct kvc_queue_part *p)
+{
+	return q->lane[atomic_load_explicit(&p->lane, memory_order_relaxed)].client->loop;
+}
+
+int kvc_lane_post(struct kvc_queue_part *p)
+{
+	return loop_post(part_loop(p->entry->queue, p), part_arrive, p);
+}
+
+/* The part may be of a later use by now, which another loop makes: then it is not stopped, unless that loop is told,
+ * too.
+ */
+static void part_stop(void *arg)
+{
+	struct kvc_queue_part *p = arg;
+	struct kvc_queue *q = p->entry->queue;
+	uint64_t id = atomic_load(&p->stop_id);
+	if (atomic_load(&p->state) == kvc_part_word(id, KVC_PART_STARTED) && part_loop(q, p) == loop_current()) {
+		p->stop = true;
+		kvc_batch_stop(q->lane[atomic_load_explicit(&p->lane, memory_order_relaxed)].client, &p->stop);
+	}
+	kvc_queue_unhold(q);
+}
+
+int kvc_lane_stop(struct kvc_queue_part *p, uint64_t id)
+{
+	struct kvc_queue *q = p->entry->queue;
+	int rc;
+	atomic_store(&p->stop_id, id);
+	kvc_queue_hold(q);
+	rc = loop_post(part_loop(q, p), part_stop, p);
+	if (rc < 0)
+		kvc_queue_unhold(q);
+	return rc;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* queue.c -- queues: calls that any thread submits, which never blocks, and one thread reaps.
+ *
+ * A call is an entry of the queue with a part for each client that works on it: one, or for a large batch several
+ * (call/spread.c). A part is posted to its client's loop, and a coroutine there makes it as a batch (lane.c). Whoever
+ * ends the last part puts the entry among those that are over and rings the bell (entry.c, bell.c). Nothing is
+ * allocated but by kvc_queue_open, and no lock is taken: what threads share are a stack of free entries, a stack of
+ * entries that are over, the loops' queues of posts, and counts. (Rejected: a queue as a thread that makes blocking
+ * calls, whose batches would wait for each other.)
+ *
+ * Keys, items and buffers are not copied. They are the caller's, who leaves them alone until the completion was reaped.
+ *
+ * The pool may be closed before its queues. First nothing more may be submitted, and threads that are submitting leave;
+ * so whatever a loop is to make was posted before the order to close its client, and ends before the client does. Then
+ * all ids are over, and what is left of a queue can only be reaped and closed. A queue that is closed first cancels
+ * what is under way, and waits until no memory of callers is used. Its own memory goes with the last one that has an
+ * address in it: a loop that stands still may have parts that were taken back. */
+#include "kvclient/queue/queue.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvclient/call/call.h"
+#include "kvclient/call/spread.h"
+#include "kvclient/core/sized.h"
+
+/* ---- submit ---- */
+
+/* Fill the parts of an entry. Returns how many there are. A session belongs to one client, and phases are of one call:
+ * such a batch is not cut. */
+static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
+{
+	struct kvc_pool *pool = e->queue->pool;
+	const struct kvc_session *session = e->call.session;
+	bool whole = session || e->call.phases || e->n < 2;
+	unsigned turn = session ? 0 : atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed), count = 1;
+	struct kvc_spread spread;
+	if (!whole)
+		count = kvc_spread_begin(&spread, pool, e->items, e->n, e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
+	for (unsigned k = 0; k < count; k++) {
+		struct kvc_queue_part *p = &e->part[k];
+		const struct kvc_client *c = session ? session->client : kvc_spread_client(pool, turn, k);
+		unsigned from = 0;
+		p->n = count == 1 ? e->n : kvc_spread_next(&spread, &from);
+		p->items = e->items + from;
+		atomic_store_explicit(&p->lane, c->index, memory_order_relaxed);
+		atomic_store_explicit(&p->deadline_ns, deadline_ns, memory_order_relaxed);
+	}
+	return count;
+}
+
+/* Post the parts. A part whose loop takes no more fails alone, unless it is the first: then nothing was begun, and
+ * -KV_EBUSY is returned. A part may be taken back while it is being posted, if its deadline is that near. Until the
+ * last one has ended, the entry is there. */
+static int parts_post(struct kvc_queue_entry *e, unsigned count)
+{
+	uint64_t id = e->id;
+	for (unsigned k = 0; k < count; k++) {
+		struct kvc_queue_part *p = &e->part[k];
+		int rc;
+		atomic_store(&p->state, kvc_part_word(id, KVC_PART_POSTED));
+		rc = kvc_lane_post(p);
+		if (rc == 0)
+			continue;
+		if (kvc_part_turn(p, id, KVC_PART_POSTED, KVC_PART_OVER)) {
+			if (k == 0)
+				return rc;
+			kvc_part_end(p, rc);
+		}
+		kvc_entry_unhold(e);
+	}
+	return 0;
+}
+
+static int64_t entry_submit(struct kvc_queue *q, struct kvc_queue_entry *e)
+{
+	const struct kvc_pool *pool = q->pool;
+	uint64_t id = e->id, now = kv_clock_now(q->clock), deadline;
+	bool sized = !e->call.timeout_ns && pool->time_grows && (e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
+	unsigned count;
+	deadline = kv_deadline(now, kvc_pool_time(pool, &e->call, sized ? kvc_batch_bytes(e->items, e->n) : 0));
+	count = e->n > 0 ? parts_fill(e, deadline) : 0;
+	atomic_store_explicit(&e->parts_left, count, memory_order_relaxed);
+	atomic_store_explicit(&e->refs, count + 1, memory_order_relaxed);
+	atomic_fetch_add(&q->under_way, 1);
+	if (count == 0)
+		kvc_entry_end(e);
+	else if (parts_post(e, count) < 0)
+		goto err_full;
+	kvc_bell_watch(&q->bell, deadline, q->clock);
+	return (int64_t)id;
+
+err_full:
+	atomic_fetch_sub(&q->under_way, 1);
+	kvc_entry_drop(e);
+	return -KV_EBUSY;
+}
+
+static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *items, unsigned n,
+		      const struct kvc_call *call, uint64_t tag)
+{
+	struct kvc_queue_entry *e;
+	struct kvc_call own;
+	int64_t rc = q && (items || n == 0) ? kvc_call_check(call, &own) : -KV_EINVAL;
+	if (rc < 0)
+		return rc;
+	if (kvc_fork_alien(q->born))
+		return -KV_ECLOSED;
+	rc = kvc_queue_enter(q);
+	if (rc < 0)
+		return rc;
+	rc = own.session && own.session->client->pool != q->pool ? -KV_EINVAL : 0;
+	if (rc == 0) {
+		e = kvc_entry_take(q);
+		rc = -KV_EBUSY;
+		if (e) {
+			e->op = op;
+			e->items = items;
+			e->n = n;
+			e->call = own;
+			e->tag = tag;
+			rc = entry_submit(q, e);
+		}
+	}
+	kvc_queue_leave(q);
+	return rc;
+}
+
+int64_t kvc_submit_get(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+		       uint64_t tag)
+{
+	return submit(queue, KVC_OP_GET, items, n, call, tag);
+}
+
+int64_t kvc_submit_put(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+		       uint64_t tag)
+{
+	return submit(queue, KVC_OP_PUT, items, n, call, tag);
+}
+
+int64_t kvc_submit_exists(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+			  uint64_t tag)
+{
+	return submit(queue, KVC_OP_EXISTS, items, n, call, tag);
+}
+
+int64_t kvc_submit_delete(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
+			  uint64_t tag)
+{
+	return submit(queue, KVC_OP_DELETE, items, n, call, tag);
+}
+
+/* ---- open ---- */
+
+static void tables_init(struct kvc_queue *q)
+{
+	for (uint32_t i = 0; i < q->depth; i++) {
+		struct kvc_queue_entry *e = &q->entry[i];
+		e->queue = q;
+		e->index = i;
+		e->id = i;
+		e->part = &q->part[i * q->parts_max];
+		atomic_init(&e->next_free, i + 1 < q->depth ? i + 2 : 0);
+		for (uint32_t k = 0; k < q->parts_max; k++)
+			e->part[k].entry = e;
+	}
+	for (uint32_t i = 0; i < q->lanes; i++) {
+		q->lane[i] = (struct kvc_queue_lane){.queue = q, .client = q->pool->client[i]};
+		kv_list_init(&q->lane[i].waiting);
+	}
+	atomic_init(&q->free, 1);
+	atomic_init(&q->refs, 1);
+}
+
+static struct kvc_queue *queue_make(struct kvc_pool *pool, uint32_t depth)
+{
+	struct kvc_queue *q = aligned_alloc(KV_LINES, kv_align_up(sizeof(*q), KV_LINES));
+	if (!q)
+		return NULL;
+	memset(q, 0, sizeof(*q));
+	q->born = pool->born;
+	q->pool = pool;
+	q->clock = pool->clock ? pool->clock : &kv_clock_monotonic;
+	q->depth = depth;
+	q->lanes = pool->num_clients;
+	q->parts_max = KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)KVC_SPREAD_MAX);
+	q->entry = calloc(depth, sizeof(*q->entry));
+	q->part = calloc((size_t)depth * q->parts_max, sizeof(*q->part));
+	q->lane = aligned_alloc(KV_LINES, q->lanes * sizeof(*q->lane));
+	if (q->entry && q->part && q->lane) {
+		tables_init(q);
+		return q;
+	}
+	free(q->entry);
+	free(q->part);
+	free(q->lane);
+	free(q);
+	return NULL;
+}
+
+/* A pool that has begun to close meanwhile has stopped its other queues already. */
+static void queue_join(struct kvc_queue *q, struct kvc_pool *pool)
+{
+	pthread_mutex_lock(&pool->lock);
+	kv_list_add_tail(&pool->queues, &q->node);
+	if (atomic_load(&pool->closing))
+		atomic_store(&q->stopped, true);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *options, struct kvc_queue **out,
+		   struct kv_error *err)
+{
+	struct kvc_queue_options o;
+	struct kvc_queue *q;
+	int rc;
+	if (!pool || !out)
+		return kv_fail(err, -KV_EINVAL, "kvc_queue_open needs a pool and a place for the queue");
+	rc = kvc_sized_take(&o, sizeof(o), options, offsetof(struct kvc_queue_options, depth),
+			    "struct kvc_queue_options", err);
+	if (rc < 0)
+		return rc;
+	if (o.depth > 1u << KVC_QUEUE_DEPTH_BITS || o.reserved)
+		return kv_fail(err, -KV_EINVAL, "the depth of a queue is at most %u, and `reserved` is 0",
+			       1u << KVC_QUEUE_DEPTH_BITS);
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return kv_fail(err, rc, "the pool is being closed, or is of the parent of this process");
+	q = queue_make(pool, o.depth ? o.depth : KVC_QUEUE_DEPTH);
+	rc = q ? kvc_bell_open(&q->bell, err) : kv_fail(err, -KV_ENOMEM, "no memory for a queue");
+	if (q && rc < 0)
+		kvc_queue_unhold(q);
+	if (rc == 0)
+		queue_join(q, pool);
+	kvc_pool_leave(pool);
+	if (rc == 0)
+		*out = q;
+	return rc;
+}
+
+int kvc_queue_fd(const struct kvc_queue *queue)
+{
+	return !queue ? -KV_EINVAL : kvc_fork_alien(queue->born) ? -KV_ECLOSED : queue->bell.fd;
+}
+
+/* ---- close ---- */
+
+/* Nothing more is submitted or cancelled. Threads that are at it leave soon: they do not block. */
+static void queue_stop(struct kvc_queue *q)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	atomic_store(&q->stopped, true);
+	while (atomic_load(&q->callers) > 0)
+		nanosleep(&pause, NULL);
+}
+
+/* Cancel all that is under way, however full the queue of a loop is: closing cannot fail. */
+static void entries_cancel(struct kvc_queue *q)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	for (uint32_t i = 0; i < q->depth; i++)
+		while (kvc_entry_cancel(&q->entry[i], q->entry[i].id) == -KV_EBUSY)
+			nanosleep(&pause, NULL);
+}
+
+static void entries_wait(struct kvc_queue *q)
+{
+	uint32_t left;
+	while ((left = atomic_load(&q->under_way)) > 0)
+		syscall(SYS_futex, &q->under_way, FUTEX_WAIT_PRIVATE, left, NULL, NULL, 0);
+}
+
+int kvc_queue_close(struct kvc_queue **queue)
+{
+	struct kvc_queue *q = queue ? *queue : NULL;
+	struct kvc_queue_entry *e;
+	int dropped = 0;
+	if (!q)
+		return 0;
+	if (kvc_fork_alien(q->born)) {
+		*queue = NULL; /* the parent's: see core/fork.c */
+		return 0;
+	}
+	if (loop_current())
+		return -KV_EINVAL;
+	queue_stop(q);
+	if (q->pool)
+		entries_cancel(q);
+	entries_wait(q);
+	for (; (e = kvc_entry_next(q)); dropped++)
+		kvc_entry_unhold(e);
+	if (q->pool) {
+		pthread_mutex_lock(&q->pool->lock);
+		kv_list_del(&q->node);
+		pthread_mutex_unlock(&q->pool->lock);
+	}
+	kvc_bell_close(&q->bell);
+	kvc_queue_unhold(q);
+	*queue = NULL;
+	return dropped;
+}
+
+void kvc_queues_stop(struct kvc_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	KV_LIST_EACH (n, &p->queues)
+		queue_stop(KV_LIST_ENTRY(n, struct kvc_queue, node));
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_queues_leave(struct kvc_pool *p)
+{
+	KV_LIST_EACH_SAFE (n, &p->queues) {
+		kv_list_del(n);
+		KV_LIST_ENTRY(n, struct kvc_queue, node)->pool = NULL;
+	}
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reap.c -- how ids end from the outside: reaped, cancelled, or taken back at their deadline.
+ *
+ * What no coroutine has taken up can be taken back by any thread, at once: it changes the state of the part, and from
+ * then on the items are its own. What a coroutine has taken up is stopped by its loop. */
+#include "kvclient/queue/queue.h"
+
+static uint64_t queue_now(const struct kvc_queue *q)
+{
+	return kv_clock_now(q->clock);
+}
+
+/* Take back what nobody has come to by its deadline, and watch the deadlines that are still to come. A deadline that is
+ * read is that of the id, if the part can then be taken by it: ids are never used again. */
+static void deadlines_look(struct kvc_queue *q, uint64_t now_ns)
+{
+	uint64_t next = KV_NEVER;
+	for (uint32_t i = 0; i < q->depth * q->parts_max; i++) {
+		struct kvc_queue_part *p = &q->part[i];
+		uint64_t word = atomic_load(&p->state), deadline = atomic_load(&p->deadline_ns);
+		if ((word & 3) != KVC_PART_POSTED)
+			continue;
+		if (deadline > now_ns)
+			next = KV_MIN(next, deadline);
+		else if (kvc_part_turn(p, word >> 2, KVC_PART_POSTED, KVC_PART_TAKEN_BACK))
+			kvc_part_end(p, -KV_ETIMEOUT);
+	}
+	kvc_bell_watch(&q->bell, next, q->clock);
+	kvc_bell_watched(&q->bell, q->clock);
+}
+
+static void completion_fill(struct kvc_completion *out, const struct kvc_queue_entry *e)
+{
+	*out = (struct kvc_completion){.id = e->id, .tag = e->tag, .items = e->items, .n = e->n, .op = (uint32_t)e->op};
+	for (unsigned i = 0; i < e->n && out->result == 0; i++)
+		out->result = e->items[i].result < 0 ? (int)e->items[i].result : 0;
+}
+
+static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
+{
+	struct kvc_queue_entry *e;
+	uint64_t now = queue_now(q);
+	unsigned n = 0;
+	if (kvc_bell_due(&q->bell, now))
+		deadlines_look(q, now);
+	while (n < max && (e = kvc_entry_next(q))) {
+		completion_fill(&out[n++], e);
+		kvc_entry_unhold(e);
+	}
+	if (!q->ready && (n == 0 || kvc_bell_rung(&q->bell))) {
+		kvc_bell_still(&q->bell);
+		if (atomic_load(&q->done))
+			kvc_bell_ring(&q->bell);
+	}
+	return (int)n;
+}
+
+int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max)
+{
+	int n;
+	if (!queue || (!out && max > 0) || max > INT32_MAX)
+		return -KV_EINVAL;
+	if (kvc_fork_alien(queue->born))
+		return -KV_ECLOSED;
+	if (atomic_exchange(&queue->reaping, true))
+		return -KV_EBUSY;
+	n = reap(queue, out, max);
+	atomic_store(&queue->reaping, false);
+	return n;
+}
+
+/* 1: the part is none of this id that is under way. */
+static int part_cancel(struct kvc_queue_part *p, uint64_t id)
+{
+	if (kvc_part_turn(p, id, KVC_PART_POSTED, KVC_PART_TAKEN_BACK)) {
+		kvc_part_end(p, -KV_ECANCELED);
+		return 0;
+	}
+	return atomic_load(&p->state) == kvc_part_word(id, KVC_PART_STARTED) ? kvc_lane_stop(p, id) : 1;
+}
+
+int kvc_entry_cancel(struct kvc_queue_entry *e, uint64_t id)
+{
+	int result = -KV_ENOTFOUND;
+	for (uint32_t k = 0; k < e->queue->parts_max; k++) {
+		int rc = part_cancel(&e->part[k], id);
+		if (rc < 0 || (rc == 0 && result == -KV_ENOTFOUND))
+			result = rc;
+	}
+	return result;
+}
+
+int kvc_cancel(struct kvc_queue *queue, uint64_t id)
+{
+	uint32_t index = id & ((1u << KVC_QUEUE_DEPTH_BITS) - 1);
+	int rc;
+	if (!queue)
+		return -KV_EINVAL;
+	if (kvc_fork_alien(queue->born))
+		return -KV_ECLOSED;
+	if (index >= queue->depth || id > INT64_MAX >> 2)
+		return -KV_ENOTFOUND;
+	rc = kvc_queue_enter(queue);
+	if (rc < 0)
+		return rc;
+	rc = kvc_entry_cancel(&queue->entry[index], id);
+	kvc_queue_leave(queue);
+	return rc;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* landing.c -- PUTs whose bytes we write ourselves, to an area of the server that is ours alone.
+ *
+ *   PUT is next on its link -> a piece of the area -> ordered write -> PUT with LANDED behind it -> reply
+ *       -> the piece is free
+ *
+ * The message goes behind the write over the same connection, or not at all (te_msg_follow): a server that reads it has
+ * the bytes. It answers when it has copied them, and until then the piece is not used again. What a server that lies,
+ * or a connection that was replaced, could do to the bytes is found out by the checksum of the whole value, without
+ * which nothing is committed.
+ *
+ * A place whose request ends without an answer (its frame was lost) is not used again while the attachment lasts: the
+ * server may still come to it. When such places have taken the whole area, a new attachment gets a new one.
+ *
+ * A write is the engine's until it is done, as a read of ours is (pull.c), and may outlive its request. */
+#include "kvclient/request/landing.h"
+
+#include <stdlib.h>
+
+#include "kvclient/request/attachment.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
+
+#define AGAIN_NS 500000ull /* others that have the wire need it for a chunk or two */
+
+int kvc_pushes_init(struct kvc_client *c)
+{
+	struct kvc_pushes *p = &c->pushes;
+	if (p->push)
+		return 0;
+	p->push = calloc(c->reqs.count, sizeof(*p->push));
+	if (!p->push)
+		return -KV_ENOMEM;
+	kv_list_init(&p->free);
+	for (uint32_t i = 0; i < c->reqs.count; i++)
+		kv_list_add_tail(&p->free, &p->push[i].node);
+	return 0;
+}
+
+void kvc_pushes_fini(struct kvc_client *c)
+{
+	free(c->pushes.push);
+	c->pushes = (struct kvc_pushes){0};
+}
+
+uint64_t kvc_landing_max(const struct kvc_attachment *s, unsigned shard)
+{
+	uint64_t chunk = KV_MIN(s->chunk_bytes, s->node->client->info.chunk_bytes);
+	if (!s->landing || s->landing[shard].remote.len_bytes == 0)
+		return 0;
+	return KV_MIN(kvc_buffer_largest(&s->landing[shard].pieces), chunk);
+}
+
+bool kvc_landings_all(const struct kvc_attachment *s)
+{
+	for (unsigned i = 0; i < s->shards; i++)
+		if (kvc_landing_max(s, i) == 0)
+			return false;
+	return true;
+}
+
+/* There may be room on the wire again for the links of this shard. */
+static void unstick(struct kvc_link *l)
+{
+	struct kvc_attachment *s = l->attachment;
+	for (unsigned i = 0; i < s->links_per_shard; i++) {
+		struct kvc_link *other = &s->link[l->shard * s->links_per_shard + i];
+		if (!other->stuck)
+			continue;
+		other->stuck = false;
+		if (s->open)
+			kvc_link_dirty(other);
+	}
+}
+
+/* There is room in the landing area again. */
+void kvc_push_unpark(struct kvc_link *l)
+{
+	struct kvc_attachment *s = l->attachment;
+	for (unsigned i = 0; i < s->links_per_shard; i++)
+		kvc_link_look(&s->link[l->shard * s->links_per_shard + i]);
+}
+
+static void push_done(struct te_xfer *x, int status)
+{
+	struct kvc_push *p = x->arg;
+	struct kvc_link *l = p->link;
+	struct kvc_client *c = l->attachment->node->client;
+	struct kvc_req *r = p->req;
+	(void)status; /* the reply says what became of the bytes */
+	p->req = NULL;
+	l->pushes--;
+	kv_list_add_tail(&c->pushes.free, &p->node);
+	if (r) {
+		r->mem.push = NULL;
+		kvc_req_settle(c, r);
+	}
+	unstick(l);
+	kvc_attachment_unref(l->attachment);
+}
+
+/* The link is stuck: the PUT at its head cannot be posted, or is a lane's and has no place. Four things end that, and
+ * each has the link looked at again: an answer of its shard (kvc_push_unpark), the end of one of its writes
+ * (push_done), the end of one of its frames (frame_sent), and the end of the request at its head (kvc_req_end). If none
+ * of its writes and frames is out, the timer does, too. */
+void kvc_push_stick(struct kvc_client *c, struct kvc_link *l)
+{
+	l->stuck = true;
+	if (l->frames == 0 && l->pushes == 0)
+		kvc_push_later(c);
+}
+
+void kvc_push_later(struct kvc_client *c)
+{
+	if (!loop_timer_armed(&c->out.again))
+		loop_timer_arm(c->loop, &c->out.again, loop_turn_now(c->loop) + AGAIN_NS);
+}
+
+void kvc_push_again(struct loop_timer *t)
+{
+	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, out.again);
+	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+		struct kvc_attachment *s = c->node[i].attachment;
+		for (uint32_t k = 0; s && s->open && k < s->num_links; k++)
+			kvc_link_look(&s->link[k]);
+	}
+}
+
+int kvc_landing_take(struct kvc_link *l, uint64_t len, struct kvc_piece *out)
+{
+	struct kvc_landing *area = &l->attachment->landing[l->shard];
+	int rc = kvc_buffer_take(&area->pieces, len, out);
+	if (rc == 0)
+		area->placed++;
+	else if (rc == -KV_EBUSY && area->placed == 0)
+		kvc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
+	return rc;
+}
+
+static void piece_give(struct kvc_link *l, struct kvc_piece *piece)
+{
+	struct kvc_landing *area = &l->attachment->landing[l->shard];
+	kvc_buffer_give(&area->pieces, piece);
+	area->placed--;
+}
+
+void kvc_landing_give(struct kvc_link *l, struct kvc_piece *piece)
+{
+	piece_give(l, piece);
+	kvc_push_unpark(l);
+}
+
+int kvc_push_place(struct kvc_link *l, struct kvc_req *r)
+{
+	int rc = kvc_landing_take(l, r->wire.put.length, &r->mem.landing);
+	if (rc == 0)
+		r->wire.dest.offset = r->mem.landing.offset;
+	return rc;
+}
+
+/* PUTs without a place stand aside, in order, and let all others pass: a GET needs none. They come back when an answer
+ * gives a place back (kvc_landing_give), or when the one before them ends (kvc_req_end). A lane's stays at its head:
+ * its link waits, and so does its session. */
+bool kvc_push_park(struct kvc_link *l, struct kvc_req *r)
+{
+	if (r->session) {
+		kvc_push_stick(kvc_link_client(l), l);
+		return false;
+	}
+	kv_list_del(&r->node);
+	kv_list_add_tail(&l->parked, &r->node);
+	return true;
+}
+
+void kvc_push_displace(struct kvc_link *l, struct kvc_req *r)
+{
+	if (r->mem.landing.len_bytes != 0)
+		piece_give(l, &r->mem.landing);
+}
+
+int kvc_push_start(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r)
+{
+	struct kvc_attachment *s = l->attachment;
+	struct kv_list *n = kv_list_pop(&c->pushes.free);
+	struct kvc_push *p = n ? KV_LIST_ENTRY(n, struct kvc_push, node) : NULL;
+	int rc = -KV_EBUSY;
+	if (p) {
+		p->req = r;
+		p->link = l;
+		p->xfer = (struct te_xfer){.dir = TE_WRITE,
+					   .peer = s->peer[l->shard],
+					   .link = l->index,
+					   .local = r->mem.region,
+					   .local_offset = r->mem.source,
+					   .remote = &s->landing[l->shard].remote,
+					   .at = {r->mem.landing.offset, 0, r->wire.put.length, 1},
+					   .ordered = true,
+					   .deadline_ns = r->deadline_ns,
+					   .done = push_done,
+					   .arg = p};
+		rc = te_xfer_start(c->te, &p->xfer);
+		if (rc < 0)
+			kv_list_add_head(&c->pushes.free, &p->node);
+	}
+	if (rc == -KV_EBUSY || rc == -KV_EPEERDOWN) {
+		kvc_push_stick(c, l);
+		return -KV_EBUSY;
+	}
+	if (rc < 0)
+		return rc;
+	r->mem.push = p;
+	l->pushes++;
+	s->refs++;
+	return 0;
+}
+
+void kvc_push_landed(struct kvc_req *r, struct kvc_link *l)
+{
+	if (r->mem.landing.len_bytes != 0)
+		kvc_landing_give(l, &r->mem.landing);
+}
+
+void kvc_landing_lost(struct kvc_link *l)
+{
+	if (--l->attachment->landing[l->shard].placed == 0)
+		kvc_push_unpark(l);
+}
+
+void kvc_push_lost(struct kvc_req *r, struct kvc_link *l)
+{
+	if (r->mem.landing.len_bytes == 0)
+		return;
+	r->mem.landing = (struct kvc_piece){0};
+	kvc_landing_lost(l);
+}
+
+void kvc_push_leave(struct kvc_client *c, struct kvc_req *r)
+{
+	r->mem.landing = (struct kvc_piece){0}; /* the attachment's end is its end */
+	if (!r->mem.push)
+		return;
+	te_xfer_cancel(c->te, &r->mem.push->xfer);
+	r->mem.push->req = NULL;
+	r->mem.push = NULL;
+}

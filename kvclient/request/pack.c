@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack.c -- packs: small values of PUTs, written to a landing area as one.
+ *
+ *   PUTs with small values are next on a link -> their values, copied side by side -> one ordered write
+ *       -> a PUT with LANDED for each, in the frame behind it -> all are answered, the write is done -> the pack is
+ * free
+ *
+ * A write of 4 KiB costs both sides about as much as one of 64 KiB. What goes into a pack is decided when the frame is
+ * filled: by then everything is queued that the ready coroutines had to send, items of batches and single calls alike.
+ * The server is told nothing of packs: to it each value lies at a place of its own in the landing area.
+ *
+ * Values are copied out of the memory of the callers. (Rejected: writing them from there where they lie side by side in
+ * registered memory. A copy of what was just summed up costs a tenth of the write, and a call that is given up would
+ * have to wait for the writes of others.) So a request owns nothing that the wire needs, and its call may end at any
+ * time. The pack owns its bytes until the write is done, and its place until every request of it is answered, since the
+ * server takes the values one by one. If an answer will not come, the place is not used again while the attachment
+ * lasts: the server may still come to it (landing.c). What a peer that lies, or a write that was cut, could do to the
+ * bytes is found out by each value's checksum.
+ *
+ * Of several servers each may have a part of the packs that are free, so that those that are stopped leave some. */
+#include "kvclient/request/pack.h"
+
+#include <stdlib.h>
+
+#include "kvclient/request/attachment.h"
+#include "kvclient/request/landing.h"
+#include "kvclient/request/link.h"
+
+enum { PACKS_SHARE = 8 /* of what is free, however many servers there are */ };
+
+int kvc_packs_open(struct kvc_client *c, struct kv_error *err)
+{
+	struct kvc_packs *p = &c->packs;
+	int rc;
+	kv_list_init(&p->free);
+	if (!c->info.ordered)
+		return 0;
+	p->pack = calloc(KVC_PACKS, sizeof(*p->pack));
+	if (!p->pack)
+		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for packs of small values", c->index);
+	rc = kv_area_map_lazy((uint64_t)KVC_PACKS * KVC_PACK_BYTES, &p->area, err);
+	if (rc == 0)
+		rc = te_region_register(c->te, p->area.base, p->area.len_bytes, TE_LOCAL, 0, &p->region, err);
+	if (rc < 0) {
+		kvc_packs_fini(c);
+		return kv_fail_more(err, "client %u, packs of small values", c->index);
+	}
+	for (uint32_t i = KVC_PACKS; i-- > 0;) {
+		p->pack[i].index = i;
+		kv_list_add_head(&p->free, &p->pack[i].node);
+	}
+	return 0;
+}
+
+void kvc_packs_fini(struct kvc_client *c)
+{
+	free(c->packs.pack);
+	kv_area_unmap(&c->packs.area);
+	c->packs = (struct kvc_packs){0};
+}
+
+uint64_t kvc_pack_max(const struct kvc_attachment *s, unsigned shard)
+{
+	return s->node->client->packs.pack ? KV_MIN(kvc_landing_max(s, shard), (uint64_t)KVC_PACK_VALUE) : 0;
+}
+
+static struct kvc_landing *area_of(const struct kvc_link *l)
+{
+	return &l->attachment->landing[l->shard];
+}
+
+/* ---- the life of a pack ---- */
+
+/* Whether this server may have one more. */
+static bool pack_allowed(const struct kvc_client *c, const struct kvc_attachment *s)
+{
+	uint32_t servers = c->pool->num_servers, free = KVC_PACKS - c->packs.used;
+	uint32_t parts = KV_MIN(servers - 1, (uint32_t)PACKS_SHARE);
+	return free > 0 && (s->packs == 0 || (s->packs + 1) * parts <= free);
+}
+
+static struct kvc_pack *pack_take(struct kvc_client *c, struct kvc_link *l)
+{
+	struct kvc_pack *p;
+	if (!pack_allowed(c, l->attachment))
+		return NULL;
+	p = KV_LIST_ENTRY(kv_list_pop(&c->packs.free), struct kvc_pack, node);
+	p->link = l;
+	p->place = (struct kvc_piece){0}; /* a lost one's is still there */
+	p->bytes = p->left = 0;
+	p->writing = p->lost = false;
+	c->packs.used++;
+	l->attachment->packs++;
+	return p;
+}
+
+/* Free it, if nothing needs it any more. */
+static void pack_settle(struct kvc_pack *p)
+{
+	struct kvc_attachment *s = p->link->attachment;
+	struct kvc_packs *packs = &s->node->client->packs;
+	if (p->left > 0)
+		return;
+	if (!p->lost)
+		kvc_buffer_give(&area_of(p->link)->pieces, &p->place);
+	if (p->writing)
+		return;
+	s->packs--;
+	packs->used--;
+	kv_list_add_head(&packs->free, &p->node);
+}
+
+static void pack_done(struct te_xfer *x, int status)
+{
+	struct kvc_pack *p = x->arg;
+	struct kvc_link *l = p->link;
+	(void)status; /* the answers say what became of the bytes */
+	p->writing = false;
+	l->pushes--;
+	pack_settle(p);
+	kvc_push_unpark(l);
+	kvc_attachment_unref(l->attachment);
+}
+
+/* ---- filling ---- */
+
+/* The next request of the link's own queue, if its value may go into a pack, too. */
+static struct kvc_req *next_small(const struct kvc_link *l, const struct kvc_req *r, uint64_t now_ns)
+{
+	struct kvc_req *next = KV_LIST_ENTRY(r->node.next, struct kvc_req, node);
+	bool alone = r->session || !kv_list_empty(&l->turns); /* who is next then is decided one by one */
+	if (alone || r->node.next == &l->queue || !next->mem.bytes || next->deadline_ns <= now_ns)
+		return NULL;
+	return next;
+}
+
+/* How many requests, from r on, fit into the frame and a pack; *out_bytes: of their values. */
+static uint32_t pack_plan(const struct kvc_link *l, const struct wire_writer *w, const struct kvc_req *r, bool switches,
+			  uint64_t now_ns, uint64_t *out_bytes)
+{
+	uint32_t room = wire_frame_room(w), before = switches ? WIRE_SESSION_BYTES : 0, n = 0;
+	uint32_t most = KV_MIN(WIRE_RECORDS_MAX - w->records - (switches ? 1u : 0u), l->credits - l->reserve);
+	uint64_t max = KV_MIN(kvc_landing_max(l->attachment, l->shard), (uint64_t)KVC_PACK_BYTES);
+	room = room > before ? room - before : 0;
+	for (*out_bytes = 0; r && n < most; r = next_small(l, r, now_ns), n++) {
+		uint32_t size = wire_request_size(&r->wire);
+		if (size > room || r->wire.put.length > max - *out_bytes)
+			break;
+		room -= size;
+		*out_bytes += r->wire.put.length;
+	}
+	return n;
+}
+
+/* A place for the values of n requests; if there is none for so many, for the first one alone. */
+static int place_take(struct kvc_link *l, const struct kvc_req *r, uint32_t *n, uint64_t bytes, struct kvc_piece *out)
+{
+	struct kvc_landing *area = area_of(l);
+	int rc = kvc_buffer_take(&area->pieces, bytes, out);
+	if (rc == -KV_EBUSY && *n > 1) {
+		*n = 1;
+		rc = kvc_buffer_take(&area->pieces, r->wire.put.length, out);
+	}
+	if (rc == -KV_EBUSY && area->placed == 0)
+		kvc_link_redo(l->attachment->node, "its landing area is taken by frames that were lost");
+	return rc;
+}
+
+int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_req *r, bool switches, uint64_t now_ns)
+{
+	struct kvc_client *c = kvc_link_client(l);
+	struct kvc_pack *p;
+	uint64_t bytes;
+	uint32_t n = pack_plan(l, w, r, switches, now_ns, &bytes);
+	int rc;
+	if (n == 0)
+		return -KV_EBUSY;
+	p = pack_take(c, l);
+	rc = p ? place_take(l, r, &n, bytes, &p->place) : -KV_EBUSY;
+	if (rc < 0) {
+		if (p)
+			pack_settle(p);
+		else
+			kvc_push_later(c); /* a pack of any server may be the one that comes back */
+		return rc == -KV_EBUSY ? 1 : rc;
+	}
+	for (p->left = n; n > 0; n--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node)) {
+		uint8_t *to = (uint8_t *)c->packs.area.base + (size_t)p->index * KVC_PACK_BYTES + p->bytes;
+		memcpy(to, r->mem.bytes, r->wire.put.length);
+		r->mem.pack = p;
+		r->wire.dest.offset = p->place.offset + p->bytes;
+		p->bytes += (uint32_t)r->wire.put.length;
+	}
+	area_of(l)->placed += p->left;
+	return 0;
+}
+
+void kvc_pack_unmake(struct kvc_link *l, struct kvc_req *r)
+{
+	struct kvc_pack *p = r->mem.pack;
+	if (!p)
+		return;
+	area_of(l)->placed -= p->left;
+	for (; p->left > 0; p->left--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node))
+		r->mem.pack = NULL;
+	pack_settle(p);
+}
+
+int kvc_pack_write(struct kvc_link *l, const struct kvc_req *r)
+{
+	struct kvc_attachment *s = l->attachment;
+	struct kvc_client *c = kvc_link_client(l);
+	struct kvc_pack *p = r->mem.pack;
+	int rc;
+	p->xfer = (struct te_xfer){.dir = TE_WRITE,
+				   .peer = s->peer[l->shard],
+				   .link = l->index,
+				   .local = c->packs.region,
+				   .local_offset = (uint64_t)p->index * KVC_PACK_BYTES,
+				   .remote = &area_of(l)->remote,
+				   .at = {p->place.offset, 0, p->bytes, 1},
+				   .ordered = true,
+				   .deadline_ns = KV_NEVER,
+				   .done = pack_done,
+				   .arg = p};
+	rc = te_xfer_start(c->te, &p->xfer);
+	if (rc == -KV_EBUSY || rc == -KV_EPEERDOWN) {
+		kvc_push_stick(c, l);
+		return -KV_EBUSY;
+	}
+	if (rc < 0)
+		return rc;
+	p->writing = true;
+	l->pushes++;
+	s->refs++;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+/* No answer to r will come any more. */
+static void answer_over(struct kvc_req *r, bool lost)
+{
+	struct kvc_pack *p = r->mem.pack;
+	struct kvc_link *l = p->link;
+	r->mem.pack = NULL;
+	p->left--;
+	p->lost |= lost;
+	pack_settle(p);
+	if (lost)
+		kvc_landing_lost(l);
+	else
+		area_of(l)->placed--;
+}
+
+void kvc_pack_answered(struct kvc_req *r, struct kvc_link *l)
+{
+	if (!r->mem.pack)
+		return;
+	answer_over(r, false);
+	kvc_push_unpark(l);
+}
+
+void kvc_pack_lost(struct kvc_req *r)
+{
+	if (r->mem.pack)
+		answer_over(r, true);
+}

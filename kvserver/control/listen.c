@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* listen.c -- the address that a server listens on, and the keys and certificates of clients that may come in. */
+#include "kvserver/control/listen.h"
+
+#include <stdio.h>
+
+#include "kvserver/control/server.h"
+
+/* A server that other machines can reach must know its clients, unless its user wants it otherwise. */
+static int strangers_check(const struct kvs_server *s, struct kv_error *err)
+{
+	if (s->opt.insecure || boot_context_mode(s->boot) != BOOT_PLAIN || kv_sockaddr_is_loopback(&s->addr))
+		return 0;
+	return kv_fail(err, -KV_EINVAL,
+		       "%s can be reached from other machines, and neither a pre-shared key nor certificates are set: "
+		       "anybody there could read and write. Give --psk-file or "
+		       "--cert, --key and --ca; or listen on 127.0.0.1; or say --insecure if the network is trusted",
+		       s->opt.listen_addr);
+}
+
+int listen_prepare(struct kvs_server *s, struct kv_error *err)
+{
+	const struct kvs_options *o = &s->opt;
+	const struct boot_security security = {.psk_file = o->psk_file,
+					       .psk = o->psk,
+					       .cert_file = o->cert_file,
+					       .key_file = o->key_file,
+					       .ca_file = o->ca_file,
+					       .crl_file = o->crl_file,
+					       .crl_kept = !o->loops};
+	struct kv_hostport hp;
+	int rc = o->node_id ? kv_node_id_check(o->node_id, err) : 0;
+
+	snprintf(s->node_id, sizeof(s->node_id), "%s", o->node_id ? o->node_id : "");
+	if (rc == 0)
+		rc = kv_hostport_parse(o->listen_addr, &hp, err);
+	if (rc == 0)
+		rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
+	if (rc == 0)
+		rc = boot_context_create(&security, true, o->log, &s->boot, err);
+	if (rc == 0 && o->session_keys)
+		rc = boot_keys_load(o->session_keys, &s->session_keys, err);
+	if (rc == 0)
+		rc = strangers_check(s, err);
+	return rc;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pulse.h -- whether the loops of a server turn. */
+#ifndef KVRAIL_KVSERVER_CONTROL_PULSE_H
+#define KVRAIL_KVSERVER_CONTROL_PULSE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/base.h"
+
+/* A loop has been asked to say something. The asking thread sets it, the loop clears it. */
+struct pulse {
+	_Atomic bool asked[KV_SHARDS_MAX + 1]; /* of the control loop, then of the shards */
+};
+
+#endif

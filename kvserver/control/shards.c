@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shards.c -- makes the shards of a server, with their options, and hears when they ask for new sessions. */
+#include "kvserver/control/shards.h"
+
+#include <errno.h>
+
+#include "kvserver/control/conn.h"
+#include "kvserver/control/files.h"
+#include "kvserver/control/server.h"
+#include "kvserver/control/sockaddr.h"
+#include "kvserver/ops/ops.h"
+
+enum {
+	PREFAULT_PERCENT = 25, /* of a core */
+	PAGE_PLAIN = 4096
+};
+
+/* ---- sessions that are to begin anew ---- */
+
+static void on_reset(void *arg)
+{
+	conns_anew(arg, true);
+}
+
+static void on_lost(void *arg)
+{
+	struct kvs_server *s = arg;
+
+	atomic_store(&s->lost_told, false); /* first: a shard that marks a session from now on says so again */
+	conns_anew(s, false);
+}
+
+/* A network that goes away loses thousands of sessions at once, and each look is at all connections. */
+static int shard_lost_session(void *arg, struct shard *shard)
+{
+	struct kvs_server *s = arg;
+	int rc;
+
+	(void)shard;
+	if (atomic_exchange(&s->lost_told, true))
+		return 0;
+	rc = loop_post(s->control, on_lost, s);
+	if (rc)
+		atomic_store(&s->lost_told, false);
+	return rc;
+}
+
+/* A full queue means that the control loop has much to do. The engine's peers stay void, and the shard says so again on
+ * its tick. */
+static int shard_was_reset(void *arg, struct shard *shard)
+{
+	struct kvs_server *s = arg;
+
+	(void)shard;
+	return loop_post(s->control, on_reset, s);
+}
+
+/* ---- create ---- */
+
+/* The source address of the fabric is the one that the server listens on, unless that is a wildcard. */
+static struct sockaddr_storage fabric_source(const struct kvs_server *s)
+{
+	struct sockaddr_storage a = s->addr;
+
+	address_set_port(&a, 0);
+	if (address_is_any(&a))
+		a.ss_family = 0;
+	return a;
+}
+
+static struct te_options engine_options(struct kvs_server *s)
+{
+	const struct kvs_options *o = &s->opt;
+
+	return (struct te_options){.peers_heal = true,
+				   .provider = o->provider,
+				   .nic = o->nic,
+				   .local = fabric_source(s),
+				   .rails = o->rails,
+				   .engines = o->shards,
+				   .chunk_bytes = o->chunk_bytes,
+				   .messages = 512,
+				   .receives = 512,
+				   .near = !o->numa_off,
+				   .door = (enum te_door)o->door,
+				   .log = o->log};
+}
+
+/* Whether this machine has the resources for all shards. It is asked before the first is opened, with one client:
+ * others come later. */
+static int preflight(struct kvs_server *s, struct kv_error *err)
+{
+	enum { LOOP_FILES = 2, OWN_FILES = 8 };
+	const struct kvs_options *o = &s->opt;
+	struct te_options engine = engine_options(s);
+	struct te_load load = {.engines = o->shards,
+			       .region_bytes = o->memory_bytes / o->shards,
+			       .peers = 1,
+			       .threads = o->shards + 1, /* and the control loop's */
+			       .files = (o->shards + 1) * LOOP_FILES + OWN_FILES};
+
+	/* Loops of the caller are those of a simulation or a test, where this machine's limits mean nothing. */
+	return o->loops ? 0 : te_preflight(&engine, &load, err);
+}
+
+static int shards_create(struct kvs_server *s, struct kv_error *err)
+{
+	const struct kvs_options *o = &s->opt;
+	struct shard_options options = {
+		.memory_bytes = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE),
+		.sessions_max = s->slot_count,
+		.credits = o->credits,
+		.ttl_ns = o->ttl_ns,
+		.allow_bench = o->allow_bench,
+		.allow_pull = o->allow_pull,
+		.landing_bytes = o->landing_off ? 0 : o->landing_bytes / o->shards,
+		.pull_where_safe = o->pull_where_safe,
+		.lease_ns = o->lease_ns,
+		.slow_ns = o->slow_ns,
+		.prefault = o->prefault == KVS_PREFAULT_START,
+		.own_thread = !o->loops,
+		.ops = &kvs_ops,
+		.policy = evict_policies[o->eviction],
+		.log = o->log,
+		.engine = engine_options(s),
+		.reset = shard_was_reset,
+		.lost = shard_lost_session,
+		.arg = s,
+	};
+	int rc = 0;
+
+	options.values_max = (o->values_max + o->shards - 1) / o->shards;
+	s->opt.value_max = options.value_max = KV_MIN(o->value_max, options.memory_bytes);
+	for (unsigned i = 0; rc == 0 && i < o->shards; i++) {
+		options.index = i;
+		options.shards = s->opt.shards;
+		options.control = i == 0 ? s->control_stat : NULL;
+		options.loop = s->shard_loop[i];
+		options.engine.engine = i;
+		rc = shard_create(&options, o->entropy, o->clock, &s->shard[i], err);
+		if (rc)
+			kv_fail_more(err,
+				     rc == -EADDRNOTAVAIL ? "--listen-addr %s is no address of this machine (`ip addr` "
+							    "lists them); shard %u of %u"
+							  : "on %s: shard %u of %u",
+				     o->listen_addr, i, o->shards);
+	}
+	if (rc == 0)
+		s->opt.allow_pull = s->shard[0]->opt.allow_pull; /* one provider, one answer */
+	return rc;
+}
+
+/* The first shard speaks for all: they have one provider. */
+static void identity_make(struct kvs_server *s)
+{
+	const struct te_info *info = &s->shard[0]->info;
+
+	memcpy(s->identity.provider, info->provider, sizeof(s->identity.provider));
+	memcpy(s->identity.fabric, info->fabric, sizeof(s->identity.fabric));
+	s->identity.eager_bytes = info->eager_bytes;
+}
+
+int shards_make(struct kvs_server *s, struct kv_error *err)
+{
+	const struct te_options engine = engine_options(s);
+	int rc = preflight(s, err);
+
+	if (rc == 0)
+		rc = shards_create(s, err);
+	if (rc)
+		return rc;
+	identity_make(s);
+	return files_plan(s, &engine, err);
+}
+
+/* Memory of NICs is locked, and huge pages of the pool were touched when they were mapped: those are there. */
+void shards_prefault(struct kvs_server *s)
+{
+	struct kv_prefault_area area[KV_SHARDS_MAX];
+	struct kv_error err;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		const struct shard *shard = s->shard[i];
+		if (!shard->info.pins_memory && shard->area.page_bytes == PAGE_PLAIN)
+			area[n++] =
+				(struct kv_prefault_area){shard->area.base, shard->area.len_bytes, shard->place.node};
+	}
+	if (s->opt.prefault != KVS_PREFAULT_BACKGROUND || n == 0)
+		return;
+	if (kv_prefault_start(area, n, PREFAULT_PERCENT, &s->control_stat[WIRE_STAT_PREFAULT_LEFT], s->opt.log,
+			      &s->prefault, &err))
+		kv_warn(s->opt.log, "the first PUTs wait for their pages: %s", err.text);
+}

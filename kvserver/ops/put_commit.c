@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* put_commit.c -- how a PUT ends: its value becomes visible, is there already, or is refused; and its client is told.
+ *
+ * The first commit of a key wins. A value that is already there is answered without a byte being kept: OK for the same
+ * length and checksum, else EXISTS_OTHER. */
+#include "kvserver/ops/put_commit.h"
+
+#include "kvserver/ops/work.h"
+#include "kvserver/shard/reply.h"
+#include "kvserver/shard/request.h"
+
+/* ---- what the client is told ---- */
+
+void put_reply(struct link *l, const struct wire_request *q, int32_t status, uint64_t generation)
+{
+	struct wire_reply r = {.type = WIRE_PUT,
+			       .status = status,
+			       .id = q->id,
+			       .put = {.stage = q->put.stage, .generation = generation}};
+
+	reply_put(l, &r, NULL);
+}
+
+void put_answer(struct link *l, const struct wire_request *q, struct request *r, int32_t status, uint64_t generation)
+{
+	if (!r) {
+		put_reply(l, q, status, generation);
+		return;
+	}
+	r->reply.put.generation = generation;
+	request_end(r, status);
+}
+
+/* A value that there is no place for is logged, one a second, and how many were not: its client learns a code only. */
+static void refused_log(struct shard *s, uint64_t total, int error)
+{
+	const struct store *st = &s->store;
+	char size[32], limit[32], pinned[32], staged[32], leased[32], max[32], more[64] = "";
+	uint64_t suppressed;
+
+	if (!kv_rate_take(&s->work->refused_lines, loop_turn_now(s->loop), SHARD_REFUSED_LINES, &suppressed))
+		return;
+	if (suppressed)
+		snprintf(more, sizeof(more), " (%llu more %s refused, not shown)", (unsigned long long)suppressed,
+			 suppressed == 1 ? "was" : "were");
+	kv_size_format(total, size, sizeof(size));
+	kv_size_format(st->arena.limit, limit, sizeof(limit));
+	if (error == -KV_ETOOBIG)
+		kv_warn(s->opt.log,
+			"shard %u: a value of %llu bytes is refused: one may have %s (--value-max), and must fit the "
+			"%s of one worker thread "
+			"(--memory-mb divided by --worker-threads)%s",
+			s->opt.index, (unsigned long long)total, kv_size_format(s->opt.value_max, max, sizeof(max)),
+			limit, more);
+	else if (st->blocks.used >= st->blocks_max + st->rooms.used && arena_free_bytes(&st->arena) >= total)
+		kv_warn(s->opt.log,
+			"shard %u: no room for a value of %s: %u values are there, as many as there may be, and none "
+			"may go: they are pinned, being read or being "
+			"written; unpin, or raise --max-values%s",
+			s->opt.index, size, st->blocks_max, more);
+	else
+		kv_warn(s->opt.log,
+			"shard %u: no room for a value of %s: of %s are %s pinned, %s being written and %s leased, and "
+			"what is in use lies "
+			"between; unpin, or give the server more memory (--memory-mb) or fewer --worker-threads%s",
+			s->opt.index, size, limit, kv_size_format(st->pinned_bytes, pinned, sizeof(pinned)),
+			kv_size_format(st->staged_bytes, staged, sizeof(staged)),
+			kv_size_format(s->leased_bytes, leased, sizeof(leased)), more);
+}
+
+int32_t put_error(struct shard *s, uint64_t total, int error)
+{
+	if (error == -KV_ENOMEM)
+		shard_count(s, WIRE_STAT_NOMEM);
+	if (error == -KV_ENOMEM || error == -KV_ETOOBIG)
+		refused_log(s, total, error);
+	return wire_error_status(error);
+}
+
+/* ---- the value ---- */
+
+static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t now_ns)
+{
+	uint64_t ttl_ns = ttl_s ? ttl_s * 1000000000ull : s->opt.ttl_ns;
+
+	return ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER;
+}
+
+int32_t put_compare(struct shard *s, struct block *holder, uint64_t total, uint64_t checksum, uint32_t ttl_s,
+		    uint64_t *out_generation)
+{
+	if (holder->len == total && holder->checksum == checksum) {
+		uint64_t expires_ns = expires_at(s, ttl_s, loop_turn_now(s->loop));
+		shard_count(s, WIRE_STAT_PUT_DUPLICATES);
+		store_use(&s->store, holder);
+		if (expires_ns > holder->expire.when_ns)
+			store_expire_at(&s->store, holder, expires_ns);
+		*out_generation = holder->generation;
+		return WIRE_OK;
+	}
+	shard_count(s, WIRE_STAT_PUT_CONFLICTS);
+	return WIRE_EXISTS_OTHER;
+}
+
+int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t checksum, uint32_t ttl_s,
+		   uint64_t *out_generation)
+{
+	uint64_t now_ns = loop_turn_now(s->loop);
+	struct block *holder;
+	int rc;
+
+	if (digest != checksum) {
+		shard_count(s, WIRE_STAT_CORRUPT);
+		return WIRE_CORRUPT;
+	}
+	rc = store_commit(&s->store, b, checksum, expires_at(s, ttl_s, now_ns), now_ns, &holder);
+	if (rc == -KV_EEXIST)
+		return put_compare(s, holder, b->len, checksum, ttl_s, out_generation);
+	if (rc)
+		return put_error(s, b->len, rc);
+	s->stat[WIRE_STAT_BYTES_WRITTEN] += b->len;
+	*out_generation = b->generation;
+	return WIRE_OK;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* landing.c -- landing areas: where clients write the bytes of their PUTs.
+ *
+ *   none --LANDINGS--> given --the attachment ends--> leaving --goodbye, cut, or rested--> free
+ *
+ * A client that writes is as fast as a server that does; a read by the server costs the client's processor a second
+ * turn (tcp), or is not safe at all. But no client may write the arena: whoever holds a key keeps it for as long as its
+ * connection lasts, and the arena's bytes are other clients' values a moment later. So each client has a small area of
+ * its own, with a key of its own. Its bytes are copied from there to their block, and the checksum is made of the copy:
+ * nothing that a client writes to its area later changes what was stored.
+ *
+ * (Rejected: a key for the memory of one value, for the time of its PUT, and no copy. A value that is given up would
+ * have to stay until no write can land there, and the proof of that would be what its client says: one with two
+ * connections could begin a write on one, end the PUT on the other, and damage the value that comes next. The least PUT
+ * over libfabric, which proves nothing, wins 1.0 at 256 KiB and 1.25 at 64 KiB by it.)
+ *
+ * Therefore no value depends on when an area is used again; only the next owner's patience does, whose PUT would be
+ * refused as corrupt if bytes of the last one came late. Bytes of a client that was killed are still in our socket when
+ * its control connection ends. So it is cut first (te_peer_cut). Where that would hurt somebody, or the client begins
+ * anew over the same endpoints, the area rests for REST_NS before it is used again.
+ *
+ * The area of all is mapped once and touched only where it is used. A client gets an eighth of what is free, between
+ * LANDING_MIN and LANDING_MAX: few clients have room for many values in flight, and hundreds still have some. One that
+ * gets none sends its PUTs in the other ways. */
+#include "kvserver/shard/landing.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "kvserver/shard/session.h"
+
+enum {
+	LANDING_MAX = 2 << 20,
+	LANDING_MIN = 64 << 10,
+	LANDING_SHARE = 8 /* of what is free */
+};
+
+#define REST_NS 10000000000ull
+
+bool landings_allowed(const struct te_info *info)
+{
+	return info->ordered && info->peer_fence;
+}
+
+int landings_open(struct shard *s, uint64_t limit_bytes, struct kv_error *err)
+{
+	struct landings *l = &s->landings;
+	int rc;
+
+	kv_list_init(&l->leaving);
+	if (limit_bytes < LANDING_MIN || !landings_allowed(&s->info))
+		return 0;
+	rc = kv_area_map_lazy(limit_bytes, &l->area, err);
+	if (rc)
+		return rc;
+	rc = arena_init(&l->room, l->area.len_bytes, (uint32_t)(l->area.len_bytes / LANDING_MIN));
+	if (rc == 0)
+		return 0;
+	kv_area_unmap(&l->area);
+	return kv_fail(err, rc, "shard %u: cannot set up its landing areas: %s", s->opt.index, kv_strerror(rc));
+}
+
+bool landings_offered(const struct shard *s)
+{
+	return s->landings.area.base != NULL;
+}
+
+/* False: the region cannot be closed now. */
+static bool landing_free(struct landing *a)
+{
+	struct landings *l = &a->shard->landings;
+
+	if (a->shard->te && te_region_close(&a->region) != 0) /* else it went with the engine */
+		return false;
+	/* Its pages go: what is not used shall not cost memory. */
+	(void)madvise((uint8_t *)l->area.base + a->place->offset, a->place->size, MADV_DONTNEED);
+	arena_free(&l->room, a->place);
+	kv_list_del(&a->node);
+	free(a);
+	return true;
+}
+
+void landings_close(struct shard *s)
+{
+	struct landings *l = &s->landings;
+
+	if (!l->area.base)
+		return;
+	KV_LIST_EACH_SAFE (n, &l->leaving)
+		(void)landing_free(KV_LIST_ENTRY(n, struct landing, node));
+	arena_fini(&l->room);
+	kv_area_unmap(&l->area);
+}
+
+/* An eighth of what is free, rounded down to a power of two and to LANDING_MAX, at least LANDING_MIN while there is so
+ * much; else 0. */
+static uint64_t landing_size(const struct landings *l)
+{
+	uint64_t free = arena_free_bytes(&l->room), size = LANDING_MAX;
+
+	while (size > LANDING_MIN && size > free / LANDING_SHARE)
+		size /= 2;
+	return size <= free ? size : 0;
+}
+
+int landing_open(struct session *s)
+{
+	struct kv_error err = {0};
+	uint64_t more;
+	struct shard *shard = s->shard;
+	struct landings *l = &shard->landings;
+	struct landing *a;
+	uint64_t size;
+	int rc;
+
+	if (s->landing)
+		return -KV_EPROTO;
+	if (!l->area.base || !shard->te || (size = landing_size(l)) == 0)
+		return 0;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -KV_ENOMEM;
+	*a = (struct landing){.shard = shard, .place = arena_alloc(&l->room, size, a, ARENA_LOW)};
+	kv_list_init(&a->node);
+	if (!a->place) {
+		free(a);
+		return 0;
+	}
+	rc = te_region_register(shard->te, (uint8_t *)l->area.base + a->place->offset, size, TE_REMOTE_WRITE, 0,
+				&a->region, &err);
+	if (rc == 0) {
+		s->landing = a;
+		return 0;
+	}
+	/* Its PUTs go in other ways, which is better than no client. */
+	if (kv_rate_take(&l->lines, loop_turn_now(shard->loop), 1, &more))
+		kv_warn(shard->opt.log, "shard %u: no landing area for client %llu, its PUTs are slower: %s",
+			shard->opt.index, (unsigned long long)s->client_id, err.text);
+	arena_free(&l->room, a->place);
+	free(a);
+	return 0;
+}
+
+void landing_leave(struct session *s)
+{
+	bool clean;
+
+	struct landing *a = s->landing;
+	struct shard *shard = s->shard;
+
+	if (!a)
+		return;
+	s->landing = NULL;
+	clean = s->parting || !shard->te || (s->gone_away && te_peer_cut(s->peer) == 0);
+	a->free_ns = clean ? 0 : loop_now(shard->loop) + REST_NS;
+	kv_list_add_tail(&shard->landings.leaving, &a->node);
+	if (clean)
+		(void)landing_free(a); /* else the tick tries again */
+}
+
+void landings_tick(struct shard *s, uint64_t now_ns)
+{
+	if (!s->landings.area.base)
+		return;
+	KV_LIST_EACH_SAFE (n, &s->landings.leaving) {
+		struct landing *a = KV_LIST_ENTRY(n, struct landing, node);
+		if (now_ns >= a->free_ns)
+			(void)landing_free(a);
+	}
+}
+
+int landing_announce(const struct session *s, struct wire_region *out, uint8_t **out_keys)
+{
+	struct te_remote r = {.rails = (uint16_t)s->shard->info.rails};
+	struct te_key *key;
+	size_t keys;
+
+	*out_keys = NULL;
+	if (s->landing) {
+		te_region_announce(s->landing->region, &r, NULL);
+		keys = (size_t)r.rails * r.parts;
+		key = calloc(keys, sizeof(*key));
+		*out_keys = calloc(keys, 16);
+		if (!key || !*out_keys) {
+			free(key);
+			free(*out_keys);
+			*out_keys = NULL;
+			return -KV_ENOMEM;
+		}
+		te_region_announce(s->landing->region, &r, key);
+		for (unsigned rail = 0; rail < r.rails; rail++)
+			for (uint32_t part = 0; part < r.parts; part++)
+				wire_region_put(*out_keys, r.parts, rail, part, key[rail * r.parts + part].base,
+						key[rail * r.parts + part].key);
+		free(key);
+	}
+	*out = (struct wire_region){.id = s->shard->opt.index,
+				    .rails = r.rails,
+				    .parts = r.parts,
+				    .virt = r.virt,
+				    .len_bytes = r.len_bytes,
+				    .part_bytes = r.part_bytes,
+				    .keys = *out_keys};
+	return 0;
+}
+
+const uint8_t *landing_at(const struct session *s, const struct wire_dest *d)
+{
+	const struct landing *a = s->landing;
+
+	if (!a || d->slice > a->place->size || d->offset > a->place->size - d->slice)
+		return NULL;
+	return (const uint8_t *)a->shard->landings.area.base + a->place->offset + d->offset;
+}
+
+/* A place is used again after its answer, so a client that writes what it names hardly ever names its area twice in a
+ * turn. One that only names it, in a hundred requests of a hundred bytes, would keep the loop copying for all others'
+ * time. */
+bool landing_spend(const struct session *s, uint64_t n)
+{
+	struct landing *a = s->landing;
+	uint64_t turn = loop_turns(s->shard->loop);
+
+	if (a->turn != turn)
+		a->turn_bytes = 0;
+	a->turn = turn;
+	if (a->turn_bytes + n > 2 * a->place->size)
+		return false;
+	a->turn_bytes += n;
+	return true;
+}
+
+uint64_t landings_bytes(const struct shard *s)
+{
+	return s->landings.area.base ? s->landings.room.used : 0;
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ring_epoll.c -- the ring as epoll and non-blocking system calls, for machines where io_uring is forbidden.
+ *
+ * Life of a request: queued -> tried -> done, or -> waiting for its descriptor -> tried again -> ... -> done. A try is
+ * one system call that does not block; it moves bytes or it says that it would have to wait. ring_reap alone runs
+ * done(). Everything that ends a request moves it to the list of those that are done, and there is no way back from
+ * there: so a cancellation completes nothing twice, and what a try has moved is never lost to a later cancellation or
+ * close. The kernel holds no buffer between two system calls; there is nothing to drain at the end.
+ *
+ * The descriptor is ordered for one event (EPOLLONESHOT) with what all its requests wait for, anew after each event.
+ * Each order has a number, which comes back with its event and stands in the requests that it covers: an event of
+ * another number is of an earlier order, or of an earlier file with the same descriptor number, that a fork or a dup
+ * keeps alive in the set. It is dropped. An order looks at the level of the descriptor, so what came before it is not
+ * missed. An order that outlives its requests, too, gives one event at most, and nobody listens.
+ *
+ * Nothing is remembered about descriptors without a request: the owner of one may close it with close(2), as it may
+ * with io_uring. Whether the set has it is asked of the kernel (EPOLL_CTL_MOD, then ADD). Rejected: an order that stays
+ * (level-triggered) and saves a system call per sleep; the set would go on believing in a number that has another file.
+ * Rejected: edges (EPOLLET); who comes late to an edge sleeps for ever.
+ *
+ * Most descriptors here are blocking. A socket is used with MSG_DONTWAIT, or made non-blocking while it connects, and
+ * for good if it listens. Anything else is asked with poll(2) before it is read or written; a pipe takes PIPE_BUF bytes
+ * without waiting once it takes any. A regular file is always ready, and its disk is waited for: the product has no
+ * such file on a loop, so there is no pool of threads for them.
+ *
+ * A sleep is one epoll_pwait2. A loop that does not sleep looks at the set between its turns, but not more often than
+ * every LOOK_NS: a look costs a system call, and a turn may cost less.
+ *
+ * The struct is in pages of its own, which a child of fork() does not get: one that turned our loop would take its
+ * parent's events. It crashes instead, as it does with io_uring. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "loop/ring_kernel.h"
+
+enum { EVENTS = 256 };
+
+#define LOOK_NS 10000ull
+#define BELL    UINT64_MAX
+
+enum op_state { OP_IDLE, OP_QUEUED, OP_WAITING, OP_DONE };
+
+struct epring {
+	struct ring base; /* the first member */
+	int epoll_fd;
+	pid_t owner;                           /* the only thread that may turn it; 0: none yet, or any */
+	bool any_thread, coarse, complained;   /* coarse: there is no epoll_pwait2 */
+	uint32_t orders;                       /* given so far */
+	uint32_t waiters;                      /* requests that wait */
+	uint64_t looked_ns;                    /* when the set was last looked at */
+	struct kv_list queued, done;           /* ring_op.node, by state */
+	struct kv_list waiting[RING_FD_LISTS]; /* ... and by descriptor as well */
+	struct epoll_event events[EVENTS];
+};
+
+static struct epring *of(struct ring *base)
+{
+	return KV_CONTAINER(base, struct epring, base);
+}
+
+/* ---- one try ---- */
+
+/* Whether a descriptor that may block will not, now. Errors are left to the call that follows. */
+static bool ready(int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	return poll(&p, 1, 0) != 0;
+}
+
+static ssize_t try_read(struct ring_op *op)
+{
+	if (!op->plain) {
+		ssize_t n = recv(op->fd, op->in, op->len, MSG_DONTWAIT);
+		if (n >= 0 || errno != ENOTSOCK)
+			return n;
+		op->plain = true;
+	}
+	if (ready(op->fd, POLLIN))
+		return read(op->fd, op->in, op->len);
+	errno = EAGAIN;
+	return -1;
+}
+
+static ssize_t try_write(struct ring_op *op)
+{
+	if (!op->plain) {
+		ssize_t n = send(op->fd, op->out, op->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n >= 0 || errno != ENOTSOCK)
+			return n;
+		op->plain = true;
+	}
+	if (ready(op->fd, POLLOUT))
+		return write(op->fd, op->out, KV_MIN(op->len, (size_t)PIPE_BUF));
+	errno = EAGAIN;
+	return -1;
+}
+
+/* Returns whether it was blocking before. */
+static bool unblock(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	return flags >= 0 && !(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+static void block_again(struct ring_op *op)
+{
+	int flags = fcntl(op->fd, F_GETFL);
+	if (flags >= 0)
+		fcntl(op->fd, F_SETFL, flags & ~O_NONBLOCK);
+	op->plain = false;
+}
+
+static int try_accept(struct ring_op *op)
+{
+	op->peer_len = sizeof(*op->peer);
+	unblock(op->fd);
+	return accept4(op->fd, (struct sockaddr *)op->peer, op->peer ? &op->peer_len : NULL, SOCK_CLOEXEC);
+}
+
+/* A second connect(2) tells how the first one ended. */
+static int try_connect(struct ring_op *op)
+{
+	if (unblock(op->fd))
+		op->plain = true;
+	int rc = connect(op->fd, (const struct sockaddr *)op->to, (socklen_t)op->len);
+	if (rc == 0 || errno == EISCONN)
+		return 0;
+	if (errno == EINPROGRESS || errno == EALREADY || errno == EINTR)
+		errno = EAGAIN;
+	return -1;
+}
+
+static int64_t try_once(struct ring_op *op)
+{
+	switch (op->kind) {
+	case RING_READ:
+		return try_read(op);
+	case RING_WRITE:
+		return try_write(op);
+	case RING_ACCEPT:
+		return try_accept(op);
+	case RING_CONNECT:
+		return try_connect(op);
+	case RING_POLL:
+	default:
+		errno = EAGAIN; /* its order looks */
+		return -1;
+	}
+}
+
+/* ---- states ---- */
+
+static void finish(struct epring *ring, struct ring_op *op, int64_t result)
+{
+	if (op->state == OP_WAITING)
+		ring->waiters--;
+	if (op->kind == RING_CONNECT && op->plain)
+		block_again(op);
+	kv_list_del(&op->node);
+	kv_list_add_tail(&ring->done, &op->node);
+	op->state = OP_DONE;
+	op->result = result;
+}
+
+/* Returns whether the request has to wait (on). */
+static bool attempt(struct epring *ring, struct ring_op *op)
+{
+	int64_t rc;
+	do
+		rc = try_once(op);
+	while (rc < 0 && errno == EINTR);
+	if (rc < 0 && errno == EAGAIN)
+		return true;
+	finish(ring, op, rc < 0 ? -errno : rc);
+	return false;
+}
+
+static struct kv_list *waiting_list(struct epring *ring, int fd)
+{
+	return &ring->waiting[(unsigned)fd % RING_FD_LISTS];
+}
+
+static void complain(struct epring *ring, const char *what, int rc)
+{
+	if (ring->complained)
+		return;
+	ring->complained = true;
+	kv_error_log(ring->base.log, "%s: %s; requests of this loop fail or are late%s", what, kv_strerror(rc),
+		     rc == -ENOSPC ? ": raise the sysctl fs.epoll.max_user_watches" : "");
+}
+
+/* ---- orders ---- */
+
+static uint32_t wanted(const struct ring_op *op)
+{
+	switch (op->kind) {
+	case RING_POLL:
+		return (unsigned short)op->events | EPOLLERR | EPOLLHUP;
+	case RING_WRITE:
+	case RING_CONNECT:
+		return EPOLLOUT | EPOLLERR | EPOLLHUP;
+	case RING_READ:
+	case RING_ACCEPT:
+	default:
+		return EPOLLIN | EPOLLERR | EPOLLHUP;
+	}
+}
+
+static int order(struct epring *ring, int fd, uint32_t mask)
+{
+	uint64_t number = ++ring->orders;
+	struct epoll_event e = {.events = mask | EPOLLONESHOT, .data.u64 = number << 32 | (uint32_t)fd};
+	if (epoll_ctl(ring->epoll_fd, EPOLL_CTL_MOD, fd, &e) == 0)
+		return 0;
+	if (errno == ENOENT && epoll_ctl(ring->epoll_fd, EPOLL_CTL_ADD, fd, &e) == 0)
+		return 0;
+	return -errno;
+}
+
+/* What cannot be waited for (a regular file) is always ready. */
+static void end_unordered(struct epring *ring, struct ring_op *op, int rc)
+{
+	if (rc == -EPERM && op->kind == RING_POLL)
+		finish(ring, op, op->events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM));
+	else
+		finish(ring, op, rc);
+}
+
+/* Order everything that the waiting requests of fd wait for. */
+static void order_all(struct epring *ring, int fd)
+{
+	struct kv_list *list = waiting_list(ring, fd);
+	uint32_t mask = 0;
+	KV_LIST_EACH (n, list) {
+		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
+		if (op->fd == fd)
+			mask |= wanted(op);
+	}
+	if (mask == 0)
+		return;
+	int rc = order(ring, fd, mask);
+	if (rc < 0 && rc != -EPERM && rc != -EBADF)
+		complain(ring, "epoll_ctl", rc);
+	KV_LIST_EACH_SAFE (n, list) {
+		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
+		if (op->fd != fd)
+			continue;
+		op->armed = ring->orders;
+		if (rc < 0)
+			end_unordered(ring, op, rc);
+	}
+}
+
+static void happened(struct epring *ring, const struct epoll_event *e)
+{
+	int fd = (int)(uint32_t)e->data.u64;
+	uint32_t number = (uint32_t)(e->data.u64 >> 32);
+	bool more = false;
+	KV_LIST_EACH_SAFE (n, waiting_list(ring, fd)) {
+		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
+		uint32_t got = e->events & wanted(op);
+		if (op->fd != fd || op->armed != number)
+			continue;
+		if (got && op->kind == RING_POLL)
+			finish(ring, op, got);
+		else
+			more |= !got || attempt(ring, op);
+	}
+	if (more)
+		order_all(ring, fd);
+}
+
+/* ---- looking at the set ---- */
+
+static int pwait(struct epring *ring, uint64_t wait_ns)
+{
+	const uint64_t second = 1000000000ull;
+	struct timespec ts = {.tv_sec = (time_t)(wait_ns / second), .tv_nsec = (long)(wait_ns % second)};
+#ifdef SYS_epoll_pwait2
+	if (!ring->coarse) {
+		int n = (int)syscall(SYS_epoll_pwait2, ring->epoll_fd, ring->events, EVENTS, &ts, NULL, 0);
+		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+			return n;
+		ring->coarse = true; /* before Linux 5.11, or a seccomp profile that is older */
+	}
+#endif
+	struct pollfd p = {.fd = ring->epoll_fd, .events = POLLIN};
+	int rc = ppoll(&p, 1, &ts, NULL);
+	return rc <= 0 ? rc : epoll_wait(ring->epoll_fd, ring->events, EVENTS, 0);
+}
+
+static void look(struct epring *ring, uint64_t wait_ns)
+{
+	int n = wait_ns ? pwait(ring, wait_ns) : epoll_wait(ring->epoll_fd, ring->events, EVENTS, 0);
+	if (n < 0 && errno != EINTR)
+		complain(ring, "epoll_wait", -errno);
+	for (int i = 0; i < n; i++) {
+		const struct epoll_event *e = &ring->events[i];
+		uint64_t count;
+		if (e->data.u64 != BELL)
+			happened(ring, e);
+		else if (read(ring->base.bell_fd, &count, sizeof(count)) < 0 && errno != EINTR)
+			complain(ring, "reading the bell", -errno);
+	}
+	ring->looked_ns = kv_clock_now(&kv_clock_monotonic);
+}
+
+/* ---- the ring ---- */
+
+static int epring_create(const struct ring_options *options, int bell_fd, struct ring **out, struct kv_error *err)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = BELL};
+	struct epring *ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ring == MAP_FAILED)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a ring");
+	(void)madvise(ring, sizeof(*ring), MADV_DONTFORK);
+	ring->base = (struct ring){.kind = &ring_epoll, .log = options->log, .bell_fd = bell_fd};
+	ring->any_thread = options->any_thread;
+	kv_list_init(&ring->queued);
+	kv_list_init(&ring->done);
+	for (unsigned i = 0; i < RING_FD_LISTS; i++)
+		kv_list_init(&ring->waiting[i]);
+	ring->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	int rc = ring->epoll_fd < 0 ? ring_refuse_files(-errno, "epoll_create1", err) : 0;
+	if (rc < 0)
+		goto err_unmap;
+	if (epoll_ctl(ring->epoll_fd, EPOLL_CTL_ADD, bell_fd, &e) < 0) {
+		rc = kv_fail(err, -KV_ELIMIT, "epoll_ctl: %s; raise the sysctl fs.epoll.max_user_watches",
+			     kv_strerror(-errno));
+		goto err_close;
+	}
+	*out = &ring->base;
+	return 0;
+
+err_close:
+	close(ring->epoll_fd);
+err_unmap:
+	munmap(ring, sizeof(*ring));
+	return rc;
+}
+
+static void epring_destroy(struct ring *base)
+{
+	struct epring *ring = of(base);
+	close(ring->epoll_fd);
+	munmap(ring, sizeof(*ring));
+}
+
+static int epring_adopt(struct ring *base)
+{
+	static _Thread_local pid_t self;
+	struct epring *ring = of(base);
+	if (ring->any_thread)
+		return 0;
+	if (!self)
+		self = gettid();
+	if (!ring->owner)
+		ring->owner = self;
+	return ring->owner == self ? 0 : -KV_EINVAL;
+}
+
+static void epring_settle(struct ring *base)
+{
+	(void)base; /* nothing becomes cheaper */
+}
+
+static void epring_submit(struct ring *base, struct ring_op *op)
+{
+	op->closed = op->plain = false;
+	op->state = OP_QUEUED;
+	kv_list_init(&op->node);
+	kv_list_add_tail(&of(base)->queued, &op->node);
+}
+
+static void epring_cancel(struct ring *base, struct ring_op *op)
+{
+	if (op->state == OP_QUEUED || op->state == OP_WAITING)
+		finish(of(base), op, -ECANCELED);
+}
+
+static void epring_flush(struct ring *base)
+{
+	struct epring *ring = of(base);
+	while (!kv_list_empty(&ring->queued)) {
+		struct ring_op *op = KV_LIST_ENTRY(ring->queued.next, struct ring_op, node);
+		if (!attempt(ring, op))
+			continue;
+		kv_list_del(&op->node);
+		kv_list_add_tail(waiting_list(ring, op->fd), &op->node);
+		op->state = OP_WAITING;
+		ring->waiters++;
+		order_all(ring, op->fd);
+	}
+}
+
+static void epring_wait(struct ring *base, uint64_t wait_ns)
+{
+	const uint64_t hour_ns = 3600 * 1000000000ull;
+	struct epring *ring = of(base);
+	epring_flush(base);
+	if (kv_list_empty(&ring->done))
+		look(ring, KV_MIN(wait_ns, hour_ns));
+}
+
+/* The requests that are done are taken as they are at the start: done() may add to the list. */
+static int epring_reap(struct ring *base)
+{
+	struct epring *ring = of(base);
+	struct kv_list batch, *node;
+	int count = 0;
+	if (ring->waiters > 0 && kv_clock_now(&kv_clock_monotonic) - ring->looked_ns >= LOOK_NS)
+		look(ring, 0);
+	if (kv_list_empty(&ring->done))
+		return 0;
+	kv_list_init(&batch);
+	kv_list_splice_tail(&batch, &ring->done);
+	while ((node = kv_list_pop(&batch))) {
+		struct ring_op *op = KV_LIST_ENTRY(node, struct ring_op, node);
+		op->state = OP_IDLE;
+		count += !op->quiet;
+		op->done(op);
+	}
+	return count;
+}
+
+static void end_for_close(struct epring *ring, struct kv_list *list, int fd)
+{
+	KV_LIST_EACH_SAFE (n, list) {
+		struct ring_op *op = KV_LIST_ENTRY(n, struct ring_op, node);
+		if (op->fd != fd)
+			continue;
+		op->closed = true;
+		finish(ring, op, -ECANCELED);
+	}
+}
+
+static void epring_close(struct ring *base, int fd)
+{
+	struct epring *ring = of(base);
+	end_for_close(ring, &ring->queued, fd);
+	end_for_close(ring, waiting_list(ring, fd), fd);
+	/* The kernel takes the file out of the set only when no fork and no dup has it any more. */
+	(void)epoll_ctl(ring->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+const struct ring_calls ring_epoll = {.create = epring_create,
+				      .destroy = epring_destroy,
+				      .adopt = epring_adopt,
+				      .settle = epring_settle,
+				      .unsettle = epring_settle,
+				      .submit = epring_submit,
+				      .cancel = epring_cancel,
+				      .flush = epring_flush,
+				      .wait = epring_wait,
+				      .reap = epring_reap,
+				      .close = epring_close};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probe.h -- a child process that tries something in place of this one.
+ *
+ * What is tried may hang, abort, or take all memory, so only a child is put at risk: this program again, with other
+ * arguments. The child tells where it is by writing one struct, whole, again and again. What it told last is the
+ * result, however it ends. kv-doctor tries endpoints this way, kv-bench capacity each of its steps; kv-bench starts its
+ * server with probe_spawn. */
+#ifndef KVRAIL_PROBE_PROBE_H
+#define KVRAIL_PROBE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/base.h"
+
+enum {
+	PROBE_RESULT_MAX = 4096, /* bytes of a result: a write of so many to a pipe is whole (PIPE_BUF) */
+	PROBE_INPUT_MAX = 32768, /* it fits a pipe's buffer, so handing it over does not block */
+	PROBE_LOG_MAX = 400
+};
+
+enum probe_end {
+	PROBE_EXITED,
+	PROBE_SIGNALLED,
+	PROBE_KILLED, /* it did not end in time */
+	PROBE_NOT_STARTED
+};
+
+struct probe {
+	/* Set by the caller before probe_open. */
+	const char *name;         /* in sentences: "the step" */
+	const void *input;        /* handed to the child through a pipe, so that it is in no argument, environment */
+	size_t input_bytes;       /* ... or file; 0: none */
+	void *result;             /* what the child told last; unchanged while it has told nothing */
+	size_t result_bytes;      /* 0: none */
+	uint64_t timeout_ns;      /* then the child is killed */
+	bool keep_log;            /* its standard error goes to `log`, not to ours */
+	int (*interrupted)(void); /* a signal came to us: the child gets SIGTERM, and ending_ns; NULL: Ctrl-C reaches
+				   * the child by itself. Else it leads a process group of its own */
+	uint64_t ending_ns;       /* see above */
+	void (*told)(struct probe *); /* after each struct; NULL: nothing to do */
+	void *arg;                    /* the caller's */
+	/* Set by probe_open: the child's descriptors, for its arguments. */
+	int tell_fd, input_fd;
+	/* Set by probe_run. */
+	enum probe_end end;
+	int code;                /* the exit status, the signal, or -errno of the start */
+	char text[200];          /* how it ended, in a sentence */
+	char log[PROBE_LOG_MAX]; /* the end of what it wrote to standard error */
+	/* probe.c's */
+	int ours[3];
+	int theirs[3];
+	pid_t pid;
+	uint64_t deadline_ns;
+	bool told_to_end;
+};
+
+/* probe_open -- make the pipes. Returns 0 or -errno. Then call probe_run, which closes them in any case. */
+int probe_open(struct probe *probe);
+
+/* probe_run -- start this program with these arguments (NULL behind the last), follow it, and reap it. rc: of
+ * probe_open. Never fails: `end` and `text` say what came of it. Thread: the one that must outlive the child. */
+void probe_run(struct probe *probe, int rc, const char *const *argv);
+
+/* ---- in the child ---- */
+
+/* probe_take -- read the input, at most cap bytes, and close the descriptor. Returns the number of bytes. */
+size_t probe_take(int fd, void *out, size_t cap);
+
+/* probe_tell -- tell the parent where this process is. */
+void probe_tell(int fd, const void *result, size_t bytes);
+
+/* ---- below all this ---- */
+
+/* probe_spawn -- start a program (looked for in PATH unless its name has a slash) with /dev/null as standard input; out
+ * and err: its standard output and error, -1: ours; keep: two more descriptors that it inherits under their numbers,
+ * -1: none. group: it leads a process group, so that Ctrl-C reaches only us. posix_spawn and not fork: this process may
+ * have threads, and a fork of registered memory is a hazard on EFA. Returns 0 or -errno. */
+int probe_spawn(const char *program, const char *const *argv, int out, int err, const int keep[2], bool group,
+		pid_t *out_pid);
+
+#endif

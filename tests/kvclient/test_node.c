@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_node.c -- what a client knows of one server: when calls wait, go on or fail, and what ends an attachment. (The
+ * node's own coroutine, which connects and serves, runs in tests/sim and against real servers in test_outage.c.) */
+#include "links.h"
+
+#include "kvclient/request/admission.h"
+#include "kvclient/request/life.h"
+
+static void up_one(void)
+{
+	links_up(1, 1);
+	links.link[0].up = true;
+}
+
+/* ---- calls that want to use it ---- */
+
+static struct {
+	uint64_t deadline_ns;
+	int rc;
+	struct kvc_attachment *attachment;
+} ready;
+
+static void ready_await(void)
+{
+	ready.attachment = NULL;
+	ready.rc = kvc_node_ready_await(&links.node, ready.deadline_ns, &ready.attachment);
+}
+
+static void a_call_goes_on_waits_or_fails_by_the_nodes_state(void **state)
+{
+	static const struct {
+		enum kvc_node_state state;
+		enum kvc_goodbye goodbye;
+		bool closing;
+		int refusal, rc;
+	} rows[] = {
+		{KVC_NODE_UP, KVC_GOODBYE_NONE, false, 0, 0},
+		{KVC_NODE_UP, KVC_GOODBYE_NONE, true, 0, -KV_ECLOSED},
+		{KVC_NODE_DOWN, KVC_GOODBYE_NONE, false, 0, -KV_EPEERDOWN},
+		{KVC_NODE_DOWN, KVC_GOODBYE_NONE, false, -KV_EDENIED,
+		 -KV_EDENIED},                                           /* it is there and does not take us */
+		{KVC_NODE_DOWN, KVC_GOODBYE_HEARD, false, 0, -KV_ELEFT}, /* what it held went with it: a miss */
+		{KVC_NODE_DOWN, KVC_GOODBYE_SAID, false, -KV_EFULL, -KV_ELEFT},
+		{KVC_NODE_CLOSED, KVC_GOODBYE_NONE, false, 0, -KV_EPEERDOWN},
+		{KVC_NODE_CONNECTING, KVC_GOODBYE_NONE, false, 0, -KV_ETIMEOUT},
+		{KVC_NODE_CONNECTING, KVC_GOODBYE_HEARD, false, 0, -KV_ETIMEOUT},
+	};
+	(void)state;
+	up_one();
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		links.node.state = rows[i].state;
+		links.node.goodbye = rows[i].goodbye;
+		links.node.refusal.code = rows[i].refusal;
+		links.client.closing = rows[i].closing;
+		ready.deadline_ns = links.now_ns + 20 * MS;
+		links_run(ready_await, NULL);
+		if (ready.rc != rows[i].rc)
+			fail_msg("row %u: %s", i, kv_errname(ready.rc));
+		assert_ptr_equal(ready.attachment, rows[i].rc == 0 ? links.attachment : NULL);
+	}
+}
+
+static void becomes_up(void)
+{
+	if (links.node.state == KVC_NODE_CONNECTING)
+		kvc_node_set(&links.node, KVC_NODE_UP);
+}
+
+static void becomes_down(void)
+{
+	if (links.node.state == KVC_NODE_CONNECTING)
+		kvc_node_set(&links.node, KVC_NODE_DOWN);
+}
+
+static void a_call_that_waits_goes_on_when_the_node_is_up(void **state)
+{
+	(void)state;
+	up_one();
+	links.node.state = KVC_NODE_CONNECTING;
+	ready.deadline_ns = KV_NEVER;
+	links_run(ready_await, becomes_up);
+	assert_int_equal(ready.rc, 0);
+	assert_ptr_equal(ready.attachment, links.attachment);
+}
+
+static void a_call_that_waits_fails_when_the_attempt_has_failed(void **state)
+{
+	(void)state;
+	up_one();
+	links.node.state = KVC_NODE_CONNECTING;
+	ready.deadline_ns = KV_NEVER;
+	links_run(ready_await, becomes_down);
+	assert_int_equal(ready.rc, -KV_EPEERDOWN);
+}
+
+static void a_refusal_counts_as_down_only_while_it_lasts(void **state)
+{
+	static const struct {
+		enum kvc_node_state state;
+		int refusal;
+		int64_t rc;
+		bool down;
+	} rows[] = {
+		{KVC_NODE_UP, 0, -KV_EPEERDOWN, true},
+		{KVC_NODE_DOWN, 0, -KV_EPEERDOWN, true},
+		{KVC_NODE_DOWN, -KV_EFULL, -KV_EFULL, true},
+		{KVC_NODE_UP, -KV_EFULL, -KV_EFULL, false},
+		{KVC_NODE_DOWN, -KV_EFULL, -KV_EDENIED, false},
+		{KVC_NODE_DOWN, 0, 0, false},
+		{KVC_NODE_DOWN, 0, 65536, false},
+		{KVC_NODE_DOWN, 0, -KV_ETIMEOUT, false},
+	};
+	(void)state;
+	up_one();
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		links.node.state = rows[i].state;
+		links.node.refusal.code = rows[i].refusal;
+		if (kvc_node_down(&links.node, rows[i].rc) != rows[i].down)
+			fail_msg("row %u", i);
+	}
+}
+
+/* ---- breaks that are ours ---- */
+
+static void a_redo_makes_calls_wait_and_keeps_the_connection(void **state)
+{
+	(void)state;
+	up_one();
+	links.attachment->served = true;
+	links.node.state = KVC_NODE_UP;
+	kvc_node_redo(&links.node, "a test");
+	assert_string_equal(links.node.redo, "a test");
+	assert_int_equal(links.node.state, KVC_NODE_CONNECTING);
+	assert_false(links.node.control.spent);
+}
+
+/* The server answers in order: behind such an answer a HELLO would wait for the transfers that are the trouble. */
+static void a_redo_dials_anew_where_an_answer_waits_for_transfers(void **state)
+{
+	static const struct {
+		const char *why;
+		unsigned revokes;
+		bool parting, closing, redial;
+	} rows[] = {{"nothing is owed", 0, false, false, false},
+		    {"a REVOKE is not answered", 1, false, false, true},
+		    {"the goodbye of a session is not answered", 0, true, false, true},
+		    {"the client closes", 0, false, true, true}};
+	struct kv_list goodbye;
+	(void)state;
+	up_one();
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		links.node.control.spent = false;
+		links.node.regions.revokes = rows[i].revokes;
+		links.client.closing = rows[i].closing;
+		kv_list_init(&goodbye);
+		if (rows[i].parting)
+			kv_list_add_tail(&links.node.sessions.parted, &goodbye);
+		kvc_node_redo(&links.node, "a test");
+		if (links.node.control.spent != rows[i].redial)
+			fail_msg("%s", rows[i].why);
+		kv_list_del(&goodbye);
+	}
+}
+
+static void a_redial_does_not_keep_the_connection(void **state)
+{
+	(void)state;
+	up_one();
+	links.node.state = KVC_NODE_UP;
+	kvc_node_redial(&links.node, "a test");
+	assert_string_equal(links.node.redo, "a test");
+	assert_true(links.node.control.spent);
+	kvc_node_redo(&links.node, "another one"); /* that is not taken back */
+	assert_true(links.node.control.spent);
+}
+
+/* While it connects, only PINGs are out: they end at once. What calls sent over an attachment that was up is ended
+ * later, when their memory is safe. */
+static void a_redo_ends_the_pings_of_an_attempt_alone(void **state)
+{
+	(void)state;
+	for (unsigned served = 0; served < 2; served++) {
+		struct kvc_wait wait = {0};
+		struct kvc_req *r;
+		up_one();
+		links.node.state = KVC_NODE_CONNECTING;
+		links.attachment->served = served;
+		assert_int_equal(
+			kvc_room_try(&links.client, &(struct kvc_need){.urgent = true, .node = &links.node}, &r), 0);
+		r->wire.type = WIRE_PING;
+		kvc_req_submit_first(&links.link[0], r, &wait);
+		kvc_node_redo(&links.node, "a test");
+		assert_int_equal(wait.left, served);
+		assert_int_equal(links.attachment->open, served);
+		if (!served)
+			assert_int_equal(r->status, -KV_ERESET);
+		else
+			links_answer(&links.link[0], 0);
+		kvc_req_release(&links.client, r);
+		links_down(state);
+	}
+	up_one();
+}
+
+/* ---- the rest ---- */
+
+static int said;
+
+static void say(void)
+{
+	const struct wire_ctrl_msg m = {.type = WIRE_CTRL_GOODBYE};
+	said = kvc_node_send_await(&links.node, &m, KV_NEVER);
+}
+
+static void without_a_connection_nothing_is_said(void **state)
+{
+	(void)state;
+	up_one();
+	links_run(say, NULL);
+	assert_int_equal(said, -KV_EPEERDOWN);
+	assert_int_equal(links.node.control.senders, 0);
+}
+
+static void a_strangers_text_is_made_printable_and_cut(void **state)
+{
+	static const struct {
+		const char *text, *printed;
+	} rows[] = {{"", ""},
+		    {"full", "full"},
+		    {"a\033[2Jb\n", "a?[2Jb?"},
+		    {"\x7f\xc3\xa4~ ", "???~ "},
+		    {"longer than there is room", "longer tha"}};
+	char out[11];
+	(void)state;
+	up_one();
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		kvc_printable(out, sizeof(out), rows[i].text);
+		assert_string_equal(out, rows[i].printed);
+	}
+}
+
+static void silence_is_never_less_than_two_heartbeats(void **state)
+{
+	(void)state;
+	up_one();
+	links.node.pulse.beat_ns = 300 * MS;
+	links.pool.options.peer_timeout_ns = 100 * MS;
+	assert_int_equal(kvc_node_silence_ns(&links.node), 600 * MS);
+	links.pool.options.peer_timeout_ns = 5000 * MS;
+	assert_int_equal(kvc_node_silence_ns(&links.node), 5000 * MS);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, links_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_call_goes_on_waits_or_fails_by_the_nodes_state),
+		TEST(a_call_that_waits_goes_on_when_the_node_is_up),
+		TEST(a_call_that_waits_fails_when_the_attempt_has_failed),
+		TEST(a_refusal_counts_as_down_only_while_it_lasts),
+		TEST(a_redo_makes_calls_wait_and_keeps_the_connection),
+		TEST(a_redo_dials_anew_where_an_answer_waits_for_transfers),
+		TEST(a_redial_does_not_keep_the_connection),
+		TEST(a_redo_ends_the_pings_of_an_attempt_alone),
+		TEST(without_a_connection_nothing_is_said),
+		TEST(a_strangers_text_is_made_printable_and_cut),
+		TEST(silence_is_never_less_than_two_heartbeats),
+	};
+	return cmocka_run_group_tests_name("kvclient/node", tests, NULL, NULL);
+}

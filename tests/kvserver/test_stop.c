@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_stop.c -- a server that ends while clients are there. */
+#include "tests/kvserver/control.h"
+
+#include <pthread.h>
+
+#include "kvserver/control/server.h"
+
+static void stop_with_client_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m;
+	struct boot_conn *c;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&m);
+	server = shared;
+	kvs_server_stop(own, 1000000000); /* blocks this thread: the server must not need us */
+	expect(kvs_server_state(own, NULL) == KVS_STOPPED);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	expect(next(c, &m) == -KV_EPEERDOWN); /* we did not go, so we were cut */
+	boot_close(&c);
+	kvs_server_destroy(&own);
+}
+
+static void a_server_with_a_client_stops(void **state)
+{
+	(void)state;
+	in_coroutine(stop_with_client_body);
+}
+
+#define STOP_NS 60000000000ull /* of the drain: nothing here waits for it */
+
+static void *stop_it(void *arg)
+{
+	kvs_server_stop(arg, STOP_NS);
+	return NULL;
+}
+
+/* Also a HELLO that waits: the server does not end later for it. */
+static void drain_while_it_waits_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg welcome, m, h = hello_make(te);
+	struct boot_conn *c;
+	pthread_t stopper;
+	uint64_t begun_ns;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&welcome);
+	hold(welcome.welcome.session);
+	prior_set(&h, &welcome);
+	expect(boot_send_await(c, &h, soon()) == 0);
+	sessions_become(1, 1);
+	only_beats(c, 3);
+	begun_ns = loop_now(loop);
+	expect(pthread_create(&stopper, NULL, stop_it, own) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_CLOSING);
+	expect(loop_now(loop) - begun_ns < STOP_NS / 2);
+	release(welcome.welcome.session);
+	server = shared;
+	boot_close(&c);
+	pthread_join(stopper, NULL);
+	kvs_server_destroy(&own);
+}
+
+static void drain_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg welcome, m;
+	struct boot_conn *c;
+	pthread_t stopper;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&welcome);
+	server = shared;
+	expect(pthread_create(&stopper, NULL, stop_it, own) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	again(c, &welcome);
+	expect(welcome.type == WIRE_CTRL_REFUSE && welcome.refuse.status == WIRE_CLOSING);
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+	pthread_join(stopper, NULL); /* nobody is left to wait for */
+	kvs_server_destroy(&own);
+}
+
+static void a_server_that_ends_refuses_hello_again(void **state)
+{
+	(void)state;
+	in_coroutine(drain_body);
+	in_coroutine(drain_while_it_waits_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_server_with_a_client_stops),
+		cmocka_unit_test(a_server_that_ends_refuses_hello_again),
+	};
+	return cmocka_run_group_tests_name("kvserver/stop", tests, group_up, group_down);
+}
