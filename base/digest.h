@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* digest.h -- a digest that nobody can make two inputs for. */
+#ifndef KVRAIL_BASE_DIGEST_H
+#define KVRAIL_BASE_DIGEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { KV_DIGEST = 32 }; /* bytes */
+
+/* kv_digest -- SHA-256 of len bytes. Returns 0, or -ENOMEM. Thread: any. */
+int kv_digest(const void *data, size_t len, uint8_t out[KV_DIGEST]);
+
+#endif
