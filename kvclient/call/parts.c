@@ -158,8 +158,8 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 {
 	struct state *st = state_of(it);
 	st->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) && kvc_call_over(j->c, j->wait->trace, j->deadline_ns) == 0)
-		st->slow = true;
+	if (worth_again(rc))
+		st->slow = true; /* if time is up, its next part is told so */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
 }
