@@ -107,15 +107,25 @@ enum { KVC_TRIED_CORRUPT = 1 << 30 };
  * begins as 0 and remembers: the pauses, which are counted, and KVC_TRIED_CORRUPT. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
+/* kvc_call_over -- why a batch begins nothing more: -KV_ECANCELED, -KV_ETIMEOUT; 0: it does. kvc_item_code -- the code
+ * of an item that ended with rc: a request that the batch itself has cancelled ends as if it were late. */
+int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_t deadline_ns);
+int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc);
+
+/* kvc_call_connected_await -- a batch that may be stopped waits by itself for the server of an item that is just being
+ * connected to. A wait of the call's inside would not see that it is stopped. */
+void kvc_call_connected_await(struct kvc_client *c, struct kvc_key key, const struct kvc_trace *t,
+			      uint64_t deadline_ns);
+
 /* kvc_call_code -- the code that the caller sees for rc: internal ones become a timeout, or -KV_ECLOSED. */
 int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 
 /* kvc_chunks -- the most immediates that a transfer to `count` slices of `slice` bytes can make. */
 uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t count);
 
-/* kvc_hash_await, kvc_copy_await -- hash or copy much memory, and let others run in between. */
-uint64_t kvc_hash_await(const void *data, uint64_t len);
-void kvc_copy_await(void *to, const void *from, uint64_t len);
+/* kvc_hash_await, kvc_gather_await -- hash or copy len bytes of a target, and let others run in between. */
+uint64_t kvc_hash_await(const struct kvc_target *from, uint64_t len);
+void kvc_gather_await(uint8_t *to, const struct kvc_target *from, uint64_t len);
 enum { KVC_STEP_BYTES = 1 << 20 };
 
 #endif

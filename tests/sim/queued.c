@@ -14,6 +14,7 @@
 enum {
 	SLOTS = 24,
 	ITEMS = 6,
+	PARTS = 5,
 	KEYS = 24,
 	VALUE_MAX = 90 << 10,
 	LARGE = 720 << 10, /* bytes for each item of slot 0: its batches have a part on each of two loops */
@@ -30,6 +31,9 @@ struct slot {
 	enum kvc_op op;
 	unsigned n, key[ITEMS];
 	struct kvc_item item[ITEMS];
+	struct kvc_layout layout[ITEMS]; /* every other GET is in parts */
+	struct kvc_arrival arrival[ITEMS];
+	uint64_t ends[PARTS];
 	uint8_t *bytes;
 	uint64_t room; /* for each item */
 };
@@ -86,6 +90,16 @@ static void poison_check(const struct slot *s)
 		}
 }
 
+static void item_part(struct slot *s, unsigned i)
+{
+	for (unsigned p = 0; p < PARTS; p++)
+		s->ends[p] = s->room * (p + 1) / PARTS / (PARTS - p) / (PARTS - p); /* short ones first */
+	s->arrival[i] = (struct kvc_arrival){0};
+	s->layout[i] = (struct kvc_layout){
+		.size = sizeof(s->layout[i]), .num_parts = PARTS, .part_ends = s->ends, .arrival = &s->arrival[i]};
+	s->item[i].layout = &s->layout[i];
+}
+
 static int64_t slot_submit(struct slot *s)
 {
 	int64_t (*const submit[])(struct kvc_queue *, struct kvc_item *, unsigned, const struct kvc_call *,
@@ -101,6 +115,8 @@ static int64_t slot_submit(struct slot *s)
 		unsigned key = s->key[i] = (unsigned)some(KEYS);
 		uint8_t *at = s->bytes + i * s->room;
 		s->item[i] = (struct kvc_item){.key = key_of(key), .data = at, .len = s->room, .result = 77};
+		if (s->op == KVC_OP_GET && key % 2)
+			item_part(s, i);
 		if (s->op != KVC_OP_PUT)
 			continue;
 		s->item[i].len = value_len(key);
@@ -160,10 +176,23 @@ static bool code_right(const struct slot *s, int64_t rc)
 	}
 }
 
+/* What was told is right, however the item ended. */
+static bool parts_right(const struct slot *s, unsigned i)
+{
+	uint32_t told = kvc_arrival_parts(&s->arrival[i]);
+	uint64_t n = told ? KV_MIN(s->ends[told - 1], value_len(s->key[i])) : 0;
+	for (uint64_t b = 0; b < n; b++)
+		if (s->bytes[i * s->room + b] != value_byte(s->key[i], b))
+			return false;
+	return told <= PARTS && (s->item[i].result < 0 || told == PARTS);
+}
+
 static bool item_right(const struct slot *s, unsigned i)
 {
 	int64_t rc = s->item[i].result;
 	uint64_t len = value_len(s->key[i]);
+	if (s->item[i].layout && !parts_right(s, i))
+		return false;
 	if (rc < 0)
 		return code_right(s, rc);
 	if (s->op != KVC_OP_GET)
