@@ -99,7 +99,7 @@ $(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
 
 include tests/suites.mk
 
-.PHONY: install uninstall deb clean help
+.PHONY: install uninstall deb abi clean help
 # What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
 LIBDIR     ?= $(PREFIX)/lib
 SHARE      := $(PREFIX)/share
@@ -140,6 +140,9 @@ deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, 
 	$(Q)rm -rf build/deb && mkdir -p build/deb/kvrail-$(VERSION) && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C build/deb/kvrail-$(VERSION)
 	$(Q)cd build/deb/kvrail-$(VERSION) && dpkg-buildpackage -us -uc -b > ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }
 	$(Q)rm -rf build/deb/kvrail-$(VERSION) && ls build/deb/*.deb
+
+abi: ## announce a change of the library's ABI: write debian/libkvrail0.abi and new functions into debian/libkvrail0.symbols
+	@CC="$(CC)" scripts/abi.py --write $(VERSION)
 
 clean: ## remove build/
 	rm -rf build
