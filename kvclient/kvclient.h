@@ -422,9 +422,10 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
  * kvc_server_info.put_way says how larger ones go.
  * Errors: also the server codes.
  *   -KV_EEXIST     other bytes are stored under the key, and stay. This is routine where blocks are computed anew,
- * since their last bits differ: take it as stored (counter put_conflicts, not errors) -KV_ENOMEM     also: the server
- * cannot make room -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard -KV_ELEFT      the
- * server has said goodbye, and is not back */
+ *                  since their last bits differ: take it as stored (counter put_conflicts, not errors)
+ *   -KV_ENOMEM     also: the server cannot make room
+ *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
+ *   -KV_ELEFT      the server has said goodbye, and is not back */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
