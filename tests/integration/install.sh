@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 27
+plan 31
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -154,6 +154,14 @@ if command -v g++ >/dev/null; then
 else
 	for what in "a C++ program" "and against the static one"; do skip "$what" "g++ is not installed"; done
 fi
+
+# A host that loads the library with dlopen, and unloads it.
+reload_made() { "${CC:-gcc}" -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror $(pc --cflags kvrail) -rdynamic -o "$scratch/reload" tests/integration/reload.c -ldl -pthread; }
+check "a program that loads the library by itself compiles" reload_made
+reload() { timeout -k 5 240 "$scratch/reload" "$prefix/lib/libkvrail.so.0" "$@"; }
+check "the library is unloaded after the last pool was closed, and loaded again" says 'loaded 3 times, unloaded 3 times' reload "$server" "$provider" nodoor
+check "with a doorkeeper it stays, and can be opened again" says 'loaded 3 times' reload "$server" "$provider"
+check "it stays for a thread that looks up a name" says 'has ended without its pool' reload names
 
 gone() { # what is left below a folder
 	local left
