@@ -276,15 +276,15 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 /* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server: GETs into this
  * memory and PUTs from it need no copy.
  *
- * Any size, any address; all of it must be mapped, readable and writable. It may be of huge pages, of a file (MAP_SHARED,
- * in /dev/shm too, or a memfd), mapped by other processes as well, pinned by CUDA (cudaHostRegister, cudaHostAlloc), or
- * registered with another pool. Memory of a GPU may not. Who maps the same memory elsewhere sees a value when the call
- * has returned. Keep a file as long as it is: behind its end a touch is SIGBUS, as is one where /dev/shm is full.
- *   A pool has at most 256 registrations. They may adjoin, so an arena may grow: reserve its addresses, and register
- * each piece when it is mapped. A value that does not lie in one registration is copied, as in other memory.
- * Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time that
- * pinning takes: with NICs 0.1 to 1 s for each GiB. The clients work on meanwhile; threads that end before the call
- * returns make the pages first. A failure is undone, which takes the grace for all servers at most. Thread: host.
+ * Any size, any address; all of it must be mapped, readable and writable. It may be of huge pages, of a file
+ * (MAP_SHARED, in /dev/shm too, or a memfd), mapped by other processes as well, pinned by CUDA (cudaHostRegister,
+ * cudaHostAlloc), or registered with another pool. Memory of a GPU may not. Who maps the same memory elsewhere sees a
+ * value when the call has returned. Keep a file as long as it is: behind its end a touch is SIGBUS, as is one where
+ * /dev/shm is full. A pool has at most 256 registrations. They may adjoin, so an arena may grow: reserve its addresses,
+ * and register each piece when it is mapped. A value that does not lie in one registration is copied, as in other
+ * memory. Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time
+ * that pinning takes: with NICs 0.1 to 1 s for each GiB. The clients work on meanwhile; threads that end before the
+ * call returns make the pages first. A failure is undone, which takes the grace for all servers at most. Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
  *   -KV_EINVAL     it overlaps another registration of the pool, is not mapped, is not writable, or reaches beyond the
