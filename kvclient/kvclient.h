@@ -94,7 +94,9 @@ enum kvc_flag {
 	/* kvc_pool_open does not compare beforehand what all clients need with what the machine has: to find out how
 	 * many clients can be opened. */
 	KVC_NO_PREFLIGHT = 4,
-	KVC_OPEN_WAIT = 8 /* kvc_pool_open waits until every client has a server, and fails if one has none */
+	KVC_OPEN_WAIT = 8, /* kvc_pool_open waits until every client has a server, and fails if one has none */
+	/* The pool starts no thread: the host turns its loop, see kvc_poll. */
+	KVC_NO_THREADS = 16
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
@@ -129,7 +131,8 @@ enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
 struct kvc_options {
 	size_t size;
 	unsigned num_clients; /* 4. Each costs an endpoint per rail, and its buffers; above 8 there is a warning */
-	/* Half of the cores, 1 to 4; on shm, where clients copy, 4. At most num_clients are started. */
+	/* Half of the cores, 1 to 4; on shm, where clients copy, 4. At most num_clients are started. With
+	 * KVC_NO_THREADS: 0 or 1, and none is started. */
 	unsigned num_threads;
 	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
 	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one. Keys are placed by these names alone; an entry without a
@@ -264,6 +267,18 @@ KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
  *   -KV_ETIMEOUT   the loop is stuck */
 KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 		      void *arg);
+
+/* kvc_poll -- turn the loop of a pool that has no thread of its own (KVC_NO_THREADS): do what there is to do, and sleep
+ * while there is nothing, max_wait_ns at most (0: not at all; UINT64_MAX: until something was done).
+ *
+ * For a program that wants all work on a thread of its own: bound to a CPU, or beside its own polling. Workers,
+ * pin_lost and log run inside it. Calls that block turn the loop, too, while they wait; so do kvc_pool_open and
+ * kvc_pool_close. What was submitted to a queue moves inside such calls alone: poll, then reap. Between polls nothing
+ * is lost but time: servers wait, and one that has died meanwhile is noticed at the next polls. Blocks: see above.
+ * Thread: host; any thread, one at a time. Returns how many things were done; 0: nothing within max_wait_ns. Errors:
+ *   -KV_EINVAL     the pool has threads of its own; or this is one of its workers
+ *   -KV_EBUSY      another thread is turning the loop */
+KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
 
 /* kvc_num_clients -- how many clients the pool has: options.num_clients, or its default. NULL: 0. Thread: any; never
  * blocks. */

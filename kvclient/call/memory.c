@@ -18,13 +18,13 @@
 #include "kvclient/call/memory.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "host/host.h"
 #include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/core/block.h"
+#include "kvclient/core/drive.h"
 
 #define REGION_AGAIN_NS 1000000ull
 
@@ -339,11 +339,10 @@ static int on_clients(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kv
 static void on_clients_surely(struct kvc_pool *pool, unsigned n, int64_t (*fn)(struct kvc_client *c, void *arg),
 			      struct mem_job *job)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
 	int64_t result;
 	for (unsigned i = 0; i < n; i++)
 		while (kvc_block_run(pool->client[i], KV_NEVER, fn, job, &result) < 0)
-			nanosleep(&pause, NULL);
+			kvc_drive_nap(pool);
 }
 
 static uint64_t mem_deadline(const struct kvc_pool *pool)

@@ -10,6 +10,8 @@
  * So a job is on the heap and not on the caller's stack. The last one to look at it frees it: the thread, or the loop
  * that comes too late. (The allocation is lost in the cost of two context switches.)
  *
+ * In a pool without threads the thread that waits turns the loop meanwhile, unless another one does (drive.c).
+ *
  * The last thing that the loop does with a job is to store DONE. The wake-up after that touches no memory: a futex
  * address is only a name. But loop_post may still be ringing the loop when the job is over. So threads inside blocking
  * calls are counted, and a pool that closes waits for them. */
@@ -20,6 +22,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "kvclient/core/drive.h"
 
 #define STILL_NS 5000000000ull
 
@@ -75,9 +79,12 @@ uint64_t kvc_block_now(const struct kvc_pool *pool)
 /* Sleep while the job is in this state, until the deadline at most. */
 static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64_t deadline_ns)
 {
-	uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-	struct timespec t = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, deadline_ns == KV_NEVER ? NULL : &t, NULL, 0);
+	uint64_t left = deadline_ns == KV_NEVER ? KV_NEVER : deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+	struct timespec t;
+	if (kvc_drive(j->client->pool, &left))
+		return;
+	t = (struct timespec){.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+	syscall(SYS_futex, &j->state, FUTEX_WAIT_PRIVATE, state, left == KV_NEVER ? NULL : &t, NULL, 0);
 }
 
 /* The job has started and uses the caller's memory, so the thread cannot leave it. If the loop stands still, that is
@@ -85,8 +92,10 @@ static void job_sleep(struct kvc_job *j, uint32_t state, uint64_t now_ns, uint64
 static void job_watch(struct kvc_job *j, uint64_t *turns)
 {
 	struct kvc_client *c = j->client;
-	uint64_t now = kvc_block_now(c->pool), seen = loop_turns(c->loop);
-	job_sleep(j, JOB_STARTED, now, now + STILL_NS);
+	uint64_t now = kvc_block_now(c->pool), until = now + STILL_NS, seen = loop_turns(c->loop);
+	for (; now < until && atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED;
+	     now = kvc_block_now(c->pool))
+		job_sleep(j, JOB_STARTED, now, until);
 	if (seen == loop_turns(c->loop) && *turns != seen &&
 	    atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED) {
 		*turns = seen;

@@ -64,6 +64,7 @@ struct kvc_pool {
 	unsigned num_loops;
 	struct kvc_bound *bound; /* of each loop, where the threads are ours */
 	bool own_loops;
+	bool turned;     /* KVC_NO_THREADS: whoever waits turns the loop (drive.h) */
 	bool time_grows; /* the user named no timeout: the default one grows with the size of a call */
 	struct kvc_client **client;
 	unsigned num_clients;

@@ -96,7 +96,7 @@ static int engine_open(struct kvc_client *c, struct kv_error *err)
 static int thread_bind(struct kvc_client *c, int node)
 {
 	struct kvc_bound *b;
-	if (!c->pool->own_loops)
+	if (!c->pool->own_loops || c->pool->turned)
 		return KV_THREAD_FREE;
 	b = &c->pool->bound[c->index % c->pool->num_loops];
 	if (!b->bound) {

@@ -64,7 +64,7 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 		return -KV_ECLOSED;
 	engine_info(&o, &pool->client[0]->info);
 	o.num_clients = pool->num_clients;
-	o.os_threads = pool->own_loops ? pool->num_loops : 0;
+	o.os_threads = pool->own_loops && !pool->turned ? pool->num_loops : 0;
 	o.num_servers = pool->num_servers;
 	text_copy(o.security, sizeof(o.security), modes[pool->client[0]->mode]);
 	memory_info(&o, pool);

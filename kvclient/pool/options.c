@@ -59,11 +59,17 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	if (o->door > KVC_DOOR_OFF)
 		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF",
 			       (unsigned)o->door);
-	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT))
+	if (o->flags &
+	    ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT | KVC_NO_THREADS))
 		return kv_fail(err, -KV_EINVAL,
-			       "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT and "
-			       "KVC_OPEN_WAIT are known",
+			       "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT "
+			       "and KVC_NO_THREADS are known",
 			       o->flags);
+	if (o->flags & KVC_NO_THREADS && o->num_threads > 1)
+		return kv_fail(err, -KV_EINVAL,
+			       "num_threads is %u, and KVC_NO_THREADS asks for none; a pool without threads has one "
+			       "loop: leave num_threads 0, or open a pool for each of your threads",
+			       o->num_threads);
 	return 0;
 }
 
@@ -146,7 +152,7 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	if (rc < 0)
 		return rc;
 	fill_zero_u(&out->num_clients, 4);
-	fill_zero_u(&out->num_threads, threads_default(out->provider));
+	fill_zero_u(&out->num_threads, out->flags & KVC_NO_THREADS ? 1 : threads_default(out->provider));
 	fill_zero_64(&out->buffer_bytes, (uint64_t)64 << 20);
 	fill_zero_64(&out->timeout_ns, KV_TIMEOUT_DEFAULT_NS);
 	fill_zero_64(&out->grace_ns, KV_GRACE_DEFAULT_NS);

@@ -14,6 +14,9 @@
  *
  * Closing: clients first, while their loops turn; then loops and threads.
  *
+ * With KVC_NO_THREADS there is one loop and no thread. Opening, closing and every other wait turn the loop themselves
+ * (core/drive.c), and so does the host between its calls, by kvc_poll.
+ *
  * The mutex guards the reports of opening and closing and the list of registrations; no call on the data path takes it.
  */
 #include <arpa/inet.h>
@@ -23,6 +26,7 @@
 #include <unistd.h>
 
 #include "kvclient/call/memory.h"
+#include "kvclient/core/drive.h"
 #include "kvclient/core/fork.h"
 #include "kvclient/pool/client.h"
 #include "kvclient/pool/hosted.h"
@@ -33,6 +37,7 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
 #define OPENING_LONG_NS 50000000ull
 #define OPENING_REST_NS 1000000000ull
 #define LOOK_UP_NS      1000000000ull
+#define POLL_TURN_NS    10000000ull
 
 /* The longest that a loop polls before it sleeps. Up to there it learns by itself how long polling pays (loop/spin.c).
  * Where no event wakes a loop (shm, older EFA) it polls all of this time: a sleep there is blind, and takes 50 us at
@@ -40,11 +45,10 @@ enum { CLIENTS_WARN = 8, OPENING_LOOK_NS = 100000000 };
  * lock of the provider, all others spin for a slice of the scheduler. */
 #define SPIN_DEFAULT_NS 50000ull
 
-static void callers_wait(const struct kvc_pool *p)
+static void callers_wait(struct kvc_pool *p)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
 	while (atomic_load(&p->callers) > 0)
-		nanosleep(&pause, NULL);
+		kvc_drive_nap(p);
 }
 
 /* ---- building ---- */
@@ -379,6 +383,7 @@ static int loops_create(struct kvc_pool *p, struct kv_error *err)
 {
 	unsigned n = KV_MIN(p->options.num_threads, p->num_clients);
 	p->own_loops = true;
+	p->turned = p->options.flags & KVC_NO_THREADS;
 	p->loop = calloc(n, sizeof(struct loop *));
 	p->thread = calloc(n, sizeof(*p->thread));
 	p->bound = calloc(n, sizeof(*p->bound));
@@ -389,6 +394,7 @@ static int loops_create(struct kvc_pool *p, struct kv_error *err)
 		struct loop_options o = {.name = name,
 					 .log = &p->log,
 					 .clock = p->clock,
+					 .host_turned = p->turned,
 					 .spin_ns = p->options.spin_ns ? p->options.spin_ns : SPIN_DEFAULT_NS};
 		int rc;
 		snprintf(name, sizeof(name), "kvc-%u", i);
@@ -410,7 +416,7 @@ static void threads_stop(struct kvc_pool *p, unsigned n)
 
 static int threads_start(struct kvc_pool *p, struct kv_error *err)
 {
-	for (unsigned i = 0; i < p->num_loops; i++) {
+	for (unsigned i = 0; i < p->num_loops && !p->turned; i++) {
 		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
 		if (rc != 0) {
 			threads_stop(p, i);
@@ -423,6 +429,21 @@ static int threads_start(struct kvc_pool *p, struct kv_error *err)
 	return 0;
 }
 
+/* Under the lock: wait for a report. Not 0: the time has come. Without threads of the pool it may return early. */
+static int report_wait(struct kvc_pool *p, const struct timespec *until)
+{
+	struct timespec now;
+	if (p->turned) {
+		pthread_mutex_unlock(&p->lock);
+		kvc_drive_nap(p);
+		pthread_mutex_lock(&p->lock);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		return until &&
+		       (now.tv_sec > until->tv_sec || (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec));
+	}
+	return until ? pthread_cond_timedwait(&p->changed, &p->lock, until) : pthread_cond_wait(&p->changed, &p->lock);
+}
+
 /* Wait until `look` returns another value than 1. Reports wake it, and they come: every client and every first attempt
  * has a deadline of its own. */
 static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, struct kv_error *err),
@@ -431,16 +452,19 @@ static int progress_wait(struct kvc_pool *p, int (*look)(struct kvc_pool *p, str
 	int rc;
 	pthread_mutex_lock(&p->lock);
 	while ((rc = look(p, err)) == 1)
-		pthread_cond_wait(&p->changed, &p->lock);
+		report_wait(p, NULL);
 	pthread_mutex_unlock(&p->lock);
 	return rc;
 }
 
-/* Show the caller how far opening is; it may give up. Under the lock, which is not held while the caller looks. */
+/* Show the caller how far opening is; it may give up, and is not asked again. Under the lock, which is not held while
+ * the caller looks. */
 static void opening_show(struct kvc_pool *p)
 {
 	const struct kvc_progress seen = p->progress;
 	bool go_on;
+	if (seen.status < 0)
+		return;
 	pthread_mutex_unlock(&p->lock);
 	go_on = p->options.opening(p->options.opening_arg, seen.opened, seen.up);
 	pthread_mutex_lock(&p->lock);
@@ -464,8 +488,7 @@ static int opening_wait(struct kvc_pool *p, struct kv_error *err)
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
 		unsigned started = p->progress.started;
-		while (status_look(p, NULL) == 1 && p->progress.started == started &&
-		       pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+		while (status_look(p, NULL) == 1 && p->progress.started == started && report_wait(p, &until) == 0)
 			;
 		opening_show(p);
 	}
@@ -484,7 +507,8 @@ static void pool_shut(struct kvc_pool *p)
 	kvc_pool_stop(p);
 	progress_wait(p, stopped_look, NULL);
 	callers_wait(p);
-	threads_stop(p, p->num_loops);
+	if (!p->turned)
+		threads_stop(p, p->num_loops);
 }
 
 static void opened_log(struct kvc_pool *p)
@@ -507,7 +531,7 @@ static int preflight(struct kvc_pool *p, struct kv_error *err)
 	struct te_load load = {.engines = p->num_clients,
 			       .region_bytes = p->options.buffer_bytes,
 			       .peers = p->num_servers,
-			       .threads = p->num_loops,
+			       .threads = p->turned ? 0 : p->num_loops,
 			       .files = (uint64_t)p->num_clients * p->num_servers + p->num_loops * LOOP_FILES};
 	return te_preflight(&o, &load, err);
 }
@@ -573,6 +597,28 @@ err_pool:
 	return rc;
 }
 
+/* ---- a host's turns ---- */
+
+int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns)
+{
+	uint64_t until, now;
+	int rc;
+	if (!pool || (!kvc_pool_alien(pool) && (!pool->turned || loop_current())))
+		return -KV_EINVAL;
+	rc = kvc_pool_enter(pool);
+	if (rc < 0)
+		return rc;
+	now = loop_now(pool->loop[0]);
+	until = kv_deadline(now, max_wait_ns);
+	/* A short turn at a time: another thread may close the pool meanwhile, and a spin ends each turn early. */
+	do {
+		rc = loop_turn(pool->loop[0], until > now ? KV_MIN(until - now, POLL_TURN_NS) : 0);
+		now = loop_now(pool->loop[0]);
+	} while (rc == 0 && now < until && !atomic_load(&pool->closing));
+	kvc_pool_leave(pool);
+	return rc;
+}
+
 /* ---- closing ---- */
 
 static void client_close(void *arg)
@@ -581,11 +627,10 @@ static void client_close(void *arg)
 }
 
 /* Post, however full the queue is: closing cannot fail. */
-static void post_surely(struct loop *loop, void (*fn)(void *arg), void *arg)
+static void post_surely(struct kvc_pool *p, struct loop *loop, void (*fn)(void *arg), void *arg)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
 	while (loop_post(loop, fn, arg) < 0)
-		nanosleep(&pause, NULL);
+		kvc_drive_nap(p);
 }
 
 void kvc_pool_stop(struct kvc_pool *p)
@@ -594,7 +639,7 @@ void kvc_pool_stop(struct kvc_pool *p)
 		return;
 	kvc_queues_stop(p);
 	for (unsigned i = 0; i < p->num_clients; i++)
-		post_surely(p->client[i]->loop, client_close, p->client[i]);
+		post_surely(p, p->client[i]->loop, client_close, p->client[i]);
 }
 
 bool kvc_pool_stopped(struct kvc_pool *p)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "kvclient/core/block.h"
+#include "kvclient/core/drive.h"
 
 struct run;
 
@@ -87,18 +88,16 @@ static int64_t part_wait_await(struct kvc_client *c, void *arg)
 
 static void gate_post(struct run_part *part)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
 	while (loop_post(part->client->loop, part_open, part) < 0)
-		nanosleep(&pause, NULL);
+		kvc_drive_nap(part->client->pool);
 }
 
 /* As kvc_block_run, but wait while the queue is full: the workers exist already. */
 static void wait_surely(struct kvc_client *c, struct run *run)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
 	int64_t result;
 	while (kvc_block_run(c, KV_NEVER, part_wait_await, run, &result) < 0)
-		nanosleep(&pause, NULL);
+		kvc_drive_nap(c->pool);
 }
 
 int kvc_run(struct kvc_pool *pool, unsigned num_workers, void (*fn)(struct kvc_client *client, unsigned w, void *arg),

@@ -25,6 +25,7 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/call/spread.h"
+#include "kvclient/core/drive.h"
 #include "kvclient/core/sized.h"
 
 /* ---- submit ---- */
@@ -260,17 +261,23 @@ static void queue_stop(struct kvc_queue *q)
 /* Cancel all that is under way, however full the queue of a loop is: closing cannot fail. */
 static void entries_cancel(struct kvc_queue *q)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
 	for (uint32_t i = 0; i < q->depth; i++)
 		while (kvc_entry_cancel(&q->entry[i], q->entry[i].id) == -KV_EBUSY)
-			nanosleep(&pause, NULL);
+			kvc_drive_nap(q->pool);
 }
 
 static void entries_wait(struct kvc_queue *q)
 {
 	uint32_t left;
-	while ((left = atomic_load(&q->under_way)) > 0)
-		syscall(SYS_futex, &q->under_way, FUTEX_WAIT_PRIVATE, left, NULL, NULL, 0);
+	while ((left = atomic_load(&q->under_way)) > 0) {
+		uint64_t wait_ns = KV_NEVER;
+		struct timespec t;
+		/* (A pool that was closed has ended all of them.) */
+		if (q->pool && kvc_drive(q->pool, &wait_ns))
+			continue;
+		t = (struct timespec){.tv_nsec = (long)(wait_ns % 1000000000)};
+		syscall(SYS_futex, &q->under_way, FUTEX_WAIT_PRIVATE, left, wait_ns == KV_NEVER ? NULL : &t, NULL, 0);
+	}
 }
 
 int kvc_queue_close(struct kvc_queue **queue)

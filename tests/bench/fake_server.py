@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kvload.
+"""fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kvload and kvreplay.
 
 FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
 close (the connection ends at the first GET); full (nothing is stored). Prints its port.
@@ -30,6 +30,8 @@ def redis_command(f):
         f.read(2)
     if args[0] == b"SET" and fault == "full":
         return b"-OOM\r\n"
+    if args[0] == b"EXISTS":
+        return b":%d\r\n" % (args[1] in values)
     if args[0] == b"SET":
         values[args[1]] = args[2]
         return b"+OK\r\n"
@@ -41,6 +43,8 @@ def redis_command(f):
 
 def memcached_command(f):
     args = f.readline().split()
+    if args[0] == b"mg":
+        return b"HD\r\n" if args[1] in values else b"EN\r\n"
     if args[0] == b"set":
         values[args[1]] = f.read(int(args[4]))
         f.read(2)

@@ -18,36 +18,29 @@
  * The stock clients are no yardstick: redis-benchmark and memtier_benchmark saturate one core of their own before the
  * server is busy. (Rejected: hiredis and libmemcached. Both copy each value once more than this does.) */
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "host/host.h"
 #include "kvbench/load/workload.h"
 #include "tests/bench/load.h"
 #include "tests/bench/result.h"
+#include "tests/bench/rival.h"
 
-enum { CONNS_MAX = 4096, BATCH_MAX = 1024, HEAD_BYTES = 512, FILL_BATCH = 16, EVENTS = 256, GRACE_S = 10 };
-
-enum protocol { REDIS, MEMCACHED };
-
-static const char *const protocols[] = {"redis", "memcached", NULL};
+enum { CONNS_MAX = 4096, BATCH_MAX = 1024, FILL_BATCH = 16, EVENTS = 256 };
 
 enum op { GET, PUT, MIXED };
 
 static const char *const ops[] = {"get", "put", "mixed", NULL};
 
 struct options {
-	int protocol, op;
-	const char *address;
+	struct rival rival;
+	int op;
 	struct load_shape shape; /* blocks: keys */
 	uint32_t conns, batch;
 	bool verify, no_fill;
@@ -56,21 +49,7 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct kv_opt table[] = {
-	{.name = "protocol",
-	 .letter = 'p',
-	 .type = KV_OPT_CHOICE,
-	 AT(protocol),
-	 .metavar = "NAME",
-	 .def = "redis",
-	 .choices = protocols,
-	 .help = "redis (RESP) or memcached (text)."},
-	{.name = "address",
-	 .letter = 'a',
-	 .type = KV_OPT_STRING,
-	 AT(address),
-	 .metavar = "HOST:PORT",
-	 .def = "127.0.0.1:6379",
-	 .help = "Where the server listens; with a slash: a unix socket."},
+	RIVAL_ROWS(struct options),
 	{.name = "op",
 	 .letter = 'o',
 	 .type = KV_OPT_CHOICE,
@@ -92,17 +71,6 @@ static const struct kv_opt table[] = {
 
 static const struct kv_opt_program program = {
 	.name = "kvload", .about = "GETs and PUTs to redis or memcached, one thread, a closed loop. Prints JSON."};
-
-static void die(const char *what, const char *why)
-{
-	fprintf(stderr, "kvload: %s: %s\n", what, why);
-	exit(1);
-}
-
-static void die_errno(const char *what)
-{
-	die(what, strerror(errno));
-}
 
 struct conn {
 	int fd;
@@ -129,54 +97,6 @@ struct load {
 	struct result result;
 };
 
-/* ---- connections ---- */
-
-static int connect_unix(const char *path)
-{
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (strlen(path) >= sizeof(sun.sun_path))
-		die(path, "too long for a unix socket");
-	memcpy(sun.sun_path, path, strlen(path) + 1);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&sun, sizeof(sun)) < 0)
-		die_errno(path);
-	return fd;
-}
-
-static int connect_tcp(const char *address)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *ai;
-	struct kv_hostport hp;
-	struct kv_error err = {0};
-	char port[16];
-	int fd, one = 1, rc;
-
-	if (kv_hostport_parse(address, &hp, &err) < 0)
-		die(address, err.text);
-	snprintf(port, sizeof(port), "%u", (unsigned)hp.port);
-	rc = getaddrinfo(hp.host, port, &hints, &ai);
-	if (rc)
-		die(address, gai_strerror(rc));
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, ai->ai_addr, ai->ai_addrlen) < 0)
-		die_errno(address);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	freeaddrinfo(ai);
-	return fd;
-}
-
-/* A connection that says nothing for so long is dead. */
-static int connection(const char *address)
-{
-	struct timeval tv = {.tv_sec = GRACE_S};
-	int fd = strchr(address, '/') ? connect_unix(address) : connect_tcp(address);
-
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-	return fd;
-}
-
 static void send_all(int fd, const void *data, size_t len)
 {
 	const char *p = data;
@@ -184,7 +104,7 @@ static void send_all(int fd, const void *data, size_t len)
 	while (len > 0) {
 		ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
 		if (n < 0)
-			die_errno("send");
+			rival_die_errno("send");
 		p += n;
 		len -= (size_t)n;
 	}
@@ -192,26 +112,11 @@ static void send_all(int fd, const void *data, size_t len)
 
 /* ---- fill ---- */
 
-static int put_head(const struct options *o, const struct bench_key *key, char *out)
-{
-	unsigned long long size = o->shape.size;
-
-	if (o->protocol == REDIS)
-		return snprintf(out, HEAD_BYTES, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%llu\r\n", key->len, key->text,
-				size);
-	return snprintf(out, HEAD_BYTES, "set %s 0 0 %llu\r\n", key->text, size);
-}
-
-static const char *stored_text(const struct options *o)
-{
-	return o->protocol == REDIS ? "+OK\r\n" : "STORED\r\n";
-}
-
 static void store(struct load *l, int fd, uint64_t index)
 {
 	const struct options *o = l->o;
 	struct bench_key key;
-	char head[HEAD_BYTES];
+	char head[RIVAL_HEAD_BYTES];
 	const uint8_t *value;
 	int n;
 
@@ -221,7 +126,7 @@ static void store(struct load *l, int fd, uint64_t index)
 	memcpy(&l->stamp[2 * index + 1], value + o->shape.size - 8, 8);
 	if (o->no_fill || o->op == PUT)
 		return;
-	n = put_head(o, &key, head);
+	n = rival_put_head(o->rival.protocol, &key, o->shape.size, head);
 	send_all(fd, head, (size_t)n);
 	send_all(fd, value, o->shape.size);
 	send_all(fd, "\r\n", 2);
@@ -229,23 +134,24 @@ static void store(struct load *l, int fd, uint64_t index)
 
 static void stored(const struct options *o, int fd, unsigned count)
 {
-	const char *yes = stored_text(o);
+	const char *yes = rival_stored_text(o->rival.protocol);
 	size_t len = strlen(yes);
 	char answer[16];
 
 	for (unsigned i = 0; i < count; i++) {
 		ssize_t n = recv(fd, answer, len, MSG_WAITALL);
 		if (n < 0)
-			die_errno("an answer to SET");
+			rival_die_errno("an answer to SET");
 		if ((size_t)n != len || memcmp(answer, yes, len))
-			die("SET", "the server did not store a value (has it memory enough, and items so large?)");
+			rival_die("SET",
+				  "the server did not store a value (has it memory enough, and items so large?)");
 	}
 }
 
 static void fill(struct load *l)
 {
 	const struct options *o = l->o;
-	int fd = connection(o->address);
+	int fd = rival_connect(&o->rival);
 
 	for (uint64_t i = 0; i < o->shape.blocks; i += FILL_BATCH) {
 		uint64_t n = KV_MIN(o->shape.blocks - i, (uint64_t)FILL_BATCH);
@@ -284,14 +190,11 @@ static void request_add(const struct load *l, struct conn *c, char *head, uint64
 
 	bench_key_make(&key, o->shape.seed, o->shape.size, key_of(o, number));
 	if (is_put(o, number)) {
-		piece_add(c, head, (size_t)put_head(o, &key, head));
+		piece_add(c, head, (size_t)rival_put_head(o->rival.protocol, &key, o->shape.size, head));
 		piece_add(c, l->stock + bench_value_at(&key, o->shape.size), o->shape.size);
 		piece_add(c, "\r\n", 2);
-	} else if (o->protocol == REDIS) {
-		piece_add(c, head,
-			  (size_t)snprintf(head, HEAD_BYTES, "*2\r\n$3\r\nGET\r\n$%zu\r\n%s\r\n", key.len, key.text));
 	} else {
-		piece_add(c, head, (size_t)snprintf(head, HEAD_BYTES, "get %s\r\n", key.text));
+		piece_add(c, head, (size_t)rival_get(o->rival.protocol, &key, head));
 	}
 }
 
@@ -300,7 +203,7 @@ static void wait_for(const struct load *l, struct conn *c, bool blocked)
 	struct epoll_event e = {.events = EPOLLIN | (blocked ? EPOLLOUT : 0), .data.ptr = c};
 
 	if (c->blocked != blocked && epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &e) < 0)
-		die_errno("epoll_ctl");
+		rival_die_errno("epoll_ctl");
 	c->blocked = blocked;
 }
 
@@ -313,7 +216,7 @@ static void send_more(const struct load *l, struct conn *c)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0 && errno != EINTR)
-			die_errno("send");
+			rival_die_errno("send");
 		for (size_t left = n > 0 ? (size_t)n : 0; left > 0;) {
 			struct iovec *v = &c->iov[c->iov_at];
 			size_t part = KV_MIN(left, v->iov_len);
@@ -331,7 +234,7 @@ static void ask(struct load *l, struct conn *c)
 	c->first = l->number;
 	c->iovs = c->iov_at = 0;
 	for (unsigned i = 0; i < l->o->batch; i++)
-		request_add(l, c, c->request + (size_t)i * HEAD_BYTES, l->number++);
+		request_add(l, c, c->request + (size_t)i * RIVAL_HEAD_BYTES, l->number++);
 	c->have = c->at = 0;
 	c->answered = 0;
 	c->start_ns = now_ns();
@@ -342,22 +245,21 @@ static void ask(struct load *l, struct conn *c)
 static int header(const struct load *l, const struct conn *c, size_t *out_body, uint64_t *out_len)
 {
 	const char *start = (const char *)c->buf + c->at, *end = memchr(start, '\n', c->have - c->at);
-	char line[HEAD_BYTES];
-	unsigned long long len;
+	char line[RIVAL_HEAD_BYTES];
+	int64_t len;
 	size_t n = end ? (size_t)(end - start) : 0;
 
-	if (!end && c->have - c->at >= HEAD_BYTES)
-		die("GET", "the answer is not of this protocol");
+	if (!end && c->have - c->at >= RIVAL_HEAD_BYTES)
+		rival_die("GET", "the answer is not of this protocol");
 	if (!end)
 		return -EAGAIN;
 	memcpy(line, start, KV_MIN(n, sizeof(line) - 1));
 	line[KV_MIN(n, sizeof(line) - 1)] = 0;
-	if (line[0] == '$' && line[1] == '-')
-		die("GET", "missed a key that was stored (has the server memory enough?)");
-	if (sscanf(line, l->o->protocol == REDIS ? "$%llu" : "VALUE %*s %*s %llu", &len) != 1)
-		die("GET missed a key, or failed", line);
+	len = rival_value_header(l->o->rival.protocol, line);
+	if (len < 0)
+		rival_die("GET", "missed a key that was stored (has the server memory enough?)");
 	*out_body = c->at + n + 1;
-	*out_len = len;
+	*out_len = (uint64_t)len;
 	return 0;
 }
 
@@ -369,22 +271,22 @@ static void value_check(struct load *l, const struct conn *c, size_t body, uint6
 
 	if (len != o->shape.size || memcmp(c->buf + body, &l->stamp[2 * index], 8) ||
 	    memcmp(c->buf + body + len - 8, &l->stamp[2 * index + 1], 8))
-		die("GET", "a value is not what was stored");
+		rival_die("GET", "a value is not what was stored");
 	if (!o->verify)
 		return;
 	bench_key_make(&key, o->shape.seed, o->shape.size, index);
 	if (bench_value_check(&key, c->buf + body, len) != len)
-		die("GET", "a value is not what was stored");
+		rival_die("GET", "a value is not what was stored");
 }
 
 /* The answer to a PUT. False: it is not whole yet. */
 static bool put_answer(const struct load *l, struct conn *c)
 {
-	const char *yes = stored_text(l->o);
+	const char *yes = rival_stored_text(l->o->rival.protocol);
 	size_t len = strlen(yes), have = KV_MIN(len, c->have - c->at);
 
 	if (memcmp(c->buf + c->at, yes, have))
-		die("SET", "the server did not store a value (has it memory enough, and items so large?)");
+		rival_die("SET", "the server did not store a value (has it memory enough, and items so large?)");
 	if (have < len)
 		return false;
 	c->at += len;
@@ -395,7 +297,7 @@ static bool put_answer(const struct load *l, struct conn *c)
 /* Answers that are whole now. Returns whether the batch is. */
 static bool parse(struct load *l, struct conn *c)
 {
-	size_t tail = l->o->protocol == REDIS ? 2 : 7; /* "\r\n", "\r\nEND\r\n" */
+	size_t tail = rival_tail(l->o->rival.protocol);
 	size_t body;
 	uint64_t len;
 
@@ -408,7 +310,7 @@ static bool parse(struct load *l, struct conn *c)
 		if (header(l, c, &body, &len) == -EAGAIN)
 			return false;
 		if (len != l->o->shape.size)
-			die("GET", "a value has another length than what was stored");
+			rival_die("GET", "a value has another length than what was stored");
 		if (c->have < body + len + tail)
 			return false;
 		value_check(l, c, body, len);
@@ -440,9 +342,9 @@ static void receive(struct load *l, struct conn *c)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n < 0)
-			die_errno("recv");
+			rival_die_errno("recv");
 		if (n == 0)
-			die("recv", "the server closed the connection");
+			rival_die("recv", "the server closed the connection");
 		c->have += (size_t)n;
 		if (parse(l, c)) {
 			done(l, c);
@@ -454,12 +356,12 @@ static void receive(struct load *l, struct conn *c)
 static void turn(struct load *l)
 {
 	struct epoll_event e[EVENTS];
-	int n = epoll_wait(l->epoll, e, EVENTS, GRACE_S * 1000);
+	int n = epoll_wait(l->epoll, e, EVENTS, RIVAL_GRACE_S * 1000);
 
 	if (n < 0 && errno != EINTR)
-		die_errno("epoll_wait");
+		rival_die_errno("epoll_wait");
 	if (n == 0)
-		die("the server", "no answer any more");
+		rival_die("the server", "no answer any more");
 	for (int i = 0; i < n; i++) {
 		if (e[i].events & EPOLLOUT)
 			send_more(l, e[i].data.ptr);
@@ -480,27 +382,27 @@ static void conns_open(struct load *l)
 	const struct options *o = l->o;
 	struct kv_area area;
 	struct kv_error err = {0};
-	size_t cap = o->batch * (o->shape.size + HEAD_BYTES);
+	size_t cap = o->batch * (o->shape.size + RIVAL_HEAD_BYTES);
 
 	l->conn = calloc(o->conns, sizeof(*l->conn));
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (!l->conn || l->epoll < 0)
-		die_errno("epoll_create1");
+		rival_die_errno("epoll_create1");
 	/* Huge pages where there are any, as kv-bench's receive buffers have them. */
 	if (kv_area_map(o->conns * kv_align_up(cap, 4096), &area, &err) < 0)
-		die("memory", err.text);
+		rival_die("memory", err.text);
 	for (uint32_t i = 0; i < o->conns; i++) {
 		struct conn *c = &l->conn[i];
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
-		c->request = malloc((size_t)o->batch * HEAD_BYTES);
+		c->request = malloc((size_t)o->batch * RIVAL_HEAD_BYTES);
 		c->iov = malloc((size_t)o->batch * 3 * sizeof(*c->iov));
 		if (!c->request || !c->iov)
-			die_errno("malloc");
-		c->fd = connection(o->address);
+			rival_die_errno("malloc");
+		c->fd = rival_connect(&o->rival);
 		c->cap = cap;
 		c->buf = (uint8_t *)area.base + i * kv_align_up(cap, 4096);
 		if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->fd, &e) < 0)
-			die_errno("epoll_ctl");
+			rival_die_errno("epoll_ctl");
 	}
 }
 
@@ -539,7 +441,7 @@ int main(int argc, char **argv)
 	l.stamp = malloc(o.shape.blocks * 16);
 	l.stock = malloc(bench_stock_bytes(o.shape.size));
 	if (!l.stamp || !l.stock)
-		die_errno("malloc");
+		rival_die_errno("malloc");
 	bench_stock_fill(l.stock, bench_stock_bytes(o.shape.size));
 	fill(&l);
 	conns_open(&l);

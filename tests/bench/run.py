@@ -44,6 +44,7 @@ PAIRS = 1 if QUICK else int(os.environ.get("PAIRS", "7"))
 SECONDS = 0.2 if QUICK else float(os.environ.get("BENCH_SECONDS", "1"))
 DATA_SET = (16 if QUICK else 256) << 20  # bytes of values: more than any cache here
 TRACE = os.environ.get("BENCH_TRACE", "")
+TRACE_MB = 256 if QUICK else 2048        # of the server that it is replayed on
 LIMIT_S = 180                            # no run takes longer
 BUSY_CORES = 0.25                        # others that take more spoil what spins
 COLUMNS = 120                            # of a line in the document
@@ -300,35 +301,51 @@ def congestion(name):
     return dict(os.environ, BENCH_CONGESTION=name, LD_PRELOAD=shim)
 
 
+@contextlib.contextmanager
+def redis_server(*more, reno=False):
+    """A redis on a free port: its address, and its unix socket."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+        sock = os.path.join(d, "redis.sock")
+        p = start([need("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", sock,
+                   "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", d, *more],
+                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
+        try:
+            wait_port(p, port)
+            yield f"127.0.0.1:{port}", sock
+        finally:
+            stop(p)
+
+
+@contextlib.contextmanager
+def memcached_server(mb=2048, reno=False):
+    port = free_port()
+    user = ["-u", "root"] if os.geteuid() == 0 else []
+    p = start([need("memcached"), *user, "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-I", "8m", "-m", str(mb),
+               "-t", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
+    try:
+        wait_port(p, port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        stop(p)
+
+
+def kvload(protocol, address, size, conns, batch, op):
+    return tool("kvload", "--protocol", protocol, "--address", address, "--conns", conns, "--batch", batch,
+                "--value-size", size, "--num-keys", keys_of(size), "--op", op)
+
+
 def redis(size, unix=False, conns=32, batch=1, reno=False, op="get"):
     def one():
-        port = free_port()
-        with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
-            sock = os.path.join(d, "redis.sock")
-            p = start([need("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", sock,
-                       "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", d],
-                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
-            try:
-                wait_port(p, port)
-                return tool("kvload", "--protocol", "redis", "--address", sock if unix else f"127.0.0.1:{port}",
-                            "--conns", conns, "--batch", batch, "--value-size", size, "--num-keys", keys_of(size), "--op", op)
-            finally:
-                stop(p)
+        with redis_server(reno=reno) as (address, sock):
+            return kvload("redis", sock if unix else address, size, conns, batch, op)
     return one
 
 
 def memcached(size, conns=32, batch=1, reno=False, op="get"):
     def one():
-        port = free_port()
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        p = start([need("memcached"), *user, "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-I", "8m", "-m", "2048",
-                   "-t", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
-        try:
-            wait_port(p, port)
-            return tool("kvload", "--protocol", "memcached", "--address", f"127.0.0.1:{port}", "--conns", conns,
-                        "--batch", batch, "--value-size", size, "--num-keys", keys_of(size), "--op", op)
-        finally:
-            stop(p)
+        with memcached_server(reno=reno) as address:
+            return kvload("memcached", address, size, conns, batch, op)
     return one
 
 
@@ -605,16 +622,36 @@ def kv_bench_trace(size, order):
         # With the memory of a quarter of the blocks or so: what does not fit is evicted, which fails no run.
         run([os.path.join(BUILD, "kv-bench"), "--quiet", "--log-level", "warn", "--provider", "tcp", "--num-workers", "32",
              "--num-clients", "4", "--trace", TRACE, "--trace-order", order, "--value-size", str(size),
-             "--memory-mb", str(256 if QUICK else 2048), "--duration", str(20 * SECONDS), "--json", path])
+             "--memory-mb", str(TRACE_MB), "--duration", str(20 * SECONDS), "--json", path])
         with open(path, encoding="utf-8") as f:
             return json.load(f)
+
+
+def kvreplay(protocol, address, size):
+    r = json.loads(run([os.path.join(BUILD, "tests/bench/kvreplay"), "--protocol", protocol, "--address", address, "--trace", TRACE,
+                        "--value-size", str(size), "--duration", str(20 * SECONDS)]))
+    return {"value": r["requests_per_s"], "bytes_per_s": r["bytes_per_s"]}
+
+
+def redis_trace(size):
+    with redis_server("--maxmemory", f"{TRACE_MB}mb", "--maxmemory-policy", "allkeys-lru") as (address, _):
+        return kvreplay("redis", address, size)
+
+
+def memcached_trace(size):
+    with memcached_server(TRACE_MB) as address:
+        return kvreplay("memcached", address, size)
 
 
 def compare_trace():
     if not os.access(TRACE, os.R_OK):
         raise Skipped("BENCH_TRACE=FILE names the trace to replay (docs/guide/benchmarking.md), and there is none")
     for size in (4 * K, 64 * K):
-        yield case(f"blocks of {size_text(size)}", replay(size, "strict"), replay(size, "relaxed"), unit="requests/s")
+        for name, program, other in (("redis", "redis-server", redis_trace), ("memcached", "memcached", memcached_trace)):
+            with contextlib.suppress(Skipped):
+                need(program)
+                yield case(f"{size_text(size)}, {name}", replay(size, "strict"), lambda size=size, other=other: other(size), unit="requests/s")
+        yield case(f"{size_text(size)}, relaxed", replay(size, "strict"), replay(size, "relaxed"), unit="requests/s")
 
 
 def compare_tcp():
@@ -731,7 +768,7 @@ COMPARISONS = {
             "second", compare_own),
     "put": ("32 workers that PUT beside redis (SET) and memcached (set) with 32 connections, values ready in memory", "kv-bench", "other", compare_put),
     "mixed": ("32 workers, GET and PUT one to one, beside redis and memcached with 32 connections", "kv-bench", "other", compare_mixed),
-    "trace": ("Replay of a trace, 32 workers: requests in strict order beside relaxed", "strict", "relaxed", compare_trace),
+    "trace": ("Replay of a trace, 32 workers, in strict order, beside others and beside relaxed order", "kv-bench", "other", compare_trace),
     "tcp": ("32 workers beside one raw TCP connection with 16 requests in flight (`rawtcp`)", "kv-bench", "rawtcp", compare_tcp),
     "workers": ("More workers beside 32, 64 KiB, 4 clients", "more workers", "32 workers", compare_workers),
     "keys": ("Many keys beside 1,000, values of 4 KiB, 32 workers", "many keys", "1,000 keys", compare_keys),
