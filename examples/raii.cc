@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // raii.cc -- the library from C++17: what is opened is closed at the end of its scope, in the right order, and an error
 // is an exception with the library's sentence. The header compiles as C++; there is no other binding.
-//
 //   raii HOST:PORT     (0: the value went there and back; 1: something failed; 2: wrong usage)
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
-
 #include <kvrail/kvclient.h>
 
 struct Closer { void operator()(kvc_pool *pool) const { kvc_pool_close(&pool); } };
@@ -37,8 +35,8 @@ public:
 	Registered(const Registered &) = delete;
 	~Registered()
 	{
-		int rc;
-		do rc = kvc_unregister(pool_, &mem_); while (rc == -KV_EBUSY); // no call uses it for long
+		int rc = -KV_EBUSY;
+		while (rc == -KV_EBUSY) rc = kvc_unregister(pool_, &mem_); // no call uses it for long
 		if (rc < 0) new auto(std::move(bytes_)); // it must stay mapped until the pool is closed: never freed
 	}
 	std::vector<unsigned char> &bytes() { return bytes_; }
