@@ -84,6 +84,10 @@ def fields_of(body: str) -> list[tuple[str, str]]:
         if m := re.match(r"(.*)\(\* ?(\w+)\) ?\((.*)\)$", declaration):
             fields.append((type_of(declaration), m.group(2)))
             continue
+        if re.search(r":\s*\d+\s*(,|$)", declaration):
+            raise SystemExit(
+                f"abi.py: '{declaration}' is a bit-field, whose place C cannot tell and compilers choose: use a whole "
+                "integer")
         first, *more = top_level(declaration, ",")
         m = re.match(r"(.*?)([\s*]+)(\w+)((?:\[[^]]*\])*)$", first)
         if not m:
@@ -131,7 +135,8 @@ def abi(headers: list[str]) -> str:
         source, binary = os.path.join(scratch, "abi.c"), os.path.join(scratch, "abi")
         with open(source, "w") as f:
             f.write(program(preprocessed(headers), [os.path.abspath(h) for h in headers]))
-        subprocess.run([*cc, "-std=c11", "-I", TREE, "-o", binary, source], check=True)
+        subprocess.run([*cc, "-std=c11", "-I", TREE, "-o", binary, source],
+                       stderr=subprocess.PIPE, text=True, check=True)
         return HEAD + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
 
 
@@ -248,4 +253,9 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except FileNotFoundError as e:
+        sys.exit(f"abi.py: {e.filename}: {e.strerror}; CC names the compiler")
+    except subprocess.CalledProcessError as e:
+        sys.exit(f"abi.py: the compiler does not take what was made of the headers:\n{e.stderr or ''}")

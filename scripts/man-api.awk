@@ -106,7 +106,7 @@ function prototype(text,    words, n, i, at) {
 # The inside of a struct or enum: each field with its comment, which stands before it or behind it.
 function fields(text,    lines, n, i, s, note, code, inside, first, last) {
 	last = text ~ /^enum/ ? "," : ";"
-	sub(/^[^{]*\{[ \t\n]*/, "", text); sub(/[ \t\n]*\};[ \t\n]*$/, "", text)
+	sub(/^[^{]*\{[ \t\n]*/, "", text); sub(/[ \t\n]*};[ \t\n]*$/, "", text)
 	n = split(text, lines, "\n")
 	note = code = ""; inside = 0
 	for (i = 1; i <= n + 1; i++) {
@@ -190,10 +190,10 @@ at_head && /^#ifndef/ { head = comment; comment = ""; at_head = 0; next }
 in_code == "" && /^(KVC_API|struct|enum)/ { in_code = "1"; code = "" }
 in_code != "" {
 	code = code (code == "" ? "" : "\n") $0
-	if (code ~ /^KVC_API/ ? /;$/ : (/^};/ || (/\};$/ && code !~ /\n/))) {
+	if (code ~ /^KVC_API/ ? /;$/ : (/^};/ || /[^ \t].*};$/)) {
 		in_code = ""
 		if (code ~ /^KVC_API/) {
-			s = code; sub(/\(.*/, "", s); sub(/.*[ *]/, "", s)
+			s = code; gsub(/\n/, " ", s); sub(/\(.*/, "", s); sub(/.*[ *]/, "", s)
 			if (comment == "" && n_blocks && b_kind[n_blocks] == "call" && b_section[n_blocks] == section &&
 			    b_page[n_blocks] == page_of(section, s)) {
 				b_name[n_blocks] = b_name[n_blocks] " " s
@@ -203,7 +203,7 @@ in_code != "" {
 			}
 			names[++n_names] = s; page_name[s] = page_of(section, s)
 		} else {
-			s = code; sub(/ ?\{.*/, "", s)
+			s = code; gsub(/\n/, " ", s); sub(/ ?\{.*/, "", s)
 			block("type", s, comment, code)
 		}
 		comment = ""

@@ -3,7 +3,7 @@
 # abi.sh -- the ABI of the library is the one that debian/libkvrail0.abi announces, for each compiler that is here; a header that is changed on purpose is
 # told as what it is. Nothing of the build is needed: the program is made of the headers.
 . "$(dirname "$0")/lib.bash"
-plan 9
+plan 10
 abi() { CC=${cc:-${CC:-cc}} scripts/abi.py "$@"; }
 for cc in gcc clang; do
 	if command -v $cc >/dev/null; then check "the ABI is the one announced ($cc)" abi --check; else skip "the ABI is the one announced ($cc)" "$cc is not installed"; fi
@@ -31,6 +31,8 @@ check "one at the end of a struct without a size does" tells '/^struct kvc_borro
 check "a number that changes does" tells 's/KVC_OPEN_WAIT = 8/KVC_OPEN_WAIT = 16/' 'breaks: enum kvc_flag: KVC_OPEN_WAIT was 8, and is 16'
 check "so does a function that is gone, or of another type" tells 's/^KVC_API int kvc_queue_fd/KVC_API int kvc_queue_fd2/; s/^KVC_API int64_t kvc_get\(/KVC_API int kvc_get(/' \
 	'breaks: kvc_queue_fd is gone' 'breaks: kvc_get has another type'
+bits() { changed 's/^\tuint64_t ping_ns;.*/\tunsigned ping_ns : 3;/' && says "is a bit-field" abi --check "$scratch/kvclient/kvclient.h"; }
+check "a bit-field, which has no place that C can tell, is refused" bits
 quiet() { # other names of parameters, other comments
 	changed 's/const struct kvc_call \*call/const struct kvc_call *how/g; s|/\* ---- memory ---- \*/|/* other words */|' && abi --check "$scratch/kvclient/kvclient.h" "$scratch/base/codes.h"
 }
