@@ -500,7 +500,20 @@ struct kvc_span {
 	uint64_t slice, stride; /* as in struct kvc_item */
 };
 
-enum { KVC_SPANS_MAX = 1024 }; /* of an item */
+enum { KVC_SPANS_MAX = 1024, KVC_PARTS_OF_ITEM_MAX = 1024 };
+
+/* How far one item, and no other, is that is read in parts. The caller's, zeroed before the call, and as the item's data the library's
+ * during it; it may be read meanwhile. */
+struct kvc_arrival {
+	uint32_t parts; /* for kvc_arrival_parts */
+	uint32_t reserved_32;
+	uint64_t priv[12]; /* the library's */
+};
+
+/* kvc_arrival_parts -- how many parts of the value, from its beginning, are at their place and verified (unless
+ * KVC_NO_VERIFY). The bytes of these may be read, and are not written to again, even if the item fails later: what was
+ * told stays right. The number only rises during a call. NULL: 0. Thread: any; never blocks. */
+KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
 
 /* More about an item than one place. */
 struct kvc_layout {
@@ -511,7 +524,14 @@ struct kvc_layout {
 	 * most, and evenly apart are slices; others are copied, also from and to registered memory. */
 	const struct kvc_span *spans;
 	uint32_t num_spans; /* 0: none, the item says where the value lies */
-	uint32_t reserved;
+	/* GET in parts, at most KVC_PARTS_OF_ITEM_MAX: part i ends where part_ends[i] bytes of the value are, and the
+	 * last one at item.len. Part 0 of all items of the batch is asked for first, then part 1, and so on; each is
+	 * verified by itself and then counted in *arrival: so layer 0 of all blocks can be used while layer 1 is still
+	 * coming. call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced
+	 * meanwhile ends with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL). */
+	uint32_t num_parts;
+	const uint64_t *part_ends;
+	struct kvc_arrival *arrival;
 };
 
 /* One item of a batch. */

@@ -19,7 +19,7 @@
  * have to wait for each other. (Rejected: one coroutine that leaves items of several ranges of a slow server for later.
  * It has to wait for them at the end, and which server is slow is known only then.)
  *
- * Items that are not over form a chain: until then `result` holds the place of the next one of the part, and a mark.
+ * Items that are not over form a chain (parts.h). Those that are read in parts are made first (parts.c).
  *
  * EXISTS is another matter: keys of one server go many in a request, so a part looks at a window of its keys at a time
  * (exists.c). A window that fails costs the keys of one server.
@@ -31,17 +31,14 @@
 
 #include "kvclient/call/exists.h"
 #include "kvclient/call/get.h"
+#include "kvclient/call/parts.h"
 #include "kvclient/call/put.h"
 #include "kvclient/call/small.h"
 #include "kvclient/request/life.h"
 
 enum { WINDOW = 128, PLACE_STEP = 1024 };
 
-#define NONE UINT32_MAX
-
-/* How far an item is that is not over: in its first pass; to be made again; or to be made again after a wrong
- * checksum. Then the server shall look at what it has, and another wrong one ends the item. */
-enum mark { FRESH, AGAIN, AGAIN_CORRUPT, MARK_BITS = 2 };
+#define NONE KVC_CHAIN_END
 
 struct batch {
 	struct kvc_client *c;
@@ -61,28 +58,13 @@ struct batch {
 	uint32_t turn;
 };
 
-static int64_t link_result(unsigned next, enum mark mark)
-{
-	return (int64_t)((uint64_t)next << MARK_BITS | mark);
-}
-
-static unsigned next_of(const struct kvc_item *it)
-{
-	return (unsigned)(it->result >> MARK_BITS);
-}
-
-static enum mark mark_of(const struct kvc_item *it)
-{
-	return (enum mark)(it->result & ((1 << MARK_BITS) - 1));
-}
-
 /* Make the item again in the next pass. */
-static void again(struct batch *b, unsigned i, enum mark mark)
+static void again(struct batch *b, unsigned i, enum kvc_mark mark)
 {
 	struct kvc_item *last = b->last == NONE ? NULL : &b->items[b->last];
-	b->items[i].result = link_result(NONE, mark);
+	b->items[i].result = kvc_chain_link(NONE, mark);
 	if (last)
-		last->result = link_result(i, mark_of(last));
+		last->result = kvc_chain_link(i, kvc_chain_mark(last));
 	else
 		b->first = i;
 	b->last = i;
@@ -91,11 +73,11 @@ static void again(struct batch *b, unsigned i, enum mark mark)
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	struct kvc_target to;
-	int rc = kvc_target_make(&to, it);
+	int rc = kvc_target_make(&to, it, NULL);
 	if (rc == 0)
 		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
-	g->past.tries = mark_of(it) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0;
+	g->past.tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
 }
 
@@ -125,19 +107,17 @@ static bool stopped(const struct batch *b)
 	return kvc_trace_stopped(b->wait.trace);
 }
 
-/* The code of an item that ended with rc: a request that the batch itself has cancelled ends as if it were late. */
 static int64_t item_code(const struct batch *b, int64_t rc)
 {
-	rc = kvc_call_code(b->c, rc);
-	return rc == -KV_ETIMEOUT && stopped(b) ? -KV_ECANCELED : rc;
+	return kvc_item_code(b->c, b->wait.trace, rc);
 }
 
 /* A request of item i failed with rc: make the item again, or tell it the code. */
 static void failed_await(struct batch *b, unsigned i, int rc)
 {
-	unsigned tries = b->pass | (mark_of(&b->items[i]) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0);
+	unsigned tries = b->pass | (kvc_chain_mark(&b->items[i]) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
 	if (!stopped(b) && kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
-		again(b, i, tries & KVC_TRIED_CORRUPT ? AGAIN_CORRUPT : AGAIN);
+		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
 		b->items[i].result = item_code(b, rc);
 }
@@ -156,7 +136,7 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	else if (rc < 0)
 		failed_await(b, slot->item, rc);
 	else if (g.state != KVC_GET_WHOLE)
-		again(b, slot->item, mark_of(it) == FRESH ? AGAIN : mark_of(it));
+		again(b, slot->item, kvc_chain_mark(it) == KVC_MARK_FRESH ? KVC_MARK_AGAIN : kvc_chain_mark(it));
 	else
 		it->result = (int64_t)g.value.total;
 	if (init == 0)
@@ -181,13 +161,13 @@ static void get_whole_await(struct batch *b, unsigned i)
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
 	struct kvc_target from;
-	int rc = kvc_target_make(&from, it);
+	int rc = kvc_target_make(&from, it, NULL);
 	if (rc == 0)
 		rc = kvc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	p->batched = true;
 	p->turn = b->turn;
-	p->tries = mark_of(it) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0;
+	p->tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
 }
 
@@ -284,23 +264,14 @@ static void oldest_await(struct batch *b, const struct batch_ops *ops)
 	b->count--;
 }
 
-/* Why the batch begins nothing more; 0: it does. */
 static int batch_over(const struct batch *b)
 {
-	return stopped(b) ? -KV_ECANCELED : loop_turn_now(b->c->loop) >= b->deadline_ns ? -KV_ETIMEOUT : 0;
+	return kvc_call_over(b->c, b->wait.trace, b->deadline_ns);
 }
 
-/* A batch that may be stopped waits by itself for the server of an item that is just being connected to. A wait of the
- * call's inside would not see that it is stopped. */
 static void connected_await(struct batch *b, struct kvc_key key)
 {
-	struct kvc_node *n;
-	if (!b->wait.trace->stop || !kvc_key_valid(key))
-		return;
-	n = kvc_call_node(b->c, key);
-	while (!stopped(b) && !b->c->closing && n->state == KVC_NODE_CONNECTING &&
-	       co_queue_wait_await(&n->changed, b->deadline_ns) == 0)
-		;
+	kvc_call_connected_await(b->c, key, b->wait.trace, b->deadline_ns);
 }
 
 static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsigned i)
@@ -323,7 +294,7 @@ static void pass_await(struct batch *b, const struct batch_ops *ops)
 		int over = batch_over(b);
 		int rc = b->count < WINDOW && over == 0 ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
 							: -KV_EBUSY;
-		next = rc == 0 || b->count == 0 ? next_of(&b->items[i]) : i;
+		next = rc == 0 || b->count == 0 ? kvc_chain_next(&b->items[i]) : i;
 		if (rc == 0)
 			b->count++;
 		else if (b->count > 0)
@@ -357,6 +328,43 @@ struct part {
 	unsigned first; /* the first of its items; NONE: it has none */
 };
 
+/* Items that are read in parts come first (parts.c); the others stay in the chain. */
+static __attribute__((noinline)) void parted_await(struct batch *b)
+{
+	struct kvc_parts_job j = {.c = b->c,
+				  .items = b->items,
+				  .call = b->call,
+				  .deadline_ns = b->deadline_ns,
+				  .wait = &b->wait,
+				  .row = b->row,
+				  .turn = b->turn,
+				  .first = NONE};
+	unsigned first = NONE, next;
+	struct kvc_item *tail[2] = {NULL, NULL};
+	for (unsigned i = b->first; i != NONE; i = next) {
+		struct kvc_item *it = &b->items[i];
+		unsigned which = kvc_parts_item(it);
+		next = kvc_chain_next(it);
+		it->result = kvc_chain_link(NONE, KVC_MARK_FRESH);
+		if (tail[which])
+			tail[which]->result = kvc_chain_link(i, KVC_MARK_FRESH);
+		else
+			*(which ? &j.first : &first) = i;
+		tail[which] = it;
+	}
+	b->first = first;
+	if (j.first != NONE)
+		kvc_parts_await(&j);
+}
+
+static bool any_layout(const struct batch *b)
+{
+	unsigned i = b->first;
+	while (i != NONE && !b->items[i].layout)
+		i = kvc_chain_next(&b->items[i]);
+	return i != NONE;
+}
+
 static __attribute__((noinline)) void part_await(const struct part *p)
 {
 	const struct whole *w = p->whole;
@@ -372,10 +380,12 @@ static __attribute__((noinline)) void part_await(const struct part *p)
 		return;
 	}
 	memset(b.row, 0xFF, sizeof(b.row));
+	if (w->ops->op == KVC_OP_GET && any_layout(&b))
+		parted_await(&b);
 	for (b.pass = 0; b.pass < 2; b.pass++)
 		pass_await(&b, w->ops);
 	for (unsigned i = b.first, next; i != NONE; i = next) {
-		next = next_of(&w->items[i]);
+		next = kvc_chain_next(&w->items[i]);
 		item_whole_await(&b, w->ops, i);
 	}
 }
@@ -404,9 +414,9 @@ static bool part_start(struct part *p)
 static void part_join(struct part *own, const struct part *p)
 {
 	struct kvc_item *items = p->whole->items, *last = &items[p->first];
-	while (next_of(last) != NONE)
-		last = &items[next_of(last)];
-	last->result = link_result(own->first, FRESH);
+	while (kvc_chain_next(last) != NONE)
+		last = &items[kvc_chain_next(last)];
+	last->result = kvc_chain_link(own->first, KVC_MARK_FRESH);
 	own->first = p->first;
 }
 
@@ -416,7 +426,7 @@ static void items_place_await(const struct whole *w, struct part *parts)
 	for (unsigned i = w->n; i-- > 0;) {
 		struct kvc_item *it = &w->items[i];
 		struct part *p = &parts[kvc_key_valid(it->key) ? kvc_call_node(w->c, it->key)->index : 0];
-		it->result = link_result(p->first, FRESH);
+		it->result = kvc_chain_link(p->first, KVC_MARK_FRESH);
 		p->first = i;
 		if (i % PLACE_STEP == 0 && i > 0)
 			co_yield_await();
@@ -453,7 +463,7 @@ static void whole_await(struct whole *w)
 		return;
 	}
 	for (unsigned i = 0; i < w->n; i++)
-		w->items[i].result = link_result(i + 1 < w->n ? i + 1 : NONE, FRESH);
+		w->items[i].result = kvc_chain_link(i + 1 < w->n ? i + 1 : NONE, KVC_MARK_FRESH);
 	part_await(&all);
 }
 
@@ -541,7 +551,7 @@ static void exists_take(struct batch *b, struct exists_window *w)
 	for (unsigned i = b->first; i != NONE && w->n < KVC_EXISTS_WINDOW; b->first = i = next) {
 		struct kvc_item *it = &b->items[i];
 		bool wrong = !kvc_key_valid(it->key);
-		next = next_of(it);
+		next = kvc_chain_next(it);
 		if (several && !wrong) {
 			const struct kvc_node *n = kvc_call_node(b->c, it->key);
 			if (of && of != n)

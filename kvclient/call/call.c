@@ -281,6 +281,30 @@ int64_t kvc_call_code(const struct kvc_client *c, int64_t rc)
 	return c->closing ? -KV_ECLOSED : -KV_ETIMEOUT;
 }
 
+/* ---- batches ---- */
+
+int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_t deadline_ns)
+{
+	return kvc_trace_stopped(t) ? -KV_ECANCELED : loop_turn_now(c->loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
+}
+
+int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc)
+{
+	rc = kvc_call_code(c, rc);
+	return rc == -KV_ETIMEOUT && kvc_trace_stopped(t) ? -KV_ECANCELED : rc;
+}
+
+void kvc_call_connected_await(struct kvc_client *c, struct kvc_key key, const struct kvc_trace *t, uint64_t deadline_ns)
+{
+	struct kvc_node *n;
+	if (!t->stop || !kvc_key_valid(key))
+		return;
+	n = kvc_call_node(c, key);
+	while (!kvc_trace_stopped(t) && !c->closing && n->state == KVC_NODE_CONNECTING &&
+	       co_queue_wait_await(&n->changed, deadline_ns) == 0)
+		;
+}
+
 /* ---- bytes ---- */
 
 uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t count)

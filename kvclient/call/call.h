@@ -107,6 +107,16 @@ enum { KVC_TRIED_CORRUPT = 1 << 30 };
  * begins as 0 and remembers: the pauses, which are counted, and KVC_TRIED_CORRUPT. */
 bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
+/* kvc_call_over -- why a batch begins nothing more: -KV_ECANCELED, -KV_ETIMEOUT; 0: it does. kvc_item_code -- the code
+ * of an item that ended with rc: a request that the batch itself has cancelled ends as if it were late. */
+int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_t deadline_ns);
+int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc);
+
+/* kvc_call_connected_await -- a batch that may be stopped waits by itself for the server of an item that is just being
+ * connected to. A wait of the call's inside would not see that it is stopped. */
+void kvc_call_connected_await(struct kvc_client *c, struct kvc_key key, const struct kvc_trace *t,
+			      uint64_t deadline_ns);
+
 /* kvc_call_code -- the code that the caller sees for rc: internal ones become a timeout, or -KV_ECLOSED. */
 int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 

@@ -142,15 +142,20 @@ static int spans_make(struct kvc_target *t, const struct kvc_item *it, const str
 	return 0;
 }
 
-int kvc_target_make(struct kvc_target *t, const struct kvc_item *it)
+int kvc_layout_take(const struct kvc_item *it, struct kvc_layout *out)
 {
-	struct kvc_layout l;
-	if (KV_LIKELY(!it->layout))
-		return one_make(t, it->data, it->len, it->slice, it->stride);
-	if (kvc_sized_take(&l, sizeof(l), it->layout, offsetof(struct kvc_layout, spans), "struct kvc_layout", NULL) < 0)
+	return kvc_sized_take(out, sizeof(*out), it->layout, offsetof(struct kvc_layout, spans), "struct kvc_layout",
+			      NULL);
+}
+
+int kvc_target_make(struct kvc_target *t, const struct kvc_item *it, struct kvc_layout *parts)
+{
+	struct kvc_layout l = {0};
+	if (KV_UNLIKELY(it->layout != NULL) &&
+	    (kvc_layout_take(it, &l) < 0 || (!parts && (l.num_parts || l.part_ends || l.arrival))))
 		return -KV_EINVAL;
-	if (l.reserved)
-		return -KV_EINVAL;
+	if (parts)
+		*parts = l;
 	return l.num_spans == 0 && !l.spans ? one_make(t, it->data, it->len, it->slice, it->stride)
 					    : spans_make(t, it, &l);
 }

@@ -10,7 +10,7 @@
 #include "kvclient/core/target.h"
 #include "tests/kvclient/calls.h"
 
-enum { GAP = 0xEE, ROOM = 48 << 20, SPANS = 64 };
+enum { GAP = 0xEE, ROOM = 48 << 20, SPANS = 64, PARTS = 40 };
 
 static uint64_t seed;
 
@@ -20,6 +20,8 @@ struct plan {
 	struct kvc_span span[SPANS];
 	struct kvc_layout layout;
 	struct kvc_item item;
+	uint64_t ends[PARTS];
+	struct kvc_arrival arrival;
 };
 
 static uint64_t some(struct kv_prng *r, uint64_t below)
@@ -73,12 +75,31 @@ static bool plan_spans(struct plan *p, struct kv_prng *r, uint64_t len)
 	return true;
 }
 
+/* Read in parts that end anywhere. */
+static void plan_parts(struct plan *p, struct kv_prng *r)
+{
+	uint64_t end = 0, left = p->item.len;
+	uint32_t n = 1 + (uint32_t)some(r, KV_MIN(left, (uint64_t)PARTS));
+	p->layout.size = sizeof(p->layout);
+	for (uint32_t i = 0; i < n; i++) {
+		end += i + 1 == n ? left : 1 + some(r, (left - (n - i)) / 2 + 1);
+		left = p->item.len - end;
+		p->ends[i] = end;
+	}
+	p->arrival = (struct kvc_arrival){0};
+	p->layout.num_parts = n;
+	p->layout.part_ends = p->ends;
+	p->layout.arrival = &p->arrival;
+	p->item.layout = &p->layout;
+}
+
 static void plan_make(struct plan *p, struct kv_prng *r, uint8_t *at, struct kvc_key key, uint64_t len)
 {
 	bool made;
 	p->at = at;
 	do {
 		p->item = (struct kvc_item){.key = key, .len = len, .result = 77};
+		p->layout = (struct kvc_layout){0};
 		made = some(r, 2) ? plan_slices(p, r, len) : plan_spans(p, r, len);
 	} while (!made);
 }
@@ -100,9 +121,9 @@ static void one_walk(uint8_t *at, uint64_t slice, uint64_t stride, uint8_t *flat
 
 static void plan_walk(const struct plan *p, uint8_t *flat, bool out)
 {
-	if (!p->item.layout)
+	if (!p->layout.spans)
 		one_walk(p->item.data, p->item.slice, p->item.stride, flat, p->item.len, out);
-	for (unsigned i = 0; p->item.layout && i < p->layout.num_spans; flat += p->span[i++].len)
+	for (unsigned i = 0; i < p->layout.num_spans; flat += p->span[i++].len)
 		one_walk(p->span[i].data, p->span[i].slice, p->span[i].stride, flat, p->span[i].len, out);
 }
 
@@ -131,6 +152,8 @@ static void one_case(struct kvc_pool *pool, struct room *m, struct kv_prng *r, u
 	static struct plan put, get;
 	plan_make(&put, r, m->put, key, len);
 	plan_make(&get, r, m->get, key, len);
+	if (some(r, 2))
+		plan_parts(&get, r);
 	test_fill(m->value, len, n);
 	plan_walk(&put, m->value, true);
 	if (kvc_put_batch(pool, &put.item, 1, NULL) != 0 || put.item.result != 0)
@@ -143,6 +166,9 @@ static void one_case(struct kvc_pool *pool, struct room *m, struct kv_prng *r, u
 	assert_memory_equal(m->flat, m->value, len);
 	assert_int_equal(kvc_get_batch(pool, &get.item, 1, NULL), 0);
 	assert_int_equal(get.item.result, len);
+	if (kvc_arrival_parts(&get.arrival) != get.layout.num_parts && get.layout.num_parts)
+		fail_msg("seed %llu: %u of %u parts", (unsigned long long)seed, kvc_arrival_parts(&get.arrival),
+			 get.layout.num_parts);
 	memset(m->flat, 0, len);
 	plan_walk(&get, m->flat, false);
 	if (memcmp(m->flat, m->value, len) != 0)
@@ -271,6 +297,138 @@ static void a_wrong_layout_fails_its_item_alone(void **state)
 	assert_int_equal(kvc_delete(shared, NAMED("right"), NULL), 0);
 }
 
+/* ---- parts ---- */
+
+enum { BLOCKS = 32, LAYERS = 20, LAYER = 9000, BLOCK = LAYERS * LAYER };
+
+struct blocks {
+	struct kvc_item item[BLOCKS];
+	struct kvc_layout layout[BLOCKS];
+	struct kvc_arrival arrival[BLOCKS];
+	uint64_t ends[LAYERS];
+	char text[BLOCKS][64];
+	uint8_t *bytes;
+};
+
+static void blocks_make(struct blocks *b, const char *test)
+{
+	memset(b, 0, sizeof(*b));
+	b->bytes = memory((size_t)BLOCKS * BLOCK);
+	test_fill(b->bytes, (uint64_t)BLOCKS * BLOCK, 11);
+	for (unsigned i = 0; i < LAYERS; i++)
+		b->ends[i] = (i + 1) * (uint64_t)LAYER;
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		b->layout[i] = (struct kvc_layout){.size = sizeof(b->layout[i]),
+						   .num_parts = LAYERS,
+						   .part_ends = b->ends,
+						   .arrival = &b->arrival[i]};
+		b->item[i] = (struct kvc_item){.key = key_of(b->text[i], sizeof(b->text[i]), test, i),
+					       .data = b->bytes + (size_t)i * BLOCK,
+					       .len = BLOCK};
+	}
+	assert_int_equal(kvc_put_batch(shared, b->item, BLOCKS, NULL), 0);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		b->item[i].layout = &b->layout[i];
+}
+
+/* A thread that submitted looks at what was told, while the rest is coming: told bytes are right at once. */
+static void layers_that_were_told_of_are_there(void **state)
+{
+	static struct blocks b;
+	uint8_t *want = memory((size_t)BLOCKS * BLOCK);
+	uint32_t seen[BLOCKS] = {0}, all = 0;
+	struct kvc_completion done;
+	struct kvc_queue *q = NULL;
+	struct kv_error err;
+	uint64_t until = now_ns() + WAIT_NS;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	memcpy(want, b.bytes, (size_t)BLOCKS * BLOCK);
+	memset(b.bytes, 0, (size_t)BLOCKS * BLOCK);
+	assert_int_equal(kvc_queue_open(shared, NULL, &q, &err), 0);
+	assert_true(kvc_submit_get(q, b.item, BLOCKS, NULL, 7) > 0);
+	while (all < BLOCKS * LAYERS && now_ns() < until)
+		for (unsigned i = 0; i < BLOCKS; i++)
+			for (uint32_t n = kvc_arrival_parts(&b.arrival[i]); seen[i] < n; seen[i]++, all++) {
+				size_t at = (size_t)i * BLOCK + (size_t)seen[i] * LAYER;
+				assert_memory_equal(b.bytes + at, want + at, LAYER);
+			}
+	assert_int_equal(all, BLOCKS * LAYERS);
+	while (kvc_reap(q, &done, 1) == 0 && now_ns() < until)
+		;
+	assert_int_equal(done.result, 0);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+	munmap(want, (size_t)BLOCKS * BLOCK);
+}
+
+/* Items of all kinds in one batch: with parts and without, a miss, one that is shorter than its place and one that is
+ * longer. */
+static void every_item_in_parts_has_its_own_result(void **state)
+{
+	static struct blocks b;
+	struct kvc_counters before, after;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	b.item[1].layout = NULL;
+	b.item[2].key = NAMED("no such block");
+	assert_int_equal(kvc_delete(shared, b.item[3].key, NULL), 0);
+	assert_int_equal(kvc_put(shared, b.item[3].key, b.bytes, LAYER + 1, NULL), 0);
+	assert_int_equal(kvc_delete(shared, b.item[4].key, NULL), 0);
+	assert_int_equal(kvc_put(shared, b.item[4].key, b.bytes, BLOCK + 1, NULL), 0);
+	b.item[5].key.len = 0;
+	before = counters(shared);
+	assert_int_equal(kvc_get_batch(shared, b.item, BLOCKS, NULL), -KV_ENOTFOUND);
+	after = counters(shared);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		bool good = i != 2 && i != 4 && i != 5;
+		assert_int_equal(b.item[i].result, i == 2   ? -KV_ENOTFOUND
+						   : i == 3 ? LAYER + 1
+						   : i == 4 ? -KV_ETOOBIG
+						   : i == 5 ? -KV_EINVAL
+							    : BLOCK);
+		assert_int_equal(kvc_arrival_parts(&b.arrival[i]), good && i != 1 ? LAYERS : 0);
+	}
+	assert_int_equal(after.gets - before.gets, BLOCKS); /* an item counts once, however many parts it has */
+	assert_int_equal(after.hits - before.hits, BLOCKS - 3);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
+static void wrong_parts_fail_their_item_alone(void **state)
+{
+	static struct blocks b;
+	const struct kvc_call from = {.size = sizeof(from), .offset = 1}, some_of = {.size = sizeof(from), .length = 1};
+	uint64_t falls[LAYERS], more[LAYERS];
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	memcpy(falls, b.ends, sizeof(falls));
+	memcpy(more, b.ends, sizeof(more));
+	falls[3] = falls[2];
+	more[LAYERS - 1]++;
+	b.layout[0].arrival = NULL;
+	b.layout[1].part_ends = NULL;
+	b.layout[2].num_parts = 0;
+	b.layout[3].part_ends = falls;
+	b.layout[4].part_ends = more;
+	b.layout[5].num_parts = LAYERS - 1;
+	b.layout[6].num_parts = KVC_PARTS_OF_ITEM_MAX + 1;
+	assert_int_equal(kvc_get_batch(shared, b.item, BLOCKS, NULL), -KV_EINVAL);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		assert_int_equal(b.item[i].result, i <= 6 ? -KV_EINVAL : BLOCK);
+	assert_int_equal(kvc_put_batch(shared, &b.item[8], 1, NULL), -KV_EINVAL); /* a PUT has no parts */
+	assert_int_equal(kvc_get_batch(shared, &b.item[8], 1, &from), -KV_EINVAL);
+	assert_int_equal(kvc_get_batch(shared, &b.item[8], 1, &some_of), -KV_EINVAL);
+	/* Of two items that share a struct one fails. */
+	b.layout[9].arrival = &b.arrival[8];
+	assert_int_equal(kvc_get_batch(shared, &b.item[8], 2, NULL), -KV_EINVAL);
+	assert_int_equal(b.item[8].result, -KV_EINVAL);
+	assert_int_equal(b.item[9].result, BLOCK);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
 /* What is made of spans: slices where they are such, else what they are. */
 static void evenly_spaced_spans_are_slices(void **state)
 {
@@ -282,19 +440,19 @@ static void evenly_spaced_spans_are_slices(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
 		s[i] = (struct kvc_span){.data = b + (size_t)i * 40, .len = i < 3 ? 10 : 5};
-	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
 	assert_true(!t.span && t.at == b && t.slice == 10 && t.stride == 40);
 	s[2].data = b + 81;
-	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
 	assert_true(t.span == s && t.spans == 4);
 	s[2].data = b + 80;
 	s[1].data = b + 120;
 	s[3].data = b + 40;
-	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
 	assert_true(t.span == s);
 	l.num_spans = 1;
 	item.len = 10;
-	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_int_equal(kvc_target_make(&t, &item, NULL), 0);
 	assert_true(kvc_target_flat(&t) && t.at == b);
 }
 
@@ -306,6 +464,9 @@ int main(void)
 		cmocka_unit_test(pages_of_many_layers_go_there_and_back),
 		cmocka_unit_test(a_wrong_layout_fails_its_item_alone),
 		cmocka_unit_test(evenly_spaced_spans_are_slices),
+		cmocka_unit_test(layers_that_were_told_of_are_there),
+		cmocka_unit_test(every_item_in_parts_has_its_own_result),
+		cmocka_unit_test(wrong_parts_fail_their_item_alone),
 	};
 	return cmocka_run_group_tests(tests, calls_up, calls_down);
 }

@@ -83,11 +83,11 @@ static void a_layout_that_is_not_known_fails_its_item_alone(void **state)
 		struct kvc_layout known;
 		uint8_t more[16];
 	} l = {.known.size = sizeof(l)};
-	struct kvc_layout unset = {0}, reserved = {.size = sizeof(reserved), .reserved = 1};
+	struct kvc_layout unset = {0}, put_parts = {.size = sizeof(put_parts), .num_parts = 1};
 	struct kvc_item item[4] = {{.key = key, .data = "12", .len = 2, .layout = &unset},
 				   {.key = {"sized2", 6}, .data = "34", .len = 2},
 				   {.key = key, .data = "56", .len = 2, .layout = &l.known},
-				   {.key = key, .data = "78", .len = 2, .layout = &reserved}};
+				   {.key = key, .data = "78", .len = 2, .layout = &put_parts}};
 	(void)state;
 	test_server_need(&test_first);
 	l.more[3] = 1;

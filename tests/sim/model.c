@@ -66,6 +66,7 @@ struct worker {
 	uint64_t begun_ns;       /* its present call */
 	unsigned holds;          /* calls that touch or pin: every other touch only looks */
 	struct kv_prng sessions; /* choices about them: apart, so that worlds without are what they were */
+	struct kv_prng layouts;
 	struct kvc_session *session[MODEL_SESSIONS];
 };
 
@@ -646,6 +647,167 @@ static void do_get_slices(struct worker *k, struct kvc_client *c)
 	free(flat);
 }
 
+/* ---- slices, spans and parts ---- */
+
+enum { MODEL_SPANS = 8, MODEL_PARTS = 6 };
+
+/* A value in slices, or in spans, of the slab or of memory of its own. */
+struct lain {
+	uint8_t *at;
+	uint64_t room;
+	bool slab;
+	struct kvc_span span[MODEL_SPANS];
+	uint64_t ends[MODEL_PARTS];
+	struct kvc_arrival arrival;
+	struct kvc_layout layout;
+	struct kvc_item item;
+};
+
+static uint64_t lain_below(struct worker *k, uint64_t n)
+{
+	return kv_prng_below(&k->layouts, n);
+}
+
+static void lain_spans(struct worker *k, struct lain *l, uint64_t len)
+{
+	unsigned n = 1 + (unsigned)lain_below(k, KV_MIN(len, (uint64_t)MODEL_SPANS));
+	uint64_t left = len, pos = 0;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t bytes = i + 1 == n ? left : 1 + lain_below(k, (left - (n - i)) / 2 + 1);
+		l->span[n - 1 - i] = (struct kvc_span){.data = l->at + pos, .len = bytes}; /* backwards */
+		pos += bytes + lain_below(k, 64);
+		left -= bytes;
+	}
+	l->layout.spans = l->span;
+	l->layout.num_spans = n;
+	l->item.data = NULL;
+	l->item.layout = &l->layout;
+}
+
+static void lain_parts(struct worker *k, struct lain *l, uint64_t len)
+{
+	unsigned n = 1 + (unsigned)lain_below(k, KV_MIN(len, (uint64_t)MODEL_PARTS));
+	for (unsigned i = 0; i < n; i++)
+		l->ends[i] = len * (i + 1) / n;
+	l->layout.num_parts = n;
+	l->layout.part_ends = l->ends;
+	l->layout.arrival = &l->arrival;
+	l->item.layout = &l->layout;
+}
+
+/* False: it does not fit. */
+static bool lain_make(struct worker *k, struct lain *l, const struct entry *e, uint64_t len, bool parts)
+{
+	uint64_t slice = 1 + lain_below(k, len), stride = slice + lain_below(k, KV_MIN(slice, 512u));
+	memset(l, 0, sizeof(*l));
+	l->slab = k->slab && lain_below(k, 4) > 0;
+	l->room = l->slab ? k->m->o.slab_bytes : 3 << 20;
+	if ((len / slice + 1) * stride > l->room || len / slice > 60 || len + MODEL_SPANS * 64 > l->room)
+		return false;
+	l->at = l->slab ? k->slab : malloc(l->room);
+	if (l->slab)
+		slab_check(k);
+	else
+		memset(l->at, CANARY, l->room);
+	l->layout.size = sizeof(l->layout);
+	l->item = (struct kvc_item){.key = key_of(e), .data = l->at, .len = len};
+	if (lain_below(k, 2)) {
+		lain_spans(k, l, len);
+	} else {
+		l->item.slice = slice;
+		l->item.stride = stride;
+	}
+	if (parts && lain_below(k, 2))
+		lain_parts(k, l, len);
+	return true;
+}
+
+/* Copy the value, or its first n bytes, out of its place or there. What is copied out is cleared. */
+static void lain_walk(struct lain *l, uint8_t *flat, uint64_t len, bool there)
+{
+	const struct kvc_span one = {.data = l->at, .len = l->item.len, .slice = l->item.slice, .stride = l->item.stride};
+	const struct kvc_span *s = l->layout.num_spans ? l->span : &one;
+	for (unsigned i = 0; i < KV_MAX(l->layout.num_spans, 1u); i++, s++) {
+		uint8_t *at = s->data;
+		uint64_t slice = s->slice ? s->slice : s->len, n;
+		for (uint64_t pos = 0; pos < s->len && len > 0; pos += slice, at += s->stride, flat += n, len -= n) {
+			n = KV_MIN(KV_MIN(slice, s->len - pos), len);
+			memcpy(there ? at : flat, there ? flat : at, n);
+			if (!there)
+				memset(at, CANARY, n);
+		}
+	}
+}
+
+/* Nothing else was written. */
+static void lain_end(struct worker *k, struct lain *l, const char *what)
+{
+	for (uint64_t i = 0; i < l->room; i++)
+		if (l->at[i] != CANARY) {
+			WRONG(k, "%s wrote between the slices", what);
+			break;
+		}
+	if (l->slab)
+		slab_clear(k);
+	else
+		free(l->at);
+}
+
+static void do_put_layout(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct value v = value_for(k, e, KV_MIN(k->m->o.slab_bytes / 2, k->m->o.len_max));
+	struct lain l;
+	struct timed t;
+	uint8_t *flat;
+	int rc;
+	if (!lain_make(k, &l, e, v.len, false))
+		return;
+	flat = malloc(v.len);
+	memcpy(flat, bytes(k->m, v), v.len);
+	lain_walk(&l, flat, v.len, true);
+	rc = kvc_put_batch_await(c, &l.item, 1, timed_begin(k, &t));
+	timed_end(k, &t, "PUT of slices", rc);
+	lain_walk(&l, flat, v.len, false); /* what is read of it from now on is garbage */
+	if (memcmp(flat, bytes(k->m, v), v.len) != 0)
+		WRONG(k, "PUT of slices changed them");
+	lain_end(k, &l, "PUT");
+	free(flat);
+	put_result(k, e, v, l.item.result);
+}
+
+/* What was told of a GET in parts stays, whatever became of the rest. */
+static void parts_check(struct worker *k, const struct entry *e, struct lain *l, const uint8_t *flat)
+{
+	uint32_t told = kvc_arrival_parts(&l->arrival);
+	uint64_t n = told ? l->ends[told - 1] : 0;
+	if (l->item.result >= 0 && told != l->layout.num_parts)
+		WRONG(k, "GET in parts told of %u of %u", told, l->layout.num_parts);
+	if (n > 0 && e->has_now && !e->ghosts && memcmp(flat, bytes(k->m, e->now), KV_MIN(n, (uint64_t)e->now.len)) != 0)
+		WRONG(k, "GET in parts told of %u that are not there", told);
+}
+
+/* One value into a layout of memory; what lies between must stay as it is. */
+static void do_get_layout(struct worker *k, struct kvc_client *c)
+{
+	struct entry *e = own_key(k);
+	struct lain l;
+	struct timed t;
+	uint8_t *flat;
+	int rc;
+	if (!e->has_now || e->ghosts || !lain_make(k, &l, e, e->now.len, true))
+		return;
+	flat = calloc(1, e->now.len);
+	rc = kvc_get_batch_await(c, &l.item, 1, timed_begin(k, &t));
+	timed_end(k, &t, "GET into slices", rc);
+	lain_walk(&l, flat, l.item.len, false);
+	lain_end(k, &l, "GET");
+	if (l.layout.num_parts)
+		parts_check(k, e, &l, flat);
+	get_result(k, e, flat, l.item.result);
+	free(flat);
+}
+
 /* ---- shared keys ---- */
 
 static void shared_saw(struct worker *k, struct shared *s, struct value v, const char *how)
@@ -677,13 +839,26 @@ static void do_shared_put(struct worker *k, struct kvc_client *c)
 		failed(k, "PUT", rc);
 }
 
+/* In parts, half of the time: they must be of one value. */
+static int64_t shared_get(struct worker *k, struct kvc_client *c, const struct shared *s, uint8_t *dst, uint64_t cap,
+			  const struct kvc_call *call)
+{
+	struct lain l = {.layout.size = sizeof(l.layout), .item = {.key = key_of(&s->e), .data = dst, .len = cap}};
+	if (lain_below(k, 2))
+		return kvc_get_await(c, key_of(&s->e), dst, cap, call);
+	lain_parts(k, &l, 2 + lain_below(k, 64 << 10));
+	l.ends[l.layout.num_parts - 1] = cap;
+	(void)kvc_get_batch_await(c, &l.item, 1, call);
+	return l.item.result;
+}
+
 static void do_shared_get(struct worker *k, struct kvc_client *c)
 {
 	struct shared *s = &k->m->shared[below(k, SHARED_KEYS)];
 	bool must = s->settled && !k->m->o.evicts;
 	uint8_t *dst = malloc(301 << 10);
 	struct timed t;
-	int64_t rc = kvc_get_await(c, key_of(&s->e), dst, 301 << 10, timed_begin(k, &t));
+	int64_t rc = shared_get(k, c, s, dst, 301 << 10, timed_begin(k, &t));
 	t.pieces = true;
 	timed_end(k, &t, "GET", rc);
 	if (rc > 0) {
@@ -729,6 +904,10 @@ static void one_call(struct worker *k, struct kvc_client *c)
 		     {8, do_exists},     {5, do_put_batch},    {5, do_get_batch},    {6, do_get_slices},
 		     {8, do_shared_put}, {8, do_shared_get},   {3, do_shared_delete}};
 	unsigned total = 0, pick, i = 0;
+	if (lain_below(k, 10) == 0) {
+		(lain_below(k, 2) ? do_put_layout : do_get_layout)(k, c);
+		return;
+	}
 	for (i = 0; i < KV_COUNT(calls); i++)
 		total += calls[i].weight;
 	pick = (unsigned)below(k, total);
@@ -943,6 +1122,7 @@ struct model *model_create(struct world *w, const struct model_options *options)
 		*k = (struct worker){.m = m, .index = i, .pool = i % pools, .client = i / pools};
 		kv_prng_seed(&k->prng, kv_prng_next(&w->prng));
 		kv_prng_seed(&k->sessions, w->options.seed << 16 | i);
+		kv_prng_seed(&k->layouts, w->options.seed << 17 | 1u << 16 | i);
 		k->slab = m->slabs[k->pool] ? m->slabs[k->pool] + (size_t)used[k->pool]++ * m->o.slab_bytes : NULL;
 		for (unsigned j = 0; j < OWN_KEYS; j++)
 			key_make(&k->own[j], &k->prng, i, j);

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.c -- items that are read in parts, so that a caller uses the first layer of all its blocks while the others are
+ * still coming.
+ *
+ *   part 0 of every item, part 1 of every item, ...: each a GET of a part of the value, WINDOW of them out at a time
+ *       -> in that order: verified, and at its place -> counted in the item's struct kvc_arrival
+ *
+ * A part is asked for by itself, and the server makes a checksum of it, by which it is verified. Parts of an item are
+ * counted in their order, and one that is counted is never written to again. So the number alone tells what may be
+ * read; it is stored behind the bytes (release), and any thread may load it (kvc_arrival_parts).
+ *
+ * All parts of an item are of one value: they have one generation. If a later part has another one, the value was
+ * deleted and stored anew meanwhile, and what was counted cannot be taken back: the item ends as a miss. As long as
+ * nothing is counted it begins again.
+ *
+ * What one request cannot do (several ranges, a connection that was lost, a wrong checksum) makes the item slow: what
+ * is out of it ends and is ignored, and when nothing of the batch is out any more its parts are made as single calls,
+ * in the order of parts, too. As in batch.c, nothing waits for room that holds any.
+ *
+ * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
+ * nothing is allocated. If a server dies, items of it end as those of any batch do; what was counted stays right. */
+#include "kvclient/call/parts.h"
+
+#include "kvclient/call/get.h"
+#include "kvclient/core/sized.h"
+
+enum { WINDOW = 128 };
+
+/* In kvc_arrival.priv. */
+struct state {
+	struct kvc_target at;
+	const struct kvc_item *of;
+	uint64_t generation, value_len; /* 0: not known yet */
+	int64_t code;                   /* when it is over */
+	bool over, slow, corrupt;
+};
+
+_Static_assert(sizeof(struct state) <= sizeof(((struct kvc_arrival *)0)->priv), "the caller's memory has room for it");
+
+struct part {
+	struct kvc_req *req;
+	struct kvc_client_mem *mem; /* its `users` is raised while the request is out */
+	unsigned item, part;
+};
+
+struct parts {
+	const struct kvc_parts_job *j;
+	struct part out[WINDOW];
+	unsigned head, count, most; /* most: parts of the item that has the most */
+};
+
+uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival)
+{
+	return arrival ? __atomic_load_n(&arrival->parts, __ATOMIC_ACQUIRE) : 0;
+}
+
+/* ---- items ---- */
+
+/* (A layout that is no struct of ours is refused as that of any other item.) */
+bool kvc_parts_item(const struct kvc_item *it)
+{
+	struct kvc_layout l;
+	return it->layout && kvc_layout_take(it, &l) == 0 && (l.num_parts || l.part_ends || l.arrival);
+}
+
+static struct state *state_of(const struct kvc_item *it)
+{
+	return (struct state *)(void *)it->layout->arrival->priv;
+}
+
+static void item_over(struct kvc_item *it, int64_t code)
+{
+	struct state *st = state_of(it);
+	if (!st->over)
+		st->code = code;
+	st->over = true;
+}
+
+static uint64_t part_from(const struct kvc_item *it, unsigned part)
+{
+	return part > 0 ? it->layout->part_ends[part - 1] : 0;
+}
+
+static bool ends_right(const struct kvc_layout *l, uint64_t len)
+{
+	uint64_t from = 0;
+	if (!l->arrival || !l->part_ends || l->num_parts == 0 || l->num_parts > KVC_PARTS_OF_ITEM_MAX)
+		return false;
+	for (uint32_t i = 0; i < l->num_parts; from = l->part_ends[i++])
+		if (l->part_ends[i] <= from)
+			return false;
+	return from == len;
+}
+
+/* What is wrong with the item, if anything; else its state is made. */
+static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
+{
+	struct kvc_layout l;
+	struct kvc_target at;
+	struct state *st;
+	if (kvc_target_make(&at, it, &l) < 0 || !kvc_key_valid(it->key) || !ends_right(&l, it->len) ||
+	    j->call->offset || j->call->length)
+		return -KV_EINVAL;
+	st = state_of(it);
+	*st = (struct state){.at = at, .of = it};
+	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* The part is there. */
+static void part_count(struct kvc_item *it, unsigned part)
+{
+	const struct state *st = state_of(it);
+	__atomic_store_n(&it->layout->arrival->parts, part + 1, __ATOMIC_RELEASE);
+	if (part + 1 == it->layout->num_parts)
+		item_over(it, (int64_t)st->value_len);
+}
+
+/* The bytes of a part are at their place, and right. -KV_ESTALE: but of another value. */
+static int part_there(struct kvc_item *it, unsigned part, const struct kvc_get *g)
+{
+	struct state *st = state_of(it);
+	if (part > 0 && (g->value.generation != st->generation || g->value.len != st->value_len))
+		return -KV_ESTALE;
+	if (g->value.len > it->len)
+		return -KV_ETOOBIG;
+	st->generation = g->value.generation;
+	st->value_len = g->value.len;
+	part_count(it, part);
+	return 0;
+}
+
+static bool part_next(const struct kvc_item *it, unsigned part)
+{
+	return !state_of(it)->over && part < it->layout->num_parts && part == kvc_arrival_parts(it->layout->arrival);
+}
+
+static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, unsigned part, struct kvc_get *g)
+{
+	struct kvc_target at = state_of(it)->at;
+	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
+	at.skip = from;
+	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has looked */
+	g->ask.offset = from;
+	g->ask.length = len;
+	g->own_wait.trace = j->wait->trace;
+}
+
+/* ---- parts side by side ---- */
+
+static bool worth_again(int rc)
+{
+	return rc == -KV_ERESET || rc == -KV_ESTALE || rc == -KV_ECORRUPT || rc == -KV_EBUSY || rc == -KV_EPROVIDER ||
+	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: the value ends before this part, or in a range */
+}
+
+static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
+{
+	struct state *st = state_of(it);
+	st->corrupt |= rc == -KV_ECORRUPT;
+	if (worth_again(rc))
+		st->slow = true; /* if time is up, its next part is told so */
+	else
+		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
+}
+
+static void part_end_await(struct parts *p)
+{
+	const struct kvc_parts_job *j = p->j;
+	struct part *u = &p->out[p->head];
+	struct kvc_item *it = &j->items[u->item];
+	int why = kvc_call_wait_await(j->c, u->req, j->deadline_ns), rc;
+	struct kvc_get g;
+	bool all = why < 0 && (why == -KV_ECLOSED || kvc_call_over(j->c, j->wait->trace, j->deadline_ns) < 0);
+	for (unsigned i = 1; i < p->count && all; i++) /* they share the grace */
+		kvc_req_cancel(p->out[(p->head + i) % WINDOW].req, why);
+	rc = kvc_call_finish_await(j->c, u->req, why);
+	part_get(j, it, u->part, &g);
+	rc = kvc_get_take_await(&g, u->req, rc, NULL);
+	kvc_req_release(j->c, u->req);
+	if (!state_of(it)->slow && part_next(it, u->part)) {
+		if (rc == 0 && g.state != KVC_GET_WHOLE)
+			rc = -KV_ETOOBIG; /* it takes several ranges */
+		if (rc == 0)
+			rc = part_there(it, u->part, &g);
+		if (rc < 0)
+			part_failed(j, it, rc);
+	}
+	kvc_get_fini(&g);
+	if (u->mem)
+		u->mem->users--;
+	p->head = (p->head + 1) % WINDOW;
+	p->count--;
+}
+
+/* Ask for a part, without parking. 0; -KV_EBUSY: no room now. */
+static int part_begin(struct parts *p, unsigned i, unsigned part)
+{
+	const struct kvc_parts_job *j = p->j;
+	struct part *u = &p->out[(p->head + p->count) % WINDOW];
+	struct kvc_get g;
+	int rc;
+	if (p->count == WINDOW)
+		return -KV_EBUSY;
+	part_get(j, &j->items[i], part, &g);
+	g.batch.row = j->row;
+	g.batch.turn = j->turn;
+	g.wait = j->wait; /* g goes out of scope before the request ends */
+	rc = kvc_get_issue_await(&g, false, &u->req);
+	if (rc < 0) {
+		kvc_get_fini(&g);
+		return rc;
+	}
+	u->mem = g.to.mem;
+	u->item = i;
+	u->part = part;
+	p->count++;
+	return 0;
+}
+
+static void part_ask_await(struct parts *p, unsigned i, unsigned part)
+{
+	struct kvc_item *it = &p->j->items[i];
+	struct state *st = state_of(it);
+	while (!st->over && !st->slow && part < it->layout->num_parts) {
+		int over = kvc_call_over(p->j->c, p->j->wait->trace, p->j->deadline_ns);
+		int rc = over < 0 ? over : part_begin(p, i, part);
+		if (rc == 0)
+			return;
+		if (over < 0)
+			item_over(it, over);
+		else if (p->count > 0)
+			part_end_await(p);
+		else
+			part_failed(p->j, it, rc);
+	}
+}
+
+/* ---- parts one by one ---- */
+
+static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part)
+{
+	struct state *st = state_of(it);
+	struct kvc_get g;
+	int64_t rc = kvc_call_over(j->c, j->wait->trace, j->deadline_ns);
+	if (rc == 0 && st->value_len && part_from(it, part) >= st->value_len) {
+		part_count(it, part); /* the value ends before it */
+		return;
+	}
+	kvc_call_connected_await(j->c, it->key, j->wait->trace, j->deadline_ns);
+	if (rc == 0)
+		rc = kvc_call_over(j->c, j->wait->trace, j->deadline_ns);
+	if (rc < 0) {
+		item_over(it, rc);
+		return;
+	}
+	part_get(j, it, part, &g);
+	g.past.tries = st->corrupt ? KVC_TRIED_CORRUPT : 0;
+	rc = kvc_get_all_await(&g);
+	if (rc >= 0)
+		rc = part_there(it, part, &g);
+	kvc_get_fini(&g);
+	if (rc == -KV_ESTALE || (rc == -KV_EINVAL && part > 0))
+		rc = -KV_ENOTFOUND; /* the value whose first parts were told of is gone */
+	if (rc < 0)
+		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
+}
+
+/* ---- all ---- */
+
+/* Of items that share a struct kvc_arrival only the last one has it: else one would be written by the other's place. */
+static int item_alone(const struct kvc_parts_job *j, struct kvc_item *it)
+{
+	(void)j;
+	return state_of(it)->of == it ? 0 : -KV_EINVAL;
+}
+
+/* Items that are wrong get their code and leave the chain. */
+static unsigned items_sift(const struct kvc_parts_job *j, int (*check)(const struct kvc_parts_job *, struct kvc_item *))
+{
+	unsigned first = KVC_CHAIN_END, next;
+	struct kvc_item *last = NULL;
+	for (unsigned i = j->first; i != KVC_CHAIN_END; i = next) {
+		struct kvc_item *it = &j->items[i];
+		int rc = check(j, it);
+		next = kvc_chain_next(it);
+		if (rc < 0) {
+			it->result = rc;
+			continue;
+		}
+		if (last)
+			last->result = kvc_chain_link(i, KVC_MARK_FRESH);
+		else
+			first = i;
+		last = it;
+	}
+	if (last)
+		last->result = kvc_chain_link(KVC_CHAIN_END, KVC_MARK_FRESH);
+	return first;
+}
+
+void kvc_parts_await(const struct kvc_parts_job *job)
+{
+	struct kvc_parts_job j = *job;
+	struct parts p = {.j = &j};
+	unsigned next;
+	j.first = items_sift(&j, item_begin);
+	j.first = items_sift(&j, item_alone);
+	for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
+		p.most = KV_MAX(p.most, j.items[i].layout->num_parts);
+	for (unsigned part = 0; part < p.most; part++)
+		for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
+			part_ask_await(&p, i, part);
+	while (p.count > 0)
+		part_end_await(&p);
+	for (unsigned part = 0; part < p.most; part++)
+		for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
+			if (part_next(&j.items[i], part))
+				part_alone_await(&j, &j.items[i], part);
+	for (unsigned i = j.first; i != KVC_CHAIN_END; i = next) {
+		struct kvc_item *it = &j.items[i];
+		next = kvc_chain_next(it);
+		it->result = state_of(it)->code;
+	}
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.h -- items of a batch that are read in parts; and the chain of items of a batch. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_CALL_PARTS_H
+#define KVRAIL_KVCLIENT_CALL_PARTS_H
+
+#include "kvclient/call/call.h"
+
+/* Items that are not over form a chain: until then `result` holds the place of the next one, and a mark. */
+#define KVC_CHAIN_END UINT32_MAX
+
+/* How far an item is that is not over: in its first pass; to be made again; or to be made again after a wrong
+ * checksum. Then the server shall look at what it has, and another wrong one ends the item. */
+enum kvc_mark { KVC_MARK_FRESH, KVC_MARK_AGAIN, KVC_MARK_CORRUPT, KVC_MARK_BITS = 2 };
+
+static inline int64_t kvc_chain_link(unsigned next, enum kvc_mark mark)
+{
+	return (int64_t)((uint64_t)next << KVC_MARK_BITS | mark);
+}
+
+static inline unsigned kvc_chain_next(const struct kvc_item *it)
+{
+	return (unsigned)(it->result >> KVC_MARK_BITS);
+}
+
+static inline enum kvc_mark kvc_chain_mark(const struct kvc_item *it)
+{
+	return (enum kvc_mark)(it->result & ((1 << KVC_MARK_BITS) - 1));
+}
+
+/* The items of a chain, and what the batch has for all of them. */
+struct kvc_parts_job {
+	struct kvc_client *c;
+	struct kvc_item *items;
+	const struct kvc_call *call;
+	uint64_t deadline_ns;
+	struct kvc_wait *wait;
+	uint64_t *row; /* as in kvc_get.batch, and so is turn */
+	uint32_t turn;
+	unsigned first;
+};
+
+/* kvc_parts_item -- whether the item has parts, or a layout that says so wrongly. */
+bool kvc_parts_item(const struct kvc_item *it);
+
+/* kvc_parts_await -- GET the items of the chain, each of which has parts. Every one gets its result. */
+void kvc_parts_await(const struct kvc_parts_job *j);
+
+#endif
