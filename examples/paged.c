@@ -7,8 +7,8 @@
  *   layer 1 [ slice ] [ slice ] [ slice ]        `stride` bytes apart
  *   ...
  *
- * A prompt is stored by one PUT, which gathers the slices. It is loaded group by group of layers, each with a GET that
- * scatters them: the first layers are computed while the others are still on their way.
+ * A prompt is stored by one PUT, which gathers the slices, and loaded by one GET, which scatters them. The GET has
+ * parts, each a group of layers: the first layers are computed while the others are still on their way.
  *
  *   paged HOST:PORT     (0: the prompt was stored and loaded; 1: something failed; 2: wrong usage) */
 #include <poll.h>
@@ -31,25 +31,27 @@ enum {
 
 static unsigned char *cache;
 static char name[PROMPT][64];
-/* What was submitted is the library's until it was reaped: one array for each GET, all of them at once. */
-static struct kvc_item item[GROUPS][PROMPT];
+/* From its submission until it was reaped a GET's items, keys, layouts and blocks are the library's. */
+static struct kvc_item item[PROMPT];
+static struct kvc_layout layout[PROMPT];
+static struct kvc_arrival arrival[PROMPT];
 
 static unsigned char *slice_at(unsigned layer, unsigned block)
 {
 	return cache + layer * TENSOR + (uint64_t)block * SLICE;
 }
 
-/* Items for `layers` layers of the prompt from `first` on, in the blocks that the engine has chosen. The key says all
- * that the bytes depend on: model and revision, type and layout, and the tokens up to here (their hash). */
-static void items_fill(struct kvc_item *items, const unsigned *block, unsigned first, unsigned layers)
+/* Items for the blocks that the engine has chosen. The key says all that the bytes depend on: model and revision, type
+ * and layout, and the tokens up to here (their hash). */
+static void items_fill(const unsigned *block)
 {
 	for (unsigned i = 0; i < PROMPT; i++) {
 		int len = snprintf(name[i], sizeof(name[i]), "example/model@1/fp16/tp0/%08x", i * 2654435761u);
-		items[i] = (struct kvc_item){.key = {name[i], (size_t)len},
-					     .data = slice_at(first, block[i]),
-					     .len = (uint64_t)layers * SLICE,
-					     .slice = SLICE,
-					     .stride = TENSOR};
+		item[i] = (struct kvc_item){.key = {name[i], (size_t)len},
+					    .data = slice_at(0, block[i]),
+					    .len = (uint64_t)LAYERS * SLICE,
+					    .slice = SLICE,
+					    .stride = TENSOR};
 	}
 }
 
@@ -64,12 +66,12 @@ static int prompt_store(struct kvc_pool *pool, const unsigned *block)
 	for (unsigned i = 0; i < PROMPT; i++) /* as if it had been computed */
 		for (unsigned layer = 0; layer < LAYERS; layer++)
 			memset(slice_at(layer, block[i]), byte_of(layer, i), SLICE);
-	items_fill(item[0], block, 0, LAYERS);
-	rc = kvc_put_batch(pool, item[0], PROMPT, NULL);
+	items_fill(block);
+	rc = kvc_put_batch(pool, item, PROMPT, NULL);
 	/* A block that is there already is as good. One that could not be stored will be a miss: go on. */
 	for (unsigned i = 0; i < PROMPT; i++)
-		if (item[0][i].result < 0 && item[0][i].result != -KV_EEXIST)
-			fprintf(stderr, "block %u is not stored: %s\n", i, kvc_strerror((int)item[0][i].result));
+		if (item[i].result < 0 && item[i].result != -KV_EEXIST)
+			fprintf(stderr, "block %u is not stored: %s\n", i, kvc_strerror((int)item[i].result));
 	return rc == -KV_EEXIST ? 0 : rc;
 }
 
@@ -78,9 +80,9 @@ static unsigned prompt_there(struct kvc_pool *pool, const unsigned *block)
 {
 	struct kvc_key key[PROMPT];
 	unsigned prefix = 0;
-	items_fill(item[0], block, 0, LAYERS);
+	items_fill(block);
 	for (unsigned i = 0; i < PROMPT; i++)
-		key[i] = item[0][i].key;
+		key[i] = item[i].key;
 	return kvc_exists(pool, key, PROMPT, NULL, &prefix, NULL) < 0 ? 0 : prefix;
 }
 
@@ -96,36 +98,50 @@ static int group_use(unsigned group, const unsigned *block, unsigned blocks)
 	return 0;
 }
 
-/* Submit all groups, first layers first. Each reads its part of the values: offset and length of the call. */
+/* How many groups of layers of all these blocks are there, and verified. */
+static unsigned groups_there(unsigned blocks)
+{
+	unsigned least = GROUPS;
+	for (unsigned i = 0; i < blocks; i++) {
+		unsigned there = kvc_arrival_parts(&arrival[i]);
+		least = there < least ? there : least;
+	}
+	return least;
+}
+
+static int64_t load_submit(struct kvc_queue *queue, const unsigned *block, unsigned blocks)
+{
+	static uint64_t ends[GROUPS];
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 500000000}; /* less than computing takes */
+	for (unsigned g = 0; g < GROUPS; g++)
+		ends[g] = (g + 1) * (uint64_t)GROUP * SLICE;
+	items_fill(block);
+	memset(arrival, 0, sizeof(arrival));
+	for (unsigned i = 0; i < blocks; i++) {
+		layout[i] = (struct kvc_layout){
+			.size = sizeof(layout[i]), .num_parts = GROUPS, .part_ends = ends, .arrival = &arrival[i]};
+		item[i].layout = &layout[i];
+	}
+	return kvc_submit_get(queue, item, blocks, &call, 0);
+}
+
 static int prompt_load(struct kvc_queue *queue, const unsigned *block, unsigned blocks)
 {
 	struct pollfd wait = {.fd = kvc_queue_fd(queue), .events = POLLIN};
-	unsigned submitted = 0, reaped = 0, next = 0;
-	int there[GROUPS] = {0}, rc = 0;
-	for (; submitted < GROUPS && rc == 0; submitted += rc == 0) {
-		struct kvc_call call = {.size = sizeof(call),
-					.timeout_ns = 500000000, /* less than computing the prompt takes */
-					.offset = (uint64_t)submitted * GROUP * SLICE,
-					.length = (uint64_t)GROUP * SLICE};
-		int64_t id;
-		items_fill(item[submitted], block, submitted * GROUP, GROUP);
-		id = kvc_submit_get(queue, item[submitted], blocks, &call, submitted);
-		rc = id < 0 ? (int)id : 0;
-	}
-	while (reaped < submitted) { /* all of them, also after a failure: the blocks are the library's until then */
-		struct kvc_completion done;
-		int n = kvc_reap(queue, &done, 1);
-		if (n == 0)
-			poll(&wait, 1, -1);
-		if (n < 1)
-			continue;
-		reaped++;
-		there[done.tag] = 1;
-		rc = rc == 0 ? done.result : rc;
-		while (rc == 0 && next < GROUPS && there[next]) /* groups may come in any order */
+	struct kvc_completion done;
+	int64_t id = load_submit(queue, block, blocks);
+	unsigned next = 0;
+	int over = 0, rc = id < 0 ? (int)id : 0;
+	/* Reaped in any case, also when a group is bad: until then the blocks are the library's. */
+	while (id > 0 && !over) {
+		poll(&wait, 1, 1); /* (An engine looks before each group of layers; it has kernels to run meanwhile.) */
+		over = kvc_reap(queue, &done, 1);
+		if (over != 0 && rc == 0)
+			rc = over < 0 ? over : done.result;
+		while (rc == 0 && next < groups_there(blocks))
 			rc = group_use(next++, block, blocks);
 	}
-	return rc;
+	return rc == 0 && next < GROUPS ? -KV_EINTERNAL : rc;
 }
 
 static int engine_run(struct kvc_pool *pool, struct kvc_queue *queue)
