@@ -56,14 +56,16 @@ steps() { # all of them; the first that fails is named
 	done 4<"$scratch/steps"
 }
 check "each step of the file can be taken" steps
-as_user() { within "$root" setpriv --reuid "${user%:*}" --regid "${user#*:}" --clear-groups "$@"; }
+as_user() { within "$root" "${become[@]}" "$@"; }
+become=(setpriv --reuid "${user%:*}" --regid "${user#*:}" --clear-groups)
 check "the user of the image is not root, and has a number" [ "$user" = 10001:10001 ]
 check "and is the user of the package" within "$root" sh -c '[ "$(id -u kvrail):$(id -g kvrail)" = 10001:10001 ]'
 check "kv-doctor runs as that user" as_user kv-doctor --version
 check "its keys can be made and read by that user" within "$root" sh -c '[ "$(stat -c %U:%a /etc/kvrail)" = kvrail:700 ]'
 served() { # the server as the image starts it, on another port; a client of the image at it
 	local pid rc=1
-	as_user "${entry[@]}" "${arguments[@]}" --memory-mb 64 --listen-addr 127.0.0.1:0 --ready-fd 3 3>"$scratch/served.ready" >"$scratch/served.out" 2>&1 &
+	# (Not by a function: the process that is signalled must be the server.)
+	chroot "$root" "${clean[@]}" "${become[@]}" "${entry[@]}" "${arguments[@]}" --memory-mb 64 --listen-addr 127.0.0.1:0 --ready-fd 3 3>"$scratch/served.ready" >"$scratch/served.out" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	soon grep -q READY "$scratch/served.ready" && as_user kv-client --server "$(sed -n 's/^READY //p' "$scratch/served.ready")" ping && rc=0

@@ -37,4 +37,5 @@ undo() {
 trap undo EXIT
 
 # within FOLDER COMMAND...
-within() { local at=$1; shift; chroot "$at" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+clean=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin)
+within() { chroot "$1" "${clean[@]}" "${@:2}"; }
