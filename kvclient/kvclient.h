@@ -496,14 +496,14 @@ KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *cal
 /* One of several places in memory that a value lies in. */
 struct kvc_span {
 	void *data;
-	uint64_t len; /* bytes of value; gaps between slices do not count */
+	uint64_t len;           /* bytes of value; gaps between slices do not count */
 	uint64_t slice, stride; /* as in struct kvc_item */
 };
 
 enum { KVC_SPANS_MAX = 1024, KVC_PARTS_OF_ITEM_MAX = 1024 };
 
-/* How far one item, and no other, is that is read in parts. The caller's, zeroed before the call, and as the item's data the library's
- * during it; it may be read meanwhile. */
+/* How far one item, and no other, is that is read in parts. The caller's, zeroed before the call, and as the item's
+ * data the library's during it; it may be read meanwhile. */
 struct kvc_arrival {
 	uint32_t parts; /* for kvc_arrival_parts */
 	uint32_t reserved_32;
@@ -519,9 +519,9 @@ KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
 struct kvc_layout {
 	size_t size;
 	/* The value lies in these, in this order: such as the K and the V tensors of each layer. item.len is the sum of
-	 * their lengths, and the item's data, slice and stride are 0; else it fails with -KV_EINVAL, as it does if there
-	 * are more than KVC_SPANS_MAX. Spans of a GET must not overlap. Spans as long as each other, the last one at
-	 * most, and evenly apart are slices; others are copied, also from and to registered memory. */
+	 * their lengths, and the item's data, slice and stride are 0; else it fails with -KV_EINVAL, as it does if
+	 * there are more than KVC_SPANS_MAX. Spans of a GET must not overlap. Spans as long as each other, the last one
+	 * at most, and evenly apart are slices; others are copied, also from and to registered memory. */
 	const struct kvc_span *spans;
 	uint32_t num_spans; /* 0: none, the item says where the value lies */
 	/* GET in parts, at most KVC_PARTS_OF_ITEM_MAX: part i ends where part_ends[i] bytes of the value are, and the
@@ -542,8 +542,8 @@ struct kvc_item {
 	/* The value is slices of `slice` bytes that begin `stride` bytes apart, from data on: one block in many layers.
 	 * If slice is 0, or at least len, the value is contiguous. If stride is below slice, the item fails with
 	 * -KV_EINVAL. What lies between slices is never written. Slices are read and written where they lie, if that is
-	 * registered memory; but they are copied if the item is small, if they are pulled, and by PUT if they are shorter
-	 * than 16 KiB, or than what the client writes at a time. */
+	 * registered memory; but they are copied if the item is small, if they are pulled, and by PUT if they are
+	 * shorter than 16 KiB, or than what the client writes at a time. */
 	uint64_t slice, stride;
 	int64_t result; /* out. GET: the value's length or a code; PUT: 0 or a code */
 	/* NULL: data, slice and stride say all. (A library that does not know the layout says -KV_EINVAL, and its size
@@ -556,10 +556,11 @@ struct kvc_item {
  * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done when
  * others fail.
  * Parks: yes. Thread: worker.
- * Owner: items, their keys and their data are the caller's. Every result is written. If the whole batch was refused or
- * given up before it began, each result is that code.
- * Returns 0 when every item succeeded, else the code of the first item that did not.
- * Errors: per item, as kvc_get_await and kvc_put_await. */
+ * Owner: items, their keys, data and layouts are the caller's. Every result is written. If the whole batch was refused
+ * or given up before it began, each result is that code. Returns 0 when every item succeeded, else the code of the
+ * first item that did not. Errors: per item, as kvc_get_await and kvc_put_await. -KV_EINVAL     also: what the item
+ * says of its place is wrong (struct kvc_item, struct kvc_layout) -KV_ENOTFOUND  also: an item that is read in parts
+ * was replaced after its first part was counted */
 KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
@@ -695,12 +696,11 @@ KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned 
  * completion, by its deadline and the grace, whether or not a server was ever reached; ids come in the order in which
  * they ended.
  *
- * Owner: items, their keys and data, and what call->phases points to, are not copied. From the submission until the
- * completion was reaped they are the library's: leave them alone and keep them. Afterwards nothing touches them any
- * more. The array may be reused at once, and registered memory given back.
- *   An id has its deadline from its submission. If a loop did not come to it by then, because it is busy or stands
- * still, nothing was begun, and kvc_reap takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that.
- * Only what was begun has the grace on top.
+ * Owner: items, their keys, data and layouts, and what call->phases points to, are not copied. From the submission
+ * until the completion was reaped they are the library's: leave them alone and keep them. Afterwards nothing touches
+ * them any more. The array may be reused at once, and registered memory given back. An id has its deadline from its
+ * submission. If a loop did not come to it by then, because it is busy or stands still, nothing was begun, and kvc_reap
+ * takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that. Only what was begun has the grace on top.
  *   fork(): in a child all calls on a queue of the parent end with -KV_ECLOSED. The child must not poll the descriptor.
  */
 
@@ -742,20 +742,16 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
 /* kvc_submit_get, kvc_submit_put, kvc_submit_exists, kvc_submit_delete -- submit a batch of n items, each of which gets
  * its own result.
  *
- * GET and PUT do what kvc_get_batch and kvc_put_batch do. EXISTS and DELETE look at the items' keys alone, and at no
- * other field but `reserved`; the result of an item is for EXISTS 1 or 0, for DELETE 0, or a code. Items of a server
- * that is slow hold up no items of another. A large batch is spread over the threads of the pool, unless it has
- * call->session or call->phases. n may be 0: the id is over at once.
- * tag: comes back in the completion.
- * Thread: any, also several at once; never blocks, takes no lock and no memory.
- * Owner: see above; call itself is read during the call only. call->session must stay open until the completion was
- * reaped.
- * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
- *   -KV_EBUSY      the queue is full (options.depth), or that of a loop: reap, and submit again
- * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
- *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
- *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue
- *   -KV_EBUSY      also: the loop of this part of a large batch takes no more */
+ * GET and PUT do what kvc_get_batch and kvc_put_batch do. EXISTS and DELETE look at the items' keys alone; the result
+ * of an item is for EXISTS 1 or 0, for DELETE 0, or a code. Items of a server that is slow hold up no items of another.
+ * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
+ * is over at once. tag: comes back in the completion. Thread: any, also several at once; never blocks, takes no lock
+ * and no memory. Owner: see above; call itself is read during the call only. call->session must stay open until the
+ * completion was reaped. Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion
+ * comes. -KV_EBUSY      the queue is full (options.depth), or that of a loop: reap, and submit again Per item, in the
+ * completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and -KV_ECANCELED  kvc_cancel or
+ * kvc_queue_close -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close
+ * the queue -KV_EBUSY      also: the loop of this part of a large batch takes no more */
 KVC_API int64_t kvc_submit_get(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
 			       uint64_t tag);
 KVC_API int64_t kvc_submit_put(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,

@@ -15,7 +15,7 @@
 
 function page_of(title, name) {
 	if (name ~ /stat/) return "info"
-	if (title !~ /queue/ && name ~ /batch|kvc_item/) return "batches"
+	if (title !~ /queue/ && name ~ /batch|kvc_(item|span|layout|arrival)/) return "batches"
 	if (title ~ /runs on/) return "info"
 	if (title ~ /other threads|calls/) return "calls"
 	if (title ~ /queue/) return "queues"

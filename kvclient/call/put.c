@@ -144,7 +144,7 @@ static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 	uint64_t n = KV_MIN(left, max), in = slice ? offset % slice : 0;
 	if (slice == 0)
 		return n;
-	return in > 0 || n < slice || p->landed ? KV_MIN(n, slice - in) : n / slice * slice;
+	return in > 0 || n < slice ? KV_MIN(n, slice - in) : n / slice * slice;
 }
 
 bool kvc_put_single(struct kvc_put *p)
@@ -197,8 +197,8 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 		r->place = p->from;
 	} else if (p->inlined || p->len <= KV_INLINE_MAX) {
 		const uint8_t *gathered = kvc_buffer_at(&p->c->buffer, &r->mem.piece);
-		w->put.inline_data = (struct wire_bytes){
-			kvc_target_flat(&p->from) ? p->from.at + offset : gathered, (uint32_t)length};
+		w->put.inline_data = (struct wire_bytes){kvc_target_flat(&p->from) ? p->from.at + offset : gathered,
+							 (uint32_t)length};
 	} else if (p->landed) {
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};

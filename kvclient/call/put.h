@@ -29,7 +29,8 @@ struct kvc_put {
 };
 
 /* kvc_put_init -- fill *p. from: a target as kvc_target_make makes it, or one place; that memory and the key stay the
- * caller's until kvc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG. kvc_put_fini -- let go of the registration that it uses. */
+ * caller's until kvc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG. kvc_put_fini -- let go of the registration that it uses.
+ */
 int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
 		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_put_fini(struct kvc_put *p);

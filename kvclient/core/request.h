@@ -92,8 +92,8 @@ struct kvc_req {
 		struct kvc_push *push; /* a write of ours is under way, from `region` at `source` */
 		uint64_t source;
 		struct kvc_piece landing; /* of the landing area, until the server has answered */
-		bool small; /* a PUT whose value, at `place`, is copied to a pack when it is sent */
-		struct kvc_pack *pack; /* that has it, until the server has answered */
+		bool small;               /* a PUT whose value, at `place`, is copied to a pack when it is sent */
+		struct kvc_pack *pack;    /* that has it, until the server has answered */
 		uint32_t arrived, posted; /* immediates; posted: final from KVC_SAID_WRITES on */
 		bool callers;             /* dest is memory that is the caller's the moment its call returns */
 	} mem;

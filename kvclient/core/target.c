@@ -127,7 +127,9 @@ static void spans_join(struct kvc_target *t)
 static int spans_make(struct kvc_target *t, const struct kvc_item *it, const struct kvc_layout *l)
 {
 	uint64_t sum = 0, end;
-	int rc = it->data || it->slice || it->stride || l->num_spans > KVC_SPANS_MAX || !l->spans || l->num_spans == 0 ? -KV_EINVAL : 0;
+	int rc = it->data || it->slice || it->stride || l->num_spans > KVC_SPANS_MAX || !l->spans || l->num_spans == 0
+			 ? -KV_EINVAL
+			 : 0;
 	for (uint32_t i = 0; rc == 0 && i < l->num_spans; i++) {
 		const struct kvc_span *s = &l->spans[i];
 		rc = one_make(t, s->data, s->len, s->slice, s->stride);

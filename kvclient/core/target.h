@@ -20,9 +20,9 @@ struct kvc_target {
 int kvc_layout_take(const struct kvc_item *it, struct kvc_layout *out);
 
 /* kvc_target_make -- the target that an item describes. Spans that are as long as each other and evenly apart become
- * slices. parts: its layout, which may have parts, or is zeroed; NULL: it must have none. 0. -KV_EINVAL: a place is NULL
- * or a length 0, slices overlap, something overflows, the lengths do not add up to it->len, or the layout is not a known
- * one. */
+ * slices. parts: its layout, which may have parts, or is zeroed; NULL: it must have none. 0. -KV_EINVAL: a place is
+ * NULL or a length 0, slices overlap, something overflows, the lengths do not add up to it->len, or the layout is not a
+ * known one. */
 int kvc_target_make(struct kvc_target *t, const struct kvc_item *it, struct kvc_layout *parts);
 
 /* kvc_target_flat -- whether it is one place. kvc_target_extent -- bytes from the first byte to the last one, of a

@@ -99,6 +99,54 @@ static int batch_of_values(struct kvc_pool *pool)
 	return 0;
 }
 
+/* The K and the V of each layer lie in tensors of their own: a value gathers them, and comes back layer by layer. */
+static int value_of_layers(struct kvc_pool *pool)
+{
+	enum { LAYERS = 8, HALF = 3000 };
+	struct kvc_span span[2 * LAYERS];
+	struct kvc_layout layout;
+	struct kvc_arrival arrival;
+	struct kvc_item item;
+	uint64_t end[LAYERS];
+	int rc, i;
+	fill(out_bytes, (size_t)4 * LAYERS * HALF, 9);
+	memset(in_bytes, 0, (size_t)4 * LAYERS * HALF);
+	memset(&layout, 0, sizeof(layout));
+	memset(&arrival, 0, sizeof(arrival));
+	memset(&item, 0, sizeof(item));
+	memset(span, 0, sizeof(span));
+	for (i = 0; i < 2 * LAYERS; i++) { /* K in front, V in the upper half, with gaps between the layers */
+		span[i].data = out_bytes + (i % 2 ? 2 * LAYERS * HALF + 77 : 0) + i / 2 * (HALF + 500);
+		span[i].len = HALF;
+	}
+	for (i = 0; i < LAYERS; i++)
+		end[i] = (uint64_t)2 * HALF * (unsigned)(i + 1);
+	layout.size = sizeof(layout);
+	layout.spans = span;
+	layout.num_spans = 2 * LAYERS;
+	item.key = key_of("embedder/layers");
+	item.len = (uint64_t)2 * LAYERS * HALF;
+	item.layout = &layout;
+	rc = kvc_put_batch(pool, &item, 1, NULL);
+	if (rc < 0)
+		return failed("PUT of layers", (size_t)item.len, rc);
+	for (i = 0; i < 2 * LAYERS; i++)
+		span[i].data = in_bytes + ((unsigned char *)span[i].data - (unsigned char *)out_bytes);
+	layout.num_parts = LAYERS;
+	layout.part_ends = end;
+	layout.arrival = &arrival;
+	rc = kvc_get_batch(pool, &item, 1, NULL);
+	if (rc < 0 || kvc_arrival_parts(&arrival) != LAYERS)
+		return failed("GET of layers", (size_t)item.len, rc);
+	for (i = 0; i < 2 * LAYERS; i++) {
+		size_t at = (size_t)((unsigned char *)span[i].data - (unsigned char *)in_bytes);
+		if (memcmp(in_bytes + at, out_bytes + at, HALF) != 0)
+			return failed("GET of layers", (size_t)item.len, rc);
+	}
+	kvc_delete(pool, item.key, NULL);
+	return 0;
+}
+
 /* Once through the clients' buffers, and once more in registered memory, which the server reads and writes by itself.
  */
 static int use(struct kvc_pool *pool)
@@ -107,7 +155,7 @@ static int use(struct kvc_pool *pool)
 	struct kvc_info info;
 	struct kv_error err;
 	unsigned values = 0;
-	int status = all_sizes(pool, "copied", &values) || batch_of_values(pool);
+	int status = all_sizes(pool, "copied", &values) || batch_of_values(pool) || value_of_layers(pool);
 	if (status)
 		return status;
 	memset(&err, 0, sizeof(err));
@@ -116,7 +164,7 @@ static int use(struct kvc_pool *pool)
 		fprintf(stderr, "embedder: %s\n", err.text);
 		return 1;
 	}
-	status = all_sizes(pool, "registered", &values) || batch_of_values(pool);
+	status = all_sizes(pool, "registered", &values) || batch_of_values(pool) || value_of_layers(pool);
 	if (kvc_unregister(pool, &mem_in) < 0 || kvc_unregister(pool, &mem_out) < 0)
 		status = 1;
 	memset(&info, 0, sizeof(info));

@@ -242,8 +242,8 @@ static void pages_of_many_layers_go_there_and_back(void **state)
 	for (unsigned i = 0; i < PAGES; i++) {
 		assert_int_equal(kvc_get(shared, item[i].key, flat, PAGE, NULL), PAGE);
 		for (unsigned k = 0; k < LAYERS; k++)
-			assert_memory_equal(flat + (size_t)k * SLICE,
-					    pool_bytes + ((size_t)k * PAGES + i) * SLICE, SLICE);
+			assert_memory_equal(flat + (size_t)k * SLICE, pool_bytes + ((size_t)k * PAGES + i) * SLICE,
+					    SLICE);
 	}
 	memset(pool_bytes, 0, (size_t)PAGES * PAGE);
 	assert_int_equal(kvc_get_batch(shared, item, PAGES, NULL), 0);
@@ -261,7 +261,8 @@ static void a_wrong_layout_fails_its_item_alone(void **state)
 {
 	uint8_t b[64] = {1};
 	const struct kvc_span pair[2] = {{.data = b, .len = 8}, {.data = b + 16, .len = 8}},
-			      null[2] = {{.data = b, .len = 8}, {.len = 8}}, empty[2] = {{.data = b, .len = 16}, {b, 0, 0, 0}},
+			      null[2] = {{.data = b, .len = 8}, {.len = 8}},
+			      empty[2] = {{.data = b, .len = 16}, {b, 0, 0, 0}},
 			      wraps[2] = {{.data = b, .len = UINT64_MAX - 7}, {.data = b, .len = 24}},
 			      tight[2] = {{.data = b, .len = 8, .slice = 4, .stride = 3}, {.data = b + 16, .len = 8}},
 			      far[2] = {{.data = b, .len = 8, .slice = 1, .stride = UINT64_MAX / 4},
@@ -271,8 +272,8 @@ static void a_wrong_layout_fails_its_item_alone(void **state)
 		uint32_t n;
 		uint64_t len, slice, stride;
 		void *data;
-	} bad[] = {{pair, 2, 15, 0, 0, NULL},   {pair, 2, 17, 0, 0, NULL},  {pair, 2, 16, 8, 8, NULL},
-		   {pair, 2, 16, 0, 0, b},      {null, 2, 16, 0, 0, NULL}, {empty, 2, 16, 0, 0, NULL},
+	} bad[] = {{pair, 2, 15, 0, 0, NULL},  {pair, 2, 17, 0, 0, NULL},  {pair, 2, 16, 8, 8, NULL},
+		   {pair, 2, 16, 0, 0, b},     {null, 2, 16, 0, 0, NULL},  {empty, 2, 16, 0, 0, NULL},
 		   {wraps, 2, 16, 0, 0, NULL}, {tight, 2, 16, 0, 0, NULL}, {far, 2, 16, 0, 0, NULL},
 		   {NULL, 2, 16, 0, 0, NULL},  {pair, 0, 16, 0, 0, NULL},  {pair, KVC_SPANS_MAX + 1, 16, 0, 0, NULL}};
 	(void)state;
@@ -396,6 +397,48 @@ static void every_item_in_parts_has_its_own_result(void **state)
 	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
 }
 
+/* Blocks are replaced while they are read: what comes is one value or the other, or a miss, and what was told of it is
+ * of one. */
+static void parts_are_of_one_value(void **state)
+{
+	enum { ROUNDS = 12, REPLACED = 8 };
+	static struct blocks b;
+	uint8_t *value[2] = {memory((size_t)BLOCKS * BLOCK), memory((size_t)BLOCKS * BLOCK)};
+	struct kvc_completion done;
+	struct kvc_queue *q = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	test_fill(value[0], (uint64_t)BLOCKS * BLOCK, 11);
+	test_fill(value[1], (uint64_t)BLOCKS * BLOCK, 12);
+	assert_int_equal(kvc_queue_open(shared, NULL, &q, &err), 0);
+	for (unsigned r = 0; r < ROUNDS; r++) {
+		uint64_t until = now_ns() + WAIT_NS;
+		for (unsigned i = 0; i < BLOCKS; i++)
+			b.arrival[i] = (struct kvc_arrival){0};
+		assert_true(kvc_submit_get(q, b.item, BLOCKS, NULL, 7) > 0);
+		for (unsigned i = BLOCKS - REPLACED; i < BLOCKS; i++) {
+			assert_int_equal(kvc_delete(shared, b.item[i].key, NULL), 0);
+			assert_int_equal(
+				kvc_put(shared, b.item[i].key, value[(r + 1) % 2] + (size_t)i * BLOCK, BLOCK, NULL), 0);
+		}
+		while (kvc_reap(q, &done, 1) == 0 && now_ns() < until)
+			;
+		for (unsigned i = 0; i < BLOCKS; i++) {
+			size_t at = (size_t)i * BLOCK, told = (size_t)kvc_arrival_parts(&b.arrival[i]) * LAYER;
+			assert_true(b.item[i].result == BLOCK || b.item[i].result == -KV_ENOTFOUND);
+			assert_true(b.item[i].result < 0 || told == BLOCK);
+			assert_true(memcmp(b.bytes + at, value[0] + at, told) == 0 ||
+				    memcmp(b.bytes + at, value[1] + at, told) == 0);
+		}
+	}
+	assert_int_equal(kvc_queue_close(&q), 0);
+	for (unsigned i = 0; i < 2; i++)
+		munmap(value[i], (size_t)BLOCKS * BLOCK);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
 static void wrong_parts_fail_their_item_alone(void **state)
 {
 	static struct blocks b;
@@ -466,6 +509,7 @@ int main(void)
 		cmocka_unit_test(evenly_spaced_spans_are_slices),
 		cmocka_unit_test(layers_that_were_told_of_are_there),
 		cmocka_unit_test(every_item_in_parts_has_its_own_result),
+		cmocka_unit_test(parts_are_of_one_value),
 		cmocka_unit_test(wrong_parts_fail_their_item_alone),
 	};
 	return cmocka_run_group_tests(tests, calls_up, calls_down);

@@ -649,7 +649,7 @@ static void do_get_slices(struct worker *k, struct kvc_client *c)
 
 /* ---- slices, spans and parts ---- */
 
-enum { MODEL_SPANS = 8, MODEL_PARTS = 6 };
+enum { MODEL_SPANS = 8, MODEL_PARTS = 6, LAIN_LONG = 256 << 10 };
 
 /* A value in slices, or in spans, of the slab or of memory of its own. */
 struct lain {
@@ -699,6 +699,10 @@ static void lain_parts(struct worker *k, struct lain *l, uint64_t len)
 static bool lain_make(struct worker *k, struct lain *l, const struct entry *e, uint64_t len, bool parts)
 {
 	uint64_t slice = 1 + lain_below(k, len), stride = slice + lain_below(k, KV_MIN(slice, 512u));
+	if (len > LAIN_LONG && lain_below(k, 2)) {
+		slice = len / 2 + lain_below(k, len / 2);
+		stride = slice + lain_below(k, 512);
+	}
 	memset(l, 0, sizeof(*l));
 	l->slab = k->slab && lain_below(k, 4) > 0;
 	l->room = l->slab ? k->m->o.slab_bytes : 3 << 20;
@@ -725,7 +729,8 @@ static bool lain_make(struct worker *k, struct lain *l, const struct entry *e, u
 /* Copy the value, or its first n bytes, out of its place or there. What is copied out is cleared. */
 static void lain_walk(struct lain *l, uint8_t *flat, uint64_t len, bool there)
 {
-	const struct kvc_span one = {.data = l->at, .len = l->item.len, .slice = l->item.slice, .stride = l->item.stride};
+	const struct kvc_span one = {
+		.data = l->at, .len = l->item.len, .slice = l->item.slice, .stride = l->item.stride};
 	const struct kvc_span *s = l->layout.num_spans ? l->span : &one;
 	for (unsigned i = 0; i < KV_MAX(l->layout.num_spans, 1u); i++, s++) {
 		uint8_t *at = s->data;
@@ -761,6 +766,10 @@ static void do_put_layout(struct worker *k, struct kvc_client *c)
 	struct timed t;
 	uint8_t *flat;
 	int rc;
+	/* Now and then one of whose slices some are as long as what lands at once. */
+	if (e->ghosts < GHOSTS && k->m->o.slab_bytes >= 4 * LAIN_LONG && k->m->o.len_max >= 2 * LAIN_LONG &&
+	    lain_below(k, 4) == 0)
+		v.len = LAIN_LONG + 1 + (uint32_t)lain_below(k, LAIN_LONG - 1000);
 	if (!lain_make(k, &l, e, v.len, false))
 		return;
 	flat = malloc(v.len);
@@ -783,7 +792,8 @@ static void parts_check(struct worker *k, const struct entry *e, struct lain *l,
 	uint64_t n = told ? l->ends[told - 1] : 0;
 	if (l->item.result >= 0 && told != l->layout.num_parts)
 		WRONG(k, "GET in parts told of %u of %u", told, l->layout.num_parts);
-	if (n > 0 && e->has_now && !e->ghosts && memcmp(flat, bytes(k->m, e->now), KV_MIN(n, (uint64_t)e->now.len)) != 0)
+	if (n > 0 && e->has_now && !e->ghosts &&
+	    memcmp(flat, bytes(k->m, e->now), KV_MIN(n, (uint64_t)e->now.len)) != 0)
 		WRONG(k, "GET in parts told of %u that are not there", told);
 }
 
