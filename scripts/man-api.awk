@@ -289,8 +289,8 @@ function main_page(    i, j) {
 }
 
 END {
-	# A text belongs to the page of what follows it.
-	for (i = n_blocks; i > 0; i--) if (b_kind[i] == "text" && i < n_blocks) b_page[i] = b_page[i + 1]
+	# A text, or an enum without a name, belongs to the page of what follows it.
+	for (i = n_blocks - 1; i > 0; i--) if (b_kind[i] == "text" || b_name[i] == "enum") b_page[i] = b_page[i + 1]
 	for (i = 1; i <= n_blocks; i++)
 		if (b_kind[i] == "call" && !(b_page[i] in seen)) { seen[b_page[i]]; pages[++n_pages] = b_page[i] }
 	if (list) {
