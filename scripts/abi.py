@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""abi.py -- the ABI of libkvrail as text: where each field of each public struct lies, the numbers of the enums, and
-the types of the functions. debian/libkvrail0.abi holds it, beside the list of symbols.
+"""abi.py -- the ABI of libkvrail as text: where each field of each public struct lies, the numbers
+of the enums, and the types of the functions. debian/libkvrail0.abi holds it, beside the list of
+symbols.
 
     scripts/abi.py --print [HEADER...]   the ABI of the headers (kvclient/kvclient.h and base/codes.h)
-    scripts/abi.py --check [HEADER...]   compare it with debian/libkvrail0.abi; status 1 if something changed
-    scripts/abi.py --write VERSION       announce it: write debian/libkvrail0.abi, and new functions with that version
-                                         into debian/libkvrail0.symbols (`make abi`)
+    scripts/abi.py --check [HEADER...]   compare it with debian/libkvrail0.abi; status 1: it changed
+    scripts/abi.py --write VERSION       announce it (`make abi`): write debian/libkvrail0.abi, and
+                                         new functions into debian/libkvrail0.symbols
 
-The headers tell the names; the compiler ($CC, else cc) tells the numbers, in a program that is made of the names and
-run. Any C11 compiler will do. The file is for machines with 64-bit pointers, all of which lay these structs out alike;
-elsewhere --check says so and compares nothing.
+The headers tell the names; the compiler ($CC, else cc) tells the numbers, in a program that is
+made of the names and run. Any C11 compiler will do. The file is for machines with 64-bit
+pointers, all of which lay these structs out alike; elsewhere --check says so and compares
+nothing.
 
-A change breaks programs that run with an older library or were compiled with an older header, unless it is one of
-these: a function, a struct or a number more; a field more at the end of a struct that begins with its `size`; a field
-in the place of a reserved one.
+A change breaks programs that run with an older library or were compiled with an older header,
+unless it is one of these: a function, a struct or a number more; a field more at the end of a
+struct that begins with its `size`; a field in the place of a reserved one.
 """
+
 import difflib
 import os
 import re
@@ -29,7 +32,7 @@ HEADERS = [os.path.join(TREE, "kvclient/kvclient.h"), os.path.join(TREE, "base/c
 ABI = os.environ.get("KVRAIL_ABI") or os.path.join(TREE, "debian/libkvrail0.abi")
 SYMBOLS = os.environ.get("KVRAIL_SYMBOLS") or os.path.join(TREE, "debian/libkvrail0.symbols")
 HEAD = """# SPDX-License-Identifier: Apache-2.0
-# The ABI of libkvrail.so.0 on 64-bit machines; made by scripts/abi.py, do not edit. `make abi` announces a change.
+# The ABI of libkvrail.so.0 on 64-bit machines. Made by scripts/abi.py; `make abi` announces a change.
 # struct: size, alignment; a field: offset, size, type, name. enum: a number for each name.
 """
 WORDS = {"int", "char", "void", "bool", "unsigned", "long", "short", "float", "double"}
@@ -43,7 +46,10 @@ def preprocessed(headers: list[str]) -> str:
     for header in headers:
         run = subprocess.run(
             [*cc, "-std=c11", "-E", "-I", TREE, "-DKVC_API=", header],
-            capture_output=True, text=True, check=True)
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         ours = False
         for line in run.stdout.splitlines():
             if m := re.match(r'# \d+ "([^"]*)"', line):
@@ -72,9 +78,15 @@ def type_of(parameter: str) -> str:
         inner = ", ".join(type_of(p) for p in top_level(m.group(2), ","))
         return f"{m.group(1).strip()} (*)({inner})"
     m = re.match(r"(.*[\s*])(\w+)((?:\[[^]]*\])*)$", parameter)
-    if not m or m.group(2) in WORDS or re.fullmatch(r"(?:const )?(?:struct|enum|union) ?", m.group(1)):
+    if (
+        not m
+        or m.group(2) in WORDS
+        or re.fullmatch(r"(?:const )?(?:struct|enum|union) ?", m.group(1))
+    ):
         return parameter
-    return (m.group(1).strip() + ("*" if m.group(3) else "")).replace(" *", "*").replace("*", " *", 1)
+    return (
+        (m.group(1).strip() + ("*" if m.group(3) else "")).replace(" *", "*").replace("*", " *", 1)
+    )
 
 
 def fields_of(body: str) -> list[tuple[str, str]]:
@@ -86,8 +98,9 @@ def fields_of(body: str) -> list[tuple[str, str]]:
             continue
         if re.search(r":\s*\d+\s*(,|$)", declaration):
             raise SystemExit(
-                f"abi.py: '{declaration}' is a bit-field, whose place C cannot tell and compilers choose: use a whole "
-                "integer")
+                f"abi.py: '{declaration}' is a bit-field, whose place C cannot tell and compilers "
+                "choose: use a whole integer"
+            )
         first, *more = top_level(declaration, ",")
         m = re.match(r"(.*?)([\s*]+)(\w+)((?:\[[^]]*\])*)$", first)
         if not m:
@@ -97,7 +110,9 @@ def fields_of(body: str) -> list[tuple[str, str]]:
             if not d:
                 raise SystemExit(f"abi.py: cannot read the field '{declaration}'")
             pointer = d.group(1).replace(" ", "")
-            fields.append((f"{m.group(1)}{' ' + pointer if pointer else ''}{d.group(3)}", d.group(2)))
+            fields.append(
+                (f"{m.group(1)}{' ' + pointer if pointer else ''}{d.group(3)}", d.group(2))
+            )
     return fields
 
 
@@ -109,14 +124,17 @@ def program(text: str, headers: list[str]) -> str:
     for d in top_level(re.sub(r'extern "C" \{', "", text), ";"):
         if m := re.fullmatch(r"struct (\w+) ?\{(.*)\}", d):
             name, body = m.groups()
-            lines.append(f'printf("struct {name} %zu %zu\\n", sizeof(struct {name}), alignof(struct {name}));')
+            lines.append(
+                f'printf("struct {name} %zu %zu\\n", sizeof(struct {name}), alignof(struct {name}));'
+            )
             for kind, field in fields_of(body):
                 at = f"offsetof(struct {name}, {field}), sizeof(((struct {name} *)0)->{field})"
                 lines.append(f'printf("\\t%zu %zu %s %s\\n", {at}, "{kind}", "{field}");')
         elif m := re.fullmatch(r"enum ?(\w*) ?\{(.*)\}", d):
             tag = m.group(1)
             size = f"sizeof(enum {tag})" if tag else "(size_t)0"
-            lines.append(f'printf("enum{" " + tag if tag else ""}"); if ({size}) printf(" %zu", {size}); puts("");')
+            lines.append(f'printf("enum{" " + tag if tag else ""}");')
+            lines.append(f'if ({size}) printf(" %zu", {size}); puts("");')
             for one in top_level(m.group(2), ","):
                 value = one.split("=")[0].strip()
                 lines.append(f'printf("\\t%s %lld\\n", "{value}", (long long){value});')
@@ -135,14 +153,18 @@ def abi(headers: list[str]) -> str:
         source, binary = os.path.join(scratch, "abi.c"), os.path.join(scratch, "abi")
         with open(source, "w") as f:
             f.write(program(preprocessed(headers), [os.path.abspath(h) for h in headers]))
-        subprocess.run([*cc, "-std=c11", "-I", TREE, "-o", binary, source],
-                       stderr=subprocess.PIPE, text=True, check=True)
+        subprocess.run(
+            [*cc, "-std=c11", "-I", TREE, "-o", binary, source],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         return HEAD + subprocess.run([binary], capture_output=True, text=True, check=True).stdout
 
 
 def parsed(text: str) -> dict[str, dict[str, str]]:
-    """{"struct kvc_item": {"": "size alignment", field: "offset size type"}, "enum ...": ..., "functions": ...}. A nameless
-    enum is called by its first number."""
+    """{"struct kvc_item": {"": "size alignment", ".field": "offset size type"}, "functions": ...}.
+    An enum without a name is called by its first number."""
     things: dict[str, dict[str, str]] = {"functions": {}}
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     at = things["functions"]
@@ -192,7 +214,11 @@ def breaks(old: dict[str, dict[str, str]], new: dict[str, dict[str, str]]) -> li
         sized = struct and was_all.get(".size", "").startswith("0 ")
         grew = struct and int(now_size[0]) > int(was_size[0]) and was_size[1] == now_size[1]
         if not (sized and grew):
-            why = "" if not grew or sized else ", and has no `size` to tell old programs from new ones"
+            why = (
+                ""
+                if not grew or sized
+                else ", and has no `size` to tell old programs from new ones"
+            )
             wrong.append(f"{thing} had {was_size[0]} bytes, and has {now_size[0]}{why}")
     return wrong
 
@@ -221,7 +247,7 @@ def symbols_add(new: dict[str, dict[str, str]], version: str) -> None:
     with open(SYMBOLS, "w") as f:
         f.write("\n".join([head, *sorted(lines)]) + "\n")
     for name in sorted(known - set(new["functions"])):
-        print(f"abi.py: {name} is in debian/libkvrail0.symbols and not in the header: take it out by hand")
+        print(f"abi.py: debian/libkvrail0.symbols has {name}, the header has not: take it out")
 
 
 def main() -> int:
@@ -229,7 +255,7 @@ def main() -> int:
         print(__doc__.split("\n\n")[1], file=sys.stderr)
         return 2
     if sys.maxsize < 1 << 32:
-        print("abi.py: debian/libkvrail0.abi is for 64-bit machines, and this is none: nothing is compared")
+        print("abi.py: the ABI in the tree is for 64-bit machines: nothing is compared here")
         return 0
     write = sys.argv[1] == "--write"
     new = abi(HEADERS if write or len(sys.argv) < 3 else sys.argv[2:])
@@ -242,8 +268,10 @@ def main() -> int:
         wrong = breaks(parsed(old), parsed(new))
         print("\n".join(f"breaks: {w}" for w in wrong) or "It breaks no program.")
         if not write:
-            print("The ABI is not that of debian/libkvrail0.abi. If it is meant to be so, `make abi` announces it"
-                  + ("; from 1.0 on it takes another soname, too." if wrong else "."))
+            print(
+                "The ABI is not that of debian/libkvrail0.abi. If it is meant to be so, `make abi` "
+                "announces it" + ("; from 1.0 on it takes another soname, too." if wrong else ".")
+            )
             return 1
         with open(ABI, "w") as f:
             f.write(new)
@@ -258,4 +286,6 @@ if __name__ == "__main__":
     except FileNotFoundError as e:
         sys.exit(f"abi.py: {e.filename}: {e.strerror}; CC names the compiler")
     except subprocess.CalledProcessError as e:
-        sys.exit(f"abi.py: the compiler does not take what was made of the headers:\n{e.stderr or ''}")
+        sys.exit(
+            f"abi.py: the compiler does not take what was made of the headers:\n{e.stderr or ''}"
+        )

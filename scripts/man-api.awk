@@ -279,7 +279,8 @@ function main_page(    i, j) {
 	}
 	heading("SH", "RETURN VALUE")
 	line("0, a number (most often a length), or a negative code: one of those below, -errno, or one of libfabric's.")
-	print ".BR kvc_strerror (3)\nnames it. Calls that take a\n.B struct kv_error\nleave one sentence there: what failed, why, and the way out." > out
+	print ".BR kvc_strerror (3)\nnames it. Calls that take a\n.B struct kv_error" > out
+	line("leave one sentence there: what failed, why, and the way out.")
 	heading("SH", "ERRORS")
 	for (i = 1; i <= n_codes; i++) { tagged("-" code_name[i]); line(code_text[i]) }
 	heading("SH", "EXAMPLES")
