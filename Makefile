@@ -99,30 +99,36 @@ $(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
 
 include tests/suites.mk
 
-.PHONY: install uninstall deb clean help
+.PHONY: install uninstall deb abi clean help
 # What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
 LIBDIR     ?= $(PREFIX)/lib
 SHARE      := $(PREFIX)/share
-MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS)) docs/reference/kvclient.3
+MANUALS    := $(patsubst $(B)/%,$(B)/share/%.1,$(PROGRAMS))
+API        := base/codes.h kvclient/kvclient.h
+MANUALS_3   = $(patsubst %,$(B)/share/man3/%.3,$(shell awk -v list=1 -f scripts/man-api.awk $(API)))
 COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
 CMAKE      := $(addprefix $(B)/share/,kvrailConfig.cmake kvrailConfigVersion.cmake)
+EXAMPLES   := $(wildcard examples/*.c examples/*.cc)
 DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md))
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
-	$(call put,644,$(filter %.1,$(MANUALS)),$(SHARE)/man/man1) $(call put,644,$(filter %.3,$(MANUALS)),$(SHARE)/man/man3) \
-	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(foreach f,$(DOCS),644:$(f):$(SHARE)/doc/kvrail/$(patsubst %/,%,$(dir $(f)))) $(call put,644,$(wildcard examples/*.c),$(SHARE)/doc/kvrail/examples) \
+	$(call put,644,$(MANUALS),$(SHARE)/man/man1) $(call put,644,$(MANUALS_3),$(SHARE)/man/man3) \
+	$(call put,644,README.md CHANGELOG.md LICENSE,$(SHARE)/doc/kvrail) $(foreach f,$(DOCS),644:$(f):$(SHARE)/doc/kvrail/$(patsubst %/,%,$(dir $(f)))) $(call put,644,$(EXAMPLES),$(SHARE)/doc/kvrail/examples) \
 	$(call put,644,$(COMPLETION),$(SHARE)/bash-completion/completions)
 $(B)/share/%.1: $(B)/% scripts/man-page.sh
 	@mkdir -p $(@D)
 	$(Q)scripts/man-page.sh $* $(B) > $@.new && mv $@.new $@
+$(B)/share/man3/kvclient.3: $(API) scripts/man-api.awk
+	@rm -rf $(@D) && mkdir -p $(@D)
+	$(Q)awk -v dir=$(@D) -v version=$(VERSION) -f scripts/man-api.awk $(API)
 $(B)/share/completion/%: $(B)/% scripts/completion.sh
 	@mkdir -p $(@D)
 	$(Q)scripts/completion.sh $* $(B) > $@.new && mv $@.new $@
 
 # A name in the list above ends at a blank or a colon: half a path is not to be written to, and still less removed from.
 placed = $(if $(or $(filter-out /%,$(PREFIX) $(LIBDIR)),$(filter-out 2,$(words $(PREFIX) $(LIBDIR))),$(findstring :,$(PREFIX)$(LIBDIR))),$(error PREFIX and LIBDIR must be absolute paths without blanks and colons: '$(PREFIX)', '$(LIBDIR)'))
-install: all $(HEADERS) $(MANUALS) $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/guide/embedding.md)
+install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/guide/embedding.md)
 	$(placed)$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
 		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc
@@ -140,6 +146,9 @@ deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, 
 	$(Q)rm -rf build/deb && mkdir -p build/deb/kvrail-$(VERSION) && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C build/deb/kvrail-$(VERSION)
 	$(Q)cd build/deb/kvrail-$(VERSION) && dpkg-buildpackage -us -uc -b > ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }
 	$(Q)rm -rf build/deb/kvrail-$(VERSION) && ls build/deb/*.deb
+
+abi: ## announce a change of the library's ABI: write debian/libkvrail0.abi and new functions into debian/libkvrail0.symbols
+	@CC="$(CC)" scripts/abi.py --write $(VERSION)
 
 clean: ## remove build/
 	rm -rf build

@@ -18,6 +18,8 @@
  * ask again costs a connect by name a few ms. One set of threads per process, which a child of fork() would believe to
  * be running.
  *
+ * A host that loaded the library with dlopen may unload it before a hanging look-up ends: so the library stays.
+ *
  * The threads block all signals: signals are the host's. tests/sim/resolve_sim.c stands in for this file. */
 #include "bootstrap/bootstrap.h"
 
@@ -129,6 +131,7 @@ static int thread_start(struct boot_resolver *r)
 	int rc;
 	if (r->threads == RESOLVE_THREADS)
 		return 0;
+	kv_stay_loaded();
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);

@@ -231,15 +231,6 @@ static void slot_replace(const struct slot *slot)
 	(void)protect(slot, PROT_READ);
 }
 
-/* If the object that we are part of were unloaded, libfabric would be left with addresses of nothing. */
-static void pin(void)
-{
-	Dl_info info;
-	if (dladdr((void *)(uintptr_t)&import_replace, &info) && info.dli_fname)
-		(void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	(void)dlerror(); /* the main program cannot be unloaded, nor opened */
-}
-
 int import_replace(struct import *imports, size_t n, const char **why)
 {
 	struct search s = {.imports = imports, .n = n};
@@ -254,7 +245,7 @@ int import_replace(struct import *imports, size_t n, const char **why)
 		return rc;
 	for (size_t i = 0; i < n; i++)
 		imports[i].before = NULL;
-	pin();
+	kv_stay_loaded(); /* or libfabric would be left with addresses of nothing */
 	for (size_t i = 0; i < s.slots; i++)
 		slot_replace(&s.slot[i]);
 	for (size_t i = 0; i < n; i++)

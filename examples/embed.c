@@ -3,8 +3,9 @@
  * from a plain thread.
  *
  *   kv-server --listen-addr 127.0.0.1:7411 &     # on loopback, without keys
- *   embed 127.0.0.1:7411 */
+ *   embed 127.0.0.1:7411                         # 0: all is well; 1: something failed */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include <kvrail/kvclient.h>
 
 enum { WORKERS = 8, BLOCK = 1 << 20 };
+
+static atomic_uint failed; /* workers run on several threads */
 
 /* A worker is a coroutine: while it waits in an _await call, others run. Its blocks lie in registered memory, so the
  * server reads and writes them directly. */
@@ -27,6 +30,7 @@ static void worker(struct kvc_client *client, unsigned w, void *arg)
 	rc = kvc_put_await(client, key, block, BLOCK, NULL);
 	memset(block, 0, BLOCK);
 	len = kvc_get_await(client, key, block, BLOCK, NULL);
+	failed += rc < 0 || len != BLOCK || block[0] != w + 1;
 	printf("worker %u: put %s, got %" PRId64 " bytes, first %d\n", w, kvc_strerror(rc), len, block[0]);
 }
 
@@ -47,6 +51,7 @@ int main(int argc, char **argv)
 	struct kvc_pool *pool = NULL;
 	struct kv_error err;
 	char text[16] = "";
+	int64_t len;
 	int rc;
 
 	kvc_program_setup();
@@ -60,12 +65,13 @@ int main(int argc, char **argv)
 	rc = kvc_run(pool, WORKERS, worker, blocks);
 	/* A thread that is no worker makes the same calls without _await. Memory that is not registered is copied. */
 	rc = rc ? rc : kvc_put(pool, key, "hello", 6, NULL);
-	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc),
-	       kvc_get(pool, key, text, sizeof(text), NULL), text);
-	kvc_unregister(pool, &mem);
+	len = kvc_get(pool, key, text, sizeof(text), NULL);
+	rc = rc == 0 && len < 0 ? (int)len : rc;
+	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc), len, text);
 out:
+	/* The pool's end ends registrations, too; kvc_unregister is for memory that goes before it. */
 	kvc_pool_close(&pool);
-	rc = rc || !blocks;
+	rc = rc || !blocks || failed;
 	free(blocks);
 	return rc ? EXIT_FAILURE : EXIT_SUCCESS;
 }

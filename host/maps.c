@@ -3,14 +3,25 @@
  *
  * The check runs once, before registration. Providers that pin memory notice a mistake and say "Bad address". tcp and
  * shm would notice in the middle of a transfer, as a broken connection or a killed process. The check tells the caller
- * the mistake and protects from nothing else: the caller may still unmap the memory afterwards. */
+ * the mistake and protects from nothing else: the caller may still unmap the memory afterwards.
+ *
+ * A mapping may be longer than its file. A touch behind the file's end is SIGBUS, in a copy or a checksum of ours. So
+ * the last page of each file is asked for by MADV_POPULATE_READ, which returns an error where a load would be killed.
+ * Kernels before 5.14 lack the call, and memory of devices refuses it: then nothing is said. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "host/machine.h"
 #include "host/memory.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 enum { LINE_CAP = PATH_MAX + 128, NAME_CAP = 96 };
 
@@ -54,6 +65,22 @@ static int rights_fail(uint64_t base, uint64_t len, uint64_t at, const struct ma
 		m->name[0] ? ", " : "", m->name);
 }
 
+/* Whether the byte before `end`, in memory of a file, is not in the file. */
+static bool beyond_file(const struct map *m, uint64_t end)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t at = (end - 1) / page * page;
+	return m->name[0] == '/' && madvise((void *)(uintptr_t)at, page, MADV_POPULATE_READ) != 0 && errno == EFAULT;
+}
+
+static int beyond_fail(uint64_t base, uint64_t len, const struct map *m, struct kv_error *err)
+{
+	return kv_fail(err, -KV_EINVAL,
+		       "[0x%llx, +%llu) reaches beyond the end of its file, or the file has no page there (%s at "
+		       "0x%llx): make the file as long as its mapping (ftruncate) before it is registered",
+		       (unsigned long long)base, (unsigned long long)len, m->name, (unsigned long long)m->from);
+}
+
 int kv_maps_check(const char *root, const void *base, uint64_t len_bytes, struct kv_error *err)
 {
 	char path[PATH_MAX], line[LINE_CAP];
@@ -71,6 +98,8 @@ int kv_maps_check(const char *root, const void *base, uint64_t len_bytes, struct
 			break;
 		if (m.rights[0] != 'r' || m.rights[1] != 'w')
 			rc = rights_fail(from, len_bytes, at, &m, err);
+		else if (beyond_file(&m, KV_MIN(to, m.to)))
+			rc = beyond_fail(from, len_bytes, &m, err);
 		at = m.to;
 	}
 	fclose(f);

@@ -47,8 +47,9 @@ void kv_area_unmap(struct kv_area *area); /* harmless on a zeroed struct */
  * or not writable). */
 int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_threads);
 
-/* kv_memory_mapped -- check in /proc/self/maps that all of [base, base + len) is mapped, readable and writable. Returns
- * 0 (also where that file is missing), or -KV_EINVAL with a sentence that says where it is not. */
+/* kv_memory_mapped -- check in /proc/self/maps that all of [base, base + len) is mapped, readable and writable, and,
+ * from Linux 5.14 on, that no file ends before its mapping. Returns 0 (also where /proc is missing), or -KV_EINVAL with
+ * a sentence that says where it is not. */
 int kv_memory_mapped(const void *base, uint64_t len_bytes, struct kv_error *err);
 
 /* kv_memory_fits -- whether so many bytes are available on this machine, in this cgroup and in free huge pages; asked

@@ -213,10 +213,11 @@ struct kvc_options {
  * -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION, until the server takes the client. The log and
  * kvc_server_info have the whole sentence.
  *
- * Two effects on the process. At most four threads look up names; where name servers do not answer, they may live for
- * half a minute after the pool was closed, and the library must stay loaded until then. Those of the descriptors 0 to 2
- * that are closed are opened on /dev/null and stay so. Otherwise the next file that is opened would get such a number,
- * and what the process writes to standard error would go there.
+ * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
+ * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
+ * so. Otherwise the next file that is opened would get such a number, and what the process writes to standard error
+ * would go there. A library that was loaded with dlopen may be unloaded after the last pool was closed, and loaded
+ * again; where a doorkeeper or such a thread still needs its code, dlclose leaves it loaded.
  *
  * Errors:
  *   -KV_EINVAL     an option, or a file of keys or certificates, cannot be used
@@ -290,13 +291,19 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 /* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server: GETs into this
  * memory and PUTs from it need no copy.
  *
- * Any size, any address; all of it must be mapped, readable and writable. A pool has at most 256 registrations.
- * Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time that
- * pinning takes: with NICs 0.1 to 1 s for each GiB. The clients work on meanwhile; threads that end before the call
- * returns make the pages first. A failure is undone, which takes the grace for all servers at most. Thread: host.
+ * Any size, any address; all of it must be mapped, readable and writable. It may be of huge pages, of a file
+ * (MAP_SHARED, in /dev/shm too, or a memfd), mapped by other processes as well, pinned by CUDA (cudaHostRegister,
+ * cudaHostAlloc), or registered with another pool. Memory of a GPU may not. Who maps the same memory elsewhere sees a
+ * value when the call has returned. Keep a file as long as it is: behind its end a touch is SIGBUS, as is one where
+ * /dev/shm is full. A pool has at most 256 registrations. They may adjoin, so an arena may grow: reserve its addresses,
+ * and register each piece when it is mapped. A value that does not lie in one registration is copied, as in other
+ * memory. Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time
+ * that pinning takes: with NICs 0.1 to 1 s for each GiB. The clients work on meanwhile; threads that end before the
+ * call returns make the pages first. A failure is undone, which takes the grace for all servers at most. Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
- *   -KV_EINVAL     it overlaps another registration, is not mapped or is not writable: *err says where
+ *   -KV_EINVAL     it overlaps another registration of the pool, is not mapped, is not writable, or reaches beyond the
+ *                  end of its file (seen from Linux 5.14 on): *err says where
  *   -KV_ELIMIT     too many registrations, or a limit of the machine or the NIC is reached
  *   -KV_ENOMEM     the machine has no pages, or the NIC has no room
  *   -KV_EPROVIDER  the provider refuses the memory
@@ -437,9 +444,10 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
  * kvc_server_info.put_way says how larger ones go.
  * Errors: also the server codes.
  *   -KV_EEXIST     other bytes are stored under the key, and stay. This is routine where blocks are computed anew,
- * since their last bits differ: take it as stored (counter put_conflicts, not errors) -KV_ENOMEM     also: the server
- * cannot make room -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard -KV_ELEFT      the
- * server has said goodbye, and is not back */
+ *                  since their last bits differ: take it as stored (counter put_conflicts, not errors)
+ *   -KV_ENOMEM     also: the server cannot make room
+ *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
+ *   -KV_ELEFT      the server has said goodbye, and is not back */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 

@@ -26,12 +26,28 @@ def slug(heading):
 def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
 
+def codes_without_advice(files):
+    """Each error code has a line in the table of docs/guide/embedding.md, and each that stands there is one."""
+    header, guide = "base/codes.h", "docs/guide/embedding.md"
+    if header not in files or guide not in files:
+        return []
+    codes = set(re.findall(r"^\t(KV_E[A-Z]+) =", open(header).read(), re.M))
+    rows = re.findall(r"^\|(.*?)\|", open(guide).read(), re.M)
+    told = [code for row in rows for code in re.findall(r"-(KV_E[A-Z]+)", row)]
+    return (
+        [f"{guide}: the table says nothing about {c}" for c in sorted(codes - set(told))]
+        + [f"{guide}: there is no {c}" for c in sorted(set(told) - codes)]
+        + [f"{guide}: {c} stands in two rows" for c in sorted({c for c in told if told.count(c) > 1})]
+        + ([] if codes else [f"{header}: no codes found"])
+    )
+
+
 def main():
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
     files = [f for f in listed.stdout.split() if os.path.isfile(f)]
     if not files:
         files = [f for f in glob.glob("**/*", recursive=True) if os.path.isfile(f) and not f.startswith("build/")]
-    by_name, headings, wrong = {}, {}, []
+    by_name, headings, wrong = {}, {}, codes_without_advice(files)
     for f in files:
         by_name.setdefault(os.path.basename(f), []).append(f)
     documents = [f for f in files if f.endswith(".md")]

@@ -53,7 +53,10 @@ troff() { # LEVEL (SH or SS)
 		}
 		open { sub(/^ +/, ""); line($0); open = 0; next }
 		{ if (blank && !set) print ".PP"; blank = 0; line($0) }
-		END { if (set) print ".fi" }'
+		END { if (set) print ".fi" }' |
+		# A heading begins a paragraph by itself.
+		awk '/^\.PP$/ { held = 1; next }
+			{ if (held && !/^\.(SH|SS|TP)/ && last !~ /^\.(SH|SS)/) print ".PP"; held = 0; print; last = $0 }'
 }
 
 version=$("$build/$program" --version)

@@ -194,8 +194,8 @@ $(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
 	@mkdir -p $(@D)
 	$(Q)if [ -e /usr/include/valgrind/memcheck.h ]; then $(CC) $(ALL_CFLAGS) -shared -o $@ $< -luring -ldl; fi
 
-check-deb: deb ## the packages in a bare root: installed, used, removed (as root, with debootstrap; 5 minutes)
-	@scripts/run-tests.sh -t 1200 -l $(B)/logs tests/packages/deb.sh
+check-deb: deb ## the packages in a bare root: installed, used, removed; the steps of the container file (as root, with debootstrap; 10 minutes)
+	@scripts/run-tests.sh -t 1200 -l $(B)/logs tests/packages/deb.sh tests/packages/container.sh
 
 check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, and what a GET costs with many servers (about 5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many

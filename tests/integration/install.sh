@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 26
+plan 31
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -61,16 +61,42 @@ pc_true() { # each library that kvrail.pc names for the static one is needed, an
 		<(readelf -d "$prefix/lib/libkvrail.so.0" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p' | grep -vx c | sort -u)
 }
 check "kvrail.pc names what the library needs, and no more" pc_true
-in_manual() { # what is exported; a function that ends in _await by its name without, too
-	local name missing=0
+in_manual() { # each function that is exported has a page, or one that leads to a page of which it is a name; no page is of none
+	local name page missing=0 at=$prefix/share/man/man3
 	for name in $(shared_names); do
-		grep -qwE "$name|${name%_await}" "$prefix/share/man/man3/kvclient.3" || { echo "$name" && missing=1; }
+		page=$(sed -n 's/^\.so man3\///p' "$at/$name.3")
+		sed -n '/^\.SH NAME/{n;p}' "$at/${page:-$name.3}" | grep -qw "$name" || { echo "$name" && missing=1; }
+		grep -q "\"[a-z].*[ *]$name(" "$at/${page:-$name.3}" || { echo "$name has no prototype" && missing=1; }
+	done
+	for page in "$at"/*.3; do
+		name=$(basename "$page" .3)
+		[[ $name = kvclient* ]] || grep -qx "$name" "$scratch/declared" || { echo "$name is no function" && missing=1; }
 	done
 	return $missing
 }
-check "kvclient(3) names every function" in_manual
-manuals() { local m; for m in "$prefix"/share/man/man?/*; do LC_ALL=C man --warnings -l "$m" 2>&1 >/dev/null | grep . && return 1; done; return 0; }
-if command -v man >/dev/null; then check "manual pages are good troff" manuals; else skip "manual pages are good troff" "man is not installed"; fi
+check "section 3 of the manual has every function" in_manual
+every_field() { # each word of the structs and enums, too: what the generator does not understand it must not leave out
+	local name missing=0
+	sed -n 's/^\t\([0-9].* \)\?\([A-Za-z_0-9]*\)\( [0-9]*\)\?$/\2/p' debian/libkvrail0.abi | sort -u >"$scratch/words"
+	[ "$(wc -l <"$scratch/words")" -gt 200 ] || return 1
+	for name in $(grep -vx 'code\|text' "$scratch/words"); do
+		cat "$prefix"/share/man/man3/kvclient*.3 | sed 's/\\-/-/g' | grep -qE "^\\.B .*\<$name\>" || { echo "$name" && missing=1; }
+	done
+	return $missing
+}
+check "and every field and number" every_field
+manuals() { # without a warning, of any tool that is here; that a page has no date, and that one leads to another, is meant so
+	local m bad=0
+	cd "$prefix/share/man" || return 1
+	for m in man?/*; do
+		! command -v man >/dev/null || ! LC_ALL=C man --warnings -l "$m" 2>&1 >/dev/null | grep . || bad=1
+		! command -v groff >/dev/null || ! groff -ww -man -Tutf8 "$m" 2>&1 >/dev/null | grep . || bad=1
+		! command -v mandoc >/dev/null || ! mandoc -T lint -W warning "$m" | grep -vE 'missing date|\.so is fragile' | grep . || bad=1
+	done
+	cd "$OLDPWD" || return 1
+	return $bad
+}
+if command -v man >/dev/null || command -v groff >/dev/null || command -v mandoc >/dev/null; then check "manual pages are good troff" manuals; else skip "manual pages are good troff" "man, groff and mandoc are not installed"; fi
 complete_them() { local f; for f in "$prefix"/share/bash-completion/completions/*; do bash -n "$f" || return 1; done; }
 check "completions are good bash" complete_them
 # A program that cannot be run makes no page without options: the install fails.
@@ -128,6 +154,14 @@ if command -v g++ >/dev/null; then
 else
 	for what in "a C++ program" "and against the static one"; do skip "$what" "g++ is not installed"; done
 fi
+
+# A host that loads the library with dlopen, and unloads it.
+reload_made() { "${CC:-gcc}" -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror $(pc --cflags kvrail) -rdynamic -o "$scratch/reload" tests/integration/reload.c -ldl -pthread; }
+check "a program that loads the library by itself compiles" reload_made
+reload() { timeout -k 5 240 "$scratch/reload" "$prefix/lib/libkvrail.so.0" "$@"; }
+check "the library is unloaded after the last pool was closed, and loaded again" says 'loaded 3 times, unloaded 3 times' reload "$server" "$provider" nodoor
+check "with a doorkeeper it stays, and can be opened again" says 'loaded 3 times' reload "$server" "$provider"
+check "it stays for a thread that looks up a name" says 'has ended without its pool' reload names
 
 gone() { # what is left below a folder
 	local left

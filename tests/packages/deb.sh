@@ -5,30 +5,16 @@
 # It needs root, debootstrap and a mirror of packages (that of this machine), and takes some minutes; it says what is missing and skips.
 # KVRAIL_SUITE: the suite of the root (this machine's). The packages are those of `make deb`, in build/deb.
 . "$(dirname "$0")/../integration/lib.bash"
+. tests/packages/root.bash
 packages=$PWD/build/deb
 root=$scratch/root
 sources=$PWD
 
-skip_all() {
-	echo "1..0 # SKIP $*"
-	exit 0
-}
-[ "$(id -u)" -eq 0 ] || skip_all "a root folder is made by root only"
-command -v debootstrap >/dev/null || skip_all "debootstrap is not installed"
 suite=${KVRAIL_SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m 1 -E '/(debian|ubuntu)/?$')
-debootstrap --variant=minbase "$suite" "$root" ${mirror:+"$mirror"} >"$scratch/debootstrap.log" 2>&1 ||
-	skip_all "debootstrap cannot make a root: $(tail -n 1 "$scratch/debootstrap.log")"
-
-undo() {
-	umount "$root/proc" "$root/dev/shm" "$root/dev" 2>/dev/null
-	cleanup
-}
-trap undo EXIT
-mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" && mount --bind /dev/shm "$root/dev/shm"
-cp /etc/resolv.conf "$root/etc/" 2>/dev/null
-cp -a /etc/apt/apt.conf.d /etc/apt/sources.list* "$root/etc/apt/" 2>/dev/null
-inside() { chroot "$root" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+root_make "$suite" "$root"
+root_ready "$root"
+cp -a /etc/apt/sources.list* "$root/etc/apt/" 2>/dev/null
+inside() { within "$root" "$@"; }
 files() { # all that a package could leave behind
 	(cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log \) -prune -o -print | sort)
 }
@@ -37,7 +23,7 @@ no_trace() {
 	! comm -13 "$scratch/before" "$scratch/after" | grep -E 'kvrail|kv-(server|bench|client|doctor)'
 }
 
-plan 13
+plan 14
 no_errors() { ! lintian --fail-on error "$packages"/*.changes 2>&1 | grep '^E:'; }
 check "lintian finds no error" no_errors
 files >"$scratch/before"
@@ -61,12 +47,25 @@ verify() { # the unit, where this machine has the tool: the root has none
 	! systemd-analyze verify --root "$root" kv-server.service 2>&1 | grep -vE "Command (/bin/kill|'man )"
 }
 check "systemd understands the unit" verify
-check "the library and its headers can be installed" install /tmp/libkvrail0_*.deb /tmp/libkvrail-dev_*.deb gcc libc6-dev pkg-config
-check "a program is built with them" inside sh -c 'cc /usr/share/doc/libkvrail-dev/examples/embed.c -o /tmp/embed $(pkg-config --cflags --libs kvrail)'
+check "the library and its headers can be installed" install /tmp/libkvrail0_*.deb /tmp/libkvrail-dev_*.deb g++ libc6-dev pkg-config
+check "each example is built with them" inside sh -c '
+	cd /usr/share/doc/libkvrail-dev/examples && ls raii.cc >/dev/null || exit 1
+	for e in *; do
+		with="cc -std=gnu11"
+		[ "${e%.cc}" = "$e" ] || with="c++ -std=c++17"
+		$with "$e" -o "/tmp/${e%.*}" $(pkg-config --cflags --libs kvrail) $([ "$e" != uring.c ] || echo -luring) || exit 1
+	done'
 check "and runs" inside sh -c '
 	kv-server --listen-addr 127.0.0.1:7411 --memory-mb 64 >/tmp/out 2>&1 &
 	for i in $(seq 100); do grep -q READY /tmp/out && break; sleep 0.1; done
-	/tmp/embed 127.0.0.1:7411; rc=$?; kill $!; wait $!; exit $rc'
+	rc=0
+	for e in /usr/share/doc/libkvrail-dev/examples/*; do
+		e=$(basename "${e%.*}")
+		"/tmp/$e" 127.0.0.1:7411 || { [ "$e" = uring ] && "/tmp/$e" 127.0.0.1:7411 2>&1 | grep "no io_uring"; } || rc=1
+	done
+	kill $!; wait $!; exit $rc'
+check "the manual has a page of each function" inside sh -c '
+	nm -D --defined-only /usr/lib/*/libkvrail.so.0 | sed -n "s/.* T //p" | while read -r f; do [ -s "/usr/share/man/man3/$f.3.gz" ] || { echo "$f" && exit 1; }; done'
 check "all are removed" inside apt-get purge -y kvrail-tools libkvrail0 libkvrail-dev
 check "and leave nothing" no_trace
 finish

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blocking.c -- the shortest use: one thread, calls that block. A block is fetched, or computed and stored for the next
+ * one who asks.
+ *
+ *   blocking HOST:PORT [KEY]     (0: the block is there, fetched or computed; 1: it failed; 2: wrong usage) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kvrail/kvclient.h>
+
+enum { BLOCK = 256 << 10 };
+
+static void compute(unsigned char *block) /* what the cache is to save */
+{
+	for (size_t i = 0; i < BLOCK; i++)
+		block[i] = (unsigned char)(i * 31);
+}
+
+/* A cache that fails is a cache that misses: whatever GET says, computing is the way out. */
+static void block_get(struct kvc_pool *pool, struct kvc_key key, unsigned char *block)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200000000}; /* less than computing takes */
+	int64_t len = kvc_get(pool, key, block, BLOCK, &call);
+	int rc;
+	if (len == BLOCK) {
+		printf("fetched\n");
+		return;
+	}
+	/* A value of another length is of another model: a miss, too. */
+	printf("%s: computed\n", len < 0 ? kvc_strerror((int)len) : "another length");
+	compute(block);
+	if (len != -KV_ENOTFOUND)
+		return;
+	rc = kvc_put(pool, key, block, BLOCK, &call);
+	if (rc == -KV_EEXIST) /* somebody else has computed it meanwhile: his bytes are as good */
+		rc = 0;
+	printf("%s\n", rc == 0 ? "stored" : kvc_strerror(rc));
+}
+
+int main(int argc, char **argv)
+{
+	const char *servers[] = {argc > 1 ? argv[1] : ""}, *name = argc > 2 ? argv[2] : "example/blocking";
+	struct kvc_options options = {
+		.size = sizeof(options), .servers = servers, .num_servers = 1, .num_clients = 1, .log_level = 2};
+	struct kvc_key key = {name, strlen(name)};
+	unsigned char *block = malloc(BLOCK);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err;
+	int rc = -1;
+	if (argc < 2) {
+		fprintf(stderr, "usage: blocking HOST:PORT [KEY]\n");
+		free(block);
+		return 2;
+	}
+	kvc_program_setup();
+	if (!block)
+		fprintf(stderr, "no memory\n");
+	else if ((rc = kvc_pool_open(&options, &pool, &err)) < 0)
+		fprintf(stderr, "%s\n", err.text); /* what failed, why, and the way out */
+	else
+		block_get(pool, key, block);
+	kvc_pool_close(&pool);
+	free(block);
+	return rc < 0;
+}
