@@ -679,6 +679,55 @@ static void ask(struct kvc_client *c, void *arg)
 	*over = true;
 }
 
+/* ---- a lookup is one round trip ---- */
+
+enum { LOOKED = 1000 };
+
+static char look_name[LOOKED][KVC_KEY_MAX + 1];
+static struct kvc_key look_key[LOOKED];
+
+static void look_begin(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < LOOKED; i++) {
+		snprintf(look_name[i], sizeof(look_name[i]), "%0128u", i);
+		look_key[i] = (struct kvc_key){look_name[i], KVC_KEY_MAX};
+	}
+	if (kvc_put_await(c, look_key[0], "a value", 7, NULL) < 0)
+		world_wrong(&world, "PUT failed");
+}
+
+static void look_up(struct kvc_client *c, void *arg)
+{
+	unsigned *prefix = arg;
+	int rc = kvc_exists_await(c, look_key, LOOKED, NULL, prefix, NULL);
+	if (rc < 0)
+		world_wrong(&world, "EXISTS returned %s", kv_errname(rc));
+}
+
+/* All requests to all shards of all servers are sent while no server answers any. */
+static void world_lookup(uint64_t seed)
+{
+	enum { SERVERS = 3 };
+	unsigned prefix = 0;
+	uint64_t before, out;
+	world_open(&world, &(struct world_options){.seed = seed, .clients = 1, .servers = SERVERS});
+	world_do(&world, 0, look_begin, NULL);
+	before = world_counters(&world, 0).requests;
+	for (unsigned s = 0; s < SERVERS; s++)
+		world_server_freeze(&world, s, true);
+	world_worker(&world, 0, 0, look_up, &prefix);
+	world_sleep(&world, 5 * MS);
+	out = world_counters(&world, 0).requests;
+	for (unsigned s = 0; s < SERVERS; s++)
+		world_server_freeze(&world, s, false);
+	world_join(&world, 5 * SECOND);
+	assert_int_equal(prefix, 1);
+	assert_true(out - before >= SERVERS);
+	assert_int_equal(world_counters(&world, 0).requests, out);
+	world_close(&world);
+}
+
 /* When a request is out, what its piece says is not believed any more. */
 static void overwrite(struct kvc_client *c, void *arg)
 {
@@ -1276,6 +1325,7 @@ static const struct named {
 	{"pull", world_pull, 6},
 	{"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2},
+	{"lookup", world_lookup, 8},
 	{"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
 	{"reattach", world_reattach, 8},
