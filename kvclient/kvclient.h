@@ -94,7 +94,12 @@ enum kvc_flag {
 	/* kvc_pool_open does not compare beforehand what all clients need with what the machine has: to find out how
 	 * many clients can be opened. */
 	KVC_NO_PREFLIGHT = 4,
-	KVC_OPEN_WAIT = 8 /* kvc_pool_open waits until every client has a server, and fails if one has none */
+	KVC_OPEN_WAIT = 8, /* kvc_pool_open waits until every client has a server, and fails if one has none */
+	/* Of a call, not of a pool. The call can wait: wherever requests of its client wait for room in the buffer,
+	 * for credits, links or landing areas, or its queue's calls for their turn, those of other calls go first. It
+	 * has at most half of each, and 64 requests out at a server. It is not starved: of seventeen that got what they
+	 * waited for, one is in the background, if any waits. Its deadline is that of any call. */
+	KVC_BACKGROUND = 16
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
@@ -372,7 +377,7 @@ struct kvc_call {
 	 * is verified. */
 	uint64_t length;
 	uint32_t ttl_s;  /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
-	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, in addition to the pool's; any other: -KV_EINVAL */
+	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, besides the pool's; KVC_BACKGROUND; others: -KV_EINVAL */
 	uint32_t server; /* STAT, PING: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
 	/* Any call. Written when the call returns, unless it did not begin (-KV_EINVAL, -KV_ECLOSED, the loop codes).

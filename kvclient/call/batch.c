@@ -237,8 +237,7 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 		return -KV_EINVAL;
 	slot->mem = NULL;
 	slot->item = i;
-	return kvc_delete_begin(kvc_call_node(b->c, it->key), it->key, b->call->session, b->deadline_ns, &b->wait,
-				&slot->req);
+	return kvc_delete_begin(kvc_call_node(b->c, it->key), it->key, b->deadline_ns, &b->wait, &slot->req);
 }
 
 static void delete_end_await(struct batch *b, struct slot *slot, int status)

@@ -167,7 +167,10 @@ static int oldest_finish_await(struct lookup *l)
 static int record_open_await(struct lookup *l, unsigned key, uint8_t *slot)
 {
 	struct kvc_node *n = &l->c->node[l->node[key]];
-	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN, .node = n, .session = l->call->session};
+	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN,
+				.node = n,
+				.session = l->call->session,
+				.background = l->call->flags & KVC_BACKGROUND};
 	unsigned at = (l->head + l->count) % RECORDS_MAX;
 	struct kvc_attachment *s;
 	struct kvc_req *r;

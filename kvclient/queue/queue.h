@@ -64,8 +64,8 @@ struct kvc_queue_entry {
 struct kvc_queue_lane {
 	_Alignas(KV_LINES) struct kvc_queue *queue;
 	struct kvc_client *client;
-	struct kv_list waiting;
-	unsigned coroutines;
+	struct kv_list waiting, behind; /* behind: those of calls in the background */
+	unsigned coroutines, background, passed; /* background: parts of such calls that are being made */
 };
 
 struct kvc_queue {
