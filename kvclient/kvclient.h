@@ -433,11 +433,13 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
-/* kvc_exists_await -- find out which of n keys exist.
+/* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
  *
  * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first that does not
  * exist. Either pointer may be NULL. Keys of a server that ended with a goodbye, or that is down, with
- * KVC_DOWN_IS_MISS, do not exist.
+ * KVC_DOWN_IS_MISS, do not exist. Servers are asked for digests of 8 bytes: a key whose digest is that of another key
+ * seems to exist when that one does, one in 2^64. If out_found is NULL, keys far behind the first gap are not asked
+ * for, and an error there is not seen.
  * Parks: yes. Thread: worker.
  * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
  * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */

@@ -10,12 +10,13 @@
  * The stored hash saves the comparison of keys (a cache miss) for all items but the one looked for, whose key is
  * compared in full, unless only a digest of it is known (EXISTS).
  *
- * A key's place follows from its digest, which clients can compute, by a hash with a secret seed. Two keys of one digest
- * are one in 2^64, unless somebody made them so. The store keeps the first of them alone, as if the other were the same
- * key (store.c: store_commit): else keys without end could be made for one place. Rejected: robin hood hashing, whose early exit on a miss matters at higher loads than ours;
- * rehashing at once, which takes tens of milliseconds at a million entries. New slots of a large table are fresh zero
- * pages that are touched only as they fill. They are huge pages where the kernel has them; otherwise a look-up in a
- * million keys would miss the TLB, too. */
+ * A key's place follows from its digest, which clients can compute, by a hash with a secret seed. Two keys of one
+ * digest are one in 2^64, unless somebody made them so. The store keeps the first of them alone, as if the other were
+ * the same key (store.c: store_commit): else keys without end could be made for one place. Rejected: robin hood
+ * hashing, whose early exit on a miss matters at higher loads than ours; rehashing at once, which takes tens of
+ * milliseconds at a million entries. New slots of a large table are fresh zero pages that are touched only as they
+ * fill. They are huge pages where the kernel has them; otherwise a look-up in a million keys would miss the TLB, too.
+ */
 #include "store/index.h"
 #include "host/host.h"
 

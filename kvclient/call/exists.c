@@ -12,12 +12,12 @@
  * The prefix is counted over the merged result, since a prefix crosses servers. If only the prefix is wanted, what lies
  * behind the 1,024 keys with the first gap is not asked for.
  *
- * What goes is not the keys but their digests: XXH3-64 with the server's seed, which says a key's shard, too. A thousand
- * keys are three messages and not thirty. Two keys of one digest are one in 2^64, and a wrong hit costs a miss: EXISTS
- * is a hint, since a key may go before its GET. Somebody who may PUT can make such keys, and gains nothing by it that a
- * PUT under the key itself would not give. (Rejected: whole keys; messages of 4 KiB cost some 10 us each, and a lookup
- * of 1,000 keys took eleven to nineteen round trips. Digests of 16 bytes: twice the messages, for an error that is
- * harmless.) */
+ * What goes is not the keys but their digests: XXH3-64 with the server's seed, which says a key's shard, too. A
+ * thousand keys are three messages and not thirty. Two keys of one digest are one in 2^64, and a wrong hit costs a
+ * miss: EXISTS is a hint, since a key may go before its GET. Somebody who may PUT can make such keys, and gains nothing
+ * by it that a PUT under the key itself would not give. (Rejected: whole keys; messages of 4 KiB cost some 10 us each,
+ * and a lookup of 1,000 keys took eleven to nineteen round trips. Digests of 16 bytes: twice the messages, for an error
+ * that is harmless.) */
 #include "kvclient/call/exists.h"
 
 #include "kvclient/call/call.h"
@@ -34,8 +34,8 @@ enum {
 };
 
 _Static_assert(WIRE_EXISTS_MAX * sizeof(uint64_t) + WIRE_FRAME_HEADER + WIRE_PROVE_BYTES + WIRE_SESSION_BYTES +
-				       WIRE_RECORD_HEADER + 16 <=
-			       KV_MSG_MAX,
+			       WIRE_RECORD_HEADER + 16 <=
+		       KV_MSG_MAX,
 	       "a record fits a frame by itself");
 _Static_assert(WINDOW < NONE && WINDOW <= UINT16_MAX, "an index of a key fits its chain");
 _Static_assert(RECORDS_MAX < UINT8_MAX && SLOTS >= 2 * RECORDS_MAX, "a record's index fits a slot, and slots are left");
@@ -183,12 +183,8 @@ static int record_open_await(struct lookup *l, unsigned key, uint8_t *slot)
 		kvc_req_release(l->c, r);
 		return -KV_ERESET; /* it was placed for an attachment that is gone */
 	}
-	l->record[at] = (struct record){.req = r,
-					.node = l->node[key],
-					.shard = l->shard[key],
-					.first = NONE,
-					.last = NONE,
-					.open = true};
+	l->record[at] = (struct record){
+		.req = r, .node = l->node[key], .shard = l->shard[key], .first = NONE, .last = NONE, .open = true};
 	l->count++;
 	*slot = (uint8_t)(at + 1);
 	return 0;

@@ -177,10 +177,8 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 			struct kvc_req **out)
 {
 	bool copy = !p->packed && !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
-	struct kvc_need need = {.piece_bytes = copy ? length : 0,
-				.node = p->n,
-				.session = p->session,
-				.background = p->background};
+	struct kvc_need need = {
+		.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session, .background = p->background};
 	struct kvc_attachment *s;
 	unsigned shard;
 	int rc;

@@ -60,8 +60,8 @@ struct kvc_room_share {
 	uint64_t bytes;
 	uint32_t out; /* pieces of requests that are not given up, and bytes of these pieces */
 	uint64_t out_bytes;
-	uint32_t waiting;                 /* requests that wait for a piece */
-	uint32_t background;              /* requests in the background, of reqs */
+	uint32_t waiting;                                  /* requests that wait for a piece */
+	uint32_t background;                               /* requests in the background, of reqs */
 	uint64_t counts_scan, piece_scan, background_scan; /* admission.c */
 };
 

@@ -64,9 +64,9 @@ struct kvc_queue_entry {
 struct kvc_queue_lane {
 	_Alignas(KV_LINES) struct kvc_queue *queue;
 	struct kvc_client *client;
-	struct kv_list waiting, behind; /* behind: those of calls in the background */
+	struct kv_list waiting, behind;          /* behind: those of calls in the background */
 	unsigned coroutines, background, passed; /* background: parts of such calls that are being made */
-	uint32_t untold; /* ids that are over and that the bell is still to be rung for */
+	uint32_t untold;                         /* ids that are over and that the bell is still to be rung for */
 };
 
 struct kvc_queue {

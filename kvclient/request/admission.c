@@ -47,12 +47,12 @@
  * piece does not, nor what was given up: a request that wants a piece of more than the limit waits until none is out,
  * and that has to come true whatever else is going on.
  *
- * Requests in the background (KVC_BACKGROUND) wait behind all others, and here is where they are held back: at most half
- * of everything is theirs, and at one server half of a link's credits and KVC_BACKGROUND_OUT requests, so that whoever
- * comes later finds room, and in the queues of links few to pass. One that waits because the background has its part
- * holds up no other. The first one that waits for anything else goes to the head when KVC_PASSED_MAX others got room
- * before it. (Rejected: priorities at the server alone. What waits, waits here. A queue for each class in links and
- * lanes: with few in the background one is enough.)
+ * Requests in the background (KVC_BACKGROUND) wait behind all others, and here is where they are held back: at most
+ * half of everything is theirs, and at one server half of a link's credits and KVC_BACKGROUND_OUT requests, so that
+ * whoever comes later finds room, and in the queues of links few to pass. One that waits because the background has its
+ * part holds up no other. The first one that waits for anything else goes to the head when KVC_PASSED_MAX others got
+ * room before it. (Rejected: priorities at the server alone. What waits, waits here. A queue for each class in links
+ * and lanes: with few in the background one is enough.)
  *
  * A PING needs an entry and nothing else. Some entries are kept for it, since a link whose requests are all stuck must
  * be found out. */
@@ -80,7 +80,7 @@ struct scan {
 	uint32_t counts_least;
 	bool borrowed;   /* a borrower waits for a piece */
 	bool background; /* the background has its part of everything */
-	uint32_t rest; /* how many of those that wait may still be served: when none, the walk ends */
+	uint32_t rest;   /* how many of those that wait may still be served: when none, the walk ends */
 };
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)

@@ -46,7 +46,8 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
 	uint8_t bitmap[WIRE_EXISTS_MAX / 8] = {0};
-	struct wire_reply r = {.type = WIRE_EXISTS, .id = q->id, .exists = {.count = q->exists.count, .bitmap = bitmap}};
+	struct wire_reply r = {
+		.type = WIRE_EXISTS, .id = q->id, .exists = {.count = q->exists.count, .bitmap = bitmap}};
 	uint32_t n = q->exists.count;
 
 	for (uint32_t i = 0; i < n; i += AHEAD)

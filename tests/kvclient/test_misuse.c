@@ -214,7 +214,8 @@ static void what_would_be_ignored_is_invalid(void **state)
 {
 	const struct kvc_call waits = {.size = sizeof(waits), .flags = KVC_OPEN_WAIT},
 			      unknown = {.size = sizeof(unknown), .flags = 1u << 31},
-			      known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND};
+			      known = {.size = sizeof(known),
+				       .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND};
 	struct kvc_item put[2] = {{.key = {"gathered", 8}, .data = byte, .len = 4, .slice = 2, .stride = 4},
 				  {.key = key, .data = byte, .len = 4}};
 	(void)state;

@@ -10,9 +10,9 @@
 #define NEVER    UINT32_MAX
 #define NONCE_64 0x1817161514131211
 #define DEST     .dest = {.region = 7, .count = 3, .offset = 0x1000, .stride = 0x2000, .slice = 0x400}
-#define HOST    "0123456789:;<=>?"
-#define NONCE_A " !\"#$%&'()*+,-./0123456789:;<=>?"
-#define NONCE_B "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
+#define HOST     "0123456789:;<=>?"
+#define NONCE_A  " !\"#$%&'()*+,-./0123456789:;<=>?"
+#define NONCE_B  "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
 
 const struct wire_frame golden_frame = {
 	.session = 0x01020304,
@@ -117,10 +117,7 @@ const struct golden_request golden_requests[] = {
 	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
 	 "080706050403020103003000ffffffff8c776655443322110300000000000000"
 	 "080706050403020118171615141312110000000000000080",
-	 {.type = WIRE_EXISTS,
-	  .time_left_us = NEVER,
-	  .id = ID + 4,
-	  .exists = {3, digests}}},
+	 {.type = WIRE_EXISTS, .time_left_us = NEVER, .id = ID + 4, .exists = {3, digests}}},
 	{"delete",
 	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "0807060504030201040020000a0000008d776655443322110300000000000000"
