@@ -96,7 +96,12 @@ enum kvc_flag {
 	KVC_NO_PREFLIGHT = 4,
 	KVC_OPEN_WAIT = 8, /* kvc_pool_open waits until every client has a server, and fails if one has none */
 	/* The pool starts no thread: the host turns its loop, see kvc_poll. */
-	KVC_NO_THREADS = 16
+	KVC_NO_THREADS = 16,
+	/* Of a call, not of a pool. The call can wait: wherever requests of its client wait for room in the buffer,
+	 * for credits, links or landing areas, or its queue's calls for their turn, those of other calls go first. It
+	 * has at most half of each, and 64 requests out at a server. It is not starved: of seventeen that got what they
+	 * waited for, one is in the background, if any waits. Its deadline is that of any call. */
+	KVC_BACKGROUND = 32
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
@@ -394,7 +399,7 @@ struct kvc_call {
 	 * is verified. */
 	uint64_t length;
 	uint32_t ttl_s;  /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
-	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, in addition to the pool's; any other: -KV_EINVAL */
+	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, besides the pool's; KVC_BACKGROUND; others: -KV_EINVAL */
 	uint32_t server; /* STAT, PING: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
 	/* Any call. Written when the call returns, unless it did not begin (-KV_EINVAL, -KV_ECLOSED, the loop codes).
@@ -451,11 +456,13 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
-/* kvc_exists_await -- find out which of n keys exist.
+/* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
  *
  * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first that does not
  * exist. Either pointer may be NULL. Keys of a server that ended with a goodbye, or that is down, with
- * KVC_DOWN_IS_MISS, do not exist.
+ * KVC_DOWN_IS_MISS, do not exist. Servers are asked for digests of 8 bytes: a key whose digest is that of another key
+ * seems to exist when that one does, one in 2^64. If out_found is NULL, keys far behind the first gap are not asked
+ * for, and an error there is not seen.
  * Parks: yes. Thread: worker.
  * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
  * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */

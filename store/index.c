@@ -7,11 +7,16 @@
  * insert and remove moves some of the rest, enough of them that `old` is empty long before `now` must grow again (4
  * moved per insert, 3/4 of old's size inserts until then).
  *
- * The stored hash saves the comparison of keys (a cache miss) for all items but the one looked for, whose key is always
- * compared in full. Rejected: robin hood hashing, whose early exit on a miss matters at higher loads than ours;
- * rehashing at once, which takes tens of milliseconds at a million entries. New slots of a large table are fresh zero
- * pages that are touched only as they fill. They are huge pages where the kernel has them; otherwise a look-up in a
- * million keys would miss the TLB, too. */
+ * The stored hash saves the comparison of keys (a cache miss) for all items but the one looked for, whose key is
+ * compared in full, unless only a digest of it is known (EXISTS).
+ *
+ * A key's place follows from its digest, which clients can compute, by a hash with a secret seed. Two keys of one
+ * digest are one in 2^64, unless somebody made them so. The store keeps the first of them alone, as if the other were
+ * the same key (store.c: store_commit): else keys without end could be made for one place. Rejected: robin hood
+ * hashing, whose early exit on a miss matters at higher loads than ours; rehashing at once, which takes tens of
+ * milliseconds at a million entries. New slots of a large table are fresh zero pages that are touched only as they
+ * fill. They are huge pages where the kernel has them; otherwise a look-up in a million keys would miss the TLB, too.
+ */
 #include "store/index.h"
 #include "host/host.h"
 
@@ -40,9 +45,9 @@ static void table_free(struct index_table *t)
 	*t = (struct index_table){0};
 }
 
-int index_init(struct index *ix, uint64_t seed)
+int index_init(struct index *ix, uint64_t seed, uint64_t digest_seed)
 {
-	*ix = (struct index){.seed = seed};
+	*ix = (struct index){.seed = seed, .digest_seed = digest_seed};
 	return table_make(&ix->now, SLOTS_FIRST);
 }
 
@@ -151,7 +156,7 @@ void index_prefetch(const struct index *ix, uint64_t hash)
 		__builtin_prefetch(&ix->old.slots[hash & ix->old.mask]);
 }
 
-static const struct index_item *table_peek(const struct index_table *t, uint64_t hash)
+static struct index_item *table_peek(const struct index_table *t, uint64_t hash)
 {
 	for (uint64_t i = hash & t->mask; t->slots[i].item; i = (i + 1) & t->mask)
 		if (t->slots[i].hash == hash)
@@ -159,9 +164,9 @@ static const struct index_item *table_peek(const struct index_table *t, uint64_t
 	return NULL;
 }
 
-const struct index_item *index_peek(const struct index *ix, uint64_t hash)
+struct index_item *index_peek(const struct index *ix, uint64_t hash)
 {
-	const struct index_item *item = table_peek(&ix->now, hash);
+	struct index_item *item = table_peek(&ix->now, hash);
 
 	return item || !ix->old.slots ? item : table_peek(&ix->old, hash);
 }

@@ -27,27 +27,34 @@ struct index_table {
 struct index {
 	struct index_table now, old; /* old: what is still to be moved while the index grows */
 	uint64_t cursor;             /* old slots below it are empty */
-	uint64_t seed;
+	uint64_t seed, digest_seed;
 };
 
-/* index_init -- an empty index that hashes with a secret seed. Returns 0 or -KV_ENOMEM. */
-int index_init(struct index *ix, uint64_t seed);
+/* index_init -- an empty index. seed is secret, digest_seed is not. Returns 0 or -KV_ENOMEM. */
+int index_init(struct index *ix, uint64_t seed, uint64_t digest_seed);
 void index_fini(struct index *ix);
+
+/* index_digest_hash -- where a key of this digest is. index_hash -- where a key is: by its digest, which others may
+ * know, and the secret seed, so that nobody can tell which keys fall on neighbouring slots. */
+static inline uint64_t index_digest_hash(const struct index *ix, uint64_t digest)
+{
+	return kv_hash_key(&digest, sizeof(digest), ix->seed);
+}
 
 static inline uint64_t index_hash(const struct index *ix, const void *key, size_t len)
 {
-	return kv_hash_key(key, len, ix->seed);
+	return index_digest_hash(ix, kv_hash_key(key, len, ix->digest_seed));
 }
 
 /* index_find -- the item with exactly this key, or NULL. */
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
 
-/* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- an item of this
- * hash, or NULL, without a look at its key: only good for prefetching it. */
+/* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- the item of this
+ * hash, or NULL, without a look at its key. */
 void index_prefetch(const struct index *ix, uint64_t hash);
-const struct index_item *index_peek(const struct index *ix, uint64_t hash);
+struct index_item *index_peek(const struct index *ix, uint64_t hash);
 
-/* index_insert -- add an item whose key is not in the index. item->hash is index_hash of its key. Returns 0 or
+/* index_insert -- add an item whose hash is not in the index. item->hash is index_hash of its key. Returns 0 or
  * -KV_ENOMEM (nothing changed). */
 int index_insert(struct index *ix, struct index_item *item);
 

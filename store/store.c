@@ -26,7 +26,7 @@ int store_init(struct store *s, const struct store_options *o)
 	rc = arena_init(&s->arena, o->limit_bytes, made);
 	if (rc)
 		return rc;
-	rc = index_init(&s->index, o->seed);
+	rc = index_init(&s->index, o->seed, o->digest_seed);
 	if (rc) {
 		arena_fini(&s->arena);
 		return rc;
@@ -177,7 +177,8 @@ void store_stage_end(struct store *s, struct room *r)
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 		 struct block **out_holder)
 {
-	struct block *holder = store_find(s, b->item.key, b->item.key_len, now_ns);
+	/* Another key of the same digest (index.h) has the place as well. */
+	struct block *holder = store_digest_find(s, b->item.hash, now_ns);
 	int rc;
 
 	if (holder) {
@@ -195,9 +196,9 @@ int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t e
 	return 0;
 }
 
-struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns)
+/* The block of an item, or NULL if there is none or its time has come. */
+static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
 {
-	struct index_item *item = index_find(&s->index, index_hash(&s->index, key, len), key, len);
 	struct block *b;
 
 	if (!item)
@@ -208,6 +209,26 @@ struct block *store_find(struct store *s, const void *key, size_t len, uint64_t 
 	s->events[STORE_EXPIRED]++;
 	store_drop(s, b);
 	return NULL;
+}
+
+struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns)
+{
+	return live(s, index_find(&s->index, index_hash(&s->index, key, len), key, len), now_ns);
+}
+
+uint64_t store_digest_hash(const struct store *s, uint64_t digest)
+{
+	return index_digest_hash(&s->index, digest);
+}
+
+void store_digest_ahead(const struct store *s, uint64_t hash)
+{
+	index_prefetch(&s->index, hash);
+}
+
+struct block *store_digest_find(struct store *s, uint64_t hash, uint64_t now_ns)
+{
+	return live(s, index_peek(&s->index, hash), now_ns);
 }
 
 uint64_t store_ahead(const struct store *s, const void *key, size_t len)

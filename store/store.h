@@ -13,6 +13,7 @@ struct store_options {
 	void *base;           /* the arena's memory */
 	uint64_t limit_bytes; /* of it; honoured exactly */
 	uint64_t seed;        /* of the index hash, secret */
+	uint64_t digest_seed; /* of the keys' digests, which clients know */
 	uint64_t generation;  /* the first block's; grows by one per block */
 	uint64_t now_ns;
 	const struct evict_policy *policy;
@@ -57,6 +58,12 @@ void store_fini(struct store *s);
  * the eviction policy of a hit. */
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
+
+/* store_digest_ahead -- begin to load what store_digest_find reads; both take what store_digest_hash made of a key's
+ * digest (index.h). store_digest_find -- as store_find, without a look at the key. */
+uint64_t store_digest_hash(const struct store *s, uint64_t digest);
+void store_digest_ahead(const struct store *s, uint64_t hash);
+struct block *store_digest_find(struct store *s, uint64_t hash, uint64_t now_ns);
 
 /* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with
  * what that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one

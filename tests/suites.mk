@@ -41,8 +41,8 @@ $(FAKED) $(tests_sim) $(B)/tests/sim/seeds: $(call objs,tests/fabric_stand_in.c)
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
 	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
-# Programs of the chaos and port tests, on the public API alone.
-$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c)): %: %.c.o $(call a,$(CLIENT_LAYERS))
+# Programs of the chaos and port tests, and tests/bench/lookup, which is run by hand, on the public API alone.
+$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))

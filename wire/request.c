@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request.c -- request records: size, limits, encode, decode.
  *
- * One function, request_valid, holds the limits; keys_walk holds those of packed keys. The encoder calls it before it
+ * One function, request_valid, holds the limits. The encoder calls it before it
  * writes, and the decoder after it has read, so one side accepts all that the other can send. Errors that only bytes
  * can have (short bodies, reserved fields, padding) are checked while reading.
  *
  * A record has one encoding only. These must be zero: flags outside the type's mask, reserved fields, padding, and the
  * source of a PUT that has none. So re-encoding a decoded record gives the same bytes, which the fuzzer checks.
  *
- * Only numbers are copied; key, inline bytes and packed keys stay in the input. On -KV_EPROTO *out is partly written.
+ * Only numbers are copied; key, inline bytes and digests stay in the input. On -KV_EPROTO *out is partly written.
  */
 #include "wire/record.h"
 
@@ -74,6 +74,7 @@ enum {
 	RELEASE_ZERO_32 = 4,
 	RELEASE_FIXED = 8,
 	LEASE_SIZE = 8,
+	DIGEST_SIZE = 8,
 
 	PROVE_NONCE = 0,
 	PROVE_FIXED = 8
@@ -99,7 +100,7 @@ _Static_assert(KV_VALUE_MAX <= INT64_MAX && KV_RANGE_MAX <= KV_VALUE_MAX,
 /* The constants of each type. */
 /* clang-format off */
 static const struct {
-	uint8_t fixed; /* bytes of the body before key, inline bytes or keys */
+	uint8_t fixed; /* bytes of the body before key, inline bytes or digests */
 	uint8_t flags; /* bits that are allowed */
 	bool keyed;
 } shapes[] = {
@@ -177,16 +178,6 @@ static bool put_valid(const struct wire_request *r)
 	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));
 }
 
-/* Step over `count` packed keys. The cursor fails on a key that is empty or too long. */
-static void keys_walk(struct wire_cur *c, uint32_t count)
-{
-	for (uint32_t i = 0; i < count && !c->bad; i++) {
-		uint8_t len = wire_cur_8(c);
-		wire_cur_check(c, len - 1u < KV_KEY_MAX);
-		wire_cur_take(c, len);
-	}
-}
-
 static bool request_valid(const struct wire_request *r)
 {
 	if (!type_known(r->type) || (r->flags & ~shapes[r->type].flags) != 0)
@@ -215,15 +206,6 @@ static bool request_valid(const struct wire_request *r)
 
 /* ---- encode ---- */
 
-/* Whether the packed keys of an EXISTS are as many as it says, with nothing behind them. */
-static bool keys_fill(const struct wire_request *r)
-{
-	const struct wire_keys *keys = &r->exists.keys;
-	struct wire_cur c = wire_cur_over(keys->at, (size_t)(keys->end - keys->at));
-	keys_walk(&c, r->exists.count);
-	return !c.bad && wire_cur_left(&c) == 0;
-}
-
 /* Length of the record without padding. */
 static uint32_t request_bytes(const struct wire_request *r)
 {
@@ -236,7 +218,7 @@ static uint32_t request_bytes(const struct wire_request *r)
 	if (r->type == WIRE_PUT)
 		n += r->put.inline_data.len;
 	if (r->type == WIRE_EXISTS)
-		n += (uint32_t)(r->exists.keys.end - r->exists.keys.at);
+		n += r->exists.count * DIGEST_SIZE;
 	if (r->type == WIRE_RELEASE)
 		n += r->release.count * LEASE_SIZE;
 	return n;
@@ -290,7 +272,7 @@ static void exists_write(uint8_t *p, const struct wire_request *r)
 	kv_put16(p + EXISTS_COUNT, (uint16_t)r->exists.count);
 	kv_put16(p + EXISTS_ZERO_16, 0);
 	kv_put32(p + EXISTS_ZERO_32, 0);
-	memcpy(p + EXISTS_FIXED, r->exists.keys.at, (size_t)(r->exists.keys.end - r->exists.keys.at));
+	memcpy(p + EXISTS_FIXED, r->exists.digests, (size_t)r->exists.count * DIGEST_SIZE);
 }
 
 static void keyed_write(uint8_t *p, const struct wire_request *r)
@@ -368,7 +350,7 @@ static void body_write(uint8_t *p, const struct wire_request *r)
 int wire_request_add(struct wire_writer *w, const struct wire_request *r)
 {
 	uint8_t *p;
-	if (!request_valid(r) || (r->type == WIRE_EXISTS && !keys_fill(r)))
+	if (!request_valid(r))
 		return -KV_EINVAL;
 	p = wire_record_add(w, r->type, r->flags, request_bytes(r));
 	if (!p)
@@ -420,14 +402,10 @@ static bool put_read(struct wire_cur *c, const uint8_t *p, struct wire_request *
 	return put_has_source(out) || dest_empty(&out->dest);
 }
 
-/* The packed keys end behind the last key; the rest of the record is padding. */
 static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
-	uint32_t count = kv_get16(p + EXISTS_COUNT);
-	const uint8_t *first = c->at;
-	keys_walk(c, count);
-	out->exists.count = count;
-	out->exists.keys = (struct wire_keys){first, c->at, count};
+	out->exists.count = kv_get16(p + EXISTS_COUNT);
+	out->exists.digests = wire_cur_take(c, (size_t)out->exists.count * DIGEST_SIZE);
 	return (kv_get16(p + EXISTS_ZERO_16) | kv_get32(p + EXISTS_ZERO_32)) == 0;
 }
 
@@ -519,7 +497,7 @@ int wire_request_next(struct wire_reader *r, struct wire_request *out)
 	return 1;
 }
 
-/* ---- packed leases and keys ---- */
+/* ---- packed leases and digests ---- */
 
 void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease)
 {
@@ -531,24 +509,12 @@ uint64_t wire_release_lease(const uint8_t *leases, uint32_t i)
 	return kv_get64(leases + (size_t)i * LEASE_SIZE);
 }
 
-int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len)
+void wire_exists_put(uint8_t *digests, uint32_t i, uint64_t digest)
 {
-	if (key_len == 0 || key_len > KV_KEY_MAX)
-		return -KV_EINVAL;
-	if (*len > cap || cap - *len < 1 + key_len)
-		return -KV_EBUSY;
-	buf[*len] = (uint8_t)key_len;
-	memcpy(buf + *len + 1, key, key_len);
-	*len += 1 + key_len;
-	return 0;
+	kv_put64(digests + (size_t)i * DIGEST_SIZE, digest);
 }
 
-int wire_keys_next(struct wire_keys *keys, struct wire_bytes *out_key)
+uint64_t wire_exists_digest(const uint8_t *digests, uint32_t i)
 {
-	if (keys->left == 0)
-		return 0;
-	*out_key = (struct wire_bytes){keys->at + 1, keys->at[0]};
-	keys->at += 1 + out_key->len;
-	keys->left--;
-	return 1;
+	return kv_get64(digests + (size_t)i * DIGEST_SIZE);
 }

@@ -36,7 +36,8 @@
  *         46 u16 inline length
  *         48 dest (the source, when inline length is 0 and length is not; with WIRE_PUT_LANDED the place in the landing
  *         area of this shard: region 0, count 1, stride 0, slice the length)  80 key, then inline bytes
- *  EXISTS  0 u16 key count (1..512)  2 u16 zero  4 u32 zero  8 keys: each u8 length, bytes
+ *  EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero  8 digests: each u64, XXH3-64 of a key with the shard hash
+ *         seed of WELCOME
  *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
  *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
  *         8 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing)
@@ -143,13 +144,13 @@
 
 enum {
 	WIRE_MAGIC = 0x524B,
-	WIRE_VERSION = 2,
+	WIRE_VERSION = 3,
 	WIRE_FRAME_HEADER = 40,
 	WIRE_RECORDS_AT = 26,    /* offset of the record count in a frame */
 	WIRE_RECORD_HEADER = 16, /* of a request; a reply's header begins with the same fields */
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
-	WIRE_EXISTS_MAX = 512,
+	WIRE_EXISTS_MAX = 480, /* so many fit a frame, whatever else is in it */
 	WIRE_STAT_MAX = 200,
 	WIRE_CTRL_HEADER = 8,
 	WIRE_SESSION_BYTES = 24, /* length of a SESSION record */
@@ -359,11 +360,6 @@ struct wire_frame {
 	uint8_t records;
 };
 
-struct wire_keys { /* packed keys of an EXISTS request; walk with wire_keys_next */
-	const uint8_t *at, *end;
-	uint32_t left;
-};
-
 struct wire_request {
 	uint8_t type, flags;
 	uint32_t time_left_us;
@@ -382,7 +378,7 @@ struct wire_request {
 		} put;
 		struct {
 			uint32_t count;
-			struct wire_keys keys;
+			const uint8_t *digests; /* count of them; read with wire_exists_digest */
 		} exists;
 		struct {
 			uint32_t ttl_s;
@@ -467,18 +463,17 @@ uint32_t wire_request_size(const struct wire_request *r);
 uint32_t wire_reply_size(const struct wire_reply *r);
 
 /* wire_request_add, wire_reply_add -- append one record. Return 0; -KV_EBUSY when it does not fit (the frame is
- * unchanged: send it and begin another); -KV_EINVAL when the struct breaks a limit. The keys of an EXISTS request are
- * packed (wire_keys_add): exists.count, keys.at and keys.end are used, keys.left is not. The dest of a PUT that needs
- * none is written as zeros whatever it holds. Statuses are not checked. */
+ * unchanged: send it and begin another); -KV_EINVAL when the struct breaks a limit. The dest of a PUT that
+ * needs none is written as zeros whatever it holds. Statuses are not checked. */
 int wire_request_add(struct wire_writer *w, const struct wire_request *r);
 int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
 
 /* wire_frame_end -- fill in length and count. Returns the frame's length, or 0 when it has no record. */
 uint32_t wire_frame_end(struct wire_writer *w);
 
-/* wire_keys_add -- append one key to packed keys of *len bytes in buf[cap]. Returns 0, -KV_EBUSY (full) or -KV_EINVAL.
- */
-int wire_keys_add(uint8_t *buf, uint32_t cap, uint32_t *len, const void *key, uint32_t key_len);
+/* wire_exists_put, wire_exists_digest -- write and read digest i of an EXISTS request. */
+void wire_exists_put(uint8_t *digests, uint32_t i, uint64_t digest);
+uint64_t wire_exists_digest(const uint8_t *digests, uint32_t i);
 
 /* wire_stat_add -- append one {id, value} pair to the *count packed pairs in buf[cap]. Returns 0 or -KV_EBUSY. */
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);
@@ -529,9 +524,6 @@ int wire_unseal(struct kv_seal *seal, const uint8_t *frame, size_t len);
  * value, a region may not exist. */
 int wire_request_next(struct wire_reader *r, struct wire_request *out);
 int wire_reply_next(struct wire_reader *r, struct wire_reply *out);
-
-/* wire_keys_next -- returns 1 with the next key, 0 at the end. The keys were validated when the record was read. */
-int wire_keys_next(struct wire_keys *keys, struct wire_bytes *out_key);
 
 /* wire_status_error -- the -KV_E* code (or 0) of a status; -KV_EPROTO for an unknown status. wire_error_status is the
  * inverse. */

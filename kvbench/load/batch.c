@@ -158,7 +158,7 @@ int phase_op_write_batch(const struct phase_op *op)
 	const struct bench_options *o = bench->opt;
 	struct batches *b = bench->batches;
 	size_t at = (size_t)op->worker * o->batch;
-	struct kvc_call call = phase_call(o);
+	struct kvc_call call = phase_put_call(op->phase);
 	uint64_t from = op->number * o->batch;
 	unsigned n = (unsigned)KV_MIN((uint64_t)o->batch, op->phase->num_keys - from);
 	for (unsigned i = 0; i < n; i++) {

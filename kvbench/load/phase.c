@@ -194,7 +194,7 @@ static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_n
 int phase_op_write(const struct phase_op *op)
 {
 	const struct bench_options *o = op->phase->bench->opt;
-	struct kvc_call call = phase_call(o);
+	struct kvc_call call = phase_put_call(op->phase);
 	struct bench_key key;
 	int rc;
 	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);

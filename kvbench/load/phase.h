@@ -68,6 +68,14 @@ static inline struct kvc_call phase_call(const struct bench_options *options)
 				 .flags = options->no_checksum ? KVC_NO_VERIFY : 0};
 }
 
+/* phase_put_call -- the same for a PUT. */
+static inline struct kvc_call phase_put_call(const struct phase *phase)
+{
+	struct kvc_call call = phase_call(phase->bench->opt);
+	call.flags |= phase->mixed && phase->bench->opt->background_puts ? KVC_BACKGROUND : 0;
+	return call;
+}
+
 /* phase_now -- the clock that latencies are taken from. */
 uint64_t phase_now(void);
 

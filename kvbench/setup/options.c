@@ -118,6 +118,10 @@ const struct kv_opt bench_options_table[] = {
 	 .help = "Report where the time of the measured GETs went, by phase (docs/reference/counters.md). Costs a few "
 		 "readings of the clock per GET."},
 	{.name = "mixed", .type = KV_OPT_FLAG, AT(mixed), .help = "After the reads, PUT and GET at once, one to one."},
+	{.name = "background-puts",
+	 .type = KV_OPT_FLAG,
+	 AT(background_puts),
+	 .help = "The PUTs of --mixed wait behind the GETs of their client (KVC_BACKGROUND)."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
@@ -285,6 +289,8 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--mixed compares with the write and read phases: drop --trace, --no-write and "
 			       "--keep-going");
+	if (o->background_puts && !o->mixed)
+		return kv_fail(err, -KV_EINVAL, "--background-puts is about the PUTs of --mixed: add that");
 	if (o->breakdown && (o->trace || o->batch > 0))
 		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
 	if (o->no_write && (o->trace || o->servers.count == 0))

@@ -218,8 +218,7 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 		return -KV_EINVAL;
 	slot->mem = NULL;
 	slot->item = i;
-	return kvc_delete_begin(kvc_call_node(b->c, it->key), it->key, b->call->session, b->deadline_ns, &b->wait,
-				&slot->req);
+	return kvc_delete_begin(kvc_call_node(b->c, it->key), it->key, b->deadline_ns, &b->wait, &slot->req);
 }
 
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
@@ -535,7 +534,6 @@ static void exists_end_count(struct kvc_client *c, struct kvc_item *it, const st
 /* ---- EXISTS ---- */
 
 struct exists_window {
-	struct kvc_key key[KVC_EXISTS_WINDOW];
 	unsigned item[KVC_EXISTS_WINDOW];
 	unsigned n;
 };
@@ -558,31 +556,28 @@ static void exists_take(struct batch *b, struct exists_window *w)
 				break;
 			of = n;
 		}
-		if (wrong) {
+		if (wrong)
 			it->result = -KV_EINVAL;
-		} else {
-			w->item[w->n] = i;
-			w->key[w->n++] = it->key;
-		}
+		else
+			w->item[w->n++] = i;
 	}
 }
 
 static void exists_chain_await(struct batch *b)
 {
 	struct exists_window w;
-	uint8_t found[KVC_EXISTS_WINDOW / 8];
 	while (b->first != NONE) {
 		int64_t rc;
 		exists_take(b, &w);
 		if (w.n == 0)
 			continue;
-		connected_await(b, w.key[0]);
+		connected_await(b, b->items[w.item[0]].key);
 		rc = batch_over(b);
 		if (rc == 0)
-			rc = item_code(b, kvc_exists_window_await(b->c, w.key, w.n, b->call, b->deadline_ns,
-								  b->wait.trace, found));
-		for (unsigned i = 0; i < w.n; i++)
-			b->items[w.item[i]].result = rc < 0 ? rc : found[i / 8] >> (i % 8) & 1;
+			rc = item_code(b, kvc_exists_items_await(b->c, b->items, w.item, w.n, b->call, b->deadline_ns,
+								 b->wait.trace));
+		for (unsigned i = 0; i < w.n && rc < 0; i++)
+			b->items[w.item[i]].result = rc;
 	}
 }
 

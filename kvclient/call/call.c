@@ -21,7 +21,7 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS }; /* the other flags are a pool's */
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND }; /* the other flags are a pool's */
 enum {
 	TRIES_MAX = 8,
 	PAUSE_SHIFT_MAX =
@@ -48,6 +48,8 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
 	t->session = kvc_session_of(call);
+	t->background =
+		kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
 	if (KV_UNLIKELY(t->session && (t->session->client != c || t->session->parting)))
 		return -KV_EINVAL;
 	kvc_session_hold(t->session);

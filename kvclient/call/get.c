@@ -66,6 +66,7 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	g->ask.length = call->length;
 	g->ask.verify = !((c->pool->options.flags | call->flags) & KVC_NO_VERIFY);
 	g->ask.session = call->session;
+	g->ask.background = call->flags & KVC_BACKGROUND;
 	g->ask.deadline_ns = deadline_ns;
 	g->own_wait.co = co_self();
 	g->wait = &g->own_wait;
@@ -196,6 +197,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
 					 .node = g->n,
 					 .second = !wait,
+					 .background = g->ask.background,
 					 .session = g->ask.session};
 		rc = kvc_call_take_await(g->n, s, &need, g->ask.deadline_ns, wait, out);
 	} while (rc == 1 || rc == -KV_ERESET);

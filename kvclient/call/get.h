@@ -30,6 +30,7 @@ struct kvc_get {
 	struct {
 		struct kvc_key key;
 		struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
+		bool background;             /* KVC_BACKGROUND */
 		uint64_t offset, length;     /* of a part of the value; length 0: to the end; both 0: the whole value */
 		uint64_t deadline_ns;
 		bool verify; /* a flag of the caller's and of the pool's */

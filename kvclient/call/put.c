@@ -78,6 +78,7 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	p->len = len;
 	p->ttl_s = call->ttl_s;
 	p->session = call->session;
+	p->background = call->flags & KVC_BACKGROUND;
 	p->deadline_ns = deadline_ns;
 	p->own_wait.co = co_self();
 	p->wait = &p->own_wait;
@@ -229,7 +230,8 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 	bool flat = kvc_target_flat(&p->from);
 	bool copy = !p->packed && !p->direct && (!flat || (!p->inlined && p->len > KV_INLINE_MAX));
 	struct kvc_target from = p->from;
-	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session};
+	struct kvc_need need = {
+		.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session, .background = p->background};
 	struct kvc_attachment *s;
 	unsigned shard;
 	int rc;

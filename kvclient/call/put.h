@@ -21,6 +21,7 @@ struct kvc_put {
 	unsigned tries;              /* of kvc_call_again_await, before this */
 	uint64_t landed;             /* ... or we write them: bytes of a range at most; 0: we do not */
 	struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
+	bool background;             /* KVC_BACKGROUND */
 	uint32_t region, ttl_s;
 	uint64_t region_offset;
 	struct kvc_client_mem *mem;

@@ -24,7 +24,7 @@ static int raw_once_await(struct kvc_node *n, unsigned w, const struct kvc_borro
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
-	struct kvc_need need = {.node = n, .session = t->session};
+	struct kvc_need need = {.node = n, .session = t->session, .background = t->background};
 	struct kvc_attachment *s;
 	struct kvc_req *r;
 	int rc = kvc_node_ready_await(n, deadline_ns, &s);
@@ -106,7 +106,7 @@ static int behind_await(struct kvc_node *n, const struct kvc_attachment *s, cons
 			uint64_t deadline_ns, struct kvc_trace *t)
 {
 	struct kvc_link *l = kvc_bare_link(b, i);
-	struct kvc_need need = {.node = n, .session = t->session};
+	struct kvc_need need = {.node = n, .session = t->session, .background = t->background};
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
 	struct kvc_attachment *now;
 	struct kvc_req *r;

@@ -66,8 +66,8 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
 	struct kvc_attachment *s;
 	struct kvc_req *r;
-	int rc =
-		kvc_call_room_await(n, &(struct kvc_need){.node = n, .session = t->session}, deadline_ns, true, &s, &r);
+	struct kvc_need need = {.node = n, .session = t->session, .background = t->background};
+	int rc = kvc_call_room_await(n, &need, deadline_ns, true, &s, &r);
 	if (rc < 0)
 		return rc;
 	if (shard == UINT32_MAX)
@@ -122,11 +122,12 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	return (int)kvc_call_down(n, own.flags, k->said);
 }
 
-int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, struct kvc_session *session, uint64_t deadline_ns,
-		     struct kvc_wait *wait, struct kvc_req **out)
+int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_wait *wait,
+		     struct kvc_req **out)
 {
+	struct kvc_need need = {.node = n, .session = wait->trace->session, .background = wait->trace->background};
 	struct kvc_attachment *s;
-	int rc = kvc_call_room_await(n, &(struct kvc_need){.node = n, .session = session}, deadline_ns, false, &s, out);
+	int rc = kvc_call_room_await(n, &need, deadline_ns, false, &s, out);
 	if (rc < 0)
 		return rc;
 	(*out)->wire = (struct wire_request){.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};

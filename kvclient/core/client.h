@@ -60,8 +60,9 @@ struct kvc_room_share {
 	uint64_t bytes;
 	uint32_t out; /* pieces of requests that are not given up, and bytes of these pieces */
 	uint64_t out_bytes;
-	uint32_t waiting;                 /* requests that wait for a piece */
-	uint64_t counts_scan, piece_scan; /* admission.c */
+	uint32_t waiting;                                  /* requests that wait for a piece */
+	uint32_t background;                               /* requests in the background, of reqs */
+	uint64_t counts_scan, piece_scan, background_scan; /* admission.c */
 };
 
 /* ---- node: one client's side of one server. node.c draws how its states follow each other. ---- */
@@ -213,7 +214,13 @@ struct kvc_room {
 	uint64_t servers_bytes;       /* of pieces, in all servers' shares */
 	uint64_t scans;
 	struct kv_list starving; /* struct kvc_starving: coroutines that wait for room, in order */
+	struct kv_list behind;   /* the same, whose requests are in the background and were not passed often enough */
 	uint32_t num_starving;
+	/* What requests in the background have of all, and how often those that wait were passed. */
+	struct {
+		uint64_t bytes;
+		uint32_t reqs, imms, passed;
+	} background;
 };
 
 /* What is on its way out (request/link.h, frames.c, release.c). */

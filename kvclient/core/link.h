@@ -47,6 +47,7 @@ struct kvc_link {
 	bool release_due;            /* they go now, even without a request */
 	struct kv_list release_node; /* the client's list of links whose leases wait */
 	uint32_t pushes;             /* writes of ours that the engine has */
+	uint8_t passed;              /* requests that went in front of those in the background */
 	bool stuck; /* the next request is a PUT that waits for the wire, or of a lane and for a place */
 	bool up;    /* it answered a PING, so it may carry requests (conn/health.c) */
 	uint64_t retry_ns, backoff_ns; /* of the PING of a link that is not up */

@@ -35,10 +35,16 @@ uint64_t kvc_place_seed(const char *name);
  * keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
 
-/* kvc_place_shard -- the shard of a server with `shards` > 0 shards and this hash seed (both from its WELCOME). */
+/* kvc_place_shard -- the shard of a server with `shards` > 0 shards and this hash seed (both from its WELCOME).
+ * kvc_digest_shard -- the same, of the key's hash with that seed. */
+static inline unsigned kvc_digest_shard(uint64_t digest, unsigned shards)
+{
+	return (unsigned)((digest >> 32) * shards >> 32);
+}
+
 static inline unsigned kvc_place_shard(uint64_t shard_seed, unsigned shards, const void *key, size_t len)
 {
-	return (unsigned)((kv_hash_key(key, len, shard_seed) >> 32) * shards >> 32);
+	return kvc_digest_shard(kv_hash_key(key, len, shard_seed), shards);
 }
 
 #endif

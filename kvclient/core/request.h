@@ -103,7 +103,9 @@ struct kvc_req {
 		struct kvc_room_share *share; /* the share that is charged with it */
 		uint64_t bytes;               /* of the piece */
 		uint32_t imms;                /* immediates not returned yet */
+		bool background;              /* it counts in what the background has */
 	} room;
+	bool behind; /* it waits behind others in its queues: in the background, and not passed often enough yet */
 
 	/* Of one whose call has gone. */
 	struct {

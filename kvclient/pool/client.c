@@ -182,6 +182,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	kv_list_init(&c->room.starving);
+	kv_list_init(&c->room.behind);
 	kv_list_init(&c->unsafe.orphans);
 	kv_list_init(&c->unsafe.limbo);
 	co_queue_init(&c->unsafe.over);

@@ -90,10 +90,18 @@ void kvc_entry_unhold(struct kvc_queue_entry *e)
 /* ---- those that are over ---- */
 
 /* A thread that closes the queue waits for the last one. It has set `stopped` before it looked. */
-static void under_way_less(struct kvc_queue *q)
+static void under_way_less(struct kvc_queue *q, uint32_t n)
 {
-	if (atomic_fetch_sub(&q->under_way, 1) == 1 && atomic_load(&q->stopped))
+	if (atomic_fetch_sub(&q->under_way, n) == n && atomic_load(&q->stopped))
 		syscall(SYS_futex, &q->under_way, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void done_push(struct kvc_queue_entry *e)
+{
+	struct kvc_queue *q = e->queue;
+	e->next = atomic_load_explicit(&q->done, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&q->done, &e->next, e))
+		;
 }
 
 /* Once it is in the list it may be reaped: the queue is held, to ring its bell. */
@@ -101,12 +109,16 @@ void kvc_entry_end(struct kvc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
 	kvc_queue_hold(q);
-	e->next = atomic_load_explicit(&q->done, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&q->done, &e->next, e))
-		;
-	kvc_bell_ring(&q->bell);
-	under_way_less(q);
+	done_push(e);
+	kvc_queue_told(q, 1);
 	kvc_queue_unhold(q);
+}
+
+void kvc_queue_told(struct kvc_queue *q, uint32_t n)
+{
+	if (atomic_load(&q->done)) /* or the thread that reaps has seen them already */
+		kvc_bell_ring(&q->bell);
+	under_way_less(q, n);
 }
 
 /* Those that are over come last one first: turn them round. */
@@ -131,11 +143,26 @@ struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q)
 	return e;
 }
 
+/* True: it was the last one of its entry. */
+static bool part_end(struct kvc_queue_part *p, int rc)
+{
+	for (unsigned i = 0; rc < 0 && i < p->n; i++)
+		p->items[i].result = rc;
+	return atomic_fetch_sub(&p->entry->parts_left, 1) == 1;
+}
+
 void kvc_part_end(struct kvc_queue_part *p, int rc)
 {
 	struct kvc_queue_entry *e = p->entry;
-	for (unsigned i = 0; rc < 0 && i < p->n; i++)
-		p->items[i].result = rc;
-	if (atomic_fetch_sub(&e->parts_left, 1) == 1)
+	if (part_end(p, rc))
 		kvc_entry_end(e);
+}
+
+bool kvc_part_end_untold(struct kvc_queue_part *p, int rc)
+{
+	struct kvc_queue_entry *e = p->entry;
+	bool last = part_end(p, rc);
+	if (last)
+		done_push(e);
+	return last;
 }

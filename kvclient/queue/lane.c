@@ -6,16 +6,32 @@
  * loop's.) At most KVC_QUEUE_COROUTINES of them make parts of one queue at a time on a client; further parts wait, and
  * may be taken back meanwhile.
  *
+ * The descriptor of the queue is written once in a turn of the loop (tell_await), for a write and the wake-up of a
+ * thread cost several us, a third of a small GET.
+ *
  * A part is taken up where its coroutine begins with it. From then on its items and their memory are the call's, until
  * the call has returned, however long that takes; before that they are whoever's that changes the state. A dead server
  * is a matter of the call alone. A client that closes waits for the coroutines, each of which holds it: the calls that
  * they make end at once then, with -KV_ECLOSED. */
 #include "kvclient/call/batch.h"
 #include "kvclient/queue/queue.h"
+#include "kvclient/request/admission.h"
+
+/* Ring the bell once for all ids that end in this turn: the coroutine of the first one lets the others that are ready
+ * end theirs. */
+static void tell_await(struct kvc_queue_lane *l)
+{
+	uint32_t n;
+	co_yield_await();
+	n = l->untold;
+	l->untold = 0;
+	kvc_queue_told(l->queue, n);
+}
 
 /* The part gives its entry up before it ends: once it has ended, whoever reaps the entry finds it free. */
-static void part_make_await(struct kvc_queue_part *p, struct kvc_client *c)
+static void part_make_await(struct kvc_queue_part *p, struct kvc_queue_lane *l)
 {
+	struct kvc_client *c = l->client;
 	struct kvc_queue_entry *e = p->entry;
 	struct kvc_call call = e->call;
 	uint64_t deadline = atomic_load_explicit(&p->deadline_ns, memory_order_relaxed), now = loop_now(c->loop);
@@ -30,17 +46,42 @@ static void part_make_await(struct kvc_queue_part *p, struct kvc_client *c)
 		(void)kvc_batch_await(c, e->op, p->items, p->n, &call, &p->stop);
 	atomic_store(&p->state, kvc_part_word(e->id, KVC_PART_OVER));
 	kvc_entry_unhold(e);
-	kvc_part_end(p, late ? -KV_ETIMEOUT : 0);
+	if (kvc_part_end_untold(p, late ? -KV_ETIMEOUT : 0) && l->untold++ == 0)
+		tell_await(l);
+}
+
+static bool in_background(const struct kvc_queue_part *p)
+{
+	return p->entry->call.flags & KVC_BACKGROUND;
+}
+
+/* The next part to be made, or NULL. Calls in the background have half of the coroutines, and their turn when there is
+ * no other, or others have passed them often enough. */
+static struct kvc_queue_part *part_next(struct kvc_queue_lane *l)
+{
+	bool others = !kv_list_empty(&l->waiting);
+	bool behind = !kv_list_empty(&l->behind) && l->background < KVC_QUEUE_COROUTINES / 2;
+	struct kv_list *n = NULL;
+	if (behind && (!others || l->passed >= KVC_PASSED_MAX)) {
+		l->passed = 0;
+		n = kv_list_pop(&l->behind);
+	} else if (others) {
+		l->passed += behind;
+		n = kv_list_pop(&l->waiting);
+	}
+	return n ? KV_LIST_ENTRY(n, struct kvc_queue_part, node) : NULL;
 }
 
 static void lane_main(void *arg)
 {
 	struct kvc_queue_lane *l = arg;
 	struct kvc_client *c = l->client;
-	while (!kv_list_empty(&l->waiting)) {
-		struct kvc_queue_part *p = KV_LIST_ENTRY(l->waiting.next, struct kvc_queue_part, node);
-		kv_list_del(&p->node);
-		part_make_await(p, c);
+	struct kvc_queue_part *p;
+	while ((p = part_next(l))) {
+		unsigned background = in_background(p);
+		l->background += background;
+		part_make_await(p, l);
+		l->background -= background;
 	}
 	l->coroutines--;
 	kvc_queue_unhold(l->queue);
@@ -50,9 +91,9 @@ static void lane_main(void *arg)
 /* There is no coroutine, and none to come: end the parts that wait. */
 static void lane_fail(struct kvc_queue_lane *l, int rc)
 {
-	while (!kv_list_empty(&l->waiting)) {
-		struct kvc_queue_part *p = KV_LIST_ENTRY(l->waiting.next, struct kvc_queue_part, node);
-		kv_list_del(&p->node);
+	struct kv_list *n;
+	while ((n = kv_list_pop(&l->waiting)) || (n = kv_list_pop(&l->behind))) {
+		struct kvc_queue_part *p = KV_LIST_ENTRY(n, struct kvc_queue_part, node);
 		if (kvc_part_turn(p, p->entry->id, KVC_PART_POSTED, KVC_PART_OVER))
 			kvc_part_end(p, rc);
 		kvc_entry_unhold(p->entry);
@@ -64,7 +105,7 @@ static void part_arrive(void *arg)
 	struct kvc_queue_part *p = arg;
 	struct kvc_queue_lane *l = &p->entry->queue->lane[atomic_load_explicit(&p->lane, memory_order_relaxed)];
 	int rc;
-	kv_list_add_tail(&l->waiting, &p->node);
+	kv_list_add_tail(in_background(p) ? &l->behind : &l->waiting, &p->node);
 	if (l->coroutines == KVC_QUEUE_COROUTINES)
 		return;
 	rc = co_spawn(l->client->loop, lane_main, l, "kvc queue");

@@ -171,6 +171,7 @@ static void tables_init(struct kvc_queue *q)
 	for (uint32_t i = 0; i < q->lanes; i++) {
 		q->lane[i] = (struct kvc_queue_lane){.queue = q, .client = q->pool->client[i]};
 		kv_list_init(&q->lane[i].waiting);
+		kv_list_init(&q->lane[i].behind);
 	}
 	atomic_init(&q->free, 1);
 	atomic_init(&q->refs, 1);

@@ -64,8 +64,9 @@ struct kvc_queue_entry {
 struct kvc_queue_lane {
 	_Alignas(KV_LINES) struct kvc_queue *queue;
 	struct kvc_client *client;
-	struct kv_list waiting;
-	unsigned coroutines;
+	struct kv_list waiting, behind;          /* behind: those of calls in the background */
+	unsigned coroutines, background, passed; /* background: parts of such calls that are being made */
+	uint32_t untold;                         /* ids that are over and that the bell is still to be rung for */
 };
 
 struct kvc_queue {
@@ -123,6 +124,10 @@ struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q);
 
 /* kvc_part_end -- the items have their results; rc below 0: each gets this one. The caller has it (kvc_part_turn). */
 void kvc_part_end(struct kvc_queue_part *p, int rc);
+/* kvc_part_end_untold -- the same, but the bell is not rung. True: one more id is over, and kvc_queue_told is to come.
+ * kvc_queue_told -- ring for n ids that are over. The caller holds the queue. */
+bool kvc_part_end_untold(struct kvc_queue_part *p, int rc);
+void kvc_queue_told(struct kvc_queue *q, uint32_t n);
 
 /* kvc_lane_post -- give the part to its loop. 0, or -KV_EBUSY: its queue is full. Any thread.
  * kvc_lane_stop -- tell the loop to stop the part of this id, if it is still under way when the loop comes to it. 0 or

@@ -47,6 +47,13 @@
  * piece does not, nor what was given up: a request that wants a piece of more than the limit waits until none is out,
  * and that has to come true whatever else is going on.
  *
+ * Requests in the background (KVC_BACKGROUND) wait behind all others, and here is where they are held back: at most
+ * half of everything is theirs, and at one server half of a link's credits and KVC_BACKGROUND_OUT requests, so that
+ * whoever comes later finds room, and in the queues of links few to pass. One that waits because the background has its
+ * part holds up no other. The first one that waits for anything else goes to the head when KVC_PASSED_MAX others got
+ * room before it. (Rejected: priorities at the server alone. What waits, waits here. A queue for each class in links
+ * and lanes: with few in the background one is enough.)
+ *
  * A PING needs an entry and nothing else. Some entries are kept for it, since a link whose requests are all stuck must
  * be found out. */
 #include "kvclient/request/admission.h"
@@ -71,8 +78,9 @@ struct kvc_starving {
 struct scan {
 	uint64_t id, bytes_least;
 	uint32_t counts_least;
-	bool borrowed; /* a borrower waits for a piece */
-	uint32_t rest; /* how many of those that wait may still be served: when none, the walk ends */
+	bool borrowed;   /* a borrower waits for a piece */
+	bool background; /* the background has its part of everything */
+	uint32_t rest;   /* how many of those that wait may still be served: when none, the walk ends */
 };
 
 static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_need *need)
@@ -164,6 +172,28 @@ static bool enough_out(const struct kvc_client *c, const struct kvc_room_share *
 	return s->out >= PIECES_OUT || s->out_bytes + need->piece_bytes > large_out(c);
 }
 
+static bool background_full_here(const struct kvc_need *need)
+{
+	const struct kvc_attachment *a = need->node ? need->node->attachment : NULL;
+	uint32_t most = a ? KV_MIN(a->credits / 2, (uint32_t)KVC_BACKGROUND_OUT) : KVC_BACKGROUND_OUT;
+	return need->node && need->node->share.background >= KV_MAX(most, 1u);
+}
+
+static bool background_full(const struct kvc_client *c, const struct kvc_need *need)
+{
+	uint64_t bytes = c->room.background.bytes, imms = c->room.background.imms;
+	return c->room.background.reqs >= reqs_max(c) / 2 ||
+	       (bytes && need->piece_bytes &&
+		bytes + kvc_buffer_rounded(need->piece_bytes) > c->buffer.len_bytes / 2) ||
+	       (imms && need->imms && imms + need->imms > c->room.imm_limit / 2);
+}
+
+/* Whether the background has its part already. */
+static bool held_back(const struct kvc_client *c, const struct kvc_need *need)
+{
+	return need->background && (background_full_here(need) || background_full(c, need));
+}
+
 static int room_take(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
 	struct kvc_room_share *share = share_of(c, need);
@@ -171,7 +201,7 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	struct kvc_req *r;
 	if (need->imms > c->room.imm_limit || need->piece_bytes > kvc_buffer_largest(&c->buffer))
 		return -KV_ETOOBIG;
-	if (room_short(c, need))
+	if (room_short(c, need) || held_back(c, need))
 		return -KV_EBUSY;
 	if (need->piece_bytes) {
 		int rc = piece_short(c, need) || enough_out(c, share, need) ? -KV_EBUSY
@@ -194,6 +224,13 @@ static int room_take(struct kvc_client *c, const struct kvc_need *need, struct k
 	share->out += piece.len_bytes > 0;
 	share->out_bytes += piece.len_bytes;
 	c->room.servers_bytes += need->node ? piece.len_bytes : 0;
+	r->room.background = r->behind = need->background;
+	if (need->background) {
+		share->background++;
+		c->room.background.reqs++;
+		c->room.background.imms += need->imms;
+		c->room.background.bytes += piece.len_bytes;
+	}
 	*out = r;
 	return 0;
 }
@@ -225,6 +262,11 @@ static bool beside_lent(const struct kvc_client *c, const struct kvc_need *need)
 static void scan_blocked(struct kvc_client *c, struct scan *scan, const struct kvc_need *need)
 {
 	struct kvc_room_share *s = share_of(c, need);
+	if (need->background && held_back(c, need)) {
+		s->background_scan = scan->id;
+		scan->background |= background_full(c, need);
+		return;
+	}
 	/* It holds up all requests of its share that wait for a piece. */
 	if (s->counts_scan != scan->id && s->piece_scan != scan->id)
 		scan->rest -= s->waiting;
@@ -250,6 +292,8 @@ static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struc
 	const struct kvc_room_share *s = share_of(c, need);
 	if (need->urgent)
 		return true;
+	if (need->background && (scan->background || s->background_scan == scan->id))
+		return false;
 	if (s->counts_scan == scan->id || (need->piece_bytes && s->piece_scan == scan->id))
 		return false;
 	if (scan->counts_least != UINT32_MAX &&
@@ -261,17 +305,47 @@ static bool scan_pass(struct kvc_client *c, const struct scan *scan, const struc
 	       (shared(c) && s->bytes + need->piece_bytes <= scan->bytes_least);
 }
 
+static struct kvc_starving *starving_of(const struct kv_list *n)
+{
+	return KV_LIST_ENTRY(n, struct kvc_starving, node);
+}
+
+/* A request that is not in the background got room. True: one of the background is the first of all now. */
+static bool background_passed(struct kvc_client *c)
+{
+	struct kv_list *n = c->room.behind.next;
+	if (KV_LIKELY(n == &c->room.behind) || ++c->room.background.passed < KVC_PASSED_MAX)
+		return false;
+	c->room.background.passed = 0;
+	if (held_back(c, &starving_of(n)->need))
+		return false;
+	kv_list_del(n);
+	kv_list_add_head(&c->room.starving, n);
+	return true;
+}
+
+static void scan_list(struct kvc_client *c, struct scan *scan, const struct kv_list *list)
+{
+	for (const struct kv_list *n = list->next; n != list && scan->rest > 0; n = n->next)
+		scan_blocked(c, scan, &starving_of(n)->need);
+}
+
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out)
 {
-	if (!kv_list_empty(&c->room.starving)) {
+	int rc;
+	if (!kv_list_empty(&c->room.starving) || (need->background && !kv_list_empty(&c->room.behind))) {
 		struct scan scan;
 		scan_begin(c, &scan);
-		for (struct kv_list *n = c->room.starving.next; n != &c->room.starving && scan.rest > 0; n = n->next)
-			scan_blocked(c, &scan, &KV_LIST_ENTRY(n, const struct kvc_starving, node)->need);
+		scan_list(c, &scan, &c->room.starving);
+		if (need->background)
+			scan_list(c, &scan, &c->room.behind);
 		if (!scan_pass(c, &scan, need))
 			return -KV_EBUSY;
 	}
-	return room_take(c, need, out);
+	rc = room_take(c, need, out);
+	if (rc == 0 && !need->background && !need->urgent)
+		(void)background_passed(c);
+	return rc;
 }
 
 static void starving_del(struct kvc_client *c, struct kvc_starving *s)
@@ -289,24 +363,44 @@ static void starving_end(struct kvc_client *c, struct kvc_starving *s, int statu
 	co_wake(s->co);
 }
 
+/* Serve those of a list. True: another one is the first now. */
+static bool feed(struct kvc_client *c, struct scan *scan, struct kv_list *list)
+{
+	KV_LIST_EACH_SAFE (n, list) {
+		struct kvc_starving *s = starving_of(n);
+		bool background = s->need.background;
+		int rc;
+		if (scan->rest == 0)
+			return false;
+		rc = scan_pass(c, scan, &s->need) ? room_take(c, &s->need, &s->granted) : -KV_EBUSY;
+		if (rc == -KV_EBUSY) {
+			scan_blocked(c, scan, &s->need);
+			continue;
+		}
+		scan->rest--;
+		starving_end(c, s, rc);
+		if (rc == 0 && !background && background_passed(c))
+			return true;
+	}
+	return false;
+}
+
 void kvc_room_feed(struct kvc_client *c)
 {
 	struct scan scan;
-	if (kv_list_empty(&c->room.starving))
+	if (KV_LIKELY(kv_list_empty(&c->room.starving) && kv_list_empty(&c->room.behind)))
 		return;
-	scan_begin(c, &scan);
-	KV_LIST_EACH_SAFE (n, &c->room.starving) {
-		if (scan.rest == 0)
-			break;
-		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
-		int rc = scan_pass(c, &scan, &s->need) ? room_take(c, &s->need, &s->granted) : -KV_EBUSY;
-		if (rc == -KV_EBUSY) {
-			scan_blocked(c, &scan, &s->need);
-			continue;
-		}
-		scan.rest--;
-		starving_end(c, s, rc);
-	}
+	do
+		scan_begin(c, &scan);
+	while (feed(c, &scan, &c->room.starving));
+	feed(c, &scan, &c->room.behind);
+}
+
+static void list_limit(struct kvc_client *c, struct kv_list *list)
+{
+	KV_LIST_EACH_SAFE (n, list)
+		if (starving_of(n)->need.imms > c->room.imm_limit)
+			starving_end(c, starving_of(n), -KV_ERESET);
 }
 
 void kvc_room_limit(struct kvc_client *c, uint32_t imms)
@@ -314,11 +408,8 @@ void kvc_room_limit(struct kvc_client *c, uint32_t imms)
 	if (c->room.imm_limit == imms)
 		return;
 	c->room.imm_limit = imms;
-	KV_LIST_EACH_SAFE (n, &c->room.starving) {
-		struct kvc_starving *s = KV_LIST_ENTRY(n, struct kvc_starving, node);
-		if (s->need.imms > imms)
-			starving_end(c, s, -KV_ERESET);
-	}
+	list_limit(c, &c->room.starving);
+	list_limit(c, &c->room.behind);
 }
 
 uint64_t kvc_room_piece(const struct kvc_client *c)
@@ -343,6 +434,8 @@ void kvc_room_return_imms(struct kvc_client *c, struct kvc_req *r)
 {
 	c->room.imm_used -= r->room.imms;
 	r->room.share->imms -= r->room.imms;
+	if (r->room.background)
+		c->room.background.imms -= r->room.imms;
 	r->room.imms = 0;
 }
 
@@ -359,6 +452,8 @@ void kvc_room_return_piece(struct kvc_client *c, struct kvc_req *r)
 	kvc_buffer_give(&c->buffer, &r->mem.piece);
 	r->room.share->bytes -= r->room.bytes;
 	c->room.servers_bytes -= r->room.share == &c->room.nobody ? 0 : r->room.bytes;
+	if (r->room.background)
+		c->room.background.bytes -= r->room.bytes;
 	r->room.bytes = 0;
 }
 
@@ -367,6 +462,10 @@ void kvc_room_return(struct kvc_client *c, struct kvc_req *r)
 	kvc_room_return_imms(c, r);
 	kvc_room_return_piece(c, r);
 	r->room.share->reqs--;
+	if (r->room.background) {
+		r->room.share->background--;
+		c->room.background.reqs--;
+	}
 }
 
 void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece)
@@ -386,14 +485,16 @@ void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece)
 void kvc_room_close(struct kvc_client *c)
 {
 	while (!kv_list_empty(&c->room.starving))
-		starving_end(c, KV_LIST_ENTRY(c->room.starving.next, struct kvc_starving, node), -KV_ECLOSED);
+		starving_end(c, starving_of(c->room.starving.next), -KV_ECLOSED);
+	while (!kv_list_empty(&c->room.behind))
+		starving_end(c, starving_of(c->room.behind.next), -KV_ECLOSED);
 }
 
 /* Park until served, refused or late. (Not inlined: gcc would take the list's node on our caller's stack for one that
  * is left behind.) */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
 {
-	kv_list_add_tail(&c->room.starving, &s->node);
+	kv_list_add_tail(s->need.background ? &c->room.behind : &c->room.starving, &s->node);
 	c->room.num_starving++;
 	share_of(c, &s->need)->waiting += s->need.piece_bytes > 0;
 	while (s->status == 1 && (co_park_await(deadline_ns) == 0 || s->status != 1))

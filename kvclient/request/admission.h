@@ -14,12 +14,17 @@ struct kvc_need {
 	bool urgent; /* it is a PING: it needs an entry alone, of those that are kept for it, and never waits behind
 			others */
 	struct kvc_node *node;       /* of the server that it is for; NULL: not known yet (a borrowed piece) */
+	bool background;             /* of a call with KVC_BACKGROUND */
 	struct kvc_session *session; /* whose request it is to be, for the call room; NULL: the client's own session */
 };
 
 /* With fewer no GET can be planned: one chunk, and one before and one after it that are not whole. The smallest queues
  * that endpoints are opened with have room for so many. */
 enum { KVC_IMMS_LEAST = 4 };
+
+/* Requests in the background that wait are passed so often, and then the first of them is as any other.
+ * KVC_BACKGROUND_OUT: that a server may have. */
+enum { KVC_PASSED_MAX = 16, KVC_BACKGROUND_OUT = 64 };
 
 /* kvc_room_imm_limit -- immediates that all servers together may have on their way: the completion queue of any rail
  * has room for them. */

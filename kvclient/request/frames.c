@@ -95,7 +95,7 @@ static int record_land(struct kvc_link *l, struct wire_writer *w, struct kvc_req
 {
 	const struct kvc_session_at *whose_before = *whose;
 	struct wire_writer before = *w;
-	int rc = r->session || kv_list_empty(&l->parked) ? kvc_push_place(l, r) : -KV_EBUSY;
+	int rc = r->session || !kvc_queue_kept(&l->parked, r) ? kvc_push_place(l, r) : -KV_EBUSY;
 	if (rc == -KV_EBUSY)
 		return kvc_push_park(l, r) ? 1 : rc;
 	if (rc == 0)
@@ -121,7 +121,7 @@ static int record_pack(struct kvc_link *l, struct wire_writer *w, struct kvc_req
 	int rc;
 	if (r->mem.pack)
 		return record_add(w, r, whose);
-	rc = r->session || kv_list_empty(&l->parked) ? kvc_pack_make(l, w, r, r->session != *whose, now_ns) : 1;
+	rc = r->session || !kvc_queue_kept(&l->parked, r) ? kvc_pack_make(l, w, r, r->session != *whose, now_ns) : 1;
 	if (rc == 1)
 		return kvc_push_park(l, r) ? 1 : -KV_EBUSY;
 	if (rc == 0)

@@ -168,7 +168,7 @@ bool kvc_push_park(struct kvc_link *l, struct kvc_req *r)
 		return false;
 	}
 	kv_list_del(&r->node);
-	kv_list_add_tail(&l->parked, &r->node);
+	kvc_queue_in(l, &l->parked, r);
 	return true;
 }
 

@@ -9,6 +9,8 @@
  * arrival. A session with 10,000 requests would be served before one whose single request came a moment later.) */
 #include "kvclient/request/lanes.h"
 
+#include "kvclient/request/link.h"
+
 #include <stdlib.h>
 
 enum { TURN = 4 /* requests that a session may send in its turn, while others wait */ };
@@ -81,7 +83,7 @@ static void lane_ready(struct kvc_link *l, const struct kvc_session_at *at, stru
 void kvc_lane_add(struct kvc_link *l, struct kvc_req *r)
 {
 	struct kvc_lane *lane = lane_of(r);
-	kv_list_add_tail(&lane->queue, &r->node);
+	kvc_queue_in(l, &lane->queue, r);
 	lane_ready(l, r->session, lane);
 }
 

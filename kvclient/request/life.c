@@ -96,7 +96,7 @@ static void submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait,
 	else if (first)
 		kv_list_add_head(&l->queue, &r->node);
 	else
-		kv_list_add_tail(&l->queue, &r->node);
+		kvc_queue_in(l, &l->queue, r);
 	kvc_link_dirty(l);
 }
 

@@ -43,8 +43,12 @@ void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, 
 	t->on = c->pool->options.slow_ns > 0 || out;
 	if (KV_LIKELY(!t->on))
 		return;
-	*t = (struct kvc_trace){
-		.op = op, .on = true, .session = t->session, .called_ns = loop_now(c->loop), .out = out};
+	*t = (struct kvc_trace){.op = op,
+				.on = true,
+				.session = t->session,
+				.background = t->background,
+				.called_ns = loop_now(c->loop),
+				.out = out};
 }
 
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)

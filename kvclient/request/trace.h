@@ -17,6 +17,7 @@ struct kvc_trace {
 	bool on; /* slow calls are logged, or the caller wants to know; else nothing below is kept */
 	bool batch;
 	struct kvc_session *session; /* the session whose call it is; NULL: the client's own */
+	bool background;             /* KVC_BACKGROUND */
 	/* While the call waits for requests it looks here, and ends with -KV_ECANCELED if this is true; NULL: nobody
 	 * stops it. Kept always. Whoever sets it wakes the call (kvc_batch_stop). */
 	const bool *stop;

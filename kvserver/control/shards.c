@@ -110,6 +110,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.memory_bytes = kv_align_down(o->memory_bytes / o->shards, ARENA_GRANULE),
 		.sessions_max = s->slot_count,
 		.credits = o->credits,
+		.shard_seed = s->shard_seed,
 		.ttl_ns = o->ttl_ns,
 		.allow_bench = o->allow_bench,
 		.allow_pull = o->allow_pull,

@@ -212,6 +212,7 @@ static int shard_store(struct shard *s, const struct kv_entropy *entropy, const 
 		.base = s->area.base,
 		.limit_bytes = s->opt.memory_bytes,
 		.now_ns = kv_clock_now(clock),
+		.digest_seed = s->opt.shard_seed,
 		.policy = s->opt.policy,
 		.blocks_max = s->opt.values_max,
 	};

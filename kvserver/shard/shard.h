@@ -76,6 +76,7 @@ struct shard_options {
 	unsigned index, shards; /* shards: of the server; 0: 1 */
 	struct loop *loop;      /* that it will live on */
 	uint64_t memory_bytes;
+	uint64_t shard_seed; /* of the hash that says a key's shard, and is its digest */
 	uint32_t sessions_max, credits;
 	uint64_t values_max;        /* there at a time; 0: one per KiB */
 	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */

@@ -31,6 +31,7 @@ static void client_up(void)
 	c->pool = &links.pool;
 	c->node = &links.node;
 	kv_list_init(&c->room.starving);
+	kv_list_init(&c->room.behind);
 	kv_list_init(&c->out.dirty);
 	kv_list_init(&c->out.releasing);
 	kv_list_init(&c->unsafe.orphans);

@@ -29,6 +29,7 @@ static int setup(void **state)
 	c->room.imm_limit = IMMS;
 	c->node = calloc(SERVERS, sizeof(*c->node));
 	kv_list_init(&c->room.starving);
+	kv_list_init(&c->room.behind);
 	assert_non_null(c->node);
 	assert_non_null(t.memory = aligned_alloc(4096, BUFFER));
 	assert_int_equal(loop_create(&(struct loop_options){0}, &t.loop, NULL), 0);
@@ -153,6 +154,150 @@ static void a_server_alone_has_everything(void **state)
 	assert_int_equal(t.client.buffer.free_bytes, 0);
 }
 
+/* ---- the background ---- */
+
+static void the_background_has_half_at_most(void **state)
+{
+	struct kvc_client *c = &t.client;
+	struct kvc_need need = {.node = &c->node[0], .background = true}, large = {.piece_bytes = BUFFER / 4 * 3};
+	struct kvc_req *r[KVC_BACKGROUND_OUT], *one;
+	(void)state;
+	t.pool.num_servers = 1;
+	large.node = need.node;
+	large.background = true;
+	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++)
+		assert_int_equal(kvc_room_try(c, &need, &r[i]), 0);
+	assert_int_equal(kvc_room_try(c, &need, &one), -KV_EBUSY);
+	need.node = &c->node[1];
+	assert_int_equal(kvc_room_try(c, &need, &one), 0); /* another server's */
+	kvc_room_return(c, one);
+	kvc_reqs_give(&c->reqs, one);
+	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++) {
+		kvc_room_return(c, r[i]);
+		kvc_reqs_give(&c->reqs, r[i]);
+	}
+	assert_int_equal(c->room.background.reqs + c->node[0].share.background, 0);
+	need.piece_bytes = BUFFER / 4;
+	assert_int_equal(kvc_room_try(c, &need, &r[0]), 0);
+	assert_int_equal(kvc_room_try(c, &need, &r[1]), 0);
+	assert_int_equal(kvc_room_try(c, &need, &one), -KV_EBUSY);
+	need.background = false;
+	assert_int_equal(kvc_room_try(c, &need, &one), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct kvc_req *end = i < 2 ? r[i] : one;
+		kvc_room_return(c, end);
+		kvc_reqs_give(&c->reqs, end);
+	}
+	assert_int_equal(c->room.background.bytes, 0);
+	large.piece_bytes = kvc_buffer_largest(&c->buffer);
+	assert_int_equal(kvc_room_try(c, &large, &one), 0); /* a large one alone has what it needs */
+	kvc_room_return(c, one);
+	kvc_reqs_give(&c->reqs, one);
+}
+
+enum { BEHIND = 3, OTHERS = 40, WAITERS = BEHIND + OTHERS, HELD = 64 };
+
+static struct {
+	struct kvc_req *held[HELD];
+	char order[WAITERS];
+	unsigned ended, late;
+	uint64_t deadline_ns;
+} line;
+
+static void wait_in_line(void *arg)
+{
+	bool background = arg != NULL;
+	struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0], .background = background};
+	struct kvc_req *r;
+	int rc = kvc_room_await(&t.client, &need, line.deadline_ns, &r);
+	if (rc == -KV_ETIMEOUT) {
+		line.late++;
+		return;
+	}
+	line.order[line.ended++] = rc < 0 ? '!' : background ? 'b' : 'f'; /* it keeps what it got */
+}
+
+static void line_up(unsigned background, unsigned others)
+{
+	const struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
+	memset(&line, 0, sizeof(line));
+	line.deadline_ns = KV_NEVER;
+	t.pool.num_servers = 1;
+	for (unsigned i = 0; i < HELD; i++)
+		assert_int_equal(kvc_room_try(&t.client, &need, &line.held[i]), 0);
+	for (unsigned i = 0; i < background; i++)
+		assert_int_equal(co_spawn(t.loop, wait_in_line, &line, "test"), 0);
+	loop_turn(t.loop, 0);
+	for (unsigned i = 0; i < others; i++)
+		assert_int_equal(co_spawn(t.loop, wait_in_line, NULL, "test"), 0);
+	loop_turn(t.loop, 0);
+	assert_int_equal(line.ended, 0);
+}
+
+/* One place more. */
+static void line_serve(unsigned i)
+{
+	kvc_room_return(&t.client, line.held[i]);
+	kvc_reqs_give(&t.client.reqs, line.held[i]);
+	kvc_room_feed(&t.client);
+	loop_turn(t.loop, 0);
+}
+
+static void the_background_is_last_and_does_not_starve(void **state)
+{
+	(void)state;
+	line_up(BEHIND, OTHERS);
+	for (unsigned i = 0; i < WAITERS; i++)
+		line_serve(i);
+	assert_int_equal(line.ended, WAITERS);
+	for (unsigned i = 0; i < WAITERS; i++) {
+		bool turn = i == KVC_PASSED_MAX || i == 2 * KVC_PASSED_MAX + 1 || i == WAITERS - 1;
+		assert_int_equal(line.order[i], turn ? 'b' : 'f');
+	}
+	assert_int_equal(t.client.room.num_starving, 0);
+}
+
+/* Several places at once, and what is given at once passes the background, too. */
+static void what_need_not_wait_passes_the_background_as_often(void **state)
+{
+	const struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
+	struct kvc_req *r;
+	(void)state;
+	line_up(1, 0);
+	for (unsigned i = 0; i < KVC_PASSED_MAX; i++) {
+		kvc_room_return(&t.client, line.held[i]);
+		kvc_reqs_give(&t.client.reqs, line.held[i]);
+		assert_int_equal(kvc_room_try(&t.client, &need, &r), 0);
+		assert_int_equal(line.ended, 0);
+	}
+	kvc_room_return(&t.client, line.held[KVC_PASSED_MAX]);
+	kvc_reqs_give(&t.client.reqs, line.held[KVC_PASSED_MAX]);
+	assert_int_equal(kvc_room_try(&t.client, &need, &r), -KV_EBUSY); /* it is the other one's turn */
+	kvc_room_feed(&t.client);
+	loop_turn(t.loop, 0);
+	assert_int_equal(line.ended, 1);
+	assert_int_equal(line.order[0], 'b');
+}
+
+static void the_background_keeps_its_deadline_and_ends_with_the_client(void **state)
+{
+	(void)state;
+	line_up(BEHIND, 1);
+	kvc_room_close(&t.client);
+	loop_turn(t.loop, 0);
+	assert_int_equal(line.ended, BEHIND + 1);
+	assert_int_equal(line.order[BEHIND], '!');
+	assert_int_equal(t.client.room.num_starving, 0);
+	memset(&line, 0, sizeof(line));
+	line.deadline_ns = loop_now(t.loop) + 1;
+	for (unsigned i = 0; i < BEHIND; i++)
+		assert_int_equal(co_spawn(t.loop, wait_in_line, &line, "test"), 0);
+	for (unsigned turns = 0; line.late < BEHIND && turns < 1000; turns++)
+		loop_turn(t.loop, 1000000);
+	assert_int_equal(line.late, BEHIND);
+	assert_int_equal(t.client.room.num_starving, 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -164,6 +309,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_request_as_planned_fits_beside_an_eighth_that_is_stuck, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_server_alone_has_everything, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_background_has_half_at_most, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_background_is_last_and_does_not_starve, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_need_not_wait_passes_the_background_as_often, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_background_keeps_its_deadline_and_ends_with_the_client, setup,
+						teardown),
 	};
 	return cmocka_run_group_tests_name("kvclient/admission", tests, NULL, NULL);
 }

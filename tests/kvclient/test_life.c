@@ -80,6 +80,7 @@ static int world_up(void **state)
 	c->node = &w.node;
 	c->room.imm_limit = 100;
 	kv_list_init(&c->room.starving);
+	kv_list_init(&c->room.behind);
 	kv_list_init(&c->unsafe.orphans);
 	kv_list_init(&c->unsafe.limbo);
 	co_queue_init(&c->unsafe.over);

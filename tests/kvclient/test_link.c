@@ -2,6 +2,8 @@
 /* test_link.c -- which link a request takes, its credits, and when it has something to send. */
 #include "links.h"
 
+#include "kvclient/request/admission.h"
+
 static struct kvc_req request;
 
 /* A request that waits on a link. */
@@ -158,6 +160,59 @@ static void a_link_with_work_is_listed_once(void **state)
 
 #define TEST(name) cmocka_unit_test_teardown(name, links_down)
 
+/* Requests that are put into a queue, by their numbers: those below BEHIND are in the background. */
+static void the_queue_of_a_link_has_the_background_last(void **state)
+{
+	enum { BEHIND = 3, ALL = BEHIND + KVC_PASSED_MAX + 2 };
+	static struct kvc_req r[ALL];
+	unsigned order[ALL], n = 0;
+	struct kvc_link *l;
+	(void)state;
+	links_up(1, 1);
+	l = links.link;
+	memset(r, 0, sizeof(r));
+	for (unsigned i = 0; i < ALL; i++) {
+		r[i].behind = i < BEHIND;
+		assert_false(i == 0 && kvc_queue_kept(&l->queue, &r[i]));
+		assert_int_equal(kvc_queue_kept(&l->queue, &r[i]), i > 0 && i != BEHIND);
+		kvc_queue_in(l, &l->queue, &r[i]);
+	}
+	KV_LIST_EACH (node, &l->queue)
+		order[n++] = (unsigned)(KV_LIST_ENTRY(node, struct kvc_req, node) - r);
+	assert_int_equal(n, ALL);
+	for (unsigned i = 0; i < KVC_PASSED_MAX; i++)
+		assert_int_equal(order[i], BEHIND + i);
+	assert_int_equal(order[KVC_PASSED_MAX], 0); /* it was passed often enough */
+	assert_int_equal(order[KVC_PASSED_MAX + 1], BEHIND + KVC_PASSED_MAX);
+	assert_int_equal(order[KVC_PASSED_MAX + 2], BEHIND + KVC_PASSED_MAX + 1);
+	assert_int_equal(order[ALL - 2], 1);
+	assert_int_equal(order[ALL - 1], 2);
+}
+
+/* Two PUTs without a place in the landing area, one of the background, and two that came since. */
+static void what_was_parked_comes_back_to_its_place(void **state)
+{
+	static struct kvc_req parked[2], queued[2];
+	const struct kvc_req *const want[] = {&parked[0], &queued[0], &parked[1], &queued[1]};
+	unsigned n = 0;
+	struct kvc_link *l;
+	(void)state;
+	links_up(1, 1);
+	l = links.link;
+	memset(parked, 0, sizeof(parked));
+	memset(queued, 0, sizeof(queued));
+	parked[1].behind = queued[1].behind = true;
+	kvc_queue_in(l, &l->parked, &parked[1]);
+	kvc_queue_in(l, &l->parked, &parked[0]);
+	kvc_queue_in(l, &l->queue, &queued[1]);
+	kvc_queue_in(l, &l->queue, &queued[0]);
+	kvc_link_look(l);
+	assert_true(kv_list_empty(&l->parked));
+	KV_LIST_EACH (node, &l->queue)
+		assert_ptr_equal(KV_LIST_ENTRY(node, struct kvc_req, node), want[n++]);
+	assert_int_equal(n, KV_COUNT(want));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +226,8 @@ int main(void)
 		TEST(a_nonce_is_sent_at_once_and_kept_until_the_server_has_it),
 		TEST(leases_to_be_given_back_are_work),
 		TEST(a_link_with_work_is_listed_once),
+		TEST(the_queue_of_a_link_has_the_background_last),
+		TEST(what_was_parked_comes_back_to_its_place),
 	};
 	return cmocka_run_group_tests_name("kvclient/link", tests, NULL, NULL);
 }

@@ -135,8 +135,8 @@ static void nothing_and_nowhere_are_invalid(void **state)
 /* Those of a pool are none of a call, whatever the call makes of flags. */
 static void flags_that_no_call_knows_are_invalid(void **state)
 {
-	static const unsigned unknown[] = {0xffff, 1u << 31, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT, 16};
-	struct kvc_call known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS};
+	static const unsigned unknown[] = {0xffff, 1u << 31, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT, 32};
+	struct kvc_call known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND};
 	struct kvc_stat_item stat;
 	(void)state;
 	need_server();
@@ -214,7 +214,8 @@ static void what_would_be_ignored_is_invalid(void **state)
 {
 	const struct kvc_call waits = {.size = sizeof(waits), .flags = KVC_OPEN_WAIT},
 			      unknown = {.size = sizeof(unknown), .flags = 1u << 31},
-			      known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS};
+			      known = {.size = sizeof(known),
+				       .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND};
 	struct kvc_item put[2] = {{.key = {"gathered", 8}, .data = byte, .len = 4, .slice = 2, .stride = 1},
 				  {.key = key, .data = byte, .len = 4}};
 	(void)state;

@@ -293,6 +293,7 @@ static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
 	const struct world_options *wo = &k->m->w->options;
 	memset(t, 0, sizeof(*t));
 	t->call.size = sizeof(t->call);
+	t->call.flags = k->m->counts.calls % 4 == 1 ? KVC_BACKGROUND : 0;
 	if (k->m->o.sessions)
 		t->call.session = k->session[kv_prng_below(&k->sessions, k->m->o.sessions)]; /* or NULL */
 	if (k->m->o.trouble && !k->m->final && below(k, 4) > 0)

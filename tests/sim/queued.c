@@ -106,7 +106,9 @@ static int64_t slot_submit(struct slot *s)
 				  uint64_t) = {kvc_submit_get, kvc_submit_put, kvc_submit_exists, kvc_submit_delete};
 	static const enum kvc_op ops[] = {KVC_OP_GET, KVC_OP_PUT, KVC_OP_EXISTS, KVC_OP_DELETE};
 	unsigned kind = (unsigned)(some(8) < 5 ? some(2) : some(4));
-	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 1 + some(some(3) ? 300 * MS : 5 * MS)};
+	struct kvc_call call = {.size = sizeof(call),
+				.timeout_ns = 1 + some(some(3) ? 300 * MS : 5 * MS),
+				.flags = (s - q.slot) % 4 == 1 ? KVC_BACKGROUND : 0};
 	s->op = ops[kind];
 	s->n = s == q.slot ? ITEMS : 1 + (unsigned)some(ITEMS);
 	s->cancelled = false;

@@ -679,6 +679,119 @@ static void ask(struct kvc_client *c, void *arg)
 	*over = true;
 }
 
+/* ---- a lookup is one round trip ---- */
+
+enum { LOOKED = 1000 };
+
+static char look_name[LOOKED][KVC_KEY_MAX + 1];
+static struct kvc_key look_key[LOOKED];
+
+static void look_begin(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < LOOKED; i++) {
+		snprintf(look_name[i], sizeof(look_name[i]), "%0128u", i);
+		look_key[i] = (struct kvc_key){look_name[i], KVC_KEY_MAX};
+	}
+	if (kvc_put_await(c, look_key[0], "a value", 7, NULL) < 0)
+		world_wrong(&world, "PUT failed");
+}
+
+static void look_up(struct kvc_client *c, void *arg)
+{
+	unsigned *prefix = arg;
+	int rc = kvc_exists_await(c, look_key, LOOKED, NULL, prefix, NULL);
+	if (rc < 0)
+		world_wrong(&world, "EXISTS returned %s", kv_errname(rc));
+}
+
+/* All requests to all shards of all servers are sent while no server answers any. */
+static void world_lookup(uint64_t seed)
+{
+	enum { SERVERS = 3 };
+	unsigned prefix = 0;
+	uint64_t before, out;
+	world_open(&world, &(struct world_options){.seed = seed, .clients = 1, .servers = SERVERS});
+	world_do(&world, 0, look_begin, NULL);
+	before = world_counters(&world, 0).requests;
+	for (unsigned s = 0; s < SERVERS; s++)
+		world_server_freeze(&world, s, true);
+	world_worker(&world, 0, 0, look_up, &prefix);
+	world_sleep(&world, 5 * MS);
+	out = world_counters(&world, 0).requests;
+	for (unsigned s = 0; s < SERVERS; s++)
+		world_server_freeze(&world, s, false);
+	world_join(&world, 5 * SECOND);
+	assert_int_equal(prefix, 1);
+	assert_true(out - before >= SERVERS);
+	assert_int_equal(world_counters(&world, 0).requests, out);
+	world_close(&world);
+}
+
+/* ---- a flood in the background ---- */
+
+enum { FLOOD = 200, FLOOD_BYTES = 64 << 10, FLOOD_GETS = 30 };
+
+static struct {
+	unsigned flags, waited, next;
+	uint64_t puts;
+	bool over;
+	uint8_t bytes[FLOOD_BYTES];
+} flood;
+
+static void flood_put(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .flags = flood.flags, .timeout_ns = 10 * SECOND};
+	(void)arg;
+	while (!flood.over) {
+		unsigned name = flood.next++;
+		int rc = kvc_put_await(c, (struct kvc_key){&name, sizeof(name)}, flood.bytes, FLOOD_BYTES, &call);
+		if (rc < 0)
+			world_wrong(&world, "PUT in the background: %s", kv_errname(rc));
+		flood.puts++;
+	}
+}
+
+static void flood_get(struct kvc_client *c, void *arg)
+{
+	static uint8_t to[FLOOD_BYTES];
+	(void)arg;
+	for (unsigned i = 0; i < FLOOD_GETS; i++) {
+		struct kvc_phases p = {.size = sizeof(p)};
+		struct kvc_call call = {.size = sizeof(call), .phases = &p};
+		int64_t rc;
+		co_sleep_await(world_now(&world) + 100 * US);
+		rc = kvc_get_await(c, look_key[0], to, sizeof(to), &call);
+		if (rc < 0)
+			world_wrong(&world, "GET beside the background: %s", kv_errname((int)rc));
+		flood.waited += p.room_ns > 0;
+	}
+	flood.over = true;
+}
+
+/* GETs beside PUTs of which many more wait for the buffer than fit it. */
+static void world_flooded(uint64_t seed, unsigned flags)
+{
+	memset(&flood, 0, sizeof(flood));
+	flood.flags = flags;
+	world_open(&world, &(struct world_options){.seed = seed, .clients = 1, .servers = 1, .buffer_bytes = 1 << 20});
+	world_do(&world, 0, look_begin, NULL);
+	for (unsigned i = 0; i < FLOOD; i++)
+		world_worker(&world, 0, 0, flood_put, NULL);
+	world_worker(&world, 0, 0, flood_get, NULL);
+	world_join(&world, 60 * SECOND);
+	assert_true(flood.puts >= FLOOD); /* none of them starved */
+	world_close(&world);
+}
+
+static void world_background(uint64_t seed)
+{
+	world_flooded(seed, KVC_BACKGROUND);
+	assert_int_equal(flood.waited, 0); /* the GETs stood behind none of them */
+	world_flooded(seed, 0);
+	assert_true(flood.waited > 0);
+}
+
 /* When a request is out, what its piece says is not believed any more. */
 static void overwrite(struct kvc_client *c, void *arg)
 {
@@ -1276,6 +1389,8 @@ static const struct named {
 	{"pull", world_pull, 6},
 	{"scribble", world_scribble, 2},
 	{"overwrite", world_overwrite, 2},
+	{"lookup", world_lookup, 8},
+	{"background", world_background, 4},
 	{"register", world_register_under_calls, 4},
 	{"placement", world_placement, 12},
 	{"reattach", world_reattach, 8},

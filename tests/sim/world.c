@@ -505,7 +505,9 @@ uint64_t world_close(struct world *w)
 static void rest_check(struct world *w, const struct kvc_client *c)
 {
 	const struct kvc_buffer *b = &c->buffer;
-	if (c->reqs.used || c->room.imm_used || c->unsafe.orphan_bytes || c->calls || !kv_list_empty(&c->room.starving))
+	if (c->reqs.used || c->room.imm_used || c->unsafe.orphan_bytes || c->calls ||
+	    !kv_list_empty(&c->room.starving) || !kv_list_empty(&c->room.behind) || c->room.background.reqs ||
+	    c->room.background.bytes || c->room.background.imms)
 		world_wrong(w, "client %u at rest has %u requests, %u immediates, %llu bytes of orphans, %u calls",
 			    c->index, c->reqs.used, c->room.imm_used, (unsigned long long)c->unsafe.orphan_bytes,
 			    c->calls);

@@ -28,7 +28,7 @@ static void random_use(bool collide, unsigned items, unsigned steps)
 {
 	struct kv_prng p = check_seed();
 	uint64_t count = 0;
-	assert_int_equal(index_init(&ix, kv_prng_next(&p)), 0);
+	assert_int_equal(index_init(&ix, kv_prng_next(&p), 2), 0);
 	make_items(&p, collide);
 	for (unsigned step = 0; step < steps; step++) {
 		/* Grow in the first half, shrink in the second. */
@@ -68,7 +68,7 @@ static void equal_hashes_are_told_apart_by_key(void **state)
 {
 	(void)state;
 	struct index_item a = {.hash = 7, .key_len = 3, .key = "abc"}, b = {.hash = 7, .key_len = 2, .key = "abc"};
-	assert_int_equal(index_init(&ix, 1), 0);
+	assert_int_equal(index_init(&ix, 1, 2), 0);
 	assert_int_equal(index_insert(&ix, &a), 0);
 	assert_null(index_find(&ix, 7, "ab", 2));
 	assert_null(index_find(&ix, 7, "abd", 3));
@@ -84,7 +84,7 @@ static void growth_is_incremental(void **state)
 	(void)state;
 	struct kv_prng p = check_seed();
 	bool saw_both = false;
-	assert_int_equal(index_init(&ix, 5), 0);
+	assert_int_equal(index_init(&ix, 5, 2), 0);
 	make_items(&p, false);
 	for (unsigned i = 0; i < ITEMS; i++) {
 		uint64_t before = ix.old.count;
@@ -105,7 +105,7 @@ static void a_large_index_agrees_too(void **state)
 	struct index_item *all = calloc(LARGE, sizeof(*all));
 	(void)state;
 	assert_non_null(all);
-	assert_int_equal(index_init(&ix, 5), 0);
+	assert_int_equal(index_init(&ix, 5, 2), 0);
 	for (unsigned i = 0; i < LARGE; i++) {
 		all[i].key_len = 4;
 		memcpy(all[i].key, &i, 4);
@@ -128,7 +128,7 @@ static void near_finds_a_block(void **state)
 {
 	(void)state;
 	struct index_item a = {.hash = 3, .key_len = 1, .key = "a"};
-	assert_int_equal(index_init(&ix, 5), 0);
+	assert_int_equal(index_init(&ix, 5, 2), 0);
 	assert_null(index_near(&ix, 99));
 	assert_int_equal(index_insert(&ix, &a), 0);
 	assert_ptr_equal(index_near(&ix, 99), &a);

@@ -258,6 +258,33 @@ static void the_first_commit_wins(void **state)
 	close_store();
 }
 
+/* Nobody can make such keys by chance. Whoever can make them shall not fill the index's slots around one place. */
+static void a_key_of_the_same_digest_has_the_place_of_the_first(void **state)
+{
+	(void)state;
+	struct block *a, *b, *holder = NULL;
+	uint64_t hash;
+	open_store(64 * 1024, 1);
+	assert_int_equal(stage("one", 3, 100, &a), 0);
+	assert_int_equal(stage("other", 5, 100, &b), 0);
+	hash = store_digest_hash(&store, kv_hash_key("one", 3, 0));
+	assert_int_equal(a->item.hash, hash);
+	b->item.hash = hash;
+	assert_null(store_digest_find(&store, hash, 0));
+	assert_int_equal(store_commit(&store, a, 1, 5 * SECOND, 0, &holder), 0);
+	assert_ptr_equal(store_digest_find(&store, hash, 0), a);
+	assert_int_equal(store_commit(&store, b, 1, KV_NEVER, 0, &holder), -KV_EEXIST);
+	assert_ptr_equal(holder, a);
+	assert_ptr_equal(get("one", 0), a);
+	assert_null(get("other", 0));
+	block_unref(&store, a);
+	assert_null(store_digest_find(&store, hash, 6 * SECOND)); /* its time has come */
+	store_drop(&store, b);
+	block_unref(&store, b);
+	check_store();
+	close_store();
+}
+
 static void an_expired_block_is_gone_at_the_next_look(void **state)
 {
 	(void)state;
@@ -969,6 +996,7 @@ int main(void)
 		cmocka_unit_test(a_block_that_was_in_use_can_be_evicted_later),
 		cmocka_unit_test(a_block_that_was_in_use_can_be_deleted),
 		cmocka_unit_test(the_first_commit_wins),
+		cmocka_unit_test(a_key_of_the_same_digest_has_the_place_of_the_first),
 		cmocka_unit_test(an_expired_block_is_gone_at_the_next_look),
 		cmocka_unit_test(a_sweep_frees_values_that_nobody_looks_at),
 		cmocka_unit_test(pins_keep_and_have_a_budget),

@@ -10,16 +10,9 @@
 #define NEVER    UINT32_MAX
 #define NONCE_64 0x1817161514131211
 #define DEST     .dest = {.region = 7, .count = 3, .offset = 0x1000, .stride = 0x2000, .slice = 0x400}
-#define PACKED                                                                                                         \
-	"\x01"                                                                                                         \
-	"a"                                                                                                            \
-	"\x03"                                                                                                         \
-	"bcd"                                                                                                          \
-	"\x02"                                                                                                         \
-	"ef"
-#define HOST    "0123456789:;<=>?"
-#define NONCE_A " !\"#$%&'()*+,-./0123456789:;<=>?"
-#define NONCE_B "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
+#define HOST     "0123456789:;<=>?"
+#define NONCE_A  " !\"#$%&'()*+,-./0123456789:;<=>?"
+#define NONCE_B  "@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_"
 
 const struct wire_frame golden_frame = {
 	.session = 0x01020304,
@@ -31,7 +24,8 @@ const struct wire_frame golden_frame = {
 	.records = 1,
 };
 
-static const uint8_t packed[] = PACKED;
+static const uint8_t digests[] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x18, 0x17, 0x16, 0x15,
+				  0x14, 0x13, 0x12, 0x11, 0,    0,    0,    0,    0,    0,    0,    0x80};
 static const uint8_t pairs[] = "\x06\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0"
 			       "\x20\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0";
 static const uint8_t leases[] = "\x01\0\0\0\x02\0\0\0"
@@ -51,7 +45,7 @@ static const uint8_t table[] = "\0\0\0\x10\0\0\0\0\x00\xef\xbe\0\0\0\0\0"
 
 const struct golden_request golden_requests[] = {
 	{"get",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
 	 "08070605040302010103580040420f0088776655443322110001000000000000"
 	 "000c000000000000990000000000000003000200050000000700000003000000"
 	 "0010000000000000002000000000000000040000000000006b65792d31000000",
@@ -63,13 +57,13 @@ const struct golden_request golden_requests[] = {
 	  DEST,
 	  .get = {.offset = 0x100, .length = 0xc00, .generation = 0x99, .imm = 0x00020003}}},
 	{"get_length",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
 	 "080706050403020101005800ffffffff01000000000000000000000000000000"
 	 "0000000000000000000000000000000000000000010000000000000000000000"
 	 "0000000000000000000000000000000000000000000000006b00000000000000",
 	 {.type = WIRE_GET, .time_left_us = NEVER, .id = 1, .key = BYTES("k")}},
 	{"put_read",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
 	 "0807060504030201020168008813000089776655443322110020000000000000"
 	 "0000000000000000000c0000000000001032547698badcfe0000000000000000"
 	 "3c00000005000000070000000300000000100000000000000020000000000000"
@@ -82,7 +76,7 @@ const struct golden_request golden_requests[] = {
 	  DEST,
 	  .put = {.total = 0x2000, .length = 0xc00, .checksum = 0xfedcba9876543210, .ttl_s = 60}}},
 	{"put_inline",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf980001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf980001090d0c0b0a"
 	 "080706050403020102037000881300008a776655443322110600000000000000"
 	 "00000000000000000600000000000000efcdab89674523010000000000000000"
 	 "0000000005000600000000000000000000000000000000000000000000000000"
@@ -94,7 +88,7 @@ const struct golden_request golden_requests[] = {
 	  .key = BYTES("key-3"),
 	  .put = {.total = 6, .length = 6, .checksum = 0x0123456789abcdef, .inline_data = BYTES("abcdef")}}},
 	{"put_last",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
 	 "080706050403020102026800881300008b776655443322110010000000000000"
 	 "000c0000000000000004000000000000efcdab89674523017700000000000000"
 	 "0000000008000000010000000100000040000000000000000000000000000000"
@@ -107,7 +101,7 @@ const struct golden_request golden_requests[] = {
 	  .dest = {.region = 1, .count = 1, .offset = 64, .slice = 0x400},
 	  .put = {.total = 0x1000, .offset = 0xc00, .length = 0x400, .checksum = 0x0123456789abcdef, .stage = 0x77}}},
 	{"put_landed",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
 	 "080706050403020102076800881300008c776655443322110000100000000000"
 	 "00000000000000000000100000000000efcdab89674523010000000000000000"
 	 "0000000005000000000000000100000000200000000000000000000000000000"
@@ -120,47 +114,44 @@ const struct golden_request golden_requests[] = {
 	  .dest = {.count = 1, .offset = 0x2000, .slice = 0x100000},
 	  .put = {.total = 0x100000, .length = 0x100000, .checksum = 0x0123456789abcdef}}},
 	{"exists",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
-	 "080706050403020103002800ffffffff8c776655443322110300000000000000"
-	 "01610362636402656600000000000000",
-	 {.type = WIRE_EXISTS,
-	  .time_left_us = NEVER,
-	  .id = ID + 4,
-	  .exists = {3, {packed, packed + sizeof(packed) - 1, 3}}}},
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
+	 "080706050403020103003000ffffffff8c776655443322110300000000000000"
+	 "080706050403020118171615141312110000000000000080",
+	 {.type = WIRE_EXISTS, .time_left_us = NEVER, .id = ID + 4, .exists = {3, digests}}},
 	{"delete",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "0807060504030201040020000a0000008d776655443322110300000000000000"
 	 "64656c0000000000",
 	 {.type = WIRE_DELETE, .time_left_us = 10, .id = ID + 5, .key = BYTES("del")}},
 	{"touch",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "0807060504030201050020000a0000008e7766554433221105000000100e0000"
 	 "746f756368000000",
 	 {.type = WIRE_TOUCH, .time_left_us = 10, .id = ID + 6, .key = BYTES("touch"), .touch = {3600}}},
 	{"pin",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "0807060504030201060020000a0000008f776655443322110800000000000000"
 	 "70696e2d74686973",
 	 {.type = WIRE_PIN, .time_left_us = 10, .id = ID + 7, .key = BYTES("pin-this")}},
 	{"unpin",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "0807060504030201060128000a00000090776655443322110900000000000000"
 	 "756e70696e2d69742100000000000000",
 	 {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE, .time_left_us = 10, .id = ID + 8, .key = BYTES("unpin-it!")}},
 	{"stat",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf380001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf380001090d0c0b0a"
 	 "080706050403020107001000ffffffff9177665544332211",
 	 {.type = WIRE_STAT, .time_left_us = NEVER, .id = ID + 9}},
 	{"cancel",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "08070605040302010800180050c3000092776655443322118877665544332211",
 	 {.type = WIRE_CANCEL, .time_left_us = 50000, .id = ID + 10, .cancel = {ID}}},
 	{"ping",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "080706050403020109001800ffffffff93776655443322110df0fecaefbeadde",
 	 {.type = WIRE_PING, .time_left_us = NEVER, .id = ID + 11, .ping = {0xdeadbeefcafef00d}}},
 	{"bench",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf780001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf780001090d0c0b0a"
 	 "08070605040302010a005000ffffffff9477665544332211e803000000000000"
 	 "00040000000000002a0000000000000002000100100000000700000003000000"
 	 "001000000000000000200000000000000004000000000000",
@@ -170,11 +161,11 @@ const struct golden_request golden_requests[] = {
 	  DEST,
 	  .bench = {.operations = 1000, .length = 0x400, .seed = 42, .imm = 0x00010002, .depth = 16}}},
 	{"session",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "08070605040302010b0018000000000000000000000000000700010000000000",
 	 {.type = WIRE_SESSION, .session = {.number = 0x10007}}},
 	{"get_pull",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
 	 "08070605040302010121580040420f0088776655443322110001000000000000"
 	 "000c000000000000000000000000000003000200050000000700000003000000"
 	 "0010000000000000002000000000000000040000000000006b65792d31000000",
@@ -186,12 +177,12 @@ const struct golden_request golden_requests[] = {
 	  DEST,
 	  .get = {.offset = 0x100, .length = 0xc00, .imm = 0x00020003}}},
 	{"release",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
 	 "08070605040302010c003000ffffffff00000000000000000300000000000000"
 	 "010000000200000022222222111111111032547698badcfe",
 	 {.type = WIRE_RELEASE, .time_left_us = NEVER, .release = {3, leases}}},
 	{"prove",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "08070605040302010d001800ffffffff00000000000000001112131415161718",
 	 {.type = WIRE_PROVE, .time_left_us = NEVER, .prove = {NONCE_64}}},
 };
@@ -199,7 +190,7 @@ const size_t golden_requests_n = KV_COUNT(golden_requests);
 
 const struct golden_reply golden_replies[] = {
 	{"get_pushed",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf600001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf600001090d0c0b0a"
 	 "0807060504030201810138000000000088776655443322114030201080706050"
 	 "000010000000000099000000000000001032547698badcfe0300000000000000",
 	 {.type = WIRE_GET,
@@ -209,7 +200,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607080,
 	  .get = {.value_len = 1 << 20, .generation = 0x99, .checksum = 0xfedcba9876543210, .posted = 3}}},
 	{"get_inline",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
 	 "0807060504030201810240000000000089776655443322114130201081706050"
 	 "05000000000000009a00000000000000efcdab89674523010000000005000000"
 	 "68656c6c6f000000",
@@ -220,7 +211,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607081,
 	  .get = {.value_len = 5, .generation = 0x9a, .checksum = 0x0123456789abcdef, .inline_data = BYTES("hello")}}},
 	{"get_leased",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf780001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf780001090d0c0b0a"
 	 "0807060504030201816150000000000094776655443322114c3020108c706050"
 	 "000010000000000099000000000000001032547698badcfe0000000000000000"
 	 "0100000002000000003412000000000040420f0000000000",
@@ -236,12 +227,12 @@ const struct golden_reply golden_replies[] = {
 		  .at = 0x123400,
 		  .lease_us = 1000000}}},
 	{"get_miss",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf600001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf600001090d0c0b0a"
 	 "080706050403020181003800010000008a7766554433221100000000ffffffff"
 	 "0000000000000000000000000000000000000000000000000000000000000000",
 	 {.type = WIRE_GET, .status = WIRE_NOTFOUND, .id = ID + 2, .posted_ns = 0x0, .replied_ns = 0xffffffff}},
 	{"put",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "080706050403020182002800000000008b776655443322114330201083706050"
 	 "77000000000000009b00000000000000",
 	 {.type = WIRE_PUT,
@@ -250,7 +241,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607083,
 	  .put = {.stage = 0x77, .generation = 0x9b}}},
 	{"exists",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "080706050403020183002800000000008c776655443322114430201084706050"
 	 "0b00020000000000b305000000000000",
 	 {.type = WIRE_EXISTS,
@@ -259,7 +250,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607084,
 	  .exists = {.count = 11, .prefix = 2, .bitmap = bitmap}}},
 	{"delete",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "080706050403020184001800010000008d77665544332211ffffffffffffffff",
 	 {.type = WIRE_DELETE,
 	  .status = WIRE_NOTFOUND,
@@ -267,7 +258,7 @@ const struct golden_reply golden_replies[] = {
 	  .posted_ns = 0xffffffff,
 	  .replied_ns = 0xffffffff}},
 	{"touch",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "080706050403020185012000000000008e776655443322114630201086706050"
 	 "80ee360000000000",
 	 {.type = WIRE_TOUCH,
@@ -277,7 +268,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607086,
 	  .touch = {3600000}}},
 	{"pin",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf400001090d0c0b0a"
 	 "0807060504030201860118000d0000008f776655443322114730201087706050",
 	 {.type = WIRE_PIN,
 	  .flags = WIRE_PIN_RELEASE,
@@ -286,7 +277,7 @@ const struct golden_reply golden_replies[] = {
 	  .posted_ns = 0x10203047,
 	  .replied_ns = 0x50607087}},
 	{"stat",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
 	 "0807060504030201870040000000000090776655443322114830201088706050"
 	 "02000000000000000600000000000000e8030000000000002000000000000000"
 	 "0000000000010000",
@@ -296,7 +287,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607088,
 	  .stat = {.count = 2, .pairs = pairs}}},
 	{"cancel",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf500001090d0c0b0a"
 	 "0807060504030201880028000000000091776655443322114930201089706050"
 	 "88776655443322110400000001000000",
 	 {.type = WIRE_CANCEL,
@@ -305,7 +296,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x50607089,
 	  .cancel = {.id = ID, .posted = 4, .state = WIRE_CANCEL_STOPPED}}},
 	{"ping",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf580001090d0c0b0a"
 	 "0807060504030201890030000000000092776655443322114a3020108a706050"
 	 "0df0fecaefbeadde40e20100000000001112131415161718",
 	 {.type = WIRE_PING,
@@ -314,7 +305,7 @@ const struct golden_reply golden_replies[] = {
 	  .replied_ns = 0x5060708a,
 	  .ping = {.cookie = 0xdeadbeefcafef00d, .turns = 123456, .nonce = NONCE_64}}},
 	{"bench",
-	 "4b52020504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf480001090d0c0b0a"
 	 "08070605040302018a0020000f00000093776655443322114b3020108b706050"
 	 "e803000000000000",
 	 {.type = WIRE_BENCH,
@@ -328,13 +319,13 @@ const size_t golden_replies_n = KV_COUNT(golden_replies);
 
 const struct golden_ctrl golden_ctrls[] = {
 	{"hello",
-	 "7300000001000000020002000020000044443333222211113031323334353637"
+	 "7300000001000000030003000020000044443333222211113031323334353637"
 	 "38393a3b3c3d3e3f88887777666655550d0c0b0a0000100004000200c9ab0000"
 	 "b0b1b2b3b4b5b6b7b8b9babbbcbdbebf0b007463703b6f66695f72786d0b0031"
 	 "32372e302e302e302f3804001010101005001111111111",
 	 {.type = WIRE_CTRL_HELLO,
-	  .hello = {.version_min = 2,
-		    .version_max = 2,
+	  .hello = {.version_min = 3,
+		    .version_max = 3,
 		    .loops = 4,
 		    .rails = 2,
 		    .eager_bytes = 8192,
@@ -348,13 +339,13 @@ const struct golden_ctrl golden_ctrls[] = {
 		    .fabric = "127.0.0.0/8",
 		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},
 	{"welcome",
-	 "82000000020000000200020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
+	 "82000000020000000300020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
 	 "acadaeaf9999000000000000303132333435363738393a3b3c3d3e3fed5e0000"
 	 "000000000000100040000000e803000000200000000000100000000004000000"
 	 "06006e6f64652d61040010101010050011111111110600121212121212070013"
 	 "131313131313",
 	 {.type = WIRE_CTRL_WELCOME,
-	  .welcome = {.version = 2,
+	  .welcome = {.version = 3,
 		      .shards = 2,
 		      .rails = 2,
 		      .flags = WIRE_WELCOME_BENCH | WIRE_WELCOME_PULL,

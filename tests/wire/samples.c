@@ -89,13 +89,10 @@ static void random_put(struct kv_prng *p, struct scratch *s, struct wire_request
 
 static void random_keys(struct kv_prng *p, struct scratch *s, struct wire_request *r)
 {
-	uint32_t count = (uint32_t)between(p, 1, WIRE_EXISTS_MAX), max = count > 31 ? 6 : KV_KEY_MAX, len = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		struct wire_bytes key = random_bytes(p, s->key, 1, max);
-		assert_int_equal(wire_keys_add(s->keys, sizeof(s->keys), &len, key.data, key.len), 0);
-	}
-	r->exists.count = count;
-	r->exists.keys = (struct wire_keys){s->keys, s->keys + len, count};
+	r->exists.count = (uint32_t)between(p, 1, WIRE_EXISTS_MAX);
+	r->exists.digests = s->digests;
+	for (uint32_t i = 0; i < r->exists.count; i++)
+		wire_exists_put(s->digests, i, kv_prng_next(p));
 }
 
 void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r)

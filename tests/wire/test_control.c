@@ -79,8 +79,8 @@ static void a_hello_says_which_versions_it_speaks(void **state)
 	(void)state;
 	assert_int_equal(decode_patched("hello", 10, 2, 7), 1);
 	assert_int_equal(decode_patched("hello", 8, 2, 0), 1);
-	assert_int_equal(decode_patched("hello", 8, 2, 3), -KV_EPROTO); /* 3..2 */
-	assert_int_equal(decode_patched("hello", 8, 4, 0x00040003), -KV_EVERSION);
+	assert_int_equal(decode_patched("hello", 8, 2, 4), -KV_EPROTO); /* 4..3 */
+	assert_int_equal(decode_patched("hello", 8, 4, 0x00050004), -KV_EVERSION);
 	assert_int_equal(decode_patched("hello", 8, 4, 0), -KV_EVERSION);
 }
 
@@ -109,9 +109,9 @@ static void a_hello_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
-	m.hello.version_min = 3;
+	m.hello.version_min = 4;
 	assert_int_equal(encode(&m), -KV_EINVAL);
-	m.hello.version_max = 4;
+	m.hello.version_max = 5;
 	assert_int_equal(encode(&m), 0); /* a later client's hello */
 	m = golden("hello");
 	m.hello.rails = 0;
@@ -210,7 +210,7 @@ static void a_welcome_keeps_its_limits(void **state)
 static void a_welcome_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(decode_patched("welcome", 8, 2, 3), -KV_EPROTO);  /* version */
+	assert_int_equal(decode_patched("welcome", 8, 2, 4), -KV_EPROTO);  /* version */
 	assert_int_equal(decode_patched("welcome", 10, 2, 0), -KV_EPROTO); /* shards */
 	assert_int_equal(decode_patched("welcome", 10, 2, 65), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */

@@ -214,26 +214,6 @@ static void records_of_unknown_types_are_refused(void **state)
 	}
 }
 
-static void keys_are_added_while_they_fit(void **state)
-{
-	uint8_t key[KV_KEY_MAX + 1] = "key";
-	uint8_t *buf = malloc(10);
-	uint32_t len = 0;
-	(void)state;
-	assert_non_null(buf);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, 0), -KV_EINVAL);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, KV_KEY_MAX + 1), -KV_EINVAL);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, KV_KEY_MAX), -KV_EBUSY);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, 3), 0);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, 6), -KV_EBUSY);
-	assert_int_equal(len, 4);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, 5), 0);
-	assert_int_equal(len, 10);
-	assert_int_equal(wire_keys_add(buf, 10, &len, key, 1), -KV_EBUSY);
-	assert_int_equal(len, 10);
-	free(buf);
-}
-
 static void counters_are_added_while_they_fit(void **state)
 {
 	uint8_t *buf = malloc(40);
@@ -284,7 +264,6 @@ int main(void)
 		cmocka_unit_test(records_with_wrong_lengths_are_refused),
 		cmocka_unit_test(request_and_reply_types_do_not_mix),
 		cmocka_unit_test(records_of_unknown_types_are_refused),
-		cmocka_unit_test(keys_are_added_while_they_fit),
 		cmocka_unit_test(counters_are_added_while_they_fit),
 		cmocka_unit_test(counters_stop_at_what_a_reply_carries),
 		cmocka_unit_test(an_immediate_holds_both_of_its_numbers),
