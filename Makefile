@@ -155,7 +155,7 @@ uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR an
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
 
-deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev
+deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev, python3-kvrail
 	@scripts/install-deps.sh deb
 	$(Q)rm -rf build/deb && mkdir -p build/deb/kvrail-$(VERSION) && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C build/deb/kvrail-$(VERSION)
 	$(Q)cd build/deb/kvrail-$(VERSION) && dpkg-buildpackage -us -uc -b > ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }

@@ -56,7 +56,7 @@ plan_debian() {
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
-	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers lintian)
+	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers dh-python python3-dev python3-setuptools lintian)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
 		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
