@@ -52,7 +52,7 @@ struct batch *batch_take(struct client_object *self, uint32_t n)
 	b->next = b->prev = NULL;
 	b->n = n;
 	b->num_views = 0;
-	b->held = b->over = false;
+	b->held = b->over = b->nameless = false;
 	return b;
 }
 

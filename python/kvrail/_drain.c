@@ -119,7 +119,10 @@ static PyObject *list_of(struct batch *chain, PyObject *(*tuple_of)(const struct
 {
 	PyObject *list = PyList_New(0);
 	for (struct batch *b = chain; list && b; b = b->next) {
-		PyObject *tuple = tuple_of(b);
+		PyObject *tuple;
+		if (b->nameless)
+			continue;
+		tuple = tuple_of(b);
 		if (!tuple || PyList_Append(list, tuple) < 0)
 			Py_CLEAR(list);
 		Py_XDECREF(tuple);

@@ -24,6 +24,7 @@ struct batch {
 	uint32_t n, capacity;
 	uint32_t num_views; /* exports that are held */
 	bool held, over;    /* held: its views are being released by close; over: whoever holds it frees it */
+	bool nameless;      /* there was no memory for its id: no drain tells of it */
 	struct kvc_item *items;
 	Py_buffer *views;
 	unsigned char (*slots)[KVC_KEY_MAX]; /* the keys: prefix and key, folded if they are longer */

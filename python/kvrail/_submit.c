@@ -293,6 +293,10 @@ static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct
 		b->id = (uint64_t)rc;
 		batch_out(self, b);
 		id = PyLong_FromLongLong(rc);
+		if (!id) { /* nobody will know it: give it up */
+			b->nameless = true;
+			kvc_cancel(self->queue, b->id);
+		}
 		return id;
 	}
 	batch_give(self, b);
