@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent
@@ -85,6 +86,15 @@ def tree_flags():
     ]
 
 
+class Modules(build_py):
+    """build_py that leaves nothing of an earlier build in the package."""
+
+    def run(self):
+        if not getattr(self, "editable_mode", False):
+            shutil.rmtree(os.path.join(self.build_lib, "kvrail"), ignore_errors=True)
+        super().run()
+
+
 class Build(build_ext):
     """build_ext that knows where the client library is."""
 
@@ -111,8 +121,7 @@ class Build(build_ext):
         cflags, link = flags or tree_flags()
         ext.extra_compile_args += cflags
         ext.extra_link_args += link
-        # The static library is no source: tell the builder that it matters.
-        ext.depends += [f for f in link if f.endswith(".a")] + [str(HERE / "kvrail" / "_native.h")]
+        self.force = True  # a change of the library is no change of a source
         super().build_extension(ext)
 
 
@@ -142,4 +151,4 @@ if IN_TREE and os.access(TREE, os.W_OK):
     options["build"] = {"build_base": str(TREE / "build" / "python")}
     options["egg_info"] = {"egg_base": str(TREE / "build" / "python")}
 
-setup(ext_modules=[native], cmdclass={"build_ext": Build}, options=options)
+setup(ext_modules=[native], cmdclass={"build_ext": Build, "build_py": Modules}, options=options)

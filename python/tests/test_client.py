@@ -2,6 +2,7 @@
 """kvrail.Client: blocking calls of several threads, and what interrupts them."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -150,6 +151,38 @@ class ClientTest(unittest.TestCase):
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.stdout.readline(), "interrupted\n")
             self.assertEqual(child.wait(60), 0)
+
+    def test_interrupts_at_any_point_leave_no_buffer_in_use(self):
+        class Interrupted(BaseException):
+            pass
+
+        def interrupt(number, frame):
+            raise Interrupted
+
+        seed = int(os.environ.get("KVRAIL_SEED", "0")) or random.randrange(1 << 32)
+        chance = random.Random(seed)
+        key, value, caught = fresh(), b"v" * 20_000, 0
+        self.client.put(key, value)
+        before = signal.signal(signal.SIGALRM, interrupt)
+        self.addCleanup(signal.signal, signal.SIGALRM, before)
+        for turn in range(300):
+            buffer = bytearray(len(value))
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 4e-4))
+                    self.client.get(key, buffer)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted as error:
+                caught += 1
+                error.__traceback__ = None
+            try:
+                buffer.append(0)
+            except BufferError:
+                self.fail(f"the buffer is still in use: KVRAIL_SEED={seed}, turn {turn}")
+        self.assertEqual(self.client.get(key), value)
+        self.assertEqual((self.client._reaper.waiting, self.client._reaper.strays), ({}, set()))
+        self.assertGreater(caught, 0, f"KVRAIL_SEED={seed}")
 
 
 if __name__ == "__main__":

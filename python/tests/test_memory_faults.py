@@ -41,7 +41,9 @@ class NoMemoryTest(NativeTest):
                 select.select([self.client.event_fd()], [], [], 30)
                 over += [o[0] for o in self.client.drain_results()]
             self.assertEqual(over, [] if id is None else [id])
-            while any(sys.getrefcount(v) > plain for v in values):  # begun, but there was no int for its id
+            while any(
+                sys.getrefcount(v) > plain for v in values
+            ):  # begun, but there was no int for its id
                 self.assertIsNone(id)
                 self.assertEqual(self.client.drain_results(), [])
             for value in values:
