@@ -112,7 +112,7 @@ $(B)/python/kvrail/.made: $(wildcard python/kvrail/*) $(B)/libkvrail.a $(HEADERS
 	$(if $(V),,@echo "  LINK  $(@D)/_native.abi3.so")
 	$(Q)include=$$(python/headers.py) || exit 0; $(CC) $(filter-out -I.,$(ALL_CFLAGS)) -I$(B)/include -isystem "$$include" -DPy_LIMITED_API=0x030B0000 $(filter-out -Wl$(comma)-z$(comma)defs,$(ALL_LDFLAGS)) -shared -o $(@D)/_native.abi3.so \
 		$(filter %.c,$^) $(B)/libkvrail.a -Wl,--exclude-libs,ALL $(LIBS)
-	@touch $@
+	@[ ! -e $(@D)/_native.abi3.so ] || touch $@
 
 wheel: ## the Python package as a wheel in build/, linked to this tree's library (PYTHON=python3)
 	$(Q)mkdir -p build && KVRAIL_LIBRARY=tree $(PYTHON) -m pip wheel -q --no-deps -w build ./python && ls build/kvrail-$(VERSION)-*.whl

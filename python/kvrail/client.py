@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Unpack, overload
 
 from . import _calls, _native
-from ._errors import Busy
+from ._errors import Busy, Closed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -49,6 +49,10 @@ class _Reaper:
         self.pid = os.getpid()
 
     def call(self, submit: Callable[..., int], *args: object) -> list[int]:
+        if (
+            self.native.closed
+        ):  # in a child of fork() some thread of the parent's may hold the lock for ever
+            raise Closed("the client is closed, or belongs to the parent of this process")
         id: list[int] = []
         waiter = _Waiter()
         try:
@@ -112,9 +116,11 @@ class _Reaper:
 
     def close(self) -> None:
         self.native.close()
+        if os.getpid() != self.pid:
+            return
         with self.lock:
             thread, self.thread = self.thread, None
-            if self.bell < 0 or os.getpid() != self.pid:
+            if self.bell < 0:
                 return
             os.eventfd_write(self.bell, 1)
         if thread and thread is not threading.current_thread():

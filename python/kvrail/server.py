@@ -9,7 +9,9 @@ import select
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
+import weakref
 from types import TracebackType
 from typing import IO
 
@@ -33,6 +35,13 @@ def find_binary() -> str:
     raise FileNotFoundError(
         "there is no kv-server: install kvrail-tools, put kv-server in PATH, or set KVRAIL_KV_SERVER to it"
     )
+
+
+def _forgotten(process: subprocess.Popen[bytes], starter: int) -> None:
+    """The object, or the program, ends without stop()."""
+    if os.getpid() == starter and process.poll() is None:
+        process.kill()
+        process.wait()
 
 
 class Server:
@@ -76,8 +85,11 @@ class Server:
             f"--listen-addr={listen}",
             f"--memory-mb={self._memory_mb}",
             f"--ready-fd={ready}",
-            "--die-with-parent",
         ]
+        if threading.current_thread() is threading.main_thread():
+            command.append(
+                "--die-with-parent"
+            )  # for the kernel the parent is the thread that started it
         for name, value in {"worker_threads": 2, "log_level": "warn", **self._options}.items():
             option = "--" + name.replace("_", "-")
             if value is True:
@@ -99,6 +111,7 @@ class Server:
                 )
             finally:
                 os.close(theirs)
+            self._guard = weakref.finalize(self, _forgotten, self._process, os.getpid())
             self.address = self._wait_ready(ours)
         except BaseException:
             self.kill()
@@ -157,6 +170,8 @@ class Server:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+        finally:
+            self._guard.detach()
 
     def stop(self, timeout: float = 20.0) -> int | None:
         """SIGTERM: it says goodbye to its clients, finishes their requests and ends. After `timeout` seconds it is
@@ -191,9 +206,3 @@ class Server:
         """stop(), and remove the log."""
         self.stop()
         self._log.close()
-
-    def __del__(self) -> None:
-        process = getattr(self, "_process", None)
-        if process is not None and process.poll() is None:
-            process.kill()
-            process.wait()

@@ -241,6 +241,22 @@ class ForkTest(NativeTest):
         self.assertEqual(completions(self.client)[0], (id, 0, [4]))
         self.assertEqual(blocking.get(key), b"1234")
 
+    def test_a_lock_that_a_thread_of_the_parent_holds_does_not_stop_the_child(self):
+        blocking = kvrail.Client(server().address, num_clients=1)
+        self.addCleanup(blocking.close)
+        blocking.exists(["a"])
+
+        def body():
+            try:
+                blocking.exists(["a"])
+            except kvrail.Closed:
+                blocking.close()
+                return
+            raise AssertionError("it did not raise")
+
+        with blocking._reaper.lock:  # as if the reaper held it
+            self.child(body)
+
     def test_a_child_may_open_one_of_its_own(self):
         address = server().address
 
@@ -330,6 +346,19 @@ class ServerTest(NativeTest):
             code = completions(client)[0][1]
             self.assertIn(code, (0, kvrail.PeerDown.code, kvrail.Timeout.code))
         self.assertEqual(mortal.stop(), 0)
+
+    def test_a_server_outlives_the_thread_that_started_it_and_not_its_object(self):
+        started = []
+        thread = threading.Thread(target=lambda: started.append(kvrail.Server(memory_mb=64)))
+        thread.start()
+        thread.join()
+        with kvrail.Client(started[0].address, wait=True, num_clients=1) as client:
+            client.put("thread", b"v")
+            self.assertTrue(started[0].running())
+        pid = started.pop().pid
+        gc.collect()
+        with self.assertRaises(ProcessLookupError):
+            os.kill(pid, 0)
 
     def test_a_server_that_cannot_start_says_why(self):
         with self.assertRaisesRegex(kvrail.Error, "kv-server ended with status 2"):
