@@ -55,7 +55,7 @@ check "and says what is missing, and the command" says 'missing: .*cmocka-devel.
 check "and tells of the EFA installer" says 'AWS EFA installer' no_install run
 check "and installs nothing" test ! -s "$system/asked"
 check "its tests" deps test
-check "need cmocka, openssl, patch, python3 and ip" asked libcmocka-devel openssl patch python3 iproute
+check "need cmocka, openssl, patch, python3 with its headers and ip" asked libcmocka-devel openssl patch python3 python3-devel iproute
 check "its benchmark" deps bench
 check "needs redis6, which is its name there" asked redis6 memcached python3
 check "check-verbs is not possible there" says 'neither qemu nor busybox.*Debian' deps verbs

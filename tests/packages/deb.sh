@@ -23,7 +23,7 @@ no_trace() {
 	! comm -13 "$scratch/before" "$scratch/after" | grep -E 'kvrail|kv-(server|bench|client|doctor)'
 }
 
-plan 14
+plan 16
 no_errors() { ! lintian --fail-on error "$packages"/*.changes 2>&1 | grep '^E:'; }
 check "lintian finds no error" no_errors
 files >"$scratch/before"
@@ -66,6 +66,13 @@ check "and runs" inside sh -c '
 	kill $!; wait $!; exit $rc'
 check "the manual has a page of each function" inside sh -c '
 	nm -D --defined-only /usr/lib/*/libkvrail.so.0 | sed -n "s/.* T //p" | while read -r f; do [ -s "/usr/share/man/man3/$f.3.gz" ] || { echo "$f" && exit 1; }; done'
-check "all are removed" inside apt-get purge -y kvrail-tools libkvrail0 libkvrail-dev
+check "the Python package can be installed" install /tmp/python3-kvrail_*.deb
+check "it stores and reads, and Debian knows its version" inside python3 -X dev -W error -c '
+import importlib.metadata, kvrail
+assert importlib.metadata.version("kvrail") == kvrail.__version__
+with kvrail.Server(memory_mb=64) as server, kvrail.Client(server.address) as client:
+    client.put("key", b"value")
+    assert client.get("key") == b"value"'
+check "all are removed" inside apt-get purge -y kvrail-tools python3-kvrail libkvrail0 libkvrail-dev
 check "and leave nothing" no_trace
 finish
