@@ -51,7 +51,7 @@ plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 iproute2) ;; esac
+	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
@@ -73,7 +73,7 @@ plan_redhat() {
 		libedit-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	[ "$what" != deb ] || die "make deb makes packages for Debian and Ubuntu, on Debian and Ubuntu"
-	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
+	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 python3-devel iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] ||
 		die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it:" \

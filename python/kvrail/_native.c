@@ -154,6 +154,8 @@ static struct PyModuleDef definition = {
 	.m_methods = functions, .m_slots = slots,
 };
 
+PyMODINIT_FUNC PyInit__native(void); /* Python.h declares none */
+
 PyMODINIT_FUNC PyInit__native(void)
 {
 	return PyModuleDef_Init(&definition);

@@ -26,10 +26,10 @@ def find_binary() -> str:
     found = shutil.which("kv-server")
     if found:
         return found
-    tree = pathlib.Path(__file__).resolve().parents[2]
-    built = tree / "build" / "release" / "kv-server"
-    if (tree / "kvserver").is_dir() and os.access(built, os.X_OK):
-        return str(built)
+    above = pathlib.Path(__file__).resolve().parents[2]  # the source tree, or a build's folder
+    for built in (above / "build" / "release" / "kv-server", above / "kv-server"):
+        if os.access(built, os.X_OK) and built.is_file():
+            return str(built)
     raise FileNotFoundError(
         "there is no kv-server: install kvrail-tools, put kv-server in PATH, or set KVRAIL_KV_SERVER to it"
     )
@@ -114,7 +114,9 @@ class Server:
         while not line.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
-                raise Error(f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}")
+                raise Error(
+                    f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}"
+                )
             piece = os.read(fd, 256)
             if not piece:
                 assert self._process is not None
@@ -178,7 +180,10 @@ class Server:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -385,7 +385,7 @@ def alone(kind):
 def upstream(folder):
     with kvrail.Server(memory_mb=256) as ours:
         environment = {**os.environ, "KVRAIL_SERVER": ours.address, "PYTHONPATH": str(HERE)}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "lmcache_fixture", "-o", "log_cli=false"]
+        command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "lmcache_fixture", "-o", "log_cli=false"]
         command += ["-p", "no:cacheprovider", "tests/v1/distributed/test_native_connector_l2_adapter.py"]
         done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print(done.stdout)
