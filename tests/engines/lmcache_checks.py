@@ -279,6 +279,8 @@ def outage(kind):
         l1 = L1(
             spec(kind, server.address, timeout=3) if kind != "fault" else spec(kind, server.address)
         )
+        if kind == "plugin":
+            assert l1.adapter.registered_bytes == l1.buffer.numel(), "L1 is not registered"
         every = l1.keys * l1.batches
         fewest = every if kind != "fault" else 1
 
