@@ -24,7 +24,9 @@ def readable(fd, seconds=0):
 
 class Case(unittest.TestCase):
     def client(self, servers=None, **params):
-        client = lmcache.Client(servers or server().address, **{"prefix": fresh() + "/", **params})
+        client = lmcache.Client(
+            servers or server().address, **{"prefix": fresh() + "/", "num_clients": 1, **params}
+        )
         self.addCleanup(client.close)
         return client
 
@@ -199,7 +201,7 @@ class NeverRaises(Case):
     def test_a_server_that_dies_and_comes_again(self):
         mine = kvrail.Server(memory_mb=64)
         self.addCleanup(mine.close)
-        client = self.client(mine.address, timeout=2, num_clients=1)
+        client = self.client(mine.address, timeout=2)
         self.assertTrue(self.over(client, client.submit_batch_set(["k"], [b"value"]))[0])
         into = [bytearray(5) for _ in range(50)]
         ids = [client.submit_batch_get(["k"], [b]) for b in into]
@@ -248,7 +250,7 @@ class NeverRaises(Case):
     def test_descriptors_go_with_the_object(self):
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
-            lmcache.Client(server().address).close()
+            lmcache.Client(server().address, num_clients=1).close()
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
 
@@ -314,7 +316,7 @@ class Adapter(Case):
         self.adapter = lmcache._make_adapter()
 
     def make(self, desc=None, **params):
-        given = {"servers": server().address, "prefix": fresh() + "/", **params}
+        given = {"servers": server().address, "prefix": fresh(), "num_clients": 1, **params}
         adapter = self.adapter(given, **({"l1_memory_desc": desc} if desc else {}))
         self.addCleanup(adapter.close)
         return adapter
