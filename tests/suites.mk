@@ -82,7 +82,7 @@ tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addpref
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
-.PHONY: deps test check check-deb check-long check-python check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
+.PHONY: deps test check check-deb check-long check-python check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -172,6 +172,12 @@ check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or witho
 	@scripts/install-deps.sh verbs || true
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine) $(tests_host)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh tests/verbs/memory.sh
+
+# An engine is tests/engines/NAME.sh, a TAP program of its own, and NAME.txt, its packages.
+ENGINES ?= $(patsubst tests/engines/%.sh,%,$(wildcard tests/engines/*.sh))
+check-engines: deps ## the real LMCache, vLLM and SGLang on CPUs with kvrail (ENGINES=lmcache; needs the package index once; 8 minutes)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs library
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),900) -l $(B)/logs $(patsubst %,tests/engines/%.sh,$(ENGINES))
 
 check-fault: deps ## fail every fallible call of ours once, under ASan (5 minutes with KVRAIL_FAULT_ONCE=1, else 30)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=asan build/asan/tests/fault/sweep
