@@ -86,6 +86,12 @@ $(B)/libkvrail.a: $(CLIENT_OBJS) $(B)/libkvrail.so.0
 	$(Q)$(CC) -r -nostdlib -o $(B)/kvrail.o $(CLIENT_OBJS)
 	$(Q)objcopy --keep-global-symbols=$(B)/exported $(B)/kvrail.o && ar rcs $@ $(B)/kvrail.o
 
+# For python/setup.py: the static library with its headers, and what it is linked with.
+.PHONY: static static-flags
+static: $(B)/libkvrail.a $(B)/include/kvrail/kvclient.h $(B)/include/kvrail/codes.h
+static-flags:
+	@echo '$(B) $(LIBS)'
+
 # What an embedding program includes, and programs that embed the library as if they were somebody else's: the installed headers and the shared library alone.
 HEADERS := $(addprefix $(B)/include/kvrail/,kvclient.h codes.h)
 $(B)/include/kvrail/kvclient.h: kvclient/kvclient.h

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""KVRail: blocks of KV cache in the memory of cache servers, over libfabric.
+
+    with kvrail.Client("10.0.0.1:7411") as client:
+        client.put("key", b"value")
+        client.get("key")
+
+Client blocks; aio.Client is for asyncio; _native.Client submits and drains. docs/guide/python.md is the guide.
+"""
+
+import atexit as _atexit
+
+try:
+    from . import _native
+except ImportError as _error:  # a library that it links to is not there
+    raise ImportError(
+        f"kvrail's extension cannot be loaded: {_error}. It needs libfabric, liburing, OpenSSL 3 and libxxhash of this "
+        "system (Debian and Ubuntu: apt-get install libfabric1 liburing2 libssl3 libxxhash0)"
+    ) from _error
+
+from ._errors import (
+    Busy,
+    Canceled,
+    Closed,
+    Corrupt,
+    Denied,
+    Error,
+    Exists,
+    Full,
+    Internal,
+    Invalid,
+    Left,
+    Limit,
+    NoMemory,
+    NotFound,
+    NotSupported,
+    PeerDown,
+    Protocol,
+    Provider,
+    Reset,
+    Stale,
+    Timeout,
+    TooBig,
+    Version,
+)
+from ._native import Region, key_fold, program_setup
+from .server import Server
+
+__version__: str = _native.version
+
+# A client that is open when the interpreter ends would go on to use memory of objects that are gone.
+_atexit.register(_native.close_all)

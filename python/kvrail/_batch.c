@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _batch.c -- batches: a submission's items, keys and exports, in one piece of memory that is used again.
+ *
+ * Keys are copied into it (up to 128 bytes each): neither a list that the caller changes nor a str that goes away
+ * matters afterwards. Values are not copied: the export of each buffer is held until the completion was taken, or the
+ * client is closed. */
+#include "_native.h"
+
+#include <stdlib.h>
+
+enum {
+	CAPACITY_MIN = 16,
+	CAPACITY_KEPT = 1024, /* a larger batch is freed after use */
+	SPARE_MAX = 8,
+};
+
+static struct batch *batch_new(uint32_t n)
+{
+	uint32_t capacity = CAPACITY_MIN;
+	size_t head = (sizeof(struct batch) + 15) / 16 * 16;
+	struct batch *b;
+	char *at;
+	while (capacity < n)
+		capacity *= 2;
+	b = malloc(head + capacity * (sizeof(*b->items) + sizeof(*b->views) + sizeof(*b->slots)));
+	if (!b)
+		return NULL;
+	at = (char *)b + head;
+	b->capacity = capacity;
+	b->items = (struct kvc_item *)at;
+	b->views = (Py_buffer *)(at + capacity * sizeof(*b->items));
+	b->slots = (unsigned char(*)[KVC_KEY_MAX])(at + capacity * (sizeof(*b->items) + sizeof(*b->views)));
+	return b;
+}
+
+struct batch *batch_take(struct client_object *self, uint32_t n)
+{
+	struct batch **link = &self->spare, *b;
+	while (*link && (*link)->capacity < n)
+		link = &(*link)->next;
+	b = *link;
+	if (b) {
+		*link = b->next;
+		self->num_spare--;
+	} else {
+		b = batch_new(n);
+		if (!b) {
+			PyErr_NoMemory();
+			return NULL;
+		}
+	}
+	b->next = b->prev = NULL;
+	b->n = n;
+	b->num_views = 0;
+	b->held = b->over = false;
+	return b;
+}
+
+void batch_views_release(struct batch *b)
+{
+	while (b->num_views > 0) {
+		Py_buffer view = b->views[--b->num_views];
+		PyBuffer_Release(&view);
+	}
+}
+
+void batch_give(struct client_object *self, struct batch *b)
+{
+	batch_views_release(b);
+	if (b->held) {
+		b->over = true;
+	} else if (b->capacity <= CAPACITY_KEPT && self->num_spare < SPARE_MAX) {
+		b->next = self->spare;
+		self->spare = b;
+		self->num_spare++;
+	} else {
+		free(b);
+	}
+}
+
+static void chain_free(struct batch **first)
+{
+	while (*first) {
+		struct batch *b = *first;
+		*first = b->next;
+		batch_views_release(b);
+		free(b);
+	}
+}
+
+void batches_free(struct client_object *self)
+{
+	chain_free(&self->out);
+	chain_free(&self->done);
+	chain_free(&self->spare);
+}

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _client.c -- the client's object: a pool and one queue, opened and closed together.
+ *
+ * Close, in this order: no call begins any more; those that block return; the pool is closed, which ends every id and
+ * after which nothing touches callers' memory; all exports are released. The queue stays until the object goes away:
+ * ids that were not reaped can be drained after close, and a descriptor that some thread polls is not closed under it.
+ * Whoever calls close meanwhile waits for the first one.
+ *
+ * An object that goes away while it is open is closed there, with a ResourceWarning. In a child of fork() the library
+ * ends all calls with -KV_ECLOSED and touches nothing of the parent's; what is released there are the child's own
+ * copies of exports. */
+#include "_native.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct client_object *live;
+
+bool client_is_childs(const struct client_object *self)
+{
+	return self->pid != getpid();
+}
+
+int client_usable(const struct client_object *self)
+{
+	const char *why = !self->queue ? "the client was never opened: its __init__ was not called, or failed"
+				       : "the client is closed";
+	if (self->pool && !self->closing)
+		return 0; /* that of a parent is refused by the library */
+	kvrail_raise(-KV_ECLOSED, "%s", why);
+	return -1;
+}
+
+void client_enter(struct client_object *self)
+{
+	pthread_mutex_lock(&self->lock);
+	self->calls_out++;
+	pthread_mutex_unlock(&self->lock);
+}
+
+void client_leave(struct client_object *self)
+{
+	pthread_mutex_lock(&self->lock);
+	self->calls_out--;
+	pthread_cond_broadcast(&self->changed);
+	pthread_mutex_unlock(&self->lock);
+}
+
+/* ---- open ---- */
+
+/* What a keyword brought, and where it goes. Paths and names are kept as bytes objects until the pool is open. */
+struct opening {
+	struct kvc_options options;
+	struct kvc_queue_options queue;
+	PyObject *held; /* a list: keeps strings alive */
+	const char **servers;
+	PyObject *prefix;
+};
+
+static int hold(struct opening *o, PyObject *bytes, const char **out)
+{
+	int rc;
+	if (!bytes)
+		return -1;
+	*out = PyBytes_AsString(bytes);
+	rc = *out ? PyList_Append(o->held, bytes) : -1;
+	Py_DECREF(bytes);
+	if (rc == 0 && strlen(*out) != (size_t)PyBytes_Size(bytes)) {
+		PyErr_SetString(PyExc_ValueError, "a text with a zero byte");
+		rc = -1;
+	}
+	return rc;
+}
+
+/* None, str, or for files anything with a path. */
+static int take_text(struct opening *o, PyObject *object, const char *what, bool file, const char **out)
+{
+	PyObject *bytes = NULL;
+	if (!object || object == Py_None)
+		return 0;
+	if (file) {
+		if (!PyUnicode_FSConverter(object, &bytes))
+			return -1;
+	} else if (PyUnicode_Check(object)) {
+		bytes = PyUnicode_AsUTF8String(object);
+	} else {
+		PyObject *type = kvrail_type_name(object);
+		if (type)
+			PyErr_Format(PyExc_TypeError, "%s must be a str, not %U", what, type);
+		Py_XDECREF(type);
+	}
+	return hold(o, bytes, out);
+}
+
+static int take_server(struct opening *o, PyObject *entry, Py_ssize_t i)
+{
+	PyObject *bare = NULL;
+	int rc = -1;
+	if (!PyUnicode_Check(entry)) {
+		PyErr_Format(PyExc_TypeError, "servers[%zd] must be a str, 'HOST:PORT' or 'NAME=HOST:PORT', not %R", i, entry);
+		return -1;
+	}
+	bare = PyObject_CallMethod(entry, "strip", NULL);
+	if (bare && PyUnicode_GetLength(bare) == 0)
+		PyErr_Format(PyExc_ValueError, "servers[%zd] is empty: it is 'HOST:PORT' or 'NAME=HOST:PORT'", i);
+	else if (bare)
+		rc = take_text(o, bare, "a server", false, &o->servers[i]);
+	Py_XDECREF(bare);
+	return rc;
+}
+
+static int take_servers(struct opening *o, PyObject *servers)
+{
+	PyObject *comma = PyUnicode_FromString(","), *list = NULL;
+	Py_ssize_t n = 0;
+	int rc = -1;
+	if (comma && PyUnicode_Check(servers))
+		list = PyUnicode_Split(servers, comma, -1);
+	else if (comma)
+		list = PySequence_List(servers);
+	Py_XDECREF(comma);
+	if (!list)
+		return -1;
+	n = PyList_Size(list);
+	if (n == 0) {
+		PyErr_SetString(PyExc_ValueError, "servers is empty: at least one 'HOST:PORT'");
+		goto out;
+	}
+	o->servers = calloc((size_t)n, sizeof(*o->servers));
+	if (!o->servers) {
+		PyErr_NoMemory();
+		goto out;
+	}
+	rc = 0;
+	for (Py_ssize_t i = 0; i < n && rc == 0; i++)
+		rc = take_server(o, PyList_GetItem(list, i), i);
+	o->options.servers = o->servers;
+	o->options.num_servers = (unsigned)n;
+out:
+	Py_DECREF(list);
+	return rc;
+}
+
+static int take_prefix(struct opening *o, PyObject *prefix)
+{
+	if (!prefix || prefix == Py_None)
+		return 0;
+	if (PyUnicode_Check(prefix)) {
+		o->prefix = PyUnicode_AsUTF8String(prefix);
+	} else if (PyBytes_Check(prefix)) {
+		o->prefix = Py_NewRef(prefix);
+	} else {
+		PyErr_SetString(PyExc_TypeError, "prefix must be str or bytes");
+	}
+	return o->prefix ? 0 : -1;
+}
+
+static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = {"servers", "num_clients", "num_threads", "provider", "nic", "num_rails", "buffer_bytes",
+				"timeout", "depth", "psk", "psk_file", "cert_file", "key_file", "ca_file", "crl_file",
+				"server_name", "prefix", "down_is_miss", "verify", "wait", "log_level", NULL};
+	PyObject *servers, *provider = NULL, *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL,
+			   *ca = NULL, *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL;
+	double timeout = 0;
+	int down_is_miss = 0, verify = 1, wait = 0, level = 2;
+	struct kvc_options *p = &o->options;
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$IIOOIOdIOOOOOOOOpppi:Client", names, &servers, &p->num_clients,
+					 &p->num_threads, &provider, &nic, &p->num_rails, &buffer, &timeout,
+					 &o->queue.depth, &psk, &psk_file, &cert, &key, &ca, &crl, &server_name, &prefix,
+					 &down_is_miss, &verify, &wait, &level))
+		return -1;
+	if (!(timeout >= 0 && timeout < 1e9)) {
+		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, from 0 (the library's default) to 1e9");
+		return -1;
+	}
+	p->size = sizeof(*p);
+	o->queue.size = sizeof(o->queue);
+	p->timeout_ns = timeout > 0 && timeout < 1e-9 ? 1 : (uint64_t)(timeout * 1e9);
+	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
+	p->log_level = level;
+	if (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0)
+		return -1;
+	return take_servers(o, servers) < 0 || take_text(o, provider, "provider", false, &p->provider) < 0 ||
+			       take_text(o, nic, "nic", false, &p->nic) < 0 || take_text(o, psk, "psk", false, &p->psk) < 0 ||
+			       take_text(o, psk_file, "psk_file", true, &p->psk_file) < 0 ||
+			       take_text(o, cert, "cert_file", true, &p->cert_file) < 0 ||
+			       take_text(o, key, "key_file", true, &p->key_file) < 0 ||
+			       take_text(o, ca, "ca_file", true, &p->ca_file) < 0 ||
+			       take_text(o, crl, "crl_file", true, &p->crl_file) < 0 ||
+			       take_text(o, server_name, "server_name", false, &p->server_name) < 0 ||
+			       take_prefix(o, prefix) < 0
+		       ? -1
+		       : 0;
+}
+
+static int prefix_copy(struct client_object *self, PyObject *prefix)
+{
+	Py_ssize_t len = prefix ? PyBytes_Size(prefix) : 0;
+	free(self->prefix);
+	self->prefix = NULL;
+	self->prefix_len = 0;
+	if (len == 0)
+		return 0;
+	self->prefix = malloc((size_t)len);
+	if (!self->prefix) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	memcpy(self->prefix, PyBytes_AsString(prefix), (size_t)len);
+	self->prefix_len = (size_t)len;
+	return 0;
+}
+
+static void live_link(struct client_object *self)
+{
+	self->live_next = live;
+	self->live_link = &live;
+	if (live)
+		live->live_link = &self->live_next;
+	live = self;
+}
+
+static void live_unlink(struct client_object *self)
+{
+	if (!self->live_link)
+		return;
+	*self->live_link = self->live_next;
+	if (self->live_next)
+		self->live_next->live_link = self->live_link;
+	self->live_link = NULL;
+}
+
+static int pool_open(struct client_object *self, const struct opening *o)
+{
+	struct kvc_pool *pool = NULL;
+	struct kvc_queue *queue = NULL;
+	struct kv_error err = {.code = 0};
+	int rc;
+	Py_BEGIN_ALLOW_THREADS
+	rc = kvc_pool_open(&o->options, &pool, &err);
+	if (rc == 0) {
+		rc = kvc_queue_open(pool, &o->queue, &queue, &err);
+		if (rc < 0)
+			kvc_pool_close(&pool);
+	}
+	Py_END_ALLOW_THREADS
+	if (rc < 0) {
+		kvrail_raise(rc, "%s", err.code ? err.text : kvc_strerror(rc));
+		return -1;
+	}
+	self->pool = pool;
+	self->queue = queue;
+	self->pid = getpid();
+	self->depth = o->queue.depth ? o->queue.depth : 1024;
+	live_link(self);
+	return 0;
+}
+
+static int client_init(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct opening o = {.held = NULL};
+	int rc = -1;
+	if (self->opening || self->queue) {
+		PyErr_SetString(PyExc_RuntimeError, "this client was opened before: make another one");
+		return -1;
+	}
+	self->opening = true;
+	o.held = PyList_New(0);
+	if (o.held && opening_parse(&o, args, kwargs) == 0 && prefix_copy(self, o.prefix) == 0)
+		rc = pool_open(self, &o);
+	self->opening = false;
+	free(o.servers);
+	Py_XDECREF(o.prefix);
+	Py_XDECREF(o.held);
+	return rc;
+}
+
+static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+	struct client_object *self = (struct client_object *)PyType_GenericAlloc(type, 0);
+	(void)args, (void)kwargs;
+	if (!self)
+		return NULL;
+	self->done_tail = &self->done;
+	self->pid = getpid();
+	pthread_mutex_init(&self->lock, NULL);
+	pthread_cond_init(&self->changed, NULL);
+	return (PyObject *)self;
+}
+
+/* ---- close ---- */
+
+/* Release the exports of what was not drained; the batches stay. While one is released, Python code may drain it. */
+static void exports_release(struct client_object *self)
+{
+	struct batch *b;
+	for (;;) {
+		for (b = self->out; b && b->num_views == 0; b = b->next)
+			;
+		if (!b)
+			break;
+		b->held = true;
+		batch_views_release(b);
+		b->held = false;
+		if (b->over)
+			free(b);
+	}
+	while (self->regions)
+		region_ended(self->regions);
+}
+
+static void pool_close(struct client_object *self)
+{
+	Py_BEGIN_ALLOW_THREADS
+	pthread_mutex_lock(&self->lock);
+	while (self->calls_out > 0)
+		pthread_cond_wait(&self->changed, &self->lock);
+	pthread_mutex_unlock(&self->lock);
+	kvc_pool_close(&self->pool);
+	Py_END_ALLOW_THREADS
+}
+
+static void close_wait(struct client_object *self)
+{
+	Py_BEGIN_ALLOW_THREADS
+	pthread_mutex_lock(&self->lock);
+	while (!self->closed)
+		pthread_cond_wait(&self->changed, &self->lock);
+	pthread_mutex_unlock(&self->lock);
+	Py_END_ALLOW_THREADS
+}
+
+static void close_now(struct client_object *self)
+{
+	if (!self->queue || client_is_childs(self)) {
+		self->closing = true;
+	} else if (self->closing) {
+		close_wait(self);
+	} else {
+		self->closing = true;
+		pool_close(self);
+		exports_release(self);
+		pthread_mutex_lock(&self->lock);
+		self->closed = true;
+		pthread_cond_broadcast(&self->changed);
+		pthread_mutex_unlock(&self->lock);
+	}
+}
+
+static PyObject *client_close(PyObject *object, PyObject *unused)
+{
+	struct client_object *self = (struct client_object *)object;
+	(void)unused;
+	if (self->queue)
+		close_now(self);
+	Py_RETURN_NONE;
+}
+
+PyObject *client_close_all(PyObject *module, PyObject *unused)
+{
+	PyObject *all = PyList_New(0);
+	(void)module, (void)unused;
+	for (struct client_object *c = live; all && c; c = c->live_next) {
+		if (PyList_Append(all, (PyObject *)c) < 0)
+			Py_CLEAR(all);
+	}
+	if (!all)
+		return NULL;
+	for (Py_ssize_t i = 0; i < PyList_Size(all); i++)
+		close_now((struct client_object *)PyList_GetItem(all, i));
+	Py_DECREF(all);
+	Py_RETURN_NONE;
+}
+
+/* It is going away while it is open. Its object is not named in the warning: it may be half gone. */
+static void close_forgotten(struct client_object *self)
+{
+	PyObject *type, *value, *trace;
+	if (!self->queue || self->closing || client_is_childs(self))
+		return;
+	PyErr_Fetch(&type, &value, &trace);
+	if (PyErr_WarnEx(PyExc_ResourceWarning, "a kvrail client was not closed: call close(), or use `with`", 1) < 0)
+		PyErr_WriteUnraisable(NULL);
+	close_now(self);
+	PyErr_Restore(type, value, trace);
+}
+
+static void client_finalize(PyObject *object)
+{
+	close_forgotten((struct client_object *)object);
+}
+
+static int client_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	struct client_object *self = (struct client_object *)object;
+	for (struct batch *b = self->out; b; b = b->next) {
+		for (uint32_t i = 0; i < b->num_views; i++)
+			Py_VISIT(b->views[i].obj);
+	}
+	for (struct region *r = self->regions; r; r = r->next)
+		Py_VISIT(r->view.obj);
+	Py_VISIT(Py_TYPE(object));
+	return 0;
+}
+
+/* The finalizer has released what could be part of a circle. */
+static int client_clear(PyObject *object)
+{
+	close_forgotten((struct client_object *)object);
+	return 0;
+}
+
+static void client_dealloc(PyObject *object)
+{
+	struct client_object *self = (struct client_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+	PyObject_GC_UnTrack(object);
+	live_unlink(self);
+	close_forgotten(self);
+	kvc_queue_close(&self->queue);
+	batches_free(self);
+	while (self->regions)
+		region_ended(self->regions);
+	free(self->prefix);
+	pthread_cond_destroy(&self->changed);
+	pthread_mutex_destroy(&self->lock);
+	release(object);
+	Py_DECREF(type);
+}
+
+/* ---- small calls ---- */
+
+static PyObject *client_event_fd(PyObject *object, PyObject *unused)
+{
+	struct client_object *self = (struct client_object *)object;
+	int fd;
+	(void)unused;
+	if (!self->queue)
+		return client_usable(self) < 0 ? NULL : Py_NewRef(Py_None);
+	fd = kvc_queue_fd(self->queue);
+	return fd < 0 ? kvrail_raise(fd, "%s", kvc_strerror(fd)) : PyLong_FromLong(fd);
+}
+
+static PyObject *client_cancel(PyObject *object, PyObject *id)
+{
+	struct client_object *self = (struct client_object *)object;
+	uint64_t number;
+	int rc;
+	if (kvrail_uint(id, "an id", &number) < 0)
+		return NULL;
+	if (self->closing && !client_is_childs(self))
+		Py_RETURN_FALSE; /* all is over, or about to be */
+	if (client_usable(self) < 0)
+		return NULL;
+	rc = kvc_cancel(self->queue, number);
+	if (rc == 0 || rc == -KV_ENOTFOUND)
+		return PyBool_FromLong(rc == 0);
+	return kvrail_raise(rc, rc == -KV_EBUSY ? "the queue of a loop is full: cancel again" : "%s", kvc_strerror(rc));
+}
+
+static PyObject *client_closed(PyObject *object, void *closure)
+{
+	struct client_object *self = (struct client_object *)object;
+	(void)closure;
+	return PyBool_FromLong(!self->pool || self->closing || client_is_childs(self));
+}
+
+static PyObject *client_enter_with(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return Py_NewRef(self);
+}
+
+static PyObject *client_exit_with(PyObject *self, PyObject *args)
+{
+	(void)args;
+	return client_close(self, NULL);
+}
+
+#define FAST METH_FASTCALL | METH_KEYWORDS
+static PyMethodDef methods[] = {
+	{"event_fd", client_event_fd, METH_NOARGS,
+	 "event_fd() -> int: readable while completions wait. Only a drain reads it. It stays the client's after close()."},
+	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
+	 "submit_batch_get(keys, buffers, timeout=None) -> id: read values into writable buffers."},
+	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
+	 "submit_batch_set(keys, buffers, timeout=None, ttl=0) -> id: store values. ttl in seconds."},
+	{"submit_batch_exists", (PyCFunction)(void (*)(void))client_submit_exists, FAST,
+	 "submit_batch_exists(keys, timeout=None) -> id."},
+	{"submit_batch_delete", (PyCFunction)(void (*)(void))client_submit_delete, FAST,
+	 "submit_batch_delete(keys, timeout=None) -> id."},
+	{"drain_completions", client_drain_completions, METH_NOARGS,
+	 "drain_completions() -> list of (id, ok, error text, bools per key or None): what is over; LMCache's contract."},
+	{"drain_results", client_drain_results, METH_NOARGS,
+	 "drain_results() -> list of (id, code, results): a result is a length, 1 or 0, or 0, or a negative code."},
+	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},
+	{"register", client_register, METH_O,
+	 "register(buffer or (address, length)) -> Region: calls into this memory need no copy."},
+	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},
+	{"info", client_info, METH_NOARGS, "info() -> dict: what the client runs on."},
+	{"close", client_close, METH_NOARGS,
+	 "close(): end all calls and release all buffers; what was not drained can be drained afterwards."},
+	{"__enter__", client_enter_with, METH_NOARGS, NULL},
+	{"__exit__", client_exit_with, METH_VARARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef attributes[] = {
+	{"closed", client_closed, NULL, "True once close() began, and in a child of fork().", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+	{Py_tp_doc, "A pool of connections to kv-servers and one queue of completions. See kvrail/_native.pyi."},
+	{Py_tp_new, (void *)client_new},
+	{Py_tp_init, (void *)client_init},
+	{Py_tp_dealloc, (void *)client_dealloc},
+	{Py_tp_finalize, (void *)client_finalize},
+	{Py_tp_traverse, (void *)client_traverse},
+	{Py_tp_clear, (void *)client_clear},
+	{Py_tp_methods, methods},
+	{Py_tp_getset, attributes},
+	{0, NULL},
+};
+
+PyType_Spec client_spec = {
+	.name = "kvrail._native.Client",
+	.basicsize = sizeof(struct client_object),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+	.slots = slots,
+};

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _native.h -- what the files of the extension kvrail._native share: the client's object, its batches and regions.
+ *
+ * The GIL is the lock of everything here. A loop's thread of the library never enters Python; it touches a batch's
+ * items and the callers' memory, and nothing else of ours. Calls that block run without the GIL, and are counted in
+ * calls_out so that the pool is not freed under them. */
+#ifndef KVRAIL_PYTHON_NATIVE_H
+#define KVRAIL_PYTHON_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <kvrail/kvclient.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* One submission: from the submit to the completion that Python has taken. One piece of memory with its arrays. */
+struct batch {
+	struct batch *next, *prev; /* in client.out, client.done or client.spare */
+	uint64_t id;
+	int64_t code; /* of the completion */
+	enum kvc_op op;
+	uint32_t n, capacity;
+	uint32_t num_views; /* exports that are held */
+	bool held, over;    /* held: its views are being released by close; over: whoever holds it frees it */
+	struct kvc_item *items;
+	Py_buffer *views;
+	unsigned char (*slots)[KVC_KEY_MAX]; /* the keys: prefix and key, folded if they are longer */
+};
+
+/* A registration. It lives until it is unregistered or the client is closed, whatever became of its Python object. */
+struct region {
+	struct region *next, **link;
+	struct kvc_mem *mem;
+	Py_buffer view; /* view.obj NULL: the caller gave an address */
+	struct region_object *object;
+	uint64_t len_bytes;
+};
+
+struct client_object {
+	PyObject_HEAD
+	struct kvc_pool *pool; /* NULL: closed, or never opened */
+	struct kvc_queue *queue; /* NULL: never opened; it outlives the pool, so that the descriptor stays what it is */
+	pid_t pid;               /* of the process that opened it */
+	bool opening, closing, closed;
+	struct batch *out, *done, **done_tail, *spare;
+	unsigned num_spare;
+	struct region *regions;
+	struct client_object *live_next, **live_link;
+	char *prefix;
+	size_t prefix_len;
+	uint32_t depth;
+	pthread_mutex_t lock; /* calls_out and closed, for those who wait without the GIL */
+	pthread_cond_t changed;
+	unsigned calls_out;
+};
+
+struct region_object {
+	PyObject_HEAD
+	struct client_object *client;
+	struct region *region; /* NULL: unregistered, or the client is closed */
+	bool unregistering;
+};
+
+/* kvrail_raise -- raise the class of kvrail._errors that a code has, with this sentence. Returns NULL. */
+PyObject *kvrail_raise(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* kvrail_type_name -- the name of an object's type, for a sentence: a new reference, or NULL with an exception. */
+PyObject *kvrail_type_name(PyObject *object);
+/* kvrail_uint -- a Python int from 0 to UINT64_MAX. Returns -1 with an exception that begins with `what`. */
+int kvrail_uint(PyObject *object, const char *what, uint64_t *out);
+
+/* client_usable -- 0 if calls may be made; else -1 with kvrail.Closed. */
+int client_usable(const struct client_object *self);
+bool client_is_childs(const struct client_object *self);
+/* client_enter, client_leave -- around a call that blocks, with the GIL held; between them the pool is there. */
+void client_enter(struct client_object *self);
+void client_leave(struct client_object *self);
+
+/* batch_take -- a batch with room for n items, from those that are kept, or a new one. NULL with MemoryError. */
+struct batch *batch_take(struct client_object *self, uint32_t n);
+/* batch_give -- release its exports, and keep or free it. It may run Python code. */
+void batch_give(struct client_object *self, struct batch *b);
+/* batch_views_release -- release the exports. It may run Python code, also such that comes back here. */
+void batch_views_release(struct batch *b);
+void batches_free(struct client_object *self);
+
+PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *client_submit_exists(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *client_submit_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *client_drain_completions(PyObject *self, PyObject *unused);
+PyObject *client_drain_results(PyObject *self, PyObject *unused);
+PyObject *client_register(PyObject *self, PyObject *memory);
+PyObject *client_counters(PyObject *self, PyObject *unused);
+PyObject *client_info(PyObject *self, PyObject *unused);
+
+/* region_ended -- the client is closed: release the export and free the region. It may run Python code. */
+void region_ended(struct region *r);
+
+/* client_close_all -- close every client that is open; for atexit. */
+PyObject *client_close_all(PyObject *module, PyObject *unused);
+
+extern PyType_Spec client_spec, region_spec;
+extern PyTypeObject *region_type;
+
+#endif

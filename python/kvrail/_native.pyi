@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvrail._native: a pool of connections to kv-servers and one queue of completions. See the classes of kvrail first.
+
+All of it may be called from any thread; one thread at a time drains. A submit raises only for bad arguments (TypeError,
+ValueError), a closed client (kvrail.Closed) and a full queue (kvrail.Busy). An id that it returned completes exactly
+once, by its deadline. Until that completion was drained, or the client was closed, the buffers belong to the library.
+"""
+
+from collections.abc import Buffer as _Buffer  # the checker's; Python has it from 3.12
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import TypeAlias
+
+Key: TypeAlias = str | bytes
+# (address, length), or (address, length, slice, stride): slices begin stride bytes apart, length counts no gaps
+Address: TypeAlias = tuple[int, int] | tuple[int, int, int, int]
+Memory: TypeAlias = _Buffer | Address
+Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
+
+version: str
+
+def key_fold(key: Key, /) -> bytes:
+    """A key as the servers know it: one of more than 128 bytes becomes its beginning and a digest."""
+
+def errname(code: int, /) -> str: ...
+def strerror(code: int, /) -> str: ...
+def program_setup() -> None:
+    """Set libfabric's environment variables to KVRail's defaults where they are not set. For programs, early."""
+
+def close_all() -> None: ...
+
+class Region:
+    """Registered memory. It stays registered until unregister() or the client's close()."""
+
+    @property
+    def registered(self) -> bool: ...
+    @property
+    def nbytes(self) -> int: ...
+    def unregister(self) -> None:
+        """If it raises (a call still uses the memory), the memory is still registered."""
+
+    def __enter__(self) -> Region: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+class Client:
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        num_clients: int = 0,
+        num_threads: int = 0,
+        provider: str | None = None,
+        nic: str | None = None,
+        num_rails: int = 0,
+        buffer_bytes: int = 0,
+        timeout: float = 0.0,
+        depth: int = 0,
+        psk: str | None = None,
+        psk_file: Path | None = None,
+        cert_file: Path | None = None,
+        key_file: Path | None = None,
+        ca_file: Path | None = None,
+        crl_file: Path | None = None,
+        server_name: str | None = None,
+        prefix: Key = b"",
+        down_is_miss: bool = False,
+        verify: bool = True,
+        wait: bool = False,
+        log_level: int = 2,
+    ) -> None:
+        """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
+
+        prefix: put before every key. depth: ids that may be out. down_is_miss: keys of a server that is down are
+        misses. wait: return when every server was reached, or raise. log_level: 0 none to 4 debug; lines go to stderr.
+        """
+
+    @property
+    def closed(self) -> bool: ...
+    def event_fd(self) -> int: ...
+    def submit_batch_get(
+        self, keys: Sequence[Key], buffers: Sequence[Memory], timeout: float | None = None
+    ) -> int: ...
+    def submit_batch_set(
+        self, keys: Sequence[Key], buffers: Sequence[Memory], timeout: float | None = None, ttl: int = 0
+    ) -> int: ...
+    def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
+    def submit_batch_delete(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
+    def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
+        """(id, ok, text, per key) of what is over: the contract of LMCache's native_plugin.
+
+        GET: None: all were loaded; False in the list: a miss, which a value of another length is, too. SET: a key under
+        which other bytes are stored counts as stored. DELETE: a key that was not there counts as deleted. ok is False,
+        and text says why, when a key failed in another way than by a miss.
+        """
+
+    def drain_results(self) -> list[tuple[int, int, list[int]]]:
+        """(id, code, results) of what is over. A result is GET: bytes; EXISTS: 1 or 0; else 0; or a negative code."""
+
+    def cancel(self, id: int, /) -> bool:
+        """Give an id up; its completion comes all the same, and soon. False: it is over or unknown."""
+
+    def register(self, memory: _Buffer | tuple[int, int], /) -> Region:
+        """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks."""
+
+    def counters(self) -> dict[str, int]: ...
+    def info(self) -> dict[str, object]: ...
+    def close(self) -> None:
+        """End all calls, and release all buffers: when it returns, nothing touches them any more. Bounded; from any
+        thread; again without effect. What was not drained can be drained afterwards; the descriptor stays."""
+
+    def __enter__(self) -> Client: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...

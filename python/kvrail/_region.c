@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _region.c -- registered memory: a registration and the export that keeps its memory in place.
+ *
+ * The registration is the client's: it ends by unregister() or with the client, not when its Python object goes away,
+ * because nobody should have to keep an object for calls to stay fast. The export is held until then. */
+#include "_native.h"
+
+#include <stdlib.h>
+
+static void region_link(struct client_object *c, struct region *r)
+{
+	r->next = c->regions;
+	r->link = &c->regions;
+	if (r->next)
+		r->next->link = &r->next;
+	c->regions = r;
+}
+
+static void region_unlink(struct region *r)
+{
+	if (!r->link)
+		return;
+	*r->link = r->next;
+	if (r->next)
+		r->next->link = r->link;
+	r->link = NULL;
+	r->next = NULL;
+}
+
+void region_ended(struct region *r)
+{
+	Py_buffer view = r->view;
+	region_unlink(r);
+	if (r->object)
+		r->object->region = NULL;
+	free(r);
+	if (view.obj)
+		PyBuffer_Release(&view);
+}
+
+/* ---- register ---- */
+
+static int memory_parse(PyObject *memory, struct region *r, void **base)
+{
+	uint64_t address, len;
+	if (PyTuple_Check(memory)) {
+		if (PyTuple_Size(memory) != 2) {
+			PyErr_SetString(PyExc_TypeError, "register() takes a buffer or (address, length)");
+			return -1;
+		}
+		if (kvrail_uint(PyTuple_GetItem(memory, 0), "the address", &address) < 0 ||
+		    kvrail_uint(PyTuple_GetItem(memory, 1), "the length", &len) < 0)
+			return -1;
+		*base = (void *)(uintptr_t)address;
+		r->len_bytes = len;
+	} else {
+		if (!PyObject_CheckBuffer(memory)) {
+			PyObject *type = kvrail_type_name(memory);
+			if (type)
+				PyErr_Format(PyExc_TypeError, "register() takes a buffer or (address, length), not %U", type);
+			Py_XDECREF(type);
+			return -1;
+		}
+		if (PyObject_GetBuffer(memory, &r->view, PyBUF_WRITABLE) < 0)
+			return -1;
+		*base = r->view.buf;
+		r->len_bytes = (uint64_t)r->view.len;
+	}
+	if (*base && r->len_bytes)
+		return 0;
+	PyErr_SetString(PyExc_ValueError, "register() needs memory of at least one byte");
+	return -1;
+}
+
+PyObject *client_register(PyObject *object, PyObject *memory)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct region *r;
+	struct region_object *region;
+	struct kv_error err = {.code = 0};
+	void *base = NULL;
+	int rc;
+	if (client_usable(self) < 0)
+		return NULL;
+	region = (struct region_object *)PyType_GenericAlloc(region_type, 0);
+	if (!region)
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	if (!r) {
+		Py_DECREF(region);
+		return PyErr_NoMemory();
+	}
+	if (memory_parse(memory, r, &base) < 0 || client_usable(self) < 0)
+		goto err_memory;
+	client_enter(self);
+	Py_BEGIN_ALLOW_THREADS
+	rc = kvc_register(self->pool, base, r->len_bytes, &r->mem, &err);
+	Py_END_ALLOW_THREADS
+	if (rc == 0) {
+		region->client = (struct client_object *)Py_NewRef(object);
+		region->region = r;
+		r->object = region;
+		region_link(self, r);
+	}
+	client_leave(self); /* close goes on now, and ends the region */
+	if (rc == 0)
+		return (PyObject *)region;
+	kvrail_raise(rc, "%s", err.code ? err.text : kvc_strerror(rc));
+
+err_memory:
+	if (r->view.obj)
+		PyBuffer_Release(&r->view);
+	free(r);
+	Py_DECREF(region);
+	return NULL;
+}
+
+/* ---- the object ---- */
+
+static PyObject *region_unregister(PyObject *object, PyObject *unused)
+{
+	struct region_object *self = (struct region_object *)object;
+	struct client_object *client = self->client;
+	struct region *r = self->region;
+	int rc;
+	(void)unused;
+	if (!r || client->closing)
+		Py_RETURN_NONE; /* it ends, or has ended, with the client */
+	if (client_usable(client) < 0)
+		return NULL;
+	if (self->unregistering)
+		return kvrail_raise(-KV_EBUSY, "another thread is unregistering this memory");
+	self->unregistering = true;
+	client_enter(client);
+	Py_BEGIN_ALLOW_THREADS
+	rc = kvc_unregister(client->pool, &r->mem);
+	Py_END_ALLOW_THREADS
+	self->unregistering = false;
+	if (rc == 0) {
+		self->region = NULL;
+		r->object = NULL;
+		region_unlink(r);
+	}
+	client_leave(client);
+	if (rc < 0)
+		return kvrail_raise(rc, "the memory stays registered, and must stay mapped: %s", kvc_strerror(rc));
+	region_ended(r);
+	Py_RETURN_NONE;
+}
+
+static PyObject *region_enter(PyObject *self, PyObject *unused)
+{
+	(void)unused;
+	return Py_NewRef(self);
+}
+
+static PyObject *region_exit(PyObject *self, PyObject *args)
+{
+	(void)args;
+	return region_unregister(self, NULL);
+}
+
+static PyObject *region_registered(PyObject *object, void *closure)
+{
+	struct region_object *self = (struct region_object *)object;
+	(void)closure;
+	return PyBool_FromLong(self->region != NULL);
+}
+
+static PyObject *region_nbytes(PyObject *object, void *closure)
+{
+	struct region_object *self = (struct region_object *)object;
+	(void)closure;
+	return PyLong_FromUnsignedLongLong(self->region ? self->region->len_bytes : 0);
+}
+
+static void region_dealloc(PyObject *object)
+{
+	struct region_object *self = (struct region_object *)object;
+	PyTypeObject *type = Py_TYPE(object);
+	if (self->region)
+		self->region->object = NULL; /* the registration stays, until the client is closed */
+	Py_XDECREF((PyObject *)self->client);
+	PyObject_Free(object);
+	Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+	{"unregister", region_unregister, METH_NOARGS,
+	 "unregister(): end the registration. If it raises, the memory is still registered."},
+	{"__enter__", region_enter, METH_NOARGS, NULL},
+	{"__exit__", region_exit, METH_VARARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef attributes[] = {
+	{"registered", region_registered, NULL, "False once it was unregistered, or the client closed.", NULL},
+	{"nbytes", region_nbytes, NULL, "Bytes that are registered; 0 once it is over.", NULL},
+	{NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+	{Py_tp_doc, "Registered memory, from Client.register()."},
+	{Py_tp_dealloc, (void *)region_dealloc},
+	{Py_tp_methods, methods},
+	{Py_tp_getset, attributes},
+	{0, NULL},
+};
+
+PyType_Spec region_spec = {
+	.name = "kvrail._native.Region",
+	.basicsize = sizeof(struct region_object),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = slots,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _report.c -- counters and what a client runs on, as dicts. */
+#include "_native.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ITEMS_MAX = 1024 };
+
+static int put(PyObject *dict, const char *name, PyObject *value)
+{
+	int rc = value ? PyDict_SetItemString(dict, name, value) : -1;
+	Py_XDECREF(value);
+	return rc;
+}
+
+/* "gets"; a result of an operation is "GET.timeout". */
+static int counter_put(PyObject *dict, const struct kvc_stat_item *item)
+{
+	static const char results[] = "results of ";
+	char name[128];
+	if (strncmp(item->group, results, sizeof(results) - 1) != 0)
+		return put(dict, item->name, PyLong_FromUnsignedLongLong(item->value));
+	snprintf(name, sizeof(name), "%s.%s", item->group + sizeof(results) - 1, item->name);
+	return put(dict, name, PyLong_FromUnsignedLongLong(item->value));
+}
+
+PyObject *client_counters(PyObject *object, PyObject *unused)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct kvc_counters counters = {.size = sizeof(counters)};
+	struct kvc_stat_item items[ITEMS_MAX];
+	PyObject *dict;
+	int rc;
+	(void)unused;
+	if (client_usable(self) < 0)
+		return NULL;
+	rc = kvc_counters(self->pool, &counters);
+	if (rc == 0)
+		rc = kvc_counters_items(&counters, items, ITEMS_MAX);
+	if (rc < 0)
+		return kvrail_raise(rc, "%s", kvc_strerror(rc));
+	dict = PyDict_New();
+	for (int i = 0; dict && i < rc; i++) {
+		if (counter_put(dict, &items[i]) < 0)
+			Py_CLEAR(dict);
+	}
+	return dict;
+}
+
+static PyObject *text(const char *utf8)
+{
+	return PyUnicode_DecodeUTF8(utf8, (Py_ssize_t)strlen(utf8), "replace");
+}
+
+PyObject *client_info(PyObject *object, PyObject *unused)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct kvc_info info = {.size = sizeof(info)};
+	PyObject *dict;
+	int rc;
+	(void)unused;
+	if (client_usable(self) < 0)
+		return NULL;
+	rc = kvc_info(self->pool, &info);
+	if (rc < 0)
+		return kvrail_raise(rc, "%s", kvc_strerror(rc));
+	dict = PyDict_New();
+	if (!dict)
+		return NULL;
+#define TEXT(field) put(dict, #field, text(info.field))
+#define NUMBER(field) put(dict, #field, PyLong_FromUnsignedLongLong(info.field))
+	if (TEXT(provider) < 0 || TEXT(fabric) < 0 || TEXT(domain) < 0 || TEXT(wait) < 0 || TEXT(libfabric) < 0 ||
+	    TEXT(why) < 0 || NUMBER(num_clients) < 0 || NUMBER(os_threads) < 0 || NUMBER(endpoints) < 0 ||
+	    NUMBER(links) < 0 || NUMBER(rails) < 0 || NUMBER(num_servers) < 0 || NUMBER(buffer_bytes) < 0 ||
+	    NUMBER(message_bytes) < 0 || NUMBER(chunk_bytes) < 0 || NUMBER(eager_bytes) < 0 || NUMBER(tx_depth) < 0 ||
+	    NUMBER(cq_depth) < 0 || NUMBER(credits) < 0 || TEXT(security) < 0 || TEXT(congestion) < 0 ||
+	    TEXT(mode) < 0 || TEXT(memory) < 0 || TEXT(numa) < 0 || NUMBER(register_ns) < 0 || TEXT(no_door) < 0 ||
+	    put(dict, "version", text(kvc_version())) < 0)
+		Py_CLEAR(dict);
+#undef TEXT
+#undef NUMBER
+	return dict;
+}

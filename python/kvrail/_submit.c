@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _submit.c -- submits: keys and buffers of a call become the items of a batch, and the batch is the queue's.
+ *
+ * All of it holds the GIL, and costs per key: one look at a str or bytes and a copy of its bytes; one export of the
+ * buffer. Nothing is allocated per key, and per batch a tuple of each list, so that no Python code that runs meanwhile
+ * (an exporter may be written in Python) can change what is read. Such code may also close the client: what was parsed
+ * is submitted only if the client is open then. */
+#include "_native.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ITEMS_MAX = 1 << 20 };
+
+struct arguments {
+	PyObject *keys, *buffers, *timeout, *ttl;
+};
+
+/* ---- arguments ---- */
+
+static PyObject *tuple_of(PyObject *object, const char *what)
+{
+	if (PyTuple_CheckExact(object))
+		return Py_NewRef(object);
+	if (PyList_Check(object))
+		return PyList_AsTuple(object);
+	if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || !PySequence_Check(object)) {
+		PyObject *type = kvrail_type_name(object);
+		if (type)
+			PyErr_Format(PyExc_TypeError, "%s must be a list or tuple, one entry for each key, not %U", what, type);
+		Py_XDECREF(type);
+		return NULL;
+	}
+	return PySequence_Tuple(object);
+}
+
+static PyObject **argument_at(struct arguments *out, const char *const *names, unsigned i)
+{
+	const char *name = names[i];
+	return name[0] == 'k' ? &out->keys : name[0] == 'b' ? &out->buffers : name[1] == 'i' ? &out->timeout : &out->ttl;
+}
+
+/* names: those of the call in order, NULL at the end; the first `needed` must be given. */
+static int arguments_parse(const char *call, const char *const *names, unsigned needed, PyObject *const *args,
+			   Py_ssize_t nargs, PyObject *kwnames, struct arguments *out)
+{
+	Py_ssize_t named = kwnames ? PyTuple_Size(kwnames) : 0;
+	unsigned count = 0;
+	while (names[count])
+		count++;
+	if (nargs > (Py_ssize_t)count) {
+		PyErr_Format(PyExc_TypeError, "%s takes at most %u arguments, not %zd", call, count, nargs);
+		return -1;
+	}
+	for (unsigned i = 0; i < nargs; i++)
+		*argument_at(out, names, i) = args[i];
+	for (Py_ssize_t k = 0; k < named; k++) {
+		PyObject *name = PyTuple_GetItem(kwnames, k);
+		unsigned i = 0;
+		while (i < count && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
+			i++;
+		if (i == count || *argument_at(out, names, i)) {
+			PyErr_Format(PyExc_TypeError, i == count ? "%s has no argument '%U'" : "%s got '%U' twice", call, name);
+			return -1;
+		}
+		*argument_at(out, names, i) = args[nargs + k];
+	}
+	for (unsigned i = 0; i < needed; i++) {
+		if (!*argument_at(out, names, i)) {
+			PyErr_Format(PyExc_TypeError, "%s needs '%s'", call, names[i]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int call_parse(const struct arguments *a, struct kvc_call *call)
+{
+	uint64_t ttl = 0;
+	if (a->timeout && a->timeout != Py_None) {
+		double s = PyFloat_AsDouble(a->timeout);
+		if (s == -1.0 && PyErr_Occurred())
+			return -1;
+		if (!(s > 0)) {
+			PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; None means the client's");
+			return -1;
+		}
+		call->timeout_ns = s >= 1e9 ? (uint64_t)1000000000 * 1000000000 : s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
+	}
+	if (a->ttl) {
+		if (kvrail_uint(a->ttl, "ttl (seconds)", &ttl) < 0)
+			return -1;
+		if (ttl > UINT32_MAX) {
+			PyErr_SetString(PyExc_ValueError, "ttl is at most 2^32 - 1 seconds; 0 means the server's default");
+			return -1;
+		}
+		call->ttl_s = (uint32_t)ttl;
+	}
+	return 0;
+}
+
+/* ---- keys ---- */
+
+/* The key of prefix and name, in `slot`. */
+static int key_place(const struct client_object *self, const char *name, size_t len, unsigned char *slot,
+		     struct kvc_key *out)
+{
+	size_t all = self->prefix_len + len;
+	unsigned char *whole;
+	int rc;
+	if (all <= KVC_KEY_MAX) {
+		if (self->prefix_len)
+			memcpy(slot, self->prefix, self->prefix_len);
+		memcpy(slot + self->prefix_len, name, len);
+		out->data = slot;
+		out->len = all;
+		return 0;
+	}
+	if (self->prefix_len == 0)
+		return kvc_key_fold(name, len, slot, out);
+	whole = malloc(all);
+	if (!whole)
+		return -KV_ENOMEM;
+	memcpy(whole, self->prefix, self->prefix_len);
+	memcpy(whole + self->prefix_len, name, len);
+	rc = kvc_key_fold(whole, all, slot, out);
+	free(whole);
+	return rc;
+}
+
+static int key_wrong(PyObject *key, Py_ssize_t i)
+{
+	PyObject *type = kvrail_type_name(key);
+	if (type)
+		PyErr_Format(PyExc_TypeError, "keys[%zd] must be str or bytes, not %U", i, type);
+	Py_XDECREF(type);
+	return -1;
+}
+
+static int keys_parse(struct client_object *self, PyObject *keys, struct batch *b)
+{
+	for (Py_ssize_t i = 0; i < b->n; i++) {
+		struct kvc_item *item = &b->items[i];
+		PyObject *key = PyTuple_GetItem(keys, i);
+		const char *name;
+		Py_ssize_t len;
+		int rc;
+		if (PyUnicode_Check(key))
+			name = PyUnicode_AsUTF8AndSize(key, &len);
+		else if (!PyBytes_Check(key))
+			return key_wrong(key, i);
+		else if (PyBytes_AsStringAndSize(key, (char **)&name, &len) < 0)
+			return -1;
+		if (!name)
+			return -1;
+		if (len == 0) {
+			PyErr_Format(PyExc_ValueError, "keys[%zd] is empty: a key has at least one byte", i);
+			return -1;
+		}
+		*item = (struct kvc_item){0};
+		rc = key_place(self, name, (size_t)len, b->slots[i], &item->key);
+		if (rc < 0) {
+			PyErr_NoMemory();
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* ---- buffers ---- */
+
+/* (address, length) or (address, length, slice, stride). */
+static int address_parse(PyObject *tuple, Py_ssize_t i, struct kvc_item *item)
+{
+	uint64_t value[4] = {0};
+	Py_ssize_t n = PyTuple_Size(tuple);
+	if (n != 2 && n != 4) {
+		PyErr_Format(PyExc_TypeError,
+			     "buffers[%zd] has %zd numbers: it is (address, length) or (address, length, slice, stride)", i,
+			     n);
+		return -1;
+	}
+	for (Py_ssize_t k = 0; k < n; k++) {
+		if (kvrail_uint(PyTuple_GetItem(tuple, k), "a number of (address, length, slice, stride)", &value[k]) < 0)
+			return -1;
+	}
+	if (value[0] == 0 || value[1] == 0) {
+		PyErr_Format(PyExc_ValueError, "buffers[%zd]: the %s is 0", i, value[0] == 0 ? "address" : "length");
+		return -1;
+	}
+	if (value[2] > value[3]) {
+		PyErr_Format(PyExc_ValueError, "buffers[%zd]: slices of %llu bytes do not fit a stride of %llu", i,
+			     (unsigned long long)value[2], (unsigned long long)value[3]);
+		return -1;
+	}
+	item->data = (void *)(uintptr_t)value[0];
+	item->len = value[1];
+	item->slice = value[2];
+	item->stride = value[3];
+	return 0;
+}
+
+/* The exporter refused: its words, after the place and ours. */
+static int export_refused(PyObject *object, Py_ssize_t i, bool writable)
+{
+	PyObject *type, *value, *trace, *name;
+	if (PyErr_ExceptionMatches(PyExc_MemoryError))
+		return -1;
+	PyErr_Fetch(&type, &value, &trace);
+	name = kvrail_type_name(object);
+	if (name)
+		PyErr_Format(PyExc_ValueError, "buffers[%zd] (%U) is not C-contiguous%s memory: %S", i, name,
+			     writable ? ", writable" : "", value ? value : Py_None);
+	Py_XDECREF(name);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(trace);
+	return -1;
+}
+
+static int export_parse(PyObject *object, Py_ssize_t i, bool writable, struct batch *b)
+{
+	Py_buffer *view = &b->views[b->num_views];
+	if (!PyObject_CheckBuffer(object)) {
+		PyObject *type = kvrail_type_name(object);
+		if (type)
+			PyErr_Format(PyExc_TypeError,
+				     "buffers[%zd] must be an object with the buffer interface, or (address, length), not %U", i,
+				     type);
+		Py_XDECREF(type);
+		return -1;
+	}
+	if (PyObject_GetBuffer(object, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
+		return export_refused(object, i, writable);
+	b->num_views++;
+	if (view->len == 0) {
+		PyErr_Format(PyExc_ValueError, "buffers[%zd] is empty: a value has at least one byte", i);
+		return -1;
+	}
+	b->items[i].data = view->buf;
+	b->items[i].len = (uint64_t)view->len;
+	return 0;
+}
+
+static int buffers_parse(PyObject *buffers, bool writable, struct batch *b)
+{
+	for (Py_ssize_t i = 0; i < b->n; i++) {
+		PyObject *buffer = PyTuple_GetItem(buffers, i);
+		int rc = PyTuple_Check(buffer) ? address_parse(buffer, i, &b->items[i])
+					       : export_parse(buffer, i, writable, b);
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- submit ---- */
+
+static void batch_out(struct client_object *self, struct batch *b)
+{
+	b->prev = NULL;
+	b->next = self->out;
+	if (b->next)
+		b->next->prev = b;
+	self->out = b;
+}
+
+static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct batch *b, const struct kvc_call *call)
+{
+	int64_t (*const submits[])(struct kvc_queue *, struct kvc_item *, unsigned, const struct kvc_call *, uint64_t) = {
+		[KVC_OP_GET] = kvc_submit_get,
+		[KVC_OP_PUT] = kvc_submit_put,
+		[KVC_OP_EXISTS] = kvc_submit_exists,
+		[KVC_OP_DELETE] = kvc_submit_delete,
+	};
+	PyObject *id;
+	int64_t rc;
+	b->op = op;
+	rc = submits[op](self->queue, b->items, b->n, call, (uint64_t)(uintptr_t)b);
+	if (rc > 0) {
+		b->id = (uint64_t)rc;
+		batch_out(self, b);
+		id = PyLong_FromLongLong(rc);
+		return id;
+	}
+	batch_give(self, b);
+	if (rc == -KV_EBUSY)
+		return kvrail_raise((int)rc, "the queue is full: take completions (drain), and submit again; a client's "
+					     "`depth` is how many ids may be out (%u here)", self->depth);
+	return kvrail_raise((int)rc, "%s", kvc_strerror((int)rc));
+}
+
+static struct batch *batch_parse(struct client_object *self, enum kvc_op op, PyObject *keys, PyObject *buffers)
+{
+	Py_ssize_t n = PyTuple_Size(keys);
+	struct batch *b;
+	if (n > ITEMS_MAX) {
+		PyErr_Format(PyExc_ValueError, "a batch has at most %d keys, not %zd", ITEMS_MAX, n);
+		return NULL;
+	}
+	if (buffers && PyTuple_Size(buffers) != n) {
+		PyErr_Format(PyExc_ValueError, "there are %zd keys and %zd buffers", n, PyTuple_Size(buffers));
+		return NULL;
+	}
+	b = batch_take(self, (uint32_t)n);
+	if (!b)
+		return NULL;
+	if (keys_parse(self, keys, b) == 0 && (!buffers || buffers_parse(buffers, op == KVC_OP_GET, b) == 0) &&
+	    client_usable(self) == 0)
+		return b;
+	batch_give(self, b);
+	return NULL;
+}
+
+static PyObject *submit(PyObject *object, enum kvc_op op, const char *name, const char *const *names, unsigned needed,
+			PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct kvc_call call = {.size = sizeof(call)};
+	struct arguments a = {0};
+	PyObject *keys, *buffers = NULL;
+	struct batch *b = NULL;
+	if (client_usable(self) < 0 || arguments_parse(name, names, needed, args, nargs, kwnames, &a) < 0 ||
+	    call_parse(&a, &call) < 0)
+		return NULL;
+	keys = tuple_of(a.keys, "keys");
+	if (keys && a.buffers)
+		buffers = tuple_of(a.buffers, "buffers");
+	if (keys && (buffers || !a.buffers))
+		b = batch_parse(self, op, keys, buffers);
+	Py_XDECREF(keys);
+	Py_XDECREF(buffers);
+	return b ? batch_submit(self, op, b, &call) : NULL;
+}
+
+PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+	static const char *const names[] = {"keys", "buffers", "timeout", NULL};
+	return submit(self, KVC_OP_GET, "submit_batch_get()", names, 2, args, nargs, kwnames);
+}
+
+PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+	static const char *const names[] = {"keys", "buffers", "timeout", "ttl", NULL};
+	return submit(self, KVC_OP_PUT, "submit_batch_set()", names, 2, args, nargs, kwnames);
+}
+
+PyObject *client_submit_exists(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+	static const char *const names[] = {"keys", "timeout", NULL};
+	return submit(self, KVC_OP_EXISTS, "submit_batch_exists()", names, 1, args, nargs, kwnames);
+}
+
+PyObject *client_submit_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+	static const char *const names[] = {"keys", "timeout", NULL};
+	return submit(self, KVC_OP_DELETE, "submit_batch_delete()", names, 1, args, nargs, kwnames);
+}

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kv-server of one's own, for tests and trials: a child process on loopback, which ends with this one."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from types import TracebackType
+from typing import IO
+
+from ._errors import Error
+
+
+def find_binary() -> str:
+    """KVRAIL_KV_SERVER, then PATH, then the build of the source tree that this file is part of."""
+    named = os.environ.get("KVRAIL_KV_SERVER")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise FileNotFoundError(f"KVRAIL_KV_SERVER names '{named}', which is no program")
+        return named
+    found = shutil.which("kv-server")
+    if found:
+        return found
+    tree = pathlib.Path(__file__).resolve().parents[2]
+    built = tree / "build" / "release" / "kv-server"
+    if (tree / "kvserver").is_dir() and os.access(built, os.X_OK):
+        return str(built)
+    raise FileNotFoundError(
+        "there is no kv-server: install kvrail-tools, put kv-server in PATH, or set KVRAIL_KV_SERVER to it"
+    )
+
+
+class Server:
+    """Starts a kv-server and waits until clients can connect.
+
+    memory_mb: memory for values. listen: its address; port 0 is any free one. Other keywords become options of
+    kv-server: `worker_threads=2` is `--worker-threads=2`, `allow_pull=True` is `--allow-pull`; `provider`, `psk_file`
+    and all that `kv-server --help` names. startup_timeout: seconds until it must be ready. The server's log is at
+    `.log_path` until stop(). stop() drains it, kill() does not; restart() starts it again on the same port.
+    Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        memory_mb: int = 256,
+        *,
+        listen: str = "127.0.0.1:0",
+        startup_timeout: float = 30.0,
+        binary: str | os.PathLike[str] | None = None,
+        **options: object,
+    ) -> None:
+        self.address = ""
+        self.binary = os.fspath(binary) if binary is not None else find_binary()
+        self._memory_mb = memory_mb
+        self._listen = listen
+        self._startup_timeout = startup_timeout
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] = tempfile.NamedTemporaryFile(prefix="kv-server-", suffix=".log")
+        try:
+            self._start(listen)
+        except BaseException:
+            self._log.close()
+            raise
+
+    # ---- start ----
+
+    def _command(self, listen: str, ready: int) -> list[str]:
+        command = [
+            self.binary,
+            f"--listen-addr={listen}",
+            f"--memory-mb={self._memory_mb}",
+            f"--ready-fd={ready}",
+            "--die-with-parent",
+        ]
+        for name, value in {"worker_threads": 2, "log_level": "warn", **self._options}.items():
+            option = "--" + name.replace("_", "-")
+            if value is True:
+                command.append(option)
+            elif value is not None and value is not False:
+                command.append(f"{option}={value}")
+        return command
+
+    def _start(self, listen: str) -> None:
+        ours, theirs = os.pipe()
+        try:
+            try:
+                self._process = subprocess.Popen(
+                    self._command(listen, theirs),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=self._log,
+                    pass_fds=(theirs,),
+                )
+            finally:
+                os.close(theirs)
+            self.address = self._wait_ready(ours)
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            os.close(ours)
+
+    def _wait_ready(self, fd: int) -> str:
+        deadline = time.monotonic() + self._startup_timeout
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                raise Error(f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}")
+            piece = os.read(fd, 256)
+            if not piece:
+                assert self._process is not None
+                code = self._process.wait()
+                raise Error(f"kv-server ended with status {code}. Its log:\n{self.log()}")
+            line += piece
+        return line.decode().removeprefix("READY ").strip()
+
+    # ---- what is known of it ----
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0: it does not run."""
+        return self._process.pid if self._process else 0
+
+    @property
+    def log_path(self) -> str:
+        return str(self._log.name)
+
+    def log(self) -> str:
+        """The end of what it has written."""
+        try:
+            return pathlib.Path(self._log.name).read_text(errors="replace")[-4096:]
+        except FileNotFoundError:
+            return ""
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    # ---- end ----
+
+    def _end(self, timeout: float) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def stop(self, timeout: float = 20.0) -> int | None:
+        """SIGTERM: it says goodbye to its clients, finishes their requests and ends. After `timeout` seconds it is
+        killed. Returns its exit status; None: it did not run."""
+        if self._process:
+            self._process.terminate()
+        return self._end(timeout)
+
+    def kill(self) -> int | None:
+        """SIGKILL, as if its machine had died."""
+        if self._process:
+            self._process.kill()
+        return self._end(20.0)
+
+    def restart(self) -> None:
+        """Kill it if it runs, and start it again, empty, at the same address."""
+        self.kill()
+        self._start(self.address or self._listen)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """stop(), and remove the log."""
+        self.stop()
+        self._log.close()
+
+    def __del__(self) -> None:
+        process = getattr(self, "_process", None)
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
