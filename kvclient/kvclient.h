@@ -470,18 +470,42 @@ KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const
  *   -KV_ELEFT      the server has said goodbye, and is not back */
 KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
 
+/* One of several places in memory that a value lies in. */
+struct kvc_span {
+	void *data;
+	uint64_t len; /* bytes of value; gaps between slices do not count */
+	uint64_t slice, stride; /* as in struct kvc_item */
+};
+
+enum { KVC_SPANS_MAX = 1024 }; /* of an item */
+
+/* More about an item than one place. */
+struct kvc_layout {
+	size_t size;
+	/* The value lies in these, in this order: such as the K and the V tensors of each layer. item.len is the sum of
+	 * their lengths, and the item's data, slice and stride are 0; else it fails with -KV_EINVAL, as it does if there
+	 * are more than KVC_SPANS_MAX. Spans of a GET must not overlap. Spans as long as each other, the last one at
+	 * most, and evenly apart are slices; others are copied, also from and to registered memory. */
+	const struct kvc_span *spans;
+	uint32_t num_spans; /* 0: none, the item says where the value lies */
+	uint32_t reserved;
+};
+
 /* One item of a batch. */
 struct kvc_item {
 	struct kvc_key key;
 	void *data;   /* destination of GET, source of PUT */
 	uint64_t len; /* bytes of value that data can take (GET) or has (PUT); gaps between slices do not count */
-	/* GET: deliver the value as slices of `slice` bytes that begin `stride` bytes apart, from data on: one block
-	 * into many layers. If slice is 0, or at least len, the value is contiguous. If stride is below slice, the item
-	 * fails with -KV_EINVAL. Small items, and slices that are pulled, are copied, also into registered memory. PUT:
-	 * both must be 0 (else -KV_EINVAL for the item). */
+	/* The value is slices of `slice` bytes that begin `stride` bytes apart, from data on: one block in many layers.
+	 * If slice is 0, or at least len, the value is contiguous. If stride is below slice, the item fails with
+	 * -KV_EINVAL. What lies between slices is never written. Slices are read and written where they lie, if that is
+	 * registered memory; but they are copied if the item is small, if they are pulled, and by PUT if they are shorter
+	 * than 16 KiB, or than what the client writes at a time. */
 	uint64_t slice, stride;
-	int64_t result;    /* out. GET: the value's length or a code; PUT: 0 or a code */
-	uint64_t reserved; /* 0 */
+	int64_t result; /* out. GET: the value's length or a code; PUT: 0 or a code */
+	/* NULL: data, slice and stride say all. (A library that does not know the layout says -KV_EINVAL, and its size
+	 * says the same of what is added to it.) Not copied: as data, it is the library's during the call. */
+	const struct kvc_layout *layout;
 };
 
 /* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result.

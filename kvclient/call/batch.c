@@ -90,9 +90,10 @@ static void again(struct batch *b, unsigned i, enum mark mark)
 
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
-	int rc = it->reserved ? -KV_EINVAL
-			      : kvc_get_init(g, b->c, it->key, it->data, it->len, it->slice, it->stride, b->call,
-					     b->deadline_ns);
+	struct kvc_target to;
+	int rc = kvc_target_make(&to, it);
+	if (rc == 0)
+		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	g->own_wait.trace = b->wait.trace;
 	g->past.tries = mark_of(it) == AGAIN_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
@@ -179,10 +180,10 @@ static void get_whole_await(struct batch *b, unsigned i)
 
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
-	/* A PUT does not gather slices: storing them as one piece would store other bytes than were meant. */
-	int rc = it->reserved || it->slice || it->stride
-			 ? -KV_EINVAL
-			 : kvc_put_init(p, b->c, it->key, it->data, it->len, b->call, b->deadline_ns);
+	struct kvc_target from;
+	int rc = kvc_target_make(&from, it);
+	if (rc == 0)
+		rc = kvc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	p->batched = true;
 	p->turn = b->turn;
@@ -233,7 +234,7 @@ static void put_whole_await(struct batch *b, unsigned i)
 static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_item *it = &b->items[i];
-	if (it->reserved || !kvc_key_valid(it->key))
+	if (!kvc_key_valid(it->key))
 		return -KV_EINVAL;
 	slot->mem = NULL;
 	slot->item = i;
@@ -254,7 +255,7 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 static void delete_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
-	it->result = it->reserved || !kvc_key_valid(it->key)
+	it->result = !kvc_key_valid(it->key)
 			     ? -KV_EINVAL
 			     : kvc_delete_item_await(b->c, it->key, b->deadline_ns, b->pass, b->wait.trace);
 }
@@ -539,7 +540,7 @@ static void exists_take(struct batch *b, struct exists_window *w)
 	w->n = 0;
 	for (unsigned i = b->first; i != NONE && w->n < KVC_EXISTS_WINDOW; b->first = i = next) {
 		struct kvc_item *it = &b->items[i];
-		bool wrong = it->reserved || !kvc_key_valid(it->key);
+		bool wrong = !kvc_key_valid(it->key);
 		next = next_of(it);
 		if (several && !wrong) {
 			const struct kvc_node *n = kvc_call_node(b->c, it->key);

@@ -76,7 +76,7 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	if (rc < 0)
 		return rc;
 	/* The piece itself is the destination, also of bytes that come in the reply: nothing is copied. */
-	g->to.at = r->inline_to = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->mem.piece)};
+	g->to.at = r->place = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &r->mem.piece)};
 	status = kvc_call_done_await(c, r, g->ask.deadline_ns);
 	rc = kvc_get_take_await(g, r, status, NULL);
 	if (g->state == KVC_GET_READING && (rc == 0 || rc == -KV_ETOOBIG)) {
@@ -142,7 +142,7 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 	rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_get_init(&g, client, key, client->area.base, 1, 0, 0, &own,
+	rc = kvc_get_init(&g, client, key, &(struct kvc_target){.at = client->area.base}, 1, &own,
 			  kvc_call_deadline(client, &own, KV_MAX(expect_len, own.length)));
 	if (rc < 0)
 		goto out;

@@ -293,28 +293,29 @@ uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t cou
 	return all > UINT32_MAX ? UINT32_MAX : (uint32_t)all;
 }
 
-uint64_t kvc_hash_await(const void *data, uint64_t len)
+uint64_t kvc_hash_await(const struct kvc_target *from, uint64_t len)
 {
-	const uint8_t *at = data;
+	struct kvc_target at = *from;
 	struct kv_hasher h;
-	if (len <= KVC_STEP_BYTES)
-		return kv_hash_block(data, len);
+	if (len <= KVC_STEP_BYTES && kvc_target_flat(from))
+		return kv_hash_block(from->at + from->skip, len);
 	kv_hasher_init(&h);
-	for (uint64_t n; len > 0; at += n, len -= n) {
+	for (uint64_t n; len > 0; at.skip += n, len -= n) {
 		n = KV_MIN(len, (uint64_t)KVC_STEP_BYTES);
-		kv_hasher_update(&h, at, n);
+		kvc_target_hash(&at, n, &h);
 		if (len > n)
 			co_yield_await();
 	}
 	return kv_hasher_digest(&h);
 }
 
-void kvc_copy_await(void *to, const void *from, uint64_t len)
+void kvc_gather_await(uint8_t *to, const struct kvc_target *from, uint64_t len)
 {
-	for (uint64_t pos = 0, n; pos < len; pos += n) {
-		n = KV_MIN(len - pos, (uint64_t)KVC_STEP_BYTES);
-		memcpy((uint8_t *)to + pos, (const uint8_t *)from + pos, n);
-		if (pos + n < len)
+	struct kvc_target at = *from;
+	for (uint64_t n; len > 0; at.skip += n, to += n, len -= n) {
+		n = KV_MIN(len, (uint64_t)KVC_STEP_BYTES);
+		kvc_target_read(&at, to, n);
+		if (len > n)
 			co_yield_await();
 	}
 }

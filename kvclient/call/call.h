@@ -113,9 +113,9 @@ int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 /* kvc_chunks -- the most immediates that a transfer to `count` slices of `slice` bytes can make. */
 uint32_t kvc_chunks(const struct kvc_attachment *s, uint64_t slice, uint64_t count);
 
-/* kvc_hash_await, kvc_copy_await -- hash or copy much memory, and let others run in between. */
-uint64_t kvc_hash_await(const void *data, uint64_t len);
-void kvc_copy_await(void *to, const void *from, uint64_t len);
+/* kvc_hash_await, kvc_gather_await -- hash or copy len bytes of a target, and let others run in between. */
+uint64_t kvc_hash_await(const struct kvc_target *from, uint64_t len);
+void kvc_gather_await(uint8_t *to, const struct kvc_target *from, uint64_t len);
 enum { KVC_STEP_BYTES = 1 << 20 };
 
 #endif

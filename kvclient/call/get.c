@@ -43,29 +43,24 @@ static void get_advance(struct kvc_get *g, enum kvc_get_state to)
 	g->state = to;
 }
 
-int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
-		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns)
+int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kvc_target *to, uint64_t len,
+		 const struct kvc_call *call, uint64_t deadline_ns)
 {
-	uint64_t extent = len;
 	memset(g, 0, sizeof(*g));
-	if (!kvc_key_valid(key) || !dst || len == 0)
-		return -KV_EINVAL;
-	if (slice >= len)
-		slice = 0;
-	if (slice > 0 && (stride < slice || __builtin_mul_overflow((len - 1) / slice, stride, &extent) ||
-			  __builtin_add_overflow(extent, len - (len - 1) / slice * slice, &extent)))
+	if (!kvc_key_valid(key) || !(to->at || to->span) || len == 0)
 		return -KV_EINVAL;
 	g->c = c;
 	g->n = kvc_call_node(c, key);
 	g->ask.key = key;
-	g->to.at = (struct kvc_target){dst, slice, stride, 0};
+	g->to.at = *to;
 	g->to.cap = len;
-	g->to.mem = kvc_client_mem_at(c, dst, extent);
+	if (!to->span)
+		g->to.mem = kvc_client_mem_at(c, to->at, kvc_target_extent(to, to->skip + len));
 	if (g->to.mem) {
 		g->to.mem->users++;
 		g->to.place = KVC_GET_DIRECT;
 		g->to.region = g->to.mem->id;
-		g->to.region_offset = (uint64_t)((uint8_t *)dst - g->to.mem->base);
+		g->to.region_offset = (uint64_t)(to->at - g->to.mem->base);
 	}
 	g->ask.offset = call->offset;
 	g->ask.length = call->length;
@@ -115,7 +110,7 @@ static uint64_t slices_max(const struct kvc_get *g, const struct kvc_attachment 
 /* Plan the next range, from `issued` on. Returns its length; *dest: where a direct one goes. */
 static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment *s, struct wire_dest *dest)
 {
-	uint64_t left = get_goal(g) - g->issued, slice = g->to.at.slice, in, count;
+	uint64_t left = get_goal(g) - g->issued, pos = g->to.at.skip + g->issued, slice = g->to.at.slice, in, count;
 	uint64_t chunk_room = (uint64_t)(kvc_room_imms(g->c) - 2) * KV_MIN(s->chunk_bytes, g->c->info.chunk_bytes);
 	/* (A borrowed piece must be one piece, whatever part of the buffer its server may have.) */
 	uint64_t max = KV_MIN(g->to.place != KVC_GET_COPIED ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
@@ -124,12 +119,11 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
 	if (g->to.place == KVC_GET_COPIED && g->state == KVC_GET_ASKING)
 		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
 	if (g->to.place != KVC_GET_DIRECT || slice == 0) {
-		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + g->issued, 0, KV_MIN(left, max)};
+		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + pos, 0, KV_MIN(left, max)};
 		return dest->slice;
 	}
-	in = g->issued % slice;
-	*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + g->issued / slice * g->to.at.stride + in, 0,
-				   0};
+	in = pos % slice;
+	*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + pos / slice * g->to.at.stride + in, 0, 0};
 	if (in > 0 || slice > max || left < slice) {
 		dest->slice = KV_MIN(KV_MIN(slice - in, left), max);
 		return dest->slice;
@@ -160,8 +154,8 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, co
 	r->deadline_ns = g->ask.deadline_ns;
 	r->mem.callers = direct;
 	r->mem.region = direct && g->to.mem ? g->to.mem->region : g->c->region;
-	r->inline_to = g->to.at;
-	r->inline_to.skip = g->issued;
+	r->place = g->to.at;
+	r->place.skip += g->issued;
 	if (!direct) {
 		w->dest.region = KVC_REGION_BUFFER;
 		w->dest.offset = r->mem.piece.offset;
@@ -257,7 +251,7 @@ static void range_bring_await(struct kvc_get *g, const struct kvc_req *r, uint64
 	struct kvc_target to = g->to.at;
 	for (uint64_t done = 0, step; done < n; done += step) {
 		step = KV_MIN(n - done, (uint64_t)KVC_STEP_BYTES);
-		to.skip = pos + done;
+		to.skip = g->to.at.skip + pos + done;
 		if (h && from)
 			kv_hasher_update(h, from + done, step);
 		else if (h)
@@ -274,8 +268,10 @@ static bool small_bring(struct kvc_get *g, const struct kvc_req *r, uint64_t n, 
 {
 	bool copy = range_copied(g, r);
 	const uint8_t *from = copy ? kvc_buffer_at(&g->c->buffer, &r->mem.piece) : g->to.at.at;
-	if (n > KVC_STEP_BYTES || (g->to.at.slice && !copy))
+	if (n > KVC_STEP_BYTES || (!kvc_target_flat(&g->to.at) && !copy))
 		return false;
+	if (!copy)
+		from += g->to.at.skip;
 	*out_rc = g->ask.verify && kv_hash_block(from, n) != r->reply.get.checksum ? -KV_ECORRUPT : 0;
 	if (copy && *out_rc == 0)
 		kvc_target_write(&g->to.at, from, n);

@@ -71,10 +71,10 @@ struct kvc_get {
 	struct kvc_wait own_wait, *wait;
 };
 
-/* kvc_get_init -- fill *g. slice 0: contiguous. 0 or -KV_EINVAL. kvc_get_fini -- let go of the registration that it
- * uses. */
-int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, void *dst, uint64_t len, uint64_t slice,
-		 uint64_t stride, const struct kvc_call *call, uint64_t deadline_ns);
+/* kvc_get_init -- fill *g. to: a target as kvc_target_make makes it, or one place; it takes len bytes of value. 0 or
+ * -KV_EINVAL. kvc_get_fini -- let go of the registration that it uses. */
+int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, const struct kvc_target *to, uint64_t len,
+		 const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_get_fini(struct kvc_get *g);
 /* kvc_get_begin -- begin an attempt: nothing is known of the value, and nothing was asked for. */
 void kvc_get_begin(struct kvc_get *g);

@@ -4,13 +4,23 @@
  * FIRST goes alone, since its reply names the server's stage. The middle ranges go two at a time. LAST goes alone and
  * commits. A value of one range is FIRST and LAST at once. Up to KV_INLINE_MAX bytes travel in the request. More than
  * that lies in the caller's registered memory, in a borrowed piece, or in a piece of the receive buffer into which it
- * was copied. From there it goes one of three ways:
+ * was copied. From there it goes one of these ways:
  *
  *   land     where we have a landing area on the shard (tcp): we write it there (request/landing.c)
  *   packed   a small one: copied, and landed in one write with those that are sent with it (request/pack.c)
  *   inline   else, where the server must not read (its provider would crash if we died in the middle: WELCOME says
  *            so): all bytes travel in requests, FIRST alone, then everything else, LAST too, many at a time
  *   read     else: the server reads it
+ *
+ * Slices of registered memory are gathered without a copy where that costs no more than the copy. The server reads
+ * slices of a range where they lie, from GATHER_MIN bytes on: each is an operation of the fabric, and a copy of less
+ * costs less. A write to the landing area is one operation from one place, of which a link has four in flight. So a
+ * slice that is at least as long as such a write goes from its place, in ranges that end where it ends: they are no
+ * more than twice as many as those of a copy. Shorter ones are copied to a piece, side by side: a few hundred slices
+ * of a page are one range then, which its batch sends without waiting, instead of hundreds. (Rejected: several writes
+ * behind each other for one request. Four slices would fill a link, and what is posted of a row that does not fit
+ * would have to be waited for before its place is free again.) All else is gathered by a copy: what lies in spans, what
+ * is not registered, what travels in requests or in packs. The checksum is over the value in its order.
  *
  * Every range carries the checksum of the whole value, and the server refuses to commit anything else. Hence a PUT may
  * be made again after any failure, the same bytes under the same key succeed, and a server that we gave up on can do no
@@ -26,6 +36,7 @@
 #include "kvclient/request/pack.h"
 
 enum {
+	GATHER_MIN = KVC_PACK_VALUE,
 	READ_WINDOW = 2,
 	INLINE_WINDOW = KVC_WINDOW
 }; /* ranges of one PUT in flight; the server keeps up to 64 pieces apart */
@@ -33,37 +44,37 @@ enum {
 static void source_find(struct kvc_put *p)
 {
 	struct kvc_client *c = p->c;
-	const uint8_t *base = c->area.base;
-	if (p->len <= KV_INLINE_MAX)
+	const uint8_t *base = c->area.base, *at = p->from.at;
+	uint64_t extent = kvc_target_extent(&p->from, p->len);
+	if (p->len <= KV_INLINE_MAX || p->from.span)
 		return;
-	if (p->data >= base && p->data < base + c->buffer.len_bytes &&
-	    p->len <= c->buffer.len_bytes - (uint64_t)(p->data - base)) {
-		p->direct = true;
+	if (at >= base && at < base + c->buffer.len_bytes && extent <= c->buffer.len_bytes - (uint64_t)(at - base)) {
+		p->found = true;
 		p->region = KVC_REGION_BUFFER;
-		p->region_offset = (uint64_t)(p->data - base);
+		p->region_offset = (uint64_t)(at - base);
 		return;
 	}
-	p->mem = kvc_client_mem_at(c, p->data, p->len);
+	p->mem = kvc_client_mem_at(c, at, extent);
 	if (p->mem) {
 		p->mem->users++;
-		p->direct = true;
+		p->found = true;
 		p->region = p->mem->id;
-		p->region_offset = (uint64_t)(p->data - p->mem->base);
+		p->region_offset = (uint64_t)(at - p->mem->base);
 	}
 }
 
-int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len,
-		 const struct kvc_call *call, uint64_t deadline_ns)
+int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
+		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns)
 {
 	memset(p, 0, sizeof(*p));
-	if (!kvc_key_valid(key) || !data || len == 0)
+	if (!kvc_key_valid(key) || !(from->at || from->span) || len == 0)
 		return -KV_EINVAL;
 	if (len > KV_VALUE_MAX)
 		return -KV_ETOOBIG;
 	p->c = c;
 	p->n = kvc_call_node(c, key);
 	p->key = key;
-	p->data = data;
+	p->from = *from;
 	p->len = len;
 	p->ttl_s = call->ttl_s;
 	p->session = call->session;
@@ -90,8 +101,20 @@ static unsigned put_shard(const struct kvc_put *p, const struct kvc_attachment *
 static bool source_whole(const struct kvc_put *p)
 {
 	struct te_region_info info;
+	uint64_t last = p->region_offset + kvc_target_extent(&p->from, p->len) - 1;
 	te_region_info(p->mem ? p->mem->region : p->c->region, &info);
-	return p->region_offset / info.part_bytes == (p->region_offset + p->len - 1) / info.part_bytes;
+	return p->region_offset / info.part_bytes == last / info.part_bytes;
+}
+
+/* Whether it goes from where it lies; else from a piece, to which it is copied. */
+static bool source_direct(const struct kvc_put *p)
+{
+	uint64_t slice = p->from.slice;
+	if (!p->found || p->packed || p->inlined)
+		return false;
+	if (p->landed)
+		return (slice == 0 || slice >= p->landed) && source_whole(p);
+	return slice == 0 || slice >= GATHER_MIN;
 }
 
 /* Plan for the way of the bytes that the server offers or demands. */
@@ -100,9 +123,8 @@ static void mode_set(struct kvc_put *p, const struct kvc_attachment *s)
 	p->packed =
 		p->len > (p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX) && p->len <= kvc_pack_max(s, put_shard(p, s));
 	p->landed = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
-	if (p->landed && p->direct && !source_whole(p))
-		p->direct = false; /* it is copied to pieces, which lie in one part each */
 	p->inlined = !p->packed && p->landed == 0 && s->flags & WIRE_WELCOME_INLINE_PUT;
+	p->direct = source_direct(p);
 }
 
 static uint64_t range_max(const struct kvc_put *p)
@@ -114,19 +136,45 @@ static uint64_t range_max(const struct kvc_put *p)
 	return KV_MIN(p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c), p->landed ? p->landed : UINT64_MAX);
 }
 
+/* Bytes of the range that begins at `offset`. Of slices that go from where they lie it has several whole ones, if the
+ * server reads them, or what is left of one. */
+static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
+{
+	uint64_t slice = p->direct ? p->from.slice : 0, max = range_max(p), left = p->len - offset;
+	uint64_t n = KV_MIN(left, max), in = slice ? offset % slice : 0;
+	if (slice == 0)
+		return n;
+	return in > 0 || n < slice || p->landed ? KV_MIN(n, slice - in) : n / slice * slice;
+}
+
 bool kvc_put_single(struct kvc_put *p)
 {
 	if (p->n->state == KVC_NODE_UP)
 		mode_set(p, p->n->attachment);
-	return p->len <= range_max(p);
+	return range_len(p, 0) == p->len;
 }
 
 /* Compute the checksum of the whole value when it is first needed. For large values it parks. */
 static void put_sum_await(struct kvc_put *p)
 {
 	if (!p->summed)
-		p->checksum = kvc_hash_await(p->data, p->len);
+		p->checksum = kvc_hash_await(&p->from, p->len);
 	p->summed = true;
+}
+
+/* Where the byte at `offset` lies in the region. */
+static uint64_t source_at(const struct kvc_put *p, uint64_t offset)
+{
+	uint64_t slice = p->from.slice;
+	return p->region_offset + (slice ? offset / slice * p->from.stride + offset % slice : offset);
+}
+
+/* What the server is to read. */
+static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, uint64_t length)
+{
+	uint64_t slice = p->from.slice, count = slice ? KV_MAX(length / slice, (uint64_t)1) : 1;
+	return (struct wire_dest){p->region, (uint32_t)count, source_at(p, offset), count > 1 ? p->from.stride : 0,
+				  length / count};
 }
 
 static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
@@ -145,18 +193,21 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	if (p->packed) {
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
-		r->mem.bytes = p->data;
+		r->mem.small = true;
+		r->place = p->from;
 	} else if (p->inlined || p->len <= KV_INLINE_MAX) {
-		w->put.inline_data = (struct wire_bytes){p->data + offset, (uint32_t)length};
+		const uint8_t *gathered = kvc_buffer_at(&p->c->buffer, &r->mem.piece);
+		w->put.inline_data = (struct wire_bytes){
+			kvc_target_flat(&p->from) ? p->from.at + offset : gathered, (uint32_t)length};
 	} else if (p->landed) {
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
 		r->mem.callers = p->direct;
 		r->mem.region = p->direct && p->mem ? p->mem->region : p->c->region;
-		r->mem.source = p->direct ? p->region_offset + offset : r->mem.piece.offset;
+		r->mem.source = p->direct ? source_at(p, offset) : r->mem.piece.offset;
 	} else if (p->direct) {
 		r->mem.callers = true;
-		w->dest = (struct wire_dest){p->region, 1, p->region_offset + offset, 0, length};
+		w->dest = source_dest(p, offset, length);
 	} else {
 		w->dest = (struct wire_dest){KVC_REGION_BUFFER, 1, r->mem.piece.offset, 0, length};
 	}
@@ -175,18 +226,21 @@ static bool mode_same(const struct kvc_put *p, const struct kvc_attachment *s, u
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out)
 {
-	bool copy = !p->packed && !p->inlined && !p->direct && p->len > KV_INLINE_MAX;
+	bool flat = kvc_target_flat(&p->from);
+	bool copy = !p->packed && !p->direct && (!flat || (!p->inlined && p->len > KV_INLINE_MAX));
+	struct kvc_target from = p->from;
 	struct kvc_need need = {.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session};
 	struct kvc_attachment *s;
 	unsigned shard;
 	int rc;
+	from.skip = offset;
 	put_sum_await(p);
 	for (;;) {
 		rc = kvc_call_room_await(p->n, &need, p->deadline_ns, wait, &s, out);
 		if (rc < 0)
 			return rc;
 		if (copy)
-			kvc_copy_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), p->data + offset, length);
+			kvc_gather_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
 		if (kvc_node_uses(p->n, s) && mode_same(p, s, length))
 			break;
 		kvc_req_release(p->c, *out);
@@ -220,14 +274,14 @@ static int range_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint
 }
 
 /* Send the ranges from `from` to `to`, several at a time. */
-static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t max, uint64_t stage)
+static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t stage)
 {
 	struct kvc_window out = {0};
 	struct kvc_req *r;
 	int rc = 0;
 	do {
 		while (out.count < (p->inlined ? INLINE_WINDOW : READ_WINDOW) && from < to) {
-			uint64_t n = KV_MIN(max, to - from);
+			uint64_t n = range_len(p, from);
 			rc = kvc_put_issue_await(p, from, n, stage, out.count == 0, &r);
 			if (rc < 0)
 				break;
@@ -245,22 +299,22 @@ static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t 
 
 static int put_once_await(struct kvc_put *p)
 {
-	uint64_t max, first, last, stage = 0;
+	uint64_t first, last, stage = 0;
 	struct kvc_attachment *s;
 	bool done = false;
 	int rc = kvc_node_ready_await(p->n, p->deadline_ns, &s);
 	if (rc < 0)
 		return rc;
 	mode_set(p, s);
-	max = range_max(p);
-	first = KV_MIN(p->len, max);
-	last = (p->len - 1) / max * max;
+	first = range_len(p, 0);
+	for (last = 0; last + range_len(p, last) < p->len;)
+		last += range_len(p, last);
 	rc = range_await(p, 0, first, &stage, &done);
 	if (rc < 0 || done)
 		return rc;
 	if (p->inlined)
-		return ranges_await(p, first, p->len, max, stage);
-	rc = ranges_await(p, first, last, max, stage);
+		return ranges_await(p, first, p->len, stage);
+	rc = ranges_await(p, first, last, stage);
 	if (rc < 0)
 		return rc;
 	return range_await(p, last, p->len - last, &stage, &done);

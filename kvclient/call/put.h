@@ -10,9 +10,10 @@ struct kvc_put {
 	struct kvc_client *c;
 	struct kvc_node *n;
 	struct kvc_key key;
-	const uint8_t *data;
+	struct kvc_target from;
 	uint64_t len, checksum;
-	bool summed, direct;         /* summed: the checksum is there; direct: the server reads from `region` */
+	bool summed;                 /* the checksum is there */
+	bool found, direct;          /* found: the value lies in `region`; direct: it goes from there */
 	bool inlined;                /* the server reads nothing: all bytes go in requests */
 	bool packed;                 /* ... or it is small and goes with others, copied (request/pack.c) */
 	bool batched;                /* an item of a batch: others are sent with it ... */
@@ -27,10 +28,10 @@ struct kvc_put {
 	struct kvc_wait own_wait, *wait;
 };
 
-/* kvc_put_init -- fill *p; data and key stay the caller's until kvc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG.
- * kvc_put_fini -- let go of the registration that it uses. */
-int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const void *data, uint64_t len,
-		 const struct kvc_call *call, uint64_t deadline_ns);
+/* kvc_put_init -- fill *p. from: a target as kvc_target_make makes it, or one place; that memory and the key stay the
+ * caller's until kvc_put_fini. 0, -KV_EINVAL or -KV_ETOOBIG. kvc_put_fini -- let go of the registration that it uses. */
+int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
+		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_put_fini(struct kvc_put *p);
 /* kvc_put_single -- whether one request is enough. */
 bool kvc_put_single(struct kvc_put *p);

@@ -22,7 +22,7 @@ int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, 
 	int64_t rc = kvc_call_open(client, &t, KVC_OP_GET, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_get_init(&g, client, key, dst, dst_len, 0, 0, &own, kvc_call_deadline(client, &own, dst_len));
+	rc = kvc_get_init(&g, client, key, &(struct kvc_target){.at = dst}, dst_len, &own, kvc_call_deadline(client, &own, dst_len));
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		g.own_wait.trace = &t;
@@ -42,7 +42,7 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 	int rc = kvc_call_open(client, &t, KVC_OP_PUT, call, &own);
 	if (rc < 0)
 		return rc;
-	rc = kvc_put_init(&p, client, key, data, len, &own, kvc_call_deadline(client, &own, len));
+	rc = kvc_put_init(&p, client, key, &(struct kvc_target){.at = (void *)(uintptr_t)data}, len, &own, kvc_call_deadline(client, &own, len));
 	if (rc == 0) {
 		kvc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;

@@ -96,12 +96,12 @@ struct kvc_req *kvc_reqs_take(struct kvc_reqs *t)
 	r->mem.pull = NULL;
 	r->mem.push = NULL;
 	r->mem.landing = (struct kvc_piece){0};
-	r->mem.bytes = NULL;
+	r->mem.small = false;
 	r->mem.pack = NULL;
 	r->at = (struct kvc_stamps){0};
 	r->mem.arrived = r->mem.posted = r->room.imms = 0;
 	r->mem.piece = (struct kvc_piece){0};
-	r->inline_to = (struct kvc_target){0};
+	r->place = (struct kvc_target){0};
 	memset(&r->wire, 0, sizeof(r->wire));
 	return r;
 }

@@ -92,7 +92,7 @@ struct kvc_req {
 		struct kvc_push *push; /* a write of ours is under way, from `region` at `source` */
 		uint64_t source;
 		struct kvc_piece landing; /* of the landing area, until the server has answered */
-		const uint8_t *bytes;  /* the caller's: a small value, copied to a pack when it is sent; NULL: none */
+		bool small; /* a PUT whose value, at `place`, is copied to a pack when it is sent */
 		struct kvc_pack *pack; /* that has it, until the server has answered */
 		uint32_t arrived, posted; /* immediates; posted: final from KVC_SAID_WRITES on */
 		bool callers;             /* dest is memory that is the caller's the moment its call returns */
@@ -115,12 +115,12 @@ struct kvc_req {
 	struct kvc_wait *wait;   /* told when it is done; NULL afterwards */
 	struct kvc_trace *trace; /* of the call that has it; NULL: the call is not traced */
 	struct kvc_stamps at;
-	struct kvc_target inline_to; /* where bytes go that come in the reply */
+	struct kvc_target place; /* the caller's: where bytes go that come in the reply, or where a pack takes them */
 	int status;
 	union {
 		struct {
 			uint64_t value_len, generation, checksum;
-			bool inlined; /* the bytes came in the reply and are in `inline_to`, in no memory of a peer's */
+			bool inlined; /* the bytes came in the reply and are in `place`, in no memory of a peer's */
 		} get;
 		struct {
 			uint64_t stage, generation;

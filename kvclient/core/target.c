@@ -1,27 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c -- walking over the slices of a target, to write or to hash them. */
+/* target.c -- walking over the slices and spans of a target, to write, read or hash them; and making one of what a
+ * caller says.
+ *
+ * A walk looks for its first span from the front, and goes on from there: a few hundred spans are looked through
+ * faster than one of them is copied. Spans are the caller's, and looked at as long as a request of the call names them
+ * and no longer.
+ *
+ * What a caller says is looked at once for each request, in full: whatever sums and extents a wrong item may have, a
+ * target that was made describes memory that does not wrap, and as many bytes as the item says. */
 #include "kvclient/core/target.h"
 
-/* The place that lies `pos` bytes behind the beginning of a target, and how many of n bytes lie together there. */
-static uint8_t *piece_at(const struct kvc_target *t, uint64_t pos, uint64_t n, uint64_t *out_len)
+#include "kvclient/core/sized.h"
+
+/* ---- walking ---- */
+
+struct walk {
+	struct kvc_target at; /* without spans; its `skip` is where the next byte is */
+	uint64_t left;        /* bytes of value in it, from there */
+	const struct kvc_span *next;
+};
+
+static void span_enter(struct walk *w, uint64_t skip)
 {
-	uint64_t in = t->slice ? pos % t->slice : 0;
+	const struct kvc_span *s = w->next++;
+	w->at = (struct kvc_target){.at = s->data, .slice = s->slice, .stride = s->stride, .skip = skip};
+	w->left = s->len - skip;
+}
+
+static struct walk walk_begin(const struct kvc_target *t)
+{
+	struct walk w = {.at = *t, .left = UINT64_MAX};
+	uint64_t skip = t->skip;
+	if (!t->span)
+		return w;
+	for (w.next = t->span; skip >= w.next->len; w.next++) {
+		skip -= w.next->len;
+		if (w.next + 1 == t->span + t->spans) { /* the walk is empty */
+			w.left = 0;
+			return w;
+		}
+	}
+	span_enter(&w, skip);
+	return w;
+}
+
+/* The next bytes that lie together, n at most. */
+static uint8_t *walk_next(struct walk *w, uint64_t n, uint64_t *out_len)
+{
+	struct kvc_target *t = &w->at;
+	uint64_t pos, in;
+	if (w->left == 0)
+		span_enter(w, 0);
+	n = KV_MIN(n, w->left);
+	pos = t->skip;
+	in = t->slice ? pos % t->slice : 0;
 	*out_len = t->slice ? KV_MIN(n, t->slice - in) : n;
+	t->skip += *out_len;
+	w->left -= *out_len;
 	return t->slice ? t->at + pos / t->slice * t->stride + in : t->at + pos;
 }
 
 void kvc_target_write(const struct kvc_target *t, const uint8_t *from, uint64_t n)
 {
-	for (uint64_t pos = t->skip, step; n > 0; pos += step, from += step, n -= step) {
-		uint8_t *at = piece_at(t, pos, n, &step);
+	struct walk w = walk_begin(t);
+	for (uint64_t step; n > 0; from += step, n -= step) {
+		uint8_t *at = walk_next(&w, n, &step);
 		memcpy(at, from, step);
+	}
+}
+
+void kvc_target_read(const struct kvc_target *t, uint8_t *to, uint64_t n)
+{
+	struct walk w = walk_begin(t);
+	for (uint64_t step; n > 0; to += step, n -= step) {
+		const uint8_t *at = walk_next(&w, n, &step);
+		memcpy(to, at, step);
 	}
 }
 
 void kvc_target_hash(const struct kvc_target *t, uint64_t n, struct kv_hasher *h)
 {
-	for (uint64_t pos = t->skip, step; n > 0; pos += step, n -= step) {
-		const uint8_t *at = piece_at(t, pos, n, &step);
+	struct walk w = walk_begin(t);
+	for (uint64_t step; n > 0; n -= step) {
+		const uint8_t *at = walk_next(&w, n, &step);
 		kv_hasher_update(h, at, step);
 	}
+}
+
+/* ---- making ---- */
+
+/* One place, or slices. A slice of at least len is no slice. */
+static int one_make(struct kvc_target *t, void *at, uint64_t len, uint64_t slice, uint64_t stride)
+{
+	uint64_t extent = len, end;
+	*t = (struct kvc_target){.at = at};
+	if (!at || len == 0)
+		return -KV_EINVAL;
+	if (slice == 0 || slice >= len)
+		return 0;
+	if (stride < slice || __builtin_mul_overflow((len - 1) / slice, stride, &extent) ||
+	    __builtin_add_overflow(extent, len - (len - 1) / slice * slice, &extent) ||
+	    __builtin_add_overflow((uint64_t)(uintptr_t)at, extent, &end))
+		return -KV_EINVAL;
+	t->slice = slice;
+	t->stride = stride;
+	return 0;
+}
+
+/* Spans as long as each other (the last one may be shorter) and evenly apart are slices, which a server can read and
+ * write where they lie. */
+static void spans_join(struct kvc_target *t)
+{
+	const struct kvc_span *s = t->span;
+	uint64_t len = s[0].len, stride = 0;
+	for (uint32_t i = 0; i < t->spans; i++) {
+		uint64_t from = (uint64_t)(uintptr_t)s[i].data, first = (uint64_t)(uintptr_t)s[0].data;
+		if (i == 1)
+			stride = from - first;
+		if ((s[i].slice && s[i].slice < s[i].len) || s[i].len > len || (s[i].len < len && i + 1 < t->spans) ||
+		    from < first || (i > 0 && (stride < len || (from - first) / i != stride || (from - first) % i)))
+			return;
+	}
+	*t = (struct kvc_target){.at = s[0].data, .slice = t->spans > 1 ? len : 0, .stride = stride};
+}
+
+static int spans_make(struct kvc_target *t, const struct kvc_item *it, const struct kvc_layout *l)
+{
+	uint64_t sum = 0, end;
+	int rc = it->data || it->slice || it->stride || l->num_spans > KVC_SPANS_MAX || !l->spans || l->num_spans == 0 ? -KV_EINVAL : 0;
+	for (uint32_t i = 0; rc == 0 && i < l->num_spans; i++) {
+		const struct kvc_span *s = &l->spans[i];
+		rc = one_make(t, s->data, s->len, s->slice, s->stride);
+		if (__builtin_add_overflow(sum, s->len, &sum) ||
+		    __builtin_add_overflow((uint64_t)(uintptr_t)s->data, s->len, &end))
+			rc = -KV_EINVAL;
+	}
+	if (rc < 0 || sum != it->len)
+		return -KV_EINVAL;
+	*t = (struct kvc_target){.span = l->spans, .spans = l->num_spans};
+	spans_join(t);
+	return 0;
+}
+
+int kvc_target_make(struct kvc_target *t, const struct kvc_item *it)
+{
+	struct kvc_layout l;
+	if (KV_LIKELY(!it->layout))
+		return one_make(t, it->data, it->len, it->slice, it->stride);
+	if (kvc_sized_take(&l, sizeof(l), it->layout, offsetof(struct kvc_layout, spans), "struct kvc_layout", NULL) < 0)
+		return -KV_EINVAL;
+	if (l.reserved)
+		return -KV_EINVAL;
+	return l.num_spans == 0 && !l.spans ? one_make(t, it->data, it->len, it->slice, it->stride)
+					    : spans_make(t, it, &l);
 }

@@ -152,7 +152,7 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 		}
 		r->wire.id = l->next_id;
 		r->wire.time_left_us = time_left_us(r->deadline_ns, now_ns);
-		if (KV_UNLIKELY(r->mem.bytes != NULL))
+		if (KV_UNLIKELY(r->mem.small))
 			rc = record_pack(l, w, r, &whose, now_ns, follows);
 		else if (KV_UNLIKELY(kvc_req_lands(r)))
 			rc = record_land(l, w, r, &whose, follows);

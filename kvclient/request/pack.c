@@ -129,7 +129,7 @@ static struct kvc_req *next_small(const struct kvc_link *l, const struct kvc_req
 {
 	struct kvc_req *next = KV_LIST_ENTRY(r->node.next, struct kvc_req, node);
 	bool alone = r->session || !kv_list_empty(&l->turns); /* who is next then is decided one by one */
-	if (alone || r->node.next == &l->queue || !next->mem.bytes || next->deadline_ns <= now_ns)
+	if (alone || r->node.next == &l->queue || !next->mem.small || next->deadline_ns <= now_ns)
 		return NULL;
 	return next;
 }
@@ -186,7 +186,7 @@ int kvc_pack_make(struct kvc_link *l, const struct wire_writer *w, struct kvc_re
 	}
 	for (p->left = n; n > 0; n--, r = KV_LIST_ENTRY(r->node.next, struct kvc_req, node)) {
 		uint8_t *to = (uint8_t *)c->packs.area.base + (size_t)p->index * KVC_PACK_BYTES + p->bytes;
-		memcpy(to, r->mem.bytes, r->wire.put.length);
+		kvc_target_read(&r->place, to, r->wire.put.length);
 		r->mem.pack = p;
 		r->wire.dest.offset = p->place.offset + p->bytes;
 		p->bytes += (uint32_t)r->wire.put.length;

@@ -37,7 +37,7 @@ void kvc_packs_fini(struct kvc_client *c);
 /* kvc_pack_max -- bytes of the largest value that may go with others to this shard; 0: none may. */
 uint64_t kvc_pack_max(const struct kvc_attachment *s, unsigned shard);
 
-/* kvc_pack_make -- r, a PUT with mem.bytes, is next on its link: put its value into a new pack, and those of the
+/* kvc_pack_make -- r, a PUT with mem.small, is next on its link: put its value into a new pack, and those of the
  * requests behind it as far as they are small and fit in the pack and in the frame w. Each gets mem.pack, and its place
  * in wire.dest. switches: a SESSION record goes before r. 0. 1: there is no pack or no place now. -KV_EBUSY: the frame
  * is full. kvc_pack_unmake -- the opposite, of a pack that was not written. */

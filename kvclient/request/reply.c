@@ -52,7 +52,7 @@ static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_r
 	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
 	if (inline_len > 0 && r->state != KVC_REQ_ORPHAN) {
-		kvc_target_write(&r->inline_to, p->get.inline_data.data, inline_len);
+		kvc_target_write(&r->place, p->get.inline_data.data, inline_len);
 		r->reply.get.inlined = true;
 	}
 	return 0;

@@ -298,6 +298,7 @@ static void a_large_batch_keeps_its_places(void **state)
 	struct kvc_item item[N];
 	struct kvc_call call = within(PATIENCE_MS);
 	struct kvc_phases phases = {.size = sizeof(phases)};
+	const struct kvc_layout unset = {0};
 	struct kvc_queue *q;
 	(void)state;
 	test_server_need(&server[0]);
@@ -324,7 +325,7 @@ static void a_large_batch_keeps_its_places(void **state)
 	/* Each has its own result; the code of the whole is that of the first. */
 	item[5].key = (struct kvc_key){"missing", 7};
 	item[40].len = LEN - 1;
-	item[41].reserved = 1;
+	item[41].layout = &unset;
 	call.phases = &phases;
 	assert_true(kvc_submit_get(q, item, N, &call, 3) > 0);
 	assert_int_equal(reap_one(q).result, -KV_ENOTFOUND);
@@ -335,7 +336,7 @@ static void a_large_batch_keeps_its_places(void **state)
 							   : LEN);
 	assert_true(phases.total_ns > 0);
 	/* More keys than a window of EXISTS has, of which some are wrong, and a DELETE of them. */
-	item[41].reserved = 0;
+	item[41].layout = NULL;
 	item[40].key.len = 0;
 	call.phases = NULL;
 	assert_true(kvc_submit_exists(q, item, N, &call, 4) > 0);
@@ -847,7 +848,7 @@ static void what_is_wrong_is_refused(void **state)
 {
 	struct kvc_queue_options o = {.size = sizeof(o), .depth = 65537};
 	struct kvc_call bad = {.size = 1}, flags = {.size = sizeof(flags), .flags = KVC_OPEN_WAIT};
-	struct kvc_item item = {.reserved = 0};
+	struct kvc_item item = {.layout = NULL};
 	struct kvc_completion c;
 	struct kvc_queue *q = NULL;
 	(void)state;

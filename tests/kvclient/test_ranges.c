@@ -50,8 +50,8 @@ static struct kvc_req replied(uint64_t len, uint64_t value_len, uint64_t checksu
 static struct kvc_get get_of(uint64_t slice)
 {
 	struct kvc_get g;
-	assert_int_equal(kvc_get_init(&g, &client, (struct kvc_key){"key", 3}, dst, LEN, slice, slice, &call, KV_NEVER),
-			 0);
+	const struct kvc_target to = {.at = dst, .slice = slice < LEN ? slice : 0, .stride = slice};
+	assert_int_equal(kvc_get_init(&g, &client, (struct kvc_key){"key", 3}, &to, LEN, &call, KV_NEVER), 0);
 	g.issued = LEN;
 	for (unsigned i = 0; i < LEN; i++)
 		dst[i] = (uint8_t)i;

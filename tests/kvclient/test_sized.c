@@ -75,20 +75,29 @@ static void a_newer_sessions_options_are_refused_if_they_ask_for_something(void 
 	assert_int_equal(kvc_session_close(test_one_pool, &sub, 0), 0);
 }
 
-static void a_reserve_of_an_item_must_be_zero(void **state)
+/* The layout of an item is the caller's too: of another size, or with something set that the library does not know. */
+static void a_layout_that_is_not_known_fails_its_item_alone(void **state)
 {
 	char got[8];
-	struct kvc_item item[2] = {{.key = key, .data = "12", .len = 2, .reserved = 1},
-				   {.key = {"sized2", 6}, .data = "34", .len = 2}};
+	struct {
+		struct kvc_layout known;
+		uint8_t more[16];
+	} l = {.known.size = sizeof(l)};
+	struct kvc_layout unset = {0}, reserved = {.size = sizeof(reserved), .reserved = 1};
+	struct kvc_item item[4] = {{.key = key, .data = "12", .len = 2, .layout = &unset},
+				   {.key = {"sized2", 6}, .data = "34", .len = 2},
+				   {.key = key, .data = "56", .len = 2, .layout = &l.known},
+				   {.key = key, .data = "78", .len = 2, .layout = &reserved}};
 	(void)state;
 	test_server_need(&test_first);
-	assert_int_equal(kvc_put_batch(test_one_pool, item, 2, NULL), -KV_EINVAL);
-	assert_int_equal(item[0].result, -KV_EINVAL);
-	assert_int_equal(item[1].result, 0);
-	item[1].reserved = 1;
+	l.more[3] = 1;
+	assert_int_equal(kvc_put_batch(test_one_pool, item, 4, NULL), -KV_EINVAL);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(item[i].result, i == 1 ? 0 : -KV_EINVAL);
+	item[1].layout = &l.known;
 	item[1].data = got;
 	assert_int_equal(kvc_get_batch(test_one_pool, &item[1], 1, NULL), -KV_EINVAL);
-	item[1].reserved = 0;
+	l.more[3] = 0;
 	assert_int_equal(kvc_get_batch(test_one_pool, &item[1], 1, NULL), 0);
 	assert_int_equal(kvc_delete(test_one_pool, item[1].key, NULL), 0);
 }
@@ -185,7 +194,7 @@ int main(void)
 		cmocka_unit_test(newer_options_are_refused_if_they_ask_for_something),
 		cmocka_unit_test(a_newer_call_is_refused_if_it_asks_for_something),
 		cmocka_unit_test(a_newer_sessions_options_are_refused_if_they_ask_for_something),
-		cmocka_unit_test(a_reserve_of_an_item_must_be_zero),
+		cmocka_unit_test(a_layout_that_is_not_known_fails_its_item_alone),
 		cmocka_unit_test(what_the_library_fills_ends_where_both_know_it),
 		cmocka_unit_test(reserves_of_what_the_library_fills_are_zero),
 		cmocka_unit_test(the_reserve_of_a_borrowed_piece_is_zero),

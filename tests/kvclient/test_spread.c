@@ -139,6 +139,7 @@ static void every_loop_has_a_part(void **state)
 static void each_item_has_its_own_result(void **state)
 {
 	struct kvc_call call = patient();
+	static const struct kvc_layout unset;
 	(void)state;
 	test_server_need(&server[0]);
 	all_put("errors");
@@ -147,7 +148,7 @@ static void each_item_has_its_own_result(void **state)
 	item[5].key.len = 7;
 	item[40].len = LEN - 1;
 	item[50].key.len = 0;
-	item[ITEMS - 1].reserved = 1;
+	item[ITEMS - 1].layout = &unset;
 	assert_int_equal(kvc_get_batch(pool, item, ITEMS, &call), -KV_ENOTFOUND);
 	for (unsigned i = 0; i < ITEMS; i++)
 		if (i == 5 || i == 40 || i == 50 || i == ITEMS - 1)

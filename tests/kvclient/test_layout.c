@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_layout.c -- values that lie in slices and in spans: PUT gathers them, GET scatters them, on every way that there
+ * is.
+ *
+ * A case is a random layout. The property: what one layout has put, a contiguous GET and any other layout get, byte by
+ * byte, and what lies between slices and spans stays as it was. KVRAIL_TEST_SEED repeats a run. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "kvclient/core/target.h"
+#include "tests/kvclient/calls.h"
+
+enum { GAP = 0xEE, ROOM = 48 << 20, SPANS = 64 };
+
+static uint64_t seed;
+
+/* A layout over `room` bytes from `at`, and which of these bytes it has. */
+struct plan {
+	uint8_t *at;
+	struct kvc_span span[SPANS];
+	struct kvc_layout layout;
+	struct kvc_item item;
+};
+
+static uint64_t some(struct kv_prng *r, uint64_t below)
+{
+	return below ? kv_prng_below(r, below) : 0;
+}
+
+static uint64_t slices_room(uint64_t len, uint64_t slice, uint64_t stride)
+{
+	return slice && slice < len ? (len - 1) / slice * stride + slice : len;
+}
+
+/* Slices of one place, from a few bytes to a few MiB each. False: they need more than ROOM. */
+static bool plan_slices(struct plan *p, struct kv_prng *r, uint64_t len)
+{
+	uint64_t slice = 1 + some(r, 1ull << some(r, 24)), stride = slice + some(r, 1ull << some(r, 14));
+	if (len / slice > 5000 || slices_room(len, slice, stride) > ROOM)
+		return false;
+	p->item.data = p->at;
+	p->item.slice = slice;
+	p->item.stride = stride;
+	return true;
+}
+
+/* Spans in any order, apart from each other, some of them with slices. */
+static bool plan_spans(struct plan *p, struct kv_prng *r, uint64_t len)
+{
+	unsigned n = 1 + (unsigned)some(r, KV_MIN(len, (uint64_t)SPANS));
+	uint64_t pos = 0, left = len;
+	for (unsigned i = 0; i < n; i++) {
+		struct kvc_span *s = &p->span[i];
+		uint64_t bytes = i + 1 == n ? left : 1 + some(r, (left - (n - i)) / 2 + 1);
+		*s = (struct kvc_span){.len = bytes};
+		if (some(r, 3) == 0) {
+			s->slice = 1 + some(r, bytes);
+			s->stride = s->slice + some(r, 100);
+			if (bytes / s->slice > 1000)
+				s->slice = s->stride = 0;
+		}
+		left -= bytes;
+	}
+	for (unsigned i = 0, k = (unsigned)some(r, n); i < n; i++, k = (k + 1) % n) { /* turned round in memory */
+		struct kvc_span *s = &p->span[k];
+		s->data = p->at + pos;
+		pos += slices_room(s->len, s->slice, s->stride) + some(r, 200);
+		if (pos > ROOM)
+			return false;
+	}
+	p->layout = (struct kvc_layout){.size = sizeof(p->layout), .spans = p->span, .num_spans = n};
+	p->item.layout = &p->layout;
+	return true;
+}
+
+static void plan_make(struct plan *p, struct kv_prng *r, uint8_t *at, struct kvc_key key, uint64_t len)
+{
+	bool made;
+	p->at = at;
+	do {
+		p->item = (struct kvc_item){.key = key, .len = len, .result = 77};
+		made = some(r, 2) ? plan_slices(p, r, len) : plan_spans(p, r, len);
+	} while (!made);
+}
+
+/* A stupid walk, byte range by byte range: to or from `flat`. */
+static void one_walk(uint8_t *at, uint64_t slice, uint64_t stride, uint8_t *flat, uint64_t len, bool out)
+{
+	slice = slice ? slice : len;
+	for (uint64_t pos = 0; pos < len; pos += slice, at += stride) {
+		uint64_t n = KV_MIN(slice, len - pos);
+		if (out)
+			memcpy(at, flat + pos, n);
+		else
+			memcpy(flat + pos, at, n);
+		if (!out)
+			memset(at, GAP, n);
+	}
+}
+
+static void plan_walk(const struct plan *p, uint8_t *flat, bool out)
+{
+	if (!p->item.layout)
+		one_walk(p->item.data, p->item.slice, p->item.stride, flat, p->item.len, out);
+	for (unsigned i = 0; p->item.layout && i < p->layout.num_spans; flat += p->span[i++].len)
+		one_walk(p->span[i].data, p->span[i].slice, p->span[i].stride, flat, p->span[i].len, out);
+}
+
+static void all_gap(const uint8_t *at, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (at[i] != GAP)
+			fail_msg("seed %llu: byte %zu between slices was written", (unsigned long long)seed, i);
+}
+
+struct room {
+	uint8_t *value, *flat, *put, *get;
+	struct kvc_mem *mem[2];
+};
+
+static uint64_t some_len(struct kv_prng *r)
+{
+	return 1 + some(r, 1ull << (1 + some(r, 24)));
+}
+
+static void one_case(struct kvc_pool *pool, struct room *m, struct kv_prng *r, unsigned n)
+{
+	char text[64];
+	uint64_t len = some_len(r);
+	struct kvc_key key = key_of(text, sizeof(text), "layout", n);
+	static struct plan put, get;
+	plan_make(&put, r, m->put, key, len);
+	plan_make(&get, r, m->get, key, len);
+	test_fill(m->value, len, n);
+	plan_walk(&put, m->value, true);
+	if (kvc_put_batch(pool, &put.item, 1, NULL) != 0 || put.item.result != 0)
+		fail_msg("seed %llu: PUT of %llu bytes: %s", (unsigned long long)seed, (unsigned long long)len,
+			 kvc_strerror((int)put.item.result));
+	plan_walk(&put, m->flat, false);
+	assert_memory_equal(m->flat, m->value, len); /* a PUT only reads */
+	all_gap(m->put, ROOM);
+	assert_int_equal(kvc_get(pool, key, m->flat, len, NULL), len);
+	assert_memory_equal(m->flat, m->value, len);
+	assert_int_equal(kvc_get_batch(pool, &get.item, 1, NULL), 0);
+	assert_int_equal(get.item.result, len);
+	memset(m->flat, 0, len);
+	plan_walk(&get, m->flat, false);
+	if (memcmp(m->flat, m->value, len) != 0)
+		fail_msg("seed %llu: GET of %llu bytes into a layout gave others", (unsigned long long)seed,
+			 (unsigned long long)len);
+	all_gap(m->get, ROOM);
+	assert_int_equal(kvc_delete(pool, key, NULL), 0);
+}
+
+/* tests/kvclient: each in turn with plain and with registered memory. */
+static void cases(struct kvc_pool *pool, bool registered, unsigned count)
+{
+	struct room m = {.value = memory(ROOM), .flat = memory(ROOM), .put = memory(ROOM), .get = memory(ROOM)};
+	struct kv_prng r;
+	struct kv_error err;
+	seed = getenv("KVRAIL_TEST_SEED") ? strtoull(getenv("KVRAIL_TEST_SEED"), NULL, 10) : now_ns() % 1000000;
+	print_message("# seed %llu\n", (unsigned long long)seed);
+	kv_prng_seed(&r, seed);
+	memset(m.put, GAP, ROOM);
+	memset(m.get, GAP, ROOM);
+	if (registered) {
+		assert_int_equal(kvc_register(pool, m.put, ROOM, &m.mem[0], &err), 0);
+		assert_int_equal(kvc_register(pool, m.get, ROOM, &m.mem[1], &err), 0);
+	}
+	for (unsigned i = 0; i < count; i++)
+		one_case(pool, &m, &r, i);
+	assert_int_equal(kvc_unregister(pool, &m.mem[0]), 0);
+	assert_int_equal(kvc_unregister(pool, &m.mem[1]), 0);
+	munmap(m.value, ROOM);
+	munmap(m.flat, ROOM);
+	munmap(m.put, ROOM);
+	munmap(m.get, ROOM);
+}
+
+enum { CASES = 60 };
+
+static void what_one_layout_puts_another_gets(void **state)
+{
+	(void)state;
+	need_server();
+	cases(shared, false, CASES);
+}
+
+static void the_same_in_registered_memory(void **state)
+{
+	(void)state;
+	need_server();
+	cases(shared, true, CASES);
+}
+
+/* A batch of pages as SGLang's layer_first has them: two slices for each of 40 layers, all of one stride. */
+static void pages_of_many_layers_go_there_and_back(void **state)
+{
+	enum { PAGES = 24, LAYERS = 80, SLICE = 2048, PAGE = LAYERS * SLICE };
+	static struct kvc_item item[PAGES];
+	static char text[PAGES][64];
+	uint8_t *pool_bytes = memory((size_t)PAGES * PAGE), *flat = memory(PAGE);
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_register(shared, pool_bytes, (uint64_t)PAGES * PAGE, &mem, &err), 0);
+	test_fill(pool_bytes, (uint64_t)PAGES * PAGE, 5);
+	for (unsigned i = 0; i < PAGES; i++)
+		item[i] = (struct kvc_item){.key = key_of(text[i], sizeof(text[i]), __func__, i),
+					    .data = pool_bytes + (size_t)i * SLICE,
+					    .len = PAGE,
+					    .slice = SLICE,
+					    .stride = (uint64_t)PAGES * SLICE};
+	assert_int_equal(kvc_put_batch(shared, item, PAGES, NULL), 0);
+	for (unsigned i = 0; i < PAGES; i++) {
+		assert_int_equal(kvc_get(shared, item[i].key, flat, PAGE, NULL), PAGE);
+		for (unsigned k = 0; k < LAYERS; k++)
+			assert_memory_equal(flat + (size_t)k * SLICE,
+					    pool_bytes + ((size_t)k * PAGES + i) * SLICE, SLICE);
+	}
+	memset(pool_bytes, 0, (size_t)PAGES * PAGE);
+	assert_int_equal(kvc_get_batch(shared, item, PAGES, NULL), 0);
+	uint8_t *again = memory((size_t)PAGES * PAGE);
+	test_fill(again, (uint64_t)PAGES * PAGE, 5);
+	assert_memory_equal(pool_bytes, again, (size_t)PAGES * PAGE);
+	assert_int_equal(kvc_unregister(shared, &mem), 0);
+	munmap(pool_bytes, (size_t)PAGES * PAGE);
+	munmap(again, (size_t)PAGES * PAGE);
+	munmap(flat, PAGE);
+}
+
+/* Each is wrong in one way; the good item beside it is stored. */
+static void a_wrong_layout_fails_its_item_alone(void **state)
+{
+	uint8_t b[64] = {1};
+	const struct kvc_span pair[2] = {{.data = b, .len = 8}, {.data = b + 16, .len = 8}},
+			      null[2] = {{.data = b, .len = 8}, {.len = 8}}, empty[2] = {{.data = b, .len = 16}, {b, 0, 0, 0}},
+			      wraps[2] = {{.data = b, .len = UINT64_MAX - 7}, {.data = b, .len = 24}},
+			      tight[2] = {{.data = b, .len = 8, .slice = 4, .stride = 3}, {.data = b + 16, .len = 8}},
+			      far[2] = {{.data = b, .len = 8, .slice = 1, .stride = UINT64_MAX / 4},
+					{.data = b + 16, .len = 8}};
+	const struct {
+		const struct kvc_span *spans;
+		uint32_t n;
+		uint64_t len, slice, stride;
+		void *data;
+	} bad[] = {{pair, 2, 15, 0, 0, NULL},   {pair, 2, 17, 0, 0, NULL},  {pair, 2, 16, 8, 8, NULL},
+		   {pair, 2, 16, 0, 0, b},      {null, 2, 16, 0, 0, NULL}, {empty, 2, 16, 0, 0, NULL},
+		   {wraps, 2, 16, 0, 0, NULL}, {tight, 2, 16, 0, 0, NULL}, {far, 2, 16, 0, 0, NULL},
+		   {NULL, 2, 16, 0, 0, NULL},  {pair, 0, 16, 0, 0, NULL},  {pair, KVC_SPANS_MAX + 1, 16, 0, 0, NULL}};
+	(void)state;
+	need_server();
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kvc_layout l = {.size = sizeof(l), .spans = bad[i].spans, .num_spans = bad[i].n},
+				  good = {.size = sizeof(good), .spans = pair, .num_spans = 2};
+		struct kvc_item item[2] = {{.key = NAMED("wrong"),
+					    .data = bad[i].data,
+					    .len = bad[i].len,
+					    .slice = bad[i].slice,
+					    .stride = bad[i].stride,
+					    .layout = &l},
+					   {.key = NAMED("right"), .len = 16, .layout = &good}};
+		assert_int_equal(kvc_put_batch(shared, item, 2, NULL), -KV_EINVAL);
+		assert_int_equal(item[0].result, -KV_EINVAL);
+		assert_int_equal(item[1].result, 0);
+		assert_int_equal(kvc_get_batch(shared, item, 2, NULL), -KV_EINVAL);
+		assert_int_equal(item[0].result, -KV_EINVAL);
+		assert_int_equal(item[1].result, 16);
+	}
+	assert_int_equal(kvc_delete(shared, NAMED("right"), NULL), 0);
+}
+
+/* What is made of spans: slices where they are such, else what they are. */
+static void evenly_spaced_spans_are_slices(void **state)
+{
+	uint8_t b[256];
+	struct kvc_span s[4];
+	struct kvc_layout l = {.size = sizeof(l), .spans = s, .num_spans = 4};
+	struct kvc_item item = {.key = NAMED("k"), .len = 35, .layout = &l};
+	struct kvc_target t;
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		s[i] = (struct kvc_span){.data = b + (size_t)i * 40, .len = i < 3 ? 10 : 5};
+	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_true(!t.span && t.at == b && t.slice == 10 && t.stride == 40);
+	s[2].data = b + 81;
+	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_true(t.span == s && t.spans == 4);
+	s[2].data = b + 80;
+	s[1].data = b + 120;
+	s[3].data = b + 40;
+	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_true(t.span == s);
+	l.num_spans = 1;
+	item.len = 10;
+	assert_int_equal(kvc_target_make(&t, &item), 0);
+	assert_true(kvc_target_flat(&t) && t.at == b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_one_layout_puts_another_gets),
+		cmocka_unit_test(the_same_in_registered_memory),
+		cmocka_unit_test(pages_of_many_layers_go_there_and_back),
+		cmocka_unit_test(a_wrong_layout_fails_its_item_alone),
+		cmocka_unit_test(evenly_spaced_spans_are_slices),
+	};
+	return cmocka_run_group_tests(tests, calls_up, calls_down);
+}
