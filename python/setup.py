@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from typing import NoReturn
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -28,14 +29,16 @@ PACKAGES = (
 )
 
 
-def fail(sentence):
+def fail(sentence: str) -> NoReturn:
     sys.exit("kvrail: " + sentence)
 
 
 def output(*command, env=None):
     """What a command prints, or None where it fails or is not there."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True)
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, text=True
+        )
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -56,12 +59,20 @@ def tree_flags():
     for tool in ("make", "cc", "pkg-config"):
         if not shutil.which(tool):
             fail(f"there is no {tool} to build the client library with; {PACKAGES}")
-    missing = [m for m in ("libfabric", "liburing", "openssl", "libxxhash") if output("pkg-config", "--exists", m) is None]
+    missing = [
+        m
+        for m in ("libfabric", "liburing", "openssl", "libxxhash")
+        if output("pkg-config", "--exists", m) is None
+    ]
     if "libfabric" in missing and pathlib.Path("/opt/amazon/efa").is_dir():
         missing.remove("libfabric")
     if missing:
         fail(f"the headers of {', '.join(missing)} are missing; {PACKAGES}")
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS", "MODE")}
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS", "LDFLAGS", "MODE")
+    }
     done = subprocess.run(["make", "-C", str(TREE), "-j2", "static"], env=env)
     if done.returncode != 0:
         fail(f"the client library could not be built (see above); {PACKAGES}")
@@ -79,7 +90,9 @@ class Build(build_ext):
 
     def build_extension(self, ext):
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            fail("this Python has no GIL, and the extension needs one: use a build of Python with the GIL")
+            fail(
+                "this Python has no GIL, and the extension needs one: use a build of Python with the GIL"
+            )
         if not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file():
             fail(f"Python.h is missing: this Python has no headers; {PACKAGES}")
         which = os.environ.get("KVRAIL_LIBRARY", "")
@@ -87,7 +100,9 @@ class Build(build_ext):
             fail(f"KVRAIL_LIBRARY is 'installed' or 'tree', not '{which}'")
         flags = None if which == "tree" else installed_flags()
         if flags is None and which == "installed":
-            fail(f"pkg-config finds no installed kvrail {VERSION}: run `make install` or install libkvrail-dev")
+            fail(
+                f"pkg-config finds no installed kvrail {VERSION}: run `make install` or install libkvrail-dev"
+            )
         if flags is None and not IN_TREE:
             fail(
                 f"pkg-config finds no installed kvrail {VERSION}, and this is not KVRail's source tree: install "
@@ -103,9 +118,20 @@ class Build(build_ext):
 
 native = Extension(
     "kvrail._native",
-    [f"kvrail/{name}.c" for name in ("_native", "_batch", "_submit", "_drain", "_region", "_client", "_report")],
+    [
+        f"kvrail/{name}.c"
+        for name in ("_native", "_batch", "_submit", "_drain", "_region", "_client", "_report")
+    ],
     define_macros=[("Py_LIMITED_API", "0x030B0000"), ("_GNU_SOURCE", None)],
-    extra_compile_args=["-std=gnu11", "-O2", "-pthread", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"]
+    extra_compile_args=[
+        "-std=gnu11",
+        "-O2",
+        "-pthread",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Wshadow",
+    ]
     + shlex.split(os.environ.get("KVRAIL_PYTHON_CFLAGS", "")),
     extra_link_args=["-pthread", "-Wl,-z,relro,-z,now"],
     py_limited_api=True,

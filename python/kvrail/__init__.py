@@ -10,8 +10,11 @@ Client blocks; aio.Client is for asyncio; _native.Client submits and drains. doc
 
 import atexit as _atexit
 
+from ._signals import Kept as _Kept
+
 try:
-    from . import _native
+    with _Kept():
+        from . import _native
 except ImportError as _error:  # a library that it links to is not there
     raise ImportError(
         f"kvrail's extension cannot be loaded: {_error}. It needs libfabric, liburing, OpenSSL 3 and libxxhash of this "
@@ -44,7 +47,41 @@ from ._errors import (
     Version,
 )
 from ._native import Region, key_fold, program_setup
+from . import aio
+from .client import Client
 from .server import Server
+
+__all__ = [
+    "Busy",
+    "Canceled",
+    "Client",
+    "Closed",
+    "Corrupt",
+    "Denied",
+    "Error",
+    "Exists",
+    "Full",
+    "Internal",
+    "Invalid",
+    "Left",
+    "Limit",
+    "NoMemory",
+    "NotFound",
+    "NotSupported",
+    "PeerDown",
+    "Protocol",
+    "Provider",
+    "Region",
+    "Reset",
+    "Server",
+    "Stale",
+    "Timeout",
+    "TooBig",
+    "Version",
+    "aio",
+    "key_fold",
+    "program_setup",
+]
 
 __version__: str = _native.version
 

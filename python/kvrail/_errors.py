@@ -5,10 +5,12 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """What the library or a server refused. `code` is the negative code, `name` its name."""
+    """What the library or a server refused. `code` is the negative code, `name` its name. After a call with several keys
+    `results` has the result of each."""
 
     code: int = 0
     name: str = "KV_ERROR"
+    results: list[int] | None = None
 
     def __init__(self, text: str = "", code: int = 0, name: str = "") -> None:
         super().__init__(text)

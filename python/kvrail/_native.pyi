@@ -6,11 +6,14 @@ ValueError), a closed client (kvrail.Closed) and a full queue (kvrail.Busy). An 
 once, by its deadline. Until that completion was drained, or the client was closed, the buffers belong to the library.
 """
 
-from collections.abc import Buffer as _Buffer  # the checker's; Python has it from 3.12
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TypeAlias
+
+from typing_extensions import (
+    Buffer as _Buffer,
+)  # the checker knows it; nothing imports it when the program runs
 
 Key: TypeAlias = str | bytes
 # (address, length), or (address, length, slice, stride): slices begin stride bytes apart, length counts no gaps
@@ -42,7 +45,11 @@ class Region:
 
     def __enter__(self) -> Region: ...
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> None: ...
 
 class Client:
@@ -84,7 +91,11 @@ class Client:
         self, keys: Sequence[Key], buffers: Sequence[Memory], timeout: float | None = None
     ) -> int: ...
     def submit_batch_set(
-        self, keys: Sequence[Key], buffers: Sequence[Memory], timeout: float | None = None, ttl: int = 0
+        self,
+        keys: Sequence[Key],
+        buffers: Sequence[Memory],
+        timeout: float | None = None,
+        ttl: int = 0,
     ) -> int: ...
     def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def submit_batch_delete(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
@@ -109,9 +120,14 @@ class Client:
     def info(self) -> dict[str, object]: ...
     def close(self) -> None:
         """End all calls, and release all buffers: when it returns, nothing touches them any more. Bounded; from any
-        thread; again without effect. What was not drained can be drained afterwards; the descriptor stays."""
+        thread; again without effect. What was not drained can be drained afterwards; the descriptor stays.
+        """
 
     def __enter__(self) -> Client: ...
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> None: ...

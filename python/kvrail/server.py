@@ -114,7 +114,9 @@ class Server:
         while not line.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
-                raise Error(f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}")
+                raise Error(
+                    f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}"
+                )
             piece = os.read(fd, 256)
             if not piece:
                 assert self._process is not None
@@ -178,7 +180,10 @@ class Server:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the blocking and the asyncio client have in common: options, and what results mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
+
+from ._errors import Error, Exists, NotFound, TooBig, make
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._native import Address
+
+Key: TypeAlias = str | bytes
+Memory: TypeAlias = "Buffer | Address"
+Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
+
+GUESS = 64 << 10  # bytes of the first try of a GET that is not told the length
+VALUE_MAX = 1 << 30
+
+
+class Options(TypedDict, total=False):
+    """Keywords of the clients; _native.pyi says what each means."""
+
+    num_clients: int
+    num_threads: int
+    provider: str | None
+    nic: str | None
+    num_rails: int
+    buffer_bytes: int
+    timeout: float
+    depth: int
+    psk: str | None
+    psk_file: Path | None
+    cert_file: Path | None
+    key_file: Path | None
+    ca_file: Path | None
+    crl_file: Path | None
+    server_name: str | None
+    prefix: Key
+    down_is_miss: bool
+    verify: bool
+    wait: bool
+    log_level: int
+
+
+def failed(keys: Sequence[Key], results: list[int], fine: int) -> Error | None:
+    """The error of the first key that failed with another code than `fine`. It has all results in `.results`."""
+    for key, result in zip(keys, results):
+        if result < 0 and result != fine:
+            error = make(result)
+            shown = key if len(key) <= 80 else key[:80]
+            wrong = sum(r < 0 and r != fine for r in results)
+            error.args = (
+                f"{error}: key {shown!r}" + (f", {wrong} of {len(keys)} keys" if wrong > 1 else ""),
+            )
+            error.results = results
+            return error
+    return None
+
+
+def lengths(keys: Sequence[Key], results: list[int]) -> list[int | None]:
+    """Of a GET: bytes, or None for a miss."""
+    error = failed(keys, results, NotFound.code)
+    if error:
+        raise error
+    return [None if r == NotFound.code else r for r in results]
+
+
+def stored(keys: Sequence[Key], results: list[int]) -> list[bool]:
+    """Of a PUT: False where other bytes were stored already, and stay."""
+    error = failed(keys, results, Exists.code)
+    if error:
+        raise error
+    return [r != Exists.code for r in results]
+
+
+def deleted(keys: Sequence[Key], results: list[int]) -> list[bool]:
+    """Of a DELETE: False where there was no value."""
+    error = failed(keys, results, NotFound.code)
+    if error:
+        raise error
+    return [r == 0 for r in results]
+
+
+def there(keys: Sequence[Key], results: list[int]) -> list[bool]:
+    """Of EXISTS."""
+    error = failed(keys, results, 0)
+    if error:
+        raise error
+    return [r > 0 for r in results]
+
+
+def length(key: Key, result: int) -> int:
+    """Of a GET of one key, where a miss is an error, too."""
+    error = failed([key], [result], 0)
+    if error:
+        raise error
+    return result
+
+
+def first_missing(there: list[bool]) -> int:
+    return there.index(False) if False in there else len(there)
+
+
+def next_guess(size: int, result: int) -> int:
+    """The length of the next try, after one of `size` bytes; 0: there is none."""
+    return min(size * 8, VALUE_MAX) if result == TooBig.code and size < VALUE_MAX else 0

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep signal handlers while libfabric is loaded.
+
+Debian's libfabric is linked to libpsm2 and libinfinipath. When these are loaded they install handlers that print a backtrace,
+also for SIGINT: Ctrl-C would end the program instead of raising KeyboardInterrupt, and faulthandler would be blind.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import TracebackType
+
+_SIGNALS = (
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGABRT,
+    signal.SIGINT,
+    signal.SIGTERM,
+)
+
+
+class Kept:
+    """`with Kept(): import _native`: afterwards the signals above have the handlers that they had before."""
+
+    def __enter__(self) -> None:
+        try:
+            import ctypes
+        except (
+            ImportError
+        ):  # a Python without ctypes: its own handlers are all that can be put back
+            self._restore = lambda: None
+            return
+        # signal.signal() knows neither faulthandler's handlers nor those of the program that embeds Python. The struct
+        # has 152 bytes with glibc; the room is larger than that of any libc.
+        action = ctypes.CDLL(None).sigaction
+        saved = [(number, ctypes.create_string_buffer(1024)) for number in _SIGNALS]
+        done = [(number, room) for number, room in saved if action(int(number), None, room) == 0]
+
+        def restore() -> None:
+            for number, room in done:
+                action(int(number), room, None)
+
+        self._restore = restore
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()

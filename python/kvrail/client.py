@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blocking client. Calls of all threads are submitted to one queue; a thread of the client takes completions and wakes
+whoever waits. While a call waits, other threads run. A call that is interrupted (Ctrl-C) is cancelled, and returns when
+nothing touches its buffers any more."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Unpack, overload
+
+from . import _calls, _native
+from ._errors import Busy
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from ._calls import Key, Memory, Options
+
+
+class _Waiter:
+    """A call that is out: whoever waits for it acquires the lock, which the reaper releases."""
+
+    __slots__ = ("lock", "over", "results")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.lock.acquire()
+        self.results: list[int] = []
+        self.over = False
+
+
+class _Reaper:
+    """The queue and its thread. It does not know the Client, which can so be collected while the thread runs."""
+
+    def __init__(self, native: _native.Client) -> None:
+        self.native = native
+        self.lock = threading.Lock()  # waiting, thread; held while a call is submitted
+        self.waiting: dict[int, _Waiter] = {}
+        self.strays: set[int] = (
+            set()
+        )  # ids that were over before their call was known: it was interrupted
+        self.thread: threading.Thread | None = None
+        self.bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self.pid = os.getpid()
+
+    def call(self, submit: Callable[..., int], *args: object) -> list[int]:
+        id: list[int] = []
+        waiter = _Waiter()
+        try:
+            with self.lock:
+                if not self.thread:
+                    self.thread = threading.Thread(target=self._run, name="kvrail", daemon=True)
+                    self.thread.start()
+                # An interrupt comes between two steps of Python. Submitting and keeping the id is one step.
+                id.extend(map(submit, *((arg,) for arg in args)))
+                self.waiting[id[0]] = waiter
+            waiter.lock.acquire()
+        except BaseException:
+            if id:
+                self._abandon(id[0], waiter)
+            raise
+        return waiter.results
+
+    def _abandon(self, id: int, waiter: _Waiter) -> None:
+        """The call was interrupted: cancel it, and wait until nothing touches its buffers."""
+        with self.lock:
+            if id in self.strays:
+                self.strays.remove(id)
+                return
+            if waiter.over:
+                return
+            self.waiting.setdefault(id, waiter)
+        try:
+            self.native.cancel(id)
+        except Busy:  # a loop's queue is full; the call ends by its deadline then
+            pass
+        waiter.lock.acquire()
+
+    def _run(self) -> None:
+        poll = select.poll()
+        poll.register(self.native.event_fd(), select.POLLIN)
+        poll.register(self.bell, select.POLLIN)
+        pause: int | None = None
+        over = False
+        while not over:
+            rung = poll.poll(pause)
+            over = self.bell in (
+                fd for fd, _ in rung
+            )  # rung when the client is closed, and all is over
+            try:
+                self._wake()
+                pause = None
+            except MemoryError:  # the completions are still there: again, and soon
+                pause, over = 50, False
+
+    def _wake(self) -> None:
+        over = self.native.drain_results()
+        with self.lock:
+            for id, _, results in over:
+                waiter = self.waiting.pop(id, None)
+                if waiter:
+                    waiter.results = results
+                    waiter.over = True
+                    waiter.lock.release()
+                else:
+                    self.strays.add(id)
+
+    def close(self) -> None:
+        self.native.close()
+        with self.lock:
+            thread, self.thread = self.thread, None
+            if self.bell < 0 or os.getpid() != self.pid:
+                return
+            os.eventfd_write(self.bell, 1)
+        if thread and thread is not threading.current_thread():
+            thread.join()
+        with self.lock:
+            bell, self.bell = self.bell, -1
+        if bell >= 0:
+            os.close(bell)
+
+
+class Client:
+    """A client whose calls block: `Client("host:7411")`, or several servers. For all keywords see _native.Client.
+
+    Every call takes `timeout` in seconds (None: the client's; 0 there: 5 s and more for large values), and ends by then.
+    Keys are str or bytes of any length. Memory is any C-contiguous buffer, or (address, length[, slice, stride]).
+    All methods may be called from any thread.
+    """
+
+    def __init__(self, servers: str | Sequence[str], **options: Unpack[Options]) -> None:
+        self._native = _native.Client(servers, **options)
+        self._reaper = _Reaper(self._native)
+
+    # ---- one key ----
+
+    @overload
+    def get(
+        self, key: Key, into: None = None, *, size: int = 0, timeout: float | None = None
+    ) -> bytes: ...
+    @overload
+    def get(
+        self, key: Key, into: Memory, *, size: int = 0, timeout: float | None = None
+    ) -> int: ...
+    def get(
+        self, key: Key, into: Memory | None = None, *, size: int = 0, timeout: float | None = None
+    ) -> bytes | int:
+        """The value as bytes, or its length after it was written to `into`. NotFound: a miss. TooBig: `into` is too short.
+
+        size: a guess of the length; without `into` a wrong one costs a second try.
+        """
+        if into is not None:
+            return _calls.length(key, self._get([key], [into], timeout)[0])
+        size = size or _calls.GUESS
+        while True:
+            buffer = bytearray(size)
+            result = self._get([key], [buffer], timeout)[0]
+            size = _calls.next_guess(size, result)
+            if not size:
+                return bytes(memoryview(buffer)[: _calls.length(key, result)])
+
+    def put(self, key: Key, data: Memory, ttl: int = 0, *, timeout: float | None = None) -> bool:
+        """Store a value; ttl: seconds that it lives. False: other bytes are stored under the key, and stay."""
+        return self.put_many([key], [data], ttl, timeout=timeout)[0]
+
+    def delete(self, key: Key, *, timeout: float | None = None) -> bool:
+        """Delete a value. False: there was none."""
+        return self.delete_many([key], timeout=timeout)[0]
+
+    # ---- many keys ----
+
+    def get_many(
+        self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
+    ) -> list[int | None]:
+        """Read values into memory, one for each key. The lengths; None: a miss. Any other failure raises, with the
+        results of all keys in the error's `.results`."""
+        return _calls.lengths(keys, self._get(keys, into, timeout))
+
+    def put_many(
+        self,
+        keys: Sequence[Key],
+        data: Sequence[Memory],
+        ttl: int = 0,
+        *,
+        timeout: float | None = None,
+    ) -> list[bool]:
+        """Store values. False: other bytes are stored under that key, and stay."""
+        results = self._reaper.call(self._native.submit_batch_set, keys, data, timeout, ttl)
+        return _calls.stored(keys, results)
+
+    def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+        """Delete values. False: there was none."""
+        results = self._reaper.call(self._native.submit_batch_delete, keys, timeout)
+        return _calls.deleted(keys, results)
+
+    def exists(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
+        """Which keys are there."""
+        results = self._reaper.call(self._native.submit_batch_exists, keys, timeout)
+        return _calls.there(keys, results)
+
+    def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
+        """How many keys are there before the first that is not."""
+        return _calls.first_missing(self.exists(keys, timeout=timeout))
+
+    def _get(self, keys: Sequence[Key], into: Sequence[Memory], timeout: float | None) -> list[int]:
+        return self._reaper.call(self._native.submit_batch_get, keys, into, timeout)
+
+    # ---- the rest ----
+
+    def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:
+        """Register writable memory: GETs into it and PUTs from it need no copy. Do it once, at the start."""
+        return self._native.register(memory)
+
+    def counters(self) -> dict[str, int]:
+        """Counters since the client was opened (docs/reference/counters.md)."""
+        return self._native.counters()
+
+    def info(self) -> dict[str, object]:
+        """What the client runs on."""
+        return self._native.info()
+
+    @property
+    def closed(self) -> bool:
+        return self._native.closed
+
+    def close(self) -> None:
+        """End all calls (they raise Closed), and close. When it returns, nothing touches callers' memory any more."""
+        self._reaper.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        reaper = getattr(self, "_reaper", None)
+        if reaper is not None and not reaper.native.closed:
+            warnings.warn(
+                f"{type(self).__name__} was not closed", ResourceWarning, source=self, stacklevel=2
+            )
+            reaper.close()

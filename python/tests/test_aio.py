@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvrail.aio.Client: many tasks, cancelled tasks, close."""
+
+import asyncio
+import unittest
+
+import kvrail
+from common import freeze, fresh, nobody, server
+
+
+class AioTest(unittest.TestCase):
+    def run_async(self, body):
+        asyncio.run(asyncio.wait_for(body(), 120))
+
+    def test_a_thousand_tasks_and_a_queue_for_a_hundred(self):
+        async def body():
+            async with kvrail.aio.Client(server().address, depth=100, num_clients=2) as client:
+                prefix = fresh()
+
+                async def one(i):
+                    value = b"%d" % i * 100
+                    assert await client.put(f"{prefix}/{i}", value)
+                    return await client.get(f"{prefix}/{i}") == value
+
+                self.assertEqual(set(await asyncio.gather(*map(one, range(1000)))), {True})
+
+        self.run_async(body)
+
+    def test_all_calls(self):
+        async def body():
+            async with kvrail.aio.Client(server().address, num_clients=1) as client:
+                a, b = fresh(), fresh()
+                self.assertEqual(await client.put_many([a], [b"aa"]), [True])
+                self.assertFalse(await client.put(a, b"other"))
+                self.assertEqual(await client.exists([a, b]), [True, False])
+                self.assertEqual(await client.prefix([a, b]), 1)
+                into = bytearray(2)
+                self.assertEqual(await client.get_many([a, b], [into, bytearray(1)]), [2, None])
+                self.assertEqual(await client.get(a, into), 2)
+                region = await client.register(bytearray(8192))
+                region.unregister()
+                self.assertEqual(client.info()["num_clients"], 1)
+                self.assertGreater(client.counters()["gets"], 0)
+                self.assertEqual(await client.delete_many([a, b]), [True, False])
+                self.assertFalse(await client.delete(a))
+                with self.assertRaises(kvrail.NotFound):
+                    await client.get(a)
+            self.assertTrue(client.closed)
+            with self.assertRaisesRegex(kvrail.Closed, "not open"):
+                await client.get(a)
+            await client.close()
+
+        self.run_async(body)
+
+    def test_a_cancelled_task_ends_when_nothing_touches_its_buffer(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+
+        async def body():
+            async with kvrail.aio.Client(stopped.address, wait=True, num_clients=1) as client:
+                freeze(stopped)
+                buffers = [bytearray(100_000) for _ in range(20)]
+                tasks = [asyncio.create_task(client.get("a", b, timeout=600)) for b in buffers]
+                await asyncio.sleep(0)
+                with self.assertRaises(BufferError):
+                    buffers[0].append(0)
+                for task in tasks:
+                    task.cancel()
+                    task.cancel()
+                done = await asyncio.gather(*tasks, return_exceptions=True)
+                self.assertEqual({type(d) for d in done}, {asyncio.CancelledError})
+                for buffer in buffers:
+                    buffer.append(0)
+                with self.assertRaises(TimeoutError):
+                    await asyncio.wait_for(client.get("a", buffers[0], timeout=600), 0.01)
+                buffers[0].append(0)
+
+        self.run_async(body)
+
+    def test_close_ends_the_calls_of_tasks(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+
+        async def body():
+            client = await kvrail.aio.Client(
+                stopped.address, wait=True, num_clients=1, depth=2
+            ).open()
+            freeze(stopped)
+            tasks = [asyncio.create_task(client.exists(["a"], timeout=600)) for _ in range(5)]
+            await asyncio.sleep(0)
+            await asyncio.gather(client.close(), client.close())
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            self.assertEqual({type(d) for d in done}, {kvrail.Closed})
+
+        self.run_async(body)
+
+    def test_a_server_that_is_not_there(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+
+        async def body():
+            async with kvrail.aio.Client(address, timeout=1, num_clients=1) as client:
+                with self.assertRaises((kvrail.PeerDown, kvrail.Timeout)):
+                    await client.get("a")
+            with self.assertRaises(kvrail.Invalid):
+                await kvrail.aio.Client("nowhere:x").open()
+
+        self.run_async(body)
+
+    def test_another_loop_is_refused(self):
+        client = kvrail.aio.Client(server().address, num_clients=1)
+
+        async def ask():
+            await client.get("a")
+
+        async def body():
+            async with client:
+                loop = asyncio.get_running_loop()
+                with self.assertRaisesRegex(RuntimeError, "another event loop"):
+                    await loop.run_in_executor(None, lambda: asyncio.run(ask()))
+
+        self.run_async(body)
+
+
+if __name__ == "__main__":
+    unittest.main()

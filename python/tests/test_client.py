@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvrail.Client: blocking calls of several threads, and what interrupts them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import kvrail
+from common import freeze, fresh, nobody, server
+
+
+class ClientTest(unittest.TestCase):
+    def setUp(self):
+        self.client = kvrail.Client(server().address, num_clients=1)
+        self.addCleanup(self.client.close)
+
+    def test_one_key(self):
+        key = fresh()
+        self.assertTrue(self.client.put(key, b"value"))
+        self.assertTrue(self.client.put(key, b"value"))
+        self.assertFalse(self.client.put(key, b"other"))
+        self.assertEqual(self.client.get(key), b"value")
+        into = bytearray(10)
+        self.assertEqual(self.client.get(key, into), 5)
+        self.assertEqual(into[:5], b"value")
+        with self.assertRaises(kvrail.TooBig):
+            self.client.get(key, bytearray(4))
+        self.assertTrue(self.client.delete(key))
+        self.assertFalse(self.client.delete(key))
+        with self.assertRaisesRegex(kvrail.NotFound, f"no such key: key '{key}'"):
+            self.client.get(key)
+
+    def test_get_finds_the_length(self):
+        for size in (1, 65_536, 65_537, 3_000_000):
+            key = fresh()
+            self.client.put(key, b"s" * size)
+            self.assertEqual(self.client.get(key), b"s" * size)
+            self.assertEqual(self.client.get(key, size=10), b"s" * size)
+
+    def test_many_keys(self):
+        keys = [fresh() for _ in range(3)]
+        self.assertEqual(self.client.put_many(keys[:2], [b"aa", b"bbb"]), [True, True])
+        self.assertEqual(self.client.put_many(keys[:2], [b"aa", b"ccc"]), [True, False])
+        self.assertEqual(self.client.exists(keys), [True, True, False])
+        self.assertEqual(self.client.prefix(keys), 2)
+        self.assertEqual(self.client.prefix(keys[::-1]), 0)
+        into = [bytearray(3) for _ in keys]
+        self.assertEqual(self.client.get_many(keys, into), [2, 3, None])
+        self.assertEqual(into[1], b"bbb")
+        with self.assertRaisesRegex(kvrail.TooBig, "key") as caught:
+            self.client.get_many(keys, [bytearray(1), bytearray(3), bytearray(3)])
+        self.assertEqual(caught.exception.results, [kvrail.TooBig.code, 3, kvrail.NotFound.code])
+        self.assertEqual(self.client.delete_many(keys), [True, True, False])
+
+    def test_ttl(self):
+        key = fresh()
+        self.client.put(key, b"short", ttl=1)
+        deadline = time.monotonic() + 60
+        while self.client.exists([key]) == [True]:
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(number):
+            try:
+                for i in range(50):
+                    key, value = f"threads-{number}-{i}", os.urandom(2000)
+                    self.client.put(key, value)
+                    if self.client.get(key) != value:
+                        wrong.append(key)
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(wrong, [])
+
+    def test_a_server_that_is_not_there(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        with kvrail.Client(address, timeout=1, num_clients=1) as client:
+            with self.assertRaises((kvrail.PeerDown, kvrail.Timeout)) as caught:
+                client.get("a")
+            self.assertIsInstance(caught.exception, kvrail.Error)
+            with self.assertRaisesRegex(kvrail.Error, "2 of 2 keys"):
+                client.exists(["a", "b"])
+
+    def test_close_ends_the_calls_of_other_threads(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+        client = kvrail.Client(stopped.address, wait=True, num_clients=1)
+        self.addCleanup(client.close)
+        freeze(stopped)
+        seen, buffer = [], bytearray(100_000)
+
+        def work():
+            try:
+                client.get("a", buffer, timeout=60)
+            except kvrail.Error as error:
+                seen.append(type(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        while client.counters()["requests"] == 0:
+            time.sleep(0.001)
+        client.close()
+        thread.join(60)
+        self.assertEqual(seen, [kvrail.Closed])
+        buffer.append(0)
+        with self.assertRaises(kvrail.Closed):
+            client.get("a")
+        client.close()
+
+    def test_an_interrupt_cancels_the_call(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import kvrail, sys\n"
+                "buffer = bytearray(100000)\n"
+                "with kvrail.Client(sys.argv[1], wait=True, num_clients=1) as client:\n"
+                "    print('open', flush=True); sys.stdin.readline()\n"
+                "    try:\n"
+                "        print('call', flush=True); client.get('a', buffer, timeout=600)\n"
+                "    except KeyboardInterrupt:\n"
+                "        buffer.append(0); print('interrupted', flush=True)\n",
+                stopped.address,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with child:
+            self.addCleanup(child.kill)
+            self.assertEqual(child.stdout.readline(), "open\n")
+            freeze(stopped)
+            child.stdin.write("\n")
+            child.stdin.flush()
+            self.assertEqual(child.stdout.readline(), "call\n")
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.stdout.readline(), "interrupted\n")
+            self.assertEqual(child.wait(60), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How clients end: close while calls are out, fork, the garbage collector, the end of the interpreter, a dead server."""
+
+import gc
+import os
+import select
+import subprocess
+import sys
+import threading
+import unittest
+import warnings
+
+import kvrail
+from common import NativeTest, completions, freeze, fresh, nobody, server
+from kvrail import _native
+
+
+class CloseTest(NativeTest):
+    def silent(self, **options):
+        """A client whose server has stopped to answer."""
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+        client = self.open(stopped.address, wait=True, **options)
+        freeze(stopped)
+        return client
+
+    def test_close_ends_what_is_out_and_releases_buffers_and_it_can_be_drained(self):
+        client = self.silent()
+        buffers = [bytearray(100_000) for _ in range(10)]
+        ids = [client.submit_batch_get([fresh()], [b], 60) for b in buffers]
+        client.close()
+        for buffer in buffers:
+            buffer.append(0)
+        over = client.drain_results()
+        self.assertEqual(sorted(o[0] for o in over), sorted(ids))
+        self.assertEqual({o[1] for o in over}, {kvrail.Closed.code})
+        self.assertEqual(client.drain_completions(), [])
+
+    def test_a_thread_that_polls_sees_the_end(self):
+        client = self.silent()
+        client.submit_batch_exists(["a"], 60)
+        over = []
+        thread = threading.Thread(target=lambda: over.extend(completions(client)))
+        thread.start()
+        client.close()
+        thread.join(30)
+        self.assertEqual([o[1] for o in over], [kvrail.Closed.code])
+
+    def test_after_close_calls_are_refused_and_close_is_idempotent(self):
+        self.client.close()
+        self.client.close()
+        self.assertTrue(self.client.closed)
+        for call in (
+            lambda: self.client.submit_batch_exists(["a"]),
+            lambda: self.client.submit_batch_set(["a"], [b"v"]),
+            lambda: self.client.register(bytearray(10)),
+            self.client.counters,
+            self.client.info,
+        ):
+            with self.assertRaisesRegex(kvrail.Closed, "the client is closed"):
+                call()
+        self.assertFalse(self.client.cancel(1))
+        self.assertGreaterEqual(self.client.event_fd(), 0)
+
+    def test_many_threads_close_while_others_submit_and_register(self):
+        for _ in range(10):
+            client = self.open(depth=64)
+            wrong, begun = [], threading.Barrier(6)
+
+            def work(number):
+                area = bytearray(8192)
+                begun.wait()
+                try:
+                    while True:
+                        if number:
+                            client.register(area).unregister()
+                        else:
+                            try:
+                                client.submit_batch_set([fresh()], [b"v" * 5000])
+                            except kvrail.Busy:
+                                client.drain_results()
+                except kvrail.Closed:
+                    pass
+                except BaseException as error:
+                    wrong.append(error)
+                area.append(0)
+
+            def close():
+                begun.wait()
+                client.close()
+
+            threads = [threading.Thread(target=work, args=(n,)) for n in (0, 0, 1)]
+            threads += [threading.Thread(target=close) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertEqual(wrong, [])
+            self.assertFalse(any(t.is_alive() for t in threads))
+
+    def test_an_exporter_written_in_python_may_close_the_client(self):
+        if sys.version_info < (3, 12):
+            self.skipTest("Python has __buffer__ from 3.12")
+        client = self.open()
+
+        class Evil:
+            def __buffer__(self, flags):
+                client.close()
+                return memoryview(bytearray(4))
+
+        with self.assertRaises(kvrail.Closed):
+            client.submit_batch_get(["a"], [Evil()])
+
+    def test_descriptors_and_threads_go_with_the_object(self):
+        def open_close():
+            client = _native.Client(server().address, num_clients=1)
+            client.submit_batch_exists(["a"])
+            client.close()
+
+        open_close()
+        before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        for _ in range(5):
+            open_close()
+        self.assertEqual(
+            (len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))), before
+        )
+
+
+class CollectedTest(unittest.TestCase):
+    def forgotten(self, make):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            make()
+            gc.collect()
+        return [w for w in seen if issubclass(w.category, ResourceWarning)]
+
+    def test_a_client_that_was_forgotten_is_closed_with_a_warning(self):
+        buffer = bytearray(100)
+
+        def make():
+            client = _native.Client(server().address, num_clients=1)
+            client.submit_batch_get([fresh()], [buffer])
+
+        seen = self.forgotten(make)
+        self.assertEqual(len(seen), 1, seen)
+        self.assertIn("was not closed", str(seen[0].message))
+        buffer.append(0)
+
+    def test_also_one_in_a_circle(self):
+        class Mine(_native.Client):
+            pass
+
+        area = bytearray(8192)
+
+        def make():
+            client = Mine(server().address, num_clients=1)
+            client.itself = client
+            client.register(area)
+
+        self.assertEqual(len(self.forgotten(make)), 1)
+        area.append(0)
+
+    def test_the_blocking_client_too(self):
+        def make():
+            client = kvrail.Client(server().address, num_clients=1)
+            client.exists(["a"])
+
+        before = threading.active_count()
+        self.assertEqual(len(self.forgotten(make)), 1)
+        self.assertEqual(threading.active_count(), before)
+
+    def test_a_closed_one_is_silent(self):
+        self.assertEqual(
+            self.forgotten(lambda: kvrail.Client(server().address, num_clients=1).close()), []
+        )
+
+    def test_one_that_failed_to_open_is_silent(self):
+        def make():
+            with self.assertRaises(kvrail.Error):
+                kvrail.Client("nowhere:x")
+
+        self.assertEqual(self.forgotten(make), [])
+
+
+class ForkTest(NativeTest):
+    def child(self, body):
+        """Runs body in a child of fork; its words, where it failed."""
+        read, write = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads, from 3.12
+            pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(read)
+                try:
+                    body()
+                except BaseException as error:
+                    os.write(write, repr(error).encode()[:4000])
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as file:
+            text = file.read()
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertEqual(text, "")
+
+    def test_a_child_is_refused_and_the_parent_goes_on(self):
+        buffer, blocking = bytearray(4), kvrail.Client(server().address, num_clients=1)
+        self.addCleanup(blocking.close)
+        key = fresh()
+        blocking.put(key, b"1234")
+        region = self.client.register(bytearray(8192))
+        id = self.client.submit_batch_get([key], [buffer])
+
+        def body():
+            for call in (
+                lambda: self.client.submit_batch_exists(["a"]),
+                lambda: self.client.submit_batch_get(["a"], [bytearray(4)]),
+                self.client.drain_results,
+                self.client.event_fd,
+                self.client.counters,
+                lambda: self.client.cancel(id),
+                lambda: self.client.register(bytearray(10)),
+                lambda: blocking.get(key),
+            ):
+                try:
+                    call()
+                except kvrail.Closed:
+                    pass
+                else:
+                    raise AssertionError(f"{call} did not raise")
+            assert self.client.closed
+            self.client.close()
+            blocking.close()
+            region.unregister()
+            self.client = None  # frees the child's copy
+            gc.collect()
+
+        self.child(body)
+        self.assertEqual(completions(self.client)[0], (id, 0, [4]))
+        self.assertEqual(blocking.get(key), b"1234")
+
+    def test_a_child_may_open_one_of_its_own(self):
+        address = server().address
+
+        def body():
+            with kvrail.Client(address, num_clients=1) as client:
+                client.put("child", b"own")
+                assert client.get("child") == b"own"
+
+        self.child(body)
+
+
+class InterpreterTest(unittest.TestCase):
+    def run_python(self, body):
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-W", "error", "-c", body, server().address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            text=True,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def test_the_interpreter_ends_with_clients_open_and_calls_out(self):
+        self.run_python(
+            "import kvrail, sys\n"
+            "from kvrail import _native\n"
+            "c = _native.Client(sys.argv[1], num_clients=1)\n"
+            "b = kvrail.Client(sys.argv[1], num_clients=1)\n"
+            "b.put('end', b'x' * 100000)\n"
+            "for i in range(100): c.submit_batch_get(['end'], [bytearray(100000)])\n"
+        )
+
+    def test_signal_handlers_stay_what_they_were(self):
+        out = self.run_python(
+            "import ctypes, faulthandler, sys, threading\n"
+            "faulthandler.enable()\n"
+            "def handlers():\n"
+            "    room = (ctypes.c_void_p * 64)()\n"
+            "    ask = ctypes.CDLL(None).sigaction\n"
+            "    return [(ask(n, None, room), room[0])[1] for n in (2, 4, 6, 7, 8, 11, 15)]\n"
+            "before = handlers()\n"
+            "thread = threading.Thread(target=__import__, args=('kvrail',))\n"
+            "thread.start(); thread.join()\n"
+            "import kvrail\n"
+            "print(handlers() == before)\n"
+            "with kvrail.Client(sys.argv[1], num_clients=1) as client:\n"
+            "    client.exists(['a'])\n"
+            "    print(handlers() == before)\n"
+            "print(handlers() == before)\n"
+        )
+        self.assertEqual(out, "True\n" * 3)
+
+    def test_a_sub_interpreter_is_refused(self):
+        try:
+            import _xxsubinterpreters as sub
+        except ImportError:
+            self.skipTest("this Python's module of sub-interpreters has another name")
+        import kvrail as package
+
+        root = os.path.dirname(os.path.dirname(package.__file__))
+        where = sub.create()
+        self.addCleanup(sub.destroy, where)
+        code = (
+            f"import sys; sys.path.insert(0, {root!r})\n"
+            "try:\n    import kvrail\nexcept ImportError as e:\n    assert 'sub-interpreter' in str(e), e\n"
+            "else:\n    raise AssertionError('no error')\n"
+        )
+        sub.run_string(where, code)
+
+
+class ServerTest(NativeTest):
+    def test_a_server_that_dies_and_comes_back(self):
+        mortal = kvrail.Server(memory_mb=64)
+        self.addCleanup(mortal.close)
+        client = self.open(mortal.address, wait=True)
+        value = bytes(200_000)
+        ids = [client.submit_batch_set([f"k{i}"], [value]) for i in range(50)]
+        mortal.kill()
+        ids += [client.submit_batch_get(["k"], [bytearray(4)], 5) for _ in range(50)]
+        over = completions(client, 100, seconds=60)
+        self.assertEqual(sorted(o[0] for o in over), sorted(ids))
+        mortal.restart()
+        code = None
+        while code != 0:  # until the client has it again; the harness bounds the wait
+            client.submit_batch_set(["back"], [b"again"], 5)
+            code = completions(client)[0][1]
+            self.assertIn(code, (0, kvrail.PeerDown.code, kvrail.Timeout.code))
+        self.assertEqual(mortal.stop(), 0)
+
+    def test_a_server_that_cannot_start_says_why(self):
+        with self.assertRaisesRegex(kvrail.Error, "kv-server ended with status 2"):
+            kvrail.Server(no_such_option=1)
+        with self.assertRaises(FileNotFoundError):
+            kvrail.Server(binary="/no/such/kv-server")
+
+    def test_wait_raises_where_nobody_is(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        with self.assertRaises(kvrail.PeerDown):
+            self.open(address, wait=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0
+"""_native.Client: memory of all kinds, keys, arguments, the contract of drain_completions."""
+
+import array
+import ctypes
+import gc
+import mmap
+import select
+import sys
+import threading
+import tracemalloc
+import unittest
+
+import kvrail
+from common import NativeTest, completions, freeze, fresh, nobody, results, server
+from kvrail import _native
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+class MemoryTest(NativeTest):
+    def test_buffers_of_every_kind_go_there_and_come_back(self):
+        for size in (1, 3000, 100_000, 3_000_000):
+            value = bytes(i * 7 % 251 for i in range(min(size, 5000))) * (size // 5000 + 1)
+            value = value[:size]
+            area = mmap.mmap(-1, size)
+            area.write(value)
+            sources = {
+                "bytes": value,
+                "bytearray": bytearray(value),
+                "memoryview": memoryview(value),
+                "mmap": area,
+                "array": array.array("B", value),
+                "ctypes": (ctypes.c_char * size).from_buffer_copy(value),
+            }
+            for kind, source in sources.items():
+                with self.subTest(kind=kind, size=size):
+                    key = fresh()
+                    self.put(key, source)
+                    into = bytearray(size)
+                    self.assertEqual(self.get(key, into), size)
+                    self.assertEqual(into, value)
+            key = fresh()
+            self.put(key, value)
+            room = mmap.mmap(-1, size)
+            for kind, into in {
+                "bytearray": bytearray(size),
+                "memoryview": memoryview(bytearray(size)),
+                "mmap": room,
+                "array": array.array("B", bytes(size)),
+                "ctypes": (ctypes.c_char * size)(),
+            }.items():
+                with self.subTest(into=kind, size=size):
+                    self.assertEqual(self.get(key, into), size)
+                    self.assertEqual(bytes(into), value)
+            room.close()  # raises where an export is still held
+            area.close()
+
+    @unittest.skipUnless(numpy, "numpy is not installed")
+    def test_numpy_without_a_copy(self):
+        value = numpy.arange(30_000, dtype=numpy.float32).reshape(100, 300)
+        into = numpy.zeros_like(value)
+        key = fresh()
+        self.put(key, value)
+        self.assertEqual(self.get(key, into), value.nbytes)
+        self.assertTrue((into == value).all())
+        with self.assertRaisesRegex(ValueError, r"buffers\[0\] \(ndarray\) is not C-contiguous"):
+            self.client.submit_batch_set([key], [value[:, ::2]])
+        into.flags.writeable = False
+        with self.assertRaisesRegex(ValueError, "writable memory: .*read-only"):
+            self.client.submit_batch_get([key], [into])
+
+    def test_addresses(self):
+        value = b"0123456789" * 1000
+        source, into = ctypes.create_string_buffer(value, len(value)), ctypes.create_string_buffer(
+            len(value)
+        )
+        key = fresh()
+        self.put(key, (ctypes.addressof(source), len(value)))
+        self.assertEqual(self.get(key, (ctypes.addressof(into), len(value))), len(value))
+        self.assertEqual(into.raw, value)
+
+    def test_slices(self):
+        value = bytes(range(200)) * 32
+        slice_, stride = len(value) // 8, len(value) // 4
+        into = ctypes.create_string_buffer(stride * 8)
+        key = fresh()
+        self.put(key, value)
+        self.assertEqual(
+            self.get(key, (ctypes.addressof(into), len(value), slice_, stride)), len(value)
+        )
+        self.assertEqual(b"".join(into.raw[i * stride :][:slice_] for i in range(8)), value)
+        self.assertEqual(into.raw[slice_:stride], bytes(stride - slice_))
+
+    def test_a_batch_of_64(self):
+        keys = [fresh() for _ in range(64)]
+        values = [bytes([i]) * (1 + i * 997) for i in range(64)]
+        self.assertEqual(results(self.client, self.client.submit_batch_set(keys, values)), [0] * 64)
+        into = [bytearray(len(v)) for v in values]
+        got = results(self.client, self.client.submit_batch_get(tuple(keys), into))
+        self.assertEqual(got, [len(v) for v in values])
+        self.assertEqual(into, values)
+        self.assertEqual(
+            results(self.client, self.client.submit_batch_exists(keys + ["no"])), [1] * 64 + [0]
+        )
+        self.assertEqual(results(self.client, self.client.submit_batch_delete(keys)), [0] * 64)
+
+    def test_an_empty_batch_is_over_at_once(self):
+        self.assertEqual(results(self.client, self.client.submit_batch_exists([])), [])
+
+    def test_registered_memory(self):
+        area = mmap.mmap(-1, 1 << 20)
+        region = self.client.register(area)
+        self.assertTrue(region.registered)
+        self.assertEqual(region.nbytes, 1 << 20)
+        with self.assertRaises(BufferError):
+            area.close()
+        view = memoryview(area)
+        view[: 1 << 16] = b"r" * (1 << 16)
+        key = fresh()
+        self.put(key, view[: 1 << 16])
+        self.assertEqual(self.get(key, view[1 << 19 : (1 << 19) + (1 << 16)]), 1 << 16)
+        self.assertEqual(view[: 1 << 16], view[1 << 19 : (1 << 19) + (1 << 16)])
+        view.release()
+        with self.assertRaises(kvrail.Invalid):
+            self.client.register(area)  # it overlaps
+        region.unregister()
+        region.unregister()
+        self.assertFalse(region.registered)
+        area.close()
+
+    def test_a_registration_outlives_its_object_and_ends_with_the_client(self):
+        area = bytearray(1 << 16)
+        kept = self.client.register(area)
+        self.client.register(mmap.mmap(-1, 4096))
+        with self.assertRaises(BufferError):
+            area.append(0)
+        self.client.close()
+        area.append(0)
+        self.assertFalse(kept.registered)
+        kept.unregister()
+
+
+class KeysTest(NativeTest):
+    def test_str_and_bytes_are_the_same_key(self):
+        name = fresh("clé-ключ")
+        self.put(name, b"value")
+        self.assertEqual(self.get(name.encode(), bytearray(5)), 5)
+
+    def test_long_keys_are_folded(self):
+        long = fresh() + "x" * 300
+        self.put(long, b"long")
+        self.put(long + "y", b"longer")
+        self.assertEqual(self.get(long, bytearray(4)), 4)
+        self.assertEqual(self.get(kvrail.key_fold(long), bytearray(4)), 4)
+        self.assertEqual(self.get(long + "y", bytearray(6)), 6)
+        self.assertEqual(len(kvrail.key_fold(long)), 128)
+        self.assertEqual(kvrail.key_fold("short"), b"short")
+
+    def test_the_prefix_is_put_before_every_key_and_folded_with_it(self):
+        prefix = fresh("prefix") + "/"
+        other = self.open(prefix=prefix.encode())
+        for name in ("a", "b" * 120, "c" * 500):
+            with self.subTest(len=len(name)):
+                self.assertEqual(results(other, other.submit_batch_set([name], [b"v"])), [0])
+                self.assertEqual(self.get(prefix + name, bytearray(1)), 1)
+                self.assertEqual(self.get(name, bytearray(1)), kvrail.NotFound.code)
+
+    def test_a_list_that_changes_after_the_submit_does_not_matter(self):
+        keys = [fresh() for _ in range(10)]
+        id = self.client.submit_batch_set(keys, [b"v"] * 10)
+        gone, keys[:] = keys[:], [None] * 10
+        self.assertEqual(results(self.client, id), [0] * 10)
+        self.assertEqual(results(self.client, self.client.submit_batch_exists(gone)), [1] * 10)
+
+
+class ArgumentsTest(NativeTest):
+    def refuses(self, error, sentence, call, *args, **kwargs):
+        with self.subTest(sentence=sentence):
+            with self.assertRaisesRegex(error, sentence):
+                call(*args, **kwargs)
+
+    def test_wrong_arguments_each_have_a_sentence(self):
+        get, put, exists = (
+            self.client.submit_batch_get,
+            self.client.submit_batch_set,
+            self.client.submit_batch_exists,
+        )
+        self.refuses(
+            TypeError,
+            "keys must be a list or tuple, one entry for each key, not str",
+            exists,
+            "abc",
+        )
+        self.refuses(TypeError, "not bytes", exists, b"abc")
+        self.refuses(TypeError, "not int", exists, 5)
+        self.refuses(TypeError, r"keys\[1\] must be str or bytes, not int", exists, ["a", 5])
+        self.refuses(ValueError, r"keys\[1\] is empty", exists, ["a", ""])
+        self.refuses(ValueError, "surrogates", exists, ["\udc80"])
+        self.refuses(ValueError, "there are 2 keys and 1 buffers", put, ["a", "b"], [b"x"])
+        self.refuses(
+            TypeError, r"buffers must be a list or tuple.* not bytearray", get, ["a"], bytearray(1)
+        )
+        self.refuses(
+            TypeError,
+            r"buffers\[0\] must be an object with the buffer interface, or .* not str",
+            put,
+            ["a"],
+            ["x"],
+        )
+        self.refuses(
+            ValueError,
+            r"buffers\[0\] \(bytes\) is not C-contiguous, writable memory: ",
+            get,
+            ["a"],
+            [b"ro"],
+        )
+        self.refuses(ValueError, "writable", get, ["a"], [memoryview(b"ro")])
+        self.refuses(
+            ValueError,
+            r"buffers\[0\] \(memoryview\) is not C-contig",
+            put,
+            ["a"],
+            [memoryview(b"abcd")[::2]],
+        )
+        self.refuses(ValueError, r"buffers\[1\] is empty", put, ["a", "b"], [b"x", b""])
+        self.refuses(TypeError, r"buffers\[0\] has 3 numbers", put, ["a"], [(1, 2, 3)])
+        self.refuses(TypeError, "must be an int, not float", put, ["a"], [(1.5, 2)])
+        self.refuses(ValueError, "must be from 0 to 2.64 - 1, not -1", put, ["a"], [(-1, 2)])
+        self.refuses(ValueError, "the address is 0", put, ["a"], [(0, 2)])
+        self.refuses(ValueError, "the length is 0", put, ["a"], [(4096, 0)])
+        self.refuses(
+            ValueError, "slices of 8 bytes do not fit a stride of 4", get, ["a"], [(4096, 16, 8, 4)]
+        )
+        for timeout in (0, -1, float("nan")):
+            self.refuses(
+                ValueError, "timeout is in seconds, above 0", exists, ["a"], timeout=timeout
+            )
+        self.refuses(TypeError, "", exists, ["a"], timeout="soon")
+        self.refuses(ValueError, "ttl is at most", put, ["a"], [b"x"], ttl=1 << 32)
+        self.refuses(
+            TypeError, r"submit_batch_exists\(\) has no argument 'ttl'", exists, ["a"], ttl=1
+        )
+        self.refuses(TypeError, r"submit_batch_get\(\) needs 'buffers'", get, ["a"])
+        self.refuses(
+            TypeError,
+            r"submit_batch_exists\(\) takes at most 2 arguments, not 3",
+            exists,
+            ["a"],
+            None,
+            3,
+        )
+        self.refuses(TypeError, "got 'keys' twice", exists, ["a"], keys=["a"])
+        self.refuses(
+            TypeError,
+            "register.. takes a buffer or .address, length., not str",
+            self.client.register,
+            "x",
+        )
+        self.refuses(ValueError, "at least one byte", self.client.register, bytearray())
+        self.refuses(BufferError, "", self.client.register, b"read-only")
+        self.refuses(ValueError, "an id must be from 0", self.client.cancel, -1)
+        self.assertEqual(self.client.drain_results(), [])  # nothing was begun
+
+    def test_wrong_options_each_have_a_sentence(self):
+        address = server().address
+        self.refuses(ValueError, "servers is empty", _native.Client, [])
+        self.refuses(ValueError, r"servers\[1\] is empty", _native.Client, address + ", ")
+        self.refuses(TypeError, r"servers\[0\] must be a str", _native.Client, [5])
+        self.refuses(TypeError, "", _native.Client, 5)
+        self.refuses(kvrail.Invalid, "is not HOST:PORT", _native.Client, "nowhere:x")
+        self.refuses(ValueError, "timeout is in seconds", _native.Client, address, timeout=-1)
+        self.refuses(
+            TypeError, "provider must be a str, not int", _native.Client, address, provider=3
+        )
+        self.refuses(TypeError, "prefix must be str or bytes", _native.Client, address, prefix=3)
+        self.refuses(ValueError, "zero byte", _native.Client, address, psk="a\0b")
+        self.refuses(kvrail.Invalid, "", _native.Client, address, depth=1 << 20)
+        self.refuses(TypeError, "", _native.Client, address, colour="red")
+        self.refuses(
+            kvrail.Error, "no-such-file", _native.Client, address, psk_file="/no-such-file"
+        )
+
+    def test_a_client_that_was_not_opened_is_closed(self):
+        raw = _native.Client.__new__(_native.Client)
+        for call in (
+            raw.event_fd,
+            raw.drain_results,
+            raw.drain_completions,
+            raw.counters,
+            raw.info,
+        ):
+            self.refuses(kvrail.Closed, "was never opened", call)
+        self.refuses(kvrail.Closed, "was never opened", raw.submit_batch_exists, ["a"])
+        self.refuses(kvrail.Closed, "was never opened", raw.cancel, 1)
+        raw.close()
+        self.refuses(RuntimeError, "opened before", self.client.__init__, server().address)
+
+    def test_an_iterable_that_raises_leaves_nothing_behind(self):
+        class Bad(list):
+            def __iter__(self):
+                raise OSError("no")
+
+        buffer = bytearray(4)
+        self.refuses(TypeError, "", self.client.submit_batch_get, ["a", 5], [buffer, buffer])
+        buffer.append(0)
+        self.refuses(ValueError, "", self.client.submit_batch_get, ["a", "b"], [buffer, b"ro"])
+        buffer.append(0)
+
+
+class DrainCompletionsTest(NativeTest):
+    """The contract that LMCache's native_plugin adapter relies on."""
+
+    def over(self, id, client=None):
+        client = client or self.client
+        ((got, *rest),) = completions(client, drain=client.drain_completions)
+        self.assertEqual(got, id)
+        return tuple(rest)
+
+    def test_set(self):
+        a, b = fresh(), fresh()
+        self.assertEqual(
+            self.over(self.client.submit_batch_set([a, b], [b"1", b"2"])), (True, "", None)
+        )
+        # Other bytes are stored already: for a cache that is stored.
+        self.assertEqual(
+            self.over(self.client.submit_batch_set([a, b], [b"x", b"2"])), (True, "", None)
+        )
+        self.assertEqual(
+            results(self.client, self.client.submit_batch_set([a], [b"x"])), [kvrail.Exists.code]
+        )
+
+    def test_get_exists_delete(self):
+        a, b = fresh(), fresh()
+        self.over(self.client.submit_batch_set([a, b], [b"1234", b"5678"]))
+        self.assertEqual(
+            self.over(self.client.submit_batch_get([a, b], [bytearray(4), bytearray(4)])),
+            (True, "", None),
+        )
+        got = self.over(
+            self.client.submit_batch_get([a, "none", b], [bytearray(4) for _ in range(3)])
+        )
+        self.assertEqual(got, (True, "", [True, False, True]))
+        self.assertEqual(
+            self.over(self.client.submit_batch_exists([a, "none"])), (True, "", [True, False])
+        )
+        self.assertEqual(
+            self.over(self.client.submit_batch_delete([a, "none"])), (True, "", [True, True])
+        )
+        self.assertEqual(
+            self.over(self.client.submit_batch_exists([a, b])), (True, "", [False, True])
+        )
+
+    def test_another_length_is_a_miss(self):
+        for size in (10, 100_000):
+            key = fresh()
+            self.over(self.client.submit_batch_set([key], [b"v" * size]))
+            for length in (size - 1, size + 1):
+                with self.subTest(size=size, length=length):
+                    got = self.over(self.client.submit_batch_get([key], [bytearray(length)]))
+                    self.assertEqual(got, (True, "", [False]))
+
+    def test_a_server_that_was_never_there(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        client = self.open(address, timeout=1)
+        buffer = bytearray(4)
+        for submit, *arguments in (
+            (client.submit_batch_get, [buffer, buffer]),
+            (client.submit_batch_set, [b"1", b"2"]),
+            (client.submit_batch_exists,),
+            (client.submit_batch_delete,),
+        ):
+            ok, text, keys = self.over(submit(["a", "b"], *arguments), client)
+            self.assertFalse(ok)
+            self.assertRegex(text, r"KV_E(PEERDOWN|TIMEOUT): .* \(2 of 2 keys\)")
+            self.assertEqual(keys, [False, False])
+        buffer.append(0)
+        miss = self.open(address, down_is_miss=True, timeout=1)
+        self.assertEqual(self.over(miss.submit_batch_exists(["a"]), miss), (True, "", [False]))
+
+
+class QueueTest(NativeTest):
+    def test_four_threads_submit_and_one_reaps(self):
+        each, batch = 100, 8
+        ids, wrong = [], []
+
+        def work(number):
+            try:
+                for i in range(each):
+                    keys = [f"four-{number}-{i}-{k}" for k in range(batch)]
+                    ids.append(self.client.submit_batch_set(keys, [key.encode() for key in keys]))
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        over = completions(self.client, 4 * each)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertEqual(sorted(o[0] for o in over), sorted(ids))
+        self.assertEqual({tuple(o[2]) for o in over}, {(0,) * batch})
+
+    def test_a_full_queue_is_busy_and_has_room_again(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        client = self.open(address, depth=4, timeout=1)
+        buffers = [bytearray(1) for _ in range(5)]
+        ids = [client.submit_batch_get(["a"], [buffers[i]]) for i in range(4)]
+        with self.assertRaisesRegex(kvrail.Busy, r"the queue is full: .*\(4 here\)"):
+            client.submit_batch_get(["a"], [buffers[4]])
+        buffers[4].append(0)
+        self.assertEqual({o[0] for o in completions(client, 4)}, set(ids))
+        client.submit_batch_exists(["a"])
+        completions(client)
+
+    def test_the_descriptor_is_quiet_once_all_is_drained(self):
+        self.put(fresh(), b"v")
+        while select.select([self.client.event_fd()], [], [], 0)[0]:
+            self.assertEqual(self.client.drain_results(), [])
+
+    def test_cancel(self):
+        silent = kvrail.Server(memory_mb=64)
+        self.addCleanup(silent.kill)
+        client = self.open(silent.address, wait=True)
+        freeze(silent)
+        buffer = bytearray(1 << 20)
+        id = client.submit_batch_get(["a"], [buffer], 60)
+        with self.assertRaises(BufferError):
+            buffer.append(0)
+        self.assertTrue(client.cancel(id))
+        self.assertEqual(completions(client)[0][:2], (id, kvrail.Canceled.code))
+        buffer.append(0)
+        self.assertFalse(client.cancel(id))
+        self.assertFalse(client.cancel(1 << 63))
+
+    def test_exports_are_held_until_the_drain_and_not_longer(self):
+        key, buffer = fresh(), bytearray(10)
+        self.put(key, b"0123456789")
+        id = self.client.submit_batch_get([key], [buffer])
+        select.select([self.client.event_fd()], [], [], 30)
+        with self.assertRaises(BufferError):
+            buffer.append(0)
+        self.assertEqual(results(self.client, id), [10])
+        buffer.append(0)
+
+    def test_10000_calls_leave_nothing(self):
+        key, value, into = fresh(), bytes(64), bytearray(64)
+        self.put(key, value)
+        keys = [key] * 4
+
+        def calls(count):
+            for _ in range(count):
+                self.client.submit_batch_get(keys, [into] * 4)
+                completions(self.client)
+            gc.collect()
+            return sys.getrefcount(key), sys.getrefcount(into), sys.getrefcount(value)
+
+        before = calls(200)
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        calls(200)
+        first = tracemalloc.get_traced_memory()[0]
+        self.assertEqual(calls(9600), before)
+        self.assertLess(tracemalloc.get_traced_memory()[0] - first, 20_000)
+        into.append(0)
+
+    def test_counters_and_info(self):
+        self.put(fresh(), b"v")
+        self.assertEqual(self.client.counters()["puts"], 1)
+        self.assertEqual(self.client.info()["num_clients"], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
