@@ -10,7 +10,7 @@ page_first: K and V) the library gathers and scatters them; a page of another sh
 once, when SGLang shows them. docs/guide/sglang.md is the guide.
 
 Threads: SGLang's prefetch, prefetch I/O and backup threads call at the same time and expect to block, the GIL released.
-The first of them that waits reaps for all.
+A thread of the client wakes them.
 
 Owner: this object owns its client; pages are SGLang's, which keeps them in place during a call. A call returns by its
 deadline, which is below the bound of a prefetch (2 s), and then nothing touches the pages any more.
@@ -23,9 +23,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import select
-import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -35,7 +32,8 @@ from sglang.srt.mem_cache import hicache_storage as _base
 
 from . import _native
 from ._engine import CLIENT_OPTIONS, namespace, seconds, servers_of
-from ._errors import Busy, Error
+from ._errors import Error
+from .client import _Reaper
 
 logger = logging.getLogger("sglang.kvrail")
 
@@ -67,56 +65,6 @@ def _guarded(instead: Callable[..., Any]) -> Callable[[_F], _F]:
         return guarded  # type: ignore[return-value]
 
     return wrap
-
-
-class _Calls:
-    """Blocking calls of many threads on one native client: the first that waits polls and reaps for all."""
-
-    def __init__(self, client: _native.Client) -> None:
-        self._client = client
-        self._changed = threading.Condition()
-        self._reaping = False
-        self._over: dict[int, list[int]] = {}
-        self._poll = select.poll()
-        self._poll.register(client.event_fd(), select.POLLIN)
-
-    def __call__(self, submit: Callable[..., int], *args: Any, timeout: float, **kwargs: Any) -> list[int]:
-        """Submit and wait: results per key. Raises what submit raises; a full queue only after `timeout`."""
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                call = submit(*args, timeout=timeout, **kwargs)
-            except Busy:
-                if time.monotonic() >= deadline:
-                    raise
-                self._reap_or_wait(0.05)
-                continue
-            return self._wait(call)
-
-    def _wait(self, call: int) -> list[int]:
-        while True:
-            with self._changed:
-                if call in self._over:
-                    return self._over.pop(call)
-            self._reap_or_wait(1.0, call)
-
-    def _reap_or_wait(self, limit: float, call: int = 0) -> None:
-        with self._changed:
-            if call in self._over:
-                return
-            if self._reaping:
-                self._changed.wait(limit)
-                return
-            self._reaping = True
-        over: list[tuple[int, int, list[int]]] = []
-        try:
-            self._poll.poll(limit * 1000)
-            over = self._client.drain_results()
-        finally:
-            with self._changed:
-                self._over.update((number, results) for number, _, results in over)
-                self._reaping = False
-                self._changed.notify_all()
 
 
 class _Shape:
@@ -202,7 +150,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             down_is_miss=True,
             **{name: options[name] for name in CLIENT_OPTIONS if name in options},
         )
-        self._calls = _Calls(self._client)
+        self._reaper = _Reaper(self._client)
         self._pools: dict[str, _Pool] = {}
         self._registered: dict[int, int] = {}  # address: bytes
         self._zero_copy = bool(options.get("interface_v1", 0))
@@ -315,7 +263,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             if other is None:
                 raise ValueError(f"the pool {transfer.name} was never registered")
             wanted += [other.prefix + pack(k) for k in keys]
-        found = [r > 0 for r in self._call(self._client.submit_batch_exists, wanted)]
+        found = [r > 0 for r in self._call(self._client.submit_batch_exists, wanted, self._timeout)]
         n = len(keys)
         kv_pages = _leading(found[:n])
         hits: dict[str, int] = {_KV: kv_pages} if kv_pages else {}
@@ -347,8 +295,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     # ---- pages ----
 
-    def _call(self, submit: Callable[..., int], *args: Any, **kwargs: Any) -> list[int]:
-        results = self._calls(submit, *args, timeout=self._timeout, **kwargs)
+    def _call(self, submit: Callable[..., int], *args: Any) -> list[int]:
+        results = self._reaper.call(submit, *args)
         failed = [r for r in results if r < 0 and r not in (-1004, -1009, _EEXIST)]
         if failed:
             text = f"{_native.errname(failed[0])}: {_native.strerror(failed[0])}"
@@ -358,7 +306,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
         if not keys:
             return []
-        return [r > 0 for r in self._call(self._client.submit_batch_exists, [prefix + pack(k) for k in keys])]
+        return [r > 0 for r in self._call(
+            self._client.submit_batch_exists, [prefix + pack(k) for k in keys], self._timeout
+        )]
 
     def _checked(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> _Pool:
         if pool is None:
@@ -378,7 +328,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             done = self._get_copied(pool, names, indices)
         else:
             items = pool.items(indices, len(keys))
-            results = self._call(self._client.submit_batch_get, names, items)
+            results = self._call(self._client.submit_batch_get, names, items, self._timeout)
             done = [r == item[1] for r, item in zip(results, items)]
         self._read += sum(done)
         self._missed += len(done) - sum(done)
@@ -387,7 +337,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def _get_copied(self, pool: _Pool, names: list[bytes], indices: torch.Tensor) -> list[bool]:
         pages = [pool.pool.get_dummy_flat_data_page().contiguous() for _ in names]
         items = [_memory(page) for page in pages]
-        results = self._call(self._client.submit_batch_get, names, items)
+        results = self._call(self._client.submit_batch_get, names, items, self._timeout)
         done = [r == item[1] for r, item in zip(results, items)]
         for i, ok in enumerate(done):
             if ok:
@@ -409,7 +359,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 pool.pool.get_data_page(int(indices[i * pool.page_size]), flat=True).contiguous() for i in range(len(keys))
             ]
             items = [_memory(page) for page in pages]
-        results = self._call(self._client.submit_batch_set, names, items, ttl=self._ttl)
+        results = self._call(self._client.submit_batch_set, names, items, self._timeout, self._ttl)
         done = [r in (0, _EEXIST) for r in results]  # a page of these tokens is there: it is as good
         self._written += sum(done)
         return done
@@ -430,7 +380,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return [None] * len(keys)
         pages = [t if t.is_contiguous() else torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
         items = [_memory(page) for page in pages]
-        results = self._call(self._client.submit_batch_get, [self._flat + pack(k) for k in keys], items)
+        results = self._call(
+            self._client.submit_batch_get, [self._flat + pack(k) for k in keys], items, self._timeout
+        )
         found: list[torch.Tensor | None] = []
         for tensor, page, result, item in zip(tensors, pages, results, items):
             ok = result == item[1]
@@ -457,7 +409,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return True
         pages = [t.contiguous() for t in tensors]
         names = [self._flat + pack(k) for k in keys]
-        results = self._call(self._client.submit_batch_set, names, [_memory(p) for p in pages], ttl=self._ttl)
+        results = self._call(
+            self._client.submit_batch_set, names, [_memory(p) for p in pages], self._timeout, self._ttl
+        )
         return all(r in (0, _EEXIST) for r in results)
 
     @_guarded(lambda *a, **k: False)
@@ -487,7 +441,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def close(self) -> None:
         """End all calls: threads that wait in one return with misses. When it returns, nothing touches the pools."""
         try:
-            self._client.close()
+            self._reaper.close()
         except Exception as error:
             self._say_once("close", f"close failed: {error!r}")
 

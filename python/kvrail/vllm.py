@@ -414,7 +414,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         def read(code: int, results: list[int]) -> None:
             size = results[0] if results else code
             theirs = bytes(buffer[:size]) if size > 0 else b""
-            if theirs == ours or (size < 0 and size not in (_ENOTFOUND, _ETOOBIG)):
+            if self._shut or theirs == ours or (size < 0 and size not in (_ENOTFOUND, _ETOOBIG)):
                 return
             if theirs:
                 self._manifest_differs(theirs, ours)
