@@ -86,6 +86,20 @@ $(B)/libkvrail.a: $(CLIENT_OBJS) $(B)/libkvrail.so.0
 	$(Q)$(CC) -r -nostdlib -o $(B)/kvrail.o $(CLIENT_OBJS)
 	$(Q)objcopy --keep-global-symbols=$(B)/exported $(B)/kvrail.o && ar rcs $@ $(B)/kvrail.o
 
+# The Python package (docs/guide/python.md), for tests: the extension without setuptools, and what is written in Python. Without Python.h of 3.11 or newer it is not made.
+PYTHON ?= python3
+.PHONY: python wheel
+python: $(B)/python/kvrail/.made
+$(B)/python/kvrail/.made: $(wildcard python/kvrail/*) $(B)/libkvrail.a $(HEADERS)
+	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp $(filter-out %.so %.c %.h %__pycache__,$(filter python/%,$^)) $(@D)
+	$(if $(V),,@echo "  LINK  $(@D)/_native.abi3.so")
+	$(Q)include=$$(python/headers.py) || exit 0; $(CC) $(filter-out -I.,$(ALL_CFLAGS)) -I$(B)/include -isystem "$$include" -DPy_LIMITED_API=0x030B0000 $(filter-out -Wl$(comma)-z$(comma)defs,$(ALL_LDFLAGS)) -shared -o $(@D)/_native.abi3.so \
+		$(filter %.c,$^) $(B)/libkvrail.a -Wl,--exclude-libs,ALL $(LIBS)
+	@touch $@
+
+wheel: ## the Python package as a wheel in build/, linked to this tree's library (PYTHON=python3)
+	$(Q)mkdir -p build && KVRAIL_LIBRARY=tree $(PYTHON) -m pip wheel -q --no-deps -w build ./python && ls build/kvrail-$(VERSION)-*.whl
+
 # For python/setup.py: the static library with its headers, and what it is linked with.
 .PHONY: static static-flags
 static: $(B)/libkvrail.a $(B)/include/kvrail/kvclient.h $(B)/include/kvrail/codes.h
@@ -141,7 +155,7 @@ uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR an
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
 
-deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev
+deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev, python3-kvrail
 	@scripts/install-deps.sh deb
 	$(Q)rm -rf build/deb && mkdir -p build/deb/kvrail-$(VERSION) && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C build/deb/kvrail-$(VERSION)
 	$(Q)cd build/deb/kvrail-$(VERSION) && dpkg-buildpackage -us -uc -b > ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }

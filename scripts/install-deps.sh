@@ -51,12 +51,12 @@ plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 iproute2) ;; esac
+	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
-	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers lintian)
+	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers dh-python python3-dev python3-setuptools lintian)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
 		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
@@ -73,7 +73,7 @@ plan_redhat() {
 		libedit-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	[ "$what" != deb ] || die "make deb makes packages for Debian and Ubuntu, on Debian and Ubuntu"
-	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 iproute) ;; esac
+	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 python3-devel iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] ||
 		die "clang-format 19 is a package of Debian and Ubuntu; on other systems pip has it:" \

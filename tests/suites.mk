@@ -78,11 +78,11 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library
+tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
-.PHONY: deps test check check-deb check-long check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
+.PHONY: deps test check check-deb check-long check-python check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -108,7 +108,7 @@ LEFT = $(if $(RELEASE),$(LONG),$(if $(filter tsan,$(MODE)),tests/integration/acc
 # of the product's is over. Nothing here counts what a neighbour could change: time, memory of the machine, calls or
 # turns of a loop. Limits are generous; those of port.py were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,doctor.sh columns.sh options.sh defaults.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
+WAITS := $(addprefix tests/integration/,doctor.sh columns.sh options.sh defaults.sh python.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
 BESIDE = scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
@@ -203,11 +203,14 @@ $(B)/tests/valgrind/uring.so: tests/valgrind/uring.c
 check-deb: deb ## the packages in a bare root: installed, used, removed (as root, with debootstrap; 5 minutes)
 	@scripts/run-tests.sh -t 1200 -l $(B)/logs tests/packages/deb.sh
 
+check-python: programs wheel ## the Python package as its wheel in a virtual environment: tests, types (mypy from the package index), its documents
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 600 -l $(B)/logs python/tests/wheel.sh
+
 check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, and what a GET costs with many servers (about 5 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
 
-check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-shim check-shim-mutants ## every suite
+check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-python check-shim check-shim-mutants ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/runs/bench.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

@@ -17,7 +17,7 @@ try:
         from . import _native
 except ImportError as _error:  # a library that it links to is not there
     raise ImportError(
-        f"kvrail's extension cannot be loaded: {_error}. It needs libfabric, liburing, OpenSSL 3 and libxxhash of this "
+        f"kvrail's extension is not there or cannot be loaded: {_error}. It needs libfabric, liburing, OpenSSL 3 and libxxhash of this "
         "system (Debian and Ubuntu: apt-get install libfabric1 liburing2 libssl3 libxxhash0)"
     ) from _error
 

@@ -98,7 +98,8 @@ static int take_server(struct opening *o, PyObject *entry, Py_ssize_t i)
 	PyObject *bare = NULL;
 	int rc = -1;
 	if (!PyUnicode_Check(entry)) {
-		PyErr_Format(PyExc_TypeError, "servers[%zd] must be a str, 'HOST:PORT' or 'NAME=HOST:PORT', not %R", i, entry);
+		PyErr_Format(PyExc_TypeError, "servers[%zd] must be a str, 'HOST:PORT' or 'NAME=HOST:PORT', not %R", i,
+			     entry);
 		return -1;
 	}
 	bare = PyObject_CallMethod(entry, "strip", NULL);
@@ -158,18 +159,19 @@ static int take_prefix(struct opening *o, PyObject *prefix)
 
 static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 {
-	static char *names[] = {"servers", "num_clients", "num_threads", "provider", "nic", "num_rails", "buffer_bytes",
-				"timeout", "depth", "psk", "psk_file", "cert_file", "key_file", "ca_file", "crl_file",
-				"server_name", "prefix", "down_is_miss", "verify", "wait", "log_level", NULL};
+	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
+				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
+				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
+				"verify",       "wait",        "log_level",   NULL};
 	PyObject *servers, *provider = NULL, *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL,
 			   *ca = NULL, *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL;
 	double timeout = 0;
 	int down_is_miss = 0, verify = 1, wait = 0, level = 2;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$IIOOIOdIOOOOOOOOpppi:Client", names, &servers, &p->num_clients,
-					 &p->num_threads, &provider, &nic, &p->num_rails, &buffer, &timeout,
-					 &o->queue.depth, &psk, &psk_file, &cert, &key, &ca, &crl, &server_name, &prefix,
-					 &down_is_miss, &verify, &wait, &level))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$IIOOIOdIOOOOOOOOpppi:Client", names, &servers,
+					 &p->num_clients, &p->num_threads, &provider, &nic, &p->num_rails, &buffer,
+					 &timeout, &o->queue.depth, &psk, &psk_file, &cert, &key, &ca, &crl,
+					 &server_name, &prefix, &down_is_miss, &verify, &wait, &level))
 		return -1;
 	if (!(timeout >= 0 && timeout < 1e9)) {
 		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, from 0 (the library's default) to 1e9");
@@ -183,7 +185,8 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	if (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0)
 		return -1;
 	return take_servers(o, servers) < 0 || take_text(o, provider, "provider", false, &p->provider) < 0 ||
-			       take_text(o, nic, "nic", false, &p->nic) < 0 || take_text(o, psk, "psk", false, &p->psk) < 0 ||
+			       take_text(o, nic, "nic", false, &p->nic) < 0 ||
+			       take_text(o, psk, "psk", false, &p->psk) < 0 ||
 			       take_text(o, psk_file, "psk_file", true, &p->psk_file) < 0 ||
 			       take_text(o, cert, "cert_file", true, &p->cert_file) < 0 ||
 			       take_text(o, key, "key_file", true, &p->key_file) < 0 ||
@@ -238,15 +241,14 @@ static int pool_open(struct client_object *self, const struct opening *o)
 	struct kvc_queue *queue = NULL;
 	struct kv_error err = {.code = 0};
 	int rc;
-	Py_BEGIN_ALLOW_THREADS
-	rc = kvc_pool_open(&o->options, &pool, &err);
+	Py_BEGIN_ALLOW_THREADS rc = kvc_pool_open(&o->options, &pool, &err);
 	if (rc == 0) {
 		rc = kvc_queue_open(pool, &o->queue, &queue, &err);
 		if (rc < 0)
 			kvc_pool_close(&pool);
 	}
-	Py_END_ALLOW_THREADS
-	if (rc < 0) {
+	Py_END_ALLOW_THREADS if (rc < 0)
+	{
 		kvrail_raise(rc, "%s", err.code ? err.text : kvc_strerror(rc));
 		return -1;
 	}
@@ -314,8 +316,7 @@ static void exports_release(struct client_object *self)
 
 static void pool_close(struct client_object *self)
 {
-	Py_BEGIN_ALLOW_THREADS
-	pthread_mutex_lock(&self->lock);
+	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
 	while (self->calls_out > 0)
 		pthread_cond_wait(&self->changed, &self->lock);
 	pthread_mutex_unlock(&self->lock);
@@ -325,8 +326,7 @@ static void pool_close(struct client_object *self)
 
 static void close_wait(struct client_object *self)
 {
-	Py_BEGIN_ALLOW_THREADS
-	pthread_mutex_lock(&self->lock);
+	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
 	while (!self->closed)
 		pthread_cond_wait(&self->changed, &self->lock);
 	pthread_mutex_unlock(&self->lock);
@@ -484,7 +484,8 @@ static PyObject *client_exit_with(PyObject *self, PyObject *args)
 #define FAST METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
 	{"event_fd", client_event_fd, METH_NOARGS,
-	 "event_fd() -> int: readable while completions wait. Only a drain reads it. It stays the client's after close()."},
+	 "event_fd() -> int: readable while completions wait. Only a drain reads it. It stays the client's after "
+	 "close()."},
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
 	 "submit_batch_get(keys, buffers, timeout=None) -> id: read values into writable buffers."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
@@ -494,7 +495,8 @@ static PyMethodDef methods[] = {
 	{"submit_batch_delete", (PyCFunction)(void (*)(void))client_submit_delete, FAST,
 	 "submit_batch_delete(keys, timeout=None) -> id."},
 	{"drain_completions", client_drain_completions, METH_NOARGS,
-	 "drain_completions() -> list of (id, ok, error text, bools per key or None): what is over; LMCache's contract."},
+	 "drain_completions() -> list of (id, ok, error text, bools per key or None): what is over; LMCache's "
+	 "contract."},
 	{"drain_results", client_drain_results, METH_NOARGS,
 	 "drain_results() -> list of (id, code, results): a result is a length, 1 or 0, or 0, or a negative code."},
 	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},

@@ -135,7 +135,8 @@ static PyObject *drain(struct client_object *self, PyObject *(*tuple_of)(const s
 	if (!self->queue)
 		return kvrail_raise(-KV_ECLOSED, "the client was never opened: its __init__ was not called, or failed");
 	if (client_is_childs(self))
-		return kvrail_raise(-KV_ECLOSED, "the client belongs to the process that forked this one: open another here");
+		return kvrail_raise(-KV_ECLOSED,
+				    "the client belongs to the process that forked this one: open another here");
 	rc = reap_all(self);
 	if (rc < 0)
 		return kvrail_raise(rc, "%s", kvc_strerror(rc));

@@ -22,7 +22,8 @@ PyObject *kvrail_raise(int code, const char *format, ...)
 	errors = PyImport_ImportModule("kvrail._errors");
 	if (!errors)
 		return NULL;
-	error = PyObject_CallMethod(errors, "make", "iN", code, PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"));
+	error = PyObject_CallMethod(errors, "make", "iN", code,
+				    PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"));
 	Py_DECREF(errors);
 	if (error) {
 		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
@@ -84,7 +85,8 @@ static PyObject *module_key_fold(PyObject *module, PyObject *object)
 		return NULL;
 	}
 	rc = kvc_key_fold(data, (size_t)len, room, &key);
-	return rc < 0 ? kvrail_raise(rc, "%s", kvc_strerror(rc)) : PyBytes_FromStringAndSize(key.data, (Py_ssize_t)key.len);
+	return rc < 0 ? kvrail_raise(rc, "%s", kvc_strerror(rc))
+		      : PyBytes_FromStringAndSize(key.data, (Py_ssize_t)key.len);
 }
 
 static PyObject *code_text(PyObject *object, const char *(*text)(int code))
@@ -119,7 +121,8 @@ static PyMethodDef functions[] = {
 	{"errname", module_errname, METH_O, "errname(code) -> str: the name of a code, as 'KV_ETIMEOUT'."},
 	{"strerror", module_strerror, METH_O, "strerror(code) -> str: a code as part of a sentence."},
 	{"program_setup", module_program_setup, METH_NOARGS,
-	 "program_setup(): set libfabric's environment variables to KVRail's defaults where they are not set. For programs, "
+	 "program_setup(): set libfabric's environment variables to KVRail's defaults where they are not set. For "
+	 "programs, "
 	 "before their first client."},
 	{"close_all", client_close_all, METH_NOARGS, "close_all(): close every client that is open."},
 	{NULL, NULL, 0, NULL},
@@ -150,9 +153,11 @@ static int module_exec(PyObject *module)
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
 
 static struct PyModuleDef definition = {
-	PyModuleDef_HEAD_INIT, .m_name = "kvrail._native", .m_doc = "The client library as a Python module.", .m_size = 0,
-	.m_methods = functions, .m_slots = slots,
+	PyModuleDef_HEAD_INIT, .m_name = "kvrail._native", .m_doc = "The client library as a Python module.",
+	.m_size = 0,           .m_methods = functions,     .m_slots = slots,
 };
+
+PyMODINIT_FUNC PyInit__native(void); /* Python.h declares none */
 
 PyMODINIT_FUNC PyInit__native(void)
 {

@@ -39,8 +39,7 @@ struct region {
 };
 
 struct client_object {
-	PyObject_HEAD
-	struct kvc_pool *pool; /* NULL: closed, or never opened */
+	PyObject_HEAD struct kvc_pool *pool; /* NULL: closed, or never opened */
 	struct kvc_queue *queue; /* NULL: never opened; it outlives the pool, so that the descriptor stays what it is */
 	pid_t pid;               /* of the process that opened it */
 	bool opening, closing, closed;
@@ -57,8 +56,7 @@ struct client_object {
 };
 
 struct region_object {
-	PyObject_HEAD
-	struct client_object *client;
+	PyObject_HEAD struct client_object *client;
 	struct region *region; /* NULL: unregistered, or the client is closed */
 	bool unregistering;
 };

@@ -57,7 +57,8 @@ static int memory_parse(PyObject *memory, struct region *r, void **base)
 		if (!PyObject_CheckBuffer(memory)) {
 			PyObject *type = kvrail_type_name(memory);
 			if (type)
-				PyErr_Format(PyExc_TypeError, "register() takes a buffer or (address, length), not %U", type);
+				PyErr_Format(PyExc_TypeError, "register() takes a buffer or (address, length), not %U",
+					     type);
 			Py_XDECREF(type);
 			return -1;
 		}
@@ -93,10 +94,9 @@ PyObject *client_register(PyObject *object, PyObject *memory)
 	if (memory_parse(memory, r, &base) < 0 || client_usable(self) < 0)
 		goto err_memory;
 	client_enter(self);
-	Py_BEGIN_ALLOW_THREADS
-	rc = kvc_register(self->pool, base, r->len_bytes, &r->mem, &err);
-	Py_END_ALLOW_THREADS
-	if (rc == 0) {
+	Py_BEGIN_ALLOW_THREADS rc = kvc_register(self->pool, base, r->len_bytes, &r->mem, &err);
+	Py_END_ALLOW_THREADS if (rc == 0)
+	{
 		region->client = (struct client_object *)Py_NewRef(object);
 		region->region = r;
 		r->object = region;
@@ -132,10 +132,8 @@ static PyObject *region_unregister(PyObject *object, PyObject *unused)
 		return kvrail_raise(-KV_EBUSY, "another thread is unregistering this memory");
 	self->unregistering = true;
 	client_enter(client);
-	Py_BEGIN_ALLOW_THREADS
-	rc = kvc_unregister(client->pool, &r->mem);
-	Py_END_ALLOW_THREADS
-	self->unregistering = false;
+	Py_BEGIN_ALLOW_THREADS rc = kvc_unregister(client->pool, &r->mem);
+	Py_END_ALLOW_THREADS self->unregistering = false;
 	if (rc == 0) {
 		self->region = NULL;
 		r->object = NULL;

@@ -68,7 +68,7 @@ PyObject *client_info(PyObject *object, PyObject *unused)
 	dict = PyDict_New();
 	if (!dict)
 		return NULL;
-#define TEXT(field) put(dict, #field, text(info.field))
+#define TEXT(field)   put(dict, #field, text(info.field))
 #define NUMBER(field) put(dict, #field, PyLong_FromUnsignedLongLong(info.field))
 	if (TEXT(provider) < 0 || TEXT(fabric) < 0 || TEXT(domain) < 0 || TEXT(wait) < 0 || TEXT(libfabric) < 0 ||
 	    TEXT(why) < 0 || NUMBER(num_clients) < 0 || NUMBER(os_threads) < 0 || NUMBER(endpoints) < 0 ||

@@ -8,6 +8,7 @@ also for SIGINT: Ctrl-C would end the program instead of raising KeyboardInterru
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import TracebackType
 
 _SIGNALS = (
@@ -21,8 +22,14 @@ _SIGNALS = (
 )
 
 
+def _nothing() -> None:
+    pass
+
+
 class Kept:
     """`with Kept(): import _native`: afterwards the signals above have the handlers that they had before."""
+
+    _restore: Callable[[], None]
 
     def __enter__(self) -> None:
         try:
@@ -30,7 +37,7 @@ class Kept:
         except (
             ImportError
         ):  # a Python without ctypes: its own handlers are all that can be put back
-            self._restore = lambda: None
+            self._restore = _nothing
             return
         # signal.signal() knows neither faulthandler's handlers nor those of the program that embeds Python. The struct
         # has 152 bytes with glibc; the room is larger than that of any libc.

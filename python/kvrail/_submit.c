@@ -25,10 +25,12 @@ static PyObject *tuple_of(PyObject *object, const char *what)
 		return Py_NewRef(object);
 	if (PyList_Check(object))
 		return PyList_AsTuple(object);
-	if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) || !PySequence_Check(object)) {
+	if (PyUnicode_Check(object) || PyBytes_Check(object) || PyByteArray_Check(object) ||
+	    !PySequence_Check(object)) {
 		PyObject *type = kvrail_type_name(object);
 		if (type)
-			PyErr_Format(PyExc_TypeError, "%s must be a list or tuple, one entry for each key, not %U", what, type);
+			PyErr_Format(PyExc_TypeError, "%s must be a list or tuple, one entry for each key, not %U",
+				     what, type);
 		Py_XDECREF(type);
 		return NULL;
 	}
@@ -38,7 +40,10 @@ static PyObject *tuple_of(PyObject *object, const char *what)
 static PyObject **argument_at(struct arguments *out, const char *const *names, unsigned i)
 {
 	const char *name = names[i];
-	return name[0] == 'k' ? &out->keys : name[0] == 'b' ? &out->buffers : name[1] == 'i' ? &out->timeout : &out->ttl;
+	return name[0] == 'k'   ? &out->keys
+	       : name[0] == 'b' ? &out->buffers
+	       : name[1] == 'i' ? &out->timeout
+				: &out->ttl;
 }
 
 /* names: those of the call in order, NULL at the end; the first `needed` must be given. */
@@ -61,7 +66,8 @@ static int arguments_parse(const char *call, const char *const *names, unsigned 
 		while (i < count && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
 			i++;
 		if (i == count || *argument_at(out, names, i)) {
-			PyErr_Format(PyExc_TypeError, i == count ? "%s has no argument '%U'" : "%s got '%U' twice", call, name);
+			PyErr_Format(PyExc_TypeError, i == count ? "%s has no argument '%U'" : "%s got '%U' twice",
+				     call, name);
 			return -1;
 		}
 		*argument_at(out, names, i) = args[nargs + k];
@@ -92,7 +98,8 @@ static int call_parse(const struct arguments *a, struct kvc_call *call)
 		if (kvrail_uint(a->ttl, "ttl (seconds)", &ttl) < 0)
 			return -1;
 		if (ttl > UINT32_MAX) {
-			PyErr_SetString(PyExc_ValueError, "ttl is at most 2^32 - 1 seconds; 0 means the server's default");
+			PyErr_SetString(PyExc_ValueError,
+					"ttl is at most 2^32 - 1 seconds; 0 means the server's default");
 			return -1;
 		}
 		call->ttl_s = (uint32_t)ttl;
@@ -176,13 +183,15 @@ static int address_parse(PyObject *tuple, Py_ssize_t i, struct kvc_item *item)
 	uint64_t value[4] = {0};
 	Py_ssize_t n = PyTuple_Size(tuple);
 	if (n != 2 && n != 4) {
-		PyErr_Format(PyExc_TypeError,
-			     "buffers[%zd] has %zd numbers: it is (address, length) or (address, length, slice, stride)", i,
-			     n);
+		PyErr_Format(
+			PyExc_TypeError,
+			"buffers[%zd] has %zd numbers: it is (address, length) or (address, length, slice, stride)", i,
+			n);
 		return -1;
 	}
 	for (Py_ssize_t k = 0; k < n; k++) {
-		if (kvrail_uint(PyTuple_GetItem(tuple, k), "a number of (address, length, slice, stride)", &value[k]) < 0)
+		if (kvrail_uint(PyTuple_GetItem(tuple, k), "a number of (address, length, slice, stride)", &value[k]) <
+		    0)
 			return -1;
 	}
 	if (value[0] == 0 || value[1] == 0) {
@@ -226,8 +235,9 @@ static int export_parse(PyObject *object, Py_ssize_t i, bool writable, struct ba
 		PyObject *type = kvrail_type_name(object);
 		if (type)
 			PyErr_Format(PyExc_TypeError,
-				     "buffers[%zd] must be an object with the buffer interface, or (address, length), not %U", i,
-				     type);
+				     "buffers[%zd] must be an object with the buffer interface, or (address, length), "
+				     "not %U",
+				     i, type);
 		Py_XDECREF(type);
 		return -1;
 	}
@@ -268,7 +278,8 @@ static void batch_out(struct client_object *self, struct batch *b)
 
 static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct batch *b, const struct kvc_call *call)
 {
-	int64_t (*const submits[])(struct kvc_queue *, struct kvc_item *, unsigned, const struct kvc_call *, uint64_t) = {
+	int64_t (*const submits[])(struct kvc_queue *, struct kvc_item *, unsigned, const struct kvc_call *,
+				   uint64_t) = {
 		[KVC_OP_GET] = kvc_submit_get,
 		[KVC_OP_PUT] = kvc_submit_put,
 		[KVC_OP_EXISTS] = kvc_submit_exists,
@@ -286,8 +297,10 @@ static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct
 	}
 	batch_give(self, b);
 	if (rc == -KV_EBUSY)
-		return kvrail_raise((int)rc, "the queue is full: take completions (drain), and submit again; a client's "
-					     "`depth` is how many ids may be out (%u here)", self->depth);
+		return kvrail_raise((int)rc,
+				    "the queue is full: take completions (drain), and submit again; a client's "
+				    "`depth` is how many ids may be out (%u here)",
+				    self->depth);
 	return kvrail_raise((int)rc, "%s", kvc_strerror((int)rc));
 }
 

@@ -53,7 +53,7 @@ class _Reaper:
         waiter = _Waiter()
         try:
             with self.lock:
-                if not self.thread:
+                if not self.thread and not self.native.closed:
                     self.thread = threading.Thread(target=self._run, name="kvrail", daemon=True)
                     self.thread.start()
                 # An interrupt comes between two steps of Python. Submitting and keeping the id is one step.

@@ -26,10 +26,10 @@ def find_binary() -> str:
     found = shutil.which("kv-server")
     if found:
         return found
-    tree = pathlib.Path(__file__).resolve().parents[2]
-    built = tree / "build" / "release" / "kv-server"
-    if (tree / "kvserver").is_dir() and os.access(built, os.X_OK):
-        return str(built)
+    above = pathlib.Path(__file__).resolve().parents[2]  # the source tree, or a build's folder
+    for built in (above / "build" / "release" / "kv-server", above / "kv-server"):
+        if os.access(built, os.X_OK) and built.is_file():
+            return str(built)
     raise FileNotFoundError(
         "there is no kv-server: install kvrail-tools, put kv-server in PATH, or set KVRAIL_KV_SERVER to it"
     )

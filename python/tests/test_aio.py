@@ -10,7 +10,9 @@ from common import freeze, fresh, nobody, server
 
 class AioTest(unittest.TestCase):
     def run_async(self, body):
-        asyncio.run(asyncio.wait_for(body(), 120))
+        asyncio.run(
+            asyncio.wait_for(body(), 120), debug=False
+        )  # debugging is slow with so many tasks
 
     def test_a_thousand_tasks_and_a_queue_for_a_hundred(self):
         async def body():

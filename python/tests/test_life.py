@@ -118,6 +118,7 @@ class CloseTest(NativeTest):
             client.close()
 
         open_close()
+        gc.collect()
         before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
         for _ in range(5):
             open_close()

@@ -37,7 +37,7 @@ no_trace() {
 	! comm -13 "$scratch/before" "$scratch/after" | grep -E 'kvrail|kv-(server|bench|client|doctor)'
 }
 
-plan 13
+plan 15
 no_errors() { ! lintian --fail-on error "$packages"/*.changes 2>&1 | grep '^E:'; }
 check "lintian finds no error" no_errors
 files >"$scratch/before"
@@ -67,6 +67,13 @@ check "and runs" inside sh -c '
 	kv-server --listen-addr 127.0.0.1:7411 --memory-mb 64 >/tmp/out 2>&1 &
 	for i in $(seq 100); do grep -q READY /tmp/out && break; sleep 0.1; done
 	/tmp/embed 127.0.0.1:7411; rc=$?; kill $!; wait $!; exit $rc'
-check "all are removed" inside apt-get purge -y kvrail-tools libkvrail0 libkvrail-dev
+check "the Python package can be installed" install /tmp/python3-kvrail_*.deb
+check "it stores and reads, and Debian knows its version" inside python3 -X dev -W error -c '
+import importlib.metadata, kvrail
+assert importlib.metadata.version("kvrail") == kvrail.__version__
+with kvrail.Server(memory_mb=64) as server, kvrail.Client(server.address) as client:
+    client.put("key", b"value")
+    assert client.get("key") == b"value"'
+check "all are removed" inside apt-get purge -y kvrail-tools python3-kvrail libkvrail0 libkvrail-dev
 check "and leave nothing" no_trace
 finish

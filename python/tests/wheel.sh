@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# wheel.sh -- the wheel that `make wheel` has made, in a virtual environment: its name, its tests, its types.
+. "$(dirname "$0")/../../tests/integration/lib.bash"
+python=${PYTHON:-python3}
+venv=$scratch/venv
+plan 5
+wheel=$(ls build/kvrail-*-cp311-abi3-linux_*.whl)
+check "there is one wheel, for the stable ABI of 3.11" test "$(wc -w <<<"$wheel")" = 1
+linked() { ! "$python" -m zipfile -l "$wheel" | grep -E 'libfabric|libssl|liburing|\.[ch]$' && readelf -d "$venv"/lib/python3*/site-packages/kvrail/_native.abi3.so | grep 'NEEDED.*libfabric'; }
+install() { "$python" -m venv --system-site-packages "$venv" && "$venv/bin/pip" install -q --no-deps --force-reinstall "$wheel"; }
+check "it can be installed" install
+check "libfabric is not in it, but linked to" linked
+tests() { KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD "$venv/bin/python" -X dev -W error python/tests/run.py; }
+check "its tests pass" tests
+if "$venv/bin/pip" install -q mypy >"$scratch/pip.out" 2>&1; then
+	check "mypy --strict finds nothing" "$venv/bin/mypy" --strict --config-file python/pyproject.toml python/kvrail
+else
+	skip "mypy --strict finds nothing" "mypy cannot be installed: $(tail -n 1 "$scratch/pip.out")"
+fi
+finish
