@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # lib.bash -- what the tests of the engines share: a virtual environment of pinned packages, kept between runs, with the
-# package kvrail of this tree in it. Source it, then `engine NAME` and what tests/integration/lib.bash has.
+# package kvrail of this tree in it. Source it, then call `venv NAME LIST`; it has all of tests/integration/lib.bash.
 #
 # An engine is NAME.sh, a TAP program of its own, and NAME.txt, its packages, each with its exact version. Nothing of an
 # engine is in this tree: packages and upstream's own tests come from the package index when the tests are run, into
 # build/engines/. Without a network, or where a package cannot be had, the tests are skipped, and say which it was.
 . "$(dirname "${BASH_SOURCE[0]}")/../integration/lib.bash"
 engines=$PWD/build/engines
+export KVRAIL_KV_SERVER=$build/kv-server PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONHASHSEED=0
 
 # digest FILE... -- a short hash of the files and of the Python they are for.
 digest() { { python3 -c 'import sys; print(sys.version, sys.prefix)' && cat "$@"; } | sha256sum | cut -c 1-16; }
 
 # venv NAME LIST -- the virtual environment of LIST, a file of pinned packages: sets $venv, and $python in it. It is made
-# once for each content of LIST; older ones of the same name are removed. What `made_NAME` installs after the list, if
-# there is such a function, is part of it: its text is hashed, too. Returns 1 with the reason in $why.
+# once for each content of LIST; older ones of the same name are removed. What the function `made_NAME` installs after
+# the list, where there is one, is a part of it: its text is hashed, too. Returns 1 with the reason in $why.
 venv() {
 	local name=$1 list=$2 text=$scratch/$1.made log=$engines/$1.log
 	declare -f "made_$name" >"$text"
@@ -24,13 +25,16 @@ venv() {
 		why="python3 -m venv does not work here (Debian: apt-get install python3-venv); see build/engines/$name.log"
 		return 1
 	}
-	"$python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$list" >>"$log" 2>&1 || {
-		why="its packages cannot be installed here, which needs the package index; see build/engines/$name.log"
+	"$python" -m pip install --quiet --no-deps -r "$list" >>"$log" 2>&1 || {
+		why="its packages cannot be installed here: that needs the package index; see build/engines/$name.log"
 		return 1
 	}
-	[ ! -s "$text" ] || "made_$name" >>"$log" 2>&1 || {
+	[ ! -s "$text" ] || (PATH=$venv/bin:$PATH && "made_$name") >>"$log" 2>&1 || {
 		why="it cannot be built here; see build/engines/$name.log"
 		return 1
 	}
 	touch "$venv/complete"
 }
+
+# our_package -- installs the package kvrail of this tree into $venv. setuptools and wheel must be in its list.
+our_package() { "$python" -m pip install --quiet --no-deps --no-build-isolation ./python; }

@@ -1,8 +1,53 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# lmcache.sh -- LMCache, the real one, built for CPUs, with our adapters of kvrail.lmcache.
+# lmcache.sh -- LMCache itself, built for CPUs, on kvrail.lmcache: its benchmarks of L2 and of the server, its own tests of
+# native connectors, and what it does when a kv-server dies. lmcache_checks.py has the tests; any of them can be run alone.
 . "$(dirname "$0")/lib.bash"
-plan 1
-venv lmcache tests/engines/lmcache.txt || skip_all 1 "$why"
-check "LMCache can be imported" "$python" -c 'import lmcache'
+version=0.5.6
+tests=19
+export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
+
+# LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
+made_lmcache() {
+	cd "$venv" && export NO_GPU_EXT=1 &&
+		"$python" -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: lmcache==0.5.6 &&
+		"$python" -m pip install --quiet --no-deps --no-build-isolation ./lmcache-0.5.6.tar.gz &&
+		tar -xzf lmcache-0.5.6.tar.gz lmcache-0.5.6/tests lmcache-0.5.6/pytest.ini && mv lmcache-0.5.6 upstream &&
+		rm lmcache-0.5.6.tar.gz
+}
+
+# lmcache NAME CASE ARG... -- a test of lmcache_checks.py, which must not print the trace of an exception either.
+lmcache() {
+	local name=$1
+	shift
+	check "$name" quiet timeout -k 10 240 "$python" tests/engines/lmcache_checks.py "$@"
+}
+quiet() {
+	"$@" >"$scratch/quiet" 2>&1 </dev/null
+	local rc=$?
+	cat "$scratch/quiet"
+	! grep -q 'Traceback\|drain_completions failed' "$scratch/quiet" && return "$rc"
+}
+
+plan $tests
+venv lmcache tests/engines/lmcache.txt || skip_all $tests "$why"
+check "the package kvrail can be installed" our_package
+check "LMCache is the one that was tried" says "^$version\$" "$python" -c 'import importlib.metadata as m; print(m.version("lmcache"))'
+for kind in native plugin; do
+	lmcache "$kind: lmcache bench l2, every byte compared" bench $kind
+	lmcache "$kind: a wrong parameter is named, with the right ones" wrong $kind
+	lmcache "$kind: lmcache bench server, lmcache_driven, found again after a restart of LMCache" server $kind lmcache_driven
+	lmcache "$kind: lmcache bench server, engine_driven, found again after a restart of LMCache" server $kind engine_driven
+	lmcache "$kind: LMCache starts, works and ends without any kv-server" alone $kind
+	lmcache "$kind: a kv-server dies, and comes again, in stores, lookups and loads" outage $kind
+done
+lmcache "native: the same below LMCache's fault_inject" outage fault
+lmcache "native: it holds up with what LMCache evicts" evict native
+lmcache "LMCache's own tests of native connectors" upstream "$venv/upstream"
+lmcache "the same bench on LMCache's fs_native" bench fs
+if command -v redis-server >/dev/null; then
+	lmcache "the same bench on LMCache's resp, with redis" bench redis
+else
+	skip "the same bench on LMCache's resp, with redis" "there is no redis-server (Debian: apt-get install redis-server)"
+fi
 finish

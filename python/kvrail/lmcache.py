@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LMCache's second level (L2) on KVRail. LMCache loads it by name; docs/guide/lmcache.md is the guide.
+
+There are two ways in, with the same parameters:
+
+    {"type": "native_plugin", "module_path": "kvrail.lmcache", "class_name": "Client",
+     "adapter_params": {"servers": "10.0.0.1:7411"}, "max_capacity_gb": 64}
+    {"type": "plugin", "module_path": "kvrail.lmcache", "class_name": "KVRailL2Adapter",
+     "adapter_params": {"servers": "10.0.0.1:7411", "max_capacity_gb": 64}}
+
+The second registers LMCache's own memory (L1), so that values move without a copy. Of memory that
+grows (--l1-use-lazy) it registers what is there when the adapter is made. The rest is copied, now
+and later: LMCache does not tell when it has grown.
+
+Parameters (adapter_params). Where none is named, the default is the library's (kvclient.h):
+
+    servers         "HOST:PORT,HOST:PORT" or a list; needed
+    prefix          put before every key: separates caches that share servers
+    timeout         seconds that a batch may take
+    lookup_timeout  the same for lookups alone, for which a request waits; default: timeout
+    ttl             whole seconds that stored values live; default 0: as the server has it
+    psk_file, cert_file, key_file, ca_file, crl_file, server_name       docs/guide/security.md
+    provider, nic, num_rails, num_clients, num_threads, buffer_bytes    the fabric
+    depth           batches that may be under way; default 1024
+    verify          checksums of what is read; default true
+    wait            fail if a server cannot be reached at the start; default false: misses until then
+    log_level       of the library, 0 none to 4 debug; default 2
+  of KVRailL2Adapter alone:
+    max_capacity_gb what LMCache's eviction takes as the size of this L2; default 0: it evicts nothing
+    register        register L1's memory; default true
+
+A key itself (psk) is no parameter, because LMCache writes adapter_params to its log.
+
+Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so that models and tenants
+never meet. In some versions of vLLM the hash has a random seed: set PYTHONHASHSEED=0 for LMCache and
+for the engine, or nothing is ever found again after a restart.
+
+LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned. When
+a server dies, its keys are misses and stores to it fail, by their deadline. The client connects again
+by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._errors import Closed, Error
+
+if TYPE_CHECKING:
+    KVRailL2Adapter: Any
+
+logger = logging.getLogger(__name__)
+
+Completion = tuple[int, bool, str, list[bool] | None]
+
+_NATIVE = (
+    "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name provider nic num_rails "
+    "num_clients num_threads buffer_bytes depth verify wait log_level"
+).split()
+_OWN = ["lookup_timeout", "ttl"]
+_ADAPTER = ["max_capacity_gb", "register"]
+_OWN_IDS = 1 << 63  # the queue's ids are below
+_QUIET_SECONDS = 10.0  # between two lines about failures
+
+
+def _seconds(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 < value < 1e9:  # type: ignore[operator]
+        raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
+    return float(value)
+
+
+def _check_names(params: dict[str, Any], known: list[str]) -> None:
+    unknown = [name for name in params if name not in known]
+    if unknown:
+        raise ValueError(
+            f"kvrail.lmcache has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
+        )
+
+
+class Client:
+    """The contract of LMCache's native_plugin: submit, an event descriptor, drain.
+
+    Submits come from any thread and never raise: what cannot be submitted gets an id all the same,
+    which completes with ok=False and the reason. One thread at a time drains. A wrong parameter raises
+    ValueError; what the library refuses raises kvrail.Error. After fork the child's batches fail.
+    """
+
+    def __init__(self, servers: str | Sequence[str] | None = None, **params: Any) -> None:
+        if servers is not None:
+            params["servers"] = servers
+        _check_names(params, _NATIVE + _OWN)
+        if not params.get("servers"):
+            raise ValueError("the parameter servers is needed: 'HOST:PORT,HOST:PORT' or a list")
+        self._lookup_timeout = _seconds("lookup_timeout", params.pop("lookup_timeout", None))
+        self._ttl = params.pop("ttl", 0)
+        if type(self._ttl) is not int or not 0 <= self._ttl < 1 << 32:
+            raise ValueError(f"ttl is a whole number of seconds below 2^32, not {self._ttl!r}")
+        try:
+            # A lookup in which one of several servers is down has to say what the others have.
+            self._native = _native.Client(down_is_miss=True, **params)
+        except TypeError as error:
+            raise ValueError(f"a parameter has the wrong type: {error}") from error
+        self._lock = threading.Lock()
+        self._refused: list[Completion] = []
+        self._refused_ids = 0
+        self._failures = 0
+        self._failures_said = float("-inf")
+        self._pid = os.getpid()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._fd = select.epoll()
+        self._fd.register(self._wake, select.EPOLLIN)
+        self._fd.register(self._native.event_fd(), select.EPOLLIN)
+
+    def __del__(self) -> None:
+        # Not in close(): whoever polls the descriptor still has its number then.
+        if hasattr(self, "_fd"):
+            self._native.close()
+            self._fd.close()
+            os.close(self._wake)
+
+    # ---- the contract ----
+
+    def event_fd(self) -> int:
+        """Readable while completions wait. Only a drain reads it. It stays until the object goes away."""
+        return self._fd.fileno()
+
+    def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        return self._submit(self._native.submit_batch_get, keys, memoryviews)
+
+    def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        return self._submit(self._native.submit_batch_set, keys, memoryviews, None, self._ttl)
+
+    def submit_batch_exists(self, keys: Sequence[str]) -> int:
+        return self._submit(self._native.submit_batch_exists, keys, self._lookup_timeout)
+
+    def submit_batch_delete(self, keys: Sequence[str]) -> int:
+        return self._submit(self._native.submit_batch_delete, keys)
+
+    def drain_completions(self) -> list[Completion]:
+        """(id, ok, text, per key) of what is over.
+
+        Of a store ok alone counts: it is False if one key was not stored; a key that has other bytes
+        is a stored one. Of a load and a lookup the bools count: False is a miss, which a value of
+        another length is, too.
+        """
+        try:
+            over = self._native.drain_completions()
+        except Closed:  # in a child
+            over = []
+        with self._lock:
+            self._in_this_process()
+            try:
+                os.eventfd_read(self._wake)
+            except BlockingIOError:
+                pass
+            refused, self._refused = self._refused, []
+        over += refused
+        for _id, ok, text, _keys in over:
+            if not ok:
+                self._tell(text)
+        return over
+
+    def close(self) -> None:
+        """End all batches: when it returns, nothing touches the memoryviews any more. Bounded."""
+        self._native.close()
+
+    # ---- beside the contract ----
+
+    def register(self, address: int, nbytes: int) -> None:
+        """Register memory until close(): no copies there. Blocks. Raises kvrail.Error."""
+        self._native.register((address, nbytes))
+
+    def counters(self) -> dict[str, int]:
+        return self._native.counters()
+
+    def _submit(self, submit: Callable[..., int], *args: Any) -> int:
+        try:
+            return submit(*args)
+        except Exception as error:  # LMCache loses a request if a submit raises
+            return self._refuse(f"{type(error).__name__}: {error}")
+
+    def _refuse(self, text: str) -> int:
+        with self._lock:
+            self._in_this_process()
+            self._refused_ids += 1
+            own = _OWN_IDS + self._refused_ids
+            self._refused.append((own, False, text, None))
+            os.eventfd_write(self._wake, 1)
+        return own
+
+    def _in_this_process(self) -> None:
+        """A child of fork gets descriptors of its own, under the same numbers."""
+        if self._pid == os.getpid():
+            return
+        wake, poll = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC), select.epoll()
+        os.dup2(wake, self._wake, inheritable=False)
+        os.close(wake)
+        poll.register(self._wake, select.EPOLLIN)
+        os.dup2(poll.fileno(), self._fd.fileno(), inheritable=False)
+        poll.close()
+        self._refused, self._pid = [], os.getpid()
+
+    def _tell(self, text: str) -> None:
+        """LMCache drops the text of a failure: log the first, then one line in ten seconds."""
+        self._failures += 1
+        now = time.monotonic()
+        if now - self._failures_said < _QUIET_SECONDS:
+            return
+        logger.warning(
+            "a batch failed, and counts as missed or not stored: %s (%d failed since such a line)",
+            text,
+            self._failures,
+        )
+        self._failures, self._failures_said = 0, now
+
+
+def _stable_bytes(desc: Any) -> int:
+    """How much of L1 stays where it is: of memory that grows, what is there now."""
+    stable = getattr(desc, "stable_registration_size", 0)
+    return int(desc.size if stable is None else min(stable, desc.size))
+
+
+def _make_adapter() -> Any:
+    try:
+        from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import (
+            NativeConnectorL2Adapter,
+        )
+    except ImportError as error:
+        raise ImportError(
+            "kvrail.lmcache.KVRailL2Adapter needs LMCache with its NativeConnectorL2Adapter "
+            f"(0.5.6 was tried): {error}"
+        ) from error
+
+    class KVRailL2Adapter(NativeConnectorL2Adapter):  # type: ignore[misc]
+        """LMCache's bridge to a Client, over registered memory. config: this module's parameters."""
+
+        def __init__(self, config: dict[str, Any], l1_memory_desc: Any = None) -> None:
+            params = dict(config)
+            _check_names(params, _NATIVE + _OWN + _ADAPTER)
+            capacity, register = params.pop("max_capacity_gb", 0), params.pop("register", True)
+            if type(capacity) not in (int, float) or not 0 <= capacity < 1e9:
+                raise ValueError(f"max_capacity_gb is a number, 0 for no limit, not {capacity!r}")
+            if not isinstance(register, bool):
+                raise ValueError(f"register is true or false, not {register!r}")
+            self.registered_bytes = 0
+            client = Client(**params)
+            try:
+                if register and l1_memory_desc is not None:
+                    self._register(client, l1_memory_desc)
+                super().__init__(client, max_capacity_gb=capacity, type_name="kvrail")
+            except BaseException:
+                client.close()
+                raise
+
+        def _register(self, client: Client, desc: Any) -> None:
+            stable = _stable_bytes(desc)
+            if stable < desc.size:
+                logger.info(
+                    "%d of %d bytes of L1 can be registered, the rest is copied; --no-l1-use-lazy: all",
+                    stable,
+                    desc.size,
+                )
+            if stable == 0:
+                return
+            try:
+                client.register(desc.ptr, stable)
+                self.registered_bytes = stable
+            except Error as error:
+                logger.warning("L1 is not registered, so values will be copied: %s", error)
+
+        def report_status(self) -> dict[str, Any]:
+            status: dict[str, Any] = super().report_status()
+            status["registered_bytes"] = self.registered_bytes
+            try:
+                status["counters"] = self._client.counters()
+            except Error:  # it is closed
+                status["is_healthy"] = False
+            return status
+
+    KVRailL2Adapter.__qualname__ = "KVRailL2Adapter"
+    return KVRailL2Adapter
+
+
+def __getattr__(name: str) -> Any:
+    """KVRailL2Adapter needs LMCache, which is imported when somebody asks for it."""
+    if name != "KVRailL2Adapter":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = adapter = _make_adapter()
+    return adapter

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""lmcache_checks.py CASE ARG... -- one test of LMCache on kvrail.lmcache; lmcache.sh runs them all. Status 0: it passed.
+
+Run it with the Python of build/engines/lmcache-*, KVRAIL_KV_SERVER and PYTHONHASHSEED=0. KIND is native, plugin, fault
+(native below fault_inject), fs or redis.
+
+  bench KIND            lmcache bench l2
+  wrong KIND            a wrong parameter
+  server KIND MODE      lmcache bench server, twice, with a restart of LMCache between
+  alone KIND            the same without a kv-server
+  outage KIND           a kv-server is killed while calls are under way
+  evict KIND            what LMCache deletes is gone
+  upstream FOLDER       LMCache's own tests
+  ratio [ROUNDS]        ours against redis at 1 MiB, in turns; not a test, and not run by lmcache.sh
+"""
+
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import kvrail
+
+HERE = pathlib.Path(__file__).resolve().parent
+LMCACHE = str(pathlib.Path(sys.executable).parent / "lmcache")
+SECONDS = 60  # that anything may take at most
+
+
+def spec(kind, address, **more):
+    """The JSON of an adapter."""
+    if kind == "fault":
+        return {"type": "fault_inject", "rate": 0.3, "seed": 1, "inner": spec("native", address)}
+    if kind == "fs":
+        return {"type": "fs_native", "base_path": address}
+    if kind == "redis":
+        host, port = address.split(":")
+        return {"type": "resp", "host": host, "port": int(port)}
+    way = {"native": ("native_plugin", "Client"), "plugin": ("plugin", "KVRailL2Adapter")}[kind]
+    params = {"servers": address, **more}
+    return {"type": way[0], "module_path": "kvrail.lmcache", "class_name": way[1], "adapter_params": params}
+
+
+def free_ports(count):
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+class Redis:
+    """A redis-server that keeps nothing."""
+
+    def __init__(self):
+        (port,) = free_ports(1)
+        self.address = f"127.0.0.1:{port}"
+        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        soon("redis-server answers", lambda: subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).returncode == 0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def soon(what, holds):
+    """Waits until holds(); fails after a minute."""
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, f"not within {SECONDS} s: {what}"
+        time.sleep(0.05)
+
+
+def backend(kind):
+    if kind == "redis":
+        return Redis()
+    return kvrail.Server(memory_mb=768)
+
+
+# ---- lmcache bench l2 ----
+
+
+def bench_l2(adapter, out, keys=8, kib=1024, rounds=3, in_flight=2):
+    """Runs it; its operations, each a dictionary of figures."""
+    command = [LMCACHE, "bench", "l2", "--l2-adapter", json.dumps(adapter), "--num-keys", str(keys)]
+    command += ["--in-flight", str(in_flight), "--data-size-kb", str(kib), "--rounds", str(rounds)]
+    command += ["--lookup-max-hit-rate", "1", "--no-skip-verify", "--format", "json", "--output", out]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180)
+    print(done.stdout)
+    assert done.returncode == 0, done.returncode
+    assert "data verified OK" in done.stdout
+    with open(out) as file:
+        return {s["operation"]: s for s in json.load(file)["metrics"].values() if "operation" in s}
+
+
+def bench(kind):
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "fs":
+            operations = bench_l2(spec(kind, folder), folder + "/out.json")
+        else:
+            with backend(kind) as server:
+                operations = bench_l2(spec(kind, server.address), folder + "/out.json")
+    assert sorted(operations) == ["Load", "Lookup", "Store"], operations
+    for name, figures in operations.items():
+        assert figures["total_success"] == figures["total_keys"] == 48, (name, figures)
+        assert figures["rounds_timed_out"] == 0, (name, figures)
+
+
+def ratio(rounds="7"):
+    """Ours, then redis, in turns: the median of the ratios of neighbours."""
+    ratios = {}
+    with tempfile.TemporaryDirectory() as folder, backend("native") as ours, Redis() as redis:
+        for r in range(int(rounds)):
+            figures = {}
+            for kind, address in (("native", ours.address), ("plugin", ours.address), ("redis", redis.address)):
+                adapter = spec(kind, address)
+                if kind != "redis":
+                    adapter["adapter_params"]["prefix"] = f"{kind}{r}/"
+                else:
+                    subprocess.run(["redis-cli", "-p", address.split(":")[1], "flushall"], stdout=subprocess.DEVNULL)
+                figures[kind] = bench_l2(adapter, folder + "/out.json", keys=16, rounds=6)
+            for kind in ("native", "plugin"):
+                for name in ("Store", "Lookup", "Load"):
+                    speed = [figures[k][name]["ops_per_sec_avg"] for k in (kind, "redis")]
+                    ratios.setdefault((kind, name), []).append(speed[0] / speed[1])
+    for (kind, name), values in ratios.items():
+        print(f"#: {kind} {name}: {statistics.median(values):.2f} times redis ({min(values):.2f} to {max(values):.2f})")
+
+
+# ---- the adapter, made as LMCache makes it ----
+
+
+def make(adapter, desc=None):
+    import argparse
+
+    from lmcache.v1.distributed.l2_adapters import create_l2_adapter
+    from lmcache.v1.distributed.l2_adapters.config import parse_args_to_l2_adapters_config
+
+    parsed = parse_args_to_l2_adapters_config(argparse.Namespace(l2_adapter=[json.dumps(adapter)]))
+    return create_l2_adapter(parsed.adapters[0], l1_memory_desc=desc)
+
+
+class L1:
+    """Memory as LMCache has it, with the objects of a few batches, and an adapter over it."""
+
+    size, keys, batches = 256 << 10, 8, 4
+
+    def __init__(self, adapter):
+        import torch
+        from lmcache.cli.commands.bench.l2_adapter_bench.data import create_l1_memory_desc
+
+        self.buffer = torch.zeros(self.size * self.keys * self.batches, dtype=torch.uint8)
+        self.adapter = make(adapter, create_l1_memory_desc(self.buffer))
+
+    def objects(self, batch, fill):
+        from lmcache.cli.commands.bench.l2_adapter_bench.data import make_memory_objects
+
+        return make_memory_objects(self.buffer, self.keys, self.size, batch * self.keys * self.size, fill)
+
+    def names(self, number):
+        from lmcache.cli.commands.bench.l2_adapter_bench.data import make_object_keys
+
+        return [make_object_keys(self.keys, "m", (number * self.batches + b) * self.keys) for b in range(self.batches)]
+
+    def collect(self, fd, ids, take):
+        """Waits for all of ids: {id: result}."""
+        over = {}
+        end = time.monotonic() + SECONDS
+        while len(over) < len(ids):
+            over.update(take([i for i in ids if i not in over]))
+            ready = len(over) == len(ids) or select.select([fd], [], [], 1)[0]
+            if ready and len(over) < len(ids):
+                os.read(fd, 8)
+            assert time.monotonic() < end, f"{len(over)} of {len(ids)} tasks ended"
+        return [over[i] for i in ids]
+
+    def query(self, one):
+        return lambda ids: {i: r for i in ids if (r := one(i)) is not None}
+
+    def store(self, number, meanwhile=None):
+        """How many of the batches were stored."""
+        a = self.adapter
+        ids = [a.submit_store_task(k, self.objects(b, b)) for b, k in enumerate(self.names(number))]
+        if meanwhile:
+            meanwhile()
+        results = self.collect(a.get_store_event_fd(), ids, lambda _: a.pop_completed_store_tasks())
+        return sum(r.is_successful() for r in results)
+
+    def lookup(self, number, meanwhile=None):
+        """How many keys there are."""
+        a, names = self.adapter, self.names(number)
+        ids = [a.submit_lookup_and_lock_task(k, {}) for k in names]
+        if meanwhile:
+            meanwhile()
+        results = self.collect(a.get_lookup_and_lock_event_fd(), ids, self.query(a.query_lookup_and_lock_result))
+        for k in names:
+            a.submit_unlock(k)
+        return sum(r.popcount() for r in results)
+
+    def load(self, number, meanwhile=None):
+        """How many keys were loaded; each of them has the bytes that were stored."""
+        a = self.adapter
+        batches = [self.objects(b, 77) for b in range(self.batches)]
+        ids = [a.submit_load_task(k, batches[b]) for b, k in enumerate(self.names(number))]
+        if meanwhile:
+            meanwhile()
+        results = self.collect(a.get_load_event_fd(), ids, self.query(a.query_load_result))
+        for b, result in enumerate(results):
+            for i in result.get_indices_list():
+                assert (batches[b][i].raw_data == i + b).all(), f"key {i} of batch {b} has other bytes"
+        return sum(r.popcount() for r in results)
+
+
+def outage(kind):
+    import threading
+
+    with kvrail.Server(memory_mb=256) as server:
+        l1 = L1(spec(kind, server.address, timeout=3) if kind != "fault" else spec(kind, server.address))
+        every = l1.keys * l1.batches
+        fewest = every if kind != "fault" else 1
+
+        def works(number):
+            """The server is there, and empty: sooner or later a store succeeds, and then all do."""
+            numbers = iter(range(number, number + 1000))
+            soon("stores succeed", lambda: l1.store(next(numbers)) == l1.batches)
+            stored = next(numbers) - 1
+            assert l1.lookup(stored) == every
+            assert fewest <= l1.load(stored) <= every
+            return stored
+
+        stored = works(1000)
+        assert l1.lookup(999) == 0, "keys that were never stored"
+        l1.store(2000, server.kill)
+        assert (l1.store(2001), l1.lookup(stored), l1.load(stored)) == (0, 0, 0), "there is no server"
+        server.restart()
+        stored = works(3000)
+        l1.load(stored, server.kill)
+        server.restart()
+        stored = works(5000)
+        l1.lookup(stored, server.kill)
+        server.restart()
+        works(7000)
+        # The end, while all is under way and the server is gone.
+        for b, names in enumerate(l1.names(9000)):
+            l1.adapter.submit_store_task(names, l1.objects(b, b))
+        server.kill()
+        closing = threading.Thread(target=l1.adapter.close, daemon=True)
+        closing.start()
+        closing.join(SECONDS)
+        assert not closing.is_alive(), "close() hangs"
+
+
+def evict(kind):
+    with kvrail.Server(memory_mb=256) as server:
+        adapter = spec(kind, server.address)
+        adapter["max_capacity_gb"] = 0.25
+        l1 = L1(adapter)
+        assert l1.store(0) == l1.batches and l1.store(1) == l1.batches
+        used = l1.adapter.get_usage().total_bytes_used
+        assert used == 2 * l1.buffer.numel(), used
+        assert l1.store(0) == l1.batches and l1.adapter.get_usage().total_bytes_used == used, "stored twice counts once"
+        for names in l1.names(0):
+            l1.adapter.delete(names)
+        assert l1.adapter.get_usage().total_bytes_used == l1.buffer.numel()
+        assert l1.lookup(0) == 0 and l1.lookup(1) == l1.keys * l1.batches
+        l1.adapter.close()
+
+
+def wrong(kind):
+    adapter = spec(kind, "127.0.0.1:1", colour="blue")
+    try:
+        make(adapter)
+    except ValueError as error:
+        text = str(error)
+        assert "'colour'" in text and "servers" in text and "psk_file" in text, text
+        assert ("max_capacity_gb" in text) == (kind == "plugin"), text
+    else:
+        raise AssertionError("no ValueError")
+
+
+# ---- lmcache server ----
+
+
+class LMCache:
+    """lmcache server with an adapter. It ends by SIGTERM, and must do so within a minute, without an exception."""
+
+    def __init__(self, mode, adapter):
+        self.mode = mode
+        self.port, self.http = free_ports(2)
+        self.log = tempfile.NamedTemporaryFile("r")
+        command = [LMCACHE, "server", "--port", str(self.port), "--http-port", str(self.http), "--l1-size-gb", "0.5"]
+        command += ["--eviction-policy", "LRU", "--supported-transfer-mode", mode, "--l2-adapter", json.dumps(adapter)]
+        if mode == "engine_driven":
+            command += ["--shm-name", f"kvrail{os.getpid()}x{self.port}"]
+        self.process = subprocess.Popen(command, stdout=open(self.log.name, "w"), stderr=subprocess.STDOUT)
+        soon("lmcache server is there", self.is_healthy)
+
+    def is_healthy(self):
+        import urllib.request
+
+        assert self.process.poll() is None, self.log.read()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/healthcheck", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def bench(self, start=0, count=3):
+        """lmcache bench server: what it printed."""
+        command = [LMCACHE, "bench", "server", "--mode", "cpu", "--transfer-mode", self.mode, "--interval", "0.1"]
+        command += ["--rpc-url", f"tcp://127.0.0.1:{self.port}", "--url", f"http://127.0.0.1:{self.http}"]
+        command += ["--start", str(start), "--end", str(start + count), "--num-tokens", "512", "--num-blocks", "256"]
+        command += ["--kvcache-shape-spec", "(2,256,16,8,64):float16:4"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        print(done.stdout)
+        return done.stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("lmcache server does not end") from None
+        finally:
+            text = self.log.read()
+            print(text[-20000:])
+        assert failed or "Traceback" not in text, "lmcache server printed an exception"
+
+
+def sums(text, when):
+    """The checksums of the requests, {sequence: sum}."""
+    return dict(re.findall(rf"\[seq (\d+)/{when}\] CHECKSUM: (\w+)", text))
+
+
+def values_of(server):
+    """How many PUTs the kv-server has done."""
+    client = str(pathlib.Path(os.environ["KVRAIL_KV_SERVER"]).parent / "kv-client")
+    done = subprocess.run([client, "--server", server.address, "stat"], stdout=subprocess.PIPE, text=True)
+    return int(re.search(r"^puts +(\d+)$", done.stdout, re.M).group(1))
+
+
+def server(kind, mode):
+    with kvrail.Server(memory_mb=512) as ours:
+        adapter = spec(kind, ours.address)
+        with LMCache(mode, adapter) as lmcache:
+            first = lmcache.bench()
+            assert first.count("CHECKSUM MATCH OK") == 3 and "MISMATCH" not in first
+            soon("all 6 chunks are in the kv-server", lambda: values_of(ours) >= 6)
+        with LMCache(mode, adapter) as lmcache:
+            again = lmcache.bench()
+            assert len(re.findall(r"/cold\] LOOKUP: 2/2 chunks hit", again)) == 3, "not found after a restart"
+            assert sums(again, "warm") == sums(first, "cold") and len(sums(first, "cold")) == 3
+            # The server goes while LMCache runs. What is new goes to L1 alone; nothing fails.
+            ours.kill()
+            gone = lmcache.bench(start=100)
+            assert gone.count("CHECKSUM MATCH OK") == 3 and "MISMATCH" not in gone
+
+
+def alone(kind):
+    address = "127.0.0.1:%d" % free_ports(1)[0]
+    with LMCache("lmcache_driven", spec(kind, address)) as lmcache:
+        text = lmcache.bench()
+        assert text.count("CHECKSUM MATCH OK") == 3 and "MISMATCH" not in text
+        status = lmcache.process.poll()
+        assert status is None, status
+
+
+def upstream(folder):
+    with kvrail.Server(memory_mb=256) as ours:
+        environment = {**os.environ, "KVRAIL_SERVER": ours.address, "PYTHONPATH": str(HERE)}
+        command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "lmcache_fixture", "-o", "log_cli=false"]
+        command += ["-p", "no:cacheprovider", "tests/v1/distributed/test_native_connector_l2_adapter.py"]
+        done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(done.stdout)
+        assert done.returncode == 0, done.returncode
+        assert values_of(ours) > 20, "the tests did not reach our server"
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LMCACHE_TRACK_USAGE", "false")
+    os.environ.setdefault("LMCACHE_DISABLE_BANNER", "1")
+    globals()[sys.argv[1]](*sys.argv[2:])
