@@ -213,7 +213,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             fields["dcp"] = [get("dcp_rank", 0), get("dcp_size", 1), get("tp_size", 1), get("logical_page_size", None)]
         if pool is not None:
             for attribute in (
-                "layout dtype page_size layer_num head_num head_dim kv_lora_rank qk_rope_head_dim kv_cache_dim start_layer "
+                "layout dtype page_size layer_num head_num head_dim v_head_dim kv_lora_rank qk_rope_head_dim kv_cache_dim start_layer "
                 "end_layer size_per_token"
             ).split():
                 value = getattr(pool, attribute, None)
@@ -275,6 +275,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 legal = set(range(1, _leading(there[:kv_pages]) + 1))
             elif policy == "trailing_pages":
                 legal = _trailing(there, kv_pages, max(1, len(transfer.keys or ())))
+            elif policy == "block_groups":
+                continue  # a second form of the same pages: it never gates, and none is claimed
             else:
                 raise ValueError(f"the hit policy {policy} is not known to kvrail.sglang")
             if legal:
