@@ -234,7 +234,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 raise ValueError(f"job {job_id} has {len(job.keys)} keys and rows {job.rows} of {self._num_rows}")
         except Exception:
             self._say_once("fault job", "a job cannot be understood", exc_info=True)
-            self._finish(_Job(job_id, [], [], load, time.monotonic()), [])
+            self._finish(_Job(job_id, [], [], load, time.monotonic()), [], refused=True)
             return
         if job.keys:
             self._new_jobs.append(job)
@@ -274,7 +274,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             self._transfers -= 1
         return done
 
-    def _finish(self, job: _Job, results: list[int]) -> None:
+    def _finish(self, job: _Job, results: list[int], refused: bool = False) -> None:
         if job.job_id not in self._jobs:
             return
         self._jobs.discard(job.job_id)
@@ -283,7 +283,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         else:  # a key that has a value has one of these tokens: it is as good
             done = [result in (0, _EEXIST) for result in results]
         good = [key for key, ok in zip(job.keys, done) if ok]
-        success = len(good) == len(job.keys) and len(results) == len(job.keys)
+        success = not refused and len(good) == len(job.keys)
         if not success:
             self._say_failed(job, results)
         if job.load and not success:
