@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LMCache's second level (L2) on KVRail. LMCache loads it by name; docs/guide/lmcache.md is the guide.
+"""LMCache's second level (L2) on KVRail. LMCache loads it by name: docs/guide/lmcache.md.
 
 There are two ways in, with the same parameters:
 
@@ -23,25 +23,26 @@ Parameters (adapter_params). Where none is named, the default is the library's (
     provider, nic, num_rails, num_clients, num_threads, buffer_bytes    the fabric
     depth           batches that may be under way; default 1024
     verify          checksums of what is read; default true
-    wait            fail if a server cannot be reached at the start; default false: misses until then
+    wait            fail if a server cannot be reached at the start; default false
     log_level       of the library, 0 none to 4 debug; default 2
   of KVRailL2Adapter alone:
-    max_capacity_gb what LMCache's eviction takes as the size of this L2; default 0: it evicts nothing
+    max_capacity_gb what LMCache's eviction takes as the size of this L2; default 0: no eviction
     register        register L1's memory; default true
 
 A key itself (psk) is no parameter, because LMCache writes adapter_params to its log.
 
-Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so that models and tenants
-never meet. In some versions of vLLM the hash has a random seed: set PYTHONHASHSEED=0 for LMCache and
-for the engine, or nothing is ever found again after a restart.
+Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so that models and
+tenants never meet. In some versions of vLLM the hash has a random seed: set PYTHONHASHSEED=0 for
+LMCache and for the engine, or nothing is ever found again after a restart.
 
-LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned. When
-a server dies, its keys are misses and stores to it fail, by their deadline. The client connects again
-by itself.
+LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned.
+When a server dies, its keys are misses and stores to it fail, by their deadline. The client
+connects again by itself.
 """
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import select
@@ -61,21 +62,27 @@ logger = logging.getLogger(__name__)
 Completion = tuple[int, bool, str, list[bool] | None]
 
 _NATIVE = (
-    "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name provider nic num_rails "
-    "num_clients num_threads buffer_bytes depth verify wait log_level"
+    "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name provider nic "
+    "num_rails num_clients num_threads buffer_bytes depth verify wait log_level"
 ).split()
 _OWN = ["lookup_timeout", "ttl"]
 _ADAPTER = ["max_capacity_gb", "register"]
+_BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
 _QUIET_SECONDS = 10.0  # between two lines about failures
 
 
-def _seconds(name: str, value: object) -> float | None:
+def _seconds(name: str, value: Any) -> float | None:
     if value is None:
         return None
-    if type(value) not in (int, float) or not 0 < value < 1e9:  # type: ignore[operator]
+    if type(value) not in (int, float) or not 0 < value < 1e9:
         raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
     return float(value)
+
+
+def _check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is true or false, not {value!r}")
 
 
 def _check_names(params: dict[str, Any], known: list[str]) -> None:
@@ -90,8 +97,9 @@ class Client:
     """The contract of LMCache's native_plugin: submit, an event descriptor, drain.
 
     Submits come from any thread and never raise: what cannot be submitted gets an id all the same,
-    which completes with ok=False and the reason. One thread at a time drains. A wrong parameter raises
-    ValueError; what the library refuses raises kvrail.Error. After fork the child's batches fail.
+    which completes with ok=False and the reason. One thread at a time drains. A wrong parameter
+    raises ValueError; what the library refuses raises kvrail.Error. After fork a child's batches
+    fail.
     """
 
     def __init__(self, servers: str | Sequence[str] | None = None, **params: Any) -> None:
@@ -100,6 +108,8 @@ class Client:
         _check_names(params, _NATIVE + _OWN)
         if not params.get("servers"):
             raise ValueError("the parameter servers is needed: 'HOST:PORT,HOST:PORT' or a list")
+        for name in ("verify", "wait"):
+            _check_bool(name, params.get(name, False))
         self._lookup_timeout = _seconds("lookup_timeout", params.pop("lookup_timeout", None))
         self._ttl = params.pop("ttl", 0)
         if type(self._ttl) is not int or not 0 <= self._ttl < 1 << 32:
@@ -130,7 +140,7 @@ class Client:
     # ---- the contract ----
 
     def event_fd(self) -> int:
-        """Readable while completions wait. Only a drain reads it. It stays until the object goes away."""
+        """Readable while completions wait. Only a drain reads it. It stays with the object."""
         return self._fd.fileno()
 
     def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
@@ -148,9 +158,9 @@ class Client:
     def drain_completions(self) -> list[Completion]:
         """(id, ok, text, per key) of what is over.
 
-        Of a store ok alone counts: it is False if one key was not stored; a key that has other bytes
-        is a stored one. Of a load and a lookup the bools count: False is a miss, which a value of
-        another length is, too.
+        Of a store ok alone counts: it is False if one key was not stored; a key that has other
+        bytes is a stored one. Of a load and a lookup the bools count: False is a miss, which a
+        value of another length is, too.
         """
         try:
             over = self._native.drain_completions()
@@ -231,17 +241,15 @@ def _stable_bytes(desc: Any) -> int:
 
 def _make_adapter() -> Any:
     try:
-        from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import (
-            NativeConnectorL2Adapter,
-        )
-    except ImportError as error:
+        bridge: Any = importlib.import_module(_BRIDGE).NativeConnectorL2Adapter
+    except (ImportError, AttributeError) as error:
         raise ImportError(
             "kvrail.lmcache.KVRailL2Adapter needs LMCache with its NativeConnectorL2Adapter "
             f"(0.5.6 was tried): {error}"
         ) from error
 
-    class KVRailL2Adapter(NativeConnectorL2Adapter):  # type: ignore[misc]
-        """LMCache's bridge to a Client, over registered memory. config: this module's parameters."""
+    class KVRailL2Adapter(bridge):  # type: ignore[misc]
+        """LMCache's bridge to a Client, over registered memory. config: see the module."""
 
         def __init__(self, config: dict[str, Any], l1_memory_desc: Any = None) -> None:
             params = dict(config)
@@ -249,8 +257,7 @@ def _make_adapter() -> Any:
             capacity, register = params.pop("max_capacity_gb", 0), params.pop("register", True)
             if type(capacity) not in (int, float) or not 0 <= capacity < 1e9:
                 raise ValueError(f"max_capacity_gb is a number, 0 for no limit, not {capacity!r}")
-            if not isinstance(register, bool):
-                raise ValueError(f"register is true or false, not {register!r}")
+            _check_bool("register", register)
             self.registered_bytes = 0
             client = Client(**params)
             try:
@@ -265,7 +272,7 @@ def _make_adapter() -> Any:
             stable = _stable_bytes(desc)
             if stable < desc.size:
                 logger.info(
-                    "%d of %d bytes of L1 can be registered, the rest is copied; --no-l1-use-lazy: all",
+                    "L1 has %d of %d bytes now; the rest will be copied (--no-l1-use-lazy)",
                     stable,
                     desc.size,
                 )

@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvrail.lmcache without LMCache: native_plugin's contract, parameters, registration of L1.
+
+With LMCache itself: tests/engines/lmcache.sh."""
+
+import logging
+import os
+import select
+import sys
+import threading
+import time
+import types
+import unittest
+from unittest import mock
+
+import kvrail
+from common import completions, fresh, nobody, server
+from kvrail import lmcache
+
+
+def readable(fd, seconds=0):
+    return bool(select.select([fd], [], [], seconds)[0])
+
+
+class Case(unittest.TestCase):
+    def client(self, servers=None, **params):
+        client = lmcache.Client(
+            servers or server().address, **{"prefix": fresh() + "/", "num_clients": 1, **params}
+        )
+        self.addCleanup(client.close)
+        return client
+
+    def over(self, client, id):
+        """The completion of the only batch that is out, without its id."""
+        ((got, *rest),) = completions(client, drain=client.drain_completions)
+        self.assertEqual(got, id)
+        return tuple(rest)
+
+
+class Contract(Case):
+    def test_it_has_what_lmcache_asks_for(self):
+        client = self.client()
+        for name in (
+            "event_fd submit_batch_get submit_batch_set submit_batch_exists submit_batch_delete "
+            "drain_completions close"
+        ).split():
+            self.assertTrue(callable(getattr(client, name)), name)
+
+    def test_round_trip(self):
+        client = self.client()
+        values = [bytes([65 + i]) * 3000 for i in range(5)]
+        keys = [f"model@01000100@0@{i:064x}@{'salt' * 32}" for i in range(5)]
+        self.assertEqual(
+            self.over(client, client.submit_batch_exists(keys)), (True, "", [False] * 5)
+        )
+        views = [memoryview(v) for v in values]
+        self.assertEqual(
+            self.over(client, client.submit_batch_set(keys[:3], views[:3])), (True, "", None)
+        )
+        some = [True] * 3 + [False] * 2
+        self.assertEqual(self.over(client, client.submit_batch_exists(keys)), (True, "", some))
+        into = [bytearray(3000) for _ in range(5)]
+        self.assertEqual(
+            self.over(client, client.submit_batch_get(keys, [memoryview(b) for b in into])),
+            (True, "", some),
+        )
+        self.assertEqual(into[:3], values[:3])
+        got = self.over(
+            client, client.submit_batch_get(keys[:3], [memoryview(b) for b in into[:3]])
+        )
+        self.assertEqual(got, (True, "", None))
+        self.assertTrue(self.over(client, client.submit_batch_delete(keys))[0])
+        self.assertEqual(
+            self.over(client, client.submit_batch_exists(keys)), (True, "", [False] * 5)
+        )
+        self.assertFalse(
+            readable(client.event_fd()), "the descriptor is readable, and nothing waits"
+        )
+
+    def test_other_bytes_under_a_key_are_stored(self):
+        client = self.client()
+        self.over(client, client.submit_batch_set(["k"], [b"first"]))
+        self.assertEqual(
+            self.over(client, client.submit_batch_set(["k"], [b"other"])), (True, "", None)
+        )
+
+    def test_another_length_is_a_miss(self):
+        client = self.client()
+        self.over(client, client.submit_batch_set(["k"], [b"12345678"]))
+        for length in (7, 9):
+            into = bytearray(length)
+            self.assertEqual(
+                self.over(client, client.submit_batch_get(["k"], [into])), (True, "", [False])
+            )
+
+    def test_a_store_of_which_a_part_failed_has_failed(self):
+        small = kvrail.Server(memory_mb=64)
+        self.addCleanup(small.close)
+        client = self.client([small.address, "127.0.0.1:%d" % self.nobody_port()], timeout=2)
+        keys = [f"k{i}" for i in range(32)]
+        with self.assertLogs("kvrail.lmcache", "WARNING"):
+            ok, text, _ = self.over(client, client.submit_batch_set(keys, [b"value"] * 32))
+        self.assertFalse(ok)
+        self.assertIn("of 32 keys", text)
+        # What the server has that is there is found nevertheless.
+        ok, text, found = self.over(client, client.submit_batch_exists(keys))
+        self.assertTrue(ok, text)
+        self.assertIn(True, found)
+        self.assertIn(False, found)
+
+    def nobody_port(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        return int(address.split(":")[1])
+
+    def test_two_threads_submit_while_a_third_drains(self):
+        client = self.client()
+        ids = []
+
+        def submit(name):
+            for i in range(100):
+                ids.append(client.submit_batch_set([f"{name}{i}"], [b"value"]))
+                ids.append(client.submit_batch_exists([f"{name}{i}", "none"]))
+
+        threads = [threading.Thread(target=submit, args=(name,)) for name in "ab"]
+        for thread in threads:
+            thread.start()
+        over = completions(client, 400, drain=client.drain_completions)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(c[0] for c in over), sorted(ids))
+        self.assertTrue(all(c[1] for c in over))
+
+
+class NeverRaises(Case):
+    def refused(self, client, id, text):
+        """The completion of what could not be submitted; the descriptor must tell of it."""
+        self.assertTrue(readable(client.event_fd()), "the descriptor is not readable")
+        with self.assertLogs("kvrail.lmcache", "WARNING"):
+            client._failures_said = float("-inf")
+            over = client.drain_completions()
+        self.assertEqual([c[0] for c in over], [id])
+        self.assertEqual((over[0][1], over[0][3]), (False, None))
+        self.assertRegex(over[0][2], text)
+        self.assertFalse(readable(client.event_fd()))
+
+    def test_bad_arguments(self):
+        client = self.client()
+        self.refused(client, client.submit_batch_get(["a", "b"], [bytearray(1)]), "ValueError")
+        self.refused(client, client.submit_batch_get(["a"], [b"read-only"]), "Error")
+        self.refused(client, client.submit_batch_set([1], [b"x"]), "TypeError")
+        self.refused(client, client.submit_batch_set(["a"], [b""]), "empty")
+        self.refused(client, client.submit_batch_exists([""]), "empty")
+        self.refused(client, client.submit_batch_delete(None), "TypeError")
+        self.assertEqual(self.over(client, client.submit_batch_exists(["a"])), (True, "", [False]))
+
+    def test_a_full_queue(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        client = self.client(address, depth=2, timeout=30)
+        ids = [client.submit_batch_get(["k"], [bytearray(1)]) for _ in range(20)]
+        self.assertEqual(len(set(ids)), 20)
+        client.close()
+        over = completions(client, 20, drain=client.drain_completions)
+        self.assertEqual(sorted(c[0] for c in over), sorted(ids))
+
+    def test_after_close(self):
+        client = self.client()
+        fd = client.event_fd()
+        client.close()
+        client.close()
+        self.assertEqual(client.event_fd(), fd)
+        self.refused(client, client.submit_batch_exists(["k"]), "Closed")
+        self.refused(client, client.submit_batch_set(["k"], [b"x"]), "Closed")
+
+    def test_ids_of_its_own_are_never_those_of_the_queue(self):
+        client = self.client()
+        own = [client.submit_batch_exists([""]) for _ in range(3)]
+        others = [client.submit_batch_exists(["k"]) for _ in range(3)]
+        self.assertEqual(len(set(own + others)), 6)
+        self.assertTrue(all(id < 1 << 63 for id in others) and all(id > 1 << 63 for id in own))
+        over = completions(client, 6, drain=client.drain_completions)
+        self.assertEqual(
+            {c[0]: c[1] for c in over}, {**{i: False for i in own}, **{i: True for i in others}}
+        )
+
+    def test_no_server_is_misses_by_the_deadline(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        client = self.client(address, timeout=2, lookup_timeout=1)
+        self.assertEqual(
+            self.over(client, client.submit_batch_exists(["a", "b"]))[2], [False, False]
+        )
+        self.assertEqual(
+            self.over(client, client.submit_batch_get(["a"], [bytearray(4)]))[2], [False]
+        )
+        ok, text, _ = self.over(client, client.submit_batch_set(["a"], [b"x"]))
+        self.assertFalse(ok)
+        self.assertNotEqual(text, "")
+
+    def test_a_server_that_dies_and_comes_again(self):
+        mine = kvrail.Server(memory_mb=64)
+        self.addCleanup(mine.close)
+        client = self.client(mine.address, timeout=2)
+        self.assertTrue(self.over(client, client.submit_batch_set(["k"], [b"value"]))[0])
+        into = [bytearray(5) for _ in range(50)]
+        ids = [client.submit_batch_get(["k"], [b]) for b in into]
+        mine.kill()
+        over = completions(client, 50, drain=client.drain_completions)
+        self.assertEqual(sorted(c[0] for c in over), sorted(ids))
+        mine.restart()
+        end = time.monotonic() + 60
+        while not self.over(client, client.submit_batch_set(["k"], [b"again"]))[0]:
+            self.assertLess(time.monotonic(), end, "it does not connect again")
+            time.sleep(0.05)
+        self.assertEqual(self.over(client, client.submit_batch_exists(["k"])), (True, "", [True]))
+
+    def test_a_child_of_fork(self):
+        client = self.client()
+        self.over(client, client.submit_batch_set(["k"], [b"value"]))
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                id = client.submit_batch_exists(["k"])
+                ready = readable(client.event_fd(), 10)
+                over = client.drain_completions()
+                good = ready and [(c[0], c[1]) for c in over] == [(id, False)]
+                good = good and not readable(client.event_fd())
+                os.write(write, b"y" if good else b"n")
+            finally:
+                os._exit(0)
+        os.close(write)
+        self.assertEqual(os.read(read, 1), b"y")
+        os.close(read)
+        os.waitpid(child, 0)
+        self.assertFalse(readable(client.event_fd()), "the child woke its parent")
+        self.assertEqual(self.over(client, client.submit_batch_exists(["k"])), (True, "", [True]))
+
+    def test_one_line_for_many_failures(self):
+        client = self.client()
+        for _ in range(5):
+            client.submit_batch_exists([""])
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            completions(client, 5, drain=client.drain_completions)
+            client.submit_batch_exists([""])
+            client.drain_completions()
+        self.assertEqual(len(lines.output), 1, lines.output)
+
+    def test_descriptors_go_with_the_object(self):
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            lmcache.Client(server().address, num_clients=1).close()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+
+class Parameters(Case):
+    def test_a_wrong_name_lists_the_right_ones(self):
+        with self.assertRaisesRegex(ValueError, "'host'.*ca_file.*lookup_timeout.*servers.*ttl"):
+            lmcache.Client(servers="127.0.0.1:1", host="10.0.0.1")
+        for secret in ("psk", "down_is_miss", "max_capacity_gb"):
+            with self.assertRaisesRegex(ValueError, f"'{secret}'"):
+                lmcache.Client("127.0.0.1:1", **{secret: 1})
+
+    def test_every_name_is_one_of_the_native_client(self):
+        for name in lmcache._NATIVE:
+            self.assertIn(f" {name}", lmcache.__doc__)
+            with self.assertRaises(ValueError) as failed:
+                lmcache.Client(**{"servers": "127.0.0.1:1", name: object()})
+            self.assertNotIn("invalid keyword", str(failed.exception))
+
+    def test_wrong_values(self):
+        for params, text in (
+            ({}, "servers is needed"),
+            ({"servers": ""}, "servers is needed"),
+            ({"servers": "127.0.0.1:1", "ttl": 1.5}, "ttl"),
+            ({"servers": "127.0.0.1:1", "ttl": -1}, "ttl"),
+            ({"servers": "127.0.0.1:1", "lookup_timeout": 0}, "lookup_timeout"),
+            ({"servers": "127.0.0.1:1", "lookup_timeout": "1"}, "lookup_timeout"),
+            ({"servers": "127.0.0.1:1", "num_clients": "4"}, "wrong type"),
+            ({"servers": 5}, "wrong type"),
+            ({"servers": "127.0.0.1:1", "verify": "false"}, "verify is true or false"),
+            ({"servers": "127.0.0.1:1", "wait": 1}, "wait is true or false"),
+        ):
+            with self.subTest(params), self.assertRaisesRegex(ValueError, text):
+                lmcache.Client(**params)
+
+    def test_ttl_and_servers_as_a_list(self):
+        client = self.client([server().address], ttl=3600, lookup_timeout=20)
+        self.assertTrue(self.over(client, client.submit_batch_set(["k"], [b"x"]))[0])
+        self.assertEqual(self.over(client, client.submit_batch_exists(["k"]))[2], [True])
+
+
+class Bridge:
+    """What KVRailL2Adapter needs of LMCache's NativeConnectorL2Adapter."""
+
+    def __init__(self, client, max_capacity_gb=0, type_name=""):
+        self._client, self.capacity, self.type_name = client, max_capacity_gb, type_name
+
+    def report_status(self):
+        return {"is_healthy": True, "type": self.type_name}
+
+    def close(self):
+        self._client.close()
+
+
+class Adapter(Case):
+    def setUp(self):
+        # LMCache's package in as many words as the adapter imports.
+        name, modules = "", {}
+        for part in "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter".split("."):
+            name = f"{name}.{part}" if name else part
+            modules[name] = types.ModuleType(name)
+        modules[name].NativeConnectorL2Adapter = Bridge
+        self.enterContext(mock.patch.dict(sys.modules, modules))
+        self.adapter = lmcache._make_adapter()
+
+    def make(self, desc=None, **params):
+        given = {"servers": server().address, "prefix": fresh(), "num_clients": 1, **params}
+        adapter = self.adapter(given, **({"l1_memory_desc": desc} if desc else {}))
+        self.addCleanup(adapter.close)
+        return adapter
+
+    def desc(self, memory, size=None, **stable):
+        address = lmcache_address(memory)
+        return types.SimpleNamespace(
+            ptr=address, size=size or len(memory), align_bytes=4096, **stable
+        )
+
+    def test_memory_that_stays_is_registered(self):
+        memory = bytearray(1 << 20)
+        for stable in ({"stable_registration_size": None}, {"stable_registration_size": 1 << 20}):
+            adapter = self.make(self.desc(memory, **stable))
+            self.assertEqual(adapter.registered_bytes, 1 << 20)
+            client = adapter._client
+            view = memoryview(memory)[4096 : 4096 + 70000]
+            view[:] = os.urandom(70000)
+            wanted = bytes(view)
+            self.assertTrue(self.over(client, client.submit_batch_set(["k"], [view]))[0])
+            view[:] = bytes(70000)
+            self.assertEqual(
+                self.over(client, client.submit_batch_get(["k"], [view])), (True, "", None)
+            )
+            self.assertEqual(bytes(view), wanted)
+            view.release()
+            adapter.close()
+
+    def test_of_memory_that_grows_what_is_there_is_registered(self):
+        memory = bytearray(1 << 20)
+        with self.assertLogs("kvrail.lmcache", "INFO") as lines:
+            adapter = self.make(self.desc(memory, size=1 << 40, stable_registration_size=1 << 20))
+        self.assertEqual(adapter.registered_bytes, 1 << 20)
+        self.assertIn("--no-l1-use-lazy", lines.output[0])
+
+    def test_memory_of_which_nothing_is_known_is_copied(self):
+        memory = bytearray(1 << 20)
+        self.assertEqual(self.make(self.desc(memory)).registered_bytes, 0)
+        self.assertEqual(self.make().registered_bytes, 0)
+        told = self.desc(memory, stable_registration_size=None)
+        self.assertEqual(self.make(told, register=False).registered_bytes, 0)
+
+    def test_memory_that_cannot_be_registered_is_copied(self):
+        unmapped = types.SimpleNamespace(ptr=4096, size=4096, stable_registration_size=4096)
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            adapter = self.make(unmapped)
+        self.assertEqual(adapter.registered_bytes, 0)
+        self.assertIn("copied", lines.output[0])
+
+    def test_parameters(self):
+        self.assertEqual(self.make(max_capacity_gb=2).capacity, 2)
+        for params, text in (
+            ({"host": "h"}, "'host'.*max_capacity_gb.*register.*servers"),
+            ({"max_capacity_gb": -1}, "max_capacity_gb"),
+            ({"max_capacity_gb": "1"}, "max_capacity_gb"),
+            ({"register": 1}, "register"),
+        ):
+            with self.subTest(params), self.assertRaisesRegex(ValueError, text):
+                self.make(**params)
+
+    def test_a_bridge_that_fails_closes_the_client(self):
+        clients = []
+        with mock.patch.object(Bridge, "__init__", side_effect=RuntimeError("no")):
+            with mock.patch.object(lmcache.Client, "close", lambda self: clients.append(self)):
+                with self.assertRaises(RuntimeError):
+                    self.make()
+        self.assertEqual(len(clients), 1)
+
+    def test_status(self):
+        adapter = self.make(self.desc(bytearray(4096), stable_registration_size=None))
+        status = adapter.report_status()
+        self.assertEqual((status["is_healthy"], status["type"]), (True, "kvrail"))
+        self.assertEqual(status["registered_bytes"], 4096)
+        self.assertTrue(
+            all(type(v) is int for v in status["counters"].values()) and status["counters"]
+        )
+        adapter.close()
+        self.assertFalse(adapter.report_status()["is_healthy"])
+
+
+def lmcache_address(memory):
+    import ctypes
+
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+class WithoutLMCache(unittest.TestCase):
+    def test_the_adapter_says_what_it_needs(self):
+        with mock.patch.dict(sys.modules, {"lmcache": None}):
+            with self.assertRaisesRegex(ImportError, "needs LMCache"):
+                lmcache.KVRailL2Adapter
+        with self.assertRaisesRegex(AttributeError, "KVRailL2AdapterConfig"):
+            lmcache.KVRailL2AdapterConfig
+
+
+logging.getLogger("kvrail.lmcache").propagate = False
+if __name__ == "__main__":
+    unittest.main()
