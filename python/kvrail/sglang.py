@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SGLang: kv-servers as the storage of HiCache, loaded as its dynamic backend.
+
+    --enable-hierarchical-cache --hicache-storage-backend dynamic --hicache-storage-backend-extra-config
+    '{"backend_name": "kvrail", "module_path": "kvrail.sglang", "class_name": "KVRailHiCache", "interface_v1": 1,
+      "servers": "10.0.0.1:7411"}'
+
+One page is one value, in every layout: where its parts lie at one distance (layer_first: 2 x layers of them;
+page_first: K and V) the library gathers and scatters them; a page of another shape is copied. Host pools are registered
+once, when SGLang shows them. docs/guide/sglang.md is the guide.
+
+Threads: SGLang's prefetch, prefetch I/O and backup threads call at the same time and expect to block, the GIL released.
+A thread of the client wakes them.
+
+Owner: this object owns its client; pages are SGLang's, which keeps them in place during a call. A call returns by its
+deadline, which is below the bound of a prefetch (2 s), and then nothing touches the pages any more.
+
+A server that dies: its pages are misses. No method raises, because an exception would end SGLang's thread for good;
+only the constructor does, for a configuration that cannot work.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from sglang.srt.mem_cache import hicache_storage as _base
+
+from . import _native
+from ._engine import CLIENT_OPTIONS, namespace, seconds, servers_of
+from ._errors import Error
+from .client import _Reaper
+
+logger = logging.getLogger("sglang.kvrail")
+
+_EEXIST = -1005
+_KV = "kv"
+# What SGLang itself has in the same configuration; our names come after.
+_SGLANG_OPTIONS = frozenset(
+    "backend_name module_path class_name interface_v1 prefetch_threshold prefetch_timeout_base "
+    "prefetch_timeout_per_ki_token hicache_storage_pass_prefix_keys tp_lcm_size".split()
+)
+_OUR_OPTIONS = frozenset(("servers", "timeout", "ttl", "revision", "namespace", *CLIENT_OPTIONS))
+_PREFETCH_BOUND = 2.0  # seconds: SGLang gives a prefetch at least this long
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _guarded(instead: Callable[..., Any]) -> Callable[[_F], _F]:
+    """A fault of ours must not end a thread of SGLang: it is logged, and nothing was found or stored."""
+
+    def wrap(method: _F) -> _F:
+        @functools.wraps(method)
+        def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                self._say_once("fault " + method.__name__, f"{method.__name__} failed: {error!r}")
+                return instead(*args, **kwargs)
+
+        return guarded  # type: ignore[return-value]
+
+    return wrap
+
+
+class _Shape:
+    """How the parts of a page lie: equal pieces at one distance, in an order that is the same for every page.
+
+    `order` is that of their addresses. It decides which part of a value is which, and is part of the keys."""
+
+    def __init__(self, addresses: Sequence[int], sizes: Sequence[int]) -> None:
+        self.size = int(sizes[0]) if sizes else 0
+        self.order = [int(i) for i in np.argsort(np.asarray(addresses, dtype=np.uint64), kind="stable")]
+
+    def items(self, addresses: Sequence[int], sizes: Sequence[int], pages: int) -> list[tuple[int, ...]] | None:
+        """(address, length) or (address, length, slice, stride) of each page. None: a page has another shape."""
+        number = len(self.order)
+        if len(addresses) != pages * number or len(sizes) != len(addresses) or self.size <= 0 or number == 0:
+            return None
+        if any(int(size) != self.size for size in sizes):
+            return None
+        parts = np.asarray(addresses, dtype=np.uint64).astype(np.int64).reshape(pages, number)[:, self.order]
+        first = [int(address) for address in parts[:, 0]]
+        if number == 1:
+            return [(address, self.size) for address in first]
+        distances = np.diff(parts, axis=1)
+        stride = int(distances[0, 0])
+        if stride < self.size or not bool((distances == stride).all()):
+            return None
+        if stride == self.size:
+            return [(address, number * self.size) for address in first]
+        return [(address, number * self.size, self.size, stride) for address in first]
+
+
+class _Pool:
+    """A host pool as SGLang registered it. Its shape is found once; pages without one that the library knows are
+    copied, always, because the bytes of a copied page have another order."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+        self.prefix = b""
+        self.page_size = int(getattr(pool, "page_size", 1) or 1)
+        self.shape: _Shape | None = None
+        try:
+            addresses, sizes = pool.get_page_buffer_meta(torch.arange(self.page_size))
+            shape = _Shape(addresses, sizes)
+            if shape.items(addresses, sizes, 1) is not None:
+                self.shape = shape
+        except (AttributeError, NotImplementedError, ValueError, TypeError):
+            pass
+
+    def items(self, indices: torch.Tensor, pages: int) -> list[tuple[int, ...]]:
+        assert self.shape is not None
+        addresses, sizes = self.pool.get_page_buffer_meta(indices)
+        items = self.shape.items(addresses, sizes, pages)
+        if items is None:
+            raise ValueError("a page lies otherwise than the pool's first one")
+        return items
+
+
+class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
+    """The backend. Options, in extra_config: servers; timeout: seconds per call, 1 by default and below 2; ttl: seconds
+    that values live, 0: the server's default; revision: of the model; namespace: a text that keeps engines apart which
+    would share otherwise; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
+
+    def __init__(self, storage_config: Any, kwargs: dict[str, Any] | None = None) -> None:
+        self._config = storage_config
+        options = dict(getattr(storage_config, "extra_config", None) or {})
+        self._said: set[str] = set()
+        self._timeout = seconds("timeout", options.get("timeout", 1.0))
+        if self._timeout >= _PREFETCH_BOUND:
+            raise ValueError(
+                f"kvrail: timeout is {self._timeout} s; it must be below {_PREFETCH_BOUND} s, which is what SGLang gives "
+                "a prefetch"
+            )
+        self._ttl = options.get("ttl", 0)
+        if not isinstance(self._ttl, int) or not 0 <= self._ttl < 1 << 32:
+            raise ValueError(f"kvrail: ttl is in whole seconds, 0 for the server's default, not {self._ttl!r}")
+        unknown = sorted(set(options) - _SGLANG_OPTIONS - _OUR_OPTIONS)
+        if unknown:
+            logger.warning("kvrail: extra_config has %s, which is no option of this backend", ", ".join(unknown))
+        self._revision = str(options.get("revision", ""))
+        self._namespace = str(options.get("namespace", ""))
+        self._client = _native.Client(
+            servers_of(options, "hicache-storage-backend-extra-config"),
+            down_is_miss=True,
+            **{name: options[name] for name in CLIENT_OPTIONS if name in options},
+        )
+        self._reaper = _Reaper(self._client)
+        self._pools: dict[str, _Pool] = {}
+        self._registered: dict[int, int] = {}  # address: bytes
+        self._zero_copy = bool(options.get("interface_v1", 0))
+        self._flat = self._prefix(_KV, None)  # of pages that SGLang gives as tensors
+        self._written = 0
+        self._read = 0
+        self._missed = 0
+
+    # ---- pools and keys ----
+
+    @_guarded(lambda *a, **k: None)
+    def register_mem_pool_host(self, mem_pool_host: Any) -> None:
+        self.mem_pool_host = mem_pool_host
+        self._add_pool(_KV, mem_pool_host)
+        self._flat = self._prefix(_KV, mem_pool_host)
+
+    @_guarded(lambda *a, **k: None)
+    def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
+        name = str(getattr(host_pool_name, "value", host_pool_name))
+        if not hasattr(self, "registered_pools"):
+            self.registered_pools: dict[Any, Any] = {}
+        self.registered_pools[host_pool_name] = host_pool
+        self._add_pool(name, host_pool)
+
+    def _add_pool(self, name: str, host_pool: Any) -> None:
+        pool = _Pool(host_pool)
+        pool.prefix = self._prefix(name, host_pool, pool)
+        self._pools[name] = pool
+        self._register(host_pool)
+
+    def _register(self, pool: Any) -> None:
+        """Once per piece of memory: pools may share it."""
+        for tensor in _buffers(pool):
+            address, size = int(tensor.data_ptr()), tensor.numel() * tensor.element_size()
+            if self._registered.get(address, 0) >= size or size == 0:
+                continue
+            try:
+                self._client.register((address, size))
+                self._registered[address] = size
+            except Error as error:
+                self._say_once("register", f"a host pool cannot be registered, so its pages are copied: {error}")
+
+    def _prefix(self, name: str, pool: Any, paged: _Pool | None = None) -> bytes:
+        """What must be equal for the bytes of a page to be the same, as the beginning of its keys."""
+        config = self._config
+        get = functools.partial(getattr, config)
+        sharded = not get("is_mla_model", False) or name == "mamba"
+        fields: dict[str, Any] = {
+            "engine": "sglang",
+            "version": 1,
+            "model": get("model_name", None),
+            "revision": self._revision,
+            "namespace": self._namespace,
+            "pool": name,
+            "tp": [get("tp_rank", 0), get("tp_size", 1)] if sharded else "replicated",
+            "pp": [get("pp_rank", 0), get("pp_size", 1)],
+            "cp": [get("attn_cp_rank", 0), get("attn_cp_size", 1)],
+        }
+        if get("dcp_size", 1) > 1:
+            fields["dcp"] = [get("dcp_rank", 0), get("dcp_size", 1), get("tp_size", 1), get("logical_page_size", None)]
+        if pool is not None:
+            for attribute in (
+                "layout dtype page_size layer_num head_num head_dim v_head_dim kv_lora_rank qk_rope_head_dim kv_cache_dim start_layer "
+                "end_layer size_per_token"
+            ).split():
+                value = getattr(pool, attribute, None)
+                fields[attribute] = str(value) if isinstance(value, (int, float, str, torch.dtype)) else None
+            fields["class"] = type(pool).__name__
+        if paged is None:
+            fields["bytes"] = "tensors"
+        elif paged.shape is None:
+            fields["bytes"] = "flat page"
+        else:
+            fields["bytes"] = [paged.shape.size, paged.shape.order]
+        return f"sglang:{namespace(fields)}:".encode()
+
+    @property
+    def _kv_prefix(self) -> bytes:
+        """Of the pages of the KV pool: SGLang stores them by v1 if the configuration says so, else as tensors."""
+        pool = self._pool(_KV) if self._zero_copy else None
+        return pool.prefix if pool else self._flat
+
+    def _pool(self, name: Any) -> _Pool | None:
+        return self._pools.get(str(getattr(name, "value", name)))
+
+    # ---- v1 ----
+
+    @_guarded(lambda *a, **k: 0)
+    def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
+        """How many keys from the first on are there, without a gap."""
+        return _leading(self._exists(self._kv_prefix, keys))
+
+    @_guarded(lambda keys, *a, **k: [False] * len(keys))
+    def batch_get_v1(self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None) -> list[bool]:
+        return self._get(self._pool(_KV), keys, host_indices)
+
+    @_guarded(lambda keys, *a, **k: [False] * len(keys))
+    def batch_set_v1(self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None) -> list[bool]:
+        return self._set(self._pool(_KV), keys, host_indices)
+
+    # ---- v2 ----
+
+    @_guarded(lambda *a, **k: _base.PoolTransferResult.empty())
+    def batch_exists_v2(self, keys: list[str], pool_transfers: Any = None, extra_info: Any = None) -> Any:
+        prefix = self._kv_prefix
+        wanted = [prefix + pack(k) for k in keys]
+        transfers = list(pool_transfers or [])
+        for transfer in transfers:
+            other = self._pool(transfer.name)
+            if other is None:
+                raise ValueError(f"the pool {transfer.name} was never registered")
+            wanted += [other.prefix + pack(k) for k in keys]
+        found = [r > 0 for r in self._call(self._client.submit_batch_exists, wanted, self._timeout)]
+        n = len(keys)
+        kv_pages = _leading(found[:n])
+        hits: dict[str, int] = {_KV: kv_pages} if kv_pages else {}
+        restorable = set(range(1, kv_pages + 1))
+        for i, transfer in enumerate(transfers):
+            there = found[(i + 1) * n : (i + 2) * n]
+            policy = str(getattr(transfer.hit_policy, "value", transfer.hit_policy))
+            if policy == "all_pages":
+                legal = set(range(1, _leading(there[:kv_pages]) + 1))
+            elif policy == "trailing_pages":
+                legal = _trailing(there, kv_pages, max(1, len(transfer.keys or ())))
+            elif policy == "block_groups":
+                continue  # a second form of the same pages: it never gates, and none is claimed
+            else:
+                raise ValueError(f"the hit policy {policy} is not known to kvrail.sglang")
+            if legal:
+                hits[transfer.name] = max(legal)
+            restorable &= legal
+        result = _base.PoolTransferResult(max(restorable, default=0), hits)
+        if hasattr(result, "restorable_prefix_pages"):
+            result.restorable_prefix_pages = sorted(restorable)
+        return result
+
+    @_guarded(lambda transfers, *a, **k: {t.name: [False] * len(t.keys or ()) for t in transfers})
+    def batch_get_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[Any, list[bool]]:
+        return {t.name: self._get(self._pool(t.name), t.keys or [], t.host_indices) for t in transfers}
+
+    @_guarded(lambda transfers, *a, **k: {t.name: [False] * len(t.keys or ()) for t in transfers})
+    def batch_set_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[Any, list[bool]]:
+        return {t.name: self._set(self._pool(t.name), t.keys or [], t.host_indices) for t in transfers}
+
+    # ---- pages ----
+
+    def _call(self, submit: Callable[..., int], *args: Any) -> list[int]:
+        results = self._reaper.call(submit, *args)
+        failed = [r for r in results if r < 0 and r not in (-1004, -1009, _EEXIST)]
+        if failed:
+            text = f"{_native.errname(failed[0])}: {_native.strerror(failed[0])}"
+            self._say_once(text, f"{len(failed)} of {len(results)} keys failed: {text}")
+        return results
+
+    def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
+        if not keys:
+            return []
+        return [r > 0 for r in self._call(
+            self._client.submit_batch_exists, [prefix + pack(k) for k in keys], self._timeout
+        )]
+
+    def _checked(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> _Pool:
+        if pool is None:
+            raise ValueError("the host pool was never registered")
+        if indices is None or indices.numel() != len(keys) * pool.page_size:
+            number = 0 if indices is None else indices.numel()
+            raise ValueError(f"{len(keys)} pages of {pool.page_size} tokens have {number} indices")
+        return pool
+
+    def _get(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> list[bool]:
+        if not keys:
+            return []
+        pool = self._checked(pool, keys, indices)
+        assert indices is not None
+        names = [pool.prefix + pack(k) for k in keys]
+        if pool.shape is None:
+            done = self._get_copied(pool, names, indices)
+        else:
+            items = pool.items(indices, len(keys))
+            results = self._call(self._client.submit_batch_get, names, items, self._timeout)
+            done = [r == item[1] for r, item in zip(results, items)]
+        self._read += sum(done)
+        self._missed += len(done) - sum(done)
+        return done
+
+    def _get_copied(self, pool: _Pool, names: list[bytes], indices: torch.Tensor) -> list[bool]:
+        pages = [pool.pool.get_dummy_flat_data_page().contiguous() for _ in names]
+        items = [_memory(page) for page in pages]
+        results = self._call(self._client.submit_batch_get, names, items, self._timeout)
+        done = [r == item[1] for r, item in zip(results, items)]
+        for i, ok in enumerate(done):
+            if ok:
+                pool.pool.set_from_flat_data_page(int(indices[i * pool.page_size]), pages[i])
+        return done
+
+    def _set(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> list[bool]:
+        if not keys:
+            return []
+        pool = self._checked(pool, keys, indices)
+        assert indices is not None
+        names = [pool.prefix + pack(k) for k in keys]
+        pages: list[torch.Tensor] = []
+        items: Sequence[tuple[int, ...]]
+        if pool.shape is not None:
+            items = pool.items(indices, len(keys))
+        else:
+            pages = [
+                pool.pool.get_data_page(int(indices[i * pool.page_size]), flat=True).contiguous() for i in range(len(keys))
+            ]
+            items = [_memory(page) for page in pages]
+        results = self._call(self._client.submit_batch_set, names, items, self._timeout, self._ttl)
+        done = [r in (0, _EEXIST) for r in results]  # a page of these tokens is there: it is as good
+        self._written += sum(done)
+        return done
+
+    # ---- one by one, with tensors: what SGLang calls without interface_v1 ----
+
+    @_guarded(lambda *a, **k: None)
+    def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> torch.Tensor | None:
+        return self._get_tensors([key], [target_location])[0]
+
+    @_guarded(lambda keys, *a, **k: [None] * len(keys))
+    def batch_get(self, keys: list[str], target_locations: Any = None, target_sizes: Any = None) -> list[Any]:
+        return self._get_tensors(keys, target_locations)
+
+    def _get_tensors(self, keys: Sequence[str], targets: Any) -> list[torch.Tensor | None]:
+        tensors = list(targets or [])
+        if not keys or len(tensors) != len(keys) or any(not isinstance(t, torch.Tensor) for t in tensors):
+            return [None] * len(keys)
+        pages = [t if t.is_contiguous() else torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
+        items = [_memory(page) for page in pages]
+        results = self._call(
+            self._client.submit_batch_get, [self._flat + pack(k) for k in keys], items, self._timeout
+        )
+        found: list[torch.Tensor | None] = []
+        for tensor, page, result, item in zip(tensors, pages, results, items):
+            ok = result == item[1]
+            if ok and page is not tensor:
+                tensor.copy_(page)
+            found.append(tensor if ok else None)
+        return found
+
+    @_guarded(lambda *a, **k: False)
+    def set(self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None) -> bool:
+        return self._set_tensors([key], [value])
+
+    @_guarded(lambda *a, **k: False)
+    def batch_set(
+        self, keys: list[str], values: Any = None, target_locations: Any = None, target_sizes: Any = None
+    ) -> bool:
+        return self._set_tensors(keys, values)
+
+    def _set_tensors(self, keys: Sequence[str], values: Any) -> bool:
+        tensors = list(values or [])
+        if len(tensors) != len(keys) or any(not isinstance(t, torch.Tensor) for t in tensors):
+            return False
+        if not keys:
+            return True
+        pages = [t.contiguous() for t in tensors]
+        names = [self._flat + pack(k) for k in keys]
+        results = self._call(
+            self._client.submit_batch_set, names, [_memory(p) for p in pages], self._timeout, self._ttl
+        )
+        return all(r in (0, _EEXIST) for r in results)
+
+    @_guarded(lambda *a, **k: False)
+    def exists(self, key: str) -> bool:
+        return self._exists(self._kv_prefix, [key]) == [True]
+
+    # ---- the rest ----
+
+    def clear(self) -> bool:
+        """Nothing is removed: servers do not list keys, and other engines may use them. Values live by the server's
+        eviction and their ttl; another `namespace` begins with nothing."""
+        self._say_once("clear", "clear() removes nothing: set another \"namespace\" to begin with an empty cache")
+        return False
+
+    def get_stats(self) -> Any:
+        """None: SGLang has a type of its own here, for its own metrics. See counters()."""
+        return None
+
+    def counters(self) -> dict[str, int]:
+        """Pages written, read and missed here, and the client's own counters."""
+        own = {"pages_written": self._written, "pages_read": self._read, "pages_missed": self._missed}
+        try:
+            return {**own, **self._client.counters()}
+        except Error:
+            return own
+
+    def close(self) -> None:
+        """End all calls: threads that wait in one return with misses. When it returns, nothing touches the pools."""
+        try:
+            self._reaper.close()
+        except Exception as error:
+            self._say_once("close", f"close failed: {error!r}")
+
+    def _say_once(self, topic: str, text: str) -> None:
+        if topic not in self._said and len(self._said) < 64:
+            self._said.add(topic)
+            logger.warning("kvrail: %s", text)
+
+
+def pack(key: str) -> bytes:
+    """SGLang's keys are 64 hexadecimal digits: half as many bytes. Others stay what they are."""
+    if len(key) == 64:
+        try:
+            raw = bytes.fromhex(key)
+            if len(raw) == 32 and raw.hex() == key:
+                return b"h" + raw
+        except ValueError:
+            pass
+    return b"t" + key.encode()
+
+
+def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+    return int(tensor.data_ptr()), tensor.numel() * tensor.element_size()
+
+
+def _leading(found: Sequence[bool]) -> int:
+    return next((i for i, there in enumerate(found) if not there), len(found))
+
+
+def _trailing(there: Sequence[bool], limit: int, window: int) -> set[int]:
+    """Lengths of prefixes whose last `window` pages are all there."""
+    return {end for end in range(1, limit + 1) if all(there[max(0, end - window) : end])}
+
+
+def _buffers(pool: Any) -> Iterable[torch.Tensor]:
+    """The tensors on the host in which a pool keeps pages: kv_buffer, k_buffer, temporal_buffer, ..."""
+    for name, value in list(vars(pool).items()):
+        if not name.endswith("buffer"):
+            continue
+        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.is_contiguous():
+                yield tensor

@@ -1,0 +1,553 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM: kv-servers as a secondary tier of its native offloading (OffloadingConnector with TieringOffloadingSpec).
+
+    "secondary_tiers": [{"type": "kvrail", "servers": "10.0.0.1:7411", "psk_file": "/etc/kvrail/psk"}]
+
+vLLM moves blocks between GPUs and one mapping of host memory; this tier moves the rows of that mapping to servers and
+back, without a copy. The mapping is registered once, when the tier is made. docs/guide/vllm.md is the guide.
+
+Threads: all methods run in the scheduler, one at a time, and none waits but drain_jobs and shutdown. What they begin is
+submitted once per step: at its end, or when vLLM asks for finished jobs.
+
+Owner: the tier owns its client. vLLM owns the mapping and keeps rows in place until their job is finished; shutdown
+returns when nothing touches them any more.
+
+A server that dies: its keys become misses, and jobs that were under way end by their deadline, with the keys that were
+loaded named as such. No method raises but the constructor, and that only for a configuration that cannot work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import json
+import logging
+import os
+import select
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+from vllm.v1.kv_offload.tiering import base as _base
+
+from . import _native
+from ._engine import CLIENT_OPTIONS, seconds, servers_of
+from ._engine import namespace as _digest
+from ._errors import Busy, Error
+
+try:
+    from vllm.v1.kv_offload.base import LookupResult, RequestOffloadingContext
+except ImportError as _error:  # before 0.25 the interface was another
+    raise ImportError("kvrail's tier needs vLLM 0.25 or newer") from _error
+
+logger = logging.getLogger("vllm.kvrail")
+
+_ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
+_BATCH_KEYS = 256  # jobs are put together until a call has this many keys
+_MANIFEST_MAX = 16384
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _guarded(instead: Callable[[], Any]) -> Callable[[_F], _F]:
+    """A fault of ours must not end the scheduler: it is logged, and the method returns something harmless."""
+
+    def wrap(method: _F) -> _F:
+        @functools.wraps(method)
+        def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception:
+                self._say_once("fault " + method.__name__, "%s failed", method.__name__, exc_info=True)
+                return instead()
+
+        return guarded  # type: ignore[return-value]
+
+    return wrap
+
+
+@dataclasses.dataclass(slots=True)
+class _Lookup:
+    """What is known of a key, as long as a request asks for it."""
+
+    deadline: float
+    found: bool | None = None  # None: not answered yet
+    requests: set[str] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass(slots=True)
+class _Job:
+    """A store or a load that vLLM has given us. It is reported exactly once: when it leaves _jobs."""
+
+    job_id: int
+    keys: list[bytes]
+    rows: list[int]
+    load: bool
+    begun: float
+
+
+class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
+    """The tier `kvrail`.
+
+    servers: "host:port,host:port" or a list. lookup_timeout: seconds until a key that was not answered is a miss.
+    timeout: seconds for a transfer; None: the client's 5 s and 1 s more per 100 MB. ttl: seconds that values live; 0:
+    the server's default. revision: of the model, where vLLM does not tell it. namespace: a text that keeps engines
+    apart which would share otherwise. Others are options of kvrail's client (psk_file, provider, num_clients, ...).
+    """
+
+    if hasattr(_base, "Medium"):
+        medium = _base.Medium.STORAGE
+
+    def __init__(
+        self,
+        offloading_spec: Any,
+        primary_kv_view: memoryview,
+        tier_type: str = "kvrail",
+        *,
+        servers: str | list[str] | None = None,
+        lookup_timeout: float = 0.5,
+        timeout: float | None = None,
+        ttl: int = 0,
+        revision: str | None = None,
+        namespace: str = "",
+        locality: str | None = None,
+        backpressure_detector: Any = None,
+        **options: Any,
+    ) -> None:
+        base = super().__init__
+        if "backpressure_detector" in inspect.signature(base).parameters:
+            base(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
+        else:
+            base(offloading_spec, primary_kv_view, tier_type)
+        if locality is not None and hasattr(_base, "Locality"):
+            self.locality = _base.Locality(locality)
+        wrong = sorted(set(options) - set(CLIENT_OPTIONS))
+        if wrong:
+            known = "servers, lookup_timeout, timeout, ttl, revision, namespace, locality, " + ", ".join(CLIENT_OPTIONS)
+            raise ValueError(f"kvrail: the tier has no option {wrong[0]!r}; it has {known}")
+        self._lookup_timeout = seconds("lookup_timeout", lookup_timeout)
+        self._timeout = None if timeout is None else seconds("timeout", timeout)
+        if not isinstance(ttl, int) or not 0 <= ttl < 1 << 32:
+            raise ValueError(f"kvrail: ttl is in whole seconds, 0 for the server's default, not {ttl!r}")
+        self._ttl = ttl
+        if not primary_kv_view.c_contiguous or primary_kv_view.readonly or primary_kv_view.ndim < 1:
+            raise ValueError("kvrail: vLLM's host memory must be one writable piece; this view is not")
+        self._row_bytes = int(primary_kv_view.strides[0])
+        self._num_rows = int(primary_kv_view.shape[0])
+        self._address = int(np.asarray(primary_kv_view).ctypes.data)
+
+        self._fields = _namespace_fields(offloading_spec, self._row_bytes, revision, namespace)
+        self._manifest_key = _manifest_key(self._fields)
+        self._prefix = f"vllm:{_digest(self._fields)}:".encode()
+        self._client = _native.Client(
+            servers_of({"servers": servers}, "the tier"),
+            down_is_miss=True,
+            **options,
+        )
+        self._poll = select.poll()
+        self._poll.register(self._client.event_fd(), select.POLLIN)
+
+        self._lookups: dict[bytes, _Lookup] = {}
+        self._request_keys: dict[str, set[bytes]] = {}
+        self._new_lookups: list[bytes] = []
+        self._new_jobs: list[_Job] = []
+        self._jobs: set[int] = set()
+        self._finished: list[Any] = []
+        # id -> what its completion means; the call takes (code, results)
+        self._calls: dict[int, Callable[[int, list[int]], None]] = {}
+        self._transfers = 0  # of them, those that touch the view
+        self._drained = False  # in this step
+        self._manifest_begun = False
+        self._said: set[str] = set()
+        self._shut = False
+        self._region: Any = None
+        try:
+            self._region = self._client.register(primary_kv_view)
+        except Error as error:
+            logger.warning("kvrail: vLLM's host memory cannot be registered, so values are copied: %s", error)
+
+    # ---- lookups ----
+
+    def lookup(self, key: bytes, req_context: Any) -> Any:
+        try:
+            return self._lookup(key, req_context)
+        except Exception:
+            self._say_once("fault lookup", "lookup failed", exc_info=True)
+            return LookupResult.MISS
+
+    def _lookup(self, key: bytes, req_context: Any) -> Any:
+        if not self._drained:
+            self._drain()
+            self._drained = True
+        entry = self._lookups.get(key)
+        if entry is None:
+            entry = self._lookups[key] = _Lookup(time.monotonic() + self._lookup_timeout)
+            self._new_lookups.append(key)
+        request = req_context.req_id
+        if request not in entry.requests:
+            entry.requests.add(request)
+            self._request_keys.setdefault(request, set()).add(key)
+        if entry.found is None:
+            if time.monotonic() < entry.deadline:
+                return LookupResult.RETRY
+            self._say_once("slow", "a lookup was not answered in %g s: it counts as a miss", self._lookup_timeout)
+            entry.found = False
+        return LookupResult.HIT if entry.found else LookupResult.MISS
+
+    def _submit_lookups(self) -> None:
+        waiting = {k: self._lookups[k] for k in self._new_lookups if k in self._lookups}
+        entries = [entry for entry in waiting.values() if entry.found is None]
+        keys = [self._prefix + k for k, entry in waiting.items() if entry.found is None]
+        if not keys:
+            self._new_lookups = []
+            return
+
+        def answered(code: int, results: list[int]) -> None:
+            for entry, result in zip(entries, results):
+                if entry.found is None:  # else its deadline has passed, or a load has failed meanwhile
+                    entry.found = result > 0
+
+        # A key that waited for room in the queue has less time left; it counts as a miss by its own clock.
+        if self._submit(answered, self._client.submit_batch_exists, keys, timeout=self._lookup_timeout):
+            self._new_lookups = []
+
+    # ---- jobs ----
+
+    def submit_store(self, job_metadata: Any) -> None:
+        self._take(job_metadata, load=False)
+
+    def submit_load(self, job_metadata: Any) -> None:
+        self._take(job_metadata, load=True)
+
+    def _take(self, metadata: Any, load: bool) -> None:
+        job_id = metadata.job_id
+        self._jobs.add(job_id)
+        try:
+            chunk_ids = getattr(metadata, "chunk_ids", None)  # block_ids before 0.30
+            if chunk_ids is None:
+                chunk_ids = metadata.block_ids
+            job = _Job(job_id, list(metadata.keys), [int(c) for c in chunk_ids], load, time.monotonic())
+            if len(job.keys) != len(job.rows) or not all(0 <= r < self._num_rows for r in job.rows):
+                raise ValueError(f"job {job_id} has {len(job.keys)} keys and rows {job.rows} of {self._num_rows}")
+        except Exception:
+            self._say_once("fault job", "a job cannot be understood", exc_info=True)
+            self._finish(_Job(job_id, [], [], load, time.monotonic()), [], refused=True)
+            return
+        if job.keys:
+            self._new_jobs.append(job)
+        else:
+            self._finish(job, [])
+
+    def _submit_jobs(self) -> None:
+        while self._new_jobs:
+            load, jobs, count = self._new_jobs[0].load, [], 0
+            for job in self._new_jobs:
+                if job.load != load or (jobs and count + len(job.keys) > _BATCH_KEYS):
+                    break
+                jobs.append(job)
+                count += len(job.keys)
+            if not self._submit_together(jobs, load):
+                return
+            del self._new_jobs[: len(jobs)]
+
+    def _submit_together(self, jobs: list[_Job], load: bool) -> bool:
+        """False: the queue is full, and they have to wait."""
+
+        def ended(code: int, results: list[int]) -> None:
+            self._transfers -= 1
+            start = 0
+            for job in jobs:
+                self._finish(job, results[start : start + len(job.keys)])
+                start += len(job.keys)
+
+        keys = [self._prefix + key for job in jobs for key in job.keys]
+        rows = [(self._address + row * self._row_bytes, self._row_bytes) for job in jobs for row in job.rows]
+        self._transfers += 1
+        if load:
+            done = self._submit(ended, self._client.submit_batch_get, keys, rows, timeout=self._timeout)
+        else:
+            done = self._submit(ended, self._client.submit_batch_set, keys, rows, timeout=self._timeout, ttl=self._ttl)
+        if not done:
+            self._transfers -= 1
+        return done
+
+    def _finish(self, job: _Job, results: list[int], refused: bool = False) -> None:
+        if job.job_id not in self._jobs:
+            return
+        self._jobs.discard(job.job_id)
+        if job.load:
+            done = [result == self._row_bytes for result in results]
+        else:  # a key that has a value has one of these tokens: it is as good
+            done = [result in (0, _EEXIST) for result in results]
+        good = [key for key, ok in zip(job.keys, done) if ok]
+        success = not refused and len(good) == len(job.keys)
+        if not success:
+            self._say_failed(job, results)
+        if job.load and not success:
+            loaded = set(good)
+            for key in job.keys:  # else vLLM would try the same load again and again
+                entry = self._lookups.get(key)
+                if entry is not None and key not in loaded:
+                    entry.found = False
+        self._finished.append(
+            _job_result(
+                job_id=job.job_id,
+                success=success,
+                successful_keys=tuple(good) if job.load and good and not success else None,
+                transfer_time=time.monotonic() - job.begun,
+                transfer_bytes=len(good) * self._row_bytes,
+            )
+        )
+
+    def _say_failed(self, job: _Job, results: list[int]) -> None:
+        misses = (_ENOTFOUND, _ETOOBIG)
+        codes = [r for r in results if r < 0 and r not in misses and r != _EEXIST]
+        if codes:
+            text = f"{_native.errname(codes[0])}: {_native.strerror(codes[0])}"
+            what = "load" if job.load else "store"
+            self._say_once(what + text, "a %s failed for %d of %d blocks: %s", what, len(codes), len(results), text)
+
+    # ---- steps ----
+
+    @_guarded(list)
+    def get_finished_jobs(self) -> Iterable[Any]:
+        self._drain()
+        self._flush()
+        finished, self._finished = self._finished, []
+        return finished
+
+    @_guarded(lambda: None)
+    def on_schedule_end(self, context: Any) -> None:
+        self._drain()
+        self._flush()
+        self._drained = False
+
+    def _flush(self) -> None:
+        if self._shut:
+            for job in self._new_jobs:
+                self._finish(job, [])
+            self._new_jobs = []
+            return
+        if self._new_lookups:
+            self._submit_lookups()
+        if self._new_jobs:
+            self._submit_jobs()
+        if not self._manifest_begun and self._calls:
+            self._manifest_begin()
+
+    def _submit(self, ended: Callable[[int, list[int]], None], submit: Callable[..., int], *args: Any, **kw: Any) -> bool:
+        """Submit, and note what its completion means. False: the queue is full. What cannot be submitted at all ends
+        here, with no result."""
+        try:
+            self._calls[submit(*args, **kw)] = ended
+        except Busy:
+            return False
+        except Exception as error:
+            self._say_once("submit", "a call could not be made: %s", error)
+            ended(getattr(error, "code", 0) or -1, [])
+        return True
+
+    def _drain(self) -> None:
+        try:
+            over = self._client.drain_results()
+        except Error as error:  # this is a child of fork(): nothing can be reaped here any more
+            self._say_once("drain", "all calls are given up: %s", error)
+            calls, self._calls = self._calls, {}
+            for ended in calls.values():
+                ended(error.code, [])
+            return
+        for call, code, results in over:
+            end = self._calls.pop(call, None)
+            if end:
+                end(code, results)
+
+    @_guarded(lambda: None)
+    def drain_jobs(self) -> None:
+        """Wait until no job touches the view. Each call ends by its deadline, so this does."""
+        self._flush()
+        while self._transfers or self._new_jobs:
+            self._poll.poll(1000)
+            self._drain()
+            self._flush()
+
+    def has_pending_work(self) -> bool:
+        return bool(self._jobs or self._finished)
+
+    # ---- requests ----
+
+    def on_new_request(self, req_context: Any) -> Any:
+        return RequestOffloadingContext()
+
+    @_guarded(lambda: None)
+    def on_request_finished(self, req_context: Any) -> None:
+        for key in self._request_keys.pop(req_context.req_id, ()):
+            entry = self._lookups.get(key)
+            if entry is None:
+                continue
+            entry.requests.discard(req_context.req_id)
+            if not entry.requests:
+                del self._lookups[key]
+
+    def touch(self, keys: Collection[bytes], req_context: Any) -> None:
+        """Nothing: a load touches what it reads, at the server."""
+
+    @_guarded(lambda: None)
+    def shutdown(self) -> None:
+        if self._shut:
+            return
+        self._shut = True
+        self._client.close()  # ends all calls, and unregisters
+        self._drain()
+        self._flush()
+
+    # ---- the manifest ----
+
+    def _manifest_begin(self) -> None:
+        """Compare what the last engine with this model and namespace wrote. Engines that differ do not disturb each
+        other, they only share nothing: one sentence says so."""
+        buffer = bytearray(_MANIFEST_MAX)
+        ours = json.dumps({**self._fields, "hash_seed": _hash_seed()}, sort_keys=True, default=str).encode()
+
+        def read(code: int, results: list[int]) -> None:
+            size = results[0] if results else code
+            theirs = bytes(buffer[:size]) if size > 0 else b""
+            if self._shut or theirs == ours or (size < 0 and size not in (_ENOTFOUND, _ETOOBIG)):
+                return
+            if theirs:
+                self._manifest_differs(theirs, ours)
+            self._submit(deleted, self._client.submit_batch_delete, [self._manifest_key])
+
+        def deleted(code: int, results: list[int]) -> None:
+            if not self._shut:
+                self._submit(lambda code, results: None, self._client.submit_batch_set, [self._manifest_key], [ours])
+
+        self._manifest_begun = self._submit(
+            read, self._client.submit_batch_get, [self._manifest_key], [buffer], timeout=5.0
+        )
+
+    def _manifest_differs(self, theirs: bytes, ours: bytes) -> None:
+        try:
+            old, new = json.loads(theirs), json.loads(ours)
+            names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
+        except (ValueError, AttributeError):
+            return
+        if names == ["hash_seed"]:
+            logger.warning(
+                "kvrail: the engine that used this cache before began its block hashes from another seed, so nothing of "
+                "it will be found: set PYTHONHASHSEED to the same number for all engines that share a cache"
+            )
+        elif names:
+            logger.warning(
+                "kvrail: the engine that used this cache before differs in %s, so the two share no blocks",
+                "; ".join(f"{n} ({_short(old.get(n))} there, {_short(new.get(n))} here)" for n in names),
+            )
+
+    def _say_once(self, topic: str, text: str, *args: Any, exc_info: bool = False) -> None:
+        if topic not in self._said and len(self._said) < 64:
+            self._said.add(topic)
+            logger.warning("kvrail: " + text, *args, exc_info=exc_info)
+
+
+# ---- what moved between versions ----
+
+_RESULT_FIELDS = {field.name for field in dataclasses.fields(_base.JobResult)}
+
+
+def _job_result(**fields: Any) -> Any:
+    """A JobResult of this vLLM: successful_keys came with 0.28 or before, transfer_bytes later."""
+    return _base.JobResult(**{name: value for name, value in fields.items() if name in _RESULT_FIELDS})
+
+
+def _get(root: Any, path: str, default: Any = None) -> Any:
+    for name in path.split("."):
+        root = getattr(root, name, None)
+        if root is None:
+            return default
+    return root
+
+
+def _namespace_fields(spec: Any, row_bytes: int, revision: str | None, name: str) -> dict[str, Any]:
+    """What must be equal for the bytes of two engines to be the same."""
+    config = getattr(spec, "config", None)
+    if config is not None and hasattr(config, "parallel"):
+        fields = _fields_of_config(config)
+    else:
+        fields = _fields_of_vllm_config(spec)
+    if revision is None:
+        revision = _get(spec, "vllm_config.model_config.revision") or _current_revision()
+    return {"engine": "vllm", "version": 1, "row_bytes": row_bytes, "revision": revision, "namespace": name, **fields}
+
+
+def _fields_of_config(config: Any) -> dict[str, Any]:
+    parallel = config.parallel
+    layout = getattr(config, "canonical_layout", False)
+    fields = {
+        "model": config.model.name,
+        "dtype": str(config.model.dtype),
+        "tokens_per_hash": config.cache.tokens_per_hash,
+        "blocks_per_chunk": config.cache.blocks_per_chunk,
+        "groups": [[g.tokens_per_block, list(g.layer_names)] for g in config.groups],
+        "layout": str(getattr(config, "kv_cache_layout", None)) if layout else "direct",
+        "replicated": bool(getattr(config, "replicated_layout", False)),
+    }
+    portable = getattr(parallel, "is_parallelism_agnostic", False) or fields["replicated"]
+    for size in ("tp_size", "pp_size", "pcp_size", "dcp_size", "world_size"):
+        fields[size] = 1 if portable else getattr(parallel, size, 1)
+    fields["rank"] = 0 if portable else getattr(parallel, "rank", 0)
+    return fields
+
+
+def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
+    """Of 0.25, whose spec has vLLM's own configuration."""
+    config = spec.vllm_config
+    parallel = config.parallel_config
+    return {
+        "model": config.model_config.model,
+        "dtype": str(config.cache_config.cache_dtype) + "/" + str(_get(config, "model_config.dtype")),
+        "tokens_per_hash": getattr(spec, "hash_block_size", config.cache_config.block_size),
+        "blocks_per_chunk": getattr(spec, "block_size_factor", 1),
+        "groups": [
+            [group.kv_cache_spec.block_size, list(group.layer_names)] for group in spec.kv_cache_config.kv_cache_groups
+        ],
+        "layout": "direct",
+        "replicated": False,
+        "tp_size": parallel.tensor_parallel_size,
+        "pp_size": parallel.pipeline_parallel_size,
+        "pcp_size": getattr(parallel, "prefill_context_parallel_size", 1),
+        "dcp_size": getattr(parallel, "decode_context_parallel_size", 1),
+        "world_size": parallel.world_size,
+        "rank": parallel.rank,
+    }
+
+
+def _current_revision() -> str:
+    """The configuration that vLLM has set for this thread, if it has: newer specs do not tell the revision."""
+    try:
+        from vllm.config import get_current_vllm_config_or_none
+
+        return str(_get(get_current_vllm_config_or_none(), "model_config.revision") or "")
+    except Exception:
+        return ""
+
+
+def _manifest_key(fields: dict[str, Any]) -> str:
+    """The same for engines that could be expected to share: what the manifest is compared for is left out."""
+    return "vllm-manifest:" + _digest({"model": fields["model"], "namespace": fields["namespace"]})
+
+
+def _hash_seed() -> str:
+    """What the chains of block hashes begin with: set when vLLM has made its scheduler."""
+    try:
+        from vllm.v1.core import kv_cache_utils
+
+        return hashlib.sha256(bytes(kv_cache_utils.NONE_HASH)).hexdigest()[:16]
+    except Exception:
+        return "PYTHONHASHSEED=" + os.environ.get("PYTHONHASHSEED", "")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 48 else text[:45] + "..."

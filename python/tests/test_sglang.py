@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvrail.sglang without SGLang, on stand-ins of what it imports; tests/engines/sglang.sh has the real one.
+
+It needs PyTorch, as SGLang does. Where PyTorch is not, the shapes of pages are tested with a stand-in for it alone."""
+
+import importlib
+import importlib.util
+import sys
+import types
+import unittest
+
+
+def stand_ins():
+    """kvrail.sglang as imported with stand-ins of SGLang and, where it is not, of PyTorch."""
+    storage = types.ModuleType("sglang.srt.mem_cache.hicache_storage")
+    storage.HiCacheStorage = type("HiCacheStorage", (), {})
+    made = {}
+    for name in ("sglang", "sglang.srt", "sglang.srt.mem_cache"):
+        made[name] = types.ModuleType(name)
+        made[name].__path__ = []
+    made["sglang.srt.mem_cache"].hicache_storage = storage
+    made[storage.__name__] = storage
+    if not importlib.util.find_spec("torch"):
+        made["torch"] = types.ModuleType("torch")
+        made["torch"].Tensor = type("Tensor", (), {})
+    return made
+
+
+@unittest.skipUnless(importlib.util.find_spec("numpy"), "kvrail.sglang needs numpy, as SGLang does")
+class ShapeTest(unittest.TestCase):
+    def setUp(self):
+        made = stand_ins()
+        sys.modules.update(made)
+        self.module = importlib.import_module("kvrail.sglang")
+
+        def remove():
+            for name in [*made, "kvrail.sglang"]:
+                sys.modules.pop(name, None)
+
+        self.addCleanup(remove)
+
+    def items(self, addresses, sizes, pages, first=None):
+        number = len(addresses) // pages
+        shape = self.module._Shape(addresses[:number], sizes[:number])
+        return shape.items(addresses, sizes, pages)
+
+    def test_pages_of_one_piece(self):
+        self.assertEqual(self.items([4096, 8192], [10, 10], 2), [(4096, 10), (8192, 10)])
+
+    def test_pieces_at_one_distance(self):
+        # k and v of two layers as layer_first lists them: k0, v0, k1, v1
+        page = [1000, 3000, 2000, 4000]
+        self.assertEqual(
+            self.items(page + [a + 64 for a in page], [64] * 8, 2),
+            [(1000, 256, 64, 1000), (1064, 256, 64, 1000)],
+        )
+
+    def test_pieces_that_touch_are_one(self):
+        self.assertEqual(self.items([1000, 1064], [64, 64], 1), [(1000, 128)])
+
+    def test_other_shapes_are_none(self):
+        self.assertIsNone(self.items([1000, 2000], [64, 65], 1))
+        self.assertIsNone(self.items([1000, 2000, 4000], [64] * 3, 1))
+        self.assertIsNone(self.items([1000, 1032], [64, 64], 1))
+        self.assertIsNone(self.items([1000, 1000], [64, 64], 1))
+        shape = self.module._Shape([1000, 2000], [64, 64])
+        self.assertIsNone(shape.items([2000, 1000], [64, 64], 1))  # the parts changed places
+        self.assertIsNone(shape.items([1000, 2000, 3000], [64] * 3, 1))
+
+    def test_which_part_is_first_is_told_apart(self):
+        one, other = self.module._Shape([1000, 2000], [64] * 2), self.module._Shape([2000, 1000], [64] * 2)
+        self.assertNotEqual(one.order, other.order)
+
+    def test_keys_are_packed(self):
+        pack = self.module.pack
+        self.assertEqual(pack("ab" * 32), b"h" + bytes([0xAB]) * 32)
+        self.assertEqual(pack("AB" * 32), b"t" + b"AB" * 32)
+        self.assertEqual(pack("x" * 64), b"t" + b"x" * 64)
+        self.assertEqual(pack("ab"), b"tab")
+
+    def test_prefixes(self):
+        self.assertEqual(self.module._leading([True, True, False, True]), 2)
+        self.assertEqual(self.module._trailing([True, False, True, True], 4, 2), {1, 4})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kvrail.vllm without vLLM, on stand-ins of its classes in two versions; tests/engines/vllm.sh has the real one."""
+
+import importlib.util
+import time
+import types
+import unittest
+
+import kvrail
+import stub_engines
+from common import fresh, nobody, server
+from kvrail import _vllm_plugin
+from stub_engines import Context, Job, LookupResult, OldJob
+
+ROWS, ROW = 4, 4096
+
+
+def spec(**model):
+    part = types.SimpleNamespace
+    return part(
+        config=part(
+            model=part(name="m", dtype="f16", **model),
+            cache=part(tokens_per_hash=16, blocks_per_chunk=1),
+            groups=[part(tokens_per_block=16, layer_names=("a",))],
+            parallel=part(tp_size=1, pp_size=1, pcp_size=1, dcp_size=1, world_size=1, rank=0),
+        )
+    )
+
+
+def old_spec():
+    part = types.SimpleNamespace
+    return part(
+        vllm_config=part(
+            model_config=part(model="m", dtype="f16", revision="r1"),
+            cache_config=part(cache_dtype="auto", block_size=16),
+            parallel_config=part(tensor_parallel_size=1, pipeline_parallel_size=1, world_size=1, rank=0),
+        ),
+        kv_cache_config=part(
+            kv_cache_groups=[part(kv_cache_spec=part(block_size=16), layer_names=["a"])]
+        ),
+    )
+
+
+@unittest.skipUnless(importlib.util.find_spec("numpy"), "kvrail.vllm needs numpy, as vLLM does")
+class VllmTest(unittest.TestCase):
+    old = False
+
+    def setUp(self):
+        self.module, self.factory = stub_engines.vllm(self.old)
+        self.addCleanup(stub_engines.remove)
+        self.memory = bytearray(ROWS * ROW)
+
+    def tier(self, address=None, **options):
+        view = memoryview(self.memory).cast("B", (ROWS, ROW))
+        tier = self.module.KVRailTierManager(
+            old_spec() if self.old else spec(),
+            view,
+            "kvrail",
+            servers=address or server().address,
+            **{"num_clients": 1, **options},
+        )
+        self.addCleanup(tier.shutdown)
+        return tier
+
+    def job(self, number, keys, rows, load=False):
+        return (OldJob if self.old else Job)(number, keys, rows, load)
+
+    def finished(self, tier):
+        tier.drain_jobs()
+        return list(tier.get_finished_jobs())
+
+    def lookup(self, tier, keys):
+        context = Context(fresh("request"))
+        while True:
+            results = [tier.lookup(k, context) for k in keys]
+            tier.on_schedule_end(None)
+            if LookupResult.RETRY not in results:
+                tier.on_request_finished(context)
+                return results
+            time.sleep(0.001)  # a step
+
+    def test_store_and_load(self):
+        tier = self.tier()
+        key = fresh().encode()
+        self.assertEqual(self.lookup(tier, [key]), [LookupResult.MISS])
+        self.memory[:ROW] = b"k" * ROW
+        tier.submit_store(self.job(1, [key], [0]))
+        self.assertTrue(tier.has_pending_work())
+        (result,) = self.finished(tier)
+        self.assertTrue(result.job_id == 1 and result.success)
+        self.assertEqual(self.lookup(tier, [key]), [LookupResult.HIT])
+        tier.submit_load(self.job(2, [key], [3], True))
+        (result,) = self.finished(tier)
+        self.assertTrue(result.success)
+        self.assertEqual(self.memory[3 * ROW :], b"k" * ROW)
+        self.assertFalse(tier.has_pending_work())
+
+    def test_a_failed_load_is_a_miss_from_then_on(self):
+        tier = self.tier()
+        key, context = fresh().encode(), Context(fresh("request"))
+        tier.lookup(key, context)
+        tier._lookups[key].found = True
+        tier.submit_load(self.job(1, [key], [0], True))
+        (result,) = self.finished(tier)
+        self.assertFalse(result.success)
+        self.assertIs(tier.lookup(key, context), LookupResult.MISS)
+
+    def test_a_job_that_makes_no_sense_fails_and_does_not_raise(self):
+        tier = self.tier()
+        tier.submit_load(self.job(1, [b"a", b"b"], [0], True))
+        tier.submit_load(self.job(2, [b"a"], [ROWS], True))
+        tier.submit_store(self.job(3, [b""], [0]))
+        tier.submit_store(self.job(4, None, None))
+        results = {r.job_id: r.success for r in self.finished(tier)}
+        self.assertEqual({k: v for k, v in results.items() if k != 3}, {1: False, 2: False, 4: False})
+        self.assertIn(3, results)
+
+    def test_a_full_queue_makes_jobs_wait(self):
+        tier = self.tier(depth=1)
+        keys = [fresh().encode() for _ in range(2 * self.module._BATCH_KEYS)]
+        for i, key in enumerate(keys):
+            tier.submit_store(self.job(i, [key], [i % ROWS]))
+        self.assertEqual({r.job_id for r in self.finished(tier)}, set(range(len(keys))))
+
+    def test_retry_ends_with_the_deadline(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        tier = self.tier(address, lookup_timeout=0.05, timeout=0.2)
+        self.assertEqual(self.lookup(tier, [b"a", b"b"]), [LookupResult.MISS] * 2)
+        tier._drained, tier._new_lookups = True, []
+        context = Context("never answered")
+        tier.lookup(b"c", context)
+        tier._new_lookups = []  # as if it had been submitted, and no completion came
+        while tier.lookup(b"c", context) is LookupResult.RETRY:
+            pass
+        self.assertIs(tier.lookup(b"c", context), LookupResult.MISS)
+
+    def test_wrong_options_are_named(self):
+        for options, word in (
+            ({"sever": 1}, "sever"),
+            ({"ttl": "1"}, "ttl"),
+            ({"timeout": -1}, "timeout"),
+            ({"lookup_timeout": None}, "lookup_timeout"),
+        ):
+            with self.assertRaisesRegex(ValueError, word):
+                self.tier(**options)
+        with self.assertRaisesRegex(ValueError, "servers"):
+            self.module.KVRailTierManager(spec(), memoryview(self.memory).cast("B", (ROWS, ROW)))
+        with self.assertRaisesRegex(ValueError, "one writable piece"):
+            self.module.KVRailTierManager(
+                spec(), memoryview(bytes(ROWS * ROW)).cast("B", (ROWS, ROW)), servers="127.0.0.1:1"
+            )
+
+    def test_the_plugin_registers_once(self):
+        _vllm_plugin.register()
+        _vllm_plugin.register()
+        self.assertEqual(self.factory.registry, {"kvrail": ("kvrail.vllm", "KVRailTierManager")})
+
+    def test_after_shutdown_jobs_fail_and_the_memory_is_free(self):
+        tier = self.tier()
+        tier.submit_store(self.job(1, [fresh().encode()], [0]))
+        tier.shutdown()
+        tier.submit_store(self.job(2, [fresh().encode()], [0]))
+        self.assertEqual([r.success for r in self.finished(tier)], [False, False])
+        self.memory.append(0)  # it raises while anybody exports it
+
+
+class OldVllmTest(VllmTest):
+    old = True
+
+
+class NoVllmTest(unittest.TestCase):
+    def test_the_plugin_without_vllm(self):
+        if importlib.util.find_spec("vllm"):
+            self.skipTest("vLLM is here")
+        _vllm_plugin.register()
+
+    def test_kvrail_imports_no_engine(self):
+        self.assertTrue(kvrail.__version__)

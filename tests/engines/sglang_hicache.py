@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sglang_hicache.py -- KVRailHiCache under the real SGLang: its storage interface, its factory of backends, its controller's
+functions and the methods of its host pools, on tensors of the CPU, with a real kv-server. Speaks TAP.
+
+Triton and torchvision, which are imported but not used here, are replaced by the stand-ins that SGLang has for machines
+without Triton. Host pools are made without their constructor, which needs a device pool. No GPU, no engine."""
+
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+import traceback
+import types
+
+import torch
+
+STAND_INS = ("triton", "torchvision")
+
+
+class _Finder:
+    """Makes any module of STAND_INS a mock of SGLang's own."""
+
+    def __init__(self, module_type):
+        self.module_type = module_type
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in STAND_INS:
+            return None
+        module = self.module_type(name)
+        loader = types.SimpleNamespace(create_module=lambda spec: module, exec_module=lambda module: None)
+        return importlib.machinery.ModuleSpec(name, loader, is_package=True)
+
+
+def stand_in():
+    """Before SGLang is imported: its stand-in for Triton; after: for torchvision, which others look for, too."""
+    path = next(p for p in (pathlib.Path(d) / "sglang" / "_platform_stubs.py" for d in sys.path) if p.is_file())
+    spec = importlib.util.spec_from_file_location("_sglang_stand_ins", path)
+    stubs = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = stubs
+    spec.loader.exec_module(stubs)
+    # It makes them on Macs only.
+    stubs.sys = types.SimpleNamespace(platform="darwin", modules=sys.modules, meta_path=sys.meta_path)
+    stubs.platform = types.SimpleNamespace(machine=lambda: "arm64")
+    available = torch.backends.mps.is_available
+    torch.backends.mps.is_available = lambda: True
+    try:
+        stubs.install_platform_stubs()
+    finally:
+        torch.backends.mps.is_available = available
+    import sglang
+
+    sys.meta_path.append(_Finder(stubs._MockModule))
+    return sglang.__version__
+
+
+version = stand_in()
+
+import kvrail
+from sglang.srt.managers.cache_controller import HiCacheController
+from sglang.srt.mem_cache.hicache_storage import (
+    HiCacheStorageConfig,
+    PoolHitPolicy,
+    PoolName,
+    PoolTransfer,
+)
+from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
+from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
+from sglang.srt.mem_cache.utils import get_hash_str
+
+PAGE, LAYERS, HEADS, DIM, PAGES = 8, 4, 2, 32, 16
+LAYOUTS = ("layer_first", "page_first", "page_first_direct", "page_head")
+names = iter(range(1 << 30))
+
+
+def host_pool(layout, pages=PAGES):
+    pool = MHATokenToKVPoolHost.__new__(MHATokenToKVPoolHost)
+    pool.layout, pool.dtype, pool.device, pool.pin_memory = layout, torch.float16, "cpu", False
+    pool.page_size, pool.layer_num, pool.head_num, pool.head_dim, pool.v_head_dim = PAGE, LAYERS, HEADS, DIM, DIM
+    pool.page_num, pool.size, pool.start_layer, pool.end_layer = pages, pages * PAGE, 0, LAYERS
+    dims = {
+        "layer_first": (2, LAYERS, pool.size, HEADS, DIM),
+        "page_first": (2, pool.size, LAYERS, HEADS, DIM),
+        "page_first_direct": (2, pages, LAYERS, PAGE, HEADS, DIM),
+        "page_head": (2, pages, HEADS, PAGE, LAYERS, DIM),
+    }[layout]
+    pool.kv_buffer = torch.zeros(dims, dtype=pool.dtype)
+    return pool
+
+
+def fill(pool, seed):
+    torch.manual_seed(seed)
+    pool.kv_buffer.copy_(torch.randn(pool.kv_buffer.shape))
+
+
+def indices(*pages):
+    return torch.cat([torch.arange(p * PAGE, (p + 1) * PAGE) for p in pages])
+
+
+def hashes(count, seed=None):
+    """A chain of pages as SGLang hashes it."""
+    last, out = None, []
+    seed = next(names) if seed is None else seed
+    for page in range(count):
+        last = get_hash_str([seed * 1000 + page + i for i in range(PAGE)], last)
+        out.append(last)
+    return out
+
+
+def backend(server, pool=None, v1=1, **options):
+    config = {k: options.pop(k) for k in list(options) if k in HiCacheStorageConfig.__dataclass_fields__}
+    extra = {
+        "backend_name": "kvrail",
+        "module_path": "kvrail.sglang",
+        "class_name": "KVRailHiCache",
+        "servers": server.address,
+        "num_clients": 1,
+        **({"interface_v1": 1} if v1 else {}),
+        **options,
+    }
+    made = StorageBackendFactory.create_backend(
+        "dynamic",
+        HiCacheStorageConfig(
+            **{
+                **dict(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, attn_cp_rank=0, attn_cp_size=1),
+                **dict(is_mla_model=False, enable_storage_metrics=False, is_page_first_layout=True),
+                **dict(model_name="model"),
+                **config,
+            },
+            extra_config=extra,
+        ),
+        pool,
+    )
+    if pool is not None:
+        made.register_mem_pool_host(pool)
+    return made
+
+
+class Open:
+    """A backend that is closed at the end."""
+
+    def __init__(self, *args, **kwargs):
+        self.args, self.kwargs = args, kwargs
+
+    def __enter__(self):
+        self.made = backend(*self.args, **self.kwargs)
+        return self.made
+
+    def __exit__(self, *exc):
+        self.made.close()
+
+
+def page(pool, n):
+    return pool.get_data_page(n * PAGE, flat=True)
+
+
+def test_v1_stores_and_loads_every_layout(server):
+    for layout in LAYOUTS:
+        pool, other = host_pool(layout), host_pool(layout, pages=PAGES + 3)  # another distance between parts
+        fill(pool, 1)
+        keys = hashes(5)
+        with Open(server, pool) as b, Open(server, other) as c:
+            assert b._pools["kv"].shape is not None, layout  # no copies
+            assert b._registered
+            assert b.batch_exists(keys) == 0
+            assert b.batch_set_v1(keys, indices(3, 0, 7, 1, 2)) == [True] * 5
+            assert c.batch_exists([*keys, *hashes(1)]) == 5
+            assert c.batch_get_v1(keys, indices(4, 5, 6, 18, 8)) == [True] * 5
+            for mine, theirs in zip((3, 0, 7, 1, 2), (4, 5, 6, 18, 8)):
+                assert torch.equal(page(pool, mine), page(other, theirs)), (layout, mine)
+            assert not page(other, 9).any()
+
+
+def test_consecutive_hits(server):
+    pool = host_pool("page_first")
+    fill(pool, 2)
+    keys = hashes(6)
+    with Open(server, pool) as b:
+        b.batch_set_v1([keys[0], keys[1], keys[3]], indices(0, 1, 3))
+        assert b.batch_exists(keys) == 2
+        assert b.batch_exists(keys[2:]) == 0
+        assert b.batch_exists([]) == 0
+        assert b.batch_get_v1(keys[:4], indices(4, 5, 6, 7)) == [True, True, False, True]
+        assert b.batch_set_v1(keys[:1], indices(9)) == [True]  # stored twice: as good
+
+
+def test_a_page_of_another_length_is_a_miss(server):
+    pool = host_pool("page_first")
+    fill(pool, 3)
+    (key,) = hashes(1)
+    with Open(server, pool) as b:
+        from kvrail import sglang as ours
+
+        plain = kvrail.Client(server.address, num_clients=1)
+        plain.put(b._pools["kv"].prefix + ours.pack(key), b"short")
+        plain.close()
+        before = page(pool, 2).clone()
+        assert b.batch_exists([key]) == 1
+        assert b.batch_get_v1([key], indices(2)) == [False]
+        assert before.numel()
+
+
+def test_what_must_not_be_shared_is_not(server):
+    pool = host_pool("page_first")
+    fill(pool, 4)
+    keys = hashes(1)
+    with Open(server, pool) as b:
+        b.batch_set_v1(keys, indices(0))
+    with Open(server, host_pool("page_first")) as b:
+        assert b.batch_exists(keys) == 1
+    for other in (
+        dict(tp_rank=1, tp_size=2),
+        dict(pp_rank=1, pp_size=2),
+        dict(model_name="other"),
+        dict(revision="v2"),
+        dict(namespace="mine"),
+        dict(v1=0),
+    ):
+        with Open(server, host_pool("page_first"), **other) as b:
+            assert b.batch_exists(keys) == 0, other
+    for layout in ("layer_first", "page_head"):
+        with Open(server, host_pool(layout)) as b:
+            assert b.batch_exists(keys) == 0, layout
+    # MLA: the ranks of tensor parallelism have the same bytes, and share them
+    with Open(server, pool, is_mla_model=True, tp_size=2) as b:
+        b.batch_set_v1(keys, indices(0))
+    with Open(server, pool, is_mla_model=True, tp_size=2, tp_rank=1) as b:
+        assert b.batch_exists(keys) == 1
+
+
+def test_v2_pools_and_their_policies(server):
+    kv, extra, state = host_pool("page_first"), host_pool("layer_first"), host_pool("page_first_direct")
+    for i, pool in enumerate((kv, extra, state)):
+        fill(pool, 10 + i)
+    keys = hashes(4)
+    with Open(server, kv) as b:
+        b.register_mem_host_pool_v2(extra, PoolName.INDEXER)
+        b.register_mem_host_pool_v2(state, PoolName.MAMBA)
+
+        def transfers(indexer, mamba):
+            return [
+                PoolTransfer(name=PoolName.INDEXER, host_indices=indices(*indexer[1]), keys=indexer[0]),
+                PoolTransfer(
+                    name=PoolName.MAMBA,
+                    host_indices=indices(*mamba[1]),
+                    keys=mamba[0],
+                    hit_policy=PoolHitPolicy.TRAILING_PAGES,
+                ),
+            ]
+
+        b.batch_set_v1(keys, indices(0, 1, 2, 3))
+        done = b.batch_set_v2(transfers((keys[:3], (0, 1, 2)), ([keys[1]], (5,))))
+        assert done == {PoolName.INDEXER: [True] * 3, PoolName.MAMBA: [True]}
+        found = b.batch_exists_v2(keys, transfers((keys, (0, 1, 2, 3)), (keys[-1:], (0,))))
+        # KV: 4 pages, the indexer 3 of them; the state only where its last page is there: after 2
+        assert found.kv_hit_pages == 2, found
+        assert found.extra_pool_hit_pages == {"kv": 4, PoolName.INDEXER: 3, PoolName.MAMBA: 2}, found
+        assert found.restorable_prefix_pages == [2]
+        got = b.batch_get_v2(transfers((keys, (8, 9, 10, 11)), ([keys[1]], (12,))))
+        assert got == {PoolName.INDEXER: [True, True, True, False], PoolName.MAMBA: [True]}
+        assert torch.equal(page(extra, 8), page(extra, 0)) and torch.equal(page(state, 12), page(state, 5))
+        assert b.batch_exists_v2(hashes(3)).kv_hit_pages == 0
+        # a pool that nobody registered, and lengths that do not fit, are misses
+        unknown = [PoolTransfer(name=PoolName.SWA, host_indices=indices(0), keys=keys[:1])]
+        assert b.batch_get_v2(unknown) == {PoolName.SWA: [False]}
+        assert b.batch_exists_v2(keys, unknown).kv_hit_pages == 0
+        short = [PoolTransfer(name=PoolName.INDEXER, host_indices=indices(0), keys=keys)]
+        assert b.batch_set_v2(short) == {PoolName.INDEXER: [False] * 4}
+
+
+class Irregular:
+    """A pool whose pages have parts of two sizes: they are copied."""
+
+    page_size, layout, dtype = 1, "page_first", torch.uint8
+
+    def __init__(self):
+        self.a_buffer, self.b_buffer = torch.zeros((8, 4096), dtype=torch.uint8), torch.zeros((8, 100), dtype=torch.uint8)
+
+    def get_page_buffer_meta(self, indices):
+        pairs = [(self.a_buffer[i].data_ptr(), self.b_buffer[i].data_ptr()) for i in indices.tolist()]
+        return [p for pair in pairs for p in pair], [4096, 100] * len(pairs)
+
+    def get_data_page(self, index, flat=True):
+        return torch.cat([self.a_buffer[index], self.b_buffer[index]])
+
+    def get_dummy_flat_data_page(self):
+        return torch.zeros(4196, dtype=torch.uint8)
+
+    def set_from_flat_data_page(self, index, data):
+        self.a_buffer[index], self.b_buffer[index] = data[:4096], data[4096:]
+
+
+def test_irregular_pages_are_copied(server):
+    pool = Irregular()
+    pool.a_buffer.random_(), pool.b_buffer.random_()
+    with Open(server, pool) as b:
+        assert b._pools["kv"].shape is None
+        keys = hashes(2)
+        assert b.batch_set_v1(keys, torch.tensor([0, 1])) == [True, True]
+        assert b.batch_get_v1([*keys, *hashes(1)], torch.tensor([4, 5, 6])) == [True, True, False]
+        assert torch.equal(pool.get_data_page(4), pool.get_data_page(0))
+        assert torch.equal(pool.get_data_page(5), pool.get_data_page(1))
+
+
+def controller(b, pool, v1):
+    """The real controller's functions, without its threads, pools and groups."""
+    made = HiCacheController.__new__(HiCacheController)
+    made.storage_backend, made.storage_host_pool, made.page_size = b, pool, PAGE
+    made.page_get_func = made._page_get_zero_copy if v1 else made._generic_page_get
+    made.page_set_func = made._page_set_zero_copy if v1 else made._generic_page_set
+    return made
+
+
+def test_the_controllers_backup_and_fetch(server):
+    for v1 in (1, 0):
+        pool = host_pool("page_first")
+        fill(pool, 20)
+        keys = hashes(4)
+        with Open(server, pool, v1=v1) as b:
+            c = controller(b, pool, v1)
+            backup = types.SimpleNamespace(
+                prefix_keys=None, hash_value=keys[:3], host_indices=indices(0, 1, 2), completed_tokens=0
+            )
+            c._page_backup(backup)
+            assert backup.completed_tokens == 3 * PAGE
+            assert b.batch_exists(keys) == 3
+            fetch = types.SimpleNamespace(request_id="r", is_terminated=lambda: False)
+            assert c.page_get_func(fetch, keys, indices(8, 9, 10, 11)) == 3
+            for n in range(3):
+                assert torch.equal(page(pool, 8 + n), page(pool, n)), (v1, n)
+
+
+def test_tensors_one_by_one(server):
+    with Open(server, v1=0) as b:
+        keys = hashes(2)
+        value, into = torch.randn(100), torch.zeros(100)
+        assert not b.exists(keys[0]) and b.get(keys[0], into) is None
+        assert b.set(keys[0], value) and b.exists(keys[0])
+        assert b.get(keys[0], into) is into and torch.equal(into, value)
+        turned = torch.zeros((10, 10)).t()
+        assert torch.equal(b.get(keys[0], turned).reshape(-1), value)
+        assert b.batch_set(keys, [value, value]) and b.batch_get(keys, [into, None]) == [None, None]
+        assert not b.set(keys[0], "text") and not b.batch_set(keys, [value])
+
+
+def test_bad_configuration(server):
+    for options, words in (
+        ({"servers": ""}, "servers"),
+        ({"timeout": 2.5}, "below 2.0 s"),
+        ({"timeout": "x"}, "timeout"),
+        ({"ttl": "x"}, "ttl"),
+        ({"provider": "none-such"}, "none-such"),
+    ):
+        try:
+            backend(server, **options)
+        except (ValueError, kvrail.Error) as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"{options} was taken")
+
+
+def test_bad_calls_do_not_raise(server):
+    pool = host_pool("page_first")
+    with Open(server) as b:  # no pool was registered
+        assert b.batch_get_v1(hashes(2), indices(0, 1)) == [False, False]
+    with Open(server, pool) as b:
+        keys = hashes(2)
+        assert b.batch_set_v1(keys, indices(0)) == [False, False]
+        assert b.batch_get_v1(keys, None) == [False, False]
+        assert b.batch_get_v1([], torch.tensor([], dtype=torch.int64)) == []
+        assert b.batch_get_v1(["", "x" * 500], indices(0, 1)) == [False, False]
+        assert b.batch_set_v1(["x" * 500], indices(0)) == [True]
+        assert b.clear() is False
+        assert b.counters()["pages_written"] == 1
+
+
+def test_no_server_at_all(server):
+    gone = kvrail.Server(memory_mb=64)
+    gone.kill()
+    pool = host_pool("page_first")
+    with Open(gone, pool) as b:
+        keys = hashes(2)
+        assert b.batch_exists(keys) == 0
+        assert b.batch_set_v1(keys, indices(0, 1)) == [False, False]
+        assert b.batch_get_v1(keys, indices(0, 1)) == [False, False]
+
+
+def test_a_server_that_stands_still(server):
+    pool = host_pool("layer_first")
+    with kvrail.Server(memory_mb=64) as still, Open(still, pool, timeout=0.5) as b:
+        keys = hashes(2)
+        assert b.batch_set_v1(keys, indices(0, 1)) == [True, True]
+        os.kill(still.pid, signal.SIGSTOP)
+        try:
+            assert b.batch_exists(keys) == 0
+            assert b.batch_get_v1(keys, indices(2, 3)) == [False, False]
+            assert b.batch_set_v1(hashes(2), indices(0, 1)) == [False, False]
+        finally:
+            os.kill(still.pid, signal.SIGCONT)
+
+
+def test_killed_and_restarted_under_three_threads(server):
+    pool = host_pool("layer_first")
+    fill(pool, 30)
+    wrong, stop = [], threading.Event()
+    with kvrail.Server(memory_mb=64) as mortal, Open(mortal, pool) as b:
+        keys = hashes(4)
+
+        def loop(call, fine):
+            while not stop.is_set():
+                try:
+                    result = call()
+                except BaseException as error:
+                    wrong.append(repr(error))
+                    return
+                if not fine(result):
+                    wrong.append(result)
+                    return
+
+        flags = lambda r: len(r) == 4 and set(r) <= {True, False}
+        threads = [
+            threading.Thread(target=loop, args=(lambda: b.batch_exists(keys), lambda n: 0 <= n <= 4)),
+            threading.Thread(target=loop, args=(lambda: b.batch_get_v1(keys, indices(8, 9, 10, 11)), flags)),
+            threading.Thread(target=loop, args=(lambda: b.batch_set_v1(keys, indices(0, 1, 2, 3)), flags)),
+        ]
+        for t in threads:
+            t.start()
+        try:
+            for _ in range(3):
+                deadline = time.monotonic() + 60
+                while b.batch_exists(keys) != 4 and not wrong:
+                    assert time.monotonic() < deadline, "it does not come back"
+                mortal.restart()
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        assert not wrong, wrong
+        deadline = time.monotonic() + 60
+        while not all(b.batch_set_v1(keys, indices(0, 1, 2, 3))):
+            assert time.monotonic() < deadline, "it does not come back"
+        while not all(b.batch_get_v1(keys, indices(8, 9, 10, 11))):
+            assert time.monotonic() < deadline, "it does not come back"
+        for n in range(4):
+            assert torch.equal(page(pool, 8 + n), page(pool, n))
+
+
+def test_close_under_a_call(server):
+    pool = host_pool("page_first")
+    with kvrail.Server(memory_mb=64) as still:
+        b = backend(still, pool, timeout=1.5)
+        keys = hashes(1)
+        b.batch_set_v1(keys, indices(0))
+        os.kill(still.pid, signal.SIGSTOP)
+        try:
+            results = []
+            thread = threading.Thread(target=lambda: results.append(b.batch_get_v1(keys, indices(1))))
+            thread.start()
+            b.close()
+            thread.join()
+            assert results == [[False]], results
+        finally:
+            os.kill(still.pid, signal.SIGCONT)
+        assert b.batch_exists(keys) == 0 and b.batch_set_v1(keys, indices(0)) == [False]
+        b.close()
+
+
+def main():
+    print(f"# SGLang {version}, torch {torch.__version__}, kvrail {kvrail.__version__}")
+    tests = [(n, f) for n, f in globals().items() if n.startswith("test_")]
+    print(f"1..{len(tests)}", flush=True)
+    failed = 0
+    with kvrail.Server(memory_mb=256) as server:
+        for i, (name, test) in enumerate(tests, 1):
+            try:
+                test(server)
+            except BaseException:
+                failed += 1
+                print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
+                print(f"not ok {i} - sglang: {name[5:].replace('_', ' ')}", flush=True)
+            else:
+                print(f"ok {i} - sglang: {name[5:].replace('_', ' ')}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vllm_tier.py -- the tier of kvrail.vllm under the real vLLM, with real bytes and a real kv-server. Speaks TAP.
+
+The cases are those of vLLM's tests/v1/kv_offload/tiering/test_fs_tier.py and test_tiering_offloading.py (0.33.0), made
+for a tier that is a server: the same specs, keys and jobs. No GPU: the primary tier is a tensor, and nobody copies to it
+from a device."""
+
+import logging
+import os
+import sys
+import time
+import traceback
+from unittest.mock import MagicMock
+
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+
+import kvrail
+import numpy as np
+import torch
+from kvrail import _vllm_plugin
+from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
+from vllm.v1.kv_offload.config import (
+    OffloadingCacheConfig,
+    OffloadingConfig,
+    OffloadingGroupConfig,
+    OffloadingModelConfig,
+    OffloadingParallelConfig,
+)
+from vllm.v1.kv_offload.tiering.base import TransferJob
+from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
+from vllm.v1.kv_offload.tiering.manager import CPUPrimaryTierOffloadingManager, TieringOffloadingManager
+
+ROWS, ROW_BYTES = 8, 256 * 1024
+HIT, MISS, RETRY = LookupResult.HIT, LookupResult.MISS, LookupResult.RETRY
+HIT_PENDING = LookupResult.HIT_PENDING
+STEP = ScheduleEndContext(new_req_ids=[], preempted_req_ids=())
+requests = 0
+
+
+def context():
+    global requests
+    requests += 1
+    return ReqContext(req_id=f"request-{requests}")
+
+
+def key(n):
+    return make_offload_key(n.to_bytes(32, "big"), 0)
+
+
+def spec(tp_size=1, rank=0, dtype="float32", model="test-model", agnostic=False):
+    mock = MagicMock(spec=["config", "blocks_per_chunk"])
+    mock.config = OffloadingConfig(
+        groups=(OffloadingGroupConfig(tokens_per_block=16, layer_names=("layer.0", "layer.1"), group_id=0),),
+        worker_kv_bytes_per_block=0,
+        enable_kv_cache_events=False,
+        extra_config={},
+        engine_id="test-engine",
+        model=OffloadingModelConfig(name=model, dtype=dtype),
+        cache=OffloadingCacheConfig(tokens_per_hash=16, blocks_per_chunk=1),
+        parallel=OffloadingParallelConfig(
+            rank=rank,
+            world_size=tp_size,
+            tp_size=tp_size,
+            pp_size=1,
+            pcp_size=1,
+            dcp_size=1,
+            data_parallel_index=0,
+            data_parallel_size=1,
+            data_parallel_rank_local=None,
+            is_parallelism_agnostic=agnostic,
+        ),
+    )
+    mock.blocks_per_chunk = 1
+    return mock
+
+
+def job(job_id, keys, rows, load=False):
+    ids = "chunk_ids" if "chunk_ids" in TransferJob.__dataclass_fields__ else "block_ids"
+    return TransferJob(
+        job_id=job_id,
+        keys=keys,
+        is_promotion=load,
+        req_context=ReqContext(req_id="job"),
+        **{ids: np.array(rows, dtype=np.int64)},
+    )
+
+
+class Tier:
+    """A tier made by vLLM's factory, over a tensor."""
+
+    def __init__(self, server, of=None, rows=ROWS, **config):
+        self.tensor = torch.zeros((rows, ROW_BYTES), dtype=torch.uint8)
+        self.view = memoryview(self.tensor.numpy())
+        config = {"type": "kvrail", "servers": server.address, "num_clients": 1, **config}
+        self.tier = SecondaryTierFactory.create_secondary_tier(config, self.view, of or spec())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.tier.shutdown()
+        self.view.release()  # as vLLM does: it raises while anybody exports it
+
+    def fill(self, seed):
+        torch.manual_seed(seed)
+        self.tensor[:] = torch.randint(0, 256, self.tensor.shape, dtype=torch.uint8)
+
+    def drain(self):
+        self.tier.drain_jobs()
+        return list(self.tier.get_finished_jobs())
+
+    def lookup(self, keys, ctx=None):
+        """Lookups as a scheduler makes them: step after step, until none says RETRY."""
+        ctx = ctx or context()
+        while True:
+            results = [self.tier.lookup(k, ctx) for k in keys]
+            self.tier.on_schedule_end(STEP)
+            if RETRY not in results:
+                self.tier.on_request_finished(ctx)
+                return results
+            time.sleep(0.001)  # a step
+
+    def store(self, job_id, keys, rows):
+        self.tier.submit_store(job(job_id, keys, rows))
+        return self.drain()
+
+    def load(self, job_id, keys, rows):
+        self.tier.submit_load(job(job_id, keys, rows, load=True))
+        return self.drain()
+
+
+# ---- the tier by itself ----
+
+
+def test_entry_point_registers_the_tier(server):
+    from importlib.metadata import entry_points
+
+    (entry,) = [e for e in entry_points(group="vllm.general_plugins") if e.name == "kvrail"]
+    entry.load()()
+    entry.load()()
+    assert SecondaryTierFactory.get_tier_class({"type": "kvrail"}).__name__ == "KVRailTierManager"
+
+
+def test_module_path_without_a_plugin(server):
+    found = SecondaryTierFactory.get_tier_class({"type": "KVRailTierManager", "module_path": "kvrail.vllm"})
+    assert found.__name__ == "KVRailTierManager"
+
+
+def test_lookup_of_nothing_is_retry_then_miss(server):
+    with Tier(server) as t:
+        assert t.tier.lookup(key(1), ReqContext(req_id="a")) is RETRY
+        assert t.lookup([key(1), key(2)]) == [MISS, MISS]
+
+
+def test_store_then_load(server):
+    with Tier(server) as t:
+        for size in (0, 1, 2, 5, 8):
+            t.fill(size)
+            keys = [key(100 * size + i) for i in range(size)]
+            expected = t.tensor[:size].clone()
+            (stored,) = t.store(1, keys, list(range(size)))
+            assert stored.job_id == 1 and stored.success and stored.transfer_bytes == size * ROW_BYTES
+            assert t.lookup(keys) == [HIT] * size
+            t.tensor[:] = 0
+            (loaded,) = t.load(2, keys, list(range(ROWS - size, ROWS)))
+            assert loaded.success and loaded.successful_keys is None
+            assert torch.equal(t.tensor[ROWS - size :], expected)
+
+
+def test_jobs_are_put_together_in_a_step(server):
+    with Tier(server) as t:
+        t.fill(1)
+        before = t.tier._client.counters().get("puts", 0)
+        for i in range(5):
+            t.tier.submit_store(job(i, [key(700 + i)], [i]))
+        assert len(t.tier._calls) == 0
+        t.tier.on_schedule_end(STEP)
+        assert t.tier._transfers == 1, t.tier._transfers
+        assert {r.job_id for r in t.drain()} == set(range(5))
+        assert before >= 0
+
+
+def test_a_job_is_reported_once(server):
+    with Tier(server) as t:
+        t.fill(2)
+        assert [r.job_id for r in t.store(9, [key(800)], [0])] == [9]
+        assert list(t.tier.get_finished_jobs()) == [] and not t.tier.has_pending_work()
+
+
+def test_partial_load_names_what_was_loaded(server):
+    with Tier(server) as t:
+        t.fill(3)
+        t.store(1, [key(10), key(11)], [0, 1])
+        ctx = context()
+        keys = [key(10), key(99), key(11)]
+        for k in keys:
+            t.tier.lookup(k, ctx)
+        t.tier._lookups[key(99)].found = True  # it was there a moment ago
+        (result,) = t.load(2, keys, [2, 3, 4])
+        assert not result.success and set(result.successful_keys) == {key(10), key(11)}
+        assert t.tier.lookup(key(99), ctx) is MISS  # and no livelock
+        assert torch.equal(t.tensor[2], t.tensor[0]) and torch.equal(t.tensor[4], t.tensor[1])
+
+
+def test_failed_load(server):
+    with Tier(server) as t:
+        (result,) = t.load(1, [key(98)], [0])
+        assert not result.success and not result.successful_keys
+
+
+def test_a_block_stored_twice_counts_as_stored(server):
+    with Tier(server) as t:
+        t.fill(4)
+        assert t.store(1, [key(20)], [0])[0].success
+        assert t.store(2, [key(20)], [1])[0].success
+
+
+def test_what_must_not_be_shared_is_not(server):
+    with Tier(server) as t:
+        t.fill(5)
+        t.store(1, [key(30)], [0])
+        assert t.lookup([key(30)]) == [HIT]
+    for other in (spec(tp_size=2), spec(dtype="fp8"), spec(model="other")):
+        with Tier(server, of=other) as t:
+            assert t.lookup([key(30)]) == [MISS]
+    with Tier(server, revision="v2") as t:
+        assert t.lookup([key(30)]) == [MISS]
+    with Tier(server, namespace="mine") as t:
+        assert t.lookup([key(30)]) == [MISS]
+    with Tier(server) as t:
+        assert t.lookup([key(30)]) == [HIT]
+    with Tier(server, of=spec(tp_size=2, agnostic=True)) as t, Tier(server, of=spec(agnostic=True)) as u:
+        t.fill(6)
+        t.store(1, [key(31)], [0])
+        assert u.lookup([key(31)]) == [HIT]
+
+
+class Said(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def __enter__(self):
+        logging.getLogger("vllm.kvrail").addHandler(self)
+        return self
+
+    def __exit__(self, *exc):
+        logging.getLogger("vllm.kvrail").removeHandler(self)
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+def manifest_done(t):
+    t.lookup([key(1)])
+    while t.tier._calls:
+        t.tier._poll.poll(1000)
+        t.tier._drain()
+
+
+def test_the_manifest_tells_what_differs(server):
+    from vllm.v1.core import kv_cache_utils
+
+    config = {"namespace": "manifest"}
+    had = getattr(kv_cache_utils, "NONE_HASH", None)
+    try:
+        kv_cache_utils.NONE_HASH = b"first"
+        for seed, of, words in (
+            (b"first", spec(), []),
+            (b"first", spec(), []),
+            (b"second", spec(), ["PYTHONHASHSEED"]),
+            (b"second", spec(tp_size=2), ["tp_size (1 there, 2 here)"]),
+            (b"second", spec(tp_size=2), []),
+        ):
+            kv_cache_utils.NONE_HASH = seed
+            with Said() as said, Tier(server, of=of, **config) as t:
+                manifest_done(t)
+            assert len(said.lines) == len(words), said.lines
+            assert all(w in line for w, line in zip(words, said.lines)), said.lines
+    finally:
+        if had is not None:
+            kv_cache_utils.NONE_HASH = had
+
+
+def test_bad_configuration(server):
+    for config, words in (
+        ({"servers": ""}, "servers"),
+        ({"lookup_timeout": 0}, "lookup_timeout"),
+        ({"timeout": "soon"}, "timeout"),
+        ({"ttl": -1}, "ttl"),
+        ({"psk_fle": "x"}, "psk_fle"),
+    ):
+        try:
+            Tier(server, **config)
+        except (ValueError, kvrail.Error) as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"{config} was taken")
+
+
+# ---- the server goes ----
+
+
+def test_no_server_at_all(server):
+    gone = kvrail.Server(memory_mb=64)
+    gone.kill()
+    with Tier(gone, timeout=1.0) as t:
+        assert t.lookup([key(1), key(2)]) == [MISS, MISS]
+        assert not t.store(1, [key(1)], [0])[0].success
+        assert not t.load(2, [key(1)], [0])[0].success
+
+
+def test_a_server_that_stands_still(server):
+    import signal
+
+    with kvrail.Server(memory_mb=64) as still, Tier(still, timeout=1.0) as t:
+        t.fill(7)
+        t.store(1, [key(1)], [0])
+        os.kill(still.pid, signal.SIGSTOP)
+        try:
+            assert t.lookup([key(2)]) == [MISS]  # by the deadline of lookups
+            (result,) = t.load(2, [key(1)], [1])  # by that of transfers
+            assert not result.success
+        finally:
+            os.kill(still.pid, signal.SIGCONT)
+
+
+def test_killed_and_restarted_in_the_middle(server):
+    with kvrail.Server(memory_mb=64) as mortal, Tier(mortal, timeout=2.0) as t:
+        t.fill(8)
+        keys = [key(i) for i in range(4)]
+        assert t.store(1, keys, [0, 1, 2, 3])[0].success
+        assert t.lookup(keys) == [HIT] * 4
+        for i in range(8):
+            t.tier.submit_load(job(10 + i, keys, [4, 5, 6, 7], load=True))
+            t.tier.on_schedule_end(STEP)
+        mortal.kill()
+        assert sorted(r.job_id for r in t.drain()) == list(range(10, 18))
+        assert t.lookup(keys) == [MISS] * 4
+        mortal.restart()
+        deadline = time.monotonic() + 60
+        while not t.store(50, keys, [0, 1, 2, 3])[0].success:
+            assert time.monotonic() < deadline, "the tier does not come back"
+        while t.lookup(keys) != [HIT] * 4:
+            assert time.monotonic() < deadline, "the tier does not come back"
+        t.tensor[4:] = 0
+        assert t.load(60, keys, [4, 5, 6, 7])[0].success
+        assert torch.equal(t.tensor[4:], t.tensor[:4])
+
+
+def test_shutdown_with_jobs_under_way(server):
+    with Tier(server) as t:
+        t.fill(9)
+        for i in range(8):
+            t.tier.submit_store(job(i, [key(900 + i)], [i]))
+            if i % 2:
+                t.tier.on_schedule_end(STEP)
+        t.tier.shutdown()
+        t.tier.shutdown()
+        assert {r.job_id for r in t.tier.get_finished_jobs()} == set(range(8))
+        assert t.tier.lookup(key(1), context()) in (MISS, RETRY)
+        t.tier.submit_load(job(99, [key(1)], [0], load=True))
+        assert [r.success for r in t.drain()] == [False]
+
+
+# ---- under the whole manager ----
+
+
+class Manager:
+    """TieringOffloadingManager with the tier; a GPU's side is played by whoever calls."""
+
+    def __init__(self, server, **config):
+        self.t = Tier(server, **config)
+        region = MagicMock()
+        region.create_kv_memoryview.return_value = self.t.view
+        self.primary = CPUPrimaryTierOffloadingManager(num_chunks=ROWS, mmap_region=region)
+        self.manager = TieringOffloadingManager(primary_tier=self.primary, secondary_tiers=[self.t.tier])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.manager.shutdown()
+
+    def step(self):
+        self.manager.on_schedule_end(STEP)
+
+    def settle(self):
+        while self.manager.has_pending_work():
+            self.step()
+            self.t.tier._poll.poll(100)
+
+    def store(self, ctx, keys, seed):
+        """As the scheduler does: prepare, the GPU writes, complete, cascade."""
+        out = self.manager.prepare_store(keys, ctx)
+        rows = out.store_spec.chunk_ids
+        torch.manual_seed(seed)
+        data = torch.randint(0, 256, (len(rows), ROW_BYTES), dtype=torch.uint8)
+        for row, block in zip(rows, data):
+            self.t.tensor[int(row)] = block
+        self.manager.complete_store(keys, ctx)
+        self.settle()
+        return data
+
+    def load(self, ctx, keys):
+        """Lookups until they are decided; the rows of what is there."""
+        while True:
+            results = [self.manager.lookup(k, ctx) for k in keys]
+            self.step()
+            if not {RETRY, HIT_PENDING} & set(results):
+                break
+            self.t.tier._poll.poll(10)
+        found = [k for k, r in zip(keys, results) if r is HIT]
+        if not found:
+            return results, None
+        rows = self.manager.prepare_load(found, ctx).chunk_ids
+        data = self.t.tensor[[int(r) for r in rows]].clone()
+        self.manager.complete_load(found, ctx)
+        return results, data
+
+
+def request(m):
+    ctx = context()
+    m.manager.on_new_request(ctx)
+    return ctx
+
+
+def test_manager_promotes_what_another_engine_stored(server):
+    keys = [key(2000 + i) for i in range(4)]
+    with Manager(server) as m:
+        ctx = request(m)
+        data = m.store(ctx, keys, 1)
+        m.manager.on_request_finished(ctx)
+    with Manager(server) as m:  # another engine: nothing in its host memory
+        ctx = request(m)
+        results, loaded = m.load(ctx, [*keys, key(2999)])
+        assert results == [HIT] * 4 + [MISS]
+        assert torch.equal(loaded, data)
+        m.manager.on_request_finished(ctx)
+        assert not m.t.tier._lookups and not m.t.tier._request_keys
+
+
+def test_manager_reset_waits_for_the_tier(server):
+    with Manager(server) as m:
+        ctx = request(m)
+        out = m.manager.prepare_store([key(2100), key(2101)], ctx)
+        assert out is not None
+        m.manager.complete_store([key(2100), key(2101)], ctx)
+        m.manager.reset_cache()
+        assert m.t.tier._transfers == 0
+
+
+def test_manager_goes_on_when_the_server_dies(server):
+    keys = [key(2200 + i) for i in range(4)]
+    with kvrail.Server(memory_mb=64) as mortal:
+        with Manager(mortal, timeout=2.0) as m:
+            ctx = request(m)
+            m.store(ctx, keys, 3)
+            m.manager.on_request_finished(ctx)
+            m.manager.reset_cache()
+            if hasattr(m.manager, "on_reset_flushed"):  # from 0.33 on
+                m.manager.on_reset_flushed()
+            ctx = request(m)
+            for k in keys:
+                m.manager.lookup(k, ctx)
+            m.step()
+            mortal.kill()
+            results, _ = m.load(ctx, keys)
+            assert set(results) <= {HIT, MISS}
+            m.manager.on_request_finished(ctx)
+            mortal.restart()
+            ctx = request(m)
+            results, _ = m.load(ctx, [key(2300)])
+            assert results == [MISS]
+            m.manager.on_request_finished(ctx)
+            m.settle()
+
+
+def main():
+    import vllm
+
+    print(f"# vLLM {vllm.__version__}, torch {torch.__version__}, kvrail {kvrail.__version__}")
+    _vllm_plugin.register()
+    tests = [(n, f) for n, f in globals().items() if n.startswith("test_")]
+    print(f"1..{len(tests)}", flush=True)
+    failed = 0
+    with kvrail.Server(memory_mb=256) as server:
+        for i, (name, test) in enumerate(tests, 1):
+            try:
+                test(server)
+            except BaseException:
+                failed += 1
+                print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
+                print(f"not ok {i} - vllm: {name[5:].replace('_', ' ')}", flush=True)
+            else:
+                print(f"ok {i} - vllm: {name[5:].replace('_', ' ')}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
