@@ -65,8 +65,8 @@ static const struct kv_opt table[] = {
 	{.name = NULL},
 };
 
-static const struct kv_opt_program program = {.name = "kvreplay",
-					      .about = "Replays a trace on redis or memcached, one thread. Prints JSON."};
+static const struct kv_opt_program program = {
+	.name = "kvreplay", .about = "Replays a trace on redis or memcached, one thread. Prints JSON."};
 
 struct replay {
 	const struct options *o;
@@ -221,8 +221,8 @@ static void put_await(struct worker *w, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct bench_key *key = &w->key[w->block[i]];
 		char *head = w->head + (size_t)i * RIVAL_HEAD_BYTES;
-		w->iov[3 * i] = (struct iovec){
-			head, (size_t)rival_put_head(o->rival.protocol, key, o->shape.size, head)};
+		w->iov[3 * i] =
+			(struct iovec){head, (size_t)rival_put_head(o->rival.protocol, key, o->shape.size, head)};
 		w->iov[3 * i + 1] = (struct iovec){w->r->stock + bench_value_at(key, o->shape.size), o->shape.size};
 		w->iov[3 * i + 2] = (struct iovec){(void *)(uintptr_t)"\r\n", 2};
 	}
@@ -248,8 +248,7 @@ static unsigned get_await(struct worker *w, unsigned n)
 	unsigned lost = 0;
 	for (unsigned i = 0; i < n; i++) {
 		char *head = w->head + (size_t)i * RIVAL_HEAD_BYTES;
-		w->iov[i] = (struct iovec){head,
-					   (size_t)rival_get(o->rival.protocol, &w->key[w->block[i]], head)};
+		w->iov[i] = (struct iovec){head, (size_t)rival_get(o->rival.protocol, &w->key[w->block[i]], head)};
 	}
 	send_await(w, w->iov, n);
 	for (unsigned i = 0; i < n; i++) {
@@ -342,12 +341,15 @@ static struct worker *workers_make(struct replay *r)
 static int print(const struct replay *r, const struct seq_stats *stats)
 {
 	double seconds = (double)r->result.elapsed_ns / 1e9;
-	printf("{\"requests\": %llu, \"requests_per_s\": %.1f, \"bytes_per_s\": %.0f, \"seconds\": %.6f, \"blocks\": %llu, "
-	       "\"hits\": %llu, \"lost\": %llu, \"refused\": %llu, \"complete\": %s, \"p50_ns\": %llu, \"p99_ns\": %llu, \"cpu_seconds\": "
+	printf("{\"requests\": %llu, \"requests_per_s\": %.1f, \"bytes_per_s\": %.0f, \"seconds\": %.6f, \"blocks\": "
+	       "%llu, "
+	       "\"hits\": %llu, \"lost\": %llu, \"refused\": %llu, \"complete\": %s, \"p50_ns\": %llu, \"p99_ns\": "
+	       "%llu, \"cpu_seconds\": "
 	       "%.3f}\n",
 	       (unsigned long long)r->requests, (double)r->requests / seconds, (double)r->result.bytes / seconds,
-	       seconds, (unsigned long long)r->blocks, (unsigned long long)r->hits, (unsigned long long)r->lost, (unsigned long long)r->refused,
-	       stats->end_of_file ? "true" : "false", (unsigned long long)kv_hist_quantile(&r->result.latency, 0.5),
+	       seconds, (unsigned long long)r->blocks, (unsigned long long)r->hits, (unsigned long long)r->lost,
+	       (unsigned long long)r->refused, stats->end_of_file ? "true" : "false",
+	       (unsigned long long)kv_hist_quantile(&r->result.latency, 0.5),
 	       (unsigned long long)kv_hist_quantile(&r->result.latency, 0.99), r->result.cpu_seconds);
 	return fflush(stdout) == 0 ? 0 : 1;
 }

@@ -76,8 +76,8 @@ int rival_connect(const struct rival *rival)
 int rival_put_head(int protocol, const struct bench_key *key, uint64_t size, char out[RIVAL_HEAD_BYTES])
 {
 	if (protocol == RIVAL_REDIS)
-		return snprintf(out, RIVAL_HEAD_BYTES, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%llu\r\n", key->len, key->text,
-				(unsigned long long)size);
+		return snprintf(out, RIVAL_HEAD_BYTES, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%llu\r\n", key->len,
+				key->text, (unsigned long long)size);
 	return snprintf(out, RIVAL_HEAD_BYTES, "set %s 0 0 %llu\r\n", key->text, (unsigned long long)size);
 }
 
