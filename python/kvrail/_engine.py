@@ -53,4 +53,6 @@ def servers_of(options: Mapping[str, Any], where: str) -> str | list[str]:
         return servers
     if isinstance(servers, (list, tuple)) and servers and all(isinstance(s, str) for s in servers):
         return list(servers)
-    raise ValueError(f'kvrail: {where} needs "servers", as "10.0.0.1:7411,10.0.0.2:7411", not {servers!r}')
+    raise ValueError(
+        f'kvrail: {where} needs "servers", as "10.0.0.1:7411,10.0.0.2:7411", not {servers!r}'
+    )

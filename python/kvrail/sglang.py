@@ -70,20 +70,34 @@ def _guarded(instead: Callable[..., Any]) -> Callable[[_F], _F]:
 class _Shape:
     """How the parts of a page lie: equal pieces at one distance, in an order that is the same for every page.
 
-    `order` is that of their addresses. It decides which part of a value is which, and is part of the keys."""
+    `order` is that of their addresses. It decides which part of a value is which, and is part of the keys.
+    """
 
     def __init__(self, addresses: Sequence[int], sizes: Sequence[int]) -> None:
         self.size = int(sizes[0]) if sizes else 0
-        self.order = [int(i) for i in np.argsort(np.asarray(addresses, dtype=np.uint64), kind="stable")]
+        self.order = [
+            int(i) for i in np.argsort(np.asarray(addresses, dtype=np.uint64), kind="stable")
+        ]
 
-    def items(self, addresses: Sequence[int], sizes: Sequence[int], pages: int) -> list[tuple[int, ...]] | None:
+    def items(
+        self, addresses: Sequence[int], sizes: Sequence[int], pages: int
+    ) -> list[tuple[int, ...]] | None:
         """(address, length) or (address, length, slice, stride) of each page. None: a page has another shape."""
         number = len(self.order)
-        if len(addresses) != pages * number or len(sizes) != len(addresses) or self.size <= 0 or number == 0:
+        if (
+            len(addresses) != pages * number
+            or len(sizes) != len(addresses)
+            or self.size <= 0
+            or number == 0
+        ):
             return None
         if any(int(size) != self.size for size in sizes):
             return None
-        parts = np.asarray(addresses, dtype=np.uint64).astype(np.int64).reshape(pages, number)[:, self.order]
+        parts = (
+            np.asarray(addresses, dtype=np.uint64)
+            .astype(np.int64)
+            .reshape(pages, number)[:, self.order]
+        )
         first = [int(address) for address in parts[:, 0]]
         if number == 1:
             return [(address, self.size) for address in first]
@@ -139,10 +153,15 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             )
         self._ttl = options.get("ttl", 0)
         if not isinstance(self._ttl, int) or not 0 <= self._ttl < 1 << 32:
-            raise ValueError(f"kvrail: ttl is in whole seconds, 0 for the server's default, not {self._ttl!r}")
+            raise ValueError(
+                f"kvrail: ttl is in whole seconds, 0 for the server's default, not {self._ttl!r}"
+            )
         unknown = sorted(set(options) - _SGLANG_OPTIONS - _OUR_OPTIONS)
         if unknown:
-            logger.warning("kvrail: extra_config has %s, which is no option of this backend", ", ".join(unknown))
+            logger.warning(
+                "kvrail: extra_config has %s, which is no option of this backend",
+                ", ".join(unknown),
+            )
         self._revision = str(options.get("revision", ""))
         self._namespace = str(options.get("namespace", ""))
         self._client = _native.Client(
@@ -191,7 +210,10 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 self._client.register((address, size))
                 self._registered[address] = size
             except Error as error:
-                self._say_once("register", f"a host pool cannot be registered, so its pages are copied: {error}")
+                self._say_once(
+                    "register",
+                    f"a host pool cannot be registered, so its pages are copied: {error}",
+                )
 
     def _prefix(self, name: str, pool: Any, paged: _Pool | None = None) -> bytes:
         """What must be equal for the bytes of a page to be the same, as the beginning of its keys."""
@@ -210,14 +232,21 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             "cp": [get("attn_cp_rank", 0), get("attn_cp_size", 1)],
         }
         if get("dcp_size", 1) > 1:
-            fields["dcp"] = [get("dcp_rank", 0), get("dcp_size", 1), get("tp_size", 1), get("logical_page_size", None)]
+            fields["dcp"] = [
+                get("dcp_rank", 0),
+                get("dcp_size", 1),
+                get("tp_size", 1),
+                get("logical_page_size", None),
+            ]
         if pool is not None:
             for attribute in (
                 "layout dtype page_size layer_num head_num head_dim v_head_dim kv_lora_rank qk_rope_head_dim kv_cache_dim start_layer "
                 "end_layer size_per_token"
             ).split():
                 value = getattr(pool, attribute, None)
-                fields[attribute] = str(value) if isinstance(value, (int, float, str, torch.dtype)) else None
+                fields[attribute] = (
+                    str(value) if isinstance(value, (int, float, str, torch.dtype)) else None
+                )
             fields["class"] = type(pool).__name__
         if paged is None:
             fields["bytes"] = "tensors"
@@ -244,17 +273,23 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         return _leading(self._exists(self._kv_prefix, keys))
 
     @_guarded(lambda keys, *a, **k: [False] * len(keys))
-    def batch_get_v1(self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None) -> list[bool]:
+    def batch_get_v1(
+        self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None
+    ) -> list[bool]:
         return self._get(self._pool(_KV), keys, host_indices)
 
     @_guarded(lambda keys, *a, **k: [False] * len(keys))
-    def batch_set_v1(self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None) -> list[bool]:
+    def batch_set_v1(
+        self, keys: list[str], host_indices: torch.Tensor, extra_info: Any = None
+    ) -> list[bool]:
         return self._set(self._pool(_KV), keys, host_indices)
 
     # ---- v2 ----
 
     @_guarded(lambda *a, **k: _base.PoolTransferResult.empty())
-    def batch_exists_v2(self, keys: list[str], pool_transfers: Any = None, extra_info: Any = None) -> Any:
+    def batch_exists_v2(
+        self, keys: list[str], pool_transfers: Any = None, extra_info: Any = None
+    ) -> Any:
         prefix = self._kv_prefix
         wanted = [prefix + pack(k) for k in keys]
         transfers = list(pool_transfers or [])
@@ -289,11 +324,15 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     @_guarded(lambda transfers, *a, **k: {t.name: [False] * len(t.keys or ()) for t in transfers})
     def batch_get_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[Any, list[bool]]:
-        return {t.name: self._get(self._pool(t.name), t.keys or [], t.host_indices) for t in transfers}
+        return {
+            t.name: self._get(self._pool(t.name), t.keys or [], t.host_indices) for t in transfers
+        }
 
     @_guarded(lambda transfers, *a, **k: {t.name: [False] * len(t.keys or ()) for t in transfers})
     def batch_set_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[Any, list[bool]]:
-        return {t.name: self._set(self._pool(t.name), t.keys or [], t.host_indices) for t in transfers}
+        return {
+            t.name: self._set(self._pool(t.name), t.keys or [], t.host_indices) for t in transfers
+        }
 
     # ---- pages ----
 
@@ -308,11 +347,16 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
         if not keys:
             return []
-        return [r > 0 for r in self._call(
-            self._client.submit_batch_exists, [prefix + pack(k) for k in keys], self._timeout
-        )]
+        return [
+            r > 0
+            for r in self._call(
+                self._client.submit_batch_exists, [prefix + pack(k) for k in keys], self._timeout
+            )
+        ]
 
-    def _checked(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> _Pool:
+    def _checked(
+        self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None
+    ) -> _Pool:
         if pool is None:
             raise ValueError("the host pool was never registered")
         if indices is None or indices.numel() != len(keys) * pool.page_size:
@@ -320,7 +364,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             raise ValueError(f"{len(keys)} pages of {pool.page_size} tokens have {number} indices")
         return pool
 
-    def _get(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> list[bool]:
+    def _get(
+        self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None
+    ) -> list[bool]:
         if not keys:
             return []
         pool = self._checked(pool, keys, indices)
@@ -346,7 +392,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 pool.pool.set_from_flat_data_page(int(indices[i * pool.page_size]), pages[i])
         return done
 
-    def _set(self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None) -> list[bool]:
+    def _set(
+        self, pool: _Pool | None, keys: Sequence[str], indices: torch.Tensor | None
+    ) -> list[bool]:
         if not keys:
             return []
         pool = self._checked(pool, keys, indices)
@@ -358,32 +406,49 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             items = pool.items(indices, len(keys))
         else:
             pages = [
-                pool.pool.get_data_page(int(indices[i * pool.page_size]), flat=True).contiguous() for i in range(len(keys))
+                pool.pool.get_data_page(int(indices[i * pool.page_size]), flat=True).contiguous()
+                for i in range(len(keys))
             ]
             items = [_memory(page) for page in pages]
         results = self._call(self._client.submit_batch_set, names, items, self._timeout, self._ttl)
-        done = [r in (0, _EEXIST) for r in results]  # a page of these tokens is there: it is as good
+        done = [
+            r in (0, _EEXIST) for r in results
+        ]  # a page of these tokens is there: it is as good
         self._written += sum(done)
         return done
 
     # ---- one by one, with tensors: what SGLang calls without interface_v1 ----
 
     @_guarded(lambda *a, **k: None)
-    def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> torch.Tensor | None:
+    def get(
+        self, key: str, target_location: Any = None, target_sizes: Any = None
+    ) -> torch.Tensor | None:
         return self._get_tensors([key], [target_location])[0]
 
     @_guarded(lambda keys, *a, **k: [None] * len(keys))
-    def batch_get(self, keys: list[str], target_locations: Any = None, target_sizes: Any = None) -> list[Any]:
+    def batch_get(
+        self, keys: list[str], target_locations: Any = None, target_sizes: Any = None
+    ) -> list[Any]:
         return self._get_tensors(keys, target_locations)
 
     def _get_tensors(self, keys: Sequence[str], targets: Any) -> list[torch.Tensor | None]:
         tensors = list(targets or [])
-        if not keys or len(tensors) != len(keys) or any(not isinstance(t, torch.Tensor) for t in tensors):
+        if (
+            not keys
+            or len(tensors) != len(keys)
+            or any(not isinstance(t, torch.Tensor) for t in tensors)
+        ):
             return [None] * len(keys)
-        pages = [t if t.is_contiguous() else torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors]
+        pages = [
+            t if t.is_contiguous() else torch.empty_like(t, memory_format=torch.contiguous_format)
+            for t in tensors
+        ]
         items = [_memory(page) for page in pages]
         results = self._call(
-            self._client.submit_batch_get, [self._flat + pack(k) for k in keys], items, self._timeout
+            self._client.submit_batch_get,
+            [self._flat + pack(k) for k in keys],
+            items,
+            self._timeout,
         )
         found: list[torch.Tensor | None] = []
         for tensor, page, result, item in zip(tensors, pages, results, items):
@@ -394,12 +459,18 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         return found
 
     @_guarded(lambda *a, **k: False)
-    def set(self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None) -> bool:
+    def set(
+        self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None
+    ) -> bool:
         return self._set_tensors([key], [value])
 
     @_guarded(lambda *a, **k: False)
     def batch_set(
-        self, keys: list[str], values: Any = None, target_locations: Any = None, target_sizes: Any = None
+        self,
+        keys: list[str],
+        values: Any = None,
+        target_locations: Any = None,
+        target_sizes: Any = None,
     ) -> bool:
         return self._set_tensors(keys, values)
 
@@ -412,7 +483,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         pages = [t.contiguous() for t in tensors]
         names = [self._flat + pack(k) for k in keys]
         results = self._call(
-            self._client.submit_batch_set, names, [_memory(p) for p in pages], self._timeout, self._ttl
+            self._client.submit_batch_set,
+            names,
+            [_memory(p) for p in pages],
+            self._timeout,
+            self._ttl,
         )
         return all(r in (0, _EEXIST) for r in results)
 
@@ -425,7 +500,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def clear(self) -> bool:
         """Nothing is removed: servers do not list keys, and other engines may use them. Values live by the server's
         eviction and their ttl; another `namespace` begins with nothing."""
-        self._say_once("clear", "clear() removes nothing: set another \"namespace\" to begin with an empty cache")
+        self._say_once(
+            "clear", 'clear() removes nothing: set another "namespace" to begin with an empty cache'
+        )
         return False
 
     def get_stats(self) -> Any:
@@ -434,7 +511,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     def counters(self) -> dict[str, int]:
         """Pages written, read and missed here, and the client's own counters."""
-        own = {"pages_written": self._written, "pages_read": self._read, "pages_missed": self._missed}
+        own = {
+            "pages_written": self._written,
+            "pages_read": self._read,
+            "pages_missed": self._missed,
+        }
         try:
             return {**own, **self._client.counters()}
         except Error:
@@ -484,5 +565,9 @@ def _buffers(pool: Any) -> Iterable[torch.Tensor]:
         if not name.endswith("buffer"):
             continue
         for tensor in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu" and tensor.is_contiguous():
+            if (
+                isinstance(tensor, torch.Tensor)
+                and tensor.device.type == "cpu"
+                and tensor.is_contiguous()
+            ):
                 yield tensor

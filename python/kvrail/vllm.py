@@ -61,7 +61,9 @@ def _guarded(instead: Callable[[], Any]) -> Callable[[_F], _F]:
             try:
                 return method(self, *args, **kwargs)
             except Exception:
-                self._say_once("fault " + method.__name__, "%s failed", method.__name__, exc_info=True)
+                self._say_once(
+                    "fault " + method.__name__, "%s failed", method.__name__, exc_info=True
+                )
                 return instead()
 
         return guarded  # type: ignore[return-value]
@@ -126,17 +128,25 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             self.locality = _base.Locality(locality)
         wrong = sorted(set(options) - set(CLIENT_OPTIONS))
         if wrong:
-            known = "servers, lookup_timeout, timeout, ttl, revision, namespace, locality, " + ", ".join(CLIENT_OPTIONS)
+            known = (
+                "servers, lookup_timeout, timeout, ttl, revision, namespace, locality, "
+                + ", ".join(CLIENT_OPTIONS)
+            )
             raise ValueError(f"kvrail: the tier has no option {wrong[0]!r}; it has {known}")
         self._lookup_timeout = seconds("lookup_timeout", lookup_timeout)
         self._timeout = None if timeout is None else seconds("timeout", timeout)
         if not isinstance(ttl, int) or not 0 <= ttl < 1 << 32:
-            raise ValueError(f"kvrail: ttl is in whole seconds, 0 for the server's default, not {ttl!r}")
+            raise ValueError(
+                f"kvrail: ttl is in whole seconds, 0 for the server's default, not {ttl!r}"
+            )
         self._ttl = ttl
-        if not primary_kv_view.c_contiguous or primary_kv_view.readonly or primary_kv_view.ndim < 1:
-            raise ValueError("kvrail: vLLM's host memory must be one writable piece; this view is not")
-        self._row_bytes = int(primary_kv_view.strides[0])
-        self._num_rows = int(primary_kv_view.shape[0])
+        shape, strides = primary_kv_view.shape, primary_kv_view.strides
+        if not (shape and strides and primary_kv_view.c_contiguous) or primary_kv_view.readonly:
+            raise ValueError(
+                "kvrail: vLLM's host memory must be one writable piece; this view is not"
+            )
+        self._row_bytes = int(strides[0])
+        self._num_rows = int(shape[0])
         self._address = int(np.asarray(primary_kv_view).ctypes.data)
 
         self._fields = _namespace_fields(offloading_spec, self._row_bytes, revision, namespace)
@@ -167,7 +177,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         try:
             self._region = self._client.register(primary_kv_view)
         except Error as error:
-            logger.warning("kvrail: vLLM's host memory cannot be registered, so values are copied: %s", error)
+            logger.warning(
+                "kvrail: vLLM's host memory cannot be registered, so values are copied: %s", error
+            )
 
     # ---- lookups ----
 
@@ -193,7 +205,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         if entry.found is None:
             if time.monotonic() < entry.deadline:
                 return LookupResult.RETRY
-            self._say_once("slow", "a lookup was not answered in %g s: it counts as a miss", self._lookup_timeout)
+            self._say_once(
+                "slow",
+                "a lookup was not answered in %g s: it counts as a miss",
+                self._lookup_timeout,
+            )
             entry.found = False
         return LookupResult.HIT if entry.found else LookupResult.MISS
 
@@ -207,11 +223,15 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
 
         def answered(code: int, results: list[int]) -> None:
             for entry, result in zip(entries, results):
-                if entry.found is None:  # else its deadline has passed, or a load has failed meanwhile
+                if (
+                    entry.found is None
+                ):  # else its deadline has passed, or a load has failed meanwhile
                     entry.found = result > 0
 
         # A key that waited for room in the queue has less time left; it counts as a miss by its own clock.
-        if self._submit(answered, self._client.submit_batch_exists, keys, timeout=self._lookup_timeout):
+        if self._submit(
+            answered, self._client.submit_batch_exists, keys, timeout=self._lookup_timeout
+        ):
             self._new_lookups = []
 
     # ---- jobs ----
@@ -229,9 +249,13 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             chunk_ids = getattr(metadata, "chunk_ids", None)  # block_ids before 0.30
             if chunk_ids is None:
                 chunk_ids = metadata.block_ids
-            job = _Job(job_id, list(metadata.keys), [int(c) for c in chunk_ids], load, time.monotonic())
+            job = _Job(
+                job_id, list(metadata.keys), [int(c) for c in chunk_ids], load, time.monotonic()
+            )
             if len(job.keys) != len(job.rows) or not all(0 <= r < self._num_rows for r in job.rows):
-                raise ValueError(f"job {job_id} has {len(job.keys)} keys and rows {job.rows} of {self._num_rows}")
+                raise ValueError(
+                    f"job {job_id} has {len(job.keys)} keys and rows {job.rows} of {self._num_rows}"
+                )
         except Exception:
             self._say_once("fault job", "a job cannot be understood", exc_info=True)
             self._finish(_Job(job_id, [], [], load, time.monotonic()), [], refused=True)
@@ -243,7 +267,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
 
     def _submit_jobs(self) -> None:
         while self._new_jobs:
-            load, jobs, count = self._new_jobs[0].load, [], 0
+            load = self._new_jobs[0].load
+            jobs: list[_Job] = []
+            count = 0
             for job in self._new_jobs:
                 if job.load != load or (jobs and count + len(job.keys) > _BATCH_KEYS):
                     break
@@ -264,12 +290,25 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 start += len(job.keys)
 
         keys = [self._prefix + key for job in jobs for key in job.keys]
-        rows = [(self._address + row * self._row_bytes, self._row_bytes) for job in jobs for row in job.rows]
+        rows = [
+            (self._address + row * self._row_bytes, self._row_bytes)
+            for job in jobs
+            for row in job.rows
+        ]
         self._transfers += 1
         if load:
-            done = self._submit(ended, self._client.submit_batch_get, keys, rows, timeout=self._timeout)
+            done = self._submit(
+                ended, self._client.submit_batch_get, keys, rows, timeout=self._timeout
+            )
         else:
-            done = self._submit(ended, self._client.submit_batch_set, keys, rows, timeout=self._timeout, ttl=self._ttl)
+            done = self._submit(
+                ended,
+                self._client.submit_batch_set,
+                keys,
+                rows,
+                timeout=self._timeout,
+                ttl=self._ttl,
+            )
         if not done:
             self._transfers -= 1
         return done
@@ -308,7 +347,14 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         if codes:
             text = f"{_native.errname(codes[0])}: {_native.strerror(codes[0])}"
             what = "load" if job.load else "store"
-            self._say_once(what + text, "a %s failed for %d of %d blocks: %s", what, len(codes), len(results), text)
+            self._say_once(
+                what + text,
+                "a %s failed for %d of %d blocks: %s",
+                what,
+                len(codes),
+                len(results),
+                text,
+            )
 
     # ---- steps ----
 
@@ -338,7 +384,13 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         if not self._manifest_begun and self._calls:
             self._manifest_begin()
 
-    def _submit(self, ended: Callable[[int, list[int]], None], submit: Callable[..., int], *args: Any, **kw: Any) -> bool:
+    def _submit(
+        self,
+        ended: Callable[[int, list[int]], None],
+        submit: Callable[..., int],
+        *args: Any,
+        **kw: Any,
+    ) -> bool:
         """Submit, and note what its completion means. False: the queue is full. What cannot be submitted at all ends
         here, with no result."""
         try:
@@ -409,7 +461,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         """Compare what the last engine with this model and namespace wrote. Engines that differ do not disturb each
         other, they only share nothing: one sentence says so."""
         buffer = bytearray(_MANIFEST_MAX)
-        ours = json.dumps({**self._fields, "hash_seed": _hash_seed()}, sort_keys=True, default=str).encode()
+        ours = json.dumps(
+            {**self._fields, "hash_seed": _hash_seed()}, sort_keys=True, default=str
+        ).encode()
 
         def read(code: int, results: list[int]) -> None:
             size = results[0] if results else code
@@ -422,7 +476,12 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
 
         def deleted(code: int, results: list[int]) -> None:
             if not self._shut:
-                self._submit(lambda code, results: None, self._client.submit_batch_set, [self._manifest_key], [ours])
+                self._submit(
+                    lambda code, results: None,
+                    self._client.submit_batch_set,
+                    [self._manifest_key],
+                    [ours],
+                )
 
         self._manifest_begun = self._submit(
             read, self._client.submit_batch_get, [self._manifest_key], [buffer], timeout=5.0
@@ -442,7 +501,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         elif names:
             logger.warning(
                 "kvrail: the engine that used this cache before differs in %s, so the two share no blocks",
-                "; ".join(f"{n} ({_short(old.get(n))} there, {_short(new.get(n))} here)" for n in names),
+                "; ".join(
+                    f"{n} ({_short(old.get(n))} there, {_short(new.get(n))} here)" for n in names
+                ),
             )
 
     def _say_once(self, topic: str, text: str, *args: Any, exc_info: bool = False) -> None:
@@ -458,7 +519,9 @@ _RESULT_FIELDS = {field.name for field in dataclasses.fields(_base.JobResult)}
 
 def _job_result(**fields: Any) -> Any:
     """A JobResult of this vLLM: successful_keys came with 0.28 or before, transfer_bytes later."""
-    return _base.JobResult(**{name: value for name, value in fields.items() if name in _RESULT_FIELDS})
+    return _base.JobResult(
+        **{name: value for name, value in fields.items() if name in _RESULT_FIELDS}
+    )
 
 
 def _get(root: Any, path: str, default: Any = None) -> Any:
@@ -478,7 +541,14 @@ def _namespace_fields(spec: Any, row_bytes: int, revision: str | None, name: str
         fields = _fields_of_vllm_config(spec)
     if revision is None:
         revision = _get(spec, "vllm_config.model_config.revision") or _current_revision()
-    return {"engine": "vllm", "version": 1, "row_bytes": row_bytes, "revision": revision, "namespace": name, **fields}
+    return {
+        "engine": "vllm",
+        "version": 1,
+        "row_bytes": row_bytes,
+        "revision": revision,
+        "namespace": name,
+        **fields,
+    }
 
 
 def _fields_of_config(config: Any) -> dict[str, Any]:
@@ -506,11 +576,14 @@ def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
     parallel = config.parallel_config
     return {
         "model": config.model_config.model,
-        "dtype": str(config.cache_config.cache_dtype) + "/" + str(_get(config, "model_config.dtype")),
+        "dtype": str(config.cache_config.cache_dtype)
+        + "/"
+        + str(_get(config, "model_config.dtype")),
         "tokens_per_hash": getattr(spec, "hash_block_size", config.cache_config.block_size),
         "blocks_per_chunk": getattr(spec, "block_size_factor", 1),
         "groups": [
-            [group.kv_cache_spec.block_size, list(group.layer_names)] for group in spec.kv_cache_config.kv_cache_groups
+            [group.kv_cache_spec.block_size, list(group.layer_names)]
+            for group in spec.kv_cache_config.kv_cache_groups
         ],
         "layout": "direct",
         "replicated": False,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvrail.sglang without SGLang, on stand-ins of what it imports; tests/engines/sglang.sh has the real one.
 
-It needs PyTorch, as SGLang does. Where PyTorch is not, the shapes of pages are tested with a stand-in for it alone."""
+It needs PyTorch, as SGLang does. Where PyTorch is not, the shapes of pages are tested with a stand-in for it alone.
+"""
 
 import importlib
 import importlib.util
@@ -68,7 +69,9 @@ class ShapeTest(unittest.TestCase):
         self.assertIsNone(shape.items([1000, 2000, 3000], [64] * 3, 1))
 
     def test_which_part_is_first_is_told_apart(self):
-        one, other = self.module._Shape([1000, 2000], [64] * 2), self.module._Shape([2000, 1000], [64] * 2)
+        one, other = self.module._Shape([1000, 2000], [64] * 2), self.module._Shape(
+            [2000, 1000], [64] * 2
+        )
         self.assertNotEqual(one.order, other.order)
 
     def test_keys_are_packed(self):

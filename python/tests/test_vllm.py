@@ -33,7 +33,9 @@ def old_spec():
         vllm_config=part(
             model_config=part(model="m", dtype="f16", revision="r1"),
             cache_config=part(cache_dtype="auto", block_size=16),
-            parallel_config=part(tensor_parallel_size=1, pipeline_parallel_size=1, world_size=1, rank=0),
+            parallel_config=part(
+                tensor_parallel_size=1, pipeline_parallel_size=1, world_size=1, rank=0
+            ),
         ),
         kv_cache_config=part(
             kv_cache_groups=[part(kv_cache_spec=part(block_size=16), layer_names=["a"])]
@@ -112,7 +114,9 @@ class VllmTest(unittest.TestCase):
         tier.submit_store(self.job(3, [b""], [0]))
         tier.submit_store(self.job(4, None, None))
         results = {r.job_id: r.success for r in self.finished(tier)}
-        self.assertEqual({k: v for k, v in results.items() if k != 3}, {1: False, 2: False, 4: False})
+        self.assertEqual(
+            {k: v for k, v in results.items() if k != 3}, {1: False, 2: False, 4: False}
+        )
         self.assertIn(3, results)
 
     def test_a_full_queue_makes_jobs_wait(self):
