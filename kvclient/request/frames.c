@@ -13,6 +13,7 @@
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/order.h"
 #include "kvclient/request/pack.h"
 #include "kvclient/request/release.h"
 

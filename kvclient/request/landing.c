@@ -20,6 +20,7 @@
 #include "kvclient/request/attachment.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/order.h"
 
 #define AGAIN_NS 500000ull /* others that have the wire need it for a chunk or two */
 

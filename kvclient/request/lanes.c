@@ -9,9 +9,9 @@
  * arrival. A session with 10,000 requests would be served before one whose single request came a moment later.) */
 #include "kvclient/request/lanes.h"
 
-#include "kvclient/request/link.h"
-
 #include <stdlib.h>
+
+#include "kvclient/request/order.h"
 
 enum { TURN = 4 /* requests that a session may send in its turn, while others wait */ };
 

@@ -12,6 +12,7 @@
 #include "kvclient/request/admission.h"
 #include "kvclient/request/lanes.h"
 #include "kvclient/request/link.h"
+#include "kvclient/request/order.h"
 #include "kvclient/request/pull.h"
 #include "kvclient/request/quarantine.h"
 #include "kvclient/request/trace.h"

@@ -7,16 +7,13 @@
  * last few are kept for CANCEL and PING, so that a link whose requests are all stuck can still cancel them. (A request
  * of a further session takes a credit of that session, too: lanes.c, kvc_lane_credit.)
  *
- * In a queue of a link, requests in the background are at its end: admission lets few of them in, so that the others'
- * way past them is short. Of those the first goes on as one of the others when KVC_PASSED_MAX have passed it.
- *
  * A server serves a link once it has back the nonce that its answer to our PING brought (kvc_link_nonce). The nonce
  * goes at the head of every frame until another request by that link is answered. For a frame may be lost with a link
  * that comes and goes, or be overtaken by a later one (EFA), whose requests would be dropped without the nonce. So the
  * first call after a PING takes no turn more. */
 #include "kvclient/request/link.h"
 
-#include "kvclient/request/admission.h"
+#include "kvclient/request/order.h"
 
 struct kvc_link *kvc_link_pick(struct kvc_attachment *s, unsigned shard)
 {
@@ -40,41 +37,6 @@ struct kvc_link *kvc_link_keep(struct kvc_attachment *s, unsigned shard, uint32_
 	return first;
 }
 
-static struct kvc_req *req_of(const struct kv_list *node)
-{
-	return KV_LIST_ENTRY(node, struct kvc_req, node);
-}
-
-/* The last request that is not in the background, or the queue itself. */
-static struct kv_list *front_end(const struct kv_list *queue)
-{
-	struct kv_list *at = queue->prev;
-	while (at != queue && req_of(at)->behind)
-		at = at->prev;
-	return at;
-}
-
-void kvc_queue_in(struct kvc_link *l, struct kv_list *queue, struct kvc_req *r)
-{
-	struct kv_list *at;
-	if (KV_LIKELY(kv_list_empty(queue) || r->behind || !req_of(queue->prev)->behind)) {
-		kv_list_add_tail(queue, &r->node);
-		return;
-	}
-	at = front_end(queue);
-	if (++l->passed > KVC_PASSED_MAX) {
-		l->passed = 0;
-		at = at->next;
-		req_of(at)->behind = false;
-	}
-	kv_list_add_head(at, &r->node);
-}
-
-bool kvc_queue_kept(const struct kv_list *queue, const struct kvc_req *r)
-{
-	return !kv_list_empty(queue) && (r->behind || !req_of(queue->next)->behind);
-}
-
 /* What was parked goes in front of what is queued, and what is in the background behind all others. */
 static void parked_back(struct kvc_link *l)
 {
@@ -82,7 +44,9 @@ static void parked_back(struct kvc_link *l)
 	while (!kv_list_empty(&l->parked)) {
 		node = l->parked.prev;
 		kv_list_del(node);
-		kv_list_add_head(req_of(node)->behind ? front_end(&l->queue) : &l->queue, node);
+		kv_list_add_head(KV_LIST_ENTRY(node, struct kvc_req, node)->behind ? kvc_queue_front_end(&l->queue)
+										   : &l->queue,
+				 node);
 	}
 }
 

@@ -60,12 +60,6 @@ static inline void kvc_link_dirty(struct kvc_link *l)
 /* kvc_link_look -- what kept the link stuck, or requests parked, may be over: try them again, in their order. */
 void kvc_link_look(struct kvc_link *l);
 
-/* kvc_queue_in -- put a request into a queue of the link: `queue`, `parked` or a lane's. It goes behind all others, or
- * in front of those in the background if it is not one itself (KVC_BACKGROUND). kvc_queue_kept -- whether one that
- * waits in this queue is before it. */
-void kvc_queue_in(struct kvc_link *l, struct kv_list *queue, struct kvc_req *r);
-bool kvc_queue_kept(const struct kv_list *queue, const struct kvc_req *r);
-
 /* kvc_link_credit -- a credit came back (frames.c: id_take took it). */
 void kvc_link_credit(struct kvc_link *l);
 

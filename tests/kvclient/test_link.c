@@ -2,6 +2,7 @@
 /* test_link.c -- which link a request takes, its credits, and when it has something to send. */
 #include "links.h"
 
+#include "kvclient/request/order.h"
 #include "kvclient/request/admission.h"
 
 static struct kvc_req request;
