@@ -437,7 +437,7 @@ class LMCache:
         return self
 
     def __exit__(self, failed, *_):
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(signal.SIGKILL if failed else signal.SIGTERM)
         try:
             self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
@@ -525,6 +525,8 @@ def upstream(folder):
 
 
 if __name__ == "__main__":
+    # The end of a time limit unwinds, so that what was started ends, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal, or by the time limit"))
     os.environ.setdefault("LMCACHE_TRACK_USAGE", "false")
     os.environ.setdefault("LMCACHE_DISABLE_BANNER", "1")
     globals()[sys.argv[1]](*sys.argv[2:])
