@@ -210,7 +210,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
 
-check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-python check-shim check-shim-mutants ## every suite
+check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-python check-engines check-shim check-shim-mutants ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/runs/bench.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)
