@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.h -- the order in a queue of a link, with requests in the background (KVC_BACKGROUND). Private to kvclient/. The
- * client's loop. */
+/* order.h -- the order in a queue of a link, where requests in the background (KVC_BACKGROUND) are last. Private to
+ * kvclient/. The client's loop. */
 #ifndef KVRAIL_KVCLIENT_REQUEST_ORDER_H
 #define KVRAIL_KVCLIENT_REQUEST_ORDER_H
 

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../../tests/integration/lib.bash"
 python=${PYTHON:-python3}
 venv=$scratch/venv
-plan 5
+plan 6
 wheel=$(ls build/kvrail-*-cp311-abi3-linux_*.whl)
 check "there is one wheel, for the stable ABI of 3.11" test "$(wc -w <<<"$wheel")" = 1
 linked() { ! "$python" -m zipfile -l "$wheel" | grep -E 'libfabric|libssl|liburing|\.[ch]$' && readelf -d "$venv"/lib/python3*/site-packages/kvrail/_native.abi3.so | grep 'NEEDED.*libfabric'; }
@@ -13,6 +13,17 @@ check "it can be installed" install
 check "libfabric is not in it, but linked to" linked
 tests() { KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD "$venv/bin/python" -X dev -W error python/tests/run.py; }
 check "its tests pass" tests
+example() {
+	KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD "$venv/bin/python" -X dev -c '
+import subprocess, sys, kvrail
+with kvrail.Server(memory_mb=64) as server:
+    sys.exit(subprocess.run([sys.executable, "-X", "dev", "python/examples/paged.py", server.address]).returncode)'
+}
+if "$venv/bin/python" -c 'import numpy' 2>/dev/null || "$venv/bin/pip" install -q numpy >"$scratch/pip.out" 2>&1; then
+	check "the example of a paged cache in numpy stores and loads" example
+else
+	skip "the example of a paged cache in numpy stores and loads" "numpy cannot be installed: $(tail -n 1 "$scratch/pip.out")"
+fi
 if "$venv/bin/pip" install -q mypy >"$scratch/pip.out" 2>&1; then
 	check "mypy --strict finds nothing" "$venv/bin/mypy" --strict --config-file python/pyproject.toml python/kvrail
 else
