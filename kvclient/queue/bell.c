@@ -8,8 +8,9 @@
  * Ringing. A loop rings once for all that ended in a turn (lane.c). `rung` is true from the write that makes the
  * eventfd readable until it is read, so a crowd of completions costs one write. A thread that rings has put its
  * completion into the list before it looks at `rung`; the thread that reaps reads the eventfd, clears `rung` and then
- * looks at the list once more. One of the two sees the other. Between the change of `rung` and its write a thread may
- * be late: then the descriptor is readable once with nothing there.
+ * looks at the list once more. One of the two sees the other. What it took out of the list and leaves for its next call
+ * it rings for itself. Between the change of `rung` and its write a thread may be late: then the descriptor is readable
+ * once with nothing there.
  *
  * The timer stands at the earliest deadline that somebody asked for. Deadlines that are met do not move it back: where
  * all calls have the same timeout it is set, and wakes the host, once in that time. Threads that set it may overtake

@@ -47,7 +47,9 @@ static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
 		completion_fill(&out[n++], e);
 		kvc_entry_unhold(e);
 	}
-	if (!q->ready && (n == 0 || kvc_bell_rung(&q->bell))) {
+	if (q->ready) { /* the loop may not have rung for these yet, and will find none left in the list */
+		kvc_bell_ring(&q->bell);
+	} else if (n == 0 || kvc_bell_rung(&q->bell)) {
 		kvc_bell_still(&q->bell);
 		if (atomic_load(&q->done))
 			kvc_bell_ring(&q->bell);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_poll.c -- a pool without threads: its host turns it by kvc_poll and by calls that block. */
 #include <dirent.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 
 #include "base/base.h"
 #include "kvclient/kvclient.h"
+#include "loop/loop.h"
 #include "server.h"
 
 enum { LEN = 200000, SMALL = 700, BATCH = 24, MANY = 300 };
@@ -192,6 +194,73 @@ static void a_queue_outlives_its_pool(void **state)
 	assert_int_equal(kvc_reap(q, &c, 1), 1);
 	assert_true(c.result == -KV_ECLOSED || c.result == -KV_ENOTFOUND);
 	assert_int_equal(kvc_queue_close(&q), 0);
+}
+
+/* ---- the descriptor ---- */
+
+enum { CROWD = 8 };
+
+struct crowd {
+	struct kvc_queue *queue;
+	struct kvc_item item[CROWD];
+	unsigned reaped;
+	bool wrong, left;
+};
+
+/* Looks for completions at each turn of the loop, and takes one. */
+static void impatient(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct crowd *n = arg;
+	struct kvc_completion c;
+	(void)client;
+	(void)w;
+	for (unsigned i = 0; i < CROWD; i++)
+		n->wrong |= kvc_submit_exists(n->queue, &n->item[i], 1, NULL, i) <= 0;
+	while (!n->wrong && n->reaped == 0) {
+		n->reaped = (unsigned)kvc_reap(n->queue, &c, 1);
+		co_yield_await();
+	}
+	n->left = true;
+}
+
+static bool crowd_over(const struct crowd *n)
+{
+	bool over = n->left;
+	for (unsigned i = 0; i < CROWD; i++)
+		over &= n->item[i].result != INT64_MIN;
+	return over;
+}
+
+/* Whoever reaps may come between the end of an id and the bell, and leave others that are over. */
+static void what_a_reap_leaves_is_told(void **state)
+{
+	static struct crowd n; /* a failing assertion may leave the worker behind */
+	struct kvc_pool *pool;
+	(void)state;
+	test_server_need(&server);
+	pool = pool_open();
+	for (unsigned round = 0; round < 20; round++) {
+		n = (struct crowd){0};
+		assert_int_equal(kvc_queue_open(pool, NULL, &n.queue, NULL), 0);
+		for (unsigned i = 0; i < CROWD; i++)
+			n.item[i] = (struct kvc_item){.key = key_of("nothing"), .result = INT64_MIN};
+		assert_int_equal(kvc_spawn(pool, 0, impatient, &n), 0);
+		while (!crowd_over(&n))
+			assert_true(kvc_poll(pool, UINT64_MAX) > 0);
+		assert_false(n.wrong);
+		for (unsigned i = 0; i < 50; i++)
+			kvc_poll(pool, 0);
+		while (n.reaped < CROWD) {
+			struct pollfd p = {.fd = kvc_queue_fd(n.queue), .events = POLLIN};
+			struct kvc_completion c;
+			if (poll(&p, 1, 0) != 1)
+				fail_msg("round %u: %u of %u were reaped, and the descriptor is silent", round,
+					 n.reaped, CROWD);
+			n.reaped += (unsigned)kvc_reap(n.queue, &c, 1);
+		}
+		assert_int_equal(kvc_queue_close(&n.queue), 0);
+	}
+	kvc_pool_close(&pool);
 }
 
 /* ---- workers ---- */
@@ -393,6 +462,7 @@ int main(void)
 		cmocka_unit_test(registered_memory_and_batches),
 		cmocka_unit_test(what_is_submitted_moves_while_the_host_polls),
 		cmocka_unit_test(a_queue_outlives_its_pool),
+		cmocka_unit_test(what_a_reap_leaves_is_told),
 		cmocka_unit_test(workers_run_in_the_calling_thread),
 		cmocka_unit_test(blocking_calls_of_three_threads),
 		cmocka_unit_test(and_a_fourth_that_polls),

@@ -205,10 +205,11 @@ static void four_threads_submit_and_one_reaps(void **state)
 {
 	pthread_t thread[THREADS];
 	unsigned reaped = 0;
-	uint8_t *seen = calloc(THREADS * SLOTS, 1);
+	uint8_t *seen;
 	int64_t last = 0;
 	(void)state;
 	test_server_need(&server[0]);
+	seen = calloc(THREADS * SLOTS, 1);
 	slots = calloc(THREADS * SLOTS, sizeof(*slots));
 	assert_true(slots && seen);
 	for (unsigned i = 0; i < THREADS * SLOTS; i++)
