@@ -161,6 +161,19 @@ class CollectedTest(unittest.TestCase):
         self.assertEqual(len(self.forgotten(make)), 1)
         area.append(0)
 
+    def test_also_one_that_keeps_its_registration(self):
+        class Mine(_native.Client):
+            pass
+
+        area = bytearray(8192)
+
+        def make():
+            client = Mine(server().address, num_clients=1)
+            client.region = client.register(area)
+
+        self.assertEqual(len(self.forgotten(make)), 1)
+        area.append(0)
+
     def test_the_blocking_client_too(self):
         def make():
             client = kvrail.Client(server().address, num_clients=1)
