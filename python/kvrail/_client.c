@@ -4,7 +4,8 @@
  * Close, in this order: no call begins any more; those that block return; the pool is closed, which ends every id and
  * after which nothing touches callers' memory; all exports are released. The queue stays until the object goes away:
  * ids that were not reaped can be drained after close, and a descriptor that some thread polls is not closed under it.
- * Whoever calls close meanwhile waits for the first one.
+ * Whoever calls close meanwhile waits for the first one; but the finalizer of a buffer, which the close itself runs, does
+ * not wait for itself.
  *
  * An object that goes away while it is open is closed there, with a ResourceWarning. In a child of fork() the library
  * ends all calls with -KV_ECLOSED and touches nothing of the parent's; what is released there are the child's own
@@ -326,6 +327,8 @@ static void pool_close(struct client_object *self)
 
 static void close_wait(struct client_object *self)
 {
+	if (pthread_equal(self->closer, pthread_self()))
+		return;
 	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
 	while (!self->closed)
 		pthread_cond_wait(&self->changed, &self->lock);
@@ -340,6 +343,7 @@ static void close_now(struct client_object *self)
 	} else if (self->closing) {
 		close_wait(self);
 	} else {
+		self->closer = pthread_self();
 		self->closing = true;
 		pool_close(self);
 		exports_release(self);
