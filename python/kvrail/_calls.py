@@ -49,13 +49,13 @@ class Options(TypedDict, total=False):
 
 def failed(keys: Sequence[Key], results: list[int], fine: int) -> Error | None:
     """The error of the first key that failed with another code than `fine`. It has all results in `.results`."""
-    for key, result in zip(keys, results):
+    for i, result in enumerate(results):
         if result < 0 and result != fine:
             error = make(result)
-            shown = key if len(key) <= 80 else key[:80]
+            shown = keys[i][:80] if i < len(keys) else "?"  # the list may have changed meanwhile
             wrong = sum(r < 0 and r != fine for r in results)
             error.args = (
-                f"{error}: key {shown!r}" + (f", {wrong} of {len(keys)} keys" if wrong > 1 else ""),
+                f"{error}: key {shown!r}" + (f", {wrong} of {len(results)} keys" if wrong > 1 else ""),
             )
             error.results = results
             return error

@@ -4,13 +4,15 @@
  * Close, in this order: no call begins any more; those that block return; the pool is closed, which ends every id and
  * after which nothing touches callers' memory; all exports are released. The queue stays until the object goes away:
  * ids that were not reaped can be drained after close, and a descriptor that some thread polls is not closed under it.
- * Whoever calls close meanwhile waits for the first one.
+ * Whoever calls close meanwhile waits for the first one; but the finalizer of a buffer, which the close itself runs, does
+ * not wait for itself.
  *
  * An object that goes away while it is open is closed there, with a ResourceWarning. In a child of fork() the library
  * ends all calls with -KV_ECLOSED and touches nothing of the parent's; what is released there are the child's own
  * copies of exports. */
 #include "_native.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -118,8 +120,10 @@ static int take_servers(struct opening *o, PyObject *servers)
 	int rc = -1;
 	if (comma && PyUnicode_Check(servers))
 		list = PyUnicode_Split(servers, comma, -1);
-	else if (comma)
+	else if (comma && PySequence_Check(servers) && !PyBytes_Check(servers))
 		list = PySequence_List(servers);
+	else if (comma)
+		PyErr_Format(PyExc_TypeError, "servers is 'HOST:PORT,HOST:PORT' or a list of them, not %R", servers);
 	Py_XDECREF(comma);
 	if (!list)
 		return -1;
@@ -157,20 +161,32 @@ static int take_prefix(struct opening *o, PyObject *prefix)
 	return o->prefix ? 0 : -1;
 }
 
+/* What is too much for an unsigned is UINT_MAX: the library refuses that, and says what it takes. */
+static int take_count(PyObject *object, const char *what, unsigned *out)
+{
+	uint64_t value;
+	if (!object)
+		return 0;
+	if (kvrail_uint(object, what, &value) < 0)
+		return -1;
+	*out = value > UINT_MAX ? UINT_MAX : (unsigned)value;
+	return 0;
+}
+
 static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
 				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
 				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
 				"verify",       "wait",        "log_level",   NULL};
-	PyObject *servers, *provider = NULL, *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL,
+	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL, *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL,
 			   *ca = NULL, *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL;
 	double timeout = 0;
 	int down_is_miss = 0, verify = 1, wait = 0, level = 2;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$IIOOIOdIOOOOOOOOpppi:Client", names, &servers,
-					 &p->num_clients, &p->num_threads, &provider, &nic, &p->num_rails, &buffer,
-					 &timeout, &o->queue.depth, &psk, &psk_file, &cert, &key, &ca, &crl,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOdOOOOOOOOOpppi:Client", names, &servers,
+					 &clients, &threads, &provider, &nic, &rails, &buffer,
+					 &timeout, &depth, &psk, &psk_file, &cert, &key, &ca, &crl,
 					 &server_name, &prefix, &down_is_miss, &verify, &wait, &level))
 		return -1;
 	if (!(timeout >= 0 && timeout < 1e9)) {
@@ -182,7 +198,10 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	p->timeout_ns = timeout > 0 && timeout < 1e-9 ? 1 : (uint64_t)(timeout * 1e9);
 	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
 	p->log_level = level;
-	if (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0)
+	if ((buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
+	    take_count(clients, "num_clients", &p->num_clients) < 0 ||
+	    take_count(threads, "num_threads", &p->num_threads) < 0 ||
+	    take_count(rails, "num_rails", &p->num_rails) < 0 || take_count(depth, "depth", &o->queue.depth) < 0)
 		return -1;
 	return take_servers(o, servers) < 0 || take_text(o, provider, "provider", false, &p->provider) < 0 ||
 			       take_text(o, nic, "nic", false, &p->nic) < 0 ||
@@ -326,6 +345,8 @@ static void pool_close(struct client_object *self)
 
 static void close_wait(struct client_object *self)
 {
+	if (pthread_equal(self->closer, pthread_self()))
+		return;
 	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
 	while (!self->closed)
 		pthread_cond_wait(&self->changed, &self->lock);
@@ -340,6 +361,7 @@ static void close_now(struct client_object *self)
 	} else if (self->closing) {
 		close_wait(self);
 	} else {
+		self->closer = pthread_self();
 		self->closing = true;
 		pool_close(self);
 		exports_release(self);

@@ -44,6 +44,7 @@ struct client_object {
 	struct kvc_queue *queue; /* NULL: never opened; it outlives the pool, so that the descriptor stays what it is */
 	pid_t pid;               /* of the process that opened it */
 	bool opening, closing, closed;
+	pthread_t closer; /* while closing and not closed */
 	struct batch *out, *done, **done_tail, *spare;
 	unsigned num_spare;
 	struct region *regions;

@@ -176,11 +176,20 @@ static void region_dealloc(PyObject *object)
 {
 	struct region_object *self = (struct region_object *)object;
 	PyTypeObject *type = Py_TYPE(object);
+	PyObject_GC_UnTrack(object);
 	if (self->region)
 		self->region->object = NULL; /* the registration stays, until the client is closed */
 	Py_XDECREF((PyObject *)self->client);
-	PyObject_Free(object);
+	PyObject_GC_Del(object);
 	Py_DECREF(type);
+}
+
+/* A circle through here has a subclass of Client in it, whose dict is what is cleared. */
+static int region_traverse(PyObject *object, visitproc visit, void *arg)
+{
+	Py_VISIT((PyObject *)((struct region_object *)object)->client);
+	Py_VISIT(Py_TYPE(object));
+	return 0;
 }
 
 static PyMethodDef methods[] = {
@@ -200,6 +209,7 @@ static PyGetSetDef attributes[] = {
 static PyType_Slot slots[] = {
 	{Py_tp_doc, "Registered memory, from Client.register()."},
 	{Py_tp_dealloc, (void *)region_dealloc},
+	{Py_tp_traverse, (void *)region_traverse},
 	{Py_tp_methods, methods},
 	{Py_tp_getset, attributes},
 	{0, NULL},
@@ -208,6 +218,6 @@ static PyType_Slot slots[] = {
 PyType_Spec region_spec = {
 	.name = "kvrail._native.Region",
 	.basicsize = sizeof(struct region_object),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
 	.slots = slots,
 };

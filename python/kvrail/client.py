@@ -35,15 +35,15 @@ class _Waiter:
 
 
 class _Reaper:
-    """The queue and its thread. It does not know the Client, which can so be collected while the thread runs."""
+    """The queue and its thread. It does not know the Client, which can so be collected while the thread runs.
+
+    A call and the thread meet in `met`, by one setdefault of each, which nothing interrupts: there is no lock that a
+    finalizer or a signal handler, which may call here at any point, could find taken."""
 
     def __init__(self, native: _native.Client) -> None:
         self.native = native
-        self.lock = threading.Lock()  # waiting, thread; held while a call is submitted
-        self.waiting: dict[int, _Waiter] = {}
-        self.strays: set[int] = (
-            set()
-        )  # ids that were over before their call was known: it was interrupted
+        self.lock = threading.Lock()  # thread, bell
+        self.met: dict[int, _Waiter | list[int]] = {}  # a call that waits, or results that wait
         self.thread: threading.Thread | None = None
         self.bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.pid = os.getpid()
@@ -56,34 +56,47 @@ class _Reaper:
         id: list[int] = []
         waiter = _Waiter()
         try:
-            with self.lock:
-                if not self.thread and not self.native.closed:
-                    self.thread = threading.Thread(target=self._run, name="kvrail", daemon=True)
-                    self.thread.start()
-                # An interrupt comes between two steps of Python. Submitting and keeping the id is one step.
-                id.extend(map(submit, *((arg,) for arg in args)))
-                self.waiting[id[0]] = waiter
-            waiter.lock.acquire()
+            if not self.thread:
+                self._start()
+            # An interrupt comes between two steps of Python. Submitting and keeping the id is one step.
+            id.extend(map(submit, *((arg,) for arg in args)))
+            self._wait(id[0], waiter)
         except BaseException:
             if id:
                 self._abandon(id[0], waiter)
             raise
         return waiter.results
 
+    def _start(self) -> None:
+        with self.lock:
+            if not self.thread and not self.native.closed:
+                thread = threading.Thread(target=self._run, name="kvrail", daemon=True)
+                thread.start()  # it may fail; the next call tries again then
+                self.thread = thread
+
+    def _wait(self, id: int, waiter: _Waiter) -> None:
+        first = self.met.setdefault(id, waiter)
+        if not isinstance(first, _Waiter):
+            waiter.results, waiter.over = first, True
+        elif threading.current_thread() is self.thread:  # in a finalizer, which runs anywhere
+            poll = select.poll()
+            poll.register(self.native.event_fd(), select.POLLIN)
+            while not waiter.over:
+                poll.poll()
+                self._wake()
+        elif not waiter.over:
+            waiter.lock.acquire()
+        self.met.pop(id, None)
+
     def _abandon(self, id: int, waiter: _Waiter) -> None:
         """The call was interrupted: cancel it, and wait until nothing touches its buffers."""
-        with self.lock:
-            if id in self.strays:
-                self.strays.remove(id)
-                return
-            if waiter.over:
-                return
-            self.waiting.setdefault(id, waiter)
         try:
             self.native.cancel(id)
         except Busy:  # a loop's queue is full; the call ends by its deadline then
             pass
-        waiter.lock.acquire()
+        if not waiter.over:
+            self._wait(id, waiter)
+        self.met.pop(id, None)
 
     def _run(self) -> None:
         poll = select.poll()
@@ -103,16 +116,12 @@ class _Reaper:
                 pause, over = 50, False
 
     def _wake(self) -> None:
-        over = self.native.drain_results()
-        with self.lock:
-            for id, _, results in over:
-                waiter = self.waiting.pop(id, None)
-                if waiter:
-                    waiter.results = results
-                    waiter.over = True
-                    waiter.lock.release()
-                else:
-                    self.strays.add(id)
+        for id, _, results in self.native.drain_results():
+            waiter = self.met.setdefault(id, results)
+            if isinstance(waiter, _Waiter):
+                waiter.results, waiter.over = results, True
+                self.met.pop(id, None)
+                waiter.lock.release()
 
     def close(self) -> None:
         self.native.close()

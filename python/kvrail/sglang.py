@@ -248,6 +248,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                     str(value) if isinstance(value, (int, float, str, torch.dtype)) else None
                 )
             fields["class"] = type(pool).__name__
+            # A host pool has the type of its storage: uint8 for every kind of FP8. The GPU's pool knows which.
+            fields["device_dtype"] = str(getattr(getattr(pool, "device_pool", None), "dtype", None))
         if paged is None:
             fields["bytes"] = "tensors"
         elif paged.shape is None:

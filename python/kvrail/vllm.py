@@ -413,8 +413,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             return
         for call, code, results in over:
             end = self._calls.pop(call, None)
-            if end:
-                end(code, results)
+            try:
+                if end:
+                    end(code, results)
+            except Exception:  # of the others in this drain none may be lost
+                self._say_once("fault end", "a completion failed", exc_info=True)
 
     @_guarded(lambda: None)
     def drain_jobs(self) -> None:
@@ -491,7 +494,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         try:
             old, new = json.loads(theirs), json.loads(ours)
             names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
-        except (ValueError, AttributeError):
+        except Exception:  # whatever JSON somebody has put there: RecursionError, TypeError, ...
             return
         if names == ["hash_seed"]:
             logger.warning(

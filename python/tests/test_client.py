@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 import kvrail
 from common import freeze, fresh, nobody, server
@@ -93,6 +94,52 @@ class ClientTest(unittest.TestCase):
             self.assertIsInstance(caught.exception, kvrail.Error)
             with self.assertRaisesRegex(kvrail.Error, "2 of 2 keys"):
                 client.exists(["a", "b"])
+
+    def test_a_list_of_keys_that_shrinks_meanwhile_hides_no_failure(self):
+        keys = [fresh(), fresh()]
+
+        def get(wanted, into, timeout):
+            results = self.client._reaper.call(
+                self.client._native.submit_batch_get, wanted, into, 1e-9
+            )
+            keys.clear()  # as another thread might
+            return results
+
+        with unittest.mock.patch.object(self.client, "_get", get):
+            with self.assertRaisesRegex(kvrail.Timeout, "2 of 2 keys"):
+                self.client.get_many(keys, [bytearray(1), bytearray(1)])
+
+    def test_a_thread_that_cannot_start_fails_one_call_and_not_the_next(self):
+        with unittest.mock.patch("threading.Thread.start", side_effect=RuntimeError("no thread")):
+            with self.assertRaisesRegex(RuntimeError, "no thread"):
+                self.client.exists(["a"])
+        over = []
+        thread = threading.Thread(target=lambda: over.append(self.client.exists([fresh()])))
+        thread.daemon = True
+        thread.start()
+        thread.join(60)
+        self.assertEqual(over, [[False]])
+
+    def test_callers_code_that_runs_in_a_call_may_call(self):
+        client, over = self.client, []
+
+        class Seconds:
+            def __float__(self):  # in the thread that submits
+                over.append(client.exists([fresh()]))
+                return 5.0
+
+        class Owner(bytearray):
+            def __del__(self):  # in the client's own thread, at the end of the call
+                over.append(client.exists([fresh()]))
+
+        def work():
+            client.put(fresh(), Owner(b"value"), timeout=Seconds())
+            over.append(client.exists([fresh()]))
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(60)
+        self.assertEqual(over[:1] + over[-1:], [[False], [False]])
 
     def test_close_ends_the_calls_of_other_threads(self):
         stopped = kvrail.Server(memory_mb=64)
@@ -181,7 +228,7 @@ class ClientTest(unittest.TestCase):
             except BufferError:
                 self.fail(f"the buffer is still in use: KVRAIL_SEED={seed}, turn {turn}")
         self.assertEqual(self.client.get(key), value)
-        self.assertEqual((self.client._reaper.waiting, self.client._reaper.strays), ({}, set()))
+        self.assertEqual(self.client._reaper.met, {})
         self.assertGreater(caught, 0, f"KVRAIL_SEED={seed}")
 
 

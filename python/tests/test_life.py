@@ -111,6 +111,26 @@ class CloseTest(NativeTest):
         with self.assertRaises(kvrail.Closed):
             client.submit_batch_get(["a"], [Evil()])
 
+    def test_the_finalizer_of_a_buffer_may_close_the_client_that_closes(self):
+        script = """
+import kvrail.client, sys
+client = kvrail._native.Client(sys.argv[1], num_clients=1)
+class Owner(bytearray):
+    def __del__(self):
+        client.close()
+id = client.submit_batch_set(["finalizer"], [Owner(b"value")])
+client.close()
+assert [over[0] for over in client.drain_results()] == [id]
+print("over")
+"""
+        run = subprocess.run(
+            [sys.executable, "-c", script, server().address],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual((run.returncode, run.stdout), (0, "over\n"), run.stderr)
+
     def test_descriptors_and_threads_go_with_the_object(self):
         def open_close():
             client = _native.Client(server().address, num_clients=1)
@@ -157,6 +177,19 @@ class CollectedTest(unittest.TestCase):
             client = Mine(server().address, num_clients=1)
             client.itself = client
             client.register(area)
+
+        self.assertEqual(len(self.forgotten(make)), 1)
+        area.append(0)
+
+    def test_also_one_that_keeps_its_registration(self):
+        class Mine(_native.Client):
+            pass
+
+        area = bytearray(8192)
+
+        def make():
+            client = Mine(server().address, num_clients=1)
+            client.region = client.register(area)
 
         self.assertEqual(len(self.forgotten(make)), 1)
         area.append(0)

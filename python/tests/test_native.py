@@ -270,7 +270,8 @@ class ArgumentsTest(NativeTest):
         self.refuses(ValueError, "servers is empty", _native.Client, [])
         self.refuses(ValueError, r"servers\[1\] is empty", _native.Client, address + ", ")
         self.refuses(TypeError, r"servers\[0\] must be a str", _native.Client, [5])
-        self.refuses(TypeError, "", _native.Client, 5)
+        for wrong in (5, None, address.encode(), {address}):
+            self.refuses(TypeError, "servers is 'HOST:PORT,HOST:PORT' or a list", _native.Client, wrong)
         self.refuses(kvrail.Invalid, "is not HOST:PORT", _native.Client, "nowhere:x")
         self.refuses(ValueError, "timeout is in seconds", _native.Client, address, timeout=-1)
         self.refuses(
@@ -278,7 +279,12 @@ class ArgumentsTest(NativeTest):
         )
         self.refuses(TypeError, "prefix must be str or bytes", _native.Client, address, prefix=3)
         self.refuses(ValueError, "zero byte", _native.Client, address, psk="a\0b")
-        self.refuses(kvrail.Invalid, "", _native.Client, address, depth=1 << 20)
+        for name in ("num_clients", "num_threads", "num_rails", "depth"):
+            self.refuses(
+                ValueError, f"{name} must be from 0", _native.Client, address, **{name: -1}
+            )
+            for many in (1 << 20, 1 << 32, (1 << 40) + 1):
+                self.refuses(kvrail.Invalid, "at most", _native.Client, address, **{name: many})
         self.refuses(TypeError, "", _native.Client, address, colour="red")
         self.refuses(
             kvrail.Error, "no-such-file", _native.Client, address, psk_file="/no-such-file"

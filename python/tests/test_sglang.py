@@ -24,6 +24,7 @@ def stand_ins():
     if not importlib.util.find_spec("torch"):
         made["torch"] = types.ModuleType("torch")
         made["torch"].Tensor = type("Tensor", (), {})
+        made["torch"].dtype = type("dtype", (), {})
     return made
 
 
@@ -80,6 +81,14 @@ class ShapeTest(unittest.TestCase):
         self.assertEqual(pack("AB" * 32), b"t" + b"AB" * 32)
         self.assertEqual(pack("x" * 64), b"t" + b"x" * 64)
         self.assertEqual(pack("ab"), b"tab")
+
+    def test_kinds_of_fp8_share_nothing(self):
+        part, seen = types.SimpleNamespace, set()
+        backend = part(_config=part(model_name="m"), _revision="", _namespace="")
+        for dtype in ("torch.float8_e4m3fn", "torch.float8_e5m2"):
+            pool = part(layout="page_first", dtype="torch.uint8", device_pool=part(dtype=dtype))
+            seen.add(self.module.KVRailHiCache._prefix(backend, "kv", pool))
+        self.assertEqual(len(seen), 2)
 
     def test_prefixes(self):
         self.assertEqual(self.module._leading([True, True, False, True]), 2)

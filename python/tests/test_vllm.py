@@ -5,10 +5,11 @@ import importlib.util
 import time
 import types
 import unittest
+import unittest.mock
 
 import kvrail
 import stub_engines
-from common import fresh, nobody, server
+from common import completions, fresh, nobody, server
 from kvrail import _vllm_plugin
 from stub_engines import Context, Job, LookupResult, OldJob
 
@@ -118,6 +119,27 @@ class VllmTest(unittest.TestCase):
             {k: v for k, v in results.items() if k != 3}, {1: False, 2: False, 4: False}
         )
         self.assertIn(3, results)
+
+    def test_whatever_lies_under_the_key_of_the_manifest_no_job_is_lost(self):
+        for theirs in (b"5", b"null", b"[" * 16384, b"{}", b"\xff"):
+            tier = self.tier(namespace=fresh())
+            with kvrail.Client(server().address, num_clients=1) as client:
+                client.put(tier._manifest_key, theirs)
+                tier.submit_store(self.job(1, [fresh().encode()], [0]))
+                tier._flush()  # the job, and the look at the manifest
+                number = len(tier._calls)
+                self.assertEqual(number, 2)
+                over = completions(tier._client, number)
+                over.sort(key=lambda call: call[2] == [0])  # the manifest first
+                with unittest.mock.patch.object(tier, "_client", wraps=tier._client) as mock:
+                    mock.drain_results = lambda: over
+                    tier._drain()
+                self.assertEqual([r.job_id for r in tier._finished], [1], theirs[:9])
+                self.assertEqual(tier._transfers, 0)
+                while tier._calls:  # it is replaced by ours
+                    tier._poll.poll(1000)
+                    tier._drain()
+                self.assertIn(b'"hash_seed"', client.get(tier._manifest_key))
 
     def test_a_full_queue_makes_jobs_wait(self):
         tier = self.tier(depth=1)
