@@ -46,6 +46,7 @@ struct submitter {
 	_Alignas(KV_CACHELINE) pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct kv_list over;    /* slots handed over; under the lock */
+	bool waits;             /* under the lock */
 	struct kv_list got;     /* the reaper's alone: what it is about to hand over */
 	struct kv_list resting; /* the submitter's alone, as all below */
 	unsigned left;          /* slots that still go on */
@@ -159,9 +160,11 @@ static void over_take(struct submitter *s, uint64_t until_ns, struct kv_list *ou
 	struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
 	int rc = 0;
 	pthread_mutex_lock(&s->lock);
+	s->waits = true;
 	while (kv_list_empty(&s->over) && rc == 0)
 		rc = until_ns == KV_NEVER ? pthread_cond_wait(&s->wake, &s->lock)
 					  : pthread_cond_timedwait(&s->wake, &s->lock, &until);
+	s->waits = false;
 	kv_list_splice_tail(out, &s->over);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -190,14 +193,18 @@ static void *submitter_main(void *arg)
 
 /* ---- reaping ---- */
 
+/* Woken under the lock, the submitter would sleep again at once, to wait for that. */
 static void submitter_hand(struct submitter *s)
 {
+	bool waits;
 	if (kv_list_empty(&s->got))
 		return;
 	pthread_mutex_lock(&s->lock);
 	kv_list_splice_tail(&s->over, &s->got);
-	pthread_cond_signal(&s->wake);
+	waits = s->waits;
 	pthread_mutex_unlock(&s->lock);
+	if (waits)
+		pthread_cond_signal(&s->wake);
 }
 
 static void all_reap(struct async *a)
@@ -254,6 +261,7 @@ static void submitter_init(struct submitter *s, struct async *a)
 	pthread_condattr_t attr;
 	s->async = a;
 	s->left = 0;
+	s->waits = false;
 	kv_list_init(&s->over);
 	kv_list_init(&s->got);
 	kv_list_init(&s->resting);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.h -- runs with --batch or --async: each operation of a worker is one batch PUT, or one batch GET into registered
- * memory of its own. */
+/* batch.h -- runs with --batch or --async: each operation of a worker is one batch PUT, or one batch GET into
+ * registered memory of its own. */
 #ifndef KVRAIL_KVBENCH_LOAD_BATCH_H
 #define KVRAIL_KVBENCH_LOAD_BATCH_H
 

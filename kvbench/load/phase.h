@@ -65,8 +65,8 @@ bool phase_take(struct phase *phase, uint64_t *out_number);
 /* phase_over -- whether no operation may begin any more: time, errors, a signal, or our own server. Thread: any. */
 bool phase_over(const struct phase *phase, uint64_t now);
 
-/* phase_count -- count how an operation ended: rc as `run` returns it. *backoff_ns: of whoever makes one operation after
- * the other, 0 at first. Thread: the tally's. Returns when that may go on after an error, or 0: at once. */
+/* phase_count -- count how an operation ended: rc as `run` returns it. *backoff_ns: of whoever makes one operation
+ * after the other, 0 at first. Thread: the tally's. Returns when that may go on after an error, or 0: at once. */
 uint64_t phase_count(struct phase *phase, struct bench_tally *tally, int rc, uint64_t *backoff_ns);
 
 /* The operations of the standard phases. */

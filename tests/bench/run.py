@@ -663,6 +663,8 @@ def compare_tcp():
 def compare_async():
     for size, goal in ((4 * K, None), (64 * K, 0.95), (M, None)):
         yield case(size_text(size), kv_bench(size, 32, 4, "--async"), kv_bench(size), goal=goal)
+    for size in (4 * K, 64 * K):
+        yield case(f"{size_text(size)}, one thread", kv_bench(size, 32, 4, "--async", "--submitters", "0"), kv_bench(size))
 
 
 def compare_shm():
