@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "host/host.h"
+#include "kvbench/load/async.h"
 #include "kvbench/load/batch.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
@@ -225,7 +226,9 @@ static int run_write(struct bench *b, struct kv_error *err)
 			  .keys_per_op = b->opt->batch,
 			  .num_keys = b->opt->num_keys};
 	uint64_t before = b->server ? 0 : duplicates_count(b), after;
-	int rc = phase_run(&p, &b->results.write, err);
+	int rc;
+	async_phase(&p, true);
+	rc = phase_run(&p, &b->results.write, err);
 	/* A server that we started was empty. One that was restarted counts from 0 again. */
 	after = b->server ? 0 : duplicates_count(b);
 	b->results.write.duplicates = after > before ? after - before : 0;
@@ -246,7 +249,9 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 			  .keys_per_op = o->batch,
 			  .duration_ns = WARMUP_NS};
 	char size[32];
-	int rc = phase_run(&p, w, err);
+	int rc;
+	async_phase(&p, false);
+	rc = phase_run(&p, w, err);
 	if (keys < o->warmup)
 		snprintf(w->cut, sizeof(w->cut), "of %llu: at most %s are read to warm up",
 			 (unsigned long long)o->warmup, kv_size_format(WARMUP_BYTES, size, sizeof(size)));
@@ -324,6 +329,7 @@ static int run_read(struct bench *b, struct kv_error *err)
 		rc = breakdown_make(b, err);
 	p.outages = b->results.keep_going.outage;
 	p.breakdown = b->results.breakdown;
+	async_phase(&p, false);
 	if (rc == 0)
 		rc = phase_run(&p, &b->results.read, err);
 	for (unsigned i = 1; rc == 0 && o->breakdown && i < b->num_clients; i++)
@@ -341,9 +347,9 @@ static int memory_open(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	int rc = !o->no_write || o->keep_going ? values_open(b, err) : 0;
-	if (rc == 0 && o->batch)
+	if (rc == 0 && (o->batch || o->async))
 		rc = batches_open(b, err);
-	if (rc == 0 && !o->batch && !o->trace)
+	if (rc == 0 && !o->batch && !o->async && !o->trace)
 		rc = buffers_touch(b, err);
 	return rc;
 }

@@ -141,7 +141,7 @@ check-clang: ## build everything with clang, without a warning, and run the test
 
 # Loops where io_uring is forbidden. What speaks of io_uring itself is left out (epoll.sh and doctor.sh have filters of
 # their own), and what loops have no part in.
-ON_EPOLL = $(tests_loop) $(tests_bootstrap) $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_kvbench) $(tests_kvcli) $(tests_hotpath) $(addprefix tests/integration/,defaults.sh bench.sh cli.sh lifetime.sh security.sh trace.sh rails.sh capacity.sh)
+ON_EPOLL = $(tests_loop) $(tests_bootstrap) $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_kvbench) $(tests_kvcli) $(tests_hotpath) $(addprefix tests/integration/,defaults.sh bench.sh async.sh cli.sh lifetime.sh security.sh trace.sh rails.sh capacity.sh)
 check-epoll: deps ## loop, client, server and programs where a seccomp filter forbids io_uring (4 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) tests/integration/no_uring.py scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs/epoll $(ON_EPOLL)
@@ -162,7 +162,7 @@ check-port: deps ## strangers and neighbours at the fabric ports: every known at
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(PORT)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $$(($${PORT_SECONDS:-60} + 3600)) -l $(B)/logs tests/port/port.py
 
-FABRIC_TESTS := $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_hotpath) $(addprefix tests/integration/,bench.sh cli.sh security.sh trace.sh rails.sh capacity.sh)
+FABRIC_TESTS := $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_hotpath) $(addprefix tests/integration/,bench.sh async.sh cli.sh security.sh trace.sh rails.sh capacity.sh)
 PROVIDERS ?= tcp-native net shm
 check-providers: deps ## the tests that use a fabric, over other providers (PROVIDERS="tcp-native net shm"; skips what is not here; 8 minutes each)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests

@@ -3,13 +3,22 @@
  *
  * The values land in memory that the caller registered, as an inference server's do, and not in borrowed pieces: a
  * batch is the call for which they exist. A worker has one batch in flight, so its keys, items and memory are made once
- * and used again. All workers' memory is one registration, which a server is told of once. */
+ * and used again. All workers' memory is one registration, which a server is told of once.
+ *
+ * With --async (async.c) an id that is in flight takes the place of a worker, and every operation is a batch, without
+ * --batch of one key. What a batch is before and after its call is the same for both. */
 #include "kvbench/load/batch.h"
 
 #include <stdlib.h>
 
 #include "host/host.h"
 #include "kvbench/load/values.h"
+
+/* Without --batch (then it is --async) an operation has one key. */
+static unsigned batch_keys(const struct bench_options *o)
+{
+	return KV_MAX(o->batch, 1u);
+}
 
 struct batches {
 	struct kv_area area;
@@ -33,7 +42,7 @@ static void batches_free(struct bench *bench)
 int batches_open(struct bench *bench, struct kv_error *err)
 {
 	const struct bench_options *o = bench->opt;
-	size_t items = (size_t)o->num_workers * o->batch;
+	size_t items = (size_t)o->num_workers * batch_keys(o);
 	struct batches *b = calloc(1, sizeof(*b));
 	int rc;
 	if (!b)
@@ -46,7 +55,7 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	else
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu key%s", items, kv_plural(items));
 	if (rc < 0)
-		rc = kv_fail_more(err, "memory for batches of %u in %u worker%s", o->batch, o->num_workers,
+		rc = kv_fail_more(err, "memory for batches of %u in %u worker%s", batch_keys(o), o->num_workers,
 				  kv_plural(o->num_workers));
 	if (rc == 0) /* so that no GET waits for a page to be made */
 		memset(b->area.base, 0, b->area.len_bytes);
@@ -69,17 +78,45 @@ int batches_close(struct bench *bench, struct kv_error *err)
 	return rc;
 }
 
-static void batch_fill(const struct phase_op *op, struct bench_key *key, struct kvc_item *item)
+static void get_fill(const struct phase_op *op, struct bench_key *key, struct kvc_item *item)
 {
 	const struct bench *bench = op->phase->bench;
 	const struct bench_options *o = bench->opt;
-	uint8_t *memory = (uint8_t *)bench->batches->area.base + (uint64_t)op->worker * o->batch * o->value_size;
-	for (unsigned i = 0; i < o->batch; i++) {
-		uint64_t index = bench_order_key(op->number * o->batch + i, o->num_keys, o->seed);
+	unsigned n = batch_keys(o);
+	uint8_t *memory = (uint8_t *)bench->batches->area.base + (uint64_t)op->worker * n * o->value_size;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t index = bench_order_key(op->number * n + i, o->num_keys, o->seed);
 		bench_key_make(&key[i], o->seed, o->value_size, index);
 		item[i] = (struct kvc_item){
 			.key = {key[i].text, key[i].len}, .data = memory + i * o->value_size, .len = o->value_size};
 	}
+}
+
+static void put_fill(const struct phase_op *op, uint64_t from, unsigned n, struct bench_key *key, struct kvc_item *item)
+{
+	const struct bench *bench = op->phase->bench;
+	const struct bench_options *o = bench->opt;
+	for (unsigned i = 0; i < n; i++) {
+		bench_key_make(&key[i], o->seed, o->value_size, op->phase->key_base + from + i);
+		item[i] = (struct kvc_item){
+			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i]), .len = o->value_size};
+	}
+}
+
+unsigned batch_begin(const struct phase_op *op, bool put, struct kvc_item **out_items)
+{
+	struct batches *b = op->phase->bench->batches;
+	unsigned keys = batch_keys(op->phase->bench->opt), n = keys;
+	size_t at = (size_t)op->worker * keys;
+	uint64_t from = op->number * keys;
+	if (put) {
+		n = (unsigned)KV_MIN((uint64_t)keys, op->phase->num_keys - from);
+		put_fill(op, from, n, b->key + at, b->item + at);
+	} else {
+		get_fill(op, b->key + at, b->item + at);
+	}
+	*out_items = b->item + at;
+	return n;
 }
 
 /* What one item became. Returns 0, -KV_ENOTFOUND or its code. */
@@ -117,20 +154,15 @@ static int batch_item_stored(const struct phase_op *op, const struct bench_key *
 	return 0;
 }
 
-/* The batch of n items has ended with rc. Returns the code that the phase counts: those of other items are counted
- * here. */
-static int batch_done(const struct phase_op *op, unsigned n, int rc,
-		      int (*item_done)(const struct phase_op *op, const struct bench_key *key,
-				       const struct kvc_item *item))
+int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t end_ns)
 {
-	size_t at = (size_t)op->worker * op->phase->bench->opt->batch;
+	size_t at = (size_t)op->worker * batch_keys(op->phase->bench->opt);
 	const struct batches *b = op->phase->bench->batches;
-	uint64_t end_ns = phase_now();
 	int first = 0;
 	if (rc == 0)
 		kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 	for (unsigned i = 0; i < n; i++) {
-		rc = item_done(op, &b->key[at + i], &b->item[at + i]);
+		rc = (put ? batch_item_stored : batch_item_done)(op, &b->key[at + i], &b->item[at + i]);
 		if (rc == 0 || rc == -KV_ENOTFOUND)
 			continue;
 		if (first)
@@ -143,29 +175,18 @@ static int batch_done(const struct phase_op *op, unsigned n, int rc,
 
 int phase_op_batch(const struct phase_op *op)
 {
-	const struct bench_options *o = op->phase->bench->opt;
-	struct batches *b = op->phase->bench->batches;
-	size_t at = (size_t)op->worker * o->batch;
-	struct kvc_call call = {.size = sizeof(call), .flags = o->no_checksum ? KVC_NO_VERIFY : 0};
-	batch_fill(op, b->key + at, b->item + at);
-	return batch_done(op, o->batch, kvc_get_batch_await(op->client, b->item + at, o->batch, &call),
-			  batch_item_done);
+	struct kvc_call call = phase_call(op->phase->bench->opt);
+	struct kvc_item *items;
+	unsigned n = batch_begin(op, false, &items);
+	int rc = kvc_get_batch_await(op->client, items, n, &call);
+	return batch_end(op, false, n, rc, phase_now());
 }
 
 int phase_op_write_batch(const struct phase_op *op)
 {
-	const struct bench *bench = op->phase->bench;
-	const struct bench_options *o = bench->opt;
-	struct batches *b = bench->batches;
-	size_t at = (size_t)op->worker * o->batch;
 	struct kvc_call call = phase_put_call(op->phase);
-	uint64_t from = op->number * o->batch;
-	unsigned n = (unsigned)KV_MIN((uint64_t)o->batch, op->phase->num_keys - from);
-	for (unsigned i = 0; i < n; i++) {
-		struct bench_key *key = &b->key[at + i];
-		bench_key_make(key, o->seed, o->value_size, op->phase->key_base + from + i);
-		b->item[at + i] = (struct kvc_item){
-			.key = {key->text, key->len}, .data = values_of(bench, key), .len = o->value_size};
-	}
-	return batch_done(op, n, kvc_put_batch_await(op->client, b->item + at, n, &call), batch_item_stored);
+	struct kvc_item *items;
+	unsigned n = batch_begin(op, true, &items);
+	int rc = kvc_put_batch_await(op->client, items, n, &call);
+	return batch_end(op, true, n, rc, phase_now());
 }

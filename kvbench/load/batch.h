@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch.h -- runs with --batch: each operation of a worker is one batch PUT, or one batch GET into registered memory of
- * its own. */
+/* batch.h -- runs with --batch or --async: each operation of a worker is one batch PUT, or one batch GET into
+ * registered memory of its own. */
 #ifndef KVRAIL_KVBENCH_LOAD_BATCH_H
 #define KVRAIL_KVBENCH_LOAD_BATCH_H
 
@@ -15,6 +15,14 @@ int batches_open(struct bench *bench, struct kv_error *err);
 /* batches_close -- give them back, after the last phase. Returns 0, or -KV_EINTERNAL with *err: an operation still uses
  * the memory, which then stays mapped. Nothing to do without batches. */
 int batches_close(struct bench *bench, struct kv_error *err);
+
+/* batch_begin -- make the items of operation op->number: of --batch keys, or one. They, their keys and memory are
+ * those of op->worker until batch_end. Returns how many there are. */
+unsigned batch_begin(const struct phase_op *op, bool put, struct kvc_item **out_items);
+
+/* batch_end -- compare and count n items whose batch ended with rc at end_ns. Returns the code that the phase counts:
+ * those of other items are counted here, in op->tally. */
+int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t end_ns);
 
 /* phase_op_write_batch -- operation `number`: PUT of the --batch keys from number * batch on, of phase.num_keys from
  * phase.key_base on; counted as those of phase_op_batch. */

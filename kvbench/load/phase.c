@@ -41,7 +41,7 @@ double phase_cpu_seconds(void)
 
 /* ---- the worker ---- */
 
-static bool phase_over(const struct phase *p, uint64_t now)
+bool phase_over(const struct phase *p, uint64_t now)
 {
 	return now >= p->end_ns || bench_interrupted() || server_child_dead(p->bench->server) ||
 	       atomic_load_explicit(&p->num_errors, memory_order_relaxed) >= p->errors_max;
@@ -58,12 +58,27 @@ static uint64_t pace_await(const struct phase *p, uint64_t number)
 	return due;
 }
 
-static void count_error(struct phase *p, struct bench_tally *t, int code, uint64_t *backoff_ns)
+bool phase_take(struct phase *p, uint64_t *out_number)
 {
-	bench_errors_add(&t->errors, code, 1);
+	uint64_t taken = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+	if (taken >= p->total)
+		return false;
+	*out_number = p->first_op + taken;
+	return true;
+}
+
+uint64_t phase_count(struct phase *p, struct bench_tally *t, int rc, uint64_t *backoff_ns)
+{
+	uint64_t pause_ns = KV_MAX(*backoff_ns, BACKOFF_FIRST_NS);
+	*backoff_ns = 0;
+	if (rc == -KV_ENOTFOUND)
+		atomic_fetch_add_explicit(&p->num_missed, 1, memory_order_relaxed);
+	if (rc >= 0 || rc == -KV_ENOTFOUND)
+		return 0;
+	bench_errors_add(&t->errors, rc, 1);
 	atomic_fetch_add_explicit(&p->num_errors, 1, memory_order_relaxed);
-	co_sleep_await(kv_deadline(phase_now(), *backoff_ns));
-	*backoff_ns = KV_MIN(*backoff_ns * 2, p->outages ? BACKOFF_KEEP_NS : BACKOFF_LAST_NS);
+	*backoff_ns = KV_MIN(pause_ns * 2, p->outages ? BACKOFF_KEEP_NS : BACKOFF_LAST_NS);
+	return kv_deadline(phase_now(), pause_ns);
 }
 
 static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
@@ -75,25 +90,15 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .worker = w,
 			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
 			      .outages = p->outages ? &p->outages[c] : NULL};
-	uint64_t backoff_ns = BACKOFF_FIRST_NS;
-	for (;;) {
-		uint64_t taken = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
-		int rc;
-
-		if (taken >= p->total)
-			break;
-		op.number = p->first_op + taken;
-		op.tally = &p->tally[c + (p->mixed && op.number % 2 ? p->bench->num_clients : 0)];
-		op.start_ns = p->rate > 0 ? pace_await(p, taken) : phase_now();
+	uint64_t backoff_ns = 0, pause_until_ns;
+	while (phase_take(p, &op.number)) {
+		op.tally = &p->tally[c + (p->mixed && op.number % 2 ? p->tallies : 0)];
+		op.start_ns = p->rate > 0 ? pace_await(p, op.number - p->first_op) : phase_now();
 		if (phase_over(p, p->rate > 0 ? phase_now() : op.start_ns))
 			break;
-		rc = p->run(&op);
-		if (rc == -KV_ENOTFOUND)
-			atomic_fetch_add_explicit(&p->num_missed, 1, memory_order_relaxed);
-		if (rc < 0 && rc != -KV_ENOTFOUND)
-			count_error(p, op.tally, rc, &backoff_ns);
-		else
-			backoff_ns = BACKOFF_FIRST_NS;
+		pause_until_ns = phase_count(p, op.tally, p->run(&op), &backoff_ns);
+		if (pause_until_ns)
+			co_sleep_await(pause_until_ns);
 	}
 }
 
@@ -114,26 +119,37 @@ static uint64_t progress_bare(void *arg)
 
 static int tallies_create(struct phase *p, struct kv_error *err)
 {
-	unsigned tallies = p->bench->num_clients * (p->mixed ? 2 : 1);
-	size_t bytes = tallies * sizeof(*p->tally);
-	p->tally = aligned_alloc(KV_CACHELINE, bytes);
+	unsigned count;
+	if (p->tallies == 0)
+		p->tallies = p->bench->num_clients;
+	count = p->tallies * (p->mixed ? 2 : 1);
+	p->tally = aligned_alloc(KV_CACHELINE, count * sizeof(*p->tally));
 	if (!p->tally)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u client%s", p->bench->num_clients,
 			       kv_plural(p->bench->num_clients));
-	for (unsigned i = 0; i < tallies; i++)
+	for (unsigned i = 0; i < count; i++)
 		bench_tally_init(&p->tally[i]);
 	return 0;
 }
 
-/* tally: the first of one per client. */
+/* tally: the first of p->tallies. */
 static void collect(const struct phase *p, const struct bench_tally *tally, struct phase_result *out)
 {
 	bench_tally_init(&out->tally);
-	for (unsigned i = 0; i < p->bench->num_clients; i++)
+	for (unsigned i = 0; i < p->tallies; i++)
 		bench_tally_merge(&out->tally, &tally[i]);
 	out->too_many_errors = p->num_errors >= p->errors_max;
 	out->server_died = server_child_dead(p->bench->server);
 	out->ran = true;
+}
+
+static int workers_run(struct phase *p, struct kv_error *err)
+{
+	int rc = kvc_run(p->bench->pool, p->workers, phase_worker, p);
+	if (rc < 0)
+		kv_fail(err, rc, "the %u worker%s of phase %s cannot be started: %s", p->workers, kv_plural(p->workers),
+			p->name, kv_strerror(rc));
+	return rc;
 }
 
 int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
@@ -162,20 +178,17 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
 	if (p->workers == 0)
 		p->workers = p->bench->opt->num_workers;
-	rc = kvc_run(p->bench->pool, p->workers, phase_worker, p);
+	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
 	progress_stop(&bar);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
 	if (rc == 0 && p->mixed) {
 		out[1] = *out; /* the time and the processors are those of both */
-		collect(p, p->tally + p->bench->num_clients, &out[1]);
+		collect(p, p->tally + p->tallies, &out[1]);
 	}
 	if (rc == 0)
 		collect(p, p->tally, out);
-	else
-		kv_fail(err, rc, "the %u worker%s of phase %s cannot be started: %s", p->workers, kv_plural(p->workers),
-			p->name, kv_strerror(rc));
 	free(p->tally);
 	p->tally = NULL;
 	return rc;

@@ -30,6 +30,9 @@ struct phase {
 	/* run -- park as needed; count in op->tally. Returns 0, -KV_ENOTFOUND (a miss) or a code; the code is counted
 	 * by the phase. */
 	int (*run)(const struct phase_op *op);
+	/* drive -- make all operations in another way than by workers that call `run`, which is not called then. Blocks
+	 * until they are over. Returns 0, or a code with *err. NULL: workers do. */
+	int (*drive)(struct phase *p, struct kv_error *err);
 	uint64_t first_op, total; /* total UINT64_MAX: until duration_ns */
 	uint64_t duration_ns;     /* 0: until total */
 	unsigned keys_per_op;     /* 0: one */
@@ -38,6 +41,7 @@ struct phase {
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
 	bool mixed;               /* operations with odd numbers are PUTs, and are tallied apart */
 	unsigned workers;         /* 0: as many as the run has */
+	unsigned tallies;         /* where operations count; 0: one per client */
 	bool verify;
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
@@ -48,12 +52,22 @@ struct phase {
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
 	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
 	uint64_t start_ns, end_ns;
-	struct bench_tally *tally; /* one per client; as many more for the PUTs, if mixed */
+	struct bench_tally *tally; /* `tallies` of them; as many more for the PUTs, if mixed */
 };
 
 /* phase_run -- run it and add everything up in *out (mixed: the PUTs in out[1]). Blocks the calling thread (main).
  * Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be started. */
 int phase_run(struct phase *phase, struct phase_result *out, struct kv_error *err);
+
+/* phase_take -- the number of the next operation. Thread: any. False: there is none left. */
+bool phase_take(struct phase *phase, uint64_t *out_number);
+
+/* phase_over -- whether no operation may begin any more: time, errors, a signal, or our own server. Thread: any. */
+bool phase_over(const struct phase *phase, uint64_t now);
+
+/* phase_count -- count how an operation ended: rc as `run` returns it. *backoff_ns: of whoever makes one operation
+ * after the other, 0 at first. Thread: the tally's. Returns when that may go on after an error, or 0: at once. */
+uint64_t phase_count(struct phase *phase, struct bench_tally *tally, int rc, uint64_t *backoff_ns);
 
 /* The operations of the standard phases. */
 int phase_op_write(const struct phase_op *op);

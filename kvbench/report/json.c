@@ -111,8 +111,9 @@ static json_t *run_object(const struct bench *b)
 		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	for (int i = 1; i < b->opt->argc; i++)
 		json_array_append_new(given, json_string(b->opt->argv[i]));
-	return json_pack("{s:s, s:s, s:o, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given,
-			 "interrupted", b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
+	return json_pack("{s:s, s:s, s:o, s:s, s:o}", "version", KVRAIL_VERSION, "time", time, "options", given,
+			 "driver", b->opt->async ? "queue" : "workers", "interrupted",
+			 b->results.interrupted ? json_integer(b->results.interrupted) : json_null());
 }
 
 static json_t *host_object(void)

@@ -60,9 +60,12 @@ static void start_fabric(const struct bench *b)
 static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	char workers[160];
+	char workers[160], by[64] = "";
 
-	snprintf(workers, sizeof(workers), "%s on %s, %s", OF(o->num_workers, "worker"), OF(b->num_clients, "client"),
+	if (o->async && o->submitters)
+		snprintf(by, sizeof(by), " by %s", OF(o->submitters, "submitter"));
+	snprintf(workers, sizeof(workers), "%s%s%s on %s, %s", OF(o->num_workers, o->async ? "id" : "worker"),
+		 o->async ? " through a queue" : "", by, OF(b->num_clients, "client"),
 		 OF(b->results.info.os_threads, "thread"));
 	if (o->trace)
 		kv_wrap(b->out, "load       ", 0, "%s; %s, %s (%s distinct) of %s, %s order", workers,
@@ -79,7 +82,7 @@ static void start_notes(const struct bench *b)
 	const struct bench_options *o = b->opt;
 	uint64_t pieces = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
 		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
-	if (pieces < per_client)
+	if (pieces < per_client && !o->async)
 		kv_wrap(b->out, "note       ", 0,
 			"a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
 			SIZE(o->buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));

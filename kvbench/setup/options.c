@@ -81,6 +81,18 @@ const struct kv_opt bench_options_table[] = {
 	 .max = BENCH_BATCH_MAX,
 	 .help = "Write N keys with one batch PUT, read N with one batch GET into the worker's own registered "
 		 "memory; a latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."},
+	{.name = "async",
+	 .type = KV_OPT_FLAG,
+	 AT(async),
+	 .help = "Write and read through a queue of the library: --num-workers ids in flight, into registered memory, "
+		 "no coroutines."},
+	{.name = "submitters",
+	 .type = KV_OPT_U32,
+	 AT(submitters),
+	 .metavar = "N",
+	 .def = "2",
+	 .max = BENCH_SUBMITTERS_MAX,
+	 .help = "Threads that submit with --async, beside one that reaps. 0: that one submits, too."},
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
@@ -304,6 +316,28 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
+static int check_async(const struct bench_options *o, struct kv_error *err)
+{
+	if (!o->async && o->submitters != BENCH_SUBMITTERS)
+		return kv_fail(err, -KV_EINVAL, "--submitters is about the threads of --async: add that");
+	if (!o->async)
+		return 0;
+	if (o->trace || o->mixed || o->roofline || o->keep_going)
+		return kv_fail(err, -KV_EINVAL,
+			       "--async changes plain writes and reads: drop --trace, --mixed, --roofline and "
+			       "--keep-going");
+	if (o->rate != 0)
+		return kv_fail(err, -KV_EINVAL, "--rate paces workers, of which --async has none: drop one of them");
+	if (o->breakdown)
+		return kv_fail(err, -KV_EINVAL, "--breakdown is of the GETs of workers: drop it, or drop --async");
+	if (o->submitters > o->num_workers)
+		return kv_fail(err, -KV_EINVAL,
+			       "%u submitters have fewer ids in flight than one each: use --num-workers %u or more, or "
+			       "a smaller --submitters",
+			       o->submitters, o->submitters);
+	return 0;
+}
+
 static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 {
 	if (!o->keep_going)
@@ -333,6 +367,8 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 		rc = check_keep_going(options, err);
 	if (rc == 0)
 		rc = check_reads(options, err);
+	if (rc == 0)
+		rc = check_async(options, err);
 	return rc;
 }
 

@@ -9,7 +9,7 @@
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
-enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256 };
+enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256, BENCH_SUBMITTERS = 2, BENCH_SUBMITTERS_MAX = 64 };
 
 struct bench_options {
 	/* where to */
@@ -27,10 +27,11 @@ struct bench_options {
 	double rate;             /* operations per second of all workers; 0: closed loop */
 	uint64_t warmup;         /* GETs of all workers together */
 	uint32_t batch;          /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
+	uint32_t submitters;     /* with async: threads that submit; 0: the one that reaps */
 	uint32_t roofline_depth; /* bare writes in flight per worker */
 	uint32_t ttl;
 	uint64_t seed;
-	bool verify, no_checksum, roofline, mixed, background_puts, keep_going, no_write, breakdown;
+	bool verify, no_checksum, roofline, mixed, background_puts, keep_going, no_write, breakdown, async;
 	/* trace replay */
 	const char *trace;
 	double trace_speed; /* times real time; 0: as fast as possible */

@@ -6,8 +6,9 @@
  * loop's.) At most KVC_QUEUE_COROUTINES of them make parts of one queue at a time on a client; further parts wait, and
  * may be taken back meanwhile.
  *
- * The descriptor of the queue is written once in a turn of the loop (tell_await), for a write and the wake-up of a
- * thread cost several us, a third of a small GET.
+ * The descriptor of the queue is written once in a turn of the loop (tell_await). A write that wakes a thread takes the
+ * loop 5 us where a write that wakes none takes 0.3 us (two virtual EPYC processors), and the thread as much again: for
+ * each GET that would be more than all else that a client does for one of 4 KiB if many are in flight, 3 to 6 us.
  *
  * A part is taken up where its coroutine begins with it. From then on its items and their memory are the call's, until
  * the call has returned, however long that takes; before that they are whoever's that changes the state. A dead server

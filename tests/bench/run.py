@@ -660,6 +660,13 @@ def compare_tcp():
         yield case(size_text(size), kv_bench(size), rawtcp(size))
 
 
+def compare_async():
+    for size, goal in ((4 * K, None), (64 * K, 0.95), (M, None)):
+        yield case(size_text(size), kv_bench(size, 32, 4, "--async"), kv_bench(size), goal=goal)
+    for size in (4 * K, 64 * K):
+        yield case(f"{size_text(size)}, one thread", kv_bench(size, 32, 4, "--async", "--submitters", "0"), kv_bench(size))
+
+
 def compare_shm():
     for size, goal in ((4 * K, 1.0), (64 * K, 2.0), (M, 2.0)):
         yield case(size_text(size), kv_bench(size, provider="shm"), kv_bench(size), goal=goal)
@@ -775,6 +782,7 @@ COMPARISONS = {
     "redis": ("32 workers beside redis with 32 connections over tcp or its unix socket (last rows: kv-bench over shm)", "kv-bench", "redis", compare_redis),
     "memcached": ("32 workers beside memcached (`-t 2 -I 8m`) with 32 connections", "kv-bench", "memcached", compare_memcached),
     "batch": ("32 workers with batches of 16 keys of 4 KiB beside", "batches", "other", compare_batch),
+    "async": ("32 ids in flight through a queue (`--async`) beside 32 workers", "queue", "workers", compare_async),
     "shm": ("shm beside tcp, 32 workers", "shm", "tcp", compare_shm),
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",

@@ -167,6 +167,31 @@ static void the_breakdown_is_of_single_gets(void **state)
 	check_refused("--trace", &err, parse(&o, &err, "--breakdown", "--trace", "f", NULL));
 }
 
+static void async_is_for_plain_writes_and_reads(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, NULL), 0);
+	assert_false(o.async);
+	assert_int_equal(o.submitters, 2);
+	assert_int_equal(parse(&o, &err, "--async", "--batch", "4", "--submitters", "0", "--verify", NULL), 0);
+	assert_true(o.async);
+	assert_int_equal(o.submitters, 0);
+	assert_int_equal(parse(&o, &err, "--async", "--server", "a:1", "--no-write", "--duration", "5", NULL), 0);
+	check_refused("--async", &err, parse(&o, &err, "--submitters", "4", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--async", "--trace", "f", NULL));
+	check_refused("--mixed", &err, parse(&o, &err, "--async", "--mixed", NULL));
+	check_refused("--roofline", &err, parse(&o, &err, "--async", "--roofline", NULL));
+	check_refused("--keep-going", &err,
+		      parse(&o, &err, "--async", "--keep-going", "--server", "a:1", "--duration", "5", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--async", "--rate", "10", NULL));
+	check_refused("--breakdown", &err, parse(&o, &err, "--async", "--breakdown", NULL));
+	check_refused("--num-workers 5", &err, parse(&o, &err, "--async", "--submitters", "5", "-w", "4", NULL));
+	check_refused("submitters", &err, parse(&o, &err, "--async", "--submitters", "65", NULL));
+}
+
 static void no_write_needs_a_server_with_keys(void **state)
 {
 	struct bench_options o;
@@ -297,6 +322,7 @@ int main(void)
 		cmocka_unit_test(mixed_needs_both_phases),
 		cmocka_unit_test(batch_is_for_plain_reads),
 		cmocka_unit_test(the_breakdown_is_of_single_gets),
+		cmocka_unit_test(async_is_for_plain_writes_and_reads),
 		cmocka_unit_test(no_write_needs_a_server_with_keys),
 		cmocka_unit_test(roofline_depth_needs_the_roofline),
 		cmocka_unit_test(certificates_belong_together),

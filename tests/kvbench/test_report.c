@@ -89,7 +89,7 @@ static void every_part_has_the_names_that_are_documented(void **state)
 	       *read = json_object_get(phases, "read");
 
 	check_names(j, "schema run host provider config resources phases verify");
-	check_names(json_object_get(j, "run"), "version time options interrupted");
+	check_names(json_object_get(j, "run"), "version time options driver interrupted");
 	check_names(json_object_get(j, "host"), "name kernel architecture cores numa_nodes congestion_control");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
 	check_names(json_object_get(j, "provider"),
