@@ -17,8 +17,10 @@ try:
         from . import _native
 except ImportError as _error:  # a library that it links to is not there
     raise ImportError(
-        f"kvrail's extension is not there or cannot be loaded: {_error}. It needs libkvrail if it was linked to an installed one, and libfabric, liburing, OpenSSL 3 and libxxhash of this "
-        "system (Debian and Ubuntu: apt-get install libfabric1 liburing2 libssl3 libxxhash0)"
+        f"kvrail's extension is not there or cannot be loaded: {_error}. If that is libkvrail, tell the "
+        "loader where it is (ldconfig, LD_LIBRARY_PATH), or run `KVRAIL_LIBRARY=tree pip install` in the "
+        "source tree. It also needs libfabric, liburing, OpenSSL 3 and libxxhash of this system "
+        "(Debian and Ubuntu: apt-get install libfabric1 liburing2 libssl3 libxxhash0)"
     ) from _error
 
 from ._errors import (

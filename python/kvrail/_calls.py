@@ -55,7 +55,8 @@ def failed(keys: Sequence[Key], results: list[int], fine: int) -> Error | None:
             shown = keys[i][:80] if i < len(keys) else "?"  # the list may have changed meanwhile
             wrong = sum(r < 0 and r != fine for r in results)
             error.args = (
-                f"{error}: key {shown!r}" + (f", {wrong} of {len(results)} keys" if wrong > 1 else ""),
+                f"{error}: key {shown!r}"
+                + (f", {wrong} of {len(results)} keys" if wrong > 1 else ""),
             )
             error.results = results
             return error

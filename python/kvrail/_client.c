@@ -4,8 +4,8 @@
  * Close, in this order: no call begins any more; those that block return; the pool is closed, which ends every id and
  * after which nothing touches callers' memory; all exports are released. The queue stays until the object goes away:
  * ids that were not reaped can be drained after close, and a descriptor that some thread polls is not closed under it.
- * Whoever calls close meanwhile waits for the first one; but the finalizer of a buffer, which the close itself runs, does
- * not wait for itself.
+ * Whoever calls close meanwhile waits for the first one; but the finalizer of a buffer, which the close itself runs,
+ * does not wait for itself.
  *
  * An object that goes away while it is open is closed there, with a ResourceWarning. In a child of fork() the library
  * ends all calls with -KV_ECLOSED and touches nothing of the parent's; what is released there are the child's own
@@ -179,15 +179,16 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
 				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
 				"verify",       "wait",        "log_level",   NULL};
-	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL, *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL,
-			   *ca = NULL, *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL;
+	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
+			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
+			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL;
 	double timeout = 0;
 	int down_is_miss = 0, verify = 1, wait = 0, level = 2;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOdOOOOOOOOOpppi:Client", names, &servers,
-					 &clients, &threads, &provider, &nic, &rails, &buffer,
-					 &timeout, &depth, &psk, &psk_file, &cert, &key, &ca, &crl,
-					 &server_name, &prefix, &down_is_miss, &verify, &wait, &level))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOdOOOOOOOOOpppi:Client", names, &servers, &clients,
+					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
+					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
+					 &level))
 		return -1;
 	if (!(timeout >= 0 && timeout < 1e9)) {
 		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, from 0 (the library's default) to 1e9");

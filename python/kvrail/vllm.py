@@ -405,6 +405,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     def _drain(self) -> None:
         try:
             over = self._client.drain_results()
+        except MemoryError:  # the completions are still there: the next drain tells them
+            return
         except Error as error:  # this is a child of fork(): nothing can be reaped here any more
             self._say_once("drain", "all calls are given up: %s", error)
             calls, self._calls = self._calls, {}

@@ -5,6 +5,10 @@ import os
 import pathlib
 import pickle
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import kvrail
@@ -26,6 +30,22 @@ class ErrorsTest(unittest.TestCase):
         self.assertEqual(
             {-c: n for c, n in codes.items()}, {c: k.name for c, k in _errors.BY_CODE.items()}
         )
+
+    def test_a_library_that_is_not_found_names_the_ways_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder, "kvrail")
+            ignored = shutil.ignore_patterns("_native*", "__pycache__")
+            shutil.copytree(pathlib.Path(kvrail.__file__).parent, package, ignore=ignored)
+            (package / "_native.py").write_text("raise ImportError('libkvrail.so.0: no such file')")
+            run = subprocess.run(
+                [sys.executable, "-c", "import kvrail"],
+                env={**os.environ, "PYTHONPATH": folder},
+                capture_output=True,
+                text=True,
+            )
+        self.assertEqual(run.returncode, 1)
+        for word in ("libkvrail.so.0: no such file", "ldconfig", "KVRAIL_LIBRARY=tree"):
+            self.assertIn(word, run.stderr)
 
     def test_every_class_is_public(self):
         for cls in _errors.BY_CODE.values():

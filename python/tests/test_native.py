@@ -271,7 +271,9 @@ class ArgumentsTest(NativeTest):
         self.refuses(ValueError, r"servers\[1\] is empty", _native.Client, address + ", ")
         self.refuses(TypeError, r"servers\[0\] must be a str", _native.Client, [5])
         for wrong in (5, None, address.encode(), {address}):
-            self.refuses(TypeError, "servers is 'HOST:PORT,HOST:PORT' or a list", _native.Client, wrong)
+            self.refuses(
+                TypeError, "servers is 'HOST:PORT,HOST:PORT' or a list", _native.Client, wrong
+            )
         self.refuses(kvrail.Invalid, "is not HOST:PORT", _native.Client, "nowhere:x")
         self.refuses(ValueError, "timeout is in seconds", _native.Client, address, timeout=-1)
         self.refuses(

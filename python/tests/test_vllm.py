@@ -141,6 +141,23 @@ class VllmTest(unittest.TestCase):
                     tier._drain()
                 self.assertIn(b'"hash_seed"', client.get(tier._manifest_key))
 
+    def test_a_drain_without_memory_does_not_end_the_wait_for_jobs(self):
+        tier = self.tier()
+        real, calls = tier._client, []
+
+        def drain():
+            calls.append(0)
+            if len(calls) == 1:
+                raise MemoryError
+            return real.drain_results()
+
+        tier.submit_store(self.job(1, [fresh().encode()], [0]))
+        with unittest.mock.patch.object(tier, "_client", wraps=real) as client:
+            client.drain_results = drain
+            tier.drain_jobs()
+        self.assertEqual(tier._transfers, 0)  # else the view was still in use
+        self.assertEqual([r.success for r in tier._finished], [True])
+
     def test_a_full_queue_makes_jobs_wait(self):
         tier = self.tier(depth=1)
         keys = [fresh().encode() for _ in range(2 * self.module._BATCH_KEYS)]
