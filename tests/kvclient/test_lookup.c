@@ -26,14 +26,14 @@ int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_n
 void fake_release(struct kvc_client *c, struct kvc_req *r);
 bool fake_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
 
-#define kvc_call_node         fake_node
-#define kvc_node_ready_await  fake_ready_await
-#define kvc_call_room_await   fake_room_await
-#define kvc_link_pick         fake_link
-#define kvc_req_submit        fake_submit
-#define kvc_call_done_await   fake_done_await
-#define kvc_req_release       fake_release
-#define kvc_call_again_await  fake_again_await
+#define kvc_call_node        fake_node
+#define kvc_node_ready_await fake_ready_await
+#define kvc_call_room_await  fake_room_await
+#define kvc_link_pick        fake_link
+#define kvc_req_submit       fake_submit
+#define kvc_call_done_await  fake_done_await
+#define kvc_req_release      fake_release
+#define kvc_call_again_await fake_again_await
 #include "../../kvclient/call/exists.c"
 
 enum { SERVERS_MAX = 1024, OUT_MAX = 160, LOOKUPS = 40, HANG_S = 60 };
@@ -172,7 +172,7 @@ static int lookup(unsigned number)
 
 static void any_number_of_servers_and_shards(void **state)
 {
-	static const unsigned groups[][2] = {{1, 1},  {1, 64},  {2, 64},    {4, 64},  {16, 16},
+	static const unsigned groups[][2] = {{1, 1},   {1, 64},  {2, 64},    {4, 64},  {16, 16},
 					     {64, 16}, {64, 64}, {1024, 64}, {1024, 1}};
 	(void)state;
 	for (unsigned g = 0; g < KV_COUNT(groups); g++) {
