@@ -282,7 +282,8 @@ KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_c
  * is lost but time: servers wait, and one that has died meanwhile is noticed at the next polls. Blocks: see above.
  * Thread: host; any thread, one at a time. Returns how many things were done; 0: nothing within max_wait_ns. Errors:
  *   -KV_EINVAL     the pool has threads of its own; or this is one of its workers
- *   -KV_EBUSY      another thread is turning the loop */
+ *   -KV_EBUSY      another thread is turning the loop
+ *   -KV_ECLOSED    the pool is being closed by another thread: do not call again */
 KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
 
 /* kvc_num_clients -- how many clients the pool has: options.num_clients, or its default. NULL: 0. Thread: any; never

@@ -59,7 +59,9 @@ struct lookup {
 	struct kvc_wait wait;
 	unsigned head, count; /* of the ring of records, oldest first */
 	uint8_t found[WINDOW / 8];
-	uint8_t slot[SLOTS]; /* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it */
+	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
+	 * more: so no more of them are used than there are records, and each record is in one alone. */
+	uint8_t slot[SLOTS];
 	uint8_t shard[WINDOW];
 	uint16_t node[WINDOW];
 	uint16_t next[WINDOW]; /* of the keys of a record */
@@ -72,6 +74,12 @@ static struct kvc_key key_at(const struct lookup *l, unsigned i)
 	return l->key ? l->key[i] : l->items[l->item[i]].key;
 }
 
+static uint64_t key_digest(const struct lookup *l, unsigned i, const struct kvc_attachment *s)
+{
+	struct kvc_key key = key_at(l, i);
+	return kv_hash_key(key.data, key.len, s->shard_seed);
+}
+
 /* Whether a request to the node that ended with rc says that its keys are not there. */
 static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 {
@@ -82,8 +90,7 @@ static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 static int keys_place_await(struct lookup *l)
 {
 	for (unsigned i = 0; i < l->n; i++) {
-		struct kvc_key key = key_at(l, i);
-		struct kvc_node *n = kvc_call_node(l->c, key);
+		struct kvc_node *n = kvc_call_node(l->c, key_at(l, i));
 		struct kvc_attachment *s;
 		int rc = kvc_node_ready_await(n, l->deadline_ns, &s);
 		if (is_miss(l, n, rc)) {
@@ -93,7 +100,7 @@ static int keys_place_await(struct lookup *l)
 		if (rc < 0)
 			return rc;
 		l->node[i] = (uint16_t)n->index;
-		l->digest[i] = kv_hash_key(key.data, key.len, s->shard_seed);
+		l->digest[i] = key_digest(l, i, s);
 		l->shard[i] = (uint8_t)kvc_digest_shard(l->digest[i], s->shards);
 	}
 	return 0;
@@ -136,6 +143,7 @@ static void records_send(struct lookup *l)
 		if (rec->open)
 			record_send(l, rec);
 	}
+	memset(l->slot, 0, sizeof(l->slot));
 }
 
 /* Merge the bitmap of a record, in the order of its chain. */
@@ -179,9 +187,9 @@ static int record_open_await(struct lookup *l, unsigned key, uint8_t *slot)
 		rc = kvc_call_room_await(n, &need, l->deadline_ns, l->count == 0, &s, &r);
 	if (rc < 0)
 		return rc;
-	if (l->shard[key] >= s->shards) {
+	if (l->shard[key] >= s->shards || l->digest[key] != key_digest(l, key, s)) {
 		kvc_req_release(l->c, r);
-		return -KV_ERESET; /* it was placed for an attachment that is gone */
+		return -KV_ERESET; /* it was placed for an attachment that is gone, and so may those behind it be */
 	}
 	l->record[at] = (struct record){
 		.req = r, .node = l->node[key], .shard = l->shard[key], .first = NONE, .last = NONE, .open = true};
@@ -239,8 +247,7 @@ static int lookup_once_await(struct lookup *l)
 		if (rc < 0 && is_miss(l, &l->c->node[l->node[i]], rc))
 			rc = 0; /* its server went down after the key was placed */
 	}
-	if (rc == 0)
-		records_send(l);
+	records_send(l); /* after a failure, too: what is open is waited for like what is out */
 	while (l->count > 0) {
 		late = oldest_finish_await(l);
 		rc = rc < 0 ? rc : late;

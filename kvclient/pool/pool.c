@@ -615,6 +615,8 @@ int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns)
 		rc = loop_turn(pool->loop[0], until > now ? KV_MIN(until - now, POLL_TURN_NS) : 0);
 		now = loop_now(pool->loop[0]);
 	} while (rc == 0 && now < until && !atomic_load(&pool->closing));
+	if (atomic_load(&pool->closing))
+		rc = -KV_ECLOSED; /* once this thread has left, the pool may be gone: let it not come back */
 	kvc_pool_leave(pool);
 	return rc;
 }
