@@ -279,8 +279,10 @@ KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_c
  * For a program that wants all work on a thread of its own: bound to a CPU, or beside its own polling. Workers,
  * pin_lost and log run inside it. Calls that block turn the loop, too, while they wait; so do kvc_pool_open and
  * kvc_pool_close. What was submitted to a queue moves inside such calls alone: poll, then reap. Between polls nothing
- * is lost but time: servers wait, and one that has died meanwhile is noticed at the next polls. Blocks: see above.
- * Thread: host; any thread, one at a time. Returns how many things were done; 0: nothing within max_wait_ns. Errors:
+ * is lost but time: servers wait, and one that has died meanwhile is noticed at the next polls.
+ * Blocks: see above. Thread: host; any thread, one at a time.
+ * Returns how many things were done; 0: nothing within max_wait_ns.
+ * Errors:
  *   -KV_EINVAL     the pool has threads of its own; or this is one of its workers
  *   -KV_EBUSY      another thread is turning the loop
  *   -KV_ECLOSED    the pool is being closed by another thread: do not call again */
@@ -565,10 +567,11 @@ struct kvc_item {
  * others fail.
  * Parks: yes. Thread: worker.
  * Owner: items, their keys, data and layouts are the caller's. Every result is written. If the whole batch was refused
- * or given up before it began, each result is that code. Returns 0 when every item succeeded, else the code of the
- * first item that did not. Errors: per item, as kvc_get_await and kvc_put_await. -KV_EINVAL     also: what the item
- * says of its place is wrong (struct kvc_item, struct kvc_layout) -KV_ENOTFOUND  also: an item that is read in parts
- * was replaced after its first part was counted */
+ * or given up before it began, each result is that code.
+ * Returns 0 when every item succeeded, else the code of the first item that did not.
+ * Errors: per item, as kvc_get_await and kvc_put_await.
+ *   -KV_EINVAL     also: what the item says of its place is wrong (struct kvc_item, struct kvc_layout)
+ *   -KV_ENOTFOUND  also: an item that is read in parts was replaced after its first part was counted */
 KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
 				const struct kvc_call *call);
 KVC_API int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
@@ -706,9 +709,10 @@ KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned 
  *
  * Owner: items, their keys, data and layouts, and what call->phases points to, are not copied. From the submission
  * until the completion was reaped they are the library's: leave them alone and keep them. Afterwards nothing touches
- * them any more. The array may be reused at once, and registered memory given back. An id has its deadline from its
- * submission. If a loop did not come to it by then, because it is busy or stands still, nothing was begun, and kvc_reap
- * takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that. Only what was begun has the grace on top.
+ * them any more. The array may be reused at once, and registered memory given back.
+ *   An id has its deadline from its submission. If a loop did not come to it by then, because it is busy or stands
+ * still, nothing was begun, and kvc_reap takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that.
+ * Only what was begun has the grace on top.
  *   fork(): in a child all calls on a queue of the parent end with -KV_ECLOSED. The child must not poll the descriptor.
  */
 
@@ -753,13 +757,17 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  * GET and PUT do what kvc_get_batch and kvc_put_batch do. EXISTS and DELETE look at the items' keys alone; the result
  * of an item is for EXISTS 1 or 0, for DELETE 0, or a code. Items of a server that is slow hold up no items of another.
  * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
- * is over at once. tag: comes back in the completion. Thread: any, also several at once; never blocks, takes no lock
- * and no memory. Owner: see above; call itself is read during the call only. call->session must stay open until the
- * completion was reaped. Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion
- * comes. -KV_EBUSY      the queue is full (options.depth), or that of a loop: reap, and submit again Per item, in the
- * completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and -KV_ECANCELED  kvc_cancel or
- * kvc_queue_close -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close
- * the queue -KV_EBUSY      also: the loop of this part of a large batch takes no more */
+ * is over at once.
+ * tag: comes back in the completion.
+ * Thread: any, also several at once; never blocks, takes no lock and no memory.
+ * Owner: see above; call itself is read during the call only. call->session must stay open until the completion was
+ * reaped.
+ * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
+ *   -KV_EBUSY      the queue is full (options.depth), or that of a loop: reap, and submit again
+ * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
+ *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
+ *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue
+ *   -KV_EBUSY      also: the loop of this part of a large batch takes no more */
 KVC_API int64_t kvc_submit_get(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
 			       uint64_t tag);
 KVC_API int64_t kvc_submit_put(struct kvc_queue *queue, struct kvc_item *items, unsigned n, const struct kvc_call *call,
