@@ -89,6 +89,7 @@ static void every_part_has_the_names_that_are_documented(void **state)
 	       *read = json_object_get(phases, "read");
 
 	check_names(j, "schema run host provider config resources phases verify");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "driver")), "workers");
 	check_names(json_object_get(j, "run"), "version time options driver interrupted");
 	check_names(json_object_get(j, "host"), "name kernel architecture cores numa_nodes congestion_control");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
@@ -115,6 +116,7 @@ static void the_config_has_every_option_with_underscores(void **state)
 	json_t *j = report_of(&f->bench), *config = json_object_get(j, "config");
 
 	check_names(config,
+		    "async submitters "
 		    "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
 		    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
 		    "mixed background_puts roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb "
@@ -173,6 +175,31 @@ static char *summary_of(struct bench *b)
 	fclose(b->out);
 	b->out = NULL;
 	return text;
+}
+
+static void the_report_says_who_drove_it(void **state)
+{
+	struct fixture *f = *state;
+	struct bench *b = &f->bench;
+	char *text = NULL;
+	size_t len;
+	json_t *j;
+
+	f->opt.async = true;
+	f->opt.submitters = 3;
+	j = report_of(b);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "driver")), "queue");
+	json_decref(j);
+	for (unsigned submitters = 0; submitters < 2; submitters++) {
+		f->opt.submitters = submitters;
+		b->out = open_memstream(&text, &len);
+		report_start(b);
+		fclose(b->out);
+		b->out = NULL;
+		check_contains(text,
+			       submitters ? "16 ids through a queue by 1 submitter on" : "16 ids through a queue on");
+		free(text);
+	}
 }
 
 /* The widest line of a text. */
@@ -750,6 +777,7 @@ int main(void)
 		WITH_RUN(the_config_has_every_option_with_underscores),
 		WITH_RUN(counters_appear_when_taken),
 		WITH_RUN(the_report_says_what_ran),
+		WITH_RUN(the_report_says_who_drove_it),
 		WITH_RUN(the_summary_fits_80_columns),
 		WITH_RUN(a_rate_says_offered_and_achieved),
 		WITH_RUN(put_conflicts_are_no_errors),
