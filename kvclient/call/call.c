@@ -39,6 +39,7 @@ int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 
 int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
 {
+	struct kvc_session *session;
 	if (!c)
 		return -KV_EINVAL;
 	if (KV_UNLIKELY(kvc_pool_alien(c->pool)))
@@ -47,14 +48,12 @@ int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, co
 		return -KV_EINVAL;
 	if (c->closing || !c->opened)
 		return -KV_ECLOSED;
-	t->session = kvc_session_of(call);
-	t->background =
-		kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
-	if (KV_UNLIKELY(t->session && (t->session->client != c || t->session->parting)))
+	session = kvc_session_of(call);
+	if (KV_UNLIKELY(session && (session->client != c || session->parting)))
 		return -KV_EINVAL;
-	kvc_session_hold(t->session);
+	kvc_session_hold(session);
 	kvc_client_hold(c);
-	kvc_trace_begin(t, c, op, call);
+	kvc_trace_begin(t, c, op, call, session);
 	return 0;
 }
 

@@ -195,8 +195,7 @@ int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct 
 	unsigned tries = 0;
 	struct kvc_trace t;
 	int rc;
-	t.session = session;
-	kvc_trace_begin(&t, c, KVC_OP_PIN, NULL);
+	kvc_trace_begin(&t, c, KVC_OP_PIN, NULL, session);
 	kvc_trace_key(&t, key.data, key.len);
 	do
 		rc = simple_once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);

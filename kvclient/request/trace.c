@@ -34,9 +34,17 @@ static struct kvc_phases *wanted(const struct kvc_call *call)
 	return kvc_sized(p) ? p : NULL;
 }
 
-void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call)
+static bool in_background(const struct kvc_call *call)
+{
+	return kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
+}
+
+void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,
+		     struct kvc_session *session)
 {
 	struct kvc_phases *out = wanted(call);
+	t->session = session;
+	t->background = in_background(call);
 	t->op = op;
 	t->batch = false;
 	t->stop = NULL;

@@ -37,7 +37,8 @@ static inline bool kvc_trace_stopped(const struct kvc_trace *t)
 }
 
 /* kvc_trace_begin -- begin, for a call that begins. call: the caller's options as they were given, or NULL. */
-void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call);
+void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,
+		     struct kvc_session *session);
 /* kvc_trace_key -- the call is about this key: keep as much of it as is shown. */
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len);
 /* kvc_trace_note -- a request of the call is released: keep its stamps if it took longest so far. */
