@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from ._errors import Error, Exists, NotFound, TooBig, make
+from ._errors import Denied, Error, Exists, NotFound, PeerDown, TooBig, Version, make
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -20,6 +20,7 @@ Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 
 GUESS = 64 << 10  # bytes of the first try of a GET that is not told the length
 VALUE_MAX = 1 << 30
+_OF_SERVERS = (PeerDown, Denied, Version)
 
 
 class Options(TypedDict, total=False):
@@ -56,7 +57,8 @@ def failed(keys: Sequence[Key], results: list[int], fine: int) -> Error | None:
             wrong = sum(r < 0 and r != fine for r in results)
             error.args = (
                 f"{error}: key {shown!r}"
-                + (f", {wrong} of {len(results)} keys" if wrong > 1 else ""),
+                + (f", {wrong} of {len(results)} keys" if wrong > 1 else "")
+                + ("; client.servers() says why" if isinstance(error, _OF_SERVERS) else ""),
             )
             error.results = results
             return error

@@ -527,6 +527,7 @@ static PyMethodDef methods[] = {
 	 "register(buffer or (address, length)) -> Region: calls into this memory need no copy."},
 	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},
 	{"info", client_info, METH_NOARGS, "info() -> dict: what the client runs on."},
+	{"servers", client_servers, METH_NOARGS, "servers() -> list of dicts: how each server stands, and why."},
 	{"close", client_close, METH_NOARGS,
 	 "close(): end all calls and release all buffers; what was not drained can be drained afterwards."},
 	{"__enter__", client_enter_with, METH_NOARGS, NULL},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _report.c -- counters and what a client runs on, as dicts. */
+/* _report.c -- counters, what a client runs on, and how its servers stand, as dicts. */
 #include "_native.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ITEMS_MAX = 1024 };
@@ -81,4 +82,90 @@ PyObject *client_info(PyObject *object, PyObject *unused)
 #undef TEXT
 #undef NUMBER
 	return dict;
+}
+
+/* ---- servers ---- */
+
+struct servers {
+	unsigned n, clients;
+	struct kvc_server_info *worst; /* of each server: as the client sees it that is worst off */
+	unsigned *up;                  /* of each server: clients that it is up for */
+};
+
+static unsigned badness(enum kvc_server_state state)
+{
+	return state == KVC_SERVER_UP ? 0 : state == KVC_SERVER_CONNECTING ? 1 : state == KVC_SERVER_DOWN ? 2 : 3;
+}
+
+/* Without the GIL. */
+static int servers_ask(struct kvc_pool *pool, struct servers *all)
+{
+	int rc = 0;
+	for (unsigned s = 0; s < all->n; s++) {
+		for (unsigned c = 0; c < all->clients && rc == 0; c++) {
+			struct kvc_server_info info = {.size = sizeof(info)};
+			rc = kvc_server_info(pool, c, s, &info);
+			all->up[s] += rc == 0 && info.state == KVC_SERVER_UP;
+			if (c == 0 || badness(info.state) > badness(all->worst[s].state))
+				all->worst[s] = info;
+		}
+	}
+	return rc;
+}
+
+static PyObject *server_dict(const struct kvc_server_info *i, unsigned up)
+{
+	static const char *const states[] = {"connecting", "up", "down", "closed"};
+	PyObject *dict = PyDict_New();
+	if (dict && (put(dict, "name", text(i->name)) < 0 || put(dict, "node_id", text(i->node_id)) < 0 ||
+		     put(dict, "state", text(states[i->state])) < 0 || put(dict, "why", text(i->why)) < 0 ||
+		     put(dict, "clients_up", PyLong_FromUnsignedLong(up)) < 0 ||
+		     put(dict, "attempts_failed", PyLong_FromUnsignedLongLong(i->attempts_failed)) < 0 ||
+		     put(dict, "shards", PyLong_FromUnsignedLong(i->shards)) < 0))
+		Py_CLEAR(dict);
+	return dict;
+}
+
+static PyObject *servers_list(const struct servers *all)
+{
+	PyObject *list = PyList_New(0);
+	for (unsigned s = 0; list && s < all->n; s++) {
+		PyObject *dict = server_dict(&all->worst[s], all->up[s]);
+		if (!dict || PyList_Append(list, dict) < 0)
+			Py_CLEAR(list);
+		Py_XDECREF(dict);
+	}
+	return list;
+}
+
+PyObject *client_servers(PyObject *object, PyObject *unused)
+{
+	struct client_object *self = (struct client_object *)object;
+	struct kvc_info info = {.size = sizeof(info)};
+	struct servers all = {0};
+	PyObject *list = NULL;
+	int rc;
+	(void)unused;
+	if (client_usable(self) < 0)
+		return NULL;
+	client_enter(self);
+	rc = kvc_info(self->pool, &info);
+	all.n = info.num_servers;
+	all.clients = info.num_clients;
+	all.worst = calloc(all.n ? all.n : 1, sizeof(*all.worst));
+	all.up = calloc(all.n ? all.n : 1, sizeof(*all.up));
+	if (!all.worst || !all.up) {
+		PyErr_NoMemory();
+	} else {
+		if (rc == 0) {
+			struct kvc_pool *pool = self->pool;
+			Py_BEGIN_ALLOW_THREADS rc = servers_ask(pool, &all);
+			Py_END_ALLOW_THREADS
+		}
+		list = rc == 0 ? servers_list(&all) : kvrail_raise(rc, "%s", kvc_strerror(rc));
+	}
+	client_leave(self);
+	free(all.worst);
+	free(all.up);
+	return list;
 }

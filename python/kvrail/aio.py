@@ -223,6 +223,10 @@ class Client:
         """As kvrail.Client.info; it does not wait."""
         return self._open_native().info()
 
+    async def servers(self) -> list[dict[str, str | int]]:
+        """As kvrail.Client.servers."""
+        return await asyncio.to_thread(self._open_native().servers)
+
 
 async def _whole(
     future: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None

@@ -239,6 +239,10 @@ class Client:
         """What the client runs on."""
         return self._native.info()
 
+    def servers(self) -> list[dict[str, str | int]]:
+        """How each server stands, and why: name, state ("up", "connecting", "down"), why, clients_up, and more."""
+        return self._native.servers()
+
     @property
     def closed(self) -> bool:
         return self._native.closed

@@ -43,6 +43,27 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(self.client.get(key), b"s" * size)
             self.assertEqual(self.client.get(key, size=10), b"s" * size)
 
+    def test_servers_say_why(self):
+        self.client.put(fresh(), b"v")  # waits for the connection
+        up = self.client.servers()
+        self.assertEqual([(s["state"], s["clients_up"], s["why"]) for s in up], [("up", 1, "")])
+        self.assertIn(server().address, up[0]["name"])
+        address, held = nobody()
+        self.addCleanup(held.close)
+        with kvrail.Client([server().address, address], num_clients=2, timeout=20) as client:
+            with self.assertRaisesRegex(kvrail.PeerDown, r"client.servers\(\) says why"):
+                for i in range(100):  # some key is the missing server's
+                    client.put(fresh(), b"v")
+            while client.servers()[0]["clients_up"] < 2:
+                time.sleep(0.01)  # the first attempts go on
+            one, other = client.servers()
+            self.assertEqual((one["state"], one["clients_up"]), ("up", 2))
+            self.assertEqual((other["name"], other["state"], other["clients_up"]), (address, "down", 0))
+            self.assertIn("connection refused", other["why"])
+            self.assertGreater(other["attempts_failed"], 0)
+        with self.assertRaises(kvrail.Closed):
+            client.servers()
+
     def test_many_keys(self):
         keys = [fresh() for _ in range(3)]
         self.assertEqual(self.client.put_many(keys[:2], [b"aa", b"bbb"]), [True, True])

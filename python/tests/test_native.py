@@ -482,6 +482,7 @@ class QueueTest(NativeTest):
         self.put(fresh(), b"v")
         self.assertEqual(self.client.counters()["puts"], 1)
         self.assertEqual(self.client.info()["num_clients"], 1)
+        self.assertEqual(len(self.client.servers()), 1)
 
 
 if __name__ == "__main__":
