@@ -123,6 +123,7 @@ class Client:
         went wrong last), clients_up, attempts_failed, shards. Where the connections of a client stand differently it is
         the one that is worst off, and clients_up says for how many the server is up. Waits until all loops have
         answered."""
+
     def close(self) -> None:
         """End all calls, and release all buffers: when it returns, nothing touches them any more. Bounded; from any
         thread; again without effect. What was not drained can be drained afterwards; the descriptor stays.

@@ -58,7 +58,9 @@ class ClientTest(unittest.TestCase):
                 time.sleep(0.01)  # the first attempts go on
             one, other = client.servers()
             self.assertEqual((one["state"], one["clients_up"]), ("up", 2))
-            self.assertEqual((other["name"], other["state"], other["clients_up"]), (address, "down", 0))
+            self.assertEqual(
+                (other["name"], other["state"], other["clients_up"]), (address, "down", 0)
+            )
             self.assertIn("connection refused", other["why"])
             self.assertGreater(other["attempts_failed"], 0)
         with self.assertRaises(kvrail.Closed):
