@@ -102,16 +102,14 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
 LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
-# Left out under ThreadSanitizer: EFA's acceptance script, which takes three minutes, and other tests run the same programs;
-# and tests of programs without threads.
-THREADLESS := $(addprefix tests/integration/,doctor.sh columns.sh defaults.sh bench_tools.sh)
-LEFT = $(if $(RELEASE),$(LONG),$(if $(filter tsan,$(MODE)),tests/integration/acceptance.sh $(THREADLESS)))
+# EFA's acceptance script takes three minutes under ThreadSanitizer, and other tests run the same programs.
+LEFT = $(if $(RELEASE),$(LONG),$(if $(filter tsan,$(MODE)),tests/integration/acceptance.sh))
 # What runs beside the others, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have started, or a time
 # of the product's is over. Nothing here counts what a neighbour could change: time, memory of the machine, calls or
 # turns of a loop. Limits are generous; those of port.py were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
 WAITS := $(addprefix tests/integration/,doctor.sh columns.sh options.sh defaults.sh python.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
-BESIDE = scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(filter-out $(LEFT),$(WAITS))
+BESIDE = scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=4 JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))

@@ -203,7 +203,7 @@ static void cases(struct kvc_pool *pool, bool registered, unsigned count)
 	munmap(m.get, ROOM);
 }
 
-enum { CASES = KV_TSAN ? 12 : 60 };
+enum { CASES = 60 };
 
 static void what_one_layout_puts_another_gets(void **state)
 {
