@@ -8,6 +8,12 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/run.h"
 #include "kvbench/capacity/capacity.h"
+#include "kvbench/model/model.h"
+
+static const struct {
+	const char *name;
+	int (*main)(int argc, char **argv);
+} commands[] = {{"capacity", capacity_main}, {"models", model_main}};
 
 int main(int argc, char **argv)
 {
@@ -16,10 +22,11 @@ int main(int argc, char **argv)
 	int rc;
 	kv_early_end(false);
 	/* The sub-command gets argv without its own name. */
-	if (argc > 1 && strcmp(argv[1], "capacity") == 0) {
-		argv[1] = argv[0];
-		return capacity_main(argc - 1, argv + 1);
-	}
+	for (size_t i = 0; argc > 1 && i < KV_COUNT(commands); i++)
+		if (strcmp(argv[1], commands[i].name) == 0) {
+			argv[1] = argv[0];
+			return commands[i].main(argc - 1, argv + 1);
+		}
 	rc = bench_options_parse(argc, argv, &options, &err);
 
 	if (rc < 0) {

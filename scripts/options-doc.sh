@@ -23,7 +23,9 @@ The output of `--help` of each program. Made by `scripts/options-doc.sh`; do not
 T
 help kv-server "$build/kv-server"
 help kv-bench "$build/kv-bench"
-help 'kv-bench capacity' "$build/kv-bench" capacity
+for command in capacity models; do
+	help "kv-bench $command" "$build/kv-bench" "$command"
+done
 help kv-client "$build/kv-client"
 help kv-doctor "$build/kv-doctor"
 help run-with-rdma.sh ./run-with-rdma.sh

@@ -5,6 +5,7 @@
  * it is complete and on disk: a reader never finds a part. The names in it are fixed: scripts compare runs by them. */
 #include "kvbench/report/json.h"
 #include "host/host.h"
+#include "kvbench/report/model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -295,6 +296,8 @@ static json_t *report_object(const struct bench *b)
 		json_object_set_new(object, "roofline_put", roofline_object(&r->roofline_put, "put_bytes_per_s"));
 	if (object && r->replay.ran)
 		json_object_set_new(object, "trace", trace_object(&r->replay));
+	if (object && b->opt->model)
+		json_object_set_new(object, "model", json_model(b));
 	return object;
 }
 

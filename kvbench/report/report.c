@@ -8,6 +8,7 @@
 
 #include "host/host.h"
 #include "kvbench/load/workload.h"
+#include "kvbench/report/model.h"
 
 #define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)
 #define OF(n, noun) kv_count_of((n), noun, (char[64]){0}, 64) /* "1 client", "4 clients" */
@@ -116,6 +117,7 @@ void report_start(const struct bench *b)
 	start_server(b);
 	start_fabric(b);
 	start_load(b);
+	report_model_start(b);
 	start_notes(b);
 	fflush(b->out);
 }
@@ -446,6 +448,7 @@ void report_summary(const struct bench *b)
 		fprintf(b->out, "verify  %s compared byte by byte, %s wrong\n", OF(r->read.tally.checked, "value"),
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
+	report_model(b);
 	breakdown_table(b);
 	keep_going_table(b);
 	replay_table(b);

@@ -169,6 +169,32 @@ const struct kv_opt bench_options_table[] = {
 	 .help = "Order of lookups (strict: each waits for earlier requests that share a block; relaxed: none waits, "
 		 "and hits vary)"},
 
+	{.group = "A model's KV cache",
+	 .name = "model",
+	 .type = KV_OPT_STRING,
+	 AT(model),
+	 .metavar = "NAME",
+	 .help = "A value is a block of this model's KV cache on one rank, and the report counts tokens: a name that "
+		 "kv-bench models lists, or the path of a config.json. It sets --value-size."},
+	MODEL_TP_ROW(AT(layout.tp)),
+	MODEL_DTYPE_ROW(AT(layout.dtype)),
+	MODEL_BLOCK_ROW(AT(layout.block_tokens)),
+	{.name = "prefix-tokens",
+	 .type = KV_OPT_U64,
+	 AT(prefix_tokens),
+	 .metavar = "N",
+	 .def = "8192",
+	 .min = 1,
+	 .max = (uint64_t)1 << 40,
+	 .help = "The prefix whose load is reported with --model."},
+	{.name = "prefill-rate",
+	 .type = KV_OPT_DOUBLE,
+	 AT(prefill_rate),
+	 .metavar = "R",
+	 .def = "0",
+	 .help = "Tokens per second that the engine computes: with --model, the report says what loading saves, and "
+		 "from which length on. 0: unknown."},
+
 	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "64", .group = "Resources"),
 	{.name = "memory-mb",
 	 .type = KV_OPT_U64,
@@ -267,6 +293,42 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 	if (!(o->trace_speed >= 0 && o->trace_speed <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->trace_speed);
 	return 0;
+}
+
+enum { VALUE_SIZE = 65536, PREFIX_TOKENS = 8192, BLOCK_TOKENS = 16 }; /* the defaults */
+
+static int check_model(const struct bench_options *o, struct kv_error *err)
+{
+	if (!(o->prefill_rate >= 0 && o->prefill_rate <= 1e12))
+		return kv_fail(err, -KV_EINVAL, "--prefill-rate %g is not a number of tokens per second from 0 to 1e12",
+			       o->prefill_rate);
+	if (o->model && o->value_size != VALUE_SIZE)
+		return kv_fail(err, -KV_EINVAL, "--model sets the value size: drop --value-size, or drop --model");
+	if (!o->model &&
+	    (o->layout.tp != 1 || o->layout.dtype != MODEL_BF16 || o->layout.block_tokens != BLOCK_TOKENS ||
+	     o->prefix_tokens != PREFIX_TOKENS || o->prefill_rate != 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--tp, --dtype, --block-tokens, --prefix-tokens and --prefill-rate are about a model: "
+			       "add --model");
+	return 0;
+}
+
+/* A value is a block of the model. */
+static int apply_model(struct bench_options *o, struct kv_error *err)
+{
+	char size[32], max[32];
+	int rc = o->model ? model_find(o->model, &o->dimensions, err) : 0;
+	if (rc < 0 || !o->model)
+		return rc < 0 ? -KV_EINVAL : 0;
+	rc = model_measure(&o->dimensions, &o->layout, &o->model_bytes, err);
+	if (rc == 0 && o->model_bytes.block > KV_VALUE_MAX)
+		rc = kv_fail(err, -KV_EINVAL,
+			     "a block of %u tokens is %s, more than a value's %s: use fewer --block-tokens",
+			     o->layout.block_tokens, kv_size_format(o->model_bytes.block, size, sizeof(size)),
+			     kv_size_format(KV_VALUE_MAX, max, sizeof(max)));
+	if (rc == 0)
+		o->value_size = o->model_bytes.block;
+	return rc;
 }
 
 static int check_load(const struct bench_options *o, struct kv_error *err)
@@ -377,6 +439,11 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
 	out->argc = argc;
 	out->argv = argv;
+	out->dimensions.name[0] = 0;
+	if (rc == 0)
+		rc = check_model(out, err);
+	if (rc == 0)
+		rc = apply_model(out, err);
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)

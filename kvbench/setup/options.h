@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/base.h"
+#include "kvbench/model/model.h"
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
@@ -36,6 +37,13 @@ struct bench_options {
 	const char *trace;
 	double trace_speed; /* times real time; 0: as fast as possible */
 	int trace_order;    /* enum bench_order */
+	/* model: it sets value_size */
+	const char *model;
+	struct model_layout layout;
+	uint64_t prefix_tokens;
+	double prefill_rate;            /* tokens per second; 0: unknown */
+	struct model dimensions;        /* of model; name "": there is none */
+	struct model_bytes model_bytes; /* ... on one rank */
 	/* resources */
 	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
 	int eviction;                  /* of the server that kv-bench starts: index into kv_opt_eviction_names */

@@ -120,7 +120,7 @@ static void the_config_has_every_option_with_underscores(void **state)
 		    "server provider nic door rails numa mode num_workers num_clients num_threads num_keys value_size "
 		    "repeat_reads duration rate warmup batch ttl seed verify keep_going no_write no_checksum breakdown "
 		    "mixed background_puts roofline roofline_depth trace trace_speed trace_order buffer_mb memory_mb "
-		    "eviction "
+		    "eviction model tp dtype block_tokens prefix_tokens prefill_rate "
 		    "server_threads "
 		    "base_client_id "
 		    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json quiet log_level config");

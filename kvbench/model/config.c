@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.c -- a model by its name, or by its config.json as Hugging Face has it.
+ *
+ * A field with null counts as absent, as it does there. What a model of text and images says of text lies in
+ * "text_config". A field that is needed and absent is named; nothing is guessed but the two defaults of the format:
+ * head_dim is hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads. */
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "kvbench/model/model.h"
+
+enum { FILE_MAX = 1 << 20 };
+
+static const json_t *field_of(const json_t *o, const char *name)
+{
+	const json_t *v = json_object_get(o, name);
+	return json_is_null(v) ? NULL : v;
+}
+
+/* A dimension; absent: *out is 0. */
+static int dimension(const json_t *o, const char *name, uint32_t max, const char *file, uint32_t *out,
+		     struct kv_error *err)
+{
+	const json_t *v = field_of(o, name);
+	*out = 0;
+	if (!v)
+		return 0;
+	if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > (json_int_t)max)
+		return kv_fail(err, -KV_EINVAL, "%s: \"%s\" is not a whole number from 1 to %u: is it a model's "
+						"config.json?",
+			       file, name, max);
+	*out = (uint32_t)json_integer_value(v);
+	return 0;
+}
+
+static int lacks(const char *file, const char *field, struct kv_error *err)
+{
+	return kv_fail(err, -KV_EINVAL,
+		       "%s has no \"%s\": take the config.json of a language model, or name a model of kv-bench models",
+		       file, field);
+}
+
+static int read_heads(const json_t *o, const char *file, struct model *m, struct kv_error *err)
+{
+	uint32_t heads, hidden;
+	int rc = dimension(o, "num_attention_heads", MODEL_DIMENSION_MAX, file, &heads, err);
+	if (rc == 0)
+		rc = dimension(o, "num_key_value_heads", MODEL_DIMENSION_MAX, file, &m->kv_heads, err);
+	if (rc == 0)
+		rc = dimension(o, "head_dim", MODEL_DIMENSION_MAX, file, &m->head_dim, err);
+	if (rc == 0)
+		rc = dimension(o, "hidden_size", 1 << 24, file, &hidden, err);
+	if (rc < 0)
+		return rc;
+	if (!m->kv_heads && !heads)
+		return lacks(file, "num_key_value_heads", err);
+	m->kv_heads = m->kv_heads ? m->kv_heads : heads;
+	if (!m->head_dim && (!heads || !hidden))
+		return lacks(file, heads ? "hidden_size" : "num_attention_heads", err);
+	if (!m->head_dim && hidden % heads)
+		return kv_fail(err, -KV_EINVAL,
+			       "%s has no \"head_dim\", and \"hidden_size\" %u is no multiple of %u heads: add head_dim "
+			       "to it",
+			       file, hidden, heads);
+	m->head_dim = m->head_dim ? m->head_dim : hidden / heads;
+	return m->head_dim <= MODEL_DIMENSION_MAX
+		       ? 0
+		       : kv_fail(err, -KV_EINVAL, "%s: heads of %u numbers are more than %u: is it a model's config.json?",
+				 file, m->head_dim, (unsigned)MODEL_DIMENSION_MAX);
+}
+
+/* Layers by their kinds; a kind without K and V of each token cannot be counted in bytes of a token. */
+static int read_kinds(const json_t *kinds, const char *file, struct model *m, struct kv_error *err)
+{
+	if (!json_is_array(kinds) || json_array_size(kinds) != m->layers)
+		return kv_fail(err, -KV_EINVAL, "%s: \"layer_types\" is not a list of its %u layers: correct one of the two",
+			       file, m->layers);
+	for (size_t i = 0; i < json_array_size(kinds); i++) {
+		const char *kind = json_string_value(json_array_get(kinds, i));
+		if (kind && strcmp(kind, "sliding_attention") == 0)
+			m->sliding_layers++;
+		else if (!kind || strcmp(kind, "full_attention") != 0)
+			return kv_fail(err, -KV_ENOTSUP,
+				       "%s: layer %zu is \"%s\", which keeps no K and V of each token: give the bytes of "
+				       "a block by --value-size",
+				       file, i, kind ? kind : "?");
+	}
+	return 0;
+}
+
+static int read_windows(const json_t *o, const char *file, struct model *m, struct kv_error *err)
+{
+	const json_t *use = field_of(o, "use_sliding_window"), *kinds = field_of(o, "layer_types");
+	int rc = dimension(o, "sliding_window", 1 << 30, file, &m->window, err);
+	if (rc == 0 && kinds)
+		rc = read_kinds(kinds, file, m, err);
+	else if (m->window && !json_is_false(use))
+		m->sliding_layers = m->layers;
+	if (rc == 0 && m->sliding_layers && !m->window)
+		rc = lacks(file, "sliding_window", err);
+	if (!m->sliding_layers)
+		m->window = 0;
+	return rc;
+}
+
+static int read_config(const json_t *o, const char *file, struct model *m, struct kv_error *err)
+{
+	int rc = dimension(o, "num_hidden_layers", MODEL_DIMENSION_MAX, file, &m->layers, err);
+	if (rc == 0 && !m->layers)
+		rc = lacks(file, "num_hidden_layers", err);
+	if (rc == 0)
+		rc = dimension(o, "kv_lora_rank", MODEL_DIMENSION_MAX, file, &m->kv_lora_rank, err);
+	if (rc == 0 && m->kv_lora_rank)
+		rc = dimension(o, "qk_rope_head_dim", MODEL_DIMENSION_MAX, file, &m->rope_dim, err);
+	else if (rc == 0)
+		rc = read_heads(o, file, m, err);
+	if (rc == 0 && m->kv_lora_rank && !m->rope_dim)
+		rc = lacks(file, "qk_rope_head_dim", err);
+	return rc == 0 ? read_windows(o, file, m, err) : rc;
+}
+
+int model_parse(const char *text, size_t len, const char *name, struct model *out, struct kv_error *err)
+{
+	struct model m = {0};
+	json_error_t why;
+	json_t *root = json_loadb(text, len, 0, &why);
+	const json_t *o = root;
+	int rc;
+	if (!root)
+		return kv_fail(err, -KV_EINVAL, "%s is no JSON (line %d: %s): take the config.json of a language model", name,
+			       why.line, why.text);
+	if (!field_of(o, "num_hidden_layers") && json_is_object(field_of(o, "text_config")))
+		o = field_of(o, "text_config");
+	rc = json_is_object(o) ? read_config(o, name, &m, err)
+			       : kv_fail(err, -KV_EINVAL, "%s is no JSON object: take the config.json of a language model",
+					 name);
+	snprintf(m.name, sizeof(m.name), "%s",
+		 json_is_string(field_of(o, "model_type")) ? json_string_value(field_of(o, "model_type")) : "a model");
+	snprintf(m.source, sizeof(m.source), "%s", name);
+	if (rc == 0)
+		*out = m;
+	json_decref(root);
+	return rc;
+}
+
+static int read_file(const char *path, struct model *out, struct kv_error *err)
+{
+	static char text[FILE_MAX + 1];
+	struct stat st;
+	size_t len;
+	FILE *in;
+	int rc = 0;
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return kv_fail(err, -KV_EINVAL, "%s is no file: name the config.json itself", path);
+	in = fopen(path, "re");
+	if (!in)
+		return kv_fail(err, -errno, "%s cannot be opened: %s", path, kv_strerror(errno));
+	len = fread(text, 1, sizeof(text), in);
+	if (ferror(in))
+		rc = kv_fail(err, -EIO, "%s cannot be read", path);
+	else if (len > FILE_MAX)
+		rc = kv_fail(err, -KV_EINVAL, "%s has more than 1 MiB: it is no config.json of a model", path);
+	fclose(in);
+	return rc == 0 ? model_parse(text, len, path, out, err) : rc;
+}
+
+/* A name that is none is meant as a file if it looks like one or is there. */
+static bool looks_like_file(const char *name)
+{
+	size_t len = strlen(name);
+	struct stat st;
+	return (len > 5 && strcasecmp(name + len - 5, ".json") == 0) || stat(name, &st) == 0;
+}
+
+int model_find(const char *name, struct model *out, struct kv_error *err)
+{
+	for (const struct model *m = model_table; m->name[0]; m++)
+		if (strcasecmp(m->name, name) == 0 || strcasecmp(m->source, name) == 0) {
+			*out = *m;
+			return 0;
+		}
+	if (looks_like_file(name))
+		return read_file(name, out, err);
+	return kv_fail(err, -KV_EINVAL,
+		       "there is no model '%s': kv-bench models lists them, or give the path of its config.json", name);
+}

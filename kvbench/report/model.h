@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h -- what a run with --model means in tokens. */
+#ifndef KVRAIL_KVBENCH_REPORT_MODEL_H
+#define KVRAIL_KVBENCH_REPORT_MODEL_H
+
+#include <jansson.h>
+
+#include "kvbench/load/bench.h"
+
+/* Lines of the report's start and of its summary; nothing without --model. */
+void report_model_start(const struct bench *bench);
+void report_model(const struct bench *bench);
+
+/* json_model -- the "model" object; the caller's reference. NULL: no memory. */
+json_t *json_model(const struct bench *bench);
+
+#endif
