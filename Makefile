@@ -69,7 +69,7 @@ programs: $(PROGRAMS)
 library: $(B)/libkvrail.so.0 $(B)/libkvrail.a $(B)/embed
 $(B)/kv-server: $(B)/kvserver/main.c.o $(call a,$(SERVER_LAYERS))
 	$(link)
-$(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) probe kvbench)
+$(B)/kv-bench: $(B)/kvbench/main.c.o $(call a,$(CLIENT_LAYERS) probe store kvbench)
 	$(link)
 $(B)/kv-client: $(B)/kvcli/main.c.o $(call a,$(CLIENT_LAYERS) kvcli)
 	$(link)

@@ -25,7 +25,7 @@ allowed() {
 	bootstrap) echo base loop wire ;;
 	kvclient) echo base host loop wire bootstrap engine ;;
 	kvserver) echo base host loop wire bootstrap engine store ;;
-	kvbench) echo base host probe loop kvclient ;;
+	kvbench) echo base host probe loop kvclient engine store ;;
 	kvcli) echo base host loop kvclient ;;
 	kvdoctor) echo base host probe loop engine ;;
 	esac

@@ -129,7 +129,9 @@ static bool blank(const char *text, size_t len)
 
 static int bad_line(const struct trace_reader *r, struct kv_error *err, const char *what)
 {
-	return kv_fail(err, -KV_EINVAL, "%s line %llu: %s", r->name, (unsigned long long)r->line, what);
+	return kv_fail(err, -KV_EINVAL,
+		       "%s line %llu: %s: correct or remove the line (docs/guide/benchmarking.md has the formats)",
+		       r->name, (unsigned long long)r->line, what);
 }
 
 /* A count of tokens, which a trace may leave out. */
@@ -178,7 +180,8 @@ static int read_object(struct trace_reader *r, const json_t *object, struct trac
 		return bad_line(r, err, "not a JSON object");
 	if (!json_is_number(time) || !(json_number_value(time) >= 0))
 		return bad_line(r, err, "there is no \"timestamp\" that is a number from 0 on");
-	out->timestamp_ms = json_number_value(time);
+	out->format = json_object_get(object, "chat_id") ? TRACE_BAILIAN : TRACE_MOONCAKE;
+	out->timestamp_ms = json_number_value(time) * (out->format == TRACE_BAILIAN ? 1000 : 1);
 	rc = read_length(r, object, "input_length", &out->input_length, err);
 	if (rc == 0)
 		rc = read_length(r, object, "output_length", &out->output_length, err);
@@ -195,8 +198,8 @@ static int parse_line(struct trace_reader *r, const char *text, size_t len, stru
 	int rc;
 
 	if (!object)
-		return kv_fail(err, -KV_EINVAL, "%s line %llu, column %d: %s", r->name, (unsigned long long)r->line,
-			       why.column, why.text);
+		return kv_fail(err, -KV_EINVAL, "%s line %llu, column %d: %s: correct or remove the line", r->name,
+			       (unsigned long long)r->line, why.column, why.text);
 	*out = (struct trace_request){.line = r->line};
 	rc = read_object(r, object, out, err);
 	json_decref(object);
@@ -266,6 +269,11 @@ static int set_add(struct id_set *s, uint64_t id)
 	return 0;
 }
 
+unsigned trace_block_tokens(enum trace_format format)
+{
+	return format == TRACE_BAILIAN ? 16 : 512;
+}
+
 static int scan_request(const struct trace_request *q, struct id_set *seen, struct trace_totals *t)
 {
 	unsigned prefix = 0;
@@ -274,8 +282,12 @@ static int scan_request(const struct trace_request *q, struct id_set *seen, stru
 		prefix++;
 	for (unsigned i = 0; i < q->num_ids && rc == 0; i++)
 		rc = set_add(seen, q->ids[i]);
-	if (t->requests++ == 0)
+	if (t->requests > 0 && t->block_tokens != trace_block_tokens(q->format))
+		t->block_tokens = 0;
+	if (t->requests++ == 0) {
 		t->first_ms = q->timestamp_ms;
+		t->block_tokens = trace_block_tokens(q->format);
+	}
 	t->last_ms = q->timestamp_ms;
 	t->blocks += q->num_ids;
 	t->prefix_hits += prefix;

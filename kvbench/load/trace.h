@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h -- a streaming reader of request traces: one JSON object per line, {timestamp, input_length, output_length,
- * hash_ids}. */
+ * hash_ids}. Mooncake's timestamps are in milliseconds, a block has 512 tokens. A line with a "chat_id" is of Alibaba's
+ * Bailian traces (github.com/alibaba-edu/qwen-bailian-usagetraces-anon): seconds, and 16 tokens. */
 #ifndef KVRAIL_KVBENCH_LOAD_TRACE_H
 #define KVRAIL_KVBENCH_LOAD_TRACE_H
 
@@ -13,7 +14,10 @@ enum {
 	TRACE_IDS_MAX = 65536     /* hash_ids of a request */
 };
 
+enum trace_format { TRACE_MOONCAKE, TRACE_BAILIAN };
+
 struct trace_request {
+	enum trace_format format;
 	uint64_t line;                        /* in the file, from 1 */
 	double timestamp_ms;                  /* since the trace's start */
 	uint64_t input_length, output_length; /* tokens; 0 when the line has none */
@@ -22,6 +26,9 @@ struct trace_request {
 };
 
 struct trace_reader;
+
+/* trace_block_tokens -- tokens of a block, as the format has them. */
+unsigned trace_block_tokens(enum trace_format format);
 
 /* trace_open -- errors: -errno with a sentence naming the file, -KV_ENOMEM. */
 int trace_open(const char *path, struct trace_reader **out, struct kv_error *err);
@@ -42,6 +49,7 @@ struct trace_totals {
 	uint64_t distinct;         /* different hash_ids */
 	uint64_t prefix_hits;      /* leading hash_ids of a request that an earlier request had, summed */
 	unsigned ids_max;          /* of one request */
+	unsigned block_tokens;     /* of the format; 0: lines of both */
 	double first_ms, last_ms;  /* timestamps of the first and last request */
 };
 

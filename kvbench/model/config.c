@@ -29,8 +29,9 @@ static int dimension(const json_t *o, const char *name, uint32_t max, const char
 	if (!v)
 		return 0;
 	if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > (json_int_t)max)
-		return kv_fail(err, -KV_EINVAL, "%s: \"%s\" is not a whole number from 1 to %u: is it a model's "
-						"config.json?",
+		return kv_fail(err, -KV_EINVAL,
+			       "%s: \"%s\" is not a whole number from 1 to %u: is it a model's "
+			       "config.json?",
 			       file, name, max);
 	*out = (uint32_t)json_integer_value(v);
 	return 0;
@@ -61,32 +62,36 @@ static int read_heads(const json_t *o, const char *file, struct model *m, struct
 	if (!m->head_dim && (!heads || !hidden))
 		return lacks(file, heads ? "hidden_size" : "num_attention_heads", err);
 	if (!m->head_dim && hidden % heads)
-		return kv_fail(err, -KV_EINVAL,
-			       "%s has no \"head_dim\", and \"hidden_size\" %u is no multiple of %u heads: add head_dim "
-			       "to it",
-			       file, hidden, heads);
+		return kv_fail(
+			err, -KV_EINVAL,
+			"%s has no \"head_dim\", and \"hidden_size\" %u is no multiple of %u heads: add head_dim "
+			"to it",
+			file, hidden, heads);
 	m->head_dim = m->head_dim ? m->head_dim : hidden / heads;
 	return m->head_dim <= MODEL_DIMENSION_MAX
 		       ? 0
-		       : kv_fail(err, -KV_EINVAL, "%s: heads of %u numbers are more than %u: is it a model's config.json?",
-				 file, m->head_dim, (unsigned)MODEL_DIMENSION_MAX);
+		       : kv_fail(err, -KV_EINVAL,
+				 "%s: heads of %u numbers are more than %u: is it a model's config.json?", file,
+				 m->head_dim, (unsigned)MODEL_DIMENSION_MAX);
 }
 
 /* Layers by their kinds; a kind without K and V of each token cannot be counted in bytes of a token. */
 static int read_kinds(const json_t *kinds, const char *file, struct model *m, struct kv_error *err)
 {
 	if (!json_is_array(kinds) || json_array_size(kinds) != m->layers)
-		return kv_fail(err, -KV_EINVAL, "%s: \"layer_types\" is not a list of its %u layers: correct one of the two",
-			       file, m->layers);
+		return kv_fail(err, -KV_EINVAL,
+			       "%s: \"layer_types\" is not a list of its %u layers: correct one of the two", file,
+			       m->layers);
 	for (size_t i = 0; i < json_array_size(kinds); i++) {
 		const char *kind = json_string_value(json_array_get(kinds, i));
 		if (kind && strcmp(kind, "sliding_attention") == 0)
 			m->sliding_layers++;
 		else if (!kind || strcmp(kind, "full_attention") != 0)
-			return kv_fail(err, -KV_ENOTSUP,
-				       "%s: layer %zu is \"%s\", which keeps no K and V of each token: give the bytes of "
-				       "a block by --value-size",
-				       file, i, kind ? kind : "?");
+			return kv_fail(
+				err, -KV_ENOTSUP,
+				"%s: layer %zu is \"%s\", which keeps no K and V of each token: give the bytes of "
+				"a block by --value-size",
+				file, i, kind ? kind : "?");
 	}
 	return 0;
 }
@@ -130,13 +135,13 @@ int model_parse(const char *text, size_t len, const char *name, struct model *ou
 	const json_t *o = root;
 	int rc;
 	if (!root)
-		return kv_fail(err, -KV_EINVAL, "%s is no JSON (line %d: %s): take the config.json of a language model", name,
-			       why.line, why.text);
+		return kv_fail(err, -KV_EINVAL, "%s is no JSON (line %d: %s): take the config.json of a language model",
+			       name, why.line, why.text);
 	if (!field_of(o, "num_hidden_layers") && json_is_object(field_of(o, "text_config")))
 		o = field_of(o, "text_config");
-	rc = json_is_object(o) ? read_config(o, name, &m, err)
-			       : kv_fail(err, -KV_EINVAL, "%s is no JSON object: take the config.json of a language model",
-					 name);
+	rc = json_is_object(o)
+		     ? read_config(o, name, &m, err)
+		     : kv_fail(err, -KV_EINVAL, "%s is no JSON object: take the config.json of a language model", name);
 	snprintf(m.name, sizeof(m.name), "%s",
 		 json_is_string(field_of(o, "model_type")) ? json_string_value(field_of(o, "model_type")) : "a model");
 	snprintf(m.source, sizeof(m.source), "%s", name);

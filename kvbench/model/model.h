@@ -17,11 +17,11 @@ enum {
 /* The dimensions, with the names that a config.json of Hugging Face has for them. */
 struct model {
 	char name[64];
-	char source[64]; /* the repository on huggingface.co, or the file */
-	uint32_t layers; /* num_hidden_layers */
-	uint32_t kv_heads, head_dim;         /* K and V of each head; 0 with MLA */
-	uint32_t kv_lora_rank, rope_dim;     /* MLA: one latent vector and qk_rope_head_dim per token; else 0 */
-	uint32_t sliding_layers, window;     /* layers that look back so many tokens only; 0, 0: none */
+	char source[64];                 /* the repository on huggingface.co, or the file */
+	uint32_t layers;                 /* num_hidden_layers */
+	uint32_t kv_heads, head_dim;     /* K and V of each head; 0 with MLA */
+	uint32_t kv_lora_rank, rope_dim; /* MLA: one latent vector and qk_rope_head_dim per token; else 0 */
+	uint32_t sliding_layers, window; /* layers that look back so many tokens only; 0, 0: none */
 };
 
 enum model_dtype { MODEL_BF16, MODEL_FP16, MODEL_FP32, MODEL_FP8, MODEL_INT8 };
@@ -58,10 +58,10 @@ int model_measure(const struct model *model, const struct model_layout *layout, 
 
 /* What a run measured of one rank, and what it means for prefixes. Times are in seconds. */
 struct model_load {
-	double tokens_per_s;  /* loaded, at the run's concurrency */
-	double prefix_s;      /* of prefix_tokens at that rate, behind the first block's latency */
-	double prefill_s;     /* to compute them; 0: no prefill rate is known */
-	uint64_t break_even;  /* tokens from which on loading is faster; 0: it never is, or no prefill rate is known */
+	double tokens_per_s; /* loaded, at the run's concurrency */
+	double prefix_s;     /* of prefix_tokens at that rate, behind the first block's latency */
+	double prefill_s;    /* to compute them; 0: no prefill rate is known */
+	uint64_t break_even; /* tokens from which on loading is faster; 0: it never is, or no prefill rate is known */
 };
 
 /* model_load_of -- tokens come at tokens_per_s; the first call brings first_tokens of them and takes first_s.

@@ -26,7 +26,8 @@ const struct kv_opt models_options_table[] = {
 static const struct kv_opt_program models_options_program = {
 	.name = "kv-bench models",
 	.about = "Lists models for kv-bench --model, and what the KV cache of each takes on one rank.",
-	.epilogue = "Dimensions are those of config.json in the repository on huggingface.co that is named beside them.",
+	.epilogue =
+		"Dimensions are those of config.json in the repository on huggingface.co that is named beside them.",
 };
 
 static void print_row(const struct model *m, const struct model_layout *l)
@@ -61,7 +62,8 @@ static int print_all(const struct models_options *o, struct kv_error *err)
 		return rc;
 	printf("%s, tp %u, blocks of %s tokens; bytes are of one rank\n\n", model_dtype_names[o->layout.dtype],
 	       o->layout.tp, COUNT(o->layout.block_tokens));
-	printf("%-16s %6s %10s %9s %9s %9s %9s\n", "model", "layers", "KV heads", "B/token", "block", "slices", "slice");
+	printf("%-16s %6s %10s %9s %9s %9s %9s\n", "model", "layers", "KV heads", "B/token", "block", "slices",
+	       "slice");
 	if (o->model)
 		print_row(&one, &o->layout);
 	for (const struct model *m = model_table; !o->model && m->name[0]; m++)

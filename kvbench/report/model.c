@@ -7,9 +7,9 @@
  * offered, so no prefix follows from these. */
 #include "kvbench/report/model.h"
 
-#define COUNT(n) kv_count_format((n), (char[32]){0}, 32)
+#define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)
 #define OF(n, noun) kv_count_of((n), noun, (char[64]){0}, 64)
-#define SIZE(n)  kv_size_format((n), (char[32]){0}, 32)
+#define SIZE(n)     kv_size_format((n), (char[32]){0}, 32)
 #define TIME(s)     kv_duration_format((uint64_t)((s) * 1e9), (char[32]){0}, 32)
 
 static struct model_load load_of(const struct bench *b)
@@ -33,8 +33,10 @@ void report_model_start(const struct bench *b)
 	const struct model_bytes *m = &o->model_bytes;
 	if (!o->model)
 		return;
-	kv_wrap(b->out, "model      ", 0, "%s (%s), %s, tp %u: %s bytes per token and rank; a block of %s is %s: %s of %s, %u "
-		"per layer", o->dimensions.name, o->dimensions.source, model_dtype_names[o->layout.dtype], o->layout.tp,
+	kv_wrap(b->out, "model      ", 0,
+		"%s (%s), %s, tp %u: %s bytes per token and rank; a block of %s is %s: %s of %s, %u "
+		"per layer",
+		o->dimensions.name, o->dimensions.source, model_dtype_names[o->layout.dtype], o->layout.tp,
 		COUNT(m->token), OF(o->layout.block_tokens, "token"), SIZE(m->block), OF(m->slices, "slice"),
 		SIZE(m->slice), m->slices_per_layer);
 	if (o->dimensions.sliding_layers)
@@ -47,11 +49,11 @@ static void prefill_lines(const struct bench *b, const struct model_load *l)
 {
 	const struct bench_options *o = b->opt;
 	double saved = l->prefill_s - l->prefix_s;
-	kv_wrap(b->out, "        ", 0, "prefill at %s tokens/s takes %s: loading %s %s", COUNT((uint64_t)o->prefill_rate),
-		TIME(l->prefill_s), saved >= 0 ? "saves" : "costs", TIME(saved >= 0 ? saved : -saved));
+	kv_wrap(b->out, "        ", 0, "prefill at %s tokens/s takes %s: loading %s %s",
+		COUNT((uint64_t)o->prefill_rate), TIME(l->prefill_s), saved >= 0 ? "saves" : "costs",
+		TIME(saved >= 0 ? saved : -saved));
 	if (l->break_even)
-		kv_wrap(b->out, "        ", 0, "break-even: loading is faster from %s on",
-			OF(l->break_even, "token"));
+		kv_wrap(b->out, "        ", 0, "break-even: loading is faster from %s on", OF(l->break_even, "token"));
 	else
 		kv_wrap(b->out, "        ", 0, "break-even: none, prefill is faster at every length");
 }
@@ -82,9 +84,9 @@ json_t *json_model(const struct bench *b)
 	struct model_load l = load_of(b);
 	object = json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:i, s:i}", "name", o->dimensions.name, "source",
 			   o->dimensions.source, "dtype", model_dtype_names[o->layout.dtype], "tp", (int)o->layout.tp,
-			   "block_tokens", (int)o->layout.block_tokens, "token_bytes", (json_int_t)m->token, "block_bytes",
-			   (json_int_t)m->block, "slice_bytes", (json_int_t)m->slice, "slices", (int)m->slices,
-			   "slices_per_layer", (int)m->slices_per_layer);
+			   "block_tokens", (int)o->layout.block_tokens, "token_bytes", (json_int_t)m->token,
+			   "block_bytes", (json_int_t)m->block, "slice_bytes", (json_int_t)m->slice, "slices",
+			   (int)m->slices, "slices_per_layer", (int)m->slices_per_layer);
 	if (l.tokens_per_s > 0)
 		json_object_set_new(object, "tokens_per_s", json_real(l.tokens_per_s));
 	if (l.tokens_per_s > 0 && prefix_known(b)) {

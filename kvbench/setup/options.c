@@ -152,8 +152,8 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_STRING,
 	 AT(trace),
 	 .metavar = "FILE",
-	 .help = "Replay a trace instead of the write and read phases: JSON lines with timestamp, input_length, "
-		 "output_length and hash_ids."},
+	 .help = "Replay a trace instead of the write and read phases: JSON lines of Mooncake or of Alibaba's Bailian, "
+		 "with timestamp, input_length, output_length and hash_ids."},
 	{.name = "trace-speed",
 	 .type = KV_OPT_DOUBLE,
 	 AT(trace_speed),

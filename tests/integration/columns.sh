@@ -23,7 +23,7 @@ check "kv-client --help" fits "$build/kv-client" --help
 check "kv-doctor --help" fits "$build/kv-doctor" --help
 straight() { # "  -s, --server=": glibc leaves a gap where its buffer ends, and the text begins the line
 	local words
-	for words in kv-server kv-bench "kv-bench capacity" "kv-bench models" kv-client kv-doctor; do
+	for words in kv-server kv-bench "kv-bench capacity" "kv-bench hits" "kv-bench models" kv-client kv-doctor; do
 		# shellcheck disable=SC2086
 		"$build"/$words --help | grep -A1 -E '^  -.,  ' && return 1
 	done

@@ -24,12 +24,12 @@ static uint64_t token_bytes(const char *name, uint32_t tp, int dtype)
 static void bytes_are_those_worked_out_by_hand(void **state)
 {
 	(void)state;
-	assert_int_equal(token_bytes("llama-3-8b", 1, MODEL_BF16), 131072);     /* 2 x 32 x 8 x 128 x 2 */
-	assert_int_equal(token_bytes("llama-3-70b", 1, MODEL_BF16), 327680);    /* 2 x 80 x 8 x 128 x 2 */
-	assert_int_equal(token_bytes("llama-3.1-405b", 1, MODEL_BF16), 516096); /* 2 x 126 x 8 x 128 x 2 */
-	assert_int_equal(token_bytes("qwen3-8b", 1, MODEL_FP16), 147456);       /* 2 x 36 x 8 x 128 x 2 */
+	assert_int_equal(token_bytes("llama-3-8b", 1, MODEL_BF16), 131072);      /* 2 x 32 x 8 x 128 x 2 */
+	assert_int_equal(token_bytes("llama-3-70b", 1, MODEL_BF16), 327680);     /* 2 x 80 x 8 x 128 x 2 */
+	assert_int_equal(token_bytes("llama-3.1-405b", 1, MODEL_BF16), 516096);  /* 2 x 126 x 8 x 128 x 2 */
+	assert_int_equal(token_bytes("qwen3-8b", 1, MODEL_FP16), 147456);        /* 2 x 36 x 8 x 128 x 2 */
 	assert_int_equal(token_bytes("qwen3-235b-a22b", 1, MODEL_BF16), 192512); /* 2 x 94 x 4 x 128 x 2 */
-	assert_int_equal(token_bytes("deepseek-v3", 1, MODEL_BF16), 70272);     /* (512 + 64) x 61 x 2 */
+	assert_int_equal(token_bytes("deepseek-v3", 1, MODEL_BF16), 70272);      /* (512 + 64) x 61 x 2 */
 	assert_int_equal(token_bytes("kimi-k2", 1, MODEL_FP8), 35136);
 	assert_int_equal(token_bytes("gpt-oss-20b", 1, MODEL_BF16), 49152);  /* 2 x 24 x 8 x 64 x 2 */
 	assert_int_equal(token_bytes("gpt-oss-120b", 1, MODEL_BF16), 73728); /* 2 x 36 x 8 x 64 x 2 */
@@ -72,7 +72,8 @@ static void a_configuration_is_read(void **state)
 			 0);
 	assert_string_equal(m.name, "llama");
 	assert_int_equal(m.layers * m.kv_heads * m.head_dim, 32 * 8 * 128);
-	assert_int_equal(parse("{\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4}", &m, &err), 0);
+	assert_int_equal(parse("{\"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4}", &m, &err),
+			 0);
 	assert_int_equal(m.kv_heads, 4); /* no groups */
 	assert_int_equal(m.head_dim, 16);
 	assert_int_equal(parse("{\"num_hidden_layers\": 61, \"num_key_value_heads\": 128, \"kv_lora_rank\": 512, "
@@ -80,9 +81,10 @@ static void a_configuration_is_read(void **state)
 			       &m, &err),
 			 0);
 	assert_int_equal(m.kv_lora_rank + m.rope_dim, 576);
-	assert_int_equal(parse("{\"text_config\": {\"num_hidden_layers\": 3, \"num_key_value_heads\": 1, \"head_dim\": 5}}",
-			       &m, &err),
-			 0);
+	assert_int_equal(
+		parse("{\"text_config\": {\"num_hidden_layers\": 3, \"num_key_value_heads\": 1, \"head_dim\": 5}}", &m,
+		      &err),
+		0);
 	assert_int_equal(m.layers, 3);
 }
 
@@ -123,8 +125,10 @@ static void bad_configurations_are_named(void **state)
 		{"{\"num_hidden_layers\": 32}", "no \"num_key_value_heads\""},
 		{"{\"num_hidden_layers\": 32, \"num_key_value_heads\": 8}", "no \"num_attention_heads\""},
 		{"{\"num_hidden_layers\": 32, \"num_attention_heads\": 8}", "no \"hidden_size\""},
-		{"{\"num_hidden_layers\": 32, \"num_attention_heads\": 7, \"hidden_size\": 64}", "no multiple of 7 heads"},
-		{"{\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"hidden_size\": 9999999}", "are more than 4096"},
+		{"{\"num_hidden_layers\": 32, \"num_attention_heads\": 7, \"hidden_size\": 64}",
+		 "no multiple of 7 heads"},
+		{"{\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"hidden_size\": 9999999}",
+		 "are more than 4096"},
 		{"{\"num_hidden_layers\": 32, \"kv_lora_rank\": 512}", "no \"qk_rope_head_dim\""},
 		{"{\"num_hidden_layers\": 2, \"num_key_value_heads\": 8, \"head_dim\": 64, \"layer_types\": [\"a\"]}",
 		 "not a list of its 2 layers"},
@@ -146,7 +150,8 @@ static void bad_configurations_are_named(void **state)
 
 static void a_file_is_read_and_a_wrong_name_is_told(void **state)
 {
-	struct check_file file = check_file_make("{\"num_hidden_layers\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8}");
+	struct check_file file =
+		check_file_make("{\"num_hidden_layers\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8}");
 	struct model m;
 	struct kv_error err = {0};
 	(void)state;
@@ -166,8 +171,8 @@ static void options_set_the_value_size(void **state)
 {
 	char *argv[] = {"kv-bench", "--model", "llama-3-8b", "--tp", "8", "--dtype", "fp8", NULL},
 	     *two[] = {"kv-bench", "--model", "llama-3-8b", "--value-size", "4KB", NULL},
-	     *none[] = {"kv-bench", "--tp", "2", NULL}, *large[] = {"kv-bench", "--model", "llama-3-70b",
-								     "--block-tokens", "65536", NULL};
+	     *none[] = {"kv-bench", "--tp", "2", NULL},
+	     *large[] = {"kv-bench", "--model", "llama-3-70b", "--block-tokens", "65536", NULL};
 	struct bench_options o;
 	struct kv_error err = {0};
 	(void)state;

@@ -59,6 +59,29 @@ static void a_good_line_is_read(void **state)
 	fclose(in);
 }
 
+static void a_line_of_bailian_has_seconds(void **state)
+{
+	const char *text = "{\"chat_id\": 159, \"parent_chat_id\": 55, \"timestamp\": 61.114, \"input_length\": 521, "
+			   "\"output_length\": 132, \"type\": \"text\", \"turn\": 2, \"hash_ids\": [1089, 13148]}\n";
+	struct trace_request q;
+	struct trace_totals totals;
+	struct check_file file = check_file_make(text);
+	struct kv_error err;
+	uint64_t count;
+
+	(void)state;
+	assert_int_equal(read_all(text, strlen(text), &count, &q, &err), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(q.format, TRACE_BAILIAN);
+	assert_true(q.timestamp_ms > 61113.9 && q.timestamp_ms < 61114.1);
+	assert_int_equal(q.input_length, 521);
+	assert_int_equal(q.num_ids, 2);
+	assert_int_equal(trace_scan(file.path, &totals, &err), 0);
+	assert_int_equal(totals.block_tokens, 16);
+	check_file_remove(&file);
+	check_bad("{\"chat_id\": 1, \"timestamp\": 1}\n", -KV_EINVAL, "correct or remove the line");
+}
+
 static void lines_without_newline_blank_lines_and_crlf_are_read(void **state)
 {
 	const char *text =
@@ -287,6 +310,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_line_is_read),
+		cmocka_unit_test(a_line_of_bailian_has_seconds),
 		cmocka_unit_test(lines_without_newline_blank_lines_and_crlf_are_read),
 		cmocka_unit_test(bad_lines_are_named),
 		cmocka_unit_test(an_error_stays),

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hits.c -- kv-bench hits: each policy at each size of memory, a line per pair as soon as it is known. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "kvbench/hits/hits.h"
+#include "kvbench/load/bench.h"
+#include "kvbench/report/json.h"
+#include "kvbench/setup/signals.h"
+
+#define COUNT(n) kv_count_format((n), (char[32]){0}, 32)
+
+static const struct kv_opt_program hits_options_program = {
+	.name = "kv-bench hits",
+	.about = "Computes how often a trace finds its blocks in memory of some sizes, by the eviction code of kv-server "
+		 "and without one. All blocks are equal, and memory is one.",
+	.epilogue = "prefix: references that are found while all before them in their request were. block: all that are "
+		    "found. Belady's block ratio is the most that any policy can have.",
+};
+
+struct hits {
+	struct hits_options opt;
+	struct hits_plan plan;
+	struct hits_trace trace;
+	FILE *out;
+	json_t *rows;
+};
+
+static const char *policy_name(int policy)
+{
+	return policy == HITS_BELADY ? "belady" : kv_opt_eviction_names[policy];
+}
+
+static double ratio(const struct hits *h, uint64_t hits)
+{
+	return (double)hits / (double)h->trace.refs;
+}
+
+static void print_head(const struct hits *h)
+{
+	struct hits_result all = hits_unlimited(&h->trace);
+	char tokens[64] = "";
+	if (h->trace.block_tokens)
+		snprintf(tokens, sizeof(tokens), " of %u tokens", h->trace.block_tokens);
+	kv_wrap(h->out, "trace   ", 0, "%s: %s requests, %s references to %s blocks%s", h->opt.trace,
+		COUNT(h->trace.requests), COUNT(h->trace.refs), COUNT(h->trace.distinct), tokens);
+	kv_wrap(h->out, "        ", 0, "with memory for everything: prefix %.4f, block %.4f", ratio(h, all.prefix),
+		ratio(h, all.block));
+	fprintf(h->out, "\n%12s %9s  %-8s %8s %8s", "blocks", "of trace", "policy", "prefix", "block");
+	fprintf(h->out, hits_is_reference(&h->trace) ? " %10s\n" : "\n", "reference");
+}
+
+static void print_row(const struct hits *h, uint64_t capacity, int policy, const struct hits_result *r)
+{
+	double known = hits_reference(&h->trace, policy_name(policy), capacity);
+	fprintf(h->out, "%12s %7.1f %%  %-8s %8.4f %8.4f", COUNT(capacity),
+		100.0 * (double)capacity / (double)h->trace.distinct, policy_name(policy), ratio(h, r->prefix),
+		ratio(h, r->block));
+	if (known >= 0)
+		fprintf(h->out, " %10.4f", known);
+	fputc('\n', h->out);
+	fflush(h->out);
+}
+
+static int add_row(struct hits *h, uint64_t capacity, int policy, const struct hits_result *r)
+{
+	double known = hits_reference(&h->trace, policy_name(policy), capacity);
+	json_t *row = json_pack("{s:I, s:s, s:I, s:I, s:f, s:f}", "capacity_blocks", (json_int_t)capacity, "policy",
+				policy_name(policy), "prefix_hits", (json_int_t)r->prefix, "block_hits",
+				(json_int_t)r->block, "prefix_hit_ratio", ratio(h, r->prefix), "block_hit_ratio",
+				ratio(h, r->block));
+	if (row && known >= 0)
+		json_object_set_new(row, "reference_prefix_hit_ratio", json_real(known));
+	return json_array_append_new(h->rows, row) < 0 ? -KV_ENOMEM : 0;
+}
+
+static int run_one(struct hits *h, uint64_t capacity, int policy)
+{
+	struct hits_result r;
+	int rc = policy == HITS_BELADY ? hits_belady(&h->trace, capacity, &r)
+				       : hits_run(&h->trace, (unsigned)policy, capacity, &r);
+	if (rc < 0)
+		return rc;
+	print_row(h, capacity, policy, &r);
+	return add_row(h, capacity, policy, &r);
+}
+
+static int run_all(struct hits *h, struct kv_error *err)
+{
+	print_head(h);
+	for (unsigned i = 0; i < h->plan.capacities; i++)
+		for (unsigned k = 0; k < h->plan.policies && !bench_interrupted(); k++)
+			if (run_one(h, h->plan.capacity[i], h->plan.policy[k]) < 0)
+				return kv_fail(err, -KV_ENOMEM,
+					       "no memory to simulate %s blocks: use a smaller --capacity",
+					       COUNT(h->plan.capacity[i]));
+	if (hits_is_reference(&h->trace))
+		kv_wrap(h->out, "reference: ", 0,
+			"prefix ratios of textbook policies on this trace, simulated apart from kv-bench (2026-11), and "
+			"for LRU at shares of the blocks a public re-computation; kvbench/hits/reference.c has the "
+			"sources");
+	if (bench_interrupted())
+		fprintf(stderr, "kv-bench: interrupted by signal %d: these are the pairs that were computed until then\n",
+			bench_interrupted());
+	return 0;
+}
+
+static int write_json(struct hits *h, struct json_file **file, struct kv_error *err)
+{
+	struct hits_result all = hits_unlimited(&h->trace);
+	json_t *object = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:O}", "schema", "kvbench-hits/1", "trace",
+				   h->opt.trace, "complete", !bench_interrupted(), "requests",
+				   (json_int_t)h->trace.requests, "blocks", (json_int_t)h->trace.refs, "distinct",
+				   (json_int_t)h->trace.distinct, "block_tokens", (json_int_t)h->trace.block_tokens,
+				   "unlimited_prefix_hit_ratio", ratio(h, all.prefix), "unlimited_block_hit_ratio",
+				   ratio(h, all.block), "runs", h->rows);
+	char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+	int rc = json_write_text(file, text, err);
+	free(text);
+	json_decref(object);
+	return rc;
+}
+
+static int prepare(struct hits *h, struct json_file **json, struct kv_error *err)
+{
+	struct hits_plan plan;
+	int rc = h->opt.trace ? 0
+			      : kv_fail(err, -KV_EINVAL, "--trace FILE says which trace: docs/guide/benchmarking.md names "
+							 "public ones");
+	if (rc == 0)
+		rc = hits_plan_parse(&h->opt, 100, &plan, err); /* before a long file is read */
+	if (rc == 0)
+		rc = kv_opt_json_check(h->opt.json, err);
+	if (rc < 0)
+		return BENCH_USAGE;
+	if (h->opt.json && json_open(h->opt.json, json, err) < 0)
+		return BENCH_NO_START;
+	if (hits_trace_read(h->opt.trace, &h->trace, err) < 0)
+		return bench_interrupted() ? 128 + bench_interrupted() : BENCH_NO_START;
+	return hits_plan_parse(&h->opt, h->trace.distinct, &h->plan, err) < 0 ? BENCH_USAGE : BENCH_OK;
+}
+
+static int finish(struct hits *h, struct json_file **json, struct kv_error *err)
+{
+	int rc = *json ? write_json(h, json, err) : 0;
+	if (rc == 0 && (fflush(h->out) != 0 || ferror(h->out)))
+		rc = kv_fail(err, -EIO, "the report could not be written to %s",
+			     h->out == stdout ? "standard output" : "standard error");
+	if (rc < 0)
+		fprintf(stderr, "kv-bench hits: %s\n", err->text);
+	return rc < 0 ? BENCH_FAILED : bench_interrupted() ? 128 + bench_interrupted() : BENCH_OK;
+}
+
+int hits_main(int argc, char **argv)
+{
+	struct hits h = {.out = stdout};
+	struct json_file *json = NULL;
+	struct kv_error err = {0};
+	int status, rc = kv_opt_parse(&hits_options_program, hits_options_table, argc, argv, &h.opt, NULL, &err);
+	if (rc > 0)
+		return BENCH_OK;
+	if (rc == 0 && h.opt.config) {
+		kv_opt_dump(hits_options_table, &h.opt, stdout);
+		return BENCH_OK;
+	}
+	bench_signals_install();
+	status = rc < 0 ? BENCH_USAGE : prepare(&h, &json, &err);
+	if (status == BENCH_OK) {
+		h.out = h.opt.json && strcmp(h.opt.json, "-") == 0 ? stderr : stdout;
+		h.rows = json_array();
+		if (!h.rows || run_all(&h, &err) < 0)
+			status = BENCH_FAILED;
+	}
+	if (status == BENCH_OK)
+		status = finish(&h, &json, &err);
+	else
+		fprintf(stderr, "kv-bench hits: %s%s\n", err.text, status == BENCH_USAGE ? " (try --help)" : "");
+	json_discard(&json);
+	json_decref(h.rows);
+	hits_trace_free(&h.trace);
+	return status;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hits.h -- kv-bench hits: how often a trace finds its blocks in memory of some sizes, by policy, without a server. */
+#ifndef KVRAIL_KVBENCH_HITS_HITS_H
+#define KVRAIL_KVBENCH_HITS_HITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/base.h"
+
+enum {
+	HITS_CAPACITIES_MAX = 32,
+	HITS_POLICIES_MAX = 8,        /* the store's, and Belady's */
+	HITS_CAPACITY_MAX = 1 << 30   /* blocks */
+};
+
+/* A whole trace: blocks by small numbers, in the order of the file. The holder's memory: hits_trace_free. */
+struct hits_trace {
+	uint32_t *block;    /* one per reference: 0 .. distinct - 1, in order of first use */
+	uint32_t *len;      /* references of each request */
+	uint64_t refs, requests, distinct;
+	unsigned block_tokens; /* of the format; 0: lines of both formats */
+};
+
+/* hits_trace_read -- 8 to 40 bytes of memory per reference. Errors: as trace_scan; -KV_ENOMEM. */
+int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *err);
+void hits_trace_free(struct hits_trace *trace);
+
+/* What one memory came to. A block is hit if it is there when its turn comes; a prefix, if all before it were hit when
+ * the request began. */
+struct hits_result {
+	uint64_t prefix, block;
+};
+
+/* hits_run -- room for so many equal blocks under the policy of this number (kv_opt_eviction_names), whose code is the
+ * server's. Per request: the longest prefix that is there is read; the other blocks are stored in order, and one that
+ * is there all the same is used. 0 or -KV_ENOMEM. */
+int hits_run(const struct hits_trace *trace, unsigned policy, uint64_t capacity, struct hits_result *out);
+
+/* hits_belady -- the same by one who knows the future: the block whose next use is farthest goes, or is not stored at
+ * all. No policy has more block hits. 0 or -KV_ENOMEM. */
+int hits_belady(const struct hits_trace *trace, uint64_t capacity, struct hits_result *out);
+
+/* hits_unlimited -- with memory for everything. */
+struct hits_result hits_unlimited(const struct hits_trace *trace);
+
+/* hits_reference -- the prefix hit ratio that is known for this trace, policy and capacity; negative: none is.
+ * hits_is_reference -- whether there are any for this trace. */
+double hits_reference(const struct hits_trace *trace, const char *policy, uint64_t capacity);
+bool hits_is_reference(const struct hits_trace *trace);
+
+struct hits_options {
+	const char *trace, *capacity, *policy, *json;
+	bool config;
+};
+extern const struct kv_opt hits_options_table[];
+
+/* What the lists of the options mean. */
+struct hits_plan {
+	unsigned capacities, policies;
+	uint64_t capacity[HITS_CAPACITIES_MAX];
+	int policy[HITS_POLICIES_MAX]; /* HITS_BELADY: none of the store's */
+};
+enum { HITS_BELADY = -1 };
+
+/* hits_plan_parse -- capacities are blocks ("5859") or shares of the distinct blocks ("10%"). 0, or -KV_EINVAL with one
+ * sentence. */
+int hits_plan_parse(const struct hits_options *options, uint64_t distinct, struct hits_plan *out, struct kv_error *err);
+
+/* hits_main -- the sub-command. The exit status. argv[0] is the program's name. */
+int hits_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench hits, and its two lists. */
+#include "kvbench/hits/hits.h"
+
+#define AT(member) .offset = offsetof(struct hits_options, member)
+
+const struct kv_opt hits_options_table[] = {
+	{.group = "What",
+	 .name = "trace",
+	 .type = KV_OPT_STRING,
+	 AT(trace),
+	 .metavar = "FILE",
+	 .help = "JSON lines of Mooncake or of Alibaba's Bailian."},
+	{.name = "capacity",
+	 .letter = 'c',
+	 .type = KV_OPT_STRING,
+	 AT(capacity),
+	 .metavar = "LIST",
+	 .def = "1%,5%,10%,25%,50%",
+	 .help = "Sizes of memory: blocks (5859), or a share of the trace's distinct blocks (10%)."},
+	{.name = "policy",
+	 .type = KV_OPT_STRING,
+	 AT(policy),
+	 .metavar = "LIST",
+	 .def = "all",
+	 .help = "Policies of kv-server --eviction, and belady, who knows the future; all: each of them."},
+
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
+	KV_OPT_CONFIG_ROW(AT(config)),
+	{.name = NULL},
+};
+
+static int add_capacity(const char *item, uint64_t distinct, struct hits_plan *p, struct kv_error *err)
+{
+	size_t len = strlen(item);
+	char number[32];
+	uint64_t n = 0;
+	bool share = len > 1 && item[len - 1] == '%';
+	snprintf(number, sizeof(number), "%.*s", (int)(len - share), item);
+	if (kv_u64_parse(number, &n) < 0 || n == 0 || n > (share ? 100 : (uint64_t)HITS_CAPACITY_MAX))
+		return kv_fail(err, -KV_EINVAL,
+			       "--capacity: '%s' is neither a number of blocks up to %u nor a share such as 10%%", item,
+			       (unsigned)HITS_CAPACITY_MAX);
+	if (p->capacities == HITS_CAPACITIES_MAX)
+		return kv_fail(err, -KV_EINVAL, "--capacity: at most %u sizes; choose fewer",
+			       (unsigned)HITS_CAPACITIES_MAX);
+	p->capacity[p->capacities++] = share ? KV_MAX(distinct * n / 100, (uint64_t)1) : n;
+	return 0;
+}
+
+static int add_policy(const char *item, struct hits_plan *p, struct kv_error *err)
+{
+	char names[128] = "";
+	int number = HITS_BELADY;
+	bool all = strcmp(item, "all") == 0, known = all || strcmp(item, "belady") == 0;
+	for (int i = 0; kv_opt_eviction_names[i]; i++) {
+		if (all && p->policies < HITS_POLICIES_MAX - 1)
+			p->policy[p->policies++] = i;
+		if (strcmp(item, kv_opt_eviction_names[i]) == 0) {
+			number = i;
+			known = true;
+		}
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s, ", kv_opt_eviction_names[i]);
+	}
+	if (!known)
+		return kv_fail(err, -KV_EINVAL, "--policy: there is no '%s': use some of %sbelady, or all", item, names);
+	if (p->policies == HITS_POLICIES_MAX)
+		return kv_fail(err, -KV_EINVAL, "--policy: at most %u of them; name each once",
+			       (unsigned)HITS_POLICIES_MAX);
+	p->policy[p->policies++] = number;
+	return 0;
+}
+
+int hits_plan_parse(const struct hits_options *o, uint64_t distinct, struct hits_plan *out, struct kv_error *err)
+{
+	const char *const lists[] = {o->capacity, o->policy};
+	int rc = 0;
+	*out = (struct hits_plan){0};
+	for (unsigned which = 0; which < KV_COUNT(lists); which++) {
+		const char *at = lists[which];
+		for (bool more = true; more && rc == 0;) {
+			size_t len = strcspn(at, ",");
+			char item[64];
+			snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
+			rc = which ? add_policy(item, out, err) : add_capacity(item, distinct, out, err);
+			more = at[len] == ',';
+			at += len + more;
+		}
+	}
+	return rc;
+}

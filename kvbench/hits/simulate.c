@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* simulate.c -- memory with room for so many equal blocks: under a policy of the server (store/), or under Belady's.
+ *
+ * All see the same sequence of references: each request's, from the first on. So Belady's rule, which is optimal for
+ * such a sequence when a block need not be stored, bounds the block hits of every policy, and thereby their prefix
+ * hits. Its own prefix hits are no bound: it does not look at prefixes. */
+#include <stdlib.h>
+
+#include "kvbench/hits/hits.h"
+#include "store/store.h"
+
+/* ---- a policy of the store ---- */
+
+struct cached {
+	struct evict_node node; /* first */
+	bool in;
+};
+
+struct memory {
+	struct cached *of; /* by block */
+	struct evict evict;
+	uint64_t capacity;
+};
+
+static bool may_go(const struct evict_node *n)
+{
+	(void)n;
+	return true;
+}
+
+static uint64_t name_of(uint64_t block)
+{
+	return kv_hash_key(&block, sizeof(block), 1);
+}
+
+static bool use(struct memory *m, uint32_t block)
+{
+	if (m->of[block].in)
+		evict_access(&m->evict, &m->of[block].node);
+	return m->of[block].in;
+}
+
+static void keep(struct memory *m, uint32_t block)
+{
+	if (m->evict.count == m->capacity) {
+		struct evict_node *n = evict_victim(&m->evict, may_go);
+		struct cached *c = KV_CONTAINER(n, struct cached, node);
+		evict_remember(&m->evict, n, name_of((uint64_t)(c - m->of)));
+		evict_remove(&m->evict, n);
+		c->in = false;
+	}
+	m->of[block] = (struct cached){.in = true};
+	evict_insert(&m->evict, &m->of[block].node, name_of(block));
+}
+
+int hits_run(const struct hits_trace *t, unsigned policy, uint64_t capacity, struct hits_result *out)
+{
+	struct memory m = {.capacity = capacity};
+	struct hits_result r = {0};
+	const uint32_t *block = t->block;
+	m.of = calloc(t->distinct, sizeof(*m.of));
+	if (!m.of || evict_init(&m.evict, evict_policies[policy], KV_MIN(capacity, t->distinct)) < 0) {
+		free(m.of);
+		return -KV_ENOMEM;
+	}
+	for (uint64_t i = 0; i < t->requests; block += t->len[i++]) {
+		uint32_t n = 0;
+		while (n < t->len[i] && use(&m, block[n]))
+			n++;
+		r.prefix += n;
+		r.block += n;
+		for (; n < t->len[i]; n++)
+			if (use(&m, block[n]))
+				r.block++;
+			else
+				keep(&m, block[n]);
+	}
+	evict_fini(&m.evict);
+	free(m.of);
+	*out = r;
+	return 0;
+}
+
+/* ---- Belady ---- */
+
+#define NEVER UINT32_MAX
+
+/* A heap of references by their next use, the farthest on top. An entry is stale if its block has been used since, or
+ * has gone: it is then dropped when it comes to the top. */
+struct entry {
+	uint32_t next, block;
+};
+
+struct belady {
+	uint32_t *next; /* by reference: where its block is used again */
+	uint32_t *due;  /* by block that is in: its next use */
+	bool *in;
+	struct entry *heap;
+	uint64_t count, held, capacity;
+};
+
+static void push(struct belady *b, struct entry e)
+{
+	uint64_t i = b->count++;
+	for (; i > 0 && b->heap[(i - 1) / 2].next < e.next; i = (i - 1) / 2)
+		b->heap[i] = b->heap[(i - 1) / 2];
+	b->heap[i] = e;
+}
+
+static struct entry pop(struct belady *b)
+{
+	struct entry top = b->heap[0], last = b->heap[--b->count];
+	uint64_t i = 0, child;
+	while ((child = 2 * i + 1) < b->count) {
+		child += child + 1 < b->count && b->heap[child + 1].next > b->heap[child].next;
+		if (b->heap[child].next <= last.next)
+			break;
+		b->heap[i] = b->heap[child];
+		i = child;
+	}
+	b->heap[i] = last;
+	return top;
+}
+
+static bool stale(const struct belady *b, struct entry e)
+{
+	return !b->in[e.block] || b->due[e.block] != e.next;
+}
+
+/* The block of reference `at`: whether it is there; then its next use decides whether it stays. */
+static bool refer(struct belady *b, uint32_t block, uint64_t at)
+{
+	uint32_t next = b->next[at];
+	bool hit = b->in[block];
+	if (hit) {
+		b->held--;
+		b->in[block] = false;
+	}
+	if (next == NEVER)
+		return hit;
+	while (b->held == b->capacity) {
+		struct entry far = b->heap[0];
+		if (!stale(b, far) && far.next < next)
+			return hit; /* all others are used before it */
+		pop(b);
+		if (!stale(b, far)) {
+			b->in[far.block] = false;
+			b->held--;
+		}
+	}
+	b->in[block] = true;
+	b->due[block] = next;
+	b->held++;
+	push(b, (struct entry){next, block});
+	return hit;
+}
+
+static int belady_init(struct belady *b, const struct hits_trace *t, uint64_t capacity)
+{
+	*b = (struct belady){.capacity = capacity};
+	b->next = malloc(t->refs * sizeof(*b->next));
+	b->due = malloc(t->distinct * sizeof(*b->due));
+	b->in = calloc(t->distinct, sizeof(*b->in));
+	b->heap = malloc(t->refs * sizeof(*b->heap));
+	if (!b->next || !b->due || !b->in || !b->heap)
+		return -KV_ENOMEM;
+	for (uint64_t i = 0; i < t->distinct; i++)
+		b->due[i] = NEVER;
+	for (uint64_t i = t->refs; i-- > 0;) {
+		b->next[i] = b->due[t->block[i]];
+		b->due[t->block[i]] = (uint32_t)i;
+	}
+	return 0;
+}
+
+static void belady_fini(struct belady *b)
+{
+	free(b->next);
+	free(b->due);
+	free(b->in);
+	free(b->heap);
+}
+
+int hits_belady(const struct hits_trace *t, uint64_t capacity, struct hits_result *out)
+{
+	struct belady b;
+	struct hits_result r = {0};
+	uint64_t at = 0;
+	int rc = belady_init(&b, t, capacity);
+	for (uint64_t i = 0; i < t->requests && rc == 0; i++) {
+		bool prefix = true;
+		for (uint32_t n = 0; n < t->len[i]; n++, at++) {
+			bool hit = refer(&b, t->block[at], at);
+			prefix = prefix && hit;
+			r.prefix += prefix;
+			r.block += hit;
+		}
+	}
+	belady_fini(&b);
+	if (rc == 0)
+		*out = r;
+	return rc;
+}
+
+struct hits_result hits_unlimited(const struct hits_trace *t)
+{
+	struct hits_result r = {0};
+	uint64_t at = 0, seen = 0; /* numbers are given in order of first use */
+	for (uint64_t i = 0; i < t->requests; i++) {
+		bool prefix = true;
+		for (uint32_t n = 0; n < t->len[i]; n++, at++) {
+			bool hit = t->block[at] < seen;
+			seen += !hit;
+			prefix = prefix && hit;
+			r.prefix += prefix;
+			r.block += hit;
+		}
+	}
+	return r;
+}

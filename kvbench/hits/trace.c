@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c -- a trace in memory: its blocks get small numbers, so that a simulation looks nothing up by hash. */
+#include <stdlib.h>
+
+#include "kvbench/hits/hits.h"
+#include "kvbench/load/trace.h"
+#include "kvbench/setup/signals.h"
+
+/* id + 1 to number; open addressing, never more than half full. */
+struct numbers {
+	struct number {
+		uint64_t id; /* + 1; 0: empty */
+		uint32_t number;
+	} *slot;
+	uint64_t mask, count;
+};
+
+static struct number *find(const struct numbers *n, uint64_t id)
+{
+	uint64_t at = id * 0x9e3779b97f4a7c15ull;
+	for (at ^= at >> 32;; at++) {
+		struct number *s = &n->slot[at & n->mask];
+		if (s->id == 0 || s->id == id + 1)
+			return s;
+	}
+}
+
+static int grow(struct numbers *n)
+{
+	uint64_t old = n->slot ? n->mask + 1 : 0, size = old ? old * 2 : 1024;
+	struct numbers bigger = {.slot = calloc(size, sizeof(*bigger.slot)), .mask = size - 1, .count = n->count};
+	if (!bigger.slot)
+		return -KV_ENOMEM;
+	for (uint64_t i = 0; i < old; i++)
+		if (n->slot[i].id)
+			*find(&bigger, n->slot[i].id - 1) = n->slot[i];
+	free(n->slot);
+	*n = bigger;
+	return 0;
+}
+
+static int number_of(struct numbers *n, uint64_t id, uint32_t *out)
+{
+	struct number *s;
+	if (2 * (n->count + 1) > (n->slot ? n->mask + 1 : 0) && grow(n) < 0)
+		return -KV_ENOMEM;
+	s = find(n, id);
+	if (s->id == 0)
+		*s = (struct number){id + 1, (uint32_t)n->count++};
+	*out = s->number;
+	return 0;
+}
+
+/* Room for one more element in *array; used: how many there are. */
+static int room_for(uint32_t **array, uint64_t used, uint64_t *cap)
+{
+	uint32_t *bigger;
+	if (used < *cap)
+		return 0;
+	*cap = *cap ? *cap * 2 : 4096;
+	bigger = realloc(*array, *cap * sizeof(**array));
+	if (!bigger)
+		return -KV_ENOMEM;
+	*array = bigger;
+	return 0;
+}
+
+struct reading {
+	struct hits_trace t;
+	struct numbers numbers;
+	uint64_t refs_cap, requests_cap;
+};
+
+static int take(struct reading *r, const struct trace_request *q)
+{
+	struct hits_trace *t = &r->t;
+	unsigned tokens = trace_block_tokens(q->format);
+	int rc = room_for(&t->len, t->requests, &r->requests_cap);
+	if (rc < 0)
+		return rc;
+	t->block_tokens = t->requests == 0 || t->block_tokens == tokens ? tokens : 0;
+	t->len[t->requests++] = q->num_ids;
+	for (unsigned i = 0; i < q->num_ids && rc == 0; i++) {
+		rc = room_for(&t->block, t->refs, &r->refs_cap);
+		if (rc == 0)
+			rc = number_of(&r->numbers, q->ids[i], &t->block[t->refs]);
+		t->refs++;
+	}
+	return rc;
+}
+
+int hits_trace_read(const char *path, struct hits_trace *out, struct kv_error *err)
+{
+	struct reading r = {0};
+	struct trace_reader *reader;
+	struct trace_request q;
+	int rc = trace_open(path, &reader, err);
+	if (rc < 0)
+		return rc;
+	while ((rc = trace_next(reader, &q, err)) > 0) {
+		/* Belady's heap and the numbers are of 32 bits. */
+		if (bench_interrupted())
+			rc = kv_fail(err, -KV_ECANCELED, "interrupted by signal %d while %s was read", bench_interrupted(),
+				     path);
+		else if (r.t.refs + q.num_ids >= UINT32_MAX)
+			rc = kv_fail(err, -KV_ETOOBIG, "%s has more than 4 billion blocks: take a part of it", path);
+		else if (take(&r, &q) < 0)
+			rc = kv_fail(err, -KV_ENOMEM, "no memory for the blocks of %s up to line %llu: take a part of it", path,
+				     (unsigned long long)q.line);
+		if (rc < 0)
+			break;
+	}
+	if (rc == 0 && r.t.refs == 0)
+		rc = kv_fail(err, -KV_EINVAL, "trace %s has no request with a block: name another file", path);
+	r.t.distinct = r.numbers.count;
+	free(r.numbers.slot);
+	trace_close(&reader);
+	if (rc < 0)
+		hits_trace_free(&r.t);
+	else
+		*out = r.t;
+	return rc;
+}
+
+void hits_trace_free(struct hits_trace *t)
+{
+	free(t->block);
+	free(t->len);
+	*t = (struct hits_trace){0};
+}

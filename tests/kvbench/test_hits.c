@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_hits.c -- the simulation of kv-bench hits: Belady against all choices there are, bounds that hold for every
+ * policy, and the figures that are known of an hour of real conversations. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "kvbench/hits/hits.h"
+#include "tests/kvbench/check.h"
+
+enum { REFS_MAX = 4096, SMALL_BLOCKS = 6, SMALL_REFS = 14 };
+
+static uint32_t blocks[REFS_MAX], lens[REFS_MAX];
+
+/* A trace of requests of up to `longest` blocks; numbers are given in order of first use, as the reader does. */
+static struct hits_trace make_trace(struct kv_prng *p, unsigned refs, unsigned distinct, unsigned longest)
+{
+	struct hits_trace t = {.block = blocks, .len = lens};
+	while (t.refs < refs) {
+		unsigned len = 1 + (unsigned)kv_prng_below(p, longest);
+		lens[t.requests] = 0;
+		for (; len > 0 && t.refs < refs; len--, lens[t.requests]++) {
+			uint32_t b = (uint32_t)kv_prng_below(p, distinct);
+			b = b < t.distinct ? b : (uint32_t)t.distinct;
+			t.distinct += b == t.distinct;
+			blocks[t.refs++] = b;
+		}
+		t.requests++;
+	}
+	return t;
+}
+
+/* The most hits from reference `at` on, with these blocks in memory: every choice is tried. */
+static unsigned best(const struct hits_trace *t, uint64_t at, unsigned in, uint64_t capacity)
+{
+	unsigned bit = at < t->refs ? 1u << t->block[at] : 0, most;
+	if (at == t->refs)
+		return 0;
+	if (in & bit)
+		return 1 + best(t, at + 1, in, capacity);
+	most = best(t, at + 1, in, capacity);
+	if ((uint64_t)__builtin_popcount(in) < capacity)
+		return KV_MAX(most, best(t, at + 1, in | bit, capacity));
+	for (unsigned i = 0; i < SMALL_BLOCKS; i++)
+		if (in & 1u << i)
+			most = KV_MAX(most, best(t, at + 1, (in & ~(1u << i)) | bit, capacity));
+	return most;
+}
+
+static void belady_is_the_best_that_can_be(void **state)
+{
+	struct kv_prng p = check_seed();
+	(void)state;
+	for (unsigned i = 0; i < 300; i++) {
+		struct hits_trace t = make_trace(&p, 1 + (unsigned)kv_prng_below(&p, SMALL_REFS), SMALL_BLOCKS, 4);
+		uint64_t capacity = 1 + kv_prng_below(&p, 3);
+		struct hits_result r;
+		assert_int_equal(hits_belady(&t, capacity, &r), 0);
+		assert_int_equal(r.block, best(&t, 0, 0, capacity));
+	}
+}
+
+static void no_policy_is_better_than_belady_or_than_all_memory(void **state)
+{
+	struct kv_prng p = check_seed();
+	(void)state;
+	for (unsigned i = 0; i < 40; i++) {
+		struct hits_trace t = make_trace(&p, REFS_MAX, 20 + (unsigned)kv_prng_below(&p, 1000), 30);
+		uint64_t capacity = 1 + kv_prng_below(&p, t.distinct);
+		struct hits_result all = hits_unlimited(&t), bound, r;
+		assert_int_equal(hits_belady(&t, capacity, &bound), 0);
+		assert_true(bound.block <= all.block && all.prefix <= all.block && all.block == t.refs - t.distinct);
+		for (unsigned k = 0; kv_opt_eviction_names[k]; k++) {
+			assert_int_equal(hits_run(&t, k, capacity, &r), 0);
+			assert_true(r.prefix <= r.block && r.block <= bound.block);
+			assert_int_equal(hits_run(&t, k, t.distinct, &r), 0);
+			assert_true(r.prefix == all.prefix && r.block == all.block);
+		}
+	}
+}
+
+static void a_file_is_read_into_small_numbers(void **state)
+{
+	struct check_file file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [700, 5, 700]}\n"
+						 "{\"timestamp\": 1, \"hash_ids\": []}\n"
+						 "{\"timestamp\": 2, \"hash_ids\": [5, 9]}\n");
+	struct hits_trace t;
+	struct kv_error err = {0};
+	static const uint32_t want[] = {0, 1, 0, 1, 2};
+	(void)state;
+	assert_int_equal(hits_trace_read(file.path, &t, &err), 0);
+	assert_int_equal(t.requests, 3);
+	assert_int_equal(t.refs, 5);
+	assert_int_equal(t.distinct, 3);
+	assert_int_equal(t.block_tokens, 512);
+	assert_memory_equal(t.block, want, sizeof(want));
+	assert_false(hits_is_reference(&t));
+	hits_trace_free(&t);
+	check_file_remove(&file);
+	file = check_file_make("{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 0}\n");
+	assert_true(hits_trace_read(file.path, &t, &err) < 0);
+	check_contains(err.text, "line 2: there is no array \"hash_ids\": correct or remove the line");
+	check_file_remove(&file);
+	file = check_file_make("\n");
+	assert_int_equal(hits_trace_read(file.path, &t, &err), -KV_EINVAL);
+	check_contains(err.text, "has no request with a block");
+	check_file_remove(&file);
+	assert_true(hits_trace_read("/nonexistent", &t, &err) < 0);
+}
+
+static int plan(const char *capacity, const char *policy, struct hits_plan *p, struct kv_error *err)
+{
+	const struct hits_options o = {.capacity = capacity, .policy = policy};
+	return hits_plan_parse(&o, 1000, p, err);
+}
+
+static void lists_are_read_and_wrong_ones_named(void **state)
+{
+	struct hits_plan p;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(plan("7,10%", "belady,lru", &p, &err), 0);
+	assert_int_equal(p.capacities, 2);
+	assert_int_equal(p.capacity[0], 7);
+	assert_int_equal(p.capacity[1], 100);
+	assert_int_equal(p.policies, 2);
+	assert_int_equal(p.policy[0], HITS_BELADY);
+	assert_string_equal(kv_opt_eviction_names[p.policy[1]], "lru");
+	assert_int_equal(plan("1%", "all", &p, &err), 0);
+	assert_int_equal(p.policies, 6);
+	for (const char **bad = (const char *[]){"", "0", "7,", ",7", "101%", "%", "x", "-1", "9999999999", NULL}; *bad; bad++) {
+		assert_int_equal(plan(*bad, "all", &p, &err), -KV_EINVAL);
+		check_contains(err.text, "nor a share such as 10%");
+	}
+	assert_int_equal(plan("1", "fifo", &p, &err), -KV_EINVAL);
+	check_contains(err.text, "there is no 'fifo': use some of clock2g, clock, lru, s3fifo, sieve, belady, or all");
+	assert_int_equal(plan("1", "all,lru,lru,lru", &p, &err), -KV_EINVAL);
+}
+
+static void real_conversations_have_the_ratios_of_the_reference(void **state)
+{
+	static const uint64_t capacity[] = {1000, 2930, 5859, 10000, 19531, 30000, 50000, 100000, 1827, 9139, 45697, 91395};
+	const char *path = getenv("KVRAIL_TRACE") ? getenv("KVRAIL_TRACE") : "../shared/data/conversation_trace.jsonl";
+	struct hits_trace t;
+	struct hits_result r;
+	unsigned compared = 0;
+	struct kv_error err = {0};
+	(void)state;
+	if (hits_trace_read(path, &t, &err) < 0) {
+		printf("# %s (KVRAIL_TRACE names another place)\n", err.text);
+		skip();
+	}
+	assert_true(hits_is_reference(&t));
+	for (unsigned i = 0; i < KV_COUNT(capacity); i++) {
+		for (unsigned k = 0; kv_opt_eviction_names[k]; k++) {
+			double known = hits_reference(&t, kv_opt_eviction_names[k], capacity[i]);
+			assert_int_equal(hits_run(&t, k, capacity[i], &r), 0);
+			compared += known >= 0;
+			if (known >= 0 && fabs((double)r.prefix / (double)t.refs - known) >= .005)
+				fail_msg("%s, %llu blocks: %.4f, known %.4f", kv_opt_eviction_names[k],
+					 (unsigned long long)capacity[i], (double)r.prefix / (double)t.refs, known);
+		}
+		assert_int_equal(hits_belady(&t, capacity[i], &r), 0);
+		if (hits_reference(&t, "belady", capacity[i]) >= 0)
+			assert_true(fabs((double)r.prefix / (double)t.refs - hits_reference(&t, "belady", capacity[i])) < .0002);
+	}
+	assert_int_equal(compared, 5 * 8 + 4);
+	hits_trace_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(belady_is_the_best_that_can_be),
+		cmocka_unit_test(no_policy_is_better_than_belady_or_than_all_memory),
+		cmocka_unit_test(a_file_is_read_into_small_numbers),
+		cmocka_unit_test(lists_are_read_and_wrong_ones_named),
+		cmocka_unit_test(real_conversations_have_the_ratios_of_the_reference),
+	};
+	return cmocka_run_group_tests_name("kvbench/hits", tests, NULL, NULL);
+}
