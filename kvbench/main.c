@@ -8,13 +8,14 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/run.h"
 #include "kvbench/capacity/capacity.h"
+#include "kvbench/fabric/fabric.h"
 #include "kvbench/hits/hits.h"
 #include "kvbench/model/model.h"
 
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
-} commands[] = {{"capacity", capacity_main}, {"hits", hits_main}, {"models", model_main}};
+} commands[] = {{"capacity", capacity_main}, {"fabric", fabric_main}, {"hits", hits_main}, {"models", model_main}};
 
 int main(int argc, char **argv)
 {

@@ -13,10 +13,12 @@
 
 static const struct kv_opt_program hits_options_program = {
 	.name = "kv-bench hits",
-	.about = "Computes how often a trace finds its blocks in memory of some sizes, by the eviction code of kv-server "
+	.about = "Computes how often a trace finds its blocks in memory of some sizes, by the eviction code of "
+		 "kv-server "
 		 "and without one. All blocks are equal, and memory is one.",
-	.epilogue = "prefix: references that are found while all before them in their request were. block: all that are "
-		    "found. Belady's block ratio is the most that any policy can have.",
+	.epilogue =
+		"prefix: references that are found while all before them in their request were. block: all that are "
+		"found. Belady's block ratio is the most that any policy can have.",
 };
 
 struct hits {
@@ -66,10 +68,10 @@ static void print_row(const struct hits *h, uint64_t capacity, int policy, const
 static int add_row(struct hits *h, uint64_t capacity, int policy, const struct hits_result *r)
 {
 	double known = hits_reference(&h->trace, policy_name(policy), capacity);
-	json_t *row = json_pack("{s:I, s:s, s:I, s:I, s:f, s:f}", "capacity_blocks", (json_int_t)capacity, "policy",
-				policy_name(policy), "prefix_hits", (json_int_t)r->prefix, "block_hits",
-				(json_int_t)r->block, "prefix_hit_ratio", ratio(h, r->prefix), "block_hit_ratio",
-				ratio(h, r->block));
+	json_t *row =
+		json_pack("{s:I, s:s, s:I, s:I, s:f, s:f}", "capacity_blocks", (json_int_t)capacity, "policy",
+			  policy_name(policy), "prefix_hits", (json_int_t)r->prefix, "block_hits", (json_int_t)r->block,
+			  "prefix_hit_ratio", ratio(h, r->prefix), "block_hit_ratio", ratio(h, r->block));
 	if (row && known >= 0)
 		json_object_set_new(row, "reference_prefix_hit_ratio", json_real(known));
 	return json_array_append_new(h->rows, row) < 0 ? -KV_ENOMEM : 0;
@@ -97,11 +99,13 @@ static int run_all(struct hits *h, struct kv_error *err)
 					       COUNT(h->plan.capacity[i]));
 	if (hits_is_reference(&h->trace))
 		kv_wrap(h->out, "reference: ", 0,
-			"prefix ratios of textbook policies on this trace, simulated apart from kv-bench (2026-11), and "
+			"prefix ratios of textbook policies on this trace, simulated apart from kv-bench (2026-11), "
+			"and "
 			"for LRU at shares of the blocks a public re-computation; kvbench/hits/reference.c has the "
 			"sources");
 	if (bench_interrupted())
-		fprintf(stderr, "kv-bench: interrupted by signal %d: these are the pairs that were computed until then\n",
+		fprintf(stderr,
+			"kv-bench: interrupted by signal %d: these are the pairs that were computed until then\n",
 			bench_interrupted());
 	return 0;
 }
@@ -109,12 +113,12 @@ static int run_all(struct hits *h, struct kv_error *err)
 static int write_json(struct hits *h, struct json_file **file, struct kv_error *err)
 {
 	struct hits_result all = hits_unlimited(&h->trace);
-	json_t *object = json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:O}", "schema", "kvbench-hits/1", "trace",
-				   h->opt.trace, "complete", !bench_interrupted(), "requests",
-				   (json_int_t)h->trace.requests, "blocks", (json_int_t)h->trace.refs, "distinct",
-				   (json_int_t)h->trace.distinct, "block_tokens", (json_int_t)h->trace.block_tokens,
-				   "unlimited_prefix_hit_ratio", ratio(h, all.prefix), "unlimited_block_hit_ratio",
-				   ratio(h, all.block), "runs", h->rows);
+	json_t *object =
+		json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:f, s:f, s:O}", "schema", "kvbench-hits/1", "trace",
+			  h->opt.trace, "complete", !bench_interrupted(), "requests", (json_int_t)h->trace.requests,
+			  "blocks", (json_int_t)h->trace.refs, "distinct", (json_int_t)h->trace.distinct,
+			  "block_tokens", (json_int_t)h->trace.block_tokens, "unlimited_prefix_hit_ratio",
+			  ratio(h, all.prefix), "unlimited_block_hit_ratio", ratio(h, all.block), "runs", h->rows);
 	char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
 	int rc = json_write_text(file, text, err);
 	free(text);
@@ -126,8 +130,9 @@ static int prepare(struct hits *h, struct json_file **json, struct kv_error *err
 {
 	struct hits_plan plan;
 	int rc = h->opt.trace ? 0
-			      : kv_fail(err, -KV_EINVAL, "--trace FILE says which trace: docs/guide/benchmarking.md names "
-							 "public ones");
+			      : kv_fail(err, -KV_EINVAL,
+					"--trace FILE says which trace: docs/guide/benchmarking.md names "
+					"public ones");
 	if (rc == 0)
 		rc = hits_plan_parse(&h->opt, 100, &plan, err); /* before a long file is read */
 	if (rc == 0)

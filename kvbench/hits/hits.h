@@ -10,14 +10,14 @@
 
 enum {
 	HITS_CAPACITIES_MAX = 32,
-	HITS_POLICIES_MAX = 8,        /* the store's, and Belady's */
-	HITS_CAPACITY_MAX = 1 << 30   /* blocks */
+	HITS_POLICIES_MAX = 8,      /* the store's, and Belady's */
+	HITS_CAPACITY_MAX = 1 << 30 /* blocks */
 };
 
 /* A whole trace: blocks by small numbers, in the order of the file. The holder's memory: hits_trace_free. */
 struct hits_trace {
-	uint32_t *block;    /* one per reference: 0 .. distinct - 1, in order of first use */
-	uint32_t *len;      /* references of each request */
+	uint32_t *block; /* one per reference: 0 .. distinct - 1, in order of first use */
+	uint32_t *len;   /* references of each request */
 	uint64_t refs, requests, distinct;
 	unsigned block_tokens; /* of the format; 0: lines of both formats */
 };

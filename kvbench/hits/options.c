@@ -63,7 +63,8 @@ static int add_policy(const char *item, struct hits_plan *p, struct kv_error *er
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s, ", kv_opt_eviction_names[i]);
 	}
 	if (!known)
-		return kv_fail(err, -KV_EINVAL, "--policy: there is no '%s': use some of %sbelady, or all", item, names);
+		return kv_fail(err, -KV_EINVAL, "--policy: there is no '%s': use some of %sbelady, or all", item,
+			       names);
 	if (p->policies == HITS_POLICIES_MAX)
 		return kv_fail(err, -KV_EINVAL, "--policy: at most %u of them; name each once",
 			       (unsigned)HITS_POLICIES_MAX);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 16
+plan 23
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -19,11 +19,14 @@ small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-r
 check "kv-server --help" fits "$build/kv-server" --help
 check "kv-bench --help" fits "$build/kv-bench" --help
 check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
+for command in fabric hits models; do
+	check "kv-bench $command --help" fits "$build/kv-bench" $command --help
+done
 check "kv-client --help" fits "$build/kv-client" --help
 check "kv-doctor --help" fits "$build/kv-doctor" --help
 straight() { # "  -s, --server=": glibc leaves a gap where its buffer ends, and the text begins the line
 	local words
-	for words in kv-server kv-bench "kv-bench capacity" "kv-bench hits" "kv-bench models" kv-client kv-doctor; do
+	for words in kv-server kv-bench "kv-bench capacity" "kv-bench fabric" "kv-bench hits" "kv-bench models" kv-client kv-doctor; do
 		# shellcheck disable=SC2086
 		"$build"/$words --help | grep -A1 -E '^  -.,  ' && return 1
 	done
@@ -35,7 +38,11 @@ check "install-deps.sh --help" fits scripts/install-deps.sh --help
 check "a report of kv-bench" fits "$build/kv-bench" "${small[@]}" --breakdown --roofline --verify --rate 1000000
 printf '%s\n' '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [0, 1]}' '{"timestamp": 1, "input_length": 1024, "output_length": 1, "hash_ids": [0, 2]}' >"$scratch/trace"
 check "of a replay" fits "$build/kv-bench" "${small[@]}" --trace "$scratch/trace" --value-size 4KB
+check "of a model" fits "$build/kv-bench" "${small[@]}" --model qwen3-0.6b --tp 8 --block-tokens 1 --prefill-rate 10
 check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-sessions 5 "${over[@]}"
+check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms --histogram "${over[@]}"
+check "of kv-bench hits" fits "$build/kv-bench" hits --trace "$scratch/trace" --capacity 1,1000000
+check "of kv-bench models" fits "$build/kv-bench" models --tp 16
 check "of kv-doctor" fits "$build/kv-doctor"
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" "${over[@]}" "$@"; }

@@ -26,6 +26,15 @@ wrong=( # PROGRAM ARGS...
 	'kv-bench --trace-speed 2'
 	'kv-bench capacity --steps x'
 	'kv-bench capacity --json /'
+	'kv-bench fabric --sizes 0'
+	'kv-bench fabric word'
+	'kv-bench hits'
+	'kv-bench hits --trace x --capacity 0'
+	'kv-bench hits --trace x --policy fifo'
+	'kv-bench models --tp 0'
+	'kv-bench models --model nothing'
+	'kv-bench --model nothing'
+	'kv-bench --tp 2'
 	'kv-client frobnicate'
 	'kv-client get'
 	"kv-client get ''"
@@ -38,7 +47,7 @@ wrong=( # PROGRAM ARGS...
 	'kv-doctor --sysroot /nonexistent'
 )
 scripts=('./run-with-rdma.sh' './run-with-rdma.sh --no-such-option' './run-with-rdma.sh --provider' './run-with-rdma.sh --provider sand kv-bench' 'scripts/install-deps.sh nothing')
-unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-server --psk-file /nonexistent'
+unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-bench fabric --json /nonexistent/dir/x.json' 'kv-bench hits --trace /nonexistent' 'kv-server --psk-file /nonexistent'
 	'kv-doctor --no-try --json /nonexistent/x.json')
 early=('kv-server -l 127.0.0.1:27931 -m 64' 'kv-bench -k 100 -r 100000')
 plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]} + ${#early[@]}))

@@ -127,7 +127,8 @@ static void lists_are_read_and_wrong_ones_named(void **state)
 	assert_string_equal(kv_opt_eviction_names[p.policy[1]], "lru");
 	assert_int_equal(plan("1%", "all", &p, &err), 0);
 	assert_int_equal(p.policies, 6);
-	for (const char **bad = (const char *[]){"", "0", "7,", ",7", "101%", "%", "x", "-1", "9999999999", NULL}; *bad; bad++) {
+	for (const char **bad = (const char *[]){"", "0", "7,", ",7", "101%", "%", "x", "-1", "9999999999", NULL}; *bad;
+	     bad++) {
 		assert_int_equal(plan(*bad, "all", &p, &err), -KV_EINVAL);
 		check_contains(err.text, "nor a share such as 10%");
 	}
@@ -138,7 +139,8 @@ static void lists_are_read_and_wrong_ones_named(void **state)
 
 static void real_conversations_have_the_ratios_of_the_reference(void **state)
 {
-	static const uint64_t capacity[] = {1000, 2930, 5859, 10000, 19531, 30000, 50000, 100000, 1827, 9139, 45697, 91395};
+	static const uint64_t capacity[] = {1000,  2930,   5859, 10000, 19531, 30000,
+					    50000, 100000, 1827, 9139,  45697, 91395};
 	const char *path = getenv("KVRAIL_TRACE") ? getenv("KVRAIL_TRACE") : "../shared/data/conversation_trace.jsonl";
 	struct hits_trace t;
 	struct hits_result r;
@@ -161,7 +163,8 @@ static void real_conversations_have_the_ratios_of_the_reference(void **state)
 		}
 		assert_int_equal(hits_belady(&t, capacity[i], &r), 0);
 		if (hits_reference(&t, "belady", capacity[i]) >= 0)
-			assert_true(fabs((double)r.prefix / (double)t.refs - hits_reference(&t, "belady", capacity[i])) < .0002);
+			assert_true(fabs((double)r.prefix / (double)t.refs -
+					 hits_reference(&t, "belady", capacity[i])) < .0002);
 	}
 	assert_int_equal(compared, 5 * 8 + 4);
 	hits_trace_free(&t);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fabric.h -- kv-bench fabric: latency and bandwidth of bare libfabric operations between this process and a child of
+ * it, through engine/ and nothing above. */
+#ifndef KVRAIL_KVBENCH_FABRIC_FABRIC_H
+#define KVRAIL_KVBENCH_FABRIC_FABRIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "engine/engine.h"
+
+enum {
+	FABRIC_SIZES_MAX = 32,
+	FABRIC_SIZE_MAX = 64 << 20,
+	FABRIC_DEPTH = 16 /* operations in flight where bandwidth is measured; fewer where imm_room is less */
+};
+
+struct fabric_options {
+	const char *provider, *nic, *sizes, *json;
+	uint64_t time_ns; /* of each measurement */
+	bool histogram, quiet, config;
+	int log_level;         /* enum kv_log_level */
+	uint32_t responder_fd; /* of the child: its parent sets it */
+	/* of sizes */
+	uint64_t size[FABRIC_SIZES_MAX], size_max;
+	unsigned num_sizes;
+};
+
+extern const struct kv_opt fabric_options_table[];
+
+/* fabric_options_parse -- as bench_options_parse. */
+int fabric_options_parse(int argc, char **argv, struct fabric_options *out, struct kv_error *err);
+
+/* What is measured of one size. */
+enum fabric_op { FABRIC_MESSAGE, FABRIC_WRITE, FABRIC_READ, FABRIC_OPS };
+const char *fabric_op_name(enum fabric_op op);
+
+struct fabric_row {
+	enum fabric_op op;
+	uint64_t size;
+	struct kv_hist latency; /* message, write: half of a round trip; read: until the bytes are here */
+	double bytes_per_s;     /* FABRIC_DEPTH at a time; 0: not measured */
+};
+
+/* Whether RDMA is in use, and how that was found out. */
+struct fabric_rdma {
+	bool in_use, software; /* software: the kernel does in software what a NIC would */
+	unsigned devices;      /* RDMA devices of this machine */
+	char device[KV_NAME_MAX];
+	char how[400];
+};
+
+struct fabric_run {
+	struct fabric_options opt;
+	struct te_info info;
+	struct fabric_rdma rdma;
+	char no_read[200]; /* why reads are left out; "": they are not */
+	struct fabric_row *row;
+	unsigned num_rows;
+	bool complete;
+};
+
+/* fabric_rdma_look -- opens each device: some ms. */
+void fabric_rdma_look(const struct te_info *info, struct fabric_rdma *out);
+
+/* fabric_jitter -- the median of p99/p50 over the rows of up to 4 KiB; 0: there are none. */
+double fabric_jitter(const struct fabric_run *run);
+
+/* report.c: text, and JSON, which the caller frees (NULL: no memory). */
+void fabric_print_head(const struct fabric_run *run, FILE *out);
+void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out);
+void fabric_print_end(const struct fabric_run *run, FILE *out);
+char *fabric_json_text(const struct fabric_run *run);
+
+/* responder.c: the child. The exit status. */
+int fabric_responder_main(const struct fabric_options *options);
+
+/* fabric_main -- the sub-command. The exit status. argv[0] is the program's name. */
+int fabric_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench fabric, and its list of sizes. */
+#include "kvbench/fabric/fabric.h"
+
+#define AT(member) .offset = offsetof(struct fabric_options, member)
+
+const struct kv_opt fabric_options_table[] = {
+	KV_OPT_PROVIDER_ROW(AT(provider), .group = "What"),
+	KV_OPT_NIC_ROW(AT(nic)),
+	{.name = "sizes",
+	 .type = KV_OPT_STRING,
+	 AT(sizes),
+	 .metavar = "LIST",
+	 .def = "1,4,16,64,256,1KB,4KB,16KB,64KB,256KB,1MB,4MB,16MB,64MB",
+	 .help = "Bytes of an operation, 64 MiB at most. Messages end at 4 KiB."},
+	{.name = "time",
+	 .type = KV_OPT_DURATION,
+	 AT(time_ns),
+	 .metavar = "TIME",
+	 .def = "100ms",
+	 .min = 1000000,
+	 .max = 3600000000000ull,
+	 .help = "How long each operation of each size is measured for latency, and as long for bandwidth."},
+
+	{.group = "Output",
+	 .name = "histogram",
+	 .type = KV_OPT_FLAG,
+	 AT(histogram),
+	 .help = "Print the histogram of each row, by powers of two."},
+	KV_OPT_JSON_ROW(AT(json)),
+	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only the verdict."},
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the engines log to standard error"),
+	KV_OPT_CONFIG_ROW(AT(config)),
+
+	{.group = "How kv-bench starts its responder",
+	 .name = "responder-fd",
+	 .type = KV_OPT_U32,
+	 AT(responder_fd),
+	 .metavar = "FD",
+	 .max = INT32_MAX,
+	 .help = "An inherited socket."},
+	{.name = NULL},
+};
+
+static const struct kv_opt_program fabric_options_program = {
+	.name = "kv-bench fabric",
+	.about = "Measures bare libfabric operations: messages, writes with immediate data, reads. It starts the other "
+		 "side itself, on this machine, and opens no port to others; between machines, kv-bench --server with "
+		 "--roofline measures bare writes.",
+	.epilogue = "Latency is half of a round trip, of a read all of it. Both sides poll. Exit status: 0 measured, 1 it "
+		    "broke off, 2 usage, 3 it could not start, 128 + signal when it was interrupted.",
+};
+
+static int parse_sizes(struct fabric_options *o, struct kv_error *err)
+{
+	const char *at = o->sizes;
+	for (bool more = true; more;) {
+		size_t len = strcspn(at, ",");
+		char item[32];
+		uint64_t size = 0;
+		snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
+		if (kv_size_parse(item, &size) < 0 || size == 0 || size > FABRIC_SIZE_MAX)
+			return kv_fail(err, -KV_EINVAL, "--sizes: '%s' is not a size from 1 byte to 64 MiB, such as 64KB",
+				       item);
+		if (o->num_sizes == FABRIC_SIZES_MAX)
+			return kv_fail(err, -KV_EINVAL, "--sizes: at most %u sizes; choose fewer",
+				       (unsigned)FABRIC_SIZES_MAX);
+		o->size[o->num_sizes++] = size;
+		o->size_max = KV_MAX(o->size_max, size);
+		more = at[len] == ',';
+		at += len + more;
+	}
+	return 0;
+}
+
+int fabric_options_parse(int argc, char **argv, struct fabric_options *out, struct kv_error *err)
+{
+	int rc = kv_opt_parse(&fabric_options_program, fabric_options_table, argc, argv, out, NULL, err);
+	out->num_sizes = 0;
+	out->size_max = 0;
+	if (rc == 0)
+		rc = parse_sizes(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	return rc;
+}

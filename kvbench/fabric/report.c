@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.c -- kv-bench fabric as text and as JSON (schema kvbench-fabric/1).
+ *
+ * A quantile is shown only if the samples reach it: p99.99 takes 10,000. Figures of other fabrics have a public source;
+ * where none is known, none is printed. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "kvbench/fabric/fabric.h"
+
+#define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n) kv_duration_format((n), (char[32]){0}, 32)
+#define RATE(n) kv_rate_format((n), (char[32]){0}, 32)
+
+static const struct {
+	const char *name;
+	double q;
+} quantiles[] = {{"p50", .5}, {"p90", .9}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}};
+
+enum { COLUMNS = 4, GROUPS = KV_HIST_BUCKETS >> KV_HIST_SUB_BITS, BAR = 40 };
+
+/* Others' figures: what, and where it stands. They are of other tools, sizes and distances: an order of magnitude. */
+static const struct {
+	const char *fabric, *figure, *source;
+} published[] = {
+	{"InfiniBand EDR, 100 Gb/s", "ib_write_bw 96.6 Gb/s (12.1 GB/s); ib_write_lat of 2 MiB 176 us",
+	 "https://forums.developer.nvidia.com/t/theortical-bandwidth-and-latency-of-nic/273376"},
+	{"RAMCloud's cluster, 2018", "RPC, 30 B there and 100 B back: p50 3.9 us, p99 5.6 us; 1 MB back: 2.9 GB/s",
+	 "https://ramcloud.atlassian.net/wiki/x/AYA1Mw"},
+};
+
+const char *fabric_op_name(enum fabric_op op)
+{
+	static const char *const names[FABRIC_OPS] = {"message", "write", "read"};
+	return names[op];
+}
+
+static bool reached(const struct kv_hist *h, double q)
+{
+	return (double)h->count * (1 - q) >= 1 - 1e-9;
+}
+
+/* ---- text ---- */
+
+void fabric_print_head(const struct fabric_run *run, FILE *out)
+{
+	const struct te_info *i = &run->info;
+	kv_wrap(out, "fabric     ", 0, "%s, domain %s, libfabric %s, chunk %s%s%s", i->provider, i->domain, i->libfabric,
+		SIZE(i->chunk_bytes), i->congestion[0] ? ", congestion control " : "", i->congestion);
+	kv_wrap(out, "           ", 0, "chosen: %s", i->why);
+	kv_wrap(out, "ends       ", 0,
+		"this process and a child, both poll; %u core%s; one rail; latency: half of a round trip, of a read all of "
+		"it; rate: %u at a time",
+		kv_cpus_available(), kv_plural(kv_cpus_available()), (unsigned)FABRIC_DEPTH);
+	kv_wrap(out, "RDMA       ", 0, "%s: %s", !run->rdma.in_use ? "no" : run->rdma.software ? "in software" : "yes",
+		run->rdma.how);
+	if (run->no_read[0])
+		kv_wrap(out, "note       ", 0, "%s", run->no_read);
+	fprintf(out, "\n%-7s %8s %7s %7s %7s %7s %7s %7s %9s\n", "op", "size", "min", "p50", "p99", "p99.9", "p99.99",
+		"p99/p50", "rate");
+	fflush(out);
+}
+
+static double jitter_of(const struct kv_hist *h)
+{
+	uint64_t p50 = kv_hist_quantile(h, 0.5);
+	return p50 && reached(h, 0.99) ? (double)kv_hist_quantile(h, 0.99) / (double)p50 : 0;
+}
+
+static void print_histogram(const struct kv_hist *h, FILE *out)
+{
+	uint64_t group[GROUPS] = {0}, most = 1;
+	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
+		group[i >> KV_HIST_SUB_BITS] += h->bucket[i];
+		most = KV_MAX(most, group[i >> KV_HIST_SUB_BITS]);
+	}
+	for (unsigned g = 0; g < GROUPS; g++)
+		if (group[g])
+			fprintf(out, "    from %8s %10llu %.*s\n", TIME(g ? (uint64_t)1 << (g + KV_HIST_SUB_BITS - 1) : 0),
+				(unsigned long long)group[g], (int)((group[g] * BAR + most - 1) / most),
+				"########################################");
+}
+
+void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out)
+{
+	static const double shown[COLUMNS] = {.5, .99, .999, .9999};
+	const struct kv_hist *h = &row->latency;
+	fprintf(out, "%-7s %8s %7s", fabric_op_name(row->op), SIZE(row->size), TIME(h->min));
+	for (unsigned i = 0; i < COLUMNS; i++)
+		fprintf(out, " %7s", reached(h, shown[i]) ? TIME(kv_hist_quantile(h, shown[i])) : "-");
+	if (reached(h, 0.99))
+		fprintf(out, " %7.1f", jitter_of(h));
+	else
+		fprintf(out, " %7s", "-");
+	fprintf(out, " %9s\n", row->bytes_per_s > 0 ? RATE(row->bytes_per_s) : "-");
+	if (run->opt.histogram)
+		print_histogram(h, out);
+	fflush(out);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+double fabric_jitter(const struct fabric_run *run)
+{
+	double all[FABRIC_OPS * FABRIC_SIZES_MAX];
+	unsigned n = 0;
+	for (unsigned i = 0; i < run->num_rows; i++) {
+		double j = run->row[i].size <= KV_MSG_MAX ? jitter_of(&run->row[i].latency) : 0;
+		if (j > 0)
+			all[n++] = j;
+	}
+	qsort(all, n, sizeof(*all), ascending);
+	return n ? all[n / 2] : 0;
+}
+
+static void read_word(const char *path, char *out, size_t cap)
+{
+	FILE *in = fopen(path, "re");
+	if (!in || !fgets(out, (int)cap, in))
+		out[0] = 0;
+	out[strcspn(out, "\n")] = 0;
+	if (in)
+		fclose(in);
+}
+
+/* What the user can do about it. */
+static void advise_tcp(const struct fabric_run *run, FILE *out)
+{
+	char congestion[64], window[96], *last;
+	if (run->rdma.devices)
+		kv_wrap(out, "advice     ", 0,
+			"the RDMA device %s is here and not used: try --provider verbs (or efa); kv-doctor says what "
+			"stands in its way",
+			run->rdma.device);
+	kv_wrap(out, "advice     ", 0,
+		"between processes of one host --provider shm spares the kernel's TCP: compare it with this run");
+	read_word("/proc/sys/net/ipv4/tcp_congestion_control", congestion, sizeof(congestion));
+	read_word("/proc/sys/net/ipv4/tcp_wmem", window, sizeof(window));
+	last = strrchr(window, '\t');
+	if (congestion[0] && last)
+		kv_wrap(out, "advice     ", 0,
+			"between hosts TCP keeps at most net.ipv4.tcp_wmem = %s on its way per connection: that must be rate "
+			"x round trip (100 Gb/s x 0.1 ms: 1.25 MB); congestion control there is %s",
+			SIZE(strtoull(last + 1, NULL, 10)), congestion);
+}
+
+static void advise(const struct fabric_run *run, double jitter, FILE *out)
+{
+	if (strncmp(run->info.provider, "tcp", 3) == 0)
+		advise_tcp(run, out);
+	if (run->rdma.in_use && run->rdma.software)
+		kv_wrap(out, "advice     ", 0,
+			"%s is RDMA in software: good for tests, and slower than --provider tcp; take a NIC that does RDMA",
+			run->rdma.device);
+	else if (run->rdma.in_use)
+		kv_wrap(out, "advice     ", 0,
+			"kv-doctor checks the settings of %s: locked memory, NUMA node, link speed", run->rdma.device);
+	if (jitter >= 3)
+		kv_wrap(out, "advice     ", 0,
+			"p99 far above p50: other programs take the cores. Both sides poll and want a core each; pin them, and "
+			"switch power saving of the cores off");
+}
+
+void fabric_print_end(const struct fabric_run *run, FILE *out)
+{
+	double jitter = fabric_jitter(run);
+	bool shm = strncmp(run->info.provider, "shm", 3) == 0;
+	fputc('\n', out);
+	if (!run->complete)
+		kv_wrap(out, "verdict    ", 0, "not all was measured: these are the rows until then");
+	kv_wrap(out, "verdict    ", 0, "%s, on this machine alone",
+		shm			? "shared memory: figures of memory copies, no NIC takes part"
+		: !run->rdma.in_use	? "no RDMA: the kernel's network stack moves the bytes"
+		: run->rdma.software	? "RDMA in software: the kernel moves the bytes"
+					: "RDMA: the NIC moves the bytes");
+	if (jitter > 0)
+		kv_wrap(out, "           ", 0, "jitter up to 4 KiB: p99 is %.1f times p50 (median of the rows): %s", jitter,
+			jitter < 2 ? "steady" : jitter < 3 ? "fair" : "unsteady");
+	advise(run, jitter, out);
+	for (unsigned i = 0; i < KV_COUNT(published); i++)
+		kv_wrap(out, i ? "           " : "published  ", 0, "%s: %s (%s)", published[i].fabric, published[i].figure,
+			published[i].source);
+}
+
+/* ---- JSON ---- */
+
+static json_t *latency_object(const struct kv_hist *h)
+{
+	json_t *o = json_pack("{s:I, s:I, s:f, s:I}", "samples", (json_int_t)h->count, "min", (json_int_t)h->min, "mean",
+			      kv_hist_mean(h), "max", (json_int_t)h->max),
+	       *groups = json_array();
+	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
+		json_object_set_new(o, quantiles[i].name,
+				    reached(h, quantiles[i].q)
+					    ? json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q))
+					    : json_null());
+	for (unsigned g = 0; g < GROUPS; g++) {
+		uint64_t sum = 0;
+		for (unsigned i = 0; i < 1u << KV_HIST_SUB_BITS; i++)
+			sum += h->bucket[(g << KV_HIST_SUB_BITS) + i];
+		if (sum)
+			json_array_append_new(groups,
+					      json_pack("[I, I]", g ? (json_int_t)1 << (g + KV_HIST_SUB_BITS - 1) : 0,
+							(json_int_t)sum));
+	}
+	json_object_set_new(o, "histogram_from_ns", groups);
+	return o;
+}
+
+static json_t *rows_array(const struct fabric_run *run)
+{
+	json_t *rows = json_array();
+	for (unsigned i = 0; i < run->num_rows; i++) {
+		const struct fabric_row *r = &run->row[i];
+		json_t *row = json_pack("{s:s, s:I, s:o}", "op", fabric_op_name(r->op), "size", (json_int_t)r->size,
+					"latency_ns", latency_object(&r->latency));
+		if (row && r->bytes_per_s > 0)
+			json_object_set_new(row, "bytes_per_s", json_real(r->bytes_per_s));
+		json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
+static json_t *published_array(void)
+{
+	json_t *all = json_array();
+	for (unsigned i = 0; i < KV_COUNT(published); i++)
+		json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "fabric", published[i].fabric, "figure",
+						     published[i].figure, "source", published[i].source));
+	return all;
+}
+
+char *fabric_json_text(const struct fabric_run *run)
+{
+	const struct te_info *i = &run->info;
+	double jitter = fabric_jitter(run);
+	json_t *o = json_pack(
+		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:i, s:i, s:f, s:o, s:o, s:o, s:o}",
+		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
+		i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why, "chunk_bytes",
+		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software, "devices",
+		(int)run->rdma.devices, "how", run->rdma.how, "cores", (int)kv_cpus_available(), "depth", (int)FABRIC_DEPTH,
+		"time_s", (double)run->opt.time_ns / 1e9, "no_read", run->no_read[0] ? json_string(run->no_read) : json_null(),
+		"jitter_small", jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published",
+		published_array());
+	char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
+	json_decref(o);
+	return text;
+}
