@@ -126,8 +126,9 @@ static int memory_open(struct end *e, const struct fabric_options *o, struct kv_
 		return rc;
 	te_region_info(e->region, &info);
 	return info.parts == 1 ? 0
-			       : kv_fail(err, -KV_ELIMIT, "the provider has no room for %llu MiB in one piece: use smaller "
-							  "--sizes",
+			       : kv_fail(err, -KV_ELIMIT,
+					 "the provider has no room for %llu MiB in one piece: use smaller "
+					 "--sizes",
 					 (unsigned long long)e->area.len_bytes >> 20);
 }
 
@@ -201,16 +202,16 @@ int end_xfer(struct end *e, struct end_op *op, enum te_dir dir, uint64_t size, u
 	int rc;
 	op->end = e;
 	op->xfer = (struct te_xfer){.dir = dir,
-			      .peer = e->peer,
-			      .link = TE_LINK_ANY,
-			      .local = e->region,
-			      .local_offset = ours + at,
-			      .remote = &e->remote,
-			      .at = {.offset = theirs + at, .stride = size, .slice = size, .count = 1},
-			      .with_imm = dir == TE_WRITE,
-			      .deadline_ns = KV_NEVER,
-			      .done = on_done,
-			      .arg = op};
+				    .peer = e->peer,
+				    .link = TE_LINK_ANY,
+				    .local = e->region,
+				    .local_offset = ours + at,
+				    .remote = &e->remote,
+				    .at = {.offset = theirs + at, .stride = size, .slice = size, .count = 1},
+				    .with_imm = dir == TE_WRITE,
+				    .deadline_ns = KV_NEVER,
+				    .done = on_done,
+				    .arg = op};
 	rc = te_xfer_start(e->te, &op->xfer);
 	op->begun += rc >= 0;
 	return rc < 0 ? rc : 0;

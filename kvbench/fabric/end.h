@@ -46,8 +46,8 @@ struct end {
 	size_t last_len;
 };
 
-/* end_open -- open engine and memory, and exchange hellos over fd. interrupted: gives up when it is not 0. Owner: end_close
- * frees what there is, also after an error. fd stays the caller's. */
+/* end_open -- open engine and memory, and exchange hellos over fd. interrupted: gives up when it is not 0. Owner:
+ * end_close frees what there is, also after an error. fd stays the caller's. */
 int end_open(struct end *end, const struct fabric_options *options, int fd, int (*interrupted)(void),
 	     struct kv_error *err);
 void end_close(struct end *end);

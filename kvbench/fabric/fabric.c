@@ -78,7 +78,8 @@ static void look_at_reads(struct fabric_run *run)
 {
 	if (run->info.reads_refused)
 		snprintf(run->no_read, sizeof(run->no_read),
-			 "no reads: with this libfabric (%s) a peer that dies while it answers one crashes the reader over tcp; "
+			 "no reads: with this libfabric (%s) a peer that dies while it answers one crashes the reader "
+			 "over tcp; "
 			 "1.22 and newer are safe",
 			 run->info.libfabric);
 }
@@ -107,7 +108,9 @@ static int measure_all(struct session *s, struct kv_error *err)
 			if (rc < 0)
 				return kv_fail(err, rc, "%s of %llu bytes broke off: %s%s", fabric_op_name(row->op),
 					       (unsigned long long)row->size, kv_strerror(rc),
-					       rc == -KV_EPEERDOWN ? " (the responder ended; --log-level info shows more)" : "");
+					       rc == -KV_EPEERDOWN
+						       ? " (the responder ended; --log-level info shows more)"
+						       : "");
 			run->num_rows++;
 			if (s->table)
 				fabric_print_row(run, row, s->table);
@@ -132,7 +135,8 @@ static int report(struct session *s, struct json_file **json, int rc, struct kv_
 	if (status == BENCH_FAILED)
 		fprintf(stderr, "kv-bench fabric: %s\n", err->text);
 	if (bench_interrupted())
-		fprintf(stderr, "kv-bench: interrupted by signal %d: the report has the rows that were measured until then\n",
+		fprintf(stderr,
+			"kv-bench: interrupted by signal %d: the report has the rows that were measured until then\n",
 			bench_interrupted());
 	fabric_print_end(&s->run, s->out);
 	if (*json && json_finish(s, json, err) < 0) {

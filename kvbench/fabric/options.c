@@ -47,8 +47,9 @@ static const struct kv_opt_program fabric_options_program = {
 	.about = "Measures bare libfabric operations: messages, writes with immediate data, reads. It starts the other "
 		 "side itself, on this machine, and opens no port to others; between machines, kv-bench --server with "
 		 "--roofline measures bare writes.",
-	.epilogue = "Latency is half of a round trip, of a read all of it. Both sides poll. Exit status: 0 measured, 1 it "
-		    "broke off, 2 usage, 3 it could not start, 128 + signal when it was interrupted.",
+	.epilogue =
+		"Latency is half of a round trip, of a read all of it. Both sides poll. Exit status: 0 measured, 1 it "
+		"broke off, 2 usage, 3 it could not start, 128 + signal when it was interrupted.",
 };
 
 static int parse_sizes(struct fabric_options *o, struct kv_error *err)
@@ -60,8 +61,8 @@ static int parse_sizes(struct fabric_options *o, struct kv_error *err)
 		uint64_t size = 0;
 		snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
 		if (kv_size_parse(item, &size) < 0 || size == 0 || size > FABRIC_SIZE_MAX)
-			return kv_fail(err, -KV_EINVAL, "--sizes: '%s' is not a size from 1 byte to 64 MiB, such as 64KB",
-				       item);
+			return kv_fail(err, -KV_EINVAL,
+				       "--sizes: '%s' is not a size from 1 byte to 64 MiB, such as 64KB", item);
 		if (o->num_sizes == FABRIC_SIZES_MAX)
 			return kv_fail(err, -KV_EINVAL, "--sizes: at most %u sizes; choose fewer",
 				       (unsigned)FABRIC_SIZES_MAX);

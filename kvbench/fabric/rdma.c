@@ -22,8 +22,8 @@ void fabric_rdma_look(const struct te_info *info, struct fabric_rdma *out)
 	snprintf(out->device, sizeof(out->device), "%s", out->in_use ? device.name : out->devices ? any.name : "");
 	if (!out->in_use) {
 		snprintf(out->how, sizeof(out->how),
-			 "the domain %s of provider %s is no device in /sys/class/infiniband, which has %u", info->domain,
-			 info->provider, out->devices);
+			 "the domain %s of provider %s is no device in /sys/class/infiniband, which has %u",
+			 info->domain, info->provider, out->devices);
 		return;
 	}
 	out->software = is_software(device.name);

@@ -47,14 +47,18 @@ static bool reached(const struct kv_hist *h, double q)
 void fabric_print_head(const struct fabric_run *run, FILE *out)
 {
 	const struct te_info *i = &run->info;
-	kv_wrap(out, "fabric     ", 0, "%s, domain %s, libfabric %s, chunk %s%s%s", i->provider, i->domain, i->libfabric,
-		SIZE(i->chunk_bytes), i->congestion[0] ? ", congestion control " : "", i->congestion);
+	kv_wrap(out, "fabric     ", 0, "%s, domain %s, libfabric %s, chunk %s%s%s", i->provider, i->domain,
+		i->libfabric, SIZE(i->chunk_bytes), i->congestion[0] ? ", congestion control " : "", i->congestion);
 	kv_wrap(out, "           ", 0, "chosen: %s", i->why);
 	kv_wrap(out, "ends       ", 0,
-		"this process and a child, both poll; %u core%s; one rail; latency: half of a round trip, of a read all of "
+		"this process and a child, both poll; %u core%s; one rail; latency: half of a round trip, of a read "
+		"all of "
 		"it; rate: %u at a time",
 		kv_cpus_available(), kv_plural(kv_cpus_available()), (unsigned)FABRIC_DEPTH);
-	kv_wrap(out, "RDMA       ", 0, "%s: %s", !run->rdma.in_use ? "no" : run->rdma.software ? "in software" : "yes",
+	kv_wrap(out, "RDMA       ", 0, "%s: %s",
+		!run->rdma.in_use    ? "no"
+		: run->rdma.software ? "in software"
+				     : "yes",
 		run->rdma.how);
 	if (run->no_read[0])
 		kv_wrap(out, "note       ", 0, "%s", run->no_read);
@@ -78,9 +82,9 @@ static void print_histogram(const struct kv_hist *h, FILE *out)
 	}
 	for (unsigned g = 0; g < GROUPS; g++)
 		if (group[g])
-			fprintf(out, "    from %8s %10llu %.*s\n", TIME(g ? (uint64_t)1 << (g + KV_HIST_SUB_BITS - 1) : 0),
-				(unsigned long long)group[g], (int)((group[g] * BAR + most - 1) / most),
-				"########################################");
+			fprintf(out, "    from %8s %10llu %.*s\n",
+				TIME(g ? (uint64_t)1 << (g + KV_HIST_SUB_BITS - 1) : 0), (unsigned long long)group[g],
+				(int)((group[g] * BAR + most - 1) / most), "########################################");
 }
 
 void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row, FILE *out)
@@ -145,7 +149,8 @@ static void advise_tcp(const struct fabric_run *run, FILE *out)
 	last = strrchr(window, '\t');
 	if (congestion[0] && last)
 		kv_wrap(out, "advice     ", 0,
-			"between hosts TCP keeps at most net.ipv4.tcp_wmem = %s on its way per connection: that must be rate "
+			"between hosts TCP keeps at most net.ipv4.tcp_wmem = %s on its way per connection: that must "
+			"be rate "
 			"x round trip (100 Gb/s x 0.1 ms: 1.25 MB); congestion control there is %s",
 			SIZE(strtoull(last + 1, NULL, 10)), congestion);
 }
@@ -156,14 +161,16 @@ static void advise(const struct fabric_run *run, double jitter, FILE *out)
 		advise_tcp(run, out);
 	if (run->rdma.in_use && run->rdma.software)
 		kv_wrap(out, "advice     ", 0,
-			"%s is RDMA in software: good for tests, and slower than --provider tcp; take a NIC that does RDMA",
+			"%s is RDMA in software: good for tests, and slower than --provider tcp; take a NIC that does "
+			"RDMA",
 			run->rdma.device);
 	else if (run->rdma.in_use)
 		kv_wrap(out, "advice     ", 0,
 			"kv-doctor checks the settings of %s: locked memory, NUMA node, link speed", run->rdma.device);
 	if (jitter >= 3)
 		kv_wrap(out, "advice     ", 0,
-			"p99 far above p50: other programs take the cores. Both sides poll and want a core each; pin them, and "
+			"p99 far above p50: other programs take the cores. Both sides poll and want a core each; pin "
+			"them, and "
 			"switch power saving of the cores off");
 }
 
@@ -175,25 +182,28 @@ void fabric_print_end(const struct fabric_run *run, FILE *out)
 	if (!run->complete)
 		kv_wrap(out, "verdict    ", 0, "not all was measured: these are the rows until then");
 	kv_wrap(out, "verdict    ", 0, "%s, on this machine alone",
-		shm			? "shared memory: figures of memory copies, no NIC takes part"
-		: !run->rdma.in_use	? "no RDMA: the kernel's network stack moves the bytes"
-		: run->rdma.software	? "RDMA in software: the kernel moves the bytes"
-					: "RDMA: the NIC moves the bytes");
+		shm                  ? "shared memory: figures of memory copies, no NIC takes part"
+		: !run->rdma.in_use  ? "no RDMA: the kernel's network stack moves the bytes"
+		: run->rdma.software ? "RDMA in software: the kernel moves the bytes"
+				     : "RDMA: the NIC moves the bytes");
 	if (jitter > 0)
-		kv_wrap(out, "           ", 0, "jitter up to 4 KiB: p99 is %.1f times p50 (median of the rows): %s", jitter,
-			jitter < 2 ? "steady" : jitter < 3 ? "fair" : "unsteady");
+		kv_wrap(out, "           ", 0, "jitter up to 4 KiB: p99 is %.1f times p50 (median of the rows): %s",
+			jitter,
+			jitter < 2   ? "steady"
+			: jitter < 3 ? "fair"
+				     : "unsteady");
 	advise(run, jitter, out);
 	for (unsigned i = 0; i < KV_COUNT(published); i++)
-		kv_wrap(out, i ? "           " : "published  ", 0, "%s: %s (%s)", published[i].fabric, published[i].figure,
-			published[i].source);
+		kv_wrap(out, i ? "           " : "published  ", 0, "%s: %s (%s)", published[i].fabric,
+			published[i].figure, published[i].source);
 }
 
 /* ---- JSON ---- */
 
 static json_t *latency_object(const struct kv_hist *h)
 {
-	json_t *o = json_pack("{s:I, s:I, s:f, s:I}", "samples", (json_int_t)h->count, "min", (json_int_t)h->min, "mean",
-			      kv_hist_mean(h), "max", (json_int_t)h->max),
+	json_t *o = json_pack("{s:I, s:I, s:f, s:I}", "samples", (json_int_t)h->count, "min", (json_int_t)h->min,
+			      "mean", kv_hist_mean(h), "max", (json_int_t)h->max),
 	       *groups = json_array();
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
 		json_object_set_new(o, quantiles[i].name,
@@ -241,14 +251,15 @@ char *fabric_json_text(const struct fabric_run *run)
 	const struct te_info *i = &run->info;
 	double jitter = fabric_jitter(run);
 	json_t *o = json_pack(
-		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:i, s:i, s:f, s:o, s:o, s:o, s:o}",
+		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:i, s:i, s:f, s:o, s:o, s:o, "
+		"s:o}",
 		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
 		i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why, "chunk_bytes",
-		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software, "devices",
-		(int)run->rdma.devices, "how", run->rdma.how, "cores", (int)kv_cpus_available(), "depth", (int)FABRIC_DEPTH,
-		"time_s", (double)run->opt.time_ns / 1e9, "no_read", run->no_read[0] ? json_string(run->no_read) : json_null(),
-		"jitter_small", jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published",
-		published_array());
+		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software,
+		"devices", (int)run->rdma.devices, "how", run->rdma.how, "cores", (int)kv_cpus_available(), "depth",
+		(int)FABRIC_DEPTH, "time_s", (double)run->opt.time_ns / 1e9, "no_read",
+		run->no_read[0] ? json_string(run->no_read) : json_null(), "jitter_small",
+		jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published", published_array());
 	char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
 	json_decref(o);
 	return text;
