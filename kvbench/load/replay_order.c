@@ -20,7 +20,8 @@
 #include <stdlib.h>
 
 enum { BUCKETS = 1 << 16 };
-#define TICK_NS 100000000ull
+#define TICK_NS   100000000ull
+#define LATEST_NS 1e18 /* from the start: 30 years */
 
 struct sequencer {
 	struct seq_options opt;
@@ -160,7 +161,9 @@ static bool due(struct sequencer *s)
 	uint64_t now = loop_now(s->loop), when;
 	if (s->opt.speed == 0)
 		return true;
-	when = s->start_ns + (uint64_t)(KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6 / s->opt.speed);
+	/* A time of the trace may be any number, and the speed a small one. */
+	when = s->start_ns +
+	       (uint64_t)KV_MIN(KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6 / s->opt.speed, LATEST_NS);
 	if (now < when) {
 		loop_timer_arm(s->loop, &s->timer, KV_MIN(when, now + TICK_NS));
 		return false;

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#define TIMESTAMP_MAX_MS 1e15
+
 struct trace_reader {
 	FILE *in;
 	bool owned;
@@ -182,6 +184,8 @@ static int read_object(struct trace_reader *r, const json_t *object, struct trac
 		return bad_line(r, err, "there is no \"timestamp\" that is a number from 0 on");
 	out->format = json_object_get(object, "chat_id") ? TRACE_BAILIAN : TRACE_MOONCAKE;
 	out->timestamp_ms = json_number_value(time) * (out->format == TRACE_BAILIAN ? 1000 : 1);
+	if (out->timestamp_ms > TIMESTAMP_MAX_MS)
+		return bad_line(r, err, "\"timestamp\" is more than 30,000 years");
 	rc = read_length(r, object, "input_length", &out->input_length, err);
 	if (rc == 0)
 		rc = read_length(r, object, "output_length", &out->output_length, err);

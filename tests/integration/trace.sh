@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
 . "$(dirname "$0")/lib.bash"
-plan 9
+plan 10
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
@@ -52,6 +52,16 @@ done
 for policy in clock2g clock; do
 	check "the same with room for 100 blocks and $policy: nearly the textbook's hits" bounded "$scratch/small.jsonl" $policy 100 1 10432 0.03
 done
+alone() { # alone TRACE POLICY BLOCKS -- kv-bench hits, without a server
+	"$build/kv-bench" hits --trace "$1" --policy "$2" --capacity "$3" --json "$scratch/hits.json" || return 1
+	python3 tests/kvbench/reference_trace.py "$1" "$2" "$3" >"$scratch/reference.json" || return 1
+	python3 - "$scratch/hits.json" "$scratch/reference.json" <<'P'
+import json, sys
+got, want = json.load(open(sys.argv[1]))["runs"][0], json.load(open(sys.argv[2]))
+sys.exit(0 if got["prefix_hits"] == want["block_hits"] else 1)
+P
+}
+check "kv-bench hits has exactly the reference's with lru and sieve" eval 'alone "$scratch/small.jsonl" lru 100 && alone "$scratch/small.jsonl" sieve 100'
 check "s3fifo takes part" timeout -k 5 60 "$build/kv-bench" --log-level warn "${over[@]}" --quiet --trace "$scratch/small.jsonl" --eviction s3fifo --memory-mb 1 --value-size 10432
 if [ -r "$trace" ] && [ "${MODE:-release}" = release ]; then
 	check "the conversation trace: strict order gives the reference's hits" replay "$trace"

@@ -25,7 +25,8 @@ static void sizes_are_read_and_wrong_ones_named(void **state)
 		assert_int_equal(parse(*bad, &o, &err), -KV_EINVAL);
 		check_contains(err.text, "is not a size from 1 byte to 64 MiB");
 	}
-	assert_int_equal(parse("1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", &o, &err), -KV_EINVAL);
+	assert_int_equal(parse("1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", &o, &err),
+			 -KV_EINVAL);
 	check_contains(err.text, "choose fewer");
 }
 

@@ -101,6 +101,7 @@ static void bad_lines_are_named(void **state)
 	check_bad("{\"timestamp\": 0, \"hash_ids\": [1, 2]}\nnot json\n", -KV_EINVAL, "line 2");
 	check_bad("[1, 2]\n", -KV_EINVAL, "not a JSON object");
 	check_bad("17\n", -KV_EINVAL, "line 1");
+	check_bad("{\"timestamp\": 1e300, \"hash_ids\": []}\n", -KV_EINVAL, "30,000 years");
 	check_bad("{\"hash_ids\": [1]}\n", -KV_EINVAL, "timestamp");
 	check_bad("{\"timestamp\": -1, \"hash_ids\": [1]}\n", -KV_EINVAL, "timestamp");
 	check_bad("{\"timestamp\": \"0\", \"hash_ids\": [1]}\n", -KV_EINVAL, "timestamp");
