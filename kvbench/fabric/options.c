@@ -11,8 +11,10 @@ const struct kv_opt fabric_options_table[] = {
 	 .type = KV_OPT_STRING,
 	 AT(sizes),
 	 .metavar = "LIST",
-	 .def = "1,4,16,64,256,1KB,4KB,16KB,64KB,256KB,1MB,4MB,16MB,64MB",
-	 .help = "Bytes of an operation, 64 MiB at most. Messages end at 4 KiB."},
+	 .def = "all",
+	 .help = "Bytes of an operation, such as 1,4KB,64MB, which is the most; all: 1, 4, 16, ... 64MB. Messages end "
+		 "at "
+		 "4 KiB."},
 	{.name = "time",
 	 .type = KV_OPT_DURATION,
 	 AT(time_ns),
@@ -52,26 +54,43 @@ static const struct kv_opt_program fabric_options_program = {
 		"broke off, 2 usage, 3 it could not start, 128 + signal when it was interrupted.",
 };
 
+static int add_size(struct fabric_options *o, uint64_t size, struct kv_error *err)
+{
+	if (o->num_sizes == FABRIC_SIZES_MAX)
+		return kv_fail(err, -KV_EINVAL, "--sizes: at most %u sizes; choose fewer", (unsigned)FABRIC_SIZES_MAX);
+	o->size[o->num_sizes++] = size;
+	o->size_max = KV_MAX(o->size_max, size);
+	return 0;
+}
+
+static int add_item(struct fabric_options *o, const char *item, struct kv_error *err)
+{
+	uint64_t size = 1;
+	int rc = 0;
+	if (strcmp(item, "all") == 0) {
+		for (; size <= FABRIC_SIZE_MAX && rc == 0; size *= 4)
+			rc = add_size(o, size, err);
+		return rc;
+	}
+	if (kv_size_parse(item, &size) < 0 || size == 0 || size > FABRIC_SIZE_MAX)
+		return kv_fail(err, -KV_EINVAL, "--sizes: '%s' is not a size from 1 byte to 64 MiB, such as 64KB",
+			       item);
+	return add_size(o, size, err);
+}
+
 static int parse_sizes(struct fabric_options *o, struct kv_error *err)
 {
 	const char *at = o->sizes;
-	for (bool more = true; more;) {
+	int rc = 0;
+	for (bool more = true; more && rc == 0;) {
 		size_t len = strcspn(at, ",");
 		char item[32];
-		uint64_t size = 0;
 		snprintf(item, sizeof(item), "%.*s", (int)KV_MIN(len, sizeof(item) - 1), at);
-		if (kv_size_parse(item, &size) < 0 || size == 0 || size > FABRIC_SIZE_MAX)
-			return kv_fail(err, -KV_EINVAL,
-				       "--sizes: '%s' is not a size from 1 byte to 64 MiB, such as 64KB", item);
-		if (o->num_sizes == FABRIC_SIZES_MAX)
-			return kv_fail(err, -KV_EINVAL, "--sizes: at most %u sizes; choose fewer",
-				       (unsigned)FABRIC_SIZES_MAX);
-		o->size[o->num_sizes++] = size;
-		o->size_max = KV_MAX(o->size_max, size);
+		rc = add_item(o, item, err);
 		more = at[len] == ',';
 		at += len + more;
 	}
-	return 0;
+	return rc;
 }
 
 int fabric_options_parse(int argc, char **argv, struct fabric_options *out, struct kv_error *err)

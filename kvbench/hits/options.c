@@ -23,7 +23,7 @@ const struct kv_opt hits_options_table[] = {
 	 AT(policy),
 	 .metavar = "LIST",
 	 .def = "all",
-	 .help = "Policies of kv-server --eviction, and belady, who knows the future; all: each of them."},
+	 .help = "Eviction policies of kv-server, and belady, who knows the future; all: each of them."},
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	KV_OPT_CONFIG_ROW(AT(config)),

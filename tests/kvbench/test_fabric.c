@@ -21,6 +21,9 @@ static void sizes_are_read_and_wrong_ones_named(void **state)
 	assert_int_equal(o.num_sizes, 3);
 	assert_int_equal(o.size[0], 65536);
 	assert_int_equal(o.size_max, 64 << 20);
+	assert_int_equal(parse("all", &o, &err), 0);
+	assert_int_equal(o.num_sizes, 14);
+	assert_int_equal(o.size_max, 64 << 20);
 	for (const char **bad = (const char *[]){"", "0", "1,", ",", "65MB", "x", NULL}; *bad; bad++) {
 		assert_int_equal(parse(*bad, &o, &err), -KV_EINVAL);
 		check_contains(err.text, "is not a size from 1 byte to 64 MiB");
