@@ -2,7 +2,8 @@
 /* end.c -- open, exchange addresses, count what happens.
  *
  * Callbacks only count: both ends act in their own loops. The first operation that fails breaks the end, and the run
- * with it: a row with failures would be no figure. IP providers listen on loopback alone, behind the doorkeeper. */
+ * with it: a row with failures would be no figure. tcp listens on loopback alone, or where --nic says,
+ * behind the doorkeeper. */
 #include "kvbench/fabric/end.h"
 
 #include <errno.h>
@@ -88,6 +89,25 @@ bool end_gone(const struct end *e)
 	return poll(&p, 1, 0) > 0;
 }
 
+/* The providers whose ports anyone can reach. verbs has addresses of IP as well, and none on loopback. */
+static bool over_sockets(const char *provider)
+{
+	return strncmp(provider, "tcp", 3) == 0 || strncmp(provider, "net", 3) == 0 ||
+	       strncmp(provider, "sockets", 7) == 0;
+}
+
+/* On loopback, or, at an address that the user named, behind the doorkeeper in any case. */
+static void listen_safely(struct te_options *to)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)&to->local;
+	if (to->nic) {
+		to->door = TE_DOOR_REQUIRE;
+		return;
+	}
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+}
+
 static int engine_open(struct end *e, const struct fabric_options *o, struct kv_error *err)
 {
 	static const struct te_handlers handlers = {
@@ -101,11 +121,8 @@ static int engine_open(struct end *e, const struct fabric_options *o, struct kv_
 	int rc = te_plan(&to, &plan, err);
 	if (rc < 0)
 		return rc;
-	if (!o->nic && plan.rail[0].address[0] && strncmp(plan.provider, "tcp", 3) == 0) {
-		struct sockaddr_in *in = (struct sockaddr_in *)&to.local;
-		in->sin_family = AF_INET;
-		in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	}
+	if (over_sockets(plan.provider))
+		listen_safely(&to);
 	rc = te_open(&to, &handlers, e, &e->te, err);
 	if (rc == 0)
 		te_info(e->te, &e->info);

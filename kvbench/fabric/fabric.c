@@ -3,7 +3,7 @@
  *
  * The responder is this program again (probe_spawn), before the first libfabric call. A socket pair joins the two: it
  * carries their addresses and what comes next, and its end tells each that the other is gone. Nothing listens for
- * others: IP providers are on loopback behind the doorkeeper, unless --nic names another address. */
+ * others: tcp is on loopback, unless --nic names another address; there it starts only behind the doorkeeper. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -60,6 +60,9 @@ void fabric_print_head(const struct fabric_run *run, FILE *out)
 		: run->rdma.software ? "in software"
 				     : "yes",
 		run->rdma.how);
+	if (strncmp(i->provider, "tcp", 3) == 0 && i->no_door[0])
+		kv_wrap(out, "note       ", 0, "no doorkeeper stands before the ports, which are on loopback: %s",
+			i->no_door);
 	if (run->no_read[0])
 		kv_wrap(out, "note       ", 0, "%s", run->no_read);
 	fprintf(out, "\n%-7s %8s %7s %7s %7s %7s %7s %7s %9s\n", "op", "size", "min", "p50", "p99", "p99.9", "p99.99",
