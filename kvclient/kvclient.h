@@ -169,7 +169,8 @@ struct kvc_options {
 	const char *psk_file, *psk;
 	const char *cert_file, *key_file, *ca_file;          /* PEM; all three or none, and not beside a psk */
 	int log_level;                                       /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
-	void (*log)(void *arg, int level, const char *line); /* called on any thread; NULL: lines go to stderr */
+	/* Called on any thread. NULL: lines go to stderr, as JSON objects where KVRAIL_LOG_FORMAT is json. */
+	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	/* 2 s; 20 ms to 1 hour. A server that is silent for so long is down, but never before the time of two of its
 	 * heartbeats (kv-server --heartbeat-ms, 500). */
