@@ -131,7 +131,8 @@ size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, co
 	int len;
 
 	if (style && style->format == KV_LOG_JSON)
-		len = snprintf(buf + n, cap - n, "{\"ts\":\"%s\",\"level\":\"%s\",\"component\":\"%s\",\"msg\":\"%s\"%s}\n",
+		len = snprintf(buf + n, cap - n,
+			       "{\"ts\":\"%s\",\"level\":\"%s\",\"component\":\"%s\",\"msg\":\"%s\"%s}\n",
 			       kv_log_time(now), kv_log_level_name(level), style->component ? style->component : "",
 			       kv_json_text(line, text, sizeof(text)), fields);
 	else if (journal)

@@ -221,14 +221,15 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 		 "\"rails\":%u,\"memory_bytes\":%llu,\"security\":\"%s\"",
 		 address, info.provider, info.fabric, info.shards, info.rails, (unsigned long long)info.memory_bytes,
 		 info.security);
-	ready_line(style, fields,
-		   "kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, security %s, "
-		   "%s%s%s%s)",
-		   address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards), info.rails,
-		   kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
-		   info.no_door[0] ? "no doorkeeper" : "doorkeeper",
-		   info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
-		   info.pull ? ", clients may read all of its memory" : "");
+	ready_line(
+		style, fields,
+		"kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, security %s, "
+		"%s%s%s%s)",
+		address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards), info.rails,
+		kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+		info.no_door[0] ? "no doorkeeper" : "doorkeeper",
+		info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
+		info.pull ? ", clients may read all of its memory" : "");
 	ready_line(style, ",\"event\":\"memory\"",
 		   "memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s", info.parts,
 		   kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)),
@@ -255,11 +256,8 @@ static void manager_tell(struct kv_log *log, const char *what, const char *more)
 
 static int http_open(const struct flags *f, const struct kv_log *log, struct http **out, struct kv_error *err)
 {
-	const struct http_options options = {.addr = f->http_addr,
-					     .insecure = f->insecure,
-					     .cert_file = f->cert,
-					     .key_file = f->key,
-					     .log = log};
+	const struct http_options options = {
+		.addr = f->http_addr, .insecure = f->insecure, .cert_file = f->cert, .key_file = f->key, .log = log};
 
 	return f->http_addr ? http_start(&options, out, err) : 0;
 }

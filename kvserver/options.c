@@ -358,7 +358,8 @@ static const struct kv_opt_program program = {
 		    "flight (--drain-sec) and exits with 0; a second signal ends it at once. SIGHUP reads the "
 		    "files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for connections "
 		    "from then on (if one cannot be used, all stay as they were), reads --config again, and sets "
-		    "the log's level to --log-level. SIGUSR1 and SIGUSR2 raise and lower that level by a step.\n\nExit status: 0 "
+		    "the log's level to --log-level. SIGUSR1 and SIGUSR2 raise and lower that level by a step.\n\nExit "
+		    "status: 0 "
 		    "stopped, 2 usage, 3 it could not start.",
 };
 

@@ -54,7 +54,7 @@ struct kvc_pool {
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
 	struct kv_log_style log_style; /* of lines to stderr */
-	const struct kv_clock *clock; /* NULL: monotonic */
+	const struct kv_clock *clock;  /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
 	struct kvc_place place; /* of keys on the servers */

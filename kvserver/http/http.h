@@ -9,8 +9,8 @@ struct http;
 
 /* Strings and the log must live as long as the thing. */
 struct http_options {
-	const char *addr; /* "HOST:PORT"; port 0 picks one */
-	bool insecure;    /* without TLS beyond loopback */
+	const char *addr;                 /* "HOST:PORT"; port 0 picks one */
+	bool insecure;                    /* without TLS beyond loopback */
 	const char *cert_file, *key_file; /* PEM, or NULL. Beyond loopback, without insecure, TLS with them */
 	const struct kv_log *log;
 };

@@ -90,10 +90,10 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 /* Of each pair of operation and answer that has occurred; of GET and PUT always OK, so that a rate has a beginning. */
 static void requests_write(struct kv_metrics *m, const struct kvs_server *s)
 {
-	static const char *const ops[] = {[WIRE_GET] = "get",       [WIRE_PUT] = "put",     [WIRE_EXISTS] = "exists",
-					  [WIRE_DELETE] = "delete", [WIRE_TOUCH] = "touch", [WIRE_PIN] = "pin",
-					  [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel", [WIRE_PING] = "ping",
-					  [WIRE_BENCH] = "bench"};
+	static const char *const ops[] = {
+		[WIRE_GET] = "get",     [WIRE_PUT] = "put",    [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
+		[WIRE_TOUCH] = "touch", [WIRE_PIN] = "pin",    [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
+		[WIRE_PING] = "ping",   [WIRE_BENCH] = "bench"};
 	char labels[LABELS_MAX];
 
 	kv_metrics_family(m, "kvrail_requests_total", KV_METRIC_COUNTER, "Requests answered, by operation and code.");
@@ -123,19 +123,23 @@ static void blocks_write(struct kv_metrics *m, const struct kvs_server *s)
 			  "Keys that EXISTS asked for, and of them those present from the first one on.");
 	kv_metrics_value(m, "result=\"asked\"", SUM(s, asked));
 	kv_metrics_value(m, "result=\"present\"", SUM(s, present));
-	kv_metrics_family(m, "kvrail_bytes_total", KV_METRIC_COUNTER, "Bytes of values: out to clients, in and stored.");
+	kv_metrics_family(m, "kvrail_bytes_total", KV_METRIC_COUNTER,
+			  "Bytes of values: out to clients, in and stored.");
 	kv_metrics_value(m, "direction=\"out\"", stat_of(s, WIRE_STAT_BYTES_READ));
 	kv_metrics_value(m, "direction=\"in\"", stat_of(s, WIRE_STAT_BYTES_WRITTEN));
-	kv_metrics_family(m, "kvrail_memory_bytes", KV_METRIC_GAUGE, "Memory for values; the states add up to all of it.");
+	kv_metrics_family(m, "kvrail_memory_bytes", KV_METRIC_GAUGE,
+			  "Memory for values; the states add up to all of it.");
 	kv_metrics_value(m, "state=\"used\"", used);
 	kv_metrics_value(m, "state=\"free\"", limit > used ? limit - used : 0);
 	kv_metrics_family(m, "kvrail_blocks", KV_METRIC_GAUGE, "Values stored.");
 	kv_metrics_value(m, "tier=\"memory\"", stat_of(s, WIRE_STAT_BLOCKS));
-	kv_metrics_family(m, "kvrail_evicted_total", KV_METRIC_COUNTER, "Values dropped: for room, or their time was over.");
+	kv_metrics_family(m, "kvrail_evicted_total", KV_METRIC_COUNTER,
+			  "Values dropped: for room, or their time was over.");
 	kv_metrics_value(m, "reason=\"room\"", stat_of(s, WIRE_STAT_EVICTIONS));
 	kv_metrics_value(m, "reason=\"ttl\"", stat_of(s, WIRE_STAT_EXPIRED));
-	kv_metrics_family(m, "kvrail_evicted_returned_total", KV_METRIC_COUNTER,
-			  "Values stored again soon after they were evicted for room: more memory would have kept them.");
+	kv_metrics_family(
+		m, "kvrail_evicted_returned_total", KV_METRIC_COUNTER,
+		"Values stored again soon after they were evicted for room: more memory would have kept them.");
 	kv_metrics_value(m, "", SUM(s, returned));
 }
 

@@ -66,8 +66,9 @@ static void group_write(FILE *f, const struct kvs_server *s, const char *group)
 	fprintf(f, "\"%s\":{", group);
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++) {
 		struct wire_stat_info info = wire_stat_info(id);
-		if (!info.name || strcmp(info.group, group) != 0)
-			continue;
+		bool rail = id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST;
+		if (!info.name || strcmp(info.group, group) != 0 || (rail && counter(s, id) == 0))
+			continue; /* kv-client leaves rails without anything out, too */
 		fprintf(f, "%s\"%s\":%" PRIu64, between, info.name, counter(s, id));
 		between = ",";
 	}
@@ -156,6 +157,5 @@ void page_make(const struct page_source *from, const char *path, struct page *ou
 	else if (strcmp(path, "/view") == 0)
 		written_page(from, view_write, out);
 	else
-		page_take(out, 404, text_plain,
-			  strdup("there are /metrics, /healthz, /readyz, /stat and /view\n"));
+		page_take(out, 404, text_plain, strdup("there are /metrics, /healthz, /readyz, /stat and /view\n"));
 }

@@ -15,9 +15,9 @@ enum { TALLY_TYPES = WIRE_PROVE + 1 };
 
 /* What a shard counts for metrics and not for STAT. */
 struct tally {
-	uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];                /* replies, by enum wire_type and wire_status */
-	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS];     /* of replies: posted_ns, replied_ns */
-	uint64_t asked, present;                                        /* keys of EXISTS; of them, the prefixes */
+	uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];            /* replies, by enum wire_type and wire_status */
+	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS]; /* of replies: posted_ns, replied_ns */
+	uint64_t asked, present;                                    /* keys of EXISTS; of them, the prefixes */
 };
 
 struct published_rail {
@@ -38,8 +38,8 @@ struct published {
 /* published_make -- an empty copy, with lines of its own; free() it. 0 or -KV_ENOMEM. */
 int published_make(struct published **out);
 
-/* shard_publish -- bring the copy up to date, if there is one. The shard's thread, at every tick. The first call, before
- * others may read, also writes what does not change. */
+/* shard_publish -- bring the copy up to date, if there is one. The shard's thread, at every tick. The first call,
+ * before others may read, also writes what does not change. */
 void shard_publish(struct shard *s);
 
 #endif

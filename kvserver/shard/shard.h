@@ -79,13 +79,13 @@ struct shard_options {
 	uint64_t memory_bytes;
 	uint64_t shard_seed; /* of the hash that says a key's shard, and is its digest */
 	uint32_t sessions_max, credits;
-	uint64_t values_max;        /* there at a time; 0: one per KiB */
+	uint64_t values_max; /* there at a time; 0: one per KiB */
 	/* ttl_ns 0: none. slow_ns: requests that take so long are logged; 0: none. Both may be changed while it runs
 	 * (shard_rates_set). */
 	uint64_t value_max, ttl_ns, slow_ns;
-	bool own_thread;            /* the loop's thread is ours, and may be bound to CPUs */
+	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, pull_where_safe, prefault;
-	bool publish; /* keep a copy of the counters that other threads may read (publish.h) */
+	bool publish;           /* keep a copy of the counters that other threads may read (publish.h) */
 	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
 	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
