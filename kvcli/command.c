@@ -321,7 +321,14 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 /* ---- the table ---- */
 
-enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16, OF_TOP = 32 }; /* options that a command takes */
+enum {
+	OF_FILE = 1,
+	OF_OUTPUT = 2,
+	OF_TTL = 4,
+	OF_STAT = 8,
+	PROMPT_ONLY = 16,
+	OF_TOP = 32
+}; /* options that a command takes */
 
 static const struct command {
 	const char *name;
@@ -362,7 +369,8 @@ static const struct command {
 	 "docs/reference/counters.md explains every name. At the prompt, too, the options are those of kv-client's "
 	 "command line."},
 	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
-	 "Prints a line for each server: GETs a second and how many of 100 hit, PUTs, bytes out and in, memory, values, "
+	 "Prints a line for each server: GETs a second and how many of 100 hit, PUTs, bytes out and in, memory, "
+	 "values, "
 	 "evictions, clients, and the mean time from a request's arrival to its reply. Every --interval (1s) until "
 	 "Ctrl-C; with --once one time."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,

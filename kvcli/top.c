@@ -22,9 +22,9 @@ enum { ITEMS_MAX = 512, NAME_WIDTH = 24 };
 enum number { GETS, HITS, MISSES, PUTS, OUT, IN, EVICTIONS, REPLIES, SERVE_NS, USED, LIMIT, BLOCKS, SESSIONS, NUMBERS };
 
 static const char *const names[NUMBERS] = {
-	[GETS] = "gets",	     [HITS] = "hits",	      [MISSES] = "misses",     [PUTS] = "puts",
-	[OUT] = "bytes_read",	     [IN] = "bytes_written",  [EVICTIONS] = "evictions", [REPLIES] = "replies",
-	[SERVE_NS] = "serve_ns",     [USED] = "bytes_used",   [LIMIT] = "bytes_limit", [BLOCKS] = "blocks",
+	[GETS] = "gets",         [HITS] = "hits",        [MISSES] = "misses",       [PUTS] = "puts",
+	[OUT] = "bytes_read",    [IN] = "bytes_written", [EVICTIONS] = "evictions", [REPLIES] = "replies",
+	[SERVE_NS] = "serve_ns", [USED] = "bytes_used",  [LIMIT] = "bytes_limit",   [BLOCKS] = "blocks",
 	[SESSIONS] = "sessions"};
 
 struct sight {
@@ -94,8 +94,7 @@ static void server_print(struct cli *cli, unsigned server, const struct sight *b
 	char t[9][16], serve[32] = "-";
 
 	if (now->code < 0 || before->code < 0) {
-		printf("%-*.*s %s\n", NAME_WIDTH, NAME_WIDTH, name,
-		       now->code < 0 ? kv_strerror(now->code) : "is back");
+		printf("%-*.*s %s\n", NAME_WIDTH, NAME_WIDTH, name, now->code < 0 ? kv_strerror(now->code) : "is back");
 		return;
 	}
 	if (replies)

@@ -4,7 +4,6 @@
  * No thread, no port, no memory: the text goes to the caller's buffer. Names that people look for are written by hand;
  * all other counters follow by rule, as on kv-server's page: kvrail_client_NAME_total, or without _total for gauges and
  * maxima, ns as seconds. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ static void results_write(struct kv_metrics *m, const struct kvc_counters *c)
 		unsigned n = 0;
 
 		for (const char *p = kvc_opname((enum kvc_op)op); *p && n < sizeof(name) - 1; p++)
-			name[n++] = (char)tolower((unsigned char)*p);
+			name[n++] = (char)(*p | 0x20); /* they are capitals */
 		name[n] = '\0';
 		for (unsigned i = 0; i < KVC_RESULTS; i++) {
 			char labels[128] = "";
@@ -98,7 +97,8 @@ int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap)
 	kv_metrics_family(&m, "kvrail_client_get_blocks_total", KV_METRIC_COUNTER, "GETs of values, found or not.");
 	kv_metrics_value(&m, "result=\"hit\"", c.hits);
 	kv_metrics_value(&m, "result=\"miss\"", c.misses);
-	kv_metrics_family(&m, "kvrail_client_bytes_total", KV_METRIC_COUNTER, "Bytes of values: in by GET, out by PUT.");
+	kv_metrics_family(&m, "kvrail_client_bytes_total", KV_METRIC_COUNTER,
+			  "Bytes of values: in by GET, out by PUT.");
 	kv_metrics_value(&m, "direction=\"in\"", c.bytes_in);
 	kv_metrics_value(&m, "direction=\"out\"", c.bytes_out);
 	for (int i = 0; i < n; i++)

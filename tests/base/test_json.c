@@ -14,10 +14,10 @@ static void text_is_escaped(void **state)
 		{"a\"b\\c", "a\\\"b\\\\c"},
 		{"\n\t\r\x01\x1f\x7f", "\\n\\t\\r\\u0001\\u001f\\u007f"},
 		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"},
-		{"\xc0\xaf", "\\ufffd\\ufffd"},             /* overlong */
-		{"\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"},  /* a surrogate */
+		{"\xc0\xaf", "\\ufffd\\ufffd"},            /* overlong */
+		{"\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"}, /* a surrogate */
 		{"\xf4\x90\x80\x80x", "\\ufffd\\ufffd\\ufffd\\ufffdx"},
-		{"\xe2\x82", "\\ufffd\\ufffd"},             /* cut off by the end */
+		{"\xe2\x82", "\\ufffd\\ufffd"}, /* cut off by the end */
 		{"\xff", "\\ufffd"},
 	};
 	char buf[128];
@@ -33,7 +33,10 @@ static void a_character_is_not_cut(void **state)
 		memset(buf, 'x', sizeof(buf));
 		kv_json_text("\x01\xc3\xa4\"", buf, cap);
 		assert_true(strlen(buf) < cap);
-		assert_string_equal(buf, cap > 10 ? "\\u0001\xc3\xa4\\\"" : cap > 8 ? "\\u0001\xc3\xa4" : cap > 6 ? "\\u0001" : "");
+		assert_string_equal(buf, cap > 10  ? "\\u0001\xc3\xa4\\\""
+					 : cap > 8 ? "\\u0001\xc3\xa4"
+					 : cap > 6 ? "\\u0001"
+						   : "");
 	}
 }
 

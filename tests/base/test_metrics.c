@@ -19,10 +19,11 @@ static void samples_are_written(void **state)
 	kv_metrics_ns(&m, "", 1500000000);
 	kv_metrics_ns(&m, "", 1);
 	kv_metrics_ns(&m, "", 0);
-	assert_string_equal(buf, "# HELP a_total What.\n# TYPE a_total counter\na_total 18446744073709551615\n"
-				 "a_total{x=\"1\",y=\"q\\\"\\\\\\n?\"} 7\n"
-				 "# HELP b_seconds When.\n# TYPE b_seconds gauge\nb_seconds 1.5\nb_seconds 0.000000001\n"
-				 "b_seconds 0\n");
+	assert_string_equal(buf,
+			    "# HELP a_total What.\n# TYPE a_total counter\na_total 18446744073709551615\n"
+			    "a_total{x=\"1\",y=\"q\\\"\\\\\\n?\"} 7\n"
+			    "# HELP b_seconds When.\n# TYPE b_seconds gauge\nb_seconds 1.5\nb_seconds 0.000000001\n"
+			    "b_seconds 0\n");
 	assert_int_equal(m.len, strlen(buf));
 }
 

@@ -12,7 +12,12 @@ struct conf {
 };
 
 static const struct kv_opt table[] = {
-	{.name = "memory-mb", .alias = "mem", .type = KV_OPT_U64, .offset = offsetof(struct conf, memory), .min = 1, .max = 99},
+	{.name = "memory-mb",
+	 .alias = "mem",
+	 .type = KV_OPT_U64,
+	 .offset = offsetof(struct conf, memory),
+	 .min = 1,
+	 .max = 99},
 	{.name = "loud", .type = KV_OPT_FLAG, .offset = offsetof(struct conf, loud)},
 	{.name = "name", .type = KV_OPT_STRING, .offset = offsetof(struct conf, name), .metavar = "TEXT"},
 	{.name = NULL},
