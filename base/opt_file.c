@@ -148,7 +148,9 @@ static int text_read(const char *path, char **out, struct kv_error *err)
 		return rc;
 	}
 	text[len] = '\0';
-	*out = text;
+	*out = realloc(text, len + 1);
+	if (!*out)
+		*out = text; /* as long as it was */
 	return 0;
 }
 

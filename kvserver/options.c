@@ -404,8 +404,10 @@ static int all_parse(int argc, char **argv, bool start, struct flags *out, char 
 
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
 {
-	static char *text; /* the first one lives as long as the process */
+	static char *text;
 
+	free(text); /* of a former call */
+	text = NULL;
 	return all_parse(argc, argv, true, out, &text, err);
 }
 

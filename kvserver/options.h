@@ -19,7 +19,7 @@ struct flags {
 };
 
 /* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. The file of --config is read, too; what
- * strings of it point to lives as long as the process. */
+ * strings of it point to lives until the next call. */
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err);
 
 /* flags_reload -- parse the same command line and its file again, and take into *running what a running server can

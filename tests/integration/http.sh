@@ -7,7 +7,7 @@ page=tests/integration/metrics_page.py
 command -v curl >/dev/null || skip_all 21 "there is no curl"
 
 url_of() { url=$(sed -n 's/.*metrics and health on //p' "$scratch/$1.out"); [ -n "$url" ]; }
-start_server http --http-addr 127.0.0.1:0 && url_of http || exit 1
+start_server http --http-addr 127.0.0.1:0 --drain-sec 60 --heartbeat-ms 60000 && url_of http || exit 1
 fetch() { curl -sS --max-time 20 "$url$1"; }
 code() { [ "$(curl -s -o /dev/null -w '%{http_code}' --max-time 20 "${@:3}" "$url$1")" = "$2" ]; }
 counts() { fetch /metrics | grep -qxF "$1"; } # counts 'NAME{LABELS} VALUE'
@@ -53,17 +53,20 @@ check "10,000 connections that say nothing shut out nobody" timeout 120 "$page" 
 check "a request that comes byte by byte is cut" timeout 120 "$page" drip "$url"
 calls_while_flooded() { "${client[@]}" get a | grep -q 1; }
 check "and the server serves" calls_while_flooded
-drained() { # a client that stays keeps the drain going
-	"${client[@]}" pin a >/dev/null 2>&1 &
-	local pinned=$!
+drained() { # a client that does not leave keeps the drain going
+	local pinned ended
+	"${client[@]}" pin a >"$scratch/pin" 2>&1 &
+	pinned=$!
 	pids+=("$pinned")
-	kill -STOP "$pinned" 2>/dev/null
-	soon code /readyz 200
+	soon grep -q 'stay pinned' "$scratch/pin" && stand_still "$pinned" && kill -TERM "$server_pid" || return 1
+	soon code /readyz 503 && fetch /readyz | grep -q '^draining' && code /healthz 200 && counts 'kvrail_ready 0' && fetch /view | grep -q '"state":"draining"' || return 1
 	kill -CONT "$pinned"
-	kill -TERM "$server_pid"
 	wait "$server_pid"
+	ended=$?
+	kill -INT "$pinned"
+	return $ended
 }
-check "the server ends with its port" drained
+check "a server that drains is alive, not ready, and says so; then it ends" drained
 
 refused() { says "$1" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 "${over[@]}" "${@:2}"; }
 check "beyond loopback without TLS it is refused" refused 'can be read|can be reached from other machines, and there is no TLS' --http-addr 0.0.0.0:0
