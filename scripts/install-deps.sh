@@ -51,7 +51,7 @@ plan_debian() {
 	manager=apt-get
 	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev libmicrohttpd-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
-	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2) ;; esac
+	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2 curl) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
