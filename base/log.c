@@ -9,14 +9,17 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/json.h"
 
-enum { LINE_CAP = 1024, STAMP_CAP = 64 };
+enum { LINE_CAP = 1024 };
 
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", "trace"};
 static const char *const level_tags[] = {"OFF  ", "ERROR", "WARN ", "INFO ", "DEBUG", "TRACE"};
@@ -91,16 +94,62 @@ char *kv_log_time(char *buf)
 	return buf;
 }
 
+/* JOURNAL_STREAM is "device:inode" of what systemd has connected to the journal. */
+static bool is_journal(int fd)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(fd, &st) == 0 &&
+	       st.st_dev == device && st.st_ino == inode;
+}
+
+void kv_log_style_from(struct kv_log_style *out, const char *component)
+{
+	const char *format = getenv("KVRAIL_LOG_FORMAT");
+
+	*out = (struct kv_log_style){.format = format && strcmp(format, "json") == 0 ? KV_LOG_JSON : KV_LOG_TEXT,
+				     .journal = is_journal(STDERR_FILENO),
+				     .component = component};
+}
+
+/* syslog's priorities. */
+static int priority(enum kv_log_level level)
+{
+	static const int of[] = {6, 3, 4, 6, 7, 7};
+
+	return (unsigned)level < KV_COUNT(of) ? of[level] : 6;
+}
+
+size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line, const char *fields,
+		   char *buf, size_t cap)
+{
+	bool journal = style && style->journal;
+	char now[KV_LOG_TIME_CAP], text[2 * LINE_CAP];
+	size_t n = journal ? (size_t)snprintf(buf, cap, "<%d>", priority(level)) : 0;
+	int len;
+
+	if (style && style->format == KV_LOG_JSON)
+		len = snprintf(buf + n, cap - n,
+			       "{\"ts\":\"%s\",\"level\":\"%s\",\"component\":\"%s\",\"msg\":\"%s\"%s}\n",
+			       kv_log_time(now), kv_log_level_name(level), style->component ? style->component : "",
+			       kv_json_text(line, text, sizeof(text)), fields);
+	else if (journal)
+		len = snprintf(buf + n, cap - n, "%.*s\n", LINE_CAP, line);
+	else
+		len = snprintf(buf + n, cap - n, "%s %s %.*s\n", kv_log_time(now),
+			       (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ", LINE_CAP, line);
+	n = KV_MIN(n + (size_t)KV_MAX(len, 0), cap - 1);
+	buf[n - 1] = '\n'; /* also when the line of another caller was too long and lost its end */
+	return n;
+}
+
 void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
 {
-	(void)arg;
 	int saved = errno;
-	char buf[LINE_CAP + STAMP_CAP];
-	size_t n = strlen(kv_log_time(buf));
-	const char *tag = (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ";
-	int len = snprintf(buf + n, sizeof(buf) - n, " %s %s\n", tag, line);
-	n = KV_MIN(n + (size_t)KV_MAX(len, 0), sizeof(buf) - 1);
-	buf[n - 1] = '\n'; /* also when the line of another caller was too long and lost its end */
+	char buf[KV_LOG_LINE_CAP];
+	size_t n = kv_log_line(arg, level, line, "", buf, sizeof(buf));
 	/* A failing stderr cannot be reported anywhere. Half a line is better than a retry that mixes with other lines.
 	 */
 	while (write(STDERR_FILENO, buf, n) < 0 && errno == EINTR)

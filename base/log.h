@@ -6,6 +6,7 @@
 #define KVRAIL_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum kv_log_level { KV_LOG_OFF, KV_LOG_ERROR, KV_LOG_WARN, KV_LOG_INFO, KV_LOG_DEBUG, KV_LOG_TRACE };
 
@@ -26,8 +27,27 @@ void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, 
 enum { KV_LOG_TIME_CAP = 48 };
 char *kv_log_time(char *buf);
 
+/* How lines look on stderr. JSON: {"ts":"...","level":"warn","component":"kv-server","msg":"..."}. journal: stderr is
+ * the journal's (systemd), so each line begins with its priority, "<4>", and text has neither time nor level. */
+enum kv_log_format { KV_LOG_TEXT, KV_LOG_JSON };
+struct kv_log_style {
+	enum kv_log_format format;
+	bool journal;
+	const char *component; /* "kv-server" */
+};
+
+/* kv_log_style_from -- the style of this process: whether stderr is the journal's (JOURNAL_STREAM), and the format that
+ * the variable KVRAIL_LOG_FORMAT names, "text" or "json". Thread: while no other changes the environment. */
+void kv_log_style_from(struct kv_log_style *out, const char *component);
+
+/* kv_log_line -- write a line in a style, with its end, into buf. fields: more of a JSON object, as ,"a":"b", or "".
+ * What does not fit is cut from the message; buf has KV_LOG_LINE_CAP bytes at least. Returns its length. */
+enum { KV_LOG_LINE_CAP = 4096 };
+size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line, const char *fields,
+		   char *buf, size_t cap);
+
 /* kv_log_stderr -- a sink for `write` above: writes "2026-11-21T12:00:00.123Z WARN  line\n" to stderr in one write(2).
- */
+ * arg: a struct kv_log_style, or NULL for plain text. */
 void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
 
 /* kv_log_level_parse -- read "off", "error", "warn", "info", "debug" or "trace". Returns 0 or -KV_EINVAL. */

@@ -65,6 +65,10 @@ void kv_opt_defaults(const struct kv_opt *table, void *into);
 int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
 		 struct kv_opt_strings *out_args, struct kv_error *err);
 
+/* kv_opt_parse_over -- the same, but what argv does not name stays as it is: over the options of a file. */
+int kv_opt_parse_over(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv,
+		      void *into, struct kv_opt_strings *out_args, struct kv_error *err);
+
 /* kv_opt_set -- set one option, by name or alias, from text, as on the command line. A flag takes NULL, "true" or
  * "false". Strings are not copied, so value must live as long as the struct. Returns 0 or -KV_EINVAL with *err. */
 int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err);

@@ -300,8 +300,8 @@ static void parse_free(struct parse *p)
 	free(p->doc);
 }
 
-int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
-		 struct kv_opt_strings *out_args, struct kv_error *err)
+int kv_opt_parse_over(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv,
+		      void *into, struct kv_opt_strings *out_args, struct kv_error *err)
 {
 	struct parse p = {.program = program,
 			  .table = table,
@@ -309,7 +309,6 @@ int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *tabl
 			  .args = out_args,
 			  .err = err,
 			  .rows = row_count(table)};
-	kv_opt_defaults(table, into);
 	if (out_args)
 		*out_args = (struct kv_opt_strings){0};
 	int rc = parse_build(&p);
@@ -321,4 +320,11 @@ int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *tabl
 	}
 	parse_free(&p);
 	return rc;
+}
+
+int kv_opt_parse(const struct kv_opt_program *program, const struct kv_opt *table, int argc, char **argv, void *into,
+		 struct kv_opt_strings *out_args, struct kv_error *err)
+{
+	kv_opt_defaults(table, into);
+	return kv_opt_parse_over(program, table, argc, argv, into, out_args, err);
 }

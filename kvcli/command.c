@@ -14,6 +14,7 @@
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
 #include "kvcli/stat.h"
+#include "kvcli/top.h"
 
 enum { GET_TRIES = 8 };
 
@@ -320,7 +321,14 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 
 /* ---- the table ---- */
 
-enum { OF_FILE = 1, OF_OUTPUT = 2, OF_TTL = 4, OF_STAT = 8, PROMPT_ONLY = 16 }; /* options that a command takes */
+enum {
+	OF_FILE = 1,
+	OF_OUTPUT = 2,
+	OF_TTL = 4,
+	OF_STAT = 8,
+	PROMPT_ONLY = 16,
+	OF_TOP = 32
+}; /* options that a command takes */
 
 static const struct command {
 	const char *name;
@@ -360,6 +368,11 @@ static const struct command {
 	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "
 	 "docs/reference/counters.md explains every name. At the prompt, too, the options are those of kv-client's "
 	 "command line."},
+	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
+	 "Prints a line for each server: GETs a second and how many of 100 hit, PUTs, bytes out and in, memory, "
+	 "values, "
+	 "evictions, clients, and the mean time from a request's arrival to its reply. Every --interval (1s) until "
+	 "Ctrl-C; with --once one time."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
@@ -438,7 +451,8 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 unsigned command_given(const struct cli_line *line, const struct cli_options *o)
 {
 	return (line->file ? OF_FILE : 0) | (line->output ? OF_OUTPUT : 0) | (o && o->ttl ? OF_TTL : 0) |
-	       (o && (o->all || o->shards || o->json || o->watch_ns) ? OF_STAT : 0);
+	       (o && (o->all || o->shards || o->json || o->watch_ns) ? OF_STAT : 0) |
+	       (o && (o->once || o->interval_ns != TOP_INTERVAL_NS) ? OF_TOP : 0);
 }
 
 int command_check(const struct cli_line *line, struct kv_error *err)

@@ -58,6 +58,15 @@ const struct kv_opt cli_options_table[] = {
 	 .def = "0",
 	 .max = 86400000000000ull,
 	 .help = "stat: print every TIME what changed and by how much per second, until Ctrl-C; 0: print once."},
+	{.name = "interval",
+	 .type = KV_OPT_DURATION,
+	 AT(interval_ns),
+	 .metavar = "TIME",
+	 .def = "1s",
+	 .min = 100000000ull,
+	 .max = 86400000000000ull,
+	 .help = "top: the time between two tables, and that of their rates."},
+	{.name = "once", .type = KV_OPT_FLAG, AT(once), .help = "top: print one table, after --interval, and exit."},
 	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: print one JSON object."},
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
@@ -83,6 +92,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  pin KEY...                       keep values from eviction until Ctrl-C\n"
 		 "  stat [--shards] [--all] [--json] see counters of servers and of this client\n"
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
+		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "

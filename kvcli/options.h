@@ -9,6 +9,8 @@
 
 enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3 }; /* exit statuses */
 
+#define TOP_INTERVAL_NS 1000000000ull /* the default */
+
 struct cli_options {
 	struct kv_opt_strings servers;
 	const char *provider, *nic;
@@ -22,6 +24,8 @@ struct cli_options {
 	struct kv_opt_security security;
 	bool all, shards, json; /* of stat */
 	uint64_t watch_ns;      /* of stat: time between two looks; 0: one look */
+	uint64_t interval_ns;   /* of top: time between two looks */
+	bool once;              /* of top */
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
 };

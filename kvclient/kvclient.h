@@ -167,9 +167,10 @@ struct kvc_options {
 	/* A pre-shared key, "identity:hex", in a file of one line or directly: `kv-server --make-psk FILE` makes one.
 	 */
 	const char *psk_file, *psk;
-	const char *cert_file, *key_file, *ca_file;          /* PEM; all three or none, and not beside a psk */
-	int log_level;                                       /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
-	void (*log)(void *arg, int level, const char *line); /* called on any thread; NULL: lines go to stderr */
+	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none, and not beside a psk */
+	int log_level;                              /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
+	/* Called on any thread. NULL: lines go to stderr, as JSON objects where KVRAIL_LOG_FORMAT is json. */
+	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	/* 2 s; 20 ms to 1 hour. A server that is silent for so long is down, but never before the time of two of its
 	 * heartbeats (kv-server --heartbeat-ms, 500). */
@@ -889,6 +890,16 @@ struct kvc_counters {
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */
 KVC_API int kvc_counters(struct kvc_pool *pool, struct kvc_counters *out);
+
+/* kvc_metrics_text -- write the pool's counters as a page of metrics in Prometheus' text format 0.0.4, for a host to
+ * append to its own: kvrail_client_... (docs/reference/counters.md). One pool's page has each name once, so a host with
+ * several pools shows one, or adds labels.
+ *
+ * It reads counters as kvc_counters does. Thread: any; never blocks. buf may be NULL with cap 0.
+ * Owner: buf is the caller's. What does not fit in cap bytes is left out; a 0 ends the text.
+ * Returns the length of the whole text, without the 0: if it is not less than cap, try again with more (16 KiB are
+ * enough). Or a code. */
+KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
 
 /* kvc_counters_items -- give counters that were read as items with name, group, unit and kind, at most max of them. The
  * name of a counter is like "gets". A cell of `results` is like "timeout" in the group "results of GET"; it is left out

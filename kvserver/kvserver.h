@@ -65,6 +65,7 @@ struct kvs_options {
 	/* File of lines "identity:hex": the logical clients, besides the client of a connection, that may have further
 	 * sessions on it. */
 	const char *session_keys;
+	bool publish;     /* keep copies of the counters that other threads read: for kv-server --http-addr */
 	bool insecure;    /* listen beyond loopback without keys */
 	bool allow_bench; /* answer BENCH requests */
 	bool allow_pull;  /* clients may read values by themselves: each admitted client can then read all the memory */
@@ -127,6 +128,15 @@ bool kvs_server_reload(struct kvs_server *server);
  * before; true the first time. For a watchdog, which calls it every few seconds. It returns at once. Own threads only,
  * between start and stop. */
 bool kvs_server_pulse(struct kvs_server *server);
+
+/* kvs_server_silence_ns -- ask each loop, and tell for how long one of them has not answered; 0: all have, or it does
+ * not run. *out_loop: which, "the control loop" or "worker thread 3", of cap bytes. As kvs_server_pulse, for one other
+ * thread that calls it every second, between create and destroy. */
+uint64_t kvs_server_silence_ns(struct kvs_server *server, char *out_loop, unsigned cap);
+
+/* kvs_server_rates_set -- another time to live of values that name none, and another limit of slow requests
+ * (kvs_options.ttl_ns and slow_ns), from now on. From create on. Thread: any. */
+void kvs_server_rates_set(struct kvs_server *server, uint64_t ttl_ns, uint64_t slow_ns);
 
 /* kvs_server_destroy -- free a server. Own threads: it is stopped first, without a drain, if need be. Caller's loops:
  * it must be KVS_STOPPED, or never started. *server becomes NULL; NULL is accepted. */

@@ -7,8 +7,11 @@
  * do nothing.
  *
  * SIGHUP reads keys and certificates again. A thread of the server does that (keeper.c), since the main thread must
- * stay free for SIGTERM. SIGUSR1 and SIGUSR2 raise and lower the log's level by a step, and SIGHUP sets it to
- * --log-level.
+ * stay free for SIGTERM. It also reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2
+ * raise and lower that level by a step.
+ *
+ * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; its pages change at
+ * the drain's begin, before the server stops to listen; it closes last.
  *
  * A service manager (systemd) is told when clients can connect, that the server ends, and, if it asks for that, that
  * all loops turn.
@@ -16,6 +19,7 @@
  * Exit status: 0 drained; 2 the command line, or something that it names, is wrong; 3 the server could not start. */
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +31,7 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "kvserver/options.h"
+#include "kvserver/http/http.h"
 #include "kvserver/control/psk.h"
 
 enum {
@@ -73,15 +78,46 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 	kv_log_level_set(log, level);
 }
 
-static void reload(struct kvs_server *server, const struct flags *f, struct kv_log *log)
-{
-	enum kv_log_level level = log->level;
+/* What runs, for the signals. */
+struct run {
+	struct kvs_server *server;
+	struct http *http; /* or NULL */
+	struct flags *flags;
+	struct kv_log *log;
+	int argc;
+	char **argv;
+};
 
-	kv_log_level_parse(f->log_level, &level);
-	level_set(log, level, "SIGHUP");
-	kv_info(log, "SIGHUP: %s",
-		kvs_server_reload(server) ? "reading keys and certificates again"
-					  : "no option names a file of keys or certificates to read again");
+/* Read the file of options again. */
+static void config_reload(struct run *r)
+{
+	char taken[512], left[512];
+	struct kv_error err = {0};
+
+	if (!r->flags->config)
+		return;
+	if (flags_reload(r->argc, r->argv, r->flags, taken, left, sizeof(taken), &err)) {
+		kv_warn(r->log, "SIGHUP: %s; all options stay as they were", err.text);
+		return;
+	}
+	kvs_server_rates_set(r->server, r->flags->ttl_ns, r->flags->slow_ms * 1000000ull);
+	kv_log(r->log, left[0] ? KV_LOG_WARN : KV_LOG_INFO, "SIGHUP: %s: %s%s%s%s%s%s", r->flags->config,
+	       taken[0] || left[0] ? "" : "nothing has changed", taken[0] ? "taken: " : "", taken,
+	       taken[0] && left[0] ? "; " : "", left[0] ? "changed, and needs a restart: " : "", left);
+}
+
+static void reload(struct run *r)
+{
+	enum kv_log_level level = r->log->level;
+
+	config_reload(r);
+	kv_log_level_parse(r->flags->log_level, &level);
+	level_set(r->log, level, "SIGHUP");
+	kv_info(r->log, "SIGHUP: %s",
+		kvs_server_reload(r->server) ? "reading keys and certificates again"
+					     : "no option names a file of keys or certificates to read again");
+	if (r->http)
+		http_reload(r->http);
 }
 
 /* The next signal. Twice per watchdog_ns (0: never) the service manager is told that the loops turn. If one of them
@@ -108,17 +144,18 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 }
 
 /* Waits until a signal ends the server, and returns it. */
-static int signals_wait(struct kvs_server *server, const struct flags *f, struct kv_log *log)
+static int signals_wait(struct run *r)
 {
+	struct kv_log *log = r->log;
 	uint64_t watchdog_ns = kv_service_watchdog_ns();
 
 	for (;;) {
-		int got = signal_next(server, watchdog_ns, log);
+		int got = signal_next(r->server, watchdog_ns, log);
 
 		if (got == 0)
 			continue;
 		if (got == SIGHUP)
-			reload(server, f, log);
+			reload(r);
 		else if (got == SIGUSR1)
 			level_set(log, log->level < KV_LOG_TRACE ? log->level + 1 : log->level, "SIGUSR1");
 		else if (got == SIGUSR2)
@@ -152,22 +189,56 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
-static void ready_print(const struct kvs_server *server, const char *address)
+/* A line on standard output: as ever, or in the log's form, with fields of its own. */
+static void ready_line(const struct kv_log_style *style, const char *fields, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void ready_line(const struct kv_log_style *style, const char *fields, const char *fmt, ...)
+{
+	struct kv_log_style plain = *style;
+	char text[1536], line[KV_LOG_LINE_CAP], now[KV_LOG_TIME_CAP];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (style->format == KV_LOG_TEXT) {
+		printf("%s READY %s\n", kv_log_time(now), text);
+		return;
+	}
+	plain.journal = false; /* that is about standard error */
+	fwrite(line, 1, kv_log_line(&plain, KV_LOG_INFO, text, fields, line, sizeof(line)), stdout);
+}
+
+static void ready_print(const struct kvs_server *server, const struct http *http, const struct kv_log_style *style,
+			const char *address)
 {
 	struct kvs_info info;
-	char pages[160], took[32], now[KV_LOG_TIME_CAP];
+	char pages[160], took[32], url[KV_HOST_MAX + 16], fields[512];
 
 	kvs_server_info(server, &info);
-	printf("%s READY kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, "
-	       "security %s, %s%s%s%s)\n",
-	       kv_log_time(now), address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards),
-	       info.rails, kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
-	       info.no_door[0] ? "no doorkeeper" : "doorkeeper",
-	       info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
-	       info.pull ? ", clients may read all of its memory" : "");
-	printf("%s READY memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s\n", now, info.parts,
-	       kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)), info.register_threads,
-	       kv_plural(info.register_threads), info.numa);
+	snprintf(fields, sizeof(fields),
+		 ",\"event\":\"ready\",\"address\":\"%s\",\"provider\":\"%s\",\"fabric\":\"%s\",\"threads\":%u,"
+		 "\"rails\":%u,\"memory_bytes\":%llu,\"security\":\"%s\"",
+		 address, info.provider, info.fabric, info.shards, info.rails, (unsigned long long)info.memory_bytes,
+		 info.security);
+	ready_line(
+		style, fields,
+		"kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, security %s, "
+		"%s%s%s%s)",
+		address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards), info.rails,
+		kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+		info.no_door[0] ? "no doorkeeper" : "doorkeeper",
+		info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
+		info.pull ? ", clients may read all of its memory" : "");
+	ready_line(style, ",\"event\":\"memory\"",
+		   "memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s", info.parts,
+		   kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)),
+		   info.register_threads, kv_plural(info.register_threads), info.numa);
+	if (http) {
+		http_url(http, url, sizeof(url));
+		snprintf(fields, sizeof(fields), ",\"event\":\"http\",\"url\":\"%s\"", url);
+		ready_line(style, fields, "metrics and health on %s", url);
+	}
 	fflush(stdout);
 }
 
@@ -183,36 +254,56 @@ static void manager_tell(struct kv_log *log, const char *what, const char *more)
 		kv_warn(log, "the service manager cannot be told %s: NOTIFY_SOCKET: %s", what, strerror(-rc));
 }
 
-static int serve(const struct flags *f, const struct kvs_options *options, struct kv_log *log, struct kv_error *err)
+static int http_open(const struct flags *f, const struct kv_log *log, struct http **out, struct kv_error *err)
 {
-	struct kvs_server *server;
-	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
-	int got, rc = kvs_server_create(options, &server, err);
+	const struct http_options options = {
+		.addr = f->http_addr, .insecure = f->insecure, .cert_file = f->cert, .key_file = f->key, .log = log};
 
-	if (rc)
-		return rc;
-	rc = kvs_server_start(server, err);
-	if (rc)
-		goto out;
-	kvs_server_address(server, address, sizeof(address));
-	ready_print(server, address);
+	return f->http_addr ? http_start(&options, out, err) : 0;
+}
+
+/* Serve until a signal ends it. */
+static void run(struct run *r, const struct kv_log_style *style)
+{
+	struct flags *f = r->flags;
+	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
+	int got;
+
+	kvs_server_address(r->server, address, sizeof(address));
+	if (r->http)
+		http_serve(r->http, r->server);
+	ready_print(r->server, r->http, style, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
-		kv_warn(log, "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
-		goto out;
+		kv_warn(r->log, "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
+		return;
 	}
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
-	manager_tell(log, "READY=1", more);
-	got = signals_wait(server, f, log);
+	manager_tell(r->log, "READY=1", more);
+	got = signals_wait(r);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 ((unsigned long long)f->drain_sec + DRAIN_MORE_S) * 1000000);
-	manager_tell(log, "STOPPING=1", more);
-	kv_info(log, "%s: saying goodbye to the clients, and finishing what is in flight",
+	manager_tell(r->log, "STOPPING=1", more);
+	kv_info(r->log, "%s: saying goodbye to the clients, and finishing what is in flight",
 		got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
-	kvs_server_stop(server, f->drain_sec * 1000000000ull);
-	kv_info(log, "stopped");
-out:
-	kvs_server_destroy(&server);
+	if (r->http)
+		http_drain(r->http);
+	kvs_server_stop(r->server, f->drain_sec * 1000000000ull);
+	kv_info(r->log, "stopped");
+}
+
+static int serve(struct run *r, const struct kvs_options *options, struct kv_error *err)
+{
+	int rc = http_open(r->flags, r->log, &r->http, err);
+
+	if (rc == 0)
+		rc = kvs_server_create(options, &r->server, err);
+	if (rc == 0)
+		rc = kvs_server_start(r->server, err);
+	if (rc == 0)
+		run(r, r->log->arg);
+	http_stop(&r->http); /* it reads the server */
+	kvs_server_destroy(&r->server);
 	return rc;
 }
 
@@ -231,10 +322,12 @@ static int key_make(const char *path)
 
 int main(int argc, char **argv)
 {
-	struct kv_log log = {.write = kv_log_stderr};
+	struct kv_log_style style;
+	struct kv_log log = {.level = KV_LOG_ERROR, .write = kv_log_stderr, .arg = &style};
 	struct kvs_options options;
 	struct kv_error err = {0};
 	struct flags f;
+	struct run r = {.flags = &f, .log = &log, .argc = argc, .argv = argv};
 	char psk[PSK_LINE_MAX];
 	int rc;
 
@@ -256,6 +349,8 @@ int main(int argc, char **argv)
 	}
 	if (f.make_psk)
 		return key_make(f.make_psk);
+	kv_log_style_from(&style, "kv-server");
+	style.format = (enum kv_log_format)f.log_format;
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -265,10 +360,12 @@ int main(int argc, char **argv)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);
 	if (rc == 0) {
 		flags_options(&f, f.psk_fd != FLAGS_FD_NONE ? psk : NULL, &log, &options);
-		rc = serve(&f, &options, &log, &err);
+		rc = serve(&r, &options, &err);
 	}
 	explicit_bzero(psk, sizeof(psk));
-	if (rc)
+	if (rc && style.format == KV_LOG_JSON)
+		kv_log_stderr(&style, KV_LOG_ERROR, err.text);
+	else if (rc)
 		fprintf(stderr, "kv-server: %s\n", err.text);
 	return rc == 0 ? 0 : rc == -KV_EINVAL ? EXIT_USAGE : EXIT_START;
 }

@@ -4,12 +4,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define AT(field) offsetof(struct flags, field)
 
 static const char *const prefault_names[] = {
 	[KVS_PREFAULT_BACKGROUND] = "background", [KVS_PREFAULT_START] = "start", [KVS_PREFAULT_OFF] = "off", NULL};
+
+static const char *const log_formats[] = {[KV_LOG_TEXT] = "text", [KV_LOG_JSON] = "json", NULL};
 
 static const struct kv_opt table[] = {
 	{.name = "listen-addr",
@@ -231,6 +235,27 @@ static const struct kv_opt table[] = {
 	 .metavar = "LEVEL",
 	 .def = "info",
 	 .help = "Level of the log: off, error, warn, info, debug or trace."},
+	{.name = "log-format",
+	 .type = KV_OPT_CHOICE,
+	 .offset = AT(log_format),
+	 .metavar = "FORMAT",
+	 .def = "text",
+	 .choices = log_formats,
+	 .help = "Form of the log: lines for people, or a JSON object a line with ts, level, component and msg. Where "
+		 "standard error is systemd's journal, lines begin with their priority. One of"},
+	{.name = "http-addr",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(http_addr),
+	 .metavar = "HOST:PORT",
+	 .help = "Answer HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback by TLS "
+		 "with --cert and --key, or plainly with --insecure; those who ask are not asked who they are."},
+	{.name = "config",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(config),
+	 .metavar = "FILE",
+	 .help = "Read options from FILE, lines NAME = VALUE with the names of this list; # begins a comment line. The "
+		 "command line wins. At SIGHUP log-level, slow-ms, ttl and drain-sec are taken again; the log says "
+		 "what else has changed and needs a restart."},
 	{.name = "drain-sec",
 	 .type = KV_OPT_U32,
 	 .offset = AT(drain_sec),
@@ -277,12 +302,22 @@ static int descriptor_check(const char *option, uint32_t fd, struct kv_error *er
 	return kv_fail(err, -KV_EINVAL, "%s %u: this process has inherited no such descriptor", option, fd);
 }
 
-static int flags_check(const struct flags *f, struct kv_error *err)
+static int http_check(const char *addr, struct kv_error *err)
+{
+	struct kv_hostport hp;
+
+	return kv_hostport_parse(addr, &hp, err) ? kv_fail_more(err, "--http-addr") : 0;
+}
+
+/* start: also what is true at the start alone. Inherited descriptors are closed once they were used. */
+static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 {
 	enum kv_log_level level;
 	struct kv_hostport hp;
 	int rc = kv_hostport_parse(f->listen_addr, &hp, err);
 
+	if (rc == 0 && f->http_addr)
+		rc = http_check(f->http_addr, err);
 	if (rc == 0 && f->node_id && !f->node_id[0])
 		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
 	if (rc == 0 && f->memory_mb < f->shards)
@@ -291,9 +326,9 @@ static int flags_check(const struct flags *f, struct kv_error *err)
 			     (unsigned long long)f->memory_mb, f->shards);
 	if (rc == 0)
 		rc = security_check(f, err);
-	if (rc == 0)
+	if (rc == 0 && start)
 		rc = descriptor_check("--ready-fd", f->ready_fd, err);
-	if (rc == 0)
+	if (rc == 0 && start)
 		rc = descriptor_check("--psk-fd", f->psk_fd, err);
 	if (rc == 0 && kv_log_level_parse(f->log_level, &level))
 		rc = kv_fail(err, -KV_EINVAL, "--log-level %s: give off, error, warn, info, debug or trace",
@@ -316,23 +351,125 @@ static int make_psk_check(int argc, char **argv, const struct flags *f, struct k
 		       f->make_psk);
 }
 
-int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
+static const struct kv_opt_program program = {
+	.name = "kv-server",
+	.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
+	.epilogue = "SIGTERM and SIGINT drain the server: it says goodbye to its clients, finishes what is in "
+		    "flight (--drain-sec) and exits with 0; a second signal ends it at once. SIGHUP reads the "
+		    "files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for connections "
+		    "from then on (if one cannot be used, all stay as they were), reads --config again, and sets "
+		    "the log's level to --log-level. SIGUSR1 and SIGUSR2 raise and lower that level by a step.\n\nExit "
+		    "status: 0 "
+		    "stopped, 2 usage, 3 it could not start.",
+};
+
+/* What a file may not say. */
+static const struct kv_opt_refused not_in_file[] = {
+	{"config", "one file names no other"},
+	{"make-psk", "it makes a key and starts no server: give it on the command line"},
+	{"psk", "a key does not belong into this file: put it into one that only its owner may read, and name that as "
+		"psk-file"},
+	{NULL, NULL},
+};
+
+/* File first, command line over it. *out_text: what strings of the file point into. */
+static int file_parse(int argc, char **argv, struct flags *out, char **out_text, struct kv_error *err)
 {
-	static const struct kv_opt_program program = {
-		.name = "kv-server",
-		.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
-		.epilogue = "SIGTERM and SIGINT drain the server: it says goodbye to its clients, finishes what is in "
-			    "flight (--drain-sec) and exits with 0; a second signal ends it at once. SIGHUP reads the "
-			    "files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for connections "
-			    "from then on (if one cannot be used, all stay as they were), and sets the log's level to "
-			    "--log-level. SIGUSR1 and SIGUSR2 raise and lower that level by a step.\n\nExit status: 0 "
-			    "stopped, 2 usage, 3 it could not start.",
-	};
-	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
+	char *path = strdup(out->config); /* *out is set anew */
+	int rc = path ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for --config");
 
 	if (rc == 0)
+		kv_opt_defaults(table, out);
+	if (rc == 0)
+		rc = kv_opt_file_read(table, not_in_file, path, out, out_text, err);
+	if (rc)
+		kv_fail_more(err, "--config");
+	else
+		rc = kv_opt_parse_over(&program, table, argc, argv, out, NULL, err);
+	free(path);
+	return rc < 0 && rc != -KV_ENOMEM ? -KV_EINVAL : rc;
+}
+
+static int all_parse(int argc, char **argv, bool start, struct flags *out, char **out_text, struct kv_error *err)
+{
+	int rc = kv_opt_parse(&program, table, argc, argv, out, NULL, err);
+
+	*out_text = NULL;
+	if (rc == 0)
 		rc = make_psk_check(argc, argv, out, err);
-	return rc ? rc : flags_check(out, err);
+	if (rc == 0 && out->config)
+		rc = file_parse(argc, argv, out, out_text, err);
+	return rc ? rc : flags_check(out, start, err);
+}
+
+int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err)
+{
+	static char *text;
+
+	free(text); /* of a former call */
+	text = NULL;
+	return all_parse(argc, argv, true, out, &text, err);
+}
+
+/* ---- again ---- */
+
+static bool same(const struct kv_opt *row, const struct flags *a, const struct flags *b)
+{
+	char one[1024], other[1024];
+
+	return strcmp(kv_opt_format(row, a, one, sizeof(one)), kv_opt_format(row, b, other, sizeof(other))) == 0;
+}
+
+/* Whether a running server can take this option; then it is taken. */
+static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct flags *running)
+{
+	enum kv_log_level level = KV_LOG_INFO;
+
+	if (row->offset == AT(log_level)) {
+		kv_log_level_parse(fresh->log_level, &level);
+		running->log_level = kv_log_level_name(level); /* fresh points into a text that goes away */
+	} else if (row->offset == AT(slow_ms)) {
+		running->slow_ms = fresh->slow_ms;
+	} else if (row->offset == AT(ttl_ns)) {
+		running->ttl_ns = fresh->ttl_ns;
+	} else if (row->offset == AT(drain_sec)) {
+		running->drain_sec = fresh->drain_sec;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void name_add(char *list, size_t cap, const struct kv_opt *row, const struct flags *value)
+{
+	char text[128];
+	size_t at = strlen(list);
+
+	if (value)
+		snprintf(list + at, cap - at, "%s%s = %s", at ? ", " : "", row->name,
+			 kv_opt_format(row, value, text, sizeof(text)));
+	else
+		snprintf(list + at, cap - at, "%s%s", at ? ", " : "", row->name);
+}
+
+int flags_reload(int argc, char **argv, struct flags *running, char *out_taken, char *out_left, size_t cap,
+		 struct kv_error *err)
+{
+	struct flags fresh;
+	char *text;
+	int rc = all_parse(argc, argv, false, &fresh, &text, err);
+
+	out_taken[0] = out_left[0] = '\0';
+	for (const struct kv_opt *row = table; rc == 0 && row->name; row++) {
+		if (same(row, running, &fresh))
+			continue;
+		if (row_take(row, &fresh, running))
+			name_add(out_taken, cap, row, running);
+		else
+			name_add(out_left, cap, row, NULL);
+	}
+	free(text);
+	return rc;
 }
 
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out)
@@ -366,6 +503,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.ca_file = f->ca,
 		.crl_file = f->crl,
 		.insecure = f->insecure,
+		.publish = f->http_addr != NULL,
 		.allow_bench = f->allow_bench,
 		.allow_pull = f->allow_pull,
 		.pull_where_safe = f->pull_where_safe,

@@ -9,17 +9,24 @@ enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
 struct flags {
 	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
-		*log_level;
+		*log_level, *http_addr, *config;
 	uint64_t memory_mb, landing_mb, value_max, values_max, chunk;
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
 		psk_fd;
 	uint64_t ttl_ns, lease_ms;
 	bool insecure, allow_bench, allow_pull, pull_where_safe, die_with_parent;
-	int eviction, numa, door, prefault;
+	int eviction, numa, door, prefault, log_format; /* log_format: enum kv_log_format */
 };
 
-/* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. */
+/* flags_parse -- 0, 1 (help or version was printed), or -KV_EINVAL with *err. The file of --config is read, too; what
+ * strings of it point to lives until the next call. */
 int flags_parse(int argc, char **argv, struct flags *out, struct kv_error *err);
+
+/* flags_reload -- parse the same command line and its file again, and take into *running what a running server can
+ * change. out_taken lists these with their values, out_left those that need a restart; both have cap bytes. 0, or
+ * -KV_EINVAL with *err: nothing was taken. */
+int flags_reload(int argc, char **argv, struct flags *running, char *out_taken, char *out_left, size_t cap,
+		 struct kv_error *err);
 
 /* flags_options -- the options of a server that these flags name. psk: the line read from --psk-fd, or NULL. */
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out);

@@ -68,7 +68,10 @@ struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
 
 void evict_insert(struct evict *e, struct evict_node *n, uint64_t id)
 {
-	e->policy->insert(e, n, ghosts_take(&e->ghosts, id, e->count));
+	bool returned = ghosts_take(&e->ghosts, id, e->count);
+
+	e->returned += returned;
+	e->policy->insert(e, n, returned);
 }
 
 void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id)

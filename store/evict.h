@@ -34,6 +34,7 @@ struct evict {
 	uint64_t time;                      /* counts inserts and other places that were given; EVICT_TIME_BITS of it
 					     * matter */
 	struct ghosts ghosts;               /* if the policy has them */
+	uint64_t returned;                  /* inserts of what was evicted not long ago: of ghosts */
 };
 
 /* The rules of every policy. Insert, access and remove are O(1). A search for a victim looks at EVICT_SWEEP_MAX nodes

@@ -53,7 +53,8 @@ struct kvc_pool {
 	unsigned born;              /* kvc_forks when it was opened */
 	struct kvc_options options; /* with defaults filled in; strings point to copies */
 	struct kv_log log;
-	const struct kv_clock *clock; /* NULL: monotonic */
+	struct kv_log_style log_style; /* of lines to stderr */
+	const struct kv_clock *clock;  /* NULL: monotonic */
 	struct kvc_server *server;
 	unsigned num_servers;
 	struct kvc_place place; /* of keys on the servers */

@@ -63,7 +63,8 @@ static void log_init(struct kvc_pool *p)
 {
 	p->log.level = (enum kv_log_level)KV_MAX(p->options.log_level, 0);
 	p->log.write = p->options.log ? log_write : kv_log_stderr;
-	p->log.arg = p;
+	p->log.arg = p->options.log ? (void *)p : &p->log_style;
+	kv_log_style_from(&p->log_style, "libkvrail");
 }
 
 /* Replace a string of the caller's by a copy. */

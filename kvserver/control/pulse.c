@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pulse.c -- whether the loops of a server turn, for a watchdog.
+/* pulse.c -- whether the loops of a server turn, for a watchdog and for whoever asks /healthz.
  *
  * Each loop is asked by a call that is posted to it, and answers when it runs the call. A loop that sleeps wakes for
  * it, so an idle server is no dead one. What was asked last time must be answered by now; who has not answered is not
- * asked again. */
+ * asked again. Each of the two who ask has a struct pulse of its own. */
 #include "kvserver/control/pulse.h"
+
+#include <stdio.h>
 
 #include "kvserver/control/server.h"
 
@@ -13,22 +15,45 @@ static void answer(void *arg)
 	atomic_store((_Atomic bool *)arg, false);
 }
 
+/* Ask loop i, unless it owes an answer. False: it owes one, or takes no work. */
+static bool ask(struct kvs_server *s, struct pulse *p, unsigned i, uint64_t now_ns)
+{
+	_Atomic bool *asked = &p->asked[i];
+
+	if (atomic_load(asked))
+		return false;
+	if (now_ns)
+		p->asked_ns[i] = now_ns;
+	atomic_store(asked, true);
+	if (loop_post(i == 0 ? s->control : s->shard_loop[i - 1], answer, asked) == 0)
+		return true;
+	atomic_store(asked, false);
+	return false; /* its queue is full: it does not take work */
+}
+
 bool kvs_server_pulse(struct kvs_server *s)
 {
 	bool all = true;
 
-	for (unsigned i = 0; i <= s->opt.shards; i++) {
-		_Atomic bool *asked = &s->pulse.asked[i];
-
-		if (atomic_load(asked)) {
-			all = false;
-			continue;
-		}
-		atomic_store(asked, true);
-		if (loop_post(i == 0 ? s->control : s->shard_loop[i - 1], answer, asked) != 0) {
-			atomic_store(asked, false);
-			all = false; /* its queue is full: it does not take work */
-		}
-	}
+	for (unsigned i = 0; i <= s->opt.shards; i++)
+		all = ask(s, &s->pulse, i, 0) && all;
 	return all;
+}
+
+uint64_t kvs_server_silence_ns(struct kvs_server *s, char *out_loop, unsigned cap)
+{
+	uint64_t now_ns = kv_clock_now(&kv_clock_monotonic), longest = 0;
+
+	if (kvs_server_state(s, NULL) != KVS_RUNNING)
+		return 0;
+	for (unsigned i = 0; i <= s->opt.shards; i++) {
+		if (ask(s, &s->health, i, now_ns) || now_ns - s->health.asked_ns[i] <= longest)
+			continue;
+		longest = now_ns - s->health.asked_ns[i];
+		if (i == 0)
+			snprintf(out_loop, cap, "the control loop");
+		else
+			snprintf(out_loop, cap, "worker thread %u", i - 1);
+	}
+	return longest;
 }

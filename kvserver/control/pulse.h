@@ -11,6 +11,7 @@
 /* A loop has been asked to say something. The asking thread sets it, the loop clears it. */
 struct pulse {
 	_Atomic bool asked[KV_SHARDS_MAX + 1]; /* of the control loop, then of the shards */
+	uint64_t asked_ns[KV_SHARDS_MAX + 1];  /* when; the asking thread's */
 };
 
 #endif

@@ -152,6 +152,12 @@ bool kvs_server_reload(struct kvs_server *s)
 	return keeper_ask(s->keeper);
 }
 
+void kvs_server_rates_set(struct kvs_server *s, uint64_t ttl_ns, uint64_t slow_ns)
+{
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		shard_rates_set(s->shard[i], ttl_ns, slow_ns);
+}
+
 void kvs_server_destroy(struct kvs_server **server)
 {
 	struct kvs_server *s = *server;

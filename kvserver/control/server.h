@@ -102,7 +102,7 @@ struct kvs_server {
 				 * followed: one look finds all */
 	uint64_t drain_ns;
 	struct round startup, drain, closing;
-	struct pulse pulse;
+	struct pulse pulse, health;   /* of kvs_server_pulse, of kvs_server_silence_ns */
 	struct kv_prefault *prefault; /* makes pages in the background; or NULL */
 	/* threads */
 	pthread_t thread[KV_SHARDS_MAX + 1];

@@ -81,7 +81,7 @@ int32_t put_error(struct shard *s, uint64_t total, int error)
 
 static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t now_ns)
 {
-	uint64_t ttl_ns = ttl_s ? ttl_s * 1000000000ull : s->opt.ttl_ns;
+	uint64_t ttl_ns = ttl_s ? ttl_s * 1000000000ull : shard_ttl_ns(s);
 
 	return ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER;
 }

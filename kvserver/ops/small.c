@@ -55,6 +55,8 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	while (r.exists.prefix < n && bitmap[r.exists.prefix / 8] >> r.exists.prefix % 8 & 1)
 		r.exists.prefix++;
 	shard_count(s, WIRE_STAT_EXISTS);
+	s->tally.asked += n;
+	s->tally.present += r.exists.prefix;
 	reply_put(l, &r, NULL);
 }
 
@@ -77,7 +79,7 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct block *b = block_find(l, q, now_ns);
 
 	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
-		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : s->opt.ttl_ns;
+		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
 		shard_count(s, WIRE_STAT_TOUCHES);
 		store_use(&s->store, b);
 		store_expire_at(&s->store, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER);

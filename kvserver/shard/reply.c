@@ -222,6 +222,7 @@ static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, u
 {
 	struct shard *s = l->session->shard;
 	uint64_t replied = loop_now(s->loop) - arrived_ns, posted = posted_ns ? posted_ns - arrived_ns : replied;
+	uint64_t slow_ns;
 
 	r->posted_ns = saturated(posted);
 	r->replied_ns = saturated(replied);
@@ -231,9 +232,13 @@ static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, u
 	max_to(&s->stat[WIRE_STAT_POST_MAX_NS], posted);
 	max_to(&s->stat[WIRE_STAT_SERVE_MAX_NS], replied);
 	s->stat[WIRE_STAT_STATUS + KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
+	s->tally.answered[r->type][KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
+	s->tally.post[kv_metrics_bucket(posted)]++;
+	s->tally.serve[kv_metrics_bucket(replied)]++;
 	if (KV_UNLIKELY(r->status == WIRE_INVALID))
 		shard_count(s, WIRE_STAT_INVALID_REQUESTS);
-	if (KV_UNLIKELY(s->opt.slow_ns && replied >= s->opt.slow_ns))
+	slow_ns = __atomic_load_n(&s->opt.slow_ns, __ATOMIC_RELAXED);
+	if (KV_UNLIKELY(slow_ns && replied >= slow_ns))
 		slow_log(l, r, posted, replied, key);
 }
 

@@ -108,6 +108,7 @@ static void shard_tick(struct loop_timer *t)
 	values_tell(s);
 	if (s->lost_due)
 		tell_lost(s);
+	shard_publish(s);
 }
 
 /* ---- create, start, drain, close ---- */
@@ -278,6 +279,7 @@ static void shard_free(struct shard *s)
 	slab_fini(&s->held);
 	s->opt.ops->destroy(s);
 	free(s->slot);
+	free(s->published);
 	free(s);
 }
 
@@ -298,6 +300,11 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 	s->slot = calloc(s->slots, sizeof(s->slot[0]));
 	if (!s->slot) {
 		kv_fail(err, rc, "no memory for a shard's sessions");
+		goto out_free;
+	}
+	rc = options->publish ? published_make(&s->published) : 0;
+	if (rc) {
+		kv_fail(err, rc, "no memory for a shard's counters");
 		goto out_free;
 	}
 	/* The engine first: it knows which NICs are taken, and so on which node the memory must be. */
@@ -345,6 +352,7 @@ int shard_start(struct shard *s)
 	s->tick.fire = shard_tick;
 	loop_timer_arm(loop, &s->tick, loop_now(loop) + SHARD_TICK_NS);
 	s->attached = true;
+	shard_publish(s);
 	return 0;
 }
 

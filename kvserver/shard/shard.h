@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "host/host.h"
 #include "kvserver/shard/landing.h"
+#include "kvserver/shard/publish.h"
 #include "store/store.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
@@ -78,11 +79,13 @@ struct shard_options {
 	uint64_t memory_bytes;
 	uint64_t shard_seed; /* of the hash that says a key's shard, and is its digest */
 	uint32_t sessions_max, credits;
-	uint64_t values_max;        /* there at a time; 0: one per KiB */
-	uint64_t value_max, ttl_ns; /* ttl_ns 0: none */
-	uint64_t slow_ns;           /* requests that take so long are logged; 0: none */
-	bool own_thread;            /* the loop's thread is ours, and may be bound to CPUs */
+	uint64_t values_max; /* there at a time; 0: one per KiB */
+	/* ttl_ns 0: none. slow_ns: requests that take so long are logged; 0: none. Both may be changed while it runs
+	 * (shard_rates_set). */
+	uint64_t value_max, ttl_ns, slow_ns;
+	bool own_thread; /* the loop's thread is ours, and may be bound to CPUs */
 	bool allow_bench, allow_pull, pull_where_safe, prefault;
+	bool publish;           /* keep a copy of the counters that other threads may read (publish.h) */
 	uint64_t landing_bytes; /* for PUTs of all clients; 0: none */
 	uint64_t lease_ns;      /* allow_pull: how long clients may read a block */
 	const struct shard_ops *ops;
@@ -132,6 +135,8 @@ struct shard {
 	uint64_t stat[WIRE_STAT_END];
 	struct kv_rate slow_lines;
 	bool told_values; /* the log has said that there may be no more values */
+	struct tally tally;
+	struct published *published; /* or NULL */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };
@@ -143,6 +148,18 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 
 /* shard_start -- begin to poll the engine from the loop. 0 or -KV_ENOMEM. */
 int shard_start(struct shard *s);
+
+/* shard_rates_set -- another default time to live, another slow_ns. Thread: any. shard_ttl_ns -- the present one. */
+static inline void shard_rates_set(struct shard *s, uint64_t ttl_ns, uint64_t slow_ns)
+{
+	__atomic_store_n(&s->opt.ttl_ns, ttl_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->opt.slow_ns, slow_ns, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t shard_ttl_ns(const struct shard *s)
+{
+	return __atomic_load_n(&s->opt.ttl_ns, __ATOMIC_RELAXED);
+}
 
 /* shard_drain -- refuse new work; finish `drained` when none is in flight. */
 void shard_drain(struct shard *s, struct call *drained);

@@ -135,6 +135,46 @@ static void stderr_keeps_the_line_end_of_a_long_line(void **state)
 	assert_int_equal(buf[n - 1], '\n');
 }
 
+static void lines_have_a_style(void **state)
+{
+	(void)state;
+	struct kv_log_style json = {.format = KV_LOG_JSON, .component = "c"};
+	struct kv_log_style journal = {.journal = true}, both = {KV_LOG_JSON, true, "c"};
+	char buf[KV_LOG_LINE_CAP], line[1024];
+	const char *message;
+	size_t n = kv_log_line(&json, KV_LOG_WARN, "a \"b\" \\x0a", ",\"k\":1", buf, sizeof(buf));
+	assert_int_equal(n, strlen(buf));
+	message = strstr(buf, ",\"level\"");
+	assert_non_null(message);
+	assert_string_equal(message,
+			    ",\"level\":\"warn\",\"component\":\"c\",\"msg\":\"a \\\"b\\\" \\\\x0a\",\"k\":1}\n");
+	assert_int_equal(strncmp(buf, "{\"ts\":\"20", 9), 0);
+	kv_log_line(&journal, KV_LOG_ERROR, "text", "", buf, sizeof(buf));
+	assert_string_equal(buf, "<3>text\n");
+	kv_log_line(&both, KV_LOG_DEBUG, "text", "", buf, sizeof(buf));
+	assert_int_equal(strncmp(buf, "<7>{\"ts\"", 8), 0);
+	memset(line, '"', sizeof(line) - 1); /* the longest there is, each byte twice */
+	line[sizeof(line) - 1] = '\0';
+	n = kv_log_line(&both, KV_LOG_INFO, line, "", buf, sizeof(buf));
+	assert_string_equal(buf + n - 3, "\"}\n");
+}
+
+static void the_environment_chooses_the_style(void **state)
+{
+	(void)state;
+	struct kv_log_style style;
+	setenv("KVRAIL_LOG_FORMAT", "json", 1);
+	setenv("JOURNAL_STREAM", "1:2", 1);
+	kv_log_style_from(&style, "x");
+	assert_int_equal(style.format, KV_LOG_JSON);
+	assert_false(style.journal);
+	setenv("KVRAIL_LOG_FORMAT", "loud", 1);
+	unsetenv("JOURNAL_STREAM");
+	kv_log_style_from(&style, "x");
+	assert_int_equal(style.format, KV_LOG_TEXT);
+	unsetenv("KVRAIL_LOG_FORMAT");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +186,8 @@ int main(void)
 		cmocka_unit_test(levels_parse_and_print),
 		cmocka_unit_test(stderr_gets_one_stamped_line),
 		cmocka_unit_test(stderr_keeps_the_line_end_of_a_long_line),
+		cmocka_unit_test(lines_have_a_style),
+		cmocka_unit_test(the_environment_chooses_the_style),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

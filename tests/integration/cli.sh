@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 76
+plan 79
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -132,6 +132,17 @@ check "stat --watch shows what changes, per second, until Ctrl-C" watched
 check "and not with --json, --all or --shards, which it would not show" eval 'status 2 kv --watch 1s --json stat && status 2 kv --watch 1s --all stat && status 2 kv --watch 1s --shards stat'
 unread() { kv --watch 50ms stat | head -n 1; [ "${PIPESTATUS[0]}" -eq 3 ]; }
 check "and ends when nobody reads it any more" unread
+top_once() { kv top --once --interval 100ms >"$scratch/top" && [ "$(wc -l <"$scratch/top")" -eq 3 ] && grep -q "^SERVER .*HIT%" "$scratch/top" && grep -Eq "^$server +[0-9.kM]+ " "$scratch/top"; }
+check "top --once prints one table in plain lines" top_once
+topped() { # GETs show up as a rate; a server that is not there is a line
+	local pid
+	"$build/kv-client" --server "$server" --server 127.0.0.1:9 "${over[@]}" --interval 200ms top >"$scratch/top" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	soon eval 'kv get greeting >/dev/null; grep -Eq "^$server +[1-9]" "$scratch/top"' && grep -q '^127.0.0.1:9 .*not reachable' "$scratch/top" && kill -INT "$pid" && wait "$pid"
+}
+check "top shows rates until Ctrl-C, and a server that is away" topped
+check "top takes no option of stat, and stat none of top" eval 'status 2 kv top --json && status 2 kv stat --once && status 2 kv --interval 1ms top'
 # At the prompt Ctrl-C ends the watch and not the program, which SIGTERM ends then as before.
 watched_at_prompt() {
 	local pid i

@@ -17,6 +17,10 @@ wrong=( # PROGRAM ARGS...
 	'kv-server --ready-fd 77'
 	'kv-server --make-psk /nonexistent/key --insecure'
 	"kv-server --make-psk ''"
+	'kv-server --http-addr 127.0.0.1:99999'
+	'kv-server --http-addr 0.0.0.0:0'
+	'kv-server --config /nonexistent/file'
+	'kv-server --log-format loud'
 	'kv-bench --no-such-option'
 	'kv-bench word'
 	"kv-bench --server ''"

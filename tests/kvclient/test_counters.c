@@ -266,9 +266,34 @@ static void a_server_that_is_killed_is_down_and_says_why(void **state)
 
 #define WITH_POOL(test) cmocka_unit_test_setup_teardown(test, open_one, close_one)
 
+static void counters_are_a_page_of_metrics(void **state)
+{
+	static char text[32 << 10];
+	char value[16] = "v";
+	int64_t len;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_metrics_text(NULL, text, sizeof(text)), -KV_EINVAL);
+	assert_int_equal(kvc_metrics_text(pool, NULL, 1), -KV_EINVAL);
+	len = kvc_metrics_text(pool, NULL, 0);
+	assert_in_range(len, 1000, 16 << 10); /* before the first call, too */
+	assert_int_equal(kvc_put(pool, key_of("m"), value, 1, NULL), 0);
+	assert_int_equal(kvc_get(pool, key_of("m"), value, sizeof(value), NULL), 1);
+	assert_int_equal(kvc_get(pool, key_of("none"), value, sizeof(value), NULL), -KV_ENOTFOUND);
+	len = kvc_metrics_text(pool, text, sizeof(text));
+	assert_int_equal(len, strlen(text));
+	assert_non_null(strstr(text, "\nkvrail_client_get_blocks_total{result=\"hit\"} 1\n"));
+	assert_non_null(strstr(text, "\nkvrail_client_calls_total{op=\"get\",code=\"not_found\"} 1\n"));
+	assert_non_null(strstr(text, "\n# TYPE kvrail_client_room_wait_seconds_total counter\n"));
+	assert_non_null(strstr(text, "\n# TYPE kvrail_client_quarantined_bytes gauge\n"));
+	len = kvc_metrics_text(pool, text, 100);
+	assert_true(len > 1000 && strlen(text) < 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(counters_are_a_page_of_metrics, open_one, close_one),
 		WITH_POOL(every_operation_is_counted_by_its_code),
 		cmocka_unit_test(columns_have_codes_and_rows_have_names),
 		WITH_POOL(a_shorter_struct_is_filled_as_far_as_it_goes),

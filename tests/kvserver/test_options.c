@@ -167,6 +167,71 @@ static void a_key_line_is_read_from_a_descriptor(void **state)
 	assert_true(flags_psk_read(9999, buf, sizeof(buf), &err) < 0);
 }
 
+/* config_write -- a file for --config; returns its path. */
+static const char *config_write(const char *text)
+{
+	static char path[64];
+	FILE *file;
+	snprintf(path, sizeof(path), "/tmp/kvrail-test-%d.config", (int)getpid());
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	return path;
+}
+
+static void the_command_line_wins_over_the_file(void **state)
+{
+	(void)state;
+	const char *path = config_write("memory-mb = 64\nslow-ms = 9\nnode-id = n7\ninsecure\n");
+	assert_int_equal(PARSE("--slow-ms", "3", "--config", path), 0);
+	assert_int_equal(f.memory_mb, 64);
+	assert_int_equal(f.slow_ms, 3);
+	assert_string_equal(f.node_id, "n7");
+	assert_true(f.insecure);
+	assert_int_equal(f.max_clients, 256); /* what neither names */
+	unlink(path);
+	assert_int_equal(PARSE("--config", path), -KV_EINVAL);
+	check_contains(err.text, path);
+}
+
+static void a_file_may_not_say_everything(void **state)
+{
+	(void)state;
+	static const char *const lines[] = {"config = other", "make-psk = k", "psk = a:00", "memory-mb = 0",
+					    "memory-mb = 2\nworker-threads = 9"};
+	for (size_t i = 0; i < KV_COUNT(lines); i++) {
+		const char *path = config_write(lines[i]);
+		assert_int_equal(PARSE("--config", path), -KV_EINVAL);
+		unlink(path);
+	}
+}
+
+static void a_reload_takes_what_it_can(void **state)
+{
+	(void)state;
+	const char *path = config_write("memory-mb = 64\nlog-level = warn\n");
+	const char *argv[] = {"kv-server", "--ttl", "7s", "--ready-fd", "2", "--config", path, NULL};
+	char taken[512], left[512];
+	assert_int_equal(parse(7, argv), 0);
+	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
+	assert_string_equal(taken, "");
+	assert_string_equal(left, "");
+	config_write("memory-mb = 65\nlog-level = debug\nslow-ms = 5\nttl = 9s\ndrain-sec = 2\n");
+	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
+	assert_string_equal(taken,
+			    "slow-ms = 5, log-level = debug, drain-sec = 2"); /* --ttl stands on the command line */
+	assert_string_equal(left, "memory-mb");
+	assert_string_equal(f.log_level, "debug");
+	assert_int_equal(f.memory_mb, 64);
+	assert_int_equal(f.drain_sec, 2);
+	config_write("drain-sec = 3\nnonsense = 4\n");
+	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), -KV_EINVAL);
+	assert_int_equal(f.drain_sec, 2);
+	unlink(path);
+	assert_true(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err) < 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +242,9 @@ int main(void)
 		cmocka_unit_test(make_psk_stands_alone),
 		cmocka_unit_test(policies_and_their_names_go_together),
 		cmocka_unit_test(a_key_line_is_read_from_a_descriptor),
+		cmocka_unit_test(the_command_line_wins_over_the_file),
+		cmocka_unit_test(a_file_may_not_say_everything),
+		cmocka_unit_test(a_reload_takes_what_it_can),
 	};
 	return cmocka_run_group_tests_name("kvserver/options", tests, NULL, NULL);
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* opt_file.c -- see opt_file.h.
+ *
+ * The whole file is read first, and cut in place. A file that fails in the middle has set some options: the caller sets
+ * them in a struct of its own and drops it. */
+#include "base/opt_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+
+enum { FILE_MAX = 1 << 20, NAME_CAP = 64, ROWS_MAX = 256 };
+
+/* How many letters differ (Levenshtein), of names that are shorter than NAME_CAP. */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned row[NAME_CAP + 1];
+	size_t len = strlen(b);
+
+	for (size_t j = 0; j <= len; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		unsigned corner = row[0];
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= len; j++) {
+			unsigned least = KV_MIN(row[j], row[j - 1]) + 1;
+			unsigned same = corner + (a[i - 1] != b[j - 1]);
+			corner = row[j];
+			row[j] = KV_MIN(least, same);
+		}
+	}
+	return row[len];
+}
+
+const char *kv_opt_near(const struct kv_opt *table, const char *name)
+{
+	const char *near = NULL;
+	unsigned least = 3;
+
+	if (strlen(name) >= NAME_CAP)
+		return NULL;
+	for (const struct kv_opt *row = table; row->name; row++) {
+		size_t len = strlen(name);
+		unsigned d = distance(name, row->name);
+		if (len >= 3 && strncmp(row->name, name, len) == 0) /* "memory" */
+			d = KV_MIN(d, 2u);
+		if (d < least) {
+			least = d;
+			near = row->name;
+		}
+	}
+	return near;
+}
+
+static char *trimmed(char *text)
+{
+	char *end;
+
+	text += strspn(text, " \t\r");
+	end = text + strlen(text);
+	while (end > text && strchr(" \t\r", end[-1]))
+		*--end = '\0';
+	return text;
+}
+
+static const struct kv_opt *row_of(const struct kv_opt *table, const char *name)
+{
+	for (const struct kv_opt *row = table; row->name; row++)
+		if (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0))
+			return row;
+	return NULL;
+}
+
+static int name_check(const struct kv_opt *table, const struct kv_opt_refused *refused, const char *name,
+		      struct kv_error *err)
+{
+	const char *near;
+
+	for (; refused && refused->name; refused++)
+		if (strcmp(refused->name, name) == 0)
+			return kv_fail(err, -KV_EINVAL, "%s: %s", name, refused->why);
+	if (row_of(table, name))
+		return 0;
+	near = kv_opt_near(table, name);
+	return kv_fail(err, -KV_EINVAL, "there is no option '%.100s'%s%s%s", name, near ? "; did you mean " : "",
+		       near ? near : "", near ? "?" : "");
+}
+
+static int line_take(const struct kv_opt *table, const struct kv_opt_refused *refused, char *line, bool seen[ROWS_MAX],
+		     void *into, struct kv_error *err)
+{
+	char *value = strchr(line, '='), *name;
+	const struct kv_opt *row;
+	int rc;
+
+	if (value)
+		*value++ = '\0';
+	name = trimmed(line);
+	rc = name_check(table, refused, name, err);
+	if (rc)
+		return rc;
+	row = row_of(table, name);
+	if (!value && row->type != KV_OPT_FLAG)
+		return kv_fail(err, -KV_EINVAL, "%s needs a value: %s = %s", name, name,
+			       row->metavar ? row->metavar : "VALUE");
+	if (row - table < ROWS_MAX && row->type != KV_OPT_STRINGS && seen[row - table])
+		return kv_fail(err, -KV_EINVAL, "%s stands here a second time", name);
+	if (row - table < ROWS_MAX)
+		seen[row - table] = true;
+	return kv_opt_set(table, name, value ? trimmed(value) : NULL, into, err);
+}
+
+static int text_read(const char *path, char **out, struct kv_error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+	size_t len = 0;
+	ssize_t n = 1;
+	struct stat st;
+	char *text;
+
+	if (fd < 0)
+		return kv_fail(err, -errno, "%.200s cannot be read: %s", path, kv_strerror(-errno));
+	text = malloc(FILE_MAX + 1);
+	if (!text)
+		rc = kv_fail(err, -KV_ENOMEM, "no memory to read %.200s", path);
+	else if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) /* a terminal or a pipe might never end */
+		rc = kv_fail(err, -KV_EINVAL, "%.200s is no file", path);
+	while (rc == 0 && n > 0 && len < FILE_MAX) {
+		n = read(fd, text + len, FILE_MAX - len);
+		if (n < 0 && errno != EINTR)
+			rc = kv_fail(err, -errno, "%.200s cannot be read: %s", path, kv_strerror(-errno));
+		len += (size_t)KV_MAX(n, (ssize_t)0);
+		n = n < 0 ? 1 : n;
+	}
+	close(fd);
+	if (rc == 0 && len == FILE_MAX)
+		rc = kv_fail(err, -KV_EINVAL, "%.200s is longer than 1 MiB: that is no file of options", path);
+	if (rc == 0 && memchr(text, '\0', len))
+		rc = kv_fail(err, -KV_EINVAL, "%.200s is no text", path);
+	if (rc) {
+		free(text);
+		return rc;
+	}
+	text[len] = '\0';
+	*out = realloc(text, len + 1);
+	if (!*out)
+		*out = text; /* as long as it was */
+	return 0;
+}
+
+int kv_opt_file_read(const struct kv_opt *table, const struct kv_opt_refused *refused, const char *path, void *into,
+		     char **out_text, struct kv_error *err)
+{
+	bool seen[ROWS_MAX] = {false};
+	char *text = NULL, *next;
+	unsigned number = 0;
+	int rc = text_read(path, &text, err);
+
+	if (rc)
+		return rc;
+	for (char *line = text; rc == 0 && line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		number++;
+		line = trimmed(line);
+		if (!*line || *line == '#')
+			continue;
+		rc = line_take(table, refused, line, seen, into, err);
+		if (rc)
+			kv_fail_more(err, "%.200s, line %u", path, number);
+	}
+	if (rc)
+		free(text);
+	else
+		*out_text = text;
+	return rc;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.c -- the page /metrics: what the shards have published, summed over shards, but for NICs.
+ *
+ * Names that people look for are written by hand below. Every other statistic of STAT follows by rule, so that a new
+ * one is not forgotten: kvrail_NAME_total for a counter, kvrail_NAME for a gauge or a maximum, ns as seconds. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kvserver/control/server.h"
+#include "kvserver/http/pages.h"
+
+enum { LABELS_MAX = 512 };
+
+/* Statistics that have a name of their own below. */
+static bool named(uint32_t id)
+{
+	switch (id) {
+	case WIRE_STAT_HITS:
+	case WIRE_STAT_MISSES:
+	case WIRE_STAT_BYTES_READ:
+	case WIRE_STAT_BYTES_WRITTEN:
+	case WIRE_STAT_BYTES_USED:
+	case WIRE_STAT_BYTES_LIMIT:
+	case WIRE_STAT_BLOCKS:
+	case WIRE_STAT_EVICTIONS:
+	case WIRE_STAT_EXPIRED:
+	case WIRE_STAT_REPLIES:
+	case WIRE_STAT_POST_NS:
+	case WIRE_STAT_SERVE_NS:
+	case WIRE_STAT_RAIL_BYTES ... WIRE_STAT_RAIL_BYTES_LAST:
+	case WIRE_STAT_RAIL_ERRORS ... WIRE_STAT_RAIL_ERRORS_LAST:
+	case WIRE_STAT_STATUS ... WIRE_STAT_STATUS_LAST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- numbers ---- */
+
+static uint64_t get(const _Atomic uint64_t *from)
+{
+	return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+/* A number of struct published over all shards. */
+#define SUM(server, member)                                                                                            \
+	({                                                                                                             \
+		uint64_t sum_ = 0;                                                                                     \
+		for (unsigned s_ = 0; s_ < (server)->opt.shards; s_++)                                                 \
+			sum_ += get(&(server)->shard[s_]->published->member);                                          \
+		sum_;                                                                                                  \
+	})
+
+static uint64_t stat_of(const struct kvs_server *s, uint32_t id)
+{
+	uint64_t most = 0;
+
+	if (wire_stat_info(id).kind != WIRE_STAT_MAXIMUM)
+		return SUM(s, stat[id]);
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		most = KV_MAX(most, get(&s->shard[i]->published->stat[id]));
+	return most;
+}
+
+/* ---- families ---- */
+
+static void build_write(struct kv_metrics *m, const struct page_source *from)
+{
+	char labels[LABELS_MAX] = "";
+
+	kv_metrics_label(labels, sizeof(labels), "version", KVRAIL_VERSION);
+	if (from->server) {
+		kv_metrics_label(labels, sizeof(labels), "libfabric", from->server->shard[0]->info.libfabric);
+		kv_metrics_label(labels, sizeof(labels), "provider", from->info.provider);
+		kv_metrics_label(labels, sizeof(labels), "fabric", from->info.fabric);
+		kv_metrics_label(labels, sizeof(labels), "node_id", from->server->node_id);
+	}
+	kv_metrics_family(m, "kvrail_build_info", KV_METRIC_GAUGE, "1; the labels say what runs.");
+	kv_metrics_value(m, labels, 1);
+	kv_metrics_family(m, "kvrail_ready", KV_METRIC_GAUGE, "1 while /readyz says so, else 0: starting or draining.");
+	kv_metrics_value(m, "", from->server && !from->draining);
+	kv_metrics_family(m, "kvrail_http_requests_total", KV_METRIC_COUNTER, "Requests answered on this port before.");
+	kv_metrics_value(m, "", from->requests);
+	kv_metrics_family(m, "kvrail_http_cut_total", KV_METRIC_COUNTER,
+			  "Connections to this port cut because they were slow, or the oldest of too many.");
+	kv_metrics_value(m, "", from->cut);
+}
+
+/* Of each pair of operation and answer that has occurred; of GET and PUT always OK, so that a rate has a beginning. */
+static void requests_write(struct kv_metrics *m, const struct kvs_server *s)
+{
+	static const char *const ops[] = {
+		[WIRE_GET] = "get",     [WIRE_PUT] = "put",    [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
+		[WIRE_TOUCH] = "touch", [WIRE_PIN] = "pin",    [WIRE_STAT] = "stat",     [WIRE_CANCEL] = "cancel",
+		[WIRE_PING] = "ping",   [WIRE_BENCH] = "bench"};
+	char labels[LABELS_MAX];
+
+	kv_metrics_family(m, "kvrail_requests_total", KV_METRIC_COUNTER, "Requests answered, by operation and code.");
+	for (unsigned op = WIRE_GET; op < KV_COUNT(ops); op++)
+		for (unsigned status = 0; status < WIRE_STATUS_MAX; status++) {
+			uint64_t n = SUM(s, answered[op][status]);
+			bool always = status == WIRE_OK && (op == WIRE_GET || op == WIRE_PUT);
+			if (n == 0 && !always)
+				continue;
+			labels[0] = '\0';
+			kv_metrics_label(labels, sizeof(labels), "op", ops[op]);
+			kv_metrics_label(labels, sizeof(labels), "code",
+					 status ? kv_errkey(wire_status_error((int32_t)status)) : "ok");
+			kv_metrics_value(m, labels, n);
+		}
+}
+
+static void blocks_write(struct kv_metrics *m, const struct kvs_server *s)
+{
+	uint64_t used = stat_of(s, WIRE_STAT_BYTES_USED), limit = stat_of(s, WIRE_STAT_BYTES_LIMIT);
+
+	kv_metrics_family(m, "kvrail_get_blocks_total", KV_METRIC_COUNTER,
+			  "GETs of values and ranges, found or not. A miss has the tier memory.");
+	kv_metrics_value(m, "result=\"hit\",tier=\"memory\"", stat_of(s, WIRE_STAT_HITS));
+	kv_metrics_value(m, "result=\"miss\",tier=\"memory\"", stat_of(s, WIRE_STAT_MISSES));
+	kv_metrics_family(m, "kvrail_prefix_blocks_total", KV_METRIC_COUNTER,
+			  "Keys that EXISTS asked for, and of them those present from the first one on.");
+	kv_metrics_value(m, "result=\"asked\"", SUM(s, asked));
+	kv_metrics_value(m, "result=\"present\"", SUM(s, present));
+	kv_metrics_family(m, "kvrail_bytes_total", KV_METRIC_COUNTER,
+			  "Bytes of values: out to clients, in and stored.");
+	kv_metrics_value(m, "direction=\"out\"", stat_of(s, WIRE_STAT_BYTES_READ));
+	kv_metrics_value(m, "direction=\"in\"", stat_of(s, WIRE_STAT_BYTES_WRITTEN));
+	kv_metrics_family(m, "kvrail_memory_bytes", KV_METRIC_GAUGE,
+			  "Memory for values; the states add up to all of it.");
+	kv_metrics_value(m, "state=\"used\"", used);
+	kv_metrics_value(m, "state=\"free\"", limit > used ? limit - used : 0);
+	kv_metrics_family(m, "kvrail_blocks", KV_METRIC_GAUGE, "Values stored.");
+	kv_metrics_value(m, "tier=\"memory\"", stat_of(s, WIRE_STAT_BLOCKS));
+	kv_metrics_family(m, "kvrail_evicted_total", KV_METRIC_COUNTER,
+			  "Values dropped: for room, or their time was over.");
+	kv_metrics_value(m, "reason=\"room\"", stat_of(s, WIRE_STAT_EVICTIONS));
+	kv_metrics_value(m, "reason=\"ttl\"", stat_of(s, WIRE_STAT_EXPIRED));
+	kv_metrics_family(
+		m, "kvrail_evicted_returned_total", KV_METRIC_COUNTER,
+		"Values stored again soon after they were evicted for room: more memory would have kept them.");
+	kv_metrics_value(m, "", SUM(s, returned));
+}
+
+static void times_write(struct kv_metrics *m, const struct kvs_server *s)
+{
+	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS];
+
+	for (unsigned i = 0; i < KV_METRIC_BUCKETS; i++) {
+		post[i] = SUM(s, post[i]);
+		serve[i] = SUM(s, serve[i]);
+	}
+	kv_metrics_family(m, "kvrail_post_seconds", KV_METRIC_HISTOGRAM,
+			  "From the turn that took a request to its last data posted.");
+	kv_metrics_histogram(m, post, stat_of(s, WIRE_STAT_POST_NS));
+	kv_metrics_family(m, "kvrail_serve_seconds", KV_METRIC_HISTOGRAM,
+			  "From the turn that took a request to its reply made.");
+	kv_metrics_histogram(m, serve, stat_of(s, WIRE_STAT_SERVE_NS));
+}
+
+static void rail_family_write(struct kv_metrics *m, const struct kvs_server *s, const char *name,
+			      enum kv_metric_type type, const char *help, size_t offset)
+{
+	kv_metrics_family(m, name, type, help);
+	for (unsigned i = 0; i < s->opt.shards; i++)
+		for (unsigned r = 0; r < s->shard[i]->published->rails; r++) {
+			const struct published_rail *rail = &s->shard[i]->published->rail[r];
+			char labels[LABELS_MAX] = "", number[16];
+			snprintf(number, sizeof(number), "%u", i);
+			kv_metrics_label(labels, sizeof(labels), "shard", number);
+			snprintf(number, sizeof(number), "%u", r);
+			kv_metrics_label(labels, sizeof(labels), "rail", number);
+			kv_metrics_label(labels, sizeof(labels), "nic", rail->nic);
+			kv_metrics_value(m, labels, get((const _Atomic uint64_t *)((const char *)rail + offset)));
+		}
+}
+
+static void rails_write(struct kv_metrics *m, const struct kvs_server *s)
+{
+	rail_family_write(m, s, "kvrail_rail_up", KV_METRIC_GAUGE, "1 while a worker thread uses the NIC, else 0.",
+			  offsetof(struct published_rail, up));
+	rail_family_write(m, s, "kvrail_rail_bytes_total", KV_METRIC_COUNTER, "Bytes written to and read from clients.",
+			  offsetof(struct published_rail, bytes));
+	rail_family_write(m, s, "kvrail_rail_errors_total", KV_METRIC_COUNTER, "Operations that failed.",
+			  offsetof(struct published_rail, errors));
+}
+
+/* A statistic by rule. */
+static void other_write(struct kv_metrics *m, const struct kvs_server *s, uint32_t id)
+{
+	struct wire_stat_info info = wire_stat_info(id);
+	bool ns = strcmp(info.unit, "ns") == 0, counter = info.kind == WIRE_STAT_COUNTER;
+	int len = (int)strlen(info.name) - (ns ? 3 : 0); /* without "_ns" */
+	char name[KV_METRIC_NAME_MAX], help[160];
+
+	snprintf(name, sizeof(name), "kvrail_%.*s%s%s", len, info.name, ns ? "_seconds" : "", counter ? "_total" : "");
+	snprintf(help, sizeof(help), "%s%s of kv-client stat, group %s; see docs/reference/counters.md.", info.name,
+		 info.kind == WIRE_STAT_MAXIMUM ? " (since the start)" : "", info.group);
+	kv_metrics_family(m, name, counter ? KV_METRIC_COUNTER : KV_METRIC_GAUGE, help);
+	if (ns)
+		kv_metrics_ns(m, "", stat_of(s, id));
+	else
+		kv_metrics_value(m, "", stat_of(s, id));
+}
+
+size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
+{
+	const struct kvs_server *s = from->server;
+	struct kv_metrics m;
+
+	kv_metrics_begin(&m, buf, cap);
+	build_write(&m, from);
+	if (!s)
+		return m.len;
+	requests_write(&m, s);
+	blocks_write(&m, s);
+	times_write(&m, s);
+	rails_write(&m, s);
+	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
+		if (wire_stat_name(id) && !named(id))
+			other_write(&m, s, id);
+	return m.len;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pages.c -- the paths of --http-addr: /healthz, /readyz, /stat, /view; /metrics has a file of its own.
+ *
+ * /healthz is about the process: it fails when a loop has not answered for HEALTH_NS, and never because of load, a
+ * drain or a start, since an orchestrator kills what fails it. /readyz is about traffic. */
+#include "kvserver/http/pages.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvserver/control/server.h"
+
+#define HEALTH_NS 5000000000ull
+
+static const char text_plain[] = "text/plain; charset=utf-8", json_type[] = "application/json";
+
+static void page_take(struct page *out, unsigned status, const char *type, char *body)
+{
+	*out = (struct page){.status = status, .type = type, .body = body, .len = body ? strlen(body) : 0};
+}
+
+/* "" or what is wrong. */
+static void trouble(const struct page_source *from, char *why, size_t cap)
+{
+	char loop[64] = "";
+	uint64_t ns = from->server ? kvs_server_silence_ns(from->server, loop, sizeof(loop)) : 0;
+
+	why[0] = '\0';
+	if (ns > HEALTH_NS)
+		snprintf(why, cap, "%s has not answered for %.1f s", loop, (double)ns / 1e9);
+}
+
+static void health_page(const struct page_source *from, bool ready, struct page *out)
+{
+	char why[128], *body = NULL;
+
+	trouble(from, why, sizeof(why));
+	if (ready && !from->server)
+		snprintf(why, sizeof(why), "starting: the memory for values is not ready");
+	else if (ready && from->draining)
+		snprintf(why, sizeof(why), "draining: the server says goodbye to its clients");
+	if (asprintf(&body, "%s\n", why[0] ? why : "ok") < 0)
+		body = NULL;
+	page_take(out, why[0] ? 503 : 200, text_plain, body);
+}
+
+/* One counter over all shards, as kv-client stat has it. */
+static uint64_t counter(const struct kvs_server *s, uint32_t id)
+{
+	bool largest = wire_stat_info(id).kind == WIRE_STAT_MAXIMUM;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < s->opt.shards; i++) {
+		uint64_t v = atomic_load_explicit(&s->shard[i]->published->stat[id], memory_order_relaxed);
+		sum = largest ? KV_MAX(sum, v) : sum + v;
+	}
+	return sum;
+}
+
+static void group_write(FILE *f, const struct kvs_server *s, const char *group)
+{
+	const char *between = "";
+
+	fprintf(f, "\"%s\":{", group);
+	for (uint32_t id = 1; id < WIRE_STAT_END; id++) {
+		struct wire_stat_info info = wire_stat_info(id);
+		bool rail = id >= WIRE_STAT_RAIL_BYTES && id <= WIRE_STAT_RAIL_ERRORS_LAST;
+		if (!info.name || strcmp(info.group, group) != 0 || (rail && counter(s, id) == 0))
+			continue; /* kv-client leaves rails without anything out, too */
+		fprintf(f, "%s\"%s\":%" PRIu64, between, info.name, counter(s, id));
+		between = ",";
+	}
+	fputc('}', f);
+}
+
+static void stat_write(FILE *f, const struct page_source *from)
+{
+	static const char *const groups[] = {"requests", "answers", "time", "memory", "peers", "fabric"};
+	char address[KV_HOST_MAX] = "";
+
+	if (!from->server) {
+		fputs("{\"servers\":[]}\n", f);
+		return;
+	}
+	kvs_server_address(from->server, address, sizeof(address));
+	fprintf(f, "{\"servers\":[{\"server\":\"%s\",\"counters\":{", address);
+	for (unsigned g = 0; g < KV_COUNT(groups); g++) {
+		fputs(g ? "," : "", f);
+		group_write(f, from->server, groups[g]);
+	}
+	fputs("}}]}\n", f);
+}
+
+/* What this server knows of the cluster: itself. */
+static void view_write(FILE *f, const struct page_source *from)
+{
+	char address[KV_HOST_MAX] = "", name[6 * KV_NAME_MAX];
+
+	if (!from->server) {
+		fputs("{\"members\":[]}\n", f);
+		return;
+	}
+	kvs_server_address(from->server, address, sizeof(address));
+	fprintf(f,
+		"{\"members\":[{\"node_id\":\"%s\",\"address\":\"%s\",\"incarnation\":\"%016" PRIx64
+		"\",\"state\":\"%s\"}]}\n",
+		kv_json_text(from->server->node_id, name, sizeof(name)), address, from->server->incarnation,
+		from->draining ? "draining" : "up");
+}
+
+static void written_page(const struct page_source *from, void (*write)(FILE *f, const struct page_source *from),
+			 struct page *out)
+{
+	char *body = NULL;
+	size_t len;
+	FILE *f = open_memstream(&body, &len);
+
+	if (f) {
+		write(f, from);
+		if (fclose(f) != 0) {
+			free(body);
+			body = NULL;
+		}
+	}
+	page_take(out, 200, json_type, body);
+}
+
+/* Numbers grow between the count and the page: some room more, and once more if that is not enough. */
+static void metrics_page(const struct page_source *from, struct page *out)
+{
+	enum { MORE = 1024 };
+	size_t cap = metrics_write(from, NULL, 0) + MORE, len;
+	char *body;
+
+	for (;;) {
+		body = malloc(cap);
+		len = body ? metrics_write(from, body, cap) : 0;
+		if (!body || len < cap)
+			break;
+		free(body);
+		cap = len + MORE;
+	}
+	*out = (struct page){
+		.status = 200, .type = "text/plain; version=0.0.4; charset=utf-8", .body = body, .len = len};
+}
+
+void page_make(const struct page_source *from, const char *path, struct page *out)
+{
+	if (strcmp(path, "/metrics") == 0)
+		metrics_page(from, out);
+	else if (strcmp(path, "/healthz") == 0 || strcmp(path, "/readyz") == 0)
+		health_page(from, path[1] == 'r', out);
+	else if (strcmp(path, "/stat") == 0)
+		written_page(from, stat_write, out);
+	else if (strcmp(path, "/view") == 0)
+		written_page(from, view_write, out);
+	else
+		page_take(out, 404, text_plain, strdup("there are /metrics, /healthz, /readyz, /stat and /view\n"));
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* publish.c -- the counters of a shard where any thread may read them.
+ *
+ * The shard copies its numbers ten times a second, at its tick, to memory that only this copy is in. So whoever reads
+ * them takes no line from the data path and asks the loop for nothing: a loop that is stuck shows its last numbers and
+ * holds up nobody. (Rejected: STAT over the fabric, or a call posted to the loop, for which a stuck loop never answers;
+ * atomics in the data path, whose lines each reader would take away.) Numbers may be a tick apart from each other. */
+#include "kvserver/shard/publish.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvserver/shard/shard.h"
+#include "kvserver/shard/stat.h"
+
+int published_make(struct published **out)
+{
+	size_t bytes = kv_align_up(sizeof(**out), KV_LINES);
+	struct published *p = aligned_alloc(KV_LINES, bytes);
+
+	if (!p)
+		return -KV_ENOMEM;
+	memset(p, 0, bytes);
+	*out = p;
+	return 0;
+}
+
+static void put(_Atomic uint64_t *to, uint64_t value)
+{
+	atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static void put_all(_Atomic uint64_t *to, const uint64_t *from, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		put(&to[i], from[i]);
+}
+
+static void rails_publish(struct shard *s)
+{
+	struct published *p = s->published;
+
+	for (unsigned i = 0; s->te && i < p->rails; i++) {
+		struct te_stats te;
+
+		te_rail_stats(s->te, i, &te);
+		put(&p->rail[i].up, te_rail_up(s->te, i));
+		put(&p->rail[i].bytes, te.bytes_written + te.bytes_read);
+		put(&p->rail[i].errors, te.failed_ops + te.failed_peer + te.failed_endpoint);
+	}
+}
+
+/* What never changes, before the first reader. */
+static void names_publish(struct shard *s)
+{
+	struct published *p = s->published;
+
+	if (p->rails || !s->te)
+		return;
+	p->rails = KV_MIN(s->info.rails, (unsigned)KV_RAILS_MAX);
+	for (unsigned i = 0; i < p->rails; i++)
+		snprintf(p->rail[i].nic, sizeof(p->rail[i].nic), "%s", te_rail_device(s->te, i));
+}
+
+void shard_publish(struct shard *s)
+{
+	struct published *p = s->published;
+	const struct tally *t = &s->tally;
+
+	if (!p || !s->te)
+		return;
+	names_publish(s);
+	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
+		if (wire_stat_name(id))
+			put(&p->stat[id], shard_stat_get(s, id));
+	put_all(&p->answered[0][0], &t->answered[0][0], TALLY_TYPES * WIRE_STATUS_MAX);
+	put_all(p->post, t->post, KV_METRIC_BUCKETS);
+	put_all(p->serve, t->serve, KV_METRIC_BUCKETS);
+	put(&p->asked, t->asked);
+	put(&p->present, t->present);
+	put(&p->returned, s->store.evict.returned);
+	rails_publish(s);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pages.c -- the pages of --http-addr: before the server runs, while a data loop is stuck, in a drain. */
+#include "tests/check.h"
+
+#include <semaphore.h>
+#include <string.h>
+
+#include "kvserver/control/server.h"
+#include "kvserver/http/pages.h"
+
+static const struct kv_log sink = {.level = KV_LOG_OFF, .write = kv_log_stderr};
+static struct kvs_server *server;
+
+static int up(void **state)
+{
+	(void)state;
+	const struct kvs_options o = {.listen_addr = "127.0.0.1:0",
+				      .shards = 2,
+				      .memory_bytes = 16 << 20,
+				      .node_id = "n-1",
+				      .publish = true,
+				      .provider = test_provider(),
+				      .log = &sink};
+	return kvs_server_create(&o, &server, NULL) || kvs_server_start(server, NULL);
+}
+
+static int down(void **state)
+{
+	(void)state;
+	kvs_server_destroy(&server);
+	return 0;
+}
+
+/* page_is -- the status of a page, which contains this. */
+static void page_is(const struct page_source *from, const char *path, unsigned status, const char *part)
+{
+	struct page page;
+	page_make(from, path, &page);
+	assert_int_equal(page.status, status);
+	assert_non_null(page.body);
+	assert_int_equal(page.len, strlen(page.body));
+	check_contains(page.body, part);
+	free(page.body);
+}
+
+static struct page_source source(void)
+{
+	struct page_source from = {.server = server};
+	kvs_server_info(server, &from.info);
+	return from;
+}
+
+static void before_it_runs_it_lives_and_is_not_ready(void **state)
+{
+	(void)state;
+	const struct page_source from = {0};
+	page_is(&from, "/healthz", 200, "ok");
+	page_is(&from, "/readyz", 503, "starting");
+	page_is(&from, "/metrics", 200, "kvrail_ready 0\n");
+	page_is(&from, "/stat", 200, "{\"servers\":[]}");
+	page_is(&from, "/view", 200, "{\"members\":[]}");
+	page_is(&from, "/", 404, "/metrics");
+}
+
+static void a_server_shows_all_it_counts_at_once(void **state)
+{
+	(void)state;
+	const struct page_source from = source();
+	page_is(&from, "/readyz", 200, "ok");
+	page_is(&from, "/view", 200, "\"node_id\":\"n-1\"");
+	page_is(&from, "/stat", 200, "\"bytes_limit\":16777216");
+	page_is(&from, "/metrics", 200, "kvrail_memory_bytes{state=\"free\"} 16777216\n");
+	page_is(&from, "/metrics", 200, "kvrail_rail_up{shard=\"1\",rail=\"0\",nic=");
+	page_is(&from, "/metrics", 200, "kvrail_serve_seconds_bucket{le=\"+Inf\"} 0\n");
+}
+
+static void a_drain_is_told(void **state)
+{
+	(void)state;
+	struct page_source from = source();
+	from.draining = true;
+	page_is(&from, "/healthz", 200, "ok");
+	page_is(&from, "/readyz", 503, "draining");
+	page_is(&from, "/metrics", 200, "kvrail_ready 0\n");
+	page_is(&from, "/view", 200, "\"state\":\"draining\"");
+}
+
+static sem_t stuck, go;
+
+static void stand_still(void *arg)
+{
+	(void)arg;
+	sem_post(&stuck);
+	sem_wait(&go);
+}
+
+/* The loop is asked, and a while passes: the clock of the asking is set back instead of waiting for it. */
+static void a_stuck_loop_holds_up_no_page_and_is_told(void **state)
+{
+	(void)state;
+	const struct page_source from = source();
+	char loop[64] = "";
+	sem_init(&stuck, 0, 0);
+	sem_init(&go, 0, 0);
+	while (kvs_server_silence_ns(server, loop, sizeof(loop)) > 0)
+		sched_yield();
+	assert_int_equal(loop_post(server->shard_loop[1], stand_still, NULL), 0);
+	sem_wait(&stuck);
+	while (kvs_server_silence_ns(server, loop, sizeof(loop)) == 0 || !server->health.asked[2])
+		sched_yield();
+	while (server->health.asked[0] || server->health.asked[1]) /* the others answer */
+		sched_yield();
+	page_is(&from, "/healthz", 200, "ok");
+	server->health.asked_ns[2] -= 6000000000ull;
+	page_is(&from, "/healthz", 503, "worker thread 1 has not answered for 6.");
+	page_is(&from, "/readyz", 503, "worker thread 1");
+	page_is(&from, "/metrics", 200, "kvrail_blocks{tier=\"memory\"} 0\n");
+	page_is(&from, "/stat", 200, "\"sessions\":0");
+	sem_post(&go);
+	while (kvs_server_silence_ns(server, loop, sizeof(loop)) > 0)
+		sched_yield();
+	page_is(&from, "/healthz", 200, "ok");
+}
+
+static void a_stopped_server_still_has_pages(void **state)
+{
+	(void)state;
+	const struct page_source from = source();
+	kvs_server_stop(server, 0);
+	page_is(&from, "/healthz", 200, "ok");
+	page_is(&from, "/metrics", 200, "kvrail_blocks");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(before_it_runs_it_lives_and_is_not_ready),
+		cmocka_unit_test(a_server_shows_all_it_counts_at_once),
+		cmocka_unit_test(a_drain_is_told),
+		cmocka_unit_test(a_stuck_loop_holds_up_no_page_and_is_told),
+		cmocka_unit_test(a_stopped_server_still_has_pages),
+	};
+	return cmocka_run_group_tests_name("kvserver/pages", tests, up, down);
+}
