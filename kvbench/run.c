@@ -77,11 +77,9 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	if (o->servers.count > 0)
 		return 0;
 	if (o->memory_mb == 0)
-		return bench_memory_plan(values, o->value_size, shards, kv_memory_available(), &b->results.memory_mb,
-					 err);
+		return bench_keys_plan(o, values, shards, kv_memory_available(), &b->results.memory_mb, err);
 	b->results.memory_mb = o->memory_mb;
-	if ((double)values * (double)o->value_size > 1e18 ||
-	    bench_memory_need(values, o->value_size, shards) > o->memory_mb << 20)
+	if (bench_keys_memory(o, values, shards) > o->memory_mb << 20)
 		b->results.misses_expected = true;
 	return 0;
 }
@@ -241,7 +239,7 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	struct phase_result *w = &b->results.warmup;
-	uint64_t fits = KV_MAX(WARMUP_BYTES / o->value_size, (uint64_t)1), keys = KV_MIN(o->warmup, fits);
+	uint64_t fits = KV_MAX(WARMUP_BYTES / bench_size_mean(o), (uint64_t)1), keys = KV_MIN(o->warmup, fits);
 	struct phase p = {.bench = b,
 			  .name = "warm-up",
 			  .run = o->batch ? phase_op_batch : phase_op_read,
@@ -495,6 +493,7 @@ int bench_run(const struct bench_options *options)
 	int status;
 	memset(&b, 0, sizeof(b));
 	b.opt = options;
+	bench_draw_init(&b.draw, &options->pattern, options->num_keys, options->seed);
 	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 	b.out = options->quiet ? NULL : b.last;
 	bench_tally_init(&b.results.write.tally);

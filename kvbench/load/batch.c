@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvbench/load/keys.h"
 #include "kvbench/load/values.h"
 
 /* Without --batch (then it is --async) an operation has one key. */
@@ -85,10 +86,9 @@ static void get_fill(const struct phase_op *op, struct bench_key *key, struct kv
 	unsigned n = batch_keys(o);
 	uint8_t *memory = (uint8_t *)bench->batches->area.base + (uint64_t)op->worker * n * o->value_size;
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t index = bench_order_key(op->number * n + i, o->num_keys, o->seed);
-		bench_key_make(&key[i], o->seed, o->value_size, index);
+		uint64_t len = bench_key_of(o, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
 		item[i] = (struct kvc_item){
-			.key = {key[i].text, key[i].len}, .data = memory + i * o->value_size, .len = o->value_size};
+			.key = {key[i].text, key[i].len}, .data = memory + i * o->value_size, .len = len};
 	}
 }
 
@@ -97,9 +97,9 @@ static void put_fill(const struct phase_op *op, uint64_t from, unsigned n, struc
 	const struct bench *bench = op->phase->bench;
 	const struct bench_options *o = bench->opt;
 	for (unsigned i = 0; i < n; i++) {
-		bench_key_make(&key[i], o->seed, o->value_size, op->phase->key_base + from + i);
+		uint64_t len = bench_key_of(o, op->phase->key_base + from + i, &key[i]);
 		item[i] = (struct kvc_item){
-			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i]), .len = o->value_size};
+			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i], len), .len = len};
 	}
 }
 

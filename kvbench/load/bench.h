@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "kvbench/load/keys.h"
 #include "kvbench/measure/breakdown.h"
 #include "kvbench/setup/options.h"
 #include "kvbench/measure/outage.h"
@@ -104,6 +105,7 @@ struct values;
 
 struct bench {
 	const struct bench_options *opt;
+	struct bench_draw draw; /* which key a read is of */
 	struct kvc_pool *pool;
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */

@@ -158,7 +158,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .name = p->name,
 			       .total = p->total,
 			       .duration_ns = p->duration_ns,
-			       .unit_bytes = p->bench->opt->value_size * KV_MAX(p->keys_per_op, 1u),
+			       .unit_bytes = bench_size_mean(p->bench->opt) * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .bare = progress_bare,
 			       .arg = p};
@@ -209,12 +209,13 @@ int phase_op_write(const struct phase_op *op)
 	const struct bench_options *o = op->phase->bench->opt;
 	struct kvc_call call = phase_put_call(op->phase);
 	struct bench_key key;
+	uint64_t len;
 	int rc;
-	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
-	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key),
-			   o->value_size, &call);
+	len = bench_key_of(o, op->phase->key_base + op->number, &key);
+	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key, len), len,
+			   &call);
 	if (rc == 0)
-		count_done(op, o->value_size, phase_now());
+		count_done(op, len, phase_now());
 	if (rc != -KV_EEXIST)
 		return rc;
 	/* Another client stored other bytes under this key before: the key is stored. */
@@ -230,7 +231,7 @@ int phase_op_delete(const struct phase_op *op)
 	struct kvc_call call = {.size = sizeof(call)};
 	struct bench_key key;
 	int rc;
-	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
+	bench_key_of(o, op->phase->key_base + op->number, &key);
 	rc = kvc_delete_await(op->client, (struct kvc_key){key.text, key.len}, &call);
 	if (rc == 0 || rc == -KV_ENOTFOUND)
 		op->tally->ops++;
@@ -261,21 +262,21 @@ static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, in
 }
 
 /* With --keep-going, a server that was restarted has lost its values: store this one again. */
-static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key)
+static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
 {
 	const struct bench_options *o = op->phase->bench->opt;
 	struct kvc_call call = phase_call(o);
 	uint64_t start_ns = phase_now();
-	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key),
-			       o->value_size, &call);
+	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key, len),
+			       len, &call);
 	watch(op, index, start_ns, rc);
 	op->tally->stored_again += rc == 0;
 	return rc;
 }
 
-static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key)
+static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
 {
-	int rc = op->outages ? store_again(op, index, key) : 0;
+	int rc = op->outages ? store_again(op, index, key, len) : 0;
 	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
 		rc = 0;
 	if (rc == -KV_EEXIST) { /* another client has stored it meanwhile */
@@ -291,19 +292,19 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 int phase_op_read(const struct phase_op *op)
 {
 	const struct bench_options *o = op->phase->bench->opt;
-	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
+	uint64_t index = bench_draw_key(&op->phase->bench->draw, op->number), len, start_ns;
 	struct kvc_call call = phase_call(o);
 	struct kvc_phases phases = {.size = sizeof(phases)};
 	struct bench_key key;
 	struct kvc_borrowed borrowed = {0};
 	int64_t got;
-	bench_key_make(&key, o->seed, o->value_size, index);
+	len = bench_key_of(o, index, &key);
 	start_ns = op->outages ? phase_now() : 0;
 	call.phases = op->breakdown ? &phases : NULL;
-	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, o->value_size, &call, &borrowed);
+	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, &call, &borrowed);
 	watch(op, index, start_ns, got);
 	if (got == -KV_ENOTFOUND)
-		return read_missed(op, index, &key);
+		return read_missed(op, index, &key, len);
 	if (got < 0)
 		return (int)got;
 	count_done(op, (uint64_t)got, phase_now());
@@ -311,8 +312,8 @@ int phase_op_read(const struct phase_op *op)
 		bench_breakdown_add(op->breakdown, &phases);
 	op->tally->hits++;
 	if (op->phase->verify)
-		bench_verify(&key, borrowed.data, (uint64_t)got, o->value_size, op->tally);
-	else if ((uint64_t)got != o->value_size)
+		bench_verify(&key, borrowed.data, (uint64_t)got, len, op->tally);
+	else if ((uint64_t)got != len)
 		op->tally->wrong++;
 	kvc_borrowed_release(op->client, &borrowed);
 	return 0;

@@ -199,6 +199,11 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 	return x;
 }
 
+uint64_t bench_random(uint64_t seed, uint64_t number, uint64_t part)
+{
+	return mix_strong(mix_strong(seed * VALUE_STEP + number) + (part + 1) * VALUE_STEP);
+}
+
 /* ---- memory ---- */
 
 static uint64_t root(uint64_t n)

@@ -39,6 +39,9 @@ uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64
  * seed and the run's number decide. Pure, no memory: any worker can ask for any op. */
 uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed);
 
+/* bench_random -- 64 random bits that follow from these three. */
+uint64_t bench_random(uint64_t seed, uint64_t number, uint64_t part);
+
 /* bench_memory_need -- bytes of server memory (its --memory-mb, rounded up to MiB) that keep num_values of value_size
  * without eviction, whatever their spread over up to `shards` shards. */
 uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards);

@@ -73,8 +73,10 @@ static void start_load(const struct bench *b)
 			COUNT(b->results.trace.distinct), SIZE(o->value_size),
 			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		kv_wrap(b->out, "load       ", 0, "%s; %s of %s, seed %llu", workers, OF(o->num_keys, "key"),
-			SIZE(o->value_size), (unsigned long long)o->seed);
+		kv_wrap(b->out, "load       ", 0, "%s; %s of %s%s, seed %llu%s%s", workers, OF(o->num_keys, "key"),
+			o->value_sizes ? o->value_sizes : SIZE(o->value_size), o->value_sizes ? " (sizes)" : "",
+			(unsigned long long)o->seed, o->keys_pattern ? ", read " : "",
+			o->keys_pattern ? o->keys_pattern : "");
 }
 
 static void start_notes(const struct bench *b)

@@ -43,6 +43,20 @@ const struct kv_opt bench_options_table[] = {
 	 .min = 1,
 	 .max = KV_VALUE_MAX,
 	 .help = "Size of a value, and of a block of a trace."},
+	{.name = "value-sizes",
+	 .type = KV_OPT_STRING,
+	 AT(value_sizes),
+	 .metavar = "LIST",
+	 .help = "Sizes with weights instead of --value-size: 4KB:50,64KB:40,1MB:10, or lognormal:MEDIAN:SIGMA (32 "
+		 "sizes "
+		 "of equal weight)."},
+	{.name = "keys-pattern",
+	 .type = KV_OPT_STRING,
+	 AT(keys_pattern),
+	 .metavar = "PATTERN",
+	 .help = "Which keys are read: shuffled (the default: each round reads each key once, in a new order), "
+		 "sequential, uniform, zipf:THETA, or hot:FRACTION:SHARE (FRACTION of the keys get SHARE of the "
+		 "reads)."},
 	{.name = "repeat-reads",
 	 .letter = 'r',
 	 .type = KV_OPT_U32,
@@ -264,6 +278,10 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--roofline compares with the read phase, which --trace replaces: run them one after "
 			       "the other");
+	if (o->trace && (o->keys_pattern || o->value_sizes))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--trace has its own keys, and blocks of one size: drop --keys-pattern and --value-sizes");
 	if (!(o->trace_speed >= 0 && o->trace_speed <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->trace_speed);
 	return 0;
@@ -275,6 +293,8 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	if (!(o->rate >= 0 && o->rate <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
 			       o->rate);
+	if (o->roofline && o->value_sizes)
+		return kv_fail(err, -KV_EINVAL, "--roofline measures values of one size: use --value-size");
 	if (o->roofline && o->value_size > KV_RANGE_MAX)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
 			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
@@ -372,11 +392,26 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 	return rc;
 }
 
+/* What the texts say. */
+static int specs_parse(struct bench_options *o, struct kv_error *err)
+{
+	int rc = bench_pattern_parse(o->keys_pattern, &o->pattern, err);
+	if (rc == 0)
+		rc = bench_sizes_parse(o->value_sizes, &o->sizes, err);
+	if (rc == 0 && o->sizes.count > 0 && o->value_size != BENCH_VALUE_SIZE)
+		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes say the same: drop one of them");
+	if (rc == 0 && o->sizes.count > 0)
+		o->value_size = bench_sizes_max(&o->sizes);
+	return rc;
+}
+
 int bench_options_parse(int argc, char **argv, struct bench_options *out, struct kv_error *err)
 {
 	int rc = kv_opt_parse(&bench_options_program, bench_options_table, argc, argv, out, NULL, err);
 	out->argc = argc;
 	out->argv = argv;
+	if (rc == 0)
+		rc = specs_parse(out, err);
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)

@@ -6,8 +6,11 @@
 #include <stdbool.h>
 
 #include "base/base.h"
+#include "kvbench/setup/loadspec.h"
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
+
+enum { BENCH_VALUE_SIZE = 65536 };
 
 enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256, BENCH_SUBMITTERS = 2, BENCH_SUBMITTERS_MAX = 64 };
 
@@ -21,7 +24,10 @@ struct bench_options {
 	int door; /* enum kvc_door; of the server that kv-bench starts, too */
 	/* load */
 	uint32_t num_workers, num_clients, num_threads;
-	uint64_t num_keys, value_size;
+	uint64_t num_keys, value_size; /* value_size: with value_sizes the largest */
+	const char *value_sizes, *keys_pattern;
+	struct bench_sizes sizes; /* what these two say */
+	struct bench_pattern pattern;
 	uint32_t repeat_reads;
 	uint64_t duration_ns;    /* 0: repeat_reads decides */
 	double rate;             /* operations per second of all workers; 0: closed loop */

@@ -70,6 +70,24 @@ static void sizes_are_binary(void **state)
 	assert_int_equal(o.value_size, 4096);
 }
 
+static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--value-sizes", "4KB:3,64KB", "--keys-pattern", "zipf:0.99", NULL), 0);
+	assert_int_equal(o.value_size, 65536);
+	assert_int_equal(o.sizes.count, 2);
+	assert_int_equal(o.pattern.kind, BENCH_KEYS_ZIPF);
+	check_refused("drop one", &err, parse(&o, &err, "--value-sizes", "4KB", "--value-size", "4KB", NULL));
+	check_refused("--buffer-mb", &err, parse(&o, &err, "--value-sizes", "4KB,50MB", NULL));
+	check_refused("--value-size", &err, parse(&o, &err, "--value-sizes", "4KB,8KB", "--roofline", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--value-sizes", "4KB,8KB", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--keys-pattern", "uniform", NULL));
+	check_refused("zipf:THETA", &err, parse(&o, &err, "--keys-pattern", "zipf", NULL));
+}
+
 static void servers_repeat_under_both_names(void **state)
 {
 	struct bench_options o;
@@ -314,6 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_promised),
 		cmocka_unit_test(sizes_are_binary),
+		cmocka_unit_test(sizes_and_patterns_are_of_runs_without_a_trace),
 		cmocka_unit_test(servers_repeat_under_both_names),
 		cmocka_unit_test(a_bad_address_is_a_usage_error),
 		cmocka_unit_test(an_unknown_option_is_a_usage_error),
