@@ -47,15 +47,15 @@ bool phase_over(const struct phase *p, uint64_t now)
 	       atomic_load_explicit(&p->num_errors, memory_order_relaxed) >= p->errors_max;
 }
 
-/* Wait for the intended start of an operation in the open loop. Returns it, also when it is in the past. */
-static uint64_t pace_await(const struct phase *p, uint64_t number)
+/* Wait for the intended start of an operation in the open loop. Returns when it really begins. */
+static uint64_t pace_await(const struct phase *p, uint64_t due)
 {
-	uint64_t due = p->start_ns + (uint64_t)((double)number * 1e9 / p->rate), now = phase_now();
+	uint64_t now = phase_now();
 	while (now < due && !phase_over(p, now)) {
 		co_sleep_await(KV_MIN(due, now + PACE_STEP_NS));
 		now = phase_now();
 	}
-	return due;
+	return now;
 }
 
 bool phase_take(struct phase *p, uint64_t *out_number)
@@ -65,6 +65,20 @@ bool phase_take(struct phase *p, uint64_t *out_number)
 		return false;
 	*out_number = p->first_op + taken;
 	return true;
+}
+
+/* The next operation, and in the open loop when it is due. */
+static bool take(struct phase *p, uint64_t *out_number, uint64_t *out_due_ns)
+{
+	bool got;
+	if (p->rate > 0 && p->poisson)
+		pthread_mutex_lock(&p->schedule);
+	got = phase_take(p, out_number);
+	if (got && p->rate > 0)
+		*out_due_ns = p->start_ns + bench_arrivals_due(&p->arrivals, *out_number - p->first_op);
+	if (p->rate > 0 && p->poisson)
+		pthread_mutex_unlock(&p->schedule);
+	return got;
 }
 
 uint64_t phase_count(struct phase *p, struct bench_tally *t, int rc, uint64_t *backoff_ns)
@@ -91,11 +105,14 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
 			      .outages = p->outages ? &p->outages[c] : NULL};
 	uint64_t backoff_ns = 0, pause_until_ns;
-	while (phase_take(p, &op.number)) {
-		op.tally = &p->tally[c + (p->mixed && op.number % 2 ? p->tallies : 0)];
-		op.start_ns = p->rate > 0 ? pace_await(p, op.number - p->first_op) : phase_now();
-		if (phase_over(p, p->rate > 0 ? phase_now() : op.start_ns))
+	while (take(p, &op.number, &op.start_ns)) {
+		op.begin_ns = p->rate > 0 ? pace_await(p, op.start_ns) : phase_now();
+		if (p->rate == 0)
+			op.start_ns = op.begin_ns;
+		if (phase_over(p, op.begin_ns))
 			break;
+		op.kind = p->kind_of ? p->kind_of(p, &op.number) : 0;
+		op.tally = &p->tally[c + op.kind * p->tallies];
 		pause_until_ns = phase_count(p, op.tally, p->run(&op), &backoff_ns);
 		if (pause_until_ns)
 			co_sleep_await(pause_until_ns);
@@ -122,7 +139,8 @@ static int tallies_create(struct phase *p, struct kv_error *err)
 	unsigned count;
 	if (p->tallies == 0)
 		p->tallies = p->bench->num_clients;
-	count = p->tallies * (p->mixed ? 2 : 1);
+	p->kinds = KV_MAX(p->kinds, 1u);
+	count = p->tallies * p->kinds;
 	p->tally = aligned_alloc(KV_CACHELINE, count * sizeof(*p->tally));
 	if (!p->tally)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u client%s", p->bench->num_clients,
@@ -141,6 +159,18 @@ static void collect(const struct phase *p, const struct bench_tally *tally, stru
 	out->too_many_errors = p->num_errors >= p->errors_max;
 	out->server_died = server_child_dead(p->bench->server);
 	out->ran = true;
+}
+
+void phase_result_merge(struct phase_result *into, const struct phase_result *from)
+{
+	bench_tally_merge(&into->tally, &from->tally);
+	into->elapsed_ns += from->elapsed_ns;
+	into->planned_ns += from->planned_ns;
+	into->cpu_seconds += from->cpu_seconds;
+	into->server_cpu_seconds += from->server_cpu_seconds;
+	into->too_many_errors |= from->too_many_errors;
+	into->server_died |= from->server_died;
+	into->ran |= from->ran;
 }
 
 static int workers_run(struct phase *p, struct kv_error *err)
@@ -171,6 +201,9 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	atomic_store(&p->num_missed, 0);
 	if (p->errors_max == 0)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
+	pthread_mutex_init(&p->schedule, NULL);
+	if (p->rate > 0)
+		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->bench->opt->seed + p->first_op);
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
 	progress_start(&bar);
@@ -180,15 +213,15 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		p->workers = p->bench->opt->num_workers;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
+	out->planned_ns = p->poisson && p->rate > 0 ? p->arrivals.due_ns : 0;
 	progress_stop(&bar);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
-	if (rc == 0 && p->mixed) {
-		out[1] = *out; /* the time and the processors are those of both */
-		collect(p, p->tally + p->tallies, &out[1]);
+	for (unsigned i = 0; rc == 0 && i < p->kinds; i++) {
+		out[i] = out[0]; /* the time and the processors are those of all */
+		collect(p, p->tally + (size_t)i * p->tallies, &out[i]);
 	}
-	if (rc == 0)
-		collect(p, p->tally, out);
+	pthread_mutex_destroy(&p->schedule);
 	free(p->tally);
 	p->tally = NULL;
 	return rc;
@@ -196,11 +229,13 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 
 /* ---- the operations ---- */
 
-static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
+void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
 {
 	op->tally->ops++;
 	op->tally->bytes += bytes;
 	kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
+	if (op->phase->rate > 0)
+		kv_hist_add(&op->tally->service, end_ns > op->begin_ns ? end_ns - op->begin_ns : 0);
 }
 
 /* PUT of one key, whose value lies ready in registered memory. */
@@ -215,7 +250,7 @@ int phase_op_write(const struct phase_op *op)
 	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key, len), len,
 			   &call);
 	if (rc == 0)
-		count_done(op, len, phase_now());
+		phase_count_done(op, len, phase_now());
 	if (rc != -KV_EEXIST)
 		return rc;
 	/* Another client stored other bytes under this key before: the key is stored. */
@@ -307,7 +342,7 @@ int phase_op_read(const struct phase_op *op)
 		return read_missed(op, index, &key, len);
 	if (got < 0)
 		return (int)got;
-	count_done(op, (uint64_t)got, phase_now());
+	phase_count_done(op, (uint64_t)got, phase_now());
 	if (op->breakdown)
 		bench_breakdown_add(op->breakdown, &phases);
 	op->tally->hits++;
