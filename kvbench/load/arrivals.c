@@ -4,9 +4,9 @@
  * It follows from rate and seed alone. Whoever takes an arrival late takes it as due when it was planned, so a system
  * that falls behind does not slow the load down, and every wait counts (coordinated omission).
  *
- * Uniform: arrival i is due at i / rate, computed from i. Poisson: gaps are exponential, -ln(u) times the mean, u a hash
- * of seed and number, so arrivals do not know of each other, as requests of many users do not. Gaps are added up as
- * whole nanoseconds with the rest carried on, not as one growing double: the millionth arrival is as exact as the
+ * Uniform: arrival i is due at i / rate, computed from i. Poisson: gaps are exponential, -ln(u) times the mean, u a
+ * hash of seed and number, so arrivals do not know of each other, as requests of many users do not. Gaps are added up
+ * as whole nanoseconds with the rest carried on, not as one growing double: the millionth arrival is as exact as the
  * first. */
 #include "kvbench/load/arrivals.h"
 

@@ -18,8 +18,8 @@ struct bench_arrivals {
 /* bench_arrivals_init -- rate: operations per second, above 0. */
 void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t seed);
 
-/* bench_arrivals_due -- when arrival `number` is due, in ns after the start. Poisson: number must be one more than at the
- * last call, and 0 at the first; the caller locks. Uniform: any number from any thread. */
+/* bench_arrivals_due -- when arrival `number` is due, in ns after the start. Poisson: number must be one more than at
+ * the last call, and 0 at the first; the caller locks. Uniform: any number from any thread. */
 uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number);
 
 #endif

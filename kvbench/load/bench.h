@@ -25,7 +25,7 @@ struct phase_result {
 	bool ran;
 	struct bench_tally tally;
 	uint64_t elapsed_ns;
-	uint64_t planned_ns; /* with poisson arrivals: when the last one was due */
+	uint64_t planned_ns;                    /* with poisson arrivals: when the last one was due */
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
 	uint64_t duplicates; /* write: PUTs of what a running server had already; their bytes did not travel */
@@ -84,23 +84,23 @@ struct bench_rail {
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
-	unsigned num_rails;           /* 0: none were looked at */
-	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
-	int64_t started_s;            /* since 1970 */
-	unsigned server_threads;      /* of our own server */
-	int interrupted;              /* the signal that ended the run before its end, or 0 */
-	uint64_t rss_peak, memory_mb; /* memory_mb: of our own server, else 0 */
-	uint64_t values_bytes;        /* of what PUT sends; 0: the run stores nothing */
-	bool misses_expected;         /* the server's memory is smaller than the workload */
-	enum kvc_put_way put_way;     /* of the first server; KVC_PUT_INLINE: of any */
-	uint64_t pages_left;          /* bytes whose pages servers were still making when the run began */
+	unsigned num_rails;                      /* 0: none were looked at */
+	struct kvc_counters counters;            /* of the whole run; size 0: none were taken */
+	int64_t started_s;                       /* since 1970 */
+	unsigned server_threads;                 /* of our own server */
+	int interrupted;                         /* the signal that ended the run before its end, or 0 */
+	uint64_t rss_peak, memory_mb;            /* memory_mb: of our own server, else 0 */
+	uint64_t values_bytes;                   /* of what PUT sends; 0: the run stores nothing */
+	bool misses_expected;                    /* the server's memory is smaller than the workload */
+	enum kvc_put_way put_way;                /* of the first server; KVC_PUT_INLINE: of any */
+	uint64_t pages_left;                     /* bytes whose pages servers were still making when the run began */
 	struct phase_result write, warmup, read; /* read: of all runs, or of the best trial; with --mix its GETs */
 	struct phase_result mix_put, mix_exists; /* with --mix: the rest of the read phase */
 	struct bench_steady steady;              /* with --warmup-steady */
 	bool is_steady;
-	struct bench_runs runs;       /* of the read phase */
-	struct bench_slo_search slo;  /* with --slo */
-	uint64_t slo_bad;             /* values that were wrong or missing in any trial */
+	struct bench_runs runs;          /* of the read phase */
+	struct bench_slo_search slo;     /* with --slo */
+	uint64_t slo_bad;                /* values that were wrong or missing in any trial */
 	struct phase_result slo_read[3]; /* of a trial, by kind */
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */

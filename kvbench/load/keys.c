@@ -7,8 +7,8 @@
  * be refused and made again. It is exact for every theta > 0, also 1, needs no table, and draws 1.1 times on average.
  * Rejected: YCSB's (Gray et al.), which is an approximation, adds up num_keys terms first, and does not do theta >= 1.
  *
- * All randomness is a hash of seed, number and attempt: read `number` is of the same key whichever worker takes it. Keys
- * need no further shuffling, for their hash places them on servers and shards.
+ * All randomness is a hash of seed, number and attempt: read `number` is of the same key whichever worker takes it.
+ * Keys need no further shuffling, for their hash places them on servers and shards.
  *
  * Sizes: of each `total` keys in a row, as many have a size as its weight says, in an order that the seed decides. So
  * counts and memory are known beforehand, to the byte. */
@@ -162,15 +162,16 @@ int bench_keys_plan(const struct bench_options *o, uint64_t num_values, unsigned
 		return bench_memory_plan(num_values, o->value_size, shards, available_bytes, out_mb, err);
 	need = bench_keys_memory(o, num_values, shards);
 	if (need > available_bytes / 2)
-		return kv_fail(err, -KV_ENOMEM,
-			       "for %llu value%s of %s on average the server needs %s, more than half of this machine's "
-			       "free memory (%s): use a smaller --num-keys, or --memory-mb N (what does not fit is "
-			       "evicted)",
-			       (unsigned long long)num_values, kv_plural(num_values),
-			       kv_size_format(bench_size_mean(o), mean, sizeof(mean)),
-			       need == UINT64_MAX ? "more than any memory"
-						  : kv_size_format(need, need_text, sizeof(need_text)),
-			       kv_size_format(available_bytes / 2, half, sizeof(half)));
+		return kv_fail(
+			err, -KV_ENOMEM,
+			"for %llu value%s of %s on average the server needs %s, more than half of this machine's "
+			"free memory (%s): use a smaller --num-keys, or --memory-mb N (what does not fit is "
+			"evicted)",
+			(unsigned long long)num_values, kv_plural(num_values),
+			kv_size_format(bench_size_mean(o), mean, sizeof(mean)),
+			need == UINT64_MAX ? "more than any memory"
+					   : kv_size_format(need, need_text, sizeof(need_text)),
+			kv_size_format(available_bytes / 2, half, sizeof(half)));
 	*out_mb = need >> 20;
 	return 0;
 }

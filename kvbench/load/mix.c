@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mix.c -- --mix get:put:exists.
  *
- * GETs and EXISTS are of keys that the write phase has stored, by --keys-pattern. Each PUT stores a key of its own behind
- * those, so its bytes always travel, and deletes it after its latency was taken. Otherwise a run would need memory
- * without an end, or store again what is there, which moves nothing. So a DELETE is made for each PUT, which is part of
- * the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
+ * GETs and EXISTS are of keys that the write phase has stored, by --keys-pattern. Each PUT stores a key of its own
+ * behind those, so its bytes always travel, and deletes it after its latency was taken. Otherwise a run would need
+ * memory without an end, or store again what is there, which moves nothing. So a DELETE is made for each PUT, which is
+ * part of the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
  *
  * Parts are exact, and not drawn: two runs make the same operations in the same order. */
 #include "kvbench/load/mix.h"

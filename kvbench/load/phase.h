@@ -47,8 +47,8 @@ struct phase {
 	unsigned kinds;           /* of operations, which are tallied apart; 0: one */
 	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind. */
 	unsigned (*kind_of)(const struct phase *p, uint64_t *number);
-	unsigned workers;         /* 0: as many as the run has */
-	unsigned tallies;         /* where operations count; 0: one per client */
+	unsigned workers; /* 0: as many as the run has */
+	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
@@ -64,8 +64,9 @@ struct phase {
 	struct bench_tally *tally; /* `tallies` of them for each kind */
 };
 
-/* phase_run -- run it and add everything up in out[0], of `kinds` kinds in one result each. Blocks the calling thread (main).
- * Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be started. */
+/* phase_run -- run it and add everything up in out[0], of `kinds` kinds in one result each. Blocks the calling thread
+ * (main). Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be
+ * started. */
 int phase_run(struct phase *phase, struct phase_result *out, struct kv_error *err);
 
 /* phase_take -- the number of the next operation. Thread: any. False: there is none left. */

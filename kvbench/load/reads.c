@@ -167,8 +167,8 @@ static uint64_t errors_of(const struct phase_result *r)
 	return sum;
 }
 
-/* Whether the system kept up: when the last operation was due, no more than one was left to do. A limit far above what a
- * trial takes would otherwise be kept by any rate, with a queue that grows. */
+/* Whether the system kept up: when the last operation was due, no more than one was left to do. A limit far above what
+ * a trial takes would otherwise be kept by any rate, with a queue that grows. */
 static bool kept_up(const struct phase_result *r, uint64_t ops, double rate)
 {
 	double planned_ns = r->planned_ns ? (double)r->planned_ns : (double)ops * 1e9 / rate;
@@ -201,10 +201,10 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 					.service_ns = kv_hist_quantile(&r->tally.service, o->aim.quantile),
 					.ops = ops_of(r)};
 	out->why = errors_of(r) || (misses_of(r) && !b->results.misses_expected) || r->tally.wrong ? BENCH_SLO_ERRORS
-		   : out->ops < ops                                                              ? BENCH_SLO_BEHIND
-		   : out->latency_ns > o->aim.limit_ns                                           ? BENCH_SLO_LATE
-		   : !kept_up(r, ops, rate)                                                      ? BENCH_SLO_BEHIND
-												 : BENCH_SLO_KEPT;
+		   : out->ops < ops                                                                ? BENCH_SLO_BEHIND
+		   : out->latency_ns > o->aim.limit_ns                                             ? BENCH_SLO_LATE
+		   : !kept_up(r, ops, rate)                                                        ? BENCH_SLO_BEHIND
+												   : BENCH_SLO_KEPT;
 	return rc;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slo.c -- double or halve the rate until one was kept and one was not, then go to the geometric middle of the two until
- * they are near each other.
+/* slo.c -- double or halve the rate until one was kept and one was not, then go to the geometric middle of the two
+ * until they are near each other.
  *
  * This takes latency to rise with the rate. On a machine where one trial in many is disturbed, a rate is taken as not
  * kept that would be on another day: the answer is then too low, and never too high. */
@@ -56,8 +56,7 @@ const struct bench_slo_trial *bench_slo_best(const struct bench_slo_search *s)
 
 const char *bench_slo_why_text(enum bench_slo_why why)
 {
-	static const char *const texts[] = {"kept", "above the limit", "did not keep up",
-					    "errors or misses"};
+	static const char *const texts[] = {"kept", "above the limit", "did not keep up", "errors or misses"};
 	return texts[why];
 }
 

@@ -9,7 +9,8 @@
 enum { BENCH_SLO_TRIALS = 24 };
 
 #define BENCH_SLO_CLOSE 1.05 /* the search ends when the lowest rate that failed is so near to the highest kept one */
-#define BENCH_SLO_PART 64.0 /* no rate below this part of the first one is tried: what is late there is not late by load */
+#define BENCH_SLO_PART                                                                                                 \
+	64.0 /* no rate below this part of the first one is tried: what is late there is not late by load */
 
 /* Why a rate was not kept; 0: it was. */
 enum bench_slo_why { BENCH_SLO_KEPT, BENCH_SLO_LATE, BENCH_SLO_BEHIND, BENCH_SLO_ERRORS };

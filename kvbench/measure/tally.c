@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c -- counting, and adding up what several loops counted.
  *
- * A histogram takes 37 KiB, and a tally has two. One per client instead of one per worker gives the same merged figures, and 64,000 workers
- * do not take gigabytes for it. */
+ * A histogram takes 37 KiB, and a tally has two. One per client instead of one per worker gives the same merged
+ * figures, and 64,000 workers do not take gigabytes for it. */
 #include "kvbench/measure/tally.h"
 
 void bench_errors_add(struct bench_errors *errors, int code, uint64_t count)

@@ -288,11 +288,11 @@ static json_t *slo_object(const struct bench *b)
 	json_t *trials = json_array();
 	for (unsigned i = 0; i < s->trials; i++) {
 		const struct bench_slo_trial *t = &s->row[i];
-		json_array_append_new(trials, json_pack("{s:f, s:f, s:I, s:I, s:I, s:s}", "offered_per_s", t->rate,
-							"achieved_per_s", t->achieved, "latency_ns",
-							(json_int_t)t->latency_ns, "service_ns",
-							(json_int_t)t->service_ns, "ops", (json_int_t)t->ops, "why",
-							bench_slo_why_name(t->why)));
+		json_array_append_new(trials,
+				      json_pack("{s:f, s:f, s:I, s:I, s:I, s:s}", "offered_per_s", t->rate,
+						"achieved_per_s", t->achieved, "latency_ns", (json_int_t)t->latency_ns,
+						"service_ns", (json_int_t)t->service_ns, "ops", (json_int_t)t->ops,
+						"why", bench_slo_why_name(t->why)));
 	}
 	return json_pack("{s:f, s:I, s:o, s:o}", "quantile", b->opt->aim.quantile, "limit_ns",
 			 (json_int_t)b->opt->aim.limit_ns, "rate_per_s", best ? json_real(best->rate) : json_null(),
@@ -305,8 +305,9 @@ static void load_objects(json_t *object, const struct bench *b)
 	const struct bench_results *r = &b->results;
 	json_t *phases = json_object_get(object, "phases");
 	if (b->opt->mix.total && r->read.ran)
-		json_object_set_new(phases, "mix", json_pack("{s:o, s:o}", "put", phase_object(&r->mix_put), "exists",
-							     phase_object(&r->mix_exists)));
+		json_object_set_new(phases, "mix",
+				    json_pack("{s:o, s:o}", "put", phase_object(&r->mix_put), "exists",
+					      phase_object(&r->mix_exists)));
 	if (r->read.tally.service.count)
 		json_object_set_new(json_object_get(phases, "read"), "service_ns",
 				    latency_object(&r->read.tally.service));

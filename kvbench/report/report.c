@@ -106,6 +106,12 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
 			SIZE(b->results.pages_left));
+	if (o->slices)
+		kv_wrap(b->out, "note       ", 0,
+			"values lie in %u slices; those of a PUT are laid out before its latency begins, so that the "
+			"rate "
+			"of the writes contains a copy",
+			o->slices);
 	if (o->no_checksum)
 		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
 }
@@ -313,7 +319,8 @@ static void latency_table(const struct bench *b)
 		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
 	else if (b->opt->rate > 0 || r->slo.trials)
 		kv_wrap(b->out, "        ", 0,
-			"(of a read: from its intended start, %s arrivals; service: of reads, from when they really began)",
+			"(of a read: from its intended start, %s arrivals; service: of reads, from when they really "
+			"began)",
 			b->opt->arrivals == BENCH_POISSON ? "poisson" : "uniform");
 }
 
@@ -609,7 +616,8 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 	if (r->slo_bad)
 		problem(v, "the trials of --slo met %s that were wrong or missing", OF(r->slo_bad, "value"));
 	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
-		problem(v, "no rate that was tried keeps p%g within %s: the table has the rates, down to %.3g per second",
+		problem(v,
+			"no rate that was tried keeps p%g within %s: the table has the rates, down to %.3g per second",
 			100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns), r->slo.high);
 }
 

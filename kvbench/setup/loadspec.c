@@ -128,10 +128,11 @@ int bench_sizes_parse(const char *text, struct bench_sizes *out, struct kv_error
 	if (good)
 		return 0;
 	out->count = 0;
-	return kv_fail(err, -KV_EINVAL,
-		       "--value-sizes %s is neither up to %u sizes of 1 B to 1 GiB with weights (4KB:50,64KB:40,1MB:10; "
-		       "weights add up to %u at most) nor lognormal:MEDIAN:SIGMA (SIGMA 0.01 to 5)",
-		       text, (unsigned)BENCH_SIZES_MAX, BENCH_WEIGHTS_MAX);
+	return kv_fail(
+		err, -KV_EINVAL,
+		"--value-sizes %s is neither up to %u sizes of 1 B to 1 GiB with weights (4KB:50,64KB:40,1MB:10; "
+		"weights add up to %u at most) nor lognormal:MEDIAN:SIGMA (SIGMA 0.01 to 5)",
+		text, (unsigned)BENCH_SIZES_MAX, BENCH_WEIGHTS_MAX);
 }
 
 uint64_t bench_sizes_max(const struct bench_sizes *sizes)
@@ -187,5 +188,6 @@ int bench_slo_parse(const char *text, struct bench_slo *out, struct kv_error *er
 		out->quantile = percent / 100;
 		return 0;
 	}
-	return kv_fail(err, -KV_EINVAL, "--slo %s is not a percentile with its limit, as in p99=2ms or p99.9=500us", text);
+	return kv_fail(err, -KV_EINVAL, "--slo %s is not a percentile with its limit, as in p99=2ms or p99.9=500us",
+		       text);
 }

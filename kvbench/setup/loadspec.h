@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loadspec.h -- what the texts of --keys-pattern, --value-sizes, --mix and --slo say. Pure: nothing is allocated, and no
- * one else is asked. */
+/* loadspec.h -- what the texts of --keys-pattern, --value-sizes, --mix and --slo say. Pure: nothing is allocated, and
+ * no one else is asked. */
 #ifndef KVRAIL_KVBENCH_SETUP_LOADSPEC_H
 #define KVRAIL_KVBENCH_SETUP_LOADSPEC_H
 
@@ -41,8 +41,8 @@ struct bench_slo {
 	uint64_t limit_ns;
 };
 
-/* They read "zipf:0.99", "4KB:50,64KB:40,1MB:10" or "lognormal:64KB:1", "90:10:0", "p99=2ms". NULL gives what the struct
- * says for none. Return 0, or -KV_EINVAL with a sentence that shows what can be said. */
+/* They read "zipf:0.99", "4KB:50,64KB:40,1MB:10" or "lognormal:64KB:1", "90:10:0", "p99=2ms". NULL gives what the
+ * struct says for none. Return 0, or -KV_EINVAL with a sentence that shows what can be said. */
 int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_error *err);
 int bench_sizes_parse(const char *text, struct bench_sizes *out, struct kv_error *err);
 int bench_mix_parse(const char *text, struct bench_mix *out, struct kv_error *err);

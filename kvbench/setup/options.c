@@ -88,7 +88,8 @@ const struct kv_opt bench_options_table[] = {
 	 .metavar = "KIND",
 	 .def = "uniform",
 	 .choices = arrivals_names,
-	 .help = "When reads are due with --rate and --slo (uniform: evenly apart; poisson: exponential gaps from the seed)"},
+	 .help = "When reads are due with --rate and --slo (uniform: evenly apart; poisson: exponential gaps from the "
+		 "seed)"},
 	{.name = "mix",
 	 .type = KV_OPT_STRING,
 	 AT(mix_text),
@@ -107,7 +108,8 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_STRING,
 	 AT(slo),
 	 .metavar = "PQ=TIME",
-	 .help = "Search the highest rate whose reads keep a percentile, as in p99=2ms, in trials of --duration (2 s)."},
+	 .help = "Search the highest rate whose reads keep a percentile, as in p99=2ms, in trials of --duration (2 "
+		 "s)."},
 	{.name = "warmup",
 	 .type = KV_OPT_U64,
 	 AT(warmup),
@@ -120,7 +122,8 @@ const struct kv_opt bench_options_table[] = {
 	 AT(warmup_steady),
 	 .metavar = "PERCENT",
 	 .def = "0",
-	 .help = "Warm up instead until the rates of 4 windows of 250 ms in a row are so close together, 30 s at most."},
+	 .help = "Warm up instead until the rates of 4 windows of 250 ms in a row are so close together, 30 s at "
+		 "most."},
 	{.name = "batch",
 	 .type = KV_OPT_U32,
 	 AT(batch),
@@ -129,6 +132,15 @@ const struct kv_opt bench_options_table[] = {
 	 .max = BENCH_BATCH_MAX,
 	 .help = "Write N keys with one batch PUT, read N with one batch GET into the worker's own registered "
 		 "memory; a latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."},
+	{.name = "slices",
+	 .type = KV_OPT_U32,
+	 AT(slices),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = BENCH_SLICES_MAX,
+	 .help = "Values lie in N slices with gaps as long between them, as a block does in N layers: GET scatters, "
+		 "PUT "
+		 "gathers. Without --batch or --async it is --batch 1. 0: one piece."},
 	{.name = "async",
 	 .type = KV_OPT_FLAG,
 	 AT(async),
@@ -370,6 +382,28 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
+/* The words of a value are compared, and no slice cuts one. */
+static int check_slices(const struct bench_options *o, struct kv_error *err)
+{
+	char size[32];
+	if (o->slices == 0)
+		return 0;
+	if (o->trace || o->roofline || o->keep_going || o->rate != 0 || o->breakdown || o->mix.total || o->slo)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, "
+			"--breakdown, --mix and --slo");
+	for (unsigned i = 0; i < KV_MAX(o->sizes.count, 1u); i++) {
+		uint64_t value_size = o->sizes.count ? o->sizes.row[i].size : o->value_size;
+		if (value_size % (8ull * o->slices))
+			return kv_fail(err, -KV_EINVAL,
+				       "a value of %s has no %u slices of whole words: use sizes that are multiples of "
+				       "%u bytes",
+				       kv_size_format(value_size, size, sizeof(size)), o->slices, 8 * o->slices);
+	}
+	return 0;
+}
+
 static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 {
 	bool slo = o->aim.quantile > 0;
@@ -380,9 +414,10 @@ static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 	if (slo && o->repeat_runs > 1)
 		return kv_fail(err, -KV_EINVAL, "--slo makes many trials: drop --repeat-runs, which repeats one load");
 	if (slo && (o->trace || o->batch || o->async || o->keep_going || o->mixed || o->roofline || o->breakdown))
-		return kv_fail(err, -KV_EINVAL,
-			       "--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
-			       "--keep-going, --mixed, --roofline and --breakdown");
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
+			"--keep-going, --mixed, --roofline and --breakdown");
 	return 0;
 }
 
@@ -394,8 +429,7 @@ static int check_mix(const struct bench_options *o, struct kv_error *err)
 			       "--mix makes single operations in the read phase: drop --trace, --batch, --async, "
 			       "--keep-going, --mixed, --roofline and --no-write");
 	if (o->repeat_runs > 1 && (o->trace || o->keep_going))
-		return kv_fail(err, -KV_EINVAL,
-			       "--repeat-runs repeats the read phase: drop --trace and --keep-going");
+		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
 	if (!(o->warmup_steady >= 0 && o->warmup_steady <= 100))
 		return kv_fail(err, -KV_EINVAL, "--warmup-steady %g is not a percentage between 0 and 100",
 			       o->warmup_steady);
@@ -451,6 +485,8 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 	if (rc == 0)
 		rc = kv_opt_security_check(&options->security, err);
 	if (rc == 0)
+		rc = check_slices(options, err);
+	if (rc == 0)
 		rc = check_trace(options, err);
 	if (rc == 0)
 		rc = check_load(options, err);
@@ -481,6 +517,8 @@ static int specs_parse(struct bench_options *o, struct kv_error *err)
 		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes say the same: drop one of them");
 	if (rc == 0 && o->sizes.count > 0)
 		o->value_size = bench_sizes_max(&o->sizes);
+	if (o->slices && !o->async)
+		o->batch = KV_MAX(o->batch, 1u);
 	return rc;
 }
 

@@ -14,7 +14,15 @@ enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
 enum { BENCH_VALUE_SIZE = 65536 };
 
-enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256, BENCH_SUBMITTERS = 2, BENCH_SUBMITTERS_MAX = 64, BENCH_WARMUP = 100, BENCH_RUNS_MAX = 1000 };
+enum {
+	BENCH_BATCH_MAX = 1024,
+	BENCH_SLICES_MAX = 1024,
+	BENCH_DEPTH_MAX = 256,
+	BENCH_SUBMITTERS = 2,
+	BENCH_SUBMITTERS_MAX = 64,
+	BENCH_WARMUP = 100,
+	BENCH_RUNS_MAX = 1000
+};
 
 struct bench_options {
 	/* where to */
@@ -34,12 +42,13 @@ struct bench_options {
 	struct bench_mix mix;
 	struct bench_slo aim;
 	uint32_t repeat_reads;
-	uint64_t duration_ns;    /* 0: repeat_reads decides */
-	double rate;             /* operations per second of all workers; 0: closed loop */
-	int arrivals;            /* enum bench_arrivals_kind */
-	uint64_t warmup;         /* GETs of all workers together */
-	double warmup_steady;    /* percent; 0: warmup says how many */
+	uint64_t duration_ns; /* 0: repeat_reads decides */
+	double rate;          /* operations per second of all workers; 0: closed loop */
+	int arrivals;         /* enum bench_arrivals_kind */
+	uint64_t warmup;      /* GETs of all workers together */
+	double warmup_steady; /* percent; 0: warmup says how many */
 	uint32_t repeat_runs;
+	uint32_t slices;         /* a value lies in so many; 0: in one piece */
 	uint32_t batch;          /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
 	uint32_t submitters;     /* with async: threads that submit; 0: the one that reaps */
 	uint32_t roofline_depth; /* bare writes in flight per worker */

@@ -3,7 +3,7 @@
 # load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
 . "$(dirname "$0")/lib.bash"
 patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
-plan $((26 + ${#patterns[@]}))
+plan $((31 + ${#patterns[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
@@ -51,6 +51,13 @@ check "the highest rate that keeps a percentile" run_is '(lambda s, r: s["rate_p
 check "what no rate keeps is a failure that says so" says 'FAILED: no rate that was tried keeps p50 within 1 ns' run "${small[@]}" --slo p50=1ns --duration 0.05
 check "with exit status 1" status 1 run "${small[@]}" --slo p50=1ns --duration 0.05 --json "$scratch/none.json"
 check "and no rate in the report" json_is "$scratch/none.json" 'j["slo"]["rate_per_s"] is None and len(j["slo"]["trials"]) > 1 and all(t["why"] != "kept" for t in j["slo"]["trials"])'
+
+check "values in 16 slices: gathered and scattered, every byte is right" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0} and j["phases"]["write"]["bytes"] == 200 * 65536 and j["config"]["slices"] == 16 and j["config"]["batch"] == 1' --slices 16 --verify
+check "slices long enough to be moved where they lie, in batches" run_is 'j["phases"]["read"]["hits"] == 143 * 7 and j["verify"] == {"checked": 1001, "wrong": 0}' --slices 4 --value-size 256KB --batch 7 --verify
+check "through a queue, of several sizes" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --slices 8 --value-sizes 4KB,64KB,256KB --async --verify
+sliced_first() { run_is "$hits" --seed 5 --slices 16 --server "$server" && run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --seed 5 --no-write --verify --server "$server"; }
+check "what was written in slices is read in one piece" sliced_first
+check "and the other way round" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --no-write --slices 32 --verify --server "$server"
 
 # Ctrl-C in the third of many runs: the report is of what was done.
 interrupted() {

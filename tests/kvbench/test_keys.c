@@ -164,9 +164,10 @@ static void draws_are_repeatable_and_depend_on_the_seed(void **state)
 
 static void patterns_that_are_none_are_refused(void **state)
 {
-	static const char *const wrong[] = {"",	       "zipf",	    "zipf:",	   "zipf:0",	  "zipf:11",  "zipf:x",
-					    "zipf:nan", "zipf:1:2", "zipf:-1",	   "hot",	  "hot:0.1",  "hot:0:1",
-					    "hot:2:1", "hot:.1:2",  "hot:.1:.9:1", "sequential:", "uniform:1", "random"};
+	static const char *const wrong[] = {
+		"",         "zipf",     "zipf:",       "zipf:0",      "zipf:11",   "zipf:x",
+		"zipf:nan", "zipf:1:2", "zipf:-1",     "hot",         "hot:0.1",   "hot:0:1",
+		"hot:2:1",  "hot:.1:2", "hot:.1:.9:1", "sequential:", "uniform:1", "random"};
 	struct bench_pattern spec;
 	struct kv_error err;
 
@@ -247,10 +248,24 @@ static void lognormal_has_its_median_and_mean(void **state)
 
 static void sizes_that_are_none_are_refused(void **state)
 {
-	static const char *const wrong[] = {"",		  "4KB:",	   "4KB:0",	    "4KB:-1",	   "0:1",
-					    "2GB:1",	  "4KB,",	   ",4KB",	    "4KB:1:2",	   "4KB:1000001",
-					    "4KB:600000,8KB:600000",	   "lognormal:",    "lognormal:64KB", "lognormal:64KB:0",
-					    "lognormal:64KB:9", "lognormal:1GB:5", "lognormal:64KB:1:1", "potato"};
+	static const char *const wrong[] = {"",
+					    "4KB:",
+					    "4KB:0",
+					    "4KB:-1",
+					    "0:1",
+					    "2GB:1",
+					    "4KB,",
+					    ",4KB",
+					    "4KB:1:2",
+					    "4KB:1000001",
+					    "4KB:600000,8KB:600000",
+					    "lognormal:",
+					    "lognormal:64KB",
+					    "lognormal:64KB:0",
+					    "lognormal:64KB:9",
+					    "lognormal:1GB:5",
+					    "lognormal:64KB:1:1",
+					    "potato"};
 	char many[1024] = "1";
 	struct bench_sizes s;
 	struct kv_error err;

@@ -88,6 +88,26 @@ static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
 	check_refused("zipf:THETA", &err, parse(&o, &err, "--keys-pattern", "zipf", NULL));
 }
 
+static void slices_are_of_whole_words(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--slices", "32", NULL), 0);
+	assert_int_equal(o.batch, 1);
+	assert_int_equal(parse(&o, &err, "--slices", "32", "--async", "--value-sizes", "4KB,64KB", NULL), 0);
+	assert_int_equal(o.batch, 0);
+	assert_int_equal(parse(&o, &err, "--slices", "4", "--batch", "7", "--mixed", NULL), 0);
+	assert_int_equal(o.batch, 7);
+	check_refused("multiples of 24 bytes", &err, parse(&o, &err, "--slices", "3", NULL));
+	check_refused("multiples of 256 bytes", &err,
+		      parse(&o, &err, "--slices", "32", "--value-sizes", "4KB,1000", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--trace", "f", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--rate", "9", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--mix", "1:1:1", NULL));
+}
+
 static void loads_that_exclude_each_other_are_refused(void **state)
 {
 	struct bench_options o;
@@ -370,6 +390,7 @@ int main(void)
 		cmocka_unit_test(defaults_are_those_promised),
 		cmocka_unit_test(sizes_are_binary),
 		cmocka_unit_test(sizes_and_patterns_are_of_runs_without_a_trace),
+		cmocka_unit_test(slices_are_of_whole_words),
 		cmocka_unit_test(loads_that_exclude_each_other_are_refused),
 		cmocka_unit_test(servers_repeat_under_both_names),
 		cmocka_unit_test(a_bad_address_is_a_usage_error),
