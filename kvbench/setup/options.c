@@ -44,19 +44,17 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "64KB",
 	 .min = 1,
 	 .max = KV_VALUE_MAX,
-	 .help = "Size of a value, and of a block of a trace."},
+	 .help = "Size of a value, and of a block of a trace. --value-sizes: of several."},
 	{.name = "value-sizes",
 	 .type = KV_OPT_STRING,
 	 AT(value_sizes),
 	 .metavar = "LIST",
-	 .help = "Sizes with weights instead of --value-size: 4KB:50,64KB:40,1MB:10, or lognormal:MEDIAN:SIGMA (32 "
-		 "sizes "
-		 "of equal weight)."},
+	 .help = "SIZE:WEIGHT,... or lognormal:MEDIAN:SIGMA."},
 	{.name = "keys-pattern",
 	 .type = KV_OPT_STRING,
 	 AT(keys_pattern),
 	 .metavar = "PATTERN",
-	 .help = "Which keys are read: shuffled (the default: each round reads each key once, in a new order), "
+	 .help = "Which keys are read: shuffled (the default: each once per round, in a new order), "
 		 "sequential, uniform, zipf:THETA, or hot:FRACTION:SHARE (FRACTION of the keys get SHARE of the "
 		 "reads)."},
 	{.name = "repeat-reads",
