@@ -103,7 +103,9 @@ int reads_steady(struct bench *b, struct kv_error *err)
 			bench_tally_merge(&r[0].tally, &r[i].tally);
 		phase_result_merge(w, r);
 	}
-	if (!steady && rc == 0)
+	if (rc == 0 && !good(b, w))
+		snprintf(w->cut, sizeof(w->cut), "ended before it was steady");
+	else if (rc == 0 && !steady)
 		snprintf(w->cut, sizeof(w->cut),
 			 "never steady: the last %u windows of %llu ms are %.1f %% apart, and not %g %%",
 			 (unsigned)BENCH_STEADY_WINDOWS, STEADY_WINDOW_NS / 1000000, 100 * s->spread,

@@ -204,19 +204,19 @@ static void runs_table(const struct bench *b)
 	const struct bench_runs *runs = &b->results.runs;
 	if (runs->count < 2)
 		return;
-	fprintf(b->out, "\n%-10s %14s %14s %14s %9s   (of %u runs)\n", "runs", "median", "min", "max", "spread",
+	fprintf(b->out, "\n%-10s %13s %13s %13s %9s   (of %u runs)\n", "runs", "median", "min", "max", "spread",
 		runs->count);
 	for (unsigned i = 0; i < BENCH_RUN_FIGURES; i++) {
 		static const char *const names[] = {"ops/s", "bytes/s", "read p50", "read p99"};
 		struct bench_spread s;
 		bench_runs_spread(runs, (enum bench_run_figure)i, &s);
 		if (i == BENCH_RUN_OPS)
-			fprintf(b->out, "%-10s %14s %14s %14s", names[i], COUNT((uint64_t)(s.median + 0.5)),
+			fprintf(b->out, "%-10s %13s %13s %13s", names[i], COUNT((uint64_t)(s.median + 0.5)),
 				COUNT((uint64_t)(s.min + 0.5)), COUNT((uint64_t)(s.max + 0.5)));
 		else if (i == BENCH_RUN_BYTES)
-			fprintf(b->out, "%-10s %14s %14s %14s", names[i], RATE(s.median), RATE(s.min), RATE(s.max));
+			fprintf(b->out, "%-10s %13s %13s %13s", names[i], RATE(s.median), RATE(s.min), RATE(s.max));
 		else
-			fprintf(b->out, "%-10s %14s %14s %14s", names[i], TIME((uint64_t)s.median),
+			fprintf(b->out, "%-10s %13s %13s %13s", names[i], TIME((uint64_t)s.median),
 				TIME((uint64_t)s.min), TIME((uint64_t)s.max));
 		fprintf(b->out, " %7.1f %%\n", 100 * s.spread);
 	}
