@@ -21,6 +21,7 @@
 #include "kvbench/load/phase.h"
 #include "kvbench/measure/pages.h"
 #include "kvbench/measure/progress.h"
+#include "kvbench/load/reads.h"
 #include "kvbench/load/replay.h"
 #include "kvbench/report/report.h"
 #include "kvbench/load/roofline.h"
@@ -64,7 +65,9 @@ static unsigned server_threads(const struct bench_options *o)
 static uint64_t more_keys(const struct bench_options *o)
 {
 	uint64_t reads = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads;
-	return KV_MAX(o->roofline ? roofline_put_keys(o, reads) : 0, o->mixed ? o->num_keys : 0);
+	uint64_t most = KV_MAX(o->roofline ? roofline_put_keys(o, reads) : 0, o->mixed ? o->num_keys : 0);
+	/* A PUT of --mix is deleted before its worker makes the next. */
+	return KV_MAX(most, o->mix.put ? (uint64_t)o->num_workers : 0);
 }
 
 /* Memory of our own server, and whether a run may miss what was written. */
@@ -77,11 +80,9 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	if (o->servers.count > 0)
 		return 0;
 	if (o->memory_mb == 0)
-		return bench_memory_plan(values, o->value_size, shards, kv_memory_available(), &b->results.memory_mb,
-					 err);
+		return bench_keys_plan(o, values, shards, kv_memory_available(), &b->results.memory_mb, err);
 	b->results.memory_mb = o->memory_mb;
-	if ((double)values * (double)o->value_size > 1e18 ||
-	    bench_memory_need(values, o->value_size, shards) > o->memory_mb << 20)
+	if (bench_keys_memory(o, values, shards) > o->memory_mb << 20)
 		b->results.misses_expected = true;
 	return 0;
 }
@@ -211,18 +212,12 @@ static uint64_t duplicates_count(const struct bench *b)
 	return sum;
 }
 
-/* Operations that write or read so many keys. */
-static uint64_t key_ops(const struct bench_options *o, uint64_t keys)
-{
-	return o->batch ? (keys + o->batch - 1) / o->batch : keys;
-}
-
 static int run_write(struct bench *b, struct kv_error *err)
 {
 	struct phase p = {.bench = b,
 			  .name = "write",
 			  .run = b->opt->batch ? phase_op_write_batch : phase_op_write,
-			  .total = key_ops(b->opt, b->opt->num_keys),
+			  .total = reads_ops(b->opt, b->opt->num_keys),
 			  .keys_per_op = b->opt->batch,
 			  .num_keys = b->opt->num_keys};
 	uint64_t before = b->server ? 0 : duplicates_count(b), after;
@@ -237,15 +232,23 @@ static int run_write(struct bench *b, struct kv_error *err)
 	return rc;
 }
 
+static int run_steady(struct bench *b, struct kv_error *err)
+{
+	int rc = reads_steady(b, err);
+	if (rc == 0)
+		report_phase(b, "2/4", "warm-up", &b->results.warmup);
+	return rc;
+}
+
 static int run_warmup(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
 	struct phase_result *w = &b->results.warmup;
-	uint64_t fits = KV_MAX(WARMUP_BYTES / o->value_size, (uint64_t)1), keys = KV_MIN(o->warmup, fits);
+	uint64_t fits = KV_MAX(WARMUP_BYTES / bench_size_mean(o), (uint64_t)1), keys = KV_MIN(o->warmup, fits);
 	struct phase p = {.bench = b,
 			  .name = "warm-up",
 			  .run = o->batch ? phase_op_batch : phase_op_read,
-			  .total = key_ops(o, keys),
+			  .total = reads_ops(o, keys),
 			  .keys_per_op = o->batch,
 			  .duration_ns = WARMUP_NS};
 	char size[32];
@@ -316,22 +319,11 @@ static int breakdown_make(struct bench *b, struct kv_error *err)
 static int run_read(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	struct phase p = {.bench = b,
-			  .name = "read",
-			  .run = o->batch ? phase_op_batch : phase_op_read,
-			  .total = o->duration_ns ? UINT64_MAX : key_ops(o, o->num_keys * o->repeat_reads),
-			  .duration_ns = o->duration_ns,
-			  .keys_per_op = o->batch,
-			  .rate = o->rate,
-			  .verify = o->verify};
 	int rc = o->keep_going ? outages_make(b, err) : 0;
 	if (rc == 0 && o->breakdown)
 		rc = breakdown_make(b, err);
-	p.outages = b->results.keep_going.outage;
-	p.breakdown = b->results.breakdown;
-	async_phase(&p, false);
 	if (rc == 0)
-		rc = phase_run(&p, &b->results.read, err);
+		rc = reads_run(b, err);
 	for (unsigned i = 1; rc == 0 && o->breakdown && i < b->num_clients; i++)
 		bench_breakdown_merge(b->results.breakdown, &b->results.breakdown[i]);
 	if (rc == 0 && o->keep_going)
@@ -367,8 +359,8 @@ static int run_phases(struct bench *b, struct kv_error *err)
 {
 	struct bench_results *r = &b->results;
 	int rc = b->opt->no_write ? 0 : run_write(b, err);
-	if (rc == 0 && b->opt->warmup && good_so_far(b, &r->write))
-		rc = run_warmup(b, err);
+	if (rc == 0 && (b->opt->warmup || b->opt->warmup_steady > 0) && good_so_far(b, &r->write))
+		rc = b->opt->warmup_steady > 0 ? run_steady(b, err) : run_warmup(b, err);
 	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)
 		rc = run_read(b, err);
 	if (rc == 0 && b->opt->mixed && r->read.ran && good_so_far(b, &r->read))
@@ -495,11 +487,14 @@ int bench_run(const struct bench_options *options)
 	int status;
 	memset(&b, 0, sizeof(b));
 	b.opt = options;
+	bench_draw_init(&b.draw, &options->pattern, options->num_keys, options->seed);
 	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 	b.out = options->quiet ? NULL : b.last;
 	bench_tally_init(&b.results.write.tally);
 	bench_tally_init(&b.results.warmup.tally);
 	bench_tally_init(&b.results.read.tally);
+	bench_tally_init(&b.results.mix_put.tally);
+	bench_tally_init(&b.results.mix_exists.tally);
 	b.results.started_s = (int64_t)time(NULL);
 	bench_signals_install();
 	status = prepare(&b, &json, &err);

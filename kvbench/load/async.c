@@ -94,6 +94,8 @@ static bool slot_make(struct async *a, struct slot *slot)
 		return false;
 	if (!slot->made)
 		slot->n = batch_begin(&slot->op, a->put, &slot->items);
+	if (!slot->made && a->put && a->phase->bench->opt->slices)
+		slot->op.start_ns = phase_now();
 	slot->made = true;
 	return true;
 }

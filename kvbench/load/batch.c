@@ -5,6 +5,11 @@
  * batch is the call for which they exist. A worker has one batch in flight, so its keys, items and memory are made once
  * and used again. All workers' memory is one registration, which a server is told of once.
  *
+ * With --slices a value lies in as many pieces in the worker's memory, each with a gap as long behind it, as a block of
+ * many layers does. A GET's slices are compared where they arrived. The slices of a PUT are copied there from the stock
+ * before its latency begins: a stock that has every value in slices would be as many times larger. So values and keys
+ * are those of runs without slices, and each reads what the other wrote.
+ *
  * With --async (async.c) an id that is in flight takes the place of a worker, and every operation is a batch, without
  * --batch of one key. What a batch is before and after its call is the same for both. */
 #include "kvbench/load/batch.h"
@@ -12,6 +17,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvbench/load/keys.h"
 #include "kvbench/load/values.h"
 
 /* Without --batch (then it is --async) an operation has one key. */
@@ -20,12 +26,24 @@ static unsigned batch_keys(const struct bench_options *o)
 	return KV_MAX(o->batch, 1u);
 }
 
+/* What a value takes of a worker's memory. */
+static uint64_t place_bytes(const struct bench_options *o)
+{
+	return o->slices ? 2 * o->value_size : o->value_size;
+}
+
 struct batches {
 	struct kv_area area;
 	struct kvc_mem *mem;
 	struct bench_key *key; /* workers x batch */
 	struct kvc_item *item; /* likewise */
 };
+
+static uint8_t *worker_memory(const struct phase_op *op)
+{
+	const struct bench *b = op->phase->bench;
+	return (uint8_t *)b->batches->area.base + (uint64_t)op->worker * batch_keys(b->opt) * place_bytes(b->opt);
+}
 
 /* Everything but registered memory, which stays mapped. */
 static void batches_free(struct bench *bench)
@@ -51,7 +69,7 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	b->key = calloc(items, sizeof(*b->key));
 	b->item = calloc(items, sizeof(*b->item));
 	if (b->key && b->item)
-		rc = kv_area_map(items * o->value_size, &b->area, err);
+		rc = kv_area_map(items * place_bytes(o), &b->area, err);
 	else
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu key%s", items, kv_plural(items));
 	if (rc < 0)
@@ -78,17 +96,29 @@ int batches_close(struct bench *bench, struct kv_error *err)
 	return rc;
 }
 
+static void slices_set(const struct bench_options *o, struct kvc_item *item)
+{
+	item->slice = o->slices ? item->len / o->slices : 0;
+	item->stride = 2 * item->slice;
+}
+
+static void slices_copy(const struct kvc_item *item, const uint8_t *value)
+{
+	for (uint64_t i = 0; i * item->slice < item->len; i++)
+		memcpy((uint8_t *)item->data + i * item->stride, value + i * item->slice, item->slice);
+}
+
 static void get_fill(const struct phase_op *op, struct bench_key *key, struct kvc_item *item)
 {
 	const struct bench *bench = op->phase->bench;
 	const struct bench_options *o = bench->opt;
 	unsigned n = batch_keys(o);
-	uint8_t *memory = (uint8_t *)bench->batches->area.base + (uint64_t)op->worker * n * o->value_size;
+	uint8_t *memory = worker_memory(op);
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t index = bench_order_key(op->number * n + i, o->num_keys, o->seed);
-		bench_key_make(&key[i], o->seed, o->value_size, index);
+		uint64_t len = bench_key_of(o, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
 		item[i] = (struct kvc_item){
-			.key = {key[i].text, key[i].len}, .data = memory + i * o->value_size, .len = o->value_size};
+			.key = {key[i].text, key[i].len}, .data = memory + i * place_bytes(o), .len = len};
+		slices_set(o, &item[i]);
 	}
 }
 
@@ -97,9 +127,15 @@ static void put_fill(const struct phase_op *op, uint64_t from, unsigned n, struc
 	const struct bench *bench = op->phase->bench;
 	const struct bench_options *o = bench->opt;
 	for (unsigned i = 0; i < n; i++) {
-		bench_key_make(&key[i], o->seed, o->value_size, op->phase->key_base + from + i);
+		uint64_t len = bench_key_of(o, op->phase->key_base + from + i, &key[i]);
 		item[i] = (struct kvc_item){
-			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i]), .len = o->value_size};
+			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i], len), .len = len};
+		if (o->slices) {
+			const uint8_t *value = item[i].data;
+			item[i].data = worker_memory(op) + i * place_bytes(o);
+			slices_set(o, &item[i]);
+			slices_copy(&item[i], value);
+		}
 	}
 }
 
@@ -119,6 +155,20 @@ unsigned batch_begin(const struct phase_op *op, bool put, struct kvc_item **out_
 	return n;
 }
 
+static void item_verify(const struct bench_key *key, const struct kvc_item *item, struct bench_tally *t)
+{
+	bool right = (uint64_t)item->result == item->len;
+	if (!item->slice) {
+		bench_verify(key, item->data, (uint64_t)item->result, item->len, t);
+		return;
+	}
+	for (uint64_t from = 0, i = 0; right && from < item->len; from += item->slice, i++)
+		right = bench_value_check_part(key, item->len, from, (uint8_t *)item->data + i * item->stride,
+					       item->slice) == item->slice;
+	t->checked++;
+	t->wrong += !right;
+}
+
 /* What one item became. Returns 0, -KV_ENOTFOUND or its code. */
 static int batch_item_done(const struct phase_op *op, const struct bench_key *key, const struct kvc_item *item)
 {
@@ -133,7 +183,7 @@ static int batch_item_done(const struct phase_op *op, const struct bench_key *ke
 	t->hits++;
 	t->bytes += (uint64_t)item->result;
 	if (op->phase->verify)
-		bench_verify(key, item->data, (uint64_t)item->result, item->len, t);
+		item_verify(key, item, t);
 	else if ((uint64_t)item->result != item->len)
 		t->wrong++;
 	return 0;
@@ -185,8 +235,12 @@ int phase_op_batch(const struct phase_op *op)
 int phase_op_write_batch(const struct phase_op *op)
 {
 	struct kvc_call call = phase_put_call(op->phase);
+	struct phase_op begun = *op;
 	struct kvc_item *items;
 	unsigned n = batch_begin(op, true, &items);
-	int rc = kvc_put_batch_await(op->client, items, n, &call);
-	return batch_end(op, true, n, rc, phase_now());
+	int rc;
+	if (op->phase->bench->opt->slices)
+		begun.start_ns = phase_now();
+	rc = kvc_put_batch_await(op->client, items, n, &call);
+	return batch_end(&begun, true, n, rc, phase_now());
 }

@@ -6,10 +6,14 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "kvbench/load/keys.h"
 #include "kvbench/measure/breakdown.h"
 #include "kvbench/setup/options.h"
 #include "kvbench/measure/outage.h"
 #include "kvbench/setup/server_child.h"
+#include "kvbench/measure/runs.h"
+#include "kvbench/measure/slo.h"
+#include "kvbench/measure/steady.h"
 #include "kvbench/measure/tally.h"
 #include "kvbench/load/trace.h"
 #include "kvclient/kvclient.h"
@@ -21,6 +25,7 @@ struct phase_result {
 	bool ran;
 	struct bench_tally tally;
 	uint64_t elapsed_ns;
+	uint64_t planned_ns;                    /* with poisson arrivals: when the last one was due */
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
 	uint64_t duplicates; /* write: PUTs of what a running server had already; their bytes did not travel */
@@ -79,17 +84,24 @@ struct bench_rail {
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
-	unsigned num_rails;           /* 0: none were looked at */
-	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
-	int64_t started_s;            /* since 1970 */
-	unsigned server_threads;      /* of our own server */
-	int interrupted;              /* the signal that ended the run before its end, or 0 */
-	uint64_t rss_peak, memory_mb; /* memory_mb: of our own server, else 0 */
-	uint64_t values_bytes;        /* of what PUT sends; 0: the run stores nothing */
-	bool misses_expected;         /* the server's memory is smaller than the workload */
-	enum kvc_put_way put_way;     /* of the first server; KVC_PUT_INLINE: of any */
-	uint64_t pages_left;          /* bytes whose pages servers were still making when the run began */
-	struct phase_result write, warmup, read;
+	unsigned num_rails;                      /* 0: none were looked at */
+	struct kvc_counters counters;            /* of the whole run; size 0: none were taken */
+	int64_t started_s;                       /* since 1970 */
+	unsigned server_threads;                 /* of our own server */
+	int interrupted;                         /* the signal that ended the run before its end, or 0 */
+	uint64_t rss_peak, memory_mb;            /* memory_mb: of our own server, else 0 */
+	uint64_t values_bytes;                   /* of what PUT sends; 0: the run stores nothing */
+	bool misses_expected;                    /* the server's memory is smaller than the workload */
+	enum kvc_put_way put_way;                /* of the first server; KVC_PUT_INLINE: of any */
+	uint64_t pages_left;                     /* bytes whose pages servers were still making when the run began */
+	struct phase_result write, warmup, read; /* read: of all runs, or of the best trial; with --mix its GETs */
+	struct phase_result mix_put, mix_exists; /* with --mix: the rest of the read phase */
+	struct bench_steady steady;              /* with --warmup-steady */
+	bool is_steady;
+	struct bench_runs runs;          /* of the read phase */
+	struct bench_slo_search slo;     /* with --slo */
+	uint64_t slo_bad;                /* values that were wrong or missing in any trial */
+	struct phase_result slo_read[3]; /* of a trial, by kind */
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
 	struct keep_going_result keep_going;
@@ -99,11 +111,18 @@ struct bench_results {
 	struct replay_result replay;
 };
 
+/* bench_measured_ops -- of the read phase, of all kinds. */
+static inline uint64_t bench_measured_ops(const struct bench_results *r)
+{
+	return r->read.tally.ops + r->mix_put.tally.ops + r->mix_exists.tally.ops;
+}
+
 struct batches;
 struct values;
 
 struct bench {
 	const struct bench_options *opt;
+	struct bench_draw draw; /* which key a read is of */
 	struct kvc_pool *pool;
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */

@@ -15,12 +15,18 @@
 static int op_mixed(const struct phase_op *op)
 {
 	bool batch = op->phase->bench->opt->batch > 0;
-	struct phase_op one = *op;
-	one.number = op->number / 2;
-	one.breakdown = NULL;
-	if (op->number % 2)
-		return batch ? phase_op_write_batch(&one) : phase_op_write(&one);
-	return batch ? phase_op_batch(&one) : phase_op_read(&one);
+	if (op->kind)
+		return batch ? phase_op_write_batch(op) : phase_op_write(op);
+	return batch ? phase_op_batch(op) : phase_op_read(op);
+}
+
+/* In turns. */
+static unsigned kind_of(const struct phase *p, uint64_t *number)
+{
+	unsigned kind = *number % 2;
+	(void)p;
+	*number /= 2;
+	return kind;
 }
 
 static int keys_delete(struct bench *b, struct kv_error *err)
@@ -47,7 +53,8 @@ int mixed_run(struct bench *b, struct kv_error *err)
 	struct phase p = {.bench = b,
 			  .name = "mixed",
 			  .run = op_mixed,
-			  .mixed = true,
+			  .kinds = 2,
+			  .kind_of = kind_of,
 			  .key_base = o->num_keys,
 			  .num_keys = o->num_keys,
 			  .total = 2 * each,

@@ -47,15 +47,15 @@ bool phase_over(const struct phase *p, uint64_t now)
 	       atomic_load_explicit(&p->num_errors, memory_order_relaxed) >= p->errors_max;
 }
 
-/* Wait for the intended start of an operation in the open loop. Returns it, also when it is in the past. */
-static uint64_t pace_await(const struct phase *p, uint64_t number)
+/* Wait for the intended start of an operation in the open loop. Returns when it really begins. */
+static uint64_t pace_await(const struct phase *p, uint64_t due)
 {
-	uint64_t due = p->start_ns + (uint64_t)((double)number * 1e9 / p->rate), now = phase_now();
+	uint64_t now = phase_now();
 	while (now < due && !phase_over(p, now)) {
 		co_sleep_await(KV_MIN(due, now + PACE_STEP_NS));
 		now = phase_now();
 	}
-	return due;
+	return now;
 }
 
 bool phase_take(struct phase *p, uint64_t *out_number)
@@ -65,6 +65,20 @@ bool phase_take(struct phase *p, uint64_t *out_number)
 		return false;
 	*out_number = p->first_op + taken;
 	return true;
+}
+
+/* The next operation, and in the open loop when it is due. */
+static bool take(struct phase *p, uint64_t *out_number, uint64_t *out_due_ns)
+{
+	bool got;
+	if (p->rate > 0 && p->poisson)
+		pthread_mutex_lock(&p->schedule);
+	got = phase_take(p, out_number);
+	if (got && p->rate > 0)
+		*out_due_ns = p->start_ns + bench_arrivals_due(&p->arrivals, *out_number - p->first_op);
+	if (p->rate > 0 && p->poisson)
+		pthread_mutex_unlock(&p->schedule);
+	return got;
 }
 
 uint64_t phase_count(struct phase *p, struct bench_tally *t, int rc, uint64_t *backoff_ns)
@@ -91,11 +105,14 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
 			      .outages = p->outages ? &p->outages[c] : NULL};
 	uint64_t backoff_ns = 0, pause_until_ns;
-	while (phase_take(p, &op.number)) {
-		op.tally = &p->tally[c + (p->mixed && op.number % 2 ? p->tallies : 0)];
-		op.start_ns = p->rate > 0 ? pace_await(p, op.number - p->first_op) : phase_now();
-		if (phase_over(p, p->rate > 0 ? phase_now() : op.start_ns))
+	while (take(p, &op.number, &op.start_ns)) {
+		op.begin_ns = p->rate > 0 ? pace_await(p, op.start_ns) : phase_now();
+		if (p->rate == 0)
+			op.start_ns = op.begin_ns;
+		if (phase_over(p, op.begin_ns))
 			break;
+		op.kind = p->kind_of ? p->kind_of(p, &op.number) : 0;
+		op.tally = &p->tally[c + op.kind * p->tallies];
 		pause_until_ns = phase_count(p, op.tally, p->run(&op), &backoff_ns);
 		if (pause_until_ns)
 			co_sleep_await(pause_until_ns);
@@ -122,7 +139,8 @@ static int tallies_create(struct phase *p, struct kv_error *err)
 	unsigned count;
 	if (p->tallies == 0)
 		p->tallies = p->bench->num_clients;
-	count = p->tallies * (p->mixed ? 2 : 1);
+	p->kinds = KV_MAX(p->kinds, 1u);
+	count = p->tallies * p->kinds;
 	p->tally = aligned_alloc(KV_CACHELINE, count * sizeof(*p->tally));
 	if (!p->tally)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the counters of %u client%s", p->bench->num_clients,
@@ -143,6 +161,18 @@ static void collect(const struct phase *p, const struct bench_tally *tally, stru
 	out->ran = true;
 }
 
+void phase_result_merge(struct phase_result *into, const struct phase_result *from)
+{
+	bench_tally_merge(&into->tally, &from->tally);
+	into->elapsed_ns += from->elapsed_ns;
+	into->planned_ns += from->planned_ns;
+	into->cpu_seconds += from->cpu_seconds;
+	into->server_cpu_seconds += from->server_cpu_seconds;
+	into->too_many_errors |= from->too_many_errors;
+	into->server_died |= from->server_died;
+	into->ran |= from->ran;
+}
+
 static int workers_run(struct phase *p, struct kv_error *err)
 {
 	int rc = kvc_run(p->bench->pool, p->workers, phase_worker, p);
@@ -158,7 +188,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .name = p->name,
 			       .total = p->total,
 			       .duration_ns = p->duration_ns,
-			       .unit_bytes = p->bench->opt->value_size * KV_MAX(p->keys_per_op, 1u),
+			       .unit_bytes = bench_size_mean(p->bench->opt) * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .bare = progress_bare,
 			       .arg = p};
@@ -171,6 +201,9 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	atomic_store(&p->num_missed, 0);
 	if (p->errors_max == 0)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
+	pthread_mutex_init(&p->schedule, NULL);
+	if (p->rate > 0)
+		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->bench->opt->seed + p->first_op);
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
 	progress_start(&bar);
@@ -180,15 +213,15 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		p->workers = p->bench->opt->num_workers;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
+	out->planned_ns = p->poisson && p->rate > 0 ? p->arrivals.due_ns : 0;
 	progress_stop(&bar);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
-	if (rc == 0 && p->mixed) {
-		out[1] = *out; /* the time and the processors are those of both */
-		collect(p, p->tally + p->tallies, &out[1]);
+	for (unsigned i = 0; rc == 0 && i < p->kinds; i++) {
+		out[i] = out[0]; /* the time and the processors are those of all */
+		collect(p, p->tally + (size_t)i * p->tallies, &out[i]);
 	}
-	if (rc == 0)
-		collect(p, p->tally, out);
+	pthread_mutex_destroy(&p->schedule);
 	free(p->tally);
 	p->tally = NULL;
 	return rc;
@@ -196,11 +229,13 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 
 /* ---- the operations ---- */
 
-static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
+void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
 {
 	op->tally->ops++;
 	op->tally->bytes += bytes;
 	kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
+	if (op->phase->rate > 0)
+		kv_hist_add(&op->tally->service, end_ns > op->begin_ns ? end_ns - op->begin_ns : 0);
 }
 
 /* PUT of one key, whose value lies ready in registered memory. */
@@ -209,12 +244,13 @@ int phase_op_write(const struct phase_op *op)
 	const struct bench_options *o = op->phase->bench->opt;
 	struct kvc_call call = phase_put_call(op->phase);
 	struct bench_key key;
+	uint64_t len;
 	int rc;
-	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
-	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key),
-			   o->value_size, &call);
+	len = bench_key_of(o, op->phase->key_base + op->number, &key);
+	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key, len), len,
+			   &call);
 	if (rc == 0)
-		count_done(op, o->value_size, phase_now());
+		phase_count_done(op, len, phase_now());
 	if (rc != -KV_EEXIST)
 		return rc;
 	/* Another client stored other bytes under this key before: the key is stored. */
@@ -230,7 +266,7 @@ int phase_op_delete(const struct phase_op *op)
 	struct kvc_call call = {.size = sizeof(call)};
 	struct bench_key key;
 	int rc;
-	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
+	bench_key_of(o, op->phase->key_base + op->number, &key);
 	rc = kvc_delete_await(op->client, (struct kvc_key){key.text, key.len}, &call);
 	if (rc == 0 || rc == -KV_ENOTFOUND)
 		op->tally->ops++;
@@ -261,21 +297,21 @@ static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, in
 }
 
 /* With --keep-going, a server that was restarted has lost its values: store this one again. */
-static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key)
+static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
 {
 	const struct bench_options *o = op->phase->bench->opt;
 	struct kvc_call call = phase_call(o);
 	uint64_t start_ns = phase_now();
-	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key),
-			       o->value_size, &call);
+	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key, len),
+			       len, &call);
 	watch(op, index, start_ns, rc);
 	op->tally->stored_again += rc == 0;
 	return rc;
 }
 
-static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key)
+static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
 {
-	int rc = op->outages ? store_again(op, index, key) : 0;
+	int rc = op->outages ? store_again(op, index, key, len) : 0;
 	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
 		rc = 0;
 	if (rc == -KV_EEXIST) { /* another client has stored it meanwhile */
@@ -291,28 +327,28 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 int phase_op_read(const struct phase_op *op)
 {
 	const struct bench_options *o = op->phase->bench->opt;
-	uint64_t index = bench_order_key(op->number, o->num_keys, o->seed), start_ns;
+	uint64_t index = bench_draw_key(&op->phase->bench->draw, op->number), len, start_ns;
 	struct kvc_call call = phase_call(o);
 	struct kvc_phases phases = {.size = sizeof(phases)};
 	struct bench_key key;
 	struct kvc_borrowed borrowed = {0};
 	int64_t got;
-	bench_key_make(&key, o->seed, o->value_size, index);
+	len = bench_key_of(o, index, &key);
 	start_ns = op->outages ? phase_now() : 0;
 	call.phases = op->breakdown ? &phases : NULL;
-	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, o->value_size, &call, &borrowed);
+	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, &call, &borrowed);
 	watch(op, index, start_ns, got);
 	if (got == -KV_ENOTFOUND)
-		return read_missed(op, index, &key);
+		return read_missed(op, index, &key, len);
 	if (got < 0)
 		return (int)got;
-	count_done(op, (uint64_t)got, phase_now());
+	phase_count_done(op, (uint64_t)got, phase_now());
 	if (op->breakdown)
 		bench_breakdown_add(op->breakdown, &phases);
 	op->tally->hits++;
 	if (op->phase->verify)
-		bench_verify(&key, borrowed.data, (uint64_t)got, o->value_size, op->tally);
-	else if ((uint64_t)got != o->value_size)
+		bench_verify(&key, borrowed.data, (uint64_t)got, len, op->tally);
+	else if ((uint64_t)got != len)
 		op->tally->wrong++;
 	kvc_borrowed_release(op->client, &borrowed);
 	return 0;

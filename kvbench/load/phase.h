@@ -3,8 +3,10 @@
 #ifndef KVRAIL_KVBENCH_LOAD_PHASE_H
 #define KVRAIL_KVBENCH_LOAD_PHASE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
+#include "kvbench/load/arrivals.h"
 #include "kvbench/load/bench.h"
 
 struct phase;
@@ -17,7 +19,9 @@ struct phase_op {
 	struct kvc_client *client;
 	unsigned worker;
 	uint64_t number;                   /* from phase.first_op on */
+	unsigned kind;                     /* of the phase's kinds */
 	uint64_t start_ns;                 /* now, or with a rate the intended start */
+	uint64_t begin_ns;                 /* now */
 	struct bench_tally *tally;         /* where it counts */
 	struct bench_breakdown *breakdown; /* and its phases; NULL: not asked for */
 	struct bench_outages *outages;
@@ -37,11 +41,14 @@ struct phase {
 	uint64_t duration_ns;     /* 0: until total */
 	unsigned keys_per_op;     /* 0: one */
 	double rate;              /* operations per second; 0: closed loop */
+	bool poisson;             /* with a rate: arrivals know nothing of each other; else they are evenly apart */
 	uint64_t key_base;        /* number of the first key that is written or deleted */
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
-	bool mixed;               /* operations with odd numbers are PUTs, and are tallied apart */
-	unsigned workers;         /* 0: as many as the run has */
-	unsigned tallies;         /* where operations count; 0: one per client */
+	unsigned kinds;           /* of operations, which are tallied apart; 0: one */
+	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind. */
+	unsigned (*kind_of)(const struct phase *p, uint64_t *number);
+	unsigned workers; /* 0: as many as the run has */
+	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
@@ -52,11 +59,14 @@ struct phase {
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
 	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
 	uint64_t start_ns, end_ns;
-	struct bench_tally *tally; /* `tallies` of them; as many more for the PUTs, if mixed */
+	pthread_mutex_t schedule; /* of arrivals, if poisson */
+	struct bench_arrivals arrivals;
+	struct bench_tally *tally; /* `tallies` of them for each kind */
 };
 
-/* phase_run -- run it and add everything up in *out (mixed: the PUTs in out[1]). Blocks the calling thread (main).
- * Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be started. */
+/* phase_run -- run it and add everything up in out[0], of `kinds` kinds in one result each. Blocks the calling thread
+ * (main). Returns 0 also when operations failed (they are counted), -KV_ENOMEM or -KV_EBUSY when nothing could be
+ * started. */
 int phase_run(struct phase *phase, struct phase_result *out, struct kv_error *err);
 
 /* phase_take -- the number of the next operation. Thread: any. False: there is none left. */
@@ -86,12 +96,18 @@ static inline struct kvc_call phase_call(const struct bench_options *options)
 static inline struct kvc_call phase_put_call(const struct phase *phase)
 {
 	struct kvc_call call = phase_call(phase->bench->opt);
-	call.flags |= phase->mixed && phase->bench->opt->background_puts ? KVC_BACKGROUND : 0;
+	call.flags |= phase->kinds > 1 && phase->bench->opt->background_puts ? KVC_BACKGROUND : 0;
 	return call;
 }
 
 /* phase_now -- the clock that latencies are taken from. */
 uint64_t phase_now(void);
+
+/* phase_count_done -- one operation of op->tally has succeeded with so many bytes of a value. */
+void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns);
+
+/* phase_result_merge -- add the result of a phase to that of others like it. */
+void phase_result_merge(struct phase_result *into, const struct phase_result *from);
 
 /* phase_cpu_seconds -- CPU time of this process so far. */
 double phase_cpu_seconds(void);

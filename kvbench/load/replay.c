@@ -86,7 +86,7 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	struct kvc_call call = phase_call(o);
 	uint64_t start_ns;
 	for (unsigned i = 0; i < n; i++)
-		w->item[i].data = values_of(w->r->bench, &w->key[w->block[i]]);
+		w->item[i].data = values_of(w->r->bench, &w->key[w->block[i]], o->value_size);
 	start_ns = phase_now();
 	kvc_put_batch_await(w->client, w->item, n, &call);
 	w->write_ns += phase_now() - start_ns;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvbench/load/keys.h"
 
 enum { PAGE = 4096, TOUCH_SHARE = 2 /* a caller may borrow half of a buffer */, ASKED = 64, ITEMS = 512 };
 
@@ -69,9 +70,9 @@ const void *values_all(const struct bench *bench, uint64_t *out_len)
 	return bench->values->area.base;
 }
 
-void *values_of(const struct bench *bench, const struct bench_key *key)
+void *values_of(const struct bench *bench, const struct bench_key *key, uint64_t len)
 {
-	return (uint8_t *)bench->values->area.base + bench_value_at(key, bench->opt->value_size);
+	return (uint8_t *)bench->values->area.base + bench_value_at(key, len);
 }
 
 /* ---- the clients' buffers ---- */
@@ -90,7 +91,7 @@ static void messages_touch(struct kvc_client *client, const struct bench *b)
 	struct bench_key *text = calloc(ASKED, sizeof(*text));
 	struct kvc_key key[ASKED];
 	for (unsigned i = 0; text && i < ASKED; i++) {
-		bench_key_make(&text[i], b->opt->seed, b->opt->value_size, i);
+		bench_key_of(b->opt, i, &text[i]);
 		key[i] = (struct kvc_key){text[i].text, text[i].len};
 	}
 	if (text)

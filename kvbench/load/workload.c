@@ -147,11 +147,17 @@ static uint64_t first_wrong(const uint8_t *data, uint64_t from, uint64_t to, uin
 
 uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64_t len)
 {
+	return bench_value_check_part(key, len, 0, data, len);
+}
+
+uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint64_t from, const void *data,
+				uint64_t part_len)
+{
 	enum { PIECE = 4096 }; /* differences are collected without a branch per word */
-	uint64_t state = stock_state(bench_value_at(key, len));
+	uint64_t state = stock_state(bench_value_at(key, len) + from);
 	const uint8_t *p = data;
 	uint64_t at = 0;
-	for (; at + PIECE <= len; at += PIECE) {
+	for (; at + PIECE <= part_len; at += PIECE) {
 		uint64_t piece_state = state, diff = 0;
 		for (unsigned i = 0; i < PIECE; i += 8, state += VALUE_STEP) {
 			uint64_t word;
@@ -161,7 +167,7 @@ uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64
 		if (KV_UNLIKELY(diff))
 			return first_wrong(p, at, at + PIECE, piece_state);
 	}
-	return first_wrong(p, at, len, state);
+	return first_wrong(p, at, part_len, state);
 }
 
 /* ---- order ---- */
@@ -197,6 +203,11 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 		x = feistel(x, half_bits, round_seed);
 	while (x >= num_keys);
 	return x;
+}
+
+uint64_t bench_random(uint64_t seed, uint64_t number, uint64_t part)
+{
+	return mix_strong(mix_strong(seed * VALUE_STEP + number) + (part + 1) * VALUE_STEP);
 }
 
 /* ---- memory ---- */

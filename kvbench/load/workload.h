@@ -39,6 +39,14 @@ uint64_t bench_value_check(const struct bench_key *key, const void *data, uint64
  * seed and the run's number decide. Pure, no memory: any worker can ask for any op. */
 uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed);
 
+/* bench_value_check_part -- the same for the bytes of a value of len bytes from `from` on, a multiple of 8: data is
+ * part_len of them. Returns part_len when all are right, else the offset of the first wrong byte in data. */
+uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint64_t from, const void *data,
+				uint64_t part_len);
+
+/* bench_random -- 64 random bits that follow from these three. */
+uint64_t bench_random(uint64_t seed, uint64_t number, uint64_t part);
+
 /* bench_memory_need -- bytes of server memory (its --memory-mb, rounded up to MiB) that keep num_values of value_size
  * without eviction, whatever their spread over up to `shards` shards. */
 uint64_t bench_memory_need(uint64_t num_values, uint64_t value_size, unsigned shards);

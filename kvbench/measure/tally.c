@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c -- counting, and adding up what several loops counted.
  *
- * A histogram takes 37 KiB. One per client instead of one per worker gives the same merged figures, and 64,000 workers
- * do not take gigabytes for it. */
+ * A histogram takes 37 KiB, and a tally has two. One per client instead of one per worker gives the same merged
+ * figures, and 64,000 workers do not take gigabytes for it. */
 #include "kvbench/measure/tally.h"
 
 void bench_errors_add(struct bench_errors *errors, int code, uint64_t count)
@@ -35,6 +35,7 @@ void bench_tally_init(struct bench_tally *tally)
 {
 	memset(tally, 0, sizeof(*tally));
 	kv_hist_init(&tally->latency);
+	kv_hist_init(&tally->service);
 }
 
 void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
@@ -50,4 +51,5 @@ void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
 	for (unsigned i = 0; i < from->errors.num_codes; i++)
 		bench_errors_add(&into->errors, from->errors.row[i].code, from->errors.row[i].count);
 	kv_hist_merge(&into->latency, &from->latency);
+	kv_hist_merge(&into->service, &from->service);
 }

@@ -31,6 +31,7 @@ struct bench_tally {
 	uint64_t stored_again;   /* with --keep-going: keys that were missing */
 	struct bench_errors errors;
 	struct kv_hist latency; /* of operations that succeeded */
+	struct kv_hist service; /* with a rate: from when they really began */
 };
 
 void bench_tally_init(struct bench_tally *tally);

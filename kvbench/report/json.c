@@ -266,6 +266,63 @@ static json_t *trace_object(const struct replay_result *r)
 			 r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
 }
 
+static json_t *runs_object(const struct bench_runs *runs)
+{
+	json_t *object = json_pack("{s:I}", "count", (json_int_t)runs->count);
+	for (unsigned f = 0; f < BENCH_RUN_FIGURES; f++) {
+		json_t *each = json_array();
+		struct bench_spread s;
+		bench_runs_spread(runs, (enum bench_run_figure)f, &s);
+		for (unsigned i = 0; i < runs->count; i++)
+			json_array_append_new(each, json_real(bench_runs_figure(runs, i, (enum bench_run_figure)f)));
+		json_object_set_new(object, bench_runs_name((enum bench_run_figure)f),
+				    json_pack("{s:f, s:f, s:f, s:f, s:o}", "median", s.median, "min", s.min, "max",
+					      s.max, "spread", s.spread, "each", each));
+	}
+	return object;
+}
+
+static json_t *slo_object(const struct bench *b)
+{
+	const struct bench_slo_search *s = &b->results.slo;
+	const struct bench_slo_trial *best = bench_slo_best(s);
+	json_t *trials = json_array();
+	for (unsigned i = 0; i < s->trials; i++) {
+		const struct bench_slo_trial *t = &s->row[i];
+		json_array_append_new(trials,
+				      json_pack("{s:f, s:f, s:I, s:I, s:I, s:s}", "offered_per_s", t->rate,
+						"achieved_per_s", t->achieved, "latency_ns", (json_int_t)t->latency_ns,
+						"service_ns", (json_int_t)t->service_ns, "ops", (json_int_t)t->ops,
+						"why", bench_slo_why_name(t->why)));
+	}
+	return json_pack("{s:f, s:I, s:o, s:o}", "quantile", b->opt->aim.quantile, "limit_ns",
+			 (json_int_t)b->opt->aim.limit_ns, "rate_per_s", best ? json_real(best->rate) : json_null(),
+			 "trials", trials);
+}
+
+/* What a load that was asked for in detail came to. */
+static void load_objects(json_t *object, const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	json_t *phases = json_object_get(object, "phases");
+	if (b->opt->mix.total && r->read.ran)
+		json_object_set_new(phases, "mix",
+				    json_pack("{s:o, s:o}", "put", phase_object(&r->mix_put), "exists",
+					      phase_object(&r->mix_exists)));
+	if (r->read.tally.service.count)
+		json_object_set_new(json_object_get(phases, "read"), "service_ns",
+				    latency_object(&r->read.tally.service));
+	if (r->runs.count > 1)
+		json_object_set_new(object, "runs", runs_object(&r->runs));
+	if (r->steady.windows)
+		json_object_set_new(object, "warmup",
+				    json_pack("{s:b, s:I, s:f, s:f, s:f}", "steady", r->is_steady, "windows",
+					      (json_int_t)r->steady.windows, "spread", r->steady.spread, "within",
+					      r->steady.within, "seconds", (double)r->warmup.elapsed_ns / 1e9));
+	if (r->slo.trials)
+		json_object_set_new(object, "slo", slo_object(b));
+}
+
 static json_t *report_object(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -285,7 +342,9 @@ static json_t *report_object(const struct bench *b)
 	if (object && b->opt->rate > 0 && r->read.elapsed_ns)
 		json_object_set_new(object, "rate",
 				    json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
-					      (double)r->read.tally.ops * 1e9 / (double)r->read.elapsed_ns));
+					      (double)bench_measured_ops(r) * 1e9 / (double)r->read.elapsed_ns));
+	if (object)
+		load_objects(object, b);
 	if (object && r->mixed.read.ran)
 		json_object_set_new(json_object_get(object, "phases"), "mixed",
 				    json_pack("{s:o, s:o, s:f}", "read", phase_object(&r->mixed.read), "write",

@@ -74,8 +74,10 @@ static void start_load(const struct bench *b)
 			COUNT(b->results.trace.distinct), SIZE(o->value_size),
 			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		kv_wrap(b->out, "load       ", 0, "%s; %s of %s, seed %llu", workers, OF(o->num_keys, "key"),
-			SIZE(o->value_size), (unsigned long long)o->seed);
+		kv_wrap(b->out, "load       ", 0, "%s; %s of %s%s, seed %llu%s%s", workers, OF(o->num_keys, "key"),
+			o->value_sizes ? o->value_sizes : SIZE(o->value_size), o->value_sizes ? " (sizes)" : "",
+			(unsigned long long)o->seed, o->keys_pattern ? ", read " : "",
+			o->keys_pattern ? o->keys_pattern : "");
 }
 
 static void start_notes(const struct bench *b)
@@ -110,6 +112,12 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"servers are still making the pages of %s of memory (kv-server --prefault): PUTs wait for them",
 			SIZE(b->results.pages_left));
+	if (o->slices)
+		kv_wrap(b->out, "note       ", 0,
+			"values lie in %u slices; those of a PUT are laid out before its latency begins, so that the "
+			"rate "
+			"of the writes contains a copy",
+			o->slices);
 	if (o->no_checksum)
 		kv_wrap(b->out, "note       ", 0, "checksums of GETs are not checked (--no-checksum)");
 }
@@ -187,6 +195,71 @@ static void mixed_table(const struct bench *b)
 	fprintf(b->out, "%8stogether %.3f of the mean of write and read alone\n", "", m->of_alone);
 }
 
+static void mix_rows(const struct bench *b)
+{
+	if (!b->opt->mix.total || !b->results.read.ran)
+		return;
+	if (b->opt->mix.put)
+		phase_table(b, "put", &b->results.mix_put);
+	if (b->opt->mix.exists)
+		phase_table(b, "exists", &b->results.mix_exists);
+}
+
+/* With --repeat-runs. */
+static void runs_table(const struct bench *b)
+{
+	const struct bench_runs *runs = &b->results.runs;
+	if (runs->count < 2)
+		return;
+	fprintf(b->out, "\n%-10s %13s %13s %13s %9s   (of %u runs)\n", "runs", "median", "min", "max", "spread",
+		runs->count);
+	for (unsigned i = 0; i < BENCH_RUN_FIGURES; i++) {
+		static const char *const names[] = {"ops/s", "bytes/s", "read p50", "read p99"};
+		struct bench_spread s;
+		bench_runs_spread(runs, (enum bench_run_figure)i, &s);
+		if (i == BENCH_RUN_OPS)
+			fprintf(b->out, "%-10s %13s %13s %13s", names[i], COUNT((uint64_t)(s.median + 0.5)),
+				COUNT((uint64_t)(s.min + 0.5)), COUNT((uint64_t)(s.max + 0.5)));
+		else if (i == BENCH_RUN_BYTES)
+			fprintf(b->out, "%-10s %13s %13s %13s", names[i], RATE(s.median), RATE(s.min), RATE(s.max));
+		else
+			fprintf(b->out, "%-10s %13s %13s %13s", names[i], TIME((uint64_t)s.median),
+				TIME((uint64_t)s.min), TIME((uint64_t)s.max));
+		fprintf(b->out, " %7.1f %%\n", 100 * s.spread);
+	}
+	fprintf(b->out, "           (spread: largest less smallest, as a part of the median)\n");
+}
+
+/* With --slo: the rates tried from the lowest on, and the answer. */
+static void slo_table(const struct bench *b)
+{
+	const struct bench_slo_search *s = &b->results.slo;
+	const struct bench_slo_trial *best = bench_slo_best(s);
+	double above = 0;
+	char percentile[16];
+	if (s->trials == 0)
+		return;
+	snprintf(percentile, sizeof(percentile), "p%g", 100 * b->opt->aim.quantile);
+	fprintf(b->out, "\n%-6s %11s %11s %9s %9s %9s\n", "slo", "offered/s", "achieved/s", percentile, "service",
+		"ops");
+	for (unsigned n = 0; n < s->trials; n++) {
+		const struct bench_slo_trial *t = NULL;
+		for (unsigned i = 0; i < s->trials; i++)
+			if (s->row[i].rate > above && (!t || s->row[i].rate < t->rate))
+				t = &s->row[i];
+		if (!t)
+			break;
+		above = t->rate;
+		fprintf(b->out, "%-6s %11s %11s %9s %9s %9s %s\n", "", COUNT((uint64_t)(t->rate + 0.5)),
+			COUNT((uint64_t)(t->achieved + 0.5)), TIME(t->latency_ns), TIME(t->service_ns), COUNT(t->ops),
+			bench_slo_why_text(t->why));
+	}
+	if (best)
+		kv_wrap(b->out, "       ", 0,
+			"%s per second keep p%g within %s; the figures of the reads are of that rate",
+			COUNT((uint64_t)best->rate), 100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns));
+}
+
 /* Both phases of a replay are one stretch of time, with one sum. */
 static void cpu_line(const struct bench *b, const char *name, const struct phase_result *p)
 {
@@ -212,9 +285,12 @@ static void cpu_table(const struct bench *b)
 /* With --rate: whether the machine did what was offered. */
 static void rate_line(const struct bench *b)
 {
-	double offered = b->opt->rate, done = per_second((double)b->results.read.tally.ops, &b->results.read);
+	double done = per_second((double)bench_measured_ops(&b->results), &b->results.read);
+	double offered = b->opt->rate;
 	if (offered <= 0 || !b->results.read.ran)
 		return;
+	if (b->results.read.planned_ns) /* so many came due, by chance */
+		offered = (double)bench_measured_ops(&b->results) * 1e9 / (double)b->results.read.planned_ns;
 	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s",
 		COUNT((uint64_t)(offered + 0.5)), COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
 		done < BENCH_RATE_KEPT * offered
@@ -241,12 +317,18 @@ static void latency_table(const struct bench *b)
 		"p99", "p99.9", "max", "p99/p50");
 	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
 	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
+	latency_row(b->out, "put", &r->mix_put.tally.latency);
+	latency_row(b->out, "exists", &r->mix_exists.tally.latency);
+	latency_row(b->out, "service", &r->read.tally.service);
 	latency_row(b->out, "mix put", &r->mixed.write.tally.latency);
 	latency_row(b->out, "mix get", &r->mixed.read.tally.latency);
 	if (b->opt->trace)
 		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
-	else if (b->opt->rate > 0)
-		fprintf(b->out, "        (of a read: from its intended start at %g per second)\n", b->opt->rate);
+	else if (b->opt->rate > 0 || r->slo.trials)
+		kv_wrap(b->out, "        ", 0,
+			"(of a read: from its intended start, %s arrivals; service: of reads, from when they really "
+			"began)",
+			b->opt->arrivals == BENCH_POISSON ? "poisson" : "uniform");
 }
 
 static void breakdown_table(const struct bench *b)
@@ -397,7 +479,9 @@ static void rails_table(const struct bench *b)
 static void quiet_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors);
+	uint64_t errors = bench_errors_total(&r->write.tally.errors) + bench_errors_total(&r->read.tally.errors) +
+			  bench_errors_total(&r->mix_put.tally.errors) +
+			  bench_errors_total(&r->mix_exists.tally.errors);
 	if (r->interrupted)
 		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
 	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
@@ -446,6 +530,7 @@ void report_summary(const struct bench *b)
 		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
 	if (r->read.ran)
 		phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+	mix_rows(b);
 	mixed_table(b);
 	cpu_table(b);
 	rate_line(b);
@@ -454,6 +539,8 @@ void report_summary(const struct bench *b)
 			COUNT(r->read.tally.wrong));
 	latency_table(b);
 	report_model(b);
+	runs_table(b);
+	slo_table(b);
 	breakdown_table(b);
 	keep_going_table(b);
 	replay_table(b);
@@ -531,12 +618,26 @@ static void judge_replay(struct verdict *v, const struct bench *b)
 			COUNT(r->expected_hits));
 }
 
+static void judge_slo(struct verdict *v, const struct bench *b)
+{
+	const struct bench_results *r = &b->results;
+	if (r->slo_bad)
+		problem(v, "the trials of --slo met %s that were wrong or missing", OF(r->slo_bad, "value"));
+	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
+		problem(v,
+			"no rate that was tried keeps p%g within %s: the table has the rates, down to %.3g per second",
+			100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns), r->slo.high);
+}
+
 unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
 	struct verdict v = {.to = to};
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);
+	judge_phase(&v, "mix", &r->mix_put);
+	judge_phase(&v, "mix", &r->mix_exists);
+	judge_slo(&v, b);
 	judge_phase(&v, "mixed", &r->mixed.read);
 	judge_phase(&v, "mixed", &r->mixed.write);
 	if (r->keep_going.ran)
@@ -546,6 +647,7 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran) {
 		judge_misses(&v, r, "warm-up", &r->warmup);
 		judge_misses(&v, r, "read", &r->read);
+		judge_misses(&v, r, "mix", &r->mix_exists);
 		judge_misses(&v, r, "mixed", &r->mixed.read);
 	}
 	if (r->roofline.code < 0)

@@ -5,10 +5,12 @@
  * then ignored: one that has no effect together with another is a usage error, said in bench_options_check. */
 #include "kvbench/setup/options.h"
 
+#include "kvbench/measure/runs.h"
 #include "kvclient/kvclient.h"
 
 #define AT(member) .offset = offsetof(struct bench_options, member)
 
+static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
 static const char *const order_names[] = {"strict", "relaxed", NULL};
 
 const struct kv_opt bench_options_table[] = {
@@ -42,7 +44,19 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "64KB",
 	 .min = 1,
 	 .max = KV_VALUE_MAX,
-	 .help = "Size of a value, and of a block of a trace."},
+	 .help = "Size of a value, and of a block of a trace. --value-sizes: of several."},
+	{.name = "value-sizes",
+	 .type = KV_OPT_STRING,
+	 AT(value_sizes),
+	 .metavar = "LIST",
+	 .help = "SIZE:WEIGHT,... or lognormal:MEDIAN:SIGMA."},
+	{.name = "keys-pattern",
+	 .type = KV_OPT_STRING,
+	 AT(keys_pattern),
+	 .metavar = "PATTERN",
+	 .help = "Which keys are read: shuffled (the default: each once per round, in a new order), "
+		 "sequential, uniform, zipf:THETA, or hot:FRACTION:SHARE (FRACTION of the keys get SHARE of the "
+		 "reads)."},
 	{.name = "repeat-reads",
 	 .letter = 'r',
 	 .type = KV_OPT_U32,
@@ -66,6 +80,34 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .help = "Open loop: R reads per second by all workers together; latency counts from the intended start. 0: "
 		 "closed loop."},
+	{.name = "arrivals",
+	 .type = KV_OPT_CHOICE,
+	 AT(arrivals),
+	 .metavar = "KIND",
+	 .def = "uniform",
+	 .choices = arrivals_names,
+	 .help = "When reads are due with --rate and --slo (uniform: evenly apart; poisson: exponential gaps from the "
+		 "seed)"},
+	{.name = "mix",
+	 .type = KV_OPT_STRING,
+	 AT(mix_text),
+	 .metavar = "G:P:E",
+	 .help = "The read phase makes GETs, PUTs of further keys (deleted again) and EXISTS in these parts, as in "
+		 "90:10:0."},
+	{.name = "repeat-runs",
+	 .type = KV_OPT_U32,
+	 AT(repeat_runs),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = BENCH_RUNS_MAX,
+	 .help = "Run the read phase so often, and report median and range."},
+	{.name = "slo",
+	 .type = KV_OPT_STRING,
+	 AT(slo),
+	 .metavar = "PQ=TIME",
+	 .help = "Search the highest rate whose reads keep a percentile, as in p99=2ms, in trials of --duration (2 "
+		 "s)."},
 	{.name = "warmup",
 	 .type = KV_OPT_U64,
 	 AT(warmup),
@@ -73,6 +115,13 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "100",
 	 .max = (uint64_t)1 << 40,
 	 .help = "GETs before the measured ones, at most 1 GiB and 5 s of them; no figure includes them."},
+	{.name = "warmup-steady",
+	 .type = KV_OPT_DOUBLE,
+	 AT(warmup_steady),
+	 .metavar = "PERCENT",
+	 .def = "0",
+	 .help = "Warm up instead until the rates of 4 windows of 250 ms in a row are so close together, 30 s at "
+		 "most."},
 	{.name = "batch",
 	 .type = KV_OPT_U32,
 	 AT(batch),
@@ -81,6 +130,15 @@ const struct kv_opt bench_options_table[] = {
 	 .max = BENCH_BATCH_MAX,
 	 .help = "Write N keys with one batch PUT, read N with one batch GET into the worker's own registered "
 		 "memory; a latency is that of a batch. 0: single calls; GETs borrow from the client's buffer."},
+	{.name = "slices",
+	 .type = KV_OPT_U32,
+	 AT(slices),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = BENCH_SLICES_MAX,
+	 .help = "Values lie in N slices with gaps as long between them, as a block does in N layers: GET scatters, "
+		 "PUT "
+		 "gathers. Without --batch or --async it is --batch 1. 0: one piece."},
 	{.name = "async",
 	 .type = KV_OPT_FLAG,
 	 AT(async),
@@ -133,7 +191,7 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "background-puts",
 	 .type = KV_OPT_FLAG,
 	 AT(background_puts),
-	 .help = "The PUTs of --mixed wait behind the GETs of their client (KVC_BACKGROUND)."},
+	 .help = "The PUTs of --mixed and --mix wait behind the GETs of their client (KVC_BACKGROUND)."},
 	{.name = "roofline",
 	 .type = KV_OPT_FLAG,
 	 AT(roofline),
@@ -290,6 +348,10 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--roofline compares with the read phase, which --trace replaces: run them one after "
 			       "the other");
+	if (o->trace && (o->keys_pattern || o->value_sizes))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--trace has its own keys, and blocks of one size: drop --keys-pattern and --value-sizes");
 	if (!(o->trace_speed >= 0 && o->trace_speed <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--trace-speed %g is not a factor between 0 and 1e9", o->trace_speed);
 	return 0;
@@ -337,6 +399,8 @@ static int check_load(const struct bench_options *o, struct kv_error *err)
 	if (!(o->rate >= 0 && o->rate <= 1e9))
 		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
 			       o->rate);
+	if (o->roofline && o->value_sizes)
+		return kv_fail(err, -KV_EINVAL, "--roofline measures values of one size: use --value-size");
 	if (o->roofline && o->value_size > KV_RANGE_MAX)
 		return kv_fail(err, -KV_EINVAL, "--roofline measures values of up to %s, not %s",
 			       kv_size_format(KV_RANGE_MAX, buffer, sizeof(buffer)),
@@ -363,8 +427,8 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--mixed compares with the write and read phases: drop --trace, --no-write and "
 			       "--keep-going");
-	if (o->background_puts && !o->mixed)
-		return kv_fail(err, -KV_EINVAL, "--background-puts is about the PUTs of --mixed: add that");
+	if (o->background_puts && !o->mixed && !o->mix.put)
+		return kv_fail(err, -KV_EINVAL, "--background-puts is about the PUTs of --mixed and --mix: add one");
 	if (o->breakdown && (o->trace || o->batch > 0))
 		return kv_fail(err, -KV_EINVAL, "--breakdown is of single GETs: drop --trace and --batch");
 	if (o->no_write && (o->trace || o->servers.count == 0))
@@ -375,6 +439,65 @@ static int check_reads(const struct bench_options *o, struct kv_error *err)
 			       "--roofline measures bare writes, which --mode pull does without: drop one of them");
 	if (o->roofline_depth > 1 && !o->roofline)
 		return kv_fail(err, -KV_EINVAL, "--roofline-depth needs --roofline");
+	return 0;
+}
+
+/* The words of a value are compared, and no slice cuts one. */
+static int check_slices(const struct bench_options *o, struct kv_error *err)
+{
+	char size[32];
+	if (o->slices == 0)
+		return 0;
+	if (o->trace || o->roofline || o->keep_going || o->rate != 0 || o->breakdown || o->mix.total || o->slo)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, "
+			"--breakdown, --mix and --slo");
+	for (unsigned i = 0; i < KV_MAX(o->sizes.count, 1u); i++) {
+		uint64_t value_size = o->sizes.count ? o->sizes.row[i].size : o->value_size;
+		if (value_size % (8ull * o->slices))
+			return kv_fail(err, -KV_EINVAL,
+				       "a value of %s has no %u slices of whole words: use sizes that are multiples of "
+				       "%u bytes",
+				       kv_size_format(value_size, size, sizeof(size)), o->slices, 8 * o->slices);
+	}
+	return 0;
+}
+
+static int check_open_loop(const struct bench_options *o, struct kv_error *err)
+{
+	bool slo = o->aim.quantile > 0;
+	if (o->arrivals != BENCH_UNIFORM && o->rate == 0 && !slo)
+		return kv_fail(err, -KV_EINVAL, "--arrivals poisson is of the open loop: add --rate R, or --slo");
+	if (slo && o->rate != 0)
+		return kv_fail(err, -KV_EINVAL, "--slo looks for the rate: drop --rate");
+	if (slo && o->repeat_runs > 1)
+		return kv_fail(err, -KV_EINVAL, "--slo makes many trials: drop --repeat-runs, which repeats one load");
+	if (slo && (o->trace || o->batch || o->async || o->keep_going || o->mixed || o->roofline || o->breakdown))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--slo searches with single operations of workers alone: drop --trace, --batch, --async, "
+			"--keep-going, --mixed, --roofline and --breakdown");
+	return 0;
+}
+
+static int check_mix(const struct bench_options *o, struct kv_error *err)
+{
+	if (o->mix.total &&
+	    (o->trace || o->batch || o->async || o->keep_going || o->mixed || o->roofline || o->no_write))
+		return kv_fail(err, -KV_EINVAL,
+			       "--mix makes single operations in the read phase: drop --trace, --batch, --async, "
+			       "--keep-going, --mixed, --roofline and --no-write");
+	if (o->repeat_runs > 1 && (o->trace || o->keep_going))
+		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
+	if (!(o->warmup_steady >= 0 && o->warmup_steady <= 100))
+		return kv_fail(err, -KV_EINVAL, "--warmup-steady %g is not a percentage between 0 and 100",
+			       o->warmup_steady);
+	if (o->warmup_steady > 0 && o->trace)
+		return kv_fail(err, -KV_EINVAL, "--warmup-steady warms reads up, which --trace has none of: drop it");
+	if (o->warmup_steady > 0 && o->warmup != BENCH_WARMUP)
+		return kv_fail(err, -KV_EINVAL,
+			       "--warmup says when a warm-up ends, and --warmup-steady does: drop one of them");
 	return 0;
 }
 
@@ -422,6 +545,8 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 	if (rc == 0)
 		rc = kv_opt_security_check(&options->security, err);
 	if (rc == 0)
+		rc = check_slices(options, err);
+	if (rc == 0)
 		rc = check_trace(options, err);
 	if (rc == 0)
 		rc = check_load(options, err);
@@ -431,6 +556,29 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 		rc = check_reads(options, err);
 	if (rc == 0)
 		rc = check_async(options, err);
+	if (rc == 0)
+		rc = check_open_loop(options, err);
+	if (rc == 0)
+		rc = check_mix(options, err);
+	return rc;
+}
+
+/* What the texts say. */
+static int specs_parse(struct bench_options *o, struct kv_error *err)
+{
+	int rc = bench_pattern_parse(o->keys_pattern, &o->pattern, err);
+	if (rc == 0)
+		rc = bench_mix_parse(o->mix_text, &o->mix, err);
+	if (rc == 0)
+		rc = bench_slo_parse(o->slo, &o->aim, err);
+	if (rc == 0)
+		rc = bench_sizes_parse(o->value_sizes, &o->sizes, err);
+	if (rc == 0 && o->sizes.count > 0 && o->value_size != BENCH_VALUE_SIZE)
+		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes say the same: drop one of them");
+	if (rc == 0 && o->sizes.count > 0)
+		o->value_size = bench_sizes_max(&o->sizes);
+	if (o->slices && !o->async)
+		o->batch = KV_MAX(o->batch, 1u);
 	return rc;
 }
 
@@ -444,6 +592,8 @@ int bench_options_parse(int argc, char **argv, struct bench_options *out, struct
 		rc = check_model(out, err);
 	if (rc == 0)
 		rc = apply_model(out, err);
+	if (rc == 0)
+		rc = specs_parse(out, err);
 	if (rc == 0)
 		rc = bench_options_check(out, err);
 	if (rc == 0)

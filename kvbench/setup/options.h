@@ -7,10 +7,23 @@
 
 #include "base/base.h"
 #include "kvbench/model/model.h"
+#include "kvbench/setup/loadspec.h"
+
+enum bench_arrivals_kind { BENCH_UNIFORM, BENCH_POISSON };
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
-enum { BENCH_BATCH_MAX = 1024, BENCH_DEPTH_MAX = 256, BENCH_SUBMITTERS = 2, BENCH_SUBMITTERS_MAX = 64 };
+enum { BENCH_VALUE_SIZE = 65536 };
+
+enum {
+	BENCH_BATCH_MAX = 1024,
+	BENCH_SLICES_MAX = 1024,
+	BENCH_DEPTH_MAX = 256,
+	BENCH_SUBMITTERS = 2,
+	BENCH_SUBMITTERS_MAX = 64,
+	BENCH_WARMUP = 100,
+	BENCH_RUNS_MAX = 1000
+};
 
 struct bench_options {
 	/* where to */
@@ -22,11 +35,21 @@ struct bench_options {
 	int door; /* enum kvc_door; of the server that kv-bench starts, too */
 	/* load */
 	uint32_t num_workers, num_clients, num_threads;
-	uint64_t num_keys, value_size;
+	uint64_t num_keys, value_size; /* value_size: with value_sizes the largest */
+	const char *value_sizes, *keys_pattern;
+	struct bench_sizes sizes; /* what these two say */
+	struct bench_pattern pattern;
+	const char *mix_text, *slo;
+	struct bench_mix mix;
+	struct bench_slo aim;
 	uint32_t repeat_reads;
-	uint64_t duration_ns;    /* 0: repeat_reads decides */
-	double rate;             /* operations per second of all workers; 0: closed loop */
-	uint64_t warmup;         /* GETs of all workers together */
+	uint64_t duration_ns; /* 0: repeat_reads decides */
+	double rate;          /* operations per second of all workers; 0: closed loop */
+	int arrivals;         /* enum bench_arrivals_kind */
+	uint64_t warmup;      /* GETs of all workers together */
+	double warmup_steady; /* percent; 0: warmup says how many */
+	uint32_t repeat_runs;
+	uint32_t slices;         /* a value lies in so many; 0: in one piece */
 	uint32_t batch;          /* keys per operation; 0: single PUTs, and single GETs into borrowed pieces */
 	uint32_t submitters;     /* with async: threads that submit; 0: the one that reaps */
 	uint32_t roofline_depth; /* bare writes in flight per worker */

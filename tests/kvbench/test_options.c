@@ -70,6 +70,81 @@ static void sizes_are_binary(void **state)
 	assert_int_equal(o.value_size, 4096);
 }
 
+static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--value-sizes", "4KB:3,64KB", "--keys-pattern", "zipf:0.99", NULL), 0);
+	assert_int_equal(o.value_size, 65536);
+	assert_int_equal(o.sizes.count, 2);
+	assert_int_equal(o.pattern.kind, BENCH_KEYS_ZIPF);
+	check_refused("drop one", &err, parse(&o, &err, "--value-sizes", "4KB", "--value-size", "4KB", NULL));
+	check_refused("--buffer-mb", &err, parse(&o, &err, "--value-sizes", "4KB,50MB", NULL));
+	check_refused("--value-size", &err, parse(&o, &err, "--value-sizes", "4KB,8KB", "--roofline", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--value-sizes", "4KB,8KB", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--keys-pattern", "uniform", NULL));
+	check_refused("zipf:THETA", &err, parse(&o, &err, "--keys-pattern", "zipf", NULL));
+}
+
+static void slices_are_of_whole_words(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--slices", "32", NULL), 0);
+	assert_int_equal(o.batch, 1);
+	assert_int_equal(parse(&o, &err, "--slices", "32", "--async", "--value-sizes", "4KB,64KB", NULL), 0);
+	assert_int_equal(o.batch, 0);
+	assert_int_equal(parse(&o, &err, "--slices", "4", "--batch", "7", "--mixed", NULL), 0);
+	assert_int_equal(o.batch, 7);
+	check_refused("multiples of 24 bytes", &err, parse(&o, &err, "--slices", "3", NULL));
+	check_refused("multiples of 256 bytes", &err,
+		      parse(&o, &err, "--slices", "32", "--value-sizes", "4KB,1000", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--trace", "f", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--rate", "9", NULL));
+	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--mix", "1:1:1", NULL));
+}
+
+static void loads_that_exclude_each_other_are_refused(void **state)
+{
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--mix", "90:5:5", "--rate", "10", "--arrivals", "poisson", "--repeat-runs",
+			       "3", "--warmup-steady", "5", NULL),
+			 0);
+	assert_int_equal(o.mix.total, 100);
+	assert_int_equal(o.arrivals, BENCH_POISSON);
+	assert_int_equal(parse(&o, &err, "--slo", "p99.9=500us", "--arrivals", "poisson", "--mix", "1:1:0", NULL), 0);
+	assert_true(o.aim.quantile > 0.9989 && o.aim.quantile < 0.9991);
+	assert_int_equal(o.aim.limit_ns, 500000);
+	assert_int_equal(parse(&o, &err, "--mix", "1:1:0", "--background-puts", NULL), 0);
+	check_refused("--background-puts", &err, parse(&o, &err, "--mix", "1:0:1", "--background-puts", NULL));
+	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "0:1:0", NULL));
+	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "1:1", NULL));
+	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "1:1:1:1", NULL));
+	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "1001:1:1", NULL));
+	check_refused("--batch", &err, parse(&o, &err, "--mix", "1:1:0", "--batch", "4", NULL));
+	check_refused("--mixed", &err, parse(&o, &err, "--mix", "1:1:0", "--mixed", NULL));
+	check_refused("--no-write", &err, parse(&o, &err, "--mix", "1:1:0", "--server", "a:1", "--no-write", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--arrivals", "poisson", NULL));
+	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "99=2ms", NULL));
+	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99", NULL));
+	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p100=2ms", NULL));
+	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99=0", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--slo", "p99=2ms", "--rate", "5", NULL));
+	check_refused("--repeat-runs", &err, parse(&o, &err, "--slo", "p99=2ms", "--repeat-runs", "2", NULL));
+	check_refused("--batch", &err, parse(&o, &err, "--slo", "p99=2ms", "--batch", "2", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--repeat-runs", "2", "--trace", "f", NULL));
+	check_refused("--warmup-steady", &err, parse(&o, &err, "--warmup-steady", "101", NULL));
+	check_refused("--warmup", &err, parse(&o, &err, "--warmup-steady", "5", "--warmup", "7", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--warmup-steady", "5", "--trace", "f", NULL));
+}
+
 static void servers_repeat_under_both_names(void **state)
 {
 	struct bench_options o;
@@ -314,6 +389,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_promised),
 		cmocka_unit_test(sizes_are_binary),
+		cmocka_unit_test(sizes_and_patterns_are_of_runs_without_a_trace),
+		cmocka_unit_test(slices_are_of_whole_words),
+		cmocka_unit_test(loads_that_exclude_each_other_are_refused),
 		cmocka_unit_test(servers_repeat_under_both_names),
 		cmocka_unit_test(a_bad_address_is_a_usage_error),
 		cmocka_unit_test(an_unknown_option_is_a_usage_error),

@@ -78,6 +78,25 @@ static void any_wrong_bit_is_found(void **state)
 	assert_int_equal(bench_value_check(&key, data, sizeof(data)), sizeof(data));
 }
 
+/* A part is compared as the whole is, from any word on. */
+static void a_part_of_a_value_is_checked_alone(void **state)
+{
+	static uint8_t data[3 * 4096 + 80];
+	struct bench_key key;
+
+	(void)state;
+	bench_key_make(&key, 1, sizeof(data), 9);
+	bench_value_fill(&key, data, sizeof(data));
+	for (uint64_t from = 0; from < sizeof(data); from += 8 * 67) {
+		uint64_t part = sizeof(data) - from;
+		assert_int_equal(bench_value_check_part(&key, sizeof(data), from, data + from, part), part);
+		data[from + part / 2] ^= 1;
+		assert_int_equal(bench_value_check_part(&key, sizeof(data), from, data + from, part), part / 2);
+		data[from + part / 2] ^= 1;
+	}
+	assert_int_not_equal(bench_value_check_part(&key, sizeof(data), 8, data, 4096), 4096);
+}
+
 static void another_keys_value_is_wrong_at_once(void **state)
 {
 	uint8_t data[4096];
@@ -291,6 +310,7 @@ int main(void)
 		cmocka_unit_test(a_filled_value_is_right),
 		cmocka_unit_test(a_value_does_not_write_past_its_end),
 		cmocka_unit_test(any_wrong_bit_is_found),
+		cmocka_unit_test(a_part_of_a_value_is_checked_alone),
 		cmocka_unit_test(another_keys_value_is_wrong_at_once),
 		cmocka_unit_test(a_value_is_a_part_of_the_stock),
 		cmocka_unit_test(few_keys_have_the_same_value),

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arrivals.h -- when operations are due in the open loop. Pure but for the counting: no clock is read here. */
+#ifndef KVRAIL_KVBENCH_LOAD_ARRIVALS_H
+#define KVRAIL_KVBENCH_LOAD_ARRIVALS_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+
+struct bench_arrivals {
+	double rate;
+	bool poisson;
+	uint64_t seed;
+	uint64_t due_ns; /* poisson: when the last one was due */
+	double carry_ns; /* the part of a nanosecond that due_ns lacks */
+};
+
+/* bench_arrivals_init -- rate: operations per second, above 0. */
+void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t seed);
+
+/* bench_arrivals_due -- when arrival `number` is due, in ns after the start. Poisson: number must be one more than at
+ * the last call, and 0 at the first; the caller locks. Uniform: any number from any thread. */
+uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number);
+
+#endif

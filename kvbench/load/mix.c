@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mix.c -- --mix get:put:exists.
+ *
+ * GETs and EXISTS are of keys that the write phase has stored, by --keys-pattern. Each PUT stores a key of its own
+ * behind those, so its bytes always travel, and deletes it after its latency was taken. Otherwise a run would need
+ * memory without an end, or store again what is there, which moves nothing. So a DELETE is made for each PUT, which is
+ * part of the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
+ *
+ * Parts are exact, and not drawn: two runs make the same operations in the same order. */
+#include "kvbench/load/mix.h"
+
+#define MIX_SEED 0x6d6978ull
+
+unsigned mix_kind_of(const struct bench_options *o, uint64_t *number)
+{
+	const struct bench_mix *m = &o->mix;
+	uint64_t place = bench_order_key(*number, m->total, o->seed ^ MIX_SEED), round = *number / m->total;
+	unsigned kind = place < m->get ? MIX_GET : place < m->get + m->put ? MIX_PUT : MIX_EXISTS;
+	*number = kind == MIX_GET   ? round * m->get + place
+		  : kind == MIX_PUT ? round * m->put + place - m->get
+				    : round * m->exists + place - m->get - m->put;
+	return kind;
+}
+
+static unsigned kind_of(const struct phase *p, uint64_t *number)
+{
+	return mix_kind_of(p->bench->opt, number);
+}
+
+static int op_put(const struct phase_op *op)
+{
+	int rc = phase_op_write(op);
+	if (rc < 0)
+		return rc;
+	rc = phase_op_delete(op);
+	op->tally->ops -= rc == 0; /* a DELETE is no operation of the phase */
+	return rc;
+}
+
+static int op_exists(const struct phase_op *op)
+{
+	const struct bench *b = op->phase->bench;
+	struct kvc_call call = phase_call(b->opt);
+	struct bench_key key;
+	struct kvc_key name;
+	uint8_t found = 0;
+	int rc;
+	bench_key_of(b->opt, bench_draw_key(&b->draw, op->number), &key);
+	name = (struct kvc_key){key.text, key.len};
+	rc = kvc_exists_await(op->client, &name, 1, &found, NULL, &call);
+	if (rc < 0)
+		return rc;
+	phase_count_done(op, 0, phase_now());
+	op->tally->hits += found;
+	op->tally->misses += !found;
+	return found ? 0 : -KV_ENOTFOUND;
+}
+
+static int op_mix(const struct phase_op *op)
+{
+	return op->kind == MIX_GET ? phase_op_read(op) : op->kind == MIX_PUT ? op_put(op) : op_exists(op);
+}
+
+void mix_phase(struct phase *phase)
+{
+	if (phase->bench->opt->mix.total == 0)
+		return;
+	phase->run = op_mix;
+	phase->kind_of = kind_of;
+	phase->kinds = MIX_KINDS;
+	phase->key_base = phase->bench->opt->num_keys;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mix.h -- the read phase with --mix: GET, PUT and EXISTS among each other, in fixed parts. */
+#ifndef KVRAIL_KVBENCH_LOAD_MIX_H
+#define KVRAIL_KVBENCH_LOAD_MIX_H
+
+#include "kvbench/load/phase.h"
+
+enum mix_kind { MIX_GET, MIX_PUT, MIX_EXISTS, MIX_KINDS };
+
+/* mix_phase -- have a phase that was filled in for GETs make the operations of --mix. Nothing to do without it. */
+void mix_phase(struct phase *phase);
+
+/* mix_kind_of -- what operation *number is: of each `total` in a row as many are of a kind as --mix says, in an order
+ * that the seed decides. *number becomes its place among those of its kind. */
+unsigned mix_kind_of(const struct bench_options *o, uint64_t *number);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reads.c -- the measured phase, and what is around it.
+ *
+ * Runs follow each other against the same server and the same keys, each with operations of its own: the second one
+ * reads in another order, and has other arrivals. results.read is the sum of all runs, so its histogram is of all
+ * samples; what single runs came to is in results.runs.
+ *
+ * A trial of --slo is a run in the open loop. It makes as many operations as its rate has in its time, at least TAIL
+ * beyond the percentile, and ends early if it falls far behind: those that never began would be missing from its
+ * percentile, so such a trial is not kept, whatever that is. The first rate is half of what a short closed loop does.
+ * results.read is then the trial of the highest rate kept, or the last one. */
+#include "kvbench/load/reads.h"
+
+#include <math.h>
+
+#include "kvbench/load/async.h"
+#include "kvbench/load/batch.h"
+#include "kvbench/load/mix.h"
+#include "kvbench/setup/signals.h"
+
+#define STEADY_WINDOW_NS 250000000ull
+#define STEADY_MAX_NS    30000000000ull
+#define TRIAL_NS         2000000000ull /* unless --duration says otherwise */
+#define TRIAL_SLACK_NS   1000000000ull
+#define BEHIND_MAX       1.05          /* a trial that takes longer than this times its schedule is not kept */
+#define CEILING_NS       1000000000ull /* of the closed loop before the trials */
+
+enum { TAIL = 10 };
+
+uint64_t reads_ops(const struct bench_options *o, uint64_t keys)
+{
+	return o->batch ? (keys + o->batch - 1) / o->batch : keys;
+}
+
+/* Operations of `total` of one run after the other, from first_op on. */
+static struct phase reads_phase(struct bench *b, uint64_t first_op, uint64_t total, uint64_t duration_ns)
+{
+	const struct bench_options *o = b->opt;
+	struct phase p = {.bench = b,
+			  .name = "read",
+			  .run = o->batch ? phase_op_batch : phase_op_read,
+			  .first_op = first_op,
+			  .total = total,
+			  .duration_ns = duration_ns,
+			  .keys_per_op = o->batch,
+			  .poisson = o->arrivals == BENCH_POISSON,
+			  .verify = o->verify};
+	async_phase(&p, false);
+	mix_phase(&p);
+	return p;
+}
+
+static bool good(const struct bench *b, const struct phase_result *r)
+{
+	return !bench_interrupted() && !r->too_many_errors && !r->server_died && !server_child_dead(b->server);
+}
+
+static double per_second(double n, const struct phase_result *r)
+{
+	return r->elapsed_ns ? n * 1e9 / (double)r->elapsed_ns : 0;
+}
+
+static uint64_t ops_of(const struct phase_result *r)
+{
+	return r[MIX_GET].tally.ops + r[MIX_PUT].tally.ops + r[MIX_EXISTS].tally.ops;
+}
+
+/* What one run of the phase came to, of each kind. Static: a result has histograms, and there is one run at a time. */
+static struct phase_result *result_clear(void)
+{
+	static struct phase_result result[MIX_KINDS];
+	memset(result, 0, sizeof(result));
+	for (unsigned i = 0; i < MIX_KINDS; i++)
+		bench_tally_init(&result[i].tally);
+	return result;
+}
+
+static void result_take(struct bench *b, const struct phase_result *r)
+{
+	phase_result_merge(&b->results.read, &r[MIX_GET]);
+	phase_result_merge(&b->results.mix_put, &r[MIX_PUT]);
+	phase_result_merge(&b->results.mix_exists, &r[MIX_EXISTS]);
+}
+
+/* ---- warm-up ---- */
+
+int reads_steady(struct bench *b, struct kv_error *err)
+{
+	struct bench_steady *s = &b->results.steady;
+	struct phase_result *w = &b->results.warmup, *r;
+	uint64_t first_op = 0;
+	bool steady = false;
+	int rc = 0;
+	s->within = b->opt->warmup_steady / 100;
+	while (rc == 0 && !steady && w->elapsed_ns < STEADY_MAX_NS && good(b, w)) {
+		struct phase p = reads_phase(b, first_op, UINT64_MAX, STEADY_WINDOW_NS);
+		p.name = "warm-up";
+		r = result_clear();
+		rc = phase_run(&p, r, err);
+		first_op += atomic_load(&p.next);
+		steady = bench_steady_add(s, per_second((double)ops_of(r), r));
+		for (unsigned i = 1; i < MIX_KINDS; i++) /* a miss or an error in any of them fails the run */
+			bench_tally_merge(&r[0].tally, &r[i].tally);
+		phase_result_merge(w, r);
+	}
+	if (rc == 0 && !good(b, w))
+		snprintf(w->cut, sizeof(w->cut), "ended before it was steady");
+	else if (rc == 0 && !steady)
+		snprintf(w->cut, sizeof(w->cut),
+			 "never steady: the last %u windows of %llu ms are %.1f %% apart, and not %g %%",
+			 (unsigned)BENCH_STEADY_WINDOWS, STEADY_WINDOW_NS / 1000000, 100 * s->spread,
+			 b->opt->warmup_steady);
+	else if (rc == 0)
+		snprintf(w->cut, sizeof(w->cut),
+			 "steady after %u windows of %llu ms: the last %u are %.1f %% apart, %g %% are allowed",
+			 s->windows, STEADY_WINDOW_NS / 1000000, (unsigned)BENCH_STEADY_WINDOWS, 100 * s->spread,
+			 b->opt->warmup_steady);
+	b->results.is_steady = steady;
+	return rc;
+}
+
+/* ---- runs ---- */
+
+static void run_note(struct bench_runs *runs, const struct phase_result *r)
+{
+	uint64_t bytes = r[MIX_GET].tally.bytes + r[MIX_PUT].tally.bytes;
+	unsigned i = runs->count++;
+	runs->row[i].ops_per_s = per_second((double)ops_of(r), r);
+	runs->row[i].bytes_per_s = per_second((double)bytes, r);
+	runs->row[i].p50_ns = kv_hist_quantile(&r->tally.latency, 0.5);
+	runs->row[i].p99_ns = kv_hist_quantile(&r->tally.latency, 0.99);
+}
+
+static int runs_run(struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	uint64_t total = o->duration_ns ? UINT64_MAX : reads_ops(o, o->num_keys * o->repeat_reads), first_op = 0;
+	int rc = 0;
+	for (unsigned i = 0; i < o->repeat_runs && rc == 0 && good(b, &b->results.read); i++) {
+		struct phase p = reads_phase(b, first_op, total, o->duration_ns);
+		struct phase_result *r = result_clear();
+		p.rate = o->rate;
+		p.outages = b->results.keep_going.outage;
+		p.breakdown = b->results.breakdown;
+		rc = phase_run(&p, r, err);
+		first_op += o->duration_ns ? atomic_load(&p.next) : total;
+		if (rc == 0) {
+			result_take(b, r);
+			/* A run that was cut short says nothing of how far runs are apart. */
+			if (i == 0 || good(b, r))
+				run_note(&b->results.runs, r);
+		}
+	}
+	return rc;
+}
+
+/* ---- the highest rate that keeps a percentile ---- */
+
+static uint64_t misses_of(const struct phase_result *r)
+{
+	return r[MIX_GET].tally.misses + r[MIX_EXISTS].tally.misses;
+}
+
+static uint64_t errors_of(const struct phase_result *r)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < MIX_KINDS; i++)
+		sum += bench_errors_total(&r[i].tally.errors);
+	return sum;
+}
+
+/* Whether the system kept up: when the last operation was due, no more than one was left to do. A limit far above what
+ * a trial takes would otherwise be kept by any rate, with a queue that grows. */
+static bool kept_up(const struct phase_result *r, uint64_t ops, double rate)
+{
+	double planned_ns = r->planned_ns ? (double)r->planned_ns : (double)ops * 1e9 / rate;
+	uint64_t longest_ns = 0;
+	for (unsigned i = 0; i < MIX_KINDS; i++)
+		longest_ns = KV_MAX(longest_ns, r[i].tally.service.max);
+	return (double)r->elapsed_ns <= planned_ns * BEHIND_MAX + (double)longest_ns;
+}
+
+/* One trial: in *out, its figures in r. */
+static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct phase_result *r,
+		     struct bench_slo_trial *out, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	uint64_t time_ns = o->duration_ns ? o->duration_ns : TRIAL_NS, samples, ops;
+	struct phase p;
+	int rc;
+	samples = (uint64_t)ceil(TAIL / (1 - o->aim.quantile));
+	if (o->mix.total) /* the percentile is of GETs */
+		samples = samples * o->mix.total / o->mix.get + 1;
+	ops = KV_MAX((uint64_t)ceil(rate * (double)time_ns / 1e9), samples);
+	time_ns = (uint64_t)((double)ops * 1.25e9 / rate) + TRIAL_SLACK_NS;
+	p = reads_phase(b, *first_op, ops, time_ns);
+	p.rate = rate;
+	rc = phase_run(&p, r, err);
+	*first_op += ops;
+	*out = (struct bench_slo_trial){.rate = rate,
+					.achieved = per_second((double)ops_of(r), r),
+					.latency_ns = kv_hist_quantile(&r->tally.latency, o->aim.quantile),
+					.service_ns = kv_hist_quantile(&r->tally.service, o->aim.quantile),
+					.ops = ops_of(r)};
+	out->why = errors_of(r) || (misses_of(r) && !b->results.misses_expected) || r->tally.wrong ? BENCH_SLO_ERRORS
+		   : out->ops < ops                                                                ? BENCH_SLO_BEHIND
+		   : out->latency_ns > o->aim.limit_ns                                             ? BENCH_SLO_LATE
+		   : !kept_up(r, ops, rate)                                                        ? BENCH_SLO_BEHIND
+												   : BENCH_SLO_KEPT;
+	return rc;
+}
+
+/* Half of what a closed loop does. */
+static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, struct kv_error *err)
+{
+	struct phase p = reads_phase(b, 0, UINT64_MAX, CEILING_NS);
+	struct phase_result *r = result_clear();
+	int rc = phase_run(&p, r, err);
+	*out_rate = per_second((double)ops_of(r), r) / 2;
+	*first_op = atomic_load(&p.next);
+	if (errors_of(r) || misses_of(r))
+		result_take(b, r); /* the run has failed */
+	return rc;
+}
+
+static int slo_run(struct bench *b, struct kv_error *err)
+{
+	struct bench_slo_search *s = &b->results.slo;
+	uint64_t first_op = 0;
+	double rate = 0;
+	bool kept = false;
+	int rc = ceiling_find(b, &first_op, &rate, err);
+	bench_slo_begin(s, rate);
+	while (rc == 0 && good(b, &b->results.read) && !b->results.read.ran && bench_slo_next(s, &rate)) {
+		struct bench_slo_trial trial;
+		struct phase_result *r = result_clear();
+		rc = trial_run(b, rate, &first_op, r, &trial, err);
+		if (rc < 0 || !good(b, r)) {
+			result_take(b, r);
+			break;
+		}
+		bench_slo_tried(s, &trial);
+		b->results.slo_bad += r->tally.wrong + (b->results.misses_expected ? 0 : misses_of(r));
+		if (trial.why != BENCH_SLO_KEPT && kept)
+			continue;
+		kept = trial.why == BENCH_SLO_KEPT; /* each rate that is kept is above those before it */
+		memcpy(b->results.slo_read, r, sizeof(b->results.slo_read));
+	}
+	if (rc == 0 && !b->results.read.ran)
+		result_take(b, b->results.slo_read);
+	return rc;
+}
+
+int reads_run(struct bench *b, struct kv_error *err)
+{
+	return b->opt->aim.quantile > 0 ? slo_run(b, err) : runs_run(b, err);
+}

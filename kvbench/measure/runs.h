@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* runs.h -- what several runs of the same came to: median, range, and how far they are apart. Pure. */
+#ifndef KVRAIL_KVBENCH_MEASURE_RUNS_H
+#define KVRAIL_KVBENCH_MEASURE_RUNS_H
+
+#include "kvbench/setup/options.h"
+
+struct bench_spread {
+	double median, min, max;
+	double spread; /* (max - min) / median; 0 if that is 0 */
+};
+
+struct bench_runs {
+	unsigned count;
+	struct {
+		double ops_per_s, bytes_per_s;
+		uint64_t p50_ns, p99_ns;
+	} row[BENCH_RUNS_MAX];
+};
+
+/* What a run is compared by. */
+enum bench_run_figure { BENCH_RUN_OPS, BENCH_RUN_BYTES, BENCH_RUN_P50, BENCH_RUN_P99, BENCH_RUN_FIGURES };
+
+/* bench_spread_of -- of n values, n from 1 to BENCH_RUNS_MAX. */
+void bench_spread_of(const double *value, unsigned n, struct bench_spread *out);
+
+/* bench_runs_spread -- of one figure of all runs; count > 0. bench_runs_name -- its name in the JSON report. */
+void bench_runs_spread(const struct bench_runs *runs, enum bench_run_figure figure, struct bench_spread *out);
+const char *bench_runs_name(enum bench_run_figure figure);
+double bench_runs_figure(const struct bench_runs *runs, unsigned run, enum bench_run_figure figure);
+
+#endif

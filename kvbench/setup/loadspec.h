@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loadspec.h -- what the texts of --keys-pattern, --value-sizes, --mix and --slo say. Pure: nothing is allocated, and
+ * no one else is asked. */
+#ifndef KVRAIL_KVBENCH_SETUP_LOADSPEC_H
+#define KVRAIL_KVBENCH_SETUP_LOADSPEC_H
+
+#include <stdbool.h>
+
+#include "base/base.h"
+
+enum { BENCH_SIZES_MAX = 64, BENCH_SIZE_STEPS = 32 };
+
+#define BENCH_WEIGHTS_MAX 1000000u /* of all weights together */
+
+enum bench_keys { BENCH_KEYS_SHUFFLED, BENCH_KEYS_SEQUENTIAL, BENCH_KEYS_UNIFORM, BENCH_KEYS_ZIPF, BENCH_KEYS_HOT };
+
+/* Which key a read is of. */
+struct bench_pattern {
+	enum bench_keys kind;
+	double theta;           /* zipf */
+	double fraction, share; /* hot: this part of the keys gets this part of the reads */
+};
+
+/* Sizes of values with their weights. */
+struct bench_sizes {
+	unsigned count; /* 0: all have the one size of --value-size */
+	uint64_t total; /* of the weights */
+	struct {
+		uint64_t size, weight;
+	} row[BENCH_SIZES_MAX];
+};
+
+/* Kinds of operations, of `total`; 0: GETs alone. */
+struct bench_mix {
+	uint32_t get, put, exists, total;
+};
+
+/* A percentile of the reads' latency that is to be kept. */
+struct bench_slo {
+	double quantile; /* 0: none */
+	uint64_t limit_ns;
+};
+
+/* They read "zipf:0.99", "4KB:50,64KB:40,1MB:10" or "lognormal:64KB:1", "90:10:0", "p99=2ms". NULL gives what the
+ * struct says for none. Return 0, or -KV_EINVAL with a sentence that shows what can be said. */
+int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_error *err);
+int bench_sizes_parse(const char *text, struct bench_sizes *out, struct kv_error *err);
+int bench_mix_parse(const char *text, struct bench_mix *out, struct kv_error *err);
+int bench_slo_parse(const char *text, struct bench_slo *out, struct kv_error *err);
+
+/* bench_sizes_max -- the largest one. bench_sizes_mean -- by weight. count must not be 0. */
+uint64_t bench_sizes_max(const struct bench_sizes *sizes);
+uint64_t bench_sizes_mean(const struct bench_sizes *sizes);
+
+#endif

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
+. "$(dirname "$0")/lib.bash"
+patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
+plan $((31 + ${#patterns[@]}))
+run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
+small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
+run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
+	local what=$1
+	shift
+	run "${small[@]}" "$@" --json "$scratch/load.json" && json_is "$scratch/load.json" "$what"
+}
+hits='(lambda r: r["ops"] == r["hits"] == 1000 and r["misses"] == 0 and r["errors"] == {})(j["phases"]["read"])'
+
+for p in "${patterns[@]}"; do
+	check "$p: every read hits the right value" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0} and j["config"]["keys_pattern"] == "'"$p"'"' --keys-pattern "$p" --verify
+done
+
+# Of every 10 keys 5 have 3000 bytes, 4 have 10000, 1 has 100000.
+check "sizes by weight: bytes are exact, every byte is right" run_is "$hits"' and j["phases"]["write"]["bytes"] == 20 * (5 * 3000 + 4 * 10000 + 100000) and j["phases"]["read"]["bytes"] == 5 * j["phases"]["write"]["bytes"] and j["verify"]["wrong"] == 0 and j["config"]["value_sizes"] == "3000:5,10000:4,100000:1" and j["config"]["value_size"] == 100000' \
+	--value-sizes 3000:5,10000:4,100000:1 --verify
+check "also in batches" run_is 'j["phases"]["read"]["hits"] == 143 * 7 and j["phases"]["write"]["bytes"] == 20 * (5 * 3000 + 4 * 10000 + 100000) and j["verify"] == {"checked": 1001, "wrong": 0}' \
+	--value-sizes 3000:5,10000:4,100000:1 --verify --batch 7
+check "through a queue" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --value-sizes 3000:5,10000:4,100000:1 --verify --async
+check "and log-normal" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --value-sizes lognormal:16KB:1 --verify
+
+mixed='(lambda p: p["read"]["hits"] == p["read"]["ops"] == 700 and p["mix"]["put"]["ops"] == 250 and p["mix"]["put"]["bytes"] == 250 * 65536 and p["mix"]["exists"]["hits"] == p["mix"]["exists"]["ops"] == 50 and all(x["errors"] == {} for x in (p["read"], p["mix"]["put"], p["mix"]["exists"])))(j["phases"])'
+check "a mix has its parts exactly" run_is "$mixed"' and j["verify"] == {"checked": 700, "wrong": 0}' --mix 70:25:5 --verify
+start_server mixes --memory-mb 64 || exit 1
+check "and on a running server" run_is "$mixed" --mix 70:25:5 --server "$server"
+check "where its PUTs are gone afterwards: the same again stores them again" run_is "$mixed"' and j["counters"]["calls"]["put_conflicts"] == 0' --mix 70:25:5 --server "$server"
+listed() { timeout 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" stat >"$scratch/stat" && grep -Eq '^ *(keys|values|blocks|entries)[ :=]+200\b' "$scratch/stat" || { cat "$scratch/stat"; return 1; }; }
+check "only the keys of the run are left" listed
+check "in parts of sizes and patterns" run_is 'j["phases"]["mix"]["put"]["ops"] == 100 and j["phases"]["read"]["hits"] == 900 and j["verify"] == {"checked": 900, "wrong": 0}' --mix 9:1:0 --value-sizes 3000:5,10000:4,100000:1 --keys-pattern zipf:0.9 --verify
+
+open='(lambda r: r["ops"] == r["hits"] == 1000 and set(r["service_ns"]) == set(r["latency_ns"]) and r["service_ns"]["min"] > 0 and all(r["service_ns"][k] <= r["latency_ns"][k] for k in ("min", "mean", "p50", "p99", "max")))(j["phases"]["read"])'
+check "poisson arrivals: service time is beside the latency and not above it" run_is "$open"' and j["config"]["arrivals"] == "poisson" and j["rate"]["offered_per_s"] == 2000' --rate 2000 --arrivals poisson
+check "uniform arrivals, too" run_is "$open"' and j["config"]["arrivals"] == "uniform"' --rate 2000
+check "a closed loop has no service time" run_is '"service_ns" not in j["phases"]["read"] and "rate" not in j'
+check "in a mix the rate is of all operations" run_is 'j["phases"]["read"]["ops"] == 500 and j["phases"]["mix"]["put"]["ops"] == 500 and abs(j["rate"]["achieved_per_s"] * j["phases"]["read"]["seconds"] - 1000) < 1' --rate 2000 --arrivals poisson --mix 1:1:0
+
+check "runs are repeated" run_is '(lambda r: j["phases"]["read"]["ops"] == j["phases"]["read"]["hits"] == 3000 and r["count"] == 3 and all(len(f["each"]) == 3 and f["min"] == min(f["each"]) and f["max"] == max(f["each"]) and f["median"] == sorted(f["each"])[1] for k, f in r.items() if k != "count") and set(r) == {"count", "ops_per_s", "bytes_per_s", "p50_ns", "p99_ns"})(j["runs"])' --repeat-runs 3
+check "and their median and range are printed" says 'runs +median +min +max +spread +\(of 3 runs\)' run "${small[@]}" --repeat-runs 3
+check "one run has no spread" run_is '"runs" not in j'
+
+check "a warm-up that may differ by all is steady after four windows" run_is 'j["warmup"]["steady"] and j["warmup"]["windows"] >= 4 and j["warmup"]["within"] == 1 and j["warmup"]["seconds"] > 0 and '"$hits" --warmup-steady 100
+check "and says how that was decided" says 'steady after [0-9]+ windows of 250 ms: the last 4 are [0-9.]+ % apart, 100 % are allowed' run "${small[@]}" --warmup-steady 100
+
+check "the highest rate that keeps a percentile" run_is '(lambda s, r: s["rate_per_s"] > 0 and s["quantile"] == 0.5 and s["limit_ns"] == 10 ** 10 and s["rate_per_s"] == max(t["offered_per_s"] for t in s["trials"] if t["why"] == "kept") and all(t["latency_ns"] <= 10 ** 10 for t in s["trials"] if t["why"] == "kept") and r["ops"] == r["hits"] and r["ops"] in [t["ops"] for t in s["trials"]] and j["verify"]["wrong"] == 0)(j["slo"], j["phases"]["read"])' --slo p50=10s --duration 0.05 --arrivals poisson --verify
+check "what no rate keeps is a failure that says so" says 'FAILED: no rate that was tried keeps p50 within 1 ns' run "${small[@]}" --slo p50=1ns --duration 0.05
+check "with exit status 1" status 1 run "${small[@]}" --slo p50=1ns --duration 0.05 --json "$scratch/none.json"
+check "and no rate in the report" json_is "$scratch/none.json" 'j["slo"]["rate_per_s"] is None and len(j["slo"]["trials"]) > 1 and all(t["why"] != "kept" for t in j["slo"]["trials"])'
+
+check "values in 16 slices: gathered and scattered, every byte is right" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0} and j["phases"]["write"]["bytes"] == 200 * 65536 and j["config"]["slices"] == 16 and j["config"]["batch"] == 1' --slices 16 --verify
+check "slices long enough to be moved where they lie, in batches" run_is 'j["phases"]["read"]["hits"] == 143 * 7 and j["verify"] == {"checked": 1001, "wrong": 0}' --slices 4 --value-size 256KB --batch 7 --verify
+check "through a queue, of several sizes" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --slices 8 --value-sizes 4KB,64KB,256KB --async --verify
+sliced_first() { run_is "$hits" --seed 5 --slices 16 --server "$server" && run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --seed 5 --no-write --verify --server "$server"; }
+check "what was written in slices is read in one piece" sliced_first
+check "and the other way round" run_is "$hits"' and j["verify"] == {"checked": 1000, "wrong": 0}' --no-write --slices 32 --verify --server "$server"
+
+# Ctrl-C in the third of many runs: the report is of what was done.
+interrupted() {
+	local pid i
+	"$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --mix 8:1:1 --repeat-runs 1000 --duration 100 --json "$scratch/cut.json" >"$scratch/cut" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 600; i++)); do
+		grep -q '^\[2/4\]' "$scratch/cut" && break
+		sleep 0.1
+	done
+	kill -INT "$pid"
+	wait "$pid"
+	[ $? -eq 130 ] || { cat "$scratch/cut"; return 1; }
+}
+check "Ctrl-C ends repeated runs" interrupted
+check "with a report of what was done" json_is "$scratch/cut.json" 'j["run"]["interrupted"] == 2 and j["phases"]["read"]["errors"] == {} and "runs" not in j'
+dies() {
+	local pid i
+	"$build/kv-bench" --log-level off "${over[@]}" "${small[@]}" --slo p99=10s --duration 100 >"$scratch/dies" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 600; i++)); do
+		grep -q '^\[2/4\]' "$scratch/dies" && break
+		sleep 0.1
+	done
+	kill -KILL "$(sed -n 's/.*started by kv-bench (pid \([0-9]*\).*/\1/p' "$scratch/dies")"
+	wait "$pid"
+	[ $? -eq 1 ] && grep -q 'the server died during the read phase' "$scratch/dies" || { cat "$scratch/dies"; return 1; }
+}
+check "a search whose server dies ends and says so" dies
+check "an impossible load names the way out" says 'drop --rate' run --slo p99=2ms --rate 5
+finish
