@@ -24,6 +24,7 @@ struct kvc_buffer {
 	uint32_t *next, *prev; /* per unit that begins a block: its free list, or the quarantine */
 	uint32_t head[KVC_ORDERS];
 	uint32_t quarantine, limbo; /* lists of blocks that begin there */
+	uint32_t kept;              /* the block that was given back last, not merged yet */
 };
 
 /* kvc_buffer_init -- manage [base, base + len_bytes), which stays the caller's. 0, -KV_EINVAL (less than one piece) or

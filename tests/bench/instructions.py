@@ -43,6 +43,7 @@ COMMON = [
     ("loop and coroutines", r"loop/|switch", ""),
 ]
 CLIENT = [
+    ("tags of frames", r"base/(mac|seal|window)\.c|wire/seal\.c", ""),
     ("submit", r"base/hash\.c", r"key"),
     ("checksum", r"base/hash\.c", ""),
     ("checksum", r"kvclient/\w+/get\.c", r"take|bring|hash"),
@@ -69,9 +70,9 @@ SERVER = [
     ("take the request", r"kvserver/\w+/\w+\.c|wire/|base/", ""),
 ]
 ORDER = {
-    "client": ["submit", "frame the request", "send a message", "completions", "take the reply", "checksum", "return", "loop and coroutines",
+    "client": ["submit", "frame the request", "tags of frames", "send a message", "completions", "take the reply", "checksum", "return", "loop and coroutines",
                "clock", "kv-bench itself", "other"],
-    "server": ["completions", "take the request", "look up", "post the data", "make the reply", "send a message", "loop and coroutines", "clock",
+    "server": ["completions", "tags of frames", "take the request", "look up", "post the data", "make the reply", "send a message", "loop and coroutines", "clock",
                "other"],
 }
 

@@ -514,7 +514,10 @@ def compare_fabtests():
 
 def compare_depth1():
     for size in (4 * K, 64 * K, M):
-        yield case(size_text(size), kv_bench(size, 1, 1, "--num-threads", "1"), lfget(size), goal=0.8)
+        alone = kv_bench(size, 1, 1, "--num-threads", "1")
+        yield case(size_text(size), alone, lfget(size), goal=0.8)
+        # With the same care: on tcp a peer that dies inside a write with immediate kills its target.
+        yield case(f"{size_text(size)}, split writes", alone, lfget(size, "--split"))
 
 
 def compare_workers():

@@ -110,6 +110,34 @@ static void a_row_is_side_by_side(void **state)
 	kvc_buffer_fini(&b);
 }
 
+/* A lone caller takes the same piece again and again; it is in nobody's way. */
+static void the_piece_given_back_last_is_kept_and_in_nobodys_way(void **state)
+{
+	struct kvc_buffer b;
+	struct kvc_piece p, other, whole;
+	uint64_t at;
+	(void)state;
+	assert_int_equal(kvc_buffer_init(&b, fake, 16 * KVC_PIECE_MIN), 0);
+	assert_int_equal(kvc_buffer_take(&b, 1, &p), 0);
+	at = p.offset;
+	kvc_buffer_give(&b, &p);
+	assert_int_equal(kvc_buffer_take(&b, 1, &p), 0);
+	assert_int_equal(p.offset, at);
+	kvc_buffer_give(&b, &p);
+	assert_int_equal(kvc_buffer_take(&b, 2 * KVC_PIECE_MIN, &other), 0); /* another size: not that piece */
+	assert_int_equal(b.free_bytes, b.len_bytes - 2 * KVC_PIECE_MIN);
+	kvc_buffer_quarantine(&b, &other);
+	kvc_buffer_amnesty(&b);
+	assert_int_equal(b.free_bytes, b.len_bytes);
+	assert_int_equal(kvc_buffer_take(&b, b.len_bytes, &whole), 0);
+	assert_int_equal(b.free_bytes, 0);
+	assert_int_equal(kvc_buffer_take(&b, 1, &p), -KV_EBUSY);
+	kvc_buffer_give(&b, &whole);
+	assert_int_equal(kvc_buffer_take_near(&b, 1, 16 * KVC_PIECE_MIN, &(uint64_t){UINT64_MAX}, &p), 0);
+	assert_int_equal(p.offset, 0);
+	kvc_buffer_fini(&b);
+}
+
 /* ---- the model ---- */
 
 struct model {
@@ -194,6 +222,7 @@ int main(void)
 		cmocka_unit_test(less_than_one_piece_is_refused),
 		cmocka_unit_test(quarantine_keeps_pieces_out_until_the_amnesty),
 		cmocka_unit_test(a_row_is_side_by_side),
+		cmocka_unit_test(the_piece_given_back_last_is_kept_and_in_nobodys_way),
 		cmocka_unit_test(random_use_agrees_with_the_model),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
