@@ -539,7 +539,8 @@ struct kvc_layout {
 	 * last one at item.len. Part 0 of all items of the batch is asked for first, then part 1, and so on; each is
 	 * verified by itself and then counted in *arrival: so layer 0 of all blocks can be used while layer 1 is still
 	 * coming. call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced
-	 * meanwhile ends with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL). */
+	 * meanwhile ends with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL).
+	 * Of items of one batch that share *arrival, only the last has it, and the others fail with -KV_EINVAL. */
 	uint32_t num_parts;
 	const uint64_t *part_ends;
 	struct kvc_arrival *arrival;

@@ -592,6 +592,7 @@ static const struct batch_ops exists_ops = {
 
 int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
+	kvc_parts_claim(items, n);
 	return batch_await(client, items, n, call, &get_ops, NULL);
 }
 

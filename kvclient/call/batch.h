@@ -7,7 +7,8 @@
 
 /* kvc_batch_await -- GET, PUT, EXISTS or DELETE n items. As kvc_get_batch_await; EXISTS and DELETE look at the items'
  * keys alone, and a result of EXISTS is 1, 0 or a code. stop: looked at as long as the call lasts; see kvc_batch_stop.
- * It may be NULL. */
+ * It may be NULL. Before a
+ * GET kvc_parts_claim was called for the whole batch, of which these may be a part. */
 int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
 		    const struct kvc_call *call, const bool *stop);
 

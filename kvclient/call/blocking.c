@@ -8,7 +8,9 @@
  * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). A part is a batch of
  * its own, with a job of its own, and shares the deadline. If it cannot be done, its items are told, and the other
  * parts go on. */
+#include "kvclient/call/batch.h"
 #include "kvclient/call/call.h"
+#include "kvclient/call/parts.h"
 #include "kvclient/call/spread.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
@@ -79,7 +81,7 @@ ON_CLIENT(do_delete, kvc_delete_await(c, a->key, args_call(c, a)))
 ON_CLIENT(do_touch, kvc_touch_await(c, a->key, args_call(c, a)))
 ON_CLIENT(do_ttl, kvc_ttl_await(c, a->key, a->left_ms, args_call(c, a)))
 ON_CLIENT(do_ping, kvc_ping_await(c, args_call(c, a)))
-ON_CLIENT(do_get_batch, kvc_get_batch_await(c, a->items, a->n, args_call(c, a)))
+ON_CLIENT(do_get_batch, kvc_batch_await(c, KVC_OP_GET, a->items, a->n, args_call(c, a), NULL))
 ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
@@ -214,6 +216,8 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 	struct kvc_spread spread;
 	int rc = args_check(pool, &a);
 	unsigned parts = rc < 0 ? 0 : parts_count(pool, &a, &spread);
+	if (rc == 0 && fn == do_get_batch)
+		kvc_parts_claim(items, n);
 	for (unsigned i = 0; items && i < n; i++)
 		items[i].result = untold;
 	if (rc == 0)

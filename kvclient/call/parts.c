@@ -18,7 +18,9 @@
  * in the order of parts, too. As in batch.c, nothing waits for room that holds any.
  *
  * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
- * nothing is allocated. If a server dies, items of it end as those of any batch do; what was counted stays right. */
+ * nothing is allocated. Of items that share one, only the last of the batch has it: else one would be written to the
+ * other's place. That is settled where the batch is submitted, since servers and loops then have parts of it. If a
+ * server dies, items of it end as those of any batch do; what was counted stays right. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/call/get.h"
@@ -102,6 +104,8 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 	    j->call->offset || j->call->length)
 		return -KV_EINVAL;
 	st = state_of(it);
+	if (st->of != it)
+		return -KV_EINVAL; /* it is another item's: its state is left alone */
 	*st = (struct state){.at = at, .of = it};
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 	return 0;
@@ -268,21 +272,21 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 
 /* ---- all ---- */
 
-/* Of items that share a struct kvc_arrival only the last one has it: else one would be written by the other's place. */
-static int item_alone(const struct kvc_parts_job *j, struct kvc_item *it)
+void kvc_parts_claim(const struct kvc_item *items, unsigned n)
 {
-	(void)j;
-	return state_of(it)->of == it ? 0 : -KV_EINVAL;
+	for (unsigned i = 0; items && i < n; i++)
+		if (KV_UNLIKELY(items[i].layout != NULL) && kvc_parts_item(&items[i]) && items[i].layout->arrival)
+			state_of(&items[i])->of = &items[i];
 }
 
 /* Items that are wrong get their code and leave the chain. */
-static unsigned items_sift(const struct kvc_parts_job *j, int (*check)(const struct kvc_parts_job *, struct kvc_item *))
+static unsigned items_begin(const struct kvc_parts_job *j)
 {
 	unsigned first = KVC_CHAIN_END, next;
 	struct kvc_item *last = NULL;
 	for (unsigned i = j->first; i != KVC_CHAIN_END; i = next) {
 		struct kvc_item *it = &j->items[i];
-		int rc = check(j, it);
+		int rc = item_begin(j, it);
 		next = kvc_chain_next(it);
 		if (rc < 0) {
 			it->result = rc;
@@ -304,8 +308,7 @@ void kvc_parts_await(const struct kvc_parts_job *job)
 	struct kvc_parts_job j = *job;
 	struct parts p = {.j = &j};
 	unsigned next;
-	j.first = items_sift(&j, item_begin);
-	j.first = items_sift(&j, item_alone);
+	j.first = items_begin(&j);
 	for (unsigned i = j.first; i != KVC_CHAIN_END; i = kvc_chain_next(&j.items[i]))
 		p.most = KV_MAX(p.most, j.items[i].layout->num_parts);
 	for (unsigned part = 0; part < p.most; part++)

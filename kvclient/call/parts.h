@@ -42,7 +42,12 @@ struct kvc_parts_job {
 /* kvc_parts_item -- whether the item has parts, or a layout that says so wrongly. */
 bool kvc_parts_item(const struct kvc_item *it);
 
-/* kvc_parts_await -- GET the items of the chain, each of which has parts. Every one gets its result. */
+/* kvc_parts_claim -- each struct kvc_arrival is of one item of the batch, the last one that names it; others fail with
+ * -KV_EINVAL. Once for a whole batch, before any of it begins: its parts may run on several loops. */
+void kvc_parts_claim(const struct kvc_item *items, unsigned n);
+
+/* kvc_parts_await -- GET the items of the chain, each of which has parts, and was claimed. Every one gets its result.
+ */
 void kvc_parts_await(const struct kvc_parts_job *j);
 
 #endif

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "kvclient/call/call.h"
+#include "kvclient/call/parts.h"
 #include "kvclient/call/spread.h"
 #include "kvclient/core/drive.h"
 #include "kvclient/core/sized.h"
@@ -123,6 +124,8 @@ static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *item
 			e->n = n;
 			e->call = own;
 			e->tag = tag;
+			if (op == KVC_OP_GET)
+				kvc_parts_claim(items, n);
 			rc = entry_submit(q, e);
 		}
 	}

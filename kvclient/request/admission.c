@@ -51,8 +51,9 @@
  * half of everything is theirs, and at one server half of a link's credits and KVC_BACKGROUND_OUT requests, so that
  * whoever comes later finds room, and in the queues of links few to pass. One that waits because the background has its
  * part holds up no other. The first one that waits for anything else goes to the head when KVC_PASSED_MAX others got
- * room before it. (Rejected: priorities at the server alone. What waits, waits here. A queue for each class in links
- * and lanes: with few in the background one is enough.)
+ * room before it, also past those whose server has its part (which, if it is slow, may be for long). (Rejected:
+ * priorities at the server alone. What waits, waits here. A queue for each class in links and lanes: with few in the
+ * background one is enough.)
  *
  * A PING needs an entry and nothing else. Some entries are kept for it, since a link whose requests are all stuck must
  * be found out. */
@@ -317,11 +318,14 @@ static bool background_passed(struct kvc_client *c)
 	if (KV_LIKELY(n == &c->room.behind) || ++c->room.background.passed < KVC_PASSED_MAX)
 		return false;
 	c->room.background.passed = 0;
-	if (held_back(c, &starving_of(n)->need))
-		return false;
-	kv_list_del(n);
-	kv_list_add_head(&c->room.starving, n);
-	return true;
+	for (; n != &c->room.behind && !background_full(c, &starving_of(n)->need); n = n->next) {
+		if (background_full_here(&starving_of(n)->need))
+			continue; /* at its server alone: those of other servers do not wait for that one */
+		kv_list_del(n);
+		kv_list_add_head(&c->room.starving, n);
+		return true;
+	}
+	return false;
 }
 
 static void scan_list(struct kvc_client *c, struct scan *scan, const struct kv_list *list)

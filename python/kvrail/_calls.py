@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
@@ -20,6 +21,7 @@ Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 
 GUESS = 64 << 10  # bytes of the first try of a GET that is not told the length
 VALUE_MAX = 1 << 30
+TIMEOUT, BYTE_SECONDS = 5.0, 1e-8  # the library's default for a call, and more for each byte
 _OF_SERVERS = (PeerDown, Denied, Version)
 
 
@@ -107,6 +109,24 @@ def length(key: Key, result: int) -> int:
 
 def first_missing(there: list[bool]) -> int:
     return there.index(False) if False in there else len(there)
+
+
+class Tries:
+    """The tries of a GET that is not told the length. They share one deadline: the call's, else the client's, else the
+    library's default, which grows with the length."""
+
+    def __init__(self, size: int, timeout: float | None, clients: float | None) -> None:
+        self.size = size or GUESS
+        self.timeout = timeout  # of the next try
+        self._whole = timeout or clients
+        self._begin = time.monotonic()
+
+    def again(self, result: int) -> bool:
+        """After a try: whether there is another one."""
+        self.size = next_guess(self.size, result)
+        whole = self._whole or TIMEOUT + self.size * BYTE_SECONDS
+        self.timeout = max(whole - (time.monotonic() - self._begin), 1e-9)
+        return self.size > 0
 
 
 def next_guess(size: int, result: int) -> int:

@@ -46,6 +46,13 @@ def seconds(name: str, value: Any) -> float:
     return number
 
 
+def flag(name: str, value: Any) -> bool:
+    """A switch of a configuration. A text is refused, since engines take every text for yes, "0", too."""
+    if not isinstance(value, int) or value not in (0, 1):
+        raise ValueError(f"kvrail: {name} is 0 or 1, as a number and not as a text, not {value!r}")
+    return bool(value)
+
+
 def servers_of(options: Mapping[str, Any], where: str) -> str | list[str]:
     """The servers of a configuration. Raises ValueError with a sentence that says where they belong."""
     servers = options.get("servers")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class Error(Exception):
     """What the library or a server refused. `code` is the negative code, `name` its name. After a call with several keys
@@ -158,10 +160,22 @@ class Left(Error):
 BY_CODE: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
 
 
+# What the system says of a file or a limit has no code of ours: the class that tells what to do about it.
+_OF_ERRNO: dict[int, type[Error]] = {
+    **dict.fromkeys(
+        (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL),
+        Invalid,
+    ),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), Denied),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), Limit),
+    errno.ENOMEM: NoMemory,
+}
+
+
 def make(code: int, text: str = "") -> Error:
-    """The exception for a code; without a text it is the library's sentence."""
+    """The exception for a code; without a text it is the library's sentence. That of an errno keeps code and name."""
     from . import _native
 
-    cls = BY_CODE.get(code, Error)
-    name = cls.name if cls is not Error else _native.errname(code)
+    cls = BY_CODE.get(code) or _OF_ERRNO.get(-code, Error)
+    name = cls.name if code in BY_CODE else _native.errname(code)
     return cls(text or _native.strerror(code), code, name)

@@ -146,12 +146,11 @@ class Client:
         """As kvrail.Client.get."""
         if into is not None:
             return _calls.length(key, (await self._get([key], [into], timeout))[0])
-        size = size or _calls.GUESS
+        tries = _calls.Tries(size, timeout, self._options.get("timeout"))
         while True:
-            buffer = bytearray(size)
-            result = (await self._get([key], [buffer], timeout))[0]
-            size = _calls.next_guess(size, result)
-            if not size:
+            buffer = bytearray(tries.size)
+            result = (await self._get([key], [buffer], tries.timeout))[0]
+            if not tries.again(result):
                 return bytes(memoryview(buffer)[: _calls.length(key, result)])
 
     async def put(

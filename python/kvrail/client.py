@@ -34,7 +34,7 @@ class _Waiter:
         self.over = False
 
 
-class _Reaper:
+class Reaper:
     """The queue and its thread. It does not know the Client, which can so be collected while the thread runs.
 
     A call and the thread meet in `met`, by one setdefault of each, which nothing interrupts: there is no lock that a
@@ -150,7 +150,8 @@ class Client:
 
     def __init__(self, servers: str | Sequence[str], **options: Unpack[Options]) -> None:
         self._native = _native.Client(servers, **options)
-        self._reaper = _Reaper(self._native)
+        self._timeout = options.get("timeout")
+        self._reaper = Reaper(self._native)
 
     # ---- one key ----
 
@@ -171,12 +172,11 @@ class Client:
         """
         if into is not None:
             return _calls.length(key, self._get([key], [into], timeout)[0])
-        size = size or _calls.GUESS
+        tries = _calls.Tries(size, timeout, self._timeout)
         while True:
-            buffer = bytearray(size)
-            result = self._get([key], [buffer], timeout)[0]
-            size = _calls.next_guess(size, result)
-            if not size:
+            buffer = bytearray(tries.size)
+            result = self._get([key], [buffer], tries.timeout)[0]
+            if not tries.again(result):
                 return bytes(memoryview(buffer)[: _calls.length(key, result)])
 
     def put(self, key: Key, data: Memory, ttl: int = 0, *, timeout: float | None = None) -> bool:

@@ -31,9 +31,9 @@ import torch
 from sglang.srt.mem_cache import hicache_storage as _base
 
 from . import _native
-from ._engine import CLIENT_OPTIONS, namespace, seconds, servers_of
+from ._engine import CLIENT_OPTIONS, flag, namespace, seconds, servers_of
 from ._errors import Error
-from .client import _Reaper
+from .client import Reaper
 
 logger = logging.getLogger("sglang.kvrail")
 
@@ -156,6 +156,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             raise ValueError(
                 f"kvrail: ttl is in whole seconds, 0 for the server's default, not {self._ttl!r}"
             )
+        self._zero_copy = flag("interface_v1", options.get("interface_v1", 0))
         unknown = sorted(set(options) - _SGLANG_OPTIONS - _OUR_OPTIONS)
         if unknown:
             logger.warning(
@@ -169,10 +170,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             down_is_miss=True,
             **{name: options[name] for name in CLIENT_OPTIONS if name in options},
         )
-        self._reaper = _Reaper(self._client)
+        self._reaper = Reaper(self._client)
         self._pools: dict[str, _Pool] = {}
         self._registered: dict[int, int] = {}  # address: bytes
-        self._zero_copy = bool(options.get("interface_v1", 0))
         self._flat = self._prefix(_KV, None)  # of pages that SGLang gives as tensors
         self._written = 0
         self._read = 0

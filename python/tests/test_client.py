@@ -43,6 +43,30 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(self.client.get(key), b"s" * size)
             self.assertEqual(self.client.get(key, size=10), b"s" * size)
 
+    def test_tries_share_one_deadline(self):
+        now, given = [100.0], []
+
+        def get(keys, into, timeout):  # each try takes two seconds
+            now[0] += 2
+            given.append(timeout)
+            return [kvrail.TooBig.code if len(given) < 4 else -1001]
+
+        clock = unittest.mock.patch("kvrail._calls.time.monotonic", lambda: now[0])
+        for clients, timeout, want in (
+            (0.0, 5.0, [5.0, 3.0, 1.0, 1e-9]),
+            (7.0, None, [None, 5.0, 3.0, 1.0]),
+            (7.0, 9.0, [9.0, 7.0, 5.0, 3.0]),
+            (0.0, None, [None, 3.0, 1.0, 1e-9]),
+        ):
+            given.clear()
+            with kvrail.Client(server().address, num_clients=1, timeout=clients) as client:
+                with unittest.mock.patch.object(client, "_get", get), clock:
+                    with self.assertRaises(kvrail.Timeout):
+                        client.get("key", size=10, timeout=timeout)
+            self.assertEqual(len(given), len(want))
+            for one, other in zip(given, want):
+                self.assertTrue(one == other or abs(one - other) < 0.1, (given, want))
+
     def test_servers_say_why(self):
         self.client.put(fresh(), b"v")  # waits for the connection
         up = self.client.servers()

@@ -58,9 +58,18 @@ class ErrorsTest(unittest.TestCase):
             self.assertTrue(cls.__doc__)
 
     def test_a_code_without_a_class_is_an_error_with_its_name(self):
-        error = _errors.make(-12)
+        error = _errors.make(-5)
         self.assertIs(type(error), kvrail.Error)
-        self.assertEqual((error.code, error.name), (-12, _native.errname(-12)))
+        self.assertEqual((error.code, error.name), (-5, _native.errname(-5)))
+
+    def test_a_file_that_cannot_be_read_is_a_wrong_option(self):
+        nowhere = dict.fromkeys(("cert_file", "key_file", "ca_file"), "/nope/pem")
+        for options in ({"psk_file": "/nope"}, {"psk_file": "/dev/null/psk"}, nowhere):
+            with self.assertRaisesRegex(kvrail.Invalid, "cannot open the .* file /") as caught:
+                kvrail.Client("127.0.0.1:1", **options)
+            self.assertIn(caught.exception.name, ("ENOENT", "ENOTDIR"))
+        self.assertIs(type(_errors.make(-13)), kvrail.Denied)
+        self.assertIs(type(pickle.loads(pickle.dumps(_errors.make(-12)))), kvrail.NoMemory)
 
     def test_errors_can_be_pickled(self):
         error = pickle.loads(pickle.dumps(_errors.make(-1004, "no such key: key 'a'")))

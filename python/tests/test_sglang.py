@@ -90,6 +90,15 @@ class ShapeTest(unittest.TestCase):
             seen.add(self.module.KVRailHiCache._prefix(backend, "kv", pool))
         self.assertEqual(len(seen), 2)
 
+    def test_a_switch_is_no_text(self):
+        part = types.SimpleNamespace
+        for text in ("0", "1", "false", "", None, 2):
+            config = part(extra_config={"servers": "127.0.0.1:1", "interface_v1": text})
+            with self.assertRaisesRegex(ValueError, "interface_v1 is 0 or 1"):
+                self.module.KVRailHiCache(config)
+        for value in (0, 1, False, True):
+            self.assertIs(self.module.flag("interface_v1", value), bool(value))
+
     def test_prefixes(self):
         self.assertEqual(self.module._leading([True, True, False, True]), 2)
         self.assertEqual(self.module._trailing([True, False, True, True], 4, 2), {1, 4})

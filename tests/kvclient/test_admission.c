@@ -279,6 +279,41 @@ static void what_need_not_wait_passes_the_background_as_often(void **state)
 	assert_int_equal(line.order[0], 'b');
 }
 
+/* One that waits because the background has its part at its server. It never gets more. */
+static void wait_for_another_server(void *arg)
+{
+	struct kvc_need need = {.node = &t.client.node[1], .background = true};
+	struct kvc_req *r;
+	*(int *)arg = kvc_room_await(&t.client, &need, KV_NEVER, &r);
+}
+
+static void what_a_slow_server_holds_up_in_the_background_starves_no_other(void **state)
+{
+	const struct kvc_need slow = {.node = &t.client.node[1], .background = true};
+	struct kvc_req *r;
+	int held = 1;
+	unsigned at = 0;
+	(void)state;
+	t.pool.num_servers = 1;
+	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++)
+		assert_int_equal(kvc_room_try(&t.client, &slow, &r), 0);
+	assert_int_equal(co_spawn(t.loop, wait_for_another_server, &held, "test"), 0);
+	loop_turn(t.loop, 0);
+	assert_false(kv_list_empty(&t.client.room.behind));
+	line_up(1, OTHERS);
+	for (unsigned i = 0; i < OTHERS; i++)
+		line_serve(i);
+	while (at < line.ended && line.order[at] != 'b')
+		at++;
+	assert_int_equal(at, KVC_PASSED_MAX);
+	assert_int_equal(held, 1);
+	line_serve(OTHERS);
+	assert_int_equal(line.ended, OTHERS + 1);
+	kvc_room_close(&t.client);
+	loop_turn(t.loop, 0);
+	assert_int_equal(held, -KV_ECLOSED);
+}
+
 static void the_background_keeps_its_deadline_and_ends_with_the_client(void **state)
 {
 	(void)state;
@@ -312,6 +347,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_background_has_half_at_most, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_background_is_last_and_does_not_starve, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_need_not_wait_passes_the_background_as_often, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_a_slow_server_holds_up_in_the_background_starves_no_other, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(the_background_keeps_its_deadline_and_ends_with_the_client, setup,
 						teardown),
 	};

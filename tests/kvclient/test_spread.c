@@ -2,6 +2,7 @@
 /* test_spread.c -- a large batch of a thread is spread over the pool's loops; items keep their places, each has its own
  * result, and a part that fails fails alone. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -134,6 +135,78 @@ static void every_loop_has_a_part(void **state)
 	assert_int_equal(phases.room_ns + phases.queue_ns + phases.server_ns + phases.wire_ns + phases.data_ns +
 				 phases.wake_ns + phases.check_ns + phases.other_ns,
 			 phases.total_ns);
+}
+
+/* ---- items in parts that share a struct kvc_arrival by mistake ---- */
+
+enum { PARTS = 4, PAIRS = ITEMS / 2 };
+static uint64_t ends[PARTS];
+static struct kvc_arrival arrival[PAIRS];
+static struct kvc_layout layout[ITEMS];
+
+/* Items i and i + PAIRS, which are of other loops and often of other servers. */
+static void pairs_make(void)
+{
+	items_make("pairs", false);
+	memset(arrival, 0, sizeof(arrival));
+	for (unsigned p = 0; p < PARTS; p++)
+		ends[p] = (uint64_t)LEN / PARTS * (p + 1);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		layout[i] = (struct kvc_layout){.size = sizeof(layout[i]),
+						.num_parts = PARTS,
+						.part_ends = ends,
+						.arrival = &arrival[i % PAIRS]};
+		item[i].layout = &layout[i];
+	}
+}
+
+/* The first of each was not read, and the memory of neither has bytes of the other. */
+static void pairs_are_good(void)
+{
+	for (unsigned i = 0; i < ITEMS; i++) {
+		if (i >= PAIRS) {
+			item_is_good(i);
+			assert_int_equal(kvc_arrival_parts(&arrival[i - PAIRS]), PARTS);
+			continue;
+		}
+		assert_int_equal(item[i].result, -KV_EINVAL);
+		for (unsigned b = 0; b < LEN; b++)
+			assert_int_equal(((uint8_t *)item[i].data)[b], 0);
+	}
+}
+
+static void pairs_worker(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct kvc_call call = patient();
+	(void)w;
+	*(int *)arg = kvc_get_batch_await(client, item, ITEMS, &call);
+}
+
+static void of_items_that_share_an_arrival_the_last_one_has_it(void **state)
+{
+	struct kvc_call call = patient();
+	struct kvc_completion done;
+	struct kvc_queue *q = NULL;
+	struct kv_error err = {0};
+	int rc = 0;
+	(void)state;
+	test_server_need(&server[0]);
+	all_put("pairs");
+	pairs_make();
+	assert_int_equal(kvc_get_batch(pool, item, ITEMS, &call), -KV_EINVAL);
+	pairs_are_good();
+	pairs_make();
+	assert_int_equal(kvc_run(pool, 1, pairs_worker, &rc), 0);
+	assert_int_equal(rc, -KV_EINVAL);
+	pairs_are_good();
+	pairs_make();
+	assert_int_equal(kvc_queue_open(pool, NULL, &q, &err), 0);
+	assert_true(kvc_submit_get(q, item, ITEMS, &call, 0) > 0);
+	while (kvc_reap(q, &done, 1) == 0)
+		sched_yield();
+	assert_int_equal(done.result, -KV_EINVAL);
+	pairs_are_good();
+	assert_int_equal(kvc_queue_close(&q), 0);
 }
 
 static void each_item_has_its_own_result(void **state)
@@ -277,6 +350,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_loop_has_a_part),
+		cmocka_unit_test(of_items_that_share_an_arrival_the_last_one_has_it),
 		cmocka_unit_test(each_item_has_its_own_result),
 		cmocka_unit_test(what_is_refused_as_a_whole_is_told_to_all),
 		cmocka_unit_test(a_sessions_batch_is_its_clients),
