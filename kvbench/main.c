@@ -8,6 +8,7 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/run.h"
 #include "kvbench/capacity/capacity.h"
+#include "kvbench/report/verbs.h"
 
 int main(int argc, char **argv)
 {
@@ -19,6 +20,14 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "capacity") == 0) {
 		argv[1] = argv[0];
 		return capacity_main(argc - 1, argv + 1);
+	}
+	if (argc > 1 && strcmp(argv[1], "plot") == 0) {
+		argv[1] = argv[0];
+		return plot_main(argc - 1, argv + 1);
+	}
+	if (argc > 1 && strcmp(argv[1], "compare") == 0) {
+		argv[1] = argv[0];
+		return compare_main(argc - 1, argv + 1);
 	}
 	rc = bench_options_parse(argc, argv, &options, &err);
 

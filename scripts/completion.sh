@@ -9,15 +9,17 @@ words() {
 		grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '
 }
 # Not inside the text below, where a failure would go unnoticed.
-options=$(words) commands= of_capacity=
-capacity_line=
+options=$(words) commands= verb_lines=
 case $program in
 kv-client)
 	commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ')
 	;;
 kv-bench)
-	commands='capacity ' of_capacity=$(words capacity)
-	capacity_line="[ \"\${COMP_WORDS[1]}\" = capacity ] && words=\"$of_capacity\" commands="
+	commands='capacity plot compare '
+	for verb in $commands; do
+		of_verb=$(words "$verb")
+		verb_lines+="	[ \"\${COMP_WORDS[1]}\" = $verb ] && words=\"$of_verb\" commands="$'\n'
+	done
 	;;
 esac
 cat <<T
@@ -25,7 +27,7 @@ cat <<T
 # Made of the output of $program --help by scripts/completion.sh; do not edit.
 _${program//-/_}() {
 	local words="$options" commands="$commands"
-$(printf '%s' "${capacity_line:+	$capacity_line}")
+$verb_lines
 	case \${COMP_WORDS[COMP_CWORD]} in
 	-*) COMPREPLY=(\$(compgen -W "\$words" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;
 	*) COMPREPLY=(\$([ "\$COMP_CWORD" -eq 1 ] && compgen -W "\$commands" -- "\${COMP_WORDS[COMP_CWORD]}")) ;;

@@ -66,8 +66,10 @@ printf '.TH %s 1 "" "%s" "KVRail"\n' "${program^^}" "KVRail ${version##* }"
 printf '.SH NAME\n%s \\- %s\n' "${program//-/\\-}" "$about"
 help | troff SH
 if [ "$program" = kv-bench ]; then
-	echo '.SH "KV\-BENCH CAPACITY"'
-	help capacity | troff SS
+	for verb in capacity plot compare; do
+		echo ".SH \"KV\\-BENCH ${verb^^}\""
+		help "$verb" | troff SS
+	done
 fi
 printf '.SH SEE ALSO\n'
 for other in kv-server kv-client kv-bench kv-doctor; do

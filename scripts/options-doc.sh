@@ -24,6 +24,8 @@ T
 help kv-server "$build/kv-server"
 help kv-bench "$build/kv-bench"
 help 'kv-bench capacity' "$build/kv-bench" capacity
+help 'kv-bench plot' "$build/kv-bench" plot
+help 'kv-bench compare' "$build/kv-bench" compare
 help kv-client "$build/kv-client"
 help kv-doctor "$build/kv-doctor"
 help run-with-rdma.sh ./run-with-rdma.sh

@@ -143,6 +143,16 @@ static void collect(const struct phase *p, const struct bench_tally *tally, stru
 	out->ran = true;
 }
 
+/* The windows of the reads go to out[0], those of the PUTs of a mixed phase to out[1]. */
+static void sampling_start(const struct phase *p, struct phase_result *out, struct series_sampler *sampler[2])
+{
+	for (unsigned i = 0; p->series && i < (p->mixed ? 2 : 1); i++) {
+		const struct series_source source = {
+			.first = p->tally + i * p->tallies, .stride_bytes = sizeof(*p->tally), .count = p->tallies};
+		sampler[i] = series_start(&source, p->bench->opt->interval_ns, &out[i].series);
+	}
+}
+
 static int workers_run(struct phase *p, struct kv_error *err)
 {
 	int rc = kvc_run(p->bench->pool, p->workers, phase_worker, p);
@@ -161,7 +171,9 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .unit_bytes = p->bench->opt->value_size * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .bare = progress_bare,
+			       .always = p->bench->opt->progress,
 			       .arg = p};
+	struct series_sampler *sampler[2] = {NULL};
 	double cpu, cpu_of_server;
 	int rc = tallies_create(p, err);
 	if (rc < 0)
@@ -173,6 +185,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
+	sampling_start(p, out, sampler);
+	bar.series = sampler[0];
 	progress_start(&bar);
 	p->start_ns = phase_now();
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
@@ -181,10 +195,14 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
 	progress_stop(&bar);
+	series_stop(sampler[0]);
+	series_stop(sampler[1]);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
 	if (rc == 0 && p->mixed) {
+		const struct bench_series puts = out[1].series;
 		out[1] = *out; /* the time and the processors are those of both */
+		out[1].series = puts;
 		collect(p, p->tally + p->tallies, &out[1]);
 	}
 	if (rc == 0)
@@ -198,8 +216,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 
 static void count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
 {
-	op->tally->ops++;
-	op->tally->bytes += bytes;
+	bench_bump(&op->tally->ops, 1);
+	bench_bump(&op->tally->bytes, bytes);
 	kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 }
 
@@ -218,7 +236,7 @@ int phase_op_write(const struct phase_op *op)
 	if (rc != -KV_EEXIST)
 		return rc;
 	/* Another client stored other bytes under this key before: the key is stored. */
-	op->tally->ops++;
+	bench_bump(&op->tally->ops, 1);
 	op->tally->put_conflicts++;
 	return 0;
 }
@@ -233,7 +251,7 @@ int phase_op_delete(const struct phase_op *op)
 	bench_key_make(&key, o->seed, o->value_size, op->phase->key_base + op->number);
 	rc = kvc_delete_await(op->client, (struct kvc_key){key.text, key.len}, &call);
 	if (rc == 0 || rc == -KV_ENOTFOUND)
-		op->tally->ops++;
+		bench_bump(&op->tally->ops, 1);
 	return rc == -KV_ENOTFOUND ? 0 : rc;
 }
 
@@ -282,7 +300,7 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 		op->tally->put_conflicts++;
 		rc = 0;
 	}
-	op->tally->ops++;
+	bench_bump(&op->tally->ops, 1);
 	op->tally->misses++;
 	return rc < 0 ? rc : -KV_ENOTFOUND;
 }

@@ -43,6 +43,7 @@ struct phase {
 	unsigned workers;         /* 0: as many as the run has */
 	unsigned tallies;         /* where operations count; 0: one per client */
 	bool verify;
+	bool series;                       /* sample it into the result's series, which its owner frees */
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
