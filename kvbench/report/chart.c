@@ -104,9 +104,11 @@ static void tick(struct range *r, double v)
 
 static void ticks_linear(struct range *r)
 {
-	double raw = (r->high - r->low) / 4, ten = pow(10, floor(log10(raw))), step = raw / ten;
+	double v, raw = (r->high - r->low) / 4, ten = pow(10, floor(log10(raw))), step = raw / ten;
 	step = ten * (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10);
-	for (double v = ceil(r->low / step) * step; v <= r->high + step * 1e-9 && r->ticks < TICKS_MAX; v += step)
+	v = ceil(r->low / step) * step;
+	/* Counted, since a step may be lost in rounding. */
+	for (unsigned i = 0; i < TICKS_MAX && v <= r->high + step * 1e-9; i++, v += step)
 		tick(r, fabs(v) < step * 1e-9 ? 0 : v);
 }
 

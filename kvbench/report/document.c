@@ -129,7 +129,8 @@ json_t *document_measured(const json_t *doc)
 
 /* ---- percentiles ---- */
 
-enum { TICKS_PER_HALF = 5 }; /* as HdrHistogram prints by default */
+enum { TICKS_PER_HALF = 5 };    /* as HdrHistogram prints by default */
+#define LEVEL_MAX 99.9999999999 /* nearer to 100 the steps are lost in rounding */
 
 struct steps {
 	const json_t *upper, *count;
@@ -162,7 +163,7 @@ static void hgrm_rows(FILE *out, const struct steps *s)
 		double value = item(s->upper, i) / 1e6, share;
 		seen += item(s->count, i);
 		share = 100 * seen / s->total;
-		while (i + 1 < n && share >= level) {
+		while (i + 1 < n && share >= level && level < LEVEL_MAX) {
 			double ticks = TICKS_PER_HALF * exp2(floor(log2(100 / (100 - level))) + 1);
 			fprintf(out, "%12.6f %14.12f %10.0f %14.2f\n", value, level / 100, seen, 1 / (1 - level / 100));
 			level += 100 / ticks;

@@ -108,12 +108,12 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 		{"congestion control of loopback", "provider", "loopback_congestion_control"},
 		{"shared machine", "conditions", "shared_machine"},
 		{"driver", "run", "driver"},
-		{"interrupted by", "run", "interrupted"},
 	};
 	struct asking q = {say, arg, 0};
 	for (unsigned i = 0; i < KV_COUNT(rows); i++)
 		same(&q, rows[i].what, document_at(a, rows[i].group, rows[i].name, NULL),
 		     document_at(b, rows[i].group, rows[i].name, NULL));
+	same(&q, "interrupted", json_object_get(a, "interrupted"), json_object_get(b, "interrupted"));
 	distances(&q, a, b);
 	options(&q, a, b);
 	return q.count;
