@@ -90,7 +90,9 @@ double bench_distance_ns(void)
 	for (unsigned i = 0; i < CPU_SETSIZE && n < 2; i++)
 		if (CPU_ISSET(i, &allowed))
 			c.cpu[n++] = i;
-	if (n < 2 || pthread_create(&there, NULL, other_side, &c))
+	if (n < 2)
+		return -1;
+	if (pthread_create(&there, NULL, other_side, &c))
 		return 0;
 	if (pthread_create(&here, NULL, this_side, &c) == 0)
 		pthread_join(here, NULL);

@@ -20,8 +20,8 @@ struct bench_conditions {
 	uint64_t start_ns;
 };
 
-/* bench_distance_ns -- how far apart the first two CPUs of this process are: 0 where there is one only, or others kept
- * them busy. Takes some milliseconds on two threads. */
+/* bench_distance_ns -- how far apart the first two CPUs of this process are: 0 where others kept them busy, below 0
+ * where there is one only. Takes some milliseconds on two threads. */
 double bench_distance_ns(void);
 
 /* bench_conditions_begin, _end -- around what is measured. server_seconds: CPU time of our own server so far, else 0.

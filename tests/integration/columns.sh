@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 16
+plan 18
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -19,6 +19,8 @@ small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-r
 check "kv-server --help" fits "$build/kv-server" --help
 check "kv-bench --help" fits "$build/kv-bench" --help
 check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
+check "kv-bench plot --help" fits "$build/kv-bench" plot --help
+check "kv-bench compare --help" fits "$build/kv-bench" compare --help
 check "kv-client --help" fits "$build/kv-client" --help
 check "kv-doctor --help" fits "$build/kv-doctor" --help
 straight() { # "  -s, --server=": glibc leaves a gap where its buffer ends, and the text begins the line
