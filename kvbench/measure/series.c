@@ -41,6 +41,26 @@ static bool room(struct bench_series *s)
 	return true;
 }
 
+void bench_series_append(struct bench_series *into, struct bench_series *from)
+{
+	uint64_t offset_ns = into->count ? into->row[into->count - 1].end_ns : 0;
+	if (into->window_ns == 0) {
+		*into = *from;
+		memset(from, 0, sizeof(*from));
+		return;
+	}
+	for (unsigned i = 0; i < from->count; i++) {
+		if (!room(into)) {
+			into->left_out++;
+			continue;
+		}
+		into->row[into->count] = from->row[i];
+		into->row[into->count++].end_ns += offset_ns;
+	}
+	into->left_out += from->left_out;
+	bench_series_free(from);
+}
+
 static void peek_all(struct series_sampler *s, uint64_t *ops, uint64_t *bytes)
 {
 	*ops = *bytes = 0;

@@ -29,6 +29,10 @@ struct bench_series {
 /* bench_series_free -- empty it. */
 void bench_series_free(struct bench_series *s);
 
+/* bench_series_append -- put the windows of a phase that ran again behind those of into, whose time goes on; from is
+ * empty then. What finds no room is counted as left out. */
+void bench_series_append(struct bench_series *into, struct bench_series *from);
+
 /* Tallies that make one series. */
 struct series_source {
 	const struct bench_tally *first; /* they live until series_stop */

@@ -46,14 +46,16 @@ static const struct kv_opt_program compare_program = {
 /* ---- figures ---- */
 
 struct metric {
-	const char *name, *member, *run_member; /* in a phase or its latency_ns; in an item of runs */
+	const char *name;
+	const char *member;            /* of a phase, or of its latency_ns */
+	const char *in_runs, *in_rows; /* of runs; of a window */
 	bool more_is_better;
 };
 
 static const struct metric metrics[] = {
-	{"ops/s", "ops_per_s", "ops_per_second", true},
-	{"p50", "p50", "p50_ns", false},
-	{"p99", "p99", "p99_ns", false},
+	{"ops/s", "ops_per_s", "ops_per_s", "ops", true},
+	{"p50", "p50", "p50_ns", "p50_ns", false},
+	{"p99", "p99", "p99_ns", "p99_ns", false},
 };
 
 struct figure_value {
@@ -79,18 +81,18 @@ static double spread_of(double *value, unsigned n, double low, double high)
 	return median > 0 ? (rank(value, n, high) - rank(value, n, low)) / 2 / median : NAN;
 }
 
-/* Repeated runs: numbers, which are operations per second, or objects. */
+/* Repeated runs: an object with a list `each` for a figure, or a list of operations per second. */
 static unsigned runs_of(const json_t *doc, const struct metric *m, double value[VALUES_MAX])
 {
 	const json_t *runs = json_object_get(doc, "runs"), *run;
+	const json_t *each =
+		json_is_array(runs) && m->more_is_better ? runs : document_at(runs, m->in_runs, "each", NULL);
 	unsigned n = 0;
 	size_t i;
-	json_array_foreach(runs, i, run)
+	json_array_foreach(each, i, run)
 	{
-		double v = json_is_number(run) && m->more_is_better ? json_number_value(run)
-								    : document_number(run, m->run_member);
-		if (isfinite(v) && n < VALUES_MAX)
-			value[n++] = v;
+		if (json_is_number(run) && n < VALUES_MAX)
+			value[n++] = json_number_value(run);
 	}
 	return n;
 }
@@ -106,7 +108,9 @@ static unsigned windows_of(const json_t *phase, const struct metric *m, double v
 		double seconds = document_number(row, "seconds"), v;
 		if (!(seconds > 0.9 * window) || n == VALUES_MAX)
 			continue;
-		v = m->more_is_better ? document_number(row, "ops") / seconds : document_number(row, m->run_member);
+		v = document_number(row, m->in_rows);
+		if (m->more_is_better)
+			v /= seconds;
 		if (isfinite(v))
 			value[n++] = v;
 	}

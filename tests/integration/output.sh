@@ -115,6 +115,9 @@ for i, x in enumerate(w): x['ops'] = 500 + 400 * (i % 8)"
 vary runs "$steady
 speed(1)
 j['runs'] = [10000, 10100, 9900]"
+vary runs_fast "$steady
+speed(1)
+j['runs'] = {'count': 3, 'ops_per_s': {'each': [12000, 12100, 11900]}, 'p99_ns': {'each': [9000, 9010, 8990]}}"
 vary runs_slow "$steady
 speed(1)
 j['runs'] = [8000, 8100, 7900]"
@@ -134,7 +137,7 @@ check "below the threshold it is not" status 0 compare "$scratch/base.json" "$sc
 check "a faster one is none" status 0 compare "$scratch/base.json" "$scratch/fast.json"
 unsure() { status 0 compare "$scratch/base.json" "$scratch/wide.json" && says 'read ops/s: within the spread' compare "$scratch/base.json" "$scratch/wide.json"; }
 check "nor is a difference within the spread of windows" unsure
-repeated() { status 1 compare "$scratch/runs.json" "$scratch/runs_slow.json" && status 0 compare "$scratch/runs.json" "$scratch/runs_wide.json"; }
+repeated() { status 1 compare "$scratch/runs.json" "$scratch/runs_slow.json" && status 0 compare "$scratch/runs.json" "$scratch/runs_wide.json" && says 'read ops/s: WORSE' compare "$scratch/runs_fast.json" "$scratch/runs.json"; }
 check "repeated runs have a spread of their own" repeated
 trend() { says 'fast.json .*\+20.0 %' compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json" && status 1 compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json"; }
 check "of several the last decides, and all are shown" trend

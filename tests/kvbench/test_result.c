@@ -349,6 +349,25 @@ static void a_phase_without_operations_has_windows_without_percentiles(void **st
 	assert_false(series_live(NULL, NULL));
 }
 
+static void repeated_runs_make_one_series(void **state)
+{
+	static struct bench_tally tally;
+	struct series_source source = {&tally, sizeof(tally), 1};
+	struct bench_series all = {0}, more = {0};
+	(void)state;
+	bench_tally_init(&tally);
+	for (unsigned i = 1; i <= 3; i++) {
+		uint64_t end_ns = all.count ? all.row[all.count - 1].end_ns : 0;
+		series_stop(series_start(&source, 1000000000, &more));
+		bench_series_append(&all, &more);
+		assert_int_equal(all.count, i);
+		assert_int_equal(more.count, 0);
+		assert_null(more.row);
+		assert_int_equal(all.row[i - 1].end_ns, end_ns + all.row[i - 1].length_ns);
+	}
+	bench_series_free(&all);
+}
+
 static void the_live_line_fits(void **state)
 {
 	struct progress p = {.name = "warm-up",
@@ -423,6 +442,7 @@ int main(void)
 		cmocka_unit_test(a_condition_that_differs_is_named),
 		cmocka_unit_test(windows_add_up_to_what_was_counted),
 		cmocka_unit_test(a_phase_without_operations_has_windows_without_percentiles),
+		cmocka_unit_test(repeated_runs_make_one_series),
 		cmocka_unit_test(the_live_line_fits),
 		cmocka_unit_test(the_processors_times_are_read),
 		cmocka_unit_test(a_file_has_its_name_when_it_is_whole),
