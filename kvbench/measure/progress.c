@@ -134,8 +134,9 @@ void progress_start(struct progress *p)
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	p->running = pthread_create(&p->thread, NULL, progress_main, p) == 0;
-	if (!p->running) {
+	p->running = true; /* not later: a compiler may read it together with its neighbours, which the thread asks */
+	if (pthread_create(&p->thread, NULL, progress_main, p)) {
+		p->running = false;
 		pthread_cond_destroy(&p->wake);
 		pthread_mutex_destroy(&p->lock);
 	}

@@ -39,13 +39,17 @@ void chart_escape(FILE *out, const char *text)
 	}
 }
 
-static void number_count(double v, char *buf, size_t cap)
+/* narrow: at most three characters and a letter. */
+static void number_count(double v, bool narrow, char *buf, size_t cap)
 {
 	static const char *const suffix[] = {"", "k", "M", "G", "T"};
 	unsigned i = 0;
-	for (; fabs(v) >= 1000 && i + 1 < KV_COUNT(suffix); i++)
+	for (; fabs(v) >= 999.5 && i + 1 < KV_COUNT(suffix); i++)
 		v /= 1000;
-	snprintf(buf, cap, "%.3g%s", v, suffix[i]);
+	if (narrow)
+		snprintf(buf, cap, "%.*f%s", fabs(v) < 9.95 && i > 0, v, suffix[i]);
+	else
+		snprintf(buf, cap, "%.3g%s", v, suffix[i]);
 }
 
 char *chart_number(double v, enum chart_unit unit, char *buf, size_t cap)
@@ -65,7 +69,7 @@ char *chart_number(double v, enum chart_unit unit, char *buf, size_t cap)
 		snprintf(buf, cap, "%.7g %%", 100 * v);
 		break;
 	case CHART_COUNT:
-		number_count(v, buf, cap);
+		number_count(v, false, buf, cap);
 		break;
 	}
 	return buf;
@@ -303,8 +307,8 @@ void chart_heat(FILE *out, const struct chart_heat *h, bool alone)
 				"rx=\"2\"/>\n",
 				0.06 + 0.44 * (most > 0 ? v / most : 0), left + wide * c + 1, y + 1, wide - 2,
 				row_height - 2);
-			words(out, left + wide * (c + 0.5), y + 19, "kt", "middle",
-			      chart_number(v, CHART_COUNT, text, sizeof(text)));
+			number_count(v, wide < 48, text, sizeof(text));
+			words(out, left + wide * (c + 0.5), y + 19, "kt", "middle", text);
 		}
 	}
 	fputs("</svg>\n", out);
