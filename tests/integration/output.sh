@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, the page in a browser, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 36
+plan 38
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py docs/reference/kv-bench.schema.json "$@"; }
@@ -155,6 +155,37 @@ check "two files of one name are refused" says '--json and --csv name one file' 
 check "a page does not go to standard output" status 2 run --report -
 plain() { run "${small[@]}" --repeat-reads 1 >"$scratch/plain" 2>&1 && ! grep -q $'\033' "$scratch/plain"; }
 check "without a terminal there are no colours" plain
+# on_terminal FILE COMMAND... -- what the command shows on a terminal of 80 columns.
+on_terminal() {
+	timeout -k 5 120 python3 -c '
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.execvp(sys.argv[2], sys.argv[2:])
+with open(sys.argv[1], "wb") as out:
+    while True:
+        try:
+            data = os.read(fd, 4096)
+        except OSError:
+            break
+        if not data:
+            break
+        out.write(data)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' "$@"
+}
+live() {
+	on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 1 --interval 100ms || return 1
+	grep -q $'\033\[1msummary' "$scratch/tty" && python3 - "$scratch/tty" <<'P'
+import re, sys
+shown = [re.sub(r"\033\[[0-9;]*[mK]", "", x) for x in re.split(r"[\r\n]+", open(sys.argv[1], encoding="utf-8", errors="replace").read())]
+assert any(re.match(r"read .* ops/s .*B/s  p50 .* p99 ", x) for x in shown), shown
+assert max(map(len, shown)) <= 80, [x for x in shown if len(x) > 80]
+P
+}
+check "on a terminal there are live percentiles, in 80 columns, and bold heads" live
+uncoloured() { NO_COLOR=1 on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --repeat-reads 1 && ! grep -q $'\033\[[0-9;]*m' "$scratch/tty"; }
+check "NO_COLOR leaves no colour" uncoloured
 # ---- interrupted ----
 cut_short() {
 	local pid i
