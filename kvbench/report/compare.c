@@ -152,8 +152,8 @@ static int judge(const struct metric *m, struct figure_value a, struct figure_va
 
 static const char *figure_text(const struct metric *m, double v, char buf[32])
 {
-	return m->more_is_better ? kv_count_format((uint64_t)(v + 0.5), buf, 32)
-				 : kv_duration_format((uint64_t)(v + 0.5), buf, 32);
+	uint64_t whole = (uint64_t)(KV_MIN(v, 1e18) + 0.5); /* v is above 0 */
+	return m->more_is_better ? kv_count_format(whole, buf, 32) : kv_duration_format(whole, buf, 32);
 }
 
 static const char *spread_text(double spread, char buf[32])

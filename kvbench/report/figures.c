@@ -263,7 +263,7 @@ static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *er
 	for (unsigned c = 0; c < h.columns; c++)
 		snprintf(column_name[c], CHART_LABEL_MAX, "%.0f", column[c]);
 	for (unsigned r = 0; r < h.rows; r++)
-		kv_size_format((uint64_t)KV_MAX(row[r], 0.0), row_name[r], CHART_LABEL_MAX);
+		kv_size_format((uint64_t)KV_MIN(KV_MAX(row[r], 0.0), 1e18), row_name[r], CHART_LABEL_MAX);
 	chart_heat(out, &h, alone);
 	return 0;
 }
