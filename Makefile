@@ -132,7 +132,7 @@ MANUALS_3   = $(patsubst %,$(B)/share/man3/%.3,$(shell awk -v list=1 -f scripts/
 COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
 CMAKE      := $(addprefix $(B)/share/,kvrailConfig.cmake kvrailConfigVersion.cmake)
 EXAMPLES   := $(wildcard examples/*.c examples/*.cc)
-DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md))
+DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md */*.json))
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \

@@ -23,8 +23,7 @@ static unsigned bucket_of(uint64_t ns)
 	return KV_MIN(i, KV_HIST_BUCKETS - 1u);
 }
 
-/* bucket_edge -- the largest value that counts in bucket i. */
-static uint64_t bucket_edge(unsigned i)
+uint64_t kv_hist_edge(unsigned i)
 {
 	if (i < STEPS)
 		return i;
@@ -45,7 +44,34 @@ void kv_hist_add(struct kv_hist *h, uint64_t ns)
 	h->max = KV_MAX(h->max, ns);
 	h->sum += (double)ns;
 	h->count++;
-	h->bucket[bucket_of(ns)]++;
+	/* One thread adds and others may peek: a store that they see whole. It costs what ++ costs. */
+	uint64_t *bucket = &h->bucket[bucket_of(ns)];
+	__atomic_store_n(bucket, *bucket + 1, __ATOMIC_RELAXED);
+}
+
+void kv_hist_peek(const struct kv_hist *h, struct kv_hist *out)
+{
+	out->count = out->min = out->max = 0;
+	out->sum = 0;
+	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
+		out->bucket[i] = __atomic_load_n(&h->bucket[i], __ATOMIC_RELAXED);
+		out->count += out->bucket[i];
+	}
+}
+
+void kv_hist_since(const struct kv_hist *before, const struct kv_hist *now, struct kv_hist *out)
+{
+	kv_hist_init(out);
+	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
+		uint64_t n = now->bucket[i] - before->bucket[i];
+		out->bucket[i] = n;
+		if (n == 0)
+			continue;
+		if (out->count == 0)
+			out->min = kv_hist_edge(i);
+		out->max = kv_hist_edge(i);
+		out->count += n;
+	}
 }
 
 void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from)
@@ -83,7 +109,7 @@ uint64_t kv_hist_quantile(const struct kv_hist *h, double q)
 	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++) {
 		seen += h->bucket[i];
 		if (seen >= rank) {
-			uint64_t edge = bucket_edge(i);
+			uint64_t edge = kv_hist_edge(i);
 			return KV_MIN(edge, h->max);
 		}
 	}

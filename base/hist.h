@@ -29,4 +29,14 @@ void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from);
 uint64_t kv_hist_quantile(const struct kv_hist *h, double q);
 double kv_hist_mean(const struct kv_hist *h);
 
+/* kv_hist_edge -- the largest value that counts in bucket i; of the last one UINT64_MAX. */
+uint64_t kv_hist_edge(unsigned i);
+
+/* kv_hist_peek -- copy the buckets of a histogram that another thread adds to, and add up count; min, max and sum of
+ * the copy are not meant. Samples that come meanwhile may be in it or not. Thread: any. */
+void kv_hist_peek(const struct kv_hist *h, struct kv_hist *out);
+
+/* kv_hist_since -- what came between two peeks at one histogram: min and max are edges of buckets. */
+void kv_hist_since(const struct kv_hist *before, const struct kv_hist *now, struct kv_hist *out);
+
 #endif

@@ -11,11 +11,13 @@
 #include "kvbench/fabric/fabric.h"
 #include "kvbench/hits/hits.h"
 #include "kvbench/model/model.h"
+#include "kvbench/report/verbs.h"
 
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
-} commands[] = {{"capacity", capacity_main}, {"fabric", fabric_main}, {"hits", hits_main}, {"models", model_main}};
+} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
+		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main}};
 
 int main(int argc, char **argv)
 {

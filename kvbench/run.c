@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c -- a run from start to end: prepare, own server, pool, phases, report.
  *
- * The order is fixed by what must not happen too late. The JSON file and the trace are checked first, since they cost
+ * The order is fixed by what must not happen too late. Output files and the trace are checked first, since they cost
  * nothing; the server child is spawned before the pool makes the first libfabric call (no fork after it); whatever
  * happens after that, the child is ended and reaped. */
 #include "kvbench/run.h"
@@ -16,7 +16,7 @@
 #include "kvbench/load/async.h"
 #include "kvbench/load/batch.h"
 #include "kvbench/load/bench.h"
-#include "kvbench/report/json.h"
+#include "kvbench/report/outputs.h"
 #include "kvbench/load/mixed.h"
 #include "kvbench/load/phase.h"
 #include "kvbench/measure/pages.h"
@@ -216,6 +216,7 @@ static int run_write(struct bench *b, struct kv_error *err)
 {
 	struct phase p = {.bench = b,
 			  .name = "write",
+			  .series = true,
 			  .run = b->opt->batch ? phase_op_write_batch : phase_op_write,
 			  .total = reads_ops(b->opt, b->opt->num_keys),
 			  .keys_per_op = b->opt->batch,
@@ -413,14 +414,16 @@ static void take_counters(struct bench *b)
 }
 
 /* Phases, report, JSON. The exit status so far. */
-static int measure(struct bench *b, struct json_file **json)
+static int measure(struct bench *b, struct outputs **files)
 {
 	struct kv_error err = {0};
 	int rc;
 	report_start(b);
 	rc = memory_open(b, &err);
+	bench_conditions_begin(&b->results.conditions, server_child_cpu_seconds(b->server));
 	if (rc == 0)
 		rc = b->opt->trace ? replay_run(b, &err) : run_phases(b, &err);
+	bench_conditions_end(&b->results.conditions, server_child_cpu_seconds(b->server));
 	rc = memory_close(b, rc, &err);
 	if (rc < 0) {
 		say(&err);
@@ -433,14 +436,12 @@ static int measure(struct bench *b, struct json_file **json)
 	report_latency(b);
 	report_summary(b);
 	rc = report_verdict(b, stderr) ? BENCH_FAILED : BENCH_OK;
-	if (*json && json_write(json, b, &err) < 0) {
-		say(&err);
+	if (outputs_write(*files, b) < 0)
 		rc = BENCH_FAILED;
-	}
 	return b->results.interrupted ? 128 + b->results.interrupted : rc;
 }
 
-static int run_with_server(struct bench *b, struct json_file **json)
+static int run_with_server(struct bench *b, struct outputs **files)
 {
 	struct kv_error err = {0};
 	int status;
@@ -448,11 +449,17 @@ static int run_with_server(struct bench *b, struct json_file **json)
 		say(&err);
 		status = bench_interrupted() ? interrupted_status() : BENCH_NO_START;
 	} else {
-		status = measure(b, json);
+		status = measure(b, files);
 	}
 	kvc_pool_close(&b->pool);
 	outages_free(&b->results.keep_going);
 	free(b->results.breakdown);
+	bench_series_free(&b->results.write.series);
+	bench_series_free(&b->results.read.series);
+	bench_series_free(&b->results.mix_put.series);
+	bench_series_free(&b->results.mix_exists.series);
+	bench_series_free(&b->results.mixed.read.series);
+	bench_series_free(&b->results.mixed.write.series);
 	return status;
 }
 
@@ -470,9 +477,9 @@ static int finish(struct bench *b, int status)
 	return status;
 }
 
-static int prepare(struct bench *b, struct json_file **json, struct kv_error *err)
+static int prepare(struct bench *b, struct outputs **files, struct kv_error *err)
 {
-	if (b->opt->json && json_open(b->opt->json, json, err) < 0)
+	if (outputs_open(b->opt, files, err) < 0)
 		return BENCH_NO_START;
 	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || start_server(b, err) < 0)
 		return BENCH_NO_START;
@@ -482,7 +489,7 @@ static int prepare(struct bench *b, struct json_file **json, struct kv_error *er
 int bench_run(const struct bench_options *options)
 {
 	static struct bench b; /* results hold histograms: too large for a stack that others might shrink */
-	struct json_file *json = NULL;
+	struct outputs *files = NULL;
 	struct kv_error err = {0};
 	int status;
 	memset(&b, 0, sizeof(b));
@@ -497,13 +504,13 @@ int bench_run(const struct bench_options *options)
 	bench_tally_init(&b.results.mix_exists.tally);
 	b.results.started_s = (int64_t)time(NULL);
 	bench_signals_install();
-	status = prepare(&b, &json, &err);
+	status = prepare(&b, &files, &err);
 	if (status == BENCH_OK)
-		status = run_with_server(&b, &json);
+		status = run_with_server(&b, &files);
 	else if (bench_interrupted())
 		status = interrupted_status();
 	else
 		say(&err);
-	json_discard(&json);
+	outputs_discard(&files);
 	return finish(&b, status);
 }

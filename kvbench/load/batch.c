@@ -175,13 +175,13 @@ static int batch_item_done(const struct phase_op *op, const struct bench_key *ke
 	struct bench_tally *t = op->tally;
 	if (item->result < 0 && item->result != -KV_ENOTFOUND)
 		return (int)item->result;
-	t->ops++;
+	bench_bump(&t->ops, 1);
 	if (item->result < 0) {
 		t->misses++;
 		return -KV_ENOTFOUND;
 	}
 	t->hits++;
-	t->bytes += (uint64_t)item->result;
+	bench_bump(&t->bytes, (uint64_t)item->result);
 	if (op->phase->verify)
 		item_verify(key, item, t);
 	else if ((uint64_t)item->result != item->len)
@@ -196,11 +196,11 @@ static int batch_item_stored(const struct phase_op *op, const struct bench_key *
 	(void)key;
 	if (item->result < 0 && item->result != -KV_EEXIST)
 		return (int)item->result;
-	t->ops++;
+	bench_bump(&t->ops, 1);
 	if (item->result < 0)
 		t->put_conflicts++; /* another client stored other bytes before: the key is stored */
 	else
-		t->bytes += item->len;
+		bench_bump(&t->bytes, item->len);
 	return 0;
 }
 

@@ -9,7 +9,9 @@
 #include "kvbench/load/keys.h"
 #include "kvbench/measure/breakdown.h"
 #include "kvbench/setup/options.h"
+#include "kvbench/measure/conditions.h"
 #include "kvbench/measure/outage.h"
+#include "kvbench/measure/series.h"
 #include "kvbench/setup/server_child.h"
 #include "kvbench/measure/runs.h"
 #include "kvbench/measure/slo.h"
@@ -28,8 +30,9 @@ struct phase_result {
 	uint64_t planned_ns;                    /* with poisson arrivals: when the last one was due */
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
-	uint64_t duplicates; /* write: PUTs of what a running server had already; their bytes did not travel */
-	char cut[160];       /* why it did less than its option says; empty: it did not */
+	uint64_t duplicates;        /* write: PUTs of what a running server had already; their bytes did not travel */
+	struct bench_series series; /* empty: it was not sampled */
+	char cut[160];              /* why it did less than its option says; empty: it did not */
 };
 
 /* With --keep-going: what the clients watched in the read phase. */
@@ -87,6 +90,7 @@ struct bench_results {
 	unsigned num_rails;                      /* 0: none were looked at */
 	struct kvc_counters counters;            /* of the whole run; size 0: none were taken */
 	int64_t started_s;                       /* since 1970 */
+	struct bench_conditions conditions;
 	unsigned server_threads;                 /* of our own server */
 	int interrupted;                         /* the signal that ended the run before its end, or 0 */
 	uint64_t rss_peak, memory_mb;            /* memory_mb: of our own server, else 0 */

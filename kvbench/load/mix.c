@@ -67,6 +67,7 @@ void mix_phase(struct phase *phase)
 		return;
 	phase->run = op_mix;
 	phase->kind_of = kind_of;
+	_Static_assert((int)MIX_KINDS <= (int)PHASE_KINDS_MAX, "a phase has room for the kinds");
 	phase->kinds = MIX_KINDS;
 	phase->key_base = phase->bench->opt->num_keys;
 }

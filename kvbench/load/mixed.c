@@ -55,6 +55,7 @@ int mixed_run(struct bench *b, struct kv_error *err)
 			  .run = op_mixed,
 			  .kinds = 2,
 			  .kind_of = kind_of,
+			  .series = true,
 			  .key_base = o->num_keys,
 			  .num_keys = o->num_keys,
 			  .total = 2 * each,
@@ -67,8 +68,11 @@ int mixed_run(struct bench *b, struct kv_error *err)
 		rc = phase_run(&p, both, err);
 	if (rc == 0)
 		rc = keys_delete(b, err);
-	if (rc < 0)
+	if (rc < 0) {
+		bench_series_free(&both[0].series);
+		bench_series_free(&both[1].series);
 		return rc;
+	}
 	m->read = both[0];
 	m->write = both[1];
 	m->write.too_many_errors = m->write.server_died = false; /* the reads say it */

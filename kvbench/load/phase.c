@@ -161,9 +161,10 @@ static void collect(const struct phase *p, const struct bench_tally *tally, stru
 	out->ran = true;
 }
 
-void phase_result_merge(struct phase_result *into, const struct phase_result *from)
+void phase_result_merge(struct phase_result *into, struct phase_result *from)
 {
 	bench_tally_merge(&into->tally, &from->tally);
+	bench_series_append(&into->series, &from->series);
 	into->elapsed_ns += from->elapsed_ns;
 	into->planned_ns += from->planned_ns;
 	into->cpu_seconds += from->cpu_seconds;
@@ -171,6 +172,17 @@ void phase_result_merge(struct phase_result *into, const struct phase_result *fr
 	into->too_many_errors |= from->too_many_errors;
 	into->server_died |= from->server_died;
 	into->ran |= from->ran;
+}
+
+/* The windows of each kind of operation go to its own result. */
+static void sampling_start(const struct phase *p, struct phase_result *out, struct series_sampler **sampler)
+{
+	for (unsigned i = 0; p->series && i < p->kinds; i++) {
+		const struct series_source source = {.first = p->tally + (size_t)i * p->tallies,
+						     .stride_bytes = sizeof(*p->tally),
+						     .count = p->tallies};
+		sampler[i] = series_start(&source, p->bench->opt->interval_ns, &out[i].series);
+	}
 }
 
 static int workers_run(struct phase *p, struct kv_error *err)
@@ -191,7 +203,9 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .unit_bytes = bench_size_mean(p->bench->opt) * KV_MAX(p->keys_per_op, 1u),
 			       .done = progress_done,
 			       .bare = progress_bare,
+			       .always = p->bench->opt->progress,
 			       .arg = p};
+	struct series_sampler *sampler[PHASE_KINDS_MAX] = {NULL};
 	double cpu, cpu_of_server;
 	int rc = tallies_create(p, err);
 	if (rc < 0)
@@ -206,6 +220,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->bench->opt->seed + p->first_op);
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
+	sampling_start(p, out, sampler);
+	bar.series = sampler[0];
 	progress_start(&bar);
 	p->start_ns = phase_now();
 	p->end_ns = p->duration_ns ? kv_deadline(p->start_ns, p->duration_ns) : KV_NEVER;
@@ -215,10 +231,15 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	out->elapsed_ns = phase_now() - p->start_ns;
 	out->planned_ns = p->poisson && p->rate > 0 ? p->arrivals.due_ns : 0;
 	progress_stop(&bar);
+	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
+		series_stop(sampler[i]);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
 	for (unsigned i = 0; rc == 0 && i < p->kinds; i++) {
-		out[i] = out[0]; /* the time and the processors are those of all */
+		const struct bench_series windows = out[i].series;
+		if (i > 0)
+			out[i] = out[0]; /* the time and the processors are those of all */
+		out[i].series = windows;
 		collect(p, p->tally + (size_t)i * p->tallies, &out[i]);
 	}
 	pthread_mutex_destroy(&p->schedule);
@@ -231,8 +252,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 
 void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns)
 {
-	op->tally->ops++;
-	op->tally->bytes += bytes;
+	bench_bump(&op->tally->ops, 1);
+	bench_bump(&op->tally->bytes, bytes);
 	kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 	if (op->phase->rate > 0)
 		kv_hist_add(&op->tally->service, end_ns > op->begin_ns ? end_ns - op->begin_ns : 0);
@@ -254,7 +275,7 @@ int phase_op_write(const struct phase_op *op)
 	if (rc != -KV_EEXIST)
 		return rc;
 	/* Another client stored other bytes under this key before: the key is stored. */
-	op->tally->ops++;
+	bench_bump(&op->tally->ops, 1);
 	op->tally->put_conflicts++;
 	return 0;
 }
@@ -269,7 +290,7 @@ int phase_op_delete(const struct phase_op *op)
 	bench_key_of(o, op->phase->key_base + op->number, &key);
 	rc = kvc_delete_await(op->client, (struct kvc_key){key.text, key.len}, &call);
 	if (rc == 0 || rc == -KV_ENOTFOUND)
-		op->tally->ops++;
+		bench_bump(&op->tally->ops, 1);
 	return rc == -KV_ENOTFOUND ? 0 : rc;
 }
 
@@ -318,7 +339,7 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 		op->tally->put_conflicts++;
 		rc = 0;
 	}
-	op->tally->ops++;
+	bench_bump(&op->tally->ops, 1);
 	op->tally->misses++;
 	return rc < 0 ? rc : -KV_ENOTFOUND;
 }

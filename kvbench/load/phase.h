@@ -11,7 +11,10 @@
 
 struct phase;
 
-enum { PHASE_ERRORS_MAX = 1000 }; /* more errors teach nothing new */
+enum {
+	PHASE_ERRORS_MAX = 1000, /* more errors teach nothing new */
+	PHASE_KINDS_MAX = 3
+};
 
 /* One operation, as a phase hands it to its function. */
 struct phase_op {
@@ -44,12 +47,13 @@ struct phase {
 	bool poisson;             /* with a rate: arrivals know nothing of each other; else they are evenly apart */
 	uint64_t key_base;        /* number of the first key that is written or deleted */
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
-	unsigned kinds;           /* of operations, which are tallied apart; 0: one */
+	unsigned kinds;           /* of operations, which are tallied apart, up to PHASE_KINDS_MAX; 0: one */
 	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind. */
 	unsigned (*kind_of)(const struct phase *p, uint64_t *number);
 	unsigned workers; /* 0: as many as the run has */
 	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
+	bool series;                       /* sample it into the result's series, which its owner frees */
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
@@ -106,8 +110,8 @@ uint64_t phase_now(void);
 /* phase_count_done -- one operation of op->tally has succeeded with so many bytes of a value. */
 void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns);
 
-/* phase_result_merge -- add the result of a phase to that of others like it. */
-void phase_result_merge(struct phase_result *into, const struct phase_result *from);
+/* phase_result_merge -- add the result of a phase to that of others like it, whose series takes its windows. */
+void phase_result_merge(struct phase_result *into, struct phase_result *from);
 
 /* phase_cpu_seconds -- CPU time of this process so far. */
 double phase_cpu_seconds(void);

@@ -75,7 +75,7 @@ static struct phase_result *result_clear(void)
 	return result;
 }
 
-static void result_take(struct bench *b, const struct phase_result *r)
+static void result_take(struct bench *b, struct phase_result *r)
 {
 	phase_result_merge(&b->results.read, &r[MIX_GET]);
 	phase_result_merge(&b->results.mix_put, &r[MIX_PUT]);
@@ -139,11 +139,15 @@ static int runs_run(struct bench *b, struct kv_error *err)
 	for (unsigned i = 0; i < o->repeat_runs && rc == 0 && good(b, &b->results.read); i++) {
 		struct phase p = reads_phase(b, first_op, total, o->duration_ns);
 		struct phase_result *r = result_clear();
+		p.series = true;
 		p.rate = o->rate;
 		p.outages = b->results.keep_going.outage;
 		p.breakdown = b->results.breakdown;
 		rc = phase_run(&p, r, err);
 		first_op += o->duration_ns ? atomic_load(&p.next) : total;
+		if (rc < 0)
+			for (unsigned k = 0; k < MIX_KINDS; k++)
+				bench_series_free(&r[k].series);
 		if (rc == 0) {
 			result_take(b, r);
 			/* A run that was cut short says nothing of how far runs are apart. */

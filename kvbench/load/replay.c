@@ -96,12 +96,12 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 			count_error(w->r, t, (int)w->item[i].result);
 			continue;
 		}
-		t->ops++;
+		bench_bump(&t->ops, 1);
 		if (conflict) {
 			t->put_conflicts++;
 			continue;
 		}
-		t->bytes += o->value_size;
+		bench_bump(&t->bytes, o->value_size);
 	}
 }
 
@@ -110,10 +110,10 @@ static void got_item(struct replay_worker *w, unsigned i)
 	const struct bench_options *o = w->r->bench->opt;
 	struct bench_tally *t = &w->tally->read;
 	uint64_t len = (uint64_t)w->item[i].result;
-	t->ops++;
+	bench_bump(&t->ops, 1);
 	t->hits++;
 	w->hits++;
-	t->bytes += len;
+	bench_bump(&t->bytes, len);
 	if (o->verify)
 		bench_verify(&w->key[w->block[i]], w->item[i].data, len, o->value_size, t);
 	else if (len != o->value_size)
@@ -303,14 +303,27 @@ static void collect(struct replay *r, const struct seq_stats *stats)
 static int run_workers(struct replay *r, struct kv_error *err)
 {
 	struct bench *b = r->bench;
-	struct progress bar = {
-		.out = b->out, .name = "replay", .total = b->results.trace.requests, .done = progress_done, .arg = r};
+	struct progress bar = {.out = b->out,
+			       .name = "replay",
+			       .total = b->results.trace.requests,
+			       .done = progress_done,
+			       .always = b->opt->progress,
+			       .arg = r};
+	const struct series_source source[2] = {{&r->tally->read, sizeof(*r->tally), b->num_clients},
+						{&r->tally->write, sizeof(*r->tally), b->num_clients}};
+	struct series_sampler *sampler[2];
 	double cpu = phase_cpu_seconds(), cpu_of_server = server_child_cpu_seconds(b->server);
 	uint64_t start_ns = phase_now();
 	int rc;
+	for (unsigned i = 0; i < 2; i++)
+		sampler[i] = series_start(&source[i], b->opt->interval_ns,
+					  i ? &b->results.write.series : &b->results.read.series);
+	bar.series = sampler[0];
 	progress_start(&bar);
 	rc = kvc_run(b->pool, b->opt->num_workers, replay_main, r);
 	progress_stop(&bar);
+	series_stop(sampler[0]);
+	series_stop(sampler[1]);
 	if (rc < 0)
 		return kv_fail(err, rc, "the %u worker%s of the replay cannot be started: %s", b->opt->num_workers,
 			       kv_plural(b->opt->num_workers), kv_strerror(rc));

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR_WIDTH = 20, TTY_STEP_MS = 100, LINE_STEP_MS = 5000 };
+enum { BAR_WIDTH = 20, TTY_STEP_MS = 100, LINE_STEP_MS = 5000, ALWAYS_STEP_MS = 1000, WIDTH_MAX = 79 };
 
 static double fraction_done(const struct progress *p, uint64_t done, uint64_t elapsed_ns)
 {
@@ -32,6 +32,22 @@ static void left_text(double f, uint64_t elapsed_ns, char *buf, size_t cap)
 		snprintf(buf, cap, "  %.0f h left", left_s / 3600);
 }
 
+/* With percentiles: the rates are those of the last window, and there is no room for a bar. */
+static void live_text(const struct progress *p, double f, const char *left, char *buf, size_t cap)
+{
+	const struct bench_window *w = &p->window;
+	double seconds = (double)KV_MAX(w->length_ns, (uint64_t)1) / 1e9;
+	char rate[32], p50[32], p99[32];
+	int len = snprintf(buf, cap, "%-8s %3.0f %%  %.0f %s/s  %s", p->name, f * 100, (double)w->ops / seconds,
+			   p->unit ? p->unit : "ops", kv_rate_format((double)w->bytes / seconds, rate, sizeof(rate)));
+	if (w->samples > 0)
+		len += snprintf(buf + len, cap - (size_t)len, "  p50 %s  p99 %s",
+				kv_duration_format(w->p50_ns, p50, sizeof(p50)),
+				kv_duration_format(w->p99_ns, p99, sizeof(p99)));
+	if ((size_t)len + strlen(left) <= WIDTH_MAX)
+		snprintf(buf + len, cap - (size_t)len, "%s", left);
+}
+
 char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns, char *buf, size_t cap)
 {
 	double f = fraction_done(p, done, elapsed_ns), per_s = elapsed_ns ? (double)done * 1e9 / (double)elapsed_ns : 0;
@@ -40,6 +56,10 @@ char *progress_text(const struct progress *p, uint64_t done, uint64_t elapsed_ns
 	const char *unit = p->unit ? p->unit : "ops";
 	int full = (int)(f * BAR_WIDTH);
 	left_text(f, elapsed_ns, left, sizeof(left));
+	if (p->has_window) {
+		live_text(p, f, left, buf, cap);
+		return buf;
+	}
 	if (p->unit_bytes)
 		snprintf(bytes, sizeof(bytes), "  %s",
 			 kv_rate_format(full_per_s * (double)p->unit_bytes, rate, sizeof(rate)));
@@ -64,6 +84,7 @@ static void draw(struct progress *p)
 {
 	uint64_t elapsed_ns = kv_clock_now(&kv_clock_monotonic) - p->start_ns;
 	char text[128];
+	p->has_window = (p->tty || p->always) && series_live(p->series, &p->window);
 	p->bare_ops = p->bare ? p->bare(p->arg) : 0;
 	progress_text(p, KV_MIN(p->done(p->arg), p->total), elapsed_ns, text, sizeof(text));
 	fit(p, text);
@@ -90,7 +111,7 @@ static void *progress_main(void *arg)
 	struct progress *p = arg;
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
-		struct timespec until = after_ms(p->tty ? TTY_STEP_MS : LINE_STEP_MS);
+		struct timespec until = after_ms(p->tty ? TTY_STEP_MS : p->always ? ALWAYS_STEP_MS : LINE_STEP_MS);
 		while (!p->ending && pthread_cond_timedwait(&p->wake, &p->lock, &until) == 0)
 			;
 		if (!p->ending)
@@ -113,8 +134,9 @@ void progress_start(struct progress *p)
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, &attr);
 	pthread_condattr_destroy(&attr);
-	p->running = pthread_create(&p->thread, NULL, progress_main, p) == 0;
-	if (!p->running) {
+	p->running = true; /* not later: a compiler may read it together with its neighbours, which the thread asks */
+	if (pthread_create(&p->thread, NULL, progress_main, p)) {
+		p->running = false;
 		pthread_cond_destroy(&p->wake);
 		pthread_mutex_destroy(&p->lock);
 	}

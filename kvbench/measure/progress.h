@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "base/base.h"
+#include "kvbench/measure/series.h"
 
 struct progress {
 	/* set by the owner before progress_start */
@@ -19,9 +20,13 @@ struct progress {
 	uint64_t (*done)(void *arg); /* operations so far; called from the progress thread */
 	uint64_t (*bare)(void *arg); /* of those, misses and errors: they moved no bytes; NULL: none is */
 	void *arg;
+	struct series_sampler *series; /* of the phase: its last window's percentiles are shown; NULL: they are not */
+	bool always;                   /* also without a terminal, each second */
 	/* its own */
 	bool running, tty, ending, drawn;
 	uint64_t bare_ops; /* as told last */
+	bool has_window;   /* and the last window of the series */
+	struct bench_window window;
 	uint64_t start_ns;
 	pthread_t thread;
 	pthread_mutex_t lock;

@@ -34,6 +34,13 @@ struct bench_tally {
 	struct kv_hist service; /* with a rate: from when they really began */
 };
 
+/* bench_bump -- count in ops or bytes, which the sampler of the time series reads while the phase runs. Thread: the
+ * tally's. */
+static inline void bench_bump(uint64_t *counter, uint64_t n)
+{
+	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
 void bench_tally_init(struct bench_tally *tally);
 void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from);
 

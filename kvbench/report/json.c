@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c -- the JSON report.
  *
- * The file is created before the run, so that a wrong path costs a second and not an hour, and gets its name only when
- * it is complete and on disk: a reader never finds a part. The names in it are fixed: scripts compare runs by them. */
+ * The names in it are fixed: scripts compare runs by them. What was not measured is absent, and never 0. */
 #include "kvbench/report/json.h"
 #include "host/host.h"
 #include "kvbench/report/model.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "kvbench/report/file.h"
+#include "kvbench/report/report.h"
 
 enum { COUNTERS_MAX = 512 };
 
 struct json_file {
-	char path[PATH_MAX], temporary[PATH_MAX]; /* temporary: empty when written directly */
-	int fd;
+	struct out_file file;
 };
 
 /* ---- the object ---- */
@@ -166,12 +162,14 @@ static json_t *latency_object(const struct kv_hist *h)
 	} quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}, {"p999", 0.999}};
 	json_t *object = json_object();
 
-	json_object_set_new(object, "min", json_integer(h->count ? (json_int_t)h->min : 0));
-	json_object_set_new(object, "mean", json_integer(h->count ? (json_int_t)(kv_hist_mean(h) + 0.5) : 0));
+	if (h->count == 0)
+		return object;
+	json_object_set_new(object, "min", json_integer((json_int_t)h->min));
+	json_object_set_new(object, "mean", json_integer((json_int_t)(kv_hist_mean(h) + 0.5)));
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
 		json_object_set_new(object, quantiles[i].name,
 				    json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q)));
-	json_object_set_new(object, "max", json_integer(h->count ? (json_int_t)h->max : 0));
+	json_object_set_new(object, "max", json_integer((json_int_t)h->max));
 	return object;
 }
 
@@ -191,18 +189,57 @@ static json_t *errors_object(const struct bench_errors *e)
 	return object;
 }
 
-static json_t *phase_object(const struct phase_result *p)
+/* Bucket i holds count[i] samples, none above upper_ns[i] and all above the bucket before. */
+static json_t *histogram_object(const struct kv_hist *h)
+{
+	json_t *upper = json_array(), *count = json_array();
+	for (unsigned i = 0; i < KV_HIST_BUCKETS; i++)
+		if (h->bucket[i]) {
+			json_array_append_new(upper, json_integer((json_int_t)KV_MIN(kv_hist_edge(i), h->max)));
+			json_array_append_new(count, json_integer((json_int_t)h->bucket[i]));
+		}
+	return json_pack("{s:f, s:o, s:o}", "error", 1.0 / (1 << KV_HIST_SUB_BITS), "upper_ns", upper, "count", count);
+}
+
+/* The last window is shorter than the others. */
+static json_t *series_object(const struct bench_series *s)
+{
+	json_t *rows = json_array();
+	for (unsigned i = 0; i < s->count; i++) {
+		const struct bench_window *w = &s->row[i];
+		double seconds = (double)w->length_ns / 1e9;
+		json_t *row = json_pack("{s:f, s:f, s:I, s:I}", "end_s", (double)w->end_ns / 1e9, "seconds", seconds,
+					"ops", (json_int_t)w->ops, "bytes", (json_int_t)w->bytes);
+		if (w->samples > 0) {
+			json_object_set_new(row, "p50_ns", json_integer((json_int_t)w->p50_ns));
+			json_object_set_new(row, "p99_ns", json_integer((json_int_t)w->p99_ns));
+		}
+		json_array_append_new(rows, row);
+	}
+	return json_pack("{s:f, s:I, s:I, s:o}", "window_s", (double)s->window_ns / 1e9, "start_unix_ns",
+			 (json_int_t)s->start_unix_ns, "left_out", (json_int_t)s->left_out, "windows", rows);
+}
+
+static json_t *phase_object(const struct bench *b, const struct phase_result *p)
 {
 	double seconds = (double)p->elapsed_ns / 1e9;
 	const struct bench_tally *t = &p->tally;
-	return json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f, s:f}", "ops", (json_int_t)t->ops,
-			 "bytes", (json_int_t)t->bytes, "seconds", seconds, "ops_per_s",
-			 seconds > 0 ? (double)t->ops / seconds : 0.0, "bytes_per_s",
-			 seconds > 0 ? (double)t->bytes / seconds : 0.0, "hits", (json_int_t)t->hits, "misses",
-			 (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts, "duplicates",
-			 (json_int_t)p->duplicates, "errors", errors_object(&t->errors), "latency_ns",
-			 latency_object(&t->latency), "cpu_seconds", p->cpu_seconds, "server_cpu_seconds",
-			 p->server_cpu_seconds);
+	json_t *object = json_pack("{s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:f}", "ops", (json_int_t)t->ops,
+				   "bytes", (json_int_t)t->bytes, "seconds", seconds, "hits", (json_int_t)t->hits,
+				   "misses", (json_int_t)t->misses, "put_conflicts", (json_int_t)t->put_conflicts,
+				   "duplicates", (json_int_t)p->duplicates, "errors", errors_object(&t->errors),
+				   "latency_ns", latency_object(&t->latency), "cpu_seconds", p->cpu_seconds);
+	if (object && seconds > 0) {
+		json_object_set_new(object, "ops_per_s", json_real((double)t->ops / seconds));
+		json_object_set_new(object, "bytes_per_s", json_real((double)t->bytes / seconds));
+	}
+	if (object && b->server)
+		json_object_set_new(object, "server_cpu_seconds", json_real(p->server_cpu_seconds));
+	if (object && t->latency.count > 0)
+		json_object_set_new(object, "histogram", histogram_object(&t->latency));
+	if (object && p->series.window_ns)
+		json_object_set_new(object, "series", series_object(&p->series));
+	return object;
 }
 
 static json_t *roofline_object(const struct roofline_result *r, const char *op)
@@ -307,8 +344,8 @@ static void load_objects(json_t *object, const struct bench *b)
 	json_t *phases = json_object_get(object, "phases");
 	if (b->opt->mix.total && r->read.ran)
 		json_object_set_new(phases, "mix",
-				    json_pack("{s:o, s:o}", "put", phase_object(&r->mix_put), "exists",
-					      phase_object(&r->mix_exists)));
+				    json_pack("{s:o, s:o}", "put", phase_object(b, &r->mix_put), "exists",
+					      phase_object(b, &r->mix_exists)));
 	if (r->read.tally.service.count)
 		json_object_set_new(json_object_get(phases, "read"), "service_ns",
 				    latency_object(&r->read.tally.service));
@@ -323,14 +360,81 @@ static void load_objects(json_t *object, const struct bench *b)
 		json_object_set_new(object, "slo", slo_object(b));
 }
 
+/* ---- the conditions, and the verdict ---- */
+
+static void exclude(json_t *list, const char *text)
+{
+	json_array_append_new(list, json_string(text));
+}
+
+/* What no figure contains. */
+static json_t *excluded_array(const struct bench *b)
+{
+	json_t *list = json_array();
+	char text[96];
+	if (b->results.warmup.ran) {
+		snprintf(text, sizeof(text), "warm-up: %llu operations",
+			 (unsigned long long)b->results.warmup.tally.ops);
+		exclude(list, text);
+	}
+	if (!b->opt->trace && !b->opt->no_write)
+		exclude(list, "making the values, before the write phase");
+	if (b->opt->no_checksum)
+		exclude(list, "checking checksums of GETs (--no-checksum)");
+	exclude(list, b->opt->verify ? "comparing bytes (--verify), which no latency contains"
+				     : "comparing bytes: only lengths and checksums were checked");
+	return list;
+}
+
+static json_t *conditions_object(const struct bench *b)
+{
+	const struct bench_conditions *c = &b->results.conditions;
+	const struct kvc_info *i = &b->results.info;
+	char congestion[64];
+	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:f, s:o}", "provider", i->provider, "wait", i->wait,
+				   "libfabric", i->libfabric, "cores", (json_int_t)kv_cpus_available(),
+				   "histogram_error", 1.0 / (1 << KV_HIST_SUB_BITS), "excluded", excluded_array(b));
+	if (object && c->measured) {
+		json_object_set_new(object, "steal_share", json_real(c->steal_share));
+		json_object_set_new(object, "others_cores", json_real(c->others_cores));
+		json_object_set_new(object, "shared_machine", json_boolean(c->others_cores >= BENCH_SHARED_CORES));
+	}
+	if (object && c->distance_before_ns > 0)
+		json_object_set_new(object, "core_distance_before_ns", json_real(c->distance_before_ns));
+	if (object && c->distance_after_ns > 0)
+		json_object_set_new(object, "core_distance_after_ns", json_real(c->distance_after_ns));
+	if (object && kv_file_line(congestion, sizeof(congestion), "/proc/sys/net/ipv4/tcp_congestion_control"))
+		json_object_set_new(object, "congestion_control", json_string(congestion));
+	if (object && i->congestion[0])
+		json_object_set_new(object, "loopback_congestion_control", json_string(i->congestion));
+	return object;
+}
+
+/* The lines that the run prints, without their heads. */
+static json_t *verdict_object(const struct bench *b)
+{
+	json_t *list = json_array();
+	char *text = NULL, *line, *rest = NULL;
+	size_t len = 0;
+	FILE *memory = open_memstream(&text, &len);
+	unsigned problems = report_verdict(b, memory);
+	if (memory && fclose(memory) == 0)
+		for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+			exclude(list, strncmp(line, "FAILED: ", 8) ? line : line + 8);
+	free(text);
+	return json_pack("{s:b, s:o}", "ok", problems == 0 && !b->results.interrupted, "problems", list);
+}
+
 static json_t *report_object(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
-	json_t *object = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema", "kvbench/1",
-				   "run", run_object(b), "host", host_object(), "provider", provider_object(r),
-				   "config", config_object(b), "resources", resources_object(r), "phases", "write",
-				   phase_object(&r->write), "read", phase_object(&r->read), "verify", "checked",
-				   (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
+	json_t *object =
+		json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:I, s:I}}", "schema",
+			  "kvbench/1", "interrupted", r->interrupted != 0, "verdict", verdict_object(b), "conditions",
+			  conditions_object(b), "run", run_object(b), "host", host_object(), "provider",
+			  provider_object(r), "config", config_object(b), "resources", resources_object(r), "phases",
+			  "write", phase_object(b, &r->write), "read", phase_object(b, &r->read), "verify", "checked",
+			  (json_int_t)r->read.tally.checked, "wrong", (json_int_t)r->read.tally.wrong);
 	if (object && r->counters.size)
 		json_object_set_new(object, "counters", counters_object(&r->counters));
 	if (r->num_rails)
@@ -347,8 +451,8 @@ static json_t *report_object(const struct bench *b)
 		load_objects(object, b);
 	if (object && r->mixed.read.ran)
 		json_object_set_new(json_object_get(object, "phases"), "mixed",
-				    json_pack("{s:o, s:o, s:f}", "read", phase_object(&r->mixed.read), "write",
-					      phase_object(&r->mixed.write), "of_alone", r->mixed.of_alone));
+				    json_pack("{s:o, s:o, s:f}", "read", phase_object(b, &r->mixed.read), "write",
+					      phase_object(b, &r->mixed.write), "of_alone", r->mixed.of_alone));
 	if (object && r->roofline.ran)
 		json_object_set_new(object, "roofline", roofline_object(&r->roofline, "get_bytes_per_s"));
 	if (object && r->roofline_put.ran)
@@ -358,6 +462,11 @@ static json_t *report_object(const struct bench *b)
 	if (object && b->opt->model)
 		json_object_set_new(object, "model", json_model(b));
 	return object;
+}
+
+struct json_t *json_document(const struct bench *bench)
+{
+	return report_object(bench);
 }
 
 char *json_text(const struct bench *bench)
@@ -370,45 +479,15 @@ char *json_text(const struct bench *bench)
 
 /* ---- the file ---- */
 
-static int open_failed(const char *path, struct kv_error *err)
-{
-	return kv_fail(err, -errno, "the JSON report %s cannot be written: %s", path, kv_strerror(errno));
-}
-
-/* Devices, pipes and terminals are written where they are: renaming over /dev/stdout would replace it. */
-static int open_fd(struct json_file *f, struct kv_error *err)
-{
-	struct stat st;
-	int n;
-	if (strcmp(f->path, "-") == 0) {
-		f->fd = dup(STDOUT_FILENO);
-	} else if (stat(f->path, &st) == 0 && !S_ISREG(st.st_mode)) {
-		f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
-	} else {
-		n = snprintf(f->temporary, sizeof(f->temporary), "%s.%d.tmp", f->path, (int)getpid());
-		if (n < 0 || (size_t)n >= sizeof(f->temporary)) {
-			f->temporary[0] = 0;
-			errno = ENAMETOOLONG;
-			return open_failed(f->path, err);
-		}
-		f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		if (f->fd < 0)
-			f->temporary[0] = 0;
-	}
-	return f->fd < 0 ? open_failed(f->path, err) : 0;
-}
-
 int json_open(const char *path, struct json_file **out, struct kv_error *err)
 {
 	struct json_file *f = calloc(1, sizeof(*f));
 	int rc;
 	if (!f)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the JSON report");
-	f->fd = -1;
-	snprintf(f->path, sizeof(f->path), "%s", path);
-	rc = open_fd(f, err);
+	rc = out_file_open(&f->file, path, "the JSON report", err);
 	if (rc < 0)
-		json_discard(&f);
+		free(f);
 	else
 		*out = f;
 	return rc;
@@ -416,55 +495,24 @@ int json_open(const char *path, struct json_file **out, struct kv_error *err)
 
 void json_discard(struct json_file **file)
 {
-	struct json_file *f = *file;
-	if (!f)
+	if (!*file)
 		return;
-	if (f->fd >= 0)
-		close(f->fd);
-	if (f->temporary[0])
-		unlink(f->temporary);
-	free(f);
+	out_file_discard(&(*file)->file);
+	free(*file);
 	*file = NULL;
-}
-
-static int write_all(int fd, const char *text, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, text, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		text += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-/* On disk and named, or an error: a full disk may report its error only at fsync or close. */
-static int finish(struct json_file *f, const char *text)
-{
-	int rc = write_all(f->fd, text, strlen(text));
-	if (rc == 0)
-		rc = write_all(f->fd, "\n", 1);
-	if (rc == 0 && f->temporary[0] && fsync(f->fd) < 0)
-		rc = -errno;
-	if (close(f->fd) < 0 && rc == 0)
-		rc = -errno;
-	f->fd = -1;
-	if (rc == 0 && f->temporary[0] && rename(f->temporary, f->path) < 0)
-		rc = -errno;
-	if (rc == 0)
-		f->temporary[0] = 0;
-	return rc;
 }
 
 int json_write_text(struct json_file **file, const char *text, struct kv_error *err)
 {
-	struct json_file *f = *file;
-	int rc = text ? finish(f, text) : -KV_ENOMEM;
-	if (rc < 0)
-		kv_fail(err, rc, "the JSON report %s cannot be written: %s", f->path, kv_strerror(rc));
+	size_t len = text ? strlen(text) : 0;
+	char *line = text ? malloc(len + 1) : NULL;
+	int rc;
+	if (line) {
+		memcpy(line, text, len);
+		line[len] = '\n';
+	}
+	rc = out_file_write(&(*file)->file, line, len + 1, err);
+	free(line);
 	json_discard(file);
 	return rc;
 }

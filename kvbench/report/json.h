@@ -21,6 +21,9 @@ int json_write_text(struct json_file **file, const char *text, struct kv_error *
 /* json_discard -- give up: removes the temporary file. NULL is accepted. */
 void json_discard(struct json_file **file);
 
+/* json_document -- the report as jansson's object: the caller drops it. NULL: no memory. */
+struct json_t *json_document(const struct bench *bench);
+
 /* json_text -- the report as text, for tests; the caller frees it. NULL: no memory. */
 char *json_text(const struct bench *bench);
 

@@ -5,6 +5,8 @@
 #include "kvbench/report/report.h"
 
 #include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "host/host.h"
 #include "kvbench/load/workload.h"
@@ -15,6 +17,12 @@
 #define SIZE(n)     kv_size_format((n), (char[32]){0}, 32)
 #define TIME(n)     kv_duration_format((n), (char[32]){0}, 32)
 #define RATE(n)     kv_rate_format((n), (char[32]){0}, 32)
+
+/* Colours appear on a terminal only, and never with NO_COLOR. */
+static const char *paint(FILE *to, const char *code)
+{
+	return isatty(fileno(to)) && !getenv("NO_COLOR") ? code : "";
+}
 
 static double seconds_of(const struct phase_result *p)
 {
@@ -476,6 +484,25 @@ static void rails_table(const struct bench *b)
 	}
 }
 
+/* What the machine did beside. What could not be measured is not said. */
+static void conditions_table(const struct bench *b)
+{
+	const struct bench_conditions *c = &b->results.conditions;
+	if (c->measured)
+		kv_wrap(b->out, "conditions  ", 0,
+			"stolen %.1f %% of the processors' time; other processes took %.2f %s%s", 100 * c->steal_share,
+			c->others_cores, c->others_cores == 1 ? "core" : "cores",
+			c->others_cores >= BENCH_SHARED_CORES ? ": this machine is shared, and figures vary with it"
+							      : "");
+	if (c->distance_before_ns > 0 && c->distance_after_ns > 0)
+		kv_wrap(b->out, "            ", 0,
+			"a cache line goes between two cores and back in %.0f ns before the run, %.0f ns after",
+			c->distance_before_ns, c->distance_after_ns);
+	kv_wrap(b->out, "            ", 0,
+		"a quantile is at most %.1f %% above the true one, never below; no figure has the warm-up",
+		100.0 / (1 << KV_HIST_SUB_BITS));
+}
+
 static void quiet_line(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
@@ -520,7 +547,7 @@ void report_summary(const struct bench *b)
 		quiet_line(b);
 		return;
 	}
-	fprintf(b->out, "\nsummary\n");
+	fprintf(b->out, "\n%ssummary%s\n", paint(b->out, "\033[1m"), paint(b->out, "\033[0m"));
 	if (r->interrupted)
 		kv_wrap(b->out, "", 0,
 			"interrupted by signal %d: these are figures of what was done until then, and not of the whole "
@@ -548,6 +575,7 @@ void report_summary(const struct bench *b)
 	counters_table(b);
 	rails_table(b);
 	resource_table(b);
+	conditions_table(b);
 }
 
 /* ---- the verdict ---- */
@@ -564,7 +592,7 @@ static void problem(struct verdict *v, const char *fmt, ...)
 	v->count++;
 	if (!v->to)
 		return;
-	fputs("FAILED: ", v->to);
+	fprintf(v->to, "%sFAILED:%s ", paint(v->to, "\033[1;31m"), paint(v->to, "\033[0m"));
 	va_start(args, fmt);
 	vfprintf(v->to, fmt, args);
 	va_end(args);

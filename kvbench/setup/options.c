@@ -285,6 +285,33 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_SECURITY_ROWS(struct bench_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
+	{.name = "report",
+	 .type = KV_OPT_STRING,
+	 AT(report),
+	 .metavar = "FILE",
+	 .help = "Write a page with charts, all in one HTML file that loads nothing."},
+	{.name = "hdr",
+	 .type = KV_OPT_STRING,
+	 AT(hdr),
+	 .metavar = "FILE",
+	 .help = "Write the reads' latencies as HdrHistogram's percentiles (.hgrm, in ms)."},
+	{.name = "csv",
+	 .type = KV_OPT_STRING,
+	 AT(csv),
+	 .metavar = "FILE",
+	 .help = "Write the time series of all phases, a line for each window."},
+	{.name = "interval",
+	 .type = KV_OPT_DURATION,
+	 AT(interval_ns),
+	 .metavar = "TIME",
+	 .def = "1",
+	 .min = 10000000,
+	 .max = 3600000000000ull,
+	 .help = "Windows of the time series."},
+	{.name = "progress",
+	 .type = KV_OPT_FLAG,
+	 AT(progress),
+	 .help = "Show rate and percentiles each second also where the output is no terminal."},
 	{.name = "quiet",
 	 .letter = 'q',
 	 .type = KV_OPT_FLAG,
@@ -302,7 +329,8 @@ const struct kv_opt bench_options_table[] = {
 const struct kv_opt_program bench_options_program = {
 	.name = "kv-bench",
 	.about = "Measures KVRail: workers share a few clients, write keys, read them back, and report throughput and "
-		 "latency.",
+		 "latency. `kv-bench plot` draws a result, `kv-bench compare` compares several, `kv-bench capacity` "
+		 "counts clients.",
 	.epilogue = "Exit status: 0 all well; 1 an error, a miss or a wrong byte in a run that should have none; 2 "
 		    "usage; 3 the run could not start; 128 + signal when a signal interrupted it (the report is of "
 		    "what was done until then).",
@@ -539,6 +567,24 @@ static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 	return 0;
 }
 
+static int check_output(const struct bench_options *o, struct kv_error *err)
+{
+	const char *const files[] = {o->json, o->report, o->hdr, o->csv};
+	static const char *const names[] = {"--json", "--report", "--hdr", "--csv"};
+	if (o->progress && o->quiet)
+		return kv_fail(err, -KV_EINVAL, "--progress prints lines, which --quiet forbids: drop one of them");
+	for (unsigned i = 0; i < KV_COUNT(files); i++) {
+		if (i > 0 && files[i] && (!*files[i] || strcmp(files[i], "-") == 0))
+			return kv_fail(err, -KV_EINVAL,
+				       "%s needs the name of a file: only --json goes to standard output", names[i]);
+		for (unsigned k = 0; k < i; k++)
+			if (files[i] && files[k] && strcmp(files[i], files[k]) == 0)
+				return kv_fail(err, -KV_EINVAL, "%s and %s name one file, %.200s: give each its own",
+					       names[k], names[i], files[i]);
+	}
+	return 0;
+}
+
 int bench_options_check(const struct bench_options *options, struct kv_error *err)
 {
 	int rc = check_own_server(options, err);
@@ -560,6 +606,8 @@ int bench_options_check(const struct bench_options *options, struct kv_error *er
 		rc = check_open_loop(options, err);
 	if (rc == 0)
 		rc = check_mix(options, err);
+	if (rc == 0)
+		rc = check_output(options, err);
 	return rc;
 }
 

@@ -76,7 +76,9 @@ struct bench_options {
 	/* security */
 	struct kv_opt_security security;
 	/* output */
-	const char *json;
+	const char *json, *hdr, *csv, *report; /* files, or NULL */
+	uint64_t interval_ns;                  /* windows of the time series */
+	bool progress;
 	int argc; /* as given */
 	char **argv;
 	bool quiet, config;

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.c -- files that appear whole or not at all.
+ *
+ * The file is created before the run, so that a wrong path or a full disk costs a second and not an hour, and gets its
+ * name only when it is complete and on disk: a reader never finds a part. */
+#include "kvbench/report/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROOM_BYTES (256l << 10) /* reserved before the run: a usual report */
+
+static int failed(const struct out_file *f, int rc, struct kv_error *err)
+{
+	return kv_fail(err, rc, "%s %s cannot be written: %s", f->what, f->path, kv_strerror(rc));
+}
+
+/* Not every file system can reserve: only a refusal for want of room counts. */
+static int reserve(struct out_file *f)
+{
+	if (fallocate(f->fd, FALLOC_FL_KEEP_SIZE, 0, ROOM_BYTES) == 0)
+		return 0;
+	return errno == ENOSPC || errno == EDQUOT ? -errno : 0;
+}
+
+/* Devices, pipes and terminals are written where they are: renaming over /dev/stdout would replace it. */
+static int open_fd(struct out_file *f)
+{
+	struct stat st;
+	int n;
+	if (strcmp(f->path, "-") == 0) {
+		f->fd = dup(STDOUT_FILENO);
+	} else if (stat(f->path, &st) == 0 && !S_ISREG(st.st_mode)) {
+		f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	} else {
+		n = snprintf(f->temporary, sizeof(f->temporary), "%s.%d.tmp", f->path, (int)getpid());
+		if (n < 0 || (size_t)n >= sizeof(f->temporary)) {
+			f->temporary[0] = 0;
+			return -ENAMETOOLONG;
+		}
+		f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (f->fd < 0)
+			f->temporary[0] = 0;
+	}
+	if (f->fd < 0)
+		return -errno;
+	return f->temporary[0] ? reserve(f) : 0;
+}
+
+int out_file_open(struct out_file *f, const char *path, const char *what, struct kv_error *err)
+{
+	int rc;
+	memset(f, 0, sizeof(*f));
+	f->fd = -1;
+	f->what = what;
+	snprintf(f->path, sizeof(f->path), "%s", path);
+	rc = open_fd(f);
+	if (rc < 0) {
+		failed(f, rc, err);
+		out_file_discard(f);
+	}
+	return rc;
+}
+
+void out_file_discard(struct out_file *f)
+{
+	if (f->fd >= 0 && f->what)
+		close(f->fd);
+	f->fd = -1;
+	if (f->temporary[0])
+		unlink(f->temporary);
+	f->temporary[0] = 0;
+}
+
+static int write_all(int fd, const char *text, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, text, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		text += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* On disk and named, or an error: a full disk may report its error only at fsync or close. Beyond its end the file
+ * gives back what was reserved. */
+static int finish(struct out_file *f, const char *text, size_t len)
+{
+	int rc = write_all(f->fd, text, len);
+	if (rc == 0 && f->temporary[0] && (ftruncate(f->fd, (off_t)len) < 0 || fsync(f->fd) < 0))
+		rc = -errno;
+	if (close(f->fd) < 0 && rc == 0)
+		rc = -errno;
+	f->fd = -1;
+	if (rc == 0 && f->temporary[0] && rename(f->temporary, f->path) < 0)
+		rc = -errno;
+	if (rc == 0)
+		f->temporary[0] = 0;
+	return rc;
+}
+
+int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err)
+{
+	int rc = text ? finish(f, text, len) : -KV_ENOMEM;
+	if (rc < 0)
+		failed(f, rc, err);
+	out_file_discard(f);
+	return rc;
+}

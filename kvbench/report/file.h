@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.h -- a file that a run leaves behind: made before the run, named when it is complete. */
+#ifndef KVRAIL_KVBENCH_REPORT_FILE_H
+#define KVRAIL_KVBENCH_REPORT_FILE_H
+
+#include <limits.h>
+
+#include "base/base.h"
+
+struct out_file {
+	const char *what;                         /* "the JSON report" */
+	char path[PATH_MAX], temporary[PATH_MAX]; /* temporary: empty when written directly */
+	int fd;                                   /* -1: not open */
+};
+
+/* out_file_open -- make sure now that the file can be written later: creates a temporary file beside path and reserves
+ * some room for it ("-": standard output; a path that is no regular file is written directly). what: names it in
+ * errors; it must live as long. Returns 0 or -errno with one sentence; then out_file_discard has nothing to do. */
+int out_file_open(struct out_file *f, const char *path, const char *what, struct kv_error *err);
+
+/* out_file_write -- write it all and give it its name. 0 or -errno with one sentence; then nothing is left at path but
+ * what was there. text may be NULL: there was no memory for it. Closes the file either way. */
+int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err);
+
+/* out_file_discard -- give up: removes the temporary file. A file that is not open is accepted. */
+void out_file_discard(struct out_file *f);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* outputs.c -- one document, several files. */
+#include "kvbench/report/outputs.h"
+
+#include <stdlib.h>
+
+#include "kvbench/report/document.h"
+#include "kvbench/report/file.h"
+#include "kvbench/report/json.h"
+#include "kvbench/report/page.h"
+
+enum { JSON_FILE, PAGE_FILE, HDR_FILE, CSV_FILE, OUTPUT_FILES };
+
+static const struct {
+	const char *what;
+	char *(*text)(const json_t *doc, size_t *len, struct kv_error *err);
+} kinds[OUTPUT_FILES] = {
+	[JSON_FILE] = {"the JSON report", NULL},
+	[PAGE_FILE] = {"the page", page_html},
+	[HDR_FILE] = {"the file of percentiles", document_hgrm},
+	[CSV_FILE] = {"the time series", document_csv},
+};
+
+struct outputs {
+	struct out_file file[OUTPUT_FILES];
+};
+
+int outputs_open(const struct bench_options *options, struct outputs **out, struct kv_error *err)
+{
+	const char *const path[OUTPUT_FILES] = {options->json, options->report, options->hdr, options->csv};
+	struct outputs *o = calloc(1, sizeof(*o));
+	int rc = o ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the files of this run");
+	for (unsigned i = 0; o && i < OUTPUT_FILES; i++)
+		o->file[i].fd = -1;
+	for (unsigned i = 0; rc == 0 && i < OUTPUT_FILES; i++)
+		if (path[i])
+			rc = out_file_open(&o->file[i], path[i], kinds[i].what, err);
+	if (rc < 0)
+		outputs_discard(&o);
+	else
+		*out = o;
+	return rc;
+}
+
+static char *json_line(const json_t *doc, size_t *len)
+{
+	char *text = json_dumps(doc, JSON_INDENT(2) | JSON_REAL_PRECISION(12)), *line;
+	*len = text ? strlen(text) + 1 : 0;
+	line = text ? realloc(text, *len) : NULL;
+	if (!line)
+		free(text);
+	else
+		line[*len - 1] = '\n';
+	return line;
+}
+
+static int write_one(struct outputs *o, unsigned i, const json_t *doc)
+{
+	struct kv_error err = {0};
+	size_t len = 0;
+	char *text = i == JSON_FILE ? json_line(doc, &len) : kinds[i].text(doc, &len, &err);
+	int rc = text || !err.text[0] ? out_file_write(&o->file[i], text, len, &err)
+				      : kv_fail_more(&err, "%s %.300s is not written", kinds[i].what, o->file[i].path);
+	free(text);
+	if (rc < 0)
+		fprintf(stderr, "kv-bench: %s\n", err.text);
+	return rc;
+}
+
+int outputs_write(struct outputs *o, const struct bench *bench)
+{
+	json_t *doc = NULL;
+	int rc = 0, first = 0;
+	for (unsigned i = 0; i < OUTPUT_FILES; i++) {
+		if (o->file[i].fd < 0)
+			continue;
+		doc = doc ? doc : json_document(bench);
+		if (!doc) {
+			fprintf(stderr, "kv-bench: no memory for the report: its files are not written\n");
+			return -KV_ENOMEM;
+		}
+		rc = write_one(o, i, doc);
+		first = first ? first : rc;
+	}
+	json_decref(doc);
+	return first;
+}
+
+void outputs_discard(struct outputs **o)
+{
+	for (unsigned i = 0; *o && i < OUTPUT_FILES; i++)
+		out_file_discard(&(*o)->file[i]);
+	free(*o);
+	*o = NULL;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.c -- the page: verdict, figures, charts, conditions, options. No script, no font, no link to anything outside. A
+ * policy in the page forbids browsers to load any. All text of the document is escaped (chart_escape). */
+#include "kvbench/report/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "kvbench/report/chart.h"
+#include "kvbench/report/figures.h"
+
+static const char head[] =
+	"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+	"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+	"<meta name=\"color-scheme\" content=\"light dark\">\n<title>kv-bench</title>\n<style>\n"
+	"*{box-sizing:border-box}body{margin:0 auto;max-width:1280px;padding:20px 16px 40px;"
+	"font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;background:#f3f4f6;color:#1b1f24}"
+	"h1{font-size:22px;margin:0}h2{font-size:17px;margin:28px 0 8px}p{margin:4px 0}.quiet{color:#57606a}"
+	".verdict{margin:14px 0;padding:10px 14px;border-radius:6px;border-left:5px solid #1a7f37;background:#fff}"
+	".verdict.bad{border-color:#cf222e}.verdict.cut{border-color:#9a6700}.verdict ul{margin:4px "
+	"0;padding-left:20px}"
+	".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:14px}"
+	".charts svg{width:100%;height:auto;display:block}"
+	".wide{overflow-x:auto;background:#fff;border-radius:6px}table{border-collapse:collapse;width:100%}"
+	"th,td{padding:6px 12px;text-align:right;border-bottom:1px solid #e3e6ea;white-space:nowrap}"
+	"th:first-child,td:first-child{text-align:left}th{font-weight:600}"
+	"dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:0 24px;margin:0;"
+	"padding:8px 14px;background:#fff;border-radius:6px}"
+	"dl div{display:flex;gap:12px;justify-content:space-between;padding:3px 0;border-bottom:1px solid #e3e6ea}"
+	"dt{color:#57606a}dd{margin:0;text-align:right;overflow-wrap:anywhere}\n"
+	"@media screen and (prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}"
+	".quiet,dt{color:#9da7b3}.verdict,.wide,dl{background:#161b22}th,td,dl div{border-color:#2d343d}"
+	".verdict{border-color:#7ee787}.verdict.bad{border-color:#ff7b72}.verdict.cut{border-color:#d29922}}\n"
+	"@media (max-width:600px){th,td{padding:6px 7px;font-size:13px}}\n"
+	"@media print{body{background:#fff;padding:0;font-size:11px}.charts{grid-template-columns:1fr 1fr}"
+	"svg,table,.verdict,dl div{break-inside:avoid}h2{break-after:avoid}}\n";
+
+static void para(FILE *out, const char *class, const char *text)
+{
+	fprintf(out, "<p class=\"%s\">", class);
+	chart_escape(out, text);
+	fputs("</p>\n", out);
+}
+
+static void verdict(FILE *out, const json_t *doc)
+{
+	const json_t *v = json_object_get(doc, "verdict"), *problems = json_object_get(v, "problems"), *p;
+	bool cut = json_is_true(json_object_get(doc, "interrupted")), ok = json_is_true(json_object_get(v, "ok"));
+	size_t i;
+	if (!v)
+		return;
+	fprintf(out, "<div class=\"verdict%s\">", json_array_size(problems) ? " bad" : cut ? " cut" : "");
+	if (cut)
+		fputs("<strong>Interrupted.</strong> These are figures of what was done until then, and not of the "
+		      "whole run.",
+		      out);
+	else
+		fputs(ok ? "<strong>All well.</strong> No error, no miss and no wrong value that the run should not "
+			   "have."
+			 : "<strong>Failed.</strong>",
+		      out);
+	if (json_array_size(problems)) {
+		fputs("<ul>", out);
+		json_array_foreach(problems, i, p)
+		{
+			fputs("<li>", out);
+			chart_escape(out, json_string_value(p));
+			fputs("</li>", out);
+		}
+		fputs("</ul>", out);
+	}
+	fputs("</div>\n", out);
+}
+
+static void cell(FILE *out, double value, enum chart_unit unit)
+{
+	char text[32];
+	fprintf(out, "<td>%s</td>", isfinite(value) ? chart_number(value, unit, text, sizeof(text)) : "");
+}
+
+static void table(FILE *out, const json_t *doc)
+{
+	static const char *const quantiles[] = {"p50", "p90", "p99", "p999", "max"};
+	struct document_phase phase[DOCUMENT_PHASES_MAX];
+	unsigned n = document_phases(doc, phase);
+	char rate[32];
+	fputs("<h2>Figures</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th><th>bytes/s</th><th>p50</th>"
+	      "<th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>operations</th></tr>\n",
+	      out);
+	for (unsigned i = 0; i < n; i++) {
+		const json_t *latency = json_object_get(phase[i].phase, "latency_ns");
+		double bytes = document_number(phase[i].phase, "bytes_per_s");
+		fprintf(out, "<tr><td>%s</td>", phase[i].name);
+		cell(out, document_number(phase[i].phase, "ops_per_s"), CHART_COUNT);
+		fprintf(out, "<td>%s</td>", isfinite(bytes) ? kv_rate_format(bytes, rate, sizeof(rate)) : "");
+		for (unsigned q = 0; q < KV_COUNT(quantiles); q++)
+			cell(out, document_number(latency, quantiles[q]), CHART_TIME_NS);
+		cell(out, document_number(phase[i].phase, "ops"), CHART_COUNT);
+		fputs("</tr>\n", out);
+	}
+	fputs("</table></div>\n", out);
+}
+
+static void charts(FILE *out, const json_t *doc)
+{
+	struct kv_error err = {0};
+	fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", out);
+	for (int f = 0; f < FIGURES; f++)
+		(void)figure_write(out, doc, (enum figure)f, false, &err);
+	fputs("</div>\n", out);
+	if (json_array_size(document_at(document_measured(doc), "series", "windows", NULL)) < 2)
+		para(out, "quiet", "No chart over time: the phase was over within one window (--interval).");
+	if (document_at(doc, "keep_going", "outages", NULL))
+		para(out, "quiet",
+		     "Red bands are outages: from the first call that failed to the first that was served again.");
+}
+
+/* Any scalar as text; NULL: it has no text of its own. */
+static const char *scalar(const json_t *value, char *buf, size_t cap)
+{
+	if (json_is_string(value))
+		return json_string_value(value);
+	if (json_is_integer(value))
+		snprintf(buf, cap, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(buf, cap, "%.4g", json_real_value(value));
+	else if (json_is_boolean(value))
+		snprintf(buf, cap, "%s", json_is_true(value) ? "yes" : "no");
+	else
+		return NULL;
+	return buf;
+}
+
+static void pairs(FILE *out, const char *title, const json_t *object)
+{
+	const char *name, *text;
+	json_t *value;
+	char buf[64];
+	if (json_object_size(object) == 0)
+		return;
+	fprintf(out, "<h2>%s</h2>\n<dl>\n", title);
+	json_object_foreach((json_t *)object, name, value)
+	{
+		text = scalar(value, buf, sizeof(buf));
+		if (!text || !*text)
+			continue;
+		fputs("<div><dt>", out);
+		for (const char *c = name; *c; c++) {
+			char letter[2] = {*c == '_' ? ' ' : *c, 0};
+			chart_escape(out, letter);
+		}
+		fputs("</dt><dd>", out);
+		chart_escape(out, text);
+		fputs("</dd></div>\n", out);
+	}
+	fputs("</dl>\n", out);
+}
+
+static void excluded(FILE *out, const json_t *doc)
+{
+	const json_t *list = document_at(doc, "conditions", "excluded", NULL), *text;
+	size_t i;
+	if (json_array_size(list) == 0)
+		return;
+	fputs("<p class=\"quiet\">In no figure: ", out);
+	json_array_foreach(list, i, text)
+	{
+		fputs(i ? "; " : "", out);
+		chart_escape(out, json_string_value(text));
+	}
+	fputs(".</p>\n", out);
+}
+
+static void title(FILE *out, const json_t *doc)
+{
+	const json_t *run = json_object_get(doc, "run"), *given = json_object_get(run, "options"), *word;
+	size_t i;
+	fputs("<h1>kv-bench</h1>\n<p class=\"quiet\">", out);
+	chart_escape(out, document_text(run, "version"));
+	fputs(", ", out);
+	chart_escape(out, document_text(run, "time"));
+	fputs(", on ", out);
+	chart_escape(out, document_text(json_object_get(doc, "host"), "name"));
+	fputs("</p>\n<p class=\"quiet\">kv-bench", out);
+	json_array_foreach(given, i, word)
+	{
+		fputc(' ', out);
+		chart_escape(out, json_string_value(word));
+	}
+	fputs("</p>\n", out);
+}
+
+char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, len);
+	if (!out) {
+		kv_fail(err, -KV_ENOMEM, "no memory for the page");
+		return NULL;
+	}
+	fprintf(out, "%s%s</style></head><body>\n", head, chart_style);
+	title(out, doc);
+	verdict(out, doc);
+	table(out, doc);
+	charts(out, doc);
+	pairs(out, "Conditions", json_object_get(doc, "conditions"));
+	excluded(out, doc);
+	pairs(out, "Fabric", json_object_get(doc, "provider"));
+	pairs(out, "Host", json_object_get(doc, "host"));
+	pairs(out, "Resources", json_object_get(doc, "resources"));
+	pairs(out, "Options", json_object_get(doc, "config"));
+	fputs("</body></html>\n", out);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	kv_fail(err, -KV_ENOMEM, "no memory for the page");
+	return NULL;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.h -- whether results were measured under the same conditions. */
+#ifndef KVRAIL_KVBENCH_REPORT_STATE_H
+#define KVRAIL_KVBENCH_REPORT_STATE_H
+
+#include "kvbench/report/document.h"
+
+/* state_differs -- call `say` with one sentence for each condition in which b differs from a. Returns how many. */
+unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# output.sh -- what kv-bench leaves behind: files and their forms, the page in a browser, plot, compare, and an interrupted run.
+. "$(dirname "$0")/lib.bash"
+plan 38
+run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
+small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
+schema() { tests/integration/schema.py docs/reference/kv-bench.schema.json "$@"; }
+r=$scratch/r.json
+
+check "a run writes all its files" run "${small[@]}" --duration 2 --interval 200ms --mixed --breakdown --verify \
+	--json "$r" --report "$scratch/r.html" --hdr "$scratch/r.hgrm" --csv "$scratch/r.csv"
+check "and nothing beside them" test "$(find "$scratch" -name '*.tmp' | wc -l)" -eq 0
+check "the JSON is as its schema says" schema "$r"
+# What the schema forbids is found: it is no schema of everything.
+spoilt() {
+	local rule
+	for rule in 'j["phases"]["read"].pop("ops")' 'j.update(interrupted=None)' 'j["phases"]["read"]["latency_ns"].update(p51=1)' 'j["phases"]["write"].update(ops=-1)'; do
+		python3 -c "import json, sys; j = json.load(open(sys.argv[1])); $rule; json.dump(j, open(sys.argv[2], 'w'))" "$r" "$scratch/spoilt.json"
+		schema "$scratch/spoilt.json" >/dev/null && { echo "not found: $rule"; return 1; }
+	done
+	return 0
+}
+check "and what the schema forbids is found" spoilt
+check "the histogram has every operation" json_is "$r" 'sum(j["phases"]["read"]["histogram"]["count"]) == j["phases"]["read"]["ops"]'
+check "so have the windows, and their bytes" json_is "$r" \
+	'(lambda w, p: len(w) >= 9 and sum(x["ops"] for x in w) == p["ops"] and sum(x["bytes"] for x in w) == p["bytes"])(j["phases"]["read"]["series"]["windows"], j["phases"]["read"])'
+check "also of PUTs and GETs at once" json_is "$r" 'all(sum(x["ops"] for x in p["series"]["windows"]) == p["ops"] for p in (j["phases"]["mixed"]["read"], j["phases"]["mixed"]["write"]))'
+check "conditions and verdict are there" json_is "$r" 'j["verdict"] == {"ok": True, "problems": []} and j["interrupted"] is False and j["conditions"]["histogram_error"] < 0.01 and j["conditions"]["others_cores"] >= 0 and any("warm-up" in x for x in j["conditions"]["excluded"])'
+percentiles() {
+	python3 - "$scratch/r.hgrm" "$r" <<'P'
+import json, re, sys
+lines = open(sys.argv[1]).read().split("\n")
+p = json.load(open(sys.argv[2]))["phases"]["read"]
+assert re.match(r"\s+Value\s+Percentile\s+TotalCount\s+1/\(1-Percentile\)$", lines[0]) and lines[1] == ""
+rows = [[float(x) for x in line.split()] for line in lines[2:] if line and line[0] != "#"]
+assert all(a[0] <= b[0] and a[1] <= b[1] and a[2] <= b[2] for a, b in zip(rows, rows[1:]))
+assert rows[-1][1:] == [1.0, float(p["ops"])] and abs(rows[-1][0] - p["latency_ns"]["max"] / 1e6) < 1e-6
+median = min(r[0] for r in rows if r[1] >= 0.5) * 1e6
+assert abs(median - p["latency_ns"]["p50"]) <= 1, (median, p["latency_ns"])
+P
+}
+check "the percentiles are those of the JSON" percentiles
+check "the time series has a head and a line for each window" python3 -c '
+import csv, json, sys
+rows, j = list(csv.DictReader(open(sys.argv[1]))), json.load(open(sys.argv[2]))
+assert len([r for r in rows if r["phase"] == "read"]) == len(j["phases"]["read"]["series"]["windows"])
+assert {r["phase"] for r in rows} == {"write", "read", "mixed put", "mixed get"}' "$scratch/r.csv" "$r"
+replotted() { "$build/kv-bench" plot "$r" -o "$scratch/again.html" && cmp "$scratch/again.html" "$scratch/r.html"; }
+check "plot makes the same page of the JSON" replotted
+charts() {
+	local f
+	for f in percentiles histogram throughput latency breakdown; do
+		"$build/kv-bench" plot "$r" --figure $f -o "$scratch/$f.svg" || return 1
+		python3 -c 'import sys, xml.dom.minidom as x; assert x.parse(sys.argv[1]).documentElement.tagName == "svg"' "$scratch/$f.svg" || return 1
+	done
+}
+check "every chart is a well-formed SVG" charts
+check "a chart that the result lacks is refused" says 'this result is of no sweep' "$build/kv-bench" plot "$r" --figure scaling -o "$scratch/no.svg"
+check "and leaves no file" test ! -e "$scratch/no.svg"
+pixels() {
+	if command -v rsvg-convert >/dev/null; then
+		"$build/kv-bench" plot "$r" -o "$scratch/x.png" && head -c 4 "$scratch/x.png" | grep -q PNG
+	else
+		status 1 "$build/kv-bench" plot "$r" -o "$scratch/x.png" && says 'rsvg-convert, which is not installed: install it' "$build/kv-bench" plot "$r" -o "$scratch/x.png"
+	fi
+}
+check "a PNG where rsvg-convert is, and else what to install" pixels
+no_converter() { PATH=/nonexistent "$build/kv-bench" plot "$r" -o "$scratch/y.png"; }
+check "without it the sentence says so" says 'rsvg-convert, which is not installed' no_converter
+check "an end that is none of them is refused" says 'ends with none of .svg' "$build/kv-bench" plot "$r" -o "$scratch/x.gif"
+
+# In a browser, at the width of a telephone: the page is no wider, and loads nothing. What a page of a hostile result shows is in kvbench/test_result.
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [ -z "$browser" ]; then
+	skip "the page in a browser, light and dark" "chromium is not installed"
+else
+	opened() {
+		local dark
+		for dark in 0 1; do
+			timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/chrome" \
+				--blink-settings=preferredColorScheme=$dark --window-size=390,900 --screenshot="$scratch/page$dark.png" "file://$scratch/r.html" || return 1
+			[ -s "$scratch/page$dark.png" ] || return 1
+		done
+		! cmp -s "$scratch/page0.png" "$scratch/page1.png" || { echo "dark and light look alike"; return 1; }
+		timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/chrome" --dump-dom "file://$scratch/r.html" >"$scratch/dom" || return 1
+		[ "$(grep -o '<svg' "$scratch/dom" | wc -l)" -eq 5 ] || { echo "it does not show five charts"; return 1; }
+	}
+	check "the page in a browser, light and dark" opened
+fi
+
+# ---- compare ----
+vary() { # NEW PYTHON -- a result like r.json with a change; w is its windows of reads
+	python3 -c "import json, sys
+j = json.load(open(sys.argv[1]))
+p = j['phases']['read']; w = p['series']['windows']
+$2
+json.dump(j, open(sys.argv[2], 'w'))" "$r" "$scratch/$1.json"
+}
+steady='
+j["phases"]["mixed"] = None; del j["phases"]["mixed"]; j["phases"]["write"]["ops"] = 0
+def speed(f):
+    p["ops_per_s"] = 10000 * f
+    for i, x in enumerate(w): x.update(seconds=0.2, ops=int(2000 * f * (1 + 0.01 * (i % 3))), p50_ns=1000, p99_ns=9000)
+'
+vary base "$steady
+speed(1)"
+vary slow "$steady
+speed(0.8)"
+vary fast "$steady
+speed(1.2)"
+vary wide "$steady
+speed(0.8)
+for i, x in enumerate(w): x['ops'] = 500 + 400 * (i % 8)"
+vary runs "$steady
+speed(1)
+j['runs'] = [10000, 10100, 9900]"
+vary runs_fast "$steady
+speed(1)
+j['runs'] = {'count': 3, 'ops_per_s': {'each': [12000, 12100, 11900]}, 'p99_ns': {'each': [9000, 9010, 8990]}}"
+vary runs_slow "$steady
+speed(1)
+j['runs'] = [8000, 8100, 7900]"
+vary runs_wide "$steady
+speed(1)
+j['runs'] = [5000, 8000, 11000]"
+vary spin "$steady
+speed(1)
+j['provider']['wait'] = 'spin'; j['config']['num_workers'] = 9"
+vary cut "$steady
+speed(1)
+j['interrupted'] = True; j['run']['interrupted'] = 2"
+compare() { "$build/kv-bench" compare "$@"; }
+check "the same result is no regression" status 0 compare "$scratch/base.json" "$scratch/base.json"
+check "a slower one is, with status 1" status 1 compare "$scratch/base.json" "$scratch/slow.json"
+check "below the threshold it is not" status 0 compare "$scratch/base.json" "$scratch/slow.json" --threshold 25
+check "a faster one is none" status 0 compare "$scratch/base.json" "$scratch/fast.json"
+unsure() { status 0 compare "$scratch/base.json" "$scratch/wide.json" && says 'read ops/s: within the spread' compare "$scratch/base.json" "$scratch/wide.json"; }
+check "nor is a difference within the spread of windows" unsure
+repeated() { status 1 compare "$scratch/runs.json" "$scratch/runs_slow.json" && status 0 compare "$scratch/runs.json" "$scratch/runs_wide.json" && says 'read ops/s: WORSE' compare "$scratch/runs_fast.json" "$scratch/runs.json"; }
+check "repeated runs have a spread of their own" repeated
+trend() { says 'fast.json .*\+20.0 %' compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json" && status 1 compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json"; }
+check "of several the last decides, and all are shown" trend
+check "other conditions do not compare: status 2" status 2 compare "$scratch/base.json" "$scratch/spin.json"
+check "and are named" says 'wait mode: .* then "spin".*option num_workers: 4, then 9.*2 conditions differ' compare "$scratch/base.json" "$scratch/spin.json"
+check "--force compares all the same" status 0 compare --force "$scratch/base.json" "$scratch/spin.json"
+check "an interrupted run does not compare with a whole one" says 'interrupted: false, then true' compare "$scratch/base.json" "$scratch/cut.json"
+head -c 2000 "$r" >"$scratch/half.json"
+check "half a file is said to be cut off" says 'half.json is no report of kv-bench --json: it is cut off' compare "$r" "$scratch/half.json"
+check "status 2" status 2 compare "$r" "$scratch/half.json"
+
+# ---- before the run ----
+check "a folder that is not there is found before the run" says 'the page /nonexistent/r.html cannot be written: No such file' run --report /nonexistent/r.html
+check "two files of one name are refused" says '--json and --csv name one file' run --json "$scratch/one" --csv "$scratch/one"
+check "a page does not go to standard output" status 2 run --report -
+plain() { run "${small[@]}" --repeat-reads 1 >"$scratch/plain" 2>&1 && ! grep -q $'\033' "$scratch/plain"; }
+check "without a terminal there are no colours" plain
+# on_terminal FILE COMMAND... -- what the command shows on a terminal of 80 columns.
+on_terminal() {
+	timeout -k 5 120 python3 -c '
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.execvp(sys.argv[2], sys.argv[2:])
+with open(sys.argv[1], "wb") as out:
+    while True:
+        try:
+            data = os.read(fd, 4096)
+        except OSError:
+            break
+        if not data:
+            break
+        out.write(data)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' "$@"
+}
+live() {
+	on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 1 --interval 100ms || return 1
+	grep -q $'\033\[1msummary' "$scratch/tty" && python3 - "$scratch/tty" <<'P'
+import re, sys
+shown = [re.sub(r"\033\[[0-9;]*[mK]", "", x) for x in re.split(r"[\r\n]+", open(sys.argv[1], encoding="utf-8", errors="replace").read())]
+assert any(re.match(r"read .* ops/s .*B/s  p50 .* p99 ", x) for x in shown), shown
+assert max(map(len, shown)) <= 80, [x for x in shown if len(x) > 80]
+P
+}
+check "on a terminal there are live percentiles, in 80 columns, and bold heads" live
+uncoloured() { NO_COLOR=1 on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --repeat-reads 1 && ! grep -q $'\033\[[0-9;]*m' "$scratch/tty"; }
+check "NO_COLOR leaves no colour" uncoloured
+# ---- interrupted ----
+cut_short() {
+	local pid i
+	"$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 100 --interval 100ms --progress --json "$scratch/cut.json" --report "$scratch/cut.html" >"$scratch/cut" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for ((i = 0; i < 600; i++)); do
+		grep -q '^read .* p99 ' "$scratch/cut" && break
+		sleep 0.1
+	done
+	kill -INT "$pid"
+	wait "$pid"
+	[ $? -eq 130 ] || { cat "$scratch/cut"; return 1; }
+	grep -q 'Interrupted\.' "$scratch/cut.html" && schema "$scratch/cut.json" &&
+		json_is "$scratch/cut.json" 'j["interrupted"] is True and j["verdict"]["ok"] is False and j["phases"]["read"]["ops"] > 0'
+}
+check "--progress shows percentiles, and an interrupted run says so in all its files" cut_short
+finish
