@@ -87,9 +87,9 @@ struct kvc_session;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1, /* do not check checksums of GETs */
-	/* Where all servers are down, for whatever reason, a key is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN. Not
-	 * for PUT. Without the flag, too, it is a miss if its own server ended with a goodbye; a PUT ends with -KV_ELEFT
-	 * then. See "Servers that are down". */
+	/* Where all servers are down, for whatever reason, a key is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN.
+	 * Not for PUT. Without the flag, too, it is a miss if its own server ended with a goodbye; a PUT ends with
+	 * -KV_ELEFT then. See "Servers that are down". */
 	KVC_DOWN_IS_MISS = 2,
 	/* kvc_pool_open does not compare beforehand what all clients need with what the machine has: to find out how
 	 * many clients can be opened. */
@@ -219,10 +219,10 @@ struct kvc_options {
  *
  * Servers that are down. A client avoids them: a key is asked for at, and put to, the next server in the key's order,
  * which depends on the key and the list alone. A call that is under way when its server is lost goes on there, by the
- * same deadline. So a value that the lost server had is a miss until it is put again, and a hit again when that server is
- * back; nothing is copied. Only if all are down, a call about keys ends at once with the code of the key's own server:
- * -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server: a value that
- * another one holds, since it was down or stood in, may be found later.
+ * same deadline. So a value that the lost server had is a miss until it is put again, and a hit again when that server
+ * is back; nothing is copied. Only if all are down, a call about keys ends at once with the code of the key's own
+ * server: -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server: a value
+ * that another one holds, since it was down or stood in, may be found later.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

@@ -12,10 +12,10 @@
  * server is busy; and as long as there is time when a provider failed, since what breaks connections goes on for a
  * second at times, and a caller with time left wants the bytes. All calls are idempotent.
  *
- * A server that is down is avoided: the call goes to the next one in the order of its key, also if it was under way when
- * the server was lost. By then its requests there are over: the attachment has ended, and where they named memory of the
- * caller, a fence has passed. A PUT may be made at both, since blocks are immutable. Only where all servers are down the
- * call ends with the owner's code. (Rejected: to remember who stood in for a key. Clients would disagree.) */
+ * A server that is down is avoided: the call goes to the next one in the order of its key, also if it was under way
+ * when the server was lost. By then its requests there are over: the attachment has ended, and where they named memory
+ * of the caller, a fence has passed. A PUT may be made at both, since blocks are immutable. Only where all servers are
+ * down the call ends with the owner's code. (Rejected: to remember who stood in for a key. Clients would disagree.) */
 #include "kvclient/call/call.h"
 
 #include "kvclient/conn/node.h"

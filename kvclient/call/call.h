@@ -38,11 +38,11 @@ uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *ca
 uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n);
 bool kvc_key_valid(struct kvc_key key);
 
-/* kvc_call_owner -- the node that the key is placed on. kvc_call_node -- the node to ask: the owner, or while that is down
- * the next one in the key's order that is not; the owner, if all are down.
+/* kvc_call_owner -- the node that the key is placed on. kvc_call_node -- the node to ask: the owner, or while that is
+ * down the next one in the key's order that is not; the owner, if all are down.
  *
- * kvc_call_moved -- what was asked of *n about the key ended with rc, after which nothing of it is under way there: true
- * if *n is down, and another server is not. Then *n is that one, to be asked. False at the deadline, too.
+ * kvc_call_moved -- what was asked of *n about the key ended with rc, after which nothing of it is under way there:
+ * true if *n is down, and another server is not. Then *n is that one, to be asked. False at the deadline, too.
  * kvc_call_count -- the key is about to be asked for at n: count it, if that is not its owner.
  * kvc_call_down -- the code of a call that ended with rc: a miss instead,
  * if the server is down and that was asked for, or if it said goodbye. */

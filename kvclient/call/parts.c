@@ -18,8 +18,8 @@
  * in the order of parts, too. As in batch.c, nothing waits for room that holds any.
  *
  * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
- * nothing is allocated. If a server dies, an item of it of which nothing is counted is read from the one that stands in.
- * Any other is a miss, since the rest might be of other bytes there; what was counted stays right. */
+ * nothing is allocated. If a server dies, an item of it of which nothing is counted is read from the one that stands
+ * in. Any other is a miss, since the rest might be of other bytes there; what was counted stays right. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/call/get.h"
@@ -33,7 +33,7 @@ struct state {
 	const struct kvc_item *of;
 	uint64_t generation, value_len; /* 0: not known yet */
 	int64_t code;                   /* when it is over */
-	uint16_t node; /* that all parts come from */
+	uint16_t node;                  /* that all parts come from */
 	bool over, slow, corrupt;
 };
 

@@ -28,7 +28,8 @@
  *                 HEARD, SAID --up again, or the server refuses us--> NONE
  *
  * A server that said goodbye is DOWN from then on. What it held went with it, so its keys are misses until it is back,
- * where no other server stands in. The attachment lives until all that was under way has ended; then we say goodbye, too.
+ * where no other server stands in. The attachment lives until all that was under way has ended; then we say goodbye,
+ * too.
  *
  *   control.stage  DIALLED --WELCOME--> WELCOMED --the attachment is up--> USED, until the next dial
  *

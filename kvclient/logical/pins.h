@@ -32,8 +32,8 @@ void kvc_pins_fini(struct kvc_client *c);
 int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, struct kvc_pin **out);
 void kvc_pin_end(struct kvc_node *n, struct kvc_pin *pin, int rc);
 
-/* kvc_pin_drop_await -- a call is about to unpin the key. 1: one pin of it, at node *out, is not made again any more, and
- * no request that pins it again is out; 0: there is none, or no other one; -KV_ETIMEOUT: such a request is out, and
+/* kvc_pin_drop_await -- a call is about to unpin the key. 1: one pin of it, at node *out, is not made again any more,
+ * and no request that pins it again is out; 0: there is none, or no other one; -KV_ETIMEOUT: such a request is out, and
  * nothing has changed. */
 int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns,
 		       struct kvc_node **out);

@@ -82,7 +82,9 @@ static void avoided_servers_are_as_if_they_were_not_there(void **state)
 		make(&turned, n, (int)n - 1, -1, -1);
 		for (unsigned round = 0; round < 6; round++) {
 			for (unsigned s = 0; s < n; s++) {
-				bool in = round == 0 ? false : round == 5 ? true : kv_hash_key(&s, sizeof(s), round) % 3 < 2;
+				bool in = round == 0   ? false
+					  : round == 5 ? true
+						       : kv_hash_key(&s, sizeof(s), round) % 3 < 2;
 				kvc_place_set_put(&avoided, s, in);
 				kvc_place_set_put(&mirrored, n - 1 - s, in);
 			}

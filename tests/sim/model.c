@@ -454,8 +454,8 @@ static void do_get(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	uint64_t need = e->has_now ? e->now.len : 64, cap = in_doubt(k, e) ? k->m->o.len_max
-							    : below(k, 3) ? need
-									  : need + below(k, 100000);
+							    : below(k, 3)  ? need
+									   : need + below(k, 100000);
 	bool slab = k->slab && cap <= k->m->o.slab_bytes && below(k, 2);
 	uint8_t *dst = slab ? k->slab : malloc(cap);
 	struct timed t;
@@ -869,8 +869,7 @@ static void do_get_layout(struct worker *k, struct kvc_client *c)
 
 static void shared_saw(struct worker *k, struct shared *s, struct value v, const char *how)
 {
-	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns || k->m->o.evicts ||
-	    roamed(k->m))
+	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns || k->m->o.evicts || roamed(k->m))
 		return;
 	if (s->settled && !same(k->m, s->is, v))
 		WRONG(k, "%s saw another value under a key that is never deleted", how);

@@ -2,8 +2,8 @@
 /* test_sim_failover.c -- one of several servers is lost under calls, under virtual time, and others stand in for it.
  *
  * Values are immutable: the bytes under a key follow from the key. So any copy of one is right, whoever has it. What
- * must hold: no call fails unless all servers are down; bytes are right; who was under way at the lost server waits once
- * until it is known to be down, and nobody after that; what the server had is a hit again when it is back. */
+ * must hold: no call fails unless all servers are down; bytes are right; who was under way at the lost server waits
+ * once until it is known to be down, and nobody after that; what the server had is a hit again when it is back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
