@@ -929,6 +929,8 @@ static void find_all(struct kvc_client *c, void *arg)
 		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
 		bool away = home == placed.lost || home == placed.dead;
 		int rc = away ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
+		if (kvc_call_owner(c, placed_key(&i))->index != home)
+			world_wrong(&world, "placement: GET of a key of server %u goes elsewhere", home);
 		if (got != want || (got > 0 && value[0] != (char)i))
 			world_wrong(&world, "placement: GET of a key of server %u returned %s", home,
 				    got < 0 ? kv_errname((int)got) : "a value");
