@@ -173,7 +173,7 @@ static void client_text(struct cli *cli)
 	struct kvc_server_info s = {.size = sizeof(s)};
 	struct kvc_rail_info r = {.size = sizeof(r)};
 	struct kvc_info info = {.size = sizeof(info)};
-	char ping[32], heard[48], numa[32];
+	char ping[32], heard[48], numa[32], avoided[32];
 
 	printf("[this client]\n");
 	kvc_rail_info(cli->pool, 0, 0, &r); /* brings the engine's counters up to date */
@@ -184,11 +184,13 @@ static void client_text(struct cli *cli)
 			"server %s: %s, node id %s, attachment %u, %u shard%s, %u of %u links up, credits %u of %u in "
 			"use, "
 			"%u queued, %u in flight, ping %s, %s, connected %" PRIu64 ", attached %" PRIu64
-			", fenced %" PRIu64 " times%s%s",
+			", fenced %" PRIu64 " times%s%s%s%s",
 			s.name, state_names[s.state], s.node_id[0] ? s.node_id : "not set", s.session, s.shards,
 			s.shards == 1 ? "" : "s", s.links_up, s.links, s.credits_in_use, s.credits_granted, s.queued,
 			s.inflight, kv_duration_format(s.ping_ns, ping, sizeof(ping)),
 			heard_text(s.heard_ns, heard, sizeof(heard)), s.connects, s.attaches, s.fences,
+			s.avoided_ns ? ", avoided for " : "",
+			s.avoided_ns ? kv_duration_format(s.avoided_ns, avoided, sizeof(avoided)) : "",
 			s.why[0] ? ", last trouble: " : "", s.why);
 	kvc_info(cli->pool, &info);
 	for (unsigned i = 0; i < info.rails && kvc_rail_info(cli->pool, 0, i, &r) == 0; i++)
@@ -206,7 +208,7 @@ static const char *const put_ways[] = {[KVC_PUT_READ] = "read", [KVC_PUT_INLINE]
 static json_t *server_state_object(const struct kvc_server_info *s)
 {
 	return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:b, s:s, s:s}",
+			 "s:b, s:s, s:I, s:s}",
 			 "name", s->name, "links_up", (json_int_t)s->links_up, "node_id", s->node_id, "state",
 			 state_names[s->state], "session", (json_int_t)s->session, "incarnation",
 			 (json_int_t)s->incarnation, "shards", (json_int_t)s->shards, "links", (json_int_t)s->links,
@@ -215,7 +217,8 @@ static json_t *server_state_object(const struct kvc_server_info *s)
 			 (json_int_t)s->inflight, "heard_ns", (json_int_t)KV_MIN(s->heard_ns, (uint64_t)INT64_MAX),
 			 "ping_ns", (json_int_t)s->ping_ns, "connects", (json_int_t)s->connects, "attaches",
 			 (json_int_t)s->attaches, "attempts_failed", (json_int_t)s->attempts_failed, "fences",
-			 (json_int_t)s->fences, "pull", (int)s->pull, "put", put_ways[s->put_way], "why", s->why);
+			 (json_int_t)s->fences, "pull", (int)s->pull, "put", put_ways[s->put_way], "avoided_ns",
+			 (json_int_t)s->avoided_ns, "why", s->why);
 }
 
 static json_t *rail_object(const struct kvc_rail_info *r)

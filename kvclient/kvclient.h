@@ -48,7 +48,7 @@
  *   -KV_ENOMEM     no memory in this process
  * A call that asks a server may also end with one of these, the server codes:
  *   -KV_ETIMEOUT   the deadline has passed
- *   -KV_EPEERDOWN  the server cannot be reached, or was lost during the call
+ *   -KV_EPEERDOWN  the server cannot be reached, or was lost during the call. Of a call about keys: all servers
  *   -KV_EDENIED    the server is there, and refuses the key or certificate of this client
  *   -KV_EVERSION   the server is there, and its release, provider or eager size does not match ours
  *   -KV_EBUSY      the server was still busy after eight retries within a quarter of a second
@@ -87,9 +87,9 @@ struct kvc_session;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1, /* do not check checksums of GETs */
-	/* A key of a server that is down, for whatever reason, is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN. Not
-	 * for PUT. Without the flag, too, keys of a server that ended with a goodbye are misses until it is back; a PUT
-	 * there ends with -KV_ELEFT. */
+	/* Where all servers are down, for whatever reason, a key is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN.
+	 * Not for PUT. Without the flag, too, it is a miss if its own server ended with a goodbye; a PUT ends with
+	 * -KV_ELEFT then. See "Servers that are down". */
 	KVC_DOWN_IS_MISS = 2,
 	/* kvc_pool_open does not compare beforehand what all clients need with what the machine has: to find out how
 	 * many clients can be opened. */
@@ -215,9 +215,15 @@ struct kvc_options {
  * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
  * Servers that are down are tried in the background, at least twice a second. A call to a server that was not reached
- * yet waits for the first attempt, but not beyond its own deadline. Once that has failed, a call ends at once with
- * -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION, until the server takes the client. The log and
- * kvc_server_info have the whole sentence.
+ * yet waits for the first attempt, but not beyond its own deadline. Once that has failed, the server is down until it
+ * takes the client. The log and kvc_server_info have the whole sentence.
+ *
+ * Servers that are down. A client avoids them: a key is asked for at, and put to, the next server in the key's order,
+ * which depends on the key and the list alone. A call that is under way when its server is lost goes on there, by the
+ * same deadline. So a value that the lost server had is a miss until it is put again, and a hit again when that server
+ * is back; nothing is copied. Only if all are down, a call about keys ends at once with the code of the key's own
+ * server: -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server: a value
+ * that another one holds, since it was down or stood in, may be found later.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
@@ -423,7 +429,7 @@ struct kvc_call {
  * Returns how many bytes are in dst: the length of the value, or of the part that was asked for. After a failure the
  * contents of dst are undefined.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or it is down, with KVC_DOWN_IS_MISS
+ *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after a goodbye of the key's own
  *   -KV_ETOOBIG    the value, or the part that was asked for, is longer than dst_len
  *   -KV_ECORRUPT   the checksum was wrong twice
  *   -KV_EINVAL     call->offset lies beyond the value */
@@ -456,15 +462,15 @@ KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key
  *                  since their last bits differ: take it as stored (counter put_conflicts, not errors)
  *   -KV_ENOMEM     also: the server cannot make room
  *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
- *   -KV_ELEFT      the server has said goodbye, and is not back */
+ *   -KV_ELEFT      all servers are down, and the key's own has said goodbye */
 KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *data, uint64_t len,
 			  const struct kvc_call *call);
 
 /* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
  *
  * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first that does not
- * exist. Either pointer may be NULL. Keys of a server that ended with a goodbye, or that is down, with
- * KVC_DOWN_IS_MISS, do not exist. Servers are asked for digests of 8 bytes: a key whose digest is that of another key
+ * exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS
+ * or after a goodbye of their own. Servers are asked for digests of 8 bytes: a key whose digest is that of another key
  * seems to exist when that one does, one in 2^64. If out_found is NULL, keys far behind the first gap are not asked
  * for, and an error there is not seen.
  * Parks: yes. Thread: worker.
@@ -475,7 +481,7 @@ KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *ke
 
 /* The calls about one key. Each parks. Thread: worker. The key is read during the call. They return 0 or a code.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or its server ended with a goodbye; or it is down, with KVC_DOWN_IS_MISS */
+ *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after a goodbye of the key's own */
 
 /* kvc_delete_await -- delete a value. A GET that is reading it goes on to its end. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
@@ -488,7 +494,8 @@ KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_
 /* kvc_pin_await -- keep a value from eviction, until it is unpinned, deleted or expires, or the pool (or call->session)
  * is closed.
  *
- * After a reconnect the client pins the value again by itself, or tells of the loss (kvc_options.pin_lost). A second
+ * It is pinned where it is found. After a reconnect the client pins it again by itself, or tells of the loss
+ * (kvc_options.pin_lost). A second
  * pin adds nothing; one unpin takes it away.
  * Errors: also those above.
  *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
@@ -887,6 +894,8 @@ struct kvc_counters {
 	/* Attachments that were made again, on the same control connection or on a new one. Those on a new one count in
 	 * `reconnects`, too. */
 	uint64_t reattaches;
+	uint64_t failovers; /* calls, and items of batches, that went on at another server when theirs was lost */
+	uint64_t stand_ins; /* times that a key was asked for at another server than its own, which was down */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */
@@ -910,7 +919,7 @@ KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
  *   -KV_EINVAL     counters->size is not that of the library's struct */
 KVC_API int kvc_counters_items(const struct kvc_counters *counters, struct kvc_stat_item *out, unsigned max);
 
-/* One server as one client of the pool sees it. CONNECTING: calls wait; UP: calls run; DOWN: calls end at once, and
+/* One server as one client of the pool sees it. CONNECTING: calls wait; UP: calls run; DOWN: it is avoided, and
  * attempts to connect go on; CLOSED: the client is closed. */
 enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
 
@@ -936,6 +945,7 @@ struct kvc_server_info {
 	uint32_t pull;            /* 1: the client reads its values (enum kvc_mode) */
 	uint32_t links_up;        /* those of `links` that answer; the others carry nothing, and are pinged again */
 	uint32_t put_way;         /* enum kvc_put_way: how values of more than 3 KiB get there */
+	uint64_t avoided_ns;      /* how long others have stood in for it; 0: it is not DOWN */
 };
 
 enum kvc_put_way {

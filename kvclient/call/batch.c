@@ -51,6 +51,7 @@ struct batch {
 	struct slot {
 		struct kvc_req *req;
 		struct kvc_client_mem *mem; /* its `users` is raised while the request is out */
+		struct kvc_node *node;      /* of a DELETE: who was asked */
 		unsigned item;
 	} slot[WINDOW];
 	unsigned head, count;
@@ -97,6 +98,7 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 		kvc_get_fini(&g);
 		return rc;
 	}
+	kvc_call_count(g.n, it->key);
 	slot->mem = g.to.mem;
 	slot->item = i;
 	return 0;
@@ -116,7 +118,10 @@ static int64_t item_code(const struct batch *b, int64_t rc)
 static void failed_await(struct batch *b, unsigned i, int rc)
 {
 	unsigned tries = b->pass | (kvc_chain_mark(&b->items[i]) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
-	if (!stopped(b) && kvc_call_again_await(b->c, rc, b->deadline_ns, &tries))
+	struct kvc_key key = b->items[i].key;
+	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
+	if (!stopped(b) &&
+	    (kvc_call_moved(&n, key, rc, b->deadline_ns) || kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
 		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
 		b->items[i].result = item_code(b, rc);
@@ -183,6 +188,7 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 		kvc_put_fini(&p);
 		return rc == -KV_ERESET ? -KV_EBUSY : rc;
 	}
+	kvc_call_count(p.n, p.key);
 	slot->mem = p.mem;
 	slot->item = i;
 	return 0;
@@ -214,21 +220,27 @@ static void put_whole_await(struct batch *b, unsigned i)
 static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_item *it = &b->items[i];
+	int rc;
 	if (!kvc_key_valid(it->key))
 		return -KV_EINVAL;
 	slot->mem = NULL;
 	slot->item = i;
-	return kvc_delete_begin(kvc_call_node(b->c, it->key), it->key, b->deadline_ns, &b->wait, &slot->req);
+	slot->node = kvc_call_node(b->c, it->key);
+	rc = kvc_delete_begin(slot->node, it->key, b->deadline_ns, &b->wait, &slot->req);
+	if (rc == 0)
+		kvc_call_count(slot->node, it->key);
+	return rc;
 }
 
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
+	struct kvc_node *n = slot->node;
 	kvc_req_release(b->c, slot->req);
 	if (status < 0 && status != -KV_ENOTFOUND)
 		failed_await(b, slot->item, status);
 	else
-		it->result = kvc_delete_said(b->c, it->key, status, b->pass);
+		it->result = kvc_delete_said(n, it->key, status, b->pass);
 }
 
 static void delete_whole_await(struct batch *b, unsigned i)
@@ -502,11 +514,11 @@ out:
 	return (int)kvc_call_end(client, &t, rc);
 }
 
-/* An item of a server that is down may count as a miss. */
+/* An item may count as a miss if all servers are down. */
 static void get_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	if (it->result < 0 && kvc_key_valid(it->key))
-		it->result = kvc_call_down(kvc_call_node(c, it->key), call->flags, it->result);
+		it->result = kvc_call_down(kvc_call_owner(c, it->key), call->flags, it->result);
 	kvc_get_count(c, it->result);
 }
 
@@ -520,7 +532,7 @@ static void put_end_count(struct kvc_client *c, struct kvc_item *it, const struc
 static void delete_end_count(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call)
 {
 	if (it->result < 0 && kvc_key_valid(it->key))
-		it->result = kvc_call_down(kvc_call_node(c, it->key), call->flags, it->result);
+		it->result = kvc_call_down(kvc_call_owner(c, it->key), call->flags, it->result);
 	kvc_add(&c->count.deletes, 1);
 }
 

@@ -115,6 +115,7 @@ static int borrowed_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *
 	uint64_t max = kvc_buffer_largest(&g->c->buffer) / 2;
 	uint64_t asked = 0;
 	int rc = 1;
+	kvc_call_count(g->n, g->ask.key);
 	for (unsigned i = 0; rc == 1 && i < GUESSES_MAX; i++) {
 		/* If the same length is needed again, one request cannot bring it. */
 		bool large = len > KV_RANGE_MAX || len == asked;
@@ -123,7 +124,8 @@ static int borrowed_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *
 		asked = len;
 		do
 			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
-		while (rc < 0 && kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries));
+		while (rc < 0 && (kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
+				  kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries)));
 	}
 	return rc == 1 ? -KV_EBUSY : (int)kvc_call_code(g->c, rc);
 }

@@ -38,9 +38,23 @@ uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *ca
 uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n);
 bool kvc_key_valid(struct kvc_key key);
 
-/* kvc_call_node -- the node that holds the key. kvc_call_down -- the code of a call that ended with rc: a miss instead,
+/* kvc_call_owner -- the node that the key is placed on. kvc_call_node -- the node to ask: the owner, or while that is
+ * down the next one in the key's order that is not; the owner, if all are down.
+ *
+ * kvc_call_moved -- what was asked of *n about the key ended with rc, after which nothing of it is under way there:
+ * true if *n is down, and another server is not. Then *n is that one, to be asked. False at the deadline, too.
+ * kvc_call_count -- the key is about to be asked for at n: count it, if that is not its owner.
+ * kvc_call_down -- the code of a call that ended with rc: a miss instead,
  * if the server is down and that was asked for, or if it said goodbye. */
+struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key);
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
+bool kvc_call_moved(struct kvc_node **n, struct kvc_key key, int64_t rc, uint64_t deadline_ns);
+void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key);
+static inline void kvc_call_count(struct kvc_node *n, struct kvc_key key)
+{
+	if (KV_UNLIKELY(n->client->avoided.count > 0))
+		kvc_call_stand_in(n, key);
+}
 int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc);
 
 /* kvc_call_ready_await -- wait until the node is up, and `session` is open on it (NULL: the client's own session).

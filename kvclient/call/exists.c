@@ -86,13 +86,24 @@ static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 	return (l->down_is_miss && kvc_node_down(n, rc)) || rc == -KV_ELEFT;
 }
 
+/* Whether others stand in for a node, a request to which ended with rc. */
+static bool moved(const struct lookup *l, unsigned node, unsigned key, int rc)
+{
+	struct kvc_node *n = &l->c->node[node];
+	return kvc_call_moved(&n, key_at(l, key), rc, l->deadline_ns);
+}
+
 /* Find the node and shard of every key. Waits for servers that are being connected. */
 static int keys_place_await(struct lookup *l)
 {
 	for (unsigned i = 0; i < l->n; i++) {
 		struct kvc_node *n = kvc_call_node(l->c, key_at(l, i));
 		struct kvc_attachment *s;
-		int rc = kvc_node_ready_await(n, l->deadline_ns, &s);
+		int rc;
+		kvc_call_count(n, key_at(l, i));
+		do
+			rc = kvc_node_ready_await(n, l->deadline_ns, &s);
+		while (KV_UNLIKELY(rc < 0) && kvc_call_moved(&n, key_at(l, i), rc, l->deadline_ns));
 		if (is_miss(l, n, rc)) {
 			l->node[i] = NONE;
 			continue;
@@ -163,6 +174,8 @@ static int oldest_finish_await(struct lookup *l)
 	int rc = kvc_call_done_await(l->c, rec->req, l->deadline_ns);
 	if (rc == 0)
 		record_merge(l, rec);
+	else if (moved(l, rec->node, rec->first, rc))
+		rc = -KV_ERESET; /* the lookup is made again */
 	else if (is_miss(l, &l->c->node[rec->node], rc))
 		rc = 0;
 	kvc_req_release(l->c, rec->req);
@@ -244,8 +257,10 @@ static int lookup_once_await(struct lookup *l)
 	for (unsigned i = 0; i < l->n && rc == 0; i++) {
 		if (l->node[i] != NONE)
 			rc = key_pack_await(l, i);
-		if (rc < 0 && is_miss(l, &l->c->node[l->node[i]], rc))
-			rc = 0; /* its server went down after the key was placed */
+		if (rc < 0 && moved(l, l->node[i], i, rc))
+			rc = -KV_ERESET; /* its server went down after the key was placed */
+		else if (rc < 0 && is_miss(l, &l->c->node[l->node[i]], rc))
+			rc = 0;
 	}
 	records_send(l); /* after a failure, too: what is open is waited for like what is out */
 	while (l->count > 0) {

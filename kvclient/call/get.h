@@ -23,7 +23,7 @@ enum kvc_get_place {
 
 struct kvc_get {
 	struct kvc_client *c;
-	struct kvc_node *n;       /* that holds the key */
+	struct kvc_node *n;       /* that is asked; kvc_call_moved changes it between attempts */
 	enum kvc_get_state state; /* changed in get.c alone */
 
 	/* What the caller asked. Set once. */

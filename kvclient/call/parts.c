@@ -20,7 +20,8 @@
  * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
  * nothing is allocated. Of items that share one, only the last of the batch has it: else one would be written to the
  * other's place. That is settled where the batch is submitted, since servers and loops then have parts of it. If a
- * server dies, items of it end as those of any batch do; what was counted stays right. */
+ * server dies, an item of it of which nothing is counted is read from the one that stands in. Any other is a miss, since
+ * the rest might be of other bytes there; what was counted stays right. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/call/get.h"
@@ -34,6 +35,7 @@ struct state {
 	const struct kvc_item *of;
 	uint64_t generation, value_len; /* 0: not known yet */
 	int64_t code;                   /* when it is over */
+	uint16_t node;                  /* that all parts come from */
 	bool over, slow, corrupt;
 };
 
@@ -106,7 +108,8 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 	st = state_of(it);
 	if (st->of != it)
 		return -KV_EINVAL; /* it is another item's: its state is left alone */
-	*st = (struct state){.at = at, .of = it};
+	*st = (struct state){.at = at, .of = it, .node = (uint16_t)kvc_call_node(j->c, it->key)->index};
+	kvc_call_count(&j->c->node[st->node], it->key);
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -145,6 +148,7 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
 	at.skip = from;
 	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has looked */
+	g->n = &j->c->node[state_of(it)->node];
 	g->ask.offset = from;
 	g->ask.length = len;
 	g->own_wait.trace = j->wait->trace;
@@ -161,8 +165,9 @@ static bool worth_again(int rc)
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
 {
 	struct state *st = state_of(it);
+	struct kvc_node *n = &j->c->node[st->node];
 	st->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc))
+	if (worth_again(rc) || kvc_call_moved(&n, it->key, rc, j->deadline_ns))
 		st->slow = true; /* if time is up, its next part is told so */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
@@ -258,9 +263,14 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 		item_over(it, rc);
 		return;
 	}
+	if (part == 0)
+		st->node = (uint16_t)kvc_call_node(j->c, it->key)->index;
 	part_get(j, it, part, &g);
 	g.past.tries = st->corrupt ? KVC_TRIED_CORRUPT : 0;
 	rc = kvc_get_all_await(&g);
+	if (rc >= 0 && part > 0 && g.n->index != st->node)
+		rc = -KV_ESTALE; /* generations of two servers may be alike */
+	st->node = (uint16_t)g.n->index;
 	if (rc >= 0)
 		rc = part_there(it, part, &g);
 	kvc_get_fini(&g);

@@ -99,16 +99,32 @@ static int simple_await(struct kvc_node *n, const struct wire_request *wire, uin
 	}
 }
 
+/* Ask about a key: the node *n, and those that stand in for it. *n becomes the one that answered. */
+static int moving_await(struct kvc_node **n, const struct wire_request *wire, uint64_t deadline_ns,
+			uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
+{
+	struct kvc_key key = {wire->key.data, wire->key.len};
+	unsigned more;
+	int rc;
+	kvc_call_count(*n, key);
+	for (*tries = 0;; ++*tries) {
+		rc = simple_await(*n, wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &more, t);
+		*tries += more;
+		if (!kvc_call_moved(n, key, rc, deadline_ns))
+			return rc;
+	}
+}
+
 /* How a call about one key ended. */
 struct keyed {
-	unsigned tries; /* attempts before the last one */
-	int said;       /* its code, before a server that is down became a miss */
+	struct kvc_node *n; /* that said so */
+	unsigned tries;     /* attempts before the last one */
+	int said;           /* its code, before a server that is down became a miss */
 };
 
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
 		       uint64_t *out_left_ms, struct keyed *k, struct kvc_trace *t)
 {
-	struct kvc_node *n;
 	struct kvc_call own;
 	*k = (struct keyed){.said = -KV_EINVAL};
 	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
@@ -117,9 +133,9 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		wire->touch.ttl_s = own.ttl_s;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
-	n = kvc_call_node(c, key);
-	k->said = simple_await(n, wire, UINT32_MAX, kvc_call_deadline(c, &own, 0), NULL, out_left_ms, &k->tries, t);
-	return (int)kvc_call_down(n, own.flags, k->said);
+	k->n = kvc_call_node(c, key);
+	k->said = moving_await(&k->n, wire, kvc_call_deadline(c, &own, 0), out_left_ms, &k->tries, t);
+	return (int)kvc_call_down(k->n, own.flags, k->said);
 }
 
 int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_wait *wait,
@@ -136,9 +152,9 @@ int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_n
 	return 0;
 }
 
-int kvc_delete_said(struct kvc_client *c, struct kvc_key key, int status, bool again)
+int kvc_delete_said(struct kvc_node *n, struct kvc_key key, int status, bool again)
 {
-	kvc_pins_deleted(c, key);
+	kvc_pins_deleted(n, key);
 	/* An earlier attempt, whose reply was lost, may have deleted it. */
 	return again ? 0 : status;
 }
@@ -147,9 +163,10 @@ int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, uint64_t dea
 			  struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
+	struct kvc_node *n = kvc_call_node(c, key);
 	unsigned tries;
-	int rc = simple_await(kvc_call_node(c, key), &wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, t);
-	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(c, key, rc, again || tries > 0) : rc;
+	int rc = moving_await(&n, &wire, deadline_ns, NULL, &tries, t);
+	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(n, key, rc, again || tries > 0) : rc;
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
@@ -163,7 +180,7 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	rc = keyed_await(client, key, call, &wire, NULL, &k, &t);
 	/* Only the server can say that: the miss of a server that is down has deleted nothing. */
 	if (k.said == 0 || k.said == -KV_ENOTFOUND)
-		kvc_pins_deleted(client, key);
+		kvc_pins_deleted(k.n, key);
 	/* An earlier attempt, whose reply was lost, may have deleted it. */
 	if (k.said == -KV_ENOTFOUND && k.tries > 0)
 		rc = 0;
@@ -171,20 +188,31 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	return (int)kvc_call_end(client, &t, rc);
 }
 
-/* A pin is remembered from before its request goes out (logical/pins.c). */
+/* A pin is remembered from before its request goes out (logical/pins.c), at the node that is asked. */
 static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
 {
-	struct wire_request wire = {.type = WIRE_PIN};
-	struct kvc_pin *pin;
-	struct keyed k;
-	int rc = kvc_key_valid(key) ? 0 : -KV_EINVAL;
-	if (rc == 0)
-		rc = kvc_pin_begin(kvc_call_node(c, key), t->session, key, &pin);
-	if (rc < 0)
-		return rc;
-	rc = keyed_await(c, key, call, &wire, NULL, &k, t);
-	kvc_pin_end(kvc_call_node(c, key), pin, rc);
-	return rc;
+	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
+	struct kvc_node *n, *asked;
+	struct kvc_call own;
+	uint64_t deadline;
+	unsigned tries;
+	int rc;
+	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
+		return -KV_EINVAL;
+	deadline = kvc_call_deadline(c, &own, 0);
+	kvc_trace_key(t, key.data, key.len);
+	n = kvc_call_node(c, key);
+	kvc_call_count(n, key);
+	do {
+		struct kvc_pin *pin;
+		asked = n;
+		rc = kvc_pin_begin(n, t->session, key, &pin);
+		if (rc < 0)
+			return rc;
+		rc = simple_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &tries, t);
+		kvc_pin_end(n, pin, rc);
+	} while (kvc_call_moved(&n, key, rc, deadline));
+	return (int)kvc_call_down(asked, own.flags, rc);
 }
 
 int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
@@ -208,13 +236,21 @@ static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kv
 {
 	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
 	struct kvc_call own;
+	struct kvc_node *at;
 	uint64_t deadline, now;
 	struct keyed k;
 	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
 	if (rc < 0)
 		return rc;
 	deadline = kvc_call_deadline(c, &own, 0);
-	rc = kvc_pin_drop_await(kvc_call_node(c, key), t->session, key, deadline);
+	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
+	/* It may be pinned at several, if servers went and came back. What was pinned at one that is lost is not. */
+	while ((rc = kvc_pin_drop_await(c, t->session, key, deadline, &at)) == 1) {
+		unsigned tries;
+		if (at == kvc_call_node(c, key) || at->state == KVC_NODE_DOWN)
+			continue;
+		(void)simple_await(at, &wire, UINT32_MAX, deadline, NULL, NULL, &tries, t);
+	}
 	if (rc < 0)
 		return rc;
 	now = loop_now(c->loop);

@@ -11,7 +11,7 @@
  *   UP            a redo                                                    CONNECTING
  *                 the server is lost, or says goodbye                       DOWN
  *   DOWN          an attempt, after a pause, succeeds                       UP
- *                 such an attempt is overtaken by a redo                    CONNECTING
+ *                 such an attempt fails, or is overtaken by a redo          DOWN
  *   any           the client closes, and the coroutine ends                 CLOSED
  *
  * An attempt: dial, HELLO and WELCOME, regions acknowledged, links answered a PING (connect.c, health.c).
@@ -20,13 +20,16 @@
  * rebuilt, a frame could not be sent, a link stays silent. The next attempt begins at once, and calls wait for its
  * outcome.
  *
- * While DOWN, calls fail at once and attempts go on in the background.
+ * While DOWN, the server is avoided: calls go to the next one in the order of their key (call/call.c), and fail at once
+ * where all are DOWN. Attempts go on in the background. An attempt that is overtaken changes nothing: calls must not
+ * wait for a server that is not there because an endpoint of ours was rebuilt.
  *
  *   node.goodbye  NONE --the server says goodbye--> HEARD --nothing of ours is under way: we say it--> SAID
  *                 HEARD, SAID --up again, or the server refuses us--> NONE
  *
- * A server that said goodbye is DOWN from then on. Until it is back its keys are misses, since what it held went with
- * it. The attachment lives until all that was under way has ended; then we say goodbye, too.
+ * A server that said goodbye is DOWN from then on. What it held went with it, so its keys are misses until it is back,
+ * where no other server stands in. The attachment lives until all that was under way has ended; then we say goodbye,
+ * too.
  *
  *   control.stage  DIALLED --WELCOME--> WELCOMED --the attachment is up--> USED, until the next dial
  *
@@ -38,6 +41,8 @@
 
 void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 {
+	if (kvc_place_set_put(&n->client->avoided, n->index, state == KVC_NODE_DOWN))
+		n->down_ns = loop_now(n->client->loop);
 	n->state = state;
 	co_queue_wake_all(&n->changed);
 }

@@ -56,7 +56,7 @@ static void leave(struct kvc_node *n)
 		return;
 	n->goodbye = KVC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
-	kv_info(kvc_node_log(n), "client %u: server %s ends: its keys are misses until it is back", n->client->index,
+	kv_info(kvc_node_log(n), "client %u: server %s ends: others stand in for it until it is back", n->client->index,
 		kvc_node_name(n));
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
@@ -425,8 +425,9 @@ static void attachment_up(struct kvc_node *n)
 static void attachment_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
+	bool ours, served, down = n->state == KVC_NODE_DOWN;
 	int rc = kvc_connect_await(n);
-	bool ours, served = rc == 0;
+	served = rc == 0;
 	if (rc == -KV_ELEFT && !left(n))
 		n->goodbye = KVC_GOODBYE_HEARD;
 	if (rc != -KV_ERESET)
@@ -447,7 +448,7 @@ static void attachment_await(struct kvc_node *n)
 		failure_log(n, rc);
 	}
 	ours = !left(n) && (n->redo || rc == -KV_ERESET);
-	kvc_node_set(n, ours && !c->closing ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
+	kvc_node_set(n, ours && !c->closing && (served || !down) ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
 	attachment_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : left(n) ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
 	if (!ours || c->closing) /* else kvc_connect_await decides whether to keep it */

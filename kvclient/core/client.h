@@ -71,7 +71,7 @@ enum kvc_node_state {
 	KVC_NODE_NEW,        /* its coroutine was not started */
 	KVC_NODE_CONNECTING, /* the first attempt, or one after a redo (node.c): calls wait */
 	KVC_NODE_UP,
-	KVC_NODE_DOWN,  /* calls fail at once; attempts go on in the background */
+	KVC_NODE_DOWN,  /* calls go to other servers at once; attempts go on in the background */
 	KVC_NODE_CLOSED /* its coroutine has ended */
 };
 
@@ -111,7 +111,7 @@ struct kvc_node_refusal {
 /* How far the server and we have parted (conn/serve.c). */
 enum kvc_goodbye {
 	KVC_GOODBYE_NONE,
-	KVC_GOODBYE_HEARD, /* the server said it, and was not there again since: its keys are misses */
+	KVC_GOODBYE_HEARD, /* the server said it, and was not there again since */
 	KVC_GOODBYE_SAID   /* and so did we, when nothing of ours was under way there any more */
 };
 
@@ -147,6 +147,7 @@ struct kvc_node {
 	enum kvc_node_state state;
 	struct kvc_attachment
 		*attachment;     /* while it is set up, UP, and after that until it is dropped (conn/serve.c) */
+	uint64_t down_ns;        /* while DOWN: since when */
 	const char *redo;        /* why the attachment is to be dropped and a new one made at once; NULL: it is not */
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
 	struct co_queue kick;    /* wakes its own coroutine: from a pause, or from a wait for control.senders */
@@ -278,6 +279,7 @@ struct kvc_client {
 	uint32_t coroutines; /* of the client's own, on the loop */
 	struct co *closer;
 	struct kvc_node *node;                    /* pool->num_servers of them */
+	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	struct kvc_pins pins;

@@ -11,6 +11,10 @@
  * The price of partitions is a little balance: with 16 servers shares differ by 0.8 %, with 256 by 3 % (the square root
  * of servers by partitions).
  *
+ * A server that is down is avoided: its keys go to the server of the next highest weight that is not. Weights are what
+ * they were, so no other key moves, and all come home when it is back. Such a look-up is not noted: it lasts a while,
+ * and an outage may cost the time.
+ *
  * Rejected: a ring with virtual nodes, and Maglev's table. Both have to be built, in 50 ms or more for a thousand
  * servers, and Maglev's moves keys of servers that stay. Weights for each key, vectorised: 256 servers still cost as
  * much as the rest of the look-up. */
@@ -62,13 +66,18 @@ static unsigned heaviest(const struct kvc_place *p, uint64_t partition)
 	return best;
 }
 
+static uint64_t partition_of(const void *key, size_t len)
+{
+	return kv_hash_key(key, len, 0) >> (64 - KVC_PLACE_BITS);
+}
+
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len)
 {
 	uint64_t partition;
 	unsigned noted;
 	if (p->n == 1)
 		return 0;
-	partition = kv_hash_key(key, len, 0) >> (64 - KVC_PLACE_BITS);
+	partition = partition_of(key, len);
 	if (!p->holder)
 		return heaviest(p, partition);
 	noted = atomic_load_explicit(&p->holder[partition], memory_order_relaxed);
@@ -77,4 +86,21 @@ unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len)
 		atomic_store_explicit(&p->holder[partition], (uint16_t)noted, memory_order_relaxed);
 	}
 	return noted - 1;
+}
+
+unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided)
+{
+	uint64_t partition = partition_of(key, len), best_weight = 0;
+	unsigned best = p->n;
+	for (unsigned i = 0; i < p->n; i++) {
+		uint64_t weight;
+		if (kvc_place_set_has(avoided, i))
+			continue;
+		weight = mix(partition ^ p->seed[i]);
+		if (best == p->n || weight > best_weight) {
+			best = i;
+			best_weight = weight;
+		}
+	}
+	return best < p->n ? best : kvc_place_node(p, key, len);
 }

@@ -7,6 +7,13 @@
 
 #include "base/base.h"
 
+/* A set of servers, a bit for each: those that a client avoids. */
+enum { KVC_PLACE_MAX = 1024 };
+struct kvc_place_set {
+	uint64_t bit[KVC_PLACE_MAX / 64];
+	unsigned count; /* of bits that are set */
+};
+
 enum {
 	KVC_PLACE_BITS = 18, /* so many bits of a key's hash are its partition: part of the protocol */
 	KVC_PLACE_DIRECT = 8 /* up to so many servers, their weights are compared for each key */
@@ -34,6 +41,27 @@ uint64_t kvc_place_seed(const char *name);
 /* kvc_place_node -- the index of the server that holds the key. Any thread. Taking one server away moves only its own
  * keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
+
+/* kvc_place_among -- the same without the servers of `avoided`: the highest weight among the others. With all of them
+ * avoided: kvc_place_node. It depends on the key, the seeds and the set alone, so clients that avoid the same servers
+ * agree. What it costs grows with the number of servers. */
+unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided);
+
+/* kvc_place_set_has -- whether server i is in the set. kvc_place_set_put -- put it in, or take it out; false: it was as
+ * it is to be. i < KVC_PLACE_MAX. */
+static inline bool kvc_place_set_has(const struct kvc_place_set *s, unsigned i)
+{
+	return s->bit[i / 64] >> (i % 64) & 1;
+}
+
+static inline bool kvc_place_set_put(struct kvc_place_set *s, unsigned i, bool in)
+{
+	if (kvc_place_set_has(s, i) == in)
+		return false;
+	s->bit[i / 64] ^= (uint64_t)1 << (i % 64);
+	s->count += in ? 1u : -1u;
+	return true;
+}
 
 /* kvc_place_shard -- the shard of a server with `shards` > 0 shards and this hash seed (both from its WELCOME).
  * kvc_digest_shard -- the same, of the key's hash with that seed. */

@@ -17,7 +17,7 @@
 struct boot_resolver;
 struct loop;
 
-enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = 1024, KVC_THREADS_MAX = 256 };
+enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = KVC_PLACE_MAX, KVC_THREADS_MAX = 256 };
 
 struct kvc_server {
 	struct kv_server_entry entry; /* of the user's list: the name that keys are placed by, and the host that the

@@ -27,6 +27,7 @@ enum { BUCKETS = 1024, PINNERS = 8 };
 struct kvc_pin {
 	struct kv_list bucket;       /* of the client */
 	struct kv_list node;         /* of the node */
+	struct kvc_node *at;         /* that node */
 	struct kv_list of_sub;       /* of its session, if that is not the client's own */
 	struct kvc_session *session; /* NULL: the client's own session */
 	uint64_t attaches;           /* the attachment that it was made in */
@@ -75,13 +76,15 @@ static bool is_of(const struct kvc_pin *p, struct kvc_key key)
 	return p->len == key.len && memcmp(p->key, key.data, key.len) == 0;
 }
 
-static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key)
+/* A pin of the session, at this node or (NULL) one that is held at any. */
+static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_session *session, struct kvc_key key,
+				const struct kvc_node *at)
 {
 	if (!c->pins.bucket)
 		return NULL;
 	KV_LIST_EACH (e, bucket_of(c, key)) {
 		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
-		if (p->session == session && is_of(p, key))
+		if (p->session == session && (at ? p->at == at : p->held || p->busy) && is_of(p, key))
 			return p;
 	}
 	return NULL;
@@ -106,6 +109,7 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session,
 	if (!p)
 		return NULL;
 	p->session = session;
+	p->at = n;
 	p->attaches = n->attaches;
 	p->len = (uint16_t)key.len;
 	memcpy(p->key, key.data, key.len);
@@ -153,7 +157,7 @@ static void told(struct kvc_node *n)
 
 int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, struct kvc_pin **out)
 {
-	struct kvc_pin *p = pin_find(n->client, session, key);
+	struct kvc_pin *p = pin_find(n->client, session, key, n);
 	if (!p)
 		p = pin_make(n, session, key);
 	if (!p)
@@ -177,29 +181,31 @@ void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
 	pin_settle(p);
 }
 
-int kvc_pin_drop_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns)
+int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns,
+		       struct kvc_node **out)
 {
-	struct kvc_client *c = n->client;
 	struct kvc_pin *p;
-	while ((p = pin_find(c, session, key)) && p->busy)
+	while ((p = pin_find(c, session, key, NULL)) && p->busy)
 		if (co_queue_wait_await(&c->pins.changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
-	if (p) {
-		p->held = false;
-		pin_settle(p);
-	}
-	return 0;
+	if (!p)
+		return 0;
+	*out = p->at;
+	p->held = false;
+	pin_settle(p);
+	return 1;
 }
 
-void kvc_pins_deleted(struct kvc_client *c, struct kvc_key key)
+void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key)
 {
+	const struct kvc_client *c = n->client;
 	struct kv_list *e, *next;
 	if (!c->pins.bucket)
 		return;
 	for (e = bucket_of(c, key)->next; e != bucket_of(c, key); e = next) {
 		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, bucket);
 		next = e->next;
-		if (!is_of(p, key))
+		if (p->at != n || !is_of(p, key))
 			continue;
 		p->held = false;
 		pin_settle(p);

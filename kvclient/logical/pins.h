@@ -32,12 +32,14 @@ void kvc_pins_fini(struct kvc_client *c);
 int kvc_pin_begin(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, struct kvc_pin **out);
 void kvc_pin_end(struct kvc_node *n, struct kvc_pin *pin, int rc);
 
-/* kvc_pin_drop_await -- a call is about to unpin the key: the pin is not made again any more. 0: and no request that
- * pins it again is out; -KV_ETIMEOUT: such a request is out, and nothing has changed. */
-int kvc_pin_drop_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns);
+/* kvc_pin_drop_await -- a call is about to unpin the key. 1: one pin of it, at node *out, is not made again any more,
+ * and no request that pins it again is out; 0: there is none, or no other one; -KV_ETIMEOUT: such a request is out, and
+ * nothing has changed. */
+int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns,
+		       struct kvc_node **out);
 
-/* kvc_pins_deleted -- the client has deleted the value: forget all pins of it. */
-void kvc_pins_deleted(struct kvc_client *c, struct kvc_key key);
+/* kvc_pins_deleted -- the client has deleted the value at this node: forget all pins of it there. */
+void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key);
 
 /* kvc_pins_part_await -- the session is about to be closed. 0: none of its pins is being made again, and all are
  * forgotten; -KV_ETIMEOUT: one is being made again, and nothing is forgotten. */

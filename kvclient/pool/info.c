@@ -125,6 +125,8 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->pins_again += get(&c->pins_again);
 	o->pins_lost += get(&c->pins_lost);
 	o->put_conflicts += get(&c->put_conflicts);
+	o->failovers += get(&c->failovers);
+	o->stand_ins += get(&c->stand_ins);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -173,6 +175,8 @@ static const struct row {
 	ROW(pins_again, "calls", "", KVC_STAT_COUNTER),
 	ROW(pins_lost, "calls", "", KVC_STAT_COUNTER),
 	ROW(put_conflicts, "calls", "", KVC_STAT_COUNTER),
+	ROW(failovers, "calls", "", KVC_STAT_COUNTER),
+	ROW(stand_ins, "calls", "", KVC_STAT_COUNTER),
 	ROW(requests, "waits", "", KVC_STAT_COUNTER),
 	ROW(replies, "waits", "", KVC_STAT_COUNTER),
 	ROW(room_waits, "waits", "", KVC_STAT_COUNTER),
@@ -294,7 +298,8 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 				      .connects = n->connects,
 				      .attaches = n->attaches,
 				      .attempts_failed = n->attempt.failures,
-				      .fences = n->fences};
+				      .fences = n->fences,
+				      .avoided_ns = n->state == KVC_NODE_DOWN ? loop_now(c->loop) - n->down_ns : 0};
 	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);

@@ -80,8 +80,8 @@ class Client:
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
-        prefix: put before every key. depth: ids that may be out. down_is_miss: keys of a server that is down are
-        misses. wait: return when every server was reached, or raise. log_level: 0 none to 4 debug; lines go to stderr.
+        prefix: put before every key. depth: ids that may be out. down_is_miss: keys are misses if all servers
+        are down. wait: return when every server was reached, or raise. log_level: 0 none to 4 debug; lines go to stderr.
         """
 
     @property

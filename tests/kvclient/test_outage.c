@@ -46,11 +46,12 @@ static void keys_are_spread_over_two_servers(void **state)
 	kvc_pool_close(&p);
 }
 
-static void a_killed_server_is_peer_down_and_the_other_goes_on(void **state)
+static void a_killed_server_is_stood_in_for_by_the_other(void **state)
 {
 	enum { N = 60 };
 	struct kvc_options o;
-	struct kvc_pool *p = NULL, *lenient = NULL;
+	struct kvc_server_info info = {.size = sizeof(info)};
+	struct kvc_pool *p = NULL;
 	struct kv_error err;
 	unsigned up = 0, down = 0, back = 0;
 	uint64_t begun, until;
@@ -60,20 +61,26 @@ static void a_killed_server_is_peer_down_and_the_other_goes_on(void **state)
 	o = test_options(two, 2, 2);
 	o.timeout_ns = 5000000000ull;
 	assert_int_equal(kvc_pool_open(&o, &p, &err), 0);
-	o.flags |= KVC_DOWN_IS_MISS;
-	assert_int_equal(kvc_pool_open(&o, &lenient, &err), 0);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(kvc_put(p, KEY(i), "12345678", 8, NULL), 0);
 	test_server_kill(&test_second);
 	begun = now_ns();
 	for (unsigned i = 0; i < N; i++) {
 		int64_t rc = kvc_get(p, KEY(i), b, 8, NULL);
-		assert_true(rc == 8 || rc == -KV_EPEERDOWN);
-		assert_int_equal(kvc_get(lenient, KEY(i), b, 8, NULL), rc == 8 ? 8 : -KV_ENOTFOUND);
+		assert_true(rc == 8 || rc == -KV_ENOTFOUND);
 		up += rc == 8;
 		down += rc != 8;
 	}
 	assert_true(up > 0 && down > 0);
+	assert_true(counters(p).stand_ins >= down);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(kvc_put(p, KEY(i), "12345678", 8, NULL), 0);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(kvc_get(p, KEY(i), b, 8, NULL), 8);
+	assert_int_equal(kvc_server_info(p, 0, 1, &info), 0);
+	assert_int_equal(info.state, KVC_SERVER_DOWN);
+	assert_true(info.avoided_ns > 0);
+	assert_int_equal(counters(p).errors, 0);
 	/* Not one of them waited for its deadline after the first ones. */
 	assert_true(now_ns() - begun < 4 * 5000000000ull);
 	test_server_start(&test_second, "second");
@@ -87,8 +94,9 @@ static void a_killed_server_is_peer_down_and_the_other_goes_on(void **state)
 	assert_int_equal(back, down);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(kvc_put(p, KEY(i), "12345678", 8, NULL), 0);
+	assert_int_equal(kvc_server_info(p, 0, 0, &info), 0);
+	assert_int_equal(info.avoided_ns, 0);
 	kvc_pool_close(&p);
-	kvc_pool_close(&lenient);
 }
 
 static void *kill_later(void *arg)
@@ -108,14 +116,14 @@ static void storm_worker(struct kvc_client *c, unsigned w, void *arg)
 	for (unsigned i = 0; now_ns() < until; i++) {
 		struct kvc_key key = key_of(text, sizeof(text), "storm", w * 100000 + i % 20);
 		int64_t rc = kvc_put_await(c, key, buf, 300000, NULL);
-		EXPECT(rc == 0 || rc == -KV_EPEERDOWN || rc == -KV_ENOMEM);
+		EXPECT(rc == 0 || rc == -KV_ENOMEM);
 		rc = kvc_get_await(c, key, buf, MIB, NULL);
-		EXPECT(rc == 300000 || rc == -KV_EPEERDOWN || rc == -KV_ENOTFOUND);
+		EXPECT(rc == 300000 || rc == -KV_ENOTFOUND);
 	}
 	free(buf);
 }
 
-static void a_server_killed_under_load_ends_every_call(void **state)
+static void a_server_killed_under_load_fails_no_call(void **state)
 {
 	struct workers job = {0};
 	pthread_t killer;
@@ -224,8 +232,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(keys_are_spread_over_two_servers, both_up),
-		cmocka_unit_test_setup(a_killed_server_is_peer_down_and_the_other_goes_on, both_up),
-		cmocka_unit_test_setup(a_server_killed_under_load_ends_every_call, both_up),
+		cmocka_unit_test_setup(a_killed_server_is_stood_in_for_by_the_other, both_up),
+		cmocka_unit_test_setup(a_server_killed_under_load_fails_no_call, both_up),
 		cmocka_unit_test_setup_teardown(a_server_that_stands_still_for_long_is_down_and_comes_back, both_up,
 						let_go),
 		cmocka_unit_test_setup(on_shm_a_killed_server_ends_calls_and_the_way_out_is_said, both_up),

@@ -70,6 +70,45 @@ static void a_server_that_leaves_moves_only_its_own_keys(void **state)
 	}
 }
 
+/* With any set of servers avoided: as if they were not in the list, however many; the order of the list has no say. */
+static void avoided_servers_are_as_if_they_were_not_there(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		unsigned n = sizes[i];
+		struct kvc_place p, turned;
+		struct kvc_place_set avoided = {{0}, 0}, mirrored = {{0}, 0};
+		make(&p, n, 0, 1, -1);
+		make(&turned, n, (int)n - 1, -1, -1);
+		for (unsigned round = 0; round < 6; round++) {
+			for (unsigned s = 0; s < n; s++) {
+				bool in = round == 0   ? false
+					  : round == 5 ? true
+						       : kv_hash_key(&s, sizeof(s), round) % 3 < 2;
+				kvc_place_set_put(&avoided, s, in);
+				kvc_place_set_put(&mirrored, n - 1 - s, in);
+			}
+			assert_int_equal(avoided.count, mirrored.count);
+			for (uint32_t k = 0; k < KEYS / 100; k++) {
+				unsigned owner = kvc_place_node(&p, &k, sizeof(k));
+				unsigned at = kvc_place_among(&p, &k, sizeof(k), &avoided);
+				struct kvc_place_set but = avoided;
+				assert_true(avoided.count == n || !kvc_place_set_has(&avoided, at));
+				if (avoided.count == n || !kvc_place_set_has(&avoided, owner))
+					assert_int_equal(at, owner);
+				assert_int_equal(p.seed[at],
+						 turned.seed[kvc_place_among(&turned, &k, sizeof(k), &mirrored)]);
+				/* One more that is avoided moves nothing that is not its own. */
+				kvc_place_set_put(&but, (at + 1) % n, true);
+				if (but.count < n)
+					assert_int_equal(kvc_place_among(&p, &k, sizeof(k), &but), at);
+			}
+		}
+		kvc_place_fini(&p);
+		kvc_place_fini(&turned);
+	}
+}
+
 static void the_order_of_the_list_does_not_matter(void **state)
 {
 	(void)state;
@@ -149,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_spread_evenly_over_servers),
 		cmocka_unit_test(a_server_that_leaves_moves_only_its_own_keys),
+		cmocka_unit_test(avoided_servers_are_as_if_they_were_not_there),
 		cmocka_unit_test(the_order_of_the_list_does_not_matter),
 		cmocka_unit_test(what_is_noted_is_right),
 		cmocka_unit_test(the_formula_is_the_protocols),

@@ -8,6 +8,9 @@
  * a value whose PUT failed in a way that leaves open whether it will still be committed. A DELETE that failed so leaves
  * the key in doubt for good. A call that answers for certain narrows this down again.
  *
+ * Once a server was avoided, a value may be at a stand-in, and come and go with the servers: then a key may miss, or
+ * have any value that was ever put under it, and no other bytes.
+ *
  * Memory of calls: plain destinations have exactly the size that was said, so that AddressSanitizer guards them.
  * Registered ones lie in the worker's slab, which holds nothing but a canary whenever no call uses it; before its next
  * use, and at the end, it must still. */
@@ -29,6 +32,7 @@ enum {
 	SHARED_KEYS = 16, /* the first half is never deleted */
 	GHOSTS = 8,
 	ATTEMPTS = 64, /* values ever put under a shared key */
+	EVER = 64,     /* the same, under a private one */
 	BATCH = 12,
 	CANARY = 0xC5,
 	PATTERN_SLACK = 1 << 20
@@ -47,6 +51,8 @@ struct entry {
 	struct value now;
 	struct value ghost[GHOSTS];
 	unsigned ghosts;
+	struct value ever[EVER];
+	unsigned evers;
 };
 
 struct shared {
@@ -80,6 +86,7 @@ struct model {
 	uint8_t *pattern;
 	struct model_counts counts;
 	uint64_t lost_ns; /* when a server lost everything; what calls that began before say is not believed */
+	bool roamed;      /* a server was avoided */
 	bool final;       /* the check at the end: nothing may fail */
 };
 
@@ -150,6 +157,30 @@ static struct kvc_key key_of(const struct entry *e)
 				    (k)->client __VA_OPT__(, ) __VA_ARGS__);                                           \
 	} while (0)
 
+/* Whether a client has ever asked one server for another. */
+static bool roamed(struct model *m)
+{
+	for (unsigned i = 0; i < m->w->options.pools && !m->roamed; i++)
+		if (m->w->pool[i].pool && !m->w->pool[i].crashed)
+			m->roamed = world_counters(m->w, i).stand_ins > 0;
+	return m->roamed;
+}
+
+static bool may_miss(const struct worker *k, const struct entry *e)
+{
+	return e->may_miss || roamed(k->m);
+}
+
+static bool in_doubt(const struct worker *k, const struct entry *e)
+{
+	return e->ghosts || roamed(k->m);
+}
+
+static bool may_be(const struct worker *k, const struct entry *e)
+{
+	return e->has_now || e->ghosts || (roamed(k->m) && e->evers);
+}
+
 static bool may_miss_again(const struct model *m, const struct entry *e)
 {
 	return e->doubt || m->o.evicts;
@@ -189,6 +220,11 @@ static bool known_bytes(struct worker *k, const struct entry *e, const uint8_t *
 		if (out->len == len && memcmp(at, bytes(m, *out), len) == 0)
 			return true;
 	}
+	for (unsigned i = 0; i < e->evers && roamed(k->m); i++) {
+		*out = e->ever[i];
+		if (out->len == len && memcmp(at, bytes(m, *out), len) == 0)
+			return true;
+	}
 	return false;
 }
 
@@ -219,15 +255,19 @@ static bool failed(struct worker *k, const char *call, int64_t rc)
 static void put_result(struct worker *k, struct entry *e, struct value v, int64_t rc)
 {
 	struct model *m = k->m;
+	if (e->evers < EVER)
+		e->ever[e->evers++] = v;
 	if (rc == 0) {
 		m->counts.bytes += v.len;
-		if (!e->may_miss && !same(m, e->now, v))
+		if (!may_miss(k, e) && !same(m, e->now, v))
 			WRONG(k, "PUT of %u bytes succeeded over another value of %u bytes", v.len, e->now.len);
 		saw_value(k, e, v);
 	} else if (rc == -KV_EEXIST) {
 		bool other = e->has_now && !same(m, e->now, v);
 		for (unsigned i = 0; i < e->ghosts && e->may_miss; i++)
 			other |= !same(m, e->ghost[i], v);
+		for (unsigned i = 0; i < e->evers && roamed(m); i++)
+			other |= !same(m, e->ever[i], v);
 		if (!other)
 			WRONG(k, "PUT returned KV_EEXIST, and there is no other value");
 	} else if (rc == -KV_ENOMEM && m->o.evicts) {
@@ -242,13 +282,13 @@ static void put_result(struct worker *k, struct entry *e, struct value v, int64_
 
 static void delete_result(struct worker *k, struct entry *e, int rc)
 {
-	const struct model *m = k->m;
+	struct model *m = k->m;
 	if (rc == 0) {
 		if (!e->has_now && !(e->may_miss && e->ghosts) && !m->o.trouble)
 			WRONG(k, "DELETE found what was not there");
 		saw_nothing(e);
 	} else if (rc == -KV_ENOTFOUND) {
-		if (!e->may_miss)
+		if (!may_miss(k, e))
 			WRONG(k, "DELETE did not find a value of %u bytes", e->now.len);
 		saw_nothing(e);
 	} else if (failed(k, "DELETE", rc)) {
@@ -271,9 +311,11 @@ static void get_result(struct worker *k, struct entry *e, const uint8_t *at, int
 			saw_value(k, e, v);
 	} else if (rc == -KV_ENOTFOUND) {
 		m->counts.misses++;
-		if (!e->may_miss)
+		if (!may_miss(k, e))
 			WRONG(k, "GET did not find a value of %u bytes", e->now.len);
 		saw_nothing(e);
+	} else if (rc == -KV_ETOOBIG && roamed(m)) {
+		m->counts.failed++; /* it has another value than when its room was made */
 	} else {
 		failed(k, "GET", rc);
 	}
@@ -352,6 +394,8 @@ static struct value value_for(struct worker *k, const struct entry *e, uint64_t 
 	unsigned pick = (unsigned)below(k, 8);
 	if (e->ghosts == GHOSTS)
 		return e->ghost[below(k, GHOSTS)];
+	if (e->evers == EVER)
+		return e->ever[below(k, EVER)];
 	if (e->has_now && e->now.len <= max && pick == 0)
 		return e->now;
 	if (e->has_now && e->now.len <= max && pick == 1)
@@ -409,9 +453,9 @@ static void do_put_borrowed(struct worker *k, struct kvc_client *c)
 static void do_get(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
-	uint64_t need = e->has_now ? e->now.len : 64, cap = e->ghosts     ? k->m->o.len_max
-							    : below(k, 3) ? need
-									  : need + below(k, 100000);
+	uint64_t need = e->has_now ? e->now.len : 64, cap = in_doubt(k, e) ? k->m->o.len_max
+							    : below(k, 3)  ? need
+									   : need + below(k, 100000);
 	bool slab = k->slab && cap <= k->m->o.slab_bytes && below(k, 2);
 	uint8_t *dst = slab ? k->slab : malloc(cap);
 	struct timed t;
@@ -471,7 +515,7 @@ static void do_get_part(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	struct timed t;
-	if (!e->has_now || e->may_miss)
+	if (!e->has_now || may_miss(k, e))
 		return;
 	struct value v = e->now;
 	struct kvc_call *call = (struct kvc_call *)(uintptr_t)timed_begin(k, &t);
@@ -481,8 +525,10 @@ static void do_get_part(struct worker *k, struct kvc_client *c)
 	uint8_t *dst = malloc(want);
 	int64_t rc = kvc_get_await(c, key_of(e), dst, want, call);
 	timed_end(k, &t, "GET of a part", rc);
-	if (rc == -KV_ENOTFOUND && e->may_miss)
+	if (rc == -KV_ENOTFOUND && may_miss(k, e))
 		saw_nothing(e); /* its server lost it meanwhile */
+	else if (rc != -KV_ETIMEOUT && roamed(k->m))
+		; /* of which value is not known any more */
 	else if (rc < 0)
 		failed(k, "GET of a part", rc);
 	else if ((uint64_t)rc != want || memcmp(dst, bytes(k->m, v) + call->offset, want) != 0)
@@ -495,15 +541,15 @@ static void do_get_short(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	struct timed t;
-	if (!e->has_now || e->may_miss || e->now.len < 2)
+	if (!e->has_now || may_miss(k, e) || e->now.len < 2)
 		return;
 	uint64_t cap = 1 + below(k, e->now.len - 1);
 	uint8_t *dst = malloc(cap);
 	int64_t rc = kvc_get_await(c, key_of(e), dst, cap, timed_begin(k, &t));
 	timed_end(k, &t, "GET with too little room", rc);
-	if (rc == -KV_ENOTFOUND && e->may_miss)
+	if (rc == -KV_ENOTFOUND && may_miss(k, e))
 		saw_nothing(e);
-	else if (rc != -KV_ETOOBIG)
+	else if (rc != -KV_ETOOBIG && !(rc > 0 && roamed(k->m)))
 		failed(k, "GET with too little room", rc);
 	free(dst);
 }
@@ -532,9 +578,9 @@ static void do_hold(struct worker *k, struct kvc_client *c)
 					     : kvc_unpin_await(c, key_of(e), call);
 	t.pieces = true;
 	timed_end(k, &t, "TOUCH, PIN or UNPIN", rc);
-	if (rc == -KV_ENOTFOUND && pick < 2 && !e->may_miss)
+	if (rc == -KV_ENOTFOUND && pick < 2 && !may_miss(k, e))
 		WRONG(k, "TOUCH or PIN did not find a value of %u bytes", e->now.len);
-	else if (rc == 0 && pick < 2 && !e->has_now && !e->ghosts)
+	else if (rc == 0 && pick < 2 && !may_be(k, e))
 		WRONG(k, "TOUCH or PIN found what was not there");
 	else if (rc == -KV_EBUSY && pick == 1 && k->m->o.evicts)
 		k->m->counts.failed++; /* the budget of pins is a share of the memory */
@@ -574,9 +620,9 @@ static void do_exists(struct worker *k, struct kvc_client *c)
 	if (count != prefix)
 		WRONG(k, "EXISTS counts a prefix of %u, and its flags %u", prefix, count);
 	for (unsigned i = 0; i < n; i++) {
-		if (!found[i] && !e[i]->may_miss)
+		if (!found[i] && !may_miss(k, e[i]))
 			WRONG(k, "EXISTS did not find a value of %u bytes", e[i]->now.len);
-		else if (found[i] && !e[i]->has_now && !e[i]->ghosts)
+		else if (found[i] && !may_be(k, e[i]))
 			WRONG(k, "EXISTS found what was not there");
 		else if (!found[i])
 			saw_nothing(e[i]);
@@ -611,7 +657,7 @@ static void do_get_batch(struct worker *k, struct kvc_client *c)
 	unsigned n = pick_keys(k, e, BATCH);
 	struct timed t;
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t cap = e[i]->ghosts ? k->m->o.len_max : e[i]->has_now ? e[i]->now.len : 64;
+		uint64_t cap = in_doubt(k, e[i]) ? k->m->o.len_max : e[i]->has_now ? e[i]->now.len : 64;
 		item[i] = (struct kvc_item){.key = key_of(e[i]), .data = malloc(cap), .len = cap};
 	}
 	int rc = kvc_get_batch_await(c, item, n, timed_begin(k, &t));
@@ -627,7 +673,7 @@ static void do_get_slices(struct worker *k, struct kvc_client *c)
 {
 	struct entry *e = own_key(k);
 	struct timed t;
-	if (!k->slab || !e->has_now || e->ghosts || e->now.len > k->m->o.slab_bytes / 2)
+	if (!k->slab || !e->has_now || in_doubt(k, e) || e->now.len > k->m->o.slab_bytes / 2)
 		return;
 	uint64_t len = e->now.len, slice = 1 + below(k, len), stride = slice + below(k, KV_MIN(slice, 512u));
 	if ((len / slice + 1) * stride > k->m->o.slab_bytes || len / slice > 60)
@@ -793,7 +839,7 @@ static void parts_check(struct worker *k, const struct entry *e, struct lain *l,
 	uint64_t n = told ? l->ends[told - 1] : 0;
 	if (l->item.result >= 0 && told != l->layout.num_parts)
 		WRONG(k, "GET in parts told of %u of %u", told, l->layout.num_parts);
-	if (n > 0 && e->has_now && !e->ghosts &&
+	if (n > 0 && e->has_now && !in_doubt(k, e) &&
 	    memcmp(flat, bytes(k->m, e->now), KV_MIN(n, (uint64_t)e->now.len)) != 0)
 		WRONG(k, "GET in parts told of %u that are not there", told);
 }
@@ -806,7 +852,7 @@ static void do_get_layout(struct worker *k, struct kvc_client *c)
 	struct timed t;
 	uint8_t *flat;
 	int rc;
-	if (!e->has_now || e->ghosts || !lain_make(k, &l, e, e->now.len, true))
+	if (!e->has_now || in_doubt(k, e) || !lain_make(k, &l, e, e->now.len, true))
 		return;
 	flat = calloc(1, e->now.len);
 	rc = kvc_get_batch_await(c, &l.item, 1, timed_begin(k, &t));
@@ -823,7 +869,7 @@ static void do_get_layout(struct worker *k, struct kvc_client *c)
 
 static void shared_saw(struct worker *k, struct shared *s, struct value v, const char *how)
 {
-	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns || k->m->o.evicts)
+	if (s - k->m->shared >= SHARED_KEYS / 2 || k->begun_ns <= k->m->lost_ns || k->m->o.evicts || roamed(k->m))
 		return;
 	if (s->settled && !same(k->m, s->is, v))
 		WRONG(k, "%s saw another value under a key that is never deleted", how);
@@ -844,7 +890,7 @@ static void do_shared_put(struct worker *k, struct kvc_client *c)
 	timed_end(k, &t, "PUT", rc);
 	if (rc == 0)
 		shared_saw(k, s, v, "PUT");
-	else if (rc == -KV_EEXIST && s->settled && same(k->m, s->is, v))
+	else if (rc == -KV_EEXIST && s->settled && !roamed(k->m) && same(k->m, s->is, v))
 		WRONG(k, "PUT of the value that is there returned KV_EEXIST");
 	else if (rc != -KV_EEXIST && !(rc == -KV_ENOMEM && k->m->o.evicts))
 		failed(k, "PUT", rc);
@@ -882,7 +928,7 @@ static void do_shared_get(struct worker *k, struct kvc_client *c)
 		else
 			shared_saw(k, s, s->tried[i], "GET");
 	} else if (rc == -KV_ENOTFOUND) {
-		if (must && k->begun_ns > k->m->lost_ns)
+		if (must && k->begun_ns > k->m->lost_ns && !roamed(k->m))
 			WRONG(k, "GET did not find a shared value that is never deleted");
 	} else {
 		failed(k, "GET", rc);
@@ -1001,6 +1047,7 @@ void model_start(struct model *m)
 
 void model_lost(struct model *m)
 {
+	(void)roamed(m);
 	m->lost_ns = world_now(m->w);
 	for (unsigned i = 0; i < m->o.workers; i++)
 		for (unsigned j = 0; j < OWN_KEYS; j++)
@@ -1043,6 +1090,12 @@ static void worker_clear(struct kvc_client *c, void *arg)
 	}
 }
 
+/* What a stand-in still has of values that were deleted at their own server. */
+static bool stays(const char *stat)
+{
+	return strcmp(stat, "blocks") == 0 || strcmp(stat, "bytes_used") == 0 || strcmp(stat, "pinned_bytes") == 0;
+}
+
 /* What a server at rest and without values says of itself. Nothing in this world changes bytes, so each wrong checksum
  * is memory that two have used at once; a call that is made again would hide it. */
 static void stat_check(struct kvc_client *c, void *arg)
@@ -1063,7 +1116,8 @@ static void stat_check(struct kvc_client *c, void *arg)
 		for (int i = 0; i < n; i++) {
 			uint64_t want = strcmp(item[i].name, "sessions") == 0 ? pools * wo->clients : item[i].value;
 			for (unsigned j = 0; j < KV_COUNT(zero); j++)
-				want = strcmp(item[i].name, zero[j]) == 0 ? 0 : want;
+				if (strcmp(item[i].name, zero[j]) == 0 && !(roamed(k->m) && stays(zero[j])))
+					want = 0;
 			if (item[i].value != want)
 				WRONG(k, "server %u at rest has %s %llu, not %llu", call.server, item[i].name,
 				      (unsigned long long)item[i].value, (unsigned long long)want);

@@ -47,7 +47,7 @@ static void put_everywhere(struct kvc_client *c, void *arg)
 	bool have[WORLD_SERVERS] = {false};
 	(void)arg;
 	for (uint64_t k = 1, n = 0; n < many.servers; k++) {
-		unsigned s = kvc_call_node(c, key_of(&k))->index;
+		unsigned s = kvc_call_owner(c, key_of(&k))->index;
 		if (have[s])
 			continue;
 		have[s] = true;

@@ -909,7 +909,7 @@ static void place_all(struct kvc_client *c, void *arg)
 	for (uint32_t i = 0; i < PLACED; i++) {
 		int rc;
 		memset(value, (int)i, sizeof(value));
-		placed.home[i] = kvc_call_node(c, placed_key(&i))->index;
+		placed.home[i] = kvc_call_owner(c, placed_key(&i))->index;
 		rc = kvc_put_await(c, placed_key(&i), value, sizeof(value), NULL);
 		if (rc != 0)
 			world_wrong(&world, "PUT returned %s", kv_errname(rc));
@@ -925,13 +925,16 @@ static void find_all(struct kvc_client *c, void *arg)
 	(void)arg;
 	for (uint32_t i = 0; i < PLACED; i++) {
 		unsigned home = placed.home[i];
-		int64_t want = home == placed.dead ? -KV_EPEERDOWN : home == placed.lost ? -KV_ENOTFOUND : PLACED_LEN;
+		int64_t want = home == placed.dead || home == placed.lost ? -KV_ENOTFOUND : PLACED_LEN;
 		int64_t got = kvc_get_await(c, placed_key(&i), value, sizeof(value), &call);
-		int rc = home == placed.lost ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
+		bool away = home == placed.lost || home == placed.dead;
+		int rc = away ? -KV_EEXIST : kvc_put_await(c, placed_key(&i), "others", 6, &call);
+		if (kvc_call_owner(c, placed_key(&i))->index != home)
+			world_wrong(&world, "placement: GET of a key of server %u goes elsewhere", home);
 		if (got != want || (got > 0 && value[0] != (char)i))
 			world_wrong(&world, "placement: GET of a key of server %u returned %s", home,
 				    got < 0 ? kv_errname((int)got) : "a value");
-		if (rc != (home == placed.dead ? -KV_EPEERDOWN : -KV_EEXIST))
+		if (rc != -KV_EEXIST)
 			world_wrong(&world, "placement: PUT of other bytes on server %u returned %s", home,
 				    kv_errname(rc));
 	}
