@@ -87,9 +87,9 @@ struct bench_rail {
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
-	unsigned num_rails;                      /* 0: none were looked at */
-	struct kvc_counters counters;            /* of the whole run; size 0: none were taken */
-	int64_t started_s;                       /* since 1970 */
+	unsigned num_rails;           /* 0: none were looked at */
+	struct kvc_counters counters; /* of the whole run; size 0: none were taken */
+	int64_t started_s;            /* since 1970 */
 	struct bench_conditions conditions;
 	unsigned server_threads;                 /* of our own server */
 	int interrupted;                         /* the signal that ended the run before its end, or 0 */

@@ -20,8 +20,8 @@
  * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
  * nothing is allocated. Of items that share one, only the last of the batch has it: else one would be written to the
  * other's place. That is settled where the batch is submitted, since servers and loops then have parts of it. If a
- * server dies, an item of it of which nothing is counted is read from the one that stands in. Any other is a miss, since
- * the rest might be of other bytes there; what was counted stays right. */
+ * server dies, an item of it of which nothing is counted is read from the one that stands in. Any other is a miss,
+ * since the rest might be of other bytes there; what was counted stays right. */
 #include "kvclient/call/parts.h"
 
 #include "kvclient/call/get.h"
