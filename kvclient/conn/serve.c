@@ -56,8 +56,8 @@ static void leave(struct kvc_node *n)
 		return;
 	n->goodbye = KVC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
-	kv_info(kvc_node_log(n), "client %u: server %s ends: others stand in for it until it is back", n->client->index,
-		kvc_node_name(n));
+	kv_info(kvc_node_log(n), "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
+		n->client->pool->num_servers > 1 ? "others stand in for it" : "its keys are misses");
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
 
