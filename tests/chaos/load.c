@@ -9,7 +9,8 @@
  *   - an overdue call: one that ended more than 100 ms (the grace of a CANCEL and as much again) past its deadline;
  *   - a code that no broken server explains (corrupt, invalid, internal ...), and a call that never returned at all
  * (the program then ends itself, exit 3);
- *   - with several servers: a failure of a key that lives on a server that nobody touched ("collateral").
+ *   - with several servers: a failure of a key. One of them is well at any time, and stands in for the others
+ * ("collateral").
  *
  * What counts as overdue. Where a fence may take long (EFA), --fence-ms says how long a call may wait for it. A starved
  * machine is not the library's fault, so to the 100 ms is added the time that the thread on which the call ran was
@@ -20,9 +21,10 @@
  * over the deadline as it is, longest_net_ns the one after that allowance.
  *
  * Marks: lines on --marks FIFO. "down" when a server was broken, "rising" before it is mended, "ready" when it is whole
- * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it; with several servers,
- * of a key that failed since "down". A key lives on a server that nobody touched if a call on it began half a second
- * after "down" and succeeded before "rising".
+ * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it. With several servers no
+ * key tells, as another server stands in: it is the first ping of a server that has not answered since "down". Worker 0
+ * does nothing but ping from "down" until then. A key is alive if a call on it began half a second after "down" and
+ * succeeded before "rising".
  *
  * --puts N makes N of 100 calls PUTs, half of them batches, and gives the values sizes that go each way of a PUT: in
  * packs, alone to a landing area, in ranges. A third of the workers then has a session of its own, whose PUTs wait in a
@@ -95,7 +97,6 @@ static struct options {
 /* ---- what all workers share ---- */
 
 struct key_state {
-	_Atomic uint32_t lost;   /* number of the "down" since which it failed */
 	_Atomic uint32_t failed; /* failures in all */
 	_Atomic bool alive;      /* it succeeded while a server was down */
 };
@@ -117,6 +118,7 @@ static struct shared {
 	_Atomic int schedstat[THREADS_MAX]; /* of the threads that make calls, as far as they have made one; own_fds of
 					       them */
 	struct key_state key[KEYS_MAX];
+	_Atomic uint32_t lost[SERVERS_MAX]; /* number of the "down" since which a server did not answer a ping */
 	uint64_t end_ns;
 } sh;
 
@@ -400,11 +402,11 @@ static bool explained(int64_t rc)
 	return rc == -KV_ETIMEOUT || rc == -KV_EPEERDOWN || rc == -KV_ELEFT || rc == -KV_EBUSY || rc == -KV_ENOMEM;
 }
 
-static void recovered(unsigned key, uint64_t now)
+static void recovered(uint64_t now)
 {
 	uint64_t ready = atomic_load(&sh.ready_ns);
 	unsigned i;
-	if (!ready || now <= ready || (opt.num_servers > 1 && atomic_load(&sh.key[key].lost) != atomic_load(&sh.downs)))
+	if (!ready || now <= ready)
 		return;
 	if (!atomic_compare_exchange_strong(&sh.ready_ns, &ready, 0))
 		return;
@@ -421,26 +423,28 @@ static bool down_now(void)
 	return since && now_ns() > since + 500 * MS;
 }
 
+/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept waiting for a
+ * quarter of its time. */
+static bool counts(const struct worker *k, int64_t rc)
+{
+	return rc == -KV_EPEERDOWN || rc == -KV_ELEFT ||
+	       (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS && k->allowed_ns < k->timeout_ns / 4);
+}
+
 /* One key of a call has this outcome. */
 static void key_outcome(struct worker *k, const char *what, unsigned key, int64_t rc, bool was_down)
 {
 	struct key_state *s = &sh.key[key];
-	uint64_t now = now_ns();
 	if (rc >= 0 || rc == -KV_ENOTFOUND) {
 		if (was_down && down_now())
 			atomic_store(&s->alive, true);
-		recovered(key, now);
+		if (opt.num_servers == 1)
+			recovered(now_ns());
 		return;
 	}
-	/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept
-	 * waiting for a quarter of its time. */
-	bool counts = rc == -KV_EPEERDOWN || rc == -KV_ELEFT ||
-		      (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS && k->allowed_ns < k->timeout_ns / 4);
-	if (counts) {
+	if (counts(k, rc))
 		atomic_fetch_add(&s->failed, 1);
-		atomic_store(&s->lost, atomic_load(&sh.downs));
-	}
-	if (counts && opt.num_servers > 1 && atomic_load(&s->alive))
+	if (counts(k, rc) && opt.num_servers > 1)
 		fprintf(stderr, "load: COLLATERAL: %s of key %u: %s, %.0f ms of its time taken by the machine\n", what,
 			key, kvc_errname((int)rc), (double)k->allowed_ns / 1e6);
 	if (!explained(rc)) {
@@ -705,6 +709,16 @@ static void do_ping_await(struct worker *k)
 	call_end(k, "ping", rc);
 	if (rc < 0 && !explained(rc))
 		key_outcome(k, "ping", 0, rc, false);
+	if (counts(k, rc))
+		atomic_store(&sh.lost[call.server], atomic_load(&sh.downs));
+	else if (rc == 0 && opt.num_servers > 1 && atomic_load(&sh.lost[call.server]) == atomic_load(&sh.downs))
+		recovered(now_ns());
+}
+
+/* With several servers nothing but a ping shows whether all are back. */
+static bool pings_alone(const struct worker *k)
+{
+	return opt.num_servers > 1 && k->w == 0 && (atomic_load(&sh.down_ns) || atomic_load(&sh.ready_ns));
 }
 
 static void put_call_await(struct worker *k)
@@ -722,6 +736,10 @@ static void one_call_await(struct worker *k)
 {
 	unsigned dice = (unsigned)kv_prng_below(&k->prng, 100);
 	buffer_check(k);
+	if (pings_alone(k)) {
+		do_ping_await(k);
+		return;
+	}
 	if (opt.puts && kv_prng_below(&k->prng, 100) < opt.puts) {
 		put_call_await(k);
 		return;
@@ -937,8 +955,7 @@ static uint64_t collateral(void)
 {
 	uint64_t n = 0;
 	for (unsigned i = 0; i < opt.keys && opt.num_servers > 1; i++)
-		if (atomic_load(&sh.key[i].alive))
-			n += atomic_load(&sh.key[i].failed);
+		n += atomic_load(&sh.key[i].failed);
 	return n;
 }
 

@@ -492,7 +492,7 @@ stop_client() { # the client stands still, briefly and for long; the server wait
 	load_end 100 && idle && serve_stop
 }
 
-one_of_two() { # one_of_two [NAME ARGS...] -- calls to the server that is well go on, without one failure
+one_of_two() { # one_of_two [NAME ARGS...] -- while a server is killed three times no call on a key fails: the other stands in
 	local a a_pid b b_pid k quarantine_max=${quarantine_max:-$((2 * 4 << 20))} name=${1:-two}
 	serve "$name-a" 127.0.0.1:0 || return
 	a=$server a_pid=$server_pid
@@ -514,9 +514,9 @@ one_of_two() { # one_of_two [NAME ARGS...] -- calls to the server that is well g
 	done
 	sleep 1
 	load_end 300 || return
-	say "keys of the other server that went on: $(field keys_alive), failures among them: $(field collateral)"
+	say "keys that went on: $(field keys_alive), failures of keys: $(field collateral)"
 	[ "$(field keys_alive)" -gt 20 ] || {
-		echo "while one server was down, only $(field keys_alive) keys of the other answered"
+		echo "while one server was down, only $(field keys_alive) keys answered"
 		return 1
 	}
 	server=$a && idle && server=$b && idle && serve_stop "$a_pid" && serve_stop "$b_pid"
@@ -539,7 +539,7 @@ stop_one_of_two() { # one of two stands still, longer than the limits
 	mark ready
 	sleep 4
 	load_end 100 || return
-	say "keys of the other server that went on: $(field keys_alive), failures among them: $(field collateral)"
+	say "keys that went on: $(field keys_alive), failures of keys: $(field collateral)"
 	server=$a && idle && server=$b && idle && serve_stop "$a_pid" && serve_stop "$b_pid"
 }
 
