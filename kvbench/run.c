@@ -19,6 +19,7 @@
 #include "kvbench/report/outputs.h"
 #include "kvbench/load/mixed.h"
 #include "kvbench/load/phase.h"
+#include "kvbench/load/prefix.h"
 #include "kvbench/measure/pages.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/reads.h"
@@ -364,6 +365,8 @@ static int run_phases(struct bench *b, struct kv_error *err)
 		rc = b->opt->warmup_steady > 0 ? run_steady(b, err) : run_warmup(b, err);
 	if (rc == 0 && good_so_far(b, &r->write) && !r->warmup.too_many_errors)
 		rc = run_read(b, err);
+	if (rc == 0 && b->opt->model && r->read.ran && good_so_far(b, &r->read))
+		rc = prefix_run(b, err);
 	if (rc == 0 && b->opt->mixed && r->read.ran && good_so_far(b, &r->read))
 		rc = mixed_run(b, err);
 	if (rc == 0 && b->opt->roofline && r->read.ran && good_so_far(b, &r->read))

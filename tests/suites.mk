@@ -170,7 +170,7 @@ check-providers: deps ## the tests that use a fabric, over other providers (PROV
 
 check-verbs: ## on real verbs: Soft-RoCE in a virtual machine, with KVM or without (5 to 15 minutes; skips, with the reason, where it cannot run)
 	@scripts/install-deps.sh verbs || true
-	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine) $(tests_host)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(tests_engine) $(tests_host) $(B)/tests/chaos/load
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 3000 -l $(B)/logs tests/verbs/run.sh tests/verbs/memory.sh
 
 # An engine is tests/engines/NAME.sh, a TAP program of its own, and NAME.txt, its packages.

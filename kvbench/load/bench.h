@@ -84,6 +84,16 @@ struct bench_rail {
 	unsigned out;   /* clients where it takes no part now */
 };
 
+/* With --model: loads of a prefix, layer by layer (load/prefix.c). */
+struct prefix_result {
+	unsigned loads;            /* that were counted; 0: none */
+	uint64_t tokens;           /* of the prefix, as far as blocks are stored and fit into memory */
+	uint64_t first_ns, all_ns; /* until the first layer of all blocks, and until all layers are there: medians */
+	uint64_t missing, wrong;   /* blocks of the load that failed */
+	int code;                  /* of a block that failed otherwise */
+	char why[160];             /* why nothing was tried; "" */
+};
+
 struct bench_results {
 	struct kvc_info info;
 	struct bench_rail rail[BENCH_RAILS_MAX];
@@ -111,6 +121,7 @@ struct bench_results {
 	struct keep_going_result keep_going;
 	struct roofline_result roofline, roofline_put; /* of GET, of PUT */
 	struct mixed_result mixed;
+	struct prefix_result prefix; /* with --model */
 	struct trace_totals trace;
 	struct replay_result replay;
 };

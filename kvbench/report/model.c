@@ -58,6 +58,19 @@ static void prefill_lines(const struct bench *b, const struct model_load *l)
 		kv_wrap(b->out, "        ", 0, "break-even: none, prefill is faster at every length");
 }
 
+static void prefix_lines(const struct bench *b)
+{
+	const struct prefix_result *r = &b->results.prefix;
+	if (r->loads)
+		kv_wrap(b->out, "        ", 0,
+			"%s loaded by one GET, layer by layer: the first layer is there after %s, all after %s (median "
+			"of %s)",
+			OF(r->tokens, "token"), TIME((double)r->first_ns / 1e9), TIME((double)r->all_ns / 1e9),
+			OF(r->loads, "load"));
+	else if (r->why[0])
+		kv_wrap(b->out, "        ", 0, "the time of the first layer was not measured: %s", r->why);
+}
+
 void report_model(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
@@ -68,6 +81,7 @@ void report_model(const struct bench *b)
 	fputc('\n', b->out);
 	kv_wrap(b->out, "tokens  ", 0, "%s tokens per second of KV loaded, on one rank of %u",
 		COUNT((uint64_t)(l.tokens_per_s + 0.5)), o->layout.tp);
+	prefix_lines(b);
 	if (!prefix_known(b))
 		return;
 	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s (a GET's median, then the rest at that rate)",
@@ -93,6 +107,12 @@ json_t *json_model(const struct bench *b)
 		json_object_set_new(object, "prefix_tokens", json_integer((json_int_t)o->prefix_tokens));
 		json_object_set_new(object, "prefix_load_s", json_real(l.prefix_s));
 	}
+	if (b->results.prefix.loads)
+		json_object_set_new(object, "by_layer",
+				    json_pack("{s:I, s:I, s:f, s:f}", "tokens", (json_int_t)b->results.prefix.tokens,
+					      "loads", (json_int_t)b->results.prefix.loads, "first_layer_s",
+					      (double)b->results.prefix.first_ns / 1e9, "all_layers_s",
+					      (double)b->results.prefix.all_ns / 1e9));
 	if (l.prefill_s > 0 && prefix_known(b)) {
 		json_object_set_new(object, "prefill_s", json_real(l.prefill_s));
 		json_object_set_new(object, "break_even_tokens",

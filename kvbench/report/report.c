@@ -657,6 +657,18 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 			100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns), r->slo.high);
 }
 
+static void judge_prefix(struct verdict *v, const struct bench_results *r)
+{
+	if (r->prefix.wrong)
+		problem(v, "a prefix was loaded of which %s had other bytes than were written",
+			OF(r->prefix.wrong, "block"));
+	if (r->prefix.missing && !r->misses_expected)
+		problem(v, "a prefix could not be loaded: the server has lost %s of it",
+			OF(r->prefix.missing, "block"));
+	if (r->prefix.code)
+		problem(v, "a prefix could not be loaded: %s", kv_strerror(r->prefix.code));
+}
+
 unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
@@ -666,6 +678,7 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	judge_phase(&v, "mix", &r->mix_put);
 	judge_phase(&v, "mix", &r->mix_exists);
 	judge_slo(&v, b);
+	judge_prefix(&v, r);
 	judge_phase(&v, "mixed", &r->mixed.read);
 	judge_phase(&v, "mixed", &r->mixed.write);
 	if (r->keep_going.ran)

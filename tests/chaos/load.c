@@ -21,10 +21,10 @@
  * over the deadline as it is, longest_net_ns the one after that allowance.
  *
  * Marks: lines on --marks FIFO. "down" when a server was broken, "rising" before it is mended, "ready" when it is whole
- * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it. With several servers no
- * key tells, as another server stands in: it is the first ping of a server that has not answered since "down". Worker 0
- * does nothing but ping from "down" until then. A key is alive if a call on it began half a second after "down" and
- * succeeded before "rising".
+ * again, "stop" ends the run. A recovery is the time from "ready" to the first success after it. With several servers
+ * no key tells, as another server stands in: it is the first ping of a server that has not answered since "down".
+ * Worker 0 does nothing but ping from "down" until then. A key is alive if a call on it began half a second after
+ * "down" and succeeded before "rising".
  *
  * --puts N makes N of 100 calls PUTs, half of them batches, and gives the values sizes that go each way of a PUT: in
  * packs, alone to a landing area, in ranges. A third of the workers then has a session of its own, whose PUTs wait in a

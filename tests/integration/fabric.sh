@@ -69,6 +69,8 @@ check "the models are listed" says 'deepseek-v3 .*MLA 512\+64 +70,272' "$build/k
 printf '%s' '{"model_type": "tiny", "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 64}' >"$scratch/config.json"
 check "a run in a model's blocks" "$build/kv-bench" --log-level error "${over[@]}" --model "$scratch/config.json" --prefill-rate 1000 --num-keys 50 --num-workers 4 --num-clients 1 --verify --json "$scratch/model.json"
 check "it counts tokens" holds "$scratch/model.json" 'j["config"]["value_size"] == 16384 == j["model"]["block_bytes"] and j["model"]["tokens_per_s"] > 0 and j["model"]["break_even_tokens"] is not None and j["model"]["slices"] == 4'
+check "a prefix is loaded layer by layer, of the blocks that are stored" holds "$scratch/model.json" \
+	'j["model"]["by_layer"]["tokens"] == 800 and j["model"]["by_layer"]["loads"] >= 3 and 0 < j["model"]["by_layer"]["first_layer_s"] <= j["model"]["by_layer"]["all_layers_s"]'
 echo "{}" >"$scratch/empty.json"
 check "a configuration that lacks a field is named" says 'has no "num_hidden_layers": take the config.json' "$build/kv-bench" --model "$scratch/empty.json"
 finish

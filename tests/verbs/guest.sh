@@ -198,6 +198,71 @@ kill_client() { # the server goes on for the others
 	done
 	reads_end && serve_end
 }
+
+# Calls of which most are PUTs: in packs, to landing areas, in ranges, by sessions (tests/chaos/load.c).
+load=("$build/tests/chaos/load" --provider verbs --puts 80 --max-bytes 3000000 --keys 100 --buffer-mb 16 --clients 2 --threads 0 --timeout-ms 5000 --short-ms 500)
+writes_start() {
+	"${load[@]}" --server "$server" --seed 7 --workers 8 --pace-us 20000 --seconds 3600 --marks "$scratch/marks" >"$scratch/writes.json" 2>"$scratch/writes.out" &
+	writes_pid=$!
+	pids+=("$writes_pid")
+}
+stat_puts() { timeout -k 5 20 "$build/kv-client" --server "$server" --provider verbs --timeout 15 stat 2>/dev/null | awk '$1 == "puts" { n = $2 } END { print n }'; }
+writes_go_on() {
+	local before after i
+	for ((i = 0; i < 60; i++)); do
+		before=$(stat_puts)
+		sleep 1
+		after=$(stat_puts)
+		[ "${after:-0}" -gt "$((${before:-0} + 3))" ] && return 0
+		kill -0 "$writes_pid" || break
+	done
+	echo "no PUTs arrive any more ($before, $after)"
+	tail -n 20 "$scratch/writes.out" "$scratch/server.out"
+	return 1
+}
+# No wrong and no late byte, no code that a dead server does not explain. Then every value that is there is right. That a call is late is not judged here.
+writes_end() {
+	echo stop >"$scratch/marks"
+	wait "$writes_pid"
+	python3 -c 'import json, sys
+r = json.load(open(sys.argv[1]))
+print("#: %d calls, %d ok, errors %s, %d reconnects, %d fences" % (r["calls"], r["ok"], r["errors"], r["reconnects"], r["fences"]))
+assert r["end"] == "done", r
+assert r["ok"] > 50 and not (r["wrong_bytes"] or r["late_bytes"] or r["unexpected"]), r' "$scratch/writes.json" || {
+		tail -n 20 "$scratch/writes.out"
+		return 1
+	}
+	timeout -k 5 200 "${load[@]}" --server "$server" --seed 7 --timeout-ms 50000 --short-ms 50000 --check >"$scratch/calm.json" 2>"$scratch/calm.out" || {
+		cat "$scratch/calm.json" "$scratch/calm.out"
+		return 1
+	}
+}
+put_kill_server() { # kill -9 while values go to the server, and again on the same port
+	local k
+	[ -p "$scratch/marks" ] || mkfifo "$scratch/marks"
+	serve 10.9.0.1:0 && writes_start && writes_go_on || return
+	for k in 1 2 3 4 5; do
+		kill -KILL "$server_pid"
+		wait "$server_pid" 2>/dev/null
+		sleep 1
+		serve "$server" && writes_go_on || return
+	done
+	writes_end && serve_end
+}
+put_kill_client() { # clients are killed while their values go to the server: others are served, and nothing is held for the dead
+	local k
+	[ -p "$scratch/marks" ] || mkfifo "$scratch/marks"
+	serve 10.9.0.1:0 && writes_start && writes_go_on || return
+	for k in 1 2 3 4 5; do
+		"${load[@]}" --server "$server" --seed 7 --workers 8 --pace-us 0 --log 0 --seconds 3600 >/dev/null 2>&1 &
+		pids+=($!)
+		sleep $((2 + k))
+		kill -KILL $!
+		wait $! 2>/dev/null
+		writes_go_on || return
+	done
+	writes_end && serve_end
+}
 cable() { # the port of the client's device goes down until its queue pairs give up, and comes back
 	serve 10.9.1.1:0 && reads_start --server "$server" --nic rxe0 || return
 	stat_nic=rxe1

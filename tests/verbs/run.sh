@@ -52,6 +52,7 @@ else
 	guest 3 900 engine_small conform
 	guest 2 900 get_put sizes batch rails trace doctor
 	guest 2 900 kill_server kill_client cable
+	guest 2 900 put_kill_server put_kill_client
 	guest 4 600 rail_cut
 fi
 exit $failed
