@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prefix.c -- a prefix is one batch of GETs in parts: layer 0 of all blocks is asked for first, then layer 1.
  *
- * The destination is a paged cache, layer first: a block's slice of K or V lies among those of all blocks in that layer,
- * so the slices of a block are as far apart as all blocks have bytes in one. One thread submits the batch to a queue,
- * looks how far each block is, and sleeps between two looks: a part wakes nobody. So the time of the first layer is
- * late by a look at most, and it competes with the pool's threads for a core where there are few. A load is compared
+ * The destination is a paged cache, layer first: a block's slice of K or V lies among those of all blocks in that
+ * layer, so the slices of a block are as far apart as all blocks have bytes in one. One thread submits the batch to a
+ * queue, looks how far each block is, and sleeps between two looks: a part wakes nobody. So the time of the first layer
+ * is late by a look at most, and it competes with the pool's threads for a core where there are few. A load is compared
  * byte by byte after its clock has stopped.
  *
- * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped, which
- * comes by the deadline also if the server dies. */
+ * Memory, items and arrivals are made once, for all loads. They are the library's until the completion was reaped,
+ * which comes by the deadline also if the server dies. */
 #include "kvbench/load/prefix.h"
 
 #include <poll.h>
@@ -21,9 +21,10 @@
 #include "kvbench/load/phase.h"
 #include "kvbench/setup/signals.h"
 
-#define MEMORY_MAX (1ull << 30) /* of the destination: a longer prefix is loaded as far as it fits, and that is said */
-#define LOADS_NS   2000000000ull
-#define LOOK_NS    20000ull
+#define MEMORY_MAX (1ull << 30) /* of the destination: a longer prefix is loaded as far as it fits, and that is said   \
+				 */
+#define LOADS_NS 2000000000ull
+#define LOOK_NS  20000ull
 
 enum { LOADS_MIN = 3, LOADS_MAX = 50, TICK_MS = 100 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prefix.h -- with --model: load a prefix as an engine does, layer by layer, and take the time until the first layer and
- * until all layers are there. */
+/* prefix.h -- with --model: load a prefix as an engine does, layer by layer, and take the time until the first layer
+ * and until all layers are there. */
 #ifndef KVRAIL_KVBENCH_LOAD_PREFIX_H
 #define KVRAIL_KVBENCH_LOAD_PREFIX_H
 

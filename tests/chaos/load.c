@@ -423,12 +423,14 @@ static bool down_now(void)
 	return since && now_ns() > since + 500 * MS;
 }
 
-/* A timeout of a few milliseconds says nothing about the server, nor one of a call that the machine kept waiting for a
- * quarter of its time. */
+/* A failure of a call that had a few milliseconds, and none left for another server, says nothing, nor does a timeout
+ * of a call that the machine kept waiting for a quarter of its time. */
 static bool counts(const struct worker *k, int64_t rc)
 {
-	return rc == -KV_EPEERDOWN || rc == -KV_ELEFT ||
-	       (rc == -KV_ETIMEOUT && k->timeout_ns == opt.timeout_ms * MS && k->allowed_ns < k->timeout_ns / 4);
+	bool short_of_time = k->timeout_ns != opt.timeout_ms * MS;
+	if (rc == -KV_ETIMEOUT)
+		return !short_of_time && k->allowed_ns < k->timeout_ns / 4;
+	return (rc == -KV_EPEERDOWN || rc == -KV_ELEFT) && !(short_of_time && now_ns() >= k->start_ns + k->timeout_ns);
 }
 
 /* One key of a call has this outcome. */
@@ -445,8 +447,10 @@ static void key_outcome(struct worker *k, const char *what, unsigned key, int64_
 	if (counts(k, rc))
 		atomic_fetch_add(&s->failed, 1);
 	if (counts(k, rc) && opt.num_servers > 1)
-		fprintf(stderr, "load: COLLATERAL: %s of key %u: %s, %.0f ms of its time taken by the machine\n", what,
-			key, kvc_errname((int)rc), (double)k->allowed_ns / 1e6);
+		fprintf(stderr,
+			"load: COLLATERAL: %s of key %u: %s after %.0f of %.0f ms, of which the machine took %.0f\n",
+			what, key, kvc_errname((int)rc), (double)(now_ns() - k->start_ns) / 1e6,
+			(double)k->timeout_ns / 1e6, (double)k->allowed_ns / 1e6);
 	if (!explained(rc)) {
 		fprintf(stderr, "load: UNEXPECTED: %s of key %u: %s (%s)\n", what, key, kvc_errname((int)rc),
 			kvc_strerror((int)rc));
