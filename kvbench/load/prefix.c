@@ -21,8 +21,9 @@
 #include "kvbench/load/phase.h"
 #include "kvbench/setup/signals.h"
 
-#define MEMORY_MAX (1ull << 30) /* of the destination: a longer prefix is loaded as far as it fits, and that is said   \
-				 */
+#define MEMORY_MAX                                                                                                     \
+	(1ull << 30) /* of the destination: a longer prefix is loaded as far as it fits, and that is said              \
+		      */
 #define LOADS_NS 2000000000ull
 #define LOOK_NS  20000ull
 
