@@ -30,6 +30,9 @@ $$(tests_$(1)): %: %.c.o $(B)/tests/filter.c.o $(call objs,$(filter-out tests/$(
 endef
 $(foreach l,base host probe loop wire bootstrap engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
 
+# The options of kv-server name sources of members, and these libcurl.
+$(tests_kvserver): LIBS += $(HTTP_LIBS)
+
 # The engine's tests on a fabric that does what they say: its objects stand before libfab.a, which then gives nothing.
 FAKED := $(addprefix $(B)/tests/engine/test_,credits failures fence rails regions transfers)
 $(FAKED): $(call objs,$(wildcard tests/engine/fake/*.c))
