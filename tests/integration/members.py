@@ -146,6 +146,8 @@ class RealEtcd:
         def answers() -> bool:
             try:
                 return bool(self.ask("kv/range", key=b64("x")))
+            except urllib.error.HTTPError:
+                return True  # it wants a token
             except (urllib.error.URLError, OSError):
                 return False
         soon("etcd answers", answers)
@@ -435,12 +437,21 @@ def etcd_life(make: Callable[[], Any]) -> None:
     e.put("/test/kv/strange", "no member")
     e.put("/test/kvother", "not ours")
     a.says("is no member, and is left out")
-    c = KvServer("c", etcd_spec(e), *LEASE)
+    c = KvServer("c", etcd_spec(e), *LEASE, "--drain-sec", "60")
     b.sees("a b c")
     soon("all agree on the epoch", lambda: len({s.view()["epoch"] for s in (a, b, c)}) <= 2)
-    c.end()  # a goodbye: revoked, and before that draining
+    client = [f"{BUILD}/kv-client", "-s", f"c={c.address}", "--provider", PROVIDER]
+    subprocess.run([*client, "put", "k", "v"], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    with subprocess.Popen([*client, "pin", "k"], stdout=subprocess.PIPE) as pinned:
+        assert pinned.stdout
+        pinned.stdout.readline()
+        pinned.send_signal(signal.SIGSTOP)
+        c.process.terminate()  # a client that does not leave keeps the drain going
+        a.sees("a b c-draining")
+        pinned.send_signal(signal.SIGCONT)
+        pinned.kill()
+    c.end(signal.SIGCONT)
     a.sees("a b")
-    a.says("c is draining")
     b.kill()  # no goodbye: its lease ends
     a.sees("a")
     again = KvServer("a", etcd_spec(e), *LEASE)  # a second server of that name
