@@ -127,7 +127,7 @@ static const struct kv_opt table[] = {
 	 .offset = AT(weight),
 	 .metavar = "N",
 	 .min = 1,
-	 .max = MEMBER_WEIGHT_MAX,
+	 .max = KV_WEIGHT_MAX,
 	 .help = "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 without "
 		 "it."},
 	{.name = "zone",
@@ -384,7 +384,7 @@ static void membership_fill(const struct flags *f, struct membership_options *ou
 {
 	*out = (struct membership_options){
 		.members = f->members,
-		.self = {.weight = f->weight ? f->weight : MEMBER_WEIGHT_DEFAULT, .state = MEMBER_UP},
+		.self = {.weight = f->weight ? f->weight : KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP},
 		.named = f->node_id != NULL,
 		.user = f->members_user,
 		.password_file = f->members_password_file,
@@ -408,7 +408,7 @@ static bool is_wildcard(const char *addr)
 /* The etcd source alone registers what these say; elsewhere they would have no effect. */
 static int registering_check(const struct flags *f, struct kv_error *err)
 {
-	struct member m;
+	struct kv_member m;
 	char text[KV_HOST_MAX + 32];
 
 	if (strncmp(f->members, "etcd:", 5) != 0)
@@ -472,10 +472,10 @@ int flags_membership(const struct flags *f, const char *address, uint64_t incarn
 	if (f->zone)
 		snprintf(out->self.zone, sizeof(out->self.zone), "%s", f->zone);
 	if (f->node_id)
-		snprintf(out->self.id, sizeof(out->self.id), "%.*s", KV_NAME_MAX - 1, f->node_id);
-	else if (gethostname(out->self.id, sizeof(out->self.id) - 1) != 0)
-		out->self.id[0] = '\0';
-	rc = kv_node_id_check(out->self.id, err);
+		snprintf(out->self.node_id, sizeof(out->self.node_id), "%.*s", KV_NAME_MAX - 1, f->node_id);
+	else if (gethostname(out->self.node_id, sizeof(out->self.node_id) - 1) != 0)
+		out->self.node_id[0] = '\0';
+	rc = kv_node_id_check(out->self.node_id, err);
 	return rc ? kv_fail_more(err, "the host's name: give --node-id") : 0;
 }
 

@@ -126,7 +126,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	page_make(&h->source, url, &page);
 	h->source.cluster = NULL;
 	rc = answer(h, c, &page, NULL);
-	members_fini(&cluster.view);
+	kv_view_fini(&cluster.view);
 	return rc;
 }
 

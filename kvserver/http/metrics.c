@@ -212,14 +212,14 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 	char labels[LABELS_MAX];
 
 	kv_metrics_family(m, "kvrail_view_epoch", KV_METRIC_GAUGE, "Epoch of this server's view; 0: it has none.");
-	kv_metrics_value(m, "", now->epoch);
+	kv_metrics_value(m, "", now->view.epoch);
 	kv_metrics_family(m, "kvrail_members", KV_METRIC_GAUGE, "Members of this server's view, by state.");
-	for (enum member_state s = MEMBER_JOINING; s <= MEMBER_DRAINING; s++) {
+	for (enum kv_member_state s = KV_MEMBER_JOINING; s <= KV_MEMBER_DRAINING; s++) {
 		uint64_t n = 0;
 		for (unsigned i = 0; i < now->view.count; i++)
-			n += now->view.item[i].state == s;
+			n += now->view.member[i].state == s;
 		labels[0] = '\0';
-		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "state", member_state_name(s)), n);
+		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "state", kv_member_state_name(s)), n);
 	}
 	kv_metrics_family(m, "kvrail_members_doubted", KV_METRIC_GAUGE,
 			  "Members that --members names no more, and that stay because they answer.");

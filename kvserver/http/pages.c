@@ -94,14 +94,14 @@ static void stat_write(FILE *f, const struct page_source *from)
 	fputs("}}]}\n", f);
 }
 
-static void member_write(FILE *f, const struct member *m)
+static void member_write(FILE *f, const struct kv_member *m)
 {
 	char id[6 * KV_NAME_MAX], zone[6 * KV_NAME_MAX];
 
 	fprintf(f,
 		"{\"node_id\":\"%s\",\"address\":\"%s\",\"incarnation\":\"%016" PRIx64
 		"\",\"state\":\"%s\",\"weight\":%u,\"zone\":\"%s\"}",
-		kv_json_text(m->id, id, sizeof(id)), m->address, m->incarnation, member_state_name(m->state), m->weight,
+		kv_json_text(m->node_id, id, sizeof(id)), m->address, m->incarnation, kv_member_state_name(m->state), m->weight,
 		kv_json_text(m->zone, zone, sizeof(zone)));
 }
 
@@ -110,10 +110,10 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 {
 	char why[6 * sizeof(now->trouble)];
 
-	fprintf(f, "{\"epoch\":%" PRIu64 ",\"members\":[", now->epoch);
+	fprintf(f, "{\"epoch\":%" PRIu64 ",\"members\":[", now->view.epoch);
 	for (unsigned i = 0; i < now->view.count; i++) {
 		fputs(i ? "," : "", f);
-		member_write(f, &now->view.item[i]);
+		member_write(f, &now->view.member[i]);
 	}
 	fprintf(f,
 		"],\"source\":{\"name\":\"%s\",\"state\":\"%s\",\"trouble\":\"%s\",\"silence_sec\":%.3f,"

@@ -26,7 +26,7 @@
 struct source {
 	struct source_setup setup;
 	struct kv_hostport at;
-	struct members known;
+	struct kv_view known;
 	uint64_t epoch;
 };
 
@@ -69,13 +69,13 @@ static int dns_open(const struct source_setup *setup, struct source **out)
 
 static void dns_close(struct source **s)
 {
-	members_fini(&(*s)->known);
+	kv_view_fini(&(*s)->known);
 	free(*s);
 	*s = NULL;
 }
 
 /* The first label of a name below the one that is looked up. */
-static void label_take(const struct source *s, const char *name, struct member *m)
+static void label_take(const struct source *s, const char *name, struct kv_member *m)
 {
 	size_t label = strcspn(name, "."), len = strlen(name), host = strlen(s->at.host);
 
@@ -84,17 +84,18 @@ static void label_take(const struct source *s, const char *name, struct member *
 	while (host && s->at.host[host - 1] == '.')
 		host--;
 	/* "kv-0.kv.ns.svc.cluster.local" for "kv.ns.svc" as well: what is looked up may be short */
-	if (label == 0 || label >= sizeof(m->id) || label + 1 + host > len ||
+	if (label == 0 || label >= sizeof(m->node_id) || label + 1 + host > len ||
 	    strncasecmp(name + label + 1, s->at.host, host) != 0 ||
 	    (label + 1 + host < len && name[label + 1 + host] != '.'))
 		return;
-	snprintf(m->id, sizeof(m->id), "%.*s", (int)label, name);
+	snprintf(m->node_id, sizeof(m->node_id), "%.*s", (int)label, name);
 }
 
-static int address_take(const struct source *s, const struct addrinfo *a, struct members *out)
+static int address_take(const struct source *s, const struct addrinfo *a, struct kv_view *out)
 {
 	struct sockaddr_storage addr = {0};
-	struct member m = {.weight = MEMBER_WEIGHT_DEFAULT, .state = MEMBER_UP}, *was;
+	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
+	const struct kv_member *was;
 	char name[NI_MAXHOST];
 
 	if (a->ai_addrlen > sizeof(addr) || (a->ai_family != AF_INET && a->ai_family != AF_INET6))
@@ -104,12 +105,12 @@ static int address_take(const struct source *s, const struct addrinfo *a, struct
 	if (members_by_address(out, m.address))
 		return 0;
 	was = members_by_address(&s->known, m.address);
-	snprintf(m.id, sizeof(m.id), "%.*s", KV_NAME_MAX - 1, was ? was->id : m.address);
+	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1, was ? was->node_id : m.address);
 	if (!was && s->setup.names->name_of(a, name, sizeof(name)) == 0)
 		label_take(s, name, &m);
-	if (members_find(out, m.id)) /* two addresses of one name (IPv4 and IPv6): the first one */
+	if (kv_view_find(out, m.node_id)) /* two addresses of one name (IPv4 and IPv6): the first one */
 		return 0;
-	return members_add(out, &m);
+	return kv_view_add(out, &m);
 }
 
 static int by_address(const void *a, const void *b)
@@ -124,7 +125,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* In an order that all servers share; resolvers turn theirs round. */
-static int addresses_take(const struct source *s, const struct addrinfo *list, struct members *out)
+static int addresses_take(const struct source *s, const struct addrinfo *list, struct kv_view *out)
 {
 	const struct addrinfo **sorted;
 	size_t n = 0;
@@ -156,19 +157,21 @@ static uint64_t wall_ms(void)
 static void looked_up(struct source *s, const struct addrinfo *list)
 {
 	const struct source_sink *sink = s->setup.sink;
-	struct members found = {0};
+	struct kv_view found = {0};
 	int rc = addresses_take(s, list, &found);
 
 	if (rc || found.count == 0) {
 		sink->trouble(sink->arg, rc ? "too many addresses, or no memory" : "the name has no address");
-		members_fini(&found);
+		kv_view_fini(&found);
 		return;
 	}
-	if (!members_equal(&found, &s->known))
+	if (!kv_view_same(&found, &s->known))
 		s->epoch = wall_ms();
-	members_fini(&s->known);
+	kv_view_fini(&s->known);
 	s->known = found;
-	sink->members(sink->arg, &s->known, s->epoch);
+	s->known.source = members_source("dns", s->setup.spec);
+	s->known.epoch = s->epoch;
+	sink->members(sink->arg, &s->known);
 }
 
 static uint64_t dns_turn(struct source *s, uint64_t now_ns)

@@ -49,12 +49,13 @@ struct source {
 	char token[TOKEN_MAX];
 	bool auth_off; /* etcd has no authentication */
 	/* registering */
-	struct member self;
+	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
 	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
 	bool put_done, foreign, register_said;
 	/* reading */
-	struct members known;
+	struct kv_view known;
+	uint64_t number; /* of this source: of the cluster and the prefix */
 	uint64_t revision, reread_ns, read_retry_ns;
 	bool listed, strange_said, changed; /* listed: `known` is what etcd has, and a watch may follow */
 	bool left;
@@ -144,7 +145,7 @@ static void etcd_close(struct source **source)
 
 	web_cancel(&s->call);
 	web_cancel(&s->watch);
-	members_fini(&s->known);
+	kv_view_fini(&s->known);
 	explicit_bzero(s->token, sizeof(s->token));
 	free(s);
 	*source = NULL;
@@ -239,7 +240,7 @@ static void strange_key(struct source *s, const json_t *kv)
 /* Our own key is there, or is not, by what was read at a revision behind our put. */
 static void self_look(struct source *s)
 {
-	const struct member *there = members_find(&s->known, s->self.id);
+	const struct kv_member *there = kv_view_find(&s->known, s->self.node_id);
 
 	if (!s->put_done)
 		return;
@@ -253,7 +254,7 @@ static void self_look(struct source *s)
 		kv_warn(s->setup.log,
 			"--members etcd: another server, at %s, has registered as %s, too: only one of them is used; "
 			"give each a --node-id of its own",
-			there->address, s->self.id);
+			there->address, s->self.node_id);
 	} else if (there->incarnation == s->self.incarnation) {
 		s->foreign = false;
 	}
@@ -261,13 +262,15 @@ static void self_look(struct source *s)
 
 static void members_tell(struct source *s)
 {
-	s->setup.sink->members(s->setup.sink->arg, &s->known, s->revision);
+	s->known.source = s->number;
+	s->known.epoch = s->revision;
+	s->setup.sink->members(s->setup.sink->arg, &s->known);
 }
 
-static bool range_read(struct source *s, const json_t *answer, struct members *out)
+static bool range_read(struct source *s, const json_t *answer, struct kv_view *out)
 {
 	const json_t *kv;
-	struct member m;
+	struct kv_member m;
 	size_t i;
 	int rc = 0;
 
@@ -284,13 +287,14 @@ static bool range_read(struct source *s, const json_t *answer, struct members *o
 static void on_range(struct source *s, const json_t *answer)
 {
 	uint64_t revision = etcd_revision(answer);
-	struct members list = {0};
+	struct kv_view list = {0};
 
 	if (revision == 0 || !range_read(s, answer, &list)) {
 		refused(s, RANGE, revision ? "too many members, or no memory" : "the answer has no revision");
-		members_fini(&list);
+		kv_view_fini(&list);
 		return;
 	}
+	s->number = members_source(text_string(json_object_get(answer, "header"), "cluster_id"), s->prefix);
 	if (revision < s->revision) {
 		kv_warn(s->setup.log,
 			"--members etcd: the revision has gone back from %llu to %llu: etcd was restored or made anew",
@@ -298,11 +302,11 @@ static void on_range(struct source *s, const json_t *answer)
 		s->put_revision = 0;
 		watch_drop(s);
 	}
-	if (s->watch && !members_equal(&list, &s->known)) {
+	if (s->watch && !kv_view_same(&list, &s->known)) {
 		kv_debug(s->setup.log, "--members etcd: the watch had missed a change");
 		watch_drop(s);
 	}
-	members_fini(&s->known);
+	kv_view_fini(&s->known);
 	s->known = list;
 	s->revision = revision;
 	s->listed = true;
@@ -316,7 +320,7 @@ static int event_apply(struct source *s, const json_t *event)
 {
 	const json_t *kv = json_object_get(event, "kv");
 	uint64_t revision = text_u64(kv, "mod_revision");
-	struct member m;
+	struct kv_member m;
 	char id[KV_NAME_MAX];
 	int rc = 0;
 
@@ -582,7 +586,7 @@ static uint64_t etcd_turn(struct source *s, uint64_t now)
 	return KV_MAX(KV_MAX(next, s->retry_ns), now + 1000000);
 }
 
-static void etcd_announce(struct source *s, enum member_state state)
+static void etcd_announce(struct source *s, enum kv_member_state state)
 {
 	s->self.state = state;
 	s->put_done = false;

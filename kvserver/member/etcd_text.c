@@ -43,14 +43,14 @@ char *etcd_lease_text(const char *lease)
 	return dumped(json_pack("{s:s}", "ID", lease));
 }
 
-char *etcd_put_text(const char *prefix, const struct member *m, const char *lease)
+char *etcd_put_text(const char *prefix, const struct kv_member *m, const char *lease)
 {
 	char key[KEY_MAX], key64[KEY_TEXT_MAX], value64[VALUE_TEXT_MAX], incarnation[20], *value, *text = NULL;
 
-	snprintf(key, sizeof(key), "%s%s", prefix, m->id);
+	snprintf(key, sizeof(key), "%s%s", prefix, m->node_id);
 	snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, m->incarnation);
 	value = dumped(json_pack("{s:s,s:s,s:s,s:i,s:s}", "address", m->address, "incarnation", incarnation, "state",
-				 member_state_name(m->state), "weight", (int)m->weight, "zone", m->zone));
+				 kv_member_state_name(m->state), "weight", (int)m->weight, "zone", m->zone));
 	if (value && base64_write(key, strlen(key), key64, sizeof(key64)) &&
 	    base64_write(value, strlen(value), value64, sizeof(value64)))
 		text = dumped(json_pack("{s:s,s:s,s:s}", "key", key64, "value", value64, "lease", lease));
@@ -98,33 +98,33 @@ bool etcd_id_read(const json_t *kv, const char *prefix, char id[KV_NAME_MAX])
 	return true;
 }
 
-static bool value_read(const json_t *value, struct member *m)
+static bool value_read(const json_t *value, struct kv_member *m)
 {
 	const char *address = text_string(value, "address"), *zone = text_string(value, "zone");
 	uint64_t weight = text_u64(value, "weight");
 	struct kv_hostport hp;
 
 	if (kv_hostport_parse(address, &hp, NULL) || hp.port == 0 || strlen(zone) >= sizeof(m->zone) ||
-	    weight > MEMBER_WEIGHT_MAX || !member_state_parse(text_string(value, "state"), &m->state))
+	    weight > KV_WEIGHT_MAX || !member_state_parse(text_string(value, "state"), &m->state))
 		return false;
 	kv_hostport_format(&hp, m->address, sizeof(m->address));
 	snprintf(m->zone, sizeof(m->zone), "%s", zone);
-	m->weight = weight ? (uint32_t)weight : MEMBER_WEIGHT_DEFAULT;
+	m->weight = weight ? (uint32_t)weight : KV_WEIGHT_DEFAULT;
 	m->incarnation = strtoull(text_string(value, "incarnation"), NULL, 16);
 	return true;
 }
 
-bool etcd_member_read(const json_t *kv, const char *prefix, struct member *out)
+bool etcd_member_read(const json_t *kv, const char *prefix, struct kv_member *out)
 {
-	struct member m = {0};
+	struct kv_member m = {0};
 	char text[VALUE_MAX];
 	json_t *value = NULL;
 	size_t len;
-	bool good = etcd_id_read(kv, prefix, m.id) && base64_read(text_string(kv, "value"), text, sizeof(text), &len);
+	bool good = etcd_id_read(kv, prefix, m.node_id) && base64_read(text_string(kv, "value"), text, sizeof(text), &len);
 
 	if (good)
 		value = json_loadb(text, len, 0, NULL);
-	good = value && value_read(value, &m);
+	good = value && value_read(value, &m) && kv_member_check(&m, NULL) == 0;
 	json_decref(value);
 	if (good)
 		*out = m;

@@ -13,12 +13,12 @@ enum { ETCD_LEASE_MAX = 32 };
 char *etcd_auth_text(const char *user, const char *password);
 char *etcd_grant_text(uint64_t seconds);
 char *etcd_lease_text(const char *lease); /* keepalive, revoke */
-char *etcd_put_text(const char *prefix, const struct member *m, const char *lease);
+char *etcd_put_text(const char *prefix, const struct kv_member *m, const char *lease);
 char *etcd_range_text(const char *prefix);
 char *etcd_watch_text(const char *prefix, uint64_t from);
 
 /* etcd_member_read -- a member of a key and its value, {"key":...,"value":...}. False: it is none of ours. */
-bool etcd_member_read(const json_t *kv, const char *prefix, struct member *out);
+bool etcd_member_read(const json_t *kv, const char *prefix, struct kv_member *out);
 /* etcd_id_read -- the node id of a key. False: it is none of ours. */
 bool etcd_id_read(const json_t *kv, const char *prefix, char id[KV_NAME_MAX]);
 

@@ -10,34 +10,34 @@
  * servers that were taken out on purpose, more than half at once, stay in the view until they end. */
 #include "kvserver/member/guard.h"
 
-static int add_all(struct members *to, const struct members *from)
+static int add_all(struct kv_view *to, const struct kv_view *from)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; i < from->count && rc == 0; i++)
-		if (!members_find(to, from->item[i].id))
-			rc = members_add(to, &from->item[i]);
+		if (!kv_view_find(to, from->member[i].node_id))
+			rc = kv_view_add(to, &from->member[i]);
 	return rc;
 }
 
 /* The doubted after this answer. */
-static int doubted_make(const struct guard *g, const struct members *named, struct members *out)
+static int doubted_make(const struct guard *g, const struct kv_view *named, struct kv_view *out)
 {
 	unsigned lost = members_lost(&g->view, named);
 	bool large = lost > 0 && (named->count == 0 || lost * 2 > g->view.count);
 	int rc = 0;
 
 	for (unsigned i = 0; i < g->view.count && rc == 0; i++) {
-		const struct member *m = &g->view.item[i];
-		if (!members_find(named, m->id) && (large || members_find(&g->doubted, m->id)))
-			rc = members_add(out, m);
+		const struct kv_member *m = &g->view.member[i];
+		if (!kv_view_find(named, m->node_id) && (large || kv_view_find(&g->doubted, m->node_id)))
+			rc = kv_view_add(out, m);
 	}
 	return rc;
 }
 
-int guard_hear(struct guard *g, const struct members *named, unsigned *out_doubts)
+int guard_hear(struct guard *g, const struct kv_view *named, unsigned *out_doubts)
 {
-	struct members doubted = {0}, view = {0};
+	struct kv_view doubted = {0}, view = {0};
 	int rc = doubted_make(g, named, &doubted);
 	bool changed;
 
@@ -47,25 +47,27 @@ int guard_hear(struct guard *g, const struct members *named, unsigned *out_doubt
 	if (rc == 0)
 		rc = add_all(&view, &doubted);
 	if (rc) {
-		members_fini(&doubted);
-		members_fini(&view);
+		kv_view_fini(&doubted);
+		kv_view_fini(&view);
 		return rc;
 	}
 	*out_doubts = members_lost(&doubted, &g->doubted);
-	changed = !members_equal(&view, &g->view);
+	changed = !kv_view_same(&view, &g->view);
+	if (!changed) /* the same view under the same epoch */
+		view.source = g->view.source, view.epoch = g->view.epoch;
 	guard_fini(g);
 	*g = (struct guard){.view = view, .doubted = doubted};
 	return changed;
 }
 
-unsigned guard_silent(struct guard *g, const struct members *silent)
+unsigned guard_silent(struct guard *g, const struct kv_view *silent)
 {
 	unsigned gone = 0;
 
 	for (unsigned i = 0; i < silent->count; i++)
-		if (members_find(&g->doubted, silent->item[i].id)) {
-			members_remove(&g->doubted, silent->item[i].id);
-			members_remove(&g->view, silent->item[i].id);
+		if (kv_view_find(&g->doubted, silent->member[i].node_id)) {
+			members_remove(&g->doubted, silent->member[i].node_id);
+			members_remove(&g->view, silent->member[i].node_id);
 			gone++;
 		}
 	return gone;
@@ -73,6 +75,6 @@ unsigned guard_silent(struct guard *g, const struct members *silent)
 
 void guard_fini(struct guard *g)
 {
-	members_fini(&g->view);
-	members_fini(&g->doubted);
+	kv_view_fini(&g->view);
+	kv_view_fini(&g->doubted);
 }

@@ -7,17 +7,17 @@
 
 /* What is in force, and who is doubted: members that the source does not name, and that stay while they answer. */
 struct guard {
-	struct members view, doubted;
+	struct kv_view view, doubted;
 };
 
 /* guard_hear -- the source names these members. If it names none, or if more than half of the view would go at once,
  * those that it does not name are doubted and stay; a doubted member that it names again is doubted no longer. Else
  * whom it does not name goes, the doubted excepted. *out_doubts: how many are doubted newly. Returns 1 the view has
  * changed, 0 it has not, or -KV_ENOMEM (nothing is changed). */
-int guard_hear(struct guard *g, const struct members *named, unsigned *out_doubts);
+int guard_hear(struct guard *g, const struct kv_view *named, unsigned *out_doubts);
 
 /* guard_silent -- these did not answer a ping: the doubted among them go. Returns how many. */
-unsigned guard_silent(struct guard *g, const struct members *silent);
+unsigned guard_silent(struct guard *g, const struct kv_view *silent);
 
 void guard_fini(struct guard *g);
 

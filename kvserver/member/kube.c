@@ -33,7 +33,7 @@ enum { SLICES_MAX = 256, TOKEN_MAX = 8192, URL_MAX = 1024, PART_MAX = 254, WATCH
 struct slice {
 	char name[PART_MAX];
 	uint64_t version;
-	struct members members;
+	struct kv_view members;
 };
 
 struct source {
@@ -110,7 +110,7 @@ static int kube_open(const struct source_setup *setup, struct source **out)
 static void slices_clear(struct slice *slice, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		members_fini(&slice[i].members);
+		kv_view_fini(&slice[i].members);
 }
 
 static void kube_close(struct source **source)
@@ -151,51 +151,51 @@ static unsigned port_of(const struct source *s, const json_t *slice)
 }
 
 /* False: it serves nobody. A condition that is not there or null: ready and serving count as true. */
-static bool state_of(const json_t *endpoint, enum member_state *out)
+static bool state_of(const json_t *endpoint, enum kv_member_state *out)
 {
 	const json_t *c = json_object_get(endpoint, "conditions");
 	const json_t *ready = json_object_get(c, "ready"), *serving = json_object_get(c, "serving");
 
 	if (json_is_true(json_object_get(c, "terminating"))) {
-		*out = MEMBER_DRAINING;
+		*out = KV_MEMBER_DRAINING;
 		return !json_is_false(serving);
 	}
-	*out = MEMBER_UP;
+	*out = KV_MEMBER_UP;
 	return !json_is_false(ready);
 }
 
-static bool endpoint_read(const json_t *endpoint, unsigned port, struct member *out)
+static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_member *out)
 {
 	const json_t *target = json_object_get(endpoint, "targetRef");
 	const char *address = json_string_value(json_array_get(json_object_get(endpoint, "addresses"), 0));
 	const char *id = strcmp(text_string(target, "kind"), "Pod") == 0 ? text_string(target, "name")
 									 : text_string(endpoint, "hostname");
-	struct member m = {.weight = MEMBER_WEIGHT_DEFAULT};
+	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT};
 	struct kv_hostport hp = {.port = (uint16_t)port};
 
 	if (!address || strlen(address) >= sizeof(hp.host) || !state_of(endpoint, &m.state))
 		return false;
 	snprintf(hp.host, sizeof(hp.host), "%s", address);
 	kv_hostport_format(&hp, m.address, sizeof(m.address));
-	snprintf(m.id, sizeof(m.id), "%.*s", KV_NAME_MAX - 1, id[0] && strlen(id) < sizeof(m.id) ? id : m.address);
+	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1, id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
 	snprintf(m.zone, sizeof(m.zone), "%.63s", text_string(endpoint, "zone"));
 	*out = m;
-	return kv_node_id_check(m.id, NULL) == 0;
+	return kv_member_check(&m, NULL) == 0;
 }
 
 /* Of one pod, the better of two: the same on all servers. */
-static bool better(const struct member *a, const struct member *b)
+static bool better(const struct kv_member *a, const struct kv_member *b)
 {
 	bool a6 = a->address[0] == '[', b6 = b->address[0] == '[';
 
 	if (a->state != b->state)
-		return a->state == MEMBER_UP;
+		return a->state == KV_MEMBER_UP;
 	return a6 != b6 ? b6 : strcmp(a->address, b->address) < 0;
 }
 
-static int best_put(struct members *list, const struct member *m)
+static int best_put(struct kv_view *list, const struct kv_member *m)
 {
-	const struct member *there = members_find(list, m->id);
+	const struct kv_member *there = kv_view_find(list, m->node_id);
 
 	return there && !better(m, there) ? 0 : members_put(list, m);
 }
@@ -204,7 +204,7 @@ static int slice_read(const struct source *s, const json_t *object, struct slice
 {
 	const json_t *meta = json_object_get(object, "metadata"), *endpoint;
 	unsigned port = port_of(s, object);
-	struct member m;
+	struct kv_member m;
 	size_t i;
 	int rc = 0;
 
@@ -219,7 +219,7 @@ static int slice_read(const struct source *s, const json_t *object, struct slice
 		kv_debug(s->setup.log, "--members k8s: slice %s has no port %s, or several", out->name,
 			 s->port[0] ? s->port : "kvrail");
 	if (rc)
-		members_fini(&out->members);
+		kv_view_fini(&out->members);
 	return rc;
 }
 
@@ -235,21 +235,23 @@ static struct slice *slice_find(struct source *s, const char *name)
 static void members_tell(struct source *s)
 {
 	const struct source_sink *sink = s->setup.sink;
-	struct members all = {0};
+	struct kv_view all = {0};
 	uint64_t epoch = 0;
 	int rc = 0;
 
 	for (unsigned i = 0; i < s->slices; i++) {
 		epoch = KV_MAX(epoch, s->slice[i].version);
 		for (unsigned k = 0; k < s->slice[i].members.count && rc == 0; k++)
-			rc = best_put(&all, &s->slice[i].members.item[k]);
+			rc = best_put(&all, &s->slice[i].members.member[k]);
 	}
 	s->epoch = KV_MAX(s->epoch, epoch);
+	all.source = members_source("k8s", s->setup.spec);
+	all.epoch = s->epoch;
 	if (rc)
 		sink->trouble(sink->arg, "too many endpoints, or no memory");
 	else
-		sink->members(sink->arg, &all, s->epoch);
-	members_fini(&all);
+		sink->members(sink->arg, &all);
+	kv_view_fini(&all);
 }
 
 /* ---- answers ---- */
@@ -342,22 +344,22 @@ static bool slice_take(struct source *s, const char *type, const json_t *object)
 		return false;
 	there = slice_find(s, fresh.name);
 	if (strcmp(type, "DELETED") == 0) {
-		members_fini(&fresh.members);
+		kv_view_fini(&fresh.members);
 		s->epoch = KV_MAX(s->epoch, fresh.version);
 		if (!there)
 			return true;
-		members_fini(&there->members);
+		kv_view_fini(&there->members);
 		*there = s->slice[--s->slices];
 		return true;
 	}
 	if (!there && s->slices == SLICES_MAX) {
-		members_fini(&fresh.members);
+		kv_view_fini(&fresh.members);
 		return false;
 	}
 	if (!there)
 		there = &s->slice[s->slices++];
 	else
-		members_fini(&there->members);
+		kv_view_fini(&there->members);
 	*there = fresh;
 	return true;
 }

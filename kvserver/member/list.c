@@ -52,25 +52,25 @@ static void source_free(struct source **s)
 }
 
 /* One more of the list: text of a member. */
-static int take(struct members *list, const char *text, struct kv_error *err)
+static int take(struct kv_view *list, const char *text, struct kv_error *err)
 {
-	struct member m;
+	struct kv_member m;
 	int rc = member_parse(text, &m, err);
 
 	if (rc)
 		return rc;
-	rc = members_add(list, &m);
+	rc = kv_view_add(list, &m);
 	if (rc == -KV_EEXIST)
-		return kv_fail(err, -KV_EINVAL, "member %s stands there twice", m.id);
+		return kv_fail(err, -KV_EINVAL, "member %s stands there twice", m.node_id);
 	if (rc)
-		return kv_fail(err, rc, "%s", rc == -KV_ELIMIT ? "more than 4096 members" : "no memory for members");
-	if (members_by_address(list, m.address) != members_find(list, m.id))
+		return kv_fail(err, rc, "%s", rc == -KV_ELIMIT ? "more than 1024 members" : "no memory for members");
+	if (members_by_address(list, m.address) != kv_view_find(list, m.node_id))
 		return kv_fail(err, -KV_EINVAL, "two members have the address %s", m.address);
 	return 0;
 }
 
 /* Parts of text between marks; text is cut. */
-static int parts_read(char *text, const char *between, bool lines, struct members *out, struct kv_error *err)
+static int parts_read(char *text, const char *between, bool lines, struct kv_view *out, struct kv_error *err)
 {
 	char *part;
 	int rc = 0;
@@ -93,7 +93,7 @@ static int parts_read(char *text, const char *between, bool lines, struct member
 
 /* ---- list ---- */
 
-static int list_read(const struct source_setup *setup, struct members *out, struct kv_error *err)
+static int list_read(const struct source_setup *setup, struct kv_view *out, struct kv_error *err)
 {
 	char *text = strdup(setup->spec);
 	int rc = text ? parts_read(text, ",", false, out, err) : kv_fail(err, -KV_ENOMEM, "no memory for --members");
@@ -104,10 +104,10 @@ static int list_read(const struct source_setup *setup, struct members *out, stru
 
 static int list_check(const struct source_setup *setup, struct kv_error *err)
 {
-	struct members list = {0};
+	struct kv_view list = {0};
 	int rc = list_read(setup, &list, err);
 
-	members_fini(&list);
+	kv_view_fini(&list);
 	return rc ? kv_fail_more(err, "--members list") : 0;
 }
 
@@ -121,7 +121,7 @@ static uint64_t wall_ms(void)
 
 static uint64_t list_turn(struct source *s, uint64_t now_ns)
 {
-	struct members list = {0};
+	struct kv_view list = {0};
 	struct kv_error err = {0};
 
 	if (s->told) {
@@ -130,9 +130,11 @@ static uint64_t list_turn(struct source *s, uint64_t now_ns)
 		s->setup.sink->trouble(s->setup.sink->arg, err.text);
 	} else {
 		s->told = true;
-		s->setup.sink->members(s->setup.sink->arg, &list, wall_ms());
+		list.source = members_source("list", "");
+		list.epoch = wall_ms();
+		s->setup.sink->members(s->setup.sink->arg, &list);
 	}
-	members_fini(&list);
+	kv_view_fini(&list);
 	return now_ns + LOOK_NS;
 }
 
@@ -196,7 +198,7 @@ out:
 static void file_read(struct source *s)
 {
 	const struct source_sink *sink = s->setup.sink;
-	struct members list = {0};
+	struct kv_view list = {0};
 	struct kv_error err = {0};
 	struct mark mark = {0};
 	char *text = NULL;
@@ -216,10 +218,11 @@ static void file_read(struct source *s)
 		goto out;
 	}
 	s->taken = mark;
-	sink->members(sink->arg, &list,
-		      (uint64_t)mark.changed.tv_sec * 1000 + (uint64_t)mark.changed.tv_nsec / 1000000);
+	list.source = members_source("file", "");
+	list.epoch = (uint64_t)mark.changed.tv_sec * 1000 + (uint64_t)mark.changed.tv_nsec / 1000000;
+	sink->members(sink->arg, &list);
 out:
-	members_fini(&list);
+	kv_view_fini(&list);
 	free(text);
 }
 

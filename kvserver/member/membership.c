@@ -87,46 +87,46 @@ static const char *who_end(struct who *w)
 	return w->text;
 }
 
-static void changes_add(struct who *w, const struct member *was, const struct member *is)
+static void changes_add(struct who *w, const struct kv_member *was, const struct kv_member *is)
 {
 	char what[KV_NAME_MAX + 32];
 
 	if (!was)
-		who_add(w, is->state == MEMBER_DRAINING ? "joined, draining" : "joined", is->id, is->address);
+		who_add(w, is->state == KV_MEMBER_DRAINING ? "joined, draining" : "joined", is->node_id, is->address);
 	else if (strcmp(was->address, is->address) != 0)
-		who_add(w, "moved", is->id, is->address);
+		who_add(w, "moved", is->node_id, is->address);
 	else if (was->incarnation != is->incarnation)
-		who_add(w, "has restarted", is->id, "");
+		who_add(w, "has restarted", is->node_id, "");
 	else if (was->state != is->state) {
-		snprintf(what, sizeof(what), "is %s", member_state_name(is->state));
-		who_add(w, what, is->id, "");
+		snprintf(what, sizeof(what), "is %s", kv_member_state_name(is->state));
+		who_add(w, what, is->node_id, "");
 	} else if (was->weight != is->weight) {
 		snprintf(what, sizeof(what), "has weight %u", is->weight);
-		who_add(w, what, is->id, "");
+		who_add(w, what, is->node_id, "");
 	} else if (strcmp(was->zone, is->zone) != 0) {
 		snprintf(what, sizeof(what), "is in zone %s", is->zone);
-		who_add(w, what, is->id, "");
+		who_add(w, what, is->node_id, "");
 	}
 }
 
-static void change_log(struct membership *m, const struct members *was, const struct members *is)
+static void change_log(struct membership *m, const struct kv_view *was, const struct kv_view *is)
 {
 	struct who who = {.text = ""};
 
 	for (unsigned i = 0; i < is->count; i++)
-		changes_add(&who, members_find(was, is->item[i].id), &is->item[i]);
+		changes_add(&who, kv_view_find(was, is->member[i].node_id), &is->member[i]);
 	for (unsigned i = 0; i < was->count; i++)
-		if (!members_find(is, was->item[i].id))
-			who_add(&who, "left", was->item[i].id, "");
-	kv_info(m->opt.log, "view %llu by %s: %s; %u member%s", (unsigned long long)m->now.epoch, m->class->name,
+		if (!kv_view_find(is, was->member[i].node_id))
+			who_add(&who, "left", was->member[i].node_id, "");
+	kv_info(m->opt.log, "view %llu by %s: %s; %u member%s", (unsigned long long)is->epoch, m->class->name,
 		who_end(&who), is->count, kv_plural(is->count));
 }
 
 /* Once: whether this server finds itself. Clients use it under the name and address that the view gives. */
 static void self_check(struct membership *m)
 {
-	const struct member *self = &m->opt.self, *by_id = members_find(&m->guard.view, self->id);
-	const struct member *by_address =
+	const struct kv_member *self = &m->opt.self, *by_id = kv_view_find(&m->guard.view, self->node_id);
+	const struct kv_member *by_address =
 		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
 
 	if (m->class->registers || m->self_said)
@@ -136,36 +136,34 @@ static void self_check(struct membership *m)
 		kv_warn(m->opt.log,
 			"--members names %s %s, and --node-id says %s: clients that learn the view refuse this server; "
 			"give --node-id %s, or another list",
-			by_address->address, by_address->id, self->id, by_address->id);
+			by_address->address, by_address->node_id, self->node_id, by_address->node_id);
 	else if (!by_id && !by_address)
 		kv_warn(m->opt.log,
-			"--members names no member %s%s%s: clients that learn the view do not use this server", self->id,
+			"--members names no member %s%s%s: clients that learn the view do not use this server", self->node_id,
 			self->address[0] ? " and none at " : "", self->address);
 }
 
 /* ---- the view ---- */
 
 /* The guard has another one. */
-static void view_take(struct membership *m, const struct members *was, uint64_t epoch)
+static void view_take(struct membership *m, const struct kv_view *was)
 {
-	struct members copy = {0};
-	int rc = members_copy(&m->guard.view, &copy);
+	struct kv_view *view = &m->guard.view;
+	int rc;
 
+	if (view->source == was->source)
+		view->epoch = KV_MAX(view->epoch, was->epoch + 1);
 	pthread_mutex_lock(&m->lock);
-	if (rc == 0) {
-		members_fini(&m->now.view);
-		m->now.view = copy;
-	}
-	m->now.epoch = KV_MAX(epoch, m->now.epoch + 1);
+	rc = members_copy(view, &m->now.view);
 	m->now.changes++;
 	pthread_mutex_unlock(&m->lock);
 	if (rc)
 		kv_warn(m->opt.log, "no memory for a view of %u members: /view shows the former one",
-			m->guard.view.count);
-	change_log(m, was, &m->guard.view);
+			view->count);
+	change_log(m, was, view);
 	self_check(m);
 	if (m->opt.on_view)
-		m->opt.on_view(m->opt.arg, &m->guard.view, m->now.epoch);
+		m->opt.on_view(m->opt.arg, view);
 }
 
 static void doubts_log(struct membership *m, unsigned named)
@@ -173,7 +171,7 @@ static void doubts_log(struct membership *m, unsigned named)
 	struct who who = {.text = ""};
 
 	for (unsigned i = 0; i < m->guard.doubted.count; i++)
-		who_add(&who, "", m->guard.doubted.item[i].id, "");
+		who_add(&who, "", m->guard.doubted.member[i].node_id, "");
 	kv_warn(m->opt.log,
 		"--members %s names %u member%s, of %u that were there: that is not believed while the others answer: "
 		"%s; if they shall leave, stop them, or take out half of them at a time",
@@ -181,26 +179,26 @@ static void doubts_log(struct membership *m, unsigned named)
 }
 
 /* This server answers itself. */
-static bool doubted_others(const struct membership *m, struct members *out)
+static bool doubted_others(const struct membership *m, struct kv_view *out)
 {
 	if (members_copy(&m->guard.doubted, out))
 		return false;
-	members_remove(out, m->opt.self.id);
+	members_remove(out, m->opt.self.node_id);
 	if (m->opt.self.address[0]) {
-		const struct member *self = members_by_address(out, m->opt.self.address);
+		const struct kv_member *self = members_by_address(out, m->opt.self.address);
 		if (self)
-			members_remove(out, self->id);
+			members_remove(out, self->node_id);
 	}
 	return out->count > 0;
 }
 
 static void ping_begin(struct membership *m)
 {
-	struct members whom = {0};
+	struct kv_view whom = {0};
 
 	if (doubted_others(m, &whom) && ping_start(&whom, &m->ping))
 		m->ping = NULL; /* no thread, no memory: the next time */
-	members_fini(&whom);
+	kv_view_fini(&whom);
 	m->ping_pause_ns = KV_MIN(KV_MAX(m->ping_pause_ns * 2, PING_FIRST_NS), PING_MOST_NS);
 	m->ping_at = now_ns() + m->ping_pause_ns / m->setup.pace;
 }
@@ -214,16 +212,16 @@ static void doubted_update(struct membership *m)
 
 static void ping_end(struct membership *m)
 {
-	struct members silent = {0}, was = {0};
+	struct kv_view silent = {0}, was = {0};
 
 	if (!m->ping || !ping_take(&m->ping, &silent))
 		return;
 	if (members_copy(&m->guard.view, &was) == 0 && guard_silent(&m->guard, &silent)) {
 		doubted_update(m);
-		view_take(m, &was, 0);
+		view_take(m, &was);
 	}
-	members_fini(&silent);
-	members_fini(&was);
+	kv_view_fini(&silent);
+	kv_view_fini(&was);
 }
 
 /* When the next one is due. */
@@ -258,10 +256,10 @@ static void heard(struct membership *m)
 			(double)(now - from) / 1e9);
 }
 
-static void on_members(void *arg, const struct members *list, uint64_t epoch)
+static void on_members(void *arg, const struct kv_view *named)
 {
 	struct membership *m = arg;
-	struct members was = {0};
+	struct kv_view was = {0};
 	unsigned doubts = 0;
 	int changed;
 
@@ -270,21 +268,21 @@ static void on_members(void *arg, const struct members *list, uint64_t epoch)
 	changed = members_copy(&m->guard.view, &was);
 	heard(m);
 	if (changed == 0)
-		changed = guard_hear(&m->guard, list, &doubts);
+		changed = guard_hear(&m->guard, named, &doubts);
 	if (changed < 0)
-		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", list->count);
+		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
 	if (changed >= 0)
 		doubted_update(m);
 	if (changed > 0)
-		view_take(m, &was, epoch);
+		view_take(m, &was);
 	if (doubts) {
 		pthread_mutex_lock(&m->lock);
 		m->now.refused++;
 		pthread_mutex_unlock(&m->lock);
-		doubts_log(m, list->count);
+		doubts_log(m, named->count);
 		m->ping_pause_ns = m->ping_at = 0;
 	}
-	members_fini(&was);
+	kv_view_fini(&was);
 }
 
 static void on_alive(void *arg)
@@ -324,7 +322,7 @@ static void drain_tell(struct membership *m)
 		return;
 	m->drain_told = true;
 	if (m->class->announce)
-		m->class->announce(m->source, MEMBER_DRAINING);
+		m->class->announce(m->source, KV_MEMBER_DRAINING);
 }
 
 static void leave(struct membership *m)
@@ -416,7 +414,7 @@ static void membership_free(struct membership *m)
 		m->class->close(&m->source);
 	web_close(&m->web);
 	guard_fini(&m->guard);
-	members_fini(&m->now.view);
+	kv_view_fini(&m->now.view);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -461,7 +459,7 @@ void membership_drain(struct membership *m)
 
 int membership_read(struct membership *m, struct membership_now *out)
 {
-	struct members view = {0};
+	struct kv_view view = {0};
 	uint64_t now = now_ns();
 	int rc;
 

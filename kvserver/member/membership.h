@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* membership.h -- who belongs to the cluster, as this server knows it: kv-server --members. A thread of its own asks a
- * source, guards what it hears, and keeps a view: {epoch, members}.
+ * source, guards what it hears, and keeps a view.
  *
- * The epoch only grows while a server runs. etcd: the revision of the last change; Kubernetes: the highest resource
- * version of the slices; file: the time of its last change in ms; list: the time of the start in ms; DNS: the time at
- * which a change was seen, in ms. A change that the source has no number for (a doubted member that has died) takes the
- * next one. So servers that have the same members may give them different epochs: views are the same when their members
- * are, and of two that differ the one with the higher epoch is newer. While servers disagree, their clients look for
- * some keys at the wrong server, and miss. They never read wrong bytes: blocks are immutable, and a key names one. */
+ * The epoch only grows while a server runs and its source is the same. etcd: the revision of the last change;
+ * Kubernetes: the highest resource version of the slices; file: the time of its last change in ms; list: the time of the
+ * start in ms; DNS: the time at which a change was seen, in ms. A change that the source has no number for (a doubted
+ * member that has died) takes the next one. So servers that have the same members may give them different epochs: views
+ * are the same when their members are, and of two that differ the one with the higher epoch is newer.
+ *
+ * While servers disagree, their clients look for some keys at the wrong server, and miss. They never read wrong bytes:
+ * blocks are immutable, and a key names one. */
 #ifndef KVRAIL_KVSERVER_MEMBER_MEMBERSHIP_H
 #define KVRAIL_KVSERVER_MEMBER_MEMBERSHIP_H
 
@@ -18,7 +20,7 @@ struct membership;
 /* Strings and the log must live as long as the thing. */
 struct membership_options {
 	const char *members; /* "etcd:..." */
-	struct member self;  /* this server; its address may be "" where it is not to be registered */
+	struct kv_member self;  /* this server; its address may be "" where it is not to be registered */
 	bool named;          /* the id was given: clients that call this server otherwise are refused */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
 	uint64_t lease_ns; /* 0: 10 s */
@@ -26,14 +28,13 @@ struct membership_options {
 	const struct source_names *names; /* tests; NULL: libc's */
 	const struct kv_log *log;
 	/* There is another view. On the thread of the membership. NULL: nobody hears of it. */
-	void (*on_view)(void *arg, const struct members *view, uint64_t epoch);
+	void (*on_view)(void *arg, const struct kv_view *view);
 	void *arg;
 };
 
 /* What is known now. */
 struct membership_now {
-	struct members view; /* the reader's: members_fini */
-	uint64_t epoch;      /* 0: there is no view yet */
+	struct kv_view view; /* the reader's: kv_view_fini. Its epoch is 0 before there is one */
 	const char *source;  /* "etcd" */
 	enum source_state state;
 	char trouble[256];   /* why it is unreachable, or "" */

@@ -17,7 +17,7 @@
 enum { CONNECTS = 64, CONNECT_MS = 1000 };
 
 struct ping {
-	struct members whom; /* the thread's until `done` */
+	struct kv_view whom; /* the thread's until `done` */
 	bool *answered;
 	pthread_mutex_t lock; /* done, refs */
 	bool done;
@@ -34,13 +34,13 @@ static void unref(struct ping *p)
 	if (!last)
 		return;
 	pthread_mutex_destroy(&p->lock);
-	members_fini(&p->whom);
+	kv_view_fini(&p->whom);
 	free(p->answered);
 	free(p);
 }
 
 /* A socket that connects; -1: there is no such address. */
-static int connect_begin(const struct member *m)
+static int connect_begin(const struct kv_member *m)
 {
 	struct sockaddr_storage addr;
 	struct kv_hostport hp;
@@ -72,7 +72,7 @@ static void some_ask(struct ping *p, unsigned from, unsigned n)
 	unsigned open = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		fds[i] = (struct pollfd){.fd = connect_begin(&p->whom.item[from + i]), .events = POLLOUT};
+		fds[i] = (struct pollfd){.fd = connect_begin(&p->whom.member[from + i]), .events = POLLOUT};
 		open += fds[i].fd >= 0;
 	}
 	while (open && (now = kv_clock_now(&kv_clock_monotonic)) < until) {
@@ -105,7 +105,7 @@ static void *ping_run(void *arg)
 	return NULL;
 }
 
-int ping_start(const struct members *whom, struct ping **out)
+int ping_start(const struct kv_view *whom, struct ping **out)
 {
 	struct ping *p = calloc(1, sizeof(*p));
 	pthread_t thread;
@@ -131,7 +131,7 @@ int ping_start(const struct members *whom, struct ping **out)
 	return 0;
 }
 
-bool ping_take(struct ping **ping, struct members *out_silent)
+bool ping_take(struct ping **ping, struct kv_view *out_silent)
 {
 	struct ping *p = *ping;
 	unsigned silent = 0;
@@ -144,10 +144,10 @@ bool ping_take(struct ping **ping, struct members *out_silent)
 		return false;
 	for (unsigned i = 0; i < p->whom.count; i++)
 		if (!p->answered[i])
-			p->whom.item[silent++] = p->whom.item[i];
+			p->whom.member[silent++] = p->whom.member[i];
 	p->whom.count = silent;
 	*out_silent = p->whom;
-	p->whom = (struct members){0};
+	p->whom = (struct kv_view){0};
 	ping_drop(ping);
 	return true;
 }

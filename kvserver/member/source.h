@@ -15,8 +15,9 @@ struct web;
 /* What a source tells. All run on the thread that turns it. */
 struct source_sink {
 	void *arg;
-	/* The source has answered: these are the members, all of them. Copied. epoch: see membership.h. */
-	void (*members)(void *arg, const struct members *list, uint64_t epoch);
+	/* The source has answered: these are the members, all of them, with the source's number and an epoch, of which
+	 * membership.h has more. Copied. */
+	void (*members)(void *arg, const struct kv_view *named);
 	/* The source has answered, and nothing has changed. */
 	void (*alive)(void *arg);
 	/* It does not answer, or what it answers is of no use; why: a sentence without its end. Called at each try. */
@@ -33,7 +34,7 @@ struct source_names {
 
 struct source_setup {
 	const char *spec;   /* what stands behind "etcd:" */
-	struct member self; /* what this server registers (etcd) */
+	struct kv_member self; /* what this server registers (etcd) */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
 	uint64_t lease_ns;
 	unsigned pace; /* tests: all waiting times are divided by it; 1 */
@@ -52,7 +53,7 @@ struct source_class {
 	/* turn -- do what is due. Returns when it wants its next turn, in ns of the monotonic clock. */
 	uint64_t (*turn)(struct source *s, uint64_t now_ns);
 	/* announce -- this server's state has changed. NULL: others learn it otherwise. */
-	void (*announce)(struct source *s, enum member_state state);
+	void (*announce)(struct source *s, enum kv_member_state state);
 	/* leave -- take this server out, once more to each call. True: that is done, or cannot be. NULL: none is in. */
 	bool (*leave)(struct source *s);
 	void (*close)(struct source **s);
