@@ -86,7 +86,7 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 /* What runs, for the signals. */
 struct run {
 	struct kvs_server *server;
-	struct http *http; /* or NULL */
+	struct http *http;             /* or NULL */
 	struct membership *membership; /* or NULL */
 	struct flags *flags;
 	struct kv_log *log;
@@ -308,6 +308,12 @@ static unsigned pace_of(const char *text)
 	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
 }
 
+/* Members that have all gone are no place for a client to look: it keeps what it has. */
+static int on_view(void *server, const struct kv_view *view)
+{
+	return view->count ? kvs_server_view_set(server, view) : 0;
+}
+
 static int membership_open(struct run *r, struct kv_error *err)
 {
 	struct membership_options options;
@@ -318,6 +324,8 @@ static int membership_open(struct run *r, struct kv_error *err)
 		return 0;
 	kvs_server_address(r->server, address, sizeof(address));
 	rc = flags_membership(r->flags, address, r->server->incarnation, r->log, &options, err);
+	options.on_view = on_view;
+	options.arg = r->server;
 	options.pace = pace_of(getenv("KVRAIL_TEST_PACE"));
 	if (rc == 0)
 		rc = membership_start(&options, &r->membership, err);

@@ -111,8 +111,10 @@ static const struct kv_opt table[] = {
 	 .type = KV_OPT_STRING,
 	 .offset = AT(members),
 	 .metavar = "SOURCE",
-	 .help = "Where this server learns which servers belong to the cluster: list:MEMBER,MEMBER; file:PATH, a MEMBER a "
-		 "line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; or "
+	 .help = "Where this server learns which servers belong to the cluster: list:MEMBER,MEMBER; file:PATH, a "
+		 "MEMBER a "
+		 "line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; "
+		 "or "
 		 "etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT, or "
 		 "NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of --http-addr.",
 	 .group = "Cluster"},
@@ -128,7 +130,8 @@ static const struct kv_opt table[] = {
 	 .metavar = "N",
 	 .min = 1,
 	 .max = KV_WEIGHT_MAX,
-	 .help = "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 without "
+	 .help = "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 "
+		 "without "
 		 "it."},
 	{.name = "zone",
 	 .type = KV_OPT_STRING,
@@ -158,13 +161,15 @@ static const struct kv_opt table[] = {
 	 .type = KV_OPT_STRING,
 	 .offset = AT(members_token_file),
 	 .metavar = "FILE",
-	 .help = "With --members k8s:...: the token of the service account, where it is not in the usual place; read at "
+	 .help = "With --members k8s:...: the token of the service account, where it is not in the usual place; read "
+		 "at "
 		 "each call."},
 	{.name = "members-ca",
 	 .type = KV_OPT_STRING,
 	 .offset = AT(members_ca),
 	 .metavar = "FILE",
-	 .help = "Certificate (PEM) of the authority that signed the certificates of etcd or of the API server; without it "
+	 .help = "Certificate (PEM) of the authority that signed the certificates of etcd or of the API server; "
+		 "without it "
 		 "those that the system trusts, or for k8s:... the service account's."},
 	{.name = "members-cert",
 	 .type = KV_OPT_STRING,
@@ -412,19 +417,21 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 	char text[KV_HOST_MAX + 32];
 
 	if (strncmp(f->members, "etcd:", 5) != 0)
-		return f->weight || f->zone
-			       ? kv_fail(err, -KV_EINVAL,
-					 "--weight and --zone go with --members etcd:...: another source says them itself")
-			       : 0;
+		return f->weight || f->zone ? kv_fail(err, -KV_EINVAL,
+						      "--weight and --zone go with --members etcd:...: another source "
+						      "says them itself")
+					    : 0;
 	if (!f->advertise && is_wildcard(f->listen_addr))
-		return kv_fail(err, -KV_EINVAL,
-			       "--listen-addr %s is every address of this machine, and --members etcd:... registers one: "
-			       "give --advertise HOST:PORT, by which others reach this server",
-			       f->listen_addr);
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--listen-addr %s is every address of this machine, and --members etcd:... registers one: "
+			"give --advertise HOST:PORT, by which others reach this server",
+			f->listen_addr);
 	snprintf(text, sizeof(text), "h:1;zone=%.200s", f->zone);
 	return f->zone && member_parse(text, &m, NULL)
-		       ? kv_fail(err, -KV_EINVAL, "--zone %s: it must have 1 to %d characters, without spaces, '=', ',' "
-						  "and ';'",
+		       ? kv_fail(err, -KV_EINVAL,
+				 "--zone %s: it must have 1 to %d characters, without spaces, '=', ',' "
+				 "and ';'",
 				 f->zone, KV_NAME_MAX - 1)
 		       : 0;
 }
@@ -441,13 +448,15 @@ static int members_check(const struct flags *f, struct kv_error *err)
 				       f->members_password_file || f->members_token_file || f->members_ca ||
 				       f->members_cert || f->members_key
 			       ? kv_fail(err, -KV_EINVAL,
-					 "--advertise, --weight, --zone, --lease-sec and --members-... go with --members")
+					 "--advertise, --weight, --zone, --lease-sec and --members-... go with "
+					 "--members")
 			       : 0;
 	rc = membership_check(&options, err);
 	if (rc == 0 && f->advertise && kv_hostport_parse(f->advertise, &hp, err))
 		rc = kv_fail_more(err, "--advertise");
 	if (rc == 0 && f->advertise && is_wildcard(f->advertise))
-		rc = kv_fail(err, -KV_EINVAL, "--advertise %s: nobody can connect to that; give one address of this machine",
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--advertise %s: nobody can connect to that; give one address of this machine",
 			     f->advertise);
 	return rc ? rc : registering_check(f, err);
 }

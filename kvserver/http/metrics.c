@@ -224,7 +224,8 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 	kv_metrics_family(m, "kvrail_members_doubted", KV_METRIC_GAUGE,
 			  "Members that --members names no more, and that stay because they answer.");
 	kv_metrics_value(m, "", now->doubted);
-	kv_metrics_family(m, "kvrail_members_source", KV_METRIC_GAUGE, "1 for the state in which --members is, else 0.");
+	kv_metrics_family(m, "kvrail_members_source", KV_METRIC_GAUGE,
+			  "1 for the state in which --members is, else 0.");
 	for (unsigned i = 0; i < KV_COUNT(states); i++) {
 		labels[0] = '\0';
 		kv_metrics_label(labels, sizeof(labels), "source", now->source);

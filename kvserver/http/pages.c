@@ -101,8 +101,8 @@ static void member_write(FILE *f, const struct kv_member *m)
 	fprintf(f,
 		"{\"node_id\":\"%s\",\"address\":\"%s\",\"incarnation\":\"%016" PRIx64
 		"\",\"state\":\"%s\",\"weight\":%u,\"zone\":\"%s\"}",
-		kv_json_text(m->node_id, id, sizeof(id)), m->address, m->incarnation, kv_member_state_name(m->state), m->weight,
-		kv_json_text(m->zone, zone, sizeof(zone)));
+		kv_json_text(m->node_id, id, sizeof(id)), m->address, m->incarnation, kv_member_state_name(m->state),
+		m->weight, kv_json_text(m->zone, zone, sizeof(zone)));
 }
 
 /* What --members says, and how it came by it. silence_sec: -1 before the first answer. */
@@ -110,7 +110,8 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 {
 	char why[6 * sizeof(now->trouble)];
 
-	fprintf(f, "{\"epoch\":%" PRIu64 ",\"members\":[", now->view.epoch);
+	fprintf(f, "{\"epoch\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\",\"members\":[", now->view.epoch,
+		kv_view_digest(&now->view));
 	for (unsigned i = 0; i < now->view.count; i++) {
 		fputs(i ? "," : "", f);
 		member_write(f, &now->view.member[i]);

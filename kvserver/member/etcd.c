@@ -28,13 +28,13 @@
 
 enum { ENDPOINTS_MAX = 16, PREFIX_MAX = 256, URL_MAX = 512, TOKEN_MAX = 4096, PAUSE_ROUNDS_MAX = 5 };
 
-#define SECOND_NS     1000000000ull
-#define REREAD_NS     (60 * SECOND_NS)
-#define SILENCE_NS    (11 * 60 * SECOND_NS) /* of a watch: etcd says something each 10 minutes */
-#define LIMIT_MIN_NS  (SECOND_NS / 2)
-#define LIMIT_MAX_NS  (5 * SECOND_NS)
-#define PAUSE_NS      (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
-#define REFUSED_NS    (3 * SECOND_NS)
+#define SECOND_NS      1000000000ull
+#define REREAD_NS      (60 * SECOND_NS)
+#define SILENCE_NS     (11 * 60 * SECOND_NS) /* of a watch: etcd says something each 10 minutes */
+#define LIMIT_MIN_NS   (SECOND_NS / 2)
+#define LIMIT_MAX_NS   (5 * SECOND_NS)
+#define PAUSE_NS       (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
+#define REFUSED_NS     (3 * SECOND_NS)
 #define WATCH_PAUSE_NS (SECOND_NS / 2) /* from the end of a watch to the next range */
 
 enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, REVOKE };
@@ -78,8 +78,9 @@ static int url_take(const char *text, size_t len, char out[URL_MAX], struct kv_e
 	if (strncmp(out, "http://", 7) != 0 && strncmp(out, "https://", 8) != 0)
 		return kv_fail(err, -KV_EINVAL, "'%.100s' begins neither with http:// nor with https://", out);
 	if (strchr(out, '@'))
-		return kv_fail(err, -KV_EINVAL, "a URL with a user in it: give --members-user and "
-						"--members-password-file, which do not show in a list of processes");
+		return kv_fail(err, -KV_EINVAL,
+			       "a URL with a user in it: give --members-user and "
+			       "--members-password-file, which do not show in a list of processes");
 	return kv_hostport_parse(out, &hp, err);
 }
 
@@ -431,7 +432,8 @@ static void on_keepalive(struct source *s, const json_t *answer)
 		lease_renewed(s, seconds);
 		return;
 	}
-	kv_warn(s->setup.log, "--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
+	kv_warn(s->setup.log,
+		"--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
 	s->lease[0] = '\0';
 	s->put_done = false;
 }
@@ -472,10 +474,10 @@ static void on_answer(void *arg, const struct web_answer *a)
 	s->left = s->left || doing == REVOKE;
 	snprintf(why, sizeof(why), "HTTP status %ld", a->status);
 	if (a->error || a->status >= 500 || !json_is_object(answer)) {
-		endpoint_fail(s, a->error     ? a->error
-				 : words[0]   ? words
-				 : answer     ? why
-					      : "it does not speak etcd's v3 JSON");
+		endpoint_fail(s, a->error   ? a->error
+				 : words[0] ? words
+				 : answer   ? why
+					    : "it does not speak etcd's v3 JSON");
 	} else {
 		s->failed = 0;
 		if (a->status == 401 || etcd_error_is_auth(words))

@@ -120,7 +120,8 @@ bool etcd_member_read(const json_t *kv, const char *prefix, struct kv_member *ou
 	char text[VALUE_MAX];
 	json_t *value = NULL;
 	size_t len;
-	bool good = etcd_id_read(kv, prefix, m.node_id) && base64_read(text_string(kv, "value"), text, sizeof(text), &len);
+	bool good =
+		etcd_id_read(kv, prefix, m.node_id) && base64_read(text_string(kv, "value"), text, sizeof(text), &len);
 
 	if (good)
 		value = json_loadb(text, len, 0, NULL);

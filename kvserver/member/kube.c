@@ -68,8 +68,8 @@ static int spec_parse(struct source *s, struct kv_error *err)
 	    part_take(slash + 1, (size_t)(end - slash - 1), s->service, sizeof(s->service)) &&
 	    (!colon || part_take(colon + 1, strlen(colon + 1), s->port, sizeof(s->port))))
 		return 0;
-	return kv_fail(err, -KV_EINVAL, "--members k8s:%.200s: give k8s:NAMESPACE/SERVICE, or k8s:NAMESPACE/SERVICE:PORT",
-		       spec);
+	return kv_fail(err, -KV_EINVAL,
+		       "--members k8s:%.200s: give k8s:NAMESPACE/SERVICE, or k8s:NAMESPACE/SERVICE:PORT", spec);
 }
 
 static int kube_check(const struct source_setup *setup, struct kv_error *err)
@@ -177,7 +177,8 @@ static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_membe
 		return false;
 	snprintf(hp.host, sizeof(hp.host), "%s", address);
 	kv_hostport_format(&hp, m.address, sizeof(m.address));
-	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1, id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
+	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1,
+		 id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
 	snprintf(m.zone, sizeof(m.zone), "%.63s", text_string(endpoint, "zone"));
 	*out = m;
 	return kv_member_check(&m, NULL) == 0;
@@ -373,7 +374,8 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 	const char *version = text_string(json_object_get(object, "metadata"), "resourceVersion");
 
 	if (strcmp(type, "ERROR") == 0 || !version[0] || strlen(version) >= sizeof(s->version)) {
-		list_again(s, text_u64(object, "code") == 410 ? "the version is too old (410)" : "the watch has an error");
+		list_again(s,
+			   text_u64(object, "code") == 410 ? "the version is too old (410)" : "the watch has an error");
 		s->retry_ns = kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace;
 		goto out;
 	}
@@ -428,8 +430,8 @@ static struct web_call *call(struct source *s, bool watch)
 		return NULL;
 	}
 	if (watch)
-		snprintf(more, sizeof(more), "&watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s", WATCH_S,
-			 s->version);
+		snprintf(more, sizeof(more), "&watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
+			 WATCH_S, s->version);
 	snprintf(url, sizeof(url),
 		 "https://%s%.100s%s:%.8s/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector="
 		 "kubernetes.io%%2Fservice-name%%3D%s%s",
@@ -454,5 +456,9 @@ static uint64_t kube_turn(struct source *s, uint64_t now)
 	return KV_MAX(s->retry_ns, now + SECOND_NS);
 }
 
-const struct source_class source_kube = {
-	.name = "k8s", .check = kube_check, .open = kube_open, .turn = kube_turn, .close = kube_close, .asks_http = true};
+const struct source_class source_kube = {.name = "k8s",
+					 .check = kube_check,
+					 .open = kube_open,
+					 .turn = kube_turn,
+					 .close = kube_close,
+					 .asks_http = true};

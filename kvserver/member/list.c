@@ -253,9 +253,10 @@ static uint64_t file_turn(struct source *s, uint64_t now_ns)
 static int file_check(const struct source_setup *setup, struct kv_error *err)
 {
 	if (setup->spec[0] != '/')
-		return kv_fail(err, -KV_EINVAL,
-			       "--members file:%.200s: give the whole path, from / on: a service has a folder of its own",
-			       setup->spec);
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--members file:%.200s: give the whole path, from / on: a service has a folder of its own",
+			setup->spec);
 	return 0;
 }
 

@@ -53,10 +53,9 @@ static int attribute_take(char *text, struct kv_member *m, struct kv_error *err)
 	if (strcmp(text, "zone") == 0)
 		return zone_take(value, m, err);
 	if (strcmp(text, "state") == 0)
-		return member_state_parse(value, &m->state) ? 0
-							    : kv_fail(err, -KV_EINVAL,
-								      "state=%.100s: it is joining, up or draining",
-								      value);
+		return member_state_parse(value, &m->state)
+			       ? 0
+			       : kv_fail(err, -KV_EINVAL, "state=%.100s: it is joining, up or draining", value);
 	return kv_fail(err, -KV_EINVAL, "'%.100s' is neither weight, nor zone, nor state", text);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member.h -- what sources do with members and views (base/view.h) beside what base has for them. Plain data, no I/O. */
+/* member.h -- what sources do with members and views (base/view.h) beside what base has for them. Plain data, no I/O.
+ */
 #ifndef KVRAIL_KVSERVER_MEMBER_MEMBER_H
 #define KVRAIL_KVSERVER_MEMBER_MEMBER_H
 

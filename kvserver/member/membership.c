@@ -24,12 +24,12 @@
 
 enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
 
-#define SECOND_NS         1000000000ull
-#define PING_FIRST_NS     (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
-#define PING_MOST_NS      (30 * SECOND_NS)
-#define PING_LOOK_NS      100000000ull
-#define LEAVE_NS          SECOND_NS
-#define LEASE_DEFAULT_NS  (10 * SECOND_NS)
+#define SECOND_NS        1000000000ull
+#define PING_FIRST_NS    (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
+#define PING_MOST_NS     (30 * SECOND_NS)
+#define PING_LOOK_NS     100000000ull /* and for what is to be tried again */
+#define LEAVE_NS         SECOND_NS
+#define LEASE_DEFAULT_NS (10 * SECOND_NS)
 
 struct membership {
 	struct membership_options opt;
@@ -44,7 +44,7 @@ struct membership {
 	struct guard guard;
 	struct ping *ping;
 	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
-	bool drain_told, self_said;
+	bool drain_told, self_said, untold; /* untold: on_view is to be called again */
 	/* under the lock */
 	pthread_mutex_t lock;
 	struct membership_now now; /* but for `silence_ns` */
@@ -139,11 +139,21 @@ static void self_check(struct membership *m)
 			by_address->address, by_address->node_id, self->node_id, by_address->node_id);
 	else if (!by_id && !by_address)
 		kv_warn(m->opt.log,
-			"--members names no member %s%s%s: clients that learn the view do not use this server", self->node_id,
-			self->address[0] ? " and none at " : "", self->address);
+			"--members names no member %s%s%s: clients that learn the view do not use this server",
+			self->node_id, self->address[0] ? " and none at " : "", self->address);
 }
 
 /* ---- the view ---- */
+
+static void view_tell(struct membership *m)
+{
+	int rc = m->opt.on_view ? m->opt.on_view(m->opt.arg, &m->guard.view) : 0;
+
+	m->untold = rc == -KV_EBUSY;
+	if (rc && !m->untold)
+		kv_warn(m->opt.log, "clients are not told of view %llu: %s", (unsigned long long)m->guard.view.epoch,
+			kv_strerror(rc));
+}
 
 /* The guard has another one. */
 static void view_take(struct membership *m, const struct kv_view *was)
@@ -151,19 +161,16 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	struct kv_view *view = &m->guard.view;
 	int rc;
 
-	if (view->source == was->source)
-		view->epoch = KV_MAX(view->epoch, was->epoch + 1);
+	view->epoch = KV_MAX(view->epoch, view->source == was->source ? was->epoch + 1 : 1);
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(view, &m->now.view);
 	m->now.changes++;
 	pthread_mutex_unlock(&m->lock);
 	if (rc)
-		kv_warn(m->opt.log, "no memory for a view of %u members: /view shows the former one",
-			view->count);
+		kv_warn(m->opt.log, "no memory for a view of %u members: /view shows the former one", view->count);
 	change_log(m, was, view);
 	self_check(m);
-	if (m->opt.on_view)
-		m->opt.on_view(m->opt.arg, view);
+	view_tell(m);
 }
 
 static void doubts_log(struct membership *m, unsigned named)
@@ -346,6 +353,9 @@ static void *membership_run(void *arg)
 		if (atomic_load(&m->stop))
 			break;
 		until = KV_MIN(until, ping_turn(m, now));
+		if (m->untold)
+			view_tell(m);
+		until = m->untold ? KV_MIN(until, now + PING_LOOK_NS) : until;
 		now = now_ns();
 		web_run(m->web, until > now ? until - now : 0);
 	}
@@ -384,7 +394,8 @@ static int options_check(const struct membership_options *o, const struct source
 	if (o->token_file && (class->registers || !class->asks_http))
 		return kv_fail(err, -KV_EINVAL, "--members-token-file goes with --members k8s:...");
 	if (!class->registers && o->lease_ns)
-		return kv_fail(err, -KV_EINVAL, "--lease-sec goes with --members etcd:...: other sources have no lease");
+		return kv_fail(err, -KV_EINVAL,
+			       "--lease-sec goes with --members etcd:...: other sources have no lease");
 	return 0;
 }
 

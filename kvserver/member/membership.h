@@ -3,10 +3,10 @@
  * source, guards what it hears, and keeps a view.
  *
  * The epoch only grows while a server runs and its source is the same. etcd: the revision of the last change;
- * Kubernetes: the highest resource version of the slices; file: the time of its last change in ms; list: the time of the
- * start in ms; DNS: the time at which a change was seen, in ms. A change that the source has no number for (a doubted
- * member that has died) takes the next one. So servers that have the same members may give them different epochs: views
- * are the same when their members are, and of two that differ the one with the higher epoch is newer.
+ * Kubernetes: the highest resource version of the slices; file: the time of its last change in ms; list: the time of
+ * the start in ms; DNS: the time at which a change was seen, in ms. A change that the source has no number for (a
+ * doubted member that has died) takes the next one. So servers that have the same members may give them different
+ * epochs: views are the same when their members are, and of two that differ the one with the higher epoch is newer.
  *
  * While servers disagree, their clients look for some keys at the wrong server, and miss. They never read wrong bytes:
  * blocks are immutable, and a key names one. */
@@ -19,16 +19,17 @@ struct membership;
 
 /* Strings and the log must live as long as the thing. */
 struct membership_options {
-	const char *members; /* "etcd:..." */
-	struct kv_member self;  /* this server; its address may be "" where it is not to be registered */
-	bool named;          /* the id was given: clients that call this server otherwise are refused */
+	const char *members;   /* "etcd:..." */
+	struct kv_member self; /* this server; its address may be "" where it is not to be registered */
+	bool named;            /* the id was given: clients that call this server otherwise are refused */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
-	uint64_t lease_ns; /* 0: 10 s */
-	unsigned pace;     /* tests: waiting times are divided by it; 0: 1 */
+	uint64_t lease_ns;                                                              /* 0: 10 s */
+	unsigned pace;                    /* tests: waiting times are divided by it; 0: 1 */
 	const struct source_names *names; /* tests; NULL: libc's */
 	const struct kv_log *log;
-	/* There is another view. On the thread of the membership. NULL: nobody hears of it. */
-	void (*on_view)(void *arg, const struct kv_view *view);
+	/* There is another view. On the thread of the membership. 0, or -KV_EBUSY: it is called again soon; or another
+	 * code, which is logged. NULL: nobody hears of it. */
+	int (*on_view)(void *arg, const struct kv_view *view);
 	void *arg;
 };
 
@@ -37,10 +38,10 @@ struct membership_now {
 	struct kv_view view; /* the reader's: kv_view_fini. Its epoch is 0 before there is one */
 	const char *source;  /* "etcd" */
 	enum source_state state;
-	char trouble[256];   /* why it is unreachable, or "" */
-	uint64_t silence_ns; /* since it answered; KV_NEVER: it never did */
+	char trouble[256];         /* why it is unreachable, or "" */
+	uint64_t silence_ns;       /* since it answered; KV_NEVER: it never did */
 	uint64_t changes, refused; /* views that came; losses that were not believed */
-	unsigned doubted;    /* members that only answer, and that the source does not name */
+	unsigned doubted;          /* members that only answer, and that the source does not name */
 };
 
 /* membership_check -- whether these options can be used; asks nobody. 0 or -KV_EINVAL with *err. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ping.c -- see ping.h. A member answers when its control port accepts a connection within CONNECT_MS. That costs it a
- * place of a handshake for a moment. (A process that is stopped answers, too: its kernel does. So such a member stays in
- * the view a while longer, and clients avoid it by themselves.)
+ * place of a handshake for a moment. (A process that is stopped answers, too: its kernel does. So such a member stays
+ * in the view a while longer, and clients avoid it by themselves.)
  *
  * CONNECTS at a time, so a thousand members take some seconds. A name is looked up first, which may take longer: so a
  * thread of its own does it, and membership.c has its leases to renew meanwhile. Thread and caller each have a

@@ -19,12 +19,12 @@ struct web_answer {
 };
 
 struct web_request {
-	const char *url, *body;          /* body NULL: GET. Else POST */
-	const char *header[3];           /* "Authorization: x"; NULL: no more */
-	const char *ca, *cert, *key;     /* files, or NULL */
-	uint64_t limit_ns;               /* for connecting and the answer; with on_line for connecting alone */
-	uint64_t silence_ns;             /* with on_line: without a byte for so long it ends with an error */
-	void (*on_line)(void *arg, const char *line, size_t len); /* each line of an answer of status 200 */
+	const char *url, *body;      /* body NULL: GET. Else POST */
+	const char *header[3];       /* "Authorization: x"; NULL: no more */
+	const char *ca, *cert, *key; /* files, or NULL */
+	uint64_t limit_ns;           /* for connecting and the answer; with on_line for connecting alone */
+	uint64_t silence_ns;         /* with on_line: without a byte for so long it ends with an error */
+	void (*on_line)(void *arg, const char *line, size_t len);    /* each line of an answer of status 200 */
 	void (*on_done)(void *arg, const struct web_answer *answer); /* once, unless cancelled */
 	void *arg;
 };

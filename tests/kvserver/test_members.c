@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_members.c -- what sources of members read, and what the guard believes: without a thread, a file or a network. */
+/* test_members.c -- what sources of members read, and what the guard believes: without a thread, a file or a network.
+ */
 #include "tests/check.h"
 
 #include <netdb.h>
@@ -59,8 +60,8 @@ static void what_is_no_member_is_refused(void **state)
 static void base64_goes_both_ways(void **state)
 {
 	(void)state;
-	static const char *const pairs[][2] = {{"", ""},         {"f", "Zg=="},     {"fo", "Zm8="},
-					       {"foo", "Zm9v"},  {"foob", "Zm9vYg=="}, {"\xff\xfe\x01", "//4B"}};
+	static const char *const pairs[][2] = {{"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+					       {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\x01", "//4B"}};
 	static const char *const bad[] = {"Z", "Zg=", "Z===", "Zg==Zg==", "Z g=", "Zm9v=", "=m9v", "Zm=v"};
 	char buf[64];
 	size_t len;
