@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "kvserver/member/source.h"
 
@@ -146,14 +145,6 @@ static int addresses_take(const struct source *s, const struct addrinfo *list, s
 	return rc;
 }
 
-static uint64_t wall_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void looked_up(struct source *s, const struct addrinfo *list)
 {
 	const struct source_sink *sink = s->setup.sink;
@@ -166,7 +157,7 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 		return;
 	}
 	if (!kv_view_same(&found, &s->known))
-		s->epoch = wall_ms();
+		s->epoch = members_now_ms();
 	kv_view_fini(&s->known);
 	s->known = found;
 	s->known.source = members_source("dns", s->setup.spec);

@@ -26,7 +26,7 @@
 #include "kvserver/member/text.h"
 #include "kvserver/member/web.h"
 
-enum { ENDPOINTS_MAX = 16, PREFIX_MAX = 256, URL_MAX = 512, TOKEN_MAX = 4096, PAUSE_ROUNDS_MAX = 5 };
+enum { ENDPOINTS_MAX = 16, PREFIX_MAX = 256, URL_MAX = 512, TOKEN_MAX = 4096, PAUSE_ROUNDS_MAX = 5, LEASE_MAX_S = 3600, WATCHES_LOST_SAID = 4 };
 
 #define SECOND_NS      1000000000ull
 #define REREAD_NS      (60 * SECOND_NS)
@@ -35,7 +35,8 @@ enum { ENDPOINTS_MAX = 16, PREFIX_MAX = 256, URL_MAX = 512, TOKEN_MAX = 4096, PA
 #define LIMIT_MAX_NS   (5 * SECOND_NS)
 #define PAUSE_NS       (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
 #define REFUSED_NS     (3 * SECOND_NS)
-#define WATCH_PAUSE_NS (SECOND_NS / 2) /* from the end of a watch to the next range */
+#define WATCH_PAUSE_NS (SECOND_NS / 4) /* from the end of a watch to the next range; doubled for each that did not last */
+#define WATCH_LASTS_NS (30 * SECOND_NS)
 
 enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, REVOKE };
 
@@ -47,7 +48,8 @@ struct source {
 	struct web_call *call, *watch;
 	uint64_t sent_ns, retry_ns;
 	char token[TOKEN_MAX];
-	bool auth_off; /* etcd has no authentication */
+	unsigned tokens_lost; /* in a row */
+	bool auth_off;        /* etcd has no authentication */
 	/* registering */
 	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
@@ -57,6 +59,8 @@ struct source {
 	struct kv_view known;
 	uint64_t number; /* of this source: of the cluster and the prefix */
 	uint64_t revision, reread_ns, read_retry_ns;
+	uint64_t watch_ns; /* since when */
+	unsigned watches_lost; /* in a row, each soon after its begin */
 	bool listed, strange_said, changed; /* listed: `known` is what etcd has, and a watch may follow */
 	bool left;
 };
@@ -218,12 +222,13 @@ static void token_lost(struct source *s, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
 
-	if (s->setup.user && (s->token[0] || s->auth_off)) {
+	if (s->setup.user && s->tokens_lost++ == 0) {
 		kv_debug(s->setup.log, "--members etcd: %s: another token is asked for", why);
 		s->token[0] = '\0';
 		s->auth_off = false;
 		return;
 	}
+	s->token[0] = '\0';
 	trouble(s, s->setup.user ? "the token is refused" : "it wants --members-user and --members-password-file", why);
 	s->retry_ns = again;
 }
@@ -347,6 +352,7 @@ static void on_events(struct source *s, const json_t *result)
 	const json_t *event;
 	size_t i;
 
+	s->watches_lost = json_array_size(json_object_get(result, "events")) ? 0 : s->watches_lost;
 	json_array_foreach(json_object_get(result, "events"), i, event)
 	{
 		if (event_apply(s, event)) {
@@ -368,9 +374,18 @@ static void on_events(struct source *s, const json_t *result)
 
 static void watch_over(struct source *s, const char *why)
 {
+	uint64_t now = now_ns();
+
 	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
+	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
+	if (s->watches_lost == WATCHES_LOST_SAID)
+		kv_warn(s->setup.log,
+			"--members etcd: no watch lasts: %s; the members are read again and again instead, which shows "
+			"changes later",
+			why);
 	watch_drop(s);
-	s->read_retry_ns = now_ns() + WATCH_PAUSE_NS / s->setup.pace;
+	s->read_retry_ns =
+		now + (WATCH_PAUSE_NS << KV_MIN(s->watches_lost, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
 	if (etcd_error_is_auth(why) && s->setup.user)
 		s->token[0] = '\0';
 }
@@ -404,8 +419,19 @@ static void on_watch_done(void *arg, const struct web_answer *answer)
 
 /* ---- calls ---- */
 
+static void on_token(struct source *s, const json_t *answer)
+{
+	const char *token = text_string(answer, "token");
+
+	if (!token[0] || strlen(token) >= sizeof(s->token))
+		refused(s, AUTH, "the answer has no token, or too long a one");
+	else
+		snprintf(s->token, sizeof(s->token), "%s", token);
+}
+
 static void lease_renewed(struct source *s, uint64_t seconds)
 {
+	seconds = KV_MIN(seconds, (uint64_t)LEASE_MAX_S);
 	s->lease_until_ns = s->sent_ns + seconds * SECOND_NS;
 	s->keepalive_ns = s->sent_ns + seconds * SECOND_NS / 2;
 }
@@ -449,8 +475,9 @@ static void on_put(struct source *s, const json_t *answer)
 
 static void answer_take(struct source *s, enum doing doing, const json_t *answer)
 {
+	s->tokens_lost = doing == AUTH ? s->tokens_lost : 0;
 	if (doing == AUTH)
-		snprintf(s->token, sizeof(s->token), "%s", text_string(answer, "token"));
+		on_token(s, answer);
 	else if (doing == GRANT)
 		on_grant(s, answer);
 	else if (doing == PUT)
@@ -564,8 +591,10 @@ static void read_turn(struct source *s, uint64_t now)
 		return;
 	if (!s->listed || now >= s->reread_ns)
 		ask(s, RANGE, "kv/range", etcd_range_text(s->prefix));
-	else if (!s->watch)
+	else if (!s->watch) {
+		s->watch_ns = now;
 		s->watch = call(s, "watch", etcd_watch_text(s->prefix, s->revision + 1), true);
+	}
 }
 
 static uint64_t etcd_turn(struct source *s, uint64_t now)

@@ -329,7 +329,6 @@ static void on_list(void *arg, const struct web_answer *a)
 	} else if (!version[0] || strlen(version) >= sizeof(s->version) || !list_read(s, body)) {
 		fail(s, "the list of EndpointSlices cannot be read");
 	} else {
-		s->failed = 0;
 		s->retry_ns = 0;
 		snprintf(s->version, sizeof(s->version), "%s", version);
 		members_tell(s);
@@ -379,6 +378,7 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 		s->retry_ns = kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace;
 		goto out;
 	}
+	s->failed = 0;
 	snprintf(s->version, sizeof(s->version), "%s", version);
 	if (strcmp(type, "BOOKMARK") == 0)
 		s->setup.sink->alive(s->setup.sink->arg);
@@ -402,6 +402,8 @@ static void on_watch_done(void *arg, const struct web_answer *a)
 		list_again(s, "the version is too old (410)");
 	else if (a->status != 200)
 		status_fail(s, a->status, body);
+	else
+		s->failed = 0;
 	s->retry_ns = KV_MAX(s->retry_ns, kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace);
 	json_decref(body);
 }

@@ -111,14 +111,6 @@ static int list_check(const struct source_setup *setup, struct kv_error *err)
 	return rc ? kv_fail_more(err, "--members list") : 0;
 }
 
-static uint64_t wall_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static uint64_t list_turn(struct source *s, uint64_t now_ns)
 {
 	struct kv_view list = {0};
@@ -131,7 +123,7 @@ static uint64_t list_turn(struct source *s, uint64_t now_ns)
 	} else {
 		s->told = true;
 		list.source = members_source("list", "");
-		list.epoch = wall_ms();
+		list.epoch = members_now_ms();
 		s->setup.sink->members(s->setup.sink->arg, &list);
 	}
 	kv_view_fini(&list);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 const char *source_state_name(enum source_state state)
 {
@@ -143,4 +144,12 @@ unsigned members_lost(const struct kv_view *before, const struct kv_view *after)
 uint64_t members_source(const char *kind, const char *name)
 {
 	return kv_hash_key(name, strlen(name), kv_hash_key(kind, strlen(kind), 0));
+}
+
+uint64_t members_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }

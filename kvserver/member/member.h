@@ -32,4 +32,7 @@ unsigned members_lost(const struct kv_view *before, const struct kv_view *after)
  * compared. */
 uint64_t members_source(const char *kind, const char *name);
 
+/* members_now_ms -- the time of day in ms, which is the epoch where a source has no number of its own. */
+uint64_t members_now_ms(void);
+
 #endif

@@ -3,7 +3,9 @@
  * place of a handshake for a moment. (A process that is stopped answers, too: its kernel does. So such a member stays
  * in the view a while longer, and clients avoid it by themselves.)
  *
- * CONNECTS at a time, so a thousand members take some seconds. A name is looked up first, which may take longer: so a
+ * A member that cannot be asked, because this process has no descriptor left, is taken to be there.
+ *
+ * CONNECTS at a time, which the descriptors that a server keeps free have room for, so a thousand members take a minute at most. A name is looked up first, which may take longer: so a
  * thread of its own does it, and membership.c has its leases to renew meanwhile. Thread and caller each have a
  * reference. */
 #include "kvserver/member/ping.h"
@@ -14,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { CONNECTS = 64, CONNECT_MS = 1000 };
+enum { CONNECTS = 16, CONNECT_MS = 1000, NOWHERE = -1, UNKNOWN = -2 };
 
 struct ping {
 	struct kv_view whom; /* the thread's until `done` */
@@ -39,7 +41,14 @@ static void unref(struct ping *p)
 	free(p);
 }
 
-/* A socket that connects; -1: there is no such address. */
+/* Whether this machine, and not the other one, is the cause. */
+static bool is_ours(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EADDRNOTAVAIL ||
+	       error == EPERM || error == EACCES;
+}
+
+/* A socket that connects; NOWHERE: there is no such address; UNKNOWN: it cannot be tried. */
 static int connect_begin(const struct kv_member *m)
 {
 	struct sockaddr_storage addr;
@@ -48,11 +57,14 @@ static int connect_begin(const struct kv_member *m)
 	int fd;
 
 	if (kv_hostport_parse(m->address, &hp, NULL) || kv_hostport_resolve(&hp, &addr, &len, NULL))
-		return -1;
+		return NOWHERE;
 	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, len) != 0 && errno != EINPROGRESS) {
+	if (fd < 0)
+		return UNKNOWN;
+	if (connect(fd, (struct sockaddr *)&addr, len) != 0 && errno != EINPROGRESS) {
+		bool ours = is_ours(errno);
 		close(fd);
-		fd = -1;
+		return ours ? UNKNOWN : NOWHERE;
 	}
 	return fd;
 }
@@ -73,6 +85,7 @@ static void some_ask(struct ping *p, unsigned from, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		fds[i] = (struct pollfd){.fd = connect_begin(&p->whom.member[from + i]), .events = POLLOUT};
+		p->answered[from + i] = fds[i].fd == UNKNOWN;
 		open += fds[i].fd >= 0;
 	}
 	while (open && (now = kv_clock_now(&kv_clock_monotonic)) < until) {

@@ -120,6 +120,8 @@ static bool options_set(struct web_call *c, const struct web_request *r)
 	good = good && curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->error) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_PROXY, "") == CURLE_OK;
+	/* With HTTP/2 calls would share the connection of a watch, and hang with it. */
+	good = good && curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, limit_ms) == CURLE_OK;
 	good = good && curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, r->on_line ? 0L : limit_ms) == CURLE_OK;

@@ -493,15 +493,15 @@ def etcd_auth(make: Callable[[], Any]) -> None:
     e = make()
     password = SCRATCH / "password"
     password.write_text("secret\n")
-    login = ["--members-user", "kv", "--members-password-file", str(password)]
-    a = KvServer("a", etcd_spec(e), *LEASE, *login)  # while there is no authentication yet
+    login = ["--members-user", "kv", "--members-password-file", str(password), "--lease-sec", "60"]
+    a = KvServer("a", etcd_spec(e), *login)  # while there is no authentication yet
     a.sees("a")
     e.auth()
-    b = KvServer("b", etcd_spec(e), *LEASE, *login)
+    b = KvServer("b", etcd_spec(e), *login)
     b.sees("a b")
     a.sees("a b")
     password.write_text("wrong\n")
-    c = KvServer("c", etcd_spec(e), *LEASE, *login)
+    c = KvServer("c", etcd_spec(e), *login)
     c.says("the user is refused: .*invalid user ID or password")
     d = KvServer("d", etcd_spec(e), *LEASE)
     d.says("it wants --members-user")
