@@ -264,6 +264,13 @@ def a_list() -> None:
                  'kvrail_members_source{source="list",state="ok"} 1', "kvrail_view_changes_total 1"):
         if line not in metrics.splitlines():
             raise Failed(f"no {line} in {metrics}")
+    page = SCRATCH / "metrics"
+    page.write_text(metrics)
+    subprocess.run(["tests/integration/metrics_page.py", "page", str(page)], check=True, timeout=60,
+                   stdout=subprocess.DEVNULL)
+    if shutil.which("promtool"):
+        with page.open() as text:
+            subprocess.run(["promtool", "check", "metrics"], stdin=text, check=True, timeout=60)
     a.end()
 
 
