@@ -109,15 +109,32 @@ bool kvc_key_valid(struct kvc_key key)
 
 struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key)
 {
-	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
+	return &c->node[kvc_place_node(c->placement, key.data, key.len)];
 }
 
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_node *n = kvc_call_owner(c, key);
-	if (KV_LIKELY(n->state != KVC_NODE_DOWN))
+	if (KV_LIKELY(!kvc_place_set_has(&c->shunned, n->index)))
 		return n;
-	return &c->node[kvc_place_among(&c->pool->place, key.data, key.len, &c->avoided)];
+	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &c->shunned)];
+	if (!kvc_place_set_has(&c->shunned, n->index))
+		return n;
+	return &c->node[kvc_place_among(c->placement, key.data, key.len, &c->avoided)]; /* only draining ones are left */
+}
+
+bool kvc_call_leaver(struct kvc_node **n, struct kvc_key key, int64_t rc, bool *asked)
+{
+	struct kvc_client *c = (*n)->client;
+	struct kvc_node *owner;
+	if (KV_LIKELY(rc != -KV_ENOTFOUND || c->cluster.draining.count == 0) || *asked)
+		return false;
+	owner = kvc_call_owner(c, key);
+	if (owner == *n || owner->state != KVC_NODE_UP || !kvc_place_set_has(&c->cluster.draining, owner->index))
+		return false;
+	*asked = true;
+	*n = owner;
+	return true;
 }
 
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key)

@@ -47,6 +47,9 @@ bool kvc_key_valid(struct kvc_key key);
  * kvc_call_down -- the code of a call that ended with rc: a miss instead,
  * if the server is down and that was asked for, or if it said goodbye. */
 struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key);
+/* kvc_call_leaver -- a server that drains is given nothing new, so calls go past it; but it may have the key. If what was
+ * asked of *n is a miss (rc), and the key's owner drains: true, once, and *n is the owner. */
+bool kvc_call_leaver(struct kvc_node **n, struct kvc_key key, int64_t rc, bool *asked);
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 bool kvc_call_moved(struct kvc_node **n, struct kvc_key key, int64_t rc, uint64_t deadline_ns);
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key);

@@ -362,11 +362,13 @@ static int64_t get_once_await(struct kvc_get *g)
 
 int64_t kvc_get_all_await(struct kvc_get *g)
 {
+	bool leaver = false;
 	int64_t rc;
 	kvc_call_count(g->n, g->ask.key);
 	do
 		rc = get_once_await(g);
-	while (rc < 0 && (kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
+	while (rc < 0 && (kvc_call_leaver(&g->n, g->ask.key, rc, &leaver) ||
+			  kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
 			  kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries)));
 	return kvc_call_code(g->c, rc);
 }
