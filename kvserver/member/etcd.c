@@ -26,16 +26,25 @@
 #include "kvserver/member/text.h"
 #include "kvserver/member/web.h"
 
-enum { ENDPOINTS_MAX = 16, PREFIX_MAX = 256, URL_MAX = 512, TOKEN_MAX = 4096, PAUSE_ROUNDS_MAX = 5, LEASE_MAX_S = 3600, WATCHES_LOST_SAID = 4 };
+enum {
+	ENDPOINTS_MAX = 16,
+	PREFIX_MAX = 256,
+	URL_MAX = 512,
+	TOKEN_MAX = 4096,
+	PAUSE_ROUNDS_MAX = 5,
+	LEASE_MAX_S = 3600,
+	WATCHES_LOST_SAID = 4
+};
 
-#define SECOND_NS      1000000000ull
-#define REREAD_NS      (60 * SECOND_NS)
-#define SILENCE_NS     (11 * 60 * SECOND_NS) /* of a watch: etcd says something each 10 minutes */
-#define LIMIT_MIN_NS   (SECOND_NS / 2)
-#define LIMIT_MAX_NS   (5 * SECOND_NS)
-#define PAUSE_NS       (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
-#define REFUSED_NS     (3 * SECOND_NS)
-#define WATCH_PAUSE_NS (SECOND_NS / 4) /* from the end of a watch to the next range; doubled for each that did not last */
+#define SECOND_NS    1000000000ull
+#define REREAD_NS    (60 * SECOND_NS)
+#define SILENCE_NS   (11 * 60 * SECOND_NS) /* of a watch: etcd says something each 10 minutes */
+#define LIMIT_MIN_NS (SECOND_NS / 2)
+#define LIMIT_MAX_NS (5 * SECOND_NS)
+#define PAUSE_NS     (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
+#define REFUSED_NS   (3 * SECOND_NS)
+#define WATCH_PAUSE_NS                                                                                                 \
+	(SECOND_NS / 4) /* from the end of a watch to the next range; doubled for each that did not last */
 #define WATCH_LASTS_NS (30 * SECOND_NS)
 
 enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, REVOKE };
@@ -59,8 +68,8 @@ struct source {
 	struct kv_view known;
 	uint64_t number; /* of this source: of the cluster and the prefix */
 	uint64_t revision, reread_ns, read_retry_ns;
-	uint64_t watch_ns; /* since when */
-	unsigned watches_lost; /* in a row, each soon after its begin */
+	uint64_t watch_ns;                  /* since when */
+	unsigned watches_lost;              /* in a row, each soon after its begin */
 	bool listed, strange_said, changed; /* listed: `known` is what etcd has, and a watch may follow */
 	bool left;
 };

@@ -5,9 +5,9 @@
  *
  * A member that cannot be asked, because this process has no descriptor left, is taken to be there.
  *
- * CONNECTS at a time, which the descriptors that a server keeps free have room for, so a thousand members take a minute at most. A name is looked up first, which may take longer: so a
- * thread of its own does it, and membership.c has its leases to renew meanwhile. Thread and caller each have a
- * reference. */
+ * CONNECTS at a time, which the descriptors that a server keeps free have room for, so a thousand members take a minute
+ * at most. A name is looked up first, which may take longer: so a thread of its own does it, and membership.c has its
+ * leases to renew meanwhile. Thread and caller each have a reference. */
 #include "kvserver/member/ping.h"
 
 #include <errno.h>

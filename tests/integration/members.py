@@ -5,6 +5,7 @@
 Servers are real; etcd is Debian's where it is installed, and a fake besides; Kubernetes is a fake. What a server knows
 is read from /view. KVRAIL_BUILD: where kv-server is. KVRAIL_TEST_PACE makes waiting times short.
 """
+
 from __future__ import annotations
 
 import json
@@ -58,17 +59,43 @@ def free_port() -> int:
 
 
 class KvServer:
-    def __init__(self, name: str | None, members: str, *more: str, port: int = 0, **env: str) -> None:
+    def __init__(
+        self, name: str | None, members: str, *more: str, port: int = 0, **env: str
+    ) -> None:
         self.name, self.port = name, port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.log = SCRATCH / f"{name}.{self.port}.{time.monotonic_ns()}.log"
-        command = [f"{BUILD}/kv-server", "-l", self.address, "--provider", PROVIDER, "--memory-mb", "8",
-                   "--worker-threads", "1", "--http-addr", "127.0.0.1:0", "--drain-sec", "1",
-                   "--landing-mb", "0", "--log-level", "debug", "--members", members, *more]
+        command = [
+            f"{BUILD}/kv-server",
+            "-l",
+            self.address,
+            "--provider",
+            PROVIDER,
+            "--memory-mb",
+            "8",
+            "--worker-threads",
+            "1",
+            "--http-addr",
+            "127.0.0.1:0",
+            "--drain-sec",
+            "1",
+            "--landing-mb",
+            "0",
+            "--log-level",
+            "debug",
+            "--members",
+            members,
+            *more,
+        ]
         if name:
             command += ["--node-id", name]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True,
-                                        env={**os.environ, "KVRAIL_TEST_PACE": "10", **env})
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self.log.open("w"),
+            text=True,
+            env={**os.environ, "KVRAIL_TEST_PACE": "10", **env},
+        )
         running.append(self)
         assert self.process.stdout
         self.url = ""
@@ -90,20 +117,29 @@ class KvServer:
         return json.loads(self.page("/view"))
 
     def names(self) -> str:
-        """"a b" of what is up, "a-draining" of what is not."""
-        return " ".join(m["node_id"] + ("" if m["state"] == "up" else "-" + m["state"])
-                        for m in self.view()["members"])
+        """ "a b" of what is up, "a-draining" of what is not."""
+        return " ".join(
+            m["node_id"] + ("" if m["state"] == "up" else "-" + m["state"])
+            for m in self.view()["members"]
+        )
 
     def sees(self, names: str) -> None:
-        soon(lambda: f"{self.name} sees '{names}', now '{self.names()}'; {self.text()[-3000:]}",
-             lambda: self.names() == names)
+        soon(
+            lambda: f"{self.name} sees '{names}', now '{self.names()}'; {self.text()[-3000:]}",
+            lambda: self.names() == names,
+        )
 
     def source(self, state: str) -> None:
-        soon(lambda: f"{self.name}: the source is {state}; {self.view()} {self.text()[-2000:]}",
-             lambda: self.view()["source"]["state"] == state)
+        soon(
+            lambda: f"{self.name}: the source is {state}; {self.view()} {self.text()[-2000:]}",
+            lambda: self.view()["source"]["state"] == state,
+        )
 
     def says(self, pattern: str) -> None:
-        soon(lambda: f"{self.name} logs '{pattern}': {self.text()[-3000:]}", lambda: re.search(pattern, self.text()))
+        soon(
+            lambda: f"{self.name} logs '{pattern}': {self.text()[-3000:]}",
+            lambda: re.search(pattern, self.text()),
+        )
 
     def never_said(self, pattern: str) -> None:
         if re.search(pattern, self.text()):
@@ -134,12 +170,33 @@ class RealEtcd:
     def start(self, state: str) -> None:
         peer = f"http://127.0.0.1:{self.peers[self.name]}"
         self.process = subprocess.Popen(
-            ["etcd", "--name", self.name, "--data-dir", str(self.data), "--listen-client-urls", self.url,
-             "--advertise-client-urls", self.url, "--listen-peer-urls", peer,
-             "--initial-advertise-peer-urls", peer, "--initial-cluster-state", state, "--initial-cluster",
-             ",".join(f"{n}=http://127.0.0.1:{p}" for n, p in self.peers.items()), "--logger", "zap",
-             "--log-level", "error", "--unsafe-no-fsync"][: -1 if state == "old" else None],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                "etcd",
+                "--name",
+                self.name,
+                "--data-dir",
+                str(self.data),
+                "--listen-client-urls",
+                self.url,
+                "--advertise-client-urls",
+                self.url,
+                "--listen-peer-urls",
+                peer,
+                "--initial-advertise-peer-urls",
+                peer,
+                "--initial-cluster-state",
+                state,
+                "--initial-cluster",
+                ",".join(f"{n}=http://127.0.0.1:{p}" for n, p in self.peers.items()),
+                "--logger",
+                "zap",
+                "--log-level",
+                "error",
+                "--unsafe-no-fsync",
+            ][: -1 if state == "old" else None],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         running.append(self)
 
     def ready(self) -> None:
@@ -150,6 +207,7 @@ class RealEtcd:
                 return True  # it wants a token
             except (urllib.error.URLError, OSError):
                 return False
+
         soon("etcd answers", answers)
 
     def ask(self, path: str, **body: Any) -> Any:
@@ -244,8 +302,13 @@ def refused_options() -> None:
         ("go with --members", "--zone", "z"),
         ("2s to 60s", "--members", "etcd:http://h:1", "--lease-sec", "61"),
     ):
-        got = subprocess.run([f"{BUILD}/kv-server", *options], capture_output=True, text=True, timeout=60,
-                             check=False)
+        got = subprocess.run(
+            [f"{BUILD}/kv-server", *options],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         said = " ".join(got.stderr.split())
         if got.returncode != 2 or text not in said:
             raise Failed(f"{options}: {got.returncode}, not '{text}': {got.stderr}")
@@ -260,14 +323,22 @@ def a_list() -> None:
     if (member["weight"], member["zone"]) != (2, "z1") or a.view()["epoch"] == 0:
         raise Failed(str(a.view()))
     metrics = a.page("/metrics")
-    for line in ('kvrail_members{state="up"} 1', 'kvrail_members{state="draining"} 1',
-                 'kvrail_members_source{source="list",state="ok"} 1', "kvrail_view_changes_total 1"):
+    for line in (
+        'kvrail_members{state="up"} 1',
+        'kvrail_members{state="draining"} 1',
+        'kvrail_members_source{source="list",state="ok"} 1',
+        "kvrail_view_changes_total 1",
+    ):
         if line not in metrics.splitlines():
             raise Failed(f"no {line} in {metrics}")
     page = SCRATCH / "metrics"
     page.write_text(metrics)
-    subprocess.run(["tests/integration/metrics_page.py", "page", str(page)], check=True, timeout=60,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["tests/integration/metrics_page.py", "page", str(page)],
+        check=True,
+        timeout=60,
+        stdout=subprocess.DEVNULL,
+    )
     if shutil.which("promtool"):
         with page.open() as text:
             subprocess.run(["promtool", "check", "metrics"], stdin=text, check=True, timeout=60)
@@ -276,7 +347,9 @@ def a_list() -> None:
 
 def not_in_the_list() -> None:
     port = free_port()
-    KvServer("a", f"list:b=127.0.0.1:{port}", port=port).says("clients that learn the view refuse this server")
+    KvServer("a", f"list:b=127.0.0.1:{port}", port=port).says(
+        "clients that learn the view refuse this server"
+    )
     KvServer("a", f"list:b=127.0.0.1:{port}").says("do not use this server")
 
 
@@ -320,10 +393,14 @@ def a_large_loss() -> None:
     path.write_text("\n".join(lines) + "\n")
     a.sees("a b c d")
     path.write_text("# none\n")
-    a.says(r"names 0 members, of 4 that were there: that is not believed while the others answer: a, b, c, d")
+    a.says(
+        r"names 0 members, of 4 that were there: that is not believed while the others answer: a, b, c, d"
+    )
     c.kill()
     a.sees("a b d")  # who does not answer goes
-    if a.view()["source"]["doubted"] != 3 or "kvrail_view_refused_total 1" not in a.page("/metrics"):
+    if a.view()["source"]["doubted"] != 3 or "kvrail_view_refused_total 1" not in a.page(
+        "/metrics"
+    ):
         raise Failed(str(a.view()))
     path.write_text(lines[0] + "\n")
     d.kill()
@@ -333,6 +410,30 @@ def a_large_loss() -> None:
     b.kill()
     path.write_text(lines[0] + "\n")  # half: believed
     a.sees("a")
+
+
+def clients_follow() -> None:
+    """A client that knows one server learns of the others, and uses them."""
+    path = SCRATCH / "followed"
+    a, b = (KvServer(n, f"file:{path}") for n in "ab")
+    path.write_text(f"a={a.address}\nb={b.address}\n")
+    a.sees("a b")
+
+    def stored() -> bool:
+        client = [f"{BUILD}/kv-client", "-s", f"a={a.address}", "--provider", PROVIDER]
+        for i in range(8):
+            subprocess.run(
+                [*client, "put", f"k{time.monotonic_ns()}.{i}", "v"],
+                check=True,
+                timeout=60,
+                stdout=subprocess.DEVNULL,
+            )
+        return any(
+            line.startswith("kvrail_puts_total ") and not line.endswith(" 0")
+            for line in b.page("/metrics").splitlines()
+        )
+
+    soon("a PUT has come to b", stored)
 
 
 # ---- DNS ----
@@ -394,8 +495,13 @@ int getnameinfo(const struct sockaddr *sa, socklen_t len, char *host, socklen_t 
 def dns() -> None:
     source, stub, hosts = SCRATCH / "stub.c", SCRATCH / "stub.so", SCRATCH / "hosts"
     source.write_text(STUB)
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(stub), str(source), "-ldl"], check=True)
-    hosts.write_text("127.0.0.9 -\n127.0.0.2 kv-0.kv.test\n127.0.0.3 other.example\n127.0.0.10 KV-1.KV.TEST.\n")
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(stub), str(source), "-ldl"],
+        check=True,
+    )
+    hosts.write_text(
+        "127.0.0.9 -\n127.0.0.2 kv-0.kv.test\n127.0.0.3 other.example\n127.0.0.10 KV-1.KV.TEST.\n"
+    )
     a = KvServer("kv-0", "dns:kv.test:7411", LD_PRELOAD=str(stub), STUB_HOSTS=str(hosts))
     a.sees("127.0.0.3:7411 127.0.0.9:7411 KV-1 kv-0")
     epoch = a.view()["epoch"]
@@ -419,7 +525,10 @@ def dns() -> None:
 def local_name() -> None:
     port = free_port()
     a = KvServer(None, f"dns:localhost:{port}", port=port)
-    soon("localhost is found", lambda: f"127.0.0.1:{port}" in a.names() or f"[::1]:{port}" in a.names())
+    soon(
+        "localhost is found",
+        lambda: f"127.0.0.1:{port}" in a.names() or f"[::1]:{port}" in a.names(),
+    )
 
 
 # ---- etcd ----
@@ -438,7 +547,10 @@ def etcd_life(make: Callable[[], Any]) -> None:
     one, two = a.view()["members"]
     if (one["weight"], one["zone"], two["address"]) != (3, "z", f"10.1.2.3:{b.port}"):
         raise Failed(str(a.view()))
-    soon("both agree on the epoch", lambda: a.view()["epoch"] == b.view()["epoch"] or b.view()["epoch"] > 0)
+    soon(
+        "both agree on the epoch",
+        lambda: a.view()["epoch"] == b.view()["epoch"] or b.view()["epoch"] > 0,
+    )
     e.put("/test/kv/strange", "no member")
     e.put("/test/kvother", "not ours")
     a.says("is no member, and is left out")
@@ -462,7 +574,9 @@ def etcd_life(make: Callable[[], Any]) -> None:
     again = KvServer("a", etcd_spec(e), *LEASE)  # a second server of that name
     a.says("another server, at .* has registered as a, too")
     again.kill()
-    soon("the first one is back", lambda: [m["address"] for m in a.view()["members"]] == [a.address])
+    soon(
+        "the first one is back", lambda: [m["address"] for m in a.view()["members"]] == [a.address]
+    )
 
 
 def etcd_lost(make: Callable[[], Any]) -> None:
@@ -649,10 +763,19 @@ def two_fakes() -> None:
 # ---- Kubernetes ----
 
 
-def endpoint(pod: str, address: str, ready: bool | None = True, serving: bool | None = True,
-             terminating: bool = False) -> dict[str, Any]:
-    return {"addresses": [address], "zone": "z-" + pod, "targetRef": {"kind": "Pod", "name": pod},
-            "conditions": {"ready": ready, "serving": serving, "terminating": terminating}}
+def endpoint(
+    pod: str,
+    address: str,
+    ready: bool | None = True,
+    serving: bool | None = True,
+    terminating: bool = False,
+) -> dict[str, Any]:
+    return {
+        "addresses": [address],
+        "zone": "z-" + pod,
+        "targetRef": {"kind": "Pod", "name": pod},
+        "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+    }
 
 
 class Kube:
@@ -661,9 +784,30 @@ class Kube:
     def __init__(self) -> None:
         self.ca, key = SCRATCH / "kube.pem", SCRATCH / "kube.key"
         if not self.ca.exists():
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                            "-nodes", "-keyout", str(key), "-out", str(self.ca), "-days", "2", "-subj", "/CN=kube",
-                            "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+            subprocess.run(
+                [
+                    "openssl",
+                    "req",
+                    "-x509",
+                    "-newkey",
+                    "ec",
+                    "-pkeyopt",
+                    "ec_paramgen_curve:P-256",
+                    "-nodes",
+                    "-keyout",
+                    str(key),
+                    "-out",
+                    str(self.ca),
+                    "-days",
+                    "2",
+                    "-subj",
+                    "/CN=kube",
+                    "-addext",
+                    "subjectAltName=IP:127.0.0.1",
+                ],
+                check=True,
+                capture_output=True,
+            )
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(self.ca, key)
         self.api = FakeKube(tls)
@@ -672,16 +816,30 @@ class Kube:
         self.token.write_text(self.api.token + "\n")
 
     def server(self, name: str, *more: str, ca: Path | None = None) -> KvServer:
-        return KvServer(name, "k8s:prod/kv", "--members-ca", str(ca or self.ca), "--members-token-file",
-                        str(self.token), *more, KUBERNETES_SERVICE_HOST="127.0.0.1",
-                        KUBERNETES_SERVICE_PORT=str(self.api.server.server_port))
+        return KvServer(
+            name,
+            "k8s:prod/kv",
+            "--members-ca",
+            str(ca or self.ca),
+            "--members-token-file",
+            str(self.token),
+            *more,
+            KUBERNETES_SERVICE_HOST="127.0.0.1",
+            KUBERNETES_SERVICE_PORT=str(self.api.server.server_port),
+        )
 
 
 def kube_life() -> None:
     k = Kube()
     k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", None, None)])
-    k.api.put("kv-2", [endpoint("kv-2", "127.0.0.3"), endpoint("kv-3", "127.0.0.4", False, False),
-                       endpoint("kv-0", "127.0.0.1")])  # twice
+    k.api.put(
+        "kv-2",
+        [
+            endpoint("kv-2", "127.0.0.3"),
+            endpoint("kv-3", "127.0.0.4", False, False),
+            endpoint("kv-0", "127.0.0.1"),
+        ],
+    )  # twice
     k.api.put("kv-6", [endpoint("kv-0", "fd00::1")], addressType="IPv6")
     a, b = k.server("kv-0"), k.server("kv-1")
     a.sees("kv-0 kv-1 kv-2")
@@ -691,9 +849,13 @@ def kube_life() -> None:
     first = a.view()["members"][0]
     if (first["address"], first["zone"]) != ("127.0.0.1:7411", "z-kv-0"):
         raise Failed(str(first))
-    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, True, True)])
+    k.api.put(
+        "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, True, True)]
+    )
     a.sees("kv-0 kv-1-draining kv-2")
-    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, False, True)])
+    k.api.put(
+        "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, False, True)]
+    )
     a.sees("kv-0 kv-2")
     k.api.delete("kv-2")
     a.sees("kv-0")
@@ -739,9 +901,28 @@ def kube_bad_days() -> None:
     a.source("ok")
     a.end()
     other = SCRATCH / "other.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-keyout", "/dev/null", "-out", str(other), "-days", "2", "-subj", "/CN=other"], check=True,
-                   capture_output=True)
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            "/dev/null",
+            "-out",
+            str(other),
+            "-days",
+            "2",
+            "-subj",
+            "/CN=other",
+        ],
+        check=True,
+        capture_output=True,
+    )
     stranger = k.server("kv-5", ca=other)
     stranger.source("unreachable")
     stranger.says("certificate")
@@ -756,22 +937,42 @@ def main() -> int:
         ("a server that its list does not name says so", not_in_the_list, ""),
         ("a file is read again, and half of one is not believed", a_file, ""),
         ("a large loss is not believed while the members answer", a_large_loss, ""),
-        ("DNS: names, addresses, no answer, a resolver that hangs", dns,
-         "LD_PRELOAD and sanitizers do not go together" if "/asan" in BUILD or "/tsan" in BUILD else ""),
+        ("clients follow what servers learn", clients_follow, ""),
+        (
+            "DNS: names, addresses, no answer, a resolver that hangs",
+            dns,
+            (
+                "LD_PRELOAD and sanitizers do not go together"
+                if "/asan" in BUILD or "/tsan" in BUILD
+                else ""
+            ),
+        ),
         ("DNS: the system's resolver", local_name, ""),
         ("k8s: slices, conditions, epochs, a cut watch", kube_life, ""),
         ("k8s: 410, silence, a new token, an API server that hangs, a wrong CA", kube_bad_days, ""),
         ("etcd (fake): lost events, compaction", fake_days, ""),
         ("etcd (fake): a dead endpoint is passed over", two_fakes, ""),
     ]
-    for kind, make, why in (("fake", one_fake, ""),
-                            ("real", one_real, "" if real else "there is no etcd (Debian: etcd-server)")):
-        for name, run in (("join, leave, die, two of one name", etcd_life), ("leases and keys that are lost", etcd_lost),
-                          ("stopped, and going on", etcd_stopped), ("users, tokens, passwords", etcd_auth)):
+    for kind, make, why in (
+        ("fake", one_fake, ""),
+        ("real", one_real, "" if real else "there is no etcd (Debian: etcd-server)"),
+    ):
+        for name, run in (
+            ("join, leave, die, two of one name", etcd_life),
+            ("leases and keys that are lost", etcd_lost),
+            ("stopped, and going on", etcd_stopped),
+            ("users, tokens, passwords", etcd_auth),
+        ):
             tests.append((f"etcd ({kind}): {name}", lambda run=run, make=make: run(make), why))
-    for name, run in (("compaction", real_compaction), ("kill -9", real_killed), ("its data are lost", real_anew),
-                      ("three members, one stopped, one killed", real_three)):
-        tests.append((f"etcd (real): {name}", run, "" if real else "there is no etcd (Debian: etcd-server)"))
+    for name, run in (
+        ("compaction", real_compaction),
+        ("kill -9", real_killed),
+        ("its data are lost", real_anew),
+        ("three members, one stopped, one killed", real_three),
+    ):
+        tests.append(
+            (f"etcd (real): {name}", run, "" if real else "there is no etcd (Debian: etcd-server)")
+        )
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     tests = [t for t in tests if wanted in t[0]]
     print(f"1..{len(tests)}")

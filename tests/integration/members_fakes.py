@@ -3,6 +3,7 @@
 
 They speak what kvserver/member speaks to them, and do on demand what the real ones do on bad days.
 """
+
 from __future__ import annotations
 
 import base64
@@ -70,7 +71,9 @@ class Server(ThreadingHTTPServer):
 
         super().__init__(("127.0.0.1", port), Handler)
         if tls:
-            self.socket = tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            self.socket = tls.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def handle_error(self, *_: Any) -> None:  # connections that break are what this is for
@@ -180,7 +183,9 @@ class FakeEtcd:
             if self.tokens is None:
                 return error(400, 9, "etcdserver: authentication is not enabled")
             if body["password"] != self.password:
-                return error(400, 3, "etcdserver: authentication failed, invalid user ID or password")
+                return error(
+                    400, 3, "etcdserver: authentication failed, invalid user ID or password"
+                )
             self.token_next += 1
             self.tokens.add(f"token.{self.token_next}")
             return 200, {"header": self.header(), "token": f"token.{self.token_next}"}
@@ -198,7 +203,9 @@ class FakeEtcd:
             if not lease:
                 return 200, {"result": {"header": self.header(), "ID": body["ID"]}}
             lease[1] = time.monotonic() + lease[0]
-            return 200, {"result": {"header": self.header(), "ID": body["ID"], "TTL": str(int(lease[0]))}}
+            return 200, {
+                "result": {"header": self.header(), "ID": body["ID"], "TTL": str(int(lease[0]))}
+            }
         if path == "/v3/lease/revoke":
             if int(body["ID"]) in self.leases:
                 self.lease_end(int(body["ID"]))
@@ -215,9 +222,11 @@ class FakeEtcd:
                 for k, v in sorted(self.keys.items())
                 if first <= k < end
             ]
-            return 200, {"header": self.header(), "kvs": kvs, "count": str(len(kvs))} if kvs else {
-                "header": self.header()
-            }
+            return 200, (
+                {"header": self.header(), "kvs": kvs, "count": str(len(kvs))}
+                if kvs
+                else {"header": self.header()}
+            )
         return error(404, 5, "Not Found")
 
     def watch(self, h: Any, request: dict[str, Any]) -> None:
@@ -226,15 +235,31 @@ class FakeEtcd:
         h.begin_stream()
         with self.lock:
             if self.tokens is not None and h.headers.get("Authorization") not in self.tokens:
-                h.line({"result": {"header": self.header(), "watch_id": "-1", "created": True,
-                                   "canceled": True, "cancel_reason": "rpc error: code = "
-                                   "Unauthenticated desc = etcdserver: invalid auth token"}})
+                h.line(
+                    {
+                        "result": {
+                            "header": self.header(),
+                            "watch_id": "-1",
+                            "created": True,
+                            "canceled": True,
+                            "cancel_reason": "rpc error: code = "
+                            "Unauthenticated desc = etcdserver: invalid auth token",
+                        }
+                    }
+                )
                 start = 1 << 60  # and the stream stays open
             else:
                 h.line({"result": {"header": self.header(), "created": True}})
             if start <= self.compacted:
-                h.line({"result": {"header": self.header(), "canceled": True,
-                                   "compact_revision": str(self.compacted)}})
+                h.line(
+                    {
+                        "result": {
+                            "header": self.header(),
+                            "canceled": True,
+                            "compact_revision": str(self.compacted),
+                        }
+                    }
+                )
                 start = 1 << 60
             self.watches += 1
             at = 0 if start <= self.revision else len(self.history)
@@ -279,9 +304,13 @@ class FakeKube:
         with self.lock:
             self.version += 1
             kind = "MODIFIED" if name in self.slices else "ADDED"
-            item = {"metadata": {"name": name, "resourceVersion": str(self.version)},
-                    "addressType": "IPv4", "endpoints": endpoints,
-                    "ports": [{"name": "kvrail", "port": 7411}, {"name": "http", "port": 80}], **more}
+            item = {
+                "metadata": {"name": name, "resourceVersion": str(self.version)},
+                "addressType": "IPv4",
+                "endpoints": endpoints,
+                "ports": [{"name": "kvrail", "port": 7411}, {"name": "http", "port": 80}],
+                **more,
+            }
             self.slices[name] = item
             self.history.append((self.version, {"type": kind, "object": item}))
 
@@ -295,8 +324,15 @@ class FakeKube:
     def bookmark(self) -> None:
         with self.lock:
             self.version += 1
-            self.history.append((self.version, {"type": "BOOKMARK", "object": {
-                "metadata": {"resourceVersion": str(self.version)}}}))
+            self.history.append(
+                (
+                    self.version,
+                    {
+                        "type": "BOOKMARK",
+                        "object": {"metadata": {"resourceVersion": str(self.version)}},
+                    },
+                )
+            )
 
     def cut(self, broken: bool = False) -> None:
         """Watches end: in peace, as they do each five minutes, or broken off."""
@@ -323,8 +359,13 @@ class FakeKube:
         else:
             with self.lock:
                 self.lists += 1
-                h.answer(200, {"metadata": {"resourceVersion": str(self.version)},
-                               "items": list(self.slices.values())})
+                h.answer(
+                    200,
+                    {
+                        "metadata": {"resourceVersion": str(self.version)},
+                        "items": list(self.slices.values()),
+                    },
+                )
 
     def watch(self, h: Any, version: int) -> None:
         h.begin_stream()
@@ -332,8 +373,17 @@ class FakeKube:
         with self.lock:
             self.watches += 1
             if version < self.oldest:
-                h.line({"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "code": 410,
-                                                    "message": "too old resource version"}})
+                h.line(
+                    {
+                        "type": "ERROR",
+                        "object": {
+                            "kind": "Status",
+                            "metadata": {},
+                            "code": 410,
+                            "message": "too old resource version",
+                        },
+                    }
+                )
                 h.wfile.write(b"0\r\n\r\n")
                 return
         while not self.closed and self.cuts == cuts:
