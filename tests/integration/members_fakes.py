@@ -25,7 +25,7 @@ def unb64(text: str) -> str:
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on a port of its own; `hung` leaves every call unanswered, like a process that is stopped."""
+    """Listens on a port of its own; `hung` leaves every call unanswered, as if stopped."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -81,7 +81,7 @@ class Server(ThreadingHTTPServer):
 
 
 class FakeEtcd:
-    """Keys with leases and revisions, a watch with a history that can be compacted, users with tokens."""
+    """Keys with leases and revisions, a watch whose history can be compacted, users, tokens."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
