@@ -156,6 +156,32 @@ static void get_all(struct kvc_client *c, void *arg)
 	free(at);
 }
 
+/* The same by batches and look-ups. */
+static void find_all(struct kvc_client *c, void *arg)
+{
+	struct kvc_item item[KEYS] = {0};
+	struct kvc_key keys[KEYS];
+	uint32_t key[KEYS];
+	unsigned prefix = 0;
+	int rc;
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = i;
+		keys[i] = key_of(&key[i]);
+		item[i] = (struct kvc_item){.key = keys[i], .data = malloc(LONG), .len = LONG};
+	}
+	rc = kvc_exists_await(c, keys, KEYS, NULL, &prefix, NULL);
+	if (rc != 0 || prefix != KEYS)
+		world_wrong(&world, "view: a look-up returned %s and a prefix of %u", kv_errname(rc), prefix);
+	kvc_get_batch_await(c, item, KEYS, NULL);
+	for (uint32_t i = 0; i < KEYS; i++) {
+		get_check(i, item[i].data, item[i].result);
+		if (item[i].result == -KV_ENOTFOUND)
+			world_wrong(&world, "view: a value that was put is not in a batch");
+		free(item[i].data);
+	}
+}
+
 /* ---- telling ---- */
 
 static void view_make(struct kv_view *v, uint64_t epoch)
@@ -369,6 +395,7 @@ static void a_draining_server_is_given_nothing_and_asked(void **state)
 	c = world.pool[0].pool->client[0];
 	for (uint32_t i = 0; i < KEYS; i++)
 		assert_string_not_equal(owner_name(c, i), "node-1");
+	world_do(&world, 0, find_all, NULL);
 	world_do(&world, 0, get_all, NULL);
 	world_do(&world, 0, put_all, NULL);
 	change(1, 0);
