@@ -123,18 +123,11 @@ struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 	return &c->node[kvc_place_among(c->placement, key.data, key.len, &c->avoided)]; /* only draining ones are left */
 }
 
-bool kvc_call_leaver(struct kvc_node **n, struct kvc_key key, int64_t rc, bool *asked)
+struct kvc_node *kvc_call_leaver(struct kvc_client *c, struct kvc_key key)
 {
-	struct kvc_client *c = (*n)->client;
-	struct kvc_node *owner;
-	if (KV_LIKELY(rc != -KV_ENOTFOUND || c->cluster.draining.count == 0) || *asked)
-		return false;
-	owner = kvc_call_owner(c, key);
-	if (owner == *n || owner->state != KVC_NODE_UP || !kvc_place_set_has(&c->cluster.draining, owner->index))
-		return false;
-	*asked = true;
-	*n = owner;
-	return true;
+	struct kvc_node *owner = kvc_call_owner(c, key);
+	bool leaves = owner->state == KVC_NODE_UP && kvc_place_set_has(&c->cluster.draining, owner->index);
+	return leaves && kvc_call_node(c, key) != owner ? owner : NULL;
 }
 
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key)

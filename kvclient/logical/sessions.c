@@ -203,6 +203,8 @@ int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_optio
 	}
 	session->key = key;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
+		if (!kvc_node_running(&c->node[i]) || c->node[i].ending)
+			continue; /* its place waits for another server */
 		session->at[i].state = KVC_SESSION_WANTED;
 		kv_list_add_tail(&c->node[i].sessions.wanted, &session->at[i].list);
 		kvc_sessions_start(&c->node[i]);

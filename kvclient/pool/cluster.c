@@ -113,7 +113,9 @@ static bool node_clean(const struct kvc_node *n)
 {
 	const struct kvc_room_share *s = &n->share;
 	return n->state == KVC_NODE_CLOSED && !n->attachment && !(s->reqs | s->imms | s->out | s->waiting | s->background) &&
-	       !(s->bytes | s->out_bytes) && !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all);
+	       !(s->bytes | s->out_bytes) && !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all) &&
+	       kv_list_empty(&n->sessions.wanted) && kv_list_empty(&n->sessions.asked) &&
+	       kv_list_empty(&n->sessions.partings) && kv_list_empty(&n->sessions.parted) && !n->control.senders;
 }
 
 static void places_give(struct kvc_client *c)
@@ -174,6 +176,7 @@ static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
 		if (p->fresh[i])
 			kvc_pool_server_give(c->pool, p->node[i]);
 	free(p->fresh);
+	p->fresh = NULL;
 	kvc_place_fini(&p->place);
 }
 
