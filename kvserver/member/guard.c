@@ -6,6 +6,8 @@
  * goes when it does not answer either. A loss of half or less is believed: the other members are there to serve, and a
  * server that was taken out wants to be out.
  *
+ * The loss is that of some seconds: etcd tells of leases that are revoked one by one, and each by itself is a small loss.
+ *
  * A doubted member stays doubted until it is named again or is silent, however small the doubted part has become. So
  * servers that were taken out on purpose, more than half at once, stay in the view until they end. */
 #include "kvserver/member/guard.h"
@@ -20,43 +22,63 @@ static int add_all(struct kv_view *to, const struct kv_view *from)
 	return rc;
 }
 
-/* The doubted after this answer. */
-static int doubted_make(const struct guard *g, const struct kv_view *named, struct kv_view *out)
+static bool is_large(const struct guard *g, const struct kv_view *named)
 {
-	unsigned lost = members_lost(&g->view, named);
-	bool large = lost > 0 && (named->count == 0 || lost * 2 > g->view.count);
+	unsigned lost = members_lost(&g->view, named), gone = members_lost(&g->gone, named);
+
+	return lost > 0 && (named->count == 0 || (lost + gone) * 2 > g->view.count + gone);
+}
+
+/* The doubted after this answer, and who has gone in this window. */
+static int losses_sort(const struct guard *g, const struct kv_view *named, struct kv_view *doubted, struct kv_view *gone)
+{
+	bool large = is_large(g, named);
 	int rc = 0;
 
 	for (unsigned i = 0; i < g->view.count && rc == 0; i++) {
 		const struct kv_member *m = &g->view.member[i];
-		if (!kv_view_find(named, m->node_id) && (large || kv_view_find(&g->doubted, m->node_id)))
-			rc = kv_view_add(out, m);
+		if (kv_view_find(named, m->node_id))
+			continue;
+		if (large || kv_view_find(&g->doubted, m->node_id))
+			rc = kv_view_add(doubted, m);
+		else
+			rc = members_put(gone, m);
 	}
-	return rc;
+	for (unsigned i = 0; i < g->gone.count && rc == 0; i++)
+		if (!kv_view_find(named, g->gone.member[i].node_id))
+			rc = members_put(gone, &g->gone.member[i]);
+	return rc == -KV_ELIMIT ? 0 : rc; /* a thousand have gone: one more or less does not count */
 }
 
-int guard_hear(struct guard *g, const struct kv_view *named, unsigned *out_doubts)
+int guard_hear(struct guard *g, const struct kv_view *named, uint64_t now_ns, unsigned *out_doubts)
 {
-	struct kv_view doubted = {0}, view = {0};
-	int rc = doubted_make(g, named, &doubted);
+	struct guard next = {0};
 	bool changed;
+	int rc;
 
 	*out_doubts = 0;
+	if (g->gone.count == 0 || now_ns - g->window_ns > GUARD_WINDOW_NS) {
+		kv_view_fini(&g->gone);
+		g->window_ns = now_ns;
+	}
+	next.window_ns = g->window_ns;
+	rc = losses_sort(g, named, &next.doubted, &next.gone);
 	if (rc == 0)
-		rc = members_copy(named, &view);
+		rc = members_copy(named, &next.view);
 	if (rc == 0)
-		rc = add_all(&view, &doubted);
+		rc = add_all(&next.view, &next.doubted);
 	if (rc) {
-		kv_view_fini(&doubted);
-		kv_view_fini(&view);
+		guard_fini(&next);
 		return rc;
 	}
-	*out_doubts = members_lost(&doubted, &g->doubted);
-	changed = !kv_view_same(&view, &g->view);
-	if (!changed) /* the same view under the same epoch */
-		view.source = g->view.source, view.epoch = g->view.epoch;
+	*out_doubts = members_lost(&next.doubted, &g->doubted);
+	changed = !kv_view_same(&next.view, &g->view);
+	if (!changed) { /* the same view under the same epoch */
+		next.view.source = g->view.source;
+		next.view.epoch = g->view.epoch;
+	}
 	guard_fini(g);
-	*g = (struct guard){.view = view, .doubted = doubted};
+	*g = next;
 	return changed;
 }
 
@@ -77,4 +99,5 @@ void guard_fini(struct guard *g)
 {
 	kv_view_fini(&g->view);
 	kv_view_fini(&g->doubted);
+	kv_view_fini(&g->gone);
 }

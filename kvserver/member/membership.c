@@ -275,7 +275,7 @@ static void on_members(void *arg, const struct kv_view *named)
 	changed = members_copy(&m->guard.view, &was);
 	heard(m);
 	if (changed == 0)
-		changed = guard_hear(&m->guard, named, &doubts);
+		changed = guard_hear(&m->guard, named, now_ns(), &doubts);
 	if (changed < 0)
 		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
 	if (changed >= 0)

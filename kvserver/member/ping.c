@@ -133,7 +133,8 @@ int ping_start(const struct kv_view *whom, struct ping **out)
 	if (rc == 0) {
 		p->refs = 2;
 		rc = -pthread_create(&thread, NULL, ping_run, p);
-		p->refs -= rc != 0;
+		if (rc)
+			p->refs = 1; /* no thread has the other one */
 	}
 	if (rc) {
 		unref(p);

@@ -262,6 +262,9 @@ def test(name: str, run: Callable[[], None]) -> None:
     number += 1
     try:
         run()
+        for one in running:
+            if isinstance(one, KvServer):
+                one.never_said("Sanitizer|runtime error:")
         print(f"ok {number} - {name}", flush=True)
     except Exception as e:  # noqa: BLE001 -- a test may fail in any way
         failed += 1

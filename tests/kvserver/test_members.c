@@ -130,11 +130,13 @@ static void view_is(const struct kv_view *v, const char *letters)
 	assert_string_equal(text, letters);
 }
 
+static uint64_t now_ns;
+
 static int hear(struct guard *g, const char *letters)
 {
 	struct kv_view named = view_of(letters);
 	unsigned doubts;
-	int rc = guard_hear(g, &named, &doubts);
+	int rc = guard_hear(g, &named, now_ns, &doubts);
 	kv_view_fini(&named);
 	return rc < 0 ? rc : rc * 100 + (int)doubts;
 }
@@ -161,6 +163,28 @@ static void half_may_leave_and_more_may_not(void **state)
 	view_is(&g.view, "abcde");
 	view_is(&g.doubted, "cde");
 	guard_fini(&g);
+}
+
+/* etcd tells of revoked leases one by one. */
+static void half_may_leave_within_a_window(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	now_ns = 0;
+	hear(&g, "abcdef");
+	assert_int_equal(hear(&g, "abcde"), 100);
+	now_ns += GUARD_WINDOW_NS / 2;
+	assert_int_equal(hear(&g, "abcd"), 100);
+	assert_int_equal(hear(&g, "abc"), 100);
+	assert_int_equal(hear(&g, "ab"), 1); /* the fourth of six */
+	view_is(&g.view, "abc");
+	assert_int_equal(hear(&g, "abcf"), 100); /* it is back, and leaves room for another */
+	assert_int_equal(hear(&g, "abf"), 100);
+	view_is(&g.view, "abf");
+	now_ns += 2 * GUARD_WINDOW_NS;
+	assert_int_equal(hear(&g, "ab"), 100);
+	guard_fini(&g);
+	now_ns = 0;
 }
 
 static void an_empty_answer_is_never_believed(void **state)
@@ -333,6 +357,7 @@ int main(void)
 		cmocka_unit_test(base64_goes_both_ways),
 		cmocka_unit_test(members_go_through_etcd),
 		cmocka_unit_test(half_may_leave_and_more_may_not),
+		cmocka_unit_test(half_may_leave_within_a_window),
 		cmocka_unit_test(an_empty_answer_is_never_believed),
 		cmocka_unit_test(the_doubted_stay_until_named_or_silent),
 		cmocka_unit_test(any_history_keeps_who_is_named),
