@@ -6,7 +6,8 @@
  * goes when it does not answer either. A loss of half or less is believed: the other members are there to serve, and a
  * server that was taken out wants to be out.
  *
- * The loss is that of some seconds: etcd tells of leases that are revoked one by one, and each by itself is a small loss.
+ * The loss is that of some seconds: etcd tells of leases that are revoked one by one, and each by itself is a small
+ * loss.
  *
  * A doubted member stays doubted until it is named again or is silent, however small the doubted part has become. So
  * servers that were taken out on purpose, more than half at once, stay in the view until they end. */
@@ -30,7 +31,8 @@ static bool is_large(const struct guard *g, const struct kv_view *named)
 }
 
 /* The doubted after this answer, and who has gone in this window. */
-static int losses_sort(const struct guard *g, const struct kv_view *named, struct kv_view *doubted, struct kv_view *gone)
+static int losses_sort(const struct guard *g, const struct kv_view *named, struct kv_view *doubted,
+		       struct kv_view *gone)
 {
 	bool large = is_large(g, named);
 	int rc = 0;

@@ -16,8 +16,8 @@ struct guard {
 
 /* guard_hear -- the source names these members. If it names none, or if more than half of the members would have gone
  * within GUARD_WINDOW_NS, those that it does not name are doubted and stay; a doubted member that it names again is
- * doubted no longer. Else whom it does not name goes, the doubted excepted. *out_doubts: how many are doubted newly. Returns 1 the view has
- * changed, 0 it has not, or -KV_ENOMEM (nothing is changed). */
+ * doubted no longer. Else whom it does not name goes, the doubted excepted. *out_doubts: how many are doubted newly.
+ * Returns 1 the view has changed, 0 it has not, or -KV_ENOMEM (nothing is changed). */
 int guard_hear(struct guard *g, const struct kv_view *named, uint64_t now_ns, unsigned *out_doubts);
 
 /* guard_silent -- these did not answer a ping: the doubted among them go. Returns how many. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_members.c -- what etcd, an API server and a list of members may say: whatever it is, a source goes on, and what it
- * tells is a view. The calls of web.h are ours here: each line of the input answers the oldest call, with the status or
- * the kind that its first letter names. */
+/* fuzz_members.c -- what etcd, an API server and a list of members may say: whatever it is, a source goes on, and what
+ * it tells is a view. The calls of web.h are ours here: each line of the input answers the oldest call, with the status
+ * or the kind that its first letter names. */
 #include <stdlib.h>
 #include <string.h>
 
