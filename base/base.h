@@ -28,6 +28,7 @@
 #include "base/stay.h"
 #include "base/stdio_fds.h"
 #include "base/units.h"
+#include "base/view.h"
 #include "base/window.h"
 #include "base/wrap.h"
 

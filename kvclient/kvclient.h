@@ -146,6 +146,10 @@ struct kvc_options {
 	 * id, or that stands in the list twice, is not used; with KVC_OPEN_WAIT it fails kvc_pool_open. */
 	const char *const *servers;
 	unsigned num_servers;
+	/* Servers that the pool has room for: those of the list, and those that come with the view of the cluster, until
+	 * nothing of them is left here. 0: 64, or as many as the list has. 1,024 at most. A view with more is not taken,
+	 * and the log says so. */
+	unsigned servers_max;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
 	/* Use only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
 	 * address of this machine. For a name that does not exist kvc_pool_open fails with -KV_ENOTSUP; its sentence
@@ -896,6 +900,10 @@ struct kvc_counters {
 	uint64_t reattaches;
 	uint64_t failovers; /* calls, and items of batches, that went on at another server when theirs was lost */
 	uint64_t stand_ins; /* times that a key was asked for at another server than its own, which was down */
+	uint64_t view_epoch;    /* of the view of the cluster; 0: there is none */
+	uint64_t members;       /* servers in that view */
+	uint64_t views_old;     /* views that were not believed because they are older than ours */
+	uint64_t views_doubted; /* views that were not taken, or not at once: see "The cluster" */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

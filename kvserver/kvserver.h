@@ -117,6 +117,14 @@ int kvs_server_start(struct kvs_server *server, struct kv_error *err);
  * and the state tells. Harmless when the server never started or has stopped. */
 void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
 
+/* kvs_server_view_set -- the server tells its clients this view of the cluster from now on. Whoever knows the members
+ * calls it: a source, a test. Epoch 0 without members: there is none; then clients keep what they have.
+ *
+ * Thread: any, while the server is not destroyed. Owner: the view is copied. It does not wait.
+ * Errors: -KV_EINVAL (epoch 0 with members, a member breaks a limit, members are not sorted), -KV_ENOMEM; -KV_EBUSY:
+ * the control loop takes no more work at the moment; it takes this view with the next call. */
+int kvs_server_view_set(struct kvs_server *server, const struct kv_view *view);
+
 /* kvs_server_reload -- have a thread of the server read the files of keys, certificates and revocation lists again.
  *
  * It returns at once; the log tells what came of it. What was read decides about connections from then on. If one file

@@ -13,6 +13,9 @@
  * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; its pages change at
  * the drain's begin, before the server stops to listen; it closes last.
  *
+ * --members is asked from the moment at which the server listens, and told of the drain when it begins. The server is
+ * taken out of it after the drain.
+ *
  * A service manager (systemd) is told when clients can connect, that the server ends, and, if it asks for that, that
  * all loops turn.
  *
@@ -32,7 +35,9 @@
 #include "host/host.h"
 #include "kvserver/options.h"
 #include "kvserver/http/http.h"
+#include "kvserver/member/membership.h"
 #include "kvserver/control/psk.h"
+#include "kvserver/control/server.h"
 
 enum {
 	EXIT_USAGE = 2,
@@ -81,7 +86,8 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 /* What runs, for the signals. */
 struct run {
 	struct kvs_server *server;
-	struct http *http; /* or NULL */
+	struct http *http;             /* or NULL */
+	struct membership *membership; /* or NULL */
 	struct flags *flags;
 	struct kv_log *log;
 	int argc;
@@ -288,8 +294,44 @@ static void run(struct run *r, const struct kv_log_style *style)
 	signals_default();
 	if (r->http)
 		http_drain(r->http);
+	if (r->membership)
+		membership_drain(r->membership);
 	kvs_server_stop(r->server, f->drain_sec * 1000000000ull);
 	kv_info(r->log, "stopped");
+}
+
+/* Tests have less patience than an operator: waiting times of --members are divided by KVRAIL_TEST_PACE. */
+static unsigned pace_of(const char *text)
+{
+	uint64_t pace;
+
+	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
+}
+
+/* Members that have all gone are no place for a client to look: it keeps what it has. */
+static int on_view(void *server, const struct kv_view *view)
+{
+	return view->count ? kvs_server_view_set(server, view) : 0;
+}
+
+static int membership_open(struct run *r, struct kv_error *err)
+{
+	struct membership_options options;
+	char address[KV_HOST_MAX];
+	int rc;
+
+	if (!r->flags->members)
+		return 0;
+	kvs_server_address(r->server, address, sizeof(address));
+	rc = flags_membership(r->flags, address, r->server->incarnation, r->log, &options, err);
+	options.on_view = on_view;
+	options.arg = r->server;
+	options.pace = pace_of(getenv("KVRAIL_TEST_PACE"));
+	if (rc == 0)
+		rc = membership_start(&options, &r->membership, err);
+	if (rc == 0 && r->http)
+		http_membership(r->http, r->membership);
+	return rc;
 }
 
 static int serve(struct run *r, const struct kvs_options *options, struct kv_error *err)
@@ -301,8 +343,11 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 	if (rc == 0)
 		rc = kvs_server_start(r->server, err);
 	if (rc == 0)
+		rc = membership_open(r, err);
+	if (rc == 0)
 		run(r, r->log->arg);
-	http_stop(&r->http); /* it reads the server */
+	http_stop(&r->http); /* it reads the server and the membership */
+	membership_stop(&r->membership);
 	kvs_server_destroy(&r->server);
 	return rc;
 }

@@ -59,7 +59,8 @@ static const struct kv_opt table[] = {
 	 .offset = AT(node_id),
 	 .metavar = "NAME",
 	 .help = "Name of this server in clients' lists (NAME=HOST:PORT), by which clients place keys. A client whose "
-		 "list gives another name refuses this server. Without --node-id every name is accepted."},
+		 "list gives another name refuses this server. Without --node-id every name is accepted, and --members "
+		 "etcd:... registers the host's name."},
 	{.name = "worker-threads",
 	 .type = KV_OPT_U32,
 	 .offset = AT(shards),
@@ -106,6 +107,80 @@ static const struct kv_opt table[] = {
 	 .max = (uint64_t)1 << 36,
 	 .help = "Values held at a time, by all worker threads together; beyond that the server evicts. Key and index "
 		 "entry of each take about 0.6 KiB beside --memory-mb. 0: one value per KiB of --memory-mb."},
+	{.name = "members",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members),
+	 .metavar = "SOURCE",
+	 .help = "Where this server learns which servers belong to the cluster: list:MEMBER,MEMBER; file:PATH, a "
+		 "MEMBER a "
+		 "line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; "
+		 "or "
+		 "etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT, or "
+		 "NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of --http-addr.",
+	 .group = "Cluster"},
+	{.name = "advertise",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(advertise),
+	 .metavar = "HOST:PORT",
+	 .help = "With --members: address under which others reach this server; port 0: the one it listens on. Without "
+		 "it the address that it listens on; etcd:... needs it where that is 0.0.0.0 or [::]."},
+	{.name = "weight",
+	 .type = KV_OPT_U32,
+	 .offset = AT(weight),
+	 .metavar = "N",
+	 .min = 1,
+	 .max = KV_WEIGHT_MAX,
+	 .help = "With --members etcd:...: share of the keys that this server registers for, beside the others'; 1 "
+		 "without "
+		 "it."},
+	{.name = "zone",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(zone),
+	 .metavar = "NAME",
+	 .help = "With --members etcd:...: where this server stands, for clients that prefer near ones."},
+	{.name = "lease-sec",
+	 .type = KV_OPT_U32,
+	 .offset = AT(lease_sec),
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
+	 .min = 2,
+	 .max = 60,
+	 .help = "With --members etcd:...: a server that etcd has not heard of for so long is no member any more; 10 "
+		 "without it."},
+	{.name = "members-user",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members_user),
+	 .metavar = "NAME",
+	 .help = "With --members etcd:...: user of etcd."},
+	{.name = "members-password-file",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members_password_file),
+	 .metavar = "FILE",
+	 .help = "With --members-user: file whose first line is the password; read at each login."},
+	{.name = "members-token-file",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members_token_file),
+	 .metavar = "FILE",
+	 .help = "With --members k8s:...: the token of the service account, where it is not in the usual place; read "
+		 "at "
+		 "each call."},
+	{.name = "members-ca",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members_ca),
+	 .metavar = "FILE",
+	 .help = "Certificate (PEM) of the authority that signed the certificates of etcd or of the API server; "
+		 "without it "
+		 "those that the system trusts, or for k8s:... the service account's."},
+	{.name = "members-cert",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members_cert),
+	 .metavar = "FILE",
+	 .help = "With --members etcd:...: certificate (PEM) that this server shows to etcd; needs --members-key."},
+	{.name = "members-key",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(members_key),
+	 .metavar = "FILE",
+	 .help = "Private key of --members-cert (PEM)."},
 	KV_OPT_PROVIDER_ROW(.offset = AT(provider), .group = "Fabric"),
 	KV_OPT_NIC_ROW(.offset = AT(nic)),
 	KV_OPT_DOOR_ROW(.offset = AT(door)),
@@ -309,6 +384,110 @@ static int http_check(const char *addr, struct kv_error *err)
 	return kv_hostport_parse(addr, &hp, err) ? kv_fail_more(err, "--http-addr") : 0;
 }
 
+/* Options of a membership, but for an address that is not known before the server listens. */
+static void membership_fill(const struct flags *f, struct membership_options *out)
+{
+	*out = (struct membership_options){
+		.members = f->members,
+		.self = {.weight = f->weight ? f->weight : KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP},
+		.named = f->node_id != NULL,
+		.user = f->members_user,
+		.password_file = f->members_password_file,
+		.token_file = f->members_token_file,
+		.ca_file = f->members_ca,
+		.cert_file = f->members_cert,
+		.key_file = f->members_key,
+		.lease_ns = f->lease_sec * 1000000000ull,
+	};
+}
+
+/* Whether others can be given this address. */
+static bool is_wildcard(const char *addr)
+{
+	struct kv_hostport hp;
+
+	return kv_hostport_parse(addr, &hp, NULL) == 0 &&
+	       (strcmp(hp.host, "0.0.0.0") == 0 || strcmp(hp.host, "::") == 0);
+}
+
+/* The etcd source alone registers what these say; elsewhere they would have no effect. */
+static int registering_check(const struct flags *f, struct kv_error *err)
+{
+	struct kv_member m;
+	char text[KV_HOST_MAX + 32];
+
+	if (strncmp(f->members, "etcd:", 5) != 0)
+		return f->weight || f->zone ? kv_fail(err, -KV_EINVAL,
+						      "--weight and --zone go with --members etcd:...: another source "
+						      "says them itself")
+					    : 0;
+	if (!f->advertise && is_wildcard(f->listen_addr))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"--listen-addr %s is every address of this machine, and --members etcd:... registers one: "
+			"give --advertise HOST:PORT, by which others reach this server",
+			f->listen_addr);
+	snprintf(text, sizeof(text), "h:1;zone=%.200s", f->zone);
+	return f->zone && member_parse(text, &m, NULL)
+		       ? kv_fail(err, -KV_EINVAL,
+				 "--zone %s: it must have 1 to %d characters, without spaces, '=', ',' "
+				 "and ';'",
+				 f->zone, KV_NAME_MAX - 1)
+		       : 0;
+}
+
+static int members_check(const struct flags *f, struct kv_error *err)
+{
+	struct membership_options options;
+	struct kv_hostport hp;
+	int rc;
+
+	membership_fill(f, &options);
+	if (!f->members)
+		return f->advertise || f->weight || f->zone || f->lease_sec || f->members_user ||
+				       f->members_password_file || f->members_token_file || f->members_ca ||
+				       f->members_cert || f->members_key
+			       ? kv_fail(err, -KV_EINVAL,
+					 "--advertise, --weight, --zone, --lease-sec and --members-... go with "
+					 "--members")
+			       : 0;
+	rc = membership_check(&options, err);
+	if (rc == 0 && f->advertise && kv_hostport_parse(f->advertise, &hp, err))
+		rc = kv_fail_more(err, "--advertise");
+	if (rc == 0 && f->advertise && is_wildcard(f->advertise))
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--advertise %s: nobody can connect to that; give one address of this machine",
+			     f->advertise);
+	return rc ? rc : registering_check(f, err);
+}
+
+int flags_membership(const struct flags *f, const char *address, uint64_t incarnation, const struct kv_log *log,
+		     struct membership_options *out, struct kv_error *err)
+{
+	struct kv_hostport here = {0}, hp = {0};
+	int rc = kv_hostport_parse(address, &here, err);
+
+	membership_fill(f, out);
+	out->log = log;
+	out->self.incarnation = incarnation;
+	hp = here;
+	if (rc == 0 && f->advertise)
+		rc = kv_hostport_parse(f->advertise, &hp, err);
+	if (rc)
+		return rc;
+	hp.port = hp.port ? hp.port : here.port;
+	if (!is_wildcard(f->advertise ? f->advertise : address))
+		kv_hostport_format(&hp, out->self.address, sizeof(out->self.address));
+	if (f->zone)
+		snprintf(out->self.zone, sizeof(out->self.zone), "%s", f->zone);
+	if (f->node_id)
+		snprintf(out->self.node_id, sizeof(out->self.node_id), "%.*s", KV_NAME_MAX - 1, f->node_id);
+	else if (gethostname(out->self.node_id, sizeof(out->self.node_id) - 1) != 0)
+		out->self.node_id[0] = '\0';
+	rc = kv_node_id_check(out->self.node_id, err);
+	return rc ? kv_fail_more(err, "the host's name: give --node-id") : 0;
+}
+
 /* start: also what is true at the start alone. Inherited descriptors are closed once they were used. */
 static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 {
@@ -326,6 +505,8 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 			     (unsigned long long)f->memory_mb, f->shards);
 	if (rc == 0)
 		rc = security_check(f, err);
+	if (rc == 0)
+		rc = members_check(f, err);
 	if (rc == 0 && start)
 		rc = descriptor_check("--ready-fd", f->ready_fd, err);
 	if (rc == 0 && start)

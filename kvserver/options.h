@@ -4,12 +4,16 @@
 #define KVRAIL_KVSERVER_OPTIONS_H
 
 #include "kvserver/kvserver.h"
+#include "kvserver/member/membership.h"
 
 enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
 struct flags {
 	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
 		*log_level, *http_addr, *config;
+	const char *members, *advertise, *zone, *members_user, *members_password_file, *members_token_file, *members_ca,
+		*members_cert, *members_key;
+	uint32_t weight, lease_sec; /* 0: not given */
 	uint64_t memory_mb, landing_mb, value_max, values_max, chunk;
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
 		psk_fd;
@@ -30,6 +34,11 @@ int flags_reload(int argc, char **argv, struct flags *running, char *out_taken, 
 
 /* flags_options -- the options of a server that these flags name. psk: the line read from --psk-fd, or NULL. */
 void flags_options(const struct flags *f, const char *psk, const struct kv_log *log, struct kvs_options *out);
+
+/* flags_membership -- the options of --members for a server that listens on `address` ("host:port") and has this
+ * incarnation. 0, or -KV_EINVAL with *err. */
+int flags_membership(const struct flags *f, const char *address, uint64_t incarnation, const struct kv_log *log,
+		     struct membership_options *out, struct kv_error *err);
 
 /* flags_psk_read -- one line "identity:hex" from an inherited descriptor, which is closed. 0 or -KV_EINVAL, -errno with
  * *err. */

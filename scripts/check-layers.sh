@@ -38,7 +38,7 @@ of() {
 	grep -rlE --include='*.[ch]' "#include <($1)" $layers 2>/dev/null
 }
 
-echo 1..19
+echo 1..20
 for layer in $layers; do
 	bad=$(grep -rnHE --include='*.[chS]' '^#include "' "$layer" 2>/dev/null | while IFS= read -r line; do
 		file=${line%%:*}
@@ -68,6 +68,7 @@ result "libfabric only in engine/fabric*" \
 result "libibverbs only in engine/fabric* and kvbench/capacity/verbs.c" \
 	"$(of infiniband/ | grep -vE '^(engine/fabric[a-z_]*|kvbench/capacity/verbs)\.[ch]$')"
 result "libmicrohttpd only in kvserver/http/http.c" "$(of microhttpd | grep -v '^kvserver/http/http\.c$')"
+result "libcurl only in kvserver/member/web.c" "$(of curl/ | grep -v '^kvserver/member/web\.c$')"
 result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring_uring\.c$')"
 result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch] and hmac.c" \
 	"$(of openssl/ | grep -vE '^(base/(mac|digest)\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h))$')"

@@ -49,7 +49,8 @@ has_efa_libfabric() {
 # Sets: packages, manager, and the functions is_installed, install.
 plan_debian() {
 	manager=apt-get
-	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev libmicrohttpd-dev)
+	packages=(build-essential pkg-config libibverbs-dev liburing-dev libssl-dev libxxhash-dev libjansson-dev libedit-dev libmicrohttpd-dev
+		libcurl4-openssl-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
 	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2 curl) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
@@ -70,7 +71,7 @@ plan_debian() {
 plan_redhat() {
 	manager=$1
 	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
-		libedit-devel libmicrohttpd-devel)
+		libedit-devel libmicrohttpd-devel libcurl-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
 	[ "$what" != deb ] || die "make deb makes packages for Debian and Ubuntu, on Debian and Ubuntu"
 	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 python3-devel iproute) ;; esac
@@ -126,7 +127,7 @@ if [ "$manager" = none ]; then
 	for tool in cc make pkg-config; do
 		command -v "$tool" >/dev/null || missing+=("$tool")
 	done
-	for module in libfabric libibverbs liburing openssl libxxhash jansson libedit libmicrohttpd; do
+	for module in libfabric libibverbs liburing openssl libxxhash jansson libedit libmicrohttpd libcurl; do
 		pkg-config --exists "$module" 2>/dev/null || missing+=("$module")
 	done
 	if [ ${#missing[@]} -eq 0 ]; then

@@ -30,6 +30,9 @@ $$(tests_$(1)): %: %.c.o $(B)/tests/filter.c.o $(call objs,$(filter-out tests/$(
 endef
 $(foreach l,base host probe loop wire bootstrap engine store kvserver kvclient kvbench kvcli kvdoctor hotpath sim,$(eval $(call test_rule,$(l))))
 
+# The options of kv-server name sources of members, and these libcurl.
+$(tests_kvserver): LIBS += $(HTTP_LIBS)
+
 # The engine's tests on a fabric that does what they say: its objects stand before libfab.a, which then gives nothing.
 FAKED := $(addprefix $(B)/tests/engine/test_,credits failures fence rails regions transfers)
 $(FAKED): $(call objs,$(wildcard tests/engine/fake/*.c))
@@ -72,6 +75,7 @@ $(SHIM_ENGINE): $(SHIM_OBJS) $(call objs,tests/engine/node.c tests/engine/child.
 # Fuzz targets: tests/fuzz/fuzz_X.c runs its corpus through standalone.c everywhere, and under libFuzzer with clang (`make fuzz`).
 FUZZ  := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_LAYERS := base host probe loop ring wire bootstrap engine fab store kvclient kvserver kvbench kvcli
+$(foreach k,smoke fuzz,$(addprefix $(B)/tests/fuzz/$(k)_,$(FUZZ))): LIBS += $(HTTP_LIBS)
 $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)): $(B)/tests/fuzz/smoke_%: $(B)/tests/fuzz/fuzz_%.c.o $(B)/tests/fuzz/standalone.c.o $(call a,$(FUZZ_LAYERS))
 	$(link)
 $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.c.o $(call a,$(FUZZ_LAYERS))

@@ -33,6 +33,7 @@ _Static_assert(sizeof(((struct wire_hello *)0)->host_id) == 16 &&
 _Static_assert(KV_ADDR_MAX <= UINT8_MAX, "an address's length fits wire_blob_addr");
 _Static_assert(512 + KV_SHARDS_MAX * KV_RAILS_MAX * (BLOB_PREFIX + KV_ADDR_MAX) <= KV_CTRL_MAX,
 	       "the largest WELCOME fits");
+_Static_assert(64 + KV_VIEW_MAX * WIRE_MEMBER_BYTES <= KV_CTRL_MAX, "the largest VIEW fits");
 _Static_assert(64 + KV_SHARDS_MAX * 8 <= KV_CTRL_MAX, "the largest HEARTBEAT fits");
 
 /* ---- strings and blobs ---- */
@@ -493,6 +494,106 @@ static int close_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
+/* ---- VIEW_ASK, VIEW, VIEW_NEWS ---- */
+
+static void member_write(struct wire_out *o, const struct kv_member *m)
+{
+	o->bad |= kv_member_check(m, NULL) < 0;
+	wire_out_64(o, m->incarnation);
+	wire_out_32(o, m->weight);
+	wire_out_16(o, (uint16_t)m->state);
+	wire_out_16(o, 0);
+	string_write(o, m->node_id, sizeof(m->node_id));
+	string_write(o, m->address, sizeof(m->address));
+	string_write(o, m->zone, sizeof(m->zone));
+}
+
+static void member_read(struct wire_cur *c, struct kv_member *m)
+{
+	memset(m, 0, sizeof(*m));
+	m->incarnation = wire_cur_64(c);
+	m->weight = wire_cur_32(c);
+	m->state = (enum kv_member_state)wire_cur_16(c);
+	wire_cur_check(c, wire_cur_16(c) == 0);
+	string_read(c, m->node_id, sizeof(m->node_id));
+	string_read(c, m->address, sizeof(m->address));
+	string_read(c, m->zone, sizeof(m->zone));
+	wire_cur_check(c, kv_member_check(m, NULL) == 0);
+}
+
+/* Step over the members, which are sorted and each there once. */
+static void members_walk(struct wire_cur *c, uint32_t count)
+{
+	struct kv_member m[2]; /* this one, and the one before */
+	wire_cur_check(c, count <= KV_VIEW_MAX);
+	for (uint32_t i = 0; i < count && !c->bad; i++) {
+		member_read(c, &m[i & 1]);
+		wire_cur_check(c, i == 0 || strcmp(m[(i - 1) & 1].node_id, m[i & 1].node_id) < 0);
+	}
+}
+
+static bool members_fill(const struct wire_view *w)
+{
+	struct wire_cur c = wire_cur_over(w->members, w->members_len);
+	members_walk(&c, w->count);
+	return !c.bad && wire_cur_left(&c) == 0;
+}
+
+static bool view_valid(const struct wire_view *w)
+{
+	return w->count <= KV_VIEW_MAX && (w->epoch != 0 || w->count == 0);
+}
+
+static void view_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_view *w = &m->view;
+	o->bad |= !view_valid(w) || !members_fill(w);
+	if (o->bad)
+		return;
+	wire_out_64(o, w->source);
+	wire_out_64(o, w->epoch);
+	wire_out_32(o, w->count);
+	wire_out_32(o, 0);
+	wire_out_copy(o, w->members, w->members_len);
+}
+
+static int view_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_view *w = &m->view;
+	w->source = wire_cur_64(c);
+	w->epoch = wire_cur_64(c);
+	w->count = wire_cur_32(c);
+	wire_cur_check(c, wire_cur_32(c) == 0);
+	wire_cur_check(c, view_valid(w));
+	w->members = c->at;
+	w->members_len = (uint32_t)wire_cur_left(c);
+	members_walk(c, w->count);
+	return 0;
+}
+
+static void news_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct wire_view_news *w = &m->view_news;
+	if (m->type == WIRE_CTRL_VIEW_NEWS) {
+		wire_out_64(o, w->source);
+		wire_out_64(o, w->epoch);
+	} else {
+		o->bad |= (w->source | w->epoch) != 0;
+	}
+	wire_out_64(o, w->digest);
+}
+
+static int news_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct wire_view_news *w = &m->view_news;
+	if (m->type == WIRE_CTRL_VIEW_NEWS) {
+		w->source = wire_cur_64(c);
+		w->epoch = wire_cur_64(c);
+	}
+	w->digest = wire_cur_64(c);
+	return 0;
+}
+
 /* ---- the envelope ---- */
 
 /* clang-format off */
@@ -524,6 +625,9 @@ static const struct {
 	[WIRE_CTRL_ARENA] = {region_write, region_read},
 	[WIRE_CTRL_LANDINGS] = {empty_write, empty_read},
 	[WIRE_CTRL_LANDING] = {region_write, region_read},
+	[WIRE_CTRL_VIEW_ASK] = {news_write, news_read},
+	[WIRE_CTRL_VIEW] = {view_write, view_read},
+	[WIRE_CTRL_VIEW_NEWS] = {news_write, news_read},
 };
 /* clang-format on */
 
@@ -607,6 +711,32 @@ int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned
 		return -KV_EPROTO;
 	*out = found;
 	return 0;
+}
+
+int wire_view_pack(const struct kv_view *view, uint8_t *buf, size_t cap)
+{
+	struct wire_out o = {.at = buf, .end = buf + KV_MIN(cap, (size_t)KV_CTRL_MAX)};
+	for (uint32_t i = 0; i < view->count && !o.bad; i++) {
+		o.bad |= i > 0 && strcmp(view->member[i - 1].node_id, view->member[i].node_id) >= 0;
+		member_write(&o, &view->member[i]);
+	}
+	return o.bad ? -KV_EINVAL : o.full ? -KV_ETOOBIG : (int)(o.at - buf);
+}
+
+int wire_view_take(const struct wire_view *w, struct kv_view *out)
+{
+	struct wire_cur c = wire_cur_over(w->members, w->members_len);
+	struct kv_view v = {.source = w->source, .epoch = w->epoch};
+	struct kv_member m;
+	int rc = 0;
+	for (uint32_t i = 0; i < w->count && rc == 0; i++) {
+		member_read(&c, &m);
+		rc = kv_view_add(&v, &m);
+	}
+	if (rc < 0)
+		kv_view_fini(&v);
+	*out = v;
+	return rc;
 }
 
 void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key)

@@ -132,6 +132,13 @@
  *  SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
  *  SESSION_CLOSE      u32 session; u32 zero
  *  SESSION_CLOSE_OK   u32 session; u32 zero; u64 requests received in it
+ *  VIEW_ASK    u64 digest of the view that the client has (0: none); only where WELCOME has WIRE_WELCOME_VIEWS. The
+ *              server answers VIEW, or VIEW_NEWS if its view is the same; from then on it sends VIEW_NEWS whenever its
+ *              view has changed, with a heartbeat
+ *  VIEW        u64 source; u64 epoch (0: there is none, and no member); u32 members (up to KV_VIEW_MAX); u32 zero;
+ *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
+ *              string node id; string address; string zone}, within the limits of kv_member_check
+ *  VIEW_NEWS   u64 source; u64 epoch; u64 digest (kv_view_digest)
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H
@@ -158,7 +165,8 @@ enum {
 	WIRE_NONCE_LEN = 32,
 	WIRE_PROOF_LEN = 32,
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
-	WIRE_RELEASE_MAX = 128
+	WIRE_RELEASE_MAX = 128,
+	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member, at most */
 };
 
 enum wire_type {
@@ -561,7 +569,10 @@ enum wire_ctrl {
 	WIRE_CTRL_ARENAS = 21,
 	WIRE_CTRL_ARENA = 22,
 	WIRE_CTRL_LANDINGS = 23,
-	WIRE_CTRL_LANDING = 24
+	WIRE_CTRL_LANDING = 24,
+	WIRE_CTRL_VIEW_ASK = 25,
+	WIRE_CTRL_VIEW = 26,
+	WIRE_CTRL_VIEW_NEWS = 27
 };
 
 enum wire_welcome {
@@ -569,7 +580,8 @@ enum wire_welcome {
 	WIRE_WELCOME_PULL = 2,       /* clients may ask for the arenas (ARENAS) and for leases (WIRE_GET_PULL) */
 	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
 	WIRE_WELCOME_SESSIONS = 8,   /* further sessions may be opened on the connection */
-	WIRE_WELCOME_LANDING = 16    /* clients may ask for landing areas (LANDINGS) and PUT with WIRE_PUT_LANDED */
+	WIRE_WELCOME_LANDING = 16,   /* clients may ask for landing areas (LANDINGS) and PUT with WIRE_PUT_LANDED */
+	WIRE_WELCOME_VIEWS = 32      /* clients may ask for the view of the cluster (VIEW_ASK) */
 };
 
 struct wire_blob_addr {
@@ -648,6 +660,17 @@ struct wire_session_refuse {
 	char text[512];
 };
 
+struct wire_view {
+	uint64_t source, epoch;
+	uint32_t count;
+	const uint8_t *members; /* packed (in the input when decoded); read with wire_view_take */
+	uint32_t members_len;
+};
+
+struct wire_view_news {
+	uint64_t source, epoch, digest;
+};
+
 struct wire_ctrl_msg {
 	enum wire_ctrl type;
 	union {
@@ -663,6 +686,8 @@ struct wire_ctrl_msg {
 		struct wire_session_open session_open;
 		struct wire_session_ok session_ok;
 		struct wire_session_refuse session_refuse;
+		struct wire_view view;
+		struct wire_view_news view_news; /* also of VIEW_ASK, which has a digest alone */
 		struct {
 			uint32_t session;
 			uint64_t requests;
@@ -690,6 +715,13 @@ int wire_ctrl_decode(const void *data, size_t len, struct wire_ctrl_msg *out);
  * wire_welcome_addr -- get the blob of (shard, rail). Returns 0 or -KV_EPROTO. */
 int wire_addr_pack(uint8_t *buf, size_t cap, uint32_t *len, const void *addr, size_t addr_len);
 int wire_welcome_addr(const struct wire_welcome_msg *w, unsigned shard, unsigned rail, struct wire_blob_addr *out);
+
+/* wire_view_pack -- pack the members of a view for VIEW into buf; WIRE_MEMBER_BYTES for each is enough. Returns their
+ * length, -KV_ETOOBIG, or -KV_EINVAL (a member breaks a limit, or they are not sorted).
+ * wire_view_take -- a copy of the view of a decoded VIEW, which the caller frees (kv_view_fini). 0, or -KV_ENOMEM, and
+ * *out is zeroed. It allocates: nothing else here does. */
+int wire_view_pack(const struct kv_view *view, uint8_t *buf, size_t cap);
+int wire_view_take(const struct wire_view *w, struct kv_view *out);
 
 /* wire_region_put, wire_region_key -- write and read one entry of the key table: base and key of (rail, part). */
 void wire_region_put(uint8_t *keys, uint32_t parts, unsigned rail, uint32_t part, uint64_t base, uint64_t key);

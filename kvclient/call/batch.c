@@ -121,7 +121,7 @@ static void failed_await(struct batch *b, unsigned i, int rc)
 	struct kvc_key key = b->items[i].key;
 	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
 	if (!stopped(b) &&
-	    (kvc_call_moved(&n, key, rc, b->deadline_ns) || kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
+	    (kvc_call_leaves(b->c, key, rc) || kvc_call_moved(&n, key, rc, b->deadline_ns) || kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
 		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
 		b->items[i].result = item_code(b, rc);
@@ -447,7 +447,7 @@ static void items_place_await(const struct whole *w, struct part *parts)
 static __attribute__((noinline)) void parts_await(struct whole *w)
 {
 	struct part parts[KVC_SERVERS_MAX], *own = NULL;
-	unsigned n = w->c->pool->num_servers;
+	unsigned n = w->c->pool->room; /* nodes may come while items are placed */
 	for (unsigned s = 0; s < n; s++)
 		parts[s] = (struct part){w, NONE};
 	items_place_await(w, parts);
@@ -469,7 +469,7 @@ static __attribute__((noinline)) void parts_await(struct whole *w)
 static void whole_await(struct whole *w)
 {
 	const struct part all = {w, w->n > 0 ? 0 : NONE};
-	if (w->c->pool->num_servers > 1) {
+	if (w->c->num_nodes > 1) {
 		parts_await(w);
 		return;
 	}
@@ -554,7 +554,7 @@ struct exists_window {
  */
 static void exists_take(struct batch *b, struct exists_window *w)
 {
-	bool several = b->c->pool->num_servers > 1;
+	bool several = b->c->num_nodes > 1;
 	const struct kvc_node *of = NULL;
 	unsigned next;
 	w->n = 0;
@@ -631,6 +631,6 @@ void kvc_batch_stop(struct kvc_client *c, const bool *stop)
 		if (w && w->co && w->trace && w->trace->stop == stop)
 			co_wake(w->co);
 	}
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->num_nodes; i++)
 		co_queue_wake_all(&c->node[i].changed);
 }

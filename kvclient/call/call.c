@@ -109,15 +109,25 @@ bool kvc_key_valid(struct kvc_key key)
 
 struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key)
 {
-	return &c->node[kvc_place_node(&c->pool->place, key.data, key.len)];
+	return &c->node[kvc_place_node(c->placement, key.data, key.len)];
 }
 
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_node *n = kvc_call_owner(c, key);
-	if (KV_LIKELY(n->state != KVC_NODE_DOWN))
+	if (KV_LIKELY(!kvc_place_set_has(&c->shunned, n->index)))
 		return n;
-	return &c->node[kvc_place_among(&c->pool->place, key.data, key.len, &c->avoided)];
+	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &c->shunned)];
+	if (!kvc_place_set_has(&c->shunned, n->index))
+		return n;
+	return &c->node[kvc_place_among(c->placement, key.data, key.len, &c->avoided)]; /* only draining ones are left */
+}
+
+struct kvc_node *kvc_call_leaver(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_node *owner = kvc_call_owner(c, key);
+	bool leaves = owner->state == KVC_NODE_UP && kvc_place_set_has(&c->cluster.draining, owner->index);
+	return leaves && kvc_call_node(c, key) != owner ? owner : NULL;
 }
 
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key)

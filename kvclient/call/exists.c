@@ -58,6 +58,7 @@ struct lookup {
 	bool down_is_miss;
 	struct kvc_wait wait;
 	unsigned head, count; /* of the ring of records, oldest first */
+	const uint8_t *before; /* NULL; or what was found, and servers that drain are asked for the rest */
 	uint8_t found[WINDOW / 8];
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
 	 * more: so no more of them are used than there are records, and each record is in one alone. */
@@ -93,13 +94,25 @@ static bool moved(const struct lookup *l, unsigned node, unsigned key, int rc)
 	return kvc_call_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
+/* The server to ask for a key; NULL: none. The second time servers that drain are asked for what was not found. */
+static struct kvc_node *asked_for(struct lookup *l, unsigned i)
+{
+	if (KV_LIKELY(!l->before))
+		return kvc_call_node(l->c, key_at(l, i));
+	return l->before[i / 8] >> (i % 8) & 1 ? NULL : kvc_call_leaver(l->c, key_at(l, i));
+}
+
 /* Find the node and shard of every key. Waits for servers that are being connected. */
 static int keys_place_await(struct lookup *l)
 {
 	for (unsigned i = 0; i < l->n; i++) {
-		struct kvc_node *n = kvc_call_node(l->c, key_at(l, i));
+		struct kvc_node *n = asked_for(l, i);
 		struct kvc_attachment *s;
 		int rc;
+		if (!n) {
+			l->node[i] = NONE;
+			continue;
+		}
 		kvc_call_count(n, key_at(l, i));
 		do
 			rc = kvc_node_ready_await(n, l->deadline_ns, &s);
@@ -270,7 +283,7 @@ static int lookup_once_await(struct lookup *l)
 	return rc;
 }
 
-static int lookup_await(struct lookup *l)
+static int lookup_tries_await(struct lookup *l)
 {
 	unsigned tries = 0;
 	int rc;
@@ -278,6 +291,22 @@ static int lookup_await(struct lookup *l)
 		rc = lookup_once_await(l);
 	while (rc < 0 && kvc_call_again_await(l->c, rc, l->deadline_ns, &tries));
 	return (int)kvc_call_code(l->c, rc);
+}
+
+static int lookup_await(struct lookup *l)
+{
+	uint8_t before[sizeof(l->found)];
+	int rc = lookup_tries_await(l);
+	if (KV_LIKELY(l->c->cluster.draining.count == 0) || rc < 0)
+		return rc;
+	memcpy(before, l->found, sizeof(before));
+	l->before = before;
+	if (lookup_tries_await(l) < 0)
+		memset(l->found, 0, sizeof(l->found)); /* a server that leaves may fail: what it had is a miss */
+	l->before = NULL;
+	for (unsigned i = 0; i < sizeof(before); i++)
+		l->found[i] |= before[i];
+	return 0;
 }
 
 /* (No initialiser: it would clear the tables of a lookup of one key, too.) */
@@ -289,6 +318,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->key = NULL;
 	l->items = NULL;
 	l->item = NULL;
+	l->before = NULL;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;
 	l->wait = (struct kvc_wait){.co = co_self(), .trace = t};

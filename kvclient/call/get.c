@@ -360,13 +360,23 @@ static int64_t get_once_await(struct kvc_get *g)
 	return rc < 0 ? rc : (int64_t)g->value.total;
 }
 
+/* A miss where calls go past a server that drains: ask that one, once. */
+static bool leaver_next(struct kvc_get *g, int64_t rc)
+{
+	struct kvc_node *leaver = kvc_call_leaves(g->c, g->ask.key, rc) ? kvc_call_leaver(g->c, g->ask.key) : NULL;
+	if (!leaver || leaver == g->n)
+		return false;
+	g->n = leaver;
+	return true;
+}
+
 int64_t kvc_get_all_await(struct kvc_get *g)
 {
 	int64_t rc;
 	kvc_call_count(g->n, g->ask.key);
 	do
 		rc = get_once_await(g);
-	while (rc < 0 && (kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
+	while (rc < 0 && (leaver_next(g, rc) || kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
 			  kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries)));
 	return kvc_call_code(g->c, rc);
 }

@@ -141,7 +141,7 @@ static void revoke_await(void *arg)
  * coroutine is told here. */
 static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
 {
-	unsigned n = c->pool->num_servers, left = n;
+	unsigned n = c->num_nodes, left = n;
 	struct revoke one = {.own = m, .deadline_ns = deadline_ns, .left = &left}, *all = calloc(n, sizeof(*all));
 	for (unsigned i = 0; i < n; i++) {
 		one.node = &c->node[i];
@@ -179,7 +179,7 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint6
 /* Announce it to the servers that are up. The others hear of it before they are. */
 static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns, struct kv_error *err)
 {
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
 		int rc = kvc_node_region_await(&c->node[i], m->region, m->id, m->slot, deadline_ns);
 		if (rc == 0)
 			continue;
@@ -247,7 +247,7 @@ static int64_t client_revive(struct kvc_client *c, void *arg)
 		return 0;
 	m->closing = false;
 	/* A server that the client attached to meanwhile was not told of it. */
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (c->node[i].state == KVC_NODE_UP && c->node[i].regions.acked[m->slot] != m->id)
 			kvc_node_redo(&c->node[i], "it does not know memory that stays registered");
 	return 0;

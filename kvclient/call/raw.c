@@ -65,7 +65,7 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_borrowed *bo
 	rc = kvc_call_open(client, &t, KVC_OP_RAW, call, &own);
 	if (rc < 0)
 		return rc;
-	if (own.server >= client->pool->num_servers)
+	if (own.server >= client->num_nodes)
 		rc = -KV_EINVAL;
 	if (rc == 0)
 		rc = (int)kvc_call_code(client,
@@ -165,7 +165,7 @@ int kvc_raw_put_await(struct kvc_client *client, unsigned w, const void *data, u
 	if (rc < 0)
 		return rc;
 	ask.mem = kvc_client_mem_at(client, data, data_len);
-	if (!ask.mem || own.server >= client->pool->num_servers) {
+	if (!ask.mem || own.server >= client->num_nodes) {
 		rc = -KV_EINVAL;
 	} else {
 		ask.from = (uint64_t)((const uint8_t *)data - ask.mem->base);

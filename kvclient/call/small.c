@@ -307,7 +307,7 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 	uint64_t deadline;
 	unsigned tries;
 	int rc = 0;
-	if (kvc_call_check(call, &own) < 0 || own.server >= c->pool->num_servers)
+	if (kvc_call_check(call, &own) < 0 || own.server >= c->num_nodes)
 		return -KV_EINVAL;
 	deadline = kvc_call_deadline(c, &own, 0);
 	if (own.shard > 0) {

@@ -135,22 +135,39 @@ static void peers_open(void *arg)
 		o->rc = peer_open(o->node, o->welcome, shard);
 }
 
+/* Whether the server is called by its name. */
+static int name_check(struct kvc_node *n, const char *node_id)
+{
+	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
+	char at[KV_HOST_MAX + 16];
+	kv_hostport_format(&e->at, at, sizeof(at));
+	if (node_id[0] == '\0' || strcmp(node_id, n->member_id[0] ? n->member_id : e->id) == 0)
+		return 0;
+	if (n->member_id[0])
+		return kv_fail(&n->error, -KV_EINVAL, "its node id is %s, but the view of the cluster has %s at %s",
+			       n->node_id, n->member_id, at);
+	return kv_fail(&n->error, -KV_EINVAL,
+		       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it with "
+		       "--node-id %s or none",
+		       n->node_id, e->id, n->node_id, at, e->id);
+}
+
 /* Keys are placed by the names in our list: clients find each other's values only if all of them call a server by the
  * same name. So the server's own node id must not contradict the list, and no server may stand in it under two names.
  */
 static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
-	char at[KV_HOST_MAX + 16];
+	bool seed = !e->named && n->member_id[0] == '\0'; /* a view may say which member it is */
+	int rc;
 	kvc_printable(n->node_id, sizeof(n->node_id), w->node_id);
-	if (w->node_id[0] && strcmp(w->node_id, e->id) != 0)
-		return kv_fail(&n->error, -KV_EINVAL,
-			       "its node id is %s, but the list of servers calls it %s; write %s=%s there, or start it "
-			       "with --node-id %s or none",
-			       n->node_id, e->id, n->node_id, kv_hostport_format(&e->at, at, sizeof(at)), e->id);
-	for (unsigned i = 0; i < n->client->pool->num_servers; i++) {
+	rc = seed && (w->flags & WIRE_WELCOME_VIEWS) ? 0 : name_check(n, w->node_id);
+	if (rc < 0)
+		return rc;
+	for (unsigned i = 0; i < n->client->num_nodes; i++) {
 		const struct kvc_node *other = &n->client->node[i];
-		if (other != n && other->attachment && other->incarnation == w->incarnation)
+		if (other != n && !n->retired && !other->retired && other->attachment &&
+		    other->incarnation == w->incarnation)
 			return kv_fail(&n->error, -KV_EINVAL,
 				       "it is the same server as %s of the list; remove one of the two from the list",
 				       kvc_node_name(other));
@@ -225,6 +242,8 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	case WIRE_CTRL_SESSION_CLOSE_OK:
 	case WIRE_CTRL_ARENA:
 	case WIRE_CTRL_LANDING:
+	case WIRE_CTRL_VIEW:
+	case WIRE_CTRL_VIEW_NEWS:
 		return n->control.stage != KVC_CONTROL_DIALLED;
 	default:
 		return false;
@@ -268,6 +287,32 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	rc = welcome_take_await(n, &m.welcome);
 	explicit_bzero(m.welcome.token, sizeof(m.welcome.token));
 	return rc;
+}
+
+/* Ask for the view of the cluster, before any call goes to the server: it may be another member than the list says, or
+ * none. -KV_ERESET: it is none. */
+static int view_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = c->cluster.digest};
+	struct kv_view view;
+	int rc = n->attachment->flags & WIRE_WELCOME_VIEWS ? kvc_node_send_await(n, &m, deadline_ns) : 1;
+	while (rc == 0) {
+		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
+		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
+			rc = -KV_ERESET;
+		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
+			rc = -KV_ELEFT;
+		if (rc == 0 && m.type == WIRE_CTRL_VIEW)
+			rc = wire_view_take(&m.view, &view) < 0 ? -KV_ENOMEM : 1;
+		if (rc == 1)
+			c->node_events->view(n, &view);
+		else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS)
+			rc = 1; /* it is the one that we have */
+	}
+	if (rc < 0)
+		return kv_fail(&n->error, rc, "asking for the view of the cluster: %s", kv_strerror(rc));
+	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : name_check(n, n->node_id);
 }
 
 /* After many fences the engine keeps its new addresses to itself for a while: wait for them. */
@@ -390,6 +435,8 @@ int kvc_connect_await(struct kvc_node *n)
 	if (rc < 0 && !overtaken(n))
 		return rc;
 	if (!overtaken(n))
+		rc = view_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
 		rc = kvc_arenas_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kvc_landings_await(n, deadline);

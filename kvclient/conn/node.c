@@ -43,6 +43,8 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 {
 	if (kvc_place_set_put(&n->client->avoided, n->index, state == KVC_NODE_DOWN))
 		n->down_ns = loop_now(n->client->loop);
+	kvc_place_set_put(&n->client->shunned, n->index,
+			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->state = state;
 	co_queue_wake_all(&n->changed);
 }

@@ -14,6 +14,10 @@ struct kvc_node_events {
 	void (*gone)(struct kvc_node *n); /* the attachment is dropped, and with it every session that was open in it */
 	/* A message about sessions. 0, or -KV_EPROTO: nothing was asked that it could answer. */
 	int (*message)(struct kvc_node *n, const struct wire_ctrl_msg *m);
+	/* The server told its view, which the call may empty and keep. It may begin nodes, and retire this one. */
+	void (*view)(struct kvc_node *n, struct kv_view *view);
+	bool (*news)(struct kvc_node *n, const struct wire_view_news *news); /* whether to ask for the view */
+	void (*ended)(struct kvc_node *n); /* a retired node has come to its end: its place may be given away */
 };
 
 enum { KVC_SILENCE_BEATS_MIN = 2 };

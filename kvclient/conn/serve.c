@@ -27,6 +27,7 @@ enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session
 #define BACKOFF_MIN_NS  50000000ull
 #define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
+#define REST_NS         500000000ull /* between two looks whether a resting server must be asked for the view */
 #define PART_POLL_NS    5000000ull /* between two looks whether a server that ends still has requests of ours */
 
 static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
@@ -57,7 +58,7 @@ static void leave(struct kvc_node *n)
 	n->goodbye = KVC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
 	kv_info(kvc_node_log(n), "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
-		n->client->pool->num_servers > 1 ? "others stand in for it" : "its keys are misses");
+		n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
 
@@ -80,6 +81,20 @@ static int part_await(struct kvc_node *n)
 	if (n->goodbye != KVC_GOODBYE_HEARD || !kvc_serve_idle(n->attachment))
 		return 0;
 	n->goodbye = KVC_GOODBYE_SAID;
+	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
+}
+
+static int view_take(struct kvc_node *n, const struct wire_view *w)
+{
+	struct kv_view view;
+	if (wire_view_take(w, &view) == 0) /* else there is no memory: the next news will do */
+		n->client->node_events->view(n, &view);
+	return 0;
+}
+
+static int view_ask_await(struct kvc_node *n)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = n->client->cluster.digest};
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
@@ -116,6 +131,10 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_GOODBYE:
 		leave(n);
 		return 0;
+	case WIRE_CTRL_VIEW:
+		return view_take(n, &m->view);
+	case WIRE_CTRL_VIEW_NEWS:
+		return n->client->node_events->news(n, &m->view_news) ? view_ask_await(n) : 0;
 	case WIRE_CTRL_REFUSE:
 		kvc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);
@@ -223,7 +242,7 @@ static int serve_await(struct kvc_node *n)
 static bool others_connected(const struct kvc_node *n)
 {
 	const struct kvc_client *c = n->client;
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (&c->node[i] != n && c->node[i].attachment)
 			return true;
 	return false;
@@ -306,7 +325,7 @@ static void backoff_await(struct kvc_node *n)
 static void links_count(struct kvc_client *c)
 {
 	uint64_t links = 0, pull_links = 0, credits = 0;
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
 		const struct kvc_attachment *s = c->node[i].state == KVC_NODE_UP ? c->node[i].attachment : NULL;
 		if (!s)
 			continue;
@@ -361,7 +380,7 @@ static void up_count(struct kvc_node *n)
 	n->refusal.logged = 0;
 	n->attaches++;
 	n->connects += first;
-	if (n->attempt.first_told) {
+	if (n->attempt.first_told && !(n->joined && n->attaches == 1)) {
 		kvc_add(&c->count.reattaches, 1);
 		kvc_add(&c->count.reconnects, first);
 	}
@@ -387,6 +406,16 @@ static void first_tell(struct kvc_node *n, int rc)
 		return;
 	n->attempt.first_told = true;
 	kvc_pool_tell_attempt(c->pool, &c->servers_up, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
+}
+
+/* A server of the user's list told a view without itself: that is what it was wanted for. */
+static void first_parted(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	if (n->attempt.first_told)
+		return;
+	n->attempt.first_told = true;
+	kvc_pool_tell_attempt(c->pool, &c->servers_up, 0, &n->error);
 }
 
 /* Log and count an attachment that ended without a goodbye. */
@@ -447,7 +476,9 @@ static void attachment_await(struct kvc_node *n)
 	} else if (rc != -KV_ERESET) {
 		failure_log(n, rc);
 	}
-	ours = !left(n) && (n->redo || rc == -KV_ERESET);
+	if (n->retired)
+		first_parted(n);
+	ours = !n->retired && !left(n) && (n->redo || rc == -KV_ERESET);
 	kvc_node_set(n, ours && !c->closing && (served || !down) ? KVC_NODE_CONNECTING : KVC_NODE_DOWN);
 	attachment_drop_await(n, c->closing ? -KV_ECLOSED : ours ? -KV_ERESET : left(n) ? -KV_ELEFT : -KV_EPEERDOWN);
 	links_count(c);
@@ -457,15 +488,70 @@ static void attachment_await(struct kvc_node *n)
 		backoff_await(n);
 }
 
+/* Whether no server of the view is up, or may soon be. */
+static bool all_down(const struct kvc_client *c)
+{
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		if (!c->node[i].retired && (c->node[i].state == KVC_NODE_UP || c->node[i].state == KVC_NODE_CONNECTING))
+			return false;
+	return true;
+}
+
+/* A server of the user's list that is no member of the view: it is asked for the view when nobody else can be. */
+static void rest_await(struct kvc_node *n)
+{
+	struct loop *loop = n->client->loop;
+	kvc_conn_close_await(n);
+	while (n->retired && !n->client->closing && !all_down(n->client))
+		co_queue_wait_await(&n->kick, loop_now(loop) + REST_NS);
+}
+
 static void node_main(void *arg)
 {
 	struct kvc_node *n = arg;
 	struct kvc_client *c = n->client;
-	while (!c->closing)
-		attachment_await(n);
+	while (!c->closing && !(n->retired && n->joined)) {
+		if (n->retired)
+			rest_await(n);
+		if (!c->closing)
+			attachment_await(n);
+	}
+	n->ending = true;
 	kvc_conn_close_await(n);
+	if (n->retired)
+		c->node_events->ended(n);
 	kvc_node_set(n, KVC_NODE_CLOSED);
 	kvc_client_ended(c);
+}
+
+void kvc_node_open(struct kvc_node *n)
+{
+	n->unstarted = kvc_node_start(n) < 0;
+	if (n->unstarted)
+		kvc_node_set(n, KVC_NODE_DOWN);
+	else
+		kvc_node_set(n, KVC_NODE_CONNECTING);
+}
+
+/* An attempt is broken off. An attachment stays until nothing of ours is under way there, as after a goodbye of the
+ * server. */
+void kvc_node_retire(struct kvc_node *n)
+{
+	n->retired = true;
+	if (n->unstarted) { /* it has no coroutine that could end */
+		n->unstarted = false;
+		n->client->node_events->ended(n);
+		kvc_node_set(n, KVC_NODE_CLOSED);
+		return;
+	}
+	if (n->state == KVC_NODE_UP) {
+		n->goodbye = KVC_GOODBYE_HEARD;
+		snprintf(n->why, sizeof(n->why), "it is no member of the cluster any more");
+		kvc_node_set(n, KVC_NODE_DOWN);
+		return;
+	}
+	kvc_node_set(n, KVC_NODE_DOWN);
+	kvc_node_redial(n, "it is no member of the cluster any more");
 }
 
 int kvc_node_start(struct kvc_node *n)

@@ -10,6 +10,12 @@
  * or why it cannot be spawned. */
 int kvc_node_start(struct kvc_node *n);
 
+/* kvc_node_open -- the same of a node that came with a view. If there is no coroutine for it, the node is DOWN, and
+ * unstarted: call again.
+ * kvc_node_retire -- the view has the node no more: no new call goes there. What is under way ends by itself. */
+void kvc_node_open(struct kvc_node *n);
+void kvc_node_retire(struct kvc_node *n);
+
 /* kvc_node_part_await -- the client is closing: say goodbye by the deadline, or break off. The node's coroutine then
  * ends with the server's answer, or after the next kvc_node_redo. */
 void kvc_node_part_await(struct kvc_node *n, uint64_t deadline_ns);

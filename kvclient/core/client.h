@@ -148,6 +148,13 @@ struct kvc_node {
 	struct kvc_attachment
 		*attachment;     /* while it is set up, UP, and after that until it is dropped (conn/serve.c) */
 	uint64_t down_ns;        /* while DOWN: since when */
+	/* The view has it no more. No call goes there. One of the user's list rests: it asks for the view if all others
+	 * are DOWN. One that came with a view ends. */
+	bool retired;
+	bool joined;                 /* it came with a view */
+	bool unstarted;              /* there was no coroutine for it yet */
+	bool ending;                 /* its coroutine is about to end */
+	char member_id[KV_NAME_MAX]; /* its server's node id, as the view has it; "": there is no view */
 	const char *redo;        /* why the attachment is to be dropped and a new one made at once; NULL: it is not */
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
 	struct co_queue kick;    /* wakes its own coroutine: from a pause, or from a wait for control.senders */
@@ -252,6 +259,16 @@ struct kvc_unsafe {
 	uint64_t times_over;
 };
 
+/* The view of the cluster, as this client has it (pool/cluster.c). */
+struct kvc_cluster {
+	struct kv_view view; /* in force; epoch 0: none, and keys are placed by the user's list */
+	uint64_t digest;     /* of it; 0: none */
+	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
+	struct kvc_place place; /* of keys on the members of the view */
+	struct kvc_place_set draining;
+	bool said; /* the log knows why the last view was not believed */
+};
+
 struct kvc_link_events;
 struct kvc_node_events;
 struct kvc_pin_ops;
@@ -278,8 +295,12 @@ struct kvc_client {
 	struct loop_timer open_next, close_again;
 	uint32_t coroutines; /* of the client's own, on the loop */
 	struct co *closer;
-	struct kvc_node *node;                    /* pool->num_servers of them */
+	struct kvc_node *node;                    /* pool->room of them, of which the first num_nodes ... */
+	unsigned num_nodes;                       /* ... are, or were, in use; it never shrinks */
+	const struct kvc_place *placement;        /* the pool's, or cluster.place */
+	struct kvc_cluster cluster;
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
+	struct kvc_place_set shunned;             /* these and those of draining servers */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */
 	unsigned num_mems;
 	struct kvc_pins pins;

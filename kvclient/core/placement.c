@@ -36,6 +36,7 @@ int kvc_place_init(struct kvc_place *p, unsigned n)
 void kvc_place_fini(struct kvc_place *p)
 {
 	free(p->seed);
+	free(p->node);
 	free(p->holder);
 	*p = (struct kvc_place){0};
 }
@@ -71,21 +72,26 @@ static uint64_t partition_of(const void *key, size_t len)
 	return kv_hash_key(key, len, 0) >> (64 - KVC_PLACE_BITS);
 }
 
+static unsigned node_of(const struct kvc_place *p, unsigned i)
+{
+	return p->node ? p->node[i] : i;
+}
+
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len)
 {
 	uint64_t partition;
 	unsigned noted;
 	if (p->n == 1)
-		return 0;
+		return node_of(p, 0);
 	partition = partition_of(key, len);
 	if (!p->holder)
-		return heaviest(p, partition);
+		return node_of(p, heaviest(p, partition));
 	noted = atomic_load_explicit(&p->holder[partition], memory_order_relaxed);
 	if (KV_UNLIKELY(noted == 0)) {
 		noted = heaviest(p, partition) + 1;
 		atomic_store_explicit(&p->holder[partition], (uint16_t)noted, memory_order_relaxed);
 	}
-	return noted - 1;
+	return node_of(p, noted - 1);
 }
 
 unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided)
@@ -94,7 +100,7 @@ unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len,
 	unsigned best = p->n;
 	for (unsigned i = 0; i < p->n; i++) {
 		uint64_t weight;
-		if (kvc_place_set_has(avoided, i))
+		if (kvc_place_set_has(avoided, node_of(p, i)))
 			continue;
 		weight = mix(partition ^ p->seed[i]);
 		if (best == p->n || weight > best_weight) {
@@ -102,5 +108,5 @@ unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len,
 			best_weight = weight;
 		}
 	}
-	return best < p->n ? best : kvc_place_node(p, key, len);
+	return best < p->n ? node_of(p, best) : kvc_place_node(p, key, len);
 }

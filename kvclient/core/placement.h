@@ -23,6 +23,7 @@ enum {
 struct kvc_place {
 	unsigned n;
 	uint64_t *seed; /* of each server */
+	uint16_t *node; /* the index of each server's node; NULL: its own index */
 	_Atomic uint16_t
 		*holder; /* by partition: 1 + the server's index, 0 before the first look-up; NULL with few servers */
 };
@@ -38,7 +39,7 @@ void kvc_place_fini(struct kvc_place *p);
  * places. */
 uint64_t kvc_place_seed(const char *name);
 
-/* kvc_place_node -- the index of the server that holds the key. Any thread. Taking one server away moves only its own
+/* kvc_place_node -- the index of the node of the server that holds the key. Any thread. Taking one server away moves only its own
  * keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
 

@@ -22,6 +22,8 @@ enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = KVC_PLACE_MAX, KVC_THREADS_MAX 
 struct kvc_server {
 	struct kv_server_entry entry; /* of the user's list: the name that keys are placed by, and the host that the
 					 server's certificate must name */
+	unsigned users; /* clients that have a node for it. Under the pool's lock; at 0 the place is free, and entry is
+			   written by whoever takes it */
 };
 
 /* What opening and closing wait for. The thread of any loop reports; the opening thread, or the host that turns the
@@ -55,8 +57,8 @@ struct kvc_pool {
 	struct kv_log log;
 	struct kv_log_style log_style; /* of lines to stderr */
 	const struct kv_clock *clock;  /* NULL: monotonic */
-	struct kvc_server *server;
-	unsigned num_servers;
+	struct kvc_server *server; /* `room` of them; the first num_servers are the user's list, and stay */
+	unsigned num_servers, room;
 	struct kvc_place place; /* of keys on the servers */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first server whose name could be looked up */
@@ -104,6 +106,11 @@ void kvc_pool_leave(struct kvc_pool *p);
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
 void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned *servers_up, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
+
+/* kvc_pool_server_take -- a place of the table for a member of a view: the one that another client has taken for it, or
+ * a free one. Returns its index, or -KV_EFULL. kvc_pool_server_give -- this client needs it no more. Any thread. */
+int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry);
+void kvc_pool_server_give(struct kvc_pool *p, unsigned i);
 
 /* kvc_pool_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the
  * default, which grows with the size of the call. Any thread. */

@@ -170,6 +170,8 @@ static int64_t do_info(struct kvc_client *c, void *arg)
 	struct args *a = arg;
 	if (!c->opened || c->closing)
 		return -KV_ECLOSED;
+	if (a->server >= c->num_nodes)
+		return -KV_EINVAL;
 	info_take(a->session, a->server, &a->info);
 	return 0;
 }
@@ -178,7 +180,7 @@ int kvc_session_info(struct kvc_pool *pool, struct kvc_session *session, unsigne
 {
 	struct args a = {.session = session, .server = server};
 	int rc;
-	if (!pool || !session || session->client->pool != pool || !kvc_sized(out) || server >= pool->num_servers)
+	if (!pool || !session || session->client->pool != pool || !kvc_sized(out) || server >= pool->room)
 		return -KV_EINVAL;
 	if (kvc_pool_alien(pool))
 		return -KV_ECLOSED;

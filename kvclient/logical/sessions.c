@@ -35,7 +35,7 @@
 
 static struct kvc_session *sub_create(struct kvc_client *c, const struct kvc_session_options *o)
 {
-	unsigned servers = c->pool->num_servers;
+	unsigned servers = c->pool->room;
 	struct kvc_session *session = calloc(1, sizeof(*session) + servers * sizeof(session->at[0]));
 	if (!session)
 		return NULL;
@@ -144,7 +144,7 @@ static int open_all_await(struct kvc_session *session, uint64_t deadline_ns, str
 {
 	struct kvc_client *c = session->client;
 	bool any = false;
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
 		int rc = open_at_await(session, &c->node[i], deadline_ns, err);
 		if (rc < 0)
 			return rc;
@@ -157,7 +157,7 @@ static int open_all_await(struct kvc_session *session, uint64_t deadline_ns, str
 static void sub_part(struct kvc_session *session)
 {
 	session->gone = true;
-	for (unsigned i = 0; i < session->client->pool->num_servers; i++) {
+	for (unsigned i = 0; i < session->client->num_nodes; i++) {
 		struct kvc_session_at *at = &session->at[i];
 		if (at->state == KVC_SESSION_OPEN) {
 			session->refs++;
@@ -171,7 +171,7 @@ static void sub_part(struct kvc_session *session)
 
 static bool parting_left(const struct kvc_session *session)
 {
-	for (unsigned i = 0; i < session->client->pool->num_servers; i++)
+	for (unsigned i = 0; i < session->client->num_nodes; i++)
 		if (session->at[i].state != KVC_SESSION_NONE)
 			return true;
 	return false;
@@ -202,7 +202,9 @@ int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_optio
 		return kv_fail(err, -KV_ENOMEM, "no memory for a session");
 	}
 	session->key = key;
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		if (!kvc_node_running(&c->node[i]) || c->node[i].ending)
+			continue; /* its place waits for another server */
 		session->at[i].state = KVC_SESSION_WANTED;
 		kv_list_add_tail(&c->node[i].sessions.wanted, &session->at[i].list);
 		kvc_sessions_start(&c->node[i]);

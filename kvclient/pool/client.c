@@ -18,6 +18,7 @@
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/logical/sessions.h"
+#include "kvclient/pool/cluster.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/frames.h"
@@ -163,11 +164,20 @@ static void node_up(struct kvc_node *n)
 	kvc_pins_start(n);
 }
 
+static void node_beat(struct kvc_node *n)
+{
+	kvc_pins_start(n);
+	kvc_cluster_look(n->client);
+}
+
 static void hooks_set(struct kvc_client *c)
 {
 	static const struct kvc_link_events link_events = {.redo = kvc_node_redo};
 	static const struct kvc_node_events node_events = {
-		.up = node_up, .beat = kvc_pins_start, .gone = kvc_sessions_reset, .message = kvc_sessions_message};
+		.up = node_up, .beat = node_beat, .gone = kvc_sessions_reset, .message = kvc_sessions_message,
+							   .view = kvc_cluster_take,
+							   .news = kvc_cluster_news,
+							   .ended = kvc_cluster_node_ended};
 	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await};
 	c->link_events = &link_events;
 	c->node_events = &node_events;
@@ -176,11 +186,13 @@ static void hooks_set(struct kvc_client *c)
 
 static int tables_open(struct kvc_client *c, struct kv_error *err)
 {
-	unsigned n = c->pool->num_servers;
+	unsigned n = c->pool->room;
 	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
 	c->node = calloc(n, sizeof(*c->node));
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
+	c->num_nodes = c->pool->num_servers;
+	c->placement = &c->pool->place;
 	kv_list_init(&c->room.starving);
 	kv_list_init(&c->room.behind);
 	kv_list_init(&c->unsafe.orphans);
@@ -199,13 +211,13 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 {
 	int rc;
 	/* All nodes first: closing, which undoes a failure, looks at each. */
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->pool->room; i++)
 		kvc_node_init(&c->node[i], c, i);
 	rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
 	kvc_client_began(c);
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
 		rc = kvc_node_start(&c->node[i]);
 		if (rc < 0)
 			return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
@@ -293,7 +305,7 @@ static void calls_wake(struct kvc_client *c)
 		if (c->reqs.entry[i].wait && c->reqs.entry[i].wait->co)
 			co_wake(c->reqs.entry[i].wait->co);
 	kvc_room_close(c);
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->num_nodes; i++)
 		co_queue_wake_all(&c->node[i].changed);
 	KV_LIST_EACH (n, &c->sessions)
 		co_queue_wake_all(&KV_LIST_ENTRY(n, struct kvc_session, node)->changed);
@@ -303,12 +315,12 @@ static void calls_wake(struct kvc_client *c)
 static void nodes_part_await(struct kvc_client *c)
 {
 	uint64_t deadline = loop_now(c->loop) + KVC_PART_NS;
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (kvc_node_running(&c->node[i]))
 			kvc_node_part_await(&c->node[i], deadline);
 	while (c->coroutines > 1 && co_park_await(deadline) == 0)
 		;
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
+	for (unsigned i = 0; i < c->num_nodes; i++)
 		if (kvc_node_running(&c->node[i]))
 			kvc_node_redo(&c->node[i], "it did not answer our goodbye");
 	while (c->coroutines > 1)
@@ -336,6 +348,7 @@ static void closer(void *arg)
 	kvc_packs_fini(c);
 	kvc_pins_fini(c);
 	kvc_sessions_free(c);
+	kvc_cluster_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);

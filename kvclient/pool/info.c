@@ -127,6 +127,10 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->put_conflicts += get(&c->put_conflicts);
 	o->failovers += get(&c->failovers);
 	o->stand_ins += get(&c->stand_ins);
+	o->view_epoch = KV_MAX(o->view_epoch, get(&c->view_epoch));
+	o->members = KV_MAX(o->members, get(&c->members));
+	o->views_old += get(&c->views_old);
+	o->views_doubted += get(&c->views_doubted);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -191,6 +195,10 @@ static const struct row {
 	ROW(lost_connections, "connections", "", KVC_STAT_COUNTER),
 	ROW(reconnects, "connections", "", KVC_STAT_COUNTER),
 	ROW(reattaches, "connections", "", KVC_STAT_COUNTER),
+	ROW(view_epoch, "cluster", "", KVC_STAT_GAUGE),
+	ROW(members, "cluster", "", KVC_STAT_GAUGE),
+	ROW(views_old, "cluster", "", KVC_STAT_COUNTER),
+	ROW(views_doubted, "cluster", "", KVC_STAT_COUNTER),
 	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
 	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
 	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),
@@ -288,6 +296,8 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	const struct kvc_node *n;
 	if (!c->opened || c->closing)
 		return -KV_ECLOSED;
+	if (a->index >= c->num_nodes)
+		return -KV_EINVAL;
 	engine_count(c);
 	n = &c->node[a->index];
 	*o = (struct kvc_server_info){.state = states[n->state],
@@ -359,7 +369,7 @@ int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, str
 {
 	struct asked a = {.index = server};
 	int rc;
-	if (!pool || !kvc_sized(out) || client >= pool->num_clients || server >= pool->num_servers)
+	if (!pool || !kvc_sized(out) || client >= pool->num_clients || server >= pool->room)
 		return -KV_EINVAL;
 	rc = ask(pool, client, server_ask, &a);
 	if (rc < 0)

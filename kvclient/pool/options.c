@@ -15,7 +15,7 @@
 #define PEER_TIMEOUT_MIN     20000000ull
 #define PEER_TIMEOUT_MAX     3600000000000ull
 
-enum { THREADS_MOST = 4 };
+enum { THREADS_MOST = 4, SERVERS_ROOM = 64 };
 
 #define BUFFER_MIN ((uint64_t)1 << 20)
 #define BUFFER_MAX ((uint64_t)1 << 36)
@@ -108,6 +108,9 @@ static int check_servers(const struct kvc_options *o, struct kv_error *err)
 	if (o->num_servers > KVC_SERVERS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%u servers are given; at most %d", o->num_servers,
 			       (int)KVC_SERVERS_MAX);
+	if (o->servers_max < o->num_servers || o->servers_max > KVC_SERVERS_MAX)
+		return kv_fail(err, -KV_EINVAL, "servers_max is %u; it may be %u, the servers of the list, to %d",
+			       o->servers_max, o->num_servers, (int)KVC_SERVERS_MAX);
 	entry = calloc(o->num_servers, sizeof(*entry));
 	if (!entry)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
@@ -159,6 +162,8 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	fill_zero_64(&out->connect_timeout_ns, KV_TIMEOUT_DEFAULT_NS);
 	fill_zero_64(&out->peer_timeout_ns, PEER_TIMEOUT_DEFAULT);
 	fill_zero_64(&out->base_client_id, 100);
+	if (out->servers_max == 0)
+		out->servers_max = KV_MIN(KV_MAX(out->num_servers, (unsigned)SERVERS_ROOM), (unsigned)KVC_SERVERS_MAX);
 	rc = check_counts(out, err);
 	out->buffer_bytes = kv_align_up(out->buffer_bytes, 4096);
 	if (rc == 0 && out->grace_ns > GRACE_MAX_NS)

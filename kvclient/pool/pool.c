@@ -100,10 +100,11 @@ static void strings_free(struct kvc_pool *p)
 
 static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 {
-	p->server = calloc(p->options.num_servers, sizeof(*p->server));
+	p->num_servers = p->options.num_servers;
+	p->room = p->options.servers_max;
+	p->server = calloc(p->room, sizeof(*p->server));
 	if (!p->server)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
-	p->num_servers = p->options.num_servers;
 	if (kvc_place_init(&p->place, p->num_servers) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
 	for (unsigned i = 0; i < p->num_servers; i++) {
@@ -112,11 +113,39 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 		if (rc < 0)
 			return rc;
 		p->place.seed[i] = kvc_place_seed(s->entry.id);
+		s->users = 1; /* the list's own */
 	}
 	p->options.servers = NULL;
-	if (boot_resolver_create(p->num_servers, &p->resolver) < 0)
+	if (boot_resolver_create(p->room, &p->resolver) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	return 0;
+}
+
+int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry)
+{
+	int at = -KV_EFULL;
+	pthread_mutex_lock(&p->lock);
+	for (unsigned i = p->num_servers; i < p->room; i++) {
+		const struct kv_server_entry *e = &p->server[i].entry;
+		if (p->server[i].users == 0) {
+			at = at < 0 ? (int)i : at;
+		} else if (strcmp(e->id, entry->id) == 0 && e->at.port == entry->at.port &&
+			   strcmp(e->at.host, entry->at.host) == 0) {
+			at = (int)i;
+			break;
+		}
+	}
+	if (at >= 0 && p->server[at].users++ == 0)
+		p->server[at].entry = *entry;
+	pthread_mutex_unlock(&p->lock);
+	return at;
+}
+
+void kvc_pool_server_give(struct kvc_pool *p, unsigned i)
+{
+	pthread_mutex_lock(&p->lock);
+	p->server[i].users--;
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* The address that the kernel would use towards a server. */

@@ -91,13 +91,13 @@ static struct kvc_room_share *share_of(struct kvc_client *c, const struct kvc_ne
 
 static bool shared(const struct kvc_client *c)
 {
-	return c->pool->num_servers > 1;
+	return c->num_nodes > 1;
 }
 
 /* A server may have 1 / parts of what is free. units: how many entries, immediates or least pieces there are. */
 static uint64_t parts(const struct kvc_client *c, uint64_t units)
 {
-	uint64_t servers = c->pool->num_servers, most = KV_MAX(units / PART_UNITS, (uint64_t)PARTS);
+	uint64_t servers = c->num_nodes, most = KV_MAX(units / PART_UNITS, (uint64_t)PARTS);
 	return KV_MIN(servers - 1, KV_MIN(KV_MAX(servers / PARTS, (uint64_t)PARTS), most));
 }
 

@@ -45,7 +45,7 @@ void kvc_zombies_close(struct kvc_client *c)
 static void client_reset(struct kvc_client *c)
 {
 	bool limbo = te_fencing(c->te);
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
 		struct kvc_node *n = &c->node[i];
 		if (n->attachment && limbo)
 			kvc_attachment_limbo(n->attachment, -KV_ERESET);

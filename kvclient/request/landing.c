@@ -120,7 +120,7 @@ void kvc_push_later(struct kvc_client *c)
 void kvc_push_again(struct loop_timer *t)
 {
 	struct kvc_client *c = KV_CONTAINER(t, struct kvc_client, out.again);
-	for (unsigned i = 0; i < c->pool->num_servers; i++) {
+	for (unsigned i = 0; i < c->num_nodes; i++) {
 		struct kvc_attachment *s = c->node[i].attachment;
 		for (uint32_t k = 0; s && s->open && k < s->num_links; k++)
 			kvc_link_look(&s->link[k]);

@@ -23,7 +23,7 @@ void kvc_lanes_free(struct kvc_session_at *at)
 
 void kvc_session_free(struct kvc_session *session)
 {
-	for (unsigned i = 0; i < session->client->pool->num_servers; i++) {
+	for (unsigned i = 0; i < session->client->pool->room; i++) {
 		kv_list_del(&session->at[i].list);
 		kvc_lanes_free(&session->at[i]);
 	}

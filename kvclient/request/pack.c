@@ -74,7 +74,7 @@ static struct kvc_landing *area_of(const struct kvc_link *l)
 /* Whether this server may have one more. */
 static bool pack_allowed(const struct kvc_client *c, const struct kvc_attachment *s)
 {
-	uint32_t servers = c->pool->num_servers, free = KVC_PACKS - c->packs.used;
+	uint32_t servers = c->num_nodes, free = KVC_PACKS - c->packs.used;
 	uint32_t parts = KV_MIN(servers - 1, (uint32_t)PACKS_SHARE);
 	return free > 0 && (s->packs == 0 || (s->packs + 1) * parts <= free);
 }

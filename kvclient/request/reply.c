@@ -179,7 +179,7 @@ static bool cancel_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_re
 
 static struct kvc_link *link_of(struct kvc_client *c, const struct wire_frame *frame)
 {
-	struct kvc_attachment *s = frame->mark < c->pool->num_servers ? c->node[frame->mark].attachment : NULL;
+	struct kvc_attachment *s = frame->mark < c->num_nodes ? c->node[frame->mark].attachment : NULL;
 	if (!s || !s->open || s->number != frame->session || frame->shard >= s->shards ||
 	    frame->link >= s->links_per_shard)
 		return NULL;

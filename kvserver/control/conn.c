@@ -82,6 +82,18 @@ static int beat_await(struct conn *c, uint64_t sequence)
 	return silence_count(c, boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
 }
 
+/* Tell a client that asked for the view of the cluster that there is another one. */
+static int view_news_await(struct conn *c)
+{
+	const struct views *v = &c->server->views;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_NEWS, .view_news = {v->now.source, v->now.epoch, v->digest}};
+
+	if (!c->view_asked || !c->welcome || c->view_told == v->number)
+		return 0;
+	c->view_told = v->number;
+	return silence_count(c, boot_send_await(c->boot, &m, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
+}
+
 /* Tell the client that its attachment is void, and give it time to say HELLO again, or to go. */
 static int anew_await(struct conn *c)
 {
@@ -122,7 +134,10 @@ static int say_await(struct conn *c, uint64_t sequence)
 	}
 	if (rc)
 		return rc;
-	return c->welcome && atomic_load(&c->now->anew) ? anew_await(c) : beat_await(c, sequence);
+	if (c->welcome && atomic_load(&c->now->anew))
+		return anew_await(c);
+	rc = beat_await(c, sequence);
+	return rc ? rc : view_news_await(c);
 }
 
 /* Whether a message is due that cannot wait for the next beat. */

@@ -34,6 +34,8 @@ struct conn {
 	bool lost;                       /* a beat could not be sent */
 	bool told;                       /* that the server ends */
 	bool parting;                    /* its client said goodbye */
+	bool view_asked;                 /* its client asked for the view: it is told when that changes */
+	uint64_t view_told;              /* the number of the view that it was told of */
 	uint64_t accepted_ns;
 	struct attachment *now; /* in use; NULL: none yet, or the next one is being made */
 	bool welcome;           /* ... and its client knows: it may be told news of it */

@@ -20,6 +20,7 @@
 #include "kvserver/control/conn.h"
 #include "kvserver/control/hello.h"
 #include "kvserver/control/logical.h"
+#include "kvserver/control/view.h"
 #include "kvserver/shard/ending.h"
 
 /* ---- what shards are asked ---- */
@@ -212,6 +213,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return on_arenas_await(c);
 	case WIRE_CTRL_LANDINGS:
 		return on_landings_await(c);
+	case WIRE_CTRL_VIEW_ASK:
+		return view_answer_await(c, m->view_news.digest);
 	case WIRE_CTRL_GOODBYE_DONE:
 		return 1;
 	case WIRE_CTRL_SESSION_BEGIN:

@@ -19,6 +19,7 @@
 #include "kvserver/control/settings.h"
 #include "kvserver/control/shards.h"
 #include "kvserver/control/state.h"
+#include "kvserver/control/view.h"
 
 /* ---- create ---- */
 
@@ -173,6 +174,7 @@ void kvs_server_destroy(struct kvs_server **server)
 	boot_keys_destroy(&s->session_keys);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
+	view_fini(s);
 	free(s->slots);
 	free(s);
 	*server = NULL;

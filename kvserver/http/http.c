@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "kvserver/http/pages.h"
+#include "kvserver/member/membership.h"
 
 enum {
 	CONNECTIONS_MAX = 32, /* half of the descriptors that the server keeps free (KV_FILES_RESERVE) */
@@ -63,6 +64,7 @@ struct http {
 	struct page_source source;
 	/* shared */
 	_Atomic(struct kvs_server *) server;
+	_Atomic(struct membership *) membership;
 	_Atomic bool stop, draining, reload;
 	struct kvs_info info; /* written before `server` */
 };
@@ -102,6 +104,9 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 				  const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
 	struct http *h = arg;
+	struct membership *m = atomic_load(&h->membership);
+	struct membership_now cluster = {0};
+	enum MHD_Result rc;
 	struct page page;
 
 	(void)version;
@@ -117,8 +122,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	h->source.draining = atomic_load(&h->draining);
 	if (h->source.server)
 		h->source.info = h->info;
+	h->source.cluster = m && membership_read(m, &cluster) == 0 ? &cluster : NULL;
 	page_make(&h->source, url, &page);
-	return answer(h, c, &page, NULL);
+	h->source.cluster = NULL;
+	rc = answer(h, c, &page, NULL);
+	kv_view_fini(&cluster.view);
+	return rc;
 }
 
 /* ---- connections ---- */
@@ -382,6 +391,11 @@ void http_serve(struct http *h, struct kvs_server *server)
 {
 	kvs_server_info(server, &h->info);
 	atomic_store(&h->server, server);
+}
+
+void http_membership(struct http *h, struct membership *m)
+{
+	atomic_store(&h->membership, m);
 }
 
 void http_drain(struct http *h)

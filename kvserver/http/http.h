@@ -6,6 +6,7 @@
 #include "kvserver/kvserver.h"
 
 struct http;
+struct membership;
 
 /* Strings and the log must live as long as the thing. */
 struct http_options {
@@ -23,6 +24,9 @@ int http_start(const struct http_options *options, struct http **out, struct kv_
  * is ready no longer, and everything else goes on. The thread that created the server. */
 void http_serve(struct http *h, struct kvs_server *server);
 void http_drain(struct http *h);
+
+/* http_membership -- show what --members knows, too; it must live until http_stop. The same thread. */
+void http_membership(struct http *h, struct membership *m);
 
 /* http_reload -- read certificate and key again, if TLS is spoken; the log tells what came of it. Thread: any. */
 void http_reload(struct http *h);

@@ -8,6 +8,7 @@
 
 #include "kvserver/control/server.h"
 #include "kvserver/http/pages.h"
+#include "kvserver/member/membership.h"
 
 enum { LABELS_MAX = 512 };
 
@@ -204,6 +205,45 @@ static void other_write(struct kv_metrics *m, const struct kvs_server *s, uint32
 		kv_metrics_value(m, "", stat_of(s, id));
 }
 
+/* What --members knows. A source that was never heard has no time of silence. */
+static void cluster_write(struct kv_metrics *m, const struct membership_now *now)
+{
+	static const enum source_state states[] = {SOURCE_STARTING, SOURCE_OK, SOURCE_UNREACHABLE};
+	char labels[LABELS_MAX];
+
+	kv_metrics_family(m, "kvrail_view_epoch", KV_METRIC_GAUGE, "Epoch of this server's view; 0: it has none.");
+	kv_metrics_value(m, "", now->view.epoch);
+	kv_metrics_family(m, "kvrail_members", KV_METRIC_GAUGE, "Members of this server's view, by state.");
+	for (enum kv_member_state s = KV_MEMBER_JOINING; s <= KV_MEMBER_DRAINING; s++) {
+		uint64_t n = 0;
+		for (unsigned i = 0; i < now->view.count; i++)
+			n += now->view.member[i].state == s;
+		labels[0] = '\0';
+		kv_metrics_value(m, kv_metrics_label(labels, sizeof(labels), "state", kv_member_state_name(s)), n);
+	}
+	kv_metrics_family(m, "kvrail_members_doubted", KV_METRIC_GAUGE,
+			  "Members that --members names no more, and that stay because they answer.");
+	kv_metrics_value(m, "", now->doubted);
+	kv_metrics_family(m, "kvrail_members_source", KV_METRIC_GAUGE,
+			  "1 for the state in which --members is, else 0.");
+	for (unsigned i = 0; i < KV_COUNT(states); i++) {
+		labels[0] = '\0';
+		kv_metrics_label(labels, sizeof(labels), "source", now->source);
+		kv_metrics_label(labels, sizeof(labels), "state", source_state_name(states[i]));
+		kv_metrics_value(m, labels, now->state == states[i]);
+	}
+	if (now->silence_ns != KV_NEVER) {
+		kv_metrics_family(m, "kvrail_members_silence_seconds", KV_METRIC_GAUGE,
+				  "Time since --members has answered.");
+		kv_metrics_ns(m, "", now->silence_ns);
+	}
+	kv_metrics_family(m, "kvrail_view_changes_total", KV_METRIC_COUNTER, "Views that followed another.");
+	kv_metrics_value(m, "", now->changes);
+	kv_metrics_family(m, "kvrail_view_refused_total", KV_METRIC_COUNTER,
+			  "Losses of more than half of the members that were not believed.");
+	kv_metrics_value(m, "", now->refused);
+}
+
 size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 {
 	const struct kvs_server *s = from->server;
@@ -211,6 +251,8 @@ size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 
 	kv_metrics_begin(&m, buf, cap);
 	build_write(&m, from);
+	if (from->cluster)
+		cluster_write(&m, from->cluster);
 	if (!s)
 		return m.len;
 	requests_write(&m, s);

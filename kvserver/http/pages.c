@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kvserver/control/server.h"
+#include "kvserver/member/membership.h"
 
 #define HEALTH_NS 5000000000ull
 
@@ -93,11 +94,44 @@ static void stat_write(FILE *f, const struct page_source *from)
 	fputs("}}]}\n", f);
 }
 
-/* What this server knows of the cluster: itself. */
+static void member_write(FILE *f, const struct kv_member *m)
+{
+	char id[6 * KV_NAME_MAX], zone[6 * KV_NAME_MAX];
+
+	fprintf(f,
+		"{\"node_id\":\"%s\",\"address\":\"%s\",\"incarnation\":\"%016" PRIx64
+		"\",\"state\":\"%s\",\"weight\":%u,\"zone\":\"%s\"}",
+		kv_json_text(m->node_id, id, sizeof(id)), m->address, m->incarnation, kv_member_state_name(m->state),
+		m->weight, kv_json_text(m->zone, zone, sizeof(zone)));
+}
+
+/* What --members says, and how it came by it. silence_sec: -1 before the first answer. */
+static void cluster_write(FILE *f, const struct membership_now *now)
+{
+	char why[6 * sizeof(now->trouble)];
+
+	fprintf(f, "{\"epoch\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\",\"members\":[", now->view.epoch,
+		kv_view_digest(&now->view));
+	for (unsigned i = 0; i < now->view.count; i++) {
+		fputs(i ? "," : "", f);
+		member_write(f, &now->view.member[i]);
+	}
+	fprintf(f,
+		"],\"source\":{\"name\":\"%s\",\"state\":\"%s\",\"trouble\":\"%s\",\"silence_sec\":%.3f,"
+		"\"doubted\":%u}}\n",
+		now->source, source_state_name(now->state), kv_json_text(now->trouble, why, sizeof(why)),
+		now->silence_ns == KV_NEVER ? -1.0 : (double)now->silence_ns / 1e9, now->doubted);
+}
+
+/* What this server knows of the cluster: without --members itself. */
 static void view_write(FILE *f, const struct page_source *from)
 {
 	char address[KV_HOST_MAX] = "", name[6 * KV_NAME_MAX];
 
+	if (from->cluster) {
+		cluster_write(f, from->cluster);
+		return;
+	}
 	if (!from->server) {
 		fputs("{\"members\":[]}\n", f);
 		return;

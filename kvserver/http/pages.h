@@ -7,10 +7,13 @@
 
 #include "kvserver/kvserver.h"
 
+struct membership_now;
+
 /* What pages are made of. server: NULL before it runs. */
 struct page_source {
 	struct kvs_server *server;
 	struct kvs_info info;
+	const struct membership_now *cluster; /* NULL: without --members */
 	bool draining;
 	unsigned long long requests, cut; /* of this port: answered; connections that were cut */
 };

@@ -25,7 +25,8 @@ static void client_up(void)
 	struct kvc_client *c = &links.client;
 	const struct loop_options options = {.name = "links", .clock = &still_clock};
 	links.pool.log = (struct kv_log){.level = KV_LOG_INFO, .write = log_line};
-	links.pool.num_servers = 1;
+	c->num_nodes = 1;
+	links.pool.room = 1;
 	links.pool.server = &links.server;
 	snprintf(links.server.entry.text, sizeof(links.server.entry.text), "server-a");
 	c->pool = &links.pool;

@@ -24,7 +24,7 @@ static int setup(void **state)
 {
 	struct kvc_client *c = &t.client;
 	(void)state;
-	t.pool.num_servers = SERVERS;
+	t.client.num_nodes = SERVERS;
 	c->pool = &t.pool;
 	c->room.imm_limit = IMMS;
 	c->node = calloc(SERVERS, sizeof(*c->node));
@@ -67,7 +67,7 @@ static void stuck_servers_leave_some_free(void **state)
 {
 	struct kvc_client *c = &t.client;
 	(void)state;
-	t.pool.num_servers = 64;
+	t.client.num_nodes = 64;
 	for (unsigned k = 0; k < 40; k++) {
 		uint64_t bytes = c->buffer.free_bytes;
 		uint32_t reqs = c->reqs.count - c->reqs.used, imms = c->room.imm_limit - c->room.imm_used;
@@ -85,7 +85,7 @@ static void of_few_servers_the_last_has_its_part(void **state)
 	(void)state;
 	for (unsigned n = 2; n <= 9; n++) {
 		uint64_t least = BUFFER * 3 / 8 / n; /* about 1/e, and of that its part */
-		t.pool.num_servers = n;
+		t.client.num_nodes = n;
 		for (unsigned k = 0; k + 1 < n; k++)
 			take_all(k, 64 << 10, 1);
 		take_all(n - 1, 64 << 10, 1);
@@ -99,10 +99,10 @@ static void one_server_may_have_half_of_two_and_a_ninth_of_many(void **state)
 {
 	struct kvc_client *c = &t.client;
 	(void)state;
-	t.pool.num_servers = 64;
+	t.client.num_nodes = 64;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 9 / (64 << 10));
 	assert_int_equal(c->room.servers_bytes, c->node[0].share.bytes);
-	t.pool.num_servers = 2;
+	t.client.num_nodes = 2;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / 2 / (64 << 10) - BUFFER / 9 / (64 << 10));
 	assert_int_equal(c->room.servers_bytes, BUFFER / 2);
 }
@@ -114,7 +114,7 @@ static void a_request_as_planned_fits_beside_eleven_that_are_stuck(void **state)
 	struct kvc_need need = {.node = &c->node[63]};
 	struct kvc_req *r;
 	(void)state;
-	t.pool.num_servers = 64;
+	t.client.num_nodes = 64;
 	need.piece_bytes = kvc_room_piece(c);
 	need.imms = kvc_room_imms(c);
 	assert_int_equal(need.piece_bytes, BUFFER / 32);
@@ -132,7 +132,7 @@ static void a_request_as_planned_fits_beside_an_eighth_that_is_stuck(void **stat
 	for (unsigned n = 16; n <= SERVERS; n = n < 512 ? 2 * n : n + 488) {
 		struct kvc_need need = {.node = &c->node[n - 1]};
 		struct kvc_req *r;
-		t.pool.num_servers = n;
+		t.client.num_nodes = n;
 		need.piece_bytes = kvc_room_piece(c);
 		need.imms = kvc_room_imms(c);
 		for (unsigned i = 0; i < n / 8; i++) {
@@ -149,7 +149,7 @@ static void a_request_as_planned_fits_beside_an_eighth_that_is_stuck(void **stat
 static void a_server_alone_has_everything(void **state)
 {
 	(void)state;
-	t.pool.num_servers = 1;
+	t.client.num_nodes = 1;
 	assert_int_equal(take_all(0, 64 << 10, 1), BUFFER / (64 << 10));
 	assert_int_equal(t.client.buffer.free_bytes, 0);
 }
@@ -162,7 +162,7 @@ static void the_background_has_half_at_most(void **state)
 	struct kvc_need need = {.node = &c->node[0], .background = true}, large = {.piece_bytes = BUFFER / 4 * 3};
 	struct kvc_req *r[KVC_BACKGROUND_OUT], *one;
 	(void)state;
-	t.pool.num_servers = 1;
+	t.client.num_nodes = 1;
 	large.node = need.node;
 	large.background = true;
 	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++)
@@ -222,7 +222,7 @@ static void line_up(unsigned background, unsigned others)
 	const struct kvc_need need = {.imms = IMMS / HELD, .node = &t.client.node[0]};
 	memset(&line, 0, sizeof(line));
 	line.deadline_ns = KV_NEVER;
-	t.pool.num_servers = 1;
+	t.client.num_nodes = 1;
 	for (unsigned i = 0; i < HELD; i++)
 		assert_int_equal(kvc_room_try(&t.client, &need, &line.held[i]), 0);
 	for (unsigned i = 0; i < background; i++)
@@ -294,7 +294,7 @@ static void what_a_slow_server_holds_up_in_the_background_starves_no_other(void 
 	int held = 1;
 	unsigned at = 0;
 	(void)state;
-	t.pool.num_servers = 1;
+	t.client.num_nodes = 1;
 	for (unsigned i = 0; i < KVC_BACKGROUND_OUT; i++)
 		assert_int_equal(kvc_room_try(&t.client, &slow, &r), 0);
 	assert_int_equal(co_spawn(t.loop, wait_for_another_server, &held, "test"), 0);

@@ -74,7 +74,7 @@ static int world_up(void **state)
 	struct kvc_client *c = &w.client;
 	(void)state;
 	memset(&w, 0, sizeof(w));
-	w.pool.num_servers = 1;
+	w.pool.room = c->num_nodes = 1;
 	w.node.client = c;
 	c->pool = &w.pool;
 	c->node = &w.node;

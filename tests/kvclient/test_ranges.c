@@ -23,7 +23,8 @@ static int setup(void **state)
 	assert_non_null(pool);
 	assert_non_null(memory);
 	assert_non_null(client.node);
-	pool->num_servers = pool->place.n = 1;
+	client.num_nodes = pool->place.n = 1;
+	client.placement = &pool->place;
 	memset(memory, 0xEE, BUFFER);
 	return kvc_buffer_init(&client.buffer, memory, BUFFER);
 }

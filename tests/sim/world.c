@@ -355,7 +355,8 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.num_rails = wo->rails,
 				.buffer_bytes = wo->buffer_bytes ? wo->buffer_bytes : 16u << 20,
 				.servers = servers,
-				.num_servers = wo->servers,
+				.num_servers = wo->listed ? wo->listed : wo->servers,
+				.servers_max = wo->servers_max,
 				.provider = "sim",
 				.timeout_ns = wo->timeout_ns,
 				.grace_ns = wo->grace_ns,
@@ -371,7 +372,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 	for (unsigned i = 0; i < wo->servers; i++) {
 		char id[24];
 		snprintf(id, sizeof(id), "node-%u=", i);
-		snprintf(name[i], sizeof(name[i]), "%s%s:%u", wo->unnamed ? "" : id,
+		snprintf(name[i], sizeof(name[i]), "%s%s:%u", wo->unnamed || wo->seeds ? "" : id,
 			 wo->host[i] ? wo->host[i] : "127.0.0.1", w->server[i].port);
 		servers[i] = name[i];
 	}

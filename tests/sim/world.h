@@ -37,6 +37,9 @@ struct world_options {
 	unsigned rails, server_rails;  /* of clients, of shards; 0: 1, as many as clients */
 	unsigned servers;              /* 0: 1 */
 	bool unnamed;                  /* servers have no node id, and clients' lists no names */
+	unsigned listed;               /* of the servers, so many are in the lists of pools; 0: all */
+	bool seeds;                    /* lists have no names, though servers have node ids */
+	unsigned servers_max;          /* of pools; 0: the library's default */
 	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
 	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
 	uint64_t timeout_ns, grace_ns; /* 0: the library's defaults */

@@ -317,6 +317,12 @@ const struct golden_reply golden_replies[] = {
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 
+static const uint8_t packed_members[] =
+	"\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x04\x00\x6b\x76\x2d\x30\x0d\x00"
+	"\x31\x30\x2e\x30\x2e\x30\x2e\x31\x3a\x37\x34\x31\x31\x01\x00\x61\x00\x00\x00\x00\x00\x00\x00\x00"
+	"\x03\x00\x00\x00\x03\x00\x00\x00\x04\x00\x6b\x76\x2d\x31\x0e\x00\x5b\x66\x64\x30\x30\x3a\x3a\x32"
+	"\x5d\x3a\x37\x34\x31\x31\x00\x00";
+
 const struct golden_ctrl golden_ctrls[] = {
 	{"hello",
 	 "7300000001000000030003000020000044443333222211113031323334353637"
@@ -466,5 +472,23 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "2400000018000000020000000100000000000000000000000000000000000000"
 	 "0000000000000000",
 	 {.type = WIRE_CTRL_LANDING, .region = {.id = 2, .rails = 1}}},
+	{"view_ask",
+	 "0c000000190000008877665544332211",
+	 {.type = WIRE_CTRL_VIEW_ASK, .view_news = {.digest = 0x1122334455667788}}},
+	{"view",
+	 "6c0000001a000000050000000000000009000000000000000200000000000000"
+	 "0700000000000000010000000200000004006b762d300d0031302e302e302e31"
+	 "3a373431310100610000000000000000030000000300000004006b762d310e00"
+	 "5b666430303a3a325d3a373431310000",
+	 {.type = WIRE_CTRL_VIEW,
+	  .view = {.source = 5,
+		   .epoch = 9,
+		   .count = 2,
+		   .members = packed_members,
+		   .members_len = sizeof(packed_members) - 1}}},
+	{"view_none", "1c0000001a000000000000000000000000000000000000000000000000000000", {.type = WIRE_CTRL_VIEW}},
+	{"view_news",
+	 "1c0000001b000000050000000000000009000000000000008877665544332211",
+	 {.type = WIRE_CTRL_VIEW_NEWS, .view_news = {.source = 5, .epoch = 9, .digest = 0x1122334455667788}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

@@ -236,6 +236,21 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		assert_memory_equal(got->heartbeat.turns, want->heartbeat.turns,
 				    want->heartbeat.shards * sizeof(uint64_t));
 		break;
+	case WIRE_CTRL_VIEW_ASK:
+		SAME(view_news.digest);
+		break;
+	case WIRE_CTRL_VIEW_NEWS:
+		SAME(view_news.source);
+		SAME(view_news.epoch);
+		SAME(view_news.digest);
+		break;
+	case WIRE_CTRL_VIEW:
+		SAME(view.source);
+		SAME(view.epoch);
+		SAME(view.count);
+		SAME(view.members_len);
+		assert_memory_equal(got->view.members, want->view.members, want->view.members_len);
+		break;
 	case WIRE_CTRL_SESSION_CHALLENGE:
 		SAME_ARRAY(session_challenge.nonce);
 		break;

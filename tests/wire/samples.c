@@ -303,10 +303,42 @@ static void random_region(struct kv_prng *p, struct scratch *s, struct wire_regi
 	}
 }
 
+static void random_name(struct kv_prng *p, char *out, size_t size)
+{
+	size_t len = between(p, 1, size - 1);
+	for (size_t i = 0; i < len; i++)
+		out[i] = "abcxyz019.-_"[kv_prng_below(p, 12)];
+	out[len] = 0;
+}
+
+static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *w)
+{
+	struct kv_view v = {.epoch = 1};
+	int len;
+	for (uint32_t n = (uint32_t)upto(p, 40); n > 0; n--) {
+		struct kv_member m = {.incarnation = kv_prng_next(p)};
+		m.weight = (uint32_t)between(p, 1, KV_WEIGHT_MAX);
+		m.state = (enum kv_member_state)between(p, KV_MEMBER_JOINING, KV_MEMBER_DRAINING);
+		random_name(p, m.node_id, sizeof(m.node_id));
+		random_name(p, m.zone, kv_prng_below(p, 2) ? sizeof(m.zone) : 2);
+		snprintf(m.address, sizeof(m.address), "10.%u.0.1:%u", (unsigned)kv_prng_below(p, 256),
+			 (unsigned)between(p, 1, 65535));
+		kv_view_add(&v, &m); /* twice the same name: once is enough */
+	}
+	len = wire_view_pack(&v, s->table, sizeof(s->table));
+	assert_true(len >= 0);
+	w->source = kv_prng_next(p);
+	w->epoch = (uint64_t)between(p, 1, UINT32_MAX);
+	w->count = v.count;
+	w->members = s->table;
+	w->members_len = (uint32_t)len;
+	kv_view_fini(&v);
+}
+
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_LANDING);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_VIEW_NEWS);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -352,6 +384,17 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->heartbeat.shards = (uint16_t)upto(p, KV_SHARDS_MAX);
 		for (unsigned i = 0; i < m->heartbeat.shards; i++)
 			m->heartbeat.turns[i] = kv_prng_next(p);
+		break;
+	case WIRE_CTRL_VIEW_NEWS:
+		m->view_news.source = kv_prng_next(p);
+		m->view_news.epoch = kv_prng_next(p);
+		m->view_news.digest = kv_prng_next(p);
+		break;
+	case WIRE_CTRL_VIEW_ASK:
+		m->view_news.digest = kv_prng_next(p);
+		break;
+	case WIRE_CTRL_VIEW:
+		random_view(p, s, &m->view);
 		break;
 	case WIRE_CTRL_SESSION_CHALLENGE:
 		kv_prng_fill(p, m->session_challenge.nonce, WIRE_NONCE_LEN);

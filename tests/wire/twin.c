@@ -128,7 +128,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_LANDING);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_VIEW_NEWS);
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
 		assert_true(m->hello.chunk_bytes > 0);
@@ -152,6 +152,18 @@ void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size
 		assert_addr_limits(m->address.addr, m->address.rails);
 	if (m->type == WIRE_CTRL_HEARTBEAT)
 		assert_true(m->heartbeat.shards <= KV_SHARDS_MAX);
+	if (m->type == WIRE_CTRL_VIEW) {
+		struct kv_view v;
+		assert_true(m->view.count <= KV_VIEW_MAX && (m->view.epoch || m->view.count == 0));
+		assert_inside(m->view.members, m->view.members_len, data, len);
+		assert_int_equal(wire_view_take(&m->view, &v), 0);
+		assert_int_equal(v.count, m->view.count);
+		for (uint32_t i = 0; i < v.count; i++) {
+			assert_int_equal(kv_member_check(&v.member[i], NULL), 0);
+			assert_true(i == 0 || strcmp(v.member[i - 1].node_id, v.member[i].node_id) < 0);
+		}
+		kv_view_fini(&v);
+	}
 	if (m->type == WIRE_CTRL_SESSION_OPEN) {
 		assert_true(m->session_open.id > 0);
 		assert_true(memchr(m->session_open.identity, 0, sizeof(m->session_open.identity)) != NULL);

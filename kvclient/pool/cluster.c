@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.c -- the view of the cluster at a client: what is believed, and how the nodes follow it.
+ *
+ * A server that is asked while a client attaches (conn/connect.c), or that has news (conn/serve.c), tells its view. Each
+ * client of a pool believes for itself, on its own loop. So clients of a pool may differ for a moment: they miss then,
+ * and never read wrong bytes.
+ *
+ * Believed is what is newer, by epoch and, where epochs are equal, by digest; of another source only if no server of the
+ * present view answers. Not believed are a view without members, and one that lacks half of the members that are up here
+ * while these answer (draining ones are expected to go). Such a view is kept and looked at again with each heartbeat.
+ *
+ * A node is of a member's node id and address. A member with another address is another node, for the same keys: keys are
+ * placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
+ * so that all clients of the pool call a server by the same number.
+ *
+ *   listed (user's list)  in the view: used.  Not in it: retired, and RESTS; asks for the view if all others are DOWN
+ *   joined (by a view)    in the view: used.  Not in it: retired; what is under way ends; goodbye; CLOSED; its place is
+ *                         given back once nothing of the client's holds on to it (node_clean)
+ *
+ * Memory of nodes is the client's array, made once with room for pool->room: a call that still has the pointer of a
+ * node that has ended finds a node that is CLOSED. */
+#include "kvclient/pool/cluster.h"
+
+#include <stdlib.h>
+
+#include "kvclient/conn/node.h"
+#include "kvclient/conn/serve.h"
+#include "kvclient/logical/opener.h"
+
+/* ---- what is believed ---- */
+
+static bool same_source_newer(const struct kv_view *now, uint64_t now_digest, uint64_t epoch, uint64_t digest)
+{
+	return epoch > now->epoch || (epoch == now->epoch && digest > now_digest);
+}
+
+static bool answers(const struct kvc_client *c, const char *node_id)
+{
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		if (!c->node[i].retired && c->node[i].state == KVC_NODE_UP && strcmp(c->node[i].member_id, node_id) == 0)
+			return true;
+	return false;
+}
+
+static unsigned answering(const struct kvc_client *c)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		count += !c->node[i].retired && c->node[i].state == KVC_NODE_UP;
+	return count;
+}
+
+static bool newer(const struct kvc_client *c, uint64_t source, uint64_t epoch, uint64_t digest)
+{
+	const struct kv_view *now = &c->cluster.view;
+	if (epoch == 0 || digest == 0 || digest == c->cluster.digest)
+		return false;
+	if (now->epoch == 0 || answering(c) == 0)
+		return true;
+	return source == now->source && same_source_newer(now, c->cluster.digest, epoch, digest);
+}
+
+/* Whether half of the members of the view in force, or more, are not in this one and still answer. */
+static bool loses_much(const struct kvc_client *c, const struct kv_view *v)
+{
+	const struct kv_view *now = &c->cluster.view;
+	unsigned lost = 0;
+	for (uint32_t i = 0; i < now->count; i++)
+		lost += now->member[i].state != KV_MEMBER_DRAINING && !kv_view_find(v, now->member[i].node_id) &&
+			answers(c, now->member[i].node_id);
+	return now->epoch != 0 && 2 * lost >= now->count && lost > 0;
+}
+
+/* ---- nodes ---- */
+
+static int entry_of(const struct kv_member *m, struct kv_server_entry *out)
+{
+	char text[sizeof(m->node_id) + sizeof(m->address) + 1];
+	snprintf(text, sizeof(text), "%s=%s", m->node_id, m->address);
+	return kv_server_entry_parse(text, out, NULL);
+}
+
+static const struct kv_server_entry *entry_at(const struct kvc_client *c, unsigned i)
+{
+	return &c->pool->server[i].entry;
+}
+
+static bool node_free(const struct kvc_node *n)
+{
+	return n->index >= n->client->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined;
+}
+
+static bool same_place(const struct kv_hostport *a, const struct kv_hostport *b)
+{
+	return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+/* The node of this member: one that is used, or one that is being retired and has not come to its end. */
+static struct kvc_node *node_of(struct kvc_client *c, const struct kv_server_entry *e)
+{
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		struct kvc_node *n = &c->node[i];
+		if (node_free(n) || n->ending || !same_place(&entry_at(c, i)->at, &e->at))
+			continue;
+		if ((!entry_at(c, i)->named && !n->joined) || strcmp(entry_at(c, i)->id, e->id) == 0)
+			return n;
+	}
+	return NULL;
+}
+
+/* Nothing of the client's holds on to a node that has ended. */
+static bool node_clean(const struct kvc_node *n)
+{
+	const struct kvc_room_share *s = &n->share;
+	return n->state == KVC_NODE_CLOSED && !n->attachment && !(s->reqs | s->imms | s->out | s->waiting | s->background) &&
+	       !(s->bytes | s->out_bytes) && !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all) &&
+	       kv_list_empty(&n->sessions.wanted) && kv_list_empty(&n->sessions.asked) &&
+	       kv_list_empty(&n->sessions.partings) && kv_list_empty(&n->sessions.parted) && !n->control.senders;
+}
+
+static void places_give(struct kvc_client *c)
+{
+	for (unsigned i = c->pool->num_servers; i < c->num_nodes && !c->closing; i++) {
+		struct kvc_node *n = &c->node[i];
+		if (!n->joined || !node_clean(n))
+			continue;
+		kvc_pool_server_give(c->pool, i);
+		memset(n, 0, sizeof(*n));
+		kvc_node_init(n, c, i);
+		kvc_place_set_put(&c->avoided, i, false);
+		kvc_place_set_put(&c->shunned, i, false);
+		kvc_place_set_put(&c->cluster.draining, i, false);
+	}
+}
+
+/* A session has a part at every node that is used. */
+static void sessions_join(struct kvc_node *n)
+{
+	KV_LIST_EACH (e, &n->client->sessions) {
+		struct kvc_session *s = KV_LIST_ENTRY(e, struct kvc_session, node);
+		struct kvc_session_at *at = &s->at[n->index];
+		if (s->gone || at->state != KVC_SESSION_NONE)
+			continue;
+		at->state = KVC_SESSION_WANTED;
+		kv_list_add_tail(&n->sessions.wanted, &at->list);
+	}
+}
+
+void kvc_cluster_node_ended(struct kvc_node *n)
+{
+	while (!kv_list_empty(&n->sessions.wanted)) {
+		struct kvc_session_at *at = KV_LIST_ENTRY(n->sessions.wanted.next, struct kvc_session_at, list);
+		kv_list_del(&at->list);
+		at->state = KVC_SESSION_NONE;
+		kvc_session_changed(at->session);
+	}
+	KV_LIST_EACH (e, &n->client->sessions) {
+		struct kvc_session_at *at = &KV_LIST_ENTRY(e, struct kvc_session, node)->at[n->index];
+		if (at->state == KVC_SESSION_REFUSED)
+			at->state = KVC_SESSION_NONE;
+	}
+}
+
+/* ---- a view comes into force ---- */
+
+/* What a view asks for: the node of each member. `fresh`: taken from the pool's table, not started yet. */
+struct plan {
+	uint16_t *node;
+	bool *fresh;
+	struct kvc_place place;
+};
+
+static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
+{
+	for (uint32_t i = 0; p->fresh && i < taken; i++)
+		if (p->fresh[i])
+			kvc_pool_server_give(c->pool, p->node[i]);
+	free(p->fresh);
+	p->fresh = NULL;
+	kvc_place_fini(&p->place);
+}
+
+/* Find the node of member i, or take a place for it. 0, -KV_EFULL, or -KV_EBUSY: the node of that place is ending. */
+static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const struct kv_member *m)
+{
+	struct kv_server_entry e;
+	const struct kvc_node *n;
+	int at = entry_of(m, &e);
+	if (at < 0)
+		return at;
+	p->place.seed[i] = kvc_place_seed(m->node_id);
+	n = node_of(c, &e);
+	for (uint32_t k = 0; n && k < i; k++)
+		if (p->node[k] == n->index)
+			return -KV_EINVAL; /* two members at one address */
+	at = n ? (int)n->index : kvc_pool_server_take(c->pool, &e);
+	if (at < 0)
+		return at;
+	p->node[i] = (uint16_t)at;
+	p->fresh[i] = !n;
+	if (n || node_free(&c->node[at]))
+		return 0;
+	kvc_pool_server_give(c->pool, (unsigned)at);
+	p->fresh[i] = false;
+	return -KV_EBUSY;
+}
+
+static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan *p)
+{
+	int rc = kvc_place_init(&p->place, v->count);
+	if (rc < 0)
+		return rc;
+	p->node = p->place.node = calloc(v->count, sizeof(*p->node));
+	p->fresh = calloc(v->count, sizeof(*p->fresh));
+	rc = p->node && p->fresh ? 0 : -KV_ENOMEM;
+	for (uint32_t i = 0; i < v->count && rc == 0; i++) {
+		rc = plan_member(c, p, i, &v->member[i]);
+		if (rc < 0)
+			plan_fini(c, p, i);
+	}
+	if (rc == -KV_ENOMEM)
+		plan_fini(c, p, 0);
+	return rc;
+}
+
+static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m, bool fresh)
+{
+	struct kvc_node *n = &c->node[i];
+	bool draining = m->state == KV_MEMBER_DRAINING;
+	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
+	kvc_place_set_put(&c->cluster.draining, i, draining);
+	if (fresh) {
+		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
+		n->joined = true;
+		n->attempt.first_told = true; /* opening the pool waits for the user's list alone */
+		kvc_node_open(n);
+	} else if (n->retired) {
+		n->retired = false;
+		co_queue_wake_all(&n->kick);
+	}
+	sessions_join(n);
+	kvc_place_set_put(&c->shunned, i, draining || n->state == KVC_NODE_DOWN);
+}
+
+static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
+{
+	struct kvc_cluster *k = &c->cluster;
+	struct kvc_place_set used = {0};
+	for (uint32_t i = 0; i < v->count; i++) {
+		kvc_place_set_put(&used, p->node[i], true);
+		node_use(c, p->node[i], &v->member[i], p->fresh[i]);
+	}
+	kvc_place_fini(&k->place);
+	k->place = p->place;
+	c->placement = &k->place;
+	free(p->fresh);
+	kv_view_fini(&k->view);
+	k->view = *v;
+	k->digest = kv_view_digest(v);
+	*v = (struct kv_view){0};
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		if (kvc_place_set_has(&used, i) || node_free(&c->node[i]) || c->node[i].retired)
+			continue;
+		kvc_place_set_put(&k->draining, i, false);
+		c->node[i].member_id[0] = '\0';
+		kvc_node_retire(&c->node[i]);
+	}
+	k->said = false;
+	kvc_set(&c->count.view_epoch, k->view.epoch);
+	kvc_set(&c->count.members, k->view.count);
+	kv_info(kvc_client_log(c), "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
+		(unsigned long long)k->view.epoch);
+}
+
+static void doubt(struct kvc_client *c, struct kv_view *v, const char *why)
+{
+	struct kvc_cluster *k = &c->cluster;
+	if (!k->said)
+		kv_warn(kvc_client_log(c), "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index,
+			v->count, (unsigned long long)v->epoch, why);
+	k->said = true;
+	kvc_add(&c->count.views_doubted, &k->doubted != v);
+	if (&k->doubted == v)
+		return;
+	kv_view_fini(&k->doubted);
+	k->doubted = *v;
+	*v = (struct kv_view){0};
+}
+
+/* v is another view than the one in force, and newer. */
+static void view_try(struct kvc_client *c, struct kv_view *v)
+{
+	struct plan p = {0};
+	char why[200];
+	int rc;
+	if (loses_much(c, v)) {
+		doubt(c, v, "it lacks half of the servers or more, and they still answer");
+		return;
+	}
+	places_give(c);
+	rc = plan_make(c, v, &p);
+	if (rc == 0) {
+		adopt(c, v, &p);
+		return;
+	}
+	snprintf(why, sizeof(why), "%s", kv_strerror(rc));
+	if (rc == -KV_EFULL)
+		snprintf(why, sizeof(why), "the pool has room for %u servers, those of its list and those that left "
+			 "included; raise kvc_options.servers_max", c->pool->room);
+	if (rc == -KV_EINVAL)
+		snprintf(why, sizeof(why), "two of its members have one address");
+	doubt(c, v, why);
+}
+
+void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
+{
+	struct kvc_client *c = n->client;
+	uint64_t digest = kv_view_digest(v);
+	if (!c->closing && newer(c, v->source, v->epoch, digest))
+		view_try(c, v);
+	else if (!c->closing && digest != c->cluster.digest)
+		kvc_add(&c->count.views_old, v->epoch != 0);
+	kv_view_fini(v);
+}
+
+bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
+{
+	const struct kvc_client *c = n->client;
+	const struct kv_view *d = &c->cluster.doubted;
+	bool doubted = d->epoch == news->epoch && d->source == news->source && kv_view_digest(d) == news->digest;
+	return !doubted && newer(c, news->source, news->epoch, news->digest);
+}
+
+void kvc_cluster_look(struct kvc_client *c)
+{
+	struct kv_view *d = &c->cluster.doubted;
+	if (c->closing)
+		return;
+	places_give(c);
+	if (d->epoch && newer(c, d->source, d->epoch, kv_view_digest(d)))
+		view_try(c, d);
+	else
+		kv_view_fini(d);
+	for (unsigned i = c->pool->num_servers; i < c->num_nodes; i++)
+		if (c->node[i].joined && c->node[i].unstarted)
+			kvc_node_open(&c->node[i]);
+}
+
+void kvc_cluster_fini(struct kvc_client *c)
+{
+	kvc_place_fini(&c->cluster.place);
+	kv_view_fini(&c->cluster.view);
+	kv_view_fini(&c->cluster.doubted);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* view.c -- the view of the cluster that a server tells its clients.
+ *
+ * Whoever knows the members (a source's thread, a test) calls kvs_server_view_set. A copy waits under the server's lock
+ * until the control loop takes it; a later one replaces it. The control loop owns the view in force and its packed
+ * form. A connection that has asked is told news with its next heartbeat (conn.c), and asks again if it wants the view.
+ * So a change costs a server 32 bytes for each client, and the whole view for those that did not hear it elsewhere.
+ *
+ * An answer is sent from a copy of the packed form: the send may park, and another view may come meanwhile. */
+#include "kvserver/control/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int pack(const struct kv_view *v, uint8_t **out, uint32_t *out_len)
+{
+	size_t cap = v->count * (size_t)WIRE_MEMBER_BYTES + 1;
+	uint8_t *packed = malloc(cap);
+	int len = packed ? wire_view_pack(v, packed, cap) : -KV_ENOMEM;
+
+	if (len < 0) {
+		free(packed);
+		return len;
+	}
+	*out = packed;
+	*out_len = (uint32_t)len;
+	return 0;
+}
+
+/* On the control loop. */
+static void view_adopt(void *arg)
+{
+	struct kvs_server *s = arg;
+	struct views *v = &s->views;
+	struct kv_view next;
+	uint8_t *packed;
+	uint32_t len;
+
+	pthread_mutex_lock(&s->lock);
+	next = v->next;
+	packed = v->next_packed;
+	len = v->next_packed_len;
+	v->next = (struct kv_view){0};
+	v->next_packed = NULL;
+	pthread_mutex_unlock(&s->lock);
+	if (!packed) /* another call has taken it */
+		return;
+	kv_view_fini(&v->now);
+	free(v->packed);
+	v->now = next;
+	v->packed = packed;
+	v->packed_len = len;
+	v->digest = kv_view_digest(&next);
+	v->number++;
+}
+
+int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)
+{
+	struct views *v = &s->views;
+	struct kv_view copy;
+	uint8_t *packed = NULL;
+	uint32_t len = 0;
+	int rc;
+
+	if (view->epoch == 0 && view->count > 0)
+		return -KV_EINVAL;
+	rc = pack(view, &packed, &len);
+	if (rc)
+		return rc;
+	rc = kv_view_copy(view, &copy);
+	if (rc) {
+		free(packed);
+		return rc;
+	}
+	pthread_mutex_lock(&s->lock);
+	kv_view_fini(&v->next);
+	free(v->next_packed);
+	v->next = copy;
+	v->next_packed = packed;
+	v->next_packed_len = len;
+	pthread_mutex_unlock(&s->lock);
+	return loop_post(s->control, view_adopt, s);
+}
+
+int view_answer_await(struct conn *c, uint64_t digest)
+{
+	const struct views *v = &c->server->views;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW};
+	uint8_t *members;
+	int rc;
+
+	c->view_asked = true;
+	c->view_told = v->number;
+	if (digest == v->digest && v->now.epoch) {
+		m.type = WIRE_CTRL_VIEW_NEWS;
+		m.view_news = (struct wire_view_news){v->now.source, v->now.epoch, v->digest};
+		return conn_send_await(c, &m);
+	}
+	members = malloc(v->packed_len + 1);
+	if (!members)
+		return -KV_ENOMEM;
+	if (v->packed_len)
+		memcpy(members, v->packed, v->packed_len);
+	m.view = (struct wire_view){v->now.source, v->now.epoch, v->now.count, members, v->packed_len};
+	rc = conn_send_await(c, &m);
+	free(members);
+	return rc;
+}
+
+void view_fini(struct kvs_server *s)
+{
+	struct views *v = &s->views;
+
+	kv_view_fini(&v->now);
+	kv_view_fini(&v->next);
+	free(v->packed);
+	free(v->next_packed);
+}

@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* etcd.c -- members in etcd: this server registers itself with a lease, and reads and watches a prefix. By the v3 JSON
+ * gateway.
+ *
+ * One call is under way at a time, besides the watch, and etcd_turn says which comes next:
+ *
+ *     token (with --members-user)  ->  lease  ->  put  ->  range  ->  watch from the range's revision + 1
+ *     then: the lease is renewed when half of what is left of it is over; the prefix is read again each minute
+ *
+ * A call that fails, or has no answer within its limit, moves everything to the next endpoint, the watch as well: an
+ * etcd that is stopped keeps its connections open. When all endpoints have failed, the source is in trouble, and tries
+ * on, with pauses. Reading and registering do not wait for each other: who may not write may still read.
+ *
+ * A renewal that is answered without a TTL says that the lease is gone: another is taken, and the key is put anew. The
+ * same is looked for when the watch or a range shows that our key is gone. If another server has put our key, it keeps
+ * it, and the log says so: two servers of one name would else take it from each other for ever.
+ *
+ * Events are applied if they are not older than what is known; old versions of etcd repeat some and lose some, so each
+ * minute's range decides. A watch that is cancelled (compacted, token gone) or that ends is followed by a range. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvserver/member/etcd_text.h"
+#include "kvserver/member/source.h"
+#include "kvserver/member/text.h"
+#include "kvserver/member/web.h"
+
+enum {
+	ENDPOINTS_MAX = 16,
+	PREFIX_MAX = 256,
+	URL_MAX = 512,
+	TOKEN_MAX = 4096,
+	PAUSE_ROUNDS_MAX = 5,
+	LEASE_MAX_S = 3600,
+	WATCHES_LOST_SAID = 4
+};
+
+#define SECOND_NS    1000000000ull
+#define REREAD_NS    (60 * SECOND_NS)
+#define SILENCE_NS   (11 * 60 * SECOND_NS) /* of a watch: etcd says something each 10 minutes */
+#define LIMIT_MIN_NS (SECOND_NS / 2)
+#define LIMIT_MAX_NS (5 * SECOND_NS)
+#define PAUSE_NS     (SECOND_NS / 5) /* after all endpoints have failed; doubled each time */
+#define REFUSED_NS   (3 * SECOND_NS)
+#define WATCH_PAUSE_NS                                                                                                 \
+	(SECOND_NS / 4) /* from the end of a watch to the next range; doubled for each that did not last */
+#define WATCH_LASTS_NS (30 * SECOND_NS)
+
+enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, REVOKE };
+
+struct source {
+	struct source_setup setup;
+	char url[ENDPOINTS_MAX][URL_MAX], prefix[PREFIX_MAX];
+	unsigned urls, at, failed; /* failed: endpoints in a row */
+	enum doing doing;
+	struct web_call *call, *watch;
+	uint64_t sent_ns, retry_ns;
+	char token[TOKEN_MAX];
+	unsigned tokens_lost; /* in a row */
+	bool auth_off;        /* etcd has no authentication */
+	/* registering */
+	struct kv_member self;
+	char lease[ETCD_LEASE_MAX]; /* "": none */
+	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
+	bool put_done, foreign, register_said;
+	/* reading */
+	struct kv_view known;
+	uint64_t number; /* of this source: of the cluster and the prefix */
+	uint64_t revision, reread_ns, read_retry_ns;
+	uint64_t watch_ns;                  /* since when */
+	unsigned watches_lost;              /* in a row, each soon after its begin */
+	bool listed, strange_said, changed; /* listed: `known` is what etcd has, and a watch may follow */
+	bool left;
+};
+
+static uint64_t now_ns(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+/* ---- the option ---- */
+
+static int url_take(const char *text, size_t len, char out[URL_MAX], struct kv_error *err)
+{
+	struct kv_hostport hp;
+
+	if (len >= URL_MAX)
+		return kv_fail(err, -KV_EINVAL, "an endpoint is longer than %d characters", URL_MAX - 1);
+	snprintf(out, URL_MAX, "%.*s", (int)len, text);
+	if (strncmp(out, "http://", 7) != 0 && strncmp(out, "https://", 8) != 0)
+		return kv_fail(err, -KV_EINVAL, "'%.100s' begins neither with http:// nor with https://", out);
+	if (strchr(out, '@'))
+		return kv_fail(err, -KV_EINVAL,
+			       "a URL with a user in it: give --members-user and "
+			       "--members-password-file, which do not show in a list of processes");
+	return kv_hostport_parse(out, &hp, err);
+}
+
+/* "URL,URL/PREFIX" */
+static int spec_parse(const char *spec, struct source *out, struct kv_error *err)
+{
+	const char *end, *slash;
+	int rc = 0;
+
+	out->urls = 0;
+	snprintf(out->prefix, sizeof(out->prefix), "/kvrail/");
+	for (const char *at = spec; rc == 0; at = end + 1) {
+		end = at + strcspn(at, ",");
+		slash = strstr(at, "://");
+		slash = slash && slash < end ? memchr(slash + 3, '/', (size_t)(end - slash - 3)) : NULL;
+		if (out->urls == ENDPOINTS_MAX)
+			return kv_fail(err, -KV_EINVAL, "more than %d endpoints", ENDPOINTS_MAX);
+		if (slash && slash[1] && *end == ',')
+			return kv_fail(err, -KV_EINVAL, "the prefix of the keys stands behind the last URL alone");
+		if (slash && slash[1] && (size_t)(end - slash) + 2 > sizeof(out->prefix))
+			return kv_fail(err, -KV_EINVAL, "the prefix is longer than %d characters", PREFIX_MAX - 2);
+		if (slash && slash[1])
+			snprintf(out->prefix, sizeof(out->prefix), "%.*s%s", (int)(end - slash), slash,
+				 end[-1] == '/' ? "" : "/");
+		rc = url_take(at, (size_t)((slash ? slash : end) - at), out->url[out->urls++], err);
+		if (*end == '\0')
+			break;
+	}
+	return rc;
+}
+
+static int etcd_check(const struct source_setup *setup, struct kv_error *err)
+{
+	struct source *s = calloc(1, sizeof(*s));
+	int rc = s ? spec_parse(setup->spec, s, err) : kv_fail(err, -KV_ENOMEM, "no memory for --members");
+
+	free(s);
+	if (rc)
+		return kv_fail_more(err, "--members etcd");
+	if (!setup->user != !setup->password_file)
+		return kv_fail(err, -KV_EINVAL, "--members-user and --members-password-file go together");
+	if (!setup->cert_file != !setup->key_file)
+		return kv_fail(err, -KV_EINVAL, "--members-cert and --members-key go together");
+	return 0;
+}
+
+static int etcd_open(const struct source_setup *setup, struct source **out)
+{
+	struct source *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -KV_ENOMEM;
+	s->setup = *setup;
+	s->self = setup->self;
+	spec_parse(setup->spec, s, NULL);
+	*out = s;
+	return 0;
+}
+
+static void etcd_close(struct source **source)
+{
+	struct source *s = *source;
+
+	web_cancel(&s->call);
+	web_cancel(&s->watch);
+	kv_view_fini(&s->known);
+	explicit_bzero(s->token, sizeof(s->token));
+	free(s);
+	*source = NULL;
+}
+
+/* ---- trouble ---- */
+
+static void trouble(struct source *s, const char *what, const char *why)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s%s%.300s", what, what[0] ? ": " : "", why);
+	s->setup.sink->trouble(s->setup.sink->arg, text);
+}
+
+static uint64_t limit_ns(const struct source *s)
+{
+	return KV_MIN(KV_MAX(s->setup.lease_ns / 6, LIMIT_MIN_NS), LIMIT_MAX_NS);
+}
+
+static void watch_drop(struct source *s)
+{
+	web_cancel(&s->watch);
+	s->listed = false;
+}
+
+/* This endpoint is of no use now. */
+static void endpoint_fail(struct source *s, const char *why)
+{
+	unsigned rounds = ++s->failed / s->urls;
+
+	kv_debug(s->setup.log, "--members etcd: %s: %s", s->url[s->at], why);
+	watch_drop(s);
+	if (s->failed % s->urls == 0) {
+		trouble(s, s->url[s->at], why);
+		s->retry_ns = now_ns() + (PAUSE_NS << KV_MIN(rounds - 1, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
+	}
+	s->at = (s->at + 1) % s->urls;
+}
+
+/* etcd has answered, and says no. */
+static void refused(struct source *s, enum doing doing, const char *why)
+{
+	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
+
+	if (doing == AUTH && strstr(why, "authentication is not enabled")) {
+		s->auth_off = true;
+		return;
+	}
+	if (doing == AUTH || doing == RANGE) {
+		trouble(s, doing == AUTH ? "the user is refused" : "members cannot be read", why);
+		if (doing == AUTH)
+			s->retry_ns = again;
+		s->read_retry_ns = again;
+		return;
+	}
+	if (doing == PUT && strstr(why, "lease not found")) {
+		s->lease[0] = '\0';
+		return;
+	}
+	s->register_retry_ns = again;
+	if (!s->register_said)
+		kv_warn(s->setup.log,
+			"--members etcd: this server cannot be registered: %s; it serves on, and tries again", why);
+	s->register_said = true;
+}
+
+static void token_lost(struct source *s, const char *why)
+{
+	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
+
+	if (s->setup.user && s->tokens_lost++ == 0) {
+		kv_debug(s->setup.log, "--members etcd: %s: another token is asked for", why);
+		s->token[0] = '\0';
+		s->auth_off = false;
+		return;
+	}
+	s->token[0] = '\0';
+	trouble(s, s->setup.user ? "the token is refused" : "it wants --members-user and --members-password-file", why);
+	s->retry_ns = again;
+}
+
+/* ---- members ---- */
+
+static void strange_key(struct source *s, const json_t *kv)
+{
+	if (!s->strange_said)
+		kv_warn(s->setup.log, "--members etcd: a key below %s (base64: %.100s) is no member, and is left out",
+			s->prefix, text_string(kv, "key"));
+	s->strange_said = true;
+}
+
+/* Our own key is there, or is not, by what was read at a revision behind our put. */
+static void self_look(struct source *s)
+{
+	const struct kv_member *there = kv_view_find(&s->known, s->self.node_id);
+
+	if (!s->put_done)
+		return;
+	if (!there) { /* renew: if the lease is there, the key alone was deleted */
+		s->put_done = s->foreign = false;
+		s->keepalive_ns = s->lease[0] ? 0 : s->keepalive_ns;
+		return;
+	}
+	if (there->incarnation != s->self.incarnation && !s->foreign) {
+		s->foreign = true;
+		kv_warn(s->setup.log,
+			"--members etcd: another server, at %s, has registered as %s, too: only one of them is used; "
+			"give each a --node-id of its own",
+			there->address, s->self.node_id);
+	} else if (there->incarnation == s->self.incarnation) {
+		s->foreign = false;
+	}
+}
+
+static void members_tell(struct source *s)
+{
+	s->known.source = s->number;
+	s->known.epoch = s->revision;
+	s->setup.sink->members(s->setup.sink->arg, &s->known);
+}
+
+static bool range_read(struct source *s, const json_t *answer, struct kv_view *out)
+{
+	const json_t *kv;
+	struct kv_member m;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(json_object_get(answer, "kvs"), i, kv)
+	{
+		if (!etcd_member_read(kv, s->prefix, &m))
+			strange_key(s, kv);
+		else if (rc == 0)
+			rc = members_put(out, &m);
+	}
+	return rc == 0;
+}
+
+static void on_range(struct source *s, const json_t *answer)
+{
+	uint64_t revision = etcd_revision(answer);
+	struct kv_view list = {0};
+
+	if (revision == 0 || !range_read(s, answer, &list)) {
+		refused(s, RANGE, revision ? "too many members, or no memory" : "the answer has no revision");
+		kv_view_fini(&list);
+		return;
+	}
+	s->number = members_source(text_string(json_object_get(answer, "header"), "cluster_id"), s->prefix);
+	if (revision < s->revision) {
+		kv_warn(s->setup.log,
+			"--members etcd: the revision has gone back from %llu to %llu: etcd was restored or made anew",
+			(unsigned long long)s->revision, (unsigned long long)revision);
+		s->put_revision = 0;
+		watch_drop(s);
+	}
+	if (s->watch && !kv_view_same(&list, &s->known)) {
+		kv_debug(s->setup.log, "--members etcd: the watch had missed a change");
+		watch_drop(s);
+	}
+	kv_view_fini(&s->known);
+	s->known = list;
+	s->revision = revision;
+	s->listed = true;
+	s->reread_ns = now_ns() + REREAD_NS / s->setup.pace;
+	if (revision >= s->put_revision)
+		self_look(s);
+	members_tell(s);
+}
+
+static int event_apply(struct source *s, const json_t *event)
+{
+	const json_t *kv = json_object_get(event, "kv");
+	uint64_t revision = text_u64(kv, "mod_revision");
+	struct kv_member m;
+	char id[KV_NAME_MAX];
+	int rc = 0;
+
+	if (revision < s->revision) /* known; an old etcd may repeat it */
+		return 0;
+	if (strcmp(text_string(event, "type"), "DELETE") == 0) {
+		if (etcd_id_read(kv, s->prefix, id))
+			members_remove(&s->known, id);
+	} else if (etcd_member_read(kv, s->prefix, &m)) {
+		rc = members_put(&s->known, &m);
+	} else {
+		strange_key(s, kv);
+		if (etcd_id_read(kv, s->prefix, id))
+			members_remove(&s->known, id);
+	}
+	s->revision = revision;
+	s->changed = true;
+	return rc;
+}
+
+static void on_events(struct source *s, const json_t *result)
+{
+	const json_t *event;
+	size_t i;
+
+	s->watches_lost = json_array_size(json_object_get(result, "events")) ? 0 : s->watches_lost;
+	json_array_foreach(json_object_get(result, "events"), i, event)
+	{
+		if (event_apply(s, event)) {
+			watch_drop(s); /* too many, or no memory: the range says so */
+			return;
+		}
+	}
+	if (json_is_true(json_object_get(result, "fragment")))
+		return;
+	if (s->changed) {
+		s->changed = false;
+		if (s->revision >= s->put_revision)
+			self_look(s);
+		members_tell(s);
+	} else {
+		s->setup.sink->alive(s->setup.sink->arg);
+	}
+}
+
+static void watch_over(struct source *s, const char *why)
+{
+	uint64_t now = now_ns();
+
+	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
+	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
+	if (s->watches_lost == WATCHES_LOST_SAID)
+		kv_warn(s->setup.log,
+			"--members etcd: no watch lasts: %s; the members are read again and again instead, which shows "
+			"changes later",
+			why);
+	watch_drop(s);
+	s->read_retry_ns =
+		now + (WATCH_PAUSE_NS << KV_MIN(s->watches_lost, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
+	if (etcd_error_is_auth(why) && s->setup.user)
+		s->token[0] = '\0';
+}
+
+static void on_watch_line(void *arg, const char *line, size_t len)
+{
+	struct source *s = arg;
+	json_t *answer = json_loadb(line, len, 0, NULL);
+	const json_t *result = json_object_get(answer, "result");
+
+	if (!result)
+		watch_over(s, answer ? etcd_error(answer) : "no JSON");
+	else if (text_u64(result, "compact_revision"))
+		watch_over(s, "the revision is compacted");
+	else if (json_is_true(json_object_get(result, "canceled")))
+		watch_over(s, text_string(result, "cancel_reason"));
+	else
+		on_events(s, result);
+	json_decref(answer);
+}
+
+static void on_watch_done(void *arg, const struct web_answer *answer)
+{
+	struct source *s = arg;
+	json_t *body = answer->error ? NULL : json_loadb(answer->body, answer->len, 0, NULL);
+
+	s->watch = NULL;
+	watch_over(s, answer->error ? answer->error : body && etcd_error(body)[0] ? etcd_error(body) : "it was closed");
+	json_decref(body);
+}
+
+/* ---- calls ---- */
+
+static void on_token(struct source *s, const json_t *answer)
+{
+	const char *token = text_string(answer, "token");
+
+	if (!token[0] || strlen(token) >= sizeof(s->token))
+		refused(s, AUTH, "the answer has no token, or too long a one");
+	else
+		snprintf(s->token, sizeof(s->token), "%s", token);
+}
+
+static void lease_renewed(struct source *s, uint64_t seconds)
+{
+	seconds = KV_MIN(seconds, (uint64_t)LEASE_MAX_S);
+	s->lease_until_ns = s->sent_ns + seconds * SECOND_NS;
+	s->keepalive_ns = s->sent_ns + seconds * SECOND_NS / 2;
+}
+
+static void on_grant(struct source *s, const json_t *answer)
+{
+	const char *id = text_string(answer, "ID");
+	uint64_t seconds = text_u64(answer, "TTL");
+
+	if (!id[0] || strlen(id) >= sizeof(s->lease) || seconds == 0) {
+		refused(s, GRANT, "the answer has no lease");
+		return;
+	}
+	snprintf(s->lease, sizeof(s->lease), "%s", id);
+	s->put_done = false;
+	lease_renewed(s, seconds);
+}
+
+static void on_keepalive(struct source *s, const json_t *answer)
+{
+	uint64_t seconds = text_u64(json_object_get(answer, "result"), "TTL");
+
+	if (seconds) {
+		lease_renewed(s, seconds);
+		return;
+	}
+	kv_warn(s->setup.log,
+		"--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
+	s->lease[0] = '\0';
+	s->put_done = false;
+}
+
+static void on_put(struct source *s, const json_t *answer)
+{
+	s->put_done = true;
+	s->put_revision = etcd_revision(answer);
+	if (s->register_said || s->put_revision == 0)
+		kv_info(s->setup.log, "--members etcd: this server is registered");
+	s->register_said = false;
+}
+
+static void answer_take(struct source *s, enum doing doing, const json_t *answer)
+{
+	s->tokens_lost = doing == AUTH ? s->tokens_lost : 0;
+	if (doing == AUTH)
+		on_token(s, answer);
+	else if (doing == GRANT)
+		on_grant(s, answer);
+	else if (doing == PUT)
+		on_put(s, answer);
+	else if (doing == KEEPALIVE)
+		on_keepalive(s, answer);
+	else if (doing == RANGE)
+		on_range(s, answer);
+}
+
+static void on_answer(void *arg, const struct web_answer *a)
+{
+	struct source *s = arg;
+	enum doing doing = s->doing;
+	json_t *answer = a->error ? NULL : json_loadb(a->body, a->len, 0, NULL);
+	const char *words = answer ? etcd_error(answer) : "";
+	char why[64];
+
+	s->doing = NOTHING;
+	s->call = NULL;
+	s->left = s->left || doing == REVOKE;
+	snprintf(why, sizeof(why), "HTTP status %ld", a->status);
+	if (a->error || a->status >= 500 || !json_is_object(answer)) {
+		endpoint_fail(s, a->error   ? a->error
+				 : words[0] ? words
+				 : answer   ? why
+					    : "it does not speak etcd's v3 JSON");
+	} else {
+		s->failed = 0;
+		if (a->status == 401 || etcd_error_is_auth(words))
+			token_lost(s, words);
+		else if (a->status != 200 || words[0])
+			refused(s, doing, words[0] ? words : why);
+		else
+			answer_take(s, doing, answer);
+	}
+	json_decref(answer);
+}
+
+/* Takes text. */
+static struct web_call *call(struct source *s, const char *path, char *text, bool watch)
+{
+	char url[URL_MAX + 64], header[TOKEN_MAX + 32];
+	struct web_request r = {.url = url,
+				.body = text,
+				.ca = s->setup.ca_file,
+				.cert = s->setup.cert_file,
+				.key = s->setup.key_file,
+				.limit_ns = limit_ns(s),
+				.on_done = watch ? on_watch_done : on_answer,
+				.on_line = watch ? on_watch_line : NULL,
+				.silence_ns = SILENCE_NS / s->setup.pace,
+				.arg = s};
+	struct web_call *made;
+
+	snprintf(url, sizeof(url), "%s/v3/%s", s->url[s->at], path);
+	snprintf(header, sizeof(header), "Authorization: %s", s->token);
+	r.header[0] = s->token[0] ? header : NULL;
+	made = text ? web_send(s->setup.web, &r) : NULL;
+	if (!made) {
+		s->retry_ns = now_ns() + SECOND_NS;
+		trouble(s, "", "no memory for a call");
+	}
+	if (text)
+		explicit_bzero(text, strlen(text));
+	explicit_bzero(header, sizeof(header));
+	free(text);
+	return made;
+}
+
+static void ask(struct source *s, enum doing doing, const char *path, char *text)
+{
+	s->sent_ns = now_ns();
+	s->call = call(s, path, text, false);
+	s->doing = s->call ? doing : NOTHING;
+}
+
+static void auth_ask(struct source *s)
+{
+	char password[1024];
+	struct kv_error err = {0};
+
+	if (text_file_line(s->setup.password_file, password, sizeof(password), &err)) {
+		trouble(s, "--members-password-file", err.text);
+		s->retry_ns = now_ns() + REFUSED_NS / s->setup.pace;
+		return;
+	}
+	ask(s, AUTH, "auth/authenticate", etcd_auth_text(s->setup.user, password));
+	explicit_bzero(password, sizeof(password));
+}
+
+/* What this server has to say of itself; false: nothing. */
+static bool register_turn(struct source *s, uint64_t now)
+{
+	if (now < s->register_retry_ns)
+		return false;
+	if (!s->lease[0])
+		ask(s, GRANT, "lease/grant", etcd_grant_text(s->setup.lease_ns / SECOND_NS));
+	else if (now >= s->keepalive_ns)
+		ask(s, KEEPALIVE, "lease/keepalive", etcd_lease_text(s->lease));
+	else if (!s->put_done)
+		ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->self, s->lease));
+	else
+		return false;
+	return true;
+}
+
+static void read_turn(struct source *s, uint64_t now)
+{
+	if (now < s->read_retry_ns)
+		return;
+	if (!s->listed || now >= s->reread_ns)
+		ask(s, RANGE, "kv/range", etcd_range_text(s->prefix));
+	else if (!s->watch) {
+		s->watch_ns = now;
+		s->watch = call(s, "watch", etcd_watch_text(s->prefix, s->revision + 1), true);
+	}
+}
+
+static uint64_t etcd_turn(struct source *s, uint64_t now)
+{
+	uint64_t next;
+
+	if (s->call)
+		return KV_NEVER; /* web.c watches its limit */
+	if (now < s->retry_ns)
+		return s->retry_ns;
+	if (s->setup.user && !s->token[0] && !s->auth_off)
+		auth_ask(s);
+	else if (!register_turn(s, now))
+		read_turn(s, now);
+	if (s->call)
+		return KV_NEVER;
+	next = s->listed ? s->reread_ns : s->read_retry_ns;
+	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);
+	next = KV_MIN(next, KV_MAX(s->keepalive_ns, s->register_retry_ns));
+	return KV_MAX(KV_MAX(next, s->retry_ns), now + 1000000);
+}
+
+static void etcd_announce(struct source *s, enum kv_member_state state)
+{
+	s->self.state = state;
+	s->put_done = false;
+}
+
+static bool etcd_leave(struct source *s)
+{
+	if (s->left || !s->lease[0])
+		return true;
+	if (s->doing == REVOKE)
+		return false;
+	web_cancel(&s->call);
+	ask(s, REVOKE, "lease/revoke", etcd_lease_text(s->lease));
+	return s->call == NULL;
+}
+
+const struct source_class source_etcd = {
+	.name = "etcd",
+	.check = etcd_check,
+	.open = etcd_open,
+	.turn = etcd_turn,
+	.announce = etcd_announce,
+	.leave = etcd_leave,
+	.close = etcd_close,
+	.registers = true,
+	.asks_http = true,
+};

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* membership.c -- the thread that asks a source who belongs to the cluster (source.h), guards the answers (guard.h),
+ * and keeps the view for /view, /metrics and clients.
+ *
+ * It is the one thread of kv-server that speaks to etcd and to Kubernetes. It serves nobody: what blocks it or is slow
+ * there delays a change of the view, and nothing else. No answer and no silence of a source ends the server.
+ *
+ * Locks: `lock` guards what other threads read; the thread alone writes it. Nobody calls out under it. */
+#include "kvserver/member/membership.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kvserver/member/guard.h"
+#include "kvserver/member/ping.h"
+#include "kvserver/member/web.h"
+
+enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
+
+#define SECOND_NS        1000000000ull
+#define PING_FIRST_NS    (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
+#define PING_MOST_NS     (30 * SECOND_NS)
+#define PING_LOOK_NS     100000000ull /* and for what is to be tried again */
+#define LEAVE_NS         SECOND_NS
+#define LEASE_DEFAULT_NS (10 * SECOND_NS)
+
+struct membership {
+	struct membership_options opt;
+	struct source_setup setup;
+	struct source_sink sink;
+	const struct source_class *class;
+	struct source *source;
+	struct web *web;
+	pthread_t thread;
+	_Atomic bool stop, draining;
+	/* the thread's */
+	struct guard guard;
+	struct ping *ping;
+	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
+	bool drain_told, self_said, untold; /* untold: on_view is to be called again */
+	/* under the lock */
+	pthread_mutex_t lock;
+	struct membership_now now; /* but for `silence_ns` */
+	uint64_t heard_ns;         /* 0: never */
+};
+
+static uint64_t now_ns(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+/* ---- what is logged ---- */
+
+/* A list of names that may be long: what has no room is counted. */
+struct who {
+	char text[WHO_BYTES];
+	size_t len;
+	unsigned more;
+};
+
+static void who_add(struct who *w, const char *what, const char *id, const char *detail)
+{
+	enum { TAIL = 32 };
+	char part[KV_NAME_MAX + KV_HOST_MAX + 64];
+	int len = snprintf(part, sizeof(part), "%s%s%s%s%s%s%s", w->len ? ", " : "", id, detail[0] ? " (" : "", detail,
+			   detail[0] ? ")" : "", what[0] ? " " : "", what);
+
+	if (w->more || w->len + (size_t)len + TAIL >= sizeof(w->text)) {
+		w->more++;
+		return;
+	}
+	memcpy(w->text + w->len, part, (size_t)len + 1);
+	w->len += (size_t)len;
+}
+
+static const char *who_end(struct who *w)
+{
+	if (w->more)
+		snprintf(w->text + w->len, sizeof(w->text) - w->len, ", and %u more", w->more);
+	return w->text;
+}
+
+static void changes_add(struct who *w, const struct kv_member *was, const struct kv_member *is)
+{
+	char what[KV_NAME_MAX + 32];
+
+	if (!was)
+		who_add(w, is->state == KV_MEMBER_DRAINING ? "joined, draining" : "joined", is->node_id, is->address);
+	else if (strcmp(was->address, is->address) != 0)
+		who_add(w, "moved", is->node_id, is->address);
+	else if (was->incarnation != is->incarnation)
+		who_add(w, "has restarted", is->node_id, "");
+	else if (was->state != is->state) {
+		snprintf(what, sizeof(what), "is %s", kv_member_state_name(is->state));
+		who_add(w, what, is->node_id, "");
+	} else if (was->weight != is->weight) {
+		snprintf(what, sizeof(what), "has weight %u", is->weight);
+		who_add(w, what, is->node_id, "");
+	} else if (strcmp(was->zone, is->zone) != 0) {
+		snprintf(what, sizeof(what), "is in zone %s", is->zone);
+		who_add(w, what, is->node_id, "");
+	}
+}
+
+static void change_log(struct membership *m, const struct kv_view *was, const struct kv_view *is)
+{
+	struct who who = {.text = ""};
+
+	for (unsigned i = 0; i < is->count; i++)
+		changes_add(&who, kv_view_find(was, is->member[i].node_id), &is->member[i]);
+	for (unsigned i = 0; i < was->count; i++)
+		if (!kv_view_find(is, was->member[i].node_id))
+			who_add(&who, "left", was->member[i].node_id, "");
+	kv_info(m->opt.log, "view %llu by %s: %s; %u member%s", (unsigned long long)is->epoch, m->class->name,
+		who_end(&who), is->count, kv_plural(is->count));
+}
+
+/* Once: whether this server finds itself. Clients use it under the name and address that the view gives. */
+static void self_check(struct membership *m)
+{
+	const struct kv_member *self = &m->opt.self, *by_id = kv_view_find(&m->guard.view, self->node_id);
+	const struct kv_member *by_address =
+		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
+
+	if (m->class->registers || m->self_said)
+		return;
+	m->self_said = !by_id;
+	if (!by_id && by_address && m->opt.named)
+		kv_warn(m->opt.log,
+			"--members names %s %s, and --node-id says %s: clients that learn the view refuse this server; "
+			"give --node-id %s, or another list",
+			by_address->address, by_address->node_id, self->node_id, by_address->node_id);
+	else if (!by_id && !by_address)
+		kv_warn(m->opt.log,
+			"--members names no member %s%s%s: clients that learn the view do not use this server",
+			self->node_id, self->address[0] ? " and none at " : "", self->address);
+}
+
+/* ---- the view ---- */
+
+static void view_tell(struct membership *m)
+{
+	int rc = m->opt.on_view ? m->opt.on_view(m->opt.arg, &m->guard.view) : 0;
+
+	m->untold = rc == -KV_EBUSY;
+	if (rc && !m->untold)
+		kv_warn(m->opt.log, "clients are not told of view %llu: %s", (unsigned long long)m->guard.view.epoch,
+			kv_strerror(rc));
+}
+
+/* The guard has another one. */
+static void view_take(struct membership *m, const struct kv_view *was)
+{
+	struct kv_view *view = &m->guard.view;
+	int rc;
+
+	view->epoch = KV_MAX(view->epoch, view->source == was->source ? was->epoch + 1 : 1);
+	pthread_mutex_lock(&m->lock);
+	rc = members_copy(view, &m->now.view);
+	m->now.changes++;
+	pthread_mutex_unlock(&m->lock);
+	if (rc)
+		kv_warn(m->opt.log, "no memory for a view of %u members: /view shows the former one", view->count);
+	change_log(m, was, view);
+	self_check(m);
+	view_tell(m);
+}
+
+static void doubts_log(struct membership *m, unsigned named)
+{
+	struct who who = {.text = ""};
+
+	for (unsigned i = 0; i < m->guard.doubted.count; i++)
+		who_add(&who, "", m->guard.doubted.member[i].node_id, "");
+	kv_warn(m->opt.log,
+		"--members %s names %u member%s, of %u that were there: that is not believed while the others answer: "
+		"%s; if they shall leave, stop them, or take out half of them at a time",
+		m->class->name, named, kv_plural(named), m->guard.view.count, who_end(&who));
+}
+
+/* This server answers itself. */
+static bool doubted_others(const struct membership *m, struct kv_view *out)
+{
+	if (members_copy(&m->guard.doubted, out))
+		return false;
+	members_remove(out, m->opt.self.node_id);
+	if (m->opt.self.address[0]) {
+		const struct kv_member *self = members_by_address(out, m->opt.self.address);
+		if (self)
+			members_remove(out, self->node_id);
+	}
+	return out->count > 0;
+}
+
+static void ping_begin(struct membership *m)
+{
+	struct kv_view whom = {0};
+
+	if (doubted_others(m, &whom) && ping_start(&whom, &m->ping))
+		m->ping = NULL; /* no thread, no memory: the next time */
+	kv_view_fini(&whom);
+	m->ping_pause_ns = KV_MIN(KV_MAX(m->ping_pause_ns * 2, PING_FIRST_NS), PING_MOST_NS);
+	m->ping_at = now_ns() + m->ping_pause_ns / m->setup.pace;
+}
+
+static void doubted_update(struct membership *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->now.doubted = m->guard.doubted.count;
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void ping_end(struct membership *m)
+{
+	struct kv_view silent = {0}, was = {0};
+
+	if (!m->ping || !ping_take(&m->ping, &silent))
+		return;
+	if (members_copy(&m->guard.view, &was) == 0 && guard_silent(&m->guard, &silent)) {
+		doubted_update(m);
+		view_take(m, &was);
+	}
+	kv_view_fini(&silent);
+	kv_view_fini(&was);
+}
+
+/* When the next one is due. */
+static uint64_t ping_turn(struct membership *m, uint64_t now)
+{
+	ping_end(m);
+	if (m->ping)
+		return now + PING_LOOK_NS;
+	if (m->guard.doubted.count == 0) {
+		m->ping_pause_ns = m->ping_at = 0;
+		return KV_NEVER;
+	}
+	if (now >= m->ping_at)
+		ping_begin(m);
+	return m->ping ? now + PING_LOOK_NS : m->ping_at;
+}
+
+/* ---- what the source tells ---- */
+
+static void heard(struct membership *m)
+{
+	uint64_t now = now_ns(), from = m->trouble_from_ns;
+
+	m->trouble_from_ns = 0;
+	pthread_mutex_lock(&m->lock);
+	m->heard_ns = now;
+	m->now.state = SOURCE_OK;
+	m->now.trouble[0] = '\0';
+	pthread_mutex_unlock(&m->lock);
+	if (from)
+		kv_info(m->opt.log, "--members %s answers again, after %.1f s", m->class->name,
+			(double)(now - from) / 1e9);
+}
+
+static void on_members(void *arg, const struct kv_view *named)
+{
+	struct membership *m = arg;
+	struct kv_view was = {0};
+	unsigned doubts = 0;
+	int changed;
+
+	if (atomic_load(&m->stop))
+		return;
+	changed = members_copy(&m->guard.view, &was);
+	heard(m);
+	if (changed == 0)
+		changed = guard_hear(&m->guard, named, now_ns(), &doubts);
+	if (changed < 0)
+		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
+	if (changed >= 0)
+		doubted_update(m);
+	if (changed > 0)
+		view_take(m, &was);
+	if (doubts) {
+		pthread_mutex_lock(&m->lock);
+		m->now.refused++;
+		pthread_mutex_unlock(&m->lock);
+		doubts_log(m, named->count);
+		m->ping_pause_ns = m->ping_at = 0;
+	}
+	kv_view_fini(&was);
+}
+
+static void on_alive(void *arg)
+{
+	struct membership *m = arg;
+
+	if (!atomic_load(&m->stop))
+		heard(m);
+}
+
+static void on_trouble(void *arg, const char *why)
+{
+	struct membership *m = arg;
+	bool first = m->trouble_from_ns == 0, other;
+
+	if (atomic_load(&m->stop)) /* it was left behind, perhaps: the log may have gone */
+		return;
+	if (first)
+		m->trouble_from_ns = now_ns();
+	pthread_mutex_lock(&m->lock);
+	other = strncmp(m->now.trouble, why, sizeof(m->now.trouble) - 1) != 0;
+	m->now.state = SOURCE_UNREACHABLE;
+	snprintf(m->now.trouble, sizeof(m->now.trouble), "%s", why);
+	pthread_mutex_unlock(&m->lock);
+	if (first)
+		kv_warn(m->opt.log, "--members %s: %s; the view stays as it is, with %u member%s", m->class->name, why,
+			m->guard.view.count, kv_plural(m->guard.view.count));
+	else if (other)
+		kv_debug(m->opt.log, "--members %s: %s", m->class->name, why);
+}
+
+/* ---- the thread ---- */
+
+static void drain_tell(struct membership *m)
+{
+	if (m->drain_told || !atomic_load(&m->draining))
+		return;
+	m->drain_told = true;
+	if (m->class->announce)
+		m->class->announce(m->source, KV_MEMBER_DRAINING);
+}
+
+static void leave(struct membership *m)
+{
+	uint64_t until = now_ns() + LEAVE_NS;
+
+	while (m->class->leave && !m->class->leave(m->source) && now_ns() < until)
+		web_run(m->web, PING_LOOK_NS);
+}
+
+static void *membership_run(void *arg)
+{
+	struct membership *m = arg;
+
+	pthread_setname_np(pthread_self(), "kv-members");
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	while (!atomic_load(&m->stop)) {
+		uint64_t now = now_ns(), until;
+		drain_tell(m);
+		until = m->class->turn(m->source, now);
+		if (atomic_load(&m->stop))
+			break;
+		until = KV_MIN(until, ping_turn(m, now));
+		if (m->untold)
+			view_tell(m);
+		until = m->untold ? KV_MIN(until, now + PING_LOOK_NS) : until;
+		now = now_ns();
+		web_run(m->web, until > now ? until - now : 0);
+	}
+	leave(m);
+	return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void setup_fill(const struct membership_options *o, struct source_setup *out)
+{
+	*out = (struct source_setup){
+		.self = o->self,
+		.user = o->user,
+		.password_file = o->password_file,
+		.token_file = o->token_file,
+		.ca_file = o->ca_file,
+		.cert_file = o->cert_file,
+		.key_file = o->key_file,
+		.lease_ns = o->lease_ns ? o->lease_ns : LEASE_DEFAULT_NS,
+		.pace = KV_MAX(o->pace, 1u),
+		.names = o->names,
+		.log = o->log,
+	};
+}
+
+/* An option that has no effect here is a mistake. */
+static int options_check(const struct membership_options *o, const struct source_class *class, struct kv_error *err)
+{
+	if (!class->registers && (o->user || o->password_file || o->cert_file || o->key_file))
+		return kv_fail(err, -KV_EINVAL,
+			       "--members-user, --members-password-file, --members-cert and --members-key go with "
+			       "--members etcd:...");
+	if (o->ca_file && !class->asks_http)
+		return kv_fail(err, -KV_EINVAL, "--members-ca goes with --members etcd:... and k8s:...");
+	if (o->token_file && (class->registers || !class->asks_http))
+		return kv_fail(err, -KV_EINVAL, "--members-token-file goes with --members k8s:...");
+	if (!class->registers && o->lease_ns)
+		return kv_fail(err, -KV_EINVAL,
+			       "--lease-sec goes with --members etcd:...: other sources have no lease");
+	return 0;
+}
+
+static int class_take(const struct membership_options *o, const struct source_class **out, struct source_setup *setup,
+		      struct kv_error *err)
+{
+	int rc;
+
+	setup_fill(o, setup);
+	*out = source_class_of(o->members, &setup->spec, err);
+	rc = *out ? options_check(o, *out, err) : -KV_EINVAL;
+	return rc ? rc : (*out)->check(setup, err);
+}
+
+int membership_check(const struct membership_options *options, struct kv_error *err)
+{
+	const struct source_class *class;
+	struct source_setup setup;
+
+	return class_take(options, &class, &setup, err);
+}
+
+static void membership_free(struct membership *m)
+{
+	ping_drop(&m->ping);
+	if (m->source)
+		m->class->close(&m->source);
+	web_close(&m->web);
+	guard_fini(&m->guard);
+	kv_view_fini(&m->now.view);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err)
+{
+	struct membership *m = calloc(1, sizeof(*m));
+	int rc;
+
+	if (!m)
+		return kv_fail(err, -KV_ENOMEM, "no memory for --members");
+	pthread_mutex_init(&m->lock, NULL);
+	m->opt = *options;
+	rc = class_take(&m->opt, &m->class, &m->setup, err);
+	if (rc)
+		goto out;
+	m->sink = (struct source_sink){.arg = m, .members = on_members, .alive = on_alive, .trouble = on_trouble};
+	m->setup.sink = &m->sink;
+	m->now.source = m->class->name;
+	m->web = m->setup.web = web_open();
+	if (!m->web || m->class->open(&m->setup, &m->source)) {
+		rc = kv_fail(err, -KV_ENOMEM, "no memory for --members %s", m->class->name);
+		goto out;
+	}
+	rc = -pthread_create(&m->thread, NULL, membership_run, m);
+	if (rc) {
+		kv_fail(err, rc, "starting the thread of --members: %s", kv_strerror(rc));
+		goto out;
+	}
+	*out = m;
+	return 0;
+out:
+	membership_free(m);
+	return rc;
+}
+
+void membership_drain(struct membership *m)
+{
+	atomic_store(&m->draining, true);
+	web_wake(m->web);
+}
+
+int membership_read(struct membership *m, struct membership_now *out)
+{
+	struct kv_view view = {0};
+	uint64_t now = now_ns();
+	int rc;
+
+	pthread_mutex_lock(&m->lock);
+	rc = members_copy(&m->now.view, &view);
+	*out = m->now;
+	out->silence_ns = m->heard_ns ? now - KV_MIN(now, m->heard_ns) : KV_NEVER;
+	pthread_mutex_unlock(&m->lock);
+	out->view = view;
+	return rc;
+}
+
+void membership_stop(struct membership **membership)
+{
+	struct membership *m = *membership;
+	struct timespec until;
+
+	if (!m)
+		return;
+	*membership = NULL;
+	atomic_store(&m->stop, true);
+	web_wake(m->web);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STOP_PATIENCE_S;
+	if (pthread_timedjoin_np(m->thread, NULL, &until) == 0)
+		membership_free(m);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ping.c -- see ping.h. A member answers when its control port accepts a connection within CONNECT_MS. That costs it a
+ * place of a handshake for a moment. (A process that is stopped answers, too: its kernel does. So such a member stays
+ * in the view a while longer, and clients avoid it by themselves.)
+ *
+ * A member that cannot be asked, because this process has no descriptor left, is taken to be there.
+ *
+ * CONNECTS at a time, which the descriptors that a server keeps free have room for, so a thousand members take a minute
+ * at most. A name is looked up first, which may take longer: so a thread of its own does it, and membership.c has its
+ * leases to renew meanwhile. Thread and caller each have a reference. */
+#include "kvserver/member/ping.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CONNECTS = 16, CONNECT_MS = 1000, NOWHERE = -1, UNKNOWN = -2 };
+
+struct ping {
+	struct kv_view whom; /* the thread's until `done` */
+	bool *answered;
+	pthread_mutex_t lock; /* done, refs */
+	bool done;
+	unsigned refs;
+};
+
+static void unref(struct ping *p)
+{
+	bool last;
+
+	pthread_mutex_lock(&p->lock);
+	last = --p->refs == 0;
+	pthread_mutex_unlock(&p->lock);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&p->lock);
+	kv_view_fini(&p->whom);
+	free(p->answered);
+	free(p);
+}
+
+/* Whether this machine, and not the other one, is the cause. */
+static bool is_ours(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EADDRNOTAVAIL ||
+	       error == EPERM || error == EACCES;
+}
+
+/* A socket that connects; NOWHERE: there is no such address; UNKNOWN: it cannot be tried. */
+static int connect_begin(const struct kv_member *m)
+{
+	struct sockaddr_storage addr;
+	struct kv_hostport hp;
+	socklen_t len;
+	int fd;
+
+	if (kv_hostport_parse(m->address, &hp, NULL) || kv_hostport_resolve(&hp, &addr, &len, NULL))
+		return NOWHERE;
+	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return UNKNOWN;
+	if (connect(fd, (struct sockaddr *)&addr, len) != 0 && errno != EINPROGRESS) {
+		bool ours = is_ours(errno);
+		close(fd);
+		return ours ? UNKNOWN : NOWHERE;
+	}
+	return fd;
+}
+
+static bool connected(int fd)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
+}
+
+static void some_ask(struct ping *p, unsigned from, unsigned n)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + CONNECT_MS * 1000000ull, now;
+	struct pollfd fds[CONNECTS];
+	unsigned open = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		fds[i] = (struct pollfd){.fd = connect_begin(&p->whom.member[from + i]), .events = POLLOUT};
+		p->answered[from + i] = fds[i].fd == UNKNOWN;
+		open += fds[i].fd >= 0;
+	}
+	while (open && (now = kv_clock_now(&kv_clock_monotonic)) < until) {
+		if (poll(fds, n, (int)((until - now) / 1000000) + 1) < 0 && errno != EINTR)
+			break;
+		for (unsigned i = 0; i < n; i++)
+			if (fds[i].fd >= 0 && fds[i].revents) {
+				p->answered[from + i] = connected(fds[i].fd);
+				close(fds[i].fd);
+				fds[i].fd = -1;
+				open--;
+			}
+	}
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			close(fds[i].fd);
+}
+
+static void *ping_run(void *arg)
+{
+	struct ping *p = arg;
+
+	pthread_setname_np(pthread_self(), "kv-ping");
+	for (unsigned i = 0; i < p->whom.count; i += CONNECTS)
+		some_ask(p, i, KV_MIN(p->whom.count - i, (unsigned)CONNECTS));
+	pthread_mutex_lock(&p->lock);
+	p->done = true;
+	pthread_mutex_unlock(&p->lock);
+	unref(p);
+	return NULL;
+}
+
+int ping_start(const struct kv_view *whom, struct ping **out)
+{
+	struct ping *p = calloc(1, sizeof(*p));
+	pthread_t thread;
+	int rc;
+
+	if (!p)
+		return -KV_ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	p->refs = 1;
+	p->answered = calloc(KV_MAX(whom->count, 1u), sizeof(*p->answered));
+	rc = p->answered ? members_copy(whom, &p->whom) : -KV_ENOMEM;
+	if (rc == 0) {
+		p->refs = 2;
+		rc = -pthread_create(&thread, NULL, ping_run, p);
+		if (rc)
+			p->refs = 1; /* no thread has the other one */
+	}
+	if (rc) {
+		unref(p);
+		return rc;
+	}
+	pthread_detach(thread);
+	*out = p;
+	return 0;
+}
+
+bool ping_take(struct ping **ping, struct kv_view *out_silent)
+{
+	struct ping *p = *ping;
+	unsigned silent = 0;
+	bool done;
+
+	pthread_mutex_lock(&p->lock);
+	done = p->done;
+	pthread_mutex_unlock(&p->lock);
+	if (!done)
+		return false;
+	for (unsigned i = 0; i < p->whom.count; i++)
+		if (!p->answered[i])
+			p->whom.member[silent++] = p->whom.member[i];
+	p->whom.count = silent;
+	*out_silent = p->whom;
+	p->whom = (struct kv_view){0};
+	ping_drop(ping);
+	return true;
+}
+
+void ping_drop(struct ping **p)
+{
+	if (*p)
+		unref(*p);
+	*p = NULL;
+}

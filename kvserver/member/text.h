@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.h -- what sources do with small files and JSON. */
+#ifndef KVRAIL_KVSERVER_MEMBER_TEXT_H
+#define KVRAIL_KVSERVER_MEMBER_TEXT_H
+
+#include <jansson.h>
+
+#include "base/base.h"
+
+/* text_file_line -- the first line of a file, without its end, into buf. Read anew each time: passwords and tokens are
+ * replaced while we run. 0 or -KV_EINVAL, -errno with *err. */
+int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err);
+
+/* text_u64 -- the number of a JSON member, which may be text ("42") or a number; 0: there is none. */
+uint64_t text_u64(const json_t *object, const char *name);
+
+/* text_string -- the text of a JSON member, or "". Valid as long as the object. */
+const char *text_string(const json_t *object, const char *name);
+
+#endif

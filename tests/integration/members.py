@@ -1,0 +1,998 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""members.py -- kv-server --members against each source, on good days and bad ones. Speaks TAP.
+
+Servers are real; etcd is Debian's where it is installed, and a fake besides; Kubernetes is a fake.
+What a server knows is read from /view. KVRAIL_BUILD: where kv-server is. KVRAIL_TEST_PACE makes waiting times short.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Callable
+
+from members_fakes import FakeEtcd, FakeKube, b64
+
+BUILD = os.environ.get("KVRAIL_BUILD", "build/release")
+PROVIDER = os.environ.get("KVRAIL_TEST_PROVIDER") or "tcp"
+SCRATCH = Path(tempfile.mkdtemp(prefix="kvrail-members."))
+PATIENCE_S = 60
+LEASE = ["--lease-sec", "2"]
+running: list[Any] = []
+number = failed = 0
+
+
+class Failed(Exception):
+    pass
+
+
+def soon(what: str | Callable[[], str], true: Callable[[], Any]) -> Any:
+    """What `true` returns, once it is true: at most PATIENCE_S later."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        value = true()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise Failed(f"not within {PATIENCE_S} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.03)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class KvServer:
+    def __init__(
+        self, name: str | None, members: str, *more: str, port: int = 0, **env: str
+    ) -> None:
+        self.name, self.port = name, port or free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.log = SCRATCH / f"{name}.{self.port}.{time.monotonic_ns()}.log"
+        command = [
+            f"{BUILD}/kv-server",
+            "-l",
+            self.address,
+            "--provider",
+            PROVIDER,
+            "--memory-mb",
+            "8",
+            "--worker-threads",
+            "1",
+            "--http-addr",
+            "127.0.0.1:0",
+            "--die-with-parent",
+            "--drain-sec",
+            "1",
+            "--landing-mb",
+            "0",
+            "--log-level",
+            "debug",
+            "--members",
+            members,
+            *more,
+        ]
+        if name:
+            command += ["--node-id", name]
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=self.log.open("w"),
+            text=True,
+            env={**os.environ, "KVRAIL_TEST_PACE": "10", **env},
+        )
+        running.append(self)
+        assert self.process.stdout
+        self.url = ""
+        for line in self.process.stdout:
+            if found := re.search(r"metrics and health on (http\S+)", line):
+                self.url = found[1]
+                break
+        if not self.url:
+            raise Failed(f"kv-server did not start: {self.text()}")
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def page(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=20) as answer:
+            return answer.read().decode()
+
+    def view(self) -> dict[str, Any]:
+        return json.loads(self.page("/view"))
+
+    def names(self) -> str:
+        """ "a b" of what is up, "a-draining" of what is not."""
+        return " ".join(
+            m["node_id"] + ("" if m["state"] == "up" else "-" + m["state"])
+            for m in self.view()["members"]
+        )
+
+    def sees(self, names: str) -> None:
+        soon(
+            lambda: f"{self.name} sees '{names}', now '{self.names()}'; {self.text()[-3000:]}",
+            lambda: self.names() == names,
+        )
+
+    def source(self, state: str) -> None:
+        soon(
+            lambda: f"{self.name}: the source is {state}; {self.view()} {self.text()[-2000:]}",
+            lambda: self.view()["source"]["state"] == state,
+        )
+
+    def says(self, pattern: str) -> None:
+        soon(
+            lambda: f"{self.name} logs '{pattern}': {self.text()[-3000:]}",
+            lambda: re.search(pattern, self.text()),
+        )
+
+    def never_said(self, pattern: str) -> None:
+        if re.search(pattern, self.text()):
+            raise Failed(f"{self.name} has logged '{pattern}': {self.text()}")
+
+    def end(self, how: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        got = self.process.wait(PATIENCE_S)
+        if how == signal.SIGTERM and got != 0:
+            raise Failed(f"{self.name} ended with {got}: {self.text()}")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class RealEtcd:
+    """One member of Debian's etcd."""
+
+    def __init__(self, name: str = "e0", cluster: dict[str, int] | None = None) -> None:
+        self.client, self.name, self.token = free_port(), name, ""
+        self.peers = cluster or {name: free_port()}
+        self.url = f"http://127.0.0.1:{self.client}"
+        self.data = SCRATCH / f"etcd.{name}.{self.client}"
+        self.start("new")
+
+    def start(self, state: str) -> None:
+        peer = f"http://127.0.0.1:{self.peers[self.name]}"
+        self.process = subprocess.Popen(
+            [
+                "etcd",
+                "--name",
+                self.name,
+                "--data-dir",
+                str(self.data),
+                "--listen-client-urls",
+                self.url,
+                "--advertise-client-urls",
+                self.url,
+                "--listen-peer-urls",
+                peer,
+                "--initial-advertise-peer-urls",
+                peer,
+                "--initial-cluster-state",
+                state,
+                "--initial-cluster",
+                ",".join(f"{n}=http://127.0.0.1:{p}" for n, p in self.peers.items()),
+                "--logger",
+                "zap",
+                "--log-level",
+                "error",
+                "--unsafe-no-fsync",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL),  # PR_SET_PDEATHSIG
+        )
+        running.append(self)
+
+    def ready(self) -> None:
+        def answers() -> bool:
+            try:
+                return bool(self.ask("kv/range", key=b64("x")))
+            except urllib.error.HTTPError:
+                return True  # it wants a token
+            except (urllib.error.URLError, OSError):
+                return False
+
+        soon("etcd answers", answers)
+
+    def ask(self, path: str, **body: Any) -> Any:
+        request = urllib.request.Request(f"{self.url}/v3/{path}", json.dumps(body).encode())
+        if self.token:
+            request.add_header("Authorization", self.token)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def again(self) -> None:
+        self.start("existing")
+        self.ready()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def revoke_all(self) -> None:
+        for lease in self.ask("lease/leases")["leases"]:
+            self.ask("lease/revoke", ID=lease["ID"])
+
+    def delete(self, key: str) -> None:
+        self.ask("kv/deleterange", key=b64(key))
+
+    def put(self, key: str, value: str) -> None:
+        self.ask("kv/put", key=b64(key), value=b64(value))
+
+    def auth(self) -> None:
+        self.ask("auth/role/add", name="root")
+        for user, password in (("root", "root"), ("kv", "secret")):
+            self.ask("auth/user/add", name=user, password=password)
+            self.ask("auth/user/grant", user=user, role="root")
+        self.ask("auth/enable")
+        self.login()
+
+    def login(self) -> None:
+        self.token = ""
+        self.token = self.ask("auth/authenticate", name="root", password="root")["token"]
+
+
+def test(name: str, run: Callable[[], None]) -> None:
+    global number, failed
+    number += 1
+    try:
+        run()
+        for one in running:
+            if isinstance(one, KvServer):
+                one.never_said("Sanitizer|runtime error:")
+        print(f"ok {number} - {name}", flush=True)
+    except Exception as e:  # noqa: BLE001 -- a test may fail in any way
+        failed += 1
+        print(f"not ok {number} - {name}")
+        text = str(e) if isinstance(e, Failed) else traceback.format_exc()
+        print("\n".join("# " + line for line in text.splitlines()), flush=True)
+    finally:
+        for one in running:
+            try:
+                if isinstance(one, RealEtcd):
+                    one.go_on()
+                one.kill()
+            except OSError:
+                pass
+        running.clear()
+
+
+# ---- list and file ----
+
+
+def refused_options() -> None:
+    for text, *options in (
+        ("list:NAME=HOST:PORT", "--members", "a=h:1"),
+        ("stands there twice", "--members", "list:a=h:1,a=h:2"),
+        ("two members have the address", "--members", "list:a=h:1,b=h:1"),
+        ("weight=0", "--members", "list:a=h:1;weight=0"),
+        ("neither weight, nor zone", "--members", "list:a=h:1;wait=1"),
+        ("whole path", "--members", "file:members"),
+        ("port 0", "--members", "dns:kv:0"),
+        ("KUBERNETES_SERVICE_HOST", "--members", "k8s:a/b"),
+        ("NAMESPACE/SERVICE", "--members", "k8s:a"),
+        ("http://", "--members", "etcd:localhost:2379"),
+        ("a user in it", "--members", "etcd:http://u:p@h:1"),
+        ("last URL", "--members", "etcd:http://h:1/p,http://h:2"),
+        ("--advertise", "--members", "etcd:http://h:1", "-l", "0.0.0.0:0", "--insecure"),
+        ("nobody can connect", "--members", "list:a=h:1", "--advertise", "[::]:1"),
+        ("go together", "--members", "etcd:http://h:1", "--members-user", "u"),
+        ("go with --members etcd", "--members", "list:a=h:1", "--weight", "2"),
+        ("goes with --members etcd", "--members", "list:a=h:1", "--lease-sec", "5"),
+        ("goes with --members k8s", "--members", "etcd:http://h:1", "--members-token-file", "/x"),
+        ("go with --members", "--zone", "z"),
+        ("2s to 60s", "--members", "etcd:http://h:1", "--lease-sec", "61"),
+    ):
+        got = subprocess.run(
+            [f"{BUILD}/kv-server", *options],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        said = " ".join(got.stderr.split())
+        if got.returncode != 2 or text not in said:
+            raise Failed(f"{options}: {got.returncode}, not '{text}': {got.stderr}")
+
+
+def a_list() -> None:
+    ports = [free_port(), free_port()]
+    text = f"list:a=127.0.0.1:{ports[0]};weight=2;zone=z1,b=127.0.0.1:{ports[1]};state=draining"
+    a = KvServer("a", text, port=ports[0])
+    a.sees("a b-draining")
+    member = a.view()["members"][0]
+    if (member["weight"], member["zone"]) != (2, "z1") or a.view()["epoch"] == 0:
+        raise Failed(str(a.view()))
+    metrics = a.page("/metrics")
+    for line in (
+        'kvrail_members{state="up"} 1',
+        'kvrail_members{state="draining"} 1',
+        'kvrail_members_source{source="list",state="ok"} 1',
+        "kvrail_view_changes_total 1",
+    ):
+        if line not in metrics.splitlines():
+            raise Failed(f"no {line} in {metrics}")
+    page = SCRATCH / "metrics"
+    page.write_text(metrics)
+    subprocess.run(
+        ["tests/integration/metrics_page.py", "page", str(page)],
+        check=True,
+        timeout=60,
+        stdout=subprocess.DEVNULL,
+    )
+    if shutil.which("promtool"):
+        with page.open() as text:
+            subprocess.run(["promtool", "check", "metrics"], stdin=text, check=True, timeout=60)
+    a.end()
+
+
+def not_in_the_list() -> None:
+    port = free_port()
+    KvServer("a", f"list:b=127.0.0.1:{port}", port=port).says(
+        "clients that learn the view refuse this server"
+    )
+    KvServer("a", f"list:b=127.0.0.1:{port}").says("do not use this server")
+
+
+def a_file() -> None:
+    path = SCRATCH / "members"
+    a = KvServer("a", f"file:{path}")
+    a.source("unreachable")
+    if a.page("/readyz").strip() != "ok":
+        raise Failed("an unreachable source has made the server unready")
+    others = [KvServer(n, f"file:{path}") for n in "bcd"]
+    lines = [f"{s.name}={s.address}" for s in (a, *others)]
+    path.write_text("# all\n\n" + "\n".join(lines) + "\n")
+    a.sees("a b c d")
+    others[0].sees("a b c d")
+    epoch = a.view()["epoch"]
+    if epoch != others[0].view()["epoch"]:
+        raise Failed("two readers of one file do not agree on its epoch")
+    path.write_text("\n".join(lines)[:-3])  # half a line
+    a.says("does not end with a whole line")
+    path.write_text("\n".join(lines[:3]) + "\nd=\n")
+    a.source("unreachable")
+    path.unlink()
+    a.says("No such file")
+    if (a.names(), a.view()["epoch"]) != ("a b c d", epoch):
+        raise Failed(f"the view has moved: {a.view()}")
+    fresh = SCRATCH / "members.new"
+    fresh.write_text("\n".join(lines[:3] + [lines[3] + ";state=draining"]) + "\n")
+    fresh.rename(path)
+    a.sees("a b c d-draining")
+    a.says("answers again")
+    path.write_text("\n".join(lines[:2]) + "\n")  # half of them: believed
+    a.sees("a b")
+    a.says("c left, d left")
+
+
+def a_large_loss() -> None:
+    path = SCRATCH / "many"
+    servers = [KvServer(n, f"file:{path}") for n in "abcd"]
+    a, b, c, d = servers
+    lines = [f"{s.name}={s.address}" for s in servers]
+    path.write_text("\n".join(lines) + "\n")
+    a.sees("a b c d")
+    path.write_text("# none\n")
+    a.says(r"names 0 members, of 4 that were there: that is not believed .*: a, b, c, d")
+    c.kill()
+    a.sees("a b d")  # who does not answer goes
+    if a.view()["source"]["doubted"] != 3 or "kvrail_view_refused_total 1" not in a.page(
+        "/metrics"
+    ):
+        raise Failed(str(a.view()))
+    path.write_text(lines[0] + "\n")
+    d.kill()
+    a.sees("a b")
+    path.write_text("\n".join(lines[:2]) + "\n")
+    soon("nobody is doubted", lambda: a.view()["source"]["doubted"] == 0)
+    b.kill()
+    path.write_text(lines[0] + "\n")  # half: believed
+    a.sees("a")
+
+
+def clients_follow() -> None:
+    """A client that knows one server learns of the others, and uses them."""
+    path = SCRATCH / "followed"
+    a, b = (KvServer(n, f"file:{path}") for n in "ab")
+    path.write_text(f"a={a.address}\nb={b.address}\n")
+    a.sees("a b")
+
+    def stored() -> bool:
+        client = [f"{BUILD}/kv-client", "-s", f"a={a.address}", "--provider", PROVIDER]
+        for i in range(8):
+            subprocess.run(
+                [*client, "put", f"k{time.monotonic_ns()}.{i}", "v"],
+                check=True,
+                timeout=60,
+                stdout=subprocess.DEVNULL,
+            )
+        return any(
+            line.startswith("kvrail_puts_total ") and not line.endswith(" 0")
+            for line in b.page("/metrics").splitlines()
+        )
+
+    soon("a PUT has come to b", stored)
+
+
+# ---- DNS ----
+
+STUB = r"""
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* A resolver for kv.test: lines "ADDRESS NAME" in the file STUB_HOSTS; "hang" and "none" besides. */
+static FILE *hosts(void) { return fopen(getenv("STUB_HOSTS"), "r"); }
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints,
+		struct addrinfo **out)
+{
+	int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+		dlsym(RTLD_NEXT, "getaddrinfo");
+	char address[64], name[128];
+	struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *one;
+	FILE *f;
+	if (!host || strcmp(host, "kv.test") != 0)
+		return next(host, port, hints, out);
+	*out = NULL;
+	f = hosts();
+	while (f && fscanf(f, "%63s %127s", address, name) == 2) {
+		if (strcmp(address, "hang") == 0)
+			for (;;)
+				pause();
+		if (strcmp(address, "none") == 0 || next(address, port, &numeric, &one))
+			continue;
+		one->ai_next = *out;
+		*out = one;
+	}
+	if (f)
+		fclose(f);
+	return *out ? 0 : EAI_NONAME;
+}
+int getnameinfo(const struct sockaddr *sa, socklen_t len, char *host, socklen_t cap, char *serv,
+		socklen_t scap, int fl)
+{
+	char text[64], address[64], name[128];
+	FILE *f = hosts();
+	int rc = EAI_NONAME;
+	(void)len, (void)serv, (void)scap, (void)fl;
+	inet_ntop(AF_INET, &((const struct sockaddr_in *)sa)->sin_addr, text, sizeof(text));
+	while (f && fscanf(f, "%63s %127s", address, name) == 2)
+		if (strcmp(text, address) == 0 && strcmp(name, "-") != 0) {
+			snprintf(host, cap, "%s", name);
+			rc = 0;
+		}
+	if (f)
+		fclose(f);
+	return rc;
+}
+"""
+
+
+def dns() -> None:
+    source, stub, hosts = SCRATCH / "stub.c", SCRATCH / "stub.so", SCRATCH / "hosts"
+    source.write_text(STUB)
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", str(stub), str(source), "-ldl"],
+        check=True,
+    )
+    hosts.write_text(
+        "127.0.0.9 -\n127.0.0.2 kv-0.kv.test\n127.0.0.3 other.example\n127.0.0.10 KV-1.KV.TEST.\n"
+    )
+    a = KvServer("kv-0", "dns:kv.test:7411", LD_PRELOAD=str(stub), STUB_HOSTS=str(hosts))
+    a.sees("127.0.0.3:7411 127.0.0.9:7411 KV-1 kv-0")
+    epoch = a.view()["epoch"]
+    hosts.write_text("127.0.0.10 KV-1.KV.TEST.\n127.0.0.9 -\n127.0.0.3 -\n127.0.0.2 kv-0.kv.test\n")
+    a.page("/view")
+    hosts.write_text("none -\n")
+    a.source("unreachable")
+    if a.view()["epoch"] != epoch:
+        raise Failed("an order, or no answer, has moved the epoch")
+    hosts.write_text("127.0.0.22 kv-0.kv.test\n127.0.0.10 KV-1.KV.TEST.\n127.0.0.9 -\n")
+    a.sees("127.0.0.9:7411 KV-1 kv-0")  # kv-0 has another address, and its name
+    if a.view()["members"][2]["address"] != "127.0.0.22:7411":
+        raise Failed(str(a.view()))
+    hosts.write_text("hang -\n")
+    soon("the resolver hangs", lambda: a.view()["source"]["silence_sec"] > 2)
+    if a.page("/readyz").strip() != "ok" or a.page("/healthz").strip() != "ok":
+        raise Failed("a resolver that hangs has made the server unready")
+    a.end()  # in bounded time
+
+
+def local_name() -> None:
+    port = free_port()
+    a = KvServer(None, f"dns:localhost:{port}", port=port)
+    soon(
+        "localhost is found",
+        lambda: f"127.0.0.1:{port}" in a.names() or f"[::1]:{port}" in a.names(),
+    )
+
+
+# ---- etcd ----
+
+
+def etcd_spec(*etcds: Any) -> str:
+    return "etcd:" + ",".join(e.url for e in etcds) + "/test/kv"
+
+
+def etcd_life(make: Callable[[], Any]) -> None:
+    e = make()
+    a = KvServer("a", etcd_spec(e), *LEASE, "--weight", "3", "--zone", "z")
+    b = KvServer("b", etcd_spec(e), *LEASE, "--advertise", "10.1.2.3:0")
+    a.sees("a b")
+    b.sees("a b")
+    one, two = a.view()["members"]
+    if (one["weight"], one["zone"], two["address"]) != (3, "z", f"10.1.2.3:{b.port}"):
+        raise Failed(str(a.view()))
+    soon(
+        "both agree on the epoch",
+        lambda: a.view()["epoch"] == b.view()["epoch"] or b.view()["epoch"] > 0,
+    )
+    e.put("/test/kv/strange", "no member")
+    e.put("/test/kvother", "not ours")
+    a.says("is no member, and is left out")
+    c = KvServer("c", etcd_spec(e), *LEASE, "--drain-sec", "60")
+    b.sees("a b c")
+    soon("all agree on the epoch", lambda: len({s.view()["epoch"] for s in (a, b, c)}) <= 2)
+    client = [f"{BUILD}/kv-client", "-s", f"c={c.address}", "--provider", PROVIDER]
+    subprocess.run([*client, "put", "k", "v"], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    with subprocess.Popen([*client, "pin", "k"], stdout=subprocess.PIPE) as pinned:
+        assert pinned.stdout
+        pinned.stdout.readline()
+        pinned.send_signal(signal.SIGSTOP)
+        c.process.terminate()  # a client that does not leave keeps the drain going
+        a.sees("a b c-draining")
+        pinned.send_signal(signal.SIGCONT)
+        pinned.kill()
+    c.end(signal.SIGCONT)
+    a.sees("a b")
+    b.kill()  # no goodbye: its lease ends
+    a.sees("a")
+    again = KvServer("a", etcd_spec(e), *LEASE)  # a second server of that name
+    a.says("another server, at .* has registered as a, too")
+    again.kill()
+    soon(
+        "the first one is back", lambda: [m["address"] for m in a.view()["members"]] == [a.address]
+    )
+
+
+def etcd_lost(make: Callable[[], Any]) -> None:
+    """Leases revoked, keys deleted."""
+    e = make()
+    a, b, c = (KvServer(n, etcd_spec(e), *LEASE) for n in "abc")
+    a.sees("a b c")
+    e.revoke_all()
+    for s in (a, b, c):
+        s.says("the lease of this server is gone")
+        s.sees("a b c")
+    a.never_said(r"view \d+ by etcd: [^\n]*left[^\n]*; 0 member")
+    e.delete("/test/kv/b")
+    b.says("b left|view")
+    c.sees("a b c")
+
+
+def etcd_stopped(make: Callable[[], Any]) -> None:
+    """An etcd that is stopped keeps its connections: the view stays, and heals."""
+    e = make()
+    a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
+    a.sees("a b")
+    e.stop()
+    a.source("unreachable")
+    soon("the lease is over", lambda: a.view()["source"]["silence_sec"] > 3)
+    if a.names() != "a b" or a.page("/readyz").strip() != "ok":
+        raise Failed(f"{a.view()}")
+    e.go_on()
+    a.source("ok")
+    a.sees("a b")
+    b.sees("a b")
+
+
+def etcd_auth(make: Callable[[], Any]) -> None:
+    e = make()
+    password = SCRATCH / "password"
+    password.write_text("secret\n")
+    login = ["--members-user", "kv", "--members-password-file", str(password), "--lease-sec", "60"]
+    a = KvServer("a", etcd_spec(e), *login)  # while there is no authentication yet
+    a.sees("a")
+    e.auth()
+    b = KvServer("b", etcd_spec(e), *login)
+    b.sees("a b")
+    a.sees("a b")
+    password.write_text("wrong\n")
+    c = KvServer("c", etcd_spec(e), *login)
+    c.says("the user is refused: .*invalid user ID or password")
+    d = KvServer("d", etcd_spec(e), *LEASE)
+    d.says("it wants --members-user")
+    if isinstance(e, FakeEtcd):
+        e.forget_tokens()  # as at a restart
+    else:
+        e.kill()
+        e.again()
+    a.source("unreachable")
+    if a.names() != "a b":
+        raise Failed(str(a.view()))
+    password.write_text("secret\n")
+    for s in (a, b, c):
+        s.source("ok")
+        s.sees("a b c")
+
+
+def fake_days() -> None:
+    """What only the fake can do: lost events, and a compaction between two watches."""
+    e = FakeEtcd()
+    running.append(e)
+    a = KvServer("a", etcd_spec(e), *LEASE)
+    a.sees("a")
+    e.mute = True
+    b = KvServer("b", etcd_spec(e), *LEASE)
+    a.sees("a b")  # by the range each minute
+    a.says("the watch had missed a change")
+    e.mute = False
+    b.end()
+    a.sees("a")
+    e.cut_and_compact()
+    a.says("the watch has ended")
+    KvServer("c", etcd_spec(e), *LEASE).sees("a c")
+    a.sees("a c")
+
+
+def real_compaction() -> None:
+    """Stopped servers miss what is then compacted."""
+    e = one_real()
+    a, b = (KvServer(n, etcd_spec(e), "--lease-sec", "60") for n in "ab")
+    a.sees("a b")
+    e.kill()
+    e.again()
+    for i in range(20):
+        e.put("/test/kv/x", str(i))
+    e.delete("/test/kv/x")
+    revision = int(e.ask("kv/range", key=b64("x"))["header"]["revision"])
+    e.ask("kv/compaction", revision=str(revision), physical=True)
+    a.source("ok")
+    c = KvServer("c", etcd_spec(e), *LEASE)
+    for s in (a, b, c):
+        s.sees("a b c")
+
+
+def real_killed() -> None:
+    e = one_real()
+    a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
+    a.sees("a b")
+    e.kill()
+    a.source("unreachable")
+    if a.names() != "a b":
+        raise Failed(str(a.view()))
+    e.again()
+    a.source("ok")
+    for s in (a, b):
+        s.sees("a b")
+    b.kill()
+    a.sees("a")
+    e.kill()
+    a.source("unreachable")
+    a.end()  # in bounded time though etcd is away
+
+
+def real_anew() -> None:
+    """etcd comes back without its data: revisions begin anew, and the epoch still grows."""
+    e = one_real()
+    a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
+    a.sees("a b")
+    for i in range(50):
+        e.put("/elsewhere", str(i))
+    c = KvServer("c", etcd_spec(e), *LEASE)
+    a.sees("a b c")
+    epoch = a.view()["epoch"]
+    e.kill()
+    shutil.rmtree(e.data)
+    e.start("new")
+    e.ready()
+    for s in (a, b, c):
+        s.says("this server is registered|the lease of this server is gone|lease")
+        s.sees("a b c")
+    c.end()
+    a.sees("a b")
+    if a.view()["epoch"] <= epoch:
+        raise Failed("the epoch has gone back")
+
+
+def real_three() -> None:
+    ports = {n: free_port() for n in ("e0", "e1", "e2")}
+    etcds = [RealEtcd(n, ports) for n in ports]
+    for e in etcds:
+        e.ready()
+    a, b = (KvServer(n, etcd_spec(*etcds), *LEASE) for n in "ab")
+    a.sees("a b")
+    etcds[0].stop()
+    c = KvServer("c", etcd_spec(*etcds), *LEASE)
+    for s in (a, b, c):
+        s.sees("a b c")
+    c.end()
+    a.sees("a b")
+    b.never_said("the view stays")
+    etcds[0].go_on()
+    etcds[1].kill()
+    d = KvServer("d", etcd_spec(*etcds), *LEASE)
+    for s in (a, b, d):
+        s.sees("a b d")
+
+
+def one_real() -> RealEtcd:
+    e = RealEtcd()
+    e.ready()
+    return e
+
+
+def one_fake() -> FakeEtcd:
+    e = FakeEtcd()
+    running.append(e)
+    return e
+
+
+def a_dead_endpoint() -> None:
+    """The first endpoint is dead from the start, the second one answers."""
+    dead, e = f"http://127.0.0.1:{free_port()}", one_fake()
+    a = KvServer("a", f"etcd:{dead},{e.url}/test/kv", *LEASE)
+    a.sees("a")
+    a.never_said("the view stays")
+
+
+# ---- Kubernetes ----
+
+
+def endpoint(
+    pod: str,
+    address: str,
+    ready: bool | None = True,
+    serving: bool | None = True,
+    terminating: bool = False,
+) -> dict[str, Any]:
+    return {
+        "addresses": [address],
+        "zone": "z-" + pod,
+        "targetRef": {"kind": "Pod", "name": pod},
+        "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+    }
+
+
+class Kube:
+    """A fake API server with TLS, and a pod's environment for it."""
+
+    def __init__(self) -> None:
+        self.ca, key = SCRATCH / "kube.pem", SCRATCH / "kube.key"
+        if not self.ca.exists():
+            subprocess.run(
+                [
+                    "openssl",
+                    "req",
+                    "-x509",
+                    "-newkey",
+                    "ec",
+                    "-pkeyopt",
+                    "ec_paramgen_curve:P-256",
+                    "-nodes",
+                    "-keyout",
+                    str(key),
+                    "-out",
+                    str(self.ca),
+                    "-days",
+                    "2",
+                    "-subj",
+                    "/CN=kube",
+                    "-addext",
+                    "subjectAltName=IP:127.0.0.1",
+                ],
+                check=True,
+                capture_output=True,
+            )
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(self.ca, key)
+        self.api = FakeKube(tls)
+        running.append(self.api)
+        self.token = SCRATCH / "token"
+        self.token.write_text(self.api.token + "\n")
+
+    def server(self, name: str, *more: str, ca: Path | None = None) -> KvServer:
+        return KvServer(
+            name,
+            "k8s:prod/kv",
+            "--members-ca",
+            str(ca or self.ca),
+            "--members-token-file",
+            str(self.token),
+            *more,
+            KUBERNETES_SERVICE_HOST="127.0.0.1",
+            KUBERNETES_SERVICE_PORT=str(self.api.server.server_port),
+        )
+
+
+def kube_life() -> None:
+    k = Kube()
+    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", None, None)])
+    k.api.put(
+        "kv-2",
+        [
+            endpoint("kv-2", "127.0.0.3"),
+            endpoint("kv-3", "127.0.0.4", False, False),
+            endpoint("kv-0", "127.0.0.1"),
+        ],
+    )  # twice
+    k.api.put("kv-6", [endpoint("kv-0", "fd00::1")], addressType="IPv6")
+    a, b = k.server("kv-0"), k.server("kv-1")
+    a.sees("kv-0 kv-1 kv-2")
+    b.sees("kv-0 kv-1 kv-2")
+    if a.view()["epoch"] != 103 or b.view()["epoch"] != 103:
+        raise Failed(f"the epoch is not the highest version: {a.view()}")
+    first = a.view()["members"][0]
+    if (first["address"], first["zone"]) != ("127.0.0.1:7411", "z-kv-0"):
+        raise Failed(str(first))
+    k.api.put(
+        "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, True, True)]
+    )
+    a.sees("kv-0 kv-1-draining kv-2")
+    k.api.put(
+        "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, False, True)]
+    )
+    a.sees("kv-0 kv-2")
+    k.api.delete("kv-2")
+    a.sees("kv-0")
+    b.sees("kv-0")
+    if k.api.lists > 2:
+        raise Failed(f"{k.api.lists} lists: the watch is not used")
+    k.api.cut()
+    soon("both watch again", lambda: k.api.watches == 4)
+    k.api.cut(broken=True)
+    soon("and again", lambda: k.api.watches == 6)
+    k.api.put("kv-3", [endpoint("kv-4", "127.0.0.5")])
+    a.sees("kv-0 kv-4")
+
+
+def kube_bad_days() -> None:
+    k = Kube()
+    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2")])
+    a = k.server("kv-0")
+    a.sees("kv-0 kv-1")
+    k.api.bookmark()
+    k.api.forget()
+    k.api.cut()  # the next watch begins before what is remembered
+    a.says("410")
+    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1")])
+    a.sees("kv-0")
+    k.api.mute = True  # silence
+    a.says("silent for too long")
+    k.api.mute = False
+    k.api.token = "second"  # the old one is refused from the next call on
+    k.api.cut()
+    a.source("unreachable")
+    a.says("the API server says 401")
+    k.token.write_text("second\n")
+    a.source("ok")
+    k.api.put("kv-9", [endpoint("kv-7", "127.0.0.7")])
+    a.sees("kv-0 kv-7")
+    k.api.hung = True
+    k.api.cut()
+    a.source("unreachable")
+    if a.names() != "kv-0 kv-7":
+        raise Failed(str(a.view()))
+    k.api.hung = False
+    a.source("ok")
+    a.end()
+    other = SCRATCH / "other.pem"
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            "/dev/null",
+            "-out",
+            str(other),
+            "-days",
+            "2",
+            "-subj",
+            "/CN=other",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    stranger = k.server("kv-5", ca=other)
+    stranger.source("unreachable")
+    stranger.says("certificate")
+
+
+def main() -> int:
+    os.environ.pop("LD_PRELOAD", None)
+    real = shutil.which("etcd")
+    tests: list[tuple[str, Callable[[], None], str]] = [
+        ("options that make no sense are refused", refused_options, ""),
+        ("a list is the view", a_list, ""),
+        ("a server that its list does not name says so", not_in_the_list, ""),
+        ("a file is read again, and half of one is not believed", a_file, ""),
+        ("a large loss is not believed while the members answer", a_large_loss, ""),
+        ("clients follow what servers learn", clients_follow, ""),
+        (
+            "DNS: names, addresses, no answer, a resolver that hangs",
+            dns,
+            (
+                "LD_PRELOAD and sanitizers do not go together"
+                if "/asan" in BUILD or "/tsan" in BUILD
+                else ""
+            ),
+        ),
+        ("DNS: the system's resolver", local_name, ""),
+        ("k8s: slices, conditions, epochs, a cut watch", kube_life, ""),
+        ("k8s: 410, silence, a new token, an API server that hangs, a wrong CA", kube_bad_days, ""),
+        ("etcd (fake): lost events, compaction", fake_days, ""),
+        ("etcd (fake): a dead endpoint is passed over", a_dead_endpoint, ""),
+    ]
+    for kind, make, why in (
+        ("fake", one_fake, ""),
+        ("real", one_real, "" if real else "there is no etcd (Debian: etcd-server)"),
+    ):
+        for name, run in (
+            ("join, leave, die, two of one name", etcd_life),
+            ("leases and keys that are lost", etcd_lost),
+            ("stopped, and going on", etcd_stopped),
+            ("users, tokens, passwords", etcd_auth),
+        ):
+            tests.append((f"etcd ({kind}): {name}", lambda run=run, make=make: run(make), why))
+    for name, run in (
+        ("compaction", real_compaction),
+        ("kill -9", real_killed),
+        ("its data are lost", real_anew),
+        ("three members, one stopped, one killed", real_three),
+    ):
+        tests.append(
+            (f"etcd (real): {name}", run, "" if real else "there is no etcd (Debian: etcd-server)")
+        )
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    tests = [t for t in tests if wanted in t[0]]
+    print(f"1..{len(tests)}")
+    for name, run, why in tests:
+        if why:
+            global number
+            number += 1
+            print(f"ok {number} - {name} # SKIP {why}")
+        else:
+            test(name, run)
+    if failed == 0:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_members.c -- what sources of members read, and what the guard believes: without a thread, a file or a network.
+ */
+#include "tests/check.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvserver/member/base64.h"
+#include "kvserver/member/etcd_text.h"
+#include "kvserver/member/guard.h"
+#include "kvserver/member/source.h"
+
+/* ---- text ---- */
+
+static void members_are_read(void **state)
+{
+	(void)state;
+	struct kv_member m;
+	struct kv_error err;
+	assert_int_equal(member_parse("a=h:1;weight=7;zone=z-1;state=joining", &m, &err), 0);
+	assert_string_equal(m.node_id, "a");
+	assert_string_equal(m.address, "h:1");
+	assert_string_equal(m.zone, "z-1");
+	assert_int_equal(m.weight, 7);
+	assert_int_equal(m.state, KV_MEMBER_JOINING);
+	assert_int_equal(member_parse("[::1]:7", &m, &err), 0);
+	assert_string_equal(m.node_id, "[::1]:7");
+	assert_int_equal(m.weight, 1);
+	assert_int_equal(m.state, KV_MEMBER_UP);
+}
+
+static void what_is_no_member_is_refused(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"",
+					  "a=",
+					  "a=h:0",
+					  "a=h:1;",
+					  "a=h:1;weight=0",
+					  "a=h:1;weight=1001",
+					  "a=h:1;weight=1x",
+					  "a=h:1;zone=",
+					  "a=h:1;zone=a b",
+					  "a=h:1;state=gone",
+					  "a=h:1;colour=red",
+					  "a b=h:1",
+					  "a=h:1 "};
+	struct kv_member m = {.weight = 99};
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kv_error err = {0};
+		assert_int_equal(member_parse(bad[i], &m, &err), -KV_EINVAL);
+		assert_true(err.text[0] != '\0');
+	}
+	assert_int_equal(m.weight, 99);
+}
+
+static void base64_goes_both_ways(void **state)
+{
+	(void)state;
+	static const char *const pairs[][2] = {{"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
+					       {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe\x01", "//4B"}};
+	static const char *const bad[] = {"Z", "Zg=", "Z===", "Zg==Zg==", "Z g=", "Zm9v=", "=m9v", "Zm=v"};
+	char buf[64];
+	size_t len;
+	for (unsigned i = 0; i < KV_COUNT(pairs); i++) {
+		assert_true(base64_write(pairs[i][0], strlen(pairs[i][0]), buf, sizeof(buf)));
+		assert_string_equal(buf, pairs[i][1]);
+		assert_true(base64_read(pairs[i][1], buf, sizeof(buf), &len));
+		assert_int_equal(len, strlen(pairs[i][0]));
+		assert_memory_equal(buf, pairs[i][0], len + 1);
+	}
+	for (unsigned i = 0; i < KV_COUNT(bad); i++)
+		assert_false(base64_read(bad[i], buf, sizeof(buf), &len));
+	assert_false(base64_write("foo", 3, buf, 4));
+	assert_true(base64_write("foo", 3, buf, 5));
+	assert_false(base64_read("Zm9v", buf, 3, &len));
+}
+
+/* What is put is read as it was; what others have put is a member or is left out. */
+static void members_go_through_etcd(void **state)
+{
+	(void)state;
+	const struct kv_member m = {.node_id = "n-1",
+				    .address = "10.0.0.1:7411",
+				    .zone = "z",
+				    .weight = 3,
+				    .incarnation = 0xfedcba9876543210,
+				    .state = KV_MEMBER_DRAINING};
+	char *text = etcd_put_text("/p/", &m, "7");
+	json_t *kv = json_loads(text, 0, NULL);
+	struct kv_view a = {0}, b = {0};
+	struct kv_member got;
+	assert_true(etcd_member_read(kv, "/p/", &got));
+	assert_int_equal(kv_view_add(&a, &m) | kv_view_add(&b, &got), 0);
+	assert_true(kv_view_same(&a, &b));
+	assert_false(etcd_member_read(kv, "/q/", &got));
+	json_object_set_new(kv, "value", json_string("e30=")); /* {} */
+	assert_false(etcd_member_read(kv, "/p/", &got));
+	json_object_set_new(kv, "value", json_integer(1));
+	assert_false(etcd_member_read(kv, "/p/", &got));
+	json_decref(kv);
+	free(text);
+	kv_view_fini(&a);
+	kv_view_fini(&b);
+}
+
+/* ---- guard ---- */
+
+/* A view of members "a", "b", ... for each letter. */
+static struct kv_view view_of(const char *letters)
+{
+	struct kv_view v = {.epoch = 1};
+	for (; *letters; letters++) {
+		struct kv_member m = {.weight = 1, .state = KV_MEMBER_UP};
+		snprintf(m.node_id, sizeof(m.node_id), "%c", *letters);
+		snprintf(m.address, sizeof(m.address), "h:%d", *letters);
+		assert_int_equal(kv_view_add(&v, &m), 0);
+	}
+	return v;
+}
+
+static void view_is(const struct kv_view *v, const char *letters)
+{
+	char text[64] = "";
+	for (unsigned i = 0; i < v->count; i++)
+		strcat(text, v->member[i].node_id);
+	assert_string_equal(text, letters);
+}
+
+static uint64_t now_ns;
+
+static int hear(struct guard *g, const char *letters)
+{
+	struct kv_view named = view_of(letters);
+	unsigned doubts;
+	int rc = guard_hear(g, &named, now_ns, &doubts);
+	kv_view_fini(&named);
+	return rc < 0 ? rc : rc * 100 + (int)doubts;
+}
+
+static unsigned silent(struct guard *g, const char *letters)
+{
+	struct kv_view v = view_of(letters);
+	unsigned gone = guard_silent(g, &v);
+	kv_view_fini(&v);
+	return gone;
+}
+
+static void half_may_leave_and_more_may_not(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	assert_int_equal(hear(&g, ""), 0);
+	assert_int_equal(hear(&g, "abcd"), 100);
+	assert_int_equal(hear(&g, "abcd"), 0);
+	assert_int_equal(hear(&g, "ab"), 100);
+	view_is(&g.view, "ab");
+	assert_int_equal(hear(&g, "abcde"), 100);
+	assert_int_equal(hear(&g, "ab"), 3);
+	view_is(&g.view, "abcde");
+	view_is(&g.doubted, "cde");
+	guard_fini(&g);
+}
+
+/* etcd tells of revoked leases one by one. */
+static void half_may_leave_within_a_window(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	now_ns = 0;
+	hear(&g, "abcdef");
+	assert_int_equal(hear(&g, "abcde"), 100);
+	now_ns += GUARD_WINDOW_NS / 2;
+	assert_int_equal(hear(&g, "abcd"), 100);
+	assert_int_equal(hear(&g, "abc"), 100);
+	assert_int_equal(hear(&g, "ab"), 1); /* the fourth of six */
+	view_is(&g.view, "abc");
+	assert_int_equal(hear(&g, "abcf"), 100); /* it is back, and leaves room for another */
+	assert_int_equal(hear(&g, "abf"), 100);
+	view_is(&g.view, "abf");
+	now_ns += 2 * GUARD_WINDOW_NS;
+	assert_int_equal(hear(&g, "ab"), 100);
+	guard_fini(&g);
+	now_ns = 0;
+}
+
+static void an_empty_answer_is_never_believed(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	assert_int_equal(hear(&g, "a"), 100);
+	assert_int_equal(hear(&g, ""), 1);
+	assert_int_equal(hear(&g, ""), 0); /* no new doubt */
+	view_is(&g.view, "a");
+	assert_int_equal(silent(&g, "b"), 0);
+	assert_int_equal(silent(&g, "a"), 1);
+	view_is(&g.view, "");
+	guard_fini(&g);
+}
+
+static void the_doubted_stay_until_named_or_silent(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	hear(&g, "abcdef");
+	assert_int_equal(hear(&g, "a"), 5);
+	assert_int_equal(silent(&g, "bc"), 2);
+	view_is(&g.view, "adef");
+	assert_int_equal(hear(&g, "ad"), 0); /* two of four are lost: no more than half, but they were doubted before */
+	view_is(&g.view, "adef");
+	view_is(&g.doubted, "ef");
+	assert_int_equal(hear(&g, "adg"), 100);
+	view_is(&g.view, "adefg");
+	assert_int_equal(hear(&g, "ad"), 1); /* three of five: the next one is doubted, too */
+	assert_int_equal(hear(&g, "adefg"), 0);
+	view_is(&g.doubted, "");
+	assert_int_equal(silent(&g, "adefg"), 0); /* only the doubted are asked */
+	guard_fini(&g);
+}
+
+/* Against a stupid model: nobody who is named is missing, and who is neither named nor doubted is not there. */
+static void any_history_keeps_who_is_named(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	struct guard g = {0};
+	for (int i = 0; i < 20000; i++) {
+		char letters[16] = "";
+		unsigned before = g.view.count, n = 0;
+		for (char c = 'a'; c < 'k'; c++)
+			if (kv_prng_below(&p, 3))
+				letters[n++] = c;
+		if (kv_prng_below(&p, 4) == 0) {
+			silent(&g, letters);
+			continue;
+		}
+		if (kv_prng_below(&p, 8) == 0)
+			letters[n = 0] = '\0';
+		assert_true(hear(&g, letters) >= 0);
+		for (char *c = letters; *c; c++) {
+			char id[2] = {*c, 0};
+			assert_non_null(kv_view_find(&g.view, id));
+			assert_null(kv_view_find(&g.doubted, id));
+		}
+		assert_int_equal(g.view.count, n + g.doubted.count);
+		assert_true(g.view.count * 2 >= before); /* a source alone never takes more than half */
+	}
+	guard_fini(&g);
+}
+
+/* ---- sources, with names of our own ---- */
+
+static struct kv_view told;
+static unsigned troubles, alives, tellings;
+
+static void on_members(void *arg, const struct kv_view *v)
+{
+	(void)arg;
+	tellings++;
+	assert_int_equal(members_copy(v, &told), 0);
+}
+
+static void on_alive(void *arg)
+{
+	(void)arg;
+	alives++;
+}
+
+static void on_trouble(void *arg, const char *why)
+{
+	(void)arg;
+	assert_true(why[0] != '\0');
+	troubles++;
+}
+
+static const struct source_sink sink = {.members = on_members, .alive = on_alive, .trouble = on_trouble};
+
+static struct sockaddr_in address[4];
+static struct addrinfo info[4];
+static int look_up_rc;
+
+static int look_up(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+	(void)hints;
+	assert_string_equal(host, "kv");
+	for (unsigned i = 0; i < KV_COUNT(info); i++) {
+		info[i].ai_family = AF_INET;
+		info[i].ai_addr = (struct sockaddr *)&address[i];
+		info[i].ai_addrlen = sizeof(address[i]);
+		info[i].ai_next = i + 1 < KV_COUNT(info) ? &info[i + 1] : NULL;
+		address[i].sin_family = AF_INET;
+		address[i].sin_port = htons((uint16_t)atoi(port));
+	}
+	*out = &info[0];
+	return look_up_rc;
+}
+
+static void list_free(struct addrinfo *list)
+{
+	assert_ptr_equal(list, &info[0]);
+}
+
+/* 10.0.0.N is "kv-N.kv.ns.svc" for even N, and elsewhere for odd ones. */
+static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
+{
+	uint32_t n = ntohl(((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr) & 255;
+	snprintf(buf, cap, n % 2 ? "host-%u.example" : "kv-%u.kv.ns.svc", n);
+	return 0;
+}
+
+static void addresses(unsigned a, unsigned b, unsigned c, unsigned d)
+{
+	const unsigned all[] = {a, b, c, d};
+	for (unsigned i = 0; i < KV_COUNT(all); i++)
+		address[i].sin_addr.s_addr = htonl(0x0A000000 + all[i]);
+}
+
+static void dns_sorts_and_names(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	uint64_t epoch;
+	assert_int_equal(source_dns.check(&setup, NULL), 0);
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	addresses(4, 3, 2, 3);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	assert_string_equal(told.member[0].node_id, "10.0.0.3:7411");
+	assert_string_equal(told.member[1].node_id, "kv-2");
+	assert_string_equal(told.member[2].address, "10.0.0.4:7411");
+	epoch = told.epoch;
+	addresses(2, 3, 3, 4);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.epoch, epoch);
+	look_up_rc = EAI_AGAIN;
+	source_dns.turn(s, 0);
+	look_up_rc = EAI_NONAME;
+	source_dns.turn(s, 0);
+	assert_int_equal(troubles, 2);
+	assert_int_equal(told.count, 3);
+	look_up_rc = 0;
+	source_dns.close(&s);
+	assert_null(s);
+	kv_view_fini(&told);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(members_are_read),
+		cmocka_unit_test(what_is_no_member_is_refused),
+		cmocka_unit_test(base64_goes_both_ways),
+		cmocka_unit_test(members_go_through_etcd),
+		cmocka_unit_test(half_may_leave_and_more_may_not),
+		cmocka_unit_test(half_may_leave_within_a_window),
+		cmocka_unit_test(an_empty_answer_is_never_believed),
+		cmocka_unit_test(the_doubted_stay_until_named_or_silent),
+		cmocka_unit_test(any_history_keeps_who_is_named),
+		cmocka_unit_test(dns_sorts_and_names),
+	};
+	return cmocka_run_group_tests_name("kvserver/members", tests, NULL, NULL);
+}
