@@ -481,7 +481,11 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "3a373431310100610000000000000000030000000300000004006b762d310e00"
 	 "5b666430303a3a325d3a373431310000",
 	 {.type = WIRE_CTRL_VIEW,
-	  .view = {.source = 5, .epoch = 9, .count = 2, .members = packed_members, .members_len = sizeof(packed_members) - 1}}},
+	  .view = {.source = 5,
+		   .epoch = 9,
+		   .count = 2,
+		   .members = packed_members,
+		   .members_len = sizeof(packed_members) - 1}}},
 	{"view_none", "1c0000001a000000000000000000000000000000000000000000000000000000", {.type = WIRE_CTRL_VIEW}},
 	{"view_news",
 	 "1c0000001b000000050000000000000009000000000000008877665544332211",
