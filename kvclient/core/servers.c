@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* servers.c -- the pool's table of servers. Those of the user's list stay. The others are members of a view; all clients
- * of the pool call such a server by the same number. Its entry is written, under the pool's lock, when the first client
- * takes the place, and only read from then on, until the last one has given it back. */
+/* servers.c -- the pool's table of servers. Those of the user's list stay. The others are members of a view; all
+ * clients of the pool call such a server by the same number. Its entry is written, under the pool's lock, when the
+ * first client takes the place, and only read from then on, until the last one has given it back. */
 #include <string.h>
 
 #include "kvclient/core/pool.h"

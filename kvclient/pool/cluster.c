@@ -102,7 +102,8 @@ static struct kvc_node *node_of(struct kvc_client *c, const struct kv_server_ent
 {
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		struct kvc_node *n = &c->node[i];
-		if (node_free(n) || (n->ending && n->state != KVC_NODE_CLOSED) || !same_place(&entry_at(c, i)->at, &e->at))
+		if (node_free(n) || (n->ending && n->state != KVC_NODE_CLOSED) ||
+		    !same_place(&entry_at(c, i)->at, &e->at))
 			continue;
 		if ((!entry_at(c, i)->named && !n->joined) || strcmp(entry_at(c, i)->id, e->id) == 0)
 			return n;
