@@ -45,8 +45,8 @@ struct kv_view {
 /* kv_member_state_name -- "joining", "up", "draining"; "?" for any other number. */
 const char *kv_member_state_name(enum kv_member_state state);
 
-/* kv_member_check -- whether this may be a member: its id (kv_node_id_check), an address with a port, a zone of printable
- * characters, a weight and a state within their limits. 0, or -KV_EINVAL with *err. */
+/* kv_member_check -- whether this may be a member: its id (kv_node_id_check), an address with a port, a zone of
+ * printable characters, a weight and a state within their limits. 0, or -KV_EINVAL with *err. */
 int kv_member_check(const struct kv_member *m, struct kv_error *err);
 
 /* kv_view_add -- put a copy of m in its place. A zeroed view is empty. 0; -KV_EINVAL (kv_member_check); -KV_EEXIST, one

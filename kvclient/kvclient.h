@@ -146,9 +146,9 @@ struct kvc_options {
 	 * id, or that stands in the list twice, is not used; with KVC_OPEN_WAIT it fails kvc_pool_open. */
 	const char *const *servers;
 	unsigned num_servers;
-	/* Servers that the pool has room for: those of the list, and those that come with the view of the cluster, until
-	 * nothing of them is left here. 0: 64, or as many as the list has. 1,024 at most. A view with more is not taken,
-	 * and the log says so. */
+	/* Servers that the pool has room for: those of the list, and those that come with the view of the cluster,
+	 * until nothing of them is left here. 0: 64, or as many as the list has. 1,024 at most. A view with more is not
+	 * taken, and the log says so. */
 	unsigned servers_max;
 	const char *provider; /* "auto": efa, else verbs, else tcp */
 	/* Use only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
@@ -228,6 +228,15 @@ struct kvc_options {
  * is back; nothing is copied. Only if all are down, a call about keys ends at once with the code of the key's own
  * server: -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server: a value
  * that another one holds, since it was down or stood in, may be found later.
+ *
+ * The cluster. A server may know which servers belong together (the view: an epoch and members); while it attaches, and
+ * at every change, a client learns the view from any server. Then keys are placed by the members' node ids alone,
+ * servers that come are connected, and those that left are given up once nothing is under way there; no call fails
+ * because of it. The list needs one server that answers, with or without its name; if all members are down, the list is
+ * asked again. A draining server is given nothing, and still asked by GET and EXISTS after a miss. Not believed are a
+ * view that is older, or that has no members, and while they answer one that lacks half of the servers that are up.
+ * Clients whose views differ miss values of each other, and never read wrong bytes. Without a view the list alone
+ * counts.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
@@ -898,8 +907,8 @@ struct kvc_counters {
 	/* Attachments that were made again, on the same control connection or on a new one. Those on a new one count in
 	 * `reconnects`, too. */
 	uint64_t reattaches;
-	uint64_t failovers; /* calls, and items of batches, that went on at another server when theirs was lost */
-	uint64_t stand_ins; /* times that a key was asked for at another server than its own, which was down */
+	uint64_t failovers;     /* calls, and items of batches, that went on at another server when theirs was lost */
+	uint64_t stand_ins;     /* times that a key was asked for at another server than its own, which was down */
 	uint64_t view_epoch;    /* of the view of the cluster; 0: there is none */
 	uint64_t members;       /* servers in that view */
 	uint64_t views_old;     /* views that were not believed because they are older than ours */

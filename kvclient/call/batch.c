@@ -120,8 +120,8 @@ static void failed_await(struct batch *b, unsigned i, int rc)
 	unsigned tries = b->pass | (kvc_chain_mark(&b->items[i]) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
 	struct kvc_key key = b->items[i].key;
 	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
-	if (!stopped(b) &&
-	    (kvc_call_leaves(b->c, key, rc) || kvc_call_moved(&n, key, rc, b->deadline_ns) || kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
+	if (!stopped(b) && (kvc_call_leaves(b->c, key, rc) || kvc_call_moved(&n, key, rc, b->deadline_ns) ||
+			    kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
 		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
 		b->items[i].result = item_code(b, rc);

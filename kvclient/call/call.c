@@ -120,7 +120,8 @@ struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &c->shunned)];
 	if (!kvc_place_set_has(&c->shunned, n->index))
 		return n;
-	return &c->node[kvc_place_among(c->placement, key.data, key.len, &c->avoided)]; /* only draining ones are left */
+	return &c->node[kvc_place_among(c->placement, key.data, key.len,
+					&c->avoided)]; /* only draining ones are left */
 }
 
 struct kvc_node *kvc_call_leaver(struct kvc_client *c, struct kvc_key key)

@@ -57,7 +57,7 @@ struct lookup {
 	uint64_t deadline_ns;
 	bool down_is_miss;
 	struct kvc_wait wait;
-	unsigned head, count; /* of the ring of records, oldest first */
+	unsigned head, count;  /* of the ring of records, oldest first */
 	const uint8_t *before; /* NULL; or what was found, and servers that drain are asked for the rest */
 	uint8_t found[WINDOW / 8];
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any

@@ -167,8 +167,7 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	struct state *st = state_of(it);
 	struct kvc_node *n = &j->c->node[st->node];
 	st->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) || kvc_call_leaves(j->c, it->key, rc) ||
-	    kvc_call_moved(&n, it->key, rc, j->deadline_ns))
+	if (worth_again(rc) || kvc_call_leaves(j->c, it->key, rc) || kvc_call_moved(&n, it->key, rc, j->deadline_ns))
 		st->slow = true; /* if time is up, its next part is told so */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));

@@ -312,7 +312,8 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 	}
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "asking for the view of the cluster: %s", kv_strerror(rc));
-	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : name_check(n, n->node_id);
+	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster")
+			  : name_check(n, n->node_id);
 }
 
 /* After many fences the engine keeps its new addresses to itself for a while: wait for them. */

@@ -146,8 +146,8 @@ struct kvc_node {
 	unsigned index;
 	enum kvc_node_state state;
 	struct kvc_attachment
-		*attachment;     /* while it is set up, UP, and after that until it is dropped (conn/serve.c) */
-	uint64_t down_ns;        /* while DOWN: since when */
+		*attachment; /* while it is set up, UP, and after that until it is dropped (conn/serve.c) */
+	uint64_t down_ns;    /* while DOWN: since when */
 	/* The view has it no more. No call goes there. One of the user's list rests: it asks for the view if all others
 	 * are DOWN. One that came with a view ends. */
 	bool retired;
@@ -261,8 +261,8 @@ struct kvc_unsafe {
 
 /* The view of the cluster, as this client has it (pool/cluster.c). */
 struct kvc_cluster {
-	struct kv_view view; /* in force; epoch 0: none, and keys are placed by the user's list */
-	uint64_t digest;     /* of it; 0: none */
+	struct kv_view view;    /* in force; epoch 0: none, and keys are placed by the user's list */
+	uint64_t digest;        /* of it; 0: none */
 	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
 	struct kvc_place place; /* of keys on the members of the view */
 	struct kvc_place_set draining;
@@ -295,9 +295,9 @@ struct kvc_client {
 	struct loop_timer open_next, close_again;
 	uint32_t coroutines; /* of the client's own, on the loop */
 	struct co *closer;
-	struct kvc_node *node;                    /* pool->room of them, of which the first num_nodes ... */
-	unsigned num_nodes;                       /* ... are, or were, in use; it never shrinks */
-	const struct kvc_place *placement;        /* the pool's, or cluster.place */
+	struct kvc_node *node;             /* pool->room of them, of which the first num_nodes ... */
+	unsigned num_nodes;                /* ... are, or were, in use; it never shrinks */
+	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and those of draining servers */

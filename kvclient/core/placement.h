@@ -39,8 +39,8 @@ void kvc_place_fini(struct kvc_place *p);
  * places. */
 uint64_t kvc_place_seed(const char *name);
 
-/* kvc_place_node -- the index of the node of the server that holds the key. Any thread. Taking one server away moves only its own
- * keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
+/* kvc_place_node -- the index of the node of the server that holds the key. Any thread. Taking one server away moves
+ * only its own keys, and the order of the list does not matter. Of equal seeds the lower index wins. */
 unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
 
 /* kvc_place_among -- the same without the servers of `avoided`: the highest weight among the others. With all of them

@@ -57,7 +57,7 @@ struct kvc_pool {
 	struct kv_log log;
 	struct kv_log_style log_style; /* of lines to stderr */
 	const struct kv_clock *clock;  /* NULL: monotonic */
-	struct kvc_server *server; /* `room` of them; the first num_servers are the user's list, and stay */
+	struct kvc_server *server;     /* `room` of them; the first num_servers are the user's list, and stay */
 	unsigned num_servers, room;
 	struct kvc_place place; /* of keys on the servers */
 	struct boot_resolver *resolver;

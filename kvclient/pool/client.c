@@ -173,8 +173,10 @@ static void node_beat(struct kvc_node *n)
 static void hooks_set(struct kvc_client *c)
 {
 	static const struct kvc_link_events link_events = {.redo = kvc_node_redo};
-	static const struct kvc_node_events node_events = {
-		.up = node_up, .beat = node_beat, .gone = kvc_sessions_reset, .message = kvc_sessions_message,
+	static const struct kvc_node_events node_events = {.up = node_up,
+							   .beat = node_beat,
+							   .gone = kvc_sessions_reset,
+							   .message = kvc_sessions_message,
 							   .view = kvc_cluster_take,
 							   .news = kvc_cluster_news,
 							   .ended = kvc_cluster_node_ended};

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster.c -- the view of the cluster at a client: what is believed, and how the nodes follow it.
  *
- * A server that is asked while a client attaches (conn/connect.c), or that has news (conn/serve.c), tells its view. Each
- * client of a pool believes for itself, on its own loop. So clients of a pool may differ for a moment: they miss then,
- * and never read wrong bytes.
+ * A server that is asked while a client attaches (conn/connect.c), or that has news (conn/serve.c), tells its view.
+ * Each client of a pool believes for itself, on its own loop. So clients of a pool may differ for a moment: they miss
+ * then, and never read wrong bytes.
  *
- * Believed is what is newer, by epoch and, where epochs are equal, by digest; of another source only if no server of the
- * present view answers. Not believed are a view without members, and one that lacks half of the members that are up here
- * while these answer (draining ones are expected to go). Such a view is kept and looked at again with each heartbeat.
+ * Believed is what is newer, by epoch and, where epochs are equal, by digest; of another source only if no server of
+ * the present view answers. Not believed are a view without members, and one that lacks half of the members that are up
+ * here while these answer (draining ones are expected to go). Such a view is kept and looked at again with each
+ * heartbeat.
  *
- * A node is of a member's node id and address. A member with another address is another node, for the same keys: keys are
- * placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
+ * A node is of a member's node id and address. A member with another address is another node, for the same keys: keys
+ * are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
  * so that all clients of the pool call a server by the same number.
  *
  *   listed (user's list)  in the view: used.  Not in it: retired, and RESTS; asks for the view if all others are DOWN
@@ -37,7 +38,8 @@ static bool same_source_newer(const struct kv_view *now, uint64_t now_digest, ui
 static bool answers(const struct kvc_client *c, const char *node_id)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (!c->node[i].retired && c->node[i].state == KVC_NODE_UP && strcmp(c->node[i].member_id, node_id) == 0)
+		if (!c->node[i].retired && c->node[i].state == KVC_NODE_UP &&
+		    strcmp(c->node[i].member_id, node_id) == 0)
 			return true;
 	return false;
 }
@@ -95,12 +97,13 @@ static bool same_place(const struct kv_hostport *a, const struct kv_hostport *b)
 	return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* The node of this member: one that is used, or one that is being retired and has not come to its end. */
+/* The node of this member: one that is used, or one that was retired and still has its place. */
 static struct kvc_node *node_of(struct kvc_client *c, const struct kv_server_entry *e)
 {
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		struct kvc_node *n = &c->node[i];
-		if (node_free(n) || n->ending || !same_place(&entry_at(c, i)->at, &e->at))
+		if (node_free(n) || (n->ending && n->state != KVC_NODE_CLOSED) ||
+		    !same_place(&entry_at(c, i)->at, &e->at))
 			continue;
 		if ((!entry_at(c, i)->named && !n->joined) || strcmp(entry_at(c, i)->id, e->id) == 0)
 			return n;
@@ -112,8 +115,9 @@ static struct kvc_node *node_of(struct kvc_client *c, const struct kv_server_ent
 static bool node_clean(const struct kvc_node *n)
 {
 	const struct kvc_room_share *s = &n->share;
-	return n->state == KVC_NODE_CLOSED && !n->attachment && !(s->reqs | s->imms | s->out | s->waiting | s->background) &&
-	       !(s->bytes | s->out_bytes) && !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all) &&
+	return n->state == KVC_NODE_CLOSED && !n->attachment &&
+	       !(s->reqs | s->imms | s->out | s->waiting | s->background) && !(s->bytes | s->out_bytes) &&
+	       !n->sessions.opening && !n->pins.pinners && kv_list_empty(&n->pins.all) &&
 	       kv_list_empty(&n->sessions.wanted) && kv_list_empty(&n->sessions.asked) &&
 	       kv_list_empty(&n->sessions.partings) && kv_list_empty(&n->sessions.parted) && !n->control.senders;
 }
@@ -234,6 +238,10 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 		n->joined = true;
 		n->attempt.first_told = true; /* opening the pool waits for the user's list alone */
 		kvc_node_open(n);
+	} else if (n->state == KVC_NODE_CLOSED) { /* it comes back before its place was given away */
+		n->retired = n->ending = false;
+		n->goodbye = KVC_GOODBYE_NONE;
+		kvc_node_open(n);
 	} else if (n->retired) {
 		n->retired = false;
 		co_queue_wake_all(&n->kick);
@@ -305,8 +313,10 @@ static void view_try(struct kvc_client *c, struct kv_view *v)
 	}
 	snprintf(why, sizeof(why), "%s", kv_strerror(rc));
 	if (rc == -KV_EFULL)
-		snprintf(why, sizeof(why), "the pool has room for %u servers, those of its list and those that left "
-			 "included; raise kvc_options.servers_max", c->pool->room);
+		snprintf(why, sizeof(why),
+			 "the pool has room for %u servers, those of its list and those that left "
+			 "included; raise kvc_options.servers_max",
+			 c->pool->room);
 	if (rc == -KV_EINVAL)
 		snprintf(why, sizeof(why), "two of its members have one address");
 	doubt(c, v, why);

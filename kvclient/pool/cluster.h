@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster.h -- the view of the cluster at a client. Private to kvclient/. All of these on the client's loop; none parks.
+/* cluster.h -- the view of the cluster at a client. Private to kvclient/. All of these on the client's loop; none
+ * parks.
  */
 #ifndef KVRAIL_KVCLIENT_POOL_CLUSTER_H
 #define KVRAIL_KVCLIENT_POOL_CLUSTER_H

@@ -65,8 +65,8 @@ struct views {
 	struct kv_view now; /* what clients are told: control loop only, with the next four */
 	uint8_t *packed;
 	uint32_t packed_len;
-	uint64_t digest; /* 0: there is none */
-	uint64_t number; /* how often it has changed */
+	uint64_t digest;     /* 0: there is none */
+	uint64_t number;     /* how often it has changed */
 	struct kv_view next; /* under the server's lock, with its packed form: the control loop is to take it */
 	uint8_t *next_packed;
 	uint32_t next_packed_len;
@@ -78,7 +78,7 @@ struct bucket {
 };
 
 struct kvs_server {
-	struct kvs_options opt;    /* defaults filled in */
+	struct kvs_options opt; /* defaults filled in */
 	struct views views;
 	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
 	uint8_t host_id[16];

@@ -2,10 +2,10 @@
 /* test_sim_view.c -- the members of a cluster change under calls, under virtual time.
  *
  * The test is the source: it tells servers their views, and clients hear of them from servers alone. Values are
- * immutable, and what is in a server that left is lost. What must hold: no call fails because of a view; bytes are right;
- * clients with the same view agree where a key belongs, by node ids alone; a view that is old, empty, or lacks half of
- * the servers that still answer is not believed; a server that drains is given nothing, and is asked; nothing is left of
- * a server that went. */
+ * immutable, and what is in a server that left is lost. What must hold: no call fails because of a view; bytes are
+ * right; clients with the same view agree where a key belongs, by node ids alone; a view that is old, empty, or lacks
+ * half of the servers that still answer is not believed; a server that drains is given nothing, and is asked; nothing
+ * is left of a server that went. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
