@@ -157,7 +157,8 @@ enum {
 	WIRE_RECORD_HEADER = 16, /* of a request; a reply's header begins with the same fields */
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
-	WIRE_EXISTS_MAX = 480, /* so many fit a frame, whatever else is in it */
+	WIRE_EXISTS_MAX = 500, /* so many fit a frame, behind a PROVE, too */
+	WIRE_EXISTS_BITMAP = (WIRE_EXISTS_MAX + 7) / 8,
 	WIRE_STAT_MAX = 200,
 	WIRE_CTRL_HEADER = 8,
 	WIRE_SESSION_BYTES = 24, /* length of a SESSION record */

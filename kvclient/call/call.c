@@ -102,11 +102,6 @@ uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n)
 	return sum;
 }
 
-bool kvc_key_valid(struct kvc_key key)
-{
-	return key.data && key.len >= 1 && key.len <= KV_KEY_MAX;
-}
-
 struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key)
 {
 	return &c->node[kvc_place_node(c->placement, key.data, key.len)];

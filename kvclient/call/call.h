@@ -36,7 +36,11 @@ static inline int kvc_call_open(struct kvc_client *c, struct kvc_trace *t, enum 
  * -- the bytes of all items. */
 uint64_t kvc_call_deadline(const struct kvc_client *c, const struct kvc_call *call, uint64_t bytes);
 uint64_t kvc_batch_bytes(const struct kvc_item *items, unsigned n);
-bool kvc_key_valid(struct kvc_key key);
+/* kvc_key_valid -- whether the key may be asked for. */
+static inline bool kvc_key_valid(struct kvc_key key)
+{
+	return key.data && key.len - 1 < KV_KEY_MAX;
+}
 
 /* kvc_call_owner -- the node that the key is placed on. kvc_call_node -- the node to ask: the owner, or while that is
  * down the next one in the key's order that is not; the owner, if all are down.

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exists.c -- EXISTS: which of many keys are there, in one round trip.
  *
- * Up to 1,024 keys are looked at together. A walk over them finds each one's server and shard; a second one packs each
- * into the open record of its group (of one server and shard). A record is as long as a frame can carry, and lies in a
+ * Up to 1,024 keys are looked at together. A walk over them finds each one's server and shard, and packs it into the
+ * open record of its group (of one server and shard). A record is as long as a frame can carry, and lies in a
  * piece of the receive buffer (the caller's stack is a coroutine's). It is submitted when it is full, or at the end of
  * the walk. So all requests to all servers and shards are on their way before the first
  * answer is waited for: no more round trips than one, if room and credits suffice, and otherwise the next record
- * follows the oldest answer. Keys of a record form a chain, by which its bitmap is merged. What was packed is not
+ * follows the oldest answer. A full record is sent at once, if no other is open: its server works while the next one
+ * is filled. Keys of a record form a chain, by which its bitmap is merged. What was packed is not
  * looked at again, because peers can write to the receive buffer.
  *
  * The prefix is counted over the merged result, since a prefix crosses servers. If only the prefix is wanted, what lies
  * behind the 1,024 keys with the first gap is not asked for.
  *
  * What goes is not the keys but their digests: XXH3-64 with the server's seed, which says a key's shard, too. A
- * thousand keys are three messages and not thirty. Two keys of one digest are one in 2^64, and a wrong hit costs a
+ * thousand keys are two messages and not thirty. Two keys of one digest are one in 2^64, and a wrong hit costs a
  * miss: EXISTS is a hint, since a key may go before its GET. Somebody who may PUT can make such keys, and gains nothing
  * by it that a PUT under the key itself would not give. (Rejected: whole keys; messages of 4 KiB cost some 10 us each,
  * and a lookup of 1,000 keys took eleven to nineteen round trips. Digests of 16 bytes: twice the messages, for an error
@@ -23,6 +24,7 @@
 #include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
+#include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 
@@ -30,13 +32,16 @@ enum {
 	WINDOW = KVC_EXISTS_WINDOW,
 	RECORDS_MAX = 128, /* records of a lookup that are open or out */
 	SLOTS = 256,       /* of the table of open records, a power of two */
-	NONE = 0xFFFF      /* no key; the node of a key whose server is down */
+	FIXED = 8,         /* bytes of an EXISTS before its digests */
+	NONE = 0xFFFF,     /* no key */
+	/* Keys of a record. One of a further session needs a SESSION before it in its frame. */
+	KEYS_MAX = WIRE_EXISTS_MAX,
+	KEYS_MAX_SESSION = KEYS_MAX - WIRE_SESSION_BYTES / 8
 };
 
-_Static_assert(WIRE_EXISTS_MAX * sizeof(uint64_t) + WIRE_FRAME_HEADER + WIRE_PROVE_BYTES + WIRE_SESSION_BYTES +
-			       WIRE_RECORD_HEADER + 16 <=
+_Static_assert(KEYS_MAX * sizeof(uint64_t) + FIXED + WIRE_FRAME_HEADER + WIRE_PROVE_BYTES + WIRE_RECORD_HEADER <=
 		       KV_MSG_MAX,
-	       "a record fits a frame by itself");
+	       "a record fits a frame by itself, also behind a proof");
 _Static_assert(WINDOW < NONE && WINDOW <= UINT16_MAX, "an index of a key fits its chain");
 _Static_assert(RECORDS_MAX < UINT8_MAX && SLOTS >= 2 * RECORDS_MAX, "a record's index fits a slot, and slots are left");
 
@@ -47,6 +52,13 @@ struct record {
 	bool open; /* it takes more keys, and is not submitted */
 };
 
+/* Where a key is looked for. */
+struct spot {
+	struct kvc_node *node;
+	uint64_t digest;
+	unsigned shard;
+};
+
 struct lookup {
 	struct kvc_client *c;
 	const struct kvc_call *call;
@@ -54,19 +66,19 @@ struct lookup {
 	const struct kvc_item *items; /* ... the items that have them, ... */
 	const unsigned *item;         /* ... of these indices */
 	unsigned n;
+	unsigned keys_max; /* of a record */
 	uint64_t deadline_ns;
 	bool down_is_miss;
 	struct kvc_wait wait;
 	unsigned head, count;  /* of the ring of records, oldest first */
+	unsigned open;         /* of them, those that take more keys */
+	struct record *last;   /* to which the last key went, or NULL */
 	const uint8_t *before; /* NULL; or what was found, and servers that drain are asked for the rest */
 	uint8_t found[WINDOW / 8];
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
 	 * more: so no more of them are used than there are records, and each record is in one alone. */
 	uint8_t slot[SLOTS];
-	uint8_t shard[WINDOW];
-	uint16_t node[WINDOW];
 	uint16_t next[WINDOW]; /* of the keys of a record */
-	uint64_t digest[WINDOW];
 	struct record record[RECORDS_MAX];
 };
 
@@ -88,63 +100,36 @@ static bool is_miss(const struct lookup *l, const struct kvc_node *n, int rc)
 }
 
 /* Whether others stand in for a node, a request to which ended with rc. */
-static bool moved(const struct lookup *l, unsigned node, unsigned key, int rc)
+static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int rc)
 {
-	struct kvc_node *n = &l->c->node[node];
 	return kvc_call_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
 /* The server to ask for a key; NULL: none. The second time servers that drain are asked for what was not found. */
 static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 {
-	if (KV_LIKELY(!l->before))
-		return kvc_call_node(l->c, key_at(l, i));
+	const struct kvc_place *p = l->c->placement;
+	if (KV_LIKELY(!l->before)) /* one server has all keys, without a look at them */
+		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : kvc_call_node(l->c, key_at(l, i));
 	return l->before[i / 8] >> (i % 8) & 1 ? NULL : kvc_call_leaver(l->c, key_at(l, i));
-}
-
-/* Find the node and shard of every key. Waits for servers that are being connected. */
-static int keys_place_await(struct lookup *l)
-{
-	for (unsigned i = 0; i < l->n; i++) {
-		struct kvc_node *n = asked_for(l, i);
-		struct kvc_attachment *s;
-		int rc;
-		if (!n) {
-			l->node[i] = NONE;
-			continue;
-		}
-		kvc_call_count(n, key_at(l, i));
-		do
-			rc = kvc_node_ready_await(n, l->deadline_ns, &s);
-		while (KV_UNLIKELY(rc < 0) && kvc_call_moved(&n, key_at(l, i), rc, l->deadline_ns));
-		if (is_miss(l, n, rc)) {
-			l->node[i] = NONE;
-			continue;
-		}
-		if (rc < 0)
-			return rc;
-		l->node[i] = (uint16_t)n->index;
-		l->digest[i] = key_digest(l, i, s);
-		l->shard[i] = (uint8_t)kvc_digest_shard(l->digest[i], s->shards);
-	}
-	return 0;
 }
 
 /* ---- records ---- */
 
-/* The slot of the open record of this key's group, or the one where it is to be noted. */
-static uint8_t *slot_of(struct lookup *l, unsigned key)
+/* The slot of the open record of this group, or the one where it is to be noted. */
+static uint8_t *slot_of(struct lookup *l, const struct spot *at)
 {
-	uint32_t at = (l->node[key] * 0x9E3779B1u + l->shard[key]) % SLOTS;
+	unsigned node = at->node->index;
+	uint32_t i = (node * 0x9E3779B1u + at->shard) % SLOTS;
 	uint8_t *unused = NULL;
-	for (; l->slot[at]; at = (at + 1) % SLOTS) {
-		const struct record *rec = &l->record[l->slot[at] - 1];
-		if (rec->open && rec->node == l->node[key] && rec->shard == l->shard[key])
-			return &l->slot[at];
+	for (; l->slot[i]; i = (i + 1) % SLOTS) {
+		const struct record *rec = &l->record[l->slot[i] - 1];
+		if (rec->open && rec->node == node && rec->shard == at->shard)
+			return &l->slot[i];
 		if (!rec->open && !unused)
-			unused = &l->slot[at];
+			unused = &l->slot[i];
 	}
-	return unused ? unused : &l->slot[at];
+	return unused ? unused : &l->slot[i];
 }
 
 static void record_send(struct lookup *l, struct record *rec)
@@ -152,6 +137,7 @@ static void record_send(struct lookup *l, struct record *rec)
 	const struct kvc_node *n = &l->c->node[rec->node];
 	struct kvc_req *r = rec->req;
 	rec->open = false;
+	l->open--;
 	r->wire.type = WIRE_EXISTS;
 	r->wire.exists.count = rec->count;
 	r->wire.exists.digests = kvc_buffer_at(&l->c->buffer, &r->mem.piece);
@@ -162,7 +148,7 @@ static void record_send(struct lookup *l, struct record *rec)
 /* Submit what is open. A lookup does not park while a record is open: its attachment is still the node's. */
 static void records_send(struct lookup *l)
 {
-	for (unsigned i = 0; i < l->count; i++) {
+	for (unsigned i = 0; l->open > 0; i++) {
 		struct record *rec = &l->record[(l->head + i) % RECORDS_MAX];
 		if (rec->open)
 			record_send(l, rec);
@@ -187,7 +173,7 @@ static int oldest_finish_await(struct lookup *l)
 	int rc = kvc_call_done_await(l->c, rec->req, l->deadline_ns);
 	if (rc == 0)
 		record_merge(l, rec);
-	else if (moved(l, rec->node, rec->first, rc))
+	else if (moved(l, &l->c->node[rec->node], rec->first, rc))
 		rc = -KV_ERESET; /* the lookup is made again */
 	else if (is_miss(l, &l->c->node[rec->node], rc))
 		rc = 0;
@@ -198,9 +184,9 @@ static int oldest_finish_await(struct lookup *l)
 }
 
 /* Begin a record for the group of this key. 0; -KV_EBUSY: not as long as others are out; or a code. */
-static int record_open_await(struct lookup *l, unsigned key, uint8_t *slot)
+static int record_open_await(struct lookup *l, unsigned key, const struct spot *spot, uint8_t *slot)
 {
-	struct kvc_node *n = &l->c->node[l->node[key]];
+	struct kvc_node *n = spot->node;
 	struct kvc_need need = {.piece_bytes = KVC_PIECE_MIN,
 				.node = n,
 				.session = l->call->session,
@@ -213,43 +199,87 @@ static int record_open_await(struct lookup *l, unsigned key, uint8_t *slot)
 		rc = kvc_call_room_await(n, &need, l->deadline_ns, l->count == 0, &s, &r);
 	if (rc < 0)
 		return rc;
-	if (l->shard[key] >= s->shards || l->digest[key] != key_digest(l, key, s)) {
+	if (spot->shard >= s->shards || spot->digest != key_digest(l, key, s)) {
 		kvc_req_release(l->c, r);
-		return -KV_ERESET; /* it was placed for an attachment that is gone, and so may those behind it be */
+		return -KV_ERESET; /* it was placed for an attachment that is gone */
 	}
-	l->record[at] = (struct record){
-		.req = r, .node = l->node[key], .shard = l->shard[key], .first = NONE, .last = NONE, .open = true};
+	l->record[at] = (struct record){.req = r,
+					.node = (uint16_t)n->index,
+					.shard = (uint8_t)spot->shard,
+					.first = NONE,
+					.last = NONE,
+					.open = true};
 	l->count++;
+	l->open++;
 	*slot = (uint8_t)(at + 1);
 	return 0;
 }
 
-/* Append a key to the record, which is not full. */
-static void record_add(struct lookup *l, struct record *rec, unsigned i)
+/* Append a key to the record, which is not full. (A flush does not park, but may end what is out, and with it an
+ * attachment: hence only while nothing is open.) */
+static void record_add(struct lookup *l, struct record *rec, unsigned i, uint64_t digest)
 {
-	wire_exists_put(kvc_buffer_at(&l->c->buffer, &rec->req->mem.piece), rec->count, l->digest[i]);
+	wire_exists_put(kvc_buffer_at(&l->c->buffer, &rec->req->mem.piece), rec->count, digest);
+	l->last = rec;
 	l->next[i] = NONE;
 	if (rec->count++ == 0)
 		rec->first = (uint16_t)i;
 	else
 		l->next[rec->last] = (uint16_t)i;
 	rec->last = (uint16_t)i;
-	if (rec->count == WIRE_EXISTS_MAX)
-		record_send(l, rec);
+	if (KV_LIKELY(rec->count < l->keys_max))
+		return;
+	record_send(l, rec);
+	if (l->open == 0)
+		kvc_link_flush(l->c);
+}
+
+/* ---- keys ---- */
+
+/* Find the node and shard of a key; on failure out->node is the one that failed. Waits for a server that is being
+ * connected. 1: no server is to be asked. */
+static int key_place_await(struct lookup *l, unsigned i, struct spot *out)
+{
+	struct kvc_node *n = asked_for(l, i);
+	struct kvc_attachment *s;
+	int rc;
+	if (!n)
+		return 1;
+	if (l->c->placement->n > 1)
+		kvc_call_count(n, key_at(l, i));
+	s = n->attachment;
+	if (KV_UNLIKELY(n->state != KVC_NODE_UP || l->c->closing)) {
+		records_send(l);
+		do
+			rc = kvc_node_ready_await(n, l->deadline_ns, &s);
+		while (KV_UNLIKELY(rc < 0) && kvc_call_moved(&n, key_at(l, i), rc, l->deadline_ns));
+		out->node = n;
+		if (rc < 0)
+			return rc;
+	}
+	out->node = n;
+	out->digest = key_digest(l, i, s);
+	out->shard = kvc_digest_shard(out->digest, s->shards);
+	return 0;
 }
 
 /* Put a key into a record of its group. */
-static int key_pack_await(struct lookup *l, unsigned i)
+static int key_pack_await(struct lookup *l, unsigned i, const struct spot *at)
 {
+	struct record *rec = l->last;
+	if (KV_LIKELY(rec && rec->open && rec->node == at->node->index && rec->shard == at->shard)) {
+		record_add(l, rec, i, at->digest);
+		return 0;
+	}
 	for (;;) {
-		uint8_t *slot = slot_of(l, i);
-		struct record *rec = *slot ? &l->record[*slot - 1] : NULL;
+		uint8_t *slot = slot_of(l, at);
 		int rc;
+		rec = *slot ? &l->record[*slot - 1] : NULL;
 		if (rec && rec->open) {
-			record_add(l, rec, i);
+			record_add(l, rec, i, at->digest);
 			return 0;
 		}
-		rc = record_open_await(l, i, slot);
+		rc = record_open_await(l, i, at, slot);
 		if (rc == -KV_EBUSY && l->count > 0) {
 			records_send(l);
 			rc = oldest_finish_await(l);
@@ -259,22 +289,31 @@ static int key_pack_await(struct lookup *l, unsigned i)
 	}
 }
 
+static int key_ask_await(struct lookup *l, unsigned i)
+{
+	struct spot at;
+	int rc = key_place_await(l, i, &at);
+	if (rc > 0)
+		return 0;
+	if (rc == 0) {
+		rc = key_pack_await(l, i, &at);
+		if (rc < 0 && moved(l, at.node, i, rc))
+			return -KV_ERESET; /* its server went down after the key was placed */
+	}
+	return rc < 0 && is_miss(l, at.node, rc) ? 0 : rc;
+}
+
 /* ---- a lookup ---- */
 
 static int lookup_once_await(struct lookup *l)
 {
-	int rc = keys_place_await(l), late;
+	int rc = 0, late;
 	memset(l->found, 0, sizeof(l->found));
 	memset(l->slot, 0, sizeof(l->slot));
-	l->head = l->count = 0;
-	for (unsigned i = 0; i < l->n && rc == 0; i++) {
-		if (l->node[i] != NONE)
-			rc = key_pack_await(l, i);
-		if (rc < 0 && moved(l, l->node[i], i, rc))
-			rc = -KV_ERESET; /* its server went down after the key was placed */
-		else if (rc < 0 && is_miss(l, &l->c->node[l->node[i]], rc))
-			rc = 0;
-	}
+	l->head = l->count = l->open = 0;
+	l->last = NULL;
+	for (unsigned i = 0; i < l->n && rc == 0; i++)
+		rc = key_ask_await(l, i);
 	records_send(l); /* after a failure, too: what is open is waited for like what is out */
 	while (l->count > 0) {
 		late = oldest_finish_await(l);
@@ -319,6 +358,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->items = NULL;
 	l->item = NULL;
 	l->before = NULL;
+	l->keys_max = call->session ? KEYS_MAX_SESSION : KEYS_MAX;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;
 	l->wait = (struct kvc_wait){.co = co_self(), .trace = t};
@@ -327,6 +367,17 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 static bool found_at(const struct lookup *l, unsigned i)
 {
 	return l->found[i / 8] >> (i % 8) & 1;
+}
+
+/* How many of the first keys are there. */
+static unsigned prefix_of(const struct lookup *l)
+{
+	unsigned n = 0;
+	while (n + 8 <= l->n && l->found[n / 8] == 0xFF)
+		n += 8;
+	while (n < l->n && found_at(l, n))
+		n++;
+	return n;
 }
 
 static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
@@ -343,13 +394,11 @@ static int exists_await(struct kvc_client *c, const struct kvc_key *keys, unsign
 		rc = lookup_await(&l);
 		if (rc < 0)
 			return rc;
-		for (unsigned i = 0; i < l.n; i++) {
-			bool found = found_at(&l, i);
-			if (out_found)
-				out_found[at + i] = found;
-			broken |= !found;
-			prefix += !broken;
-		}
+		for (unsigned i = 0; out_found && i < l.n; i++)
+			out_found[at + i] = found_at(&l, i);
+		if (!broken)
+			prefix += prefix_of(&l);
+		broken = prefix < at + l.n;
 	}
 	if (out_prefix)
 		*out_prefix = prefix;

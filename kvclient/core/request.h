@@ -129,7 +129,7 @@ struct kvc_req {
 		} put;
 		struct {
 			uint32_t count;
-			uint8_t bitmap[WIRE_EXISTS_MAX / 8];
+			uint8_t bitmap[WIRE_EXISTS_BITMAP];
 		} exists;
 		struct {
 			uint64_t left_ms;

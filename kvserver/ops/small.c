@@ -45,7 +45,7 @@ static void digests_look(struct store *store, const uint8_t *digests, uint32_t f
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	uint8_t bitmap[WIRE_EXISTS_MAX / 8] = {0};
+	uint8_t bitmap[WIRE_EXISTS_BITMAP] = {0};
 	struct wire_reply r = {
 		.type = WIRE_EXISTS, .id = q->id, .exists = {.count = q->exists.count, .bitmap = bitmap}};
 	uint32_t n = q->exists.count;

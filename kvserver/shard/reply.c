@@ -27,7 +27,7 @@ struct held {
 	struct kv_list node;
 	struct wire_reply reply;
 	struct block *block;
-	uint8_t bitmap[WIRE_EXISTS_MAX / 8];
+	uint8_t bitmap[WIRE_EXISTS_BITMAP];
 };
 
 _Static_assert(sizeof(struct held) <= REPLY_HELD_BYTES, "the slab's objects are large enough");

@@ -13,6 +13,7 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 
@@ -22,6 +23,7 @@ int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t de
 		    struct kvc_attachment **out_attachment, struct kvc_req **out);
 struct kvc_link *fake_link(struct kvc_attachment *a, unsigned shard);
 void fake_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait);
+void fake_flush(struct kvc_client *c);
 int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns);
 void fake_release(struct kvc_client *c, struct kvc_req *r);
 bool fake_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, unsigned *tries);
@@ -31,6 +33,7 @@ bool fake_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns, un
 #define kvc_call_room_await  fake_room_await
 #define kvc_link_pick        fake_link
 #define kvc_req_submit       fake_submit
+#define kvc_link_flush       fake_flush
 #define kvc_call_done_await  fake_done_await
 #define kvc_req_release      fake_release
 #define kvc_call_again_await fake_again_await
@@ -47,8 +50,13 @@ static struct {
 	struct kvc_req req[OUT_MAX];
 	uint8_t buffer[OUT_MAX][KVC_PIECE_MIN];
 	bool taken[OUT_MAX];
+	struct kvc_attachment *asked, *at[OUT_MAX]; /* the last one that a link was asked of, and those of requests */
+	uint64_t seed[OUT_MAX];                     /* which that had when the request was submitted */
+	unsigned submitted, flushed;
+	bool restarts; /* the first server does, and did with this seed before */
+	uint64_t seed_before;
 	unsigned servers, tries, most; /* most: requests that there is room for */
-	unsigned seed_after;           /* so many rooms later the first server is another one; 0: it is not */
+	unsigned seed_after;           /* so many waits later the first server is another one; 0: it is not */
 	char text[WINDOW][24];
 	struct kvc_key key[WINDOW];
 } w;
@@ -65,6 +73,13 @@ int fake_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attach
 	return 0;
 }
 
+/* A lookup waits: only then the world changes. */
+static void waits(void)
+{
+	if (w.seed_after && --w.seed_after == 0)
+		w.attachment[0].shard_seed++;
+}
+
 int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
 		    struct kvc_attachment **out_attachment, struct kvc_req **out)
 {
@@ -77,8 +92,8 @@ int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t de
 		assert_false(wait);
 		return -KV_EBUSY;
 	}
-	if (w.seed_after && --w.seed_after == 0)
-		w.attachment[0].shard_seed++;
+	if (wait)
+		waits();
 	w.taken[i] = true;
 	memset(&w.req[i], 0, sizeof(w.req[i]));
 	w.req[i].mem.piece.offset = i * sizeof(w.buffer[0]);
@@ -89,9 +104,18 @@ int fake_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t de
 
 struct kvc_link *fake_link(struct kvc_attachment *a, unsigned shard)
 {
-	(void)a;
 	(void)shard;
+	w.asked = a;
 	return &w.link;
+}
+
+/* Whether this is the digest of a key with the seed that the server has now. */
+static bool digest_is_of(const struct kvc_attachment *a, uint64_t digest)
+{
+	for (unsigned i = 0; i < WINDOW; i++)
+		if (kv_hash_key(w.key[i].data, w.key[i].len, a->shard_seed) == digest)
+			return true;
+	return false;
 }
 
 /* Every second digest is there. */
@@ -100,17 +124,40 @@ void fake_submit(struct kvc_link *l, struct kvc_req *r, struct kvc_wait *wait)
 	(void)l;
 	(void)wait;
 	assert_in_range(r->wire.exists.count, 1, WIRE_EXISTS_MAX);
+	w.at[r - w.req] = w.asked;
+	w.seed[r - w.req] = w.asked->shard_seed;
+	w.submitted++;
+	for (unsigned i = 0; w.restarts && i < r->wire.exists.count; i += 17)
+		assert_true(digest_is_of(w.asked, wire_exists_digest(r->wire.exists.digests, i)));
 	for (unsigned i = 0; i < r->wire.exists.count; i++)
 		if (wire_exists_digest(r->wire.exists.digests, i) & 1)
 			r->reply.exists.bitmap[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
+/* What is out goes at once: so a flush may end an attachment, and nothing may be open. */
+void fake_flush(struct kvc_client *c)
+{
+	unsigned out = 0;
+	(void)c;
+	for (unsigned i = 0; i < OUT_MAX; i++) {
+		out += w.taken[i];
+		if (w.taken[i])
+			assert_true(w.req[i].wire.exists.count > 0);
+	}
+	assert_true(out > 0);
+	w.flushed++;
+}
+
+/* A request to a server that is gone meanwhile is lost. */
 int fake_done_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadline_ns)
 {
 	(void)c;
 	(void)deadline_ns;
-	assert_true(r->wire.exists.count > 0); /* or it was never sent */
-	return 0;
+	for (unsigned i = 0; i < OUT_MAX; i++)
+		if (w.taken[i])
+			assert_true(w.req[i].wire.exists.count > 0); /* or it is open while the lookup waits */
+	waits();
+	return w.at[r - w.req]->shard_seed == w.seed[r - w.req] ? 0 : -KV_ERESET;
 }
 
 void fake_release(struct kvc_client *c, struct kvc_req *r)
@@ -139,16 +186,17 @@ static void world(unsigned servers, unsigned shards, unsigned most)
 	for (unsigned i = 0; i < servers; i++) {
 		w.node[i].client = &w.client;
 		w.node[i].index = i;
+		w.node[i].state = KVC_NODE_UP;
 		w.node[i].attachment = &w.attachment[i];
 		w.attachment[i].shards = shards;
 		w.attachment[i].shard_seed = 77 + i;
 	}
 }
 
-static int lookup(unsigned number)
+static int lookup_of(unsigned number, unsigned n, struct kvc_session *session)
 {
 	static struct lookup l;
-	struct kvc_call call = {.size = sizeof(call)};
+	struct kvc_call call = {.size = sizeof(call), .session = session};
 	struct kvc_trace t = {0};
 	int rc;
 	for (unsigned i = 0; i < WINDOW; i++)
@@ -156,18 +204,26 @@ static int lookup(unsigned number)
 	memset(&l, 0xFF, sizeof(l));
 	lookup_init(&l, &w.client, &call, KV_NEVER, &t);
 	l.key = w.key;
-	l.n = WINDOW;
+	l.n = n;
 	alarm(HANG_S); /* a lookup parks nowhere here: it ends, or it turns for ever */
 	rc = lookup_await(&l);
 	alarm(0);
-	for (unsigned i = 0; i < WINDOW && rc == 0; i++) {
+	for (unsigned i = 0; i < n && rc == 0; i++) {
 		const struct kvc_attachment *a = fake_node(&w.client, w.key[i])->attachment;
-		if (found_at(&l, i) != (kv_hash_key(w.key[i].data, w.key[i].len, a->shard_seed) & 1))
+		bool found = found_at(&l, i);
+		bool before = w.restarts && a == w.attachment &&
+			      found == (kv_hash_key(w.key[i].data, w.key[i].len, w.seed_before) & 1);
+		if (!before && found != (kv_hash_key(w.key[i].data, w.key[i].len, a->shard_seed) & 1))
 			fail_msg("lookup %u: key %u has the answer of another one", number, i);
 	}
 	for (unsigned i = 0; i < OUT_MAX; i++)
 		assert_false(w.taken[i]);
 	return rc;
+}
+
+static int lookup(unsigned number)
+{
+	return lookup_of(number, WINDOW, NULL);
 }
 
 static void any_number_of_servers_and_shards(void **state)
@@ -190,8 +246,30 @@ static void a_server_that_comes_back_with_another_seed(void **state)
 	for (unsigned i = 1; i < LOOKUPS; i++) {
 		world(i % 5 + 1, 8, 1 + i % 7);
 		w.seed_after = 1 + i % 4;
+		w.restarts = true;
+		w.seed_before = w.attachment[0].shard_seed;
 		assert_int_equal(lookup(i), 0);
 	}
+}
+
+/* The server works on the first 500 while the others are packed. A record of a session leaves place for its name. */
+static void a_thousand_keys_are_two_records(void **state)
+{
+	struct kvc_session *session = (struct kvc_session *)&w; /* nobody looks into it here */
+	(void)state;
+	for (unsigned several = 0; several < 2; several++) {
+		world(1, 1, OUT_MAX);
+		w.pool.place.n = 1 + several;
+		assert_int_equal(lookup_of(7, 1000, NULL), 0);
+		assert_int_equal(w.submitted, 2);
+		assert_int_equal(w.flushed, 2);
+	}
+	world(1, 1, OUT_MAX);
+	assert_int_equal(lookup_of(7, 1000, session), 0);
+	assert_int_equal(w.submitted, 3);
+	world(2, 1, OUT_MAX); /* a record of the other server is open when one is full */
+	assert_int_equal(lookup_of(7, WINDOW, NULL), 0);
+	assert_in_range(w.submitted, 2, 4);
 }
 
 int main(void)
@@ -199,6 +277,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_number_of_servers_and_shards),
 		cmocka_unit_test(a_server_that_comes_back_with_another_seed),
+		cmocka_unit_test(a_thousand_keys_are_two_records),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
