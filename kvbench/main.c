@@ -12,6 +12,7 @@
 #include "kvbench/hits/hits.h"
 #include "kvbench/model/model.h"
 #include "kvbench/report/verbs.h"
+#include "kvbench/scale/scale.h"
 #include "kvbench/sweep/sweep.h"
 
 static const struct {
@@ -19,7 +20,7 @@ static const struct {
 	int (*main)(int argc, char **argv);
 } commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
 		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main},
-		{"sweep", sweep_main}};
+		{"scale", scale_main}, {"sweep", sweep_main}};
 
 int main(int argc, char **argv)
 {

@@ -136,15 +136,15 @@ static int axes_parse(struct sweep_options *o, struct kv_error *err)
 	if (sized && o->list[SWEEP_SIZE])
 		return kv_fail(err, -KV_EINVAL, "--%s says the sizes of values: drop it, or drop --value-size",
 			       o->bench.model ? "model" : "value-sizes");
-	o->axis[SWEEP_SIZE] = (struct sweep_axis){.count = 1};
+	o->axis[SWEEP_SIZE] = (struct bench_list){.count = 1};
 	if (!sized)
-		rc = sweep_axis_parse("value-size", o->list[SWEEP_SIZE] ? o->list[SWEEP_SIZE] : "64KB", true, 1,
+		rc = bench_list_parse("value-size", o->list[SWEEP_SIZE] ? o->list[SWEEP_SIZE] : "64KB", true, 1,
 				      KV_VALUE_MAX, &o->axis[SWEEP_SIZE], err);
 	if (rc == 0)
-		rc = sweep_axis_parse("num-workers", o->list[SWEEP_WORKERS], false, 1, KV_OPT_WORKERS_MAX,
+		rc = bench_list_parse("num-workers", o->list[SWEEP_WORKERS], false, 1, KV_OPT_WORKERS_MAX,
 				      &o->axis[SWEEP_WORKERS], err);
 	if (rc == 0)
-		rc = sweep_axis_parse("num-clients", o->list[SWEEP_CLIENTS], false, 1, KV_OPT_CLIENTS_MAX,
+		rc = bench_list_parse("num-clients", o->list[SWEEP_CLIENTS], false, 1, KV_OPT_CLIENTS_MAX,
 				      &o->axis[SWEEP_CLIENTS], err);
 	return rc;
 }

@@ -56,7 +56,7 @@ static int settings_make(struct sweep *s, struct sweep_args *args, struct kv_err
 
 static int cells_make(struct sweep *s, struct sweep_args *args, struct kv_error *err)
 {
-	const struct sweep_axis *a = s->opt.axis;
+	const struct bench_list *a = s->opt.axis;
 	unsigned n = 0, skipped = 0;
 	int rc = 0;
 	s->num_cells = a[SWEEP_SIZE].count * a[SWEEP_CLIENTS].count * a[SWEEP_WORKERS].count;

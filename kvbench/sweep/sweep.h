@@ -9,10 +9,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "kvbench/setup/list.h"
 #include "kvbench/setup/options.h"
 
 enum {
-	SWEEP_AXIS_MAX = 64,    /* values of one list */
 	SWEEP_CELLS_MAX = 4096, /* combinations */
 	SWEEP_RUNS_MAX = 99999, /* of all cells together */
 	SWEEP_ARGS_MAX = 192,
@@ -23,15 +23,10 @@ enum {
 /* What varies, in the order in which cells are listed. */
 enum sweep_axis_name { SWEEP_SIZE, SWEEP_CLIENTS, SWEEP_WORKERS, SWEEP_AXES };
 
-struct sweep_axis {
-	unsigned count;
-	uint64_t value[SWEEP_AXIS_MAX]; /* rising */
-};
-
 struct sweep_options {
 	struct bench_options bench; /* first: the rows of its table keep their offsets */
 	const char *list[SWEEP_AXES];
-	struct sweep_axis axis[SWEEP_AXES]; /* of list; of SWEEP_SIZE none with a model or --value-sizes */
+	struct bench_list axis[SWEEP_AXES]; /* of list; of SWEEP_SIZE none with a model or --value-sizes */
 	const char *resume;
 	uint64_t order_seed; /* 0: from the clock */
 	uint64_t cell_timeout_ns;
@@ -42,13 +37,6 @@ const struct kv_opt *sweep_options_table(void);
 
 /* sweep_options_parse -- like bench_options_parse. */
 int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct kv_error *err);
-
-/* sweep_axis_parse -- "1,2,4,...,1024": rising whole numbers from min to max. "..." goes on from the numbers before it
- * to the one behind it, which is always the last: two numbers by their difference, more by the difference or the factor
- * that all of the last three have. size: numbers are sizes ("64KB"). name: the option, in sentences. Returns 0, or
- * -KV_EINVAL with *err. */
-int sweep_axis_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct sweep_axis *out,
-		     struct kv_error *err);
 
 /* ---- cells ---- */
 

@@ -19,7 +19,7 @@ small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-r
 check "kv-server --help" fits "$build/kv-server" --help
 check "kv-bench --help" fits "$build/kv-bench" --help
 check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
-for command in compare fabric hits models plot sweep; do
+for command in compare fabric hits models plot scale sweep; do
 	check "kv-bench $command --help" fits "$build/kv-bench" $command --help
 done
 check "kv-client --help" fits "$build/kv-client" --help

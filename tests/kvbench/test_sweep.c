@@ -15,9 +15,9 @@
 
 static void list_is(const char *text, bool size, const uint64_t *want, unsigned n)
 {
-	struct sweep_axis a;
+	struct bench_list a;
 	struct kv_error err = {0};
-	if (sweep_axis_parse("list", text, size, 1, 1 << 30, &a, &err) < 0)
+	if (bench_list_parse("list", text, size, 1, 1 << 30, &a, &err) < 0)
 		fail_msg("%s: %s", text, err.text);
 	if (a.count != n)
 		fail_msg("%s has %u numbers, not %u", text, a.count, n);
@@ -75,11 +75,11 @@ static void bad_lists_are_refused_with_their_reason(void **state)
 		   {"1.5", "'1.5' is not"},
 		   {"many", "'many' is not"},
 		   {"1 2", "'1 2' is not"}};
-	struct sweep_axis a;
+	struct bench_list a;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
 		struct kv_error err = {0};
-		if (sweep_axis_parse("list", bad[i].text, false, 1, 1 << 30, &a, &err) != -KV_EINVAL)
+		if (bench_list_parse("list", bad[i].text, false, 1, 1 << 30, &a, &err) != -KV_EINVAL)
 			fail_msg("%s was taken", bad[i].text);
 		check_contains(err.text, bad[i].words);
 		check_contains(err.text, "--list");
@@ -93,18 +93,18 @@ static void random_lists_rise_or_are_refused(void **state)
 	(void)state;
 	for (unsigned n = 0; n < 20000; n++) {
 		static const char letters[] = "0123456789,,,,..1248K-";
-		struct sweep_axis a;
+		struct bench_list a;
 		struct kv_error err = {0};
 		char text[64] = "1,2,4,...,";
 		unsigned len = (unsigned)kv_prng_below(&prng, 40), at = kv_prng_below(&prng, 2) ? 0 : 10;
 		for (unsigned i = 0; i < len; i++)
 			text[at + i] = letters[kv_prng_below(&prng, sizeof(letters) - 1)];
 		text[at + len] = 0;
-		if (sweep_axis_parse("list", text, n % 2, 1, 1 << 20, &a, &err) < 0) {
+		if (bench_list_parse("list", text, n % 2, 1, 1 << 20, &a, &err) < 0) {
 			assert_true(err.text[0]);
 			continue;
 		}
-		assert_in_range(a.count, 1, SWEEP_AXIS_MAX);
+		assert_in_range(a.count, 1, BENCH_LIST_MAX);
 		for (unsigned i = 0; i < a.count; i++) {
 			assert_in_range(a.value[i], 1, 1 << 20);
 			if (i > 0 && a.value[i] <= a.value[i - 1])

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* axis.c -- lists of what varies: "1,2,4,...,1024".
+/* list.c -- lists of numbers that go on: "1,2,4,...,1024".
  *
  * What "..." means is told by the numbers before it, back to the last "..." or the beginning. Two of them say a
  * difference. Three or more say a difference or a factor, and if the last three have neither, or there is only one
  * number, nobody knows. A progression that does not meet its last number ends before it, and the number follows. */
-#include "kvbench/sweep/sweep.h"
+#include "kvbench/setup/list.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct list {
 	uint64_t min, max;
 	uint64_t last[3]; /* numbers since "...", the newest at [0] */
 	unsigned known;
-	struct sweep_axis *out;
+	struct bench_list *out;
 	struct kv_error *err;
 };
 
@@ -30,7 +30,7 @@ static const char *shown(const struct list *l, uint64_t n, char *buf, size_t cap
 
 static int add(struct list *l, uint64_t n)
 {
-	struct sweep_axis *a = l->out;
+	struct bench_list *a = l->out;
 	char one[32], two[32];
 	if (n < l->min || n > l->max)
 		return kv_fail(l->err, -KV_EINVAL, "--%s: %s is out of range; allowed is %s to %s", l->name,
@@ -39,11 +39,11 @@ static int add(struct list *l, uint64_t n)
 	if (a->count > 0 && n <= a->value[a->count - 1])
 		return kv_fail(l->err, -KV_EINVAL, "--%s: %s does not come after %s: the list must rise", l->name,
 			       shown(l, n, one, sizeof(one)), shown(l, a->value[a->count - 1], two, sizeof(two)));
-	if (a->count == SWEEP_AXIS_MAX)
+	if (a->count == BENCH_LIST_MAX)
 		return kv_fail(l->err, -KV_EINVAL,
 			       "--%s: the list has more than %u values; choose fewer, or name three numbers before "
 			       "\"...\" that double, as in 1,2,4,...,1024",
-			       l->name, (unsigned)SWEEP_AXIS_MAX);
+			       l->name, (unsigned)BENCH_LIST_MAX);
 	a->value[a->count++] = n;
 	return 0;
 }
@@ -96,7 +96,7 @@ static int take(struct list *l, const char *word, bool dots)
 	return rc;
 }
 
-int sweep_axis_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct sweep_axis *out,
+int bench_list_parse(const char *name, const char *text, bool size, uint64_t min, uint64_t max, struct bench_list *out,
 		     struct kv_error *err)
 {
 	struct list l = {.name = name, .size = size, .min = min, .max = max, .out = out, .err = err};
