@@ -22,7 +22,7 @@ enum { AT_ONCE = 64 /* workers of an engine */, TTL_S = 3600 };
 struct tally {
 	_Alignas(KV_CACHELINE) struct kv_hist connect, latency;
 	uint64_t messages, wrong, failed;
-	uint32_t code;
+	int code; /* of one that failed */
 };
 
 struct load {
@@ -108,16 +108,15 @@ static void message(struct kvc_client *client, struct load *l, struct tally *y, 
 {
 	const struct kvc_call call = {
 		.size = sizeof(call), .timeout_ns = l->timeout_ns, .session = l->session[i]};
-	uint64_t len = l->t->opt->message_bytes, begun = KV_MAX(l->due_ns[i], (uint64_t)0), now;
+	uint64_t len = l->t->opt->message_bytes, now;
+	uint64_t begun = l->t->opt->think_ns ? l->due_ns[i] : kv_clock_now(&kv_clock_monotonic);
 	struct kvc_borrowed borrowed = {0};
 	int64_t got;
-	if (l->t->opt->think_ns == 0)
-		begun = kv_clock_now(&kv_clock_monotonic);
 	got = kvc_get_borrowed_await(client, (struct kvc_key){l->key.text, l->key.len}, len, &call, &borrowed);
 	now = kv_clock_now(&kv_clock_monotonic);
 	if (got < 0) {
 		y->failed++;
-		y->code = (uint32_t)-got;
+		y->code = (int)got;
 	} else if ((uint64_t)got != len || bench_value_check(&l->key, borrowed.data, len) != len) {
 		y->wrong++;
 	} else {
@@ -182,7 +181,7 @@ static void tallies_take(struct load *l)
 		scale_end(l->t, "%llu messages had wrong bytes", (unsigned long long)all->wrong);
 	if (all->failed)
 		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)all->failed,
-			  kv_strerror(-(int)all->code));
+			  kv_strerror(all->code));
 }
 
 static bool load_make(struct load *l)
@@ -203,7 +202,7 @@ static bool load_make(struct load *l)
 static int step(struct kvc_pool *pool, struct load *l)
 {
 	struct scale_step *s = &l->t->step;
-	uint64_t now = kv_clock_now(&kv_clock_monotonic);
+	uint64_t now;
 	int rc = kvc_run(pool, 1, put_once, l);
 	if (rc == 0)
 		rc = l->put_code;

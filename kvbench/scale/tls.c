@@ -196,7 +196,8 @@ static void message(struct worker *w, struct client *c)
 	struct side *s = w->side;
 	const struct scale_options *o = s->t->opt;
 	static const unsigned char question[PEER_QUESTION] = {'Q'};
-	uint64_t begun = o->think_ns ? c->due_ns : kv_clock_now(&kv_clock_monotonic), now, right = 0;
+	uint64_t begun = o->think_ns ? c->due_ns : kv_clock_now(&kv_clock_monotonic);
+	uint64_t now, right = 0;
 	int rc = secure_write(c->secure, question, sizeof(question));
 	if (rc == 0)
 		rc = secure_read(c->secure, w->message, o->message_bytes);
