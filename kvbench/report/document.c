@@ -76,7 +76,10 @@ static int load(const char *path, bool runs, bool sweeps, json_t **out, struct k
 		rc = refuse(path, err, "it has no member schema, so another program wrote it");
 	if (rc == 0 && !(runs && strcmp(schema, "kvbench/1") == 0) && !(sweeps && document_is_sweep(doc))) {
 		snprintf(reason, sizeof(reason), "its schema is %.100s, and this kv-bench (%s) reads %s here", schema,
-			 KVRAIL_VERSION, !sweeps ? "kvbench/1" : runs ? "kvbench/1 and " SWEEP : SWEEP);
+			 KVRAIL_VERSION,
+			 !sweeps ? "kvbench/1"
+			 : runs  ? "kvbench/1 and " SWEEP
+				 : SWEEP);
 		rc = refuse(path, err, reason);
 	}
 	if (rc == 0 && !document_is_sweep(doc) && !json_is_object(json_object_get(doc, "phases")))

@@ -281,9 +281,10 @@ static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *er
 		see(clients, &different, document_number(p, "num_clients"));
 	}
 	if (h.columns * h.rows < 2)
-		return lacks(err, document_is_sweep(doc) ? "this sweep has measured less than two combinations of workers "
-							   "and value size"
-							 : "this result is of no sweep");
+		return lacks(err, document_is_sweep(doc)
+					  ? "this sweep has measured less than two combinations of workers "
+					    "and value size"
+					  : "this result is of no sweep");
 	some = thin(column, &h.columns);
 	some |= thin(row, &h.rows);
 	for (i = 0; i < HEAT_MAX * HEAT_MAX; i++)

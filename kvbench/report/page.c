@@ -215,7 +215,8 @@ static void title(FILE *out, const json_t *doc)
 	chart_escape(out, document_text(run, "time"));
 	fputs(", on ", out);
 	chart_escape(out, document_text(json_object_get(doc, "host"), "name"));
-	fputs(document_is_sweep(doc) ? "</p>\n<p class=\"quiet\">kv-bench sweep" : "</p>\n<p class=\"quiet\">kv-bench", out);
+	fputs(document_is_sweep(doc) ? "</p>\n<p class=\"quiet\">kv-bench sweep" : "</p>\n<p class=\"quiet\">kv-bench",
+	      out);
 	json_array_foreach(given, i, word)
 	{
 		fputc(' ', out);

@@ -110,9 +110,10 @@ static const struct kv_opt_program program = {
 	.about = "Opens more and more logical clients in one process, each with a session of its own over a few shared "
 		 "endpoints, and shows what each costs; beside it, a TCP connection with TLS for each, as far as "
 		 "descriptors, ports and memory go.",
-	.epilogue = "Exit status: 0 every logical client of every step succeeded (where connections with TLS stop is a "
-		    "result), 1 one did not, or the report was not written; 2 usage, 3 it could not start, 128 + signal "
-		    "when it was interrupted: the report has the steps that were over.",
+	.epilogue =
+		"Exit status: 0 every logical client of every step succeeded (where connections with TLS stop is a "
+		"result), 1 one did not, or the report was not written; 2 usage, 3 it could not start, 128 + signal "
+		"when it was interrupted: the report has the steps that were over.",
 };
 
 const char *scale_kind_name(enum scale_kind kind)

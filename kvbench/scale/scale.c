@@ -162,7 +162,8 @@ static int finish(struct scale *s, struct json_file **json, int status)
 	scale_print_end(&s->run, s->out);
 	if (s->run.interrupted)
 		fprintf(stderr,
-			"kv-bench scale: interrupted by signal %d: the report has the steps that were over, and what the "
+			"kv-bench scale: interrupted by signal %d: the report has the steps that were over, and what "
+			"the "
 			"last one had reached\n",
 			s->run.interrupted);
 	if (*json) {

@@ -63,7 +63,7 @@ struct scale_run {
 	int interrupted;
 };
 
-/* ---- a step, in its process (step.c, sessions.c, tls.c) ---- */
+/* ---- a step, in its process (teller.c, step.c, sessions.c, tls.c) ---- */
 
 struct scale_teller {
 	const struct scale_options *opt;

@@ -50,14 +50,14 @@ static unsigned of_server(SSL *ssl, const char *who, unsigned char *out, unsigne
 static int key_parse(const char *psk)
 {
 	const char *hex = strchr(psk, ':');
-	size_t n = hex ? strlen(hex + 1) : 0;
+	size_t n = hex ? strspn(hex + 1, "0123456789abcdefABCDEF") : 0;
+	if (!hex || hex[1 + n])
+		return -KV_EINVAL;
 	if (n % 2 || n / 2 < KEY_MIN || n / 2 > KEY_MAX)
 		return -KV_EINVAL;
 	for (key_len = 0; key_len < n / 2; key_len++) {
-		char two[3] = {hex[1 + 2 * key_len], hex[2 + 2 * key_len], 0}, *end;
-		key[key_len] = (unsigned char)strtoul(two, &end, 16);
-		if (*end)
-			return -KV_EINVAL;
+		char two[3] = {hex[1 + 2 * key_len], hex[2 + 2 * key_len], 0};
+		key[key_len] = (unsigned char)strtoul(two, NULL, 16);
 	}
 	return 0;
 }

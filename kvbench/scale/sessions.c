@@ -106,8 +106,7 @@ static void open_each(struct kvc_client *client, unsigned w, void *arg)
 
 static void message(struct kvc_client *client, struct load *l, struct tally *y, unsigned i)
 {
-	const struct kvc_call call = {
-		.size = sizeof(call), .timeout_ns = l->timeout_ns, .session = l->session[i]};
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = l->timeout_ns, .session = l->session[i]};
 	uint64_t len = l->t->opt->message_bytes, now;
 	uint64_t begun = l->t->opt->think_ns ? l->due_ns[i] : kv_clock_now(&kv_clock_monotonic);
 	struct kvc_borrowed borrowed = {0};
@@ -180,8 +179,7 @@ static void tallies_take(struct load *l)
 	if (all->wrong)
 		scale_end(l->t, "%llu messages had wrong bytes", (unsigned long long)all->wrong);
 	if (all->failed)
-		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)all->failed,
-			  kv_strerror(all->code));
+		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)all->failed, kv_strerror(all->code));
 }
 
 static bool load_make(struct load *l)

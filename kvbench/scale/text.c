@@ -40,12 +40,15 @@ void scale_print_head(const struct scale_options *o, FILE *out)
 		SIZE(h.memory_total), SIZE(kv_memory_available()), h.kernel);
 	kv_wrap(out, "load       ", 0, "%u message%s of %s from each client, think time %s; one server for all steps",
 		o->messages, kv_plural(o->messages), SIZE(o->message_bytes), o->think_ns ? TIME(o->think_ns) : "none");
-	kv_wrap(out, "sessions   ", 0, "all logical clients share %u engine%s and %u event loop%s, up to 64 messages under way at a time on each "
+	kv_wrap(out, "sessions   ", 0,
+		"all logical clients share %u engine%s and %u event loop%s, up to 64 messages under way at a time on "
+		"each "
 		"engine",
 		o->engines, kv_plural(o->engines), o->num_threads, kv_plural(o->num_threads));
 	if (!o->no_tls)
 		kv_wrap(out, "tls        ", 0,
-			"a TCP connection with TLS 1.3 for each client, to a process that answers with messages of this size; "
+			"a TCP connection with TLS 1.3 for each client, to a process that answers with messages of "
+			"this size; "
 			"%u thread%s, each with one message under way at a time",
 			o->num_threads, kv_plural(o->num_threads));
 	fprintf(out, "\n%-8s %7s %8s %9s %9s %7s %8s %8s %6s\n", "", "clients", "success", "connect", "msg/s", "p99",
@@ -64,7 +67,8 @@ void scale_print_step(const struct scale_step *s, FILE *out)
 		SIZE(s->rss > s->rss_start ? s->rss - s->rss_start : 0), s->connected ? SIZE(scale_bytes(s)) : "-",
 		s->threads);
 	if (s->ended)
-		kv_wrap(out, "                 ", 0, "stopped with %u of %u connected: %s", s->connected, s->clients, s->text);
+		kv_wrap(out, "                 ", 0, "stopped with %u of %u connected: %s", s->connected, s->clients,
+			s->text);
 	fflush(out);
 }
 

@@ -85,8 +85,8 @@ static int peer_start(struct side *s, const char *psk)
 	if (rc == 0)
 		rc = probe_spawn("/proc/self/exe",
 				 (const char *const[]){"kv-bench", "scale", "--step-clients", "1", "--step-kind", "2",
-						       "--step-fd", tell, "--step-input-fd", input, "--message-size", size,
-						       "--buffer-mb", "4", "--num-threads", threads, NULL},
+						       "--step-fd", tell, "--step-input-fd", input, "--message-size",
+						       size, "--buffer-mb", "4", "--num-threads", threads, NULL},
 				 -1, -1, (const int[]){told[1], given[0]}, true, &s->peer);
 	explicit_bzero(line, sizeof(line));
 	for (unsigned i = 0; i < 2; i++) {
@@ -320,10 +320,11 @@ static bool side_make(struct side *s)
 	s->reach = s->t->step.clients;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < s->reach + (rlim_t)FILES_KEPT) {
 		s->reach = files.rlim_cur > FILES_KEPT ? (uint32_t)files.rlim_cur - FILES_KEPT : 0;
-		scale_end(s->t,
-			  "descriptors: RLIMIT_NOFILE is %llu (at most %llu), a connection takes one on each side; raise "
-			  "`ulimit -n`",
-			  (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
+		scale_end(
+			s->t,
+			"descriptors: RLIMIT_NOFILE is %llu (at most %llu), a connection takes one on each side; raise "
+			"`ulimit -n`",
+			(unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
 	}
 	return s->client && s->worker;
 }

@@ -200,10 +200,11 @@ static int same(json_t **kept, json_t *now, const char *what, struct kv_error *e
 
 static int conditions_same(struct sweep *s, const json_t *doc, struct kv_error *err)
 {
-	static const char *const host[] = {"name", "kernel", "architecture", "cores", "numa_nodes", "congestion_control",
-					   NULL};
-	static const char *const provider[] = {"name", "fabric", "domain", "wait", "libfabric", "mode", "security",
-					       "loopback_congestion_control", NULL};
+	static const char *const host[] = {
+		"name", "kernel", "architecture", "cores", "numa_nodes", "congestion_control", NULL};
+	static const char *const provider[] = {"name",      "fabric", "domain",   "wait",
+					       "libfabric", "mode",   "security", "loopback_congestion_control",
+					       NULL};
 	static const char *const conditions[] = {"provider", "wait", "libfabric", "cores", "histogram_error", NULL};
 	int rc = same(&s->host, members(json_object_get(doc, "host"), host), "host", err);
 	if (rc == 0)
@@ -215,9 +216,11 @@ static int conditions_same(struct sweep *s, const json_t *doc, struct kv_error *
 
 static json_t *run_of(const json_t *doc, uint64_t seed)
 {
-	static const char *const noise[] = {"steal_share", "others_cores", "shared_machine", "core_distance_before_ns",
-					    "core_distance_after_ns", NULL};
-	const json_t *read = document_at(doc, "phases", "read", NULL), *write = document_at(doc, "phases", "write", NULL);
+	static const char *const noise[] = {
+		"steal_share", "others_cores", "shared_machine", "core_distance_before_ns", "core_distance_after_ns",
+		NULL};
+	const json_t *read = document_at(doc, "phases", "read", NULL),
+		     *write = document_at(doc, "phases", "write", NULL);
 	const json_t *latency = json_object_get(read, "latency_ns"), *written = json_object_get(write, "latency_ns");
 	json_t *run = members(json_object_get(doc, "conditions"), noise);
 	figure_copy(run, "ops_per_s", read, "ops_per_s");
@@ -299,7 +302,8 @@ static uint64_t seed_of(const struct sweep *s, const struct sweep_cell *cell, un
 	struct kv_prng prng;
 	if (s->opt.bench.servers.count == 0)
 		return s->opt.bench.seed;
-	kv_prng_seed(&prng, s->opt.bench.seed * 7919 + s->order_seed + (uint64_t)(cell - s->cell) * SWEEP_RUNS_MAX + round);
+	kv_prng_seed(&prng,
+		     s->opt.bench.seed * 7919 + s->order_seed + (uint64_t)(cell - s->cell) * SWEEP_RUNS_MAX + round);
 	return kv_prng_next(&prng) >> 2;
 }
 

@@ -19,7 +19,8 @@ static const struct kv_opt own[] = {
 	 .metavar = "LIST",
 	 .def = "1,2,4,...,64",
 	 .group = "What varies",
-	 .help = "Workers. \"...\" goes on to the number behind it: from two numbers by their difference, from three by "
+	 .help = "Workers. \"...\" goes on to the number behind it: from two numbers by their difference, from three "
+		 "by "
 		 "the difference or the factor that they have."},
 	{.name = "value-size",
 	 .letter = 'v',
@@ -41,7 +42,8 @@ static const struct kv_opt own[] = {
 	 .def = "1",
 	 .min = 1,
 	 .max = BENCH_RUNS_MAX,
-	 .help = "Run every combination so often, all of them once before any a second time; report median and spread."},
+	 .help = "Run every combination so often, all of them once before any a second time; report median and "
+		 "spread."},
 	{.name = "resume",
 	 .type = KV_OPT_STRING,
 	 AT(resume),
@@ -67,10 +69,9 @@ static const struct kv_opt own[] = {
 
 /* Of kv-bench: what is ours, what writes other files, and what measures something else than writes and reads. */
 static const char *const left_out[] = {
-	"num-workers",   "value-size",    "num-clients", "repeat-runs",    "trace",      "trace-speed",
-	"trace-order",   "keep-going",    "no-write",    "slo",            "breakdown",  "mixed",
-	"roofline",      "roofline-depth", "hdr",        "csv",            "interval",   "progress",
-	"prefix-tokens", "prefill-rate",  NULL};
+	"num-workers", "value-size", "num-clients", "repeat-runs", "trace",         "trace-speed",  "trace-order",
+	"keep-going",  "no-write",   "slo",         "breakdown",   "mixed",         "roofline",     "roofline-depth",
+	"hdr",         "csv",        "interval",    "progress",    "prefix-tokens", "prefill-rate", NULL};
 
 /* What is only about output: it is not handed on, and two sweeps may differ in it. */
 static const char *const shown_only[] = {"json", "report", "quiet", "config", "log-level", NULL};
@@ -121,12 +122,15 @@ const struct kv_opt *sweep_options_table(void)
 
 static const struct kv_opt_program program = {
 	.name = "kv-bench sweep",
-	.about = "Runs the same load with every combination of workers, value size and clients, and shows how it scales. "
-		 "Each run is a kv-bench of its own; without --server each has a kv-server of its own, too, so that none "
+	.about = "Runs the same load with every combination of workers, value size and clients, and shows how it "
+		 "scales. "
+		 "Each run is a kv-bench of its own; without --server each has a kv-server of its own, too, so that "
+		 "none "
 		 "finds the values, the memory or the connections of another.",
-	.epilogue = "Exit status: 0 every combination was measured or skipped; 1 one failed, or a file was not written; 2 "
-		    "usage, or --resume FILE is of another sweep; 3 it could not start; 128 + signal when it was "
-		    "interrupted: the report has what was measured until then.",
+	.epilogue =
+		"Exit status: 0 every combination was measured or skipped; 1 one failed, or a file was not written; 2 "
+		"usage, or --resume FILE is of another sweep; 3 it could not start; 128 + signal when it was "
+		"interrupted: the report has what was measured until then.",
 };
 
 static int axes_parse(struct sweep_options *o, struct kv_error *err)
@@ -155,7 +159,8 @@ static int check_size(const struct sweep_options *o, struct kv_error *err)
 	for (unsigned i = 0; i < SWEEP_AXES; i++)
 		cells *= o->axis[i].count;
 	if (cells > SWEEP_CELLS_MAX)
-		return kv_fail(err, -KV_EINVAL, "the lists have %llu combinations, and a sweep has %u at most: choose fewer",
+		return kv_fail(err, -KV_EINVAL,
+			       "the lists have %llu combinations, and a sweep has %u at most: choose fewer",
 			       (unsigned long long)cells, (unsigned)SWEEP_CELLS_MAX);
 	if (cells * o->bench.repeat_runs > SWEEP_RUNS_MAX)
 		return kv_fail(err, -KV_EINVAL, "%llu combinations %u times are more than %u runs: choose fewer",
@@ -171,8 +176,8 @@ static int check_files(const struct sweep_options *o, struct kv_error *err)
 	if (b->report && (!*b->report || strcmp(b->report, "-") == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--report needs the name of a file: only --json goes to standard output");
-	if (b->report && ((b->json && strcmp(b->report, b->json) == 0) ||
-			  (o->resume && strcmp(b->report, o->resume) == 0)))
+	if (b->report &&
+	    ((b->json && strcmp(b->report, b->json) == 0) || (o->resume && strcmp(b->report, o->resume) == 0)))
 		return kv_fail(err, -KV_EINVAL, "--report and --%s name one file, %.200s: give each its own",
 			       b->json && strcmp(b->report, b->json) == 0 ? "json" : "resume", b->report);
 	return kv_opt_json_check(b->json, err);
@@ -208,8 +213,9 @@ int sweep_args_add(struct sweep_args *args, struct kv_error *err, const char *fm
 	n = vsnprintf(at, room, fmt, list);
 	va_end(list);
 	if (n < 0 || (size_t)n >= room || args->count == SWEEP_ARGS_MAX - 1)
-		return kv_fail(err, -KV_EINVAL, "the options of a run are too long: use shorter names of files, or fewer "
-						"servers");
+		return kv_fail(err, -KV_EINVAL,
+			       "the options of a run are too long: use shorter names of files, or fewer "
+			       "servers");
 	args->arg[args->count++] = at;
 	args->arg[args->count] = NULL;
 	args->used += (size_t)n + 1;

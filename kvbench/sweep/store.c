@@ -19,9 +19,9 @@ static const char *const axis_members[SWEEP_AXES] = {
 
 static json_t *point_object(const struct sweep_cell *c)
 {
-	static const char *const figures[] = {"ops_per_s",    "bytes_per_s",     "p50_ns",          "p99_ns",
-					      "p999_ns",      "write_ops_per_s", "write_bytes_per_s", "write_p50_ns",
-					      "write_p99_ns"};
+	static const char *const figures[] = {
+		"ops_per_s",       "bytes_per_s",       "p50_ns",       "p99_ns",      "p999_ns",
+		"write_ops_per_s", "write_bytes_per_s", "write_p50_ns", "write_p99_ns"};
 	json_t *o = json_pack("{s:s}", "state", sweep_state_name(c->state)), *spreads = json_object();
 	for (unsigned i = 0; i < SWEEP_AXES; i++)
 		if (c->at[i])
@@ -34,8 +34,9 @@ static json_t *point_object(const struct sweep_cell *c)
 			continue;
 		json_object_set_new(o, figures[i], json_real(f.median));
 		if (json_array_size(c->runs) > 1)
-			json_object_set_new(spreads, figures[i], json_pack("{s:f, s:f, s:f}", "min", f.min, "max", f.max,
-									   "spread", f.spread));
+			json_object_set_new(
+				spreads, figures[i],
+				json_pack("{s:f, s:f, s:f}", "min", f.min, "max", f.max, "spread", f.spread));
 	}
 	if (json_object_size(spreads) > 0)
 		json_object_set(o, "spread", spreads);
@@ -103,14 +104,13 @@ json_t *sweep_document(const struct sweep *s)
 	json_t *points = json_array();
 	for (unsigned i = 0; i < s->num_cells; i++)
 		json_array_append_new(points, point_object(&s->cell[i]));
-	return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:{s:O, s:o, s:I, s:i, s:s, s:o}}", "schema",
-			 "kvbench-sweep/1", "interrupted", s->interrupted != 0, "verdict", verdict_object(s),
-			 "conditions", or_empty(s->conditions), "run", run_object(s), "host", or_empty(s->host),
-			 "provider", or_empty(s->provider), "sweep", "settings", s->settings, "axes",
-			 axes_object(&s->opt), "order_seed", (json_int_t)s->order_seed, "repeat_runs",
-			 (int)s->opt.bench.repeat_runs, "server",
-			 s->opt.bench.servers.count ? "given, shared by all runs" : "one for each run", "points",
-			 points);
+	return json_pack(
+		"{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:{s:O, s:o, s:I, s:i, s:s, s:o}}", "schema", "kvbench-sweep/1",
+		"interrupted", s->interrupted != 0, "verdict", verdict_object(s), "conditions", or_empty(s->conditions),
+		"run", run_object(s), "host", or_empty(s->host), "provider", or_empty(s->provider), "sweep", "settings",
+		s->settings, "axes", axes_object(&s->opt), "order_seed", (json_int_t)s->order_seed, "repeat_runs",
+		(int)s->opt.bench.repeat_runs, "server",
+		s->opt.bench.servers.count ? "given, shared by all runs" : "one for each run", "points", points);
 }
 
 /* ---- reading ---- */
@@ -152,7 +152,8 @@ static int machine_same(const json_t *doc, const char *path, struct kv_error *er
 	const char *theirs = document_text(json_object_get(doc, "host"), "name");
 	const char *version = document_text(json_object_get(doc, "run"), "version");
 	if (!version || strcmp(version, KVRAIL_VERSION) != 0) {
-		snprintf(why, sizeof(why), "kv-bench %.60s wrote it, and this is " KVRAIL_VERSION "; begin another file",
+		snprintf(why, sizeof(why),
+			 "kv-bench %.60s wrote it, and this is " KVRAIL_VERSION "; begin another file",
 			 version ? version : "of an unknown version");
 		return refuse(path, err, why);
 	}
@@ -170,9 +171,9 @@ static struct sweep_cell *cell_of(const struct sweep *s, const json_t *point)
 		bool same = true;
 		for (unsigned k = 0; k < SWEEP_AXES; k++) {
 			const json_t *v = json_object_get(point, axis_members[k]);
-			same &= s->cell[i].at[k] ? json_is_integer(v) &&
-							   (uint64_t)json_integer_value(v) == s->cell[i].at[k]
-						 : !v;
+			same &= s->cell[i].at[k]
+					? json_is_integer(v) && (uint64_t)json_integer_value(v) == s->cell[i].at[k]
+					: !v;
 		}
 		if (same)
 			return &s->cell[i];

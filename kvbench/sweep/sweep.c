@@ -93,7 +93,8 @@ static void checkpoint(const struct sweep *s, struct progress_of *p)
 		return;
 	}
 	if (!p->warned)
-		fprintf(stderr, "kv-bench sweep: %s; the sweep goes on, and tries again after the next run\n", err.text);
+		fprintf(stderr, "kv-bench sweep: %s; the sweep goes on, and tries again after the next run\n",
+			err.text);
 	p->warned = true;
 }
 
@@ -171,7 +172,8 @@ static int finish(struct sweep *s)
 	s->interrupted = bench_interrupted();
 	sweep_print_table(s, out);
 	if (s->interrupted)
-		fprintf(stderr, "kv-bench sweep: interrupted by signal %d: the report has what was measured until then\n",
+		fprintf(stderr,
+			"kv-bench sweep: interrupted by signal %d: the report has what was measured until then\n",
 			s->interrupted);
 	if (s->opt.bench.json && json_save(s, &err) < 0) {
 		fprintf(stderr, "kv-bench sweep: %s\n", err.text);
@@ -193,8 +195,9 @@ static void order_seed_choose(struct sweep *s)
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	s->started_s = (uint64_t)now.tv_sec;
-	s->order_seed = s->opt.order_seed ? s->opt.order_seed
-					  : ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) & 0xffffffff;
+	s->order_seed = s->opt.order_seed
+				? s->opt.order_seed
+				: ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) & 0xffffffff;
 }
 
 static int begin(struct sweep *s, struct kv_error *err)

@@ -51,12 +51,14 @@ void sweep_print_head(const struct sweep *s, unsigned runs, FILE *out)
 	for (unsigned i = 0; i < s->num_cells; i++)
 		skipped += s->cell[i].state == SWEEP_SKIPPED;
 	fprintf(out, "kv-bench sweep   %s\n", KVRAIL_VERSION);
-	kv_wrap(out, "sweep      ", 0, "%u combination%s%s, %u run%s to make, in an order of seed %llu", s->num_cells - skipped,
-		kv_plural(s->num_cells - skipped), s->opt.bench.repeat_runs > 1 ? ", several times each" : "", runs,
-		kv_plural(runs), (unsigned long long)s->order_seed);
+	kv_wrap(out, "sweep      ", 0, "%u combination%s%s, %u run%s to make, in an order of seed %llu",
+		s->num_cells - skipped, kv_plural(s->num_cells - skipped),
+		s->opt.bench.repeat_runs > 1 ? ", several times each" : "", runs, kv_plural(runs),
+		(unsigned long long)s->order_seed);
 	if (s->opt.bench.servers.count > 0)
 		kv_wrap(out, "server     ", 0,
-			"%s%s, shared by all runs: each has keys of its own, and finds the memory as full as those before "
+			"%s%s, shared by all runs: each has keys of its own, and finds the memory as full as those "
+			"before "
 			"left it",
 			s->opt.bench.servers.item[0], s->opt.bench.servers.count > 1 ? " and others" : "");
 	else
@@ -114,7 +116,8 @@ static void scaling_of(const struct sweep *s, const struct sweep_cell *c, char *
 		    f->state == SWEEP_FAILED || !sweep_figure(f, "ops_per_s", &first) || !(first.median > 0))
 			continue;
 		if (sweep_figure(c, "ops_per_s", &own))
-			snprintf(buf, cap, own.median / first.median < 99.5 ? "%.2f" : "%.4g", own.median / first.median);
+			snprintf(buf, cap, own.median / first.median < 99.5 ? "%.2f" : "%.4g",
+				 own.median / first.median);
 		return;
 	}
 }
@@ -176,11 +179,12 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 	}
 	fputc('\n', out);
 	kv_wrap(out, "           ", 0,
-		"Reads. Scaling: operations per second, as a multiple of the fewest workers' with the same size and clients.%s",
-		s->opt.bench.repeat_runs > 1
-			? " Medians of the runs; spread: of operations per second, largest less smallest, as a part of the "
-			  "median."
-			: "");
+		"Reads. Scaling: operations per second, as a multiple of the fewest workers' with the same size and "
+		"clients.%s",
+		s->opt.bench.repeat_runs > 1 ? " Medians of the runs; spread: of operations per second, largest less "
+					       "smallest, as a part of the "
+					       "median."
+					     : "");
 	if (any_shared)
 		kv_wrap(out, "         * ", 0, "others kept processors of this machine busy meanwhile");
 	reasons_print(s, SWEEP_SKIPPED, "skipped    ", out);

@@ -126,7 +126,7 @@ static int plan(struct sweep *s, struct kv_error *err, int argc, char **argv)
 
 /* The strings must outlive it: options point into them. */
 #define PLAN(s, err, ...)                                                                                              \
-	plan(s, err, sizeof((char *[]){"kv-bench sweep", __VA_ARGS__}) / sizeof(char *),                              \
+	plan(s, err, sizeof((char *[]){"kv-bench sweep", __VA_ARGS__}) / sizeof(char *),                               \
 	     (char *[]){"kv-bench sweep", __VA_ARGS__, NULL})
 
 static struct sweep sweep; /* too large for a stack */
@@ -202,8 +202,8 @@ static void a_run_gets_the_options_of_kv_bench(void **state)
 static void what_a_sweep_cannot_show_is_no_option_of_it(void **state)
 {
 	static const char *const none[] = {"trace", "slo", "roofline", "keep-going", "no-write", "hdr", "progress"};
-	static const char *const some[] = {"duration", "batch", "slices", "async", "rate", "mix", "model", "psk-file",
-					   "memory-mb", "provider"};
+	static const char *const some[] = {"duration", "batch", "slices",   "async",     "rate",
+					   "mix",      "model", "psk-file", "memory-mb", "provider"};
 	unsigned rows = 0;
 	(void)state;
 	for (const struct kv_opt *row = sweep_options_table(); row->name; row++, rows++) {
@@ -252,10 +252,11 @@ static json_t *report_of(const char *wait, double ops, const char *host)
 	return json_pack("{s:s, s:{s:b, s:[]}, s:{s:s, s:s, s:s, s:i, s:f, s:f}, s:{s:s, s:i}, s:{s:s, s:s},"
 			 " s:{s:s}, s:{s:{s:i, s:f}, s:{s:i, s:f, s:f, s:f, s:{s:i, s:i}}}}",
 			 "schema", "kvbench/1", "verdict", "ok", 1, "problems", "conditions", "provider", "tcp", "wait",
-			 wait, "libfabric", "9.9", "cores", 2, "histogram_error", 0.0078125, "others_cores", 0.5, "host",
-			 "name", host, "cores", 2, "provider", "name", "tcp", "wait", wait, "run", "time", "now",
-			 "phases", "write", "duplicates", 0, "ops_per_s", ops / 2, "read", "ops", 100, "ops_per_s", ops,
-			 "bytes_per_s", ops * 4096, "seconds", 1.0, "latency_ns", "p50", 1000, "p99", 9000);
+			 wait, "libfabric", "9.9", "cores", 2, "histogram_error", 0.0078125, "others_cores", 0.5,
+			 "host", "name", host, "cores", 2, "provider", "name", "tcp", "wait", wait, "run", "time",
+			 "now", "phases", "write", "duplicates", 0, "ops_per_s", ops / 2, "read", "ops", 100,
+			 "ops_per_s", ops, "bytes_per_s", ops * 4096, "seconds", 1.0, "latency_ns", "p50", 1000, "p99",
+			 9000);
 }
 
 static int take(unsigned cell, const char *wait, double ops, struct kv_error *err)
@@ -433,8 +434,8 @@ static void a_file_of_another_sweep_is_refused_with_its_reason(void **state)
 	spoilt("sweep.points", json_string("x"), "no combinations");
 	spoilt("sweep.points.0.runs", json_null(), "no list of runs");
 	spoilt("sweep.points.0.runs", json_pack("[{s:i}]", "ops_per_s", 5), "lacks a figure");
-	spoilt("sweep.points.0.runs", json_pack("[{s:i, s:f, s:i, s:i}]", "ops_per_s", -5, "bytes_per_s", 1.0, "p50_ns",
-						1, "p99_ns", 1),
+	spoilt("sweep.points.0.runs",
+	       json_pack("[{s:i, s:f, s:i, s:i}]", "ops_per_s", -5, "bytes_per_s", 1.0, "p50_ns", 1, "p99_ns", 1),
 	       "lacks a figure");
 	spoilt("sweep.settings", json_pack("[s]", "--duration=1s"), "--provider=tcp is an option of this sweep only");
 	spoilt("sweep.settings", json_pack("[s, s, s]", "--duration=1s", "--provider=tcp", "--batch=4"),
