@@ -10,6 +10,7 @@
 
 #include "kvbench/load/bench.h"
 #include "kvbench/report/file.h"
+#include "kvbench/report/json.h"
 #include "kvbench/report/page.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/sweep/sweep.h"
@@ -27,27 +28,14 @@ static FILE *out_of(const struct sweep *s)
 
 /* ---- files ---- */
 
-static char *json_line(const json_t *doc, size_t *len)
-{
-	char *text = doc ? json_dumps(doc, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL, *line;
-	*len = text ? strlen(text) + 1 : 0;
-	line = text ? realloc(text, *len) : NULL;
-	if (!line)
-		free(text);
-	else
-		line[*len - 1] = '\n';
-	return line;
-}
-
 static int json_save(const struct sweep *s, struct kv_error *err)
 {
-	struct out_file file;
+	struct json_file *file = NULL;
 	json_t *doc = sweep_document(s);
-	size_t len = 0;
-	char *text = json_line(doc, &len);
-	int rc = out_file_open(&file, s->opt.bench.json, "the JSON report", err);
+	char *text = doc ? json_dumps(doc, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
+	int rc = json_open(s->opt.bench.json, &file, err);
 	if (rc == 0)
-		rc = out_file_write(&file, text, len, err);
+		rc = json_write_text(&file, text, err);
 	free(text);
 	json_decref(doc);
 	return rc;
