@@ -299,9 +299,9 @@ static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *er
 				fmax(value[(unsigned)r * h.columns + (unsigned)c], v);
 	}
 	if (some)
-		h.title = "Operations per second (some of the columns and rows)";
+		h.title = "Operations per second (some columns and rows)";
 	else if (different > 1)
-		h.title = "Operations per second, with the best number of clients";
+		h.title = "Operations per second (best number of clients)";
 	heat_names(column, row, &h, column_name, row_name);
 	chart_heat(out, &h, alone);
 	return 0;

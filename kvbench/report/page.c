@@ -136,7 +136,8 @@ static void table_of_sweep(FILE *out, const json_t *doc)
 static void charts(FILE *out, const json_t *doc)
 {
 	struct kv_error err = {0};
-	fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", out);
+	fprintf(out, "<h2>Charts</h2>\n<div class=\"charts\"%s>\n",
+		document_is_sweep(doc) ? " style=\"max-width:680px\"" : ""); /* it has one */
 	for (int f = 0; f < FIGURES; f++)
 		(void)figure_write(out, doc, (enum figure)f, false, &err);
 	fputs("</div>\n", out);
