@@ -26,7 +26,7 @@ static const struct kv_opt own[] = {
 	 .letter = 'v',
 	 .type = KV_OPT_STRING,
 	 AT(list[SWEEP_SIZE]),
-	 .metavar = "LIST",
+	 .metavar = "SIZES",
 	 .help = "Sizes of a value, such as 4KB,64KB,1MB. Without it: 64KB, or as --model and --value-sizes say."},
 	{.name = "num-clients",
 	 .letter = 'c',
