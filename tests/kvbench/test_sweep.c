@@ -484,6 +484,34 @@ static void a_sweep_is_drawn(void **state)
 	sweep_free(&sweep);
 }
 
+/* A file of a stranger: whatever is in it, the page ends and holds no script. */
+static void a_hostile_sweep_is_drawn_without_harm(void **state)
+{
+	static const char *const texts[] = {
+		"{\"schema\": \"kvbench-sweep/1\", \"sweep\": {\"points\": ["
+		"{\"state\": \"<script>\", \"num_workers\": 1e308, \"value_size\": -5, \"ops_per_s\": -1, \"p50_ns\": "
+		"-3},"
+		"{\"num_workers\": -1e308, \"value_size\": 1e300, \"ops_per_s\": 1e308, \"num_clients\": 0,"
+		" \"spread\": {\"ops_per_s\": {\"spread\": 1e308}}, \"bytes_per_s\": -1e308}, 7, null, [], \"x\"],"
+		" \"server\": \"<script>\"}, \"run\": {\"options\": [\"<script>\", 7]}}",
+		"{\"schema\": \"kvbench-sweep/1\", \"sweep\": {\"points\": {\"a\": 1}}}",
+		"{\"schema\": \"kvbench-sweep/1\", \"sweep\": 7, \"phases\": 7}",
+	};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(texts); i++) {
+		struct kv_error err = {0};
+		json_t *doc = json_loads(texts[i], 0, NULL);
+		size_t len = 0;
+		char *page;
+		assert_non_null(doc);
+		page = page_html(doc, &len, &err);
+		assert_non_null(page);
+		assert_null(strstr(page, "<script"));
+		free(page);
+		json_decref(doc);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,6 +527,7 @@ int main(void)
 		cmocka_unit_test(a_file_gives_back_what_was_measured),
 		cmocka_unit_test(a_file_of_another_sweep_is_refused_with_its_reason),
 		cmocka_unit_test(a_sweep_is_drawn),
+		cmocka_unit_test(a_hostile_sweep_is_drawn_without_harm),
 	};
 	return cmocka_run_group_tests_name("kvbench/sweep", tests, NULL, NULL);
 }
