@@ -3,13 +3,15 @@
  *
  * What ends it first is known beforehand for descriptors (RLIMIT_NOFILE) and looked at for memory; for ports every
  * ADDRESS_CLIENTS connections have a source address of their own, 127.0.0.2 and on, since a pair of addresses has some
- * 28,000 (net.ipv4.ip_local_port_range). Clients of a thread are due in their order, as in sessions.c. */
+ * 28,000 (net.ipv4.ip_local_port_range). Where it has fewer, the next addresses are taken, up to ADDRESS_SHIFTS times.
+ * Clients of a thread are due in their order, as in sessions.c. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -23,7 +25,14 @@
 #include "kvbench/scale/secure.h"
 #include "probe/probe.h"
 
-enum { ADDRESS_CLIENTS = 16000, FILES_KEPT = 64, LOOK_EVERY = 32, THREADS_MAX = 256 };
+enum {
+	ADDRESS_CLIENTS = 16000,
+	ADDRESS_SHIFTS = 64,
+	ADDRESS_STEP = 16,
+	FILES_KEPT = 64,
+	LOOK_EVERY = 32,
+	THREADS_MAX = 256
+};
 
 #define MEMORY_KEPT (512ull << 20) /* of the machine: beyond it the kernel kills somebody */
 #define PAUSE_NS    100000000ull
@@ -57,6 +66,7 @@ struct side {
 	pid_t peer;
 	pthread_mutex_t lock; /* of the teller's reason */
 	_Atomic bool stop;
+	_Atomic unsigned shift; /* of source addresses: how often their ports were at an end */
 };
 
 static void stop(struct side *s, const char *fmt, const char *what)
@@ -134,10 +144,11 @@ static const char *why_not(int error)
 	}
 }
 
-static int tcp_connect(const struct side *s, uint32_t i)
+static int tcp_connect_from(const struct side *s, uint32_t i, unsigned shift)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / ADDRESS_CLIENTS)};
+				   .sin_addr.s_addr =
+					   htonl(INADDR_LOOPBACK + 1 + i / ADDRESS_CLIENTS + shift * ADDRESS_STEP)};
 	struct sockaddr_in to = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(s->port)};
 	const struct timeval still = {.tv_sec = PEER_SOCKET_S};
@@ -154,6 +165,18 @@ static int tcp_connect(const struct side *s, uint32_t i)
 	error = errno;
 	close(fd);
 	return -error;
+}
+
+static int tcp_connect(struct side *s, uint32_t i)
+{
+	for (;;) {
+		unsigned shift = s->shift;
+		int fd = tcp_connect_from(s, i, shift);
+		if (fd != -EADDRNOTAVAIL || shift == ADDRESS_SHIFTS)
+			return fd;
+		/* Another thread may have done so. */
+		atomic_compare_exchange_strong(&s->shift, &shift, shift + 1);
+	}
 }
 
 static bool client_connect(struct worker *w, uint32_t i)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # scale.sh -- kv-bench scale with few clients: that all succeed, what is counted, and what it says when descriptors, a process or patience run out.
 . "$(dirname "$0")/lib.bash"
-plan 21
+plan 22
 scale() { timeout -k 5 200 "$build/kv-bench" scale "${over[@]}" "$@"; }
 r=$scratch/r.json
 steps() { json_is "$1" "(lambda s, t: $2)([x for x in j['steps'] if x['kind'] == 'sessions'], [x for x in j['steps'] if x['kind'] == 'tls'])"; }
@@ -26,6 +26,21 @@ if [ "$provider" = shm ]; then
 else
 	check "descriptors end the connections with TLS, and not the sessions" few_files
 	check "it says where and why" steps "$scratch/files.json" 's[1]["success"] == 1.0 and t[0]["success"] == 1.0 and 0 < t[1]["connected"] < 160 and not t[1]["complete"] and "RLIMIT_NOFILE is 160" in t[1]["stopped"]'
+fi
+# A network of its own, with 101 ports for each pair of addresses.
+few_ports() {
+	unshare -n bash -c 'python3 -c "
+import fcntl, socket, struct
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack(\"16sh\", b\"lo\", 0x41))" && echo "40000 40100" >/proc/sys/net/ipv4/ip_local_port_range && exec "$@"' x "$@"
+}
+if few_ports true 2>/dev/null; then
+	few_are_enough() {
+		few_ports timeout -k 5 200 "$build/kv-bench" scale "${over[@]}" --clients 300 --messages 1 --json "$scratch/ports.json" &&
+			steps "$scratch/ports.json" 't[0]["success"] == 1.0'
+	}
+	check "few ports: further addresses are taken" few_are_enough
+else
+	skip "few ports: further addresses are taken" "no network of its own may be made here"
 fi
 check "without TLS it is left out" eval 'scale --clients 5 --no-tls --json - 2>/dev/null | json_is - "[x[\"kind\"] for x in j[\"steps\"]] == [\"sessions\"]"'
 
