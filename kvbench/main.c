@@ -12,12 +12,14 @@
 #include "kvbench/hits/hits.h"
 #include "kvbench/model/model.h"
 #include "kvbench/report/verbs.h"
+#include "kvbench/scale/scale.h"
+#include "kvbench/sweep/sweep.h"
 
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
-} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
-		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main}};
+} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main}, {"hits", hits_main},
+		{"models", model_main},      {"plot", plot_main},       {"scale", scale_main},   {"sweep", sweep_main}};
 
 int main(int argc, char **argv)
 {
@@ -25,6 +27,14 @@ int main(int argc, char **argv)
 	struct kv_error err = {0};
 	int rc;
 	kv_early_end(false);
+	/* A run of a sweep: kv-bench as it is, but it ends with its parent. */
+	if (argc > 3 && strcmp(argv[1], "sweep") == 0 && strcmp(argv[2], "--cell") == 0) {
+		if (!sweep_cell_begin(argv[3]))
+			return BENCH_NO_START;
+		argv[3] = argv[0];
+		argv += 3;
+		argc -= 3;
+	}
 	/* The sub-command gets argv without its own name. */
 	for (size_t i = 0; argc > 1 && i < KV_COUNT(commands); i++)
 		if (strcmp(argv[1], commands[i].name) == 0) {

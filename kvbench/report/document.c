@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#define SWEEP "kvbench-sweep/1"
+
 static int refuse(const char *path, struct kv_error *err, const char *why)
 {
 	return kv_fail(err, -KV_EINVAL, "%.300s is no report of kv-bench --json: %s", path, why);
@@ -43,7 +45,13 @@ static int file_text(const char *path, char **out, size_t *len, struct kv_error 
 	return 0;
 }
 
-int document_load(const char *path, json_t **out, struct kv_error *err)
+bool document_is_sweep(const json_t *doc)
+{
+	const char *schema = document_text(doc, "schema");
+	return schema && strcmp(schema, SWEEP) == 0;
+}
+
+static int load(const char *path, bool runs, bool sweeps, json_t **out, struct kv_error *err)
 {
 	json_error_t why;
 	char *text = NULL, reason[320];
@@ -66,18 +74,36 @@ int document_load(const char *path, json_t **out, struct kv_error *err)
 	schema = document_text(doc, "schema");
 	if (rc == 0 && !schema)
 		rc = refuse(path, err, "it has no member schema, so another program wrote it");
-	if (rc == 0 && strcmp(schema, "kvbench/1")) {
-		snprintf(reason, sizeof(reason), "its schema is %.100s, and this kv-bench (%s) reads kvbench/1", schema,
-			 KVRAIL_VERSION);
+	if (rc == 0 && !(runs && strcmp(schema, "kvbench/1") == 0) && !(sweeps && document_is_sweep(doc))) {
+		snprintf(reason, sizeof(reason), "its schema is %.100s, and this kv-bench (%s) reads %s here", schema,
+			 KVRAIL_VERSION,
+			 !sweeps ? "kvbench/1"
+			 : runs  ? "kvbench/1 and " SWEEP
+				 : SWEEP);
 		rc = refuse(path, err, reason);
 	}
-	if (rc == 0 && !json_is_object(json_object_get(doc, "phases")))
+	if (rc == 0 && !document_is_sweep(doc) && !json_is_object(json_object_get(doc, "phases")))
 		rc = refuse(path, err, "it has no phases");
 	if (rc < 0)
 		json_decref(doc);
 	else
 		*out = doc;
 	return rc;
+}
+
+int document_load(const char *path, json_t **out, struct kv_error *err)
+{
+	return load(path, true, false, out, err);
+}
+
+int document_load_sweep(const char *path, json_t **out, struct kv_error *err)
+{
+	return load(path, false, true, out, err);
+}
+
+int document_load_drawn(const char *path, json_t **out, struct kv_error *err)
+{
+	return load(path, true, true, out, err);
 }
 
 json_t *document_at(const json_t *doc, ...)

@@ -5,6 +5,7 @@
 #define KVRAIL_KVBENCH_REPORT_DOCUMENT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "base/base.h"
 
@@ -20,6 +21,13 @@ struct document_phase {
 /* document_load -- read a JSON report of kv-bench. Returns 0 with *out (the caller drops it), or a code with one
  * sentence: no such file, empty, cut off, no JSON, or of another program. */
 int document_load(const char *path, json_t **out, struct kv_error *err);
+
+/* document_load_sweep -- the same of kv-bench sweep. document_load_drawn -- of either: what can be drawn. */
+int document_load_sweep(const char *path, json_t **out, struct kv_error *err);
+int document_load_drawn(const char *path, json_t **out, struct kv_error *err);
+
+/* document_is_sweep -- whether it is of kv-bench sweep. */
+bool document_is_sweep(const json_t *doc);
 
 /* document_phases -- the phases of a report that measured something. Returns how many. */
 unsigned document_phases(const json_t *doc, struct document_phase out[DOCUMENT_PHASES_MAX]);

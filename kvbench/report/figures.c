@@ -10,7 +10,7 @@
 const char *const figure_names[FIGURES + 1] = {"percentiles", "histogram", "throughput", "latency",
 					       "breakdown",   "scaling",   NULL};
 
-enum { MARKS_MAX = 256, BINS = 60, HEAT_MAX = 12 };
+enum { MARKS_MAX = 256, BINS = 60, HEAT_MAX = 12, SEEN_MAX = 64 };
 
 struct points {
 	double *x, *y;
@@ -216,28 +216,55 @@ static int breakdown(FILE *out, const json_t *doc, bool alone, struct kv_error *
 
 /* ---- scaling ---- */
 
-/* Where a number stands among those seen; it is added if it is new. -1: there is no room. */
-static int place(double *seen, unsigned *count, double v)
+/* Numbers that are seen, rising. What finds no room is not drawn: no sweep of ours has so many. */
+static void see(double *seen, unsigned *count, double v)
 {
 	unsigned i = 0;
 	while (i < *count && seen[i] < v)
 		i++;
-	if (i < *count && seen[i] == v)
-		return (int)i;
-	if (*count == HEAT_MAX || !isfinite(v))
-		return -1;
+	if (!isfinite(v) || *count == SEEN_MAX || (i < *count && seen[i] == v))
+		return;
 	memmove(&seen[i + 1], &seen[i], (*count - i) * sizeof(*seen));
 	seen[i] = v;
 	(*count)++;
-	return (int)i;
 }
 
-/* A sweep's points: {num_workers, value_size, ops_per_s}. Of several at one place (other clients) the best counts. */
+/* So many as have room, the first and the last among them. Returns whether some were left out. */
+static bool thin(double *seen, unsigned *count)
+{
+	if (*count <= HEAT_MAX)
+		return false;
+	for (unsigned i = 0; i < HEAT_MAX; i++)
+		seen[i] = seen[(i * (*count - 1) + (HEAT_MAX - 1) / 2) / (HEAT_MAX - 1)];
+	*count = HEAT_MAX;
+	return true;
+}
+
+static int place(const double *seen, unsigned count, double v)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (seen[i] == v)
+			return (int)i;
+	return -1;
+}
+
+static void heat_names(const double *column, const double *row, const struct chart_heat *h,
+		       char (*column_name)[CHART_LABEL_MAX], char (*row_name)[CHART_LABEL_MAX])
+{
+	for (unsigned c = 0; c < h->columns; c++)
+		snprintf(column_name[c], CHART_LABEL_MAX, "%.0f", column[c]);
+	for (unsigned r = 0; r < h->rows; r++)
+		kv_size_format((uint64_t)KV_MIN(KV_MAX(row[r], 0.0), 1e18), row_name[r], CHART_LABEL_MAX);
+}
+
+/* A sweep's points: {num_workers, value_size, num_clients, ops_per_s}. Of several at one place the best counts. */
 static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *err)
 {
 	const json_t *points = document_at(doc, "sweep", "points", NULL), *p;
-	double column[HEAT_MAX] = {0}, row[HEAT_MAX] = {0}, value[HEAT_MAX * HEAT_MAX];
+	double column[SEEN_MAX] = {0}, row[SEEN_MAX] = {0}, clients[SEEN_MAX] = {0}, value[HEAT_MAX * HEAT_MAX];
 	char column_name[HEAT_MAX][CHART_LABEL_MAX], row_name[HEAT_MAX][CHART_LABEL_MAX];
+	unsigned different = 0;
+	bool some;
 	struct chart_heat h = {.title = "Operations per second",
 			       .x_label = "workers",
 			       .y_label = "value",
@@ -245,25 +272,37 @@ static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *er
 			       .row = (const char(*)[CHART_LABEL_MAX])row_name,
 			       .value = value};
 	size_t i;
-	json_array_foreach(points, i, p)(void)(place(column, &h.columns, document_number(p, "num_workers")) < 0 ||
-					       place(row, &h.rows, document_number(p, "value_size")) < 0);
+	json_array_foreach(points, i, p)
+	{
+		if (!isfinite(document_number(p, "ops_per_s")))
+			continue;
+		see(column, &h.columns, document_number(p, "num_workers"));
+		see(row, &h.rows, document_number(p, "value_size"));
+		see(clients, &different, document_number(p, "num_clients"));
+	}
 	if (h.columns * h.rows < 2)
-		return lacks(err, "this result is of no sweep");
+		return lacks(err, document_is_sweep(doc)
+					  ? "this sweep has measured less than two combinations of workers "
+					    "and value size"
+					  : "this result is of no sweep");
+	some = thin(column, &h.columns);
+	some |= thin(row, &h.rows);
 	for (i = 0; i < HEAT_MAX * HEAT_MAX; i++)
 		value[i] = NAN;
 	json_array_foreach(points, i, p)
 	{
-		int c = place(column, &h.columns, document_number(p, "num_workers"));
-		int r = place(row, &h.rows, document_number(p, "value_size"));
+		int c = place(column, h.columns, document_number(p, "num_workers"));
+		int r = place(row, h.rows, document_number(p, "value_size"));
 		double v = document_number(p, "ops_per_s");
 		if (c >= 0 && r >= 0 && isfinite(v))
 			value[(unsigned)r * h.columns + (unsigned)c] =
 				fmax(value[(unsigned)r * h.columns + (unsigned)c], v);
 	}
-	for (unsigned c = 0; c < h.columns; c++)
-		snprintf(column_name[c], CHART_LABEL_MAX, "%.0f", column[c]);
-	for (unsigned r = 0; r < h.rows; r++)
-		kv_size_format((uint64_t)KV_MIN(KV_MAX(row[r], 0.0), 1e18), row_name[r], CHART_LABEL_MAX);
+	if (some)
+		h.title = "Operations per second (some columns and rows)";
+	else if (different > 1)
+		h.title = "Operations per second (best number of clients)";
+	heat_names(column, row, &h, column_name, row_name);
 	chart_heat(out, &h, alone);
 	return 0;
 }

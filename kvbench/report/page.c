@@ -102,13 +102,47 @@ static void table(FILE *out, const json_t *doc)
 	fputs("</table></div>\n", out);
 }
 
+/* One row for each combination. */
+static void table_of_sweep(FILE *out, const json_t *doc)
+{
+	const json_t *points = document_at(doc, "sweep", "points", NULL), *p;
+	char text[32];
+	size_t i;
+	fputs("<h2>Figures</h2>\n<div class=\"wide\"><table><tr><th>value</th><th>clients</th><th>workers</th>"
+	      "<th>ops/s</th><th>bytes/s</th><th>p50</th><th>p99</th><th>spread</th><th>state</th></tr>\n",
+	      out);
+	json_array_foreach(points, i, p)
+	{
+		double size = document_number(p, "value_size"), bytes = document_number(p, "bytes_per_s");
+		double spread = document_number(document_at(p, "spread", "ops_per_s", NULL), "spread");
+		fprintf(out, "<tr><td>%s</td>",
+			size >= 1 && size < 1e18 ? kv_size_format((uint64_t)size, text, sizeof(text)) : "");
+		cell(out, document_number(p, "num_clients"), CHART_COUNT);
+		cell(out, document_number(p, "num_workers"), CHART_COUNT);
+		cell(out, document_number(p, "ops_per_s"), CHART_COUNT);
+		fprintf(out, "<td>%s</td>", isfinite(bytes) ? kv_rate_format(bytes, text, sizeof(text)) : "");
+		cell(out, document_number(p, "p50_ns"), CHART_TIME_NS);
+		cell(out, document_number(p, "p99_ns"), CHART_TIME_NS);
+		if (isfinite(spread))
+			fprintf(out, "<td>%.3g %%</td><td>", 100 * spread);
+		else
+			fputs("<td></td><td>", out);
+		chart_escape(out, document_text(p, "state"));
+		fputs("</td></tr>\n", out);
+	}
+	fputs("</table></div>\n", out);
+}
+
 static void charts(FILE *out, const json_t *doc)
 {
 	struct kv_error err = {0};
-	fputs("<h2>Charts</h2>\n<div class=\"charts\">\n", out);
+	fprintf(out, "<h2>Charts</h2>\n<div class=\"charts\"%s>\n",
+		document_is_sweep(doc) ? " style=\"max-width:680px\"" : ""); /* it has one */
 	for (int f = 0; f < FIGURES; f++)
 		(void)figure_write(out, doc, (enum figure)f, false, &err);
 	fputs("</div>\n", out);
+	if (document_is_sweep(doc))
+		return;
 	if (json_array_size(document_at(document_measured(doc), "series", "windows", NULL)) < 2)
 		para(out, "quiet", "No chart over time: the phase was over within one window (--interval).");
 	if (document_at(doc, "keep_going", "outages", NULL))
@@ -182,7 +216,8 @@ static void title(FILE *out, const json_t *doc)
 	chart_escape(out, document_text(run, "time"));
 	fputs(", on ", out);
 	chart_escape(out, document_text(json_object_get(doc, "host"), "name"));
-	fputs("</p>\n<p class=\"quiet\">kv-bench", out);
+	fputs(document_is_sweep(doc) ? "</p>\n<p class=\"quiet\">kv-bench sweep" : "</p>\n<p class=\"quiet\">kv-bench",
+	      out);
 	json_array_foreach(given, i, word)
 	{
 		fputc(' ', out);
@@ -202,10 +237,14 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 	fprintf(out, "%s%s</style></head><body>\n", head, chart_style);
 	title(out, doc);
 	verdict(out, doc);
-	table(out, doc);
+	if (document_is_sweep(doc))
+		table_of_sweep(out, doc);
+	else
+		table(out, doc);
 	charts(out, doc);
 	pairs(out, "Conditions", json_object_get(doc, "conditions"));
 	excluded(out, doc);
+	pairs(out, "Sweep", json_object_get(doc, "sweep"));
 	pairs(out, "Fabric", json_object_get(doc, "provider"));
 	pairs(out, "Host", json_object_get(doc, "host"));
 	pairs(out, "Resources", json_object_get(doc, "resources"));

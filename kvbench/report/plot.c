@@ -27,14 +27,14 @@ static const struct kv_opt plot_table[] = {
 	 .metavar = "NAME",
 	 .def = "percentiles",
 	 .choices = figure_names,
-	 .help = "Chart of an .svg or .png"},
+	 .help = "Chart of an .svg or .png; of a sweep it is scaling without --figure"},
 	{.name = NULL},
 };
 
 static const struct kv_opt_program plot_program = {
 	.name = "kv-bench plot",
 	.usage_args = "RESULT.json",
-	.about = "Draws the result of an earlier kv-bench --json.",
+	.about = "Draws the result of an earlier kv-bench --json, or of a sweep.",
 	.epilogue = "Exit status: 0 written, 1 not written, 2 usage, or a result that cannot be read.",
 	.args_max = 1,
 };
@@ -128,10 +128,12 @@ int plot_main(int argc, char **argv)
 		fprintf(stderr, "kv-bench plot: %s (try --help)\n", err.text);
 		return BENCH_USAGE;
 	}
-	if (document_load(args.item[0], &doc, &err) < 0) {
+	if (document_load_drawn(args.item[0], &doc, &err) < 0) {
 		fprintf(stderr, "kv-bench plot: %s\n", err.text);
 		return BENCH_USAGE;
 	}
+	if (document_is_sweep(doc) && o.figure == FIGURE_PERCENTILES)
+		o.figure = FIGURE_SCALING; /* a sweep has no other */
 	rc = write_to(o.output, doc, kind_of(o.output), o.figure, &err);
 	json_decref(doc);
 	if (rc < 0)

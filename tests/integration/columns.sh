@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 25
+plan 29
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -19,7 +19,7 @@ small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-r
 check "kv-server --help" fits "$build/kv-server" --help
 check "kv-bench --help" fits "$build/kv-bench" --help
 check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
-for command in compare fabric hits models plot; do
+for command in compare fabric hits models plot scale sweep; do
 	check "kv-bench $command --help" fits "$build/kv-bench" $command --help
 done
 check "kv-client --help" fits "$build/kv-client" --help
@@ -41,6 +41,8 @@ check "of a replay" fits "$build/kv-bench" "${small[@]}" --trace "$scratch/trace
 check "of a model" fits "$build/kv-bench" "${small[@]}" --model qwen3-0.6b --tp 8 --block-tokens 1 --prefill-rate 10
 check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-sessions 5 "${over[@]}"
 check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms --histogram "${over[@]}"
+check "of kv-bench sweep" fits "$build/kv-bench" sweep -w 1,2 -c 1,2 --num-keys 20 --repeat-reads 2 --buffer-mb 4 --repeat-runs 2 "${over[@]}"
+check "of kv-bench scale" fits "$build/kv-bench" scale --clients 2 "${over[@]}"
 check "of kv-bench hits" fits "$build/kv-bench" hits --trace "$scratch/trace" --capacity 1,1000000
 check "of kv-bench models" fits "$build/kv-bench" models --tp 16
 check "of kv-doctor" fits "$build/kv-doctor"

@@ -31,6 +31,21 @@ wrong=( # PROGRAM ARGS...
 	'kv-bench capacity --steps x'
 	'kv-bench capacity --json /'
 	'kv-bench fabric --sizes 0'
+	'kv-bench sweep --num-workers 1,2,4,...'
+	'kv-bench sweep --num-workers 0'
+	'kv-bench sweep --num-workers 1 --num-clients 2'
+	'kv-bench sweep --value-size 2GB'
+	'kv-bench sweep --trace x'
+	'kv-bench sweep --value-size 4KB --model qwen3-0.6b'
+	'kv-bench sweep --json x --report x'
+	'kv-bench sweep --resume -'
+	'kv-bench sweep --resume /'
+	'kv-bench sweep word'
+	'kv-bench scale --clients 2,1'
+	'kv-bench scale --clients 200001'
+	'kv-bench scale --message-size 0'
+	'kv-bench scale --step-clients 3'
+	'kv-bench scale word'
 	'kv-bench fabric word'
 	'kv-bench hits'
 	'kv-bench hits --trace x --capacity 0'
@@ -51,7 +66,7 @@ wrong=( # PROGRAM ARGS...
 	'kv-doctor --sysroot /nonexistent'
 )
 scripts=('./run-with-rdma.sh' './run-with-rdma.sh --no-such-option' './run-with-rdma.sh --provider' './run-with-rdma.sh --provider sand kv-bench' 'scripts/install-deps.sh nothing')
-unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-bench fabric --json /nonexistent/dir/x.json' 'kv-bench hits --trace /nonexistent' 'kv-server --psk-file /nonexistent'
+unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-bench fabric --json /nonexistent/dir/x.json' 'kv-bench sweep --json /nonexistent/dir/x.json' 'kv-bench sweep --report /nonexistent/dir/x.html' 'kv-bench scale --json /nonexistent/dir/x.json' 'kv-bench hits --trace /nonexistent' 'kv-server --psk-file /nonexistent'
 	'kv-doctor --no-try --json /nonexistent/x.json')
 early=('kv-server -l 127.0.0.1:27931 -m 64' 'kv-bench -k 100 -r 100000')
 plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]} + ${#early[@]}))

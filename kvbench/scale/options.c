@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench scale. */
+#include "kvbench/scale/scale.h"
+
+#define AT(member) .offset = offsetof(struct scale_options, member)
+
+const struct kv_opt scale_options_table[] = {
+	{.name = "clients",
+	 .type = KV_OPT_STRING,
+	 AT(clients),
+	 .metavar = "LIST",
+	 .def = "10,100,1000,10000,20000,100000",
+	 .group = "Load",
+	 .help = "Numbers of logical clients, rising; \"...\" goes on as in kv-bench sweep."},
+	{.name = "message-size",
+	 .type = KV_OPT_SIZE,
+	 AT(message_bytes),
+	 .metavar = "SIZE",
+	 .def = "1KB",
+	 .min = 1,
+	 .max = 1 << 18,
+	 .help = "Bytes of a message: of the value that a client GETs and compares."},
+	{.name = "messages",
+	 .type = KV_OPT_U32,
+	 AT(messages),
+	 .metavar = "N",
+	 .def = "3",
+	 .min = 1,
+	 .max = 1000000,
+	 .help = "Messages of each client."},
+	{.name = "think-time",
+	 .type = KV_OPT_DURATION,
+	 AT(think_ns),
+	 .metavar = "TIME",
+	 .def = "0",
+	 .max = 3600000000000ull,
+	 .help = "A client's pause from the end of a message to the next. Latency counts from when it is due."},
+	{.name = "timeout",
+	 .type = KV_OPT_DURATION,
+	 AT(timeout_ns),
+	 .metavar = "TIME",
+	 .def = "300",
+	 .min = 1000000000,
+	 .max = 86400000000000ull,
+	 .help = "A step that takes longer ends there."},
+	KV_OPT_PROVIDER_ROW(AT(provider), .group = "Resources"),
+	KV_OPT_NIC_ROW(AT(nic)),
+	{.name = "engines",
+	 .type = KV_OPT_U32,
+	 AT(engines),
+	 .metavar = "N",
+	 .def = "4",
+	 .min = 1,
+	 .max = SCALE_ENGINES_MAX,
+	 .help = "Clients with endpoints that all logical clients share."},
+	{.name = "num-threads",
+	 .letter = 't',
+	 .type = KV_OPT_U32,
+	 AT(num_threads),
+	 .metavar = "N",
+	 .def = "4",
+	 .min = 1,
+	 .max = KV_OPT_THREADS_MAX,
+	 .help = "Threads of the engines' event loops."},
+	KV_OPT_SERVER_THREADS_ROW(AT(server_threads), .def = "1", .min = 1,
+				  .help = "Data threads of the server that kv-bench starts on loopback."),
+	KV_OPT_BUFFER_ROW(AT(buffer_mb), .def = "4"),
+	{.name = "no-tls", .type = KV_OPT_FLAG, AT(no_tls), .help = "Leave out the connections with TLS."},
+
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
+	{.name = "quiet", .letter = 'q', .type = KV_OPT_FLAG, AT(quiet), .help = "Print only the verdict."},
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error"),
+	KV_OPT_CONFIG_ROW(AT(config)),
+
+	{.group = "How kv-bench starts itself for one step",
+	 .name = "step-clients",
+	 .type = KV_OPT_U32,
+	 AT(step_clients),
+	 .metavar = "N",
+	 .max = SCALE_CLIENTS_MAX,
+	 .help = "Run this one step and report on --step-fd."},
+	{.name = "step-kind",
+	 .type = KV_OPT_U32,
+	 AT(step_kind),
+	 .metavar = "N",
+	 .max = SCALE_PEER,
+	 .help = "0: sessions, 1: TLS, 2: the other end of TLS."},
+	{.name = "step-fd",
+	 .type = KV_OPT_U32,
+	 AT(step_fd),
+	 .metavar = "FD",
+	 .max = INT32_MAX,
+	 .help = "An inherited descriptor."},
+	{.name = "step-input-fd",
+	 .type = KV_OPT_U32,
+	 AT(step_input_fd),
+	 .metavar = "FD",
+	 .max = INT32_MAX,
+	 .help = "The key of the server, from an inherited descriptor."},
+	{.name = "step-server",
+	 .type = KV_OPT_STRING,
+	 AT(step_server),
+	 .metavar = "SERVER",
+	 .help = "The server that kv-bench has started."},
+	{.name = NULL},
+};
+
+static const struct kv_opt_program program = {
+	.name = "kv-bench scale",
+	.about = "Opens more and more logical clients in one process, each with a session of its own over a few shared "
+		 "endpoints, and shows what each costs; beside it, a TCP connection with TLS for each, as far as "
+		 "descriptors, ports and memory go.",
+	.epilogue =
+		"Exit status: 0 every logical client of every step succeeded (where connections with TLS stop is a "
+		"result), 1 one did not, or the report was not written; 2 usage, 3 it could not start, 128 + signal "
+		"when it was interrupted: the report has the steps that were over.",
+};
+
+const char *scale_kind_name(enum scale_kind kind)
+{
+	return kind == SCALE_SESSIONS ? "sessions" : "tls";
+}
+
+int scale_options_parse(int argc, char **argv, struct scale_options *out, struct kv_error *err)
+{
+	int rc = kv_opt_parse(&program, scale_options_table, argc, argv, out, NULL, err);
+	if (rc == 0)
+		rc = bench_list_parse("clients", out->clients, false, 1, SCALE_CLIENTS_MAX, &out->list, err);
+	if (rc == 0 && (out->step_clients == 0) != (out->step_fd == 0))
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--step-clients and --step-fd belong together: kv-bench gives both to itself");
+	if (rc == 0 && 2 * out->message_bytes > out->buffer_mb << 20)
+		rc = kv_fail(err, -KV_EINVAL, "a message does not fit half of the buffer: use a larger --buffer-mb");
+	return rc == 0 ? kv_opt_json_check(out->json, err) : rc;
+}

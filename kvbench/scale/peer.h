@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.h -- the other end of the connections with TLS, in a process of its own: it answers each question with a
+ * message. */
+#ifndef KVRAIL_KVBENCH_SCALE_PEER_H
+#define KVRAIL_KVBENCH_SCALE_PEER_H
+
+#include "kvbench/scale/scale.h"
+
+enum { PEER_QUESTION = 64 };
+
+#define PEER_SOCKET_S 10 /* seconds that a socket may stand still */
+
+/* peer_byte -- byte i of every message. */
+static inline unsigned char peer_byte(uint64_t i)
+{
+	return (unsigned char)(i * 31 + (i >> 8) + 1);
+}
+
+/* peer_main -- the process. It reads its key from step_input_fd, writes its port to step_fd and ends with its parent.
+ * Returns the exit status. */
+int peer_main(const struct scale_options *options);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* secure.h -- TLS 1.3 with one key over a socket that blocks: OpenSSL as a program would use it that has a connection
+ * for each client, with the buffers of idle connections released. A context may be used by several threads at once, a
+ * connection by one. SIGPIPE must be ignored (bench_signals_install). */
+#ifndef KVRAIL_KVBENCH_SCALE_SECURE_H
+#define KVRAIL_KVBENCH_SCALE_SECURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/base.h"
+
+struct secure_context;
+struct secure;
+
+/* secure_context_create -- psk: "identity:hex", 16 to 64 bytes of key. One per process. Errors: -KV_EINVAL, -KV_ENOMEM.
+ */
+int secure_context_create(bool server, const char *psk, struct secure_context **out, struct kv_error *err);
+void secure_context_destroy(struct secure_context **ctx); /* wipes the key; accepts NULL */
+
+/* secure_open -- make the handshake. Blocks: by the socket's timeouts. Owner: fd stays the caller's.
+ * Returns 0, -KV_ETIMEOUT, -KV_EDENIED (it was refused), -KV_ENOMEM. */
+int secure_open(struct secure_context *ctx, int fd, struct secure **out);
+void secure_close(struct secure **s); /* without goodbye; accepts NULL */
+
+/* Exactly len bytes. Blocks likewise. Returns 0, -KV_EPEERDOWN or -KV_ETIMEOUT. */
+int secure_read(struct secure *s, void *buf, size_t len);
+int secure_write(struct secure *s, const void *buf, size_t len);
+
+#endif

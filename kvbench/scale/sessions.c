@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sessions.c -- logical clients: a session for each, over the endpoints of a few engines.
+ *
+ * A worker is a coroutine that takes the part of many clients: it opens their sessions, then makes their messages in
+ * turn. All clients of a worker think for the same time, so the one whose message was over first is the next that is
+ * due, and no order need be kept. What a client is here: a session, when it is due, how many of its messages came. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvbench/load/bench.h"
+#include "kvbench/load/workload.h"
+#include "kvbench/scale/scale.h"
+#include "loop/loop.h"
+
+enum { AT_ONCE = 64 /* workers of an engine */, TTL_S = 3600 };
+
+#define PAUSE_NS 100000000ull /* a pause looks so often whether the step is over */
+
+/* Of an engine; its workers share a thread. */
+struct tally {
+	_Alignas(KV_CACHELINE) struct kv_hist connect, latency;
+	uint64_t messages, wrong, failed;
+	int code; /* of one that failed */
+};
+
+struct load {
+	struct scale_teller *t;
+	struct bench_key key;
+	unsigned workers;
+	struct kvc_session **session; /* of each client */
+	uint64_t *due_ns;
+	uint32_t *came; /* messages that were right */
+	struct tally *tally;
+	uint64_t timeout_ns;
+	int put_code;
+	_Atomic bool refused;
+	struct kv_error refusal; /* of the first; read when all workers have returned */
+};
+
+static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **out)
+{
+	const struct scale_options *o = t->opt;
+	struct kv_error err = {0};
+	struct kvc_info info = {.size = sizeof(info)};
+	struct kvc_options ko = {.size = sizeof(ko),
+				 .num_clients = o->engines,
+				 .num_threads = o->num_threads,
+				 .buffer_bytes = o->buffer_mb << 20,
+				 .servers = (const char *const[]){o->step_server},
+				 .num_servers = 1,
+				 .provider = o->provider,
+				 .nic = o->nic,
+				 .num_rails = 1,
+				 .timeout_ns = o->timeout_ns,
+				 .connect_timeout_ns = o->timeout_ns,
+				 .peer_timeout_ns = 60000000000ull, /* a busy machine is not a dead one */
+				 .flags = KVC_OPEN_WAIT,
+				 .psk = psk,
+				 .log_level = o->log_level};
+	int rc = kvc_pool_open(&ko, out, &err);
+	if (rc < 0) {
+		scale_end(t, "%s", err.text);
+		return rc;
+	}
+	if (kvc_info(*out, &info) == 0) {
+		snprintf(t->step.provider, sizeof(t->step.provider), "%s", info.provider);
+		snprintf(t->step.libfabric, sizeof(t->step.libfabric), "%s", info.libfabric);
+	}
+	return 0;
+}
+
+static void put_once(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct load *l = arg;
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = l->timeout_ns, .ttl_s = TTL_S};
+	uint64_t len = l->t->opt->message_bytes;
+	char *value = malloc(len);
+	(void)w;
+	l->put_code = -KV_ENOMEM;
+	if (value) {
+		bench_value_fill(&l->key, value, len);
+		l->put_code = kvc_put_await(client, (struct kvc_key){l->key.text, l->key.len}, value, len, &call);
+	}
+	free(value);
+}
+
+static void open_each(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct load *l = arg;
+	struct tally *y = &l->tally[w % l->t->opt->engines];
+	struct kvc_session_options o = {.size = sizeof(o), .timeout_ns = l->timeout_ns};
+	struct kv_error err = {0};
+	for (unsigned i = w; i < l->t->step.clients && !l->refused && !scale_over(l->t); i += l->workers) {
+		uint64_t now = kv_clock_now(&kv_clock_monotonic);
+		o.client_id = i + 1;
+		if (kvc_session_open_await(client, &o, &l->session[i], &err) < 0) {
+			if (!atomic_exchange(&l->refused, true))
+				l->refusal = err;
+			return;
+		}
+		kv_hist_add(&y->connect, kv_clock_now(&kv_clock_monotonic) - now);
+	}
+}
+
+static void message(struct kvc_client *client, struct load *l, struct tally *y, unsigned i)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = l->timeout_ns, .session = l->session[i]};
+	uint64_t len = l->t->opt->message_bytes, now;
+	uint64_t begun = l->t->opt->think_ns ? l->due_ns[i] : kv_clock_now(&kv_clock_monotonic);
+	struct kvc_borrowed borrowed = {0};
+	int64_t got;
+	got = kvc_get_borrowed_await(client, (struct kvc_key){l->key.text, l->key.len}, len, &call, &borrowed);
+	now = kv_clock_now(&kv_clock_monotonic);
+	if (got < 0) {
+		y->failed++;
+		y->code = (int)got;
+	} else if ((uint64_t)got != len || bench_value_check(&l->key, borrowed.data, len) != len) {
+		y->wrong++;
+	} else {
+		y->messages++;
+		l->came[i]++;
+		kv_hist_add(&y->latency, now - begun);
+	}
+	kvc_borrowed_release(client, &borrowed);
+	l->due_ns[i] = now + l->t->opt->think_ns;
+}
+
+static void talk(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct load *l = arg;
+	struct tally *y = &l->tally[w % l->t->opt->engines];
+	for (uint32_t m = 0; m < l->t->opt->messages; m++)
+		for (unsigned i = w; i < l->t->step.clients; i += l->workers) {
+			uint64_t now = kv_clock_now(&kv_clock_monotonic);
+			for (; l->due_ns[i] > now && !scale_over(l->t); now = kv_clock_now(&kv_clock_monotonic))
+				co_sleep_await(KV_MIN(l->due_ns[i], now + PAUSE_NS));
+			if (scale_over(l->t))
+				return;
+			if (l->session[i])
+				message(client, l, y, i);
+		}
+}
+
+/* The first messages come evenly over one think time, not all at once. */
+static void dues_set(struct load *l)
+{
+	uint64_t now = kv_clock_now(&kv_clock_monotonic);
+	for (uint32_t i = 0; i < l->t->step.clients; i++)
+		l->due_ns[i] = now + (uint64_t)((double)l->t->opt->think_ns * i / l->t->step.clients);
+}
+
+static void tallies_take(struct load *l)
+{
+	struct scale_step *s = &l->t->step;
+	struct tally *all = &l->tally[0];
+	for (unsigned i = 1; i < l->t->opt->engines; i++) {
+		kv_hist_merge(&all->connect, &l->tally[i].connect);
+		kv_hist_merge(&all->latency, &l->tally[i].latency);
+		all->messages += l->tally[i].messages;
+		all->wrong += l->tally[i].wrong;
+		all->failed += l->tally[i].failed;
+		all->code = all->code ? all->code : l->tally[i].code;
+	}
+	s->messages = all->messages;
+	s->wrong = all->wrong;
+	s->failed = all->failed;
+	for (uint32_t i = 0; i < s->clients; i++)
+		s->succeeded += l->came[i] == l->t->opt->messages;
+	if (all->connect.count) {
+		s->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
+		s->connect_p99_ns = kv_hist_quantile(&all->connect, 0.99);
+	}
+	if (all->latency.count) {
+		s->p50_ns = kv_hist_quantile(&all->latency, 0.5);
+		s->p99_ns = kv_hist_quantile(&all->latency, 0.99);
+	}
+	if (all->wrong)
+		scale_end(l->t, "%llu messages had wrong bytes", (unsigned long long)all->wrong);
+	if (all->failed)
+		scale_end(l->t, "%llu messages failed: %s", (unsigned long long)all->failed, kv_strerror(all->code));
+}
+
+static bool load_make(struct load *l)
+{
+	uint32_t n = l->t->step.clients, engines = l->t->opt->engines;
+	l->session = calloc(n, sizeof(*l->session));
+	l->due_ns = calloc(n, sizeof(*l->due_ns));
+	l->came = calloc(n, sizeof(*l->came));
+	l->tally = aligned_alloc(KV_CACHELINE, engines * sizeof(*l->tally));
+	for (unsigned i = 0; l->tally && i < engines; i++) {
+		memset(&l->tally[i], 0, sizeof(l->tally[i]));
+		kv_hist_init(&l->tally[i].connect);
+		kv_hist_init(&l->tally[i].latency);
+	}
+	return l->session && l->due_ns && l->came && l->tally;
+}
+
+static int step(struct kvc_pool *pool, struct load *l)
+{
+	struct scale_step *s = &l->t->step;
+	uint64_t now;
+	int rc = kvc_run(pool, 1, put_once, l);
+	if (rc == 0)
+		rc = l->put_code;
+	if (rc < 0) {
+		scale_end(l->t, "the value that all messages are of could not be stored: %s", kv_strerror(rc));
+		return rc;
+	}
+	s->rss_base = kv_memory_rss();
+	scale_tell(l->t);
+	now = kv_clock_now(&kv_clock_monotonic);
+	rc = kvc_run(pool, l->workers, open_each, l);
+	s->connect_ns = kv_clock_now(&kv_clock_monotonic) - now;
+	for (uint32_t i = 0; i < s->clients; i++)
+		s->connected += l->session[i] != NULL;
+	if (rc == 0 && l->refused)
+		scale_end(l->t, "%s", l->refusal.text);
+	scale_measure(l->t);
+	scale_tell(l->t);
+	if (rc == 0) {
+		dues_set(l);
+		now = kv_clock_now(&kv_clock_monotonic);
+		rc = kvc_run(pool, l->workers, talk, l);
+		s->talk_ns = kv_clock_now(&kv_clock_monotonic) - now;
+	}
+	if (rc < 0)
+		scale_end(l->t, "%u workers could not be started: %s", l->workers, kv_strerror(rc));
+	tallies_take(l);
+	scale_measure(l->t);
+	return rc;
+}
+
+void scale_sessions_run(struct scale_teller *t, const char *psk)
+{
+	struct load l = {.t = t};
+	struct kvc_pool *pool = NULL;
+	uint64_t now = kv_clock_now(&kv_clock_monotonic);
+	l.workers = KV_MIN(t->opt->engines * AT_ONCE, t->step.clients);
+	l.timeout_ns = t->opt->timeout_ns;
+	bench_key_make(&l.key, now, t->opt->message_bytes, (uint64_t)getpid());
+	if (!load_make(&l))
+		scale_end(t, "no memory for %u clients", t->step.clients);
+	else if (pool_open(t, psk, &pool) == 0)
+		(void)step(pool, &l);
+	t->step.final = true;
+	scale_tell(t);
+	kvc_pool_close(&pool); /* and its sessions */
+	free(l.session);
+	free(l.due_ns);
+	free(l.came);
+	free(l.tally);
+}

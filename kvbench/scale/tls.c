@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tls.c -- a TCP connection with TLS for each client, on a few threads that block.
+ *
+ * What ends it first is known beforehand for descriptors (RLIMIT_NOFILE) and looked at for memory; for ports every
+ * ADDRESS_CLIENTS connections have a source address of their own, 127.0.0.2 and on, since a pair of addresses has some
+ * 28,000 (net.ipv4.ip_local_port_range). Where it has fewer, the next addresses are taken, up to ADDRESS_SHIFTS times.
+ * Clients of a thread are due in their order, as in sessions.c. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvbench/load/bench.h"
+#include "kvbench/scale/peer.h"
+#include "kvbench/scale/secure.h"
+#include "probe/probe.h"
+
+enum {
+	ADDRESS_CLIENTS = 16000,
+	ADDRESS_SHIFTS = 64,
+	ADDRESS_STEP = 16,
+	FILES_KEPT = 64,
+	LOOK_EVERY = 32,
+	THREADS_MAX = 256
+};
+
+#define MEMORY_KEPT (512ull << 20) /* of the machine: beyond it the kernel kills somebody */
+#define PAUSE_NS    100000000ull
+
+struct client {
+	int fd; /* 0: none */
+	struct secure *secure;
+	uint64_t due_ns;
+	uint32_t came;
+};
+
+struct side;
+
+struct worker {
+	struct side *side;
+	unsigned index;
+	pthread_t thread;
+	struct kv_hist connect, latency;
+	uint64_t messages, wrong, failed;
+	unsigned char *message;
+};
+
+struct side {
+	struct scale_teller *t;
+	struct secure_context *ctx;
+	struct client *client;
+	struct worker *worker;
+	unsigned threads;
+	uint32_t reach; /* clients that are tried */
+	uint16_t port;
+	pid_t peer;
+	pthread_mutex_t lock; /* of the teller's reason */
+	_Atomic bool stop;
+	_Atomic unsigned shift; /* of source addresses: how often their ports were at an end */
+};
+
+static void stop(struct side *s, const char *fmt, const char *what)
+{
+	pthread_mutex_lock(&s->lock);
+	scale_end(s->t, fmt, what);
+	pthread_mutex_unlock(&s->lock);
+	s->stop = true;
+}
+
+/* ---- the peer ---- */
+
+static int peer_start(struct side *s, const char *psk)
+{
+	const struct scale_options *o = s->t->opt;
+	char size[32], threads[16], tell[16], input[16], line[256];
+	int told[2] = {-1, -1}, given[2] = {-1, -1};
+	int rc = pipe2(told, O_CLOEXEC) < 0 || pipe2(given, O_CLOEXEC) < 0 ? -errno : 0;
+	ssize_t n = snprintf(line, sizeof(line), "%s\n", psk);
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)o->message_bytes);
+	snprintf(threads, sizeof(threads), "%u", o->num_threads);
+	snprintf(tell, sizeof(tell), "%d", told[1]);
+	snprintf(input, sizeof(input), "%d", given[0]);
+	if (rc == 0 && write(given[1], line, (size_t)n) != n)
+		rc = -EIO;
+	if (rc == 0)
+		rc = probe_spawn("/proc/self/exe",
+				 (const char *const[]){"kv-bench", "scale", "--step-clients", "1", "--step-kind", "2",
+						       "--step-fd", tell, "--step-input-fd", input, "--message-size",
+						       size, "--buffer-mb", "4", "--num-threads", threads, NULL},
+				 -1, -1, (const int[]){told[1], given[0]}, true, &s->peer);
+	explicit_bzero(line, sizeof(line));
+	for (unsigned i = 0; i < 2; i++) {
+		if (given[i] >= 0)
+			close(given[i]);
+	}
+	if (told[1] >= 0)
+		close(told[1]);
+	if (rc == 0 && probe_take(told[0], &s->port, sizeof(s->port)) != sizeof(s->port))
+		rc = -KV_EPEERDOWN;
+	else if (rc < 0 && told[0] >= 0)
+		close(told[0]);
+	if (rc < 0)
+		scale_end(s->t, "the process for the other end cannot be started: %s", kv_strerror(rc));
+	return rc;
+}
+
+static void peer_stop(struct side *s)
+{
+	struct kv_process p = {0};
+	int status;
+	if (s->peer <= 0)
+		return;
+	kv_process_read((int)s->peer, &p);
+	s->t->step.server_rss = p.rss;
+	kill(s->peer, SIGKILL);
+	waitpid(s->peer, &status, 0);
+}
+
+/* ---- connecting ---- */
+
+static const char *why_not(int error)
+{
+	switch (error) {
+	case EMFILE:
+	case ENFILE:
+		return "descriptors are at an end (RLIMIT_NOFILE): raise `ulimit -n`";
+	case EADDRNOTAVAIL:
+		return "ports are at an end: widen net.ipv4.ip_local_port_range";
+	case ENOBUFS:
+	case ENOMEM:
+		return "memory of the kernel's sockets is at an end (net.ipv4.tcp_mem)";
+	default:
+		return kv_strerror(-error);
+	}
+}
+
+static int tcp_connect_from(const struct side *s, uint32_t i, unsigned shift)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET,
+				   .sin_addr.s_addr =
+					   htonl(INADDR_LOOPBACK + 1 + i / ADDRESS_CLIENTS + shift * ADDRESS_STEP)};
+	struct sockaddr_in to = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(s->port)};
+	const struct timeval still = {.tv_sec = PEER_SOCKET_S};
+	int one = 1, error, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &still, sizeof(still));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &still, sizeof(still));
+	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0 &&
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	return -error;
+}
+
+static int tcp_connect(struct side *s, uint32_t i)
+{
+	for (;;) {
+		unsigned shift = s->shift;
+		int fd = tcp_connect_from(s, i, shift);
+		if (fd != -EADDRNOTAVAIL || shift == ADDRESS_SHIFTS)
+			return fd;
+		/* Another thread may have done so. */
+		atomic_compare_exchange_strong(&s->shift, &shift, shift + 1);
+	}
+}
+
+static bool client_connect(struct worker *w, uint32_t i)
+{
+	struct side *s = w->side;
+	uint64_t now = kv_clock_now(&kv_clock_monotonic);
+	int rc, fd = tcp_connect(s, i);
+	if (fd < 0) {
+		stop(s, "%s", why_not(-fd));
+		return false;
+	}
+	s->client[i].fd = fd;
+	rc = secure_open(s->ctx, fd, &s->client[i].secure);
+	if (rc < 0) {
+		stop(s, "the TLS handshake failed: %s", kv_strerror(rc));
+		return false;
+	}
+	kv_hist_add(&w->connect, kv_clock_now(&kv_clock_monotonic) - now);
+	return true;
+}
+
+static void *connect_main(void *arg)
+{
+	struct worker *w = arg;
+	struct side *s = w->side;
+	uint32_t looks = 0;
+	for (uint32_t i = w->index; i < s->reach && !s->stop && !scale_over(s->t); i += s->threads) {
+		if (looks++ % LOOK_EVERY == 0 && kv_memory_available() < MEMORY_KEPT)
+			stop(s, "memory of this %s is at an end", "machine (or cgroup)");
+		else if (!client_connect(w, i))
+			break;
+	}
+	return NULL;
+}
+
+/* ---- talking ---- */
+
+static void message(struct worker *w, struct client *c)
+{
+	struct side *s = w->side;
+	const struct scale_options *o = s->t->opt;
+	static const unsigned char question[PEER_QUESTION] = {'Q'};
+	uint64_t begun = o->think_ns ? c->due_ns : kv_clock_now(&kv_clock_monotonic);
+	uint64_t now, right = 0;
+	int rc = secure_write(c->secure, question, sizeof(question));
+	if (rc == 0)
+		rc = secure_read(c->secure, w->message, o->message_bytes);
+	now = kv_clock_now(&kv_clock_monotonic);
+	while (rc == 0 && right < o->message_bytes && w->message[right] == peer_byte(right))
+		right++;
+	if (rc < 0) {
+		w->failed++;
+		secure_close(&c->secure);
+		stop(s, "a connection ended: %s", kv_strerror(rc));
+	} else if (right < o->message_bytes) {
+		w->wrong++;
+		stop(s, "a message had wrong %s", "bytes");
+	} else {
+		w->messages++;
+		c->came++;
+		kv_hist_add(&w->latency, now - begun);
+	}
+	c->due_ns = now + o->think_ns;
+}
+
+static void *talk_main(void *arg)
+{
+	struct worker *w = arg;
+	struct side *s = w->side;
+	for (uint32_t m = 0; m < s->t->opt->messages; m++)
+		for (uint32_t i = w->index; i < s->reach; i += s->threads) {
+			struct client *c = &s->client[i];
+			uint64_t now = kv_clock_now(&kv_clock_monotonic);
+			for (; c->due_ns > now && !scale_over(s->t); now = kv_clock_now(&kv_clock_monotonic)) {
+				uint64_t ns = KV_MIN(c->due_ns - now, PAUSE_NS);
+				nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+			}
+			if (scale_over(s->t))
+				return NULL;
+			if (c->secure)
+				message(w, c);
+		}
+	return NULL;
+}
+
+/* ---- all of it ---- */
+
+static void on_all(struct side *s, void *(*fn)(void *))
+{
+	unsigned started = 0;
+	for (; started < s->threads; started++)
+		if (pthread_create(&s->worker[started].thread, NULL, fn, &s->worker[started])) {
+			stop(s, "a thread cannot be started%s", "");
+			break;
+		}
+	scale_measure(s->t);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(s->worker[i].thread, NULL);
+	scale_measure(s->t);
+}
+
+static void figures_take(struct side *s)
+{
+	struct scale_step *p = &s->t->step;
+	struct worker *all = &s->worker[0];
+	for (unsigned i = 1; i < s->threads; i++) {
+		kv_hist_merge(&all->connect, &s->worker[i].connect);
+		kv_hist_merge(&all->latency, &s->worker[i].latency);
+		all->messages += s->worker[i].messages;
+		all->wrong += s->worker[i].wrong;
+		all->failed += s->worker[i].failed;
+	}
+	p->messages = all->messages;
+	p->wrong = all->wrong;
+	p->failed = all->failed;
+	for (uint32_t i = 0; i < p->clients; i++)
+		p->succeeded += s->client[i].came == s->t->opt->messages;
+	if (all->connect.count) {
+		p->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
+		p->connect_p99_ns = kv_hist_quantile(&all->connect, 0.99);
+	}
+	if (all->latency.count) {
+		p->p50_ns = kv_hist_quantile(&all->latency, 0.5);
+		p->p99_ns = kv_hist_quantile(&all->latency, 0.99);
+	}
+}
+
+static void step(struct side *s)
+{
+	struct scale_step *p = &s->t->step;
+	uint64_t now = kv_clock_now(&kv_clock_monotonic);
+	p->rss_base = kv_memory_rss();
+	on_all(s, connect_main);
+	p->connect_ns = kv_clock_now(&kv_clock_monotonic) - now;
+	for (uint32_t i = 0; i < p->clients; i++)
+		p->connected += s->client[i].secure != NULL;
+	scale_tell(s->t);
+	now = kv_clock_now(&kv_clock_monotonic);
+	for (uint32_t i = 0; i < p->clients; i++)
+		s->client[i].due_ns = now + (uint64_t)((double)s->t->opt->think_ns * i / p->clients);
+	s->stop = false;
+	if (!scale_over(s->t))
+		on_all(s, talk_main);
+	p->talk_ns = kv_clock_now(&kv_clock_monotonic) - now;
+	figures_take(s);
+}
+
+static bool side_make(struct side *s)
+{
+	struct rlimit files = {0};
+	s->threads = KV_MIN(KV_MIN(s->t->opt->num_threads, s->t->step.clients), (unsigned)THREADS_MAX);
+	s->client = calloc(s->t->step.clients, sizeof(*s->client));
+	s->worker = calloc(s->threads, sizeof(*s->worker));
+	for (unsigned i = 0; s->worker && i < s->threads; i++) {
+		struct worker *w = &s->worker[i];
+		w->side = s;
+		w->index = i;
+		kv_hist_init(&w->connect);
+		kv_hist_init(&w->latency);
+		w->message = malloc(s->t->opt->message_bytes);
+		if (!w->message)
+			return false;
+	}
+	s->reach = s->t->step.clients;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < s->reach + (rlim_t)FILES_KEPT) {
+		s->reach = files.rlim_cur > FILES_KEPT ? (uint32_t)files.rlim_cur - FILES_KEPT : 0;
+		scale_end(
+			s->t,
+			"descriptors: RLIMIT_NOFILE is %llu (at most %llu), a connection takes one on each side; raise "
+			"`ulimit -n`",
+			(unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
+	}
+	return s->client && s->worker;
+}
+
+void scale_tls_run(struct scale_teller *t, const char *psk)
+{
+	struct side s = {.t = t, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct kv_error err = {0};
+	snprintf(t->step.provider, sizeof(t->step.provider), "TCP, TLS 1.3");
+	if (!side_make(&s))
+		scale_end(t, "no memory for %u clients", t->step.clients);
+	else if (secure_context_create(false, psk, &s.ctx, &err) < 0)
+		scale_end(t, "%s", err.text);
+	else if (peer_start(&s, psk) == 0)
+		step(&s);
+	peer_stop(&s);
+	for (uint32_t i = 0; s.client && i < t->step.clients; i++) {
+		secure_close(&s.client[i].secure);
+		if (s.client[i].fd > 0)
+			close(s.client[i].fd);
+	}
+	for (unsigned i = 0; s.worker && i < s.threads; i++)
+		free(s.worker[i].message);
+	secure_context_destroy(&s.ctx);
+	free(s.worker);
+	free(s.client);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench sweep: the rows of kv-bench itself, but for those that make no sense here,
+ * with lists in place of three of them; and the command line of a cell's run, made of the same rows.
+ *
+ * So an option that kv-bench gets tomorrow is one of sweeps, too, until somebody names it in `left_out`. */
+#include <stdarg.h>
+
+#include "kvbench/sweep/sweep.h"
+
+#define AT(member) .offset = offsetof(struct sweep_options, member)
+
+enum { ROWS_MAX = 128 };
+
+static const struct kv_opt own[] = {
+	{.name = "num-workers",
+	 .letter = 'w',
+	 .type = KV_OPT_STRING,
+	 AT(list[SWEEP_WORKERS]),
+	 .metavar = "LIST",
+	 .def = "1,2,4,...,64",
+	 .group = "What varies",
+	 .help = "Workers. \"...\" goes on to the number behind it: from two numbers by their difference, from three "
+		 "by "
+		 "the difference or the factor that they have."},
+	{.name = "value-size",
+	 .letter = 'v',
+	 .type = KV_OPT_STRING,
+	 AT(list[SWEEP_SIZE]),
+	 .metavar = "SIZES",
+	 .help = "Sizes of a value, such as 4KB,64KB,1MB. Without it: 64KB, or as --model and --value-sizes say."},
+	{.name = "num-clients",
+	 .letter = 'c',
+	 .type = KV_OPT_STRING,
+	 AT(list[SWEEP_CLIENTS]),
+	 .metavar = "LIST",
+	 .def = "1",
+	 .help = "Clients. Combinations with more clients than workers are skipped."},
+	{.name = "repeat-runs",
+	 .type = KV_OPT_U32,
+	 AT(bench.repeat_runs),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = BENCH_RUNS_MAX,
+	 .help = "Run every combination so often, all of them once before any a second time; report median and "
+		 "spread."},
+	{.name = "resume",
+	 .type = KV_OPT_STRING,
+	 AT(resume),
+	 .metavar = "FILE",
+	 .help = "Keep what the sweep that wrote FILE (--json) has measured, and go on, in the same file unless --json "
+		 "names another. Settings and machine must be the same. If there is no FILE, begin it."},
+	{.name = "order-seed",
+	 .type = KV_OPT_U64,
+	 AT(order_seed),
+	 .metavar = "N",
+	 .def = "0",
+	 .help = "Order of the combinations, new for each round. 0: another one each time; it is printed."},
+	{.name = "cell-timeout",
+	 .type = KV_OPT_DURATION,
+	 AT(cell_timeout_ns),
+	 .metavar = "TIME",
+	 .def = "3600",
+	 .min = 1000000000,
+	 .max = 604800000000000ull,
+	 .help = "A run that takes longer is ended, and its combination has failed."},
+	{.name = NULL},
+};
+
+/* Of kv-bench: what is ours, what writes other files, and what measures something else than writes and reads. */
+static const char *const left_out[] = {
+	"num-workers", "value-size", "num-clients", "repeat-runs", "trace",         "trace-speed",  "trace-order",
+	"keep-going",  "no-write",   "slo",         "breakdown",   "mixed",         "roofline",     "roofline-depth",
+	"hdr",         "csv",        "interval",    "progress",    "prefix-tokens", "prefill-rate", NULL};
+
+/* What is only about output: it is not handed on, and two sweeps may differ in it. */
+static const char *const shown_only[] = {"json", "report", "quiet", "config", "log-level", NULL};
+
+static bool among(const char *const *names, const char *name)
+{
+	while (*names && strcmp(*names, name) != 0)
+		names++;
+	return *names != NULL;
+}
+
+static void row_change(struct kv_opt *row)
+{
+	if (strcmp(row->name, "quiet") == 0)
+		row->help = "Print only the table at the end.";
+	if (strcmp(row->name, "json") == 0)
+		row->help = "Write the report as JSON, anew after every run. -: to standard output, at the end.";
+	if (strcmp(row->name, "report") == 0)
+		row->help = "Write a page with the heat map, all in one HTML file that loads nothing.";
+	if (strcmp(row->name, "seed") == 0)
+		row->help = "Seed of keys, values and read order. With --server each run has keys of its own.";
+	if (strcmp(row->name, "log-level") == 0) {
+		row->def = "error";
+		row->help = "What the library logs to standard error, beyond error as it comes";
+	}
+}
+
+const struct kv_opt *sweep_options_table(void)
+{
+	static struct kv_opt table[ROWS_MAX];
+	unsigned n = 0;
+	const char *group = NULL;
+	if (table[0].name)
+		return table;
+	memcpy(table, own, sizeof(own) - sizeof(own[0]));
+	n = KV_COUNT(own) - 1;
+	for (const struct kv_opt *row = bench_options_table; row->name && n < ROWS_MAX - 1; row++) {
+		group = row->group ? row->group : group; /* a heading outlives the first of its rows */
+		if (among(left_out, row->name))
+			continue;
+		table[n] = *row;
+		table[n].group = group;
+		row_change(&table[n++]);
+		group = NULL;
+	}
+	return table;
+}
+
+static const struct kv_opt_program program = {
+	.name = "kv-bench sweep",
+	.about = "Runs the same load with every combination of workers, value size and clients, and shows how it "
+		 "scales. "
+		 "Each run is a kv-bench of its own; without --server each has a kv-server of its own, too, so that "
+		 "none "
+		 "finds the values, the memory or the connections of another.",
+	.epilogue =
+		"Exit status: 0 every combination was measured or skipped; 1 one failed, or a file was not written; 2 "
+		"usage, or --resume FILE is of another sweep; 3 it could not start; 128 + signal when it was "
+		"interrupted: the report has what was measured until then.",
+};
+
+static int axes_parse(struct sweep_options *o, struct kv_error *err)
+{
+	bool sized = o->bench.model || o->bench.value_sizes;
+	int rc = 0;
+	if (sized && o->list[SWEEP_SIZE])
+		return kv_fail(err, -KV_EINVAL, "--%s says the sizes of values: drop it, or drop --value-size",
+			       o->bench.model ? "model" : "value-sizes");
+	o->axis[SWEEP_SIZE] = (struct bench_list){.count = 1};
+	if (!sized)
+		rc = bench_list_parse("value-size", o->list[SWEEP_SIZE] ? o->list[SWEEP_SIZE] : "64KB", true, 1,
+				      KV_VALUE_MAX, &o->axis[SWEEP_SIZE], err);
+	if (rc == 0)
+		rc = bench_list_parse("num-workers", o->list[SWEEP_WORKERS], false, 1, KV_OPT_WORKERS_MAX,
+				      &o->axis[SWEEP_WORKERS], err);
+	if (rc == 0)
+		rc = bench_list_parse("num-clients", o->list[SWEEP_CLIENTS], false, 1, KV_OPT_CLIENTS_MAX,
+				      &o->axis[SWEEP_CLIENTS], err);
+	return rc;
+}
+
+static int check_size(const struct sweep_options *o, struct kv_error *err)
+{
+	uint64_t cells = 1;
+	for (unsigned i = 0; i < SWEEP_AXES; i++)
+		cells *= o->axis[i].count;
+	if (cells > SWEEP_CELLS_MAX)
+		return kv_fail(err, -KV_EINVAL,
+			       "the lists have %llu combinations, and a sweep has %u at most: choose fewer",
+			       (unsigned long long)cells, (unsigned)SWEEP_CELLS_MAX);
+	if (cells * o->bench.repeat_runs > SWEEP_RUNS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%llu combinations %u times are more than %u runs: choose fewer",
+			       (unsigned long long)cells, o->bench.repeat_runs, (unsigned)SWEEP_RUNS_MAX);
+	return 0;
+}
+
+static int check_files(const struct sweep_options *o, struct kv_error *err)
+{
+	const struct bench_options *b = &o->bench;
+	if (o->resume && (!*o->resume || strcmp(o->resume, "-") == 0))
+		return kv_fail(err, -KV_EINVAL, "--resume needs the name of a file");
+	if (b->report && (!*b->report || strcmp(b->report, "-") == 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--report needs the name of a file: only --json goes to standard output");
+	if (b->report &&
+	    ((b->json && strcmp(b->report, b->json) == 0) || (o->resume && strcmp(b->report, o->resume) == 0)))
+		return kv_fail(err, -KV_EINVAL, "--report and --%s name one file, %.200s: give each its own",
+			       b->json && strcmp(b->report, b->json) == 0 ? "json" : "resume", b->report);
+	return kv_opt_json_check(b->json, err);
+}
+
+int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct kv_error *err)
+{
+	int rc;
+	memset(out, 0, sizeof(*out));
+	rc = kv_opt_parse(&program, sweep_options_table(), argc, argv, out, NULL, err);
+	out->bench.argc = argc;
+	out->bench.argv = argv;
+	if (rc == 0)
+		rc = axes_parse(out, err);
+	if (rc == 0)
+		rc = check_size(out, err);
+	if (rc == 0)
+		rc = check_files(out, err);
+	if (rc == 0 && out->resume && !out->bench.json)
+		out->bench.json = out->resume;
+	return rc;
+}
+
+/* ---- the command line of a run ---- */
+
+int sweep_args_add(struct sweep_args *args, struct kv_error *err, const char *fmt, ...)
+{
+	size_t room = sizeof(args->text) - args->used;
+	char *at = args->text + args->used;
+	va_list list;
+	int n;
+	va_start(list, fmt);
+	n = vsnprintf(at, room, fmt, list);
+	va_end(list);
+	if (n < 0 || (size_t)n >= room || args->count == SWEEP_ARGS_MAX - 1)
+		return kv_fail(err, -KV_EINVAL,
+			       "the options of a run are too long: use shorter names of files, or fewer "
+			       "servers");
+	args->arg[args->count++] = at;
+	args->arg[args->count] = NULL;
+	args->used += (size_t)n + 1;
+	return 0;
+}
+
+static int row_add(const struct kv_opt *row, const struct bench_options *o, struct sweep_args *args,
+		   struct kv_error *err)
+{
+	const void *at = (const char *)o + row->offset;
+	const struct kv_opt_strings *all = at;
+	char value[512], def[512];
+	static struct bench_options defaults;
+	int rc = 0;
+	switch (row->type) {
+	case KV_OPT_FLAG:
+		return *(const bool *)at ? sweep_args_add(args, err, "--%s", row->name) : 0;
+	case KV_OPT_STRINGS:
+		for (unsigned i = 0; rc == 0 && i < all->count; i++)
+			rc = sweep_args_add(args, err, "--%s=%s", row->name, all->item[i]);
+		return rc;
+	case KV_OPT_STRING:
+		if (!*(const char *const *)at || (row->def && strcmp(row->def, *(const char *const *)at) == 0))
+			return 0;
+		return sweep_args_add(args, err, "--%s=%s", row->name, *(const char *const *)at);
+	default:
+		kv_opt_defaults(bench_options_table, &defaults);
+		kv_opt_format(row, o, value, sizeof(value));
+		kv_opt_format(row, &defaults, def, sizeof(def));
+		return strcmp(value, def) == 0 ? 0 : sweep_args_add(args, err, "--%s=%s", row->name, value);
+	}
+}
+
+int sweep_settings(const struct sweep_options *o, bool identity, struct sweep_args *args, struct kv_error *err)
+{
+	int rc = 0;
+	for (const struct kv_opt *row = bench_options_table; rc == 0 && row->name; row++)
+		if (!among(left_out, row->name) && !among(shown_only, row->name) &&
+		    (identity || strcmp(row->name, "seed") != 0))
+			rc = row_add(row, &o->bench, args, err);
+	if (rc == 0 && !identity)
+		rc = sweep_args_add(args, err, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
+	return rc;
+}
+
+int sweep_cell_args(const struct sweep_cell *cell, uint64_t seed, struct sweep_args *args, struct kv_error *err)
+{
+	int rc = sweep_args_add(args, err, "--num-workers=%llu", (unsigned long long)cell->at[SWEEP_WORKERS]);
+	if (rc == 0)
+		rc = sweep_args_add(args, err, "--num-clients=%llu", (unsigned long long)cell->at[SWEEP_CLIENTS]);
+	if (rc == 0 && cell->at[SWEEP_SIZE])
+		rc = sweep_args_add(args, err, "--value-size=%llu", (unsigned long long)cell->at[SWEEP_SIZE]);
+	if (rc == 0)
+		rc = sweep_args_add(args, err, "--seed=%llu", (unsigned long long)seed);
+	if (rc == 0)
+		rc = sweep_args_add(args, err, "--quiet");
+	return rc == 0 ? sweep_args_add(args, err, "--json=-") : rc;
+}

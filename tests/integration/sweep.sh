@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
+. "$(dirname "$0")/lib.bash"
+plan 35
+tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
+sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
+schema() { tests/integration/schema.py docs/reference/kv-bench-sweep.schema.json "$@"; }
+r=$scratch/r.json
+
+check "all combinations are run" sweep -w 1,2,4 -c 1,2 -v 4KB,64KB --repeat-runs 2 --order-seed 3 --json "$r" --report "$scratch/r.html"
+cp "$scratch/check.out" "$scratch/table"
+check "each as often as asked, but for those that make no sense" json_is "$r" \
+	'sorted(p["state"] for p in j["sweep"]["points"]) == ["done"] * 10 + ["skipped"] * 2 and all(len(p["runs"]) == 2 * (p["state"] == "done") for p in j["sweep"]["points"])'
+check "these say why" json_is "$r" 'all("more clients than workers" in p["reason"] for p in j["sweep"]["points"] if p["state"] == "skipped")'
+check "figures are medians, with their spread" json_is "$r" \
+	'all(abs(p["ops_per_s"] - sum(x["ops_per_s"] for x in p["runs"]) / 2) < 1 and p["spread"]["ops_per_s"]["min"] <= p["ops_per_s"] <= p["spread"]["ops_per_s"]["max"] for p in j["sweep"]["points"] if p["runs"])'
+check "the JSON is as its schema says" schema "$r"
+spoilt() {
+	local rule
+	for rule in 'j.pop("sweep")' 'j["sweep"]["points"][0].pop("runs")' 'j["sweep"]["points"][0]["runs"][0].pop("seed")' 'j["sweep"]["points"][0].update(p51=1)' 'j.update(schema="kvbench/1")'; do
+		python3 -c "import json, sys; j = json.load(open(sys.argv[1])); $rule; json.dump(j, open(sys.argv[2], 'w'))" "$r" "$scratch/spoilt.json"
+		schema "$scratch/spoilt.json" >/dev/null && { echo "not found: $rule"; return 1; }
+	done
+	return 0
+}
+check "and what the schema forbids is found" spoilt
+check "no line is wider than a terminal" eval '! grep -nE "^.{81}" "$scratch/table"'
+check "the seed of the order is printed, and the time that is left" eval 'grep -q "seed 3" "$scratch/table" && grep -qE "^ +1/20 .* (s|min|h)$" "$scratch/table"'
+check "nothing lies beside the files" test "$(find "$scratch" -name '*.tmp' | wc -l)" -eq 0
+well_formed() { python3 -c 'import sys, xml.dom.minidom as x; assert x.parse(sys.argv[1]).documentElement.tagName == "svg"' "$1"; }
+check "plot draws the heat map" eval '"$build/kv-bench" plot "$r" -o "$scratch/heat.svg" && well_formed "$scratch/heat.svg" && grep -q "64 KiB" "$scratch/heat.svg"'
+replotted() { "$build/kv-bench" plot "$r" -o "$scratch/again.html" && cmp "$scratch/again.html" "$scratch/r.html" && grep -q '<svg' "$scratch/r.html"; }
+check "and the page that --report wrote" replotted
+check "another chart of it is refused" says 'has no histogram' "$build/kv-bench" plot "$r" --figure histogram -o "$scratch/no.svg"
+check "compare says that it reads none" says 'its schema is kvbench-sweep/1' "$build/kv-bench" compare "$r" "$r"
+check "the report to standard output is JSON alone" eval 'sweep -w 1 --json - 2>/dev/null | python3 -m json.tool >/dev/null'
+
+# Taking up.
+again() { sweep -w 1,2,4 -c 1,2 -v 4KB,64KB --repeat-runs "$1" --resume "$r" >"$scratch/again" 2>&1 || { cat "$scratch/again"; return 1; }; }
+check "what is complete runs nothing again" eval 'again 2 && grep -q "0 runs to make" "$scratch/again" && grep -q "20 runs of an earlier" "$scratch/again"'
+check "one more run of each is added" eval 'again 3 && grep -q " 10 runs to make" "$scratch/again"'
+check "to those that were there" json_is "$r" 'all(len(p["runs"]) == 3 for p in j["sweep"]["points"] if p["state"] == "done")'
+check "other options are refused: exit status 2" status 2 "$build/kv-bench" sweep "${tiny[@]}" -w 1,2,4 -c 1,2 -v 4KB,64KB --verify --resume "$r"
+check "and named" says '--verify is an option of this sweep only' "$build/kv-bench" sweep "${tiny[@]}" -w 1,2,4 -c 1,2 -v 4KB,64KB --verify --resume "$r"
+check "so are lists that would lose something" says 'would lose them' "$build/kv-bench" sweep "${tiny[@]}" -w 1 --resume "$r"
+head -c 300 "$r" >"$scratch/cut.json"
+check "and half a file" says 'it is cut off' "$build/kv-bench" sweep -w 1 --resume "$scratch/cut.json"
+check "which stays as it was" test "$(wc -c <"$scratch/cut.json")" -eq 300
+check "a result of a single run is none of a sweep" eval 'timeout 60 "$build/kv-bench" "${tiny[@]}" -q -w 1 -c 1 --json "$scratch/one.json" && says "reads kvbench-sweep/1" "$build/kv-bench" sweep -w 1 --resume "$scratch/one.json"'
+
+# Killed, at a moment of its own: what was over is there, and no process stays.
+runs_in() { python3 -c 'import json, sys; print(sum(len(p["runs"]) for p in json.load(open(sys.argv[1]))["sweep"]["points"]))' "$1" 2>/dev/null || echo 0; }
+processes() { # of this sweep: the seed marks them
+	local p line
+	for p in /proc/[0-9]*; do
+		line=$(tr '\0' '|' <"$p/cmdline" 2>/dev/null) || continue
+		[[ $line == *"--seed=$1|"* || $line == *"--seed|$1|"* ]] && echo "${p#/proc/}"
+	done
+	return 0
+}
+none_left() { [ -z "$(processes "$1")" ]; }
+some_over() { [ "$(runs_in "$1")" -ge 2 ]; }
+ended_by() { # ended_by SIGNAL STATUS SEED FILE
+	local pid got
+	"$build/kv-bench" sweep "${tiny[@]}" -w 1,2,3,...,40 --seed "$3" --json "$4" >"$scratch/ended" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	soon some_over "$4" || { cat "$scratch/ended"; return 1; }
+	kill "-$1" "$pid"
+	wait "$pid"
+	got=$?
+	soon none_left "$3" || { echo "processes stay: $(processes "$3")"; return 1; }
+	[ "$got" -eq "$2" ] || { echo "exit status $got"; cat "$scratch/ended"; return 1; }
+}
+check "SIGKILL leaves no process" ended_by KILL 137 918273 "$scratch/kill.json"
+check "and a whole file with what was over" eval 'schema "$scratch/kill.json" && some_over "$scratch/kill.json"'
+k=$(runs_in "$scratch/kill.json")
+check "from which it goes on" eval 'sweep -w 1,2,3,...,40 --seed 918273 --resume "$scratch/kill.json" >"$scratch/ended" 2>&1 && grep -q "$k runs of an earlier" "$scratch/ended" && [ "$(runs_in "$scratch/kill.json")" -eq 40 ]'
+check "Ctrl-C: the report has what there is, exit status 130" ended_by INT 130 918274 "$scratch/int.json"
+check "and says so" eval 'grep -q "interrupted by signal 2" "$scratch/ended" && grep -q "workers  *ops/s" "$scratch/ended" && json_is "$scratch/int.json" "j[\"interrupted\"] is True and not j[\"verdict\"][\"ok\"] and j[\"run\"][\"interrupted\"] == 2"'
+
+# What fails is marked, and the others go on.
+start_server small --memory-mb 64 || exit 1
+shared() { sweep -w 1,2 --server "$server" --num-keys 10 --repeat-reads 2 --order-seed 5 --json "$scratch/shared.json"; }
+check "a server of somebody's is shared, each run with keys of its own" eval 'shared && shared && json_is "$scratch/shared.json" "len({r[\"seed\"] for p in j[\"sweep\"][\"points\"] for r in p[\"runs\"]}) == 2"'
+kill -KILL "$server_pid"
+dies() { # a server that answers no more fails all, each in its own line
+	sweep -w 1,2 --server "$server" --timeout 1 --cell-timeout 2s --json "$scratch/dead.json" >"$scratch/dead" 2>&1
+	[ $? -eq 1 ] && json_is "$scratch/dead.json" '[p["state"] for p in j["sweep"]["points"]] == ["failed"] * 2 and len(j["verdict"]["problems"]) == 2'
+}
+check "without its server every combination fails, and is said to: exit status 1" dies
+one_fails() { # forty clients need more files than they may have
+	(ulimit -n 150 && sweep -w 40 -c 1,40 --json "$scratch/part.json") >"$scratch/part" 2>&1
+	[ $? -eq 1 ] && grep -q 'FAILED' "$scratch/part" && json_is "$scratch/part.json" \
+		'[p["state"] for p in j["sweep"]["points"]] == ["done", "failed"] and "file" in j["sweep"]["points"][1]["reason"] and "40 clients" in j["verdict"]["problems"][0]'
+}
+if [ "$provider" = shm ]; then
+	skip "one that fails is marked with its reason, and the others are measured" "what is short here are sockets"
+else
+	check "one that fails is marked with its reason, and the others are measured" one_fails
+fi
+check "a full disk: exit status 1, and it is said" eval 'status 1 sweep -w 1 --json /dev/full && says "cannot be written: No space left" sweep -w 1 --json /dev/full'
+check "a full standard output: exit status 1" status 1 bash -c '"$@" >/dev/full' x "$build/kv-bench" sweep "${tiny[@]}" -w 1
+check "a path that is not there costs no run: exit status 3" status 3 "$build/kv-bench" sweep --json /nonexistent/x.json
+check "the configuration is shown" says 'num-workers = 1,2,4' "$build/kv-bench" sweep --config
+finish

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_scale.c -- kv-bench scale without a server: its options, its figures, the width of its table, and TLS with the
+ * key between two threads. */
+#include <jansson.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kvbench/scale/scale.h"
+#include "kvbench/scale/secure.h"
+#include "tests/kvbench/check.h"
+
+static int parse(struct scale_options *o, struct kv_error *err, const char *name, const char *value)
+{
+	char *argv[] = {"kv-bench scale", (char *)(uintptr_t)name, (char *)(uintptr_t)value, NULL};
+	return scale_options_parse(3, argv, o, err);
+}
+
+static void numbers_of_clients_are_a_list(void **state)
+{
+	struct scale_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--clients", "1,10,100,...,100000"), 0);
+	assert_int_equal(o.list.count, 6);
+	assert_int_equal(o.list.value[5], 100000);
+	for (const char **bad = (const char *[]){"", "0", "2,1", "200001", "x", NULL}; *bad; bad++)
+		assert_int_equal(parse(&o, &err, "--clients", *bad), -KV_EINVAL);
+	assert_int_equal(parse(&o, &err, "--message-size", "0"), -KV_EINVAL);
+	assert_int_equal(parse(&o, &err, "--message-size", "1MB"), -KV_EINVAL);
+	assert_int_equal(parse(&o, &err, "--step-clients", "7"), -KV_EINVAL);
+	check_contains(err.text, "belong together");
+}
+
+static struct scale_step full(void)
+{
+	return (struct scale_step){.clients = 200000,
+				   .connected = 200000,
+				   .succeeded = 200000,
+				   .messages = 200000000000ull,
+				   .connect_ns = 999000000000ull,
+				   .talk_ns = 20000000000000ull,
+				   .p99_ns = 999000000000ull,
+				   .rss_start = 1 << 20,
+				   .rss_base = 3 << 20,
+				   .rss = (1ull << 20) + 200000 * 8192ull,
+				   .threads = 100000};
+}
+
+static void bytes_are_of_those_that_are_connected(void **state)
+{
+	struct scale_step s = full();
+	(void)state;
+	assert_int_equal(scale_bytes(&s), 8192);
+	assert_int_equal(scale_bytes_each(&s), (200000 * 8192ull - (2 << 20)) / 200000);
+	s.rss = s.rss_start - 1;
+	assert_int_equal(scale_bytes(&s), 0);
+	s.connected = 0;
+	assert_int_equal(scale_bytes(&s), 0);
+	assert_int_equal(scale_bytes_each(&s), 0);
+}
+
+static void the_table_is_no_wider_than_a_terminal(void **state)
+{
+	struct scale_options o;
+	struct kv_error err = {0};
+	struct scale_step steps[3] = {full(), full(), full()};
+	struct scale_run run = {.opt = &o, .count = 3, .step = steps};
+	char *text = NULL, *json;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	json_t *doc;
+	(void)state;
+	assert_int_equal(parse(&o, &err, "--clients", "7"), 0);
+	steps[1].kind = SCALE_TLS;
+	steps[2].succeeded = 199999;
+	steps[2].ended = true;
+	for (unsigned i = 0; i < sizeof(steps[2].text) - 1; i++)
+		steps[2].text[i] = i % 12 ? 'x' : ' ';
+	scale_print_head(&o, out);
+	for (unsigned i = 0; i < 3; i++)
+		scale_print_step(&steps[i], out);
+	scale_print_end(&run, out);
+	fclose(out);
+	for (const char *at = text; *at; at += strcspn(at, "\n") + 1)
+		if (strcspn(at, "\n") > KV_COLUMNS)
+			fail_msg("%zu columns: %.*s", strcspn(at, "\n"), (int)strcspn(at, "\n"), at);
+	check_contains(text, " 99.99 %"); /* not all is not rounded to all */
+	free(text);
+	json = scale_json_text(&run);
+	doc = json_loads(json, 0, NULL);
+	assert_non_null(doc);
+	assert_int_equal(json_array_size(json_object_get(doc, "steps")), 3);
+	json_decref(doc);
+	free(json);
+}
+
+/* ---- TLS ---- */
+
+struct end {
+	struct secure_context *ctx;
+	int fd, rc;
+	char got[6];
+};
+
+static void *answer(void *arg)
+{
+	struct end *e = arg;
+	struct secure *s = NULL;
+	e->rc = secure_open(e->ctx, e->fd, &s);
+	if (e->rc == 0)
+		e->rc = secure_read(s, e->got, 5);
+	if (e->rc == 0)
+		e->rc = secure_write(s, "there", 5);
+	secure_close(&s);
+	close(e->fd);
+	return NULL;
+}
+
+static void bytes_come_through_tls_and_the_end_is_noticed(void **state)
+{
+	struct kv_error err = {0};
+	struct secure_context *client = NULL;
+	struct secure *s = NULL;
+	struct end e = {0};
+	char got[6] = "";
+	pthread_t thread;
+	int fds[2];
+	(void)state;
+	assert_int_equal(secure_context_create(true, "a:00112233445566778899aabbccddeeff", &e.ctx, &err), 0);
+	assert_int_equal(secure_context_create(false, "a:00112233445566778899aabbccddeeff", &client, &err), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	e.fd = fds[0];
+	assert_int_equal(pthread_create(&thread, NULL, answer, &e), 0);
+	assert_int_equal(secure_open(client, fds[1], &s), 0);
+	assert_int_equal(secure_write(s, "hello", 5), 0);
+	assert_int_equal(secure_read(s, got, 5), 0);
+	assert_string_equal(got, "there");
+	pthread_join(thread, NULL);
+	assert_int_equal(e.rc, 0);
+	assert_string_equal(e.got, "hello");
+	assert_int_equal(secure_read(s, got, 1), -KV_EPEERDOWN);
+	secure_close(&s);
+	close(fds[1]);
+	secure_context_destroy(&client);
+	secure_context_destroy(&e.ctx);
+	secure_context_destroy(&e.ctx);
+}
+
+static void what_is_no_key_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"", "a", "a:", "a:00", "a:0011223344556677889aabbccddeeffz", "a:00112233445566778899aabbccddeefg"};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct secure_context *ctx = NULL;
+		struct kv_error err = {0};
+		assert_int_equal(secure_context_create(false, bad[i], &ctx, &err), -KV_EINVAL);
+		assert_null(ctx);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_of_clients_are_a_list),
+		cmocka_unit_test(bytes_are_of_those_that_are_connected),
+		cmocka_unit_test(the_table_is_no_wider_than_a_terminal),
+		cmocka_unit_test(bytes_come_through_tls_and_the_end_is_noticed),
+		cmocka_unit_test(what_is_no_key_is_refused),
+	};
+	signal(SIGPIPE, SIG_IGN); /* as kv-bench does: OpenSSL tells a peer that is gone what it thinks of it */
+	return cmocka_run_group_tests_name("kvbench/scale", tests, NULL, NULL);
+}
