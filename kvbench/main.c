@@ -12,12 +12,13 @@
 #include "kvbench/hits/hits.h"
 #include "kvbench/model/model.h"
 #include "kvbench/report/verbs.h"
+#include "kvbench/versus/versus.h"
 
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
-} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
-		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main}};
+} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main}, {"hits", hits_main},
+		{"models", model_main},      {"plot", plot_main},       {"versus", versus_main}};
 
 int main(int argc, char **argv)
 {

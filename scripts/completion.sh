@@ -15,7 +15,7 @@ kv-client)
 	commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ')
 	;;
 kv-bench)
-	for command in capacity compare fabric hits models plot; do
+	for command in capacity compare fabric hits models plot versus; do
 		its=$(words "$command")
 		commands+="$command "
 		lines+="	[ \"\${COMP_WORDS[1]}\" = $command ] && words=\"$its\" commands="$'\n'

@@ -66,7 +66,7 @@ printf '.TH %s 1 "" "%s" "KVRail"\n' "${program^^}" "KVRail ${version##* }"
 printf '.SH NAME\n%s \\- %s\n' "${program//-/\\-}" "$about"
 help | troff SH
 if [ "$program" = kv-bench ]; then
-	for command in capacity compare fabric hits models plot; do
+	for command in capacity compare fabric hits models plot versus; do
 		printf '.SH "KV\\-BENCH %s"\n' "${command^^}"
 		help "$command" | troff SS
 	done

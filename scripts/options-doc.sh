@@ -23,7 +23,7 @@ The output of `--help` of each program. Made by `scripts/options-doc.sh`; do not
 T
 help kv-server "$build/kv-server"
 help kv-bench "$build/kv-bench"
-for command in capacity compare fabric hits models plot; do
+for command in capacity compare fabric hits models plot versus; do
 	help "kv-bench $command" "$build/kv-bench" "$command"
 done
 help kv-client "$build/kv-client"

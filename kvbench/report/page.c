@@ -191,6 +191,11 @@ static void title(FILE *out, const json_t *doc)
 	fputs("</p>\n", out);
 }
 
+void page_begin(FILE *out)
+{
+	fprintf(out, "%s%s</style></head><body>\n", head, chart_style);
+}
+
 char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 {
 	char *text = NULL;
@@ -199,7 +204,7 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 		kv_fail(err, -KV_ENOMEM, "no memory for the page");
 		return NULL;
 	}
-	fprintf(out, "%s%s</style></head><body>\n", head, chart_style);
+	page_begin(out);
 	title(out, doc);
 	verdict(out, doc);
 	table(out, doc);
