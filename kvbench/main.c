@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/early.h"
+#include "kvbench/help.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/run.h"
 #include "kvbench/capacity/capacity.h"
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
 {
 	struct bench_options options;
 	struct kv_error err = {0};
+	char help_option[] = "--help";
 	int rc;
 	kv_early_end(false);
 	/* The sub-command gets argv without its own name. */
@@ -32,6 +34,14 @@ int main(int argc, char **argv)
 			argv[1] = argv[0];
 			return commands[i].main(argc - 1, argv + 1);
 		}
+	for (size_t i = 0; argc == 3 && strcmp(argv[1], "help") == 0 && i < KV_COUNT(commands); i++)
+		if (strcmp(argv[2], commands[i].name) == 0) {
+			argv[1] = argv[0];
+			argv[2] = help_option;
+			return commands[i].main(argc - 1, argv + 1);
+		}
+	if (help_wanted(argc, argv))
+		return help_main(argc, argv);
 	rc = bench_options_parse(argc, argv, &options, &err);
 
 	if (rc < 0) {

@@ -13,7 +13,11 @@ kv-doctor) about='tells what this machine has for KVRail and what stands in the 
 *) echo "man-page.sh: there is no program $program" >&2 && exit 2 ;;
 esac
 # Each option's text is one line, since troff breaks lines itself.
-help() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help; }
+help() {
+	local how=("$@" --help)
+	[ "$program$*" != kv-bench ] || how=(help all)
+	ARGP_HELP_FMT=rmargin=2000 "$build/$program" "${how[@]}"
+}
 
 # Groups of options become italic headings, and options tagged paragraphs. The text before the first group keeps its
 # lines.

@@ -12,7 +12,9 @@ help() { # TITLE COMMAND...
 	local title=$1
 	shift
 	printf '\n## %s\n\n```\n' "$title"
-	"$@" --help | sed 's/[[:space:]]*$//'
+	[ "$title" != kv-bench ] || set -- "$@" help all
+	[ "$title" = kv-bench ] || set -- "$@" --help
+	"$@" | sed 's/[[:space:]]*$//'
 	printf '```\n'
 }
 
