@@ -27,12 +27,9 @@ static const struct {
 static const struct {
 	const char *name, *about;
 } commands[] = {
-	{"capacity", "how many clients a machine can have"},
-	{"compare", "results beside each other, with a verdict"},
-	{"fabric", "latency and bandwidth of bare libfabric"},
-	{"hits", "hit ratio of a trace by policy and memory"},
-	{"models", "bytes of a block of models' KV caches"},
-	{"plot", "charts and a page of a result"},
+	{"capacity", "how many clients a machine can have"},   {"compare", "results beside each other, with a verdict"},
+	{"fabric", "latency and bandwidth of bare libfabric"}, {"hits", "hit ratio of a trace by policy and memory"},
+	{"models", "bytes of a block of models' KV caches"},   {"plot", "charts and a page of a result"},
 	{"versus", "redis and memcached beside KVRail"},
 };
 

@@ -45,8 +45,8 @@ struct seq_options {
 	double speed;         /* times real time; 0: no waiting */
 	uint64_t duration_ns; /* no request starts later; 0: no limit */
 	const struct kv_log *log;
-	void (*before)(void *arg, uint64_t at_ns); /* a request of this time of the trace is handed out next; NULL: nobody
-						      wants to know. The sequencer's thread. */
+	void (*before)(void *arg, uint64_t at_ns); /* a request of this time of the trace is handed out next; NULL:
+						      nobody wants to know. The sequencer's thread. */
 	bool (*over)(void *arg); /* asked before each request, and often while waiting: true ends the replay. The
 				    sequencer's thread. */
 	void *arg;

@@ -321,9 +321,9 @@ static json_t *events_array(const struct bench *b)
 	json_t *array = json_array();
 	char what[32];
 	for (unsigned i = 0; i < b->opt->events.count; i++) {
-		json_t *o = json_pack("{s:s, s:f}", "event",
-				      bench_event_text(&b->opt->events.row[i], what, sizeof(what)), "at_s",
-				      (double)b->opt->events.row[i].at_ns / 1e9);
+		json_t *o =
+			json_pack("{s:s, s:f}", "event", bench_event_text(&b->opt->events.row[i], what, sizeof(what)),
+				  "at_s", (double)b->opt->events.row[i].at_ns / 1e9);
 		if (i < b->results.events.done)
 			json_object_set_new(o, "done_s", json_real((double)b->results.events.done_ns[i] / 1e9));
 		json_array_append_new(array, o);

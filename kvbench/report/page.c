@@ -105,8 +105,9 @@ static void table(FILE *out, const json_t *doc)
 /* What became of the hits of a trace. */
 static void parts(FILE *out, const json_t *doc)
 {
-	static const char *const names[][2] = {
-		{"before", "before the first event"}, {"five_minutes", "in the five minutes after it"}, {"later", "later"}};
+	static const char *const names[][2] = {{"before", "before the first event"},
+					       {"five_minutes", "in the five minutes after it"},
+					       {"later", "later"}};
 	const json_t *trace = json_object_get(doc, "trace");
 	if (!json_object_get(trace, "intervals"))
 		return;

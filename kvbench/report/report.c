@@ -447,9 +447,9 @@ static void events_table(const struct bench *b)
 	const struct bench_happening *h = &r->events;
 	char what[32];
 	for (unsigned i = 0; i < b->opt->events.count; i++)
-		fprintf(b->out, "event     %s at %s%s%s%s\n", bench_event_text(&b->opt->events.row[i], what, sizeof(what)),
-			TIME(b->opt->events.row[i].at_ns), b->opt->trace ? " of the trace" : "",
-			i < h->done ? ", after " : ": the run was over before",
+		fprintf(b->out, "event     %s at %s%s%s%s\n",
+			bench_event_text(&b->opt->events.row[i], what, sizeof(what)), TIME(b->opt->events.row[i].at_ns),
+			b->opt->trace ? " of the trace" : "", i < h->done ? ", after " : ": the run was over before",
 			i < h->done ? TIME(h->done_ns[i]) : "");
 	for (unsigned i = 0; r->replay.part && i < REPLAY_PARTS; i++) {
 		const struct replay_part *p = &r->replay.part[i];

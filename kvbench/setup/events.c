@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* events.c -- the text of an event, and doing it: a signal to a server of our own, which is the whole of it. In a
- * replay the sequencer does events when the trace's time comes to them; else a thread does, which waits for the time. */
+ * replay the sequencer does events when the trace's time comes to them; else a thread does, which waits for the time.
+ */
 #include "kvbench/setup/events.h"
 
 #include <signal.h>
@@ -11,7 +12,8 @@
 static const struct {
 	const char *name;
 	int number;
-} kinds[] = {[BENCH_EVENT_KILL] = {"kill", SIGKILL}, [BENCH_EVENT_STOP] = {"stop", SIGSTOP},
+} kinds[] = {[BENCH_EVENT_KILL] = {"kill", SIGKILL},
+	     [BENCH_EVENT_STOP] = {"stop", SIGSTOP},
 	     [BENCH_EVENT_CONT] = {"cont", SIGCONT}};
 
 static int parse_one(const char *text, unsigned servers, struct bench_event *e, struct kv_error *err)
@@ -27,8 +29,8 @@ static int parse_one(const char *text, unsigned servers, struct bench_event *e, 
 		return kv_fail(err, -KV_EINVAL,
 			       "--event: '%s' is none of kill (SIGKILL), stop (SIGSTOP) and cont (SIGCONT)", what);
 	if (e->server == 0 || e->server > servers)
-		return kv_fail(err, -KV_EINVAL,
-			       "--event: there is no server %u: kv-bench starts %u (--servers)", e->server, servers);
+		return kv_fail(err, -KV_EINVAL, "--event: there is no server %u: kv-bench starts %u (--servers)",
+			       e->server, servers);
 	e->kind = (enum bench_event_kind)kind;
 	return 0;
 }

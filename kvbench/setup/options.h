@@ -73,8 +73,8 @@ struct bench_options {
 	uint32_t num_servers;          /* that kv-bench starts */
 	struct kv_opt_strings event_text;
 	struct bench_events events; /* what it says */
-	int eviction;                  /* of the server that kv-bench starts: index into kv_opt_eviction_names */
-	uint32_t server_threads;       /* 0: half of the cores, 1 to 4 */
+	int eviction;               /* of the server that kv-bench starts: index into kv_opt_eviction_names */
+	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
 	uint32_t slow_ms;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns;
 	/* security */

@@ -39,7 +39,7 @@ int server_child_start(const struct server_child_options *options, struct server
  * "server-2=127.0.0.1:PORT", so that keys lie the same in every run; NULL: there are not so many. */
 const char *server_child_address(const struct server_child *child);
 const char *server_child_name(const struct server_child *child, unsigned number);
-const char *server_child_psk(const struct server_child *child);     /* "identity:hex" */
+const char *server_child_psk(const struct server_child *child); /* "identity:hex" */
 pid_t server_child_pid(const struct server_child *child);
 
 /* server_child_signal -- send it to one of several, numbered from 1. A server that SIGKILL ended so is not dead by

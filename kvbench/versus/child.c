@@ -154,8 +154,7 @@ static int reason(int fd, int status, bool killed, struct kv_error *err)
 		rc = kv_fail(err, -KV_EINTERNAL, "its client was ended by signal %d (%s)", WTERMSIG(status),
 			     strsignal(WTERMSIG(status)));
 	else
-		rc = kv_fail(err, -KV_EINTERNAL, "%s",
-			     last ? last : "its client ended badly, and did not say why");
+		rc = kv_fail(err, -KV_EINTERNAL, "%s", last ? last : "its client ended badly, and did not say why");
 	free(text);
 	return rc;
 }

@@ -174,8 +174,9 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 		t->kind = known[i].kind;
 		snprintf(t->address, sizeof(t->address), "%s", item + len);
 		if (known[i].path && t->address[0] != '/')
-			return kv_fail(err, -KV_EINVAL, "--targets: '%s' needs the whole path of a socket, as in %s/run/x",
-				       item, known[i].scheme);
+			return kv_fail(err, -KV_EINVAL,
+				       "--targets: '%s' needs the whole path of a socket, as in %s/run/x", item,
+				       known[i].scheme);
 		if (!known[i].path && kv_hostport_parse(t->address, &hp, err) < 0)
 			return kv_fail_more(err, "--targets: '%s'", item);
 		return 0;
@@ -188,8 +189,7 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 	const char *at = o->target_list;
 	o->num_targets = 0;
 	if (!at || !*at)
-		return kv_fail(err, -KV_EINVAL,
-			       "--targets says what to compare, as in kvrail,redis://127.0.0.1:6379");
+		return kv_fail(err, -KV_EINVAL, "--targets says what to compare, as in kvrail,redis://127.0.0.1:6379");
 	for (bool more = true; more;) {
 		struct versus_target *t = &o->target[o->num_targets];
 		size_t len = strcspn(at, ",");
@@ -232,12 +232,14 @@ static int check(const struct versus_options *o, struct kv_error *err)
 	if (o->own.count > 0 && !any_kvrail(o))
 		return kv_fail(err, -KV_EINVAL, "what follows -- is for KVRail, which is no target here: drop it");
 	if (o->drive && (o->num_targets != 1 || o->target[0].kind == VERSUS_KVRAIL))
-		return kv_fail(err, -KV_EINVAL, "--drive is of one target that is not KVRail: kv-bench gives it to itself");
+		return kv_fail(err, -KV_EINVAL,
+			       "--drive is of one target that is not KVRail: kv-bench gives it to itself");
 	if (o->report && (!*o->report || strcmp(o->report, "-") == 0))
 		return kv_fail(err, -KV_EINVAL,
 			       "--report needs the name of a file: only --json goes to standard output");
 	if (o->report && o->json && strcmp(o->report, o->json) == 0)
-		return kv_fail(err, -KV_EINVAL, "--json and --report name one file, %.200s: give each its own", o->json);
+		return kv_fail(err, -KV_EINVAL, "--json and --report name one file, %.200s: give each its own",
+			       o->json);
 	return 0;
 }
 

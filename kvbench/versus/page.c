@@ -65,8 +65,8 @@ static void rounds(FILE *out, const struct versus *v)
 		const struct versus_round *r = &v->round[i];
 		fprintf(out, "<tr><td>round %u%s</td>", i + 1, r->counts ? "" : ", does not count");
 		for (unsigned t = 0; t < v->opt.num_targets; t++)
-			text_cell(out, r->run[t].ran ? chart_number(r->run[t].figure[VERSUS_GET].ops_per_s, CHART_COUNT, text,
-								    sizeof(text))
+			text_cell(out, r->run[t].ran ? chart_number(r->run[t].figure[VERSUS_GET].ops_per_s, CHART_COUNT,
+								    text, sizeof(text))
 						     : "");
 		text_cell(out, versus_round_state(r));
 		fputs("</tr>\n", out);

@@ -43,8 +43,7 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 		good &= measure_read(document_at(doc, "phases", "mixed", "write", NULL), &out->figure[VERSUS_MIXED]) &
 			measure_read(document_at(doc, "phases", "mixed", "read", NULL), &out->figure[VERSUS_MIXED]);
 	if (!good)
-		return kv_fail(err, -KV_EINVAL,
-			       "a phase did nothing: use more --num-keys, or a longer --duration");
+		return kv_fail(err, -KV_EINVAL, "a phase did nothing: use more --num-keys, or a longer --duration");
 	/* PUTs of what is there already move nothing. */
 	if (document_number(put, "duplicates") > 0)
 		return kv_fail(err, -KV_EINVAL,
@@ -54,7 +53,8 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 	version = version ? version : document_text(document_at(doc, "run", NULL), "version");
 	snprintf(server->version, sizeof(server->version), "%s", version ? version : "");
 	threads = threads ? threads : document_at(doc, "config", "server_threads", NULL);
-	server->threads = json_is_integer(threads) && json_integer_value(threads) > 0 ? json_integer_value(threads) : -1;
+	server->threads =
+		json_is_integer(threads) && json_integer_value(threads) > 0 ? json_integer_value(threads) : -1;
 	threads = document_at(doc, "config", "num_threads", NULL);
 	server->client_threads = json_is_integer(threads) ? json_integer_value(threads) : -1;
 	return 0;
@@ -146,7 +146,8 @@ static void print_server(const struct versus *v, unsigned t)
 	const struct versus_server *s = &v->server[t];
 	char threads[48] = "an unknown number of threads";
 	if (s->threads > 0)
-		snprintf(threads, sizeof(threads), "%lld thread%s", (long long)s->threads, kv_plural((uint64_t)s->threads));
+		snprintf(threads, sizeof(threads), "%lld thread%s", (long long)s->threads,
+			 kv_plural((uint64_t)s->threads));
 	kv_wrap(v->out, t ? "        " : "targets ", 0, "%s%s%s: server with %s, client with %lld",
 		v->opt.target[t].name, s->version[0] ? ", version " : "", s->version, threads,
 		(long long)s->client_threads);
@@ -160,12 +161,13 @@ static void print_figure(const struct versus *v, enum versus_figure f)
 		struct versus_spread s = t ? versus_ratio(v, t, f) : (struct versus_spread){0};
 		if (m.ops_per_s <= 0)
 			continue;
-		fprintf(v->out, "%-6s %-28.28s %10s %10s %8s %8s", t ? "" : versus_figure_names[f], v->opt.target[t].name,
-			COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
+		fprintf(v->out, "%-6s %-28.28s %10s %10s %8s %8s", t ? "" : versus_figure_names[f],
+			v->opt.target[t].name, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
 			kv_duration_format((uint64_t)m.p50_ns, p50, sizeof(p50)),
 			kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)));
 		if (s.count)
-			fprintf(v->out, "\n%-6s %-28s %.2f (%.2f-%.2f)", "", "  first / this one", s.median, s.low, s.high);
+			fprintf(v->out, "\n%-6s %-28s %.2f (%.2f-%.2f)", "", "  first / this one", s.median, s.low,
+				s.high);
 		fputc('\n', v->out);
 	}
 }
@@ -187,11 +189,10 @@ void versus_print_summary(const struct versus *v)
 			"failed): these are medians over all, to be measured again on a machine at rest",
 			v->rounds);
 	else
-		kv_wrap(v->out, "rounds  ", 0, "%u of %u count%s; ratios: median over them (lowest-highest)", v->counted,
-			v->rounds,
-			v->counted < v->rounds
-				? ", in the others the distance of the CPUs changed or a target failed"
-				: "");
+		kv_wrap(v->out, "rounds  ", 0, "%u of %u count%s; ratios: median over them (lowest-highest)",
+			v->counted, v->rounds,
+			v->counted < v->rounds ? ", in the others the distance of the CPUs changed or a target failed"
+					       : "");
 	for (unsigned t = 0; t < v->opt.num_targets; t++)
 		if (v->failed[t][0])
 			kv_wrap(v->out, "FAILED  ", 0, "%s: %s", v->opt.target[t].name, v->failed[t]);
@@ -222,9 +223,9 @@ static json_t *target_json(const struct versus *v, unsigned t)
 		struct versus_spread r = t ? versus_ratio(v, t, (enum versus_figure)f) : (struct versus_spread){0};
 		json_t *figure = m.ops_per_s > 0 ? measure_json(&m) : NULL;
 		if (figure && r.count)
-			json_object_set_new(figure, "ratio", json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low",
-								       r.low, "high", r.high, "rounds",
-								       (json_int_t)r.count));
+			json_object_set_new(figure, "ratio",
+					    json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low", r.low, "high",
+						      r.high, "rounds", (json_int_t)r.count));
 		if (figure)
 			json_object_set_new(o, versus_figure_names[f], figure);
 	}
@@ -269,10 +270,11 @@ json_t *versus_document(const struct versus *v)
 	for (unsigned i = 0; i < v->rounds; i++)
 		json_array_append_new(rounds, round_json(v, &v->round[i]));
 	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:I, s:I, s:f, s:s, s:I, s:o, s:o}", "schema",
-			 "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady, "run", "version", KVRAIL_VERSION,
-			 "time", time, "options", given, "in_flight", (json_int_t)o->num_workers, "value_bytes",
-			 (json_int_t)o->value_size, "rate", o->rate, "checked",
-			 o->verify	  ? "every byte"
+			 "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady, "run",
+			 "version", KVRAIL_VERSION, "time", time, "options", given, "in_flight",
+			 (json_int_t)o->num_workers, "value_bytes", (json_int_t)o->value_size, "rate", o->rate,
+			 "checked",
+			 o->verify        ? "every byte"
 			 : o->no_checksum ? "length"
 					  : "checksum",
 			 "counted_rounds", (json_int_t)v->counted, "targets", targets, "rounds", rounds);

@@ -75,7 +75,7 @@ static void print_head(const struct versus *v)
 		o->num_workers, kv_count_format(o->num_keys, (char[32]){0}, 32),
 		kv_size_format(o->value_size, size, sizeof(size)),
 		kv_duration_format(o->duration_ns, seconds, sizeof(seconds)),
-		o->verify	 ? "every byte"
+		o->verify        ? "every byte"
 		: o->no_checksum ? "lengths"
 				 : "checksums",
 		(unsigned long long)o->seed);

@@ -69,7 +69,7 @@ struct versus_round {
 
 /* What is known of a target beside its figures. */
 struct versus_server {
-	char version[64];                 /* "": it does not say */
+	char version[64];                /* "": it does not say */
 	int64_t threads, client_threads; /* below 0: it does not say */
 };
 
