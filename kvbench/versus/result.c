@@ -183,6 +183,8 @@ void versus_print_summary(const struct versus *v)
 		for (int f = 0; f < VERSUS_FIGURES; f++)
 			print_figure(v, (enum versus_figure)f);
 	}
+	if (versus_median(v, 0, VERSUS_GET).ops_per_s <= 0)
+		return; /* nothing was measured: the verdict says why */
 	if (v->unsteady)
 		kv_wrap(v->out, "rounds  ", 0,
 			"in none of the %u was the machine the same throughout (distance of the CPUs, a target that "
@@ -193,9 +195,6 @@ void versus_print_summary(const struct versus *v)
 			v->counted, v->rounds,
 			v->counted < v->rounds ? ", in the others the distance of the CPUs changed or a target failed"
 					       : "");
-	for (unsigned t = 0; t < v->opt.num_targets; t++)
-		if (v->failed[t][0])
-			kv_wrap(v->out, "FAILED  ", 0, "%s: %s", v->opt.target[t].name, v->failed[t]);
 }
 
 /* ---- JSON ---- */

@@ -2,12 +2,13 @@
 """fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kv-bench versus and kvreplay.
 
 FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
-close (the connection ends at the first GET); full (nothing is stored). Prints its port.
+close (the connection ends at the first GET); stall (so does all speech); full (nothing is stored). Prints its port.
 """
 import contextlib
 import socket
 import sys
 import threading
+import time
 
 protocol, fault = sys.argv[1:3]
 values = {}
@@ -35,6 +36,8 @@ def redis_command(f):
         f.read(2)
     if args[0] == b"SET" and fault == "full":
         return b"-OOM\r\n"
+    if args[0] == b"DBSIZE":
+        return b":%d\r\n" % len(values)
     if args[0] == b"DEL":
         return b":%d\r\n" % (values.pop(args[1], None) is not None)
     if args[0] == b"EXISTS":
@@ -75,6 +78,8 @@ def serve(conn):
             answer = command(f)
             if fault == "close" and len(answer) > 100:
                 return
+            if fault == "stall" and len(answer) > 100:
+                time.sleep(3600)
             conn.sendall(answer)
 
 

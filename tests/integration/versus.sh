@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 27
+plan 30
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py docs/reference/kv-bench-versus.schema.json "$@"; }
@@ -69,6 +69,31 @@ one_out() { # a target that fails leaves the others in
 	[ $? -eq 1 ] && schema "$j" && json_is "$j" '[t["ok"] for t in j["targets"]] == [True, False, True] and j["targets"][2]["get"]["ratio"]["median"] > 0'
 }
 check "a target that fails leaves the others in" one_out
+fake redis none
+interrupted() { # one signal: the rounds until then are reported, and no key is left
+	rm -f "$j"
+	"$build/kv-bench" versus --targets "$url" "${small[@]}" --rounds 99 --duration 0.2 --json "$j" >"$scratch/cut" 2>"$scratch/cut.err" &
+	local pid=$! rc
+	pids+=("$pid")
+	until grep -q '^round 1' "$scratch/cut"; do kill -0 "$pid" || return 1; sleep 0.02; done
+	kill -INT "$pid"
+	wait "$pid"
+	rc=$?
+	[ "$rc" -eq 130 ] && grep -q 'interrupted by signal 2' "$scratch/cut.err" && schema "$j" && json_is "$j" 'j["interrupted"] and 1 <= len(j["rounds"]) < 99'
+}
+check "an interrupted run reports the rounds until then" interrupted
+empty() { python3 -c '
+import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1].rpartition(":")[2])))
+s.sendall(b"*1\r\n$6\r\nDBSIZE\r\n")
+assert s.recv(99) == b":0\r\n"' "$url"; }
+check "and leaves no key" empty
+stops() { # a server that is there and says nothing any more: the time of grace is over
+	fake redis stall
+	versus --targets "$url" "${small[@]}" >"$scratch/stops" 2>&1
+	[ $? -eq 1 ] && grep -q 'no answer any more' "$scratch/stops"
+}
+check "a server that says nothing any more" stops
 dies() { # the client of KVRail says why
 	versus --targets kvrail "${small[@]}" -- --nic no-such-device >"$scratch/dies" 2>&1
 	[ $? -eq 1 ] && grep -q 'kvrail failed: .*no-such-device' "$scratch/dies"

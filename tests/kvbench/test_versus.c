@@ -16,7 +16,8 @@ static void targets_have_kinds_and_addresses(void **state)
 	struct versus_options o;
 	struct kv_error err = {0};
 	(void)state;
-	assert_int_equal(parse("kvrail,kvrail://[::1]:7,redis://h:1,redis+unix:///a b,memcached+unix:///m", &o, &err), 0);
+	assert_int_equal(parse("kvrail,kvrail://[::1]:7,redis://h:1,redis+unix:///a b,memcached+unix:///m", &o, &err),
+			 0);
 	assert_int_equal(o.num_targets, 5);
 	assert_int_equal(o.target[0].kind, VERSUS_KVRAIL);
 	assert_string_equal(o.target[0].address, "");
@@ -28,8 +29,9 @@ static void targets_have_kinds_and_addresses(void **state)
 
 static void other_names_are_refused(void **state)
 {
-	static const char *const bad[] = {"", ",", "kvrail,", "redis", "redis://", "redis://:x", "redis+unix://x",
-					  "kvrail,kvrail", "http://h:1", "kvrail ", "1,2,3,4,5,6,7,8,9"};
+	static const char *const bad[] = {"",           ",",          "kvrail,",          "redis",
+					  "redis://",   "redis://:x", "redis+unix://x",   "kvrail,kvrail",
+					  "http://h:1", "kvrail ",    "1,2,3,4,5,6,7,8,9"};
 	struct versus_options o;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
@@ -92,7 +94,10 @@ static void a_round_in_which_the_distance_changed_is_seen(void **state)
 static void a_report_without_figures_is_refused(void **state)
 {
 	static const char *const bad[] = {
-		"{}", "[]", "{\"phases\": 3}", "{\"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": {}}}",
+		"{}",
+		"[]",
+		"{\"phases\": 3}",
+		"{\"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": {}}}",
 		"{\"phases\": {\"write\": {\"ops_per_s\": 1, \"duplicates\": 2}, \"read\": {\"ops_per_s\": 1}}}",
 		"{\"verdict\": {\"problems\": [\"x\"]}, \"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": "
 		"{\"ops_per_s\": 1}}}"};
@@ -132,9 +137,18 @@ static void events_are_sorted_by_time(void **state)
 
 static void other_events_are_refused(void **state)
 {
-	static const char *const bad[] = {"",		    "kill",	       "kill 2",	  "kill 2 at",
-					  "kill 2 at never", "kill 4 at 1s",   "kill 0 at 1s",	  "kill -1 at 1s",
-					  "burn 1 at 1s",    "kill 1 at 1s now", "kill 2 in 30m", "kill two at 30m"};
+	static const char *const bad[] = {"",
+					  "kill",
+					  "kill 2",
+					  "kill 2 at",
+					  "kill 2 at never",
+					  "kill 4 at 1s",
+					  "kill 0 at 1s",
+					  "kill -1 at 1s",
+					  "burn 1 at 1s",
+					  "kill 1 at 1s now",
+					  "kill 2 in 30m",
+					  "kill two at 30m"};
 	struct bench_events e;
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
