@@ -38,10 +38,10 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 	*out = (struct versus_run){0};
 	if (json_is_string(problem))
 		return kv_fail(err, -KV_EINVAL, "%.400s", json_string_value(problem));
-	good = measure_read(put, &out->figure[VERSUS_PUT]) & measure_read(get, &out->figure[VERSUS_GET]);
-	if (mixed)
-		good &= measure_read(document_at(doc, "phases", "mixed", "write", NULL), &out->figure[VERSUS_MIXED]) &
-			measure_read(document_at(doc, "phases", "mixed", "read", NULL), &out->figure[VERSUS_MIXED]);
+	good = measure_read(put, &out->figure[VERSUS_PUT]) && measure_read(get, &out->figure[VERSUS_GET]);
+	if (mixed && good)
+		good = measure_read(document_at(doc, "phases", "mixed", "write", NULL), &out->figure[VERSUS_MIXED]) &&
+		       measure_read(document_at(doc, "phases", "mixed", "read", NULL), &out->figure[VERSUS_MIXED]);
 	if (!good)
 		return kv_fail(err, -KV_EINVAL, "a phase did nothing: use more --num-keys, or a longer --duration");
 	/* PUTs of what is there already move nothing. */
