@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/early.h"
+#include "kvbench/help.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/run.h"
 #include "kvbench/capacity/capacity.h"
@@ -14,17 +15,20 @@
 #include "kvbench/report/verbs.h"
 #include "kvbench/scale/scale.h"
 #include "kvbench/sweep/sweep.h"
+#include "kvbench/versus/versus.h"
 
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main}, {"hits", hits_main},
-		{"models", model_main},      {"plot", plot_main},       {"scale", scale_main},   {"sweep", sweep_main}};
+		{"models", model_main},      {"plot", plot_main},       {"scale", scale_main},   {"sweep", sweep_main},
+		{"versus", versus_main}};
 
 int main(int argc, char **argv)
 {
 	struct bench_options options;
 	struct kv_error err = {0};
+	char help_option[] = "--help";
 	int rc;
 	kv_early_end(false);
 	/* A run of a sweep: kv-bench as it is, but it ends with its parent. */
@@ -41,6 +45,14 @@ int main(int argc, char **argv)
 			argv[1] = argv[0];
 			return commands[i].main(argc - 1, argv + 1);
 		}
+	for (size_t i = 0; argc == 3 && strcmp(argv[1], "help") == 0 && i < KV_COUNT(commands); i++)
+		if (strcmp(argv[2], commands[i].name) == 0) {
+			argv[1] = argv[0];
+			argv[2] = help_option;
+			return commands[i].main(argc - 1, argv + 1);
+		}
+	if (help_wanted(argc, argv))
+		return help_main(argc, argv);
 	rc = bench_options_parse(argc, argv, &options, &err);
 
 	if (rc < 0) {

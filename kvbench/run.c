@@ -77,11 +77,15 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	const struct bench_options *o = b->opt;
 	unsigned shards = server_threads(o);
 	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys + more_keys(o);
-	b->results.misses_expected = o->ttl && o->duration_ns / 1000000000 >= o->ttl;
+	/* Of several, each has room for twice its share. */
+	if (o->num_servers > 1)
+		values = (2 * values + o->num_servers - 1) / o->num_servers;
+	b->results.misses_expected = (o->ttl && o->duration_ns / 1000000000 >= o->ttl) || o->events.count > 0;
 	if (o->servers.count > 0)
 		return 0;
 	if (o->memory_mb == 0)
-		return bench_keys_plan(o, values, shards, kv_memory_available(), &b->results.memory_mb, err);
+		return bench_keys_plan(o, values, shards, kv_memory_available() / o->num_servers, &b->results.memory_mb,
+				       err);
 	b->results.memory_mb = o->memory_mb;
 	if (bench_keys_memory(o, values, shards) > o->memory_mb << 20)
 		b->results.misses_expected = true;
@@ -121,6 +125,7 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .allow_pull = o->mode == KVC_MODE_PULL && !o->roofline,
 					  .pull_where_safe = o->mode == KVC_MODE_AUTO && !o->roofline,
 					  .memory_mb = b->results.memory_mb,
+					  .count = o->num_servers,
 					  .threads = server_threads(o),
 					  .log_level = o->log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS,
@@ -150,13 +155,13 @@ static enum kvc_put_way put_way(struct kvc_pool *pool, unsigned servers)
 static int open_pool(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
-	const char *own[1] = {b->server ? server_child_address(b->server) : NULL};
+	const char *own[BENCH_SERVERS_MAX] = {b->server ? server_child_address(b->server) : NULL};
 	struct kvc_options ko = {.size = sizeof(ko),
 				 .num_clients = o->num_clients,
 				 .num_threads = o->num_threads,
 				 .buffer_bytes = o->buffer_mb << 20,
 				 .servers = b->server ? own : o->servers.item,
-				 .num_servers = b->server ? 1 : o->servers.count,
+				 .num_servers = b->server ? o->num_servers : o->servers.count,
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .num_rails = o->rails,
@@ -177,7 +182,10 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .crl_file = o->security.crl,
 				 .server_name = o->security.server_name,
 				 .log_level = o->log_level};
-	int rc = kvc_pool_open(&ko, &b->pool, err);
+	int rc;
+	for (unsigned i = 0; b->server && o->num_servers > 1 && i < o->num_servers; i++)
+		own[i] = server_child_name(b->server, i + 1);
+	rc = kvc_pool_open(&ko, &b->pool, err);
 	if (rc < 0)
 		return rc;
 	b->num_clients = kvc_num_clients(b->pool);
@@ -325,7 +333,10 @@ static int run_read(struct bench *b, struct kv_error *err)
 	if (rc == 0 && o->breakdown)
 		rc = breakdown_make(b, err);
 	if (rc == 0)
+		rc = bench_events_start(&b->results.events, err);
+	if (rc == 0)
 		rc = reads_run(b, err);
+	bench_events_stop(&b->results.events);
 	for (unsigned i = 1; rc == 0 && o->breakdown && i < b->num_clients; i++)
 		bench_breakdown_merge(b->results.breakdown, &b->results.breakdown[i]);
 	if (rc == 0 && o->keep_going)
@@ -421,6 +432,8 @@ static int measure(struct bench *b, struct outputs **files)
 {
 	struct kv_error err = {0};
 	int rc;
+	b->results.events.events = &b->opt->events;
+	b->results.events.server = b->server;
 	report_start(b);
 	rc = memory_open(b, &err);
 	bench_conditions_begin(&b->results.conditions, server_child_cpu_seconds(b->server));
@@ -457,6 +470,7 @@ static int run_with_server(struct bench *b, struct outputs **files)
 	kvc_pool_close(&b->pool);
 	outages_free(&b->results.keep_going);
 	free(b->results.breakdown);
+	free(b->results.replay.part);
 	bench_series_free(&b->results.write.series);
 	bench_series_free(&b->results.read.series);
 	bench_series_free(&b->results.mix_put.series);

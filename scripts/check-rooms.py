@@ -15,7 +15,7 @@ import sys
 ROOMS = {
     "kvclient": [".", "pool", "queue", "call", "logical", "conn", "request", "core"],
     "kvserver": [".", "http", "member", "control", "ops", "shard"],
-    "kvbench": [".", "versus", "sweep", "scale", "capacity", "fabric", "hits", "report", "load", "measure", "setup", "model"],
+    "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
 }
 LAYERS = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
 # Circles that are left, each as a set of files: they may shrink and not grow.

@@ -5,7 +5,9 @@
 set -euo pipefail
 program=$1 build=${2:-build/release}
 words() {
-	ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help | grep -E '^ +-' | sed 's/^ *//; s/   .*//' |
+	local how=("$@" --help)
+	[ "$program$*" != kv-bench ] || how=(help all)
+	ARGP_HELP_FMT=rmargin=2000 "$build/$program" "${how[@]}" | grep -E '^ +-' | sed 's/^ *//; s/   .*//' |
 		grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\n' ' '
 }
 # Not inside the text below, where a failure would go unnoticed.
@@ -15,11 +17,14 @@ kv-client)
 	commands=$("$build/$program" --help | sed -n '/Commands:/,/^Without/s/^  \([a-z]*\) .*/\1/p' | sort -u | tr '\n' ' ')
 	;;
 kv-bench)
-	for command in capacity compare fabric hits models plot scale sweep; do
+	for command in capacity compare fabric hits models plot scale sweep versus; do
 		its=$(words "$command")
 		commands+="$command "
 		lines+="	[ \"\${COMP_WORDS[1]}\" = $command ] && words=\"$its\" commands="$'\n'
 	done
+	topics=$("$build/$program" help | sed -n '/^Options/,/^Commands/s/^  \([a-z]*\) .*/\1/p' | tr '\n' ' ')
+	commands+="help "
+	lines+="	[ \"\${COMP_WORDS[1]}\" = help ] && [ \"\$COMP_CWORD\" -eq 2 ] && COMPREPLY=(\$(compgen -W \"${topics}all\" -- \"\${COMP_WORDS[2]}\")) && return"$'\n'
 	;;
 esac
 cat <<T

@@ -13,7 +13,11 @@ kv-doctor) about='tells what this machine has for KVRail and what stands in the 
 *) echo "man-page.sh: there is no program $program" >&2 && exit 2 ;;
 esac
 # Each option's text is one line, since troff breaks lines itself.
-help() { ARGP_HELP_FMT=rmargin=2000 "$build/$program" "$@" --help; }
+help() {
+	local how=("$@" --help)
+	[ "$program$*" != kv-bench ] || how=(help all)
+	ARGP_HELP_FMT=rmargin=2000 "$build/$program" "${how[@]}"
+}
 
 # Groups of options become italic headings, and options tagged paragraphs. The text before the first group keeps its
 # lines.
@@ -66,7 +70,7 @@ printf '.TH %s 1 "" "%s" "KVRail"\n' "${program^^}" "KVRail ${version##* }"
 printf '.SH NAME\n%s \\- %s\n' "${program//-/\\-}" "$about"
 help | troff SH
 if [ "$program" = kv-bench ]; then
-	for command in capacity compare fabric hits models plot scale sweep; do
+	for command in capacity compare fabric hits models plot scale sweep versus; do
 		printf '.SH "KV\\-BENCH %s"\n' "${command^^}"
 		help "$command" | troff SS
 	done

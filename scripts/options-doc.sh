@@ -12,7 +12,9 @@ help() { # TITLE COMMAND...
 	local title=$1
 	shift
 	printf '\n## %s\n\n```\n' "$title"
-	"$@" --help | sed 's/[[:space:]]*$//'
+	[ "$title" != kv-bench ] || set -- "$@" help all
+	[ "$title" = kv-bench ] || set -- "$@" --help
+	"$@" | sed 's/[[:space:]]*$//'
 	printf '```\n'
 }
 
@@ -23,7 +25,7 @@ The output of `--help` of each program. Made by `scripts/options-doc.sh`; do not
 T
 help kv-server "$build/kv-server"
 help kv-bench "$build/kv-bench"
-for command in capacity compare fabric hits models plot scale sweep; do
+for command in capacity compare fabric hits models plot scale sweep versus; do
 	help "kv-bench $command" "$build/kv-bench" "$command"
 done
 help kv-client "$build/kv-client"

@@ -51,8 +51,8 @@ $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/loo
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
 
 # Programs of `make bench`, and hash and samehost, which are run by hand: what the checksum and the copying cost here. They link no client of ours.
-BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvload kvreplay c2c hash samehost)
-$(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c rival.c)) $(call a,kvbench loop ring host base)
+BENCH_TOOLS := $(addprefix $(B)/tests/bench/,lfget rawtcp kvreplay c2c hash samehost)
+$(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c)) $(call a,kvbench loop ring host base)
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared

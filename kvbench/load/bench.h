@@ -62,6 +62,16 @@ struct mixed_result {
 	double of_alone; /* operations per second of both together / mean of those of each phase alone */
 };
 
+/* A part of a replay, by the trace's time. */
+struct replay_part {
+	uint64_t requests, blocks, hits;
+	struct kv_hist read; /* as the read phase's samples */
+};
+
+enum { REPLAY_BEFORE, REPLAY_SOON, REPLAY_LATER, REPLAY_PARTS, REPLAY_INTERVALS_MAX = 1000 };
+#define REPLAY_INTERVAL_NS 60000000000ull  /* of the trace */
+#define REPLAY_SOON_NS     300000000000ull /* after the first event */
+
 struct replay_result {
 	bool ran;
 	uint64_t requests, blocks, block_hits; /* replayed; hits: blocks found and read */
@@ -69,6 +79,9 @@ struct replay_result {
 	uint64_t lost;                         /* found by the lookup, gone at the GET */
 	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
 	bool complete;                         /* every request of the file was replayed */
+	/* with --event: before the first, in the five minutes after it, later; and each minute */
+	struct replay_part *part, *interval;
+	unsigned intervals;
 };
 
 #define BENCH_RATE_KEPT 0.99 /* of what --rate offers: with less the machine did not keep up */
@@ -118,6 +131,7 @@ struct bench_results {
 	struct phase_result slo_read[3]; /* of a trial, by kind */
 	struct bench_breakdown
 		*breakdown; /* with --breakdown: one per client, the first has the sum after the reads; else NULL */
+	struct bench_happening events;
 	struct keep_going_result keep_going;
 	struct roofline_result roofline, roofline_put; /* of GET, of PUT */
 	struct mixed_result mixed;

@@ -39,6 +39,7 @@ struct replay {
 	unsigned batch; /* blocks */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_done;
 	_Atomic uint64_t num_errors;
+	pthread_mutex_t parts; /* of the result's parts and intervals */
 };
 
 struct replay_worker {
@@ -168,6 +169,55 @@ static void put_blocks_await(struct replay_worker *w, unsigned from)
 	}
 }
 
+/* ---- parts, by the trace's time ---- */
+
+static void on_time(void *arg, uint64_t at_ns)
+{
+	struct replay *r = arg;
+	bench_events_due(&r->bench->results.events, at_ns);
+}
+
+static void part_add(struct replay_part *p, const struct replay_worker *w)
+{
+	p->requests++;
+	p->blocks += w->order.num_ids;
+	p->hits += w->hits;
+	if (w->read_ns)
+		kv_hist_add(&p->read, w->read_ns);
+}
+
+static void parts_add(struct replay_worker *w)
+{
+	const struct bench_events *e = &w->r->bench->opt->events;
+	struct replay_result *out = &w->r->bench->results.replay;
+	uint64_t at = w->order.at_ns, first = e->row[0].at_ns;
+	unsigned part = at < first ? REPLAY_BEFORE : at < first + REPLAY_SOON_NS ? REPLAY_SOON : REPLAY_LATER;
+	if (!out->part)
+		return;
+	pthread_mutex_lock(&w->r->parts);
+	part_add(&out->part[part], w);
+	if (at / REPLAY_INTERVAL_NS < out->intervals)
+		part_add(&out->interval[at / REPLAY_INTERVAL_NS], w);
+	pthread_mutex_unlock(&w->r->parts);
+}
+
+static int parts_make(struct replay *r, struct kv_error *err)
+{
+	struct bench_results *res = &r->bench->results;
+	struct replay_result *out = &res->replay;
+	double minutes = (res->trace.last_ms - res->trace.first_ms) * 1e6 / (double)REPLAY_INTERVAL_NS;
+	if (r->bench->opt->events.count == 0)
+		return 0;
+	out->intervals = (unsigned)KV_MIN(KV_MAX(minutes, 0.0) + 1, (double)REPLAY_INTERVALS_MAX);
+	out->part = calloc(REPLAY_PARTS + out->intervals, sizeof(*out->part));
+	if (!out->part)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the figures of each minute of the trace");
+	out->interval = out->part + REPLAY_PARTS;
+	for (unsigned i = 0; i < REPLAY_PARTS + out->intervals; i++)
+		kv_hist_init(&out->part[i].read);
+	return 0;
+}
+
 /* ---- a request ---- */
 
 static int make_keys(struct replay_worker *w)
@@ -215,6 +265,7 @@ static void request_await(struct replay_worker *w)
 	t->requests++;
 	t->blocks += w->order.num_ids;
 	t->read.misses += w->order.num_ids - w->hits;
+	parts_add(w);
 }
 
 static void replay_main(struct kvc_client *client, unsigned number, void *arg)
@@ -341,10 +392,14 @@ static int replay_ordered(struct replay *r, struct kv_error *err)
 				 .strict = o->trace_order == BENCH_ORDER_STRICT,
 				 .speed = o->trace_speed,
 				 .duration_ns = o->duration_ns,
+				 .before = o->events.count ? on_time : NULL,
 				 .over = replay_over,
 				 .arg = r};
 	struct seq_stats stats = {0};
-	int rc = sequencer_start(&so, &r->seq, err), stop_rc;
+	int rc = parts_make(r, err), stop_rc;
+	r->bench->results.events.start_ns = phase_now();
+	if (rc == 0)
+		rc = sequencer_start(&so, &r->seq, err);
 	if (rc < 0)
 		return rc;
 	rc = run_workers(r, err);
@@ -356,7 +411,7 @@ static int replay_ordered(struct replay *r, struct kv_error *err)
 
 int replay_run(struct bench *bench, struct kv_error *err)
 {
-	struct replay r = {.bench = bench};
+	struct replay r = {.bench = bench, .parts = PTHREAD_MUTEX_INITIALIZER};
 	int rc = tallies_create(&r, err);
 	if (rc == 0)
 		rc = memory_open(&r, err);

@@ -132,6 +132,9 @@ static int assign(struct sequencer *s, struct seq_worker *w)
 	w->ids = w->ids_copy;
 	w->num_ids = s->next.num_ids;
 	w->line = s->next.line;
+	w->at_ns = (uint64_t)KV_MIN(KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6, LATEST_NS);
+	if (s->opt.before)
+		s->opt.before(s->opt.arg, w->at_ns);
 	w->waits = w->found = 0;
 	if (s->opt.strict)
 		for (unsigned i = 0; i < w->num_ids; i++)

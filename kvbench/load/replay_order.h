@@ -26,7 +26,7 @@ struct seq_worker {
 	/* what a worker reads after seq_next_await: its request */
 	const uint64_t *ids;
 	unsigned num_ids;
-	uint64_t line;
+	uint64_t line, at_ns; /* at_ns: of the trace, since its first request */
 	/* the sequencer's */
 	struct sequencer *seq;
 	struct loop *loop;
@@ -45,6 +45,8 @@ struct seq_options {
 	double speed;         /* times real time; 0: no waiting */
 	uint64_t duration_ns; /* no request starts later; 0: no limit */
 	const struct kv_log *log;
+	void (*before)(void *arg, uint64_t at_ns); /* a request of this time of the trace is handed out next; NULL:
+						      nobody wants to know. The sequencer's thread. */
 	bool (*over)(void *arg); /* asked before each request, and often while waiting: true ends the replay. The
 				    sequencer's thread. */
 	void *arg;

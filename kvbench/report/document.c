@@ -257,6 +257,23 @@ static void cell(FILE *out, const json_t *row, const char *name, double scale)
 		fprintf(out, ",%.9g", n * scale);
 }
 
+/* A row each, whose phase is "event kill 2", and its end when it happened. */
+static void csv_events(FILE *out, const json_t *doc)
+{
+	const json_t *events = json_object_get(doc, "events"), *e;
+	size_t i;
+	json_array_foreach(events, i, e)
+	{
+		const char *name = document_text(e, "event");
+		/* A name is a word and a number: others would need quotes. */
+		if (!name || strpbrk(name, ",\"\r\n") || isnan(document_number(e, "done_s")))
+			continue;
+		fprintf(out, "event %s", name);
+		cell(out, e, "done_s", 1);
+		fputs(",,,,,,\n", out);
+	}
+}
+
 char *document_csv(const json_t *doc, size_t *len, struct kv_error *err)
 {
 	struct document_phase phase[DOCUMENT_PHASES_MAX];
@@ -285,6 +302,7 @@ char *document_csv(const json_t *doc, size_t *len, struct kv_error *err)
 			fputc('\n', out);
 		}
 	}
+	csv_events(out, doc);
 	if (fclose(out) == 0)
 		return text;
 	free(text);

@@ -303,6 +303,48 @@ static json_t *trace_object(const struct replay_result *r)
 			 r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
 }
 
+static json_t *part_object(const struct replay_part *p)
+{
+	json_t *o = json_pack("{s:I, s:I, s:I}", "requests", (json_int_t)p->requests, "blocks", (json_int_t)p->blocks,
+			      "block_hits", (json_int_t)p->hits);
+	if (p->blocks)
+		json_object_set_new(o, "hit_ratio", json_real((double)p->hits / (double)p->blocks));
+	if (p->read.count) {
+		json_object_set_new(o, "get_p50_ns", json_integer((json_int_t)kv_hist_quantile(&p->read, 0.5)));
+		json_object_set_new(o, "get_p99_ns", json_integer((json_int_t)kv_hist_quantile(&p->read, 0.99)));
+	}
+	return o;
+}
+
+static json_t *events_array(const struct bench *b)
+{
+	json_t *array = json_array();
+	char what[32];
+	for (unsigned i = 0; i < b->opt->events.count; i++) {
+		json_t *o =
+			json_pack("{s:s, s:f}", "event", bench_event_text(&b->opt->events.row[i], what, sizeof(what)),
+				  "at_s", (double)b->opt->events.row[i].at_ns / 1e9);
+		if (i < b->results.events.done)
+			json_object_set_new(o, "done_s", json_real((double)b->results.events.done_ns[i] / 1e9));
+		json_array_append_new(array, o);
+	}
+	return array;
+}
+
+static void parts_add(json_t *trace, const struct replay_result *r)
+{
+	static const char *const names[REPLAY_PARTS] = {"before", "five_minutes", "later"};
+	json_t *intervals = json_array();
+	for (unsigned i = 0; i < REPLAY_PARTS; i++)
+		json_object_set_new(trace, names[i], part_object(&r->part[i]));
+	for (unsigned i = 0; i < r->intervals; i++) {
+		json_t *o = part_object(&r->interval[i]);
+		json_object_set_new(o, "end_s", json_real((double)(i + 1) * (double)REPLAY_INTERVAL_NS / 1e9));
+		json_array_append_new(intervals, o);
+	}
+	json_object_set_new(trace, "intervals", intervals);
+}
+
 static json_t *runs_object(const struct bench_runs *runs)
 {
 	json_t *object = json_pack("{s:I}", "count", (json_int_t)runs->count);
@@ -459,6 +501,10 @@ static json_t *report_object(const struct bench *b)
 		json_object_set_new(object, "roofline_put", roofline_object(&r->roofline_put, "put_bytes_per_s"));
 	if (object && r->replay.ran)
 		json_object_set_new(object, "trace", trace_object(&r->replay));
+	if (object && r->replay.part)
+		parts_add(json_object_get(object, "trace"), &r->replay);
+	if (object && b->opt->events.count)
+		json_object_set_new(object, "events", events_array(b));
 	if (object && b->opt->model)
 		json_object_set_new(object, "model", json_model(b));
 	return object;

@@ -133,6 +133,30 @@ static void table_of_sweep(FILE *out, const json_t *doc)
 	fputs("</table></div>\n", out);
 }
 
+/* What became of the hits of a trace. */
+static void parts(FILE *out, const json_t *doc)
+{
+	static const char *const names[][2] = {{"before", "before the first event"},
+					       {"five_minutes", "in the five minutes after it"},
+					       {"later", "later"}};
+	const json_t *trace = json_object_get(doc, "trace");
+	if (!json_object_get(trace, "intervals"))
+		return;
+	fputs("<h2>Events</h2>\n<div class=\"wide\"><table><tr><th></th><th>requests</th><th>hit ratio</th><th>p50 of "
+	      "gets</th><th>p99</th></tr>\n",
+	      out);
+	for (unsigned i = 0; i < KV_COUNT(names); i++) {
+		const json_t *part = json_object_get(trace, names[i][0]);
+		fprintf(out, "<tr><td>%s</td>", names[i][1]);
+		cell(out, document_number(part, "requests"), CHART_COUNT);
+		cell(out, document_number(part, "hit_ratio"), CHART_SHARE);
+		cell(out, document_number(part, "get_p50_ns"), CHART_TIME_NS);
+		cell(out, document_number(part, "get_p99_ns"), CHART_TIME_NS);
+		fputs("</tr>\n", out);
+	}
+	fputs("</table></div>\n", out);
+}
+
 static void charts(FILE *out, const json_t *doc)
 {
 	struct kv_error err = {0};
@@ -145,6 +169,8 @@ static void charts(FILE *out, const json_t *doc)
 		return;
 	if (json_array_size(document_at(document_measured(doc), "series", "windows", NULL)) < 2)
 		para(out, "quiet", "No chart over time: the phase was over within one window (--interval).");
+	if (json_array_size(json_object_get(doc, "events")))
+		para(out, "quiet", "Red lines are events: what --event did to a server.");
 	if (document_at(doc, "keep_going", "outages", NULL))
 		para(out, "quiet",
 		     "Red bands are outages: from the first call that failed to the first that was served again.");
@@ -226,6 +252,11 @@ static void title(FILE *out, const json_t *doc)
 	fputs("</p>\n", out);
 }
 
+void page_begin(FILE *out)
+{
+	fprintf(out, "%s%s</style></head><body>\n", head, chart_style);
+}
+
 char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 {
 	char *text = NULL;
@@ -234,13 +265,14 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 		kv_fail(err, -KV_ENOMEM, "no memory for the page");
 		return NULL;
 	}
-	fprintf(out, "%s%s</style></head><body>\n", head, chart_style);
+	page_begin(out);
 	title(out, doc);
 	verdict(out, doc);
 	if (document_is_sweep(doc))
 		table_of_sweep(out, doc);
 	else
 		table(out, doc);
+	parts(out, doc);
 	charts(out, doc);
 	pairs(out, "Conditions", json_object_get(doc, "conditions"));
 	excluded(out, doc);

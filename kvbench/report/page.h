@@ -8,4 +8,7 @@
 /* page_html -- text that the caller frees; NULL with *err. */
 char *page_html(const json_t *doc, size_t *len, struct kv_error *err);
 
+/* page_begin -- what such a page begins with, style and body's tag included. */
+void page_begin(FILE *out);
+
 #endif

@@ -42,6 +42,8 @@ static void start_server(const struct bench *b)
 	if (b->server) {
 		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
 			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
+		for (unsigned i = 2; i <= b->opt->num_servers; i++)
+			kv_wrap(b->out, "           ", 0, "%s", server_child_name(b->server, i));
 		return;
 	}
 	for (unsigned i = 0; i < b->opt->servers.count; i++)
@@ -438,6 +440,26 @@ static void replay_table(const struct bench *b)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
 }
 
+static void events_table(const struct bench *b)
+{
+	static const char *const parts[REPLAY_PARTS] = {"before", "5 min after", "later"};
+	const struct bench_results *r = &b->results;
+	const struct bench_happening *h = &r->events;
+	char what[32];
+	for (unsigned i = 0; i < b->opt->events.count; i++)
+		fprintf(b->out, "event     %s at %s%s%s%s\n",
+			bench_event_text(&b->opt->events.row[i], what, sizeof(what)), TIME(b->opt->events.row[i].at_ns),
+			b->opt->trace ? " of the trace" : "", i < h->done ? ", after " : ": the run was over before",
+			i < h->done ? TIME(h->done_ns[i]) : "");
+	for (unsigned i = 0; r->replay.part && i < REPLAY_PARTS; i++) {
+		const struct replay_part *p = &r->replay.part[i];
+		if (p->requests)
+			fprintf(b->out, "%-12s %s, hit ratio %.4f, get p50 %s, p99 %s\n", parts[i],
+				OF(p->requests, "request"), ratio(p->hits, p->blocks),
+				TIME(kv_hist_quantile(&p->read, 0.5)), TIME(kv_hist_quantile(&p->read, 0.99)));
+	}
+}
+
 /* What the library had to do behind the figures; a run without trouble has one line. */
 static void counters_table(const struct bench *b)
 {
@@ -571,6 +593,7 @@ void report_summary(const struct bench *b)
 	breakdown_table(b);
 	keep_going_table(b);
 	replay_table(b);
+	events_table(b);
 	roofline_table(b);
 	counters_table(b);
 	rails_table(b);
@@ -583,6 +606,7 @@ void report_summary(const struct bench *b)
 struct verdict {
 	FILE *to;
 	unsigned count;
+	bool events; /* errors are what an event does */
 };
 
 static void problem(struct verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -602,7 +626,7 @@ static void problem(struct verdict *v, const char *fmt, ...)
 static void judge_phase(struct verdict *v, const char *name, const struct phase_result *p)
 {
 	const struct bench_errors *e = &p->tally.errors;
-	for (unsigned i = 0; i < e->num_codes; i++)
+	for (unsigned i = 0; i < e->num_codes && !v->events; i++)
 		problem(v, "%s of the %s phase ended with: %s%s", OF(e->row[i].count, "operation"), name,
 			kv_strerror(e->row[i].code),
 			e->row[i].code == -KV_ETIMEOUT ? " (--timeout gives each more time)" : "");
@@ -673,8 +697,11 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
 	struct verdict v = {.to = to};
+	/* What is under way when a server goes may fail; in a replay that are PUTs, too. */
+	v.events = b->opt->trace && r->events.done > 0;
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);
+	v.events = r->events.done > 0;
 	judge_phase(&v, "mix", &r->mix_put);
 	judge_phase(&v, "mix", &r->mix_exists);
 	judge_slo(&v, b);

@@ -262,6 +262,22 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = (uint64_t)1 << 30,
 	 .help = "Memory of the server that kv-bench starts, in MiB. 0: as much as the load needs."},
+	{.name = "servers",
+	 .type = KV_OPT_U32,
+	 AT(num_servers),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = BENCH_SERVERS_MAX,
+	 .help = "Servers that kv-bench starts. Each of several has room for twice its share, so that others can take "
+		 "over."},
+	{.name = "event",
+	 .type = KV_OPT_STRINGS,
+	 AT(event_text),
+	 .metavar = "EVENT",
+	 .help = "'kill 2 at 30m': what is done to a server that kv-bench started (kill, stop, cont), and when: time "
+		 "of "
+		 "the trace, or since the reads began. Repeatable. Misses are no failure then."},
 	KV_OPT_EVICTION_ROW(AT(eviction),
 			    .help = "Which values the server that kv-bench starts evicts first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(
@@ -356,6 +372,14 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 	if (o->servers.count > 0 && o->eviction != 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--eviction concerns the server that kv-bench starts itself: drop it, or drop --server");
+	if (o->servers.count > 0 && (o->num_servers > 1 || o->event_text.count > 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--servers and --event concern servers that kv-bench starts itself: drop them, or drop "
+			       "--server");
+	if (o->event_text.count > 0 && o->roofline)
+		return kv_fail(err, -KV_EINVAL, "--roofline needs servers that stay: drop it, or drop --event");
+	if (o->roofline && o->num_servers > 1)
+		return kv_fail(err, -KV_EINVAL, "--roofline measures one server: drop it, or drop --servers");
 	if (o->servers.count == 0 && kv_opt_security_given(&o->security))
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
@@ -625,6 +649,8 @@ static int specs_parse(struct bench_options *o, struct kv_error *err)
 		rc = kv_fail(err, -KV_EINVAL, "--value-size and --value-sizes say the same: drop one of them");
 	if (rc == 0 && o->sizes.count > 0)
 		o->value_size = bench_sizes_max(&o->sizes);
+	if (rc == 0)
+		rc = bench_events_parse(&o->event_text, o->num_servers, &o->events, err);
 	if (o->slices && !o->async)
 		o->batch = KV_MAX(o->batch, 1u);
 	return rc;

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "kvbench/model/model.h"
+#include "kvbench/setup/events.h"
 #include "kvbench/setup/loadspec.h"
 
 enum bench_arrivals_kind { BENCH_UNIFORM, BENCH_POISSON };
@@ -69,8 +70,11 @@ struct bench_options {
 	struct model_bytes model_bytes; /* ... on one rank */
 	/* resources */
 	uint64_t buffer_mb, memory_mb; /* memory_mb 0: sized to the workload */
-	int eviction;                  /* of the server that kv-bench starts: index into kv_opt_eviction_names */
-	uint32_t server_threads;       /* 0: half of the cores, 1 to 4 */
+	uint32_t num_servers;          /* that kv-bench starts */
+	struct kv_opt_strings event_text;
+	struct bench_events events; /* what it says */
+	int eviction;               /* of the server that kv-bench starts: index into kv_opt_eviction_names */
+	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
 	uint32_t slow_ms;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns;
 	/* security */

@@ -34,7 +34,10 @@ enum {
 };
 
 struct server_child {
+	struct server_child *next; /* of several */
 	pid_t pid;
+	char name[KV_HOST_MAX + 32];
+	atomic_bool was_killed; /* by us, as an event */
 	char address[KV_HOST_MAX + 8];
 	char psk[32 + 2 * PSK_BYTES];
 	int log_fd;
@@ -321,7 +324,7 @@ static int launch_run(struct launch *l, struct server_child *c, const struct ser
 		      struct kv_error *err)
 {
 	int rc = open_pipes(l, err);
-	if (rc == 0)
+	if (rc == 0 && !c->psk[0])
 		rc = make_psk(c, err);
 	if (rc == 0)
 		rc = send_psk(c, l->psk_pipe[1], err);
@@ -367,8 +370,10 @@ static bool reap(pid_t pid, int *out_status, unsigned wait_ms)
 	}
 }
 
-static int ending(int status, bool killed, bool was_dead, struct kv_error *err)
+static int ending(const struct server_child *c, int status, bool killed, bool was_dead, struct kv_error *err)
 {
+	if (atomic_load(&c->was_killed))
+		return 0;
 	if (killed)
 		return kv_fail(err, -KV_EPEERDOWN, "its own server did not end within %d s of SIGTERM and was killed",
 			       STOP_WAIT_MS / 1000);
@@ -385,12 +390,13 @@ static int ending(int status, bool killed, bool was_dead, struct kv_error *err)
 /* Terminate, reap, and read the rest of its log. */
 static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *err)
 {
-	bool was_dead = server_child_dead(c), killed = false;
+	bool was_dead = atomic_load(&c->dead), killed = false;
 	int status = 0;
 	if (c->pid <= 0)
 		return 0;
 	atomic_store(&c->stopping, true);
 	kill(c->pid, SIGTERM);
+	kill(c->pid, SIGCONT); /* an event may have stopped it */
 	if (!reap(c->pid, &status, wait_ms)) {
 		killed = true;
 		kill(c->pid, SIGKILL);
@@ -399,16 +405,20 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 	}
 	if (c->log_started)
 		pthread_join(c->log_thread, NULL);
-	return ending(status, killed, was_dead, err);
+	return ending(c, status, killed, was_dead, err);
 }
 
-int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err)
+/* psk: the key that it shares with others, or NULL. */
+static int start_one(const struct server_child_options *options, const char *psk, struct server_child **out,
+		     struct kv_error *err)
 {
 	struct launch l = {.psk_pipe = {-1, -1}, .ready_pipe = {-1, -1}, .log_pipe = {-1, -1}};
 	struct server_child *c = child_alloc(options);
 	int rc;
 	if (!c)
 		return kv_fail(err, -KV_ENOMEM, "no memory for its own server");
+	if (psk)
+		snprintf(c->psk, sizeof(c->psk), "%s", psk);
 	rc = launch_run(&l, c, options, err);
 	if (rc == 0)
 		rc = read_ready(c, l.ready_pipe[0],
@@ -436,11 +446,53 @@ int server_child_start(const struct server_child_options *options, struct server
 	return rc;
 }
 
+int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err)
+{
+	struct server_child *first = NULL, **at = &first;
+	unsigned count = KV_MAX(options->count, 1u);
+	for (unsigned i = 1; i <= count; i++) {
+		int rc = start_one(options, first ? first->psk : NULL, at, err);
+		if (rc < 0) {
+			server_child_stop(&first, NULL);
+			return rc;
+		}
+		snprintf((*at)->name, sizeof((*at)->name), "server-%u=%s", i, (*at)->address);
+		at = &(*at)->next;
+	}
+	*out = first;
+	return 0;
+}
+
 /* ---- running and ending ---- */
 
 const char *server_child_address(const struct server_child *child)
 {
 	return child->address;
+}
+
+static const struct server_child *nth(const struct server_child *c, unsigned number)
+{
+	while (c && --number > 0)
+		c = c->next;
+	return c;
+}
+
+const char *server_child_name(const struct server_child *child, unsigned number)
+{
+	const struct server_child *c = nth(child, number);
+	return c ? c->name : NULL;
+}
+
+void server_child_signal(struct server_child *child, unsigned number, int signal)
+{
+	struct server_child *c = (struct server_child *)nth(child, number);
+	if (!c)
+		return;
+	if (signal == SIGKILL) {
+		atomic_store(&c->was_killed, true);
+		atomic_store(&c->stopping, true);
+	}
+	kill(c->pid, signal);
 }
 
 const char *server_child_psk(const struct server_child *child)
@@ -455,16 +507,19 @@ pid_t server_child_pid(const struct server_child *child)
 
 bool server_child_dead(const struct server_child *child)
 {
-	return child && atomic_load_explicit(&child->dead, memory_order_relaxed);
+	for (; child; child = child->next)
+		if (atomic_load_explicit(&child->dead, memory_order_relaxed))
+			return true;
+	return false;
 }
 
-double server_child_cpu_seconds(const struct server_child *child)
+static double cpu_seconds(const struct server_child *child)
 {
 	unsigned long user = 0, system = 0;
 	char path[64], text[1024], *after;
 	size_t n;
 	FILE *f;
-	snprintf(path, sizeof(path), "/proc/%d/stat", child ? (int)child->pid : 0);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)child->pid);
 	f = fopen(path, "re");
 	if (!f)
 		return 0;
@@ -477,16 +532,25 @@ double server_child_cpu_seconds(const struct server_child *child)
 	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
+double server_child_cpu_seconds(const struct server_child *child)
+{
+	double sum = 0;
+	for (; child; child = child->next)
+		sum += cpu_seconds(child);
+	return sum;
+}
+
 int server_child_stop(struct server_child **child, struct kv_error *err)
 {
-	struct server_child *c = *child;
-	int rc;
-	if (!c)
-		return 0;
-	rc = child_end(c, STOP_WAIT_MS, err);
-	if (rc < 0)
-		log_show(c);
-	child_free(c);
-	*child = NULL;
-	return rc;
+	int first = 0;
+	while (*child) {
+		struct server_child *c = *child;
+		int rc = child_end(c, STOP_WAIT_MS, first ? NULL : err);
+		if (rc < 0)
+			log_show(c);
+		first = first ? first : rc;
+		*child = c->next;
+		child_free(c);
+	}
+	return first;
 }

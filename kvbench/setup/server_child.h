@@ -21,6 +21,7 @@ struct server_child_options {
 	int eviction; /* index into kv_opt_eviction_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
+	unsigned count;                     /* so many servers, alike, with one key; 0: one */
 	uint32_t threads;                   /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */
 	int log_level;                      /* enum kv_log_level; from debug on its log goes to stderr as it comes */
@@ -34,14 +35,21 @@ struct server_child_options {
  * that started it). */
 int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err);
 
-const char *server_child_address(const struct server_child *child); /* "127.0.0.1:PORT" */
-const char *server_child_psk(const struct server_child *child);     /* "identity:hex" */
+/* server_child_address -- "127.0.0.1:PORT". server_child_name -- of one of several, numbered from 1:
+ * "server-2=127.0.0.1:PORT", so that keys lie the same in every run; NULL: there are not so many. */
+const char *server_child_address(const struct server_child *child);
+const char *server_child_name(const struct server_child *child, unsigned number);
+const char *server_child_psk(const struct server_child *child); /* "identity:hex" */
 pid_t server_child_pid(const struct server_child *child);
 
-/* server_child_dead -- whether it ended by itself. Any thread; NULL is never dead. */
+/* server_child_signal -- send it to one of several, numbered from 1. A server that SIGKILL ended so is not dead by
+ * itself, and its end no failure. Any thread. */
+void server_child_signal(struct server_child *child, unsigned number, int signal);
+
+/* server_child_dead -- whether any ended by itself. Any thread; NULL is never dead. */
 bool server_child_dead(const struct server_child *child);
 
-/* server_child_cpu_seconds -- CPU time it has used so far; 0 when unknown, and of NULL. */
+/* server_child_cpu_seconds -- CPU time that all have used so far; 0 when unknown, and of NULL. */
 double server_child_cpu_seconds(const struct server_child *child);
 
 /* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kvload and kvreplay.
+"""fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kv-bench versus and kvreplay.
 
 FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
-close (the connection ends at the first GET); full (nothing is stored). Prints its port.
+close (the connection ends at the first GET); stall (so does all speech); full (nothing is stored). Prints its port.
 """
 import contextlib
 import socket
 import sys
 import threading
+import time
 
 protocol, fault = sys.argv[1:3]
 values = {}
@@ -23,13 +24,22 @@ def damaged(value):
 
 
 def redis_command(f):
-    n = int(f.readline()[1:])
+    line = f.readline()
+    if line.startswith(b"INFO"):
+        return b"$22\r\nredis_version:0.fake\r\n\r\n"
+    if line.startswith(b"CONFIG"):
+        return b"*2\r\n$10\r\nio-threads\r\n$1\r\n1\r\n"
+    n = int(line[1:])
     args = []
     for _ in range(n):
         args.append(f.read(int(f.readline()[1:])))
         f.read(2)
     if args[0] == b"SET" and fault == "full":
         return b"-OOM\r\n"
+    if args[0] == b"DBSIZE":
+        return b":%d\r\n" % len(values)
+    if args[0] == b"DEL":
+        return b":%d\r\n" % (values.pop(args[1], None) is not None)
     if args[0] == b"EXISTS":
         return b":%d\r\n" % (args[1] in values)
     if args[0] == b"SET":
@@ -43,6 +53,12 @@ def redis_command(f):
 
 def memcached_command(f):
     args = f.readline().split()
+    if args[0] == b"version":
+        return b"VERSION 0.fake\r\n"
+    if args[0] == b"stats":
+        return b"STAT num_threads 3\r\nEND\r\n"
+    if args[0] == b"delete":
+        return b"DELETED\r\n" if values.pop(args[1], None) is not None else b"NOT_FOUND\r\n"
     if args[0] == b"mg":
         return b"HD\r\n" if args[1] in values else b"EN\r\n"
     if args[0] == b"set":
@@ -60,8 +76,10 @@ def serve(conn):
     with contextlib.suppress(ConnectionError), conn, conn.makefile("rb") as f:
         while f.peek(1):
             answer = command(f)
-            if fault == "close" and answer not in (b"+OK\r\n", b"STORED\r\n"):
+            if fault == "close" and len(answer) > 100:
                 return
+            if fault == "stall" and len(answer) > 100:
+                time.sleep(3600)
             conn.sendall(answer)
 
 

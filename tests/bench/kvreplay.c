@@ -22,13 +22,14 @@
 
 #include "kvbench/load/replay_order.h"
 #include "kvbench/load/workload.h"
+#include "kvbench/versus/rival.h"
 #include "loop/loop.h"
 #include "tests/bench/load.h"
 #include "tests/bench/result.h"
-#include "tests/bench/rival.h"
 
 enum { CONNS_MAX = 1024, BATCH_MAX = 16, BATCH_BYTES = 4 << 20, IOV_MOST = 512, BUFFER_MIN = 1 << 20 };
 
+static const char *const protocols[] = {"redis", "memcached", NULL};
 static const char *const orders[] = {"strict", "relaxed", NULL};
 
 struct options {
@@ -43,7 +44,21 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct kv_opt table[] = {
-	RIVAL_ROWS(struct options),
+	{.name = "protocol",
+	 .letter = 'p',
+	 .type = KV_OPT_CHOICE,
+	 AT(rival.protocol),
+	 .metavar = "NAME",
+	 .def = "redis",
+	 .choices = protocols,
+	 .help = "redis (RESP) or memcached (text)."},
+	{.name = "address",
+	 .letter = 'a',
+	 .type = KV_OPT_STRING,
+	 AT(rival.address),
+	 .metavar = "HOST:PORT",
+	 .def = "127.0.0.1:6379",
+	 .help = "Where the server listens; with a slash: a unix socket."},
 	{.name = "trace",
 	 .letter = 't',
 	 .type = KV_OPT_STRING,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c -- what lfget, rawtcp and kvload do alike. A block is known by two words, at its ends: enough to notice a
+/* load.c -- what lfget and rawtcp do alike. A block is known by two words, at its ends: enough to notice a
  * place that was not written, or written with another block, without reading megabytes that the program measured does
  * not read either. */
 #include "tests/bench/load.h"

@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 struct result {
-	uint64_t gets, bytes, elapsed_ns; /* gets: operations; kvload also has PUTs */
+	uint64_t gets, bytes, elapsed_ns; /* gets: operations; kvreplay also has PUTs */
 	double cpu_seconds;
 	struct kv_hist latency; /* of one request, or of one batch of them */
 };

@@ -330,22 +330,31 @@ def memcached_server(mb=2048, reno=False):
         stop(p)
 
 
-def kvload(protocol, address, size, conns, batch, op):
-    return tool("kvload", "--protocol", protocol, "--address", address, "--conns", conns, "--batch", batch,
-                "--value-size", size, "--num-keys", keys_of(size), "--op", op)
+def rival(url, size, conns, batch, op):
+    """One round of kv-bench versus with this target alone."""
+    with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
+        path = os.path.join(d, "report.json")
+        run([os.path.join(BUILD, "kv-bench"), "versus", "--targets", url, "--rounds", "1", "--num-workers", str(conns),
+             "--batch", str(batch if batch > 1 else 0), "--value-size", str(size),
+             "--num-keys", str(keys_of(size) * (1 if op == "get" else 2)),
+             "--duration", str(SECONDS if op == "get" else 0.01), "--warmup", str(warm_up(size)), "--json", path,
+             *(["--mixed"] if op == "mixed" else [])])
+        with open(path, encoding="utf-8") as f:
+            figure = json.load(f)["targets"][0][op]
+    return {"value": figure["ops_per_s"], **figure}
 
 
 def redis(size, unix=False, conns=32, batch=1, reno=False, op="get"):
     def one():
         with redis_server(reno=reno) as (address, sock):
-            return kvload("redis", sock if unix else address, size, conns, batch, op)
+            return rival(f"redis+unix://{sock}" if unix else f"redis://{address}", size, conns, batch, op)
     return one
 
 
 def memcached(size, conns=32, batch=1, reno=False, op="get"):
     def one():
         with memcached_server(reno=reno) as address:
-            return kvload("memcached", address, size, conns, batch, op)
+            return rival(f"memcached://{address}", size, conns, batch, op)
     return one
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_tools.sh -- the tools of `make bench`: they give figures, notice wrong data, and the driver writes what it may write. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 35
+plan 16
 tools=$build/tests/bench
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # they end without giving anything back
 
@@ -19,23 +19,6 @@ fake() { # fake PROTOCOL FAULT: sets $port
 	python3 tests/bench/fake_server.py "$1" "$2" >"$fifo" &
 	pids+=("$!")
 	read -r -t 30 port <"$fifo"
-}
-load() { # load PROTOCOL FAULT OPTIONS...
-	local port='' protocol=$1 fault=$2
-	shift 2
-	fake "$protocol" "$fault"
-	kvload=("$tools/kvload" -p "$protocol" -a "127.0.0.1:$port" --num-keys 20 --value-size 3000 --conns 3 --duration 0.05 "$@")
-}
-good() { load "$@" && figures "${kvload[@]}"; }
-bad() { # bad TEXT PROTOCOL FAULT OPTIONS...: kvload must fail, and say TEXT
-	local text=$1
-	shift
-	load "$@"
-	timeout -k 5 60 "${kvload[@]}" >"$scratch/bad" 2>&1
-	[ $? -eq 1 ] && grep -q "$text" "$scratch/bad" || {
-		cat "$scratch/bad"
-		return 1
-	}
 }
 replayed() { # replayed PROTOCOL FAULT OPTIONS...: a small trace, whose hits are known
 	local port='' protocol=$1 fault=$2
@@ -66,25 +49,6 @@ check "lfget: shm" figures "$tools/lfget" --provider shm --blocks 64 --depth 4 -
 check "lfget: a provider that is not here ends it" status 1 "$tools/lfget" --provider efa --duration 0.05
 check "rawtcp" figures "$tools/rawtcp" --blocks 64 --depth 5 --duration 0.05
 check "c2c gives a distance" c2c
-check "kvload: redis" good redis none --verify
-check "kvload: redis, pipelined" good redis none --batch 5 --verify
-check "kvload: memcached" good memcached none --verify
-check "kvload: memcached, pipelined" good memcached none --batch 5
-check "kvload: PUTs to redis" good redis none --op put --value-size 300000
-check "kvload: PUTs to redis, pipelined" good redis none --op put --batch 5
-check "kvload: PUTs to memcached, pipelined" good memcached none --op put --batch 5
-check "kvload: GETs and PUTs of redis" good redis none --op mixed --verify --batch 4
-check "kvload: GETs and PUTs of memcached" good memcached none --op mixed --verify
-check "kvload: a PUT that is refused" bad 'did not store' redis full --op put
-check "kvload: a wrong byte between PUTs" bad 'not what was stored' memcached flip --op mixed
-check "kvload: a wrong last byte" bad 'not what was stored' redis flip
-check "kvload: a wrong byte in the middle, with --verify" bad 'not what was stored' redis middle --verify
-check "kvload: a short value of redis" bad 'another length' redis short
-check "kvload: a short value of memcached" bad 'another length' memcached short
-check "kvload: a miss in redis" bad 'missed' redis miss
-check "kvload: a miss in memcached" bad 'missed' memcached miss
-check "kvload: a connection that ends" bad 'closed' redis close
-check "kvload: no server" status 1 "$tools/kvload" --address "$scratch/no.sock"
 check "kvreplay: redis, and the hits of strict order" hits redis none --verify
 check "kvreplay: memcached, and the hits of strict order" hits memcached none --verify
 check "kvreplay: redis, large values" hits redis none --value-size 3000000 --verify

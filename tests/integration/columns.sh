@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 29
+plan 30
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -19,7 +19,8 @@ small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-r
 check "kv-server --help" fits "$build/kv-server" --help
 check "kv-bench --help" fits "$build/kv-bench" --help
 check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
-for command in compare fabric hits models plot scale sweep; do
+check "kv-bench help all" fits "$build/kv-bench" help all
+for command in compare fabric hits models plot scale sweep versus; do
 	check "kv-bench $command --help" fits "$build/kv-bench" $command --help
 done
 check "kv-client --help" fits "$build/kv-client" --help

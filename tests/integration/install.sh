@@ -106,10 +106,12 @@ broken() {
 }
 check "a program that cannot say its options makes neither page nor completion" broken
 all_options() { # each long option of --help is among the words of its completion
-	local words p option missing=0
-	for words in kv-server kv-bench "kv-bench capacity" "kv-bench fabric" "kv-bench hits" "kv-bench models" kv-client kv-doctor; do
+	local words p option how missing=0
+	for words in kv-server kv-bench "kv-bench capacity" "kv-bench fabric" "kv-bench hits" "kv-bench models" "kv-bench versus" kv-client kv-doctor; do
 		p=${words%% *}
-		for option in $("$prefix"/bin/$words --help | grep -E '^ +-' | grep -oE -- '--[a-z][a-z0-9-]*[a-z]' | sort -u); do
+		how=--help
+		[ "$words" != kv-bench ] || how='help all'
+		for option in $("$prefix"/bin/$words $how | grep -E '^ +-' | grep -oE -- '--[a-z][a-z0-9-]*[a-z]' | sort -u); do
 			bash -c '. "$1"; COMP_WORDS=($2 "$3") COMP_CWORD=$4; "_${5//-/_}"; case " ${COMPREPLY[*]} " in *" $3 "*) ;; *) exit 1 ;; esac' - \
 				"$prefix/share/bash-completion/completions/$p" "$words" "$option" "$(wc -w <<<"$words")" "$p" || { echo "$words $option" && missing=1; }
 		done

@@ -51,6 +51,23 @@ wrong=( # PROGRAM ARGS...
 	'kv-bench hits --trace x --capacity 0'
 	'kv-bench hits --trace x --policy fifo'
 	'kv-bench models --tp 0'
+	'kv-bench help nothing'
+	'kv-bench help load trace'
+	'kv-bench --servers 0'
+	'kv-bench --servers 2 --server x:1'
+	"kv-bench --event 'kill 2 at 30m'"
+	"kv-bench --event 'kill 1 at soon'"
+	"kv-bench --event 'burn 1 at 1s'"
+	"kv-bench --event 'kill 0 at 1s'"
+	"kv-bench --event 'kill 1 at 1s' --server x:1"
+	'kv-bench versus'
+	'kv-bench versus --targets kvrail,kvrail'
+	'kv-bench versus --targets redis://'
+	'kv-bench versus --targets redis+unix://x'
+	'kv-bench versus --targets mooncake://x:1'
+	'kv-bench versus --targets redis://x:1 -- --door on'
+	'kv-bench versus --targets kvrail --drive'
+	'kv-bench versus --targets kvrail --rate 5 --batch 2'
 	'kv-bench models --model nothing'
 	'kv-bench --model nothing'
 	'kv-bench --tp 2'

@@ -181,6 +181,8 @@ static void world(unsigned servers, unsigned shards, unsigned most)
 	w.servers = servers;
 	w.most = most;
 	w.client.pool = &w.pool;
+	w.pool.place.n = w.servers ? w.servers : 2; /* any number but one: then nobody is asked where a key is */
+	w.client.placement = &w.pool.place;
 	w.client.node = w.node;
 	w.client.buffer.base = w.buffer[0];
 	for (unsigned i = 0; i < servers; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rival.c -- redis (RESP) and memcached (text) as far as the load tools need them. */
-#include "tests/bench/rival.h"
+/* rival.c -- redis (RESP) and memcached (text) as far as kv-bench versus and kvreplay need them. */
+#include "kvbench/versus/rival.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
-const char *const rival_protocols[] = {"redis", "memcached", NULL};
-const char *rival_program = "kvload";
+const char *rival_program = "kv-bench";
 
 void rival_die(const char *what, const char *why)
 {
@@ -88,6 +88,13 @@ int rival_get(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_BYT
 	return snprintf(out, RIVAL_HEAD_BYTES, "get %s\r\n", key->text);
 }
 
+int rival_delete(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_BYTES])
+{
+	if (protocol == RIVAL_REDIS)
+		return snprintf(out, RIVAL_HEAD_BYTES, "*2\r\n$3\r\nDEL\r\n$%zu\r\n%s\r\n", key->len, key->text);
+	return snprintf(out, RIVAL_HEAD_BYTES, "delete %s\r\n", key->text);
+}
+
 const char *rival_stored_text(int protocol)
 {
 	return protocol == RIVAL_REDIS ? "+OK\r\n" : "STORED\r\n";
@@ -107,4 +114,93 @@ int64_t rival_value_header(int protocol, const char *line)
 	if (sscanf(line, protocol == RIVAL_REDIS ? "$%llu" : "VALUE %*s %*s %llu", &len) != 1 || len > INT64_MAX)
 		rival_die("GET failed", line);
 	return (int64_t)len;
+}
+
+void rival_send(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+	while (len > 0) {
+		ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			rival_die_errno("send");
+		p += n;
+		len -= (size_t)n;
+	}
+}
+
+void rival_line(int fd, char out[RIVAL_HEAD_BYTES])
+{
+	size_t n = 0;
+	for (;;) {
+		char c;
+		ssize_t got = recv(fd, &c, 1, 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			rival_die("the server", errno == EAGAIN ? "no answer any more" : strerror(errno));
+		if (got == 0)
+			rival_die("recv", "the server closed the connection");
+		if (c == '\n')
+			break;
+		if (n == RIVAL_HEAD_BYTES - 1)
+			rival_die("the server", "the answer is not of this protocol");
+		out[n++] = c;
+	}
+	out[n > 0 && out[n - 1] == '\r' ? n - 1 : n] = 0;
+}
+
+/* A reply to INFO or CONFIG: lines of text in one bulk, an array of such, or an error, which says nothing. */
+static void redis_facts(int fd, char *version, size_t cap, int64_t *threads)
+{
+	char line[RIVAL_HEAD_BYTES];
+	unsigned long long n = 0;
+	rival_send(fd, "INFO server\r\n", 13);
+	rival_line(fd, line);
+	if (sscanf(line, "$%llu", &n) == 1) {
+		for (size_t seen = 0; seen < n + 2;) {
+			rival_line(fd, line);
+			seen += strlen(line) + 2;
+			if (strncmp(line, "redis_version:", 14) == 0)
+				snprintf(version, cap, "%s", line + 14);
+		}
+	}
+	rival_send(fd, "CONFIG GET io-threads\r\n", 23);
+	rival_line(fd, line);
+	n = 0;
+	if (sscanf(line, "*%llu", &n) != 1)
+		return;
+	for (unsigned i = 0; i < 2 * n; i++) {
+		rival_line(fd, line);
+		if (i == 3)
+			*threads = (int64_t)strtoll(line, NULL, 10);
+	}
+}
+
+static void memcached_facts(int fd, char *version, size_t cap, int64_t *threads)
+{
+	char line[RIVAL_HEAD_BYTES];
+	rival_send(fd, "version\r\n", 9);
+	rival_line(fd, line);
+	if (strncmp(line, "VERSION ", 8) == 0)
+		snprintf(version, cap, "%s", line + 8);
+	rival_send(fd, "stats settings\r\n", 16);
+	do {
+		rival_line(fd, line);
+		if (strncmp(line, "STAT num_threads ", 17) == 0)
+			*threads = (int64_t)strtoll(line + 17, NULL, 10);
+	} while (strncmp(line, "STAT ", 5) == 0);
+}
+
+void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *out_threads)
+{
+	int fd = rival_connect(rival);
+	version[0] = 0;
+	*out_threads = -1;
+	if (rival->protocol == RIVAL_REDIS)
+		redis_facts(fd, version, cap, out_threads);
+	else
+		memcached_facts(fd, version, cap, out_threads);
+	close(fd);
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* help.c -- kv-bench --help in one screen, and kv-bench help TOPIC.
+ *
+ * A topic is a group of the option table; its text comes from the rows, as that of --help of every other program does.
+ * `all` is the whole table, of which manual, reference and completion are made. A group that has no topic here is found
+ * by tests/integration/help.sh. */
+#include "kvbench/help.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvbench/load/bench.h"
+
+static const struct {
+	const char *name, *group, *about;
+} topics[] = {
+	{"where", "Where to", "servers, provider, NIC, rails, mode"},
+	{"load", "Load", "workers, keys, sizes, patterns, rates, mixes, checks"},
+	{"trace", "Trace replay", "requests of a trace, their times and order"},
+	{"model", "A model's KV cache", "values that are blocks of a model, figures in tokens"},
+	{"resources", "Resources", "buffers, servers of its own, events, deadlines"},
+	{"security", "Security", "keys and certificates"},
+	{"output", "Output", "JSON, page, percentiles, time series, progress"},
+};
+
+static const struct {
+	const char *name, *about;
+} commands[] = {
+	{"capacity", "how many clients a machine can have"},   {"compare", "results beside each other, with a verdict"},
+	{"fabric", "latency and bandwidth of bare libfabric"}, {"hits", "hit ratio of a trace by policy and memory"},
+	{"models", "bytes of a block of models' KV caches"},   {"plot", "charts and a page of a result"},
+	{"versus", "redis and memcached beside KVRail"},
+};
+
+int help_wanted(int argc, char **argv)
+{
+	return argc > 1 && (strcmp(argv[1], "help") == 0 ||
+			    (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)));
+}
+
+static void overview(void)
+{
+	printf("Usage: kv-bench [OPTION...] | COMMAND [OPTION...] | help [TOPIC]\n"
+	       "Measures KVRail: writes keys, reads them back, reports throughput and latency.\n"
+	       "Options by topic (kv-bench help TOPIC; all: every option):\n");
+	for (unsigned i = 0; i < KV_COUNT(topics); i++)
+		printf("  %-10s %s\n", topics[i].name, topics[i].about);
+	printf("Commands (kv-bench COMMAND --help):\n");
+	for (unsigned i = 0; i < KV_COUNT(commands); i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].about);
+	printf("Examples:\n"
+	       "  kv-bench --num-workers 32 --num-clients 4 --value-size 1MB\n"
+	       "  kv-bench --server cache-1:7700 --rate 20000 --report out.html\n"
+	       "  kv-bench --trace t.jsonl --servers 4 --event 'kill 2 at 30m'\n"
+	       "  kv-bench versus --targets kvrail,redis://127.0.0.1:6379\n");
+}
+
+static int unknown(const char *topic)
+{
+	fprintf(stderr, "kv-bench: there is no topic '%.100s': use one of", topic);
+	for (unsigned i = 0; i < KV_COUNT(topics); i++)
+		fprintf(stderr, " %s,", topics[i].name);
+	fprintf(stderr, " all, or a command (");
+	for (unsigned i = 0; i < KV_COUNT(commands); i++)
+		fprintf(stderr, "%s%s", i ? ", " : "", commands[i].name);
+	fprintf(stderr, ")\n");
+	return BENCH_USAGE;
+}
+
+/* Print --help of these rows. */
+static int rows_print(const struct kv_opt_program *program, const struct kv_opt *table)
+{
+	static struct bench_options scratch;
+	char *argv[] = {(char[]){"kv-bench"}, (char[]){"--help"}, NULL};
+	struct kv_error err = {0};
+	return kv_opt_parse(program, table, 2, argv, &scratch, NULL, &err) > 0 ? BENCH_OK : BENCH_FAILED;
+}
+
+static int group_print(const char *group)
+{
+	const struct kv_opt_program program = {.name = "kv-bench"};
+	struct kv_opt *rows;
+	unsigned n = 0, all = 0;
+	bool in = false;
+	int status;
+	while (bench_options_table[all].name)
+		all++;
+	rows = calloc(all + 1, sizeof(*rows));
+	if (!rows) {
+		fprintf(stderr, "kv-bench: no memory for the text\n");
+		return BENCH_FAILED;
+	}
+	for (unsigned i = 0; i < all; i++) {
+		const struct kv_opt *row = &bench_options_table[i];
+		if (row->group)
+			in = strcmp(row->group, group) == 0;
+		if (in)
+			rows[n++] = *row;
+	}
+	status = rows_print(&program, rows);
+	free(rows);
+	return status;
+}
+
+static int finished(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "kv-bench: the text could not be written to standard output\n");
+	return BENCH_FAILED;
+}
+
+int help_main(int argc, char **argv)
+{
+	const char *topic = argc > 2 ? argv[2] : NULL;
+	if (argc > 3) {
+		fprintf(stderr, "kv-bench: help takes one topic, and '%.100s' is a second\n", argv[3]);
+		return BENCH_USAGE;
+	}
+	if (!topic) {
+		overview();
+		return finished(BENCH_OK);
+	}
+	if (strcmp(topic, "all") == 0)
+		return finished(rows_print(&bench_options_program, bench_options_table));
+	for (unsigned i = 0; i < KV_COUNT(topics); i++)
+		if (strcmp(topics[i].name, topic) == 0)
+			return finished(group_print(topics[i].group));
+	return unknown(topic);
+}

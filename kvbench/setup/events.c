@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* events.c -- the text of an event, and doing it: a signal to a server of our own, which is the whole of it. In a
+ * replay the sequencer does events when the trace's time comes to them; else a thread does, which waits for the time.
+ */
+#include "kvbench/setup/events.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include "kvbench/setup/server_child.h"
+
+static const struct {
+	const char *name;
+	int number;
+} kinds[] = {[BENCH_EVENT_KILL] = {"kill", SIGKILL},
+	     [BENCH_EVENT_STOP] = {"stop", SIGSTOP},
+	     [BENCH_EVENT_CONT] = {"cont", SIGCONT}};
+
+static int parse_one(const char *text, unsigned servers, struct bench_event *e, struct kv_error *err)
+{
+	char what[16], when[32], rest;
+	unsigned kind = 0;
+	if (sscanf(text, " %15s %u at %31s %c", what, &e->server, when, &rest) != 3 ||
+	    kv_duration_parse(when, &e->at_ns) < 0)
+		return kv_fail(err, -KV_EINVAL, "--event: '%.100s' is not as in 'kill 2 at 30m'", text);
+	while (kind < KV_COUNT(kinds) && strcmp(what, kinds[kind].name))
+		kind++;
+	if (kind == KV_COUNT(kinds))
+		return kv_fail(err, -KV_EINVAL,
+			       "--event: '%s' is none of kill (SIGKILL), stop (SIGSTOP) and cont (SIGCONT)", what);
+	if (e->server == 0 || e->server > servers)
+		return kv_fail(err, -KV_EINVAL, "--event: there is no server %u: kv-bench starts %u (--servers)",
+			       e->server, servers);
+	e->kind = (enum bench_event_kind)kind;
+	return 0;
+}
+
+int bench_events_parse(const struct kv_opt_strings *text, unsigned servers, struct bench_events *out,
+		       struct kv_error *err)
+{
+	*out = (struct bench_events){0};
+	if (text->count > BENCH_EVENTS_MAX)
+		return kv_fail(err, -KV_EINVAL, "--event: at most %u of them", (unsigned)BENCH_EVENTS_MAX);
+	for (unsigned i = 0; i < text->count; i++) {
+		struct bench_event e;
+		unsigned at = out->count;
+		if (parse_one(text->item[i], servers, &e, err) < 0)
+			return -KV_EINVAL;
+		for (; at > 0 && out->row[at - 1].at_ns > e.at_ns; at--)
+			out->row[at] = out->row[at - 1];
+		out->row[at] = e;
+		out->count++;
+	}
+	return 0;
+}
+
+char *bench_event_text(const struct bench_event *e, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s %u", kinds[e->kind].name, e->server);
+	return buf;
+}
+
+void bench_events_due(struct bench_happening *h, uint64_t now_ns)
+{
+	while (h->done < h->events->count && h->events->row[h->done].at_ns <= now_ns) {
+		const struct bench_event *e = &h->events->row[h->done];
+		server_child_signal(h->server, e->server, kinds[e->kind].number);
+		h->done_ns[h->done] = kv_clock_now(&kv_clock_monotonic) - h->start_ns;
+		h->done++;
+	}
+}
+
+static void *events_main(void *arg)
+{
+	struct bench_happening *h = arg;
+	pthread_mutex_lock(&h->lock);
+	while (!h->ending && h->done < h->events->count) {
+		uint64_t at = kv_deadline(h->start_ns, h->events->row[h->done].at_ns);
+		struct timespec until = {.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)};
+		if (pthread_cond_timedwait(&h->wake, &h->lock, &until) != 0)
+			bench_events_due(h, kv_clock_now(&kv_clock_monotonic) - h->start_ns);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+int bench_events_start(struct bench_happening *h, struct kv_error *err)
+{
+	pthread_condattr_t attr;
+	int rc;
+	h->start_ns = kv_clock_now(&kv_clock_monotonic);
+	if (h->events->count == 0)
+		return 0;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	rc = -pthread_create(&h->thread, NULL, events_main, h);
+	h->running = rc == 0;
+	return rc < 0 ? kv_fail(err, rc, "no thread for the events: %s", kv_strerror(rc)) : 0;
+}
+
+void bench_events_stop(struct bench_happening *h)
+{
+	if (!h->running)
+		return;
+	pthread_mutex_lock(&h->lock);
+	h->ending = true;
+	pthread_cond_signal(&h->wake);
+	pthread_mutex_unlock(&h->lock);
+	pthread_join(h->thread, NULL);
+	pthread_cond_destroy(&h->wake);
+	pthread_mutex_destroy(&h->lock);
+	h->running = false;
+}

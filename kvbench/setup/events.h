@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* events.h -- what is done to servers of our own while a run measures: --event. */
+#ifndef KVRAIL_KVBENCH_SETUP_EVENTS_H
+#define KVRAIL_KVBENCH_SETUP_EVENTS_H
+
+#include <pthread.h>
+
+#include "base/base.h"
+
+enum { BENCH_EVENTS_MAX = 32, BENCH_SERVERS_MAX = 32 };
+
+enum bench_event_kind { BENCH_EVENT_KILL, BENCH_EVENT_STOP, BENCH_EVENT_CONT };
+
+struct bench_event {
+	enum bench_event_kind kind;
+	unsigned server; /* from 1 */
+	uint64_t at_ns;  /* since the reads began, or in the time of the trace */
+};
+
+struct bench_events {
+	unsigned count;
+	struct bench_event row[BENCH_EVENTS_MAX]; /* by time */
+};
+
+/* bench_events_parse -- "kill 2 at 30m", each item one. Returns 0, or -KV_EINVAL with a sentence. */
+int bench_events_parse(const struct kv_opt_strings *text, unsigned servers, struct bench_events *out,
+		       struct kv_error *err);
+
+/* bench_event_text -- "kill 2". Returns buf. */
+char *bench_event_text(const struct bench_event *e, char *buf, size_t cap);
+
+struct server_child;
+
+/* Events of one run, done in their order. */
+struct bench_happening {
+	const struct bench_events *events;
+	struct server_child *server;
+	uint64_t start_ns;                  /* when the clock of done_ns began */
+	unsigned done;                      /* so many have happened */
+	uint64_t done_ns[BENCH_EVENTS_MAX]; /* when they really did */
+	/* its own */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool running, ending;
+};
+
+/* bench_events_due -- do all events until now_ns of their time. Returns at once. Thread: one at a time. */
+void bench_events_due(struct bench_happening *h, uint64_t now_ns);
+
+/* bench_events_start, _stop -- a thread that does them in real time, from now on. Without events neither does anything.
+ * _start returns 0, or -errno with a sentence. */
+int bench_events_start(struct bench_happening *h, struct kv_error *err);
+void bench_events_stop(struct bench_happening *h);
+
+#endif

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drive.c -- one round of a target that is not KVRail: PUTs of all keys, GETs for a while, with --mixed both one to
+ * one, then the keys are deleted again. What kv-bench's phases are, for the servers people would use instead.
+ *
+ * One thread, epoll, non-blocking sockets, a connection per worker with one unit each: a request, or a pipeline of
+ * --batch. In the closed loop a connection asks again as soon as its answer is whole. In the open loop unit n is due
+ * when kv-bench's is (kvbench/load/arrivals.h), and waits for a connection when none is free; latency counts from then.
+ * Keys, values and order are kv-bench's (workload.h, keys.h), so all targets store and read the same bytes in the same
+ * order. Of each value the checksum is compared, as KVRail's client does, with --verify each byte too, and with
+ * --no-checksum the length, first and last eight bytes. Any error, miss or wrong value ends the process with a
+ * sentence, which the parent reads from its standard error (child.c).
+ *
+ * An answer is received into the connection's own buffer, where it stays until it is whole: no copy, no allocation. The
+ * system call asks for all that is missing, so a large value costs as few calls as the kernel's socket buffer allows. A
+ * PUT sends its value from where it lies ready, as kv-bench does (the stock of workload.c), with one system call for
+ * what the socket takes.
+ *
+ * The stock clients are no yardstick: redis-benchmark and memtier_benchmark saturate one core of their own before the
+ * server is busy. Rejected: hiredis and libmemcached. Both copy each value once more than this does, and libmemcached
+ * keeps one request in flight per thread: the ratio would be of clients, in our favour. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "kvbench/load/arrivals.h"
+#include "kvbench/load/bench.h"
+#include "kvbench/setup/signals.h"
+#include "kvbench/versus/rival.h"
+#include "kvbench/versus/versus.h"
+
+enum { EVENTS = 256, DELETES = 64, KINDS = 2 };
+enum { GET, PUT };
+
+struct conn {
+	int fd;
+	uint8_t *buf;      /* answers of one unit; cap bytes */
+	size_t cap, have;  /* have: received */
+	size_t at;         /* of the answer that is not whole yet */
+	unsigned answered; /* of the unit */
+	unsigned kind, count;
+	uint64_t start_ns, first; /* first: number of its first operation */
+	char *request;            /* heads of one unit */
+	struct iovec *iov;        /* and what goes out, values between heads */
+	unsigned iovs, iov_at;    /* iov_at: the first that is not sent whole */
+	bool blocked, busy;       /* blocked: the socket took no more: epoll tells when it does */
+	struct conn *next_free;
+};
+
+struct phase {
+	bool mixed;
+	unsigned kind;                     /* of all, if not mixed */
+	uint64_t key_base, units, due;     /* units: of this phase; due: number of the next */
+	uint64_t start_ns, end_ns, due_ns; /* due_ns: of the next, in the open loop */
+	double rate;
+	struct bench_arrivals arrivals;
+	unsigned running;
+	/* results */
+	uint64_t ops[KINDS], elapsed_ns;
+	double cpu_seconds;
+	struct kv_hist latency[KINDS];
+};
+
+struct load {
+	const struct versus_options *o;
+	struct rival rival;
+	struct bench_draw draw;
+	unsigned batch;
+	int epoll, timer;
+	struct conn *conn, *free;
+	uint8_t *stock; /* what values are parts of */
+	uint64_t *sum;  /* of each key that is read: its value's checksum; NULL: none are compared */
+	struct phase *phase;
+	struct versus_server server;
+};
+
+static uint64_t now_ns(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+static double cpu_seconds_now(void)
+{
+	struct rusage u = {0};
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* ---- a unit ---- */
+
+/* The key of operation `number` of a kind: that of a GET in kv-bench's order, that of a PUT one after the other. */
+static uint64_t key_of(const struct load *l, unsigned kind, uint64_t number)
+{
+	return kind == PUT ? l->phase->key_base + number : bench_draw_key(&l->draw, number);
+}
+
+static void piece_add(struct conn *c, const void *at, size_t len)
+{
+	c->iov[c->iovs++] = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = len};
+}
+
+static void request_add(const struct load *l, struct conn *c, char *head, uint64_t number)
+{
+	const struct versus_options *o = l->o;
+	int protocol = l->rival.protocol;
+	struct bench_key key;
+	bench_key_make(&key, l->draw.seed, o->value_size, key_of(l, c->kind, number));
+	if (c->kind == PUT) {
+		piece_add(c, head, (size_t)rival_put_head(protocol, &key, o->value_size, head));
+		piece_add(c, l->stock + bench_value_at(&key, o->value_size), o->value_size);
+		piece_add(c, "\r\n", 2);
+	} else {
+		piece_add(c, head, (size_t)rival_get(protocol, &key, head));
+	}
+}
+
+static void wait_for(const struct load *l, struct conn *c, bool blocked)
+{
+	struct epoll_event e = {.events = EPOLLIN | (blocked ? EPOLLOUT : 0), .data.ptr = c};
+	if (c->blocked != blocked && epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &e) < 0)
+		rival_die_errno("epoll_ctl");
+	c->blocked = blocked;
+}
+
+/* Send what the socket takes. */
+static void send_more(const struct load *l, struct conn *c)
+{
+	while (c->iov_at < c->iovs) {
+		struct msghdr m = {.msg_iov = c->iov + c->iov_at, .msg_iovlen = KV_MIN(c->iovs - c->iov_at, 512u)};
+		ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0 && errno != EINTR)
+			rival_die_errno("send");
+		for (size_t left = n > 0 ? (size_t)n : 0; left > 0;) {
+			struct iovec *v = &c->iov[c->iov_at];
+			size_t part = KV_MIN(left, v->iov_len);
+			v->iov_base = (uint8_t *)v->iov_base + part;
+			v->iov_len -= part;
+			left -= part;
+			c->iov_at += v->iov_len == 0;
+		}
+	}
+	wait_for(l, c, c->iov_at < c->iovs);
+}
+
+/* Unit `number` of the phase, that was or is due at start_ns. */
+static void ask(struct load *l, struct conn *c, uint64_t number, uint64_t start_ns)
+{
+	struct phase *p = l->phase;
+	uint64_t n = p->mixed ? number / 2 : number;
+	c->kind = p->mixed ? number % 2 : p->kind;
+	c->first = n * l->batch;
+	c->count = l->batch;
+	if (c->kind == PUT)
+		c->count = (unsigned)KV_MIN((uint64_t)l->batch, l->o->num_keys - c->first);
+	c->iovs = c->iov_at = 0;
+	for (unsigned i = 0; i < c->count; i++)
+		request_add(l, c, c->request + (size_t)i * RIVAL_HEAD_BYTES, c->first + i);
+	c->have = c->at = 0;
+	c->answered = 0;
+	c->busy = true;
+	p->running++;
+	c->start_ns = start_ns;
+	send_more(l, c);
+}
+
+/* ---- answers ---- */
+
+/* The value's length and place when the header is whole: 0; else -EAGAIN. */
+static int header(const struct load *l, const struct conn *c, size_t *out_body, uint64_t *out_len)
+{
+	const char *start = (const char *)c->buf + c->at, *end = memchr(start, '\n', c->have - c->at);
+	char line[RIVAL_HEAD_BYTES];
+	int64_t len;
+	size_t n = end ? (size_t)(end - start) : 0;
+	if (!end && c->have - c->at >= RIVAL_HEAD_BYTES)
+		rival_die("GET", "the answer is not of this protocol");
+	if (!end)
+		return -EAGAIN;
+	memcpy(line, start, KV_MIN(n, sizeof(line) - 1));
+	line[KV_MIN(n, sizeof(line) - 1)] = 0;
+	len = rival_value_header(l->rival.protocol, line);
+	if (len < 0)
+		rival_die("GET", "missed a key that was stored (has the server memory enough?)");
+	*out_body = c->at + n + 1;
+	*out_len = (uint64_t)len;
+	return 0;
+}
+
+static void value_check(const struct load *l, const struct conn *c, size_t body, uint64_t len)
+{
+	const struct versus_options *o = l->o;
+	uint64_t index = key_of(l, GET, c->first + c->answered);
+	const uint8_t *value = c->buf + body, *want;
+	struct bench_key key;
+	bool right;
+	if (l->sum && !o->verify) {
+		if (kv_hash_block(value, len) != l->sum[index])
+			rival_die("GET", "a value is not what was stored");
+		return;
+	}
+	bench_key_make(&key, l->draw.seed, o->value_size, index);
+	want = l->stock + bench_value_at(&key, len);
+	right = memcmp(value, want, 8) == 0 && memcmp(value + len - 8, want + len - 8, 8) == 0;
+	if (o->verify)
+		right = right && bench_value_check(&key, value, len) == len &&
+			(!l->sum || kv_hash_block(value, len) == l->sum[index]);
+	if (!right)
+		rival_die("GET", "a value is not what was stored");
+}
+
+/* The answer to a PUT. False: it is not whole yet. */
+static bool put_answer(const struct load *l, struct conn *c)
+{
+	const char *yes = rival_stored_text(l->rival.protocol);
+	size_t len = strlen(yes), have = KV_MIN(len, c->have - c->at);
+	if (memcmp(c->buf + c->at, yes, have))
+		rival_die("SET", "the server did not store a value (has it memory enough, and items so large?)");
+	if (have < len)
+		return false;
+	c->at += len;
+	c->answered++;
+	return true;
+}
+
+/* Answers that are whole now. Returns whether the unit is. */
+static bool parse(const struct load *l, struct conn *c)
+{
+	size_t tail = rival_tail(l->rival.protocol), body;
+	uint64_t len;
+	while (c->answered < c->count && c->at < c->have) {
+		if (c->kind == PUT) {
+			if (!put_answer(l, c))
+				return false;
+			continue;
+		}
+		if (header(l, c, &body, &len) == -EAGAIN)
+			return false;
+		if (len != l->o->value_size)
+			rival_die("GET", "a value has another length than what was stored");
+		if (c->have < body + len + tail)
+			return false;
+		value_check(l, c, body, len);
+		c->at = body + len + tail;
+		c->answered++;
+	}
+	return c->answered == c->count;
+}
+
+/* ---- the loop ---- */
+
+static bool over(const struct phase *p, uint64_t now)
+{
+	return p->due >= p->units || now >= p->end_ns || bench_interrupted();
+}
+
+static void timer_set(const struct load *l, uint64_t at_ns)
+{
+	struct itimerspec t = {.it_value = {(time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000)}};
+	if (timerfd_settime(l->timer, TFD_TIMER_ABSTIME, &t, NULL) < 0)
+		rival_die_errno("timerfd_settime");
+}
+
+/* Start what is due on connections that are free. */
+static void feed(struct load *l)
+{
+	struct phase *p = l->phase;
+	while (l->free) {
+		uint64_t now = now_ns();
+		struct conn *c = l->free;
+		if (over(p, now))
+			return;
+		if (p->rate > 0 && now < p->due_ns) {
+			timer_set(l, KV_MIN(p->due_ns, p->end_ns));
+			return;
+		}
+		l->free = c->next_free;
+		ask(l, c, p->due, p->rate > 0 ? p->due_ns : now);
+		p->due++;
+		if (p->rate > 0)
+			p->due_ns = p->start_ns + bench_arrivals_due(&p->arrivals, p->due);
+	}
+}
+
+static void done(struct load *l, struct conn *c)
+{
+	struct phase *p = l->phase;
+	p->ops[c->kind] += c->count;
+	kv_hist_add(&p->latency[c->kind], now_ns() - c->start_ns);
+	p->running--;
+	c->busy = false;
+	c->next_free = l->free;
+	l->free = c;
+}
+
+/* Take what is there, until the socket is empty or the unit whole. */
+static void receive(struct load *l, struct conn *c)
+{
+	for (;;) {
+		ssize_t n = recv(c->fd, c->buf + c->have, c->cap - c->have, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n < 0)
+			rival_die_errno("recv");
+		if (n == 0)
+			rival_die("recv", "the server closed the connection");
+		if (!c->busy)
+			rival_die("the server", "it says more than it was asked for");
+		c->have += (size_t)n;
+		if (parse(l, c)) {
+			done(l, c);
+			return; /* the next answer cannot be here yet */
+		}
+	}
+}
+
+static void turn(struct load *l)
+{
+	struct epoll_event e[EVENTS];
+	uint64_t ticks;
+	int n = epoll_wait(l->epoll, e, EVENTS, RIVAL_GRACE_S * 1000);
+	if (n < 0 && errno != EINTR)
+		rival_die_errno("epoll_wait");
+	if (n == 0 && l->phase->running > 0)
+		rival_die("the server", "no answer any more");
+	for (int i = 0; i < n; i++) {
+		if (!e[i].data.ptr) {
+			if (read(l->timer, &ticks, sizeof(ticks)) < 0 && errno != EAGAIN)
+				rival_die_errno("timerfd");
+			continue;
+		}
+		if (e[i].events & EPOLLOUT)
+			send_more(l, e[i].data.ptr);
+		receive(l, e[i].data.ptr);
+	}
+}
+
+/* units: at most; duration_ns 0: all of them. */
+static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t duration_ns)
+{
+	double cpu = cpu_seconds_now();
+	for (unsigned i = 0; i < KINDS; i++)
+		kv_hist_init(&p->latency[i]);
+	p->units = units;
+	l->phase = p;
+	if (p->rate > 0)
+		bench_arrivals_init(&p->arrivals, p->rate, l->o->arrivals == BENCH_POISSON, l->draw.seed);
+	p->start_ns = now_ns();
+	p->end_ns = duration_ns ? kv_deadline(p->start_ns, duration_ns) : KV_NEVER;
+	p->due_ns = p->rate > 0 ? p->start_ns + bench_arrivals_due(&p->arrivals, 0) : 0;
+	feed(l);
+	while (p->running > 0 || !over(p, now_ns())) {
+		turn(l);
+		feed(l);
+	}
+	p->elapsed_ns = now_ns() - p->start_ns;
+	p->cpu_seconds = cpu_seconds_now() - cpu;
+}
+
+/* ---- set-up ---- */
+
+static void conns_open(struct load *l)
+{
+	const struct versus_options *o = l->o;
+	struct epoll_event timer = {.events = EPOLLIN};
+	struct kv_area area;
+	struct kv_error err = {0};
+	size_t cap = kv_align_up(l->batch * (o->value_size + RIVAL_HEAD_BYTES), 4096);
+	l->conn = calloc(o->num_workers, sizeof(*l->conn));
+	l->epoll = epoll_create1(EPOLL_CLOEXEC);
+	l->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (!l->conn || l->epoll < 0 || l->timer < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->timer, &timer) < 0)
+		rival_die_errno("epoll");
+	/* Huge pages where there are any, as kv-bench's receive buffers have them. */
+	if (kv_area_map(o->num_workers * cap, &area, &err) < 0)
+		rival_die("memory", err.text);
+	memset(area.base, 0, area.len_bytes); /* so that no GET waits for a page to be made */
+	for (uint32_t i = 0; i < o->num_workers; i++) {
+		struct conn *c = &l->conn[i];
+		struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
+		c->request = malloc((size_t)l->batch * RIVAL_HEAD_BYTES);
+		c->iov = malloc((size_t)l->batch * 3 * sizeof(*c->iov));
+		if (!c->request || !c->iov)
+			rival_die_errno("malloc");
+		c->fd = rival_connect(&l->rival);
+		c->cap = cap;
+		c->buf = (uint8_t *)area.base + i * cap;
+		c->next_free = l->free;
+		l->free = c;
+		if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->fd, &e) < 0)
+			rival_die_errno("epoll_ctl");
+	}
+}
+
+/* What values are, before any clock runs. */
+static void values_make(struct load *l)
+{
+	const struct versus_options *o = l->o;
+	uint64_t bytes = bench_stock_bytes(o->value_size);
+	struct bench_key key;
+	l->stock = malloc(bytes);
+	l->sum = o->no_checksum ? NULL : malloc(o->num_keys * sizeof(*l->sum));
+	if (!l->stock || (!l->sum && !o->no_checksum))
+		rival_die_errno("malloc");
+	bench_stock_fill(l->stock, bytes);
+	for (uint64_t i = 0; l->sum && i < o->num_keys; i++) {
+		bench_key_make(&key, l->draw.seed, o->value_size, i);
+		l->sum[i] = kv_hash_block(l->stock + bench_value_at(&key, o->value_size), o->value_size);
+	}
+}
+
+/* Leave the server as it was. */
+static void keys_delete(struct load *l)
+{
+	uint64_t keys = l->o->num_keys * (l->o->mixed ? 2 : 1);
+	int fd = rival_connect(&l->rival);
+	char head[RIVAL_HEAD_BYTES];
+	struct bench_key key;
+	for (uint64_t at = 0; at < keys; at += DELETES) {
+		uint64_t n = KV_MIN(keys - at, (uint64_t)DELETES);
+		for (uint64_t i = 0; i < n; i++) {
+			bench_key_make(&key, l->draw.seed, l->o->value_size, at + i);
+			rival_send(fd, head, (size_t)rival_delete(l->rival.protocol, &key, head));
+		}
+		for (uint64_t i = 0; i < n; i++)
+			rival_line(fd, head);
+	}
+	close(fd);
+}
+
+/* ---- the whole ---- */
+
+static json_t *figures(const struct load *l, const struct phase *p, unsigned kind)
+{
+	double per_s = p->elapsed_ns ? 1e9 / (double)p->elapsed_ns : 0, ops = (double)p->ops[kind];
+	const struct kv_hist *h = &p->latency[kind];
+	return json_pack("{s:I, s:f, s:f, s:f, s:f, s:{s:I, s:I}}", "ops", (json_int_t)p->ops[kind], "seconds",
+			 (double)p->elapsed_ns / 1e9, "ops_per_s", ops * per_s, "bytes_per_s",
+			 ops * per_s * (double)l->o->value_size, "cpu_seconds", p->cpu_seconds, "latency_ns", "p50",
+			 (json_int_t)kv_hist_quantile(h, 0.5), "p99", (json_int_t)kv_hist_quantile(h, 0.99));
+}
+
+static int report(const struct load *l, const struct phase *put, const struct phase *get, const struct phase *both)
+{
+	json_t *phases = json_pack("{s:o, s:o}", "write", figures(l, put, PUT), "read", figures(l, get, GET));
+	json_t *doc =
+		json_pack("{s:o, s:{s:s, s:I}, s:{s:i}}", "phases", phases, "server", "version", l->server.version,
+			  "threads", (json_int_t)l->server.threads, "config", "num_threads", 1);
+	char *text = NULL;
+	if (phases && l->o->mixed)
+		json_object_set_new(
+			phases, "mixed",
+			json_pack("{s:o, s:o}", "write", figures(l, both, PUT), "read", figures(l, both, GET)));
+	text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	json_decref(doc);
+	if (!text)
+		rival_die("the report", "no memory for it");
+	puts(text);
+	free(text);
+	if (fflush(stdout) != 0)
+		rival_die_errno("the report");
+	return bench_interrupted() ? 128 + bench_interrupted() : BENCH_OK;
+}
+
+int versus_drive(const struct versus_options *o)
+{
+	static struct load l;
+	static struct phase put = {.kind = PUT}, warmup = {.kind = GET}, get = {.kind = GET}, both = {.mixed = true};
+	uint64_t units;
+	rival_program = "kv-bench";
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	l.o = o;
+	l.batch = KV_MAX(o->batch, 1u);
+	l.rival = (struct rival){.protocol = o->target[0].kind == VERSUS_REDIS ? RIVAL_REDIS : RIVAL_MEMCACHED,
+				 .address = o->target[0].address};
+	bench_draw_init(&l.draw, &o->pattern, o->num_keys, o->seed);
+	rival_facts(&l.rival, l.server.version, sizeof(l.server.version), &l.server.threads);
+	values_make(&l);
+	conns_open(&l);
+	units = (o->num_keys + l.batch - 1) / l.batch;
+	phase_run(&l, &put, units, 0);
+	phase_run(&l, &warmup, (o->warmup + l.batch - 1) / l.batch, 5000000000ull);
+	get.rate = o->rate;
+	both.key_base = o->num_keys;
+	phase_run(&l, &get, UINT64_MAX, o->duration_ns);
+	if (o->mixed)
+		phase_run(&l, &both, 2 * units, 0);
+	keys_delete(&l);
+	return report(&l, &put, &get, &both);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c -- the option table of kv-bench versus, and the names of targets. */
+#include "kvbench/versus/versus.h"
+
+#define AT(member) .offset = offsetof(struct versus_options, member)
+
+static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
+
+const struct kv_opt versus_options_table[] = {
+	{.group = "What",
+	 .name = "targets",
+	 .letter = 't',
+	 .type = KV_OPT_STRING,
+	 AT(target_list),
+	 .metavar = "LIST",
+	 .help = "kvrail (kv-bench starts a kv-server), kvrail://HOST:PORT, redis://HOST:PORT, redis+unix://PATH, "
+		 "memcached://HOST:PORT, memcached+unix://PATH; with commas between. Ratios are those of the first "
+		 "to each other one."},
+	{.name = "rounds",
+	 .type = KV_OPT_U32,
+	 AT(rounds),
+	 .metavar = "N",
+	 .def = "7",
+	 .min = 1,
+	 .max = VERSUS_ROUNDS_MAX,
+	 .help = "Rounds that count. One in which the distance of the CPUs changed does not, and is repeated, up to "
+		 "as many again."},
+
+	{.group = "Load",
+	 .name = "num-workers",
+	 .letter = 'w',
+	 .type = KV_OPT_U32,
+	 AT(num_workers),
+	 .metavar = "N",
+	 .def = "32",
+	 .min = 1,
+	 .max = VERSUS_CONNS_MAX,
+	 .help = "Operations in flight: workers of KVRail, connections to the others."},
+	KV_OPT_CLIENTS_ROW(AT(num_clients)),
+	{.name = "num-keys",
+	 .letter = 'k',
+	 .type = KV_OPT_U64,
+	 AT(num_keys),
+	 .metavar = "N",
+	 .def = "4096",
+	 .min = 1,
+	 .max = 1 << 28,
+	 .help = "Keys that are written, then read. Each round has keys of its own."},
+	{.name = "value-size",
+	 .letter = 'v',
+	 .type = KV_OPT_SIZE,
+	 AT(value_size),
+	 .metavar = "SIZE",
+	 .def = "64KB",
+	 .min = 16,
+	 .max = 512 << 20,
+	 .help = "Size of a value."},
+	{.name = "keys-pattern",
+	 .type = KV_OPT_STRING,
+	 AT(keys_pattern),
+	 .metavar = "PATTERN",
+	 .help = "Which keys are read, as kv-bench has it: shuffled (the default), sequential, uniform, zipf:THETA, "
+		 "hot:FRACTION:SHARE."},
+	{.name = "duration",
+	 .letter = 'd',
+	 .type = KV_OPT_DURATION,
+	 AT(duration_ns),
+	 .metavar = "TIME",
+	 .def = "1",
+	 .min = 1000000,
+	 .max = 3600000000000ull,
+	 .help = "How long to read in each round."},
+	{.name = "rate",
+	 .type = KV_OPT_DOUBLE,
+	 AT(rate),
+	 .metavar = "R",
+	 .def = "0",
+	 .help = "Open loop: R reads per second; latency counts from the intended start. 0: closed loop."},
+	{.name = "arrivals",
+	 .type = KV_OPT_CHOICE,
+	 AT(arrivals),
+	 .metavar = "KIND",
+	 .def = "uniform",
+	 .choices = arrivals_names,
+	 .help = "When reads are due with --rate"},
+	{.name = "warmup",
+	 .type = KV_OPT_U64,
+	 AT(warmup),
+	 .metavar = "N",
+	 .def = "1000",
+	 .max = (uint64_t)1 << 40,
+	 .help = "GETs before the measured ones."},
+	{.name = "batch",
+	 .type = KV_OPT_U32,
+	 AT(batch),
+	 .metavar = "N",
+	 .def = "0",
+	 .max = VERSUS_BATCH_MAX,
+	 .help = "Write and read N keys at once: batches of KVRail, pipelines of the others. 0: single operations."},
+	{.name = "mixed", .type = KV_OPT_FLAG, AT(mixed), .help = "After the reads, PUT and GET at once, one to one."},
+	{.name = "seed",
+	 .type = KV_OPT_U64,
+	 AT(seed),
+	 .metavar = "N",
+	 .def = "1",
+	 .max = (uint64_t)1 << 48,
+	 .help = "Seed of keys and order in the first round; the next round has the next."},
+	{.name = "verify", .type = KV_OPT_FLAG, AT(verify), .help = "Compare every byte read, beside its checksum."},
+	{.name = "no-checksum",
+	 .type = KV_OPT_FLAG,
+	 AT(no_checksum),
+	 .help = "Do not compute the checksum of what is read, on no side."},
+
+	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
+	{.name = "report", .type = KV_OPT_STRING, AT(report), .metavar = "FILE", .help = "Write one HTML page."},
+	KV_OPT_CONFIG_ROW(AT(config)),
+
+	{.group = "How kv-bench starts itself for one round",
+	 .name = "drive",
+	 .type = KV_OPT_FLAG,
+	 AT(drive),
+	 .help = "Load the one target, which is not KVRail, and report on standard output."},
+	{.name = NULL},
+};
+
+static const struct kv_opt_program versus_options_program = {
+	.name = "kv-bench versus",
+	.usage_args = "[-- OPTIONS OF KV-BENCH FOR KVRAIL ALONE]",
+	.about = "Compares KVRail with redis and memcached: the same keys, values, checks and arrivals, in rounds that "
+		 "take turns.",
+	.epilogue =
+		"Each round of each target is a process: kv-bench for KVRail, and a client of kv-bench's own for the "
+		"others, with one thread, which copies no value (client libraries copy each once). A wrong or missing "
+		"value, or a server that is gone, puts its target out, and the run fails.\n\n"
+		"  kv-bench versus --targets kvrail,redis://127.0.0.1:6379,memcached://127.0.0.1:11211\n"
+		"  kv-bench versus --targets kvrail://10.0.0.5:7700,redis://10.0.0.5:6379 -- --psk-file key",
+	.args_max = KV_OPT_STRINGS_MAX,
+};
+
+static int target_refuse(const char *item, struct kv_error *err)
+{
+	static const char *const foreign[][2] = {{"mooncake", "Mooncake Store"}, {"lmcache", "an LMCache server"}};
+	for (unsigned i = 0; i < KV_COUNT(foreign); i++)
+		if (strncmp(item, foreign[i][0], strlen(foreign[i][0])) == 0 && strstr(item, "://"))
+			return kv_fail(err, -KV_EINVAL,
+				       "--targets: %s can be driven by its own Python client only, which kv-bench does "
+				       "not have: leave %s out",
+				       foreign[i][1], item);
+	return kv_fail(err, -KV_EINVAL,
+		       "--targets: '%s' is none of kvrail, kvrail://HOST:PORT, redis://HOST:PORT, redis+unix://PATH, "
+		       "memcached://HOST:PORT and memcached+unix://PATH",
+		       item);
+}
+
+static int target_parse(const char *item, struct versus_target *t, struct kv_error *err)
+{
+	static const struct {
+		const char *scheme;
+		enum versus_kind kind;
+		bool path;
+	} known[] = {{"kvrail://", VERSUS_KVRAIL, false},
+		     {"redis://", VERSUS_REDIS, false},
+		     {"redis+unix://", VERSUS_REDIS, true},
+		     {"memcached://", VERSUS_MEMCACHED, false},
+		     {"memcached+unix://", VERSUS_MEMCACHED, true}};
+	struct kv_hostport hp;
+	snprintf(t->name, sizeof(t->name), "%s", item);
+	if (strcmp(item, "kvrail") == 0)
+		return 0;
+	for (unsigned i = 0; i < KV_COUNT(known); i++) {
+		size_t len = strlen(known[i].scheme);
+		if (strncmp(item, known[i].scheme, len))
+			continue;
+		t->kind = known[i].kind;
+		snprintf(t->address, sizeof(t->address), "%s", item + len);
+		if (known[i].path && t->address[0] != '/')
+			return kv_fail(err, -KV_EINVAL,
+				       "--targets: '%s' needs the whole path of a socket, as in %s/run/x", item,
+				       known[i].scheme);
+		if (!known[i].path && kv_hostport_parse(t->address, &hp, err) < 0)
+			return kv_fail_more(err, "--targets: '%s'", item);
+		return 0;
+	}
+	return target_refuse(item, err);
+}
+
+int versus_targets_parse(struct versus_options *o, struct kv_error *err)
+{
+	const char *at = o->target_list;
+	o->num_targets = 0;
+	if (!at || !*at)
+		return kv_fail(err, -KV_EINVAL, "--targets says what to compare, as in kvrail,redis://127.0.0.1:6379");
+	for (bool more = true; more;) {
+		struct versus_target *t = &o->target[o->num_targets];
+		size_t len = strcspn(at, ",");
+		char item[sizeof(t->name)];
+		if (o->num_targets == VERSUS_TARGETS_MAX)
+			return kv_fail(err, -KV_EINVAL, "--targets: at most %u of them", (unsigned)VERSUS_TARGETS_MAX);
+		if (len >= sizeof(item))
+			return kv_fail(err, -KV_EINVAL, "--targets: a name has at most %zu letters", sizeof(item) - 1);
+		snprintf(item, sizeof(item), "%.*s", (int)len, at);
+		*t = (struct versus_target){0};
+		if (target_parse(item, t, err) < 0)
+			return -KV_EINVAL;
+		for (unsigned i = 0; i < o->num_targets; i++)
+			if (strcmp(o->target[i].name, t->name) == 0)
+				return kv_fail(err, -KV_EINVAL, "--targets: %s is named twice", t->name);
+		o->num_targets++;
+		more = at[len] == ',';
+		at += len + more;
+	}
+	return 0;
+}
+
+static bool any_kvrail(const struct versus_options *o)
+{
+	for (unsigned i = 0; i < o->num_targets; i++)
+		if (o->target[i].kind == VERSUS_KVRAIL)
+			return true;
+	return false;
+}
+
+static int check(const struct versus_options *o, struct kv_error *err)
+{
+	if (!(o->rate >= 0 && o->rate <= 1e9))
+		return kv_fail(err, -KV_EINVAL, "--rate %g is not a number of operations per second between 0 and 1e9",
+			       o->rate);
+	if (o->arrivals != BENCH_UNIFORM && o->rate == 0)
+		return kv_fail(err, -KV_EINVAL, "--arrivals poisson is of the open loop: add --rate R");
+	if (o->batch > 0 && o->rate != 0)
+		return kv_fail(err, -KV_EINVAL, "--rate counts single reads: drop it, or drop --batch");
+	if (o->own.count > 0 && !any_kvrail(o))
+		return kv_fail(err, -KV_EINVAL, "what follows -- is for KVRail, which is no target here: drop it");
+	if (o->drive && (o->num_targets != 1 || o->target[0].kind == VERSUS_KVRAIL))
+		return kv_fail(err, -KV_EINVAL,
+			       "--drive is of one target that is not KVRail: kv-bench gives it to itself");
+	if (o->report && (!*o->report || strcmp(o->report, "-") == 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--report needs the name of a file: only --json goes to standard output");
+	if (o->report && o->json && strcmp(o->report, o->json) == 0)
+		return kv_fail(err, -KV_EINVAL, "--json and --report name one file, %.200s: give each its own",
+			       o->json);
+	return 0;
+}
+
+int versus_options_parse(int argc, char **argv, struct versus_options *out, struct kv_error *err)
+{
+	int rc;
+	memset(out, 0, sizeof(*out));
+	rc = kv_opt_parse(&versus_options_program, versus_options_table, argc, argv, out, &out->own, err);
+	if (rc == 0 && !out->config)
+		rc = versus_targets_parse(out, err);
+	if (rc == 0)
+		rc = bench_pattern_parse(out->keys_pattern, &out->pattern, err);
+	if (rc == 0 && !out->config)
+		rc = check(out, err);
+	if (rc == 0)
+		rc = kv_opt_json_check(out->json, err);
+	return rc;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* page.c -- the comparison as one HTML page: ratios, figures, rounds. */
+#include <stdlib.h>
+
+#include "kvbench/report/chart.h"
+#include "kvbench/report/page.h"
+#include "kvbench/versus/versus.h"
+
+static void text_cell(FILE *out, const char *text)
+{
+	fputs("<td>", out);
+	chart_escape(out, text);
+	fputs("</td>", out);
+}
+
+static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
+{
+	char text[64];
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		struct versus_measure m = versus_median(v, t, f);
+		struct versus_spread s = t ? versus_ratio(v, t, f) : (struct versus_spread){0};
+		if (m.ops_per_s <= 0)
+			continue;
+		fputs("<tr>", out);
+		snprintf(text, sizeof(text), "%s, %.50s", versus_figure_names[f], v->opt.target[t].name);
+		text_cell(out, text);
+		text_cell(out, chart_number(m.ops_per_s, CHART_COUNT, text, sizeof(text)));
+		text_cell(out, kv_rate_format(m.bytes_per_s, text, sizeof(text)));
+		text_cell(out, chart_number(m.p50_ns, CHART_TIME_NS, text, sizeof(text)));
+		text_cell(out, chart_number(m.p99_ns, CHART_TIME_NS, text, sizeof(text)));
+		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", s.median, s.low, s.high);
+		text_cell(out, s.count ? text : "");
+		fputs("</tr>\n", out);
+	}
+}
+
+static void bars(FILE *out, const struct versus *v, enum versus_figure f)
+{
+	struct chart_bar bar[VERSUS_TARGETS_MAX];
+	char title[64];
+	unsigned n = 0;
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		struct versus_measure m = versus_median(v, t, f);
+		if (m.ops_per_s <= 0)
+			continue;
+		snprintf(bar[n].label, sizeof(bar[n].label), "%.*s", CHART_LABEL_MAX - 1, v->opt.target[t].name);
+		bar[n++].value = m.ops_per_s;
+	}
+	snprintf(title, sizeof(title), "%s, operations per second", versus_figure_names[f]);
+	if (n > 0)
+		chart_bars(out, title, bar, n, CHART_COUNT, false);
+}
+
+static void rounds(FILE *out, const struct versus *v)
+{
+	char text[64];
+	fputs("<h2>Rounds</h2>\n<div class=\"wide\"><table><tr><th>GETs per second</th>", out);
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		fputs("<th>", out);
+		chart_escape(out, v->opt.target[t].name);
+		fputs("</th>", out);
+	}
+	fputs("<th>CPUs</th></tr>\n", out);
+	for (unsigned i = 0; i < v->rounds; i++) {
+		const struct versus_round *r = &v->round[i];
+		fprintf(out, "<tr><td>round %u%s</td>", i + 1, r->counts ? "" : ", does not count");
+		for (unsigned t = 0; t < v->opt.num_targets; t++)
+			text_cell(out, r->run[t].ran ? chart_number(r->run[t].figure[VERSUS_GET].ops_per_s, CHART_COUNT,
+								    text, sizeof(text))
+						     : "");
+		text_cell(out, versus_round_state(r));
+		fputs("</tr>\n", out);
+	}
+	fputs("</table></div>\n", out);
+}
+
+static void heading(FILE *out, const struct versus *v)
+{
+	bool good = true;
+	fputs("<h1>kv-bench versus</h1>\n<p class=\"quiet\">kv-bench", out);
+	for (int i = 1; i < v->argc; i++) {
+		fputc(' ', out);
+		chart_escape(out, v->argv[i]);
+	}
+	fputs("</p>\n", out);
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		if (!v->failed[t][0])
+			continue;
+		good = false;
+		fputs("<div class=\"verdict bad\"><strong>", out);
+		chart_escape(out, v->opt.target[t].name);
+		fputs(" failed.</strong> ", out);
+		chart_escape(out, v->failed[t]);
+		fputs("</div>\n", out);
+	}
+	if (v->unsteady)
+		fputs("<div class=\"verdict cut\"><strong>Weak.</strong> In no round was the machine the same "
+		      "throughout: these are medians over all rounds.</div>\n",
+		      out);
+	if (good)
+		fputs("<div class=\"verdict\"><strong>All well.</strong> No target failed, and no value was wrong or "
+		      "missing.</div>\n",
+		      out);
+}
+
+char *versus_page(const struct versus *v, size_t *len, struct kv_error *err)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, len);
+	if (!out) {
+		kv_fail(err, -KV_ENOMEM, "no memory for the page");
+		return NULL;
+	}
+	page_begin(out);
+	heading(out, v);
+	fputs("<h2>Medians</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th><th>bytes/s</th><th>p50</th>"
+	      "<th>p99</th><th>first / this one</th></tr>\n",
+	      out);
+	for (int f = 0; f < VERSUS_FIGURES; f++)
+		figure_rows(out, v, (enum versus_figure)f);
+	fputs("</table></div>\n<h2>Charts</h2>\n<div class=\"charts\">\n", out);
+	for (int f = 0; f < VERSUS_FIGURES; f++)
+		bars(out, v, (enum versus_figure)f);
+	fputs("</div>\n", out);
+	rounds(out, v);
+	fputs("</body></html>\n", out);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	kv_fail(err, -KV_ENOMEM, "no memory for the page");
+	return NULL;
+}

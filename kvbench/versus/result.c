@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* result.c -- what the rounds amount to: ratios with their spread, as text and as JSON. A ratio is that of one round,
+ * in which the machine was the same for both; what counts is the median over the rounds that count. */
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "kvbench/report/document.h"
+#include "kvbench/setup/signals.h"
+#include "kvbench/versus/versus.h"
+
+/* Round trips of a cache line between two CPUs, ns: one core, one socket, farther. */
+#define NEAR_NS 75
+#define MID_NS  250
+
+const char *const versus_figure_names[VERSUS_FIGURES] = {"put", "get", "mixed"};
+
+/* ---- reading a round ---- */
+
+static bool measure_read(const json_t *phase, struct versus_measure *m)
+{
+	const json_t *latency = json_object_get(phase, "latency_ns");
+	m->ops_per_s += fmax(document_number(phase, "ops_per_s"), 0);
+	m->bytes_per_s += fmax(document_number(phase, "bytes_per_s"), 0);
+	m->p50_ns = fmax(document_number(latency, "p50"), 0);
+	m->p99_ns = fmax(document_number(latency, "p99"), 0);
+	return document_number(phase, "ops_per_s") > 0;
+}
+
+int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struct versus_server *server,
+		    struct kv_error *err)
+{
+	const json_t *problem = json_array_get(document_at(doc, "verdict", "problems", NULL), 0);
+	const json_t *put = document_at(doc, "phases", "write", NULL), *get = document_at(doc, "phases", "read", NULL);
+	const char *version = document_text(document_at(doc, "server", NULL), "version");
+	json_t *threads = document_at(doc, "server", "threads", NULL);
+	bool good;
+	*out = (struct versus_run){0};
+	if (json_is_string(problem))
+		return kv_fail(err, -KV_EINVAL, "%.400s", json_string_value(problem));
+	good = measure_read(put, &out->figure[VERSUS_PUT]) && measure_read(get, &out->figure[VERSUS_GET]);
+	if (mixed && good)
+		good = measure_read(document_at(doc, "phases", "mixed", "write", NULL), &out->figure[VERSUS_MIXED]) &&
+		       measure_read(document_at(doc, "phases", "mixed", "read", NULL), &out->figure[VERSUS_MIXED]);
+	if (!good)
+		return kv_fail(err, -KV_EINVAL, "a phase did nothing: use more --num-keys, or a longer --duration");
+	/* PUTs of what is there already move nothing. */
+	if (document_number(put, "duplicates") > 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "the server had some of the keys from an earlier run: use another --seed");
+	out->cpu_seconds = fmax(document_number(get, "cpu_seconds"), 0);
+	out->ran = true;
+	version = version ? version : document_text(document_at(doc, "run", NULL), "version");
+	snprintf(server->version, sizeof(server->version), "%s", version ? version : "");
+	threads = threads ? threads : document_at(doc, "config", "server_threads", NULL);
+	server->threads =
+		json_is_integer(threads) && json_integer_value(threads) > 0 ? json_integer_value(threads) : -1;
+	threads = document_at(doc, "config", "num_threads", NULL);
+	server->client_threads = json_is_integer(threads) ? json_integer_value(threads) : -1;
+	return 0;
+}
+
+static const char *state_of(double ns)
+{
+	return ns < 0 ? "one CPU" : ns == 0 ? "changed" : ns < NEAR_NS ? "near" : ns < MID_NS ? "mid" : "far";
+}
+
+const char *versus_round_state(const struct versus_round *r)
+{
+	const char *first = r->distances ? state_of(r->distance_ns[0]) : "changed";
+	for (unsigned i = 1; i < r->distances; i++)
+		if (strcmp(first, state_of(r->distance_ns[i])))
+			return "changed";
+	return first;
+}
+
+/* ---- over the rounds ---- */
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static struct versus_spread spread(double *v, unsigned n)
+{
+	struct versus_spread s = {.count = n};
+	if (n == 0)
+		return s;
+	qsort(v, n, sizeof(*v), by_size);
+	s.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+	s.low = v[0];
+	s.high = v[n - 1];
+	return s;
+}
+
+struct versus_spread versus_ratio(const struct versus *v, unsigned target, enum versus_figure f)
+{
+	double ratio[2 * VERSUS_ROUNDS_MAX];
+	unsigned n = 0;
+	for (unsigned i = 0; i < v->rounds; i++) {
+		const struct versus_round *r = &v->round[i];
+		double mine = r->run[0].figure[f].ops_per_s, other = r->run[target].figure[f].ops_per_s;
+		if (r->counts && r->run[0].ran && r->run[target].ran && mine > 0 && other > 0)
+			ratio[n++] = mine / other;
+	}
+	return spread(ratio, n);
+}
+
+static double median_of(const struct versus *v, unsigned target, enum versus_figure f, size_t offset)
+{
+	double value[2 * VERSUS_ROUNDS_MAX];
+	unsigned n = 0;
+	for (unsigned i = 0; i < v->rounds; i++) {
+		const struct versus_run *run = &v->round[i].run[target];
+		if (v->round[i].counts && run->ran)
+			value[n++] = *(const double *)((const char *)&run->figure[f] + offset);
+	}
+	return spread(value, n).median;
+}
+
+struct versus_measure versus_median(const struct versus *v, unsigned target, enum versus_figure f)
+{
+	return (struct versus_measure){median_of(v, target, f, offsetof(struct versus_measure, ops_per_s)),
+				       median_of(v, target, f, offsetof(struct versus_measure, bytes_per_s)),
+				       median_of(v, target, f, offsetof(struct versus_measure, p50_ns)),
+				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns))};
+}
+
+/* ---- text ---- */
+
+#define COUNT(n) kv_count_format((uint64_t)(n), (char[32]){0}, 32)
+
+void versus_print_round(const struct versus *v, const struct versus_round *r)
+{
+	const struct versus_options *o = &v->opt;
+	fprintf(v->out, "round %-3u", (unsigned)(r - v->round) + 1);
+	for (unsigned t = 0; t < o->num_targets; t++)
+		fprintf(v->out, " %12s", r->run[t].ran ? COUNT(r->run[t].figure[VERSUS_GET].ops_per_s) : "-");
+	fprintf(v->out, "  GETs/s; CPUs %s%s\n", versus_round_state(r), r->counts ? "" : ": does not count");
+	fflush(v->out);
+}
+
+static void print_server(const struct versus *v, unsigned t)
+{
+	const struct versus_server *s = &v->server[t];
+	char threads[48] = "an unknown number of threads";
+	if (s->threads > 0)
+		snprintf(threads, sizeof(threads), "%lld thread%s", (long long)s->threads,
+			 kv_plural((uint64_t)s->threads));
+	kv_wrap(v->out, t ? "        " : "targets ", 0, "%s%s%s: server with %s, client with %lld",
+		v->opt.target[t].name, s->version[0] ? ", version " : "", s->version, threads,
+		(long long)s->client_threads);
+}
+
+static void print_figure(const struct versus *v, enum versus_figure f)
+{
+	char p50[32], p99[32], rate[32];
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		struct versus_measure m = versus_median(v, t, f);
+		struct versus_spread s = t ? versus_ratio(v, t, f) : (struct versus_spread){0};
+		if (m.ops_per_s <= 0)
+			continue;
+		fprintf(v->out, "%-6s %-28.28s %10s %10s %8s %8s", t ? "" : versus_figure_names[f],
+			v->opt.target[t].name, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
+			kv_duration_format((uint64_t)m.p50_ns, p50, sizeof(p50)),
+			kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)));
+		if (s.count)
+			fprintf(v->out, "\n%-6s %-28s %.2f (%.2f-%.2f)", "", "  first / this one", s.median, s.low,
+				s.high);
+		fputc('\n', v->out);
+	}
+}
+
+void versus_print_summary(const struct versus *v)
+{
+	fputc('\n', v->out);
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		if (v->round[0].run[t].ran)
+			print_server(v, t);
+	if (v->rounds > 0) {
+		fprintf(v->out, "\n%-6s %-28s %10s %10s %8s %8s\n", "", "median", "ops/s", "bytes/s", "p50", "p99");
+		for (int f = 0; f < VERSUS_FIGURES; f++)
+			print_figure(v, (enum versus_figure)f);
+	}
+	if (versus_median(v, 0, VERSUS_GET).ops_per_s <= 0)
+		return; /* nothing was measured: the verdict says why */
+	if (v->unsteady)
+		kv_wrap(v->out, "rounds  ", 0,
+			"in none of the %u was the machine the same throughout (distance of the CPUs, a target that "
+			"failed): these are medians over all, to be measured again on a machine at rest",
+			v->rounds);
+	else
+		kv_wrap(v->out, "rounds  ", 0, "%u of %u count%s; ratios: median over them (lowest-highest)",
+			v->counted, v->rounds,
+			v->counted < v->rounds ? ", in the others the distance of the CPUs changed or a target failed"
+					       : "");
+}
+
+/* ---- JSON ---- */
+
+static json_t *measure_json(const struct versus_measure *m)
+{
+	return json_pack("{s:f, s:f, s:f, s:f}", "ops_per_s", m->ops_per_s, "bytes_per_s", m->bytes_per_s, "p50_ns",
+			 m->p50_ns, "p99_ns", m->p99_ns);
+}
+
+static json_t *target_json(const struct versus *v, unsigned t)
+{
+	const struct versus_server *s = &v->server[t];
+	json_t *o = json_pack("{s:s, s:b}", "target", v->opt.target[t].name, "ok", !v->failed[t][0]);
+	if (v->failed[t][0])
+		json_object_set_new(o, "failed", json_string(v->failed[t]));
+	if (s->version[0])
+		json_object_set_new(o, "version", json_string(s->version));
+	if (s->threads > 0)
+		json_object_set_new(o, "server_threads", json_integer(s->threads));
+	if (s->client_threads > 0)
+		json_object_set_new(o, "client_threads", json_integer(s->client_threads));
+	for (int f = 0; f < VERSUS_FIGURES; f++) {
+		struct versus_measure m = versus_median(v, t, (enum versus_figure)f);
+		struct versus_spread r = t ? versus_ratio(v, t, (enum versus_figure)f) : (struct versus_spread){0};
+		json_t *figure = m.ops_per_s > 0 ? measure_json(&m) : NULL;
+		if (figure && r.count)
+			json_object_set_new(figure, "ratio",
+					    json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low", r.low, "high",
+						      r.high, "rounds", (json_int_t)r.count));
+		if (figure)
+			json_object_set_new(o, versus_figure_names[f], figure);
+	}
+	return o;
+}
+
+static json_t *run_json(const struct versus_run *run)
+{
+	json_t *o = json_object();
+	for (int f = 0; run->ran && f < VERSUS_FIGURES; f++)
+		if (run->figure[f].ops_per_s > 0)
+			json_object_set_new(o, versus_figure_names[f], measure_json(&run->figure[f]));
+	if (run->ran)
+		json_object_set_new(o, "cpu_seconds", json_real(run->cpu_seconds));
+	return o;
+}
+
+static json_t *round_json(const struct versus *v, const struct versus_round *r)
+{
+	json_t *distance = json_array(), *runs = json_array();
+	for (unsigned i = 0; i < r->distances; i++)
+		json_array_append_new(distance, r->distance_ns[i] > 0 ? json_real(r->distance_ns[i]) : json_null());
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		json_array_append_new(runs, run_json(&r->run[t]));
+	return json_pack("{s:b, s:s, s:I, s:o, s:o}", "counts", r->counts, "cpus", versus_round_state(r), "seed",
+			 (json_int_t)r->seed, "core_distance_ns", distance, "runs", runs);
+}
+
+json_t *versus_document(const struct versus *v)
+{
+	const struct versus_options *o = &v->opt;
+	json_t *targets = json_array(), *rounds = json_array(), *given = json_array();
+	char time[32] = "";
+	time_t started = v->started_s;
+	struct tm tm;
+	if (gmtime_r(&started, &tm))
+		strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	for (int i = 1; i < v->argc; i++)
+		json_array_append_new(given, json_string(v->argv[i]));
+	for (unsigned t = 0; t < o->num_targets; t++)
+		json_array_append_new(targets, target_json(v, t));
+	for (unsigned i = 0; i < v->rounds; i++)
+		json_array_append_new(rounds, round_json(v, &v->round[i]));
+	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:I, s:I, s:f, s:s, s:I, s:o, s:o}", "schema",
+			 "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady, "run",
+			 "version", KVRAIL_VERSION, "time", time, "options", given, "in_flight",
+			 (json_int_t)o->num_workers, "value_bytes", (json_int_t)o->value_size, "rate", o->rate,
+			 "checked",
+			 o->verify        ? "every byte"
+			 : o->no_checksum ? "length"
+					  : "checksum",
+			 "counted_rounds", (json_int_t)v->counted, "targets", targets, "rounds", rounds);
+}

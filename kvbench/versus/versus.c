@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* versus.c -- kv-bench versus: rounds in which the targets take turns.
+ *
+ * Virtual CPUs move between cores of the host, and the distance of two decides what both sides reach: it is taken
+ * before, between and after the targets of a round, and a round in which it changed does not count. The order turns
+ * round by round, so that neither side is always the one that runs on a machine that has just warmed up. A target that
+ * failed takes no further part; the run goes on with the others, and fails in the end. */
+#include "kvbench/versus/versus.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "kvbench/load/bench.h"
+#include "kvbench/measure/conditions.h"
+#include "kvbench/report/file.h"
+#include "kvbench/setup/signals.h"
+
+static unsigned standing(const struct versus *v)
+{
+	unsigned n = 0;
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		n += !v->failed[t][0];
+	return n;
+}
+
+/* False: a signal came. */
+static bool round_run(struct versus *v, struct versus_round *r)
+{
+	unsigned n = v->opt.num_targets;
+	bool all = true;
+	*r = (struct versus_round){.seed = v->opt.seed + v->rounds};
+	r->distance_ns[r->distances++] = bench_distance_ns();
+	for (unsigned i = 0; i < n; i++) {
+		unsigned t = v->rounds % 2 ? n - 1 - i : i;
+		struct kv_error err = {0};
+		int rc;
+		if (v->failed[t][0])
+			continue;
+		rc = versus_run_target(v, t, r->seed, &r->run[t], &err);
+		if (rc == -KV_ECANCELED)
+			return false;
+		if (rc < 0) {
+			snprintf(v->failed[t], sizeof(v->failed[t]), "%s", err.text);
+			r->run[t] = (struct versus_run){0};
+			all = false;
+		}
+		r->distance_ns[r->distances++] = bench_distance_ns();
+	}
+	r->counts = all && strcmp(versus_round_state(r), "changed") != 0;
+	return true;
+}
+
+static void rounds_run(struct versus *v)
+{
+	while (v->counted < v->opt.rounds && v->rounds < 2 * v->opt.rounds && standing(v) > 0 && !v->failed[0][0]) {
+		struct versus_round *r = &v->round[v->rounds];
+		if (!round_run(v, r))
+			return;
+		v->rounds++;
+		v->counted += r->counts;
+		versus_print_round(v, r);
+	}
+	/* Better figures with their warning than none. */
+	v->unsteady = v->counted == 0;
+	for (unsigned i = 0; v->unsteady && i < v->rounds; i++)
+		v->round[i].counts = true;
+}
+
+static void print_head(const struct versus *v)
+{
+	const struct versus_options *o = &v->opt;
+	char size[32], seconds[32];
+	kv_wrap(v->out, "versus  ", 0, "%u in flight, %s keys of %s, %s of reads a round, %s compared, seed %llu",
+		o->num_workers, kv_count_format(o->num_keys, (char[32]){0}, 32),
+		kv_size_format(o->value_size, size, sizeof(size)),
+		kv_duration_format(o->duration_ns, seconds, sizeof(seconds)),
+		o->verify        ? "every byte"
+		: o->no_checksum ? "lengths"
+				 : "checksums",
+		(unsigned long long)o->seed);
+	fprintf(v->out, "%-9s", "");
+	for (unsigned t = 0; t < o->num_targets; t++)
+		fprintf(v->out, " %12.12s", o->target[t].name);
+	fputc('\n', v->out);
+	fflush(v->out);
+}
+
+static int files_write(const struct versus *v, struct out_file *json, struct out_file *page)
+{
+	struct kv_error err = {0};
+	json_t *doc = json->fd >= 0 ? versus_document(v) : NULL;
+	char *text = doc ? json_dumps(doc, JSON_INDENT(1)) : NULL;
+	size_t len = 0;
+	int rc = 0;
+	if (json->fd >= 0)
+		rc = out_file_write(json, text, text ? strlen(text) : 0, &err);
+	free(text);
+	json_decref(doc);
+	text = rc == 0 && page->fd >= 0 ? versus_page(v, &len, &err) : NULL;
+	if (rc == 0 && page->fd >= 0)
+		rc = text ? out_file_write(page, text, len, &err) : -KV_ENOMEM;
+	free(text);
+	if (rc == 0 && (fflush(v->out) != 0 || ferror(v->out)))
+		rc = kv_fail(&err, -EIO, "the report could not be written to %s",
+			     v->out == stdout ? "standard output" : "standard error");
+	if (rc < 0)
+		fprintf(stderr, "kv-bench versus: %s\n", err.text);
+	return rc;
+}
+
+static int verdict(const struct versus *v)
+{
+	bool good = true;
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		if (v->failed[t][0]) {
+			fprintf(stderr, "kv-bench versus: %s failed: %s\n", v->opt.target[t].name, v->failed[t]);
+			good = false;
+		}
+	if (bench_interrupted()) {
+		fprintf(stderr, "kv-bench versus: interrupted by signal %d: these are the rounds until then\n",
+			bench_interrupted());
+		return 128 + bench_interrupted();
+	}
+	return good ? BENCH_OK : BENCH_FAILED;
+}
+
+static int measure(struct versus *v)
+{
+	struct out_file json = {.fd = -1}, page = {.fd = -1};
+	struct kv_error err = {0};
+	int rc = v->opt.json ? out_file_open(&json, v->opt.json, "the JSON report", &err) : 0, status;
+	if (rc == 0 && v->opt.report)
+		rc = out_file_open(&page, v->opt.report, "the page", &err);
+	if (rc < 0) {
+		fprintf(stderr, "kv-bench versus: %s\n", err.text);
+		out_file_discard(&json);
+		return BENCH_NO_START;
+	}
+	v->started_s = (int64_t)time(NULL);
+	print_head(v);
+	rounds_run(v);
+	versus_print_summary(v);
+	status = verdict(v);
+	if (files_write(v, &json, &page) < 0 && status == BENCH_OK)
+		status = BENCH_FAILED;
+	out_file_discard(&json);
+	out_file_discard(&page);
+	return status;
+}
+
+int versus_main(int argc, char **argv)
+{
+	static struct versus v; /* its rounds are too large for a stack */
+	struct kv_error err = {0};
+	int rc = versus_options_parse(argc, argv, &v.opt, &err);
+	if (rc > 0)
+		return BENCH_OK;
+	if (rc < 0) {
+		fprintf(stderr, "kv-bench versus: %s (try --help)\n", err.text);
+		return BENCH_USAGE;
+	}
+	if (v.opt.config) {
+		kv_opt_dump(versus_options_table, &v.opt, stdout);
+		return BENCH_OK;
+	}
+	bench_signals_install();
+	if (v.opt.drive)
+		return versus_drive(&v.opt);
+	v.argc = argc;
+	v.argv = argv;
+	v.out = v.opt.json && strcmp(v.opt.json, "-") == 0 ? stderr : stdout;
+	return measure(&v);
+}

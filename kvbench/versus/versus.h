@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* versus.h -- kv-bench versus: the same load on several targets, in alternating rounds. What its files share. */
+#ifndef KVRAIL_KVBENCH_VERSUS_VERSUS_H
+#define KVRAIL_KVBENCH_VERSUS_VERSUS_H
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "kvbench/setup/options.h"
+
+enum {
+	VERSUS_TARGETS_MAX = 8,
+	VERSUS_ROUNDS_MAX = 101,
+	VERSUS_CONNS_MAX = 4096, /* workers, each with a connection to a target that is not KVRail */
+	VERSUS_BATCH_MAX = 1024
+};
+
+enum versus_kind { VERSUS_KVRAIL, VERSUS_REDIS, VERSUS_MEMCACHED };
+
+struct versus_target {
+	enum versus_kind kind;
+	char name[256];    /* as it was given */
+	char address[256]; /* HOST:PORT, or the path of a unix socket; "": kv-bench starts a kv-server */
+};
+
+struct versus_options {
+	const char *target_list;
+	uint32_t rounds;
+	/* load */
+	uint32_t num_workers, num_clients, batch;
+	uint64_t num_keys, value_size, duration_ns, warmup, seed;
+	double rate;
+	int arrivals; /* enum bench_arrivals_kind */
+	const char *keys_pattern;
+	bool verify, no_checksum, mixed;
+	/* output */
+	const char *json, *report;
+	bool config;
+	bool drive; /* how kv-bench starts itself for a round of a target that is not KVRail */
+	/* of these */
+	struct bench_pattern pattern;
+	struct versus_target target[VERSUS_TARGETS_MAX];
+	unsigned num_targets;
+	struct kv_opt_strings own; /* further options of kv-bench, for KVRail alone */
+};
+
+/* What is compared. */
+enum versus_figure { VERSUS_PUT, VERSUS_GET, VERSUS_MIXED, VERSUS_FIGURES };
+
+struct versus_measure {
+	double ops_per_s, bytes_per_s; /* 0: not measured */
+	double p50_ns, p99_ns;         /* of GETs where both are mixed */
+};
+
+/* A target in one round. */
+struct versus_run {
+	bool ran;
+	struct versus_measure figure[VERSUS_FIGURES];
+	double cpu_seconds; /* of the client in its read phase */
+};
+
+struct versus_round {
+	struct versus_run run[VERSUS_TARGETS_MAX];
+	double distance_ns[VERSUS_TARGETS_MAX + 1]; /* between CPUs, before each target and after the last */
+	unsigned distances;
+	bool counts; /* the distance stayed the same, and every target that had not failed before ran */
+	uint64_t seed;
+};
+
+/* What is known of a target beside its figures. */
+struct versus_server {
+	char version[64];                /* "": it does not say */
+	int64_t threads, client_threads; /* below 0: it does not say */
+};
+
+struct versus {
+	struct versus_options opt;
+	struct versus_server server[VERSUS_TARGETS_MAX];
+	char failed[VERSUS_TARGETS_MAX][600]; /* why a target is out; "": it is not */
+	struct versus_round round[2 * VERSUS_ROUNDS_MAX];
+	unsigned rounds, counted;
+	bool unsteady; /* no round counts: figures are of all of them */
+	int64_t started_s;
+	FILE *out;
+	int argc;
+	char **argv;
+};
+
+/* The spread of a ratio over the rounds that count. */
+struct versus_spread {
+	unsigned count; /* 0: there is none */
+	double median, low, high;
+};
+
+extern const struct kv_opt versus_options_table[];
+extern const char *const versus_figure_names[VERSUS_FIGURES];
+
+/* versus_options_parse -- as bench_options_parse. */
+int versus_options_parse(int argc, char **argv, struct versus_options *out, struct kv_error *err);
+
+/* versus_targets_parse -- the list of --targets. 0, or -KV_EINVAL with a sentence. */
+int versus_targets_parse(struct versus_options *o, struct kv_error *err);
+
+/* versus_drive -- one round of a target that is not KVRail, in a process of its own: its report goes to standard
+ * output as JSON, what went wrong to standard error. Returns the exit status. */
+int versus_drive(const struct versus_options *o);
+
+/* versus_run_target -- one round of a target: start this program again, and read its report. 0, or a code with a
+ * sentence; -KV_ECANCELED: interrupted. */
+int versus_run_target(struct versus *v, unsigned target, uint64_t seed, struct versus_run *out, struct kv_error *err);
+
+/* versus_run_read -- the figures of a report; -KV_EINVAL when it lacks some. */
+int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struct versus_server *server,
+		    struct kv_error *err);
+
+/* versus_round_state -- "near", "mid", "far", "one CPU", or "changed": then the round does not count. */
+const char *versus_round_state(const struct versus_round *round);
+
+/* versus_ratio -- rate of the first target / rate of this one, over the rounds that count. versus_median -- of a
+ * target's own figure. */
+struct versus_spread versus_ratio(const struct versus *v, unsigned target, enum versus_figure figure);
+struct versus_measure versus_median(const struct versus *v, unsigned target, enum versus_figure figure);
+
+void versus_print_round(const struct versus *v, const struct versus_round *round);
+void versus_print_summary(const struct versus *v);
+json_t *versus_document(const struct versus *v);
+
+/* versus_page -- the same as an HTML page that loads nothing; the caller frees it. NULL with *err. */
+char *versus_page(const struct versus *v, size_t *len, struct kv_error *err);
+
+int versus_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
+. "$(dirname "$0")/lib.bash"
+plan 30
+versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
+small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
+schema() { tests/integration/schema.py docs/reference/kv-bench-versus.schema.json "$@"; }
+j=$scratch/v.json
+fake() { # fake PROTOCOL FAULT: sets $url
+	local fifo="$scratch/fake.$1.$2" port
+	[ -p "$fifo" ] || mkfifo "$fifo"
+	python3 tests/bench/fake_server.py "$1" "$2" >"$fifo" &
+	pids+=("$!")
+	read -r -t 30 port <"$fifo"
+	url=$1://127.0.0.1:$port
+}
+good() { # good PROTOCOL OPTIONS...: a round of that target alone
+	fake "$1" none
+	versus --targets "$url" "${small[@]}" --json "$j" "${@:2}" && schema "$j" &&
+		json_is "$j" 'all(t["ok"] and t[f]["ops_per_s"] > 0 and 0 < t[f]["p50_ns"] <= t[f]["p99_ns"] for t in j["targets"] for f in ("put", "get"))'
+}
+bad() { # bad TEXT PROTOCOL FAULT OPTIONS...: the target fails, and says TEXT
+	fake "$2" "$3"
+	versus --targets "$url" "${small[@]}" --json "$j" "${@:4}" >"$scratch/bad" 2>&1
+	[ $? -eq 1 ] && grep -q "kv-bench versus: $url failed: .*$1" "$scratch/bad" && schema "$j" && json_is "$j" 'not j["targets"][0]["ok"] and j["targets"][0]["failed"]' || {
+		cat "$scratch/bad"
+		return 1
+	}
+}
+check "redis" good redis --verify
+check "what the server says of itself is there" json_is "$j" '(j["targets"][0]["version"], j["targets"][0]["server_threads"], j["targets"][0]["client_threads"]) == ("0.fake", 1, 1)'
+check "redis, pipelined, the last pipeline short" good redis --batch 6
+check "redis, values larger than what a socket takes" good redis --value-size 3000000 --num-keys 5
+check "memcached" good memcached --verify
+check "its threads, too" json_is "$j" 'j["targets"][0]["server_threads"] == 3'
+check "memcached, pipelined" good memcached --batch 5 --no-checksum
+check "GETs and PUTs at once" good redis --mixed --verify
+check "are in the report" json_is "$j" 'j["targets"][0]["mixed"]["ops_per_s"] > 0'
+check "in pipelines" good memcached --mixed --batch 3
+check "the open loop" good redis --rate 400 --arrivals poisson --duration 0.3
+# So many are due in that time; more would be a closed loop.
+check "makes no more GETs than are due" json_is "$j" '0 < j["targets"][0]["get"]["ops_per_s"] < 1000'
+check "another pattern" good redis --keys-pattern zipf:0.9
+check "a PUT that is refused" bad 'did not store' redis full
+check "a wrong last byte" bad 'not what was stored' redis flip
+check "a wrong byte in the middle" bad 'not what was stored' memcached middle
+check "a wrong byte in the middle, with --verify" bad 'not what was stored' redis middle --verify --no-checksum
+check "a short value of redis" bad 'another length' redis short
+check "a short value of memcached" bad 'another length' memcached short
+check "a miss" bad 'missed a key' memcached miss
+check "a connection that ends" bad 'closed the connection' redis close
+nobody() { versus --targets "redis+unix://$scratch/no.sock" "${small[@]}" 2>&1 | grep -q "no.sock: No such file"; }
+check "no server" nobody
+
+fake redis none
+one=$url
+fake redis flip
+both() {
+	versus --targets "kvrail,$one" "${small[@]}" --rounds 2 --num-keys 200 --mixed --json "$j" --report "$scratch/v.html" -- "${over[@]}" --buffer-mb 16 && schema "$j" &&
+		json_is "$j" 'len(j["rounds"]) >= 2 and all(t["ok"] for t in j["targets"]) and all(0 < j["targets"][1][f]["ratio"]["low"] <= j["targets"][1][f]["ratio"]["median"] <= j["targets"][1][f]["ratio"]["high"] for f in ("put", "get", "mixed")) and j["targets"][0]["server_threads"] >= 1'
+}
+check "beside KVRail, with ratios" both
+check "each round has other keys, and its distances" json_is "$j" 'len({r["seed"] for r in j["rounds"]}) == len(j["rounds"]) and all(len(r["core_distance_ns"]) == 3 for r in j["rounds"]) and all(r["counts"] == (not j["steady"] or r["cpus"] != "changed") for r in j["rounds"])'
+page() { grep -q 'kv-bench versus' "$scratch/v.html" && grep -q "$one" "$scratch/v.html" && ! grep -qE '<(script|link|img)|https?://[^1w]' "$scratch/v.html"; }
+check "the page has the targets, and loads nothing" page
+one_out() { # a target that fails leaves the others in
+	versus --targets "kvrail,$url,$one" "${small[@]}" --num-keys 200 --json "$j" -- "${over[@]}" --buffer-mb 16 >/dev/null 2>&1
+	[ $? -eq 1 ] && schema "$j" && json_is "$j" '[t["ok"] for t in j["targets"]] == [True, False, True] and j["targets"][2]["get"]["ratio"]["median"] > 0'
+}
+check "a target that fails leaves the others in" one_out
+fake redis none
+interrupted() { # one signal: the rounds until then are reported, and no key is left
+	rm -f "$j"
+	"$build/kv-bench" versus --targets "$url" "${small[@]}" --rounds 99 --duration 0.2 --json "$j" >"$scratch/cut" 2>"$scratch/cut.err" &
+	local pid=$! rc
+	pids+=("$pid")
+	until grep -q '^round 1' "$scratch/cut"; do kill -0 "$pid" || return 1; sleep 0.02; done
+	kill -INT "$pid"
+	wait "$pid"
+	rc=$?
+	[ "$rc" -eq 130 ] && grep -q 'interrupted by signal 2' "$scratch/cut.err" && schema "$j" && json_is "$j" 'j["interrupted"] and 1 <= len(j["rounds"]) < 99'
+}
+check "an interrupted run reports the rounds until then" interrupted
+empty() { python3 -c '
+import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1].rpartition(":")[2])))
+s.sendall(b"*1\r\n$6\r\nDBSIZE\r\n")
+assert s.recv(99) == b":0\r\n"' "$url"; }
+check "and leaves no key" empty
+stops() { # a server that is there and says nothing any more: the time of grace is over
+	fake redis stall
+	versus --targets "$url" "${small[@]}" >"$scratch/stops" 2>&1
+	[ $? -eq 1 ] && grep -q 'no answer any more' "$scratch/stops"
+}
+check "a server that says nothing any more" stops
+dies() { # the client of KVRail says why
+	versus --targets kvrail "${small[@]}" -- --nic no-such-device >"$scratch/dies" 2>&1
+	[ $? -eq 1 ] && grep -q 'kvrail failed: .*no-such-device' "$scratch/dies"
+}
+check "why KVRail's run failed is said" dies
+finish

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_versus.c -- names of targets, what rounds amount to, and the text of events. */
+#include "kvbench/versus/versus.h"
+
+#include "kvbench/setup/events.h"
+#include "tests/kvbench/check.h"
+
+static int parse(const char *list, struct versus_options *o, struct kv_error *err)
+{
+	*o = (struct versus_options){.target_list = list};
+	return versus_targets_parse(o, err);
+}
+
+static void targets_have_kinds_and_addresses(void **state)
+{
+	struct versus_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse("kvrail,kvrail://[::1]:7,redis://h:1,redis+unix:///a b,memcached+unix:///m", &o, &err),
+			 0);
+	assert_int_equal(o.num_targets, 5);
+	assert_int_equal(o.target[0].kind, VERSUS_KVRAIL);
+	assert_string_equal(o.target[0].address, "");
+	assert_string_equal(o.target[1].address, "[::1]:7");
+	assert_int_equal(o.target[2].kind, VERSUS_REDIS);
+	assert_string_equal(o.target[3].address, "/a b");
+	assert_int_equal(o.target[4].kind, VERSUS_MEMCACHED);
+}
+
+static void other_names_are_refused(void **state)
+{
+	static const char *const bad[] = {"",           ",",          "kvrail,",          "redis",
+					  "redis://",   "redis://:x", "redis+unix://x",   "kvrail,kvrail",
+					  "http://h:1", "kvrail ",    "1,2,3,4,5,6,7,8,9"};
+	struct versus_options o;
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kv_error err = {0};
+		assert_int_equal(parse(bad[i], &o, &err), -KV_EINVAL);
+		assert_non_null(strstr(err.text, "--targets"));
+	}
+}
+
+static void others_with_clients_of_their_own_are_named(void **state)
+{
+	struct versus_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse("kvrail,mooncake://h:1", &o, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "Mooncake Store can be driven by its own Python client only"));
+	assert_int_equal(parse("lmcache://h:1", &o, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "LMCache"));
+}
+
+static void ratios_are_of_rounds_that_count(void **state)
+{
+	static struct versus v;
+	struct versus_spread s;
+	(void)state;
+	v = (struct versus){.rounds = 4};
+	for (unsigned i = 0; i < 4; i++) {
+		struct versus_round *r = &v.round[i];
+		r->counts = i != 3;
+		r->run[0] = r->run[1] = (struct versus_run){.ran = true};
+		r->run[0].figure[VERSUS_GET].ops_per_s = 100.0 * (i + 1);
+		r->run[1].figure[VERSUS_GET].ops_per_s = 100;
+	}
+	s = versus_ratio(&v, 1, VERSUS_GET);
+	assert_int_equal(s.count, 3);
+	assert_true(s.median == 2 && s.low == 1 && s.high == 3);
+	v.round[1].run[1].ran = false;
+	s = versus_ratio(&v, 1, VERSUS_GET);
+	assert_int_equal(s.count, 2);
+	assert_true(s.median == 2);
+	assert_int_equal(versus_ratio(&v, 1, VERSUS_PUT).count, 0);
+	assert_true(versus_median(&v, 0, VERSUS_GET).ops_per_s == 200);
+}
+
+static void a_round_in_which_the_distance_changed_is_seen(void **state)
+{
+	struct versus_round r = {.distance_ns = {60, 70, 65}, .distances = 3};
+	(void)state;
+	assert_string_equal(versus_round_state(&r), "near");
+	r.distance_ns[1] = 120;
+	assert_string_equal(versus_round_state(&r), "changed");
+	r.distance_ns[1] = 0; /* others used the processors */
+	assert_string_equal(versus_round_state(&r), "changed");
+	r = (struct versus_round){.distance_ns = {-1, -1}, .distances = 2};
+	assert_string_equal(versus_round_state(&r), "one CPU");
+	r = (struct versus_round){.distance_ns = {0, 0}, .distances = 2};
+	assert_string_equal(versus_round_state(&r), "changed");
+}
+
+static void a_report_without_figures_is_refused(void **state)
+{
+	static const char *const bad[] = {
+		"{}",
+		"[]",
+		"{\"phases\": 3}",
+		"{\"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": {}}}",
+		"{\"phases\": {\"write\": {\"ops_per_s\": 1, \"duplicates\": 2}, \"read\": {\"ops_per_s\": 1}}}",
+		"{\"verdict\": {\"problems\": [\"x\"]}, \"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": "
+		"{\"ops_per_s\": 1}}}"};
+	struct versus_run run;
+	struct versus_server server;
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kv_error err = {0};
+		json_t *doc = json_loads(bad[i], 0, NULL);
+		assert_non_null(doc);
+		assert_int_equal(versus_run_read(doc, false, &run, &server, &err), -KV_EINVAL);
+		assert_true(err.text[0] && !run.ran);
+		json_decref(doc);
+	}
+}
+
+static int event(const char *text, struct bench_events *out, struct kv_error *err)
+{
+	struct kv_opt_strings s = {.count = 1, .item = {text}};
+	return bench_events_parse(&s, 3, out, err);
+}
+
+static void events_are_sorted_by_time(void **state)
+{
+	struct kv_opt_strings s = {.count = 3, .item = {"kill 2 at 30m", "stop 1 at 90s", "cont 1 at 1800"}};
+	struct bench_events e;
+	struct kv_error err = {0};
+	char text[32];
+	(void)state;
+	assert_int_equal(bench_events_parse(&s, 3, &e, &err), 0);
+	assert_int_equal(e.count, 3);
+	assert_string_equal(bench_event_text(&e.row[0], text, sizeof(text)), "stop 1");
+	assert_string_equal(bench_event_text(&e.row[1], text, sizeof(text)), "kill 2"); /* as given, at one time */
+	assert_string_equal(bench_event_text(&e.row[2], text, sizeof(text)), "cont 1");
+	assert_int_equal(e.row[1].at_ns, 1800000000000ull);
+}
+
+static void other_events_are_refused(void **state)
+{
+	static const char *const bad[] = {"",
+					  "kill",
+					  "kill 2",
+					  "kill 2 at",
+					  "kill 2 at never",
+					  "kill 4 at 1s",
+					  "kill 0 at 1s",
+					  "kill -1 at 1s",
+					  "burn 1 at 1s",
+					  "kill 1 at 1s now",
+					  "kill 2 in 30m",
+					  "kill two at 30m"};
+	struct bench_events e;
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kv_error err = {0};
+		assert_int_equal(event(bad[i], &e, &err), -KV_EINVAL);
+		assert_non_null(strstr(err.text, "--event"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(targets_have_kinds_and_addresses),
+		cmocka_unit_test(other_names_are_refused),
+		cmocka_unit_test(others_with_clients_of_their_own_are_named),
+		cmocka_unit_test(ratios_are_of_rounds_that_count),
+		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
+		cmocka_unit_test(a_report_without_figures_is_refused),
+		cmocka_unit_test(events_are_sorted_by_time),
+		cmocka_unit_test(other_events_are_refused),
+	};
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
