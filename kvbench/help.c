@@ -27,9 +27,14 @@ static const struct {
 static const struct {
 	const char *name, *about;
 } commands[] = {
-	{"capacity", "how many clients a machine can have"},   {"compare", "results beside each other, with a verdict"},
-	{"fabric", "latency and bandwidth of bare libfabric"}, {"hits", "hit ratio of a trace by policy and memory"},
-	{"models", "bytes of a block of models' KV caches"},   {"plot", "charts and a page of a result"},
+	{"capacity", "how many clients a machine can have"},
+	{"compare", "results beside each other, with a verdict"},
+	{"fabric", "latency and bandwidth of bare libfabric"},
+	{"hits", "hit ratio of a trace by policy and memory"},
+	{"models", "bytes of a block of models' KV caches"},
+	{"plot", "charts and a page of a result"},
+	{"scale", "many logical clients in one process"},
+	{"sweep", "every combination of workers, clients, sizes"},
 	{"versus", "redis and memcached beside KVRail"},
 };
 
@@ -51,8 +56,7 @@ static void overview(void)
 		printf("  %-10s %s\n", commands[i].name, commands[i].about);
 	printf("Examples:\n"
 	       "  kv-bench --num-workers 32 --num-clients 4 --value-size 1MB\n"
-	       "  kv-bench --server cache-1:7700 --rate 20000 --report out.html\n"
-	       "  kv-bench --trace t.jsonl --servers 4 --event 'kill 2 at 30m'\n"
+	       "  kv-bench --trace t.jsonl --servers 4 --event 'kill 2 at 30m' --report o.html\n"
 	       "  kv-bench versus --targets kvrail,redis://127.0.0.1:6379\n");
 }
 

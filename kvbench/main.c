@@ -20,9 +20,9 @@
 static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
-} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main}, {"hits", hits_main},
-		{"models", model_main},      {"plot", plot_main},       {"scale", scale_main},   {"sweep", sweep_main},
-		{"versus", versus_main}};
+} commands[] = {{"capacity", capacity_main}, {"compare", compare_main}, {"fabric", fabric_main},
+		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main},
+		{"scale", scale_main},       {"sweep", sweep_main},     {"versus", versus_main}};
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # fabric.sh -- kv-bench fabric, hits and models: that they measure, count and say what is wrong, and that nothing stays behind.
 . "$(dirname "$0")/lib.bash"
-plan 21
+plan 22
 wait_until() { # wait_until SECONDS COMMAND... -- asks it each 50 ms
 	local end=$((SECONDS + $1))
 	shift
