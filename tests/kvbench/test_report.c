@@ -400,7 +400,7 @@ static void counters_appear_when_taken(void **state)
 	c->results[KVC_OP_GET][KV_ETIMEOUT - 1000] = 2;
 	j = report_of(&f->bench);
 	counters = json_object_get(j, "counters");
-	assert_int_equal(json_object_size(counters), 6); /* five groups, and results of GET alone */
+	assert_int_equal(json_object_size(counters), 7); /* six groups, and results of GET alone */
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "calls"), "gets")), 100);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(counters, "waits"), "queue_max_ns")), 5);
 	check_names(json_object_get(counters, "results of GET"), "ok timeout");
