@@ -75,7 +75,7 @@ int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64
 /* kvc_call_own -- the request is of this session; NULL: the client's own. */
 static inline void kvc_call_own(struct kvc_req *r, struct kvc_session *session, const struct kvc_node *n)
 {
-	r->session = KV_UNLIKELY(session != NULL) ? &session->at[n->index] : NULL;
+	r->session = KV_UNLIKELY(session != NULL) ? kvc_session_part(session, n->index) : NULL;
 }
 
 /* kvc_call_take_await -- room for one request that was planned for attachment s of the node. wait false: -KV_EBUSY

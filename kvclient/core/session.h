@@ -54,10 +54,21 @@ struct kvc_session {
 	uint32_t pinning;    /* how many of its pins are being made again */
 	struct kv_list pins; /* all its pins */
 	uint64_t client_id, requests, replies;
-	struct boot_key *key;       /* NULL: the connection's own secret */
-	struct co_queue changed;    /* woken at every change of a state */
-	struct kvc_session_at at[]; /* by server */
+	struct boot_key *key;    /* NULL: the connection's own secret */
+	struct co_queue changed; /* woken at every change of a state */
+	/* Its parts: at[] for the servers that there were when it was opened, *more for those that joined later. */
+	struct kvc_session_at **more;
+	uint32_t num_at, num_more;
+	struct kvc_session_at at[];
 };
+
+/* kvc_session_part -- its part at the server with this index; NULL: it has none there. */
+static inline struct kvc_session_at *kvc_session_part(struct kvc_session *session, unsigned server)
+{
+	if (KV_LIKELY(server < session->num_at))
+		return &session->at[server];
+	return server - session->num_at < session->num_more ? session->more[server - session->num_at] : NULL;
+}
 
 /* How far the questions about sessions have come on a connection. */
 enum kvc_sessions_stage {
@@ -80,9 +91,10 @@ struct kvc_node_sessions {
 };
 
 /* kvc_session_is_open -- whether the session is open at the server with this index. */
-static inline bool kvc_session_is_open(const struct kvc_session *session, unsigned server)
+static inline bool kvc_session_is_open(struct kvc_session *session, unsigned server)
 {
-	return session->at[server].state == KVC_SESSION_OPEN;
+	const struct kvc_session_at *at = kvc_session_part(session, server);
+	return at && at->state == KVC_SESSION_OPEN;
 }
 
 /* kvc_session_hold, kvc_session_unhold -- a call of the session begins and ends. NULL: the client's own session, for

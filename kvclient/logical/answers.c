@@ -143,8 +143,11 @@ static void at_reset(struct kvc_session_at *at)
 void kvc_sessions_reset(struct kvc_node *n)
 {
 	struct kvc_node_sessions *q = &n->sessions;
-	KV_LIST_EACH_SAFE (e, &n->client->sessions)
-		at_reset(&KV_LIST_ENTRY(e, struct kvc_session, node)->at[n->index]);
+	KV_LIST_EACH_SAFE (e, &n->client->sessions) {
+		struct kvc_session_at *at = kvc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), n->index);
+		if (at)
+			at_reset(at);
+	}
 	q->num_asked = q->last_id = 0;
 	q->stage = KVC_SESSIONS_NONE;
 	explicit_bzero(&q->challenge, sizeof(q->challenge));

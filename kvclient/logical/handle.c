@@ -147,9 +147,10 @@ int kvc_session_close(struct kvc_pool *pool, struct kvc_session **session, uint6
 
 /* ---- what is known of one ---- */
 
-static void info_take(const struct kvc_session *session, unsigned server, struct kvc_session_info *o)
+static void info_take(struct kvc_session *session, unsigned server, struct kvc_session_info *o)
 {
-	const struct kvc_session_at *at = &session->at[server];
+	static const struct kvc_session_at none;
+	const struct kvc_session_at *part = kvc_session_part(session, server), *at = part ? part : &none;
 	const struct kvc_node *n = &session->client->node[server];
 	*o = (struct kvc_session_info){.client = session->client->index,
 				       .open = at->state == KVC_SESSION_OPEN,

@@ -35,22 +35,20 @@
 
 static struct kvc_session *sub_create(struct kvc_client *c, const struct kvc_session_options *o)
 {
-	unsigned servers = c->pool->room;
+	unsigned servers = c->num_nodes;
 	struct kvc_session *session = calloc(1, sizeof(*session) + servers * sizeof(session->at[0]));
 	if (!session)
 		return NULL;
 	session->client = c;
+	session->num_at = servers;
 	session->refs = 1;
 	session->index = c->num_sessions++;
 	session->client_id = o->client_id ? o->client_id : c->pool->options.base_client_id + c->index;
 	co_queue_init(&session->changed);
 	kv_list_init(&session->pins);
 	kv_list_add_tail(&c->sessions, &session->node);
-	for (unsigned i = 0; i < servers; i++) {
-		session->at[i].session = session;
-		session->at[i].node = &c->node[i];
-		kv_list_init(&session->at[i].list);
-	}
+	for (unsigned i = 0; i < servers; i++)
+		kvc_session_part_init(session, &session->at[i], i);
 	return session;
 }
 
@@ -89,8 +87,10 @@ static void want(struct kvc_session_at *at)
 int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, const struct kvc_attachment *s,
 			    uint64_t deadline_ns)
 {
-	struct kvc_session_at *at = &session->at[n->index];
+	struct kvc_session_at *at = kvc_session_part_make(session, n->index);
 	bool asked = false; /* since we came */
+	if (!at)
+		return -KV_ENOMEM;
 	for (;;) {
 		if (n->client->closing)
 			return -KV_ECLOSED;
@@ -116,6 +116,7 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, con
 static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64_t deadline_ns, struct kv_error *err)
 {
 	const char *name = n->client->pool->server[n->index].entry.text;
+	const struct kvc_session_at *at;
 	struct kvc_attachment *s;
 	int rc;
 	do {
@@ -127,7 +128,8 @@ static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64
 	} while (rc == 1);
 	if (rc == 0)
 		return 1;
-	return session->at[n->index].state == KVC_SESSION_REFUSED && n->sessions.refusal[0]
+	at = kvc_session_part(session, n->index);
+	return at && at->state == KVC_SESSION_REFUSED && n->sessions.refusal[0]
 		       ? kv_fail(err, rc, "server %s refuses the session: %s", name, n->sessions.refusal)
 		       : kv_fail(err, rc, "server %s: opening a session: %s", name, kv_strerror(rc));
 }
@@ -158,7 +160,9 @@ static void sub_part(struct kvc_session *session)
 {
 	session->gone = true;
 	for (unsigned i = 0; i < session->client->num_nodes; i++) {
-		struct kvc_session_at *at = &session->at[i];
+		struct kvc_session_at *at = kvc_session_part(session, i);
+		if (!at)
+			continue;
 		if (at->state == KVC_SESSION_OPEN) {
 			session->refs++;
 			kvc_session_goodbye(at);
@@ -169,11 +173,13 @@ static void sub_part(struct kvc_session *session)
 	}
 }
 
-static bool parting_left(const struct kvc_session *session)
+static bool parting_left(struct kvc_session *session)
 {
-	for (unsigned i = 0; i < session->client->num_nodes; i++)
-		if (session->at[i].state != KVC_SESSION_NONE)
+	for (unsigned i = 0; i < session->client->num_nodes; i++) {
+		const struct kvc_session_at *at = kvc_session_part(session, i);
+		if (at && at->state != KVC_SESSION_NONE)
 			return true;
+	}
 	return false;
 }
 

@@ -27,6 +27,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/logical/opener.h"
+#include "kvclient/request/lanes.h"
 
 /* ---- what is believed ---- */
 
@@ -142,8 +143,9 @@ static void sessions_join(struct kvc_node *n)
 {
 	KV_LIST_EACH (e, &n->client->sessions) {
 		struct kvc_session *s = KV_LIST_ENTRY(e, struct kvc_session, node);
-		struct kvc_session_at *at = &s->at[n->index];
-		if (s->gone || at->state != KVC_SESSION_NONE)
+		/* No memory: the first call that needs it there tries again. */
+		struct kvc_session_at *at = s->gone ? NULL : kvc_session_part_make(s, n->index);
+		if (!at || at->state != KVC_SESSION_NONE)
 			continue;
 		at->state = KVC_SESSION_WANTED;
 		kv_list_add_tail(&n->sessions.wanted, &at->list);
@@ -159,8 +161,8 @@ void kvc_cluster_node_ended(struct kvc_node *n)
 		kvc_session_changed(at->session);
 	}
 	KV_LIST_EACH (e, &n->client->sessions) {
-		struct kvc_session_at *at = &KV_LIST_ENTRY(e, struct kvc_session, node)->at[n->index];
-		if (at->state == KVC_SESSION_REFUSED)
+		struct kvc_session_at *at = kvc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), n->index);
+		if (at && at->state == KVC_SESSION_REFUSED)
 			at->state = KVC_SESSION_NONE;
 	}
 }

@@ -269,8 +269,9 @@ static void links_info(struct kvc_server_info *o, const struct kvc_attachment *s
 			o->inflight++;
 	}
 	KV_LIST_EACH (n, &s->node->client->sessions) {
-		const struct kvc_session_at *at = &KV_LIST_ENTRY(n, struct kvc_session, node)->at[s->node->index];
-		for (unsigned i = 0; at->lane && i < s->shards; i++)
+		const struct kvc_session_at *at =
+			kvc_session_part(KV_LIST_ENTRY(n, struct kvc_session, node), s->node->index);
+		for (unsigned i = 0; at && at->lane && i < s->shards; i++)
 			KV_LIST_EACH (r, &at->lane[i].queue)
 				o->queued++;
 	}

@@ -87,8 +87,9 @@ static void lanes_fail(struct kvc_attachment *s, int status)
 {
 	struct kvc_client *c = s->node->client;
 	KV_LIST_EACH (e, &c->sessions) {
-		struct kvc_session_at *at = &KV_LIST_ENTRY(e, struct kvc_session, node)->at[s->node->index];
-		for (unsigned i = 0; at->lane && i < s->shards; i++)
+		struct kvc_session_at *at =
+			kvc_session_part(KV_LIST_ENTRY(e, struct kvc_session, node), s->node->index);
+		for (unsigned i = 0; at && at->lane && i < s->shards; i++)
 			lane_fail(c, &at->lane[i], status);
 	}
 }

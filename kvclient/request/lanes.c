@@ -21,12 +21,45 @@ void kvc_lanes_free(struct kvc_session_at *at)
 	at->lane = NULL;
 }
 
+void kvc_session_part_init(struct kvc_session *session, struct kvc_session_at *at, unsigned server)
+{
+	at->session = session;
+	at->node = &session->client->node[server];
+	kv_list_init(&at->list);
+}
+
+struct kvc_session_at *kvc_session_part_make(struct kvc_session *session, unsigned server)
+{
+	struct kvc_session_at *at = kvc_session_part(session, server), **more;
+	uint32_t i = server - session->num_at;
+	if (KV_LIKELY(at != NULL))
+		return at;
+	if (i >= session->num_more) {
+		more = realloc(session->more, (i + 1) * sizeof(struct kvc_session_at *));
+		if (!more)
+			return NULL;
+		memset(more + session->num_more, 0, (i + 1 - session->num_more) * sizeof(struct kvc_session_at *));
+		session->more = more;
+		session->num_more = i + 1;
+	}
+	at = session->more[i] = calloc(1, sizeof(*at));
+	if (at)
+		kvc_session_part_init(session, at, server);
+	return at;
+}
+
 void kvc_session_free(struct kvc_session *session)
 {
-	for (unsigned i = 0; i < session->client->pool->room; i++) {
-		kv_list_del(&session->at[i].list);
-		kvc_lanes_free(&session->at[i]);
+	for (unsigned i = 0; i < session->num_at + session->num_more; i++) {
+		struct kvc_session_at *at = kvc_session_part(session, i);
+		if (!at)
+			continue;
+		kv_list_del(&at->list);
+		kvc_lanes_free(at);
+		if (i >= session->num_at)
+			free(at);
 	}
+	free(session->more);
 	kv_list_del(&session->node);
 	boot_key_destroy(&session->key);
 	free(session);

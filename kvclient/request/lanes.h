@@ -11,6 +11,11 @@
 int kvc_lanes_make(struct kvc_session_at *at, const struct kvc_attachment *s);
 void kvc_lanes_free(struct kvc_session_at *at);
 
+/* kvc_session_part_make -- its part at a server, made if there is none. NULL: no memory. kvc_session_part_init -- what
+ * a new one, zeroed, begins with. */
+struct kvc_session_at *kvc_session_part_make(struct kvc_session *session, unsigned server);
+void kvc_session_part_init(struct kvc_session *session, struct kvc_session_at *at, unsigned server);
+
 /* kvc_session_unref -- one reference less; the last one frees the session. kvc_session_free -- free it whatever refers
  * to it: the client ends. */
 void kvc_session_unref(struct kvc_session *session);

@@ -57,6 +57,7 @@ static void lane_up(void)
 	w.session = calloc(1, sizeof(*w.session) + sizeof(struct kvc_session_at));
 	assert_non_null(w.session);
 	w.session->refs = 1;
+	w.session->num_at = 1;
 	w.session->client = &w.client;
 	w.session->at[0] = (struct kvc_session_at){.session = w.session,
 						   .node = &w.node,

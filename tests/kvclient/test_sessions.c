@@ -59,6 +59,7 @@ static int world_up(void **state)
 		w.session[i] = calloc(1, sizeof(*w.session[i]) + sizeof(struct kvc_session_at));
 		assert_non_null(w.session[i]);
 		w.session[i]->refs = 1;
+		w.session[i]->num_at = 1;
 		w.session[i]->client = &w.client;
 		w.at[i] = &w.session[i]->at[0];
 		*w.at[i] = (struct kvc_session_at){
