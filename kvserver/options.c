@@ -137,7 +137,8 @@ static const struct kv_opt table[] = {
 	 .type = KV_OPT_STRING,
 	 .offset = AT(zone),
 	 .metavar = "NAME",
-	 .help = "With --members etcd:...: where this server stands, for clients that prefer near ones."},
+	 .help = "With --members etcd:...: where this server stands, as /view and clients are told. No "
+		 "client prefers near ones yet."},
 	{.name = "lease-sec",
 	 .type = KV_OPT_U32,
 	 .offset = AT(lease_sec),

@@ -15,28 +15,52 @@
  * they were, so no other key moves, and all come home when it is back. Such a look-up is not noted: it lasts a while,
  * and an outage may cost the time.
  *
+ * Weights that are not alike (--members) make the numbers other than random ones: see drawn(). Where they are, nothing
+ * changes by it.
+ *
  * Rejected: a ring with virtual nodes, and Maglev's table. Both have to be built, in 50 ms or more for a thousand
  * servers, and Maglev's moves keys of servers that stay. Weights for each key, vectorised: 256 servers still cost as
  * much as the rest of the look-up. */
 #include "kvclient/core/placement.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+static bool notes(struct kvc_place *p)
+{
+	if (!p->holder)
+		p->holder = calloc((size_t)1 << KVC_PLACE_BITS, sizeof(*p->holder));
+	return p->holder;
+}
 
 int kvc_place_init(struct kvc_place *p, unsigned n)
 {
 	*p = (struct kvc_place){.n = n, .seed = calloc(n, sizeof(*p->seed))};
-	if (n > KVC_PLACE_DIRECT)
-		p->holder = calloc((size_t)1 << KVC_PLACE_BITS, sizeof(*p->holder));
-	if (p->seed && (p->holder || n <= KVC_PLACE_DIRECT))
+	if (p->seed && (n <= KVC_PLACE_DIRECT || notes(p)))
 		return 0;
 	kvc_place_fini(p);
 	return -KV_ENOMEM;
+}
+
+int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight)
+{
+	unsigned same = 1;
+	while (same < p->n && weight[same] == weight[0])
+		same++;
+	if (same >= p->n)
+		return 0;
+	p->weight = calloc(p->n, sizeof(*p->weight));
+	if (!p->weight || !notes(p)) /* logarithms are too much work for each key */
+		return -KV_ENOMEM;
+	memcpy(p->weight, weight, p->n * sizeof(*p->weight));
+	return 0;
 }
 
 void kvc_place_fini(struct kvc_place *p)
 {
 	free(p->seed);
 	free(p->node);
+	free(p->weight);
 	free(p->holder);
 	*p = (struct kvc_place){0};
 }
@@ -53,13 +77,27 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+/* Where servers are not alike, each divides the logarithm of its random number in (0, 1) by its weight, and the largest
+ * wins: so the shares of keys are those of the weights (weighted rendezvous hashing). */
+static double drawn(const struct kvc_place *p, unsigned i, uint64_t random)
+{
+	return log(((double)random + 0.5) * 0x1p-64) / p->weight[i];
+}
+
+static bool beats(const struct kvc_place *p, unsigned i, uint64_t random, unsigned best, uint64_t best_random)
+{
+	if (KV_LIKELY(!p->weight))
+		return random > best_random;
+	return drawn(p, i, random) > drawn(p, best, best_random);
+}
+
 static unsigned heaviest(const struct kvc_place *p, uint64_t partition)
 {
 	uint64_t best_weight = 0;
 	unsigned best = 0;
 	for (unsigned i = 0; i < p->n; i++) {
 		uint64_t weight = mix(partition ^ p->seed[i]);
-		if (i == 0 || weight > best_weight) {
+		if (i == 0 || beats(p, i, weight, best, best_weight)) {
 			best = i;
 			best_weight = weight;
 		}
@@ -103,7 +141,7 @@ unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len,
 		if (kvc_place_set_has(avoided, node_of(p, i)))
 			continue;
 		weight = mix(partition ^ p->seed[i]);
-		if (best == p->n || weight > best_weight) {
+		if (best == p->n || beats(p, i, weight, best, best_weight)) {
 			best = i;
 			best_weight = weight;
 		}

@@ -22,8 +22,9 @@ enum {
 /* The placement of a pool: made once, read by all of its loops. */
 struct kvc_place {
 	unsigned n;
-	uint64_t *seed; /* of each server */
-	uint16_t *node; /* the index of each server's node; NULL: its own index */
+	uint64_t *seed;   /* of each server */
+	uint16_t *node;   /* the index of each server's node; NULL: its own index */
+	uint16_t *weight; /* of each server; NULL: all are alike */
 	_Atomic uint16_t
 		*holder; /* by partition: 1 + the server's index, 0 before the first look-up; NULL with few servers */
 };
@@ -32,6 +33,11 @@ struct kvc_place {
  * -KV_ENOMEM.
  * kvc_place_fini -- free it. One that was zeroed and never made is fine. */
 int kvc_place_init(struct kvc_place *p, unsigned n);
+
+/* kvc_place_weigh -- give the servers shares of the keys in proportion to these n weights, 1 to 65,535, before the
+ * first look-up. Weights that are all the same are none. A server whose weight rises takes keys from the others, and no
+ * others move. 0 or -KV_ENOMEM. */
+int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight);
 void kvc_place_fini(struct kvc_place *p);
 
 /* kvc_place_seed -- the number that stands for a server in rendezvous hashing, from its name in the client's list.

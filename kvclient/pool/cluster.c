@@ -211,6 +211,18 @@ static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const s
 	return -KV_EBUSY;
 }
 
+static int plan_weigh(struct plan *p, const struct kv_view *v)
+{
+	uint16_t *weight = calloc(v->count, sizeof(*weight));
+	int rc = -KV_ENOMEM;
+	for (uint32_t i = 0; weight && i < v->count; i++)
+		weight[i] = (uint16_t)v->member[i].weight;
+	if (weight)
+		rc = kvc_place_weigh(&p->place, weight);
+	free(weight);
+	return rc;
+}
+
 static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan *p)
 {
 	int rc = kvc_place_init(&p->place, v->count);
@@ -226,6 +238,10 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	}
 	if (rc == -KV_ENOMEM)
 		plan_fini(c, p, 0);
+	if (rc == 0 && plan_weigh(p, v) < 0) {
+		plan_fini(c, p, v->count);
+		rc = -KV_ENOMEM;
+	}
 	return rc;
 }
 

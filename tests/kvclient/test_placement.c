@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_placement.c -- which server and shard a key goes to: spread, stability, and agreement with the protocol. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,6 +47,48 @@ static void keys_spread_evenly_over_servers(void **state)
 		assert_even(count, sizes[i]);
 		kvc_place_fini(&p);
 	}
+}
+
+/* A weight that rises takes keys from the others, in proportion, and no other key moves; alike they are as none. */
+static void weights_share_the_keys(void **state)
+{
+	static const uint16_t weight[NODES] = {1, 1, 2, 3, 3}, more[NODES] = {1, 1, 2, 3, 13},
+			      same[NODES] = {7, 7, 7, 7, 7};
+	const unsigned sum[2] = {10, 20};
+	struct kvc_place_set last = {0};
+	unsigned count[2][NODES] = {{0}}, stood_in[NODES] = {0};
+	struct kvc_place plain, alike, p[2];
+	(void)state;
+	make(&plain, NODES, 0, 1, -1);
+	make(&alike, NODES, 0, 1, -1);
+	make(&p[0], NODES, 0, 1, -1);
+	make(&p[1], NODES, 0, 1, -1);
+	assert_int_equal(kvc_place_weigh(&alike, same), 0);
+	assert_int_equal(kvc_place_weigh(&p[0], weight), 0);
+	assert_int_equal(kvc_place_weigh(&p[1], more), 0);
+	kvc_place_set_put(&last, NODES - 1, true);
+	for (uint32_t k = 0; k < KEYS; k++) {
+		unsigned a = kvc_place_node(&p[0], &k, sizeof(k)), b = kvc_place_node(&p[1], &k, sizeof(k));
+		assert_int_equal(kvc_place_node(&plain, &k, sizeof(k)), kvc_place_node(&alike, &k, sizeof(k)));
+		assert_true(a == b || b == NODES - 1);
+		count[0][a]++;
+		count[1][b]++;
+		stood_in[kvc_place_among(&p[1], &k, sizeof(k), &last)]++;
+		assert_true(b == NODES - 1 || kvc_place_among(&p[1], &k, sizeof(k), &last) == b);
+	}
+	for (unsigned i = 0; i < NODES; i++)
+		for (unsigned w = 0; w < 2; w++) {
+			double share = (double)(w ? more : weight)[i] / sum[w], mean = KEYS * share;
+			double off = (double)count[w][i] - mean;
+			assert_true(off * off < 25.0 * mean * (1.0 - share));
+		}
+	/* While the heavy one is away its keys go to the others by their weights: 1, 1, 2, 3 of 7. */
+	assert_int_equal(stood_in[NODES - 1], 0);
+	assert_true(fabs(stood_in[3] - KEYS * 3.0 / 7) < 5 * sqrt(KEYS * 12.0 / 49));
+	for (unsigned w = 0; w < 2; w++)
+		kvc_place_fini(&p[w]);
+	kvc_place_fini(&plain);
+	kvc_place_fini(&alike);
 }
 
 /* Also where so few are left that they are compared for each key. */
@@ -187,6 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_spread_evenly_over_servers),
+		cmocka_unit_test(weights_share_the_keys),
 		cmocka_unit_test(a_server_that_leaves_moves_only_its_own_keys),
 		cmocka_unit_test(avoided_servers_are_as_if_they_were_not_there),
 		cmocka_unit_test(the_order_of_the_list_does_not_matter),

@@ -190,7 +190,7 @@ static void view_make(struct kv_view *v, uint64_t epoch)
 {
 	*v = (struct kv_view){.source = 1, .epoch = epoch};
 	for (unsigned i = 0; i < world.num_servers; i++) {
-		struct kv_member m = {.weight = 1, .state = test.state[i]};
+		struct kv_member m = {.weight = 1 + i % 3, .state = test.state[i]};
 		if (!test.state[i])
 			continue;
 		snprintf(m.node_id, sizeof(m.node_id), "node-%u", world.server[i].as);
