@@ -105,7 +105,7 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh capacity.sh rails.sh members.sh scale.sh sweep.sh)
 # EFA's acceptance script takes three minutes under ThreadSanitizer, and other tests run the same programs.
 LEFT = $(if $(RELEASE),$(LONG),$(if $(filter tsan,$(MODE)),tests/integration/acceptance.sh))
 # What runs beside the others, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have started, or a time
