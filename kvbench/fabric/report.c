@@ -25,6 +25,9 @@ enum { COLUMNS = 4, GROUPS = KV_HIST_BUCKETS >> KV_HIST_SUB_BITS, BAR = 40 };
 static const struct {
 	const char *fabric, *figure, *source;
 } published[] = {
+	{"AWS EFA, two nodes, 2024",
+	 "fi_pingpong, ten of each size: 1 KiB 26 us, 64 KiB 132 us, 1 MiB 480 us (2.2 GB/s)",
+	 "https://github.com/ComputeCanada/puppet-magic_castle/pull/331"},
 	{"InfiniBand EDR, 100 Gb/s", "ib_write_bw 96.6 Gb/s (12.1 GB/s); ib_write_lat of 2 MiB 176 us",
 	 "https://forums.developer.nvidia.com/t/theortical-bandwidth-and-latency-of-nic/273376"},
 	{"RAMCloud's cluster, 2018", "RPC, 30 B there and 100 B back: p50 3.9 us, p99 5.6 us; 1 MB back: 2.9 GB/s",
