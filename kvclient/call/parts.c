@@ -29,14 +29,20 @@
 
 enum { WINDOW = 128 };
 
-/* In kvc_arrival.priv. */
-struct state {
+/* How far an item has come. */
+struct course {
 	struct kvc_target at;
-	const struct kvc_item *of;
 	uint64_t generation, value_len; /* 0: not known yet */
 	int64_t code;                   /* when it is over */
 	uint16_t node;                  /* that all parts come from */
 	bool over, slow, corrupt;
+};
+
+/* In kvc_arrival.priv. `of` is written where the batch is submitted, and never after: other items that share the state
+ * look at it from other loops. */
+struct state {
+	const struct kvc_item *of;
+	struct course now;
 };
 
 _Static_assert(sizeof(struct state) <= sizeof(((struct kvc_arrival *)0)->priv), "the caller's memory has room for it");
@@ -72,12 +78,17 @@ static struct state *state_of(const struct kvc_item *it)
 	return (struct state *)(void *)it->layout->arrival->priv;
 }
 
+static struct course *course_of(const struct kvc_item *it)
+{
+	return &state_of(it)->now;
+}
+
 static void item_over(struct kvc_item *it, int64_t code)
 {
-	struct state *st = state_of(it);
-	if (!st->over)
-		st->code = code;
-	st->over = true;
+	struct course *now = course_of(it);
+	if (!now->over)
+		now->code = code;
+	now->over = true;
 }
 
 static uint64_t part_from(const struct kvc_item *it, unsigned part)
@@ -101,15 +112,15 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 {
 	struct kvc_layout l;
 	struct kvc_target at;
-	struct state *st;
+	struct course *now;
 	if (kvc_target_make(&at, it, &l) < 0 || !kvc_key_valid(it->key) || !ends_right(&l, it->len) ||
 	    j->call->offset || j->call->length)
 		return -KV_EINVAL;
-	st = state_of(it);
-	if (st->of != it)
+	if (state_of(it)->of != it)
 		return -KV_EINVAL; /* it is another item's: its state is left alone */
-	*st = (struct state){.at = at, .of = it, .node = (uint16_t)kvc_call_node(j->c, it->key)->index};
-	kvc_call_count(&j->c->node[st->node], it->key);
+	now = course_of(it);
+	*now = (struct course){.at = at, .node = (uint16_t)kvc_call_node(j->c, it->key)->index};
+	kvc_call_count(&j->c->node[now->node], it->key);
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -117,38 +128,38 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 /* The part is there. */
 static void part_count(struct kvc_item *it, unsigned part)
 {
-	const struct state *st = state_of(it);
+	const struct course *now = course_of(it);
 	__atomic_store_n(&it->layout->arrival->parts, part + 1, __ATOMIC_RELEASE);
 	if (part + 1 == it->layout->num_parts)
-		item_over(it, (int64_t)st->value_len);
+		item_over(it, (int64_t)now->value_len);
 }
 
 /* The bytes of a part are at their place, and right. -KV_ESTALE: but of another value. */
 static int part_there(struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
-	struct state *st = state_of(it);
-	if (part > 0 && (g->value.generation != st->generation || g->value.len != st->value_len))
+	struct course *now = course_of(it);
+	if (part > 0 && (g->value.generation != now->generation || g->value.len != now->value_len))
 		return -KV_ESTALE;
 	if (g->value.len > it->len)
 		return -KV_ETOOBIG;
-	st->generation = g->value.generation;
-	st->value_len = g->value.len;
+	now->generation = g->value.generation;
+	now->value_len = g->value.len;
 	part_count(it, part);
 	return 0;
 }
 
 static bool part_next(const struct kvc_item *it, unsigned part)
 {
-	return !state_of(it)->over && part < it->layout->num_parts && part == kvc_arrival_parts(it->layout->arrival);
+	return !course_of(it)->over && part < it->layout->num_parts && part == kvc_arrival_parts(it->layout->arrival);
 }
 
 static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, unsigned part, struct kvc_get *g)
 {
-	struct kvc_target at = state_of(it)->at;
+	struct kvc_target at = course_of(it)->at;
 	uint64_t from = part_from(it, part), len = it->layout->part_ends[part] - from;
 	at.skip = from;
 	(void)kvc_get_init(g, j->c, it->key, &at, len, j->call, j->deadline_ns); /* item_begin has looked */
-	g->n = &j->c->node[state_of(it)->node];
+	g->n = &j->c->node[course_of(it)->node];
 	g->ask.offset = from;
 	g->ask.length = len;
 	g->own_wait.trace = j->wait->trace;
@@ -164,11 +175,11 @@ static bool worth_again(int rc)
 
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
 {
-	struct state *st = state_of(it);
-	struct kvc_node *n = &j->c->node[st->node];
-	st->corrupt |= rc == -KV_ECORRUPT;
+	struct course *now = course_of(it);
+	struct kvc_node *n = &j->c->node[now->node];
+	now->corrupt |= rc == -KV_ECORRUPT;
 	if (worth_again(rc) || kvc_call_leaves(j->c, it->key, rc) || kvc_call_moved(&n, it->key, rc, j->deadline_ns))
-		st->slow = true; /* if time is up, its next part is told so */
+		now->slow = true; /* if time is up, its next part is told so */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));
 }
@@ -187,7 +198,7 @@ static void part_end_await(struct parts *p)
 	part_get(j, it, u->part, &g);
 	rc = kvc_get_take_await(&g, u->req, rc, NULL);
 	kvc_req_release(j->c, u->req);
-	if (!state_of(it)->slow && part_next(it, u->part)) {
+	if (!course_of(it)->slow && part_next(it, u->part)) {
 		if (rc == 0 && g.state != KVC_GET_WHOLE)
 			rc = -KV_ETOOBIG; /* it takes several ranges */
 		if (rc == 0)
@@ -230,8 +241,8 @@ static int part_begin(struct parts *p, unsigned i, unsigned part)
 static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 {
 	struct kvc_item *it = &p->j->items[i];
-	struct state *st = state_of(it);
-	while (!st->over && !st->slow && part < it->layout->num_parts) {
+	struct course *now = course_of(it);
+	while (!now->over && !now->slow && part < it->layout->num_parts) {
 		int over = kvc_call_over(p->j->c, p->j->wait->trace, p->j->deadline_ns);
 		int rc = over < 0 ? over : part_begin(p, i, part);
 		if (rc == 0)
@@ -249,10 +260,10 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 
 static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part)
 {
-	struct state *st = state_of(it);
+	struct course *now = course_of(it);
 	struct kvc_get g;
 	int64_t rc = kvc_call_over(j->c, j->wait->trace, j->deadline_ns);
-	if (rc == 0 && st->value_len && part_from(it, part) >= st->value_len) {
+	if (rc == 0 && now->value_len && part_from(it, part) >= now->value_len) {
 		part_count(it, part); /* the value ends before it */
 		return;
 	}
@@ -264,13 +275,13 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 		return;
 	}
 	if (part == 0)
-		st->node = (uint16_t)kvc_call_node(j->c, it->key)->index;
+		now->node = (uint16_t)kvc_call_node(j->c, it->key)->index;
 	part_get(j, it, part, &g);
-	g.past.tries = st->corrupt ? KVC_TRIED_CORRUPT : 0;
+	g.past.tries = now->corrupt ? KVC_TRIED_CORRUPT : 0;
 	rc = kvc_get_all_await(&g);
-	if (rc >= 0 && part > 0 && g.n->index != st->node)
+	if (rc >= 0 && part > 0 && g.n->index != now->node)
 		rc = -KV_ESTALE; /* generations of two servers may be alike */
-	st->node = (uint16_t)g.n->index;
+	now->node = (uint16_t)g.n->index;
 	if (rc >= 0)
 		rc = part_there(it, part, &g);
 	kvc_get_fini(&g);
@@ -333,6 +344,6 @@ void kvc_parts_await(const struct kvc_parts_job *job)
 	for (unsigned i = j.first; i != KVC_CHAIN_END; i = next) {
 		struct kvc_item *it = &j.items[i];
 		next = kvc_chain_next(it);
-		it->result = state_of(it)->code;
+		it->result = course_of(it)->code;
 	}
 }
