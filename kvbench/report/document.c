@@ -64,7 +64,7 @@ static int load(const char *path, bool runs, bool sweeps, json_t **out, struct k
 	doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (len == 0) {
 		rc = refuse(path, err, "it is empty");
-	} else if (!doc && json_error_code(&why) == json_error_premature_end_of_input) {
+	} else if (!doc && (json_error_code(&why) == json_error_premature_end_of_input || (size_t)why.position >= len)) {
 		rc = refuse(path, err, "it is cut off; the run that wrote it, or a copy of it, ended too early");
 	} else if (!doc) {
 		snprintf(reason, sizeof(reason), "line %d is no JSON (%s)", why.line, why.text);
