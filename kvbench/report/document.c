@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SWEEP "kvbench-sweep/1"
 
@@ -51,6 +52,13 @@ bool document_is_sweep(const json_t *doc)
 	return schema && strcmp(schema, SWEEP) == 0;
 }
 
+/* A report that ends within a word ("nul") is as cut off as one that ends between two. A lone word is no report. */
+static bool cut_off(const char *text, size_t len, const json_error_t *why)
+{
+	return json_error_code(why) == json_error_premature_end_of_input ||
+	       ((size_t)why->position >= len && memchr(text, '{', len));
+}
+
 static int load(const char *path, bool runs, bool sweeps, json_t **out, struct kv_error *err)
 {
 	json_error_t why;
@@ -64,7 +72,7 @@ static int load(const char *path, bool runs, bool sweeps, json_t **out, struct k
 	doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (len == 0) {
 		rc = refuse(path, err, "it is empty");
-	} else if (!doc && (json_error_code(&why) == json_error_premature_end_of_input || (size_t)why.position >= len)) {
+	} else if (!doc && cut_off(text, len, &why)) {
 		rc = refuse(path, err, "it is cut off; the run that wrote it, or a copy of it, ended too early");
 	} else if (!doc) {
 		snprintf(reason, sizeof(reason), "line %d is no JSON (%s)", why.line, why.text);
