@@ -936,8 +936,8 @@ KVC_API int64_t kvc_metrics_text(struct kvc_pool *pool, char *buf, size_t cap);
  *   -KV_EINVAL     counters->size is not that of the library's struct */
 KVC_API int kvc_counters_items(const struct kvc_counters *counters, struct kvc_stat_item *out, unsigned max);
 
-/* One server as one client of the pool sees it. CONNECTING: calls wait; UP: calls run; DOWN: it is avoided, and
- * attempts to connect go on; CLOSED: the client is closed. */
+/* One server as one client of the pool sees it. CONNECTING: calls wait, for peer_timeout_ns where another server may
+ * stand in; UP: calls run; DOWN: it is avoided, and attempts to connect go on; CLOSED: the client is closed. */
 enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
 
 struct kvc_server_info {

@@ -347,7 +347,7 @@ void kvc_call_connected_await(struct kvc_client *c, struct kvc_key key, const st
 		return;
 	n = kvc_call_node(c, key);
 	while (!kvc_trace_stopped(t) && !c->closing && n->state == KVC_NODE_CONNECTING &&
-	       co_queue_wait_await(&n->changed, deadline_ns) == 0)
+	       kvc_node_attempt_await(n, deadline_ns) == 0)
 		;
 }
 

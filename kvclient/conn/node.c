@@ -7,6 +7,7 @@
  *   NEW           kvc_node_start                                            CONNECTING
  *   CONNECTING    the attempt succeeds                                      UP
  *                 the attempt fails                                         DOWN
+ *                 a call has waited for it for too long                     DOWN
  *                 the attempt is overtaken by a redo                        CONNECTING
  *   UP            a redo                                                    CONNECTING
  *                 the server is lost, or says goodbye                       DOWN
@@ -19,6 +20,11 @@
  * While CONNECTING, calls wait. A redo is a break without a loss of the server: endpoints of ours or of the server were
  * rebuilt, a frame could not be sent, a link stays silent. The next attempt begins at once, and calls wait for its
  * outcome.
+ *
+ * A server may be the reason why attempts are redone, and not answer: it was stopped, and calls that timed out there
+ * had our endpoints rebuilt; or the fabric alone is cut. So calls wait for the time of silence (kvc_node_silence_ns)
+ * from the end of UP on, and then the node is DOWN, while its attempt goes on. Who waits sees to that: without a call
+ * that waits nobody needs to know. Where no other server may stand in, calls wait until the attempt ends.
  *
  * While DOWN, the server is avoided: calls go to the next one in the order of their key (call/call.c), and fail at once
  * where all are DOWN. Attempts go on in the background. An attempt that is overtaken changes nothing: calls must not
@@ -43,6 +49,8 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 {
 	if (kvc_place_set_put(&n->client->avoided, n->index, state == KVC_NODE_DOWN))
 		n->down_ns = loop_now(n->client->loop);
+	if (state == KVC_NODE_CONNECTING && n->state != KVC_NODE_CONNECTING)
+		n->patience_ns = loop_now(n->client->loop) + kvc_node_silence_ns(n);
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->state = state;
@@ -84,6 +92,32 @@ void kvc_node_redial(struct kvc_node *n, const char *why)
 	redo(n, why, true);
 }
 
+/* Whether another server is not avoided. */
+static bool has_stand_in(const struct kvc_node *n)
+{
+	const struct kvc_client *c = n->client;
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		if (i != n->index && !c->node[i].retired && kvc_node_running(&c->node[i]) &&
+		    !kvc_place_set_has(&c->avoided, i))
+			return true;
+	return false;
+}
+
+int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct loop *loop = n->client->loop;
+	if (loop_now(loop) >= n->patience_ns) {
+		if (has_stand_in(n)) {
+			kvc_node_set(n, KVC_NODE_DOWN);
+			return 0;
+		}
+		n->patience_ns = loop_now(loop) + kvc_node_silence_ns(n);
+	}
+	if (co_queue_wait_await(&n->changed, KV_MIN(deadline_ns, n->patience_ns)) == 0)
+		return 0;
+	return loop_now(loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
+}
+
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out)
 {
 	for (;;) {
@@ -99,7 +133,7 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_at
 			co_yield_await(); /* misses cost nothing: a caller of many leaves the loop to others */
 			return -KV_ELEFT;
 		}
-		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
+		if (kvc_node_attempt_await(n, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
 }

@@ -58,6 +58,9 @@ void kvc_node_redial(struct kvc_node *n, const char *why);
 /* kvc_node_send_await -- send a message on its control connection, which is not closed meanwhile. 0; -KV_EPEERDOWN:
  * there is none; -KV_ETIMEOUT; or why the connection broke. */
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
+/* kvc_node_attempt_await -- of a node that is CONNECTING: wait until its state may have changed. One that has been
+ * CONNECTING for the time of silence becomes DOWN where another server may stand in. 0; -KV_ETIMEOUT. */
+int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns);
 /* kvc_node_ready_await -- wait until the node is UP or DOWN. 0 with the attachment in *out; -KV_ELEFT: the server said
  * goodbye; n->refusal.code: it refuses us; -KV_EPEERDOWN; -KV_ETIMEOUT, -KV_ECLOSED. */
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out);

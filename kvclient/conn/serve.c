@@ -454,9 +454,10 @@ static void attachment_up(struct kvc_node *n)
 static void attachment_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
-	bool ours, served, down = n->state == KVC_NODE_DOWN;
+	bool ours, served, down;
 	int rc = kvc_connect_await(n);
 	served = rc == 0;
+	down = n->state == KVC_NODE_DOWN; /* perhaps only since calls have waited for this attempt for too long */
 	if (rc == -KV_ELEFT && !left(n))
 		n->goodbye = KVC_GOODBYE_HEARD;
 	if (rc != -KV_ERESET)
@@ -529,8 +530,6 @@ void kvc_node_open(struct kvc_node *n)
 	n->unstarted = kvc_node_start(n) < 0;
 	if (n->unstarted)
 		kvc_node_set(n, KVC_NODE_DOWN);
-	else
-		kvc_node_set(n, KVC_NODE_CONNECTING);
 }
 
 /* An attempt is broken off. An attachment stays until nothing of ours is under way there, as after a goodbye of the
@@ -560,7 +559,7 @@ int kvc_node_start(struct kvc_node *n)
 	int rc = co_spawn(c->loop, node_main, n, "kvc node");
 	if (rc < 0)
 		return rc;
-	n->state = KVC_NODE_CONNECTING;
+	kvc_node_set(n, KVC_NODE_CONNECTING);
 	kvc_client_began(c);
 	return 0;
 }

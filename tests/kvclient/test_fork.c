@@ -295,6 +295,12 @@ static void a_child_has_a_pool_of_its_own(void **state)
 		print_message("ThreadSanitizer lets no child start threads, and shm's endpoints are their process's\n");
 		skip();
 	}
+	/* Its allocator has no handlers of fork() in gcc 12: another thread's lock of it stays locked in the child,
+	 * which waits for it for ever in its first malloc. */
+	if (KV_ASAN) {
+		print_message("AddressSanitizer's allocator may be locked for ever in a child of several threads\n");
+		skip();
+	}
 	traffic_start();
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		pid_t pid = fork();

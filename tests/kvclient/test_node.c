@@ -93,6 +93,43 @@ static void a_call_that_waits_fails_when_the_attempt_has_failed(void **state)
 	assert_int_equal(ready.rc, -KV_EPEERDOWN);
 }
 
+/* Alone, a call waits for its deadline; where another server may stand in, for the time of silence from the end of UP
+ * on, however often the attempt is redone. */
+static void a_call_waits_for_an_attempt_no_longer_than_for_a_silent_server(void **state)
+{
+	struct kvc_node *n = &links.node;
+	struct kvc_node two[2];
+	(void)state;
+	up_one();
+	ready.deadline_ns = links.now_ns + 900 * MS;
+	links.pool.options.peer_timeout_ns = 100 * MS;
+	n->pulse.beat_ns = 10 * MS;
+	n->state = KVC_NODE_UP;
+	kvc_node_set(n, KVC_NODE_CONNECTING);
+	links_run(ready_await, NULL);
+	assert_int_equal(ready.rc, -KV_ETIMEOUT);
+	assert_int_equal(n->state, KVC_NODE_CONNECTING);
+	two[1] = (struct kvc_node){.client = &links.client, .index = 1, .state = KVC_NODE_UP};
+	links.client.node = two;
+	links.client.num_nodes = 2;
+	two[1].retired = true; /* it stands in for nobody */
+	ready.deadline_ns = links.now_ns + 900 * MS;
+	links_run(ready_await, NULL);
+	assert_int_equal(ready.rc, -KV_ETIMEOUT);
+	two[1].retired = false;
+	n->state = KVC_NODE_UP;
+	kvc_node_set(n, KVC_NODE_CONNECTING);
+	uint64_t began = links.now_ns;
+	kvc_node_set(n, KVC_NODE_CONNECTING); /* a redo of the attempt gives it no more time */
+	ready.deadline_ns = links.now_ns + 900 * MS;
+	links_run(ready_await, NULL);
+	assert_int_equal(ready.rc, -KV_EPEERDOWN);
+	assert_int_equal(n->state, KVC_NODE_DOWN);
+	assert_in_range(links.now_ns - began, 100 * MS, 110 * MS);
+	links.client.num_nodes = 1;
+	links.client.node = n;
+}
+
 static void a_refusal_counts_as_down_only_while_it_lasts(void **state)
 {
 	static const struct {
@@ -258,6 +295,7 @@ int main(void)
 		TEST(a_call_goes_on_waits_or_fails_by_the_nodes_state),
 		TEST(a_call_that_waits_goes_on_when_the_node_is_up),
 		TEST(a_call_that_waits_fails_when_the_attempt_has_failed),
+		TEST(a_call_waits_for_an_attempt_no_longer_than_for_a_silent_server),
 		TEST(a_refusal_counts_as_down_only_while_it_lasts),
 		TEST(a_redo_makes_calls_wait_and_keeps_the_connection),
 		TEST(a_redo_dials_anew_where_an_answer_waits_for_transfers),

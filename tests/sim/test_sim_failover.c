@@ -182,6 +182,21 @@ static void user(struct kvc_client *c, void *arg)
 	free(at);
 }
 
+/* Calls into registered memory that give up long before the server is known to be down: what they asked it for may come
+ * at any time, so the client fences, and attaches anew. */
+static void hasty(struct kvc_client *c, void *arg)
+{
+	struct kvc_call soon = {.size = sizeof(soon), .timeout_ns = 100 * MS};
+	uint8_t *at = arg;
+	while (!test.stop && !world.wrong[0]) {
+		uint32_t i = some(KEYS);
+		int64_t rc = kvc_get_await(c, key_of(&i), at, LONG, &soon);
+		if (rc != -KV_ETIMEOUT)
+			get_check("a hasty GET", i, at, rc);
+		co_sleep_await(world_now(&world) + some(30 * MS));
+	}
+}
+
 static void put_all(struct kvc_client *c, void *arg)
 {
 	uint8_t *at = malloc(LONG);
@@ -297,6 +312,39 @@ static void lose_one(uint64_t seed)
 	world_close(&world);
 }
 
+/* The attempts to attach anew after a fence have no answer either: calls wait for them no longer than for a server that
+ * is silent. */
+static void a_server_that_stops_among_hasty_calls_is_avoided_as_soon(void **state)
+{
+	(void)state;
+	for (unsigned seed = 360; seed < 360 + world_seeds(2); seed++) {
+		uint8_t *memory = aligned_alloc(4096, 2 * LONG);
+		struct kvc_mem *mem;
+		unsigned victim;
+		test.trouble = STOPPED;
+		open_world(seed, SERVERS);
+		assert_int_equal(world_register(&world, 0, memory, 2 * LONG, &mem), 0);
+		victim = (unsigned)kv_prng_below(&world.prng, SERVERS);
+		for (unsigned i = 0; i < WORKERS; i++)
+			world_worker(&world, 0, i % 2, i < 2 ? hasty : user, i < 2 ? memory + i * LONG : NULL);
+		world_sleep(&world, 300 * MS);
+		down(victim);
+		world_sleep(&world, 2 * PEER_TIMEOUT + SLACK);
+		test.known_ns = world_now(&world);
+		agree();
+		world_sleep(&world, 4 * SECOND);
+		agree();
+		if (world_counters(&world, 0).fences == 0)
+			world_wrong(&world, "failover: no hasty call was fenced");
+		up(victim);
+		test.stop = true;
+		world_join(&world, 20 * SECOND);
+		world_do(&world, 0, get_all, &test);
+		world_close(&world);
+		free(memory);
+	}
+}
+
 static void a_server_that_is_lost_fails_no_call(void **state)
 {
 	(void)state;
@@ -373,6 +421,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_that_is_lost_fails_no_call),
+		cmocka_unit_test(a_server_that_stops_among_hasty_calls_is_avoided_as_soon),
 		cmocka_unit_test(a_server_that_flaps_fails_no_call),
 		cmocka_unit_test(with_all_servers_down_calls_fail_at_once),
 	};
