@@ -339,6 +339,7 @@ static int probe_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uin
 	l->probe_beats++;
 	if (waited < silence_ns || l->probe_beats < KV_MAX(silence_ns / n->pulse.beat_ns, 2ull) - 1)
 		return 0;
+	n->link_silent = true;
 	return kv_fail(&n->error, -KV_ERESET, "the link to its shard %u is silent", l->shard);
 }
 

@@ -23,8 +23,9 @@
  *
  * A server may be the reason why attempts are redone, and not answer: it was stopped, and calls that timed out there
  * had our endpoints rebuilt; or the fabric alone is cut. So calls wait for the time of silence (kvc_node_silence_ns)
- * from the end of UP on, and then the node is DOWN, while its attempt goes on. Who waits sees to that: without a call
- * that waits nobody needs to know. Where no other server may stand in, calls wait until the attempt ends.
+ * from the end of UP on, and then the node is DOWN, while its attempt goes on; at once, if it was a silent link that
+ * ended UP. Who waits sees to that: without a call that waits nobody needs to know. Where no other server may stand in,
+ * calls wait until the attempt ends.
  *
  * While DOWN, the server is avoided: calls go to the next one in the order of their key (call/call.c), and fail at once
  * where all are DOWN. Attempts go on in the background. An attempt that is overtaken changes nothing: calls must not
@@ -49,8 +50,10 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 {
 	if (kvc_place_set_put(&n->client->avoided, n->index, state == KVC_NODE_DOWN))
 		n->down_ns = loop_now(n->client->loop);
-	if (state == KVC_NODE_CONNECTING && n->state != KVC_NODE_CONNECTING)
-		n->patience_ns = loop_now(n->client->loop) + kvc_node_silence_ns(n);
+	if (state == KVC_NODE_CONNECTING && n->state != KVC_NODE_CONNECTING) {
+		n->patience_ns = loop_now(n->client->loop) + (n->link_silent ? 0 : kvc_node_silence_ns(n));
+		n->link_silent = false;
+	}
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->state = state;

@@ -148,6 +148,7 @@ struct kvc_node {
 	struct kvc_attachment
 		*attachment;  /* while it is set up, UP, and after that until it is dropped (conn/serve.c) */
 	uint64_t down_ns;     /* while DOWN: since when */
+	bool link_silent;     /* one of its links was the only one to its shard, and silent: the attachment ends */
 	uint64_t patience_ns; /* while CONNECTING: from then on calls go elsewhere, if they can (conn/node.c) */
 	/* The view has it no more. No call goes there. One of the user's list rests: it asks for the view if all others
 	 * are DOWN. One that came with a view ends. */

@@ -21,11 +21,13 @@
 enum { SERVERS = 4, KEYS = 64, WORKERS = 8, BATCH = 12, LOOKUP = 1000, LONG = 3 << 20 };
 
 #define PEER_TIMEOUT SECOND
+#define BEAT         (200 * MS)
 #define SLACK        (500 * MS) /* a fence, and what a call takes */
 
-enum trouble { KILLED, WITHOUT_POWER, STOPPED, ENDED, TROUBLES };
+enum trouble { KILLED, WITHOUT_POWER, STOPPED, CUT, ENDED, TROUBLES };
 
-static const char *const trouble_name[TROUBLES] = {"killed", "without power", "stopped", "told to end"};
+static const char *const trouble_name[TROUBLES] = {"killed", "without power", "stopped", "cut off the fabric",
+						   "told to end"};
 
 static struct world world;
 
@@ -75,6 +77,13 @@ static void put_check(const char *what, uint32_t i, int64_t rc)
 	if (rc != 0)
 		world_wrong(&world, "failover: %s of a key of server %u returned %s", what, test.owner[i],
 			    kv_errname((int)rc));
+}
+
+/* How long it takes until the server is known to be down. While its control connection answers, a link of it is pinged
+ * after the time of silence, at a heartbeat, and then given as much time to answer. */
+static uint64_t notice_ns(void)
+{
+	return test.trouble == CUT ? 2 * (PEER_TIMEOUT + BEAT) : PEER_TIMEOUT;
 }
 
 static uint32_t some(uint64_t n)
@@ -173,7 +182,7 @@ static void user(struct kvc_client *c, void *arg)
 		one_call(c, at);
 		took = world_now(&world) - begun;
 		test.calls++;
-		if (took > (begun >= test.known_ns ? 0 : PEER_TIMEOUT) + SLACK)
+		if (took > (begun >= test.known_ns ? 0 : notice_ns()) + SLACK)
 			world_wrong(&world, "failover: a call that began %s took %.3f s",
 				    begun >= test.known_ns ? "when the server was known to be down" : "before",
 				    (double)took / 1e9);
@@ -243,6 +252,9 @@ static unsigned down(unsigned server)
 	case STOPPED:
 		world_server_freeze(&world, server, true);
 		break;
+	case CUT:
+		world_unplug(&world, world.server[server].fab_first, world.server[server].fab_end, true);
+		break;
 	case ENDED:
 		kvs_server_stop(world.server[server].server, SECOND);
 		break;
@@ -256,6 +268,8 @@ static void up(unsigned server)
 {
 	if (test.trouble == STOPPED)
 		world_server_freeze(&world, server, false);
+	else if (test.trouble == CUT)
+		world_unplug(&world, world.server[server].fab_first, world.server[server].fab_end, false);
 	else if (test.trouble != ENDED)
 		world_server_again(&world, server);
 	test.known_ns = KV_NEVER;
@@ -268,7 +282,7 @@ static void open_world(uint64_t seed, unsigned servers)
 				   .servers = servers,
 				   .clients = 2,
 				   .timeout_ns = 10 * SECOND,
-				   .heartbeat_ms = 200,
+				   .heartbeat_ms = BEAT / MS,
 				   .peer_timeout_ns = PEER_TIMEOUT,
 				   .buffer_bytes = 16 << 20,
 				   .fabric.delay_max_ns = MS};
@@ -290,7 +304,7 @@ static void lose_one(uint64_t seed)
 		world_worker(&world, 0, i % 2, user, NULL);
 	world_sleep(&world, 300 * MS + kv_prng_below(&world.prng, 100 * MS));
 	down(victim);
-	world_sleep(&world, PEER_TIMEOUT + SLACK);
+	world_sleep(&world, notice_ns() + SLACK);
 	test.known_ns = world_now(&world);
 	agree();
 	world_sleep(&world, 2 * SECOND);
@@ -304,7 +318,7 @@ static void lose_one(uint64_t seed)
 	world_join(&world, 20 * SECOND);
 	if (test.hits == 0 || test.misses == 0)
 		world_wrong(&world, "failover: nothing was seen");
-	if (test.trouble == STOPPED) /* its content was never lost */
+	if (test.trouble == STOPPED || test.trouble == CUT) /* its content was never lost */
 		world_do(&world, 0, get_all, &test);
 	world_do(&world, 0, put_all, NULL);
 	world_do(&world, 0, get_all, &test);
