@@ -544,7 +544,7 @@ static void world_late(uint64_t seed)
 					 .buffer_bytes = 8 << 20,
 					 .fabric.delay_max_ns = 3 * MS};
 	struct churn o = {
-		.keys = 40, .len = {20 << 10, 40 << 10, 60 << 10, 120 << 10}, .redo_ns = 30 * MS, .hold_ns = 20 * MS};
+		.keys = 40, .len = {20 << 10, 40 << 10, 60 << 10, 120 << 10}, .redo_ns = 10 * MS, .hold_ns = 20 * MS};
 	churn_run(&wo, &o, 3 * SECOND);
 }
 
