@@ -30,11 +30,7 @@ static unsigned kind_of(const struct phase *p, uint64_t *number)
 static int op_put(const struct phase_op *op)
 {
 	int rc = phase_op_write(op);
-	if (rc < 0)
-		return rc;
-	rc = phase_op_delete(op);
-	op->tally->ops -= rc == 0; /* a DELETE is no operation of the phase */
-	return rc;
+	return rc < 0 ? rc : phase_delete(op); /* a DELETE is no operation of the phase */
 }
 
 static int op_exists(const struct phase_op *op)

@@ -88,6 +88,9 @@ int phase_op_write(const struct phase_op *op);
 int phase_op_read(const struct phase_op *op);
 int phase_op_delete(const struct phase_op *op); /* of the key that a write of this number stores */
 
+/* phase_delete -- the same, not counted as an operation: 0, also where it was not there, or what the call returned. */
+int phase_delete(const struct phase_op *op);
+
 /* phase_call -- the call that the options ask for. */
 static inline struct kvc_call phase_call(const struct bench_options *options)
 {

@@ -138,7 +138,7 @@ static unsigned get_items_await(struct replay_worker *w, unsigned n)
 		else
 			count_error(w->r, &w->tally->read, (int)w->item[i].result);
 	}
-	w->tally->read.ops += num_lost;
+	bench_bump(&w->tally->read.ops, num_lost);
 	w->tally->lost += num_lost;
 	for (unsigned i = 0; i < num_lost; i++)
 		item_set(w, i, lost[i]);

@@ -74,8 +74,8 @@ static int raw_done(const struct phase_op *op, uint64_t start_ns, int rc)
 	uint64_t end_ns = phase_now();
 	if (rc < 0)
 		return rc == -KV_ENOTFOUND ? -KV_ENOTSUP : rc; /* no block to write is no miss */
-	op->tally->ops += op->phase->arg;
-	op->tally->bytes += op->phase->arg * op->phase->bench->opt->value_size;
+	bench_bump(&op->tally->ops, op->phase->arg);
+	bench_bump(&op->tally->bytes, op->phase->arg * op->phase->bench->opt->value_size);
 	kv_hist_add(&op->tally->latency, end_ns - start_ns);
 	return 0;
 }
