@@ -5,6 +5,9 @@
  * beginning of a unit that is not whole when a receive ends. It is held back, and put before the bytes of the next
  * receive, in the provider's buffer, as if it had never been read. That costs no system call.
  *
+ * `held` is made at the first receive, of the handshake: when a message is cut by the end of a receive, the connection
+ * is carrying data, and data takes no memory.
+ *
  * That needs room for a whole unit behind the bytes that were held. The tcp providers receive headers and messages into
  * a buffer of 9,000 bytes (fabric_tcp.c refuses a door where they do not), and payload into the memory that it is for.
  * A receive with less room is one of a few bytes, of an answer to a connect request. It is served from `held`, which is
@@ -62,24 +65,12 @@ static ssize_t payload_recv(struct stream *s, int fd, const struct iovec *iov, s
 	return got;
 }
 
-static bool held_make(struct stream *s)
-{
-	if (!s->held)
-		s->held = malloc(GUARD_UNIT_MAX);
-	return s->held != NULL;
-}
-
 /* The end of the bytes that came begins a unit: it is not handed on. */
-static ssize_t hold(struct stream *s, const uint8_t *from, size_t n)
+static void hold(struct stream *s, const uint8_t *from, size_t n)
 {
-	if (n == 0)
-		return 0;
-	if (!held_make(s))
-		return fail(ENOMEM);
 	memcpy(s->held, from, n);
 	s->at = 0;
 	s->len = (uint32_t)n;
-	return 0;
 }
 
 static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int flags,
@@ -100,8 +91,7 @@ static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int
 		return fail(ECONNRESET);
 	if (s->guard.passed != passed)
 		atomic_store_explicit(&s->loose, true, memory_order_relaxed);
-	if (hold(s, to + walked, before + (size_t)got - (size_t)walked))
-		return -1;
+	hold(s, to + walked, before + (size_t)got - (size_t)walked);
 	return walked ? walked : fail(EAGAIN);
 }
 
@@ -109,8 +99,6 @@ static ssize_t whole_recv(struct stream *s, int fd, const struct iovec *iov, int
 static int unit_fill(struct stream *s, int fd, int flags, const struct stream_calls *calls, const char **why)
 {
 	size_t need;
-	if (!held_make(s))
-		return (int)fail(ENOMEM);
 	while ((need = guard_need(&s->guard, s->held, s->len)) > s->len) {
 		ssize_t got = calls->recv(fd, s->held + s->len, need - s->len, flags);
 		if (got <= 0)
@@ -143,6 +131,8 @@ ssize_t stream_recv(struct stream *s, int fd, const struct iovec *iov, size_t n,
 	atomic_store_explicit(&s->loose, false, memory_order_relaxed);
 	if (n == 0 || iov[0].iov_len == 0)
 		return 0;
+	if (KV_UNLIKELY(!s->held) && !(s->held = malloc(GUARD_UNIT_MAX)))
+		return fail(ENOMEM);
 	if (KV_UNLIKELY(s->judged))
 		return held_give(s, iov);
 	if (s->guard.skip && (n > 1 || iov[0].iov_len < GUARD_UNIT_MAX))

@@ -18,7 +18,7 @@ struct stream_calls {
 /* One connection. Used by the thread that the provider receives on; the provider lets one at a time. */
 struct stream {
 	struct guard guard;
-	uint8_t *held;    /* GUARD_UNIT_MAX bytes from the first need on; NULL before. The stream's */
+	uint8_t *held;    /* GUARD_UNIT_MAX bytes from the first receive on; NULL before. The stream's */
 	uint32_t at, len; /* held[at..len) came and was not handed on */
 	bool judged;      /* ... because there was no room for it; else because it is not whole */
 	atomic_bool

@@ -399,6 +399,7 @@ static void stream_once(struct kv_prng *prng, bool r, size_t most)
 	static uint8_t sent[CAP], got[CAP + PREFETCH];
 	static bool whole[CAP];
 	struct stream s;
+	const uint8_t *held = NULL;
 	const char *why;
 	size_t n = units_make(prng, r, sent, CAP, whole), at = 0;
 	sock.data = sent;
@@ -417,6 +418,8 @@ static void stream_once(struct kv_prng *prng, bool r, size_t most)
 			iov[0].iov_len = room;
 		ssize_t len = stream_recv(&s, 3, iov, scattered ? 2 : 1, 0, &calls, &why);
 		assert_null(why);
+		held = held ? held : s.held;
+		assert_true(held && s.held == held); /* made at the first receive, so that no later one takes memory */
 		if (len == 0)
 			break;
 		if (len < 0) {

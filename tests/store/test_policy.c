@@ -114,6 +114,14 @@ static void trace_clear(void)
 	trace = (struct trace){0};
 }
 
+/* A test that failed leaves its trace to nobody. */
+static int trace_end(void **state)
+{
+	(void)state;
+	trace_clear();
+	return 0;
+}
+
 static double ratio(const struct evict_policy *policy, uint64_t blocks)
 {
 	double result;
@@ -279,7 +287,6 @@ static void ratios_are_those_of_the_reference_table(void **state)
 	assert_int_equal(wrong, 0);
 	compare_two_sizes(&evict_clock2g, 5859, .95);
 	compare_two_sizes(&evict_clock2g, 30000, .95);
-	trace_clear();
 }
 
 /* ---- made ones ---- */
@@ -320,22 +327,25 @@ static void sieve_suits_chains_badly_and_the_default_does_not(void **state)
 		assert_true(clock2g > sieve && clock > sieve && lru > sieve);
 		assert_true(clock2g > lru - .01 && clock > lru - .01);
 	}
-	trace_clear();
 	assert_ptr_equal(evict_policies[0], &evict_clock2g);
 }
 
 /* A large value takes the place of several others, which lie beside each other. The others are chosen so that little is
- * lost by it: where they were merely those beside the first victim, half to two thirds of the hits were left. */
+ * lost by it: where they were merely those beside the first victim, half to two thirds of the hits were left. Each
+ * bound is five standard deviations below what 150 seeds gave on average. With s3fifo that varies much where nearly all
+ * fits (mean 0.927, deviation 0.034): its two queues tell little of which of two neighbours is worth less. */
 static void blocks_of_two_sizes_have_hardly_fewer_hits(void **state)
 {
-	static const struct evict_policy *const policies[] = {&evict_clock2g, &evict_clock, &evict_lru, &evict_s3fifo};
+	static const struct {
+		const struct evict_policy *policy;
+		double least;
+	} row[] = {{&evict_clock2g, .88}, {&evict_clock, .90}, {&evict_lru, .95}, {&evict_s3fifo, .75}};
 	struct kv_prng p = check_seed();
 	(void)state;
 	make_conversations(&p);
-	for (unsigned i = 0; i < KV_COUNT(policies); i++)
+	for (unsigned i = 0; i < KV_COUNT(row); i++)
 		for (unsigned blocks = 600; blocks <= 2400; blocks *= 2)
-			compare_two_sizes(policies[i], blocks, .85);
-	trace_clear();
+			compare_two_sizes(row[i].policy, blocks, row[i].least);
 }
 
 /* 4,096 blocks of room: 3,200 are stored and read, then as many others are stored. */
@@ -382,9 +392,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
 		cmocka_unit_test(a_block_that_comes_back_soon_is_kept_longer),
-		cmocka_unit_test(sieve_suits_chains_badly_and_the_default_does_not),
-		cmocka_unit_test(blocks_of_two_sizes_have_hardly_fewer_hits),
-		cmocka_unit_test(ratios_are_those_of_the_reference_table),
+		cmocka_unit_test_teardown(sieve_suits_chains_badly_and_the_default_does_not, trace_end),
+		cmocka_unit_test_teardown(blocks_of_two_sizes_have_hardly_fewer_hits, trace_end),
+		cmocka_unit_test_teardown(ratios_are_those_of_the_reference_table, trace_end),
 	};
 	return cmocka_run_group_tests_name("store/policy", tests, NULL, NULL);
 }
