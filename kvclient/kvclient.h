@@ -205,6 +205,12 @@ struct kvc_options {
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;
+	/* 10 minutes; a day at most; 1: never. So long after a change of the view a miss is asked for at the server
+	 * that had the key before. See "The cluster". */
+	uint64_t settle_ns;
+	/* 256 MiB; 1: none. Bytes per second, of all clients together, at which values that were found at such a server
+	 * are copied to the one that has their keys now. */
+	uint64_t repair_bytes_s;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server.
@@ -233,7 +239,10 @@ struct kvc_options {
  * at every change, a client learns the view from any server. Then keys are placed by the members' node ids alone,
  * servers that come are connected, and those that left are given up once nothing is under way there; no call fails
  * because of it. The list needs one server that answers, with or without its name; if all members are down, the list is
- * asked again. A draining server is given nothing, and still asked by GET and EXISTS after a miss. Not believed are a
+ * asked again. A draining server is given nothing, and still asked after a miss. So is, for settle_ns after a change,
+ * the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at two such servers at most; DELETE
+ * deletes there, too. What a GET finds there is copied in the background to the server that has the key now, with what
+ * is left of its time to live, unless it is longer than half of the receive buffer. Not believed are a
  * view that is older, or that has no members, and while they answer one that lacks half of the servers that are up.
  * Clients whose views differ miss values of each other, and never read wrong bytes. Without a view the list alone
  * counts.
@@ -913,6 +922,11 @@ struct kvc_counters {
 	uint64_t members;       /* servers in that view */
 	uint64_t views_old;     /* views that were not believed because they are older than ours */
 	uint64_t views_doubted; /* views that were not taken, or not at once: see "The cluster" */
+	uint64_t settle_hits;   /* misses that a former server had the value of, after a change of the view */
+	uint64_t settle_misses; /* misses that were asked for there in vain */
+	uint64_t repairs;       /* values that were copied to the server that has their keys now, and their bytes */
+	uint64_t repair_bytes;
+	uint64_t repairs_dropped; /* values that were not: too many waited, or the copy failed */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

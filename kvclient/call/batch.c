@@ -30,6 +30,7 @@
 #include "kvclient/call/batch.h"
 
 #include "kvclient/call/exists.h"
+#include "kvclient/call/former.h"
 #include "kvclient/call/get.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/put.h"
@@ -51,7 +52,7 @@ struct batch {
 	struct slot {
 		struct kvc_req *req;
 		struct kvc_client_mem *mem; /* its `users` is raised while the request is out */
-		struct kvc_node *node;      /* of a DELETE: who was asked */
+		struct kvc_node *node;      /* of a GET and a DELETE: who was asked */
 		unsigned item;
 	} slot[WINDOW];
 	unsigned head, count;
@@ -74,9 +75,14 @@ static void again(struct batch *b, unsigned i, enum kvc_mark mark)
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	struct kvc_target to;
+	struct kvc_node *former;
 	int rc = kvc_target_make(&to, it, NULL);
 	if (rc == 0)
 		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
+	if (KV_UNLIKELY(kvc_chain_mark(it) == KVC_MARK_FORMER) && rc == 0 && (former = kvc_former(b->c, it->key, 0))) {
+		g->n = former;
+		g->past.former = 1;
+	}
 	g->own_wait.trace = b->wait.trace;
 	g->past.tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
@@ -98,7 +104,9 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 		kvc_get_fini(&g);
 		return rc;
 	}
-	kvc_call_count(g.n, it->key);
+	if (g.past.former == 0)
+		kvc_call_count(g.n, it->key);
+	slot->node = g.n;
 	slot->mem = g.to.mem;
 	slot->item = i;
 	return 0;
@@ -117,11 +125,14 @@ static int64_t item_code(const struct batch *b, int64_t rc)
 /* A request of item i failed with rc: make the item again, or tell it the code. */
 static void failed_await(struct batch *b, unsigned i, int rc)
 {
-	unsigned tries = b->pass | (kvc_chain_mark(&b->items[i]) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
+	enum kvc_mark mark = kvc_chain_mark(&b->items[i]);
+	unsigned tries = b->pass | (mark == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
 	struct kvc_key key = b->items[i].key;
 	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
-	if (!stopped(b) && (kvc_call_leaves(b->c, key, rc) || kvc_call_moved(&n, key, rc, b->deadline_ns) ||
-			    kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
+	if (!stopped(b) && kvc_former_missed(b->c, key, rc, mark == KVC_MARK_FORMER))
+		again(b, i, KVC_MARK_FORMER);
+	else if (!stopped(b) && (kvc_call_moved(&n, key, rc, b->deadline_ns) ||
+				 kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
 		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
 		b->items[i].result = item_code(b, rc);
@@ -133,6 +144,7 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	struct kvc_item *it = &b->items[slot->item];
 	struct kvc_get g;
 	int init = item_get(b, it, &g), rc = init;
+	g.n = slot->node;
 	if (init == 0)
 		rc = kvc_get_take_await(&g, slot->req, status, NULL);
 	kvc_req_release(b->c, slot->req);
@@ -143,7 +155,7 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	else if (g.state != KVC_GET_WHOLE)
 		again(b, slot->item, kvc_chain_mark(it) == KVC_MARK_FRESH ? KVC_MARK_AGAIN : kvc_chain_mark(it));
 	else
-		it->result = (int64_t)g.value.total;
+		it->result = kvc_get_former(&g, (int64_t)g.value.total);
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
@@ -223,6 +235,8 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	int rc;
 	if (!kvc_key_valid(it->key))
 		return -KV_EINVAL;
+	if (kvc_former_missed(b->c, it->key, -KV_ENOTFOUND, 0) || b->c->repairs.count > 0)
+		return -KV_EBUSY; /* several servers are to be asked, or a copy awaited: as a single call */
 	slot->mem = NULL;
 	slot->item = i;
 	slot->node = kvc_call_node(b->c, it->key);

@@ -110,12 +110,15 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 	return rc < 0 ? (int)rc : 0;
 }
 
-static int borrowed_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
+int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	uint64_t max = kvc_buffer_largest(&g->c->buffer) / 2;
 	uint64_t asked = 0;
 	int rc = 1;
-	kvc_call_count(g->n, g->ask.key);
+	/* The guess may be more than a borrowed piece can have, and the value less: begin with the most. */
+	len = KV_MIN(len, KV_MAX(max, (uint64_t)1));
+	if (!g->ask.repair)
+		kvc_call_count(g->n, g->ask.key);
 	for (unsigned i = 0; rc == 1 && i < GUESSES_MAX; i++) {
 		/* If the same length is needed again, one request cannot bring it. */
 		bool large = len > KV_RANGE_MAX || len == asked;
@@ -124,10 +127,9 @@ static int borrowed_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *
 		asked = len;
 		do
 			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
-		while (rc < 0 && (kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
-				  kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries)));
+		while (rc < 0 && kvc_get_again_await(g, rc));
 	}
-	return rc == 1 ? -KV_EBUSY : (int)kvc_call_code(g->c, rc);
+	return (int)kvc_get_former(g, rc == 1 ? -KV_EBUSY : kvc_call_code(g->c, rc));
 }
 
 int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
@@ -151,9 +153,7 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 	kvc_trace_key(&t, key.data, key.len);
 	g.own_wait.trace = &t;
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
-	/* The guess may be more than a borrowed piece can have, and the value less: begin with the most. */
-	len = KV_MIN(len, KV_MAX(kvc_buffer_largest(&client->buffer) / 2, (uint64_t)1));
-	rc = kvc_call_down(g.n, own.flags, borrowed_await(&g, len, out));
+	rc = kvc_call_down(g.n, own.flags, kvc_get_lent_await(&g, len, out));
 	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);
 out:
 	rc = kvc_call_end(client, &t, rc);

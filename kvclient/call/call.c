@@ -119,13 +119,6 @@ struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 					&c->avoided)]; /* only draining ones are left */
 }
 
-struct kvc_node *kvc_call_leaver(struct kvc_client *c, struct kvc_key key)
-{
-	struct kvc_node *owner = kvc_call_owner(c, key);
-	bool leaves = owner->state == KVC_NODE_UP && kvc_place_set_has(&c->cluster.draining, owner->index);
-	return leaves && kvc_call_node(c, key) != owner ? owner : NULL;
-}
-
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key)
 {
 	if (n != kvc_call_owner(n->client, key))

@@ -51,13 +51,6 @@ static inline bool kvc_key_valid(struct kvc_key key)
  * kvc_call_down -- the code of a call that ended with rc: a miss instead,
  * if the server is down and that was asked for, or if it said goodbye. */
 struct kvc_node *kvc_call_owner(struct kvc_client *c, struct kvc_key key);
-/* kvc_call_leaver -- a server that drains is given nothing new, so calls go past it; but it may have the key. The key's
- * owner, if it drains and is up, to be asked after a miss; else NULL. kvc_call_leaves -- whether rc is such a miss. */
-struct kvc_node *kvc_call_leaver(struct kvc_client *c, struct kvc_key key);
-static inline bool kvc_call_leaves(struct kvc_client *c, struct kvc_key key, int64_t rc)
-{
-	return KV_UNLIKELY(rc == -KV_ENOTFOUND && c->cluster.draining.count > 0) && kvc_call_leaver(c, key);
-}
 struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key);
 bool kvc_call_moved(struct kvc_node **n, struct kvc_key key, int64_t rc, uint64_t deadline_ns);
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key);

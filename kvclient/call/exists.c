@@ -22,6 +22,7 @@
 #include "kvclient/call/exists.h"
 
 #include "kvclient/call/call.h"
+#include "kvclient/call/former.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/frames.h"
@@ -73,7 +74,8 @@ struct lookup {
 	unsigned head, count;  /* of the ring of records, oldest first */
 	unsigned open;         /* of them, those that take more keys */
 	struct record *last;   /* to which the last key went, or NULL */
-	const uint8_t *before; /* NULL; or what was found, and servers that drain are asked for the rest */
+	const uint8_t *before; /* NULL; or what was found, and for the rest ... */
+	unsigned former;       /* ... the former servers of this number are asked (former.h) */
 	uint8_t found[WINDOW / 8];
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
 	 * more: so no more of them are used than there are records, and each record is in one alone. */
@@ -105,13 +107,13 @@ static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int 
 	return kvc_call_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
-/* The server to ask for a key; NULL: none. The second time servers that drain are asked for what was not found. */
+/* The server to ask for a key; NULL: none. After the first time former servers are asked for what was not found. */
 static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 {
 	const struct kvc_place *p = l->c->placement;
 	if (KV_LIKELY(!l->before)) /* one server has all keys, without a look at them */
 		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : kvc_call_node(l->c, key_at(l, i));
-	return l->before[i / 8] >> (i % 8) & 1 ? NULL : kvc_call_leaver(l->c, key_at(l, i));
+	return l->before[i / 8] >> (i % 8) & 1 ? NULL : kvc_former(l->c, key_at(l, i), l->former);
 }
 
 /* ---- records ---- */
@@ -336,15 +338,17 @@ static int lookup_await(struct lookup *l)
 {
 	uint8_t before[sizeof(l->found)];
 	int rc = lookup_tries_await(l);
-	if (KV_LIKELY(l->c->cluster.draining.count == 0) || rc < 0)
+	if (!kvc_formers(l->c) || rc < 0)
 		return rc;
-	memcpy(before, l->found, sizeof(before));
-	l->before = before;
-	if (lookup_tries_await(l) < 0)
-		memset(l->found, 0, sizeof(l->found)); /* a server that leaves may fail: what it had is a miss */
-	l->before = NULL;
-	for (unsigned i = 0; i < sizeof(before); i++)
-		l->found[i] |= before[i];
+	for (l->former = 0; l->former < KVC_FORMERS_ASKED; l->former++) {
+		memcpy(before, l->found, sizeof(before));
+		l->before = before;
+		if (lookup_tries_await(l) < 0)
+			memset(l->found, 0, sizeof(l->found)); /* a former server may fail: what it had is a miss */
+		l->before = NULL;
+		for (unsigned i = 0; i < sizeof(before); i++)
+			l->found[i] |= before[i];
+	}
 	return 0;
 }
 

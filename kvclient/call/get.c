@@ -24,7 +24,9 @@
 
 #include <assert.h>
 
+#include "kvclient/call/former.h"
 #include "kvclient/call/memory.h"
+#include "kvclient/call/repair.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
@@ -360,25 +362,37 @@ static int64_t get_once_await(struct kvc_get *g)
 	return rc < 0 ? rc : (int64_t)g->value.total;
 }
 
-/* A miss where calls go past a server that drains: ask that one, once. */
-static bool leaver_next(struct kvc_get *g, int64_t rc)
+bool kvc_get_again_await(struct kvc_get *g, int64_t rc)
 {
-	struct kvc_node *leaver = kvc_call_leaves(g->c, g->ask.key, rc) ? kvc_call_leaver(g->c, g->ask.key) : NULL;
-	if (!leaver || leaver == g->n)
-		return false;
-	g->n = leaver;
-	return true;
+	if (!g->ask.repair && (kvc_former_next(g->c, g->ask.key, rc, &g->past.former, &g->n) ||
+			       kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns)))
+		return true;
+	return kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries);
+}
+
+int64_t kvc_get_former(struct kvc_get *g, int64_t rc)
+{
+	if (KV_LIKELY(g->past.former == 0))
+		return rc;
+	rc = kvc_former_code(rc, g->past.former);
+	if (rc >= 0) {
+		kvc_add(&g->c->count.settle_hits, 1);
+		kvc_repair_note(g->c, g->ask.key, g->n);
+	} else if (rc == -KV_ENOTFOUND) {
+		kvc_add(&g->c->count.settle_misses, 1);
+	}
+	return rc;
 }
 
 int64_t kvc_get_all_await(struct kvc_get *g)
 {
 	int64_t rc;
-	kvc_call_count(g->n, g->ask.key);
+	if (g->past.former == 0)
+		kvc_call_count(g->n, g->ask.key);
 	do
 		rc = get_once_await(g);
-	while (rc < 0 && (leaver_next(g, rc) || kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns) ||
-			  kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries)));
-	return kvc_call_code(g->c, rc);
+	while (rc < 0 && kvc_get_again_await(g, rc));
+	return kvc_get_former(g, kvc_call_code(g->c, rc));
 }
 
 void kvc_get_count(struct kvc_client *c, int64_t rc)

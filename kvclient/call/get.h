@@ -31,6 +31,7 @@ struct kvc_get {
 		struct kvc_key key;
 		struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
 		bool background;             /* KVC_BACKGROUND */
+		bool repair;                 /* of the node n alone: what it has is to be copied (copy.c) */
 		uint64_t offset, length;     /* of a part of the value; length 0: to the end; both 0: the whole value */
 		uint64_t deadline_ns;
 		bool verify; /* a flag of the caller's and of the pool's */
@@ -60,7 +61,8 @@ struct kvc_get {
 	struct {
 		/* Of kvc_call_again_await. With KVC_TRIED_CORRUPT the server shall look at what it has. */
 		unsigned tries;
-		uint8_t stale; /* attempts that ended so; see PULLS_STALE */
+		uint8_t stale;   /* attempts that ended so; see PULLS_STALE */
+		unsigned former; /* former servers that were asked (former.h); n is the last of them */
 	} past;
 
 	/* Of a batch, for its small items. */
@@ -87,6 +89,15 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher);
 /* kvc_get_all_await -- make the whole GET, with ranges and retries. Returns the length or a code. */
 int64_t kvc_get_all_await(struct kvc_get *g);
+
+/* kvc_get_again_await -- whether to make another attempt after one that ended with rc: at a former server, at one that
+ * stands in, or at the same one, after a pause where that is wise. kvc_get_former -- it is over with rc: what that is
+ * to the caller, if a former server was asked. What was found there will be copied. */
+bool kvc_get_again_await(struct kvc_get *g, int64_t rc);
+int64_t kvc_get_former(struct kvc_get *g, int64_t rc);
+/* kvc_get_lent_await -- make the whole GET into a piece of the receive buffer, which is the caller's then. len: how
+ * long the value may be, a guess. 0 or a code. */
+int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);
 
 /* kvc_get_count -- count a GET that ended with rc. */
 void kvc_get_count(struct kvc_client *c, int64_t rc);

@@ -24,6 +24,7 @@
  * since the rest might be of other bytes there; what was counted stays right. */
 #include "kvclient/call/parts.h"
 
+#include "kvclient/call/former.h"
 #include "kvclient/call/get.h"
 #include "kvclient/core/sized.h"
 
@@ -178,7 +179,8 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	struct course *now = course_of(it);
 	struct kvc_node *n = &j->c->node[now->node];
 	now->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) || kvc_call_leaves(j->c, it->key, rc) || kvc_call_moved(&n, it->key, rc, j->deadline_ns))
+	if (worth_again(rc) || kvc_former_missed(j->c, it->key, rc, 0) ||
+	    kvc_call_moved(&n, it->key, rc, j->deadline_ns))
 		now->slow = true; /* if time is up, its next part is told so */
 	else
 		item_over(it, kvc_item_code(j->c, j->wait->trace, rc));

@@ -9,8 +9,9 @@
 #define KVC_CHAIN_END UINT32_MAX
 
 /* How far an item is that is not over: in its first pass; to be made again; or to be made again after a wrong
- * checksum. Then the server shall look at what it has, and another wrong one ends the item. */
-enum kvc_mark { KVC_MARK_FRESH, KVC_MARK_AGAIN, KVC_MARK_CORRUPT, KVC_MARK_BITS = 2 };
+ * checksum: then the server shall look at what it has, and another wrong one ends the item; or to be asked for at its
+ * former server. */
+enum kvc_mark { KVC_MARK_FRESH, KVC_MARK_AGAIN, KVC_MARK_CORRUPT, KVC_MARK_FORMER, KVC_MARK_BITS = 2 };
 
 static inline int64_t kvc_chain_link(unsigned next, enum kvc_mark mark)
 {

@@ -5,8 +5,10 @@
  * are made again while the deadline allows. */
 #include "kvclient/call/small.h"
 
+#include "kvclient/call/former.h"
 #include "kvclient/call/get.h"
 #include "kvclient/call/put.h"
+#include "kvclient/call/repair.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/logical/pins.h"
@@ -115,6 +117,32 @@ static int moving_await(struct kvc_node **n, const struct wire_request *wire, ui
 	}
 }
 
+int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
+		   struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	unsigned tries;
+	return simple_await(n, &wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &tries, t);
+}
+
+/* The server in charge of the key said `said`. A TOUCH goes on to former servers after a miss, until one has the value.
+ * A DELETE goes to all of them, or a GET would find there what was deleted. A former server that fails is one that has
+ * nothing. */
+static int formers_await(struct kvc_client *c, const struct wire_request *wire, uint64_t deadline_ns,
+			 uint64_t *out_left_ms, int said, struct kvc_trace *t)
+{
+	struct kvc_key key = {wire->key.data, wire->key.len};
+	bool drop = wire->type == WIRE_DELETE;
+	unsigned k = 0, tries;
+	struct kvc_node *n;
+	if (!kvc_formers(c) || (said != -KV_ENOTFOUND && !(drop && said == 0)))
+		return said;
+	for (; k < KVC_FORMERS_ASKED && (drop || said < 0) && (n = kvc_former(c, key, k)); k++)
+		if (simple_await(n, wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &tries, t) == 0)
+			said = 0;
+	return said;
+}
+
 /* How a call about one key ended. */
 struct keyed {
 	struct kvc_node *n; /* that said so */
@@ -126,6 +154,7 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		       uint64_t *out_left_ms, struct keyed *k, struct kvc_trace *t)
 {
 	struct kvc_call own;
+	uint64_t deadline_ns;
 	*k = (struct keyed){.said = -KV_EINVAL};
 	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
 		return -KV_EINVAL;
@@ -134,7 +163,12 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
 	k->n = kvc_call_node(c, key);
-	k->said = moving_await(&k->n, wire, kvc_call_deadline(c, &own, 0), out_left_ms, &k->tries, t);
+	deadline_ns = kvc_call_deadline(c, &own, 0);
+	if (wire->type == WIRE_DELETE)
+		kvc_repair_forget_await(c, key, deadline_ns);
+	k->said = moving_await(&k->n, wire, deadline_ns, out_left_ms, &k->tries, t);
+	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE)
+		k->said = formers_await(c, wire, deadline_ns, out_left_ms, k->said, t);
 	return (int)kvc_call_down(k->n, own.flags, k->said);
 }
 
@@ -165,7 +199,10 @@ int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, uint64_t dea
 	struct wire_request wire = {.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
 	struct kvc_node *n = kvc_call_node(c, key);
 	unsigned tries;
-	int rc = moving_await(&n, &wire, deadline_ns, NULL, &tries, t);
+	int rc;
+	kvc_repair_forget_await(c, key, deadline_ns);
+	rc = moving_await(&n, &wire, deadline_ns, NULL, &tries, t);
+	rc = formers_await(c, &wire, deadline_ns, NULL, rc, t);
 	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(n, key, rc, again || tries > 0) : rc;
 }
 

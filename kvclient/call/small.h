@@ -6,6 +6,11 @@
 
 #include "kvclient/request/trace.h"
 
+/* kvc_left_await -- how long the value of a key has to live at node n, as a part of call t: kvc_ttl_await. 0 or a code.
+ */
+int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
+		   struct kvc_trace *t);
+
 /* kvc_pin_again_await -- struct kvc_pin_ops.pin_await. */
 int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 

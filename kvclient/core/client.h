@@ -261,6 +261,34 @@ struct kvc_unsafe {
 	uint64_t times_over;
 };
 
+enum {
+	KVC_FORMER_PLACES = 4, /* older placements that are kept */
+	KVC_FORMERS_ASKED = 2, /* former servers that a miss is asked for at, at most */
+	KVC_REPAIRS = 256      /* keys whose values wait to be copied */
+};
+
+/* A placement that was in force before a view came (pool/cluster.c). */
+struct kvc_former_place {
+	struct kvc_place place;
+	uint64_t until_ns; /* so long misses are asked for where it has their keys */
+};
+
+/* Values that were found at a former server (call/repair.c, call/copy.c). */
+struct kvc_repair {
+	uint8_t key[KV_KEY_MAX], len;
+	bool forgotten; /* the key was deleted */
+	uint16_t node;  /* that has the value */
+};
+
+struct kvc_repairs {
+	struct kvc_repair *ring; /* KVC_REPAIRS of them; NULL: no key ever had a former server */
+	unsigned head, count;    /* the first one is under way, if `running` */
+	bool running;            /* the coroutine that copies ... */
+	bool copying;            /* ... and is at the first one, not at rest */
+	struct co_queue copied;  /* woken when it has ended with one */
+	void (*main_await)(void *client);
+};
+
 /* The view of the cluster, as this client has it (pool/cluster.c). */
 struct kvc_cluster {
 	struct kv_view view;    /* in force; epoch 0: none, and keys are placed by the user's list */
@@ -268,6 +296,8 @@ struct kvc_cluster {
 	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
 	struct kvc_place place; /* of keys on the members of the view */
 	struct kvc_place_set draining;
+	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
+	unsigned num_former;
 	bool said; /* the log knows why the last view was not believed */
 };
 
@@ -301,6 +331,7 @@ struct kvc_client {
 	unsigned num_nodes;                /* ... are, or were, in use; it never shrinks */
 	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
+	struct kvc_repairs repairs;
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and those of draining servers */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvclient/call/repair.h"
 #include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
@@ -184,6 +185,7 @@ static void hooks_set(struct kvc_client *c)
 	c->link_events = &link_events;
 	c->node_events = &node_events;
 	c->pin_ops = &pin_ops;
+	c->repairs.main_await = kvc_repair_main_await;
 }
 
 static int tables_open(struct kvc_client *c, struct kv_error *err)
@@ -206,6 +208,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	c->out.again.fire = kvc_push_again;
 	kv_list_init(&c->sessions);
 	kvc_pins_init(c);
+	co_queue_init(&c->repairs.copied);
 	return 0;
 }
 

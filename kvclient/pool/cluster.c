@@ -123,6 +123,55 @@ static bool node_clean(const struct kvc_node *n)
 	       kv_list_empty(&n->sessions.partings) && kv_list_empty(&n->sessions.parted) && !n->control.senders;
 }
 
+/* ---- where keys were ---- */
+
+/* Whether both place every key alike. (The members of a view are sorted.) */
+static bool place_same(const struct kvc_place *a, const struct kvc_place *b)
+{
+	return a->n == b->n && memcmp(a->seed, b->seed, a->n * sizeof(*a->seed)) == 0 && !a->weight == !b->weight &&
+	       (!a->weight || memcmp(a->weight, b->weight, a->n * sizeof(*a->weight)) == 0);
+}
+
+static void former_drop(struct kvc_cluster *k)
+{
+	kvc_place_fini(&k->former[--k->num_former].place);
+}
+
+/* The placement in force is about to be replaced by `next`: misses are asked for where it has their keys, for a while.
+ * The pool's own list is not kept: most pools used it for nothing but to find the view. (A place that another server
+ * gets meanwhile is asked in vain.) */
+static void former_keep(struct kvc_client *c, const struct kvc_place *next)
+{
+	struct kvc_cluster *k = &c->cluster;
+	uint64_t settle_ns = c->pool->options.settle_ns;
+	if (settle_ns <= 1 || k->view.epoch == 0 || place_same(&k->place, next)) {
+		kvc_place_fini(&k->place);
+		return;
+	}
+	if (k->num_former == KVC_FORMER_PLACES)
+		former_drop(k);
+	memmove(&k->former[1], &k->former[0], k->num_former * sizeof(k->former[0]));
+	k->former[0] = (struct kvc_former_place){k->place, kv_deadline(loop_now(c->loop), settle_ns)};
+	k->num_former++;
+}
+
+/* The oldest are the last, and over first. */
+static void former_expire(struct kvc_client *c)
+{
+	struct kvc_cluster *k = &c->cluster;
+	while (k->num_former > 0 && k->former[k->num_former - 1].until_ns <= loop_now(c->loop))
+		former_drop(k);
+}
+
+/* What is found at former servers is copied: here is where its keys wait. Without memory nothing is. */
+static void repairs_ready(struct kvc_client *c)
+{
+	struct kvc_repairs *q = &c->repairs;
+	if (!q->ring && c->pool->options.repair_bytes_s > 1 &&
+	    (c->cluster.num_former > 0 || c->cluster.draining.count > 0))
+		q->ring = calloc(KVC_REPAIRS, sizeof(*q->ring));
+}
+
 static void places_give(struct kvc_client *c)
 {
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes && !c->closing; i++) {
@@ -276,7 +325,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		kvc_place_set_put(&used, p->node[i], true);
 		node_use(c, p->node[i], &v->member[i], p->fresh[i]);
 	}
-	kvc_place_fini(&k->place);
+	former_keep(c, &p->place);
 	k->place = p->place;
 	c->placement = &k->place;
 	free(p->fresh);
@@ -291,6 +340,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		c->node[i].member_id[0] = '\0';
 		kvc_node_retire(&c->node[i]);
 	}
+	repairs_ready(c);
 	k->said = false;
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
@@ -364,6 +414,7 @@ void kvc_cluster_look(struct kvc_client *c)
 	struct kv_view *d = &c->cluster.doubted;
 	if (c->closing)
 		return;
+	former_expire(c);
 	places_give(c);
 	if (d->epoch && newer(c, d->source, d->epoch, kv_view_digest(d)))
 		view_try(c, d);
@@ -376,6 +427,9 @@ void kvc_cluster_look(struct kvc_client *c)
 
 void kvc_cluster_fini(struct kvc_client *c)
 {
+	while (c->cluster.num_former > 0)
+		former_drop(&c->cluster);
+	free(c->repairs.ring);
 	kvc_place_fini(&c->cluster.place);
 	kv_view_fini(&c->cluster.view);
 	kv_view_fini(&c->cluster.doubted);

@@ -131,6 +131,11 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->members = KV_MAX(o->members, get(&c->members));
 	o->views_old += get(&c->views_old);
 	o->views_doubted += get(&c->views_doubted);
+	o->settle_hits += get(&c->settle_hits);
+	o->settle_misses += get(&c->settle_misses);
+	o->repairs += get(&c->repairs);
+	o->repair_bytes += get(&c->repair_bytes);
+	o->repairs_dropped += get(&c->repairs_dropped);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -199,6 +204,11 @@ static const struct row {
 	ROW(members, "cluster", "", KVC_STAT_GAUGE),
 	ROW(views_old, "cluster", "", KVC_STAT_COUNTER),
 	ROW(views_doubted, "cluster", "", KVC_STAT_COUNTER),
+	ROW(settle_hits, "cluster", "", KVC_STAT_COUNTER),
+	ROW(settle_misses, "cluster", "", KVC_STAT_COUNTER),
+	ROW(repairs, "cluster", "", KVC_STAT_COUNTER),
+	ROW(repair_bytes, "cluster", "bytes", KVC_STAT_COUNTER),
+	ROW(repairs_dropped, "cluster", "", KVC_STAT_COUNTER),
 	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
 	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
 	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),

@@ -14,6 +14,9 @@
 #define PEER_TIMEOUT_DEFAULT 2000000000ull
 #define PEER_TIMEOUT_MIN     20000000ull
 #define PEER_TIMEOUT_MAX     3600000000000ull
+#define SETTLE_DEFAULT_NS    600000000000ull
+#define SETTLE_MAX_NS        86400000000000ull
+#define REPAIR_DEFAULT       ((uint64_t)256 << 20)
 
 enum { THREADS_MOST = 4, SERVERS_ROOM = 64 };
 
@@ -51,6 +54,10 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 			       "peer_timeout_ns is %llu; a server may be silent for 20 ms to 1 hour before it is taken "
 			       "for dead",
 			       (unsigned long long)o->peer_timeout_ns);
+	if (o->settle_ns > SETTLE_MAX_NS)
+		return kv_fail(err, -KV_EINVAL,
+			       "settle_ns is %llu s; it may be a day at most, since each miss costs more meanwhile",
+			       (unsigned long long)(o->settle_ns / 1000000000));
 	if (o->numa > KVC_NUMA_OFF)
 		return kv_fail(err, -KV_EINVAL, "numa is %u; it is KVC_NUMA_AUTO or KVC_NUMA_OFF", (unsigned)o->numa);
 	if (o->mode > KVC_MODE_PULL)
@@ -162,6 +169,8 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 	fill_zero_64(&out->connect_timeout_ns, KV_TIMEOUT_DEFAULT_NS);
 	fill_zero_64(&out->peer_timeout_ns, PEER_TIMEOUT_DEFAULT);
 	fill_zero_64(&out->base_client_id, 100);
+	fill_zero_64(&out->settle_ns, SETTLE_DEFAULT_NS);
+	fill_zero_64(&out->repair_bytes_s, REPAIR_DEFAULT);
 	if (out->servers_max == 0)
 		out->servers_max = KV_MIN(KV_MAX(out->num_servers, (unsigned)SERVERS_ROOM), (unsigned)KVC_SERVERS_MAX);
 	rc = check_counts(out, err);

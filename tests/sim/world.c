@@ -362,6 +362,8 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.grace_ns = wo->grace_ns,
 				.connect_timeout_ns = wo->connect_timeout_ns,
 				.peer_timeout_ns = wo->peer_timeout_ns,
+				.settle_ns = wo->settle_ns,
+				.repair_bytes_s = wo->repair_bytes_s,
 				.flags = wo->pool_flags | (wo->open_behind ? 0 : KVC_OPEN_WAIT),
 				.slow_ns = wo->slow_ns,
 				.pin_lost = wo->pin_lost,

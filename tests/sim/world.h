@@ -44,6 +44,7 @@ struct world_options {
 	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
 	uint64_t timeout_ns, grace_ns; /* 0: the library's defaults */
 	uint64_t connect_timeout_ns, peer_timeout_ns;
+	uint64_t settle_ns, repair_bytes_s;
 	unsigned pool_flags;
 	bool open_behind; /* pools are open before they have a server */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,

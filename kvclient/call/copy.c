@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* copy.c -- read repair: what a GET found at a former server is copied to the server in charge of its key now.
+ *
+ * The caller's call is over by then and its memory is its own again. So the value is read once more, into a piece of
+ * the receive buffer, and put from there: by one coroutine of the client, one key after the other, behind all other
+ * calls (KVC_BACKGROUND). Its pace is the client's part of kvc_options.repair_bytes_s: after each copy it rests as long
+ * as the bytes take at that rate. Whatever does not go well ends the copy: the next GET finds the value where this one
+ * did.
+ *
+ * The copy lives as long as the original would: its time to live is asked for first. Another client may copy the same
+ * value at the same time, and the server takes the same bytes twice.
+ *
+ * Rejected: to put the bytes that the call brought. They are in the caller's memory, so each would be copied on the
+ * loop, before the call returns, whether there is room for it or not. */
+#include "kvclient/call/former.h"
+#include "kvclient/call/get.h"
+#include "kvclient/call/put.h"
+#include "kvclient/call/repair.h"
+#include "kvclient/call/small.h"
+
+#define REST_NS 20000000ull /* a closing client waits so long at most for a pause to end */
+
+/* ---- one copy ---- */
+
+/* Seconds to live for a copy; 0: the server's default. What has less than a second is not worth one: -KV_ENOTFOUND. */
+static int ttl_of(uint64_t left_ms, uint32_t *out_ttl_s)
+{
+	*out_ttl_s = 0;
+	if (left_ms == UINT64_MAX)
+		return 0;
+	*out_ttl_s = (uint32_t)KV_MIN(left_ms / 1000, (uint64_t)UINT32_MAX);
+	return *out_ttl_s ? 0 : -KV_ENOTFOUND;
+}
+
+static int put_copy_await(struct kvc_client *c, struct kvc_key key, const struct kvc_borrowed *b,
+			  const struct kvc_call *call, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	struct kvc_put p;
+	int rc = kvc_put_init(&p, c, key, &(struct kvc_target){.at = b->data}, b->len, call, deadline_ns);
+	if (rc < 0)
+		return rc;
+	p.own_wait.trace = t;
+	rc = kvc_put_all_await(&p);
+	kvc_put_fini(&p);
+	return rc == -KV_EEXIST ? 0 : rc;
+}
+
+static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struct kvc_call *call, uint64_t deadline_ns,
+			  struct kvc_trace *t, struct kvc_borrowed *out)
+{
+	struct kvc_client *c = from->client;
+	uint64_t guess = KV_MAX(c->last_len, (uint64_t)1);
+	struct kvc_get g;
+	int rc = kvc_get_init(&g, c, key, &(struct kvc_target){.at = c->area.base}, 1, call, deadline_ns);
+	if (rc < 0)
+		return rc;
+	g.n = from;
+	g.ask.repair = true;
+	g.own_wait.trace = t;
+	return kvc_get_lent_await(&g, guess, out);
+}
+
+/* Copy one value. Returns its length, or a code. */
+static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t)
+{
+	struct kvc_key key = {r->key, r->len};
+	uint64_t deadline_ns = kvc_call_deadline(c, call, KV_RANGE_MAX), left_ms = 0, len;
+	struct kvc_node *from = &c->node[r->node];
+	struct kvc_borrowed b;
+	int rc = from->state == KVC_NODE_UP && kvc_call_node(c, key) != from ? 0 : -KV_ENOTFOUND;
+	if (rc == 0)
+		rc = kvc_left_await(from, key, deadline_ns, &left_ms, t);
+	if (rc == 0)
+		rc = ttl_of(left_ms, &call->ttl_s);
+	if (rc == 0)
+		rc = get_copy_await(from, key, call, deadline_ns, t, &b);
+	if (rc < 0)
+		return rc;
+	len = b.len;
+	if (!r->forgotten && !c->closing)
+		rc = put_copy_await(c, key, &b, call, deadline_ns, t);
+	else
+		rc = -KV_ECANCELED;
+	kvc_borrowed_release(c, &b);
+	return rc < 0 ? rc : (int64_t)len;
+}
+
+/* ---- all of them ---- */
+
+static void rest_await(struct kvc_client *c, uint64_t bytes)
+{
+	uint64_t rate = KV_MAX(c->pool->options.repair_bytes_s / c->pool->num_clients, (uint64_t)1);
+	uint64_t until_ns = kv_deadline(loop_now(c->loop), (uint64_t)((double)bytes * 1e9 / (double)rate));
+	for (uint64_t now_ns; !c->closing && (now_ns = loop_now(c->loop)) < until_ns;)
+		co_sleep_await(KV_MIN(now_ns + REST_NS, until_ns));
+}
+
+static int64_t one_await(struct kvc_client *c)
+{
+	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};
+	struct kvc_repairs *q = &c->repairs;
+	struct kvc_trace t;
+	int64_t rc;
+	kvc_trace_begin(&t, c, KVC_OP_PUT, &call, NULL);
+	q->copying = true;
+	rc = copy_await(c, kvc_repair_at(q, 0), &call, &t); /* its place is its own until it is done */
+	q->copying = false;
+	kvc_trace_end(&t, c, rc < 0 ? rc : 0);
+	q->head = (q->head + 1) % KVC_REPAIRS;
+	q->count--;
+	co_queue_wake_all(&q->copied);
+	return rc;
+}
+
+void kvc_repair_main_await(void *client)
+{
+	struct kvc_client *c = client;
+	while (c->repairs.count > 0 && !c->closing) {
+		int64_t rc = one_await(c);
+		kvc_add(rc < 0 ? &c->count.repairs_dropped : &c->count.repairs, 1);
+		if (rc < 0)
+			continue;
+		kvc_add(&c->count.repair_bytes, (uint64_t)rc);
+		rest_await(c, (uint64_t)rc);
+	}
+	kvc_add(&c->count.repairs_dropped, c->repairs.count);
+	c->repairs.count = 0;
+	c->repairs.running = false;
+	kvc_client_ended(c);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* former.h -- where a key may be from before the view of the cluster changed. Private to kvclient/. On the client's
+ * loop; none parks. */
+#ifndef KVRAIL_KVCLIENT_CALL_FORMER_H
+#define KVRAIL_KVCLIENT_CALL_FORMER_H
+
+#include "kvclient/core/client.h"
+
+/* kvc_formers -- whether any key can have a former server: a load or two, for the hot path. */
+static inline bool kvc_formers(const struct kvc_client *c)
+{
+	return KV_UNLIKELY((c->cluster.draining.count | c->cluster.num_former) != 0);
+}
+
+/* kvc_former -- the k-th of the servers to be asked for a key that the server in charge of it does not have,
+ * k < KVC_FORMERS_ASKED, the likeliest first. It is up. NULL: there is no such one. */
+struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, unsigned k);
+
+/* kvc_former_missed -- whether rc is a miss about the key, and there is a k-th former server to be asked. */
+static inline bool kvc_former_missed(struct kvc_client *c, struct kvc_key key, int64_t rc, unsigned k)
+{
+	return rc == -KV_ENOTFOUND && kvc_formers(c) && k < KVC_FORMERS_ASKED && kvc_former(c, key, k);
+}
+
+/* kvc_former_next -- *n was asked about the key and ended with rc. After a miss *n becomes the next former server, and
+ * *k counts it: true. False: rc is no miss, or none is left. *k begins as 0. */
+bool kvc_former_next(struct kvc_client *c, struct kvc_key key, int64_t rc, unsigned *k, struct kvc_node **n);
+
+/* kvc_former_code -- what a call is told that asked k former servers and ended with rc: that one of them is lost or late
+ * is a miss, since the server in charge has said that it has nothing. */
+int64_t kvc_former_code(int64_t rc, unsigned k);
+
+#endif

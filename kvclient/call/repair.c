@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* repair.c -- the keys whose values wait to be copied to the server in charge: a ring, which the coroutine of copy.c
+ * empties. It runs while there are keys. The ring is made with the first view that leaves a former server (pool/cluster.c),
+ * so noting a key takes no memory. */
+#include "kvclient/call/repair.h"
+
+static bool same(const struct kvc_repair *r, struct kvc_key key)
+{
+	return r->len == key.len && memcmp(r->key, key.data, key.len) == 0;
+}
+
+static bool waits(struct kvc_repairs *q, struct kvc_key key)
+{
+	for (unsigned i = 0; i < q->count; i++)
+		if (same(kvc_repair_at(q, i), key))
+			return true;
+	return false;
+}
+
+/* The ring has its first key: start the coroutine. */
+static void start(struct kvc_client *c)
+{
+	struct kvc_repairs *q = &c->repairs;
+	if (co_spawn(c->loop, q->main_await, c, "kvc repair") < 0) {
+		q->count = 0; /* no coroutine is free: the next GET tries again */
+		kvc_add(&c->count.repairs_dropped, 1);
+		return;
+	}
+	q->running = true;
+	kvc_client_began(c);
+}
+
+void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+{
+	struct kvc_repairs *q = &c->repairs;
+	struct kvc_repair *r;
+	if (c->closing || !q->ring || waits(q, key))
+		return;
+	if (q->count == KVC_REPAIRS) {
+		kvc_add(&c->count.repairs_dropped, 1);
+		return;
+	}
+	r = kvc_repair_at(q, q->count++);
+	*r = (struct kvc_repair){.len = (uint8_t)key.len, .node = (uint16_t)n->index};
+	memcpy(r->key, key.data, key.len);
+	if (!q->running)
+		start(c);
+}
+
+void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+{
+	struct kvc_repairs *q = &c->repairs;
+	for (unsigned i = 0; i < q->count; i++)
+		if (same(kvc_repair_at(q, i), key))
+			kvc_repair_at(q, i)->forgotten = true;
+	while (q->copying && same(kvc_repair_at(q, 0), key))
+		if (co_queue_wait_await(&q->copied, deadline_ns) < 0)
+			return;
+}

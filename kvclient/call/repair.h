@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* repair.h -- values that were found at a former server are copied to the one in charge. Private to kvclient/. On the
+ * client's loop; one parks only if its name ends in _await. */
+#ifndef KVRAIL_KVCLIENT_CALL_REPAIR_H
+#define KVRAIL_KVCLIENT_CALL_REPAIR_H
+
+#include "kvclient/core/client.h"
+
+/* kvc_repair_note -- the value of this key was found at n: have it copied in the background. The key is copied. If too
+ * many wait already, it is not. */
+void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n);
+
+/* kvc_repair_forget_await -- the key is about to be deleted: no copy of it is begun any more, and one that is under way
+ * has ended, or the deadline is over. */
+void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
+
+/* kvc_repair_at -- key i of the ring. The first one is being copied, if any is. */
+static inline struct kvc_repair *kvc_repair_at(struct kvc_repairs *q, unsigned i)
+{
+	return &q->ring[(q->head + i) % KVC_REPAIRS];
+}
+
+/* kvc_repair_main_await -- the coroutine that copies (copy.c): until no key waits, or the client closes. It parks. */
+void kvc_repair_main_await(void *client);
+
+#endif

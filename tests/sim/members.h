@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* members.h -- a simulated cluster whose members change: what its values are, and its views. */
+#ifndef KVRAIL_TESTS_SIM_MEMBERS_H
+#define KVRAIL_TESTS_SIM_MEMBERS_H
+
+#include "tests/sim/world.h"
+
+enum { MEMBERS_KEYS = 48, MEMBERS_LONG = 400000 };
+
+extern struct members {
+	struct world world;
+	bool stop, closed;
+	uint64_t epoch, calls, hits, misses;
+	enum kv_member_state state[WORLD_SERVERS]; /* by number of the server; 0: no member */
+} members;
+
+/* Key i of MEMBERS_KEYS, and its value, of MEMBERS_LONG bytes at most. */
+struct kvc_key members_key_of(const uint32_t *i);
+uint32_t members_len_of(uint32_t i);
+void members_value_fill(uint8_t *at, uint32_t i);
+
+/* members_get_check, members_put_check -- how a call ended: counted, and the world is wrong if it must not. */
+void members_get_check(uint32_t i, const uint8_t *at, int64_t rc);
+void members_put_check(int64_t rc);
+
+/* Jobs for world_do: PUT all keys; GET all keys, which must be there; the same by batches and look-ups. */
+void members_put_all(struct kvc_client *c, void *arg);
+void members_get_all(struct kvc_client *c, void *arg);
+void members_find_all(struct kvc_client *c, void *arg);
+
+/* members_tell -- all servers that run have the view of members.state. members_change -- one state changes, with a new
+ * epoch. members_all_up -- the first n are members. members_settle -- 2 s pass. */
+void members_tell(uint64_t epoch);
+void members_change(unsigned server, enum kv_member_state state);
+void members_all_up(unsigned n);
+void members_settle(void);
+
+/* members_owner_name -- the node id of the server that this client asks for key i. */
+const char *members_owner_name(struct kvc_client *c, uint32_t i);
+
+#endif

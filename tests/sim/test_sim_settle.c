@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_settle.c -- after the view changed, values are found where they were, and come to where they belong.
+ *
+ * Three of four servers hold all values; then the view changes. Counted is exactly: a key whose server changed is a hit
+ * at the former one once for each client that asks, is copied once, and is a hit in its place from then on. No call
+ * fails, and a copy neither outlives the original nor undoes a DELETE. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvclient/call/batch.h"
+#include "tests/sim/members.h"
+
+enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG };
+
+static void open_world(uint64_t seed, uint64_t settle_ns, uint64_t repair_bytes_s)
+{
+	struct world_options wo = {.seed = seed,
+				   .servers = SERVERS,
+				   .listed = 1,
+				   .clients = 1,
+				   .timeout_ns = 10 * SECOND,
+				   .heartbeat_ms = 100,
+				   .peer_timeout_ns = SECOND,
+				   .settle_ns = settle_ns,
+				   .repair_bytes_s = repair_bytes_s,
+				   .fabric.delay_max_ns = MS};
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &wo);
+	members_all_up(FEWER);
+	world_do(&members.world, 0, members_put_all, NULL);
+}
+
+static struct kvc_client *client(void)
+{
+	return members.world.pool[0].pool->client[0];
+}
+
+static struct kvc_counters counters(void)
+{
+	return world_counters(&members.world, 0);
+}
+
+/* How many keys belong to a server now. */
+static unsigned keys_of(const char *name)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < KEYS; i++)
+		n += strcmp(members_owner_name(client(), i), name) == 0;
+	return n;
+}
+
+/* The fourth server joins; so many keys are its own now. */
+static unsigned join(void)
+{
+	unsigned moved;
+	members_all_up(SERVERS);
+	moved = keys_of("node-3");
+	assert_in_range(moved, 3, KEYS - 3);
+	return moved;
+}
+
+static void close_world(void)
+{
+	assert_int_equal(counters().errors, 0);
+	world_close(&members.world);
+}
+
+static void a_join_loses_no_hit_and_values_follow(void **state)
+{
+	struct kvc_counters n;
+	unsigned moved;
+	(void)state;
+	open_world(600, 0, 0);
+	moved = join();
+	world_do(&members.world, 0, members_get_all, NULL);
+	assert_int_equal(counters().settle_hits, moved);
+	assert_int_equal(members.misses, 0);
+	members_settle();
+	n = counters();
+	assert_int_equal(n.repairs, moved);
+	assert_int_equal(n.repairs_dropped, 0);
+	assert_int_equal(n.puts, KEYS); /* copies are none of the caller's */
+	assert_int_equal(n.hits, KEYS);
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_do(&members.world, 0, members_find_all, NULL);
+	assert_int_equal(counters().settle_hits, moved);
+	assert_int_equal(counters().misses, 0);
+	close_world();
+}
+
+static void batches_and_look_ups_find_what_moved(void **state)
+{
+	unsigned moved;
+	(void)state;
+	open_world(601, 0, 1); /* nothing is copied */
+	moved = join();
+	world_do(&members.world, 0, members_find_all, NULL);
+	assert_int_equal(counters().settle_hits, moved);
+	world_do(&members.world, 0, members_find_all, NULL);
+	assert_int_equal(counters().settle_hits, 2 * moved);
+	assert_int_equal(counters().repairs + counters().repairs_dropped, 0);
+	assert_int_equal(members.misses, 0);
+	close_world();
+}
+
+static void get_none(struct kvc_client *c, void *arg)
+{
+	static uint8_t at[LONG];
+	(void)arg;
+	for (uint32_t i = 1000; i < 1000 + KEYS; i++)
+		assert_int_equal(kvc_get_await(c, members_key_of(&i), at, LONG, NULL), -KV_ENOTFOUND);
+}
+
+static uint64_t requests(void)
+{
+	return counters().requests;
+}
+
+static void what_nobody_has_costs_one_more_question_where_its_server_changed(void **state)
+{
+	uint64_t before;
+	unsigned moved;
+	(void)state;
+	open_world(602, 0, 0);
+	before = requests();
+	world_do(&members.world, 0, get_none, NULL);
+	assert_int_equal(requests() - before, KEYS);
+	(void)join();
+	moved = 0;
+	for (uint32_t i = 1000; i < 1000 + KEYS; i++)
+		moved += strcmp(members_owner_name(client(), i), "node-3") == 0;
+	before = requests();
+	world_do(&members.world, 0, get_none, NULL);
+	assert_in_range(requests() - before, KEYS + moved, KEYS + moved + 40); /* and PINGs */
+	assert_int_equal(counters().settle_misses, moved);
+	close_world();
+}
+
+static void several_changes_are_remembered(void **state)
+{
+	(void)state;
+	open_world(603, 0, 1);
+	members_change(2, 0); /* it leaves and goes on running: what it has is lost to its clients */
+	members_settle();
+	world_do(&members.world, 0, members_put_all, NULL);
+	members_change(2, KV_MEMBER_UP);
+	members_settle();
+	members_change(3, KV_MEMBER_UP);
+	members_settle();
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_do(&members.world, 0, members_find_all, NULL);
+	assert_int_equal(members.misses, 0);
+	assert_int_not_equal(counters().settle_hits, 0);
+	close_world();
+}
+
+static void get_some(struct kvc_client *c, void *arg)
+{
+	static uint8_t at[LONG];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++)
+		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
+}
+
+static void it_has_an_end(void **state)
+{
+	unsigned moved;
+	(void)state;
+	open_world(604, 5 * SECOND, 1);
+	moved = join();
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_sleep(&members.world, 6 * SECOND);
+	world_do(&members.world, 0, get_some, NULL);
+	assert_int_equal(members.misses, moved);
+	assert_int_equal(counters().settle_hits, moved);
+	assert_int_equal(counters().settle_misses, 0);
+	assert_int_equal(client()->cluster.num_former, 0);
+	close_world();
+}
+
+static void it_can_be_off(void **state)
+{
+	unsigned moved;
+	(void)state;
+	open_world(605, 1, 0);
+	moved = join();
+	world_do(&members.world, 0, get_some, NULL);
+	assert_int_equal(members.misses, moved);
+	assert_int_equal(counters().settle_hits, 0);
+	close_world();
+}
+
+static void delete_all(struct kvc_client *c, void *batch)
+{
+	struct kvc_item item[KEYS] = {0};
+	uint32_t key[KEYS];
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = i;
+		item[i] = (struct kvc_item){.key = members_key_of(&key[i])};
+		if (!batch)
+			assert_int_equal(kvc_delete_await(c, item[i].key, NULL), 0);
+	}
+	if (batch)
+		(void)kvc_batch_await(c, KVC_OP_DELETE, item, KEYS, NULL, NULL);
+	for (uint32_t i = 0; i < KEYS && batch; i++)
+		assert_int_equal(item[i].result, 0);
+}
+
+/* Copies are under way, at any point, when the values are deleted. */
+static void delete_once(uint64_t seed, bool batch)
+{
+	open_world(seed, 0, 0);
+	(void)join();
+	world_do(&members.world, 0, get_some, NULL);
+	world_sleep(&members.world, kv_prng_below(&members.world.prng, 20 * MS));
+	world_do(&members.world, 0, delete_all, batch ? &members : NULL);
+	members.hits = members.misses = 0;
+	world_do(&members.world, 0, get_some, NULL);
+	members_settle();
+	world_do(&members.world, 0, get_some, NULL);
+	if (members.misses != 2 * KEYS)
+		world_wrong(&members.world, "%llu values that were deleted are found",
+			    (unsigned long long)members.hits);
+	close_world();
+}
+
+static void what_is_deleted_is_found_nowhere(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 620; seed < 620 + world_seeds(16); seed++)
+		delete_once(seed, seed % 2);
+}
+
+/* GET each value, and DELETE it some moments later, when it is just being copied: it is found nowhere afterwards. */
+static void chase(struct kvc_client *c, void *arg)
+{
+	static uint8_t at[LONG];
+	unsigned *chased = arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
+		co_sleep_await(world_now(&members.world) + kv_prng_below(&members.world.prng, 12 * MS));
+		*chased += c->repairs.copying;
+		assert_int_equal(kvc_delete_await(c, members_key_of(&i), NULL), 0);
+		co_sleep_await(world_now(&members.world) + 20 * MS);
+		if (kvc_ttl_await(c, members_key_of(&i), NULL, NULL) != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a value that was deleted while it was copied is there");
+	}
+}
+
+static void what_is_deleted_while_it_is_copied_stays_deleted(void **state)
+{
+	unsigned chased = 0;
+	(void)state;
+	for (uint64_t seed = 640; seed < 640 + world_seeds(8); seed++) {
+		open_world(seed, 0, 0);
+		(void)join();
+		world_do(&members.world, 0, chase, &chased);
+		close_world();
+	}
+	assert_int_not_equal(chased, 0);
+}
+
+static void touch_all(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = 100};
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_int_equal(kvc_touch_await(c, members_key_of(&i), &call), 0);
+}
+
+/* All values have between the two numbers of milliseconds to live. */
+static void ttl_check(struct kvc_client *c, void *arg)
+{
+	const uint64_t *between = arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		uint64_t left_ms = 0;
+		assert_int_equal(kvc_ttl_await(c, members_key_of(&i), &left_ms, NULL), 0);
+		assert_in_range(left_ms, between[0], between[1]);
+	}
+}
+
+static void a_copy_lives_as_long_as_the_original(void **state)
+{
+	uint64_t young[] = {90000, 100000}, old[] = {60000, 72000};
+	unsigned moved;
+	(void)state;
+	open_world(607, 0, 0);
+	moved = join();
+	world_do(&members.world, 0, touch_all, NULL); /* where they are */
+	world_do(&members.world, 0, ttl_check, young);
+	world_sleep(&members.world, 30 * SECOND);
+	world_do(&members.world, 0, members_get_all, NULL);
+	members_settle();
+	assert_int_equal(counters().repairs, moved);
+	world_do(&members.world, 0, ttl_check, old);
+	world_sleep(&members.world, 75 * SECOND);
+	members.hits = 0;
+	world_do(&members.world, 0, get_some, NULL);
+	assert_int_equal(members.hits, 0);
+	close_world();
+}
+
+/* In three seconds no more than a rate of 10 KiB/s allows, and the value that went over it; in the end all of them. */
+static void copies_keep_to_their_rate(void **state)
+{
+	enum { RATE = 10 << 10 };
+	struct kvc_counters n;
+	uint64_t bytes = 0;
+	unsigned moved;
+	(void)state;
+	open_world(608, 0, RATE);
+	moved = join();
+	for (uint32_t i = 0; i < KEYS; i++)
+		bytes += strcmp(members_owner_name(client(), i), "node-3") == 0 ? members_len_of(i) : 0;
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_sleep(&members.world, 3 * SECOND);
+	n = counters();
+	assert_in_range(n.repairs, 1, moved - 1);
+	assert_true(n.repair_bytes <= 4 * RATE + LONG);
+	world_sleep(&members.world, 300 * SECOND);
+	n = counters();
+	assert_int_equal(n.repairs, moved);
+	assert_int_equal(n.repair_bytes, bytes);
+	close_world();
+}
+
+/* What the former server had is a miss when it dies, and no call fails. */
+static void a_former_server_that_dies_is_a_miss(void **state)
+{
+	unsigned moved, lost;
+	(void)state;
+	open_world(609, 0, 1);
+	lost = keys_of("node-1");
+	moved = join();
+	world_server_crash(&members.world, 1, false);
+	world_do(&members.world, 0, get_some, NULL);
+	world_do(&members.world, 0, members_put_all, NULL);
+	world_do(&members.world, 0, members_get_all, NULL);
+	assert_in_range(members.misses, 1, lost + moved);
+	close_world();
+}
+
+static void a_draining_servers_values_are_copied_before_it_goes(void **state)
+{
+	unsigned its;
+	(void)state;
+	open_world(610, 0, 0);
+	its = keys_of("node-1");
+	members_change(1, KV_MEMBER_DRAINING);
+	members_settle();
+	world_do(&members.world, 0, members_get_all, NULL);
+	members_settle();
+	assert_int_equal(counters().repairs, its);
+	members_change(1, 0);
+	members_settle();
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_do(&members.world, 0, members_find_all, NULL);
+	assert_int_equal(members.misses, 0);
+	close_world();
+}
+
+/* A client that closes while copies wait and rest. */
+static void a_pool_closes_while_values_are_copied(void **state)
+{
+	(void)state;
+	open_world(611, 0, 1000);
+	(void)join();
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_sleep(&members.world, 100 * MS);
+	assert_true(client()->repairs.count > 0);
+	close_world();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_join_loses_no_hit_and_values_follow),
+		cmocka_unit_test(batches_and_look_ups_find_what_moved),
+		cmocka_unit_test(what_nobody_has_costs_one_more_question_where_its_server_changed),
+		cmocka_unit_test(several_changes_are_remembered),
+		cmocka_unit_test(it_has_an_end),
+		cmocka_unit_test(it_can_be_off),
+		cmocka_unit_test(what_is_deleted_is_found_nowhere),
+		cmocka_unit_test(what_is_deleted_while_it_is_copied_stays_deleted),
+		cmocka_unit_test(a_copy_lives_as_long_as_the_original),
+		cmocka_unit_test(copies_keep_to_their_rate),
+		cmocka_unit_test(a_former_server_that_dies_is_a_miss),
+		cmocka_unit_test(a_draining_servers_values_are_copied_before_it_goes),
+		cmocka_unit_test(a_pool_closes_while_values_are_copied),
+	};
+	return cmocka_run_group_tests_name("sim/settle", tests, NULL, NULL);
+}
