@@ -440,6 +440,40 @@ def clients_follow() -> None:
     soon("a PUT has come to b", stored)
 
 
+HITS = 'kvrail_get_blocks_total{result="hit",tier="memory"}'
+
+
+def counted(server: KvServer, name: str) -> int:
+    for line in server.page("/metrics").splitlines():
+        if line.startswith(name + " "):
+            return int(float(line.split()[1]))
+    raise Failed(f"{server.name} has no metric {name}")
+
+
+def join_costs_nothing() -> None:
+    """kv-bench reads what it wrote, and a server joins: no miss, and what the new one has now came by itself."""
+    path, report = SCRATCH / "joined", SCRATCH / "joined.json"
+    a, b = (KvServer(n, f"file:{path}") for n in "ab")
+    path.write_text(f"a={a.address}\nb={b.address}\n")
+    a.sees("a b")
+    b.sees("a b")
+    load = "--num-keys 300 --value-size 4KB --num-workers 4 --num-clients 2 --num-threads 1 --duration 8 --verify --quiet"
+    bench = subprocess.Popen(
+        [f"{BUILD}/kv-bench", "-s", f"a={a.address}", "--provider", PROVIDER, *load.split(), "--json", report]
+    )
+    running.append(bench)
+    soon("kv-bench reads", lambda: counted(a, "kvrail_gets_total") > 300)
+    c = KvServer("c", f"file:{path}")
+    path.write_text(f"a={a.address}\nb={b.address}\nc={c.address}\n")
+    soon("values come to c", lambda: counted(c, "kvrail_puts_total") > 50)
+    soon("c is asked for them", lambda: counted(c, HITS) > 50)
+    if bench.wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    read = json.loads(report.read_text())["phases"]["read"]
+    if read["misses"] != 0 or read["errors"]["total"] != 0:
+        raise Failed(f"misses or errors: {read}")
+
+
 # ---- DNS ----
 
 STUB = r"""
@@ -945,6 +979,7 @@ def main() -> int:
         ("a file is read again, and half of one is not believed", a_file, ""),
         ("a large loss is not believed while the members answer", a_large_loss, ""),
         ("clients follow what servers learn", clients_follow, ""),
+        ("a join under load is no miss, and values follow", join_costs_nothing, ""),
         (
             "DNS: names, addresses, no answer, a resolver that hangs",
             dns,
