@@ -13,8 +13,9 @@
  * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; its pages change at
  * the drain's begin, before the server stops to listen; it closes last.
  *
- * --members is asked from the moment at which the server listens, and told of the drain when it begins. The server is
- * taken out of it after the drain.
+ * --members is asked from the moment at which the server listens, and told of the drain when it begins. Then what was
+ * hit lately is put to the other members (push/), while clients are served as ever; then the server says goodbye, and
+ * is taken out of the source.
  *
  * A service manager (systemd) is told when clients can connect, that the server ends, and, if it asks for that, that
  * all loops turn.
@@ -36,6 +37,7 @@
 #include "kvserver/options.h"
 #include "kvserver/http/http.h"
 #include "kvserver/member/membership.h"
+#include "kvserver/push/push.h"
 #include "kvserver/control/psk.h"
 #include "kvserver/control/server.h"
 
@@ -90,6 +92,7 @@ struct run {
 	struct membership *membership; /* or NULL */
 	struct flags *flags;
 	struct kv_log *log;
+	const char *psk; /* of --psk-fd, or NULL */
 	int argc;
 	char **argv;
 };
@@ -268,11 +271,70 @@ static int http_open(const struct flags *f, const struct kv_log *log, struct htt
 	return f->http_addr ? http_start(&options, out, err) : 0;
 }
 
+static void push_log(const struct kv_log *log, const struct push_result *done)
+{
+	char bytes[32];
+
+	kv_info(log, "drain: %llu values, %s, were put to the others%s; %llu could not be",
+		(unsigned long long)done->blocks, kv_size_format(done->bytes, bytes, sizeof(bytes)),
+		done->all ? "" : ", and time is over for what is left", (unsigned long long)done->failed);
+}
+
+static unsigned members_up(const struct kv_view *view, const char *self)
+{
+	unsigned up = 0;
+
+	for (uint32_t i = 0; i < view->count; i++)
+		up += view->member[i].state == KV_MEMBER_UP && strcmp(view->member[i].node_id, self) != 0;
+	return up;
+}
+
+/* This server drains: the others get what was hit lately. */
+static void hand_over(struct run *r, uint64_t until_ns)
+{
+	const struct flags *f = r->flags;
+	struct membership_now now = {.silence_ns = 0};
+	struct push_options o = {.server = r->server,
+				 .view = &now.view,
+				 .self = membership_self(r->membership),
+				 .epoch = membership_drain(r->membership),
+				 .bytes_s = f->drain_mb << 20,
+				 .until_ns = until_ns,
+				 .psk = r->psk,
+				 .psk_file = f->psk_file,
+				 .cert_file = f->cert,
+				 .key_file = f->key,
+				 .ca_file = f->ca,
+				 .crl_file = f->crl,
+				 .log = r->log};
+	struct push_result done;
+	struct kv_error err;
+	int rc = membership_read(r->membership, &now);
+	unsigned others = rc == 0 ? members_up(&now.view, o.self) : 0;
+
+	if (!f->drain_mb || !o.epoch || !others) {
+		kv_info(r->log, "drain: no value is put to another server: %s",
+			!f->drain_mb ? "--drain-mb is 0"
+			: !o.epoch   ? "this server is in no view of --members"
+				     : "no other member is up");
+	} else {
+		kv_info(r->log, "drain: putting what was hit lately to %u other%s, %llu MiB per second at most", others,
+			kv_plural(others), (unsigned long long)f->drain_mb);
+		rc = push_run(&o, &done, &err);
+		if (rc < 0)
+			kv_warn(r->log, "drain: no value is put to another server: %s", err.text);
+		else
+			push_log(r->log, &done);
+	}
+	kv_view_fini(&now.view);
+}
+
 /* Serve until a signal ends it. */
 static void run(struct run *r, const struct kv_log_style *style)
 {
 	struct flags *f = r->flags;
 	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
+	uint64_t begun_ns, drain_ns;
 	int got;
 
 	kvs_server_address(r->server, address, sizeof(address));
@@ -286,17 +348,19 @@ static void run(struct run *r, const struct kv_log_style *style)
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
 	manager_tell(r->log, "READY=1", more);
 	got = signals_wait(r);
+	drain_ns = f->drain_sec * 1000000000ull; /* SIGHUP may have changed it */
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 ((unsigned long long)f->drain_sec + DRAIN_MORE_S) * 1000000);
 	manager_tell(r->log, "STOPPING=1", more);
-	kv_info(r->log, "%s: saying goodbye to the clients, and finishing what is in flight",
-		got == SIGTERM ? "SIGTERM" : "SIGINT");
 	signals_default();
+	begun_ns = kv_clock_now(&kv_clock_monotonic);
 	if (r->http)
 		http_drain(r->http);
 	if (r->membership)
-		membership_drain(r->membership);
-	kvs_server_stop(r->server, f->drain_sec * 1000000000ull);
+		hand_over(r, begun_ns + drain_ns / 4 * 3);
+	kv_info(r->log, "%s: saying goodbye to the clients, and finishing what is in flight",
+		got == SIGTERM ? "SIGTERM" : "SIGINT");
+	kvs_server_stop(r->server, drain_ns - KV_MIN(drain_ns, kv_clock_now(&kv_clock_monotonic) - begun_ns));
 	kv_info(r->log, "stopped");
 }
 
@@ -404,7 +468,8 @@ int main(int argc, char **argv)
 	if (f.psk_fd != FLAGS_FD_NONE)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);
 	if (rc == 0) {
-		flags_options(&f, f.psk_fd != FLAGS_FD_NONE ? psk : NULL, &log, &options);
+		r.psk = f.psk_fd != FLAGS_FD_NONE ? psk : NULL;
+		flags_options(&f, r.psk, &log, &options);
 		rc = serve(&r, &options, &err);
 	}
 	explicit_bzero(psk, sizeof(psk));

@@ -340,7 +340,16 @@ static const struct kv_opt table[] = {
 	 .def = "10",
 	 .max = 86400,
 	 .help = "Longest time from SIGTERM to the end: the server says goodbye to its clients and finishes their "
-		 "requests."},
+		 "requests. With --members it first puts what was hit lately to the others, for three quarters of this "
+		 "time at most."},
+	{.name = "drain-mb",
+	 .type = KV_OPT_U64,
+	 .offset = AT(drain_mb),
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
+	 .def = "1024",
+	 .max = 1 << 20,
+	 .help = "With --members: MiB per second at which values are put to the others during the drain. 0: none."},
 	{.name = "ready-fd",
 	 .type = KV_OPT_U32,
 	 .offset = AT(ready_fd),

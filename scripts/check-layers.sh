@@ -24,7 +24,7 @@ allowed() {
 	store | engine) echo base host ;;
 	bootstrap) echo base loop wire ;;
 	kvclient) echo base host loop wire bootstrap engine ;;
-	kvserver) echo base host loop wire bootstrap engine store ;;
+	kvserver) echo base host loop wire bootstrap engine store kvclient ;;
 	kvbench) echo base host probe loop kvclient engine store ;;
 	kvcli) echo base host loop kvclient ;;
 	kvdoctor) echo base host probe loop engine ;;

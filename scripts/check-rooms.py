@@ -14,7 +14,7 @@ import sys
 # Rooms from the top down; "." is the layer's own folder. A layer that is not named has no rooms.
 ROOMS = {
     "kvclient": [".", "pool", "queue", "call", "logical", "conn", "request", "core"],
-    "kvserver": [".", "http", "member", "control", "ops", "shard"],
+    "kvserver": [".", "push", "http", "member", "control", "ops", "shard"],
     "kvbench": [".", "sweep", "scale", "capacity", "fabric", "hits", "versus", "report", "load", "measure", "setup", "model"],
 }
 LAYERS = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()

@@ -193,6 +193,9 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_PUTS_LANDED] = {"puts_landed", "requests", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_LANDING_BYTES] = {"landing_bytes", "memory", "bytes", WIRE_STAT_GAUGE},
 	[WIRE_STAT_PREFAULT_LEFT] = {"prefault_left_bytes", "memory", "bytes", WIRE_STAT_GAUGE},
+	[WIRE_STAT_PUSHED] = {"pushed", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_PUSHED_BYTES] = {"pushed_bytes", "memory", "bytes", WIRE_STAT_COUNTER},
+	[WIRE_STAT_PUSH_FAILED] = {"push_failed", "memory", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

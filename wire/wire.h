@@ -338,6 +338,9 @@ enum wire_stat {
 	WIRE_STAT_PUTS_LANDED,           /* ranges of PUTs whose bytes the client had written to its landing area */
 	WIRE_STAT_LANDING_BYTES,         /* gauge: memory that landing areas of clients take */
 	WIRE_STAT_PREFAULT_LEFT,         /* gauge: bytes of memory whose pages are still being made in the background */
+	WIRE_STAT_PUSHED,                /* values put to other servers during a drain, and their bytes */
+	WIRE_STAT_PUSHED_BYTES,
+	WIRE_STAT_PUSH_FAILED, /* ... that could not be put */
 	WIRE_STAT_END
 };
 

@@ -307,8 +307,10 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 			rc = wire_view_take(&m.view, &view) < 0 ? -KV_ENOMEM : 1;
 		if (rc == 1)
 			c->node_events->view(n, &view);
-		else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS)
-			rc = 1; /* it is the one that we have */
+		else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS) {
+			n->view_told = m.view_news.digest; /* it is the one that we have */
+			rc = 1;
+		}
 	}
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "asking for the view of the cluster: %s", kv_strerror(rc));

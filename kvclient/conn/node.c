@@ -54,6 +54,8 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 		n->patience_ns = loop_now(n->client->loop) + (n->link_silent ? 0 : kvc_node_silence_ns(n));
 		n->link_silent = false;
 	}
+	if (state != n->state && state != KVC_NODE_UP)
+		n->view_told = 0; /* it may be another process when it is there again */
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->state = state;

@@ -157,6 +157,7 @@ struct kvc_node {
 	bool unstarted;              /* there was no coroutine for it yet */
 	bool ending;                 /* its coroutine is about to end */
 	char member_id[KV_NAME_MAX]; /* its server's node id, as the view has it; "": there is no view */
+	uint64_t view_told;          /* digest of the view that it told; 0: none since it was connected to */
 	const char *redo;        /* why the attachment is to be dropped and a new one made at once; NULL: it is not */
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
 	struct co_queue kick;    /* wakes its own coroutine: from a pause, or from a wait for control.senders */

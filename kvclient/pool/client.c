@@ -161,6 +161,7 @@ err_area:
 
 static void node_up(struct kvc_node *n)
 {
+	kvc_cluster_node_up(n);
 	kvc_sessions_start(n);
 	kvc_pins_start(n);
 }

@@ -45,11 +45,16 @@ static bool answers(const struct kvc_client *c, const char *node_id)
 	return false;
 }
 
+/* Servers that are up, and those that are just being attached and told the view in force: while a pool opens, all are,
+ * and one that is behind must not undo what another has told. */
 static unsigned answering(const struct kvc_client *c)
 {
 	unsigned count = 0;
-	for (unsigned i = 0; i < c->num_nodes; i++)
-		count += !c->node[i].retired && c->node[i].state == KVC_NODE_UP;
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		const struct kvc_node *n = &c->node[i];
+		bool told = n->state == KVC_NODE_CONNECTING && n->view_told && n->view_told == c->cluster.digest;
+		count += !n->retired && (n->state == KVC_NODE_UP || told);
+	}
 	return count;
 }
 
@@ -294,10 +299,28 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	return rc;
 }
 
+/* Whether the server drains. Where the view names a process, that one does: a server that was restarted drains no more,
+ * though a source that knows no incarnations may say nothing new for long. */
+static bool drains(const struct kvc_node *n, const struct kv_member *m)
+{
+	bool other = n->state == KVC_NODE_UP && m->incarnation && n->incarnation != m->incarnation;
+	return m->state == KV_MEMBER_DRAINING && !other;
+}
+
+void kvc_cluster_node_up(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	const struct kv_member *m = kv_view_find(&c->cluster.view, n->member_id);
+	if (!m || n->retired || drains(n, m))
+		return;
+	kvc_place_set_put(&c->cluster.draining, n->index, false);
+	kvc_place_set_put(&c->shunned, n->index, false);
+}
+
 static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m, bool fresh)
 {
 	struct kvc_node *n = &c->node[i];
-	bool draining = m->state == KV_MEMBER_DRAINING;
+	bool draining = drains(n, m);
 	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
 	kvc_place_set_put(&c->cluster.draining, i, draining);
 	if (fresh) {
@@ -394,6 +417,7 @@ void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
 {
 	struct kvc_client *c = n->client;
 	uint64_t digest = kv_view_digest(v);
+	n->view_told = digest;
 	if (!c->closing && newer(c, v->source, v->epoch, digest))
 		view_try(c, v);
 	else if (!c->closing && digest != c->cluster.digest)
@@ -406,6 +430,7 @@ bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
 	const struct kvc_client *c = n->client;
 	const struct kv_view *d = &c->cluster.doubted;
 	bool doubted = d->epoch == news->epoch && d->source == news->source && kv_view_digest(d) == news->digest;
+	n->view_told = news->digest;
 	return !doubted && newer(c, news->source, news->epoch, news->digest);
 }
 

@@ -16,6 +16,9 @@ bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news);
  * doubted. */
 void kvc_cluster_look(struct kvc_client *c);
 
+/* kvc_cluster_node_up -- a node is up, with the incarnation of its server. */
+void kvc_cluster_node_up(struct kvc_node *n);
+
 /* kvc_cluster_node_ended -- a retired node has come to its end: no session waits for it any more. */
 void kvc_cluster_node_ended(struct kvc_node *n);
 

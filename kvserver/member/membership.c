@@ -145,9 +145,40 @@ static void self_check(struct membership *m)
 
 /* ---- the view ---- */
 
+/* Mark this server as draining in a view whose source does not say so yet. The epoch is the next one: of two that
+ * differ the newer one counts, and what the source says later is newer still. */
+static void self_drain(const struct membership *m, struct kv_view *view)
+{
+	struct kv_member *self = (struct kv_member *)(uintptr_t)kv_view_find(view, m->opt.self.node_id);
+
+	if (!self || self->state == KV_MEMBER_DRAINING)
+		return;
+	self->state = KV_MEMBER_DRAINING;
+	self->incarnation = m->opt.self.incarnation; /* this process drains, and not the one that follows it */
+	view->epoch++;
+}
+
+static int view_say(struct membership *m)
+{
+	struct kv_view view = {0};
+	int rc;
+
+	if (!m->opt.on_view)
+		return 0;
+	if (!atomic_load(&m->draining))
+		return m->opt.on_view(m->opt.arg, &m->guard.view);
+	rc = members_copy(&m->guard.view, &view);
+	if (rc == 0) {
+		self_drain(m, &view);
+		rc = m->opt.on_view(m->opt.arg, &view);
+	}
+	kv_view_fini(&view);
+	return rc;
+}
+
 static void view_tell(struct membership *m)
 {
-	int rc = m->opt.on_view ? m->opt.on_view(m->opt.arg, &m->guard.view) : 0;
+	int rc = view_say(m);
 
 	m->untold = rc == -KV_EBUSY;
 	if (rc && !m->untold)
@@ -328,6 +359,8 @@ static void drain_tell(struct membership *m)
 	if (m->drain_told || !atomic_load(&m->draining))
 		return;
 	m->drain_told = true;
+	if (m->guard.view.epoch)
+		view_tell(m);
 	if (m->class->announce)
 		m->class->announce(m->source, KV_MEMBER_DRAINING);
 }
@@ -462,10 +495,26 @@ out:
 	return rc;
 }
 
-void membership_drain(struct membership *m)
+uint64_t membership_drain(struct membership *m)
 {
+	struct kv_view view = {0};
+	uint64_t epoch = 0;
+
+	pthread_mutex_lock(&m->lock);
+	if (members_copy(&m->now.view, &view) == 0 && kv_view_find(&view, m->opt.self.node_id)) {
+		self_drain(m, &view);
+		epoch = view.epoch;
+	}
+	pthread_mutex_unlock(&m->lock);
+	kv_view_fini(&view);
 	atomic_store(&m->draining, true);
 	web_wake(m->web);
+	return epoch;
+}
+
+const char *membership_self(const struct membership *m)
+{
+	return m->opt.self.node_id;
 }
 
 int membership_read(struct membership *m, struct membership_now *out)

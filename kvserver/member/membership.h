@@ -51,8 +51,13 @@ int membership_check(const struct membership_options *options, struct kv_error *
  * -errno with *err. *out until membership_stop. A source that does not answer is no error: it is asked again. */
 int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err);
 
-/* membership_drain -- this server wants no PUTs any more: the source is told, if it takes that. Thread: any. */
-void membership_drain(struct membership *m);
+/* membership_drain -- this server wants no PUTs any more. The source is told, if it takes that, and on_view has a view
+ * in which this server drains, at once: its clients learn that from it, whatever the source says. Returns the epoch of
+ * that view; 0: this server is in no view. Thread: any. */
+uint64_t membership_drain(struct membership *m);
+
+/* membership_self -- the node id of this server. Thread: any. */
+const char *membership_self(const struct membership *m);
 
 /* membership_read -- fill *out. 0 or -KV_ENOMEM. Thread: any. */
 int membership_read(struct membership *m, struct membership_now *out);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kvclient/call/call.h"
+#include "kvserver/control/server.h"
 
 struct members members;
 
@@ -117,9 +118,19 @@ static void view_make(struct kv_view *v, uint64_t epoch)
 			continue;
 		snprintf(m.node_id, sizeof(m.node_id), "node-%u", members.world.server[i].as);
 		snprintf(m.address, sizeof(m.address), "127.0.0.1:%u", members.world.server[i].port);
+		if (members.incarnations && members.world.server[i].server)
+			m.incarnation = members.world.server[i].server->incarnation;
 		if (kv_view_add(v, &m) < 0)
 			world_wrong(&members.world, "view: the test makes a wrong view");
 	}
+}
+
+void members_tell_one(unsigned server, uint64_t epoch)
+{
+	struct kv_view v;
+	view_make(&v, epoch);
+	assert_int_equal(kvs_server_view_set(members.world.server[server].server, &v), 0);
+	kv_view_fini(&v);
 }
 
 void members_tell(uint64_t epoch)

@@ -12,6 +12,7 @@ extern struct members {
 	bool stop, closed;
 	uint64_t epoch, calls, hits, misses;
 	enum kv_member_state state[WORLD_SERVERS]; /* by number of the server; 0: no member */
+	bool incarnations;                         /* views name them */
 } members;
 
 /* Key i of MEMBERS_KEYS, and its value, of MEMBERS_LONG bytes at most. */
@@ -28,9 +29,10 @@ void members_put_all(struct kvc_client *c, void *arg);
 void members_get_all(struct kvc_client *c, void *arg);
 void members_find_all(struct kvc_client *c, void *arg);
 
-/* members_tell -- all servers that run have the view of members.state. members_change -- one state changes, with a new
- * epoch. members_all_up -- the first n are members. members_settle -- 2 s pass. */
+/* members_tell -- all servers that run have the view of members.state; members_tell_one -- one has. members_change --
+ * one state changes, with a new epoch. members_all_up -- the first n are members. members_settle -- 2 s pass. */
 void members_tell(uint64_t epoch);
+void members_tell_one(unsigned server, uint64_t epoch);
 void members_change(unsigned server, enum kv_member_state state);
 void members_all_up(unsigned n);
 void members_settle(void);

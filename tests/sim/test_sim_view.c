@@ -218,6 +218,26 @@ static void a_view_that_is_old_or_empty_is_not_believed(void **state)
 	world_close(&members.world);
 }
 
+/* One server has heard of a change, the others not yet: a pool that opens then has the newest view, whoever tells it
+ * first. */
+static void a_pool_that_opens_has_the_newest_view(void **state)
+{
+	(void)state;
+	for (unsigned seed = 460; seed < 460 + world_seeds(12); seed++) {
+		unsigned newest, pool;
+		open_world(seed, SERVERS);
+		members_all_up(SERVERS);
+		members.state[1] = KV_MEMBER_DRAINING;
+		newest = some(SERVERS);
+		members_tell_one(newest, ++members.epoch);
+		world_sleep(&members.world, 1); /* the server takes it */
+		pool = world_pool_open(&members.world);
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(members.world.pool[pool].pool->client[i]->cluster.view.epoch, members.epoch);
+		world_close(&members.world);
+	}
+}
+
 static void a_view_without_half_of_the_servers_is_believed_when_they_are_gone(void **state)
 {
 	(void)state;
@@ -260,6 +280,33 @@ static void a_draining_server_is_given_nothing_and_asked(void **state)
 	members_settle();
 	world_do(&members.world, 0, members_get_all, NULL);
 	assert_int_equal(world_counters(&members.world, 0).errors, 0);
+	world_close(&members.world);
+}
+
+/* The source says nothing new, but the server that drained is there again, as another process: it is used. */
+static void a_server_that_drained_is_used_again_after_a_restart(void **state)
+{
+	struct kvc_client *c;
+	unsigned its = 0, again;
+	(void)state;
+	open_world(435, SERVERS);
+	members.incarnations = true;
+	members_all_up(SERVERS);
+	members_change(1, KV_MEMBER_DRAINING);
+	members_settle();
+	c = members.world.pool[0].pool->client[0];
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_string_not_equal(members_owner_name(c, i), "node-1");
+	world_server_crash(&members.world, 1, false);
+	members_settle();
+	again = world_server_again(&members.world, 1);
+	assert_non_null(members.world.server[again].server);
+	world_sleep(&members.world, 5 * SECOND);
+	for (uint32_t i = 0; i < KEYS; i++)
+		its += strcmp(members_owner_name(c, i), "node-1") == 0;
+	assert_int_not_equal(its, 0);
+	world_do(&members.world, 0, members_put_all, NULL);
+	world_do(&members.world, 0, members_get_all, NULL);
 	world_close(&members.world);
 }
 
@@ -404,8 +451,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_come_and_go_and_no_call_fails),
 		cmocka_unit_test(a_view_that_is_old_or_empty_is_not_believed),
+		cmocka_unit_test(a_pool_that_opens_has_the_newest_view),
 		cmocka_unit_test(a_view_without_half_of_the_servers_is_believed_when_they_are_gone),
 		cmocka_unit_test(a_draining_server_is_given_nothing_and_asked),
+		cmocka_unit_test(a_server_that_drained_is_used_again_after_a_restart),
 		cmocka_unit_test(one_address_is_enough),
 		cmocka_unit_test(a_list_leads_back_to_servers_that_all_moved),
 		cmocka_unit_test(a_view_that_has_no_room_is_not_taken),

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lot.c -- how a thread of its own gets at blocks that belong to a shard's loop.
+ *
+ * The loop refers to some blocks and tells where they are; the thread reads their bytes, which nothing changes, and
+ * asks for the next ones; then the loop drops the references. So the loop does nothing but look at a bounded number of
+ * blocks for each lot, and copies none. Between two lots the loop's walk stands in the arena (store/hot.h).
+ *
+ * A loop that does not turn cannot be waited for without an end. The lot is left to it then: it is freed, with its
+ * references, if the loop ever comes to it. */
+#include "kvserver/push/lot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { LOOKS = 2048 };            /* stretches of memory for each lot: some 0.1 ms of the loop */
+#define LOT_BYTES  (16ull << 20)  /* of a lot with several blocks */
+#define AGAIN_NS   1000000        /* before a full queue is tried again */
+#define SECOND_NS  1000000000ull
+
+static void give_back(struct lot *lot)
+{
+	struct shard *s = lot->shard;
+	for (unsigned i = 0; i < lot->count; i++) {
+		const struct lot_item *it = &lot->item[i];
+		shard_count(s, it->pushed ? WIRE_STAT_PUSHED : WIRE_STAT_PUSH_FAILED);
+		s->stat[WIRE_STAT_PUSHED_BYTES] += it->pushed ? it->len : 0;
+		block_unref(&s->store, it->block);
+	}
+	lot->count = 0;
+}
+
+/* Seconds that it has to live; false: less than one. */
+static bool ttl_of(const struct block *b, uint64_t now_ns, uint32_t *out)
+{
+	uint64_t left_s;
+	*out = 0;
+	if (b->expire.when_ns == KV_NEVER)
+		return true;
+	left_s = (b->expire.when_ns - KV_MIN(b->expire.when_ns, now_ns)) / SECOND_NS;
+	*out = (uint32_t)KV_MIN(left_s, (uint64_t)UINT32_MAX);
+	return left_s > 0;
+}
+
+static void take(struct lot *lot, struct block *b, uint32_t ttl_s)
+{
+	struct lot_item *it = &lot->item[lot->count++];
+	*it = (struct lot_item){.key_len = b->item.key_len,
+				.ttl_s = ttl_s,
+				.block = b,
+				.data = store_data(&lot->shard->store, b),
+				.len = b->len,
+				.checksum = b->checksum};
+	memcpy(it->key, b->item.key, it->key_len);
+	block_ref(b);
+}
+
+static void fill(struct lot *lot)
+{
+	struct shard *s = lot->shard;
+	unsigned looks = LOOKS;
+	uint64_t bytes = 0, now_ns = loop_turn_now(s->loop);
+	while (lot->count < LOT_BLOCKS && bytes < LOT_BYTES) {
+		struct block *b = hot_next(&s->store, &lot->hot, &looks);
+		uint32_t ttl_s;
+		if (!b)
+			break;
+		if (b->refs == BLOCK_REFS_MAX || !ttl_of(b, now_ns, &ttl_s))
+			continue;
+		take(lot, b, ttl_s);
+		bytes += b->len;
+	}
+	lot->over = lot->hot.over;
+}
+
+static void lot_free(struct lot *lot)
+{
+	pthread_cond_destroy(&lot->changed);
+	pthread_mutex_destroy(&lot->lock);
+	free(lot);
+}
+
+/* On the shard's loop. */
+static void turn(void *arg)
+{
+	struct lot *lot = arg;
+	bool left;
+	give_back(lot);
+	pthread_mutex_lock(&lot->lock);
+	left = lot->left;
+	pthread_mutex_unlock(&lot->lock);
+	if (lot->ending || left)
+		hot_end(&lot->hot);
+	else
+		fill(lot);
+	pthread_mutex_lock(&lot->lock);
+	lot->done = true;
+	left = lot->left;
+	pthread_cond_signal(&lot->changed);
+	pthread_mutex_unlock(&lot->lock);
+	if (left) {
+		give_back(lot);
+		hot_end(&lot->hot);
+		lot_free(lot);
+	}
+}
+
+static uint64_t now(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+/* False: the time is over, and the loop has it still. */
+static bool done_wait(struct lot *lot, uint64_t until_ns)
+{
+	struct timespec until = {.tv_sec = (time_t)(until_ns / SECOND_NS), .tv_nsec = (long)(until_ns % SECOND_NS)};
+	bool done;
+	pthread_mutex_lock(&lot->lock);
+	while (!lot->done && pthread_cond_timedwait(&lot->changed, &lot->lock, &until) != ETIMEDOUT)
+		;
+	done = lot->done;
+	lot->left = !done;
+	pthread_mutex_unlock(&lot->lock);
+	return done;
+}
+
+static int turn_wait(struct lot *lot, uint64_t until_ns)
+{
+	const struct timespec again = {.tv_nsec = AGAIN_NS};
+	int rc;
+	lot->done = false;
+	while ((rc = loop_post(lot->shard->loop, turn, lot)) == -KV_EBUSY && now() < until_ns)
+		nanosleep(&again, NULL);
+	if (rc < 0)
+		return -KV_ETIMEOUT; /* nothing of the lot is under way: what it refers to stays so, as the process ends */
+	return done_wait(lot, until_ns) ? 0 : -KV_ETIMEOUT;
+}
+
+struct lot *lot_new(struct shard *s)
+{
+	struct lot *lot = calloc(1, sizeof(*lot));
+	pthread_condattr_t attr;
+	if (!lot)
+		return NULL;
+	lot->shard = s;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&lot->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&lot->lock, NULL);
+	return lot;
+}
+
+int lot_next_wait(struct lot *lot, uint64_t until_ns)
+{
+	return turn_wait(lot, until_ns);
+}
+
+int lot_end_wait(struct lot **lot, uint64_t until_ns)
+{
+	struct lot *l = *lot;
+	int rc;
+	*lot = NULL;
+	if (!l)
+		return 0;
+	l->ending = true;
+	rc = turn_wait(l, until_ns);
+	if (rc == 0)
+		lot_free(l);
+	return rc;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* push.c -- a server that goes hands over what is hot, as a client of the others.
+ *
+ * It opens a pool of the client library, one client, to all members, itself among them: from itself it learns the view
+ * in which it drains, so keys are placed where all clients will look for them. Blocks come from the shards a lot at a
+ * time, in turn (lot.h), and are put as batches. After each lot it rests as long as its bytes take at the rate that is
+ * allowed. A block whose bytes do not have their checksum is not put: a new one would hide that.
+ *
+ * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it.
+ *
+ * Rejected: writing into the others' memory by the server's own engine. That would be a second protocol for PUT, with
+ * the first one's cases of death and retry. */
+#include "kvserver/push/push.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "kvclient/kvclient.h"
+#include "kvserver/control/server.h"
+#include "kvserver/push/lot.h"
+
+enum { LOTS_FAILED = 3 };
+
+#define BUFFER_BYTES (64ull << 20)
+#define VIEW_NS      3000000000ull /* to hear the view in which it drains */
+#define POLL_NS      20000000ull
+#define LOOP_NS      5000000000ull /* a loop that does not turn for so long is given up */
+#define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth it */
+
+struct push {
+	const struct push_options *opt;
+	struct kvc_pool *pool;
+	struct lot *lot[KV_SHARDS_MAX];
+	unsigned shards, failing; /* failing: lots behind each other of which nothing was put */
+	struct push_result result;
+};
+
+static uint64_t now(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+static void sleep_until(uint64_t until_ns)
+{
+	const struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* ---- the pool ---- */
+
+static void log_line(void *arg, int level, const char *line)
+{
+	const struct kv_log *log = arg;
+	kv_log(log, (enum kv_log_level)level, "push: %s", line);
+}
+
+/* Members as the entries of a list; NULL: no memory. One block of memory. */
+static const char **servers_of(const struct kv_view *v)
+{
+	enum { ENTRY = sizeof(v->member->node_id) + sizeof(v->member->address) + 1 };
+	char **list = calloc(v->count, sizeof(*list) + ENTRY), *text = (char *)(list + v->count);
+	for (uint32_t i = 0; list && i < v->count; i++, text += ENTRY) {
+		snprintf(text, ENTRY, "%s=%s", v->member[i].node_id, v->member[i].address);
+		list[i] = text;
+	}
+	return (const char **)list;
+}
+
+static int pool_open(struct push *p, struct kv_error *err)
+{
+	const struct push_options *o = p->opt;
+	const char **servers = servers_of(o->view);
+	struct kvs_info info;
+	struct kvc_options ko = {.size = sizeof(ko),
+				 .num_clients = 1,
+				 .num_threads = 1,
+				 .buffer_bytes = BUFFER_BYTES,
+				 .servers = servers,
+				 .num_servers = o->view->count,
+				 .timeout_ns = PUT_NS,
+				 .settle_ns = 1,
+				 .flags = KVC_OPEN_WAIT,
+				 .psk = o->psk,
+				 .psk_file = o->psk ? NULL : o->psk_file,
+				 .cert_file = o->cert_file,
+				 .key_file = o->key_file,
+				 .ca_file = o->ca_file,
+				 .crl_file = o->crl_file,
+				 .log_level = (int)KV_LOG_WARN,
+				 .log = log_line,
+				 .log_arg = (void *)(uintptr_t)o->log};
+	int rc;
+	if (!servers)
+		return kv_fail(err, -KV_ENOMEM, "no memory for a list of %u servers", o->view->count);
+	kvs_server_info(o->server, &info);
+	ko.provider = info.provider;
+	rc = kvc_pool_open(&ko, &p->pool, err);
+	free(servers);
+	return rc;
+}
+
+/* Wait until keys are placed as if this server had gone. */
+static int view_wait(const struct push *p, struct kv_error *err)
+{
+	uint64_t until_ns = KV_MIN(now() + VIEW_NS, p->opt->until_ns);
+	struct kvc_counters c = {.size = sizeof(c)};
+	while (kvc_counters(p->pool, &c) == 0 && c.view_epoch < p->opt->epoch) {
+		if (now() >= until_ns)
+			return kv_fail(err, -KV_ETIMEOUT, "the others' view of this server does not change");
+		sleep_until(now() + POLL_NS);
+	}
+	return 0;
+}
+
+/* ---- lots ---- */
+
+static bool sound(const struct lot_item *it)
+{
+	return kv_hash_block(it->data, it->len) == it->checksum;
+}
+
+/* Put the items from `at` on that have the same time to live. Returns how many they are. */
+static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
+{
+	struct kvc_item item[LOT_BLOCKS] = {0};
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = lot->item[at].ttl_s, .timeout_ns = PUT_NS};
+	unsigned n = 0, last = at;
+	for (; last < lot->count && lot->item[last].ttl_s == call.ttl_s; last++)
+		n++;
+	for (unsigned i = 0; i < n; i++) {
+		const struct lot_item *it = &lot->item[at + i];
+		item[i] = (struct kvc_item){.key = {it->key, it->key_len}, .data = it->data, .len = it->len};
+		if (!sound(it))
+			item[i].len = 0; /* refused: -KV_EINVAL */
+	}
+	(void)kvc_put_batch(p->pool, item, n, &call);
+	for (unsigned i = 0; i < n; i++)
+		lot->item[at + i].pushed = item[i].result == 0 || item[i].result == -KV_EEXIST;
+	return n;
+}
+
+/* Put what the lot has, and rest. */
+static void lot_put(struct push *p, struct lot *lot)
+{
+	struct push_result *r = &p->result;
+	uint64_t bytes = 0, pushed = 0, begun_ns = now();
+	for (unsigned i = 0; i < lot->count;)
+		i += items_put(p, lot, i);
+	for (unsigned i = 0; i < lot->count; i++) {
+		const struct lot_item *it = &lot->item[i];
+		pushed += it->pushed;
+		bytes += it->pushed ? it->len : 0;
+	}
+	r->blocks += pushed;
+	r->bytes += bytes;
+	r->failed += lot->count - pushed;
+	p->failing = pushed ? 0 : p->failing + 1;
+	sleep_until(KV_MIN(begun_ns + (uint64_t)((double)bytes * 1e9 / (double)p->opt->bytes_s), p->opt->until_ns));
+}
+
+/* The next lot of a shard. False: it has none any more, or does not answer. */
+static bool shard_turn(struct push *p, unsigned i)
+{
+	struct lot *lot = p->lot[i];
+	if (!lot)
+		return false;
+	if (lot_next_wait(lot, now() + LOOP_NS) < 0) {
+		p->lot[i] = NULL; /* the loop has it */
+		return false;
+	}
+	if (lot->count)
+		lot_put(p, lot);
+	return !lot->over || lot->count;
+}
+
+static bool time_left(const struct push *p)
+{
+	return now() < p->opt->until_ns && p->failing < LOTS_FAILED;
+}
+
+static void shards_run(struct push *p)
+{
+	bool more = true;
+	while (more && time_left(p)) {
+		more = false;
+		for (unsigned i = 0; i < p->shards && time_left(p); i++)
+			more |= shard_turn(p, i);
+	}
+	p->result.all = !more;
+}
+
+static int lots_make(struct push *p, struct kv_error *err)
+{
+	for (p->shards = 0; p->shards < KV_SHARDS_MAX && p->opt->server->shard[p->shards]; p->shards++) {
+		p->lot[p->shards] = lot_new(p->opt->server->shard[p->shards]);
+		if (!p->lot[p->shards])
+			return kv_fail(err, -KV_ENOMEM, "no memory for the blocks of shard %u", p->shards);
+	}
+	return 0;
+}
+
+int push_run(const struct push_options *options, struct push_result *out, struct kv_error *err)
+{
+	struct push *p = calloc(1, sizeof(*p));
+	int rc;
+	*out = (struct push_result){0};
+	if (!p)
+		return kv_fail(err, -KV_ENOMEM, "no memory");
+	p->opt = options;
+	rc = pool_open(p, err);
+	if (rc == 0)
+		rc = view_wait(p, err);
+	if (rc == 0)
+		rc = lots_make(p, err);
+	if (rc == 0)
+		shards_run(p);
+	for (unsigned i = 0; i < p->shards; i++)
+		(void)lot_end_wait(&p->lot[i], now() + LOOP_NS);
+	kvc_pool_close(&p->pool);
+	*out = p->result;
+	free(p);
+	return rc;
+}
