@@ -10,8 +10,10 @@
 
 #include "kvcli/look.h"
 
-static const char *const state_names[] = {
-	[KVC_MEMBER_NONE] = "-", [KVC_MEMBER_JOINING] = "joining", [KVC_MEMBER_UP] = "up", [KVC_MEMBER_DRAINING] = "draining"};
+static const char *const state_names[] = {[KVC_MEMBER_NONE] = "-",
+					  [KVC_MEMBER_JOINING] = "joining",
+					  [KVC_MEMBER_UP] = "up",
+					  [KVC_MEMBER_DRAINING] = "draining"};
 
 /* A member as it is printed. */
 struct row {
@@ -102,8 +104,8 @@ static void table_print(const struct look *looks, unsigned n, uint64_t epoch, un
 		printf("epoch %" PRIu64 ", %u member%s\n", epoch, members, kv_plural(members));
 	else
 		printf("the servers have no view (kv-server --members): these are those of the list\n");
-	printf("%-*s %-*s %-8s %-*s %6s %-16s %7s %7s %7s %6s %6s\n", w.id, "MEMBER", w.address, "ADDRESS", "STATE", w.zone,
-	       "ZONE", "WEIGHT", "INCARNATION", "VERSION", "UPTIME", "MEM", "MEM%", "HIT%");
+	printf("%-*s %-*s %-8s %-*s %6s %-16s %7s %7s %7s %6s %6s\n", w.id, "MEMBER", w.address, "ADDRESS", "STATE",
+	       w.zone, "ZONE", "WEIGHT", "INCARNATION", "VERSION", "UPTIME", "MEM", "MEM%", "HIT%");
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
 		if (looks[i].known)
@@ -119,8 +121,7 @@ static void answer_add(json_t *o, const uint64_t *n)
 	uint64_t asked = n[LOOK_HITS] + n[LOOK_MISSES];
 	char version[16];
 
-	json_object_set_new(o, "version",
-			    json_string(kv_version_format(n[LOOK_VERSION], version, sizeof(version))));
+	json_object_set_new(o, "version", json_string(kv_version_format(n[LOOK_VERSION], version, sizeof(version))));
 	json_object_set_new(o, "uptime_sec", json_real((double)n[LOOK_UPTIME_NS] / 1e9));
 	json_object_set_new(o, "memory_used_bytes", json_integer((json_int_t)n[LOOK_USED]));
 	json_object_set_new(o, "memory_limit_bytes", json_integer((json_int_t)n[LOOK_LIMIT]));

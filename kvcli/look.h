@@ -33,8 +33,8 @@ struct look {
 	uint64_t at_ns, number[LOOK_NUMBERS];
 };
 
-/* look_all -- ask all servers at the same time, each for a second at most. out has LOOK_MAX places, by the pool's number
- * of a server. Returns how many of them matter. Blocks. */
+/* look_all -- ask all servers at the same time, each for a second at most. out has LOOK_MAX places, by the pool's
+ * number of a server. Returns how many of them matter. Blocks. */
 unsigned look_all(struct cli *cli, struct look *out);
 
 /* look_percent -- part of whole, in percent, into buf; "-": of nothing. Returns buf. */
