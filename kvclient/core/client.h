@@ -104,8 +104,7 @@ struct kvc_node_attempt {
 
 /* Why a server that is there does not take us (conn/serve.c). */
 struct kvc_node_refusal {
-	int code;   /* as calls are told it; 0: the last attempt ended otherwise */
-	int logged; /* the code of the last line of the log about it */
+	int code; /* as calls are told it; 0: the last attempt ended otherwise */
 };
 
 /* How far the server and we have parted (conn/serve.c). */
@@ -163,6 +162,7 @@ struct kvc_node {
 	struct kvc_node_control control;
 	struct kvc_node_attempt attempt;
 	struct kvc_node_refusal refusal;
+	bool trouble[KVC_TROUBLES]; /* that it has with its server (told.h) */
 	enum kvc_goodbye goodbye;
 	struct kvc_node_pulse pulse;
 	struct kvc_node_regions regions;

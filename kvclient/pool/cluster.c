@@ -344,14 +344,16 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	k->said = false;
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
-	kv_info(kvc_client_log(c), "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
-		(unsigned long long)k->view.epoch);
+	kv_log(kvc_client_log(c),
+	       atomic_exchange(&c->pool->view_told, k->digest) == k->digest ? KV_LOG_DEBUG : KV_LOG_INFO,
+	       "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
+	       (unsigned long long)k->view.epoch);
 }
 
 static void doubt(struct kvc_client *c, struct kv_view *v, const char *why)
 {
 	struct kvc_cluster *k = &c->cluster;
-	if (!k->said)
+	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, kv_view_digest(v)) != kv_view_digest(v))
 		kv_warn(kvc_client_log(c), "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index,
 			v->count, (unsigned long long)v->epoch, why);
 	k->said = true;
