@@ -170,6 +170,8 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .door = (enum kvc_door)o->door,
 				 .timeout_ns = o->timeout_ns,
 				 .peer_timeout_ns = o->peer_timeout_ns,
+				 .settle_ns = KV_MAX(o->settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
+				 .repair_bytes_s = KV_MAX(o->repair_mb << 20, (uint64_t)1),
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,

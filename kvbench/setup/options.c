@@ -297,6 +297,23 @@ const struct kv_opt bench_options_table[] = {
 	 .max = 3600000000000ull,
 	 .help = "Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB."},
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
+	{.name = "settle",
+	 .type = KV_OPT_DURATION,
+	 AT(settle_ns),
+	 .metavar = "TIME",
+	 .def = "10min",
+	 .max = 86400000000000ull,
+	 .help = "So long after the members of the cluster changed, a miss is asked for at the server that had the key "
+		 "before. 0: never."},
+	{.name = "repair-mb",
+	 .type = KV_OPT_U64,
+	 .unit = KV_OPT_MIB,
+	 AT(repair_mb),
+	 .metavar = "SIZE",
+	 .def = "256",
+	 .max = 1 << 20,
+	 .help = "MiB per second, of all clients, at which values found there are copied to the server that has their "
+		 "keys now. 0: none."},
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),
 

@@ -26,8 +26,8 @@ static inline bool kvc_former_missed(struct kvc_client *c, struct kvc_key key, i
  * *k counts it: true. False: rc is no miss, or none is left. *k begins as 0. */
 bool kvc_former_next(struct kvc_client *c, struct kvc_key key, int64_t rc, unsigned *k, struct kvc_node **n);
 
-/* kvc_former_code -- what a call is told that asked k former servers and ended with rc: that one of them is lost or late
- * is a miss, since the server in charge has said that it has nothing. */
+/* kvc_former_code -- what a call is told that asked k former servers and ended with rc: that one of them is lost or
+ * late is a miss, since the server in charge has said that it has nothing. */
 int64_t kvc_former_code(int64_t rc, unsigned k);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* repair.c -- the keys whose values wait to be copied to the server in charge: a ring, which the coroutine of copy.c
- * empties. It runs while there are keys. The ring is made with the first view that leaves a former server (pool/cluster.c),
- * so noting a key takes no memory. */
+ * empties. It runs while there are keys. The ring is made with the first view that leaves a former server
+ * (pool/cluster.c), so noting a key takes no memory. */
 #include "kvclient/call/repair.h"
 
 static bool same(const struct kvc_repair *r, struct kvc_key key)

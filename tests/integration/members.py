@@ -31,6 +31,7 @@ from members_fakes import FakeEtcd, FakeKube, b64
 BUILD = os.environ.get("KVRAIL_BUILD", "build/release")
 PROVIDER = os.environ.get("KVRAIL_TEST_PROVIDER") or "tcp"
 SCRATCH = Path(tempfile.mkdtemp(prefix="kvrail-members."))
+TRACE = os.environ.get("KVRAIL_TRACE") or "../shared/data/conversation_trace.jsonl"
 PATIENCE_S = 60
 LEASE = ["--lease-sec", "2"]
 running: list[Any] = []
@@ -438,6 +439,78 @@ def clients_follow() -> None:
         )
 
     soon("a PUT has come to b", stored)
+
+
+HITS = 'kvrail_get_blocks_total{result="hit",tier="memory"}'
+
+
+def counted(server: KvServer, name: str) -> int:
+    for line in server.page("/metrics").splitlines():
+        if line.startswith(name + " "):
+            return int(float(line.split()[1]))
+    raise Failed(f"{server.name} has no metric {name}")
+
+
+def bench_begin(a: KvServer, report: Path, *more: str) -> subprocess.Popen[bytes]:
+    bench = subprocess.Popen(
+        [
+            f"{BUILD}/kv-bench",
+            *("-s", f"a={a.address}", "--provider", PROVIDER, "--json", str(report), "--quiet"),
+            *("--num-clients", "2", "--num-threads", "1", "--log-level", "warn", *more),
+        ]
+    )
+    running.append(bench)
+    return bench
+
+
+def join_costs_nothing() -> None:
+    """kv-bench reads what it wrote, and a server joins: no miss, and what the new one has now came by itself."""
+    path, report = SCRATCH / "joined", SCRATCH / "joined.json"
+    a, b = (KvServer(n, f"file:{path}") for n in "ab")
+    path.write_text(f"a={a.address}\nb={b.address}\n")
+    a.sees("a b")
+    b.sees("a b")
+    load = "--num-keys 300 --value-size 4KB --num-workers 4 --duration 8 --verify"
+    bench = bench_begin(a, report, *load.split())
+    soon("kv-bench reads", lambda: counted(a, "kvrail_gets_total") > 300)
+    c = KvServer("c", f"file:{path}")
+    path.write_text(f"a={a.address}\nb={b.address}\nc={c.address}\n")
+    soon("values come to c", lambda: counted(c, "kvrail_puts_total") > 50)
+    soon("c is asked for them", lambda: counted(c, HITS) > 50)
+    if bench.wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    read = json.loads(report.read_text())["phases"]["read"]
+    if read["misses"] != 0:
+        raise Failed(f"misses: {read}")
+
+
+def join_in_a_trace() -> None:
+    """An hour of real conversations; two servers join while it is replayed. Its hits are what they are without that."""
+    path, report = SCRATCH / "traced", SCRATCH / "traced.json"
+    room = ("--memory-mb", "256")
+    servers = [KvServer(n, f"file:{path}", *room) for n in "ab"]
+
+    def members() -> None:
+        path.write_text("".join(f"{s.name}={s.address}\n" for s in servers))
+
+    members()
+    for s in servers:
+        s.sees("a b")
+    bench = bench_begin(
+        servers[0], report, *f"--trace {TRACE} --value-size 512 --ttl 0 --num-workers 8".split()
+    )
+    for name, puts in (("c", 10000), ("d", 30000)):
+        soon("the replay goes on", lambda puts=puts: counted(servers[0], "kvrail_puts_total") > puts)
+        servers.append(KvServer(name, f"file:{path}", *room))
+        members()
+    for s in servers[2:]:
+        soon("it has values", lambda s=s: counted(s, "kvrail_puts_total") > 1000)
+    if bench.wait(4 * PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    trace = json.loads(report.read_text())["trace"]
+    # Without limits of memory 105,710 of the 288,500 blocks are hits (tests/kvbench/test_trace.c).
+    if not 105710 - 100 <= trace["block_hits"] <= 105710:
+        raise Failed(f"hits: {trace['block_hits']}")
 
 
 # ---- DNS ----
@@ -945,6 +1018,12 @@ def main() -> int:
         ("a file is read again, and half of one is not believed", a_file, ""),
         ("a large loss is not believed while the members answer", a_large_loss, ""),
         ("clients follow what servers learn", clients_follow, ""),
+        ("a join under load is no miss, and values follow", join_costs_nothing, ""),
+        (
+            "the conversation trace, two servers join: hits as if nothing had happened",
+            join_in_a_trace,
+            "" if os.access(TRACE, os.R_OK) else f"{TRACE} is not here",
+        ),
         (
             "DNS: names, addresses, no answer, a resolver that hangs",
             dns,

@@ -156,4 +156,3 @@ void members_all_up(unsigned n)
 	members_tell(++members.epoch);
 	members_settle();
 }
-
