@@ -242,10 +242,10 @@ struct kvc_options {
  * asked again. A draining server is given nothing, and still asked after a miss. So is, for settle_ns after a change,
  * the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at two such servers at most; DELETE
  * deletes there, too. What a GET finds there is copied in the background to the server that has the key now, with what
- * is left of its time to live, unless it is longer than half of the receive buffer. Not believed are a
- * view that is older, or that has no members, and while they answer one that lacks half of the servers that are up.
- * Clients whose views differ miss values of each other, and never read wrong bytes. Without a view the list alone
- * counts.
+ * is left of its time to live, unless it is longer than half of the receive buffer. While the key's own server is
+ * joining, the one that has the key without it is asked in the same way. Not believed are a view that is older, or that
+ * has no members, and while they answer one that lacks half of the servers that are up. Clients whose views differ miss
+ * values of each other, and never read wrong bytes. Without a view the list alone counts.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

@@ -295,7 +295,7 @@ struct kvc_cluster {
 	uint64_t digest;        /* of it; 0: none */
 	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
 	struct kvc_place place; /* of keys on the members of the view */
-	struct kvc_place_set draining;
+	struct kvc_place_set draining, joining;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
 	bool said; /* the log knows why the last view was not believed */

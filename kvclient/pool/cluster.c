@@ -168,7 +168,7 @@ static void repairs_ready(struct kvc_client *c)
 {
 	struct kvc_repairs *q = &c->repairs;
 	if (!q->ring && c->pool->options.repair_bytes_s > 1 &&
-	    (c->cluster.num_former > 0 || c->cluster.draining.count > 0))
+	    (c->cluster.num_former > 0 || c->cluster.draining.count > 0 || c->cluster.joining.count > 0))
 		q->ring = calloc(KVC_REPAIRS, sizeof(*q->ring));
 }
 
@@ -184,6 +184,7 @@ static void places_give(struct kvc_client *c)
 		kvc_place_set_put(&c->avoided, i, false);
 		kvc_place_set_put(&c->shunned, i, false);
 		kvc_place_set_put(&c->cluster.draining, i, false);
+		kvc_place_set_put(&c->cluster.joining, i, false);
 	}
 }
 
@@ -300,6 +301,7 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	bool draining = m->state == KV_MEMBER_DRAINING;
 	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
 	kvc_place_set_put(&c->cluster.draining, i, draining);
+	kvc_place_set_put(&c->cluster.joining, i, m->state == KV_MEMBER_JOINING && c->pool->options.settle_ns > 1);
 	if (fresh) {
 		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
 		n->joined = true;
@@ -337,6 +339,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		if (kvc_place_set_has(&used, i) || node_free(&c->node[i]) || c->node[i].retired)
 			continue;
 		kvc_place_set_put(&k->draining, i, false);
+		kvc_place_set_put(&k->joining, i, false);
 		c->node[i].member_id[0] = '\0';
 		kvc_node_retire(&c->node[i]);
 	}
