@@ -6,6 +6,7 @@
  * unit, with at most one space between; all else is refused. strtoull alone would accept "-1" and " 1". */
 #include "base/units.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -224,4 +225,20 @@ char *kv_count_of(uint64_t n, const char *noun, char *buf, size_t cap)
 const char *kv_plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
+}
+
+uint64_t kv_version_number(const char *text)
+{
+	unsigned major, minor, patch;
+	char end;
+
+	if (sscanf(text, "%4u.%3u.%3u%c", &major, &minor, &patch, &end) != 3)
+		return 0;
+	return (major * 1000ull + minor) * 1000 + patch;
+}
+
+char *kv_version_format(uint64_t number, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%" PRIu64 ".%" PRIu64 ".%" PRIu64, number / 1000000, number / 1000 % 1000, number % 1000);
+	return buf;
 }

@@ -32,6 +32,11 @@ char *kv_count_of(uint64_t n, const char *noun, char *buf, size_t cap);
 /* kv_plural -- what a noun takes behind this number: "" behind 1, else "s". */
 const char *kv_plural(uint64_t n);
 
+/* kv_version_number -- "2.3.4" as the number 2003004, so that versions can be compared; 0 for what is no version.
+ * kv_version_format -- such a number as "2.3.4" (16 bytes are enough for what is below 10,000 each). Returns buf. */
+uint64_t kv_version_number(const char *text);
+char *kv_version_format(uint64_t number, char *buf, size_t cap);
+
 /* kv_u64_parse -- read a whole number, decimal or 0x, with nothing behind it. Returns 0 or -KV_EINVAL. */
 int kv_u64_parse(const char *text, uint64_t *out);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kvcli/cluster.h"
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
 #include "kvcli/stat.h"
@@ -327,7 +328,8 @@ enum {
 	OF_TTL = 4,
 	OF_STAT = 8,
 	PROMPT_ONLY = 16,
-	OF_TOP = 32
+	OF_TOP = 32,
+	OF_JSON = 64
 }; /* options that a command takes */
 
 static const struct command {
@@ -363,16 +365,22 @@ static const struct command {
 	 "server's shard, all sessions together half of it."},
 	{"unpin", 1, KV_OPT_STRINGS_MAX - 1, true, PROMPT_ONLY, "unpin KEY...", run_unpin,
 	 "Lets pinned values go. At the prompt only."},
-	{"stat", 0, 0, false, OF_STAT, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
+	{"stat", 0, 0, false, OF_STAT | OF_JSON, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
 	 "Prints what the servers count. --shards adds each of their shards, and --all what this client counts and "
 	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "
 	 "docs/reference/counters.md explains every name. At the prompt, too, the options are those of kv-client's "
 	 "command line."},
 	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
-	 "Prints a line for each server: GETs a second and how many of 100 hit, PUTs, bytes out and in, memory, "
+	 "Prints a line for each server, members of the view included: GETs a second and how many of 100 hit, PUTs, "
+	 "bytes out and in, memory, "
 	 "values, "
 	 "evictions, clients, and the mean time from a request's arrival to its reply. Every --interval (1s) until "
 	 "Ctrl-C; with --once one time."},
+	{"cluster", 0, 0, false, OF_JSON, "cluster [--json]", cluster_run,
+	 "Prints the members of the view of the cluster, as any server tells it: node id, address, state, zone, "
+	 "weight, "
+	 "incarnation; and of each whether it answers, its version, since when it serves, memory in use, and how many "
+	 "of 100 GETs hit. --json prints one JSON object. Exit status 1: some member does not answer."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
@@ -451,7 +459,7 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 unsigned command_given(const struct cli_line *line, const struct cli_options *o)
 {
 	return (line->file ? OF_FILE : 0) | (line->output ? OF_OUTPUT : 0) | (o && o->ttl ? OF_TTL : 0) |
-	       (o && (o->all || o->shards || o->json || o->watch_ns) ? OF_STAT : 0) |
+	       (o && (o->all || o->shards || o->watch_ns) ? OF_STAT : 0) | (o && o->json ? OF_JSON : 0) |
 	       (o && (o->once || o->interval_ns != TOP_INTERVAL_NS) ? OF_TOP : 0);
 }
 

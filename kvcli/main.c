@@ -6,6 +6,7 @@
 
 #include "base/early.h"
 #include "kvcli/command.h"
+#include "kvcli/look.h"
 #include "kvcli/repl.h"
 
 enum { BUFFER_BYTES = 32 << 20 }; /* small, but room for two of the largest range (16 MiB) */
@@ -20,6 +21,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .buffer_bytes = BUFFER_BYTES,
 				 .servers = o->servers.item,
 				 .num_servers = o->servers.count,
+				 .servers_max = LOOK_MAX,
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .num_rails = o->rails,

@@ -67,7 +67,7 @@ const struct kv_opt cli_options_table[] = {
 	 .max = 86400000000000ull,
 	 .help = "top: the time between two tables, and that of their rates."},
 	{.name = "once", .type = KV_OPT_FLAG, AT(once), .help = "top: print one table, after --interval, and exit."},
-	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat: print one JSON object."},
+	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat, cluster: print one JSON object."},
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
 
@@ -93,6 +93,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  stat [--shards] [--all] [--json] see counters of servers and of this client\n"
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
+		 "  cluster [--json]                 the members of the view, and how they are\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "

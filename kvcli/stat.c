@@ -28,6 +28,8 @@ static void print_value(const char *name, uint64_t value, const char *unit)
 		kv_size_format(value, text, sizeof(text));
 	else if (strcmp(unit, "ns") == 0 && value > 0)
 		kv_duration_format(value, text, sizeof(text));
+	else if (strcmp(name, "version") == 0)
+		kv_version_format(value, text, sizeof(text));
 	printf("%-28s %" PRIu64 "%s%s%s%s%s\n", name, value, unit[0] ? " " : "", unit, text[0] ? " (" : "", text,
 	       text[0] ? ")" : "");
 }
@@ -49,8 +51,8 @@ static void print_group(const struct kvc_stat_item *item, int n, const char *gro
 /* The groups that people look at most come first, and groups that this program does not know last. */
 static void print_items(const struct kvc_stat_item *item, int n)
 {
-	static const char *const order[] = {"requests", "answers",     "calls", "time",  "waits",
-					    "memory",   "connections", "peers", "fabric"};
+	static const char *const order[] = {"server", "requests", "answers",     "calls", "time",
+					    "waits",  "memory",   "connections", "peers", "fabric"};
 
 	for (unsigned g = 0; g < KV_COUNT(order); g++)
 		print_group(item, n, order[g]);

@@ -242,10 +242,10 @@ struct kvc_options {
  * asked again. A draining server is given nothing, and still asked after a miss. So is, for settle_ns after a change,
  * the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at two such servers at most; DELETE
  * deletes there, too. What a GET finds there is copied in the background to the server that has the key now, with what
- * is left of its time to live, unless it is longer than half of the receive buffer. Not believed are a
- * view that is older, or that has no members, and while they answer one that lacks half of the servers that are up.
- * Clients whose views differ miss values of each other, and never read wrong bytes. Without a view the list alone
- * counts.
+ * is left of its time to live, unless it is longer than half of the receive buffer. While the key's own server is
+ * joining, the one that has the key without it is asked in the same way. Not believed are a view that is older, or that
+ * has no members, and while they answer one that lacks half of the servers that are up. Clients whose views differ miss
+ * values of each other, and never read wrong bytes. Without a view the list alone counts.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
@@ -954,6 +954,10 @@ KVC_API int kvc_counters_items(const struct kvc_counters *counters, struct kvc_s
  * stand in; UP: calls run; DOWN: it is avoided, and attempts to connect go on; CLOSED: the client is closed. */
 enum kvc_server_state { KVC_SERVER_CONNECTING, KVC_SERVER_UP, KVC_SERVER_DOWN, KVC_SERVER_CLOSED };
 
+/* The state of a member of the cluster. JOINING: it has its share of the keys, and others are asked on its misses. UP.
+ * DRAINING: it is given nothing, and still asked. */
+enum kvc_member_state { KVC_MEMBER_NONE, KVC_MEMBER_JOINING, KVC_MEMBER_UP, KVC_MEMBER_DRAINING };
+
 struct kvc_server_info {
 	size_t size;
 	char name[336];   /* as in the list of servers: "NAME=HOST:PORT" or "HOST:PORT" */
@@ -977,6 +981,13 @@ struct kvc_server_info {
 	uint32_t links_up;        /* those of `links` that answer; the others carry nothing, and are pinged again */
 	uint32_t put_way;         /* enum kvc_put_way: how values of more than 3 KiB get there */
 	uint64_t avoided_ns;      /* how long others have stood in for it; 0: it is not DOWN */
+	/* What the view of the cluster says of it. member: its node id there; empty: the view does not name this
+	 * server, or there is no view, and the rest is zeroed. */
+	char member[64];
+	char zone[64];               /* empty: unknown */
+	uint64_t member_incarnation; /* another one each time that the server starts; 0: unknown */
+	uint32_t weight;             /* of its share of the keys, beside those of the other members */
+	enum kvc_member_state member_state;
 };
 
 enum kvc_put_way {
@@ -987,12 +998,14 @@ enum kvc_put_way {
 	KVC_PUT_LAND /* the client writes them to memory of the server that is for its PUTs alone */
 };
 
-/* kvc_server_info -- server `server` (an index into options.servers) as client `client` sees it, all at one moment.
- * out->size is set before. Returns 0 or a code.
+/* kvc_server_info -- server `server` as client `client` sees it, all at one moment: an index into options.servers;
+ * members of a view that are not in that list follow, at any number below servers_max. out->size is set before.
+ * Returns 0 or a code.
  * Blocks: until the client's loop has answered, by the pool's timeout; not for a worker of that loop. Thread: host, or
  * such a worker.
  * Errors: also the loop codes.
- *   -KV_EINVAL     there is no such client or server */
+ *   -KV_EINVAL     there is no such client, and no server with this number or a higher one
+ *   -KV_ENOTFOUND  no server has this number now */
 KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out);
 
 /* One rail (a NIC, as one endpoint) of one client. */

@@ -160,7 +160,7 @@ char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned ca
 
 /* What a server runs on, for the line that says "ready". */
 struct kvs_info {
-	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], why[512];
+	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], libfabric[KV_NAME_MAX], why[512];
 	const char *security; /* "psk", "certificate", "none" */
 	unsigned shards, rails;
 	uint64_t memory_bytes, page_bytes; /* page_bytes: of the smallest pages */

@@ -148,6 +148,16 @@ static const struct kv_opt table[] = {
 	 .max = 60,
 	 .help = "With --members etcd:...: a server that etcd has not heard of for so long is no member any more; 10 "
 		 "without it."},
+	{.name = "joining-sec",
+	 .type = KV_OPT_U32,
+	 .offset = AT(joining_sec),
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
+	 .min = 1,
+	 .max = 86400,
+	 .help = "With --members etcd:...: so long after its start this server is registered as joining: it has its "
+		 "share "
+		 "of the keys, and clients ask others on its misses. 600 without it."},
 	{.name = "members-user",
 	 .type = KV_OPT_STRING,
 	 .offset = AT(members_user),
@@ -408,6 +418,7 @@ static void membership_fill(const struct flags *f, struct membership_options *ou
 		.cert_file = f->members_cert,
 		.key_file = f->members_key,
 		.lease_ns = f->lease_sec * 1000000000ull,
+		.joining_ns = f->joining_sec * 1000000000ull,
 	};
 }
 
@@ -454,11 +465,12 @@ static int members_check(const struct flags *f, struct kv_error *err)
 
 	membership_fill(f, &options);
 	if (!f->members)
-		return f->advertise || f->weight || f->zone || f->lease_sec || f->members_user ||
+		return f->advertise || f->weight || f->zone || f->lease_sec || f->joining_sec || f->members_user ||
 				       f->members_password_file || f->members_token_file || f->members_ca ||
 				       f->members_cert || f->members_key
 			       ? kv_fail(err, -KV_EINVAL,
-					 "--advertise, --weight, --zone, --lease-sec and --members-... go with "
+					 "--advertise, --weight, --zone, --lease-sec, --joining-sec and --members-... "
+					 "go with "
 					 "--members")
 			       : 0;
 	rc = membership_check(&options, err);

@@ -13,7 +13,7 @@ struct flags {
 		*log_level, *http_addr, *config;
 	const char *members, *advertise, *zone, *members_user, *members_password_file, *members_token_file, *members_ca,
 		*members_cert, *members_key;
-	uint32_t weight, lease_sec; /* 0: not given */
+	uint32_t weight, lease_sec, joining_sec; /* 0: not given */
 	uint64_t memory_mb, landing_mb, drain_mb, value_max, values_max, chunk;
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
 		psk_fd;

@@ -68,10 +68,12 @@ struct evict_node *evict_peek_next(const struct evict *e, struct evict_peek *p,
 
 void evict_insert(struct evict *e, struct evict_node *n, uint64_t id)
 {
-	bool returned = ghosts_take(&e->ghosts, id, e->count);
+	uint64_t ago = ghosts_take(&e->ghosts, id, e->count);
 
-	e->returned += returned;
-	e->policy->insert(e, n, returned);
+	e->returned += ago > 0;
+	e->returned_half += ago > 0 && ago <= e->count / 2;
+	e->returned_quarter += ago > 0 && ago <= e->count / 4;
+	e->policy->insert(e, n, ago > 0);
 }
 
 void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id)

@@ -34,7 +34,9 @@ struct evict {
 	uint64_t time;                      /* counts inserts and other places that were given; EVICT_TIME_BITS of it
 					     * matter */
 	struct ghosts ghosts;               /* if the policy has them */
-	uint64_t returned;                  /* inserts of what was evicted not long ago: of ghosts */
+	/* Inserts of ghosts, which are what was evicted not long ago; of them, those that came back before half, or a
+	 * quarter, as many were evicted as there are nodes. */
+	uint64_t returned, returned_half, returned_quarter;
 };
 
 /* The rules of every policy. Insert, access and remove are O(1). A search for a victim looks at EVICT_SWEEP_MAX nodes

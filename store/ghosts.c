@@ -85,18 +85,20 @@ void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep)
 	*oldest = (struct ghost){half_of(id), g->time++};
 }
 
-bool ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep)
+uint64_t ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep)
 {
 	struct ghost *bucket;
+	uint32_t ago;
 
 	if (!g->ghost)
-		return false;
+		return 0;
 	bucket = bucket_of(g, id);
 	for (unsigned i = 0; i < BUCKET; i++) {
 		if (bucket[i].half != half_of(id))
 			continue;
 		bucket[i].half = 0;
-		return g->time - bucket[i].time <= keep;
+		ago = g->time - bucket[i].time;
+		return ago <= keep ? ago : 0;
 	}
-	return false;
+	return 0;
 }

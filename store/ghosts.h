@@ -20,9 +20,10 @@ struct ghosts {
 int ghosts_init(struct ghosts *g, uint64_t count_max);
 void ghosts_fini(struct ghosts *g);
 
-/* ghosts_add -- remember a name by a hash of it, beside the last `keep` that were added. ghosts_take -- whether it is
- * among the last `keep`; it is forgotten. Both are O(1), one cache line; neither allocates. */
+/* ghosts_add -- remember a name by a hash of it, beside the last `keep` that were added. ghosts_take -- how many were
+ * added since this one, itself included, if it is among the last `keep`; else 0. It is forgotten. Both are O(1), one
+ * cache line; neither allocates. */
 void ghosts_add(struct ghosts *g, uint64_t id, uint64_t keep);
-bool ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep);
+uint64_t ghosts_take(struct ghosts *g, uint64_t id, uint64_t keep);
 
 #endif

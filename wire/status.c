@@ -196,6 +196,11 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_PUSHED] = {"pushed", "memory", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_PUSHED_BYTES] = {"pushed_bytes", "memory", "bytes", WIRE_STAT_COUNTER},
 	[WIRE_STAT_PUSH_FAILED] = {"push_failed", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_EVICTED_RETURNED] = {"evicted_returned", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_EVICTED_RETURNED_HALF] = {"evicted_returned_half", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_EVICTED_RETURNED_QUARTER] = {"evicted_returned_quarter", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_VERSION] = {"version", "server", "", WIRE_STAT_GAUGE},
+	[WIRE_STAT_UPTIME_NS] = {"uptime_ns", "server", "ns", WIRE_STAT_GAUGE},
 };
 /* clang-format on */
 

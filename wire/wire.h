@@ -340,7 +340,12 @@ enum wire_stat {
 	WIRE_STAT_PREFAULT_LEFT,         /* gauge: bytes of memory whose pages are still being made in the background */
 	WIRE_STAT_PUSHED,                /* values put to other servers during a drain, and their bytes */
 	WIRE_STAT_PUSHED_BYTES,
-	WIRE_STAT_PUSH_FAILED, /* ... that could not be put */
+	WIRE_STAT_PUSH_FAILED,      /* ... that could not be put */
+	WIRE_STAT_EVICTED_RETURNED, /* values stored again that were evicted not long ago; of them, those that ... */
+	WIRE_STAT_EVICTED_RETURNED_HALF,    /* ... half as many values more would have kept */
+	WIRE_STAT_EVICTED_RETURNED_QUARTER, /* ... a quarter more would have kept */
+	WIRE_STAT_VERSION,                  /* of the build: 0.1.0 is 1,000, 2.3.4 is 2,003,004 */
+	WIRE_STAT_UPTIME_NS,                /* gauge: since the server began to serve */
 	WIRE_STAT_END
 };
 
@@ -349,7 +354,7 @@ enum wire_stat_kind { WIRE_STAT_COUNTER, WIRE_STAT_GAUGE, WIRE_STAT_MAXIMUM };
 /* The description of one statistic. Names and units are static strings. */
 struct wire_stat_info {
 	const char *name;  /* "hits"; NULL: this build does not know the number, or it is reserved */
-	const char *group; /* "requests", "answers", "time", "memory", "peers", "fabric" */
+	const char *group; /* "server", "requests", "answers", "time", "memory", "peers", "fabric" */
 	const char *unit;  /* "", "bytes", "ns" */
 	enum wire_stat_kind kind;
 };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* former.c -- which servers may have a key that its server does not have, because the view changed lately.
  *
- * Two kinds: a server that drains, past which calls go, is the key's own and has what was put there before. And for
- * kvc_options.settle_ns after a view came into force that places keys otherwise, the owner by the older view
- * (pool/cluster.c keeps up to KVC_FORMER_PLACES of them). A join moves one key in n + 1, so only that one pays another
- * round trip, and no hit is lost. A key that nobody has pays it, too, KVC_FORMERS_ASKED times at most.
+ * Three kinds: a server that drains, past which calls go, is the key's own and has what was put there before. While the
+ * key's own server joins, the one that has the key without those that join: it stood in, or was the owner, and a client
+ * that has not seen the change knows it, too. And for kvc_options.settle_ns after a view came into force that places
+ * keys otherwise, the owner by the older view (pool/cluster.c keeps up to KVC_FORMER_PLACES of them). A join moves one
+ * key in n + 1, so only that one pays another round trip, and no hit is lost. A key that nobody has pays it, too,
+ * KVC_FORMERS_ASKED times at most.
  *
  * Only servers that are up are asked: one that is down cannot tell, and waiting for it would make a miss expensive.
  * What is found there is copied to where it belongs now (repair.c).
@@ -22,13 +24,24 @@ static struct kvc_node *leaver(struct kvc_client *c, struct kvc_key key)
 	return kvc_place_set_has(&c->cluster.draining, owner->index) ? owner : NULL;
 }
 
-/* Candidate 0 is the owner, if it drains; those behind it are owners by older placements, the newest first. */
+static struct kvc_node *elder(struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_place_set *joining = &c->cluster.joining;
+	if (joining->count == 0 || !kvc_place_set_has(joining, kvc_call_owner(c, key)->index))
+		return NULL;
+	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, joining)];
+}
+
+/* Candidate 0 is the owner, if it drains, and 1 who has the key without an owner that joins; those behind them are
+ * owners by older placements, the newest first. */
+enum { FORMER_FIRST = 2 };
+
 static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, unsigned i)
 {
 	unsigned at;
-	if (i == 0)
-		return leaver(c, key);
-	at = kvc_place_node(&c->cluster.former[i - 1].place, key.data, key.len);
+	if (i < FORMER_FIRST)
+		return i == 0 ? leaver(c, key) : elder(c, key);
+	at = kvc_place_node(&c->cluster.former[i - FORMER_FIRST].place, key.data, key.len);
 	return at < c->num_nodes ? &c->node[at] : NULL;
 }
 
@@ -36,7 +49,7 @@ struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, unsigned k
 {
 	struct kvc_node *seen[1 + KVC_FORMERS_ASKED] = {kvc_call_node(c, key)};
 	unsigned num = 1;
-	for (unsigned i = 0; i <= c->cluster.num_former && num < k + 2; i++) {
+	for (unsigned i = 0; i < FORMER_FIRST + c->cluster.num_former && num < k + 2; i++) {
 		struct kvc_node *n = candidate(c, key, i);
 		unsigned at = 0;
 		while (at < num && seen[at] != n)

@@ -9,7 +9,7 @@
 /* kvc_formers -- whether any key can have a former server: a load or two, for the hot path. */
 static inline bool kvc_formers(const struct kvc_client *c)
 {
-	return KV_UNLIKELY((c->cluster.draining.count | c->cluster.num_former) != 0);
+	return KV_UNLIKELY((c->cluster.draining.count | c->cluster.joining.count | c->cluster.num_former) != 0);
 }
 
 /* kvc_former -- the k-th of the servers to be asked for a key that the server in charge of it does not have,

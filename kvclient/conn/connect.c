@@ -179,7 +179,8 @@ static void heartbeat_set(struct kvc_node *n, uint32_t ms)
 {
 	uint64_t before = n->pulse.beat_ns, limit = n->client->pool->options.peer_timeout_ns;
 	n->pulse.beat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
-	if (kvc_node_silence_ns(n) > limit && n->pulse.beat_ns != before)
+	if (kvc_node_silence_ns(n) > limit && n->pulse.beat_ns != before &&
+	    atomic_exchange(&n->client->pool->server[n->index].told.beat_ms, ms) != ms)
 		kv_warn(kvc_node_log(n),
 			"client %u: server %s sends a heartbeat every %u ms: it is taken for dead after %.1f s, not "
 			"%.1f s; lower its --heartbeat-ms",
@@ -201,7 +202,8 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "no memory or no keys for an attachment of %u shards: %s", w->shards,
 			       kv_strerror(rc));
-	if (n->incarnation && n->incarnation != w->incarnation)
+	if (atomic_exchange(&c->pool->server[n->index].told.incarnation, w->incarnation) != w->incarnation &&
+	    n->incarnation && n->incarnation != w->incarnation)
 		kv_info(kvc_node_log(n), "client %u: server %s was restarted", c->index, kvc_node_name(n));
 	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
 	kvc_main_await(c, peers_open, &o);

@@ -45,6 +45,17 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 	}
 }
 
+static struct kvc_told *told(const struct kvc_node *n)
+{
+	return &n->client->pool->server[n->index].told;
+}
+
+/* The level of a line about a trouble: all clients of the pool meet it, and one line is enough. */
+static enum kv_log_level trouble_level(struct kvc_node *n, enum kvc_trouble trouble, enum kv_log_level level)
+{
+	return kvc_told_begin(told(n), n->trouble, trouble) ? level : KV_LOG_DEBUG;
+}
+
 static bool left(const struct kvc_node *n)
 {
 	return n->goodbye != KVC_GOODBYE_NONE;
@@ -57,8 +68,9 @@ static void leave(struct kvc_node *n)
 		return;
 	n->goodbye = KVC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
-	kv_info(kvc_node_log(n), "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
-		n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
+	kv_log(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_PARTED, KV_LOG_INFO),
+	       "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
+	       n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
 
@@ -363,13 +375,16 @@ static void refusal_note(struct kvc_node *n, int rc)
 		n->goodbye = KVC_GOODBYE_NONE;
 }
 
-/* One line for the first of several attempts that fail, and one whenever the reason of a refusal changes. */
+/* One line for the first of several attempts that fail, and one whenever the reason of a refusal changes: of all
+ * clients of the pool together. */
 static void failure_log(struct kvc_node *n, int rc)
 {
-	if (left(n) || (n->attempt.failures > 0 && (!is_refusal(rc) || rc == n->refusal.logged)))
+	bool other;
+	if (left(n) || (n->attempt.failures > 0 && !is_refusal(rc)))
 		return;
-	n->refusal.logged = rc;
-	kv_warn(kvc_node_log(n), "client %u: %s", n->client->index, n->error.text);
+	other = is_refusal(rc) && atomic_exchange(&told(n)->refusal, rc) != rc;
+	if (kvc_told_begin(told(n), n->trouble, KVC_TROUBLE_FAILING) || other)
+		kv_warn(kvc_node_log(n), "client %u: %s", n->client->index, n->error.text);
 }
 
 static void up_count(struct kvc_node *n)
@@ -377,7 +392,6 @@ static void up_count(struct kvc_node *n)
 	struct kvc_client *c = n->client;
 	bool first = n->control.stage != KVC_CONTROL_USED; /* attachment of this connection */
 	n->attempt.failures = 0;
-	n->refusal.logged = 0;
 	n->attaches++;
 	n->connects += first;
 	if (n->attempt.first_told && !(n->joined && n->attaches == 1)) {
@@ -425,24 +439,36 @@ static void lost_tell(struct kvc_node *n, int rc)
 	if (c->closing || left(n))
 		return;
 	if (rc == -KV_EPEERDOWN && c->info.death_fatal)
-		kv_error_log(kvc_node_log(n),
-			     "client %u: server %s is lost; if its process died, provider %s cannot promise to "
-			     "go on, because locks are shared with it: if calls stand still now, start this "
-			     "process again, and use provider tcp where servers may die",
-			     c->index, kvc_node_name(n), c->info.provider);
+		kv_log(kvc_node_log(n), atomic_load(&told(n)->clients[KVC_TROUBLE_LOST]) ? KV_LOG_DEBUG : KV_LOG_ERROR,
+		       "client %u: server %s is lost; if its process died, provider %s cannot promise to "
+		       "go on, because locks are shared with it: if calls stand still now, start this "
+		       "process again, and use provider tcp where servers may die",
+		       c->index, kvc_node_name(n), c->info.provider);
 	if (!n->redo && rc >= 0)
 		return;
 	kvc_add(&c->count.lost_connections, 1);
 	snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo : n->error.text);
-	kv_warn(kvc_node_log(n), "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
+	kv_log(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_LOST, KV_LOG_WARN),
+	       "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
+}
+
+/* Its troubles with the server are over. */
+static void back_tell(struct kvc_node *n)
+{
+	bool lost = kvc_told_end(told(n), n->trouble, KVC_TROUBLE_LOST);
+	bool parted = kvc_told_end(told(n), n->trouble, KVC_TROUBLE_PARTED);
+	if (kvc_told_end(told(n), n->trouble, KVC_TROUBLE_FAILING))
+		atomic_store(&told(n)->refusal, 0);
+	if (n->attaches > 1)
+		kv_log(kvc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG, "client %u: server %s is back",
+		       n->client->index, kvc_node_name(n));
 }
 
 static void attachment_up(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	up_count(n);
-	if (n->attaches > 1)
-		kv_info(kvc_node_log(n), "client %u: server %s is back", c->index, kvc_node_name(n));
+	back_tell(n);
 	n->attachment->served = true;
 	n->goodbye = KVC_GOODBYE_NONE;
 	kvc_node_set(n, KVC_NODE_UP);
@@ -521,6 +547,7 @@ static void node_main(void *arg)
 	kvc_conn_close_await(n);
 	if (n->retired)
 		c->node_events->ended(n);
+	kvc_told_forget(told(n), n->trouble);
 	kvc_node_set(n, KVC_NODE_CLOSED);
 	kvc_client_ended(c);
 }
@@ -540,6 +567,7 @@ void kvc_node_retire(struct kvc_node *n)
 	if (n->unstarted) { /* it has no coroutine that could end */
 		n->unstarted = false;
 		n->client->node_events->ended(n);
+		kvc_told_forget(told(n), n->trouble);
 		kvc_node_set(n, KVC_NODE_CLOSED);
 		return;
 	}

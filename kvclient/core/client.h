@@ -104,8 +104,7 @@ struct kvc_node_attempt {
 
 /* Why a server that is there does not take us (conn/serve.c). */
 struct kvc_node_refusal {
-	int code;   /* as calls are told it; 0: the last attempt ended otherwise */
-	int logged; /* the code of the last line of the log about it */
+	int code; /* as calls are told it; 0: the last attempt ended otherwise */
 };
 
 /* How far the server and we have parted (conn/serve.c). */
@@ -164,6 +163,7 @@ struct kvc_node {
 	struct kvc_node_control control;
 	struct kvc_node_attempt attempt;
 	struct kvc_node_refusal refusal;
+	bool trouble[KVC_TROUBLES]; /* that it has with its server (told.h) */
 	enum kvc_goodbye goodbye;
 	struct kvc_node_pulse pulse;
 	struct kvc_node_regions regions;
@@ -296,7 +296,7 @@ struct kvc_cluster {
 	uint64_t digest;        /* of it; 0: none */
 	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
 	struct kvc_place place; /* of keys on the members of the view */
-	struct kvc_place_set draining;
+	struct kvc_place_set draining, joining;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
 	bool said; /* the log knows why the last view was not believed */

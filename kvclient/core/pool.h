@@ -12,6 +12,7 @@
 #include "host/host.h"
 #include "kvclient/core/fork.h"
 #include "kvclient/core/placement.h"
+#include "kvclient/core/told.h"
 #include "kvclient/kvclient.h"
 
 struct boot_resolver;
@@ -24,6 +25,7 @@ struct kvc_server {
 					 server's certificate must name */
 	unsigned users; /* clients that have a node for it. Under the pool's lock; at 0 the place is free, and entry is
 			   written by whoever takes it */
+	struct kvc_told told;
 };
 
 /* What opening and closing wait for. The thread of any loop reports; the opening thread, or the host that turns the
@@ -75,11 +77,12 @@ struct kvc_pool {
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct kvc_progress progress; /* under lock */
-	uint32_t next_region;         /* under lock */
-	struct kvc_mem *mems;         /* under lock: all registrations */
-	struct kv_list queues;        /* under lock: struct kvc_queue, those that are open */
-	_Atomic unsigned next_client; /* round robin of blocking calls */
+	struct kvc_progress progress;                /* under lock */
+	uint32_t next_region;                        /* under lock */
+	struct kvc_mem *mems;                        /* under lock: all registrations */
+	struct kv_list queues;                       /* under lock: struct kvc_queue, those that are open */
+	_Atomic unsigned next_client;                /* round robin of blocking calls */
+	_Atomic uint64_t view_told, view_doubt_told; /* digests: what the log was told of the cluster */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
 };

@@ -20,8 +20,10 @@ int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry
 			break;
 		}
 	}
-	if (at >= 0 && p->server[at].users++ == 0)
+	if (at >= 0 && p->server[at].users++ == 0) {
 		p->server[at].entry = *entry;
+		memset(&p->server[at].told, 0, sizeof(p->server[at].told));
+	}
 	pthread_mutex_unlock(&p->lock);
 	return at;
 }

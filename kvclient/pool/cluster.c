@@ -173,7 +173,7 @@ static void repairs_ready(struct kvc_client *c)
 {
 	struct kvc_repairs *q = &c->repairs;
 	if (!q->ring && c->pool->options.repair_bytes_s > 1 &&
-	    (c->cluster.num_former > 0 || c->cluster.draining.count > 0))
+	    (c->cluster.num_former > 0 || c->cluster.draining.count > 0 || c->cluster.joining.count > 0))
 		q->ring = calloc(KVC_REPAIRS, sizeof(*q->ring));
 }
 
@@ -189,6 +189,7 @@ static void places_give(struct kvc_client *c)
 		kvc_place_set_put(&c->avoided, i, false);
 		kvc_place_set_put(&c->shunned, i, false);
 		kvc_place_set_put(&c->cluster.draining, i, false);
+		kvc_place_set_put(&c->cluster.joining, i, false);
 	}
 }
 
@@ -323,6 +324,7 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	bool draining = drains(n, m);
 	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
 	kvc_place_set_put(&c->cluster.draining, i, draining);
+	kvc_place_set_put(&c->cluster.joining, i, m->state == KV_MEMBER_JOINING && c->pool->options.settle_ns > 1);
 	if (fresh) {
 		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
 		n->joined = true;
@@ -360,6 +362,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		if (kvc_place_set_has(&used, i) || node_free(&c->node[i]) || c->node[i].retired)
 			continue;
 		kvc_place_set_put(&k->draining, i, false);
+		kvc_place_set_put(&k->joining, i, false);
 		c->node[i].member_id[0] = '\0';
 		kvc_node_retire(&c->node[i]);
 	}
@@ -367,14 +370,16 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	k->said = false;
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
-	kv_info(kvc_client_log(c), "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
-		(unsigned long long)k->view.epoch);
+	kv_log(kvc_client_log(c),
+	       atomic_exchange(&c->pool->view_told, k->digest) == k->digest ? KV_LOG_DEBUG : KV_LOG_INFO,
+	       "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
+	       (unsigned long long)k->view.epoch);
 }
 
 static void doubt(struct kvc_client *c, struct kv_view *v, const char *why)
 {
 	struct kvc_cluster *k = &c->cluster;
-	if (!k->said)
+	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, kv_view_digest(v)) != kv_view_digest(v))
 		kv_warn(kvc_client_log(c), "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index,
 			v->count, (unsigned long long)v->epoch, why);
 	k->said = true;

@@ -295,6 +295,23 @@ static void engine_count(struct kvc_client *c)
 	kvc_set(&c->count.eagain, t.eagain);
 }
 
+_Static_assert((int)KVC_MEMBER_JOINING == KV_MEMBER_JOINING && (int)KVC_MEMBER_UP == KV_MEMBER_UP &&
+		       (int)KVC_MEMBER_DRAINING == KV_MEMBER_DRAINING,
+	       "the public states are those of the view");
+
+static void member_info(struct kvc_server_info *o, const struct kvc_node *n)
+{
+	const struct kv_member *m =
+		n->member_id[0] && !n->retired ? kv_view_find(&n->client->cluster.view, n->member_id) : NULL;
+	if (!m)
+		return;
+	text_copy(o->member, sizeof(o->member), m->node_id);
+	text_copy(o->zone, sizeof(o->zone), m->zone);
+	o->member_state = (enum kvc_member_state)m->state;
+	o->member_incarnation = m->incarnation;
+	o->weight = m->weight;
+}
+
 static int64_t server_ask(struct kvc_client *c, void *arg)
 {
 	static const enum kvc_server_state states[] = {[KVC_NODE_NEW] = KVC_SERVER_CONNECTING,
@@ -311,6 +328,8 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 		return -KV_EINVAL;
 	engine_count(c);
 	n = &c->node[a->index];
+	if (a->index >= c->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined)
+		return -KV_ENOTFOUND; /* the place of a member that has left */
 	*o = (struct kvc_server_info){.state = states[n->state],
 				      .incarnation = n->incarnation,
 				      .heard_ns =
@@ -324,6 +343,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	text_copy(o->name, sizeof(o->name), c->pool->server[a->index].entry.text);
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);
+	member_info(o, n);
 	if (n->state == KVC_NODE_UP && n->attachment)
 		links_info(o, n->attachment);
 	return 0;

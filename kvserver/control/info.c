@@ -78,6 +78,7 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	memcpy(out->provider, info->provider, sizeof(out->provider));
 	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
 	memcpy(out->domain, info->domain, sizeof(out->domain));
+	snprintf(out->libfabric, sizeof(out->libfabric), "%s", info->libfabric);
 	memcpy(out->why, info->why, sizeof(out->why));
 	memcpy(out->congestion, info->congestion, sizeof(out->congestion));
 	memcpy(out->no_door, info->no_door, sizeof(out->no_door));

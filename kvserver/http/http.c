@@ -66,7 +66,7 @@ struct http {
 	_Atomic(struct kvs_server *) server;
 	_Atomic(struct membership *) membership;
 	_Atomic bool stop, draining, reload;
-	struct kvs_info info; /* written before `server` */
+	struct page_source served; /* written before `server` */
 };
 
 static uint64_t now_ns(void)
@@ -100,6 +100,19 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct p
 	return rc;
 }
 
+/* What others have set meanwhile. */
+static void source_update(struct http *h)
+{
+	unsigned long long requests = h->source.requests, cut = h->source.cut;
+
+	if (!h->source.server && atomic_load(&h->server)) {
+		h->source = h->served;
+		h->source.requests = requests;
+		h->source.cut = cut;
+	}
+	h->source.draining = atomic_load(&h->draining);
+}
+
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
 				  const char *version, const char *upload, size_t *upload_bytes, void **state)
 {
@@ -118,10 +131,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		page = (struct page){405, "text/plain; charset=utf-8", text, text ? strlen(text) : 0};
 		return answer(h, c, &page, "GET, HEAD");
 	}
-	h->source.server = atomic_load(&h->server);
-	h->source.draining = atomic_load(&h->draining);
-	if (h->source.server)
-		h->source.info = h->info;
+	source_update(h);
 	h->source.cluster = m && membership_read(m, &cluster) == 0 ? &cluster : NULL;
 	page_make(&h->source, url, &page);
 	h->source.cluster = NULL;
@@ -389,7 +399,7 @@ out:
 
 void http_serve(struct http *h, struct kvs_server *server)
 {
-	kvs_server_info(server, &h->info);
+	page_source_serve(&h->served, server);
 	atomic_store(&h->server, server);
 }
 

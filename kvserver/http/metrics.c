@@ -28,6 +28,7 @@ static bool named(uint32_t id)
 	case WIRE_STAT_REPLIES:
 	case WIRE_STAT_POST_NS:
 	case WIRE_STAT_SERVE_NS:
+	case WIRE_STAT_VERSION: /* a label of kvrail_build_info */
 	case WIRE_STAT_RAIL_BYTES ... WIRE_STAT_RAIL_BYTES_LAST:
 	case WIRE_STAT_RAIL_ERRORS ... WIRE_STAT_RAIL_ERRORS_LAST:
 	case WIRE_STAT_STATUS ... WIRE_STAT_STATUS_LAST:
@@ -45,22 +46,22 @@ static uint64_t get(const _Atomic uint64_t *from)
 }
 
 /* A number of struct published over all shards. */
-#define SUM(server, member)                                                                                            \
+#define SUM(source, member)                                                                                            \
 	({                                                                                                             \
 		uint64_t sum_ = 0;                                                                                     \
-		for (unsigned s_ = 0; s_ < (server)->opt.shards; s_++)                                                 \
-			sum_ += get(&(server)->shard[s_]->published->member);                                          \
+		for (unsigned s_ = 0; s_ < (source)->shards; s_++)                                                     \
+			sum_ += get(&(source)->published[s_]->member);                                                 \
 		sum_;                                                                                                  \
 	})
 
-static uint64_t stat_of(const struct kvs_server *s, uint32_t id)
+static uint64_t stat_of(const struct page_source *s, uint32_t id)
 {
 	uint64_t most = 0;
 
 	if (wire_stat_info(id).kind != WIRE_STAT_MAXIMUM)
 		return SUM(s, stat[id]);
-	for (unsigned i = 0; i < s->opt.shards; i++)
-		most = KV_MAX(most, get(&s->shard[i]->published->stat[id]));
+	for (unsigned i = 0; i < s->shards; i++)
+		most = KV_MAX(most, get(&s->published[i]->stat[id]));
 	return most;
 }
 
@@ -72,7 +73,7 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 
 	kv_metrics_label(labels, sizeof(labels), "version", KVRAIL_VERSION);
 	if (from->server) {
-		kv_metrics_label(labels, sizeof(labels), "libfabric", from->server->shard[0]->info.libfabric);
+		kv_metrics_label(labels, sizeof(labels), "libfabric", from->info.libfabric);
 		kv_metrics_label(labels, sizeof(labels), "provider", from->info.provider);
 		kv_metrics_label(labels, sizeof(labels), "fabric", from->info.fabric);
 		kv_metrics_label(labels, sizeof(labels), "node_id", from->server->node_id);
@@ -89,7 +90,7 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 }
 
 /* Of each pair of operation and answer that has occurred; of GET and PUT always OK, so that a rate has a beginning. */
-static void requests_write(struct kv_metrics *m, const struct kvs_server *s)
+static void requests_write(struct kv_metrics *m, const struct page_source *s)
 {
 	static const char *const ops[] = {
 		[WIRE_GET] = "get",     [WIRE_PUT] = "put",    [WIRE_EXISTS] = "exists", [WIRE_DELETE] = "delete",
@@ -112,7 +113,7 @@ static void requests_write(struct kv_metrics *m, const struct kvs_server *s)
 		}
 }
 
-static void blocks_write(struct kv_metrics *m, const struct kvs_server *s)
+static void blocks_write(struct kv_metrics *m, const struct page_source *s)
 {
 	uint64_t used = stat_of(s, WIRE_STAT_BYTES_USED), limit = stat_of(s, WIRE_STAT_BYTES_LIMIT);
 
@@ -138,13 +139,9 @@ static void blocks_write(struct kv_metrics *m, const struct kvs_server *s)
 			  "Values dropped: for room, or their time was over.");
 	kv_metrics_value(m, "reason=\"room\"", stat_of(s, WIRE_STAT_EVICTIONS));
 	kv_metrics_value(m, "reason=\"ttl\"", stat_of(s, WIRE_STAT_EXPIRED));
-	kv_metrics_family(
-		m, "kvrail_evicted_returned_total", KV_METRIC_COUNTER,
-		"Values stored again soon after they were evicted for room: more memory would have kept them.");
-	kv_metrics_value(m, "", SUM(s, returned));
 }
 
-static void times_write(struct kv_metrics *m, const struct kvs_server *s)
+static void times_write(struct kv_metrics *m, const struct page_source *s)
 {
 	uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS];
 
@@ -160,13 +157,13 @@ static void times_write(struct kv_metrics *m, const struct kvs_server *s)
 	kv_metrics_histogram(m, serve, stat_of(s, WIRE_STAT_SERVE_NS));
 }
 
-static void rail_family_write(struct kv_metrics *m, const struct kvs_server *s, const char *name,
+static void rail_family_write(struct kv_metrics *m, const struct page_source *s, const char *name,
 			      enum kv_metric_type type, const char *help, size_t offset)
 {
 	kv_metrics_family(m, name, type, help);
-	for (unsigned i = 0; i < s->opt.shards; i++)
-		for (unsigned r = 0; r < s->shard[i]->published->rails; r++) {
-			const struct published_rail *rail = &s->shard[i]->published->rail[r];
+	for (unsigned i = 0; i < s->shards; i++)
+		for (unsigned r = 0; r < s->published[i]->rails; r++) {
+			const struct published_rail *rail = &s->published[i]->rail[r];
 			char labels[LABELS_MAX] = "", number[16];
 			snprintf(number, sizeof(number), "%u", i);
 			kv_metrics_label(labels, sizeof(labels), "shard", number);
@@ -177,7 +174,7 @@ static void rail_family_write(struct kv_metrics *m, const struct kvs_server *s, 
 		}
 }
 
-static void rails_write(struct kv_metrics *m, const struct kvs_server *s)
+static void rails_write(struct kv_metrics *m, const struct page_source *s)
 {
 	rail_family_write(m, s, "kvrail_rail_up", KV_METRIC_GAUGE, "1 while a worker thread uses the NIC, else 0.",
 			  offsetof(struct published_rail, up));
@@ -188,7 +185,7 @@ static void rails_write(struct kv_metrics *m, const struct kvs_server *s)
 }
 
 /* A statistic by rule. */
-static void other_write(struct kv_metrics *m, const struct kvs_server *s, uint32_t id)
+static void other_write(struct kv_metrics *m, const struct page_source *s, uint32_t id)
 {
 	struct wire_stat_info info = wire_stat_info(id);
 	bool ns = strcmp(info.unit, "ns") == 0, counter = info.kind == WIRE_STAT_COUNTER;
@@ -246,21 +243,20 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 
 size_t metrics_write(const struct page_source *from, char *buf, size_t cap)
 {
-	const struct kvs_server *s = from->server;
 	struct kv_metrics m;
 
 	kv_metrics_begin(&m, buf, cap);
 	build_write(&m, from);
 	if (from->cluster)
 		cluster_write(&m, from->cluster);
-	if (!s)
+	if (!from->server)
 		return m.len;
-	requests_write(&m, s);
-	blocks_write(&m, s);
-	times_write(&m, s);
-	rails_write(&m, s);
+	requests_write(&m, from);
+	blocks_write(&m, from);
+	times_write(&m, from);
+	rails_write(&m, from);
 	for (uint32_t id = 1; id < WIRE_STAT_END; id++)
 		if (wire_stat_name(id) && !named(id))
-			other_write(&m, s, id);
+			other_write(&m, from, id);
 	return m.len;
 }

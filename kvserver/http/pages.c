@@ -47,20 +47,29 @@ static void health_page(const struct page_source *from, bool ready, struct page 
 	page_take(out, why[0] ? 503 : 200, text_plain, body);
 }
 
+void page_source_serve(struct page_source *from, struct kvs_server *server)
+{
+	from->server = server;
+	from->shards = server->opt.shards;
+	for (unsigned i = 0; i < from->shards; i++)
+		from->published[i] = server->shard[i]->published;
+	kvs_server_info(server, &from->info);
+}
+
 /* One counter over all shards, as kv-client stat has it. */
-static uint64_t counter(const struct kvs_server *s, uint32_t id)
+static uint64_t counter(const struct page_source *s, uint32_t id)
 {
 	bool largest = wire_stat_info(id).kind == WIRE_STAT_MAXIMUM;
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < s->opt.shards; i++) {
-		uint64_t v = atomic_load_explicit(&s->shard[i]->published->stat[id], memory_order_relaxed);
+	for (unsigned i = 0; i < s->shards; i++) {
+		uint64_t v = atomic_load_explicit(&s->published[i]->stat[id], memory_order_relaxed);
 		sum = largest ? KV_MAX(sum, v) : sum + v;
 	}
 	return sum;
 }
 
-static void group_write(FILE *f, const struct kvs_server *s, const char *group)
+static void group_write(FILE *f, const struct page_source *s, const char *group)
 {
 	const char *between = "";
 
@@ -78,7 +87,7 @@ static void group_write(FILE *f, const struct kvs_server *s, const char *group)
 
 static void stat_write(FILE *f, const struct page_source *from)
 {
-	static const char *const groups[] = {"requests", "answers", "time", "memory", "peers", "fabric"};
+	static const char *const groups[] = {"server", "requests", "answers", "time", "memory", "peers", "fabric"};
 	char address[KV_HOST_MAX] = "";
 
 	if (!from->server) {
@@ -89,7 +98,7 @@ static void stat_write(FILE *f, const struct page_source *from)
 	fprintf(f, "{\"servers\":[{\"server\":\"%s\",\"counters\":{", address);
 	for (unsigned g = 0; g < KV_COUNT(groups); g++) {
 		fputs(g ? "," : "", f);
-		group_write(f, from->server, groups[g]);
+		group_write(f, from, groups[g]);
 	}
 	fputs("}}]}\n", f);
 }

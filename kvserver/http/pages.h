@@ -8,11 +8,15 @@
 #include "kvserver/kvserver.h"
 
 struct membership_now;
+struct published;
 
-/* What pages are made of. server: NULL before it runs. */
+/* What pages are made of. server: NULL before it runs. published: of each of its shards. A shard itself is not read:
+ * its thread writes to the lines around whatever a page could want of it. */
 struct page_source {
 	struct kvs_server *server;
 	struct kvs_info info;
+	const struct published *published[KV_SHARDS_MAX];
+	unsigned shards;
 	const struct membership_now *cluster; /* NULL: without --members */
 	bool draining;
 	unsigned long long requests, cut; /* of this port: answered; connections that were cut */
@@ -24,6 +28,9 @@ struct page {
 	char *body; /* malloc'ed; NULL: there was no memory */
 	size_t len;
 };
+
+/* page_source_serve -- the server runs: its pages are shown. The thread that created it. */
+void page_source_serve(struct page_source *from, struct kvs_server *server);
 
 /* page_make -- the answer for a path. Reads what shards have published, and asks no loop but by kvs_server_silence_ns.
  * One thread. */

@@ -62,6 +62,7 @@ struct source {
 	/* registering */
 	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
+	uint64_t up_ns;             /* until then it is joining */
 	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
 	bool put_done, foreign, register_said;
 	/* reading */
@@ -148,6 +149,8 @@ static int etcd_open(const struct source_setup *setup, struct source **out)
 		return -KV_ENOMEM;
 	s->setup = *setup;
 	s->self = setup->self;
+	s->self.state = KV_MEMBER_JOINING;
+	s->up_ns = now_ns() + setup->joining_ns / setup->pace;
 	spec_parse(setup->spec, s, NULL);
 	*out = s;
 	return 0;
@@ -606,12 +609,20 @@ static void read_turn(struct source *s, uint64_t now)
 	}
 }
 
+static void etcd_announce(struct source *s, enum kv_member_state state)
+{
+	s->self.state = state;
+	s->put_done = false;
+}
+
 static uint64_t etcd_turn(struct source *s, uint64_t now)
 {
 	uint64_t next;
 
 	if (s->call)
 		return KV_NEVER; /* web.c watches its limit */
+	if (s->self.state == KV_MEMBER_JOINING && now >= s->up_ns)
+		etcd_announce(s, KV_MEMBER_UP);
 	if (now < s->retry_ns)
 		return s->retry_ns;
 	if (s->setup.user && !s->token[0] && !s->auth_off)
@@ -623,13 +634,9 @@ static uint64_t etcd_turn(struct source *s, uint64_t now)
 	next = s->listed ? s->reread_ns : s->read_retry_ns;
 	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);
 	next = KV_MIN(next, KV_MAX(s->keepalive_ns, s->register_retry_ns));
+	if (s->self.state == KV_MEMBER_JOINING)
+		next = KV_MIN(next, s->up_ns);
 	return KV_MAX(KV_MAX(next, s->retry_ns), now + 1000000);
-}
-
-static void etcd_announce(struct source *s, enum kv_member_state state)
-{
-	s->self.state = state;
-	s->put_done = false;
 }
 
 static bool etcd_leave(struct source *s)

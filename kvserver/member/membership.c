@@ -24,12 +24,13 @@
 
 enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
 
-#define SECOND_NS        1000000000ull
-#define PING_FIRST_NS    (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
-#define PING_MOST_NS     (30 * SECOND_NS)
-#define PING_LOOK_NS     100000000ull /* and for what is to be tried again */
-#define LEAVE_NS         SECOND_NS
-#define LEASE_DEFAULT_NS (10 * SECOND_NS)
+#define SECOND_NS          1000000000ull
+#define PING_FIRST_NS      (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
+#define PING_MOST_NS       (30 * SECOND_NS)
+#define PING_LOOK_NS       100000000ull /* and for what is to be tried again */
+#define LEAVE_NS           SECOND_NS
+#define LEASE_DEFAULT_NS   (10 * SECOND_NS)
+#define JOINING_DEFAULT_NS (600 * SECOND_NS) /* as long as clients settle after a change that they see */
 
 struct membership {
 	struct membership_options opt;
@@ -89,10 +90,12 @@ static const char *who_end(struct who *w)
 
 static void changes_add(struct who *w, const struct kv_member *was, const struct kv_member *is)
 {
+	static const char *const joined[] = {
+		[KV_MEMBER_JOINING] = "joins", [KV_MEMBER_UP] = "joined", [KV_MEMBER_DRAINING] = "joined, draining"};
 	char what[KV_NAME_MAX + 32];
 
 	if (!was)
-		who_add(w, is->state == KV_MEMBER_DRAINING ? "joined, draining" : "joined", is->node_id, is->address);
+		who_add(w, joined[is->state], is->node_id, is->address);
 	else if (strcmp(was->address, is->address) != 0)
 		who_add(w, "moved", is->node_id, is->address);
 	else if (was->incarnation != is->incarnation)
@@ -409,6 +412,7 @@ static void setup_fill(const struct membership_options *o, struct source_setup *
 		.cert_file = o->cert_file,
 		.key_file = o->key_file,
 		.lease_ns = o->lease_ns ? o->lease_ns : LEASE_DEFAULT_NS,
+		.joining_ns = o->joining_ns ? o->joining_ns : JOINING_DEFAULT_NS,
 		.pace = KV_MAX(o->pace, 1u),
 		.names = o->names,
 		.log = o->log,
@@ -426,6 +430,9 @@ static int options_check(const struct membership_options *o, const struct source
 		return kv_fail(err, -KV_EINVAL, "--members-ca goes with --members etcd:... and k8s:...");
 	if (o->token_file && (class->registers || !class->asks_http))
 		return kv_fail(err, -KV_EINVAL, "--members-token-file goes with --members k8s:...");
+	if (!class->registers && o->joining_ns)
+		return kv_fail(err, -KV_EINVAL,
+			       "--joining-sec goes with --members etcd:...: another source says who is joining");
 	if (!class->registers && o->lease_ns)
 		return kv_fail(err, -KV_EINVAL,
 			       "--lease-sec goes with --members etcd:...: other sources have no lease");

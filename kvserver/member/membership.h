@@ -23,7 +23,7 @@ struct membership_options {
 	struct kv_member self; /* this server; its address may be "" where it is not to be registered */
 	bool named;            /* the id was given: clients that call this server otherwise are refused */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
-	uint64_t lease_ns;                                                              /* 0: 10 s */
+	uint64_t lease_ns, joining_ns;                                                  /* 0: 10 s, 600 s */
 	unsigned pace;                    /* tests: waiting times are divided by it; 0: 1 */
 	const struct source_names *names; /* tests; NULL: libc's */
 	const struct kv_log *log;

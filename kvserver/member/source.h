@@ -36,7 +36,7 @@ struct source_setup {
 	const char *spec;      /* what stands behind "etcd:" */
 	struct kv_member self; /* what this server registers (etcd) */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
-	uint64_t lease_ns;
+	uint64_t lease_ns, joining_ns;
 	unsigned pace;                    /* tests: all waiting times are divided by it; 1 */
 	const struct source_names *names; /* NULL: libc's */
 	struct web *web;

@@ -12,10 +12,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { LOOKS = 2048 };            /* stretches of memory for each lot: some 0.1 ms of the loop */
-#define LOT_BYTES  (16ull << 20)  /* of a lot with several blocks */
-#define AGAIN_NS   1000000        /* before a full queue is tried again */
-#define SECOND_NS  1000000000ull
+enum { LOOKS = 2048 };          /* stretches of memory for each lot: some 0.1 ms of the loop */
+#define LOT_BYTES (16ull << 20) /* of a lot with several blocks */
+#define AGAIN_NS  1000000       /* before a full queue is tried again */
+#define SECOND_NS 1000000000ull
 
 static void give_back(struct lot *lot)
 {
@@ -131,7 +131,8 @@ static int turn_wait(struct lot *lot, uint64_t until_ns)
 	while ((rc = loop_post(lot->shard->loop, turn, lot)) == -KV_EBUSY && now() < until_ns)
 		nanosleep(&again, NULL);
 	if (rc < 0)
-		return -KV_ETIMEOUT; /* nothing of the lot is under way: what it refers to stays so, as the process ends */
+		return -KV_ETIMEOUT; /* nothing of the lot is under way: what it refers to stays so, as the process ends
+				      */
 	return done_wait(lot, until_ns) ? 0 : -KV_ETIMEOUT;
 }
 

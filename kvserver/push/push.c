@@ -42,7 +42,8 @@ static uint64_t now(void)
 
 static void sleep_until(uint64_t until_ns)
 {
-	const struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
+	const struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000),
+				    .tv_nsec = (long)(until_ns % 1000000000)};
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 

@@ -79,6 +79,5 @@ void shard_publish(struct shard *s)
 	put_all(p->serve, t->serve, KV_METRIC_BUCKETS);
 	put(&p->asked, t->asked);
 	put(&p->present, t->present);
-	put(&p->returned, s->store.evict.returned);
 	rails_publish(s);
 }

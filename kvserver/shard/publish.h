@@ -30,7 +30,7 @@ struct published {
 	_Atomic uint64_t stat[WIRE_STAT_END];
 	_Atomic uint64_t answered[TALLY_TYPES][WIRE_STATUS_MAX];
 	_Atomic uint64_t post[KV_METRIC_BUCKETS], serve[KV_METRIC_BUCKETS];
-	_Atomic uint64_t asked, present, returned;
+	_Atomic uint64_t asked, present;
 	struct published_rail rail[KV_RAILS_MAX];
 	unsigned rails;
 };

@@ -295,6 +295,7 @@ int shard_create(const struct shard_options *options, const struct kv_entropy *e
 	*s = (struct shard){.opt = *options,
 			    .loop = options->loop,
 			    .entropy = entropy,
+			    .born_ns = loop_now(options->loop),
 			    .slots = KV_MIN(options->sessions_max, 0xFFFFu)};
 	shard_init(s);
 	s->slot = calloc(s->slots, sizeof(s->slot[0]));

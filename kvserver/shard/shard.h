@@ -130,7 +130,7 @@ struct shard {
 	struct call *drained;                       /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
-	uint64_t fenced_ns;
+	uint64_t fenced_ns, born_ns;
 	uint32_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
 	struct kv_rate slow_lines;

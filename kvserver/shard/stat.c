@@ -104,6 +104,16 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return s->store.events[STORE_EVICTED];
 	case WIRE_STAT_EXPIRED:
 		return s->store.events[STORE_EXPIRED];
+	case WIRE_STAT_EVICTED_RETURNED:
+		return s->store.evict.returned;
+	case WIRE_STAT_EVICTED_RETURNED_HALF:
+		return s->store.evict.returned_half;
+	case WIRE_STAT_EVICTED_RETURNED_QUARTER:
+		return s->store.evict.returned_quarter;
+	case WIRE_STAT_VERSION:
+		return s->opt.index == 0 ? kv_version_number(KVRAIL_VERSION) : 0;
+	case WIRE_STAT_UPTIME_NS:
+		return s->opt.index == 0 ? loop_now(s->loop) - s->born_ns : 0;
 	case WIRE_STAT_QUARANTINED_BYTES:
 		return quarantined_bytes(s);
 	case WIRE_STAT_STAGED_BYTES:

@@ -231,6 +231,20 @@ static void counts_have_commas_and_nouns_a_plural(void **state)
 	assert_string_equal(kv_count_of(1234, "client", text, sizeof(text)), "1,234 clients");
 }
 
+static void versions_are_numbers(void **state)
+{
+	(void)state;
+	char buf[16];
+	const struct good rows[] = {{"0.1.0", 1000}, {"2.3.4", 2003004}, {"12.34.567", 12034567}};
+	const char *const bad[] = {"", "1", "1.2", "1.2.3.4", "1.2.3-rc", "a.b.c"};
+	for (size_t i = 0; i < KV_COUNT(rows); i++) {
+		assert_int_equal(kv_version_number(rows[i].text), rows[i].value);
+		assert_string_equal(kv_version_format(rows[i].value, buf, sizeof(buf)), rows[i].text);
+	}
+	for (size_t i = 0; i < KV_COUNT(bad); i++)
+		assert_int_equal(kv_version_number(bad[i]), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +259,7 @@ int main(void)
 		cmocka_unit_test(printed_sizes_parse_again),
 		cmocka_unit_test(output_is_cut_at_the_buffer),
 		cmocka_unit_test(counts_have_commas_and_nouns_a_plural),
+		cmocka_unit_test(versions_are_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 79
+plan 83
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -142,6 +142,26 @@ topped() { # GETs show up as a rate; a server that is not there is a line
 	soon eval 'kv get greeting >/dev/null; grep -Eq "^$server +[1-9]" "$scratch/top"' && grep -q '^127.0.0.1:9 .*not reachable' "$scratch/top" && kill -INT "$pid" && wait "$pid"
 }
 check "top shows rates until Ctrl-C, and a server that is away" topped
+# Three members of a view, one of which is not there.
+clustered() {
+	local port list name n main=$server main_pid=$server_pid
+	port=$(free_ports 3)
+	list="a=127.0.0.1:$port;zone=z1,b=127.0.0.1:$((port + 1));zone=z2;weight=2,c=127.0.0.1:$((port + 2));state=joining"
+	for n in 0 1; do
+		name=$([ $n = 0 ] && echo a || echo b)
+		start_server "member-$name" --listen-addr "127.0.0.1:$((port + n))" --node-id $name --members "list:$list" || return 1
+	done
+	cluster=("$build/kv-client" -s "$server" "${over[@]}")
+	server=$main server_pid=$main_pid
+	"${cluster[@]}" put key 1 && "${cluster[@]}" get key >/dev/null || return 1
+	soon members_are "{m['node_id']: (m['state'], m['zone'], m['weight'], m['answers']) for m in j['members']} == {'a': ('up', 'z1', 1, True), 'b': ('up', 'z2', 2, True), 'c': ('joining', '', 1, False)} and j['epoch'] > 0"
+}
+members_are() { timeout -k 5 60 "${cluster[@]}" cluster --json >"$scratch/cluster"; [ $? -eq 1 ] && json_is "$scratch/cluster" "$1"; }
+check "cluster shows the members of the view, and one that does not answer" clustered
+check "with version, uptime, memory and hits of those that do" members_are \
+	"all(m['version'] == '$("$build/kv-client" --version | sed 's/.* //')' and m['uptime_sec'] > 0 and m['memory_limit_bytes'] > 0 and int(m['incarnation'], 16) for m in j['members'] if m['answers']) and sum(m.get('hit_ratio') or 0 for m in j['members']) == 1 and 'connection refused' in [m for m in j['members'] if not m['answers']][0]['why']"
+check "as a table, too" says '^c +127\.0\.0\.1:[0-9]+ +joining .* does not answer: ' "${cluster[@]}" cluster
+check "and top has the members that the list does not name" says '^a=127\.0\.0\.1:[0-9]+ +[0-9]' "${cluster[@]}" top --once --interval 200ms
 check "top takes no option of stat, and stat none of top" eval 'status 2 kv top --json && status 2 kv stat --once && status 2 kv --interval 1ms top'
 # At the prompt Ctrl-C ends the watch and not the program, which SIGTERM ends then as before.
 watched_at_prompt() {

@@ -33,7 +33,7 @@ PROVIDER = os.environ.get("KVRAIL_TEST_PROVIDER") or "tcp"
 SCRATCH = Path(tempfile.mkdtemp(prefix="kvrail-members."))
 TRACE = os.environ.get("KVRAIL_TRACE") or "../shared/data/conversation_trace.jsonl"
 PATIENCE_S = 60
-LEASE = ["--lease-sec", "2"]
+LEASE = ["--lease-sec", "2", "--joining-sec", "1"]
 running: list[Any] = []
 number = failed = 0
 
@@ -305,6 +305,7 @@ def refused_options() -> None:
         ("go together", "--members", "etcd:http://h:1", "--members-user", "u"),
         ("go with --members etcd", "--members", "list:a=h:1", "--weight", "2"),
         ("goes with --members etcd", "--members", "list:a=h:1", "--lease-sec", "5"),
+        ("goes with --members etcd", "--members", "list:a=h:1", "--joining-sec", "5"),
         ("goes with --members k8s", "--members", "etcd:http://h:1", "--members-token-file", "/x"),
         ("go with --members", "--zone", "z"),
         ("2s to 60s", "--members", "etcd:http://h:1", "--lease-sec", "61"),
@@ -701,6 +702,17 @@ def etcd_spec(*etcds: Any) -> str:
     return "etcd:" + ",".join(e.url for e in etcds) + "/test/kv"
 
 
+def etcd_joining(make: Callable[[], Any]) -> None:
+    e = make()
+    a = KvServer("a", etcd_spec(e), *LEASE)
+    a.sees("a")
+    b = KvServer("b", etcd_spec(e), "--lease-sec", "2", "--joining-sec", "30")
+    a.sees("a b-joining")
+    a.says(r"b \(127.0.0.1:[0-9]+\) joins")
+    a.sees("a b")
+    a.says("b is up")
+
+
 def etcd_life(make: Callable[[], Any]) -> None:
     e = make()
     a = KvServer("a", etcd_spec(e), *LEASE, "--weight", "3", "--zone", "z")
@@ -753,6 +765,8 @@ def etcd_lost(make: Callable[[], Any]) -> None:
         s.says("the lease of this server is gone")
         s.sees("a b c")
     a.never_said(r"view \d+ by etcd: [^\n]*left[^\n]*; 0 member")
+    # The view has them while they answer: their keys are back when nobody is doubted.
+    soon("nobody is doubted", lambda: a.view()["source"]["doubted"] == 0)
     e.delete("/test/kv/b")
     b.says("b left|view")
     c.sees("a b c")
@@ -778,7 +792,7 @@ def etcd_auth(make: Callable[[], Any]) -> None:
     e = make()
     password = SCRATCH / "password"
     password.write_text("secret\n")
-    login = ["--members-user", "kv", "--members-password-file", str(password), "--lease-sec", "60"]
+    login = ["--members-user", "kv", "--members-password-file", str(password), "--lease-sec", "60", "--joining-sec", "1"]
     a = KvServer("a", etcd_spec(e), *login)  # while there is no authentication yet
     a.sees("a")
     e.auth()
@@ -826,7 +840,7 @@ def fake_days() -> None:
 def real_compaction() -> None:
     """Stopped servers miss what is then compacted."""
     e = one_real()
-    a, b = (KvServer(n, etcd_spec(e), "--lease-sec", "60") for n in "ab")
+    a, b = (KvServer(n, etcd_spec(e), "--lease-sec", "60", "--joining-sec", "1") for n in "ab")
     a.sees("a b")
     e.kill()
     e.again()
@@ -1131,6 +1145,7 @@ def main() -> int:
         ("real", one_real, "" if real else "there is no etcd (Debian: etcd-server)"),
     ):
         for name, run in (
+            ("a server that joins is up in time", etcd_joining),
             ("join, leave, die, two of one name", etcd_life),
             ("leases and keys that are lost", etcd_lost),
             ("stopped, and going on", etcd_stopped),

@@ -2,15 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # prometheus.sh -- deploy/prometheus and deploy/grafana against a real Prometheus that scrapes a run (Debian: prometheus).
 . "$(dirname "$0")/lib.bash"
-plan 7
+plan 8
 page=tests/integration/metrics_page.py dashboard=deploy/grafana/kvrail.json
-start_server metrics --http-addr 127.0.0.1:0 || exit 1
+port=$(free_ports 1)
+start_server metrics --http-addr 127.0.0.1:0 --listen-addr "127.0.0.1:$port" --node-id a --members "list:a=127.0.0.1:$port" || exit 1
 url=$(sed -n 's/.*metrics and health on //p' "$scratch/metrics.out")
 client=("$build/kv-client" -s "$server" "${over[@]}")
 for i in 1 2 3; do "${client[@]}" put "k$i" v && "${client[@]}" get "k$i"; done >/dev/null
 fetched() { python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1] + "/metrics", timeout=20).read())' "$url" >"$scratch/page"; }
 check "the page can be fetched" fetched
 check "each metric of the rules and the dashboard is exported" "$page" names "$scratch/page" deploy/prometheus/kvrail.rules.yml "$dashboard"
+guided() { # the guide says what to do for each alert, and for none that is not there
+	diff <(sed -n 's/^ *- alert: //p' deploy/prometheus/kvrail.rules.yml | sort) <(sed -n 's/^| `\(Kvrail[A-Za-z]*\)` |.*/\1/p' docs/guide/operating.md | sort)
+}
+check "the guide has each alert" guided
 command -v prometheus >/dev/null && command -v promtool >/dev/null || {
 	for i in 1 2 3 4 5; do skip "with Prometheus" "there is no prometheus or no promtool"; done
 	finish

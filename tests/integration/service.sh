@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # service.sh -- kv-server under a service manager: what it is told, and that a server which stands still is not said to be well.
 . "$(dirname "$0")/lib.bash"
-plan 8
+plan 10
 
 # What the manager hears goes to $scratch/heard, a line for each line.
 python3 - "$scratch/notify" >"$scratch/heard" <<'P' &
@@ -34,6 +34,17 @@ check "a server that is stopped is silent, and goes on when it does" told_while_
 check "the server ends at SIGTERM" stop_server "$server_pid"
 check "the manager hears that, and how long it may take" soon heard 1 '^STOPPING=1$'
 check "as long as the drain, and ten seconds" heard 1 '^EXTEND_TIMEOUT_USEC=17000000$'
+# The unit names where packages put the program: here is a copy that names the one that was built.
+unit() { sed "s|^ExecStart=/usr/bin/kv-server|ExecStart=$build/kv-server|" deploy/systemd/kv-server.service >"$scratch/kv-server.service"; }
+verified() { unit && ! systemd-analyze verify "$scratch/kv-server.service" 2>&1 | grep 'kv-server.service' | grep -v 'man kv-server'; }
+few_rights() { unit && systemd-analyze security --offline=true --threshold=20 "$scratch/kv-server.service"; } # in tenths
+if systemd-analyze security --help 2>/dev/null | grep -q -- --offline; then
+	check "systemd understands the unit" verified
+	check "and gives its rights 2 of 10 at most" few_rights
+else
+	skip "systemd understands the unit" "there is no systemd-analyze with --offline"
+	skip "and gives its rights 2 of 10 at most" "there is no systemd-analyze with --offline"
+fi
 alone() {
 	NOTIFY_SOCKET=$scratch/nobody start_server alone && stop_server "$server_pid" &&
 		grep -q 'the service manager cannot be told READY=1: NOTIFY_SOCKET: No such file' "$scratch/alone.err"

@@ -276,6 +276,69 @@ static void a_server_that_came_back_and_does_not_take_us_is_not_a_miss(void **st
 	unlink(path[1]);
 }
 
+static _Atomic unsigned lost, refused, back;
+
+static void outages_count(void *arg, int level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	lost += strstr(line, "connecting again") != NULL;
+	refused += strstr(line, "connection refused") != NULL;
+	back += strstr(line, "is back") != NULL;
+}
+
+static bool all_are(struct kvc_pool *pool, enum kvc_server_state state)
+{
+	for (unsigned c = 0; c < 4; c++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		assert_int_equal(kvc_server_info(pool, c, 0, &s), 0);
+		if (s.state != state || (state == KVC_SERVER_DOWN && s.attempts_failed < 2))
+			return false;
+	}
+	return true;
+}
+
+/* It is not there yet; it comes; it dies and comes back, twice, so that the second outage is told, too. */
+static void one_line_tells_of_a_server_that_four_clients_lose(void **state)
+{
+	struct test_server it = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_pool *pool = NULL;
+	(void)state;
+	test_server_need(&test_first);
+	test_server_start(&it, NULL);
+	list[0] = it.entry;
+	o.num_clients = 4;
+	o.num_threads = 2;
+	o.log = outages_count;
+	o.log_level = 3;
+	o.flags = 0; /* it does not wait for the server */
+	test_server_kill(&it);
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	while (!all_are(pool, KVC_SERVER_DOWN))
+		usleep(10000);
+	assert_int_equal(refused, 1);
+	test_server_start(&it, NULL);
+	while (!all_are(pool, KVC_SERVER_UP))
+		usleep(10000);
+	assert_int_equal(back, 0);
+	for (unsigned outage = 1; outage <= 2; outage++) {
+		test_server_kill(&it);
+		while (!all_are(pool, KVC_SERVER_DOWN))
+			usleep(10000);
+		assert_int_equal(lost, outage);
+		assert_int_equal(back, outage - 1);
+		test_server_start(&it, NULL);
+		while (!all_are(pool, KVC_SERVER_UP))
+			usleep(10000);
+		assert_int_equal(back, outage);
+	}
+	assert_int_equal(refused, 1);
+	kvc_pool_close(&pool);
+	test_server_kill(&it);
+}
+
 static bool has_ipv6(void)
 {
 	struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -344,6 +407,7 @@ int main(void)
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
 		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
 		cmocka_unit_test(a_server_that_came_back_and_does_not_take_us_is_not_a_miss),
+		cmocka_unit_test(one_line_tells_of_a_server_that_four_clients_lose),
 		cmocka_unit_test(servers_are_reached_over_ipv6),
 		cmocka_unit_test(what_another_address_said_is_not_why_the_hello_failed),
 	};

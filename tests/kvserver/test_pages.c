@@ -2,6 +2,7 @@
 /* test_pages.c -- the pages of --http-addr: before the server runs, while a data loop is stuck, in a drain. */
 #include "tests/check.h"
 
+#include <malloc.h>
 #include <semaphore.h>
 #include <string.h>
 
@@ -45,8 +46,8 @@ static void page_is(const struct page_source *from, const char *path, unsigned s
 
 static struct page_source source(void)
 {
-	struct page_source from = {.server = server};
-	kvs_server_info(server, &from.info);
+	struct page_source from = {0};
+	page_source_serve(&from, server);
 	return from;
 }
 
@@ -72,6 +73,33 @@ static void a_server_shows_all_it_counts_at_once(void **state)
 	page_is(&from, "/metrics", 200, "kvrail_memory_bytes{state=\"free\"} 16777216\n");
 	page_is(&from, "/metrics", 200, "kvrail_rail_up{shard=\"1\",rail=\"0\",nic=");
 	page_is(&from, "/metrics", 200, "kvrail_serve_seconds_bucket{le=\"+Inf\"} 0\n");
+}
+
+/* A page that read a shard, or the server's lists of them, would meet the address 1. */
+static void a_scrape_reads_no_shard(void **state)
+{
+	(void)state;
+	static struct kvs_server stripped;
+	struct page_source from = source();
+	memcpy(&stripped, server, sizeof(stripped));
+	for (unsigned i = 0; i < KV_SHARDS_MAX; i++)
+		stripped.shard[i] = (struct shard *)1;
+	from.server = &stripped;
+	page_is(&from, "/metrics", 200, "kvrail_evicted_returned_quarter_total 0\n");
+	page_is(&from, "/metrics", 200, "kvrail_uptime_seconds ");
+	page_is(&from, "/stat", 200, "\"version\":");
+	page_is(&from, "/view", 200, "\"node_id\":\"n-1\"");
+}
+
+/* So that no copy shares a line, or the line that a processor fetches with it, with what a shard writes to. */
+static void what_is_published_has_lines_of_its_own(void **state)
+{
+	(void)state;
+	struct published *p;
+	assert_int_equal(published_make(&p), 0);
+	assert_int_equal((uintptr_t)p % KV_LINES, 0);
+	assert_in_range(malloc_usable_size(p), kv_align_up(sizeof(*p), KV_LINES), SIZE_MAX);
+	free(p);
 }
 
 static void a_drain_is_told(void **state)
@@ -136,6 +164,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(before_it_runs_it_lives_and_is_not_ready),
 		cmocka_unit_test(a_server_shows_all_it_counts_at_once),
+		cmocka_unit_test(a_scrape_reads_no_shard),
+		cmocka_unit_test(what_is_published_has_lines_of_its_own),
 		cmocka_unit_test(a_drain_is_told),
 		cmocka_unit_test(a_stuck_loop_holds_up_no_page_and_is_told),
 		cmocka_unit_test(a_stopped_server_still_has_pages),

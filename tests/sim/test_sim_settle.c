@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "kvclient/call/batch.h"
+#include "kvclient/call/former.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG };
@@ -378,6 +379,48 @@ static void a_pool_closes_while_values_are_copied(void **state)
 	close_world();
 }
 
+/* A pool that is opened now has seen no other view: the state of the member tells it that keys may be elsewhere. */
+static void a_pool_that_comes_while_a_server_joins_finds_what_is_elsewhere(void **state)
+{
+	unsigned moved, pool;
+	(void)state;
+	open_world(612, 0, 1); /* nothing is copied */
+	members_change(3, KV_MEMBER_JOINING);
+	members_settle();
+	moved = keys_of("node-3");
+	assert_in_range(moved, 3, KEYS - 3);
+	pool = world_pool_open(&members.world);
+	members_settle();
+	world_do(&members.world, pool, members_get_all, NULL);
+	assert_int_equal(world_counters(&members.world, pool).settle_hits, moved);
+	world_do(&members.world, pool, members_find_all, NULL);
+	assert_int_equal(members.misses, 0);
+	members_change(3, KV_MEMBER_UP); /* the same placement: nothing is asked elsewhere any more */
+	members_settle();
+	assert_false(kvc_formers(members.world.pool[pool].pool->client[0]));
+	close_world();
+}
+
+/* Its place in the cluster was never another's, so no client has an older placement. What others stood in for is asked
+ * for there. */
+static void a_server_that_was_restarted_and_joins_has_the_help_of_those_that_stood_in(void **state)
+{
+	unsigned its, again;
+	(void)state;
+	open_world(613, 0, 1);
+	its = keys_of("node-1");
+	world_server_crash(&members.world, 1, false);
+	world_do(&members.world, 0, members_put_all, NULL);
+	again = world_server_again(&members.world, 1);
+	members.state[again] = KV_MEMBER_JOINING;
+	members_change(1, 0);
+	members_settle();
+	world_do(&members.world, 0, members_get_all, NULL);
+	assert_int_equal(counters().settle_hits, its);
+	assert_int_equal(members.misses, 0);
+	close_world();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +437,8 @@ int main(void)
 		cmocka_unit_test(a_former_server_that_dies_is_a_miss),
 		cmocka_unit_test(a_draining_servers_values_are_copied_before_it_goes),
 		cmocka_unit_test(a_pool_closes_while_values_are_copied),
+		cmocka_unit_test(a_pool_that_comes_while_a_server_joins_finds_what_is_elsewhere),
+		cmocka_unit_test(a_server_that_was_restarted_and_joins_has_the_help_of_those_that_stood_in),
 	};
 	return cmocka_run_group_tests_name("sim/settle", tests, NULL, NULL);
 }

@@ -439,6 +439,62 @@ static int close_policy(void **state)
 	return 0;
 }
 
+enum { FULL = 100 };
+
+static struct evict_node held[FULL];
+static uint64_t held_id[FULL], fresh_ids;
+
+static uint64_t fresh_id(void)
+{
+	fresh_ids++;
+	return kv_hash_key(&fresh_ids, sizeof(fresh_ids), 1);
+}
+
+static bool all_may_go(const struct evict_node *n)
+{
+	(void)n;
+	return true;
+}
+
+/* The store is full: the next victim makes room for this id. Returns the victim's. */
+static uint64_t replace(uint64_t id)
+{
+	struct evict_node *n = evict_victim(&evict, all_may_go);
+	uint64_t gone = held_id[n - held];
+	evict_remember(&evict, n, gone);
+	evict_remove(&evict, n);
+	*n = (struct evict_node){.stamp = 0};
+	held_id[n - held] = id;
+	evict_insert(&evict, n, id);
+	return gone;
+}
+
+/* 99 others are there when it comes back. */
+static void returns_are_told_apart_by_how_much_more_memory_would_have_kept_them(void **state)
+{
+	const struct {
+		unsigned later, returned, half, quarter; /* later: evictions since, its own included */
+	} rows[] = {{2, 1, 1, 1},  {24, 1, 1, 1}, {25, 1, 1, 0}, {49, 1, 1, 0},
+		    {50, 1, 0, 0}, {99, 1, 0, 0}, {100, 0, 0, 0}};
+	(void)state;
+	for (unsigned r = 0; r < KV_COUNT(rows); r++) {
+		uint64_t first;
+		open_policy(&evict_clock2g);
+		for (unsigned i = 0; i < FULL; i++) {
+			held[i] = (struct evict_node){.stamp = 0};
+			held_id[i] = fresh_id();
+			evict_insert(&evict, &held[i], held_id[i]);
+		}
+		first = replace(fresh_id());
+		for (unsigned i = 2; i < rows[r].later; i++)
+			replace(fresh_id());
+		replace(first);
+		assert_int_equal(evict.returned, rows[r].returned);
+		assert_int_equal(evict.returned_half, rows[r].half);
+		assert_int_equal(evict.returned_quarter, rows[r].quarter);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +507,7 @@ int main(void)
 		cmocka_unit_test(a_search_ends_soon_although_all_were_hit),
 		cmocka_unit_test(looking_at_the_next_changes_nothing),
 		cmocka_unit_test(looking_at_the_next_ends_soon),
+		cmocka_unit_test(returns_are_told_apart_by_how_much_more_memory_would_have_kept_them),
 	};
 	return cmocka_run_group_tests_name("store/evict", tests, NULL, close_policy);
 }

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster.c -- kv-client cluster: a line for each member of the view, as any of the servers told it, with what the
+ * member says of itself. Where servers have no view, the list of servers stands for it.
+ *
+ * A server of the list that the view does not name is shown, too: its state is "-", and no key is placed there. */
+#include "kvcli/cluster.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+
+#include "kvcli/look.h"
+
+static const char *const state_names[] = {[KVC_MEMBER_NONE] = "-",
+					  [KVC_MEMBER_JOINING] = "joining",
+					  [KVC_MEMBER_UP] = "up",
+					  [KVC_MEMBER_DRAINING] = "draining"};
+
+/* A member as it is printed. */
+struct row {
+	const struct look *look;
+	char id[64], address[336];
+	bool answers;
+	const char *why;
+};
+
+static void row_make(const struct look *l, struct row *out)
+{
+	const struct kvc_server_info *s = &l->info;
+	const char *at = strchr(s->name, '=');
+	const char *id = s->member[0] ? s->member : s->node_id;
+
+	*out = (struct row){.look = l, .answers = l->code >= 0};
+	snprintf(out->id, sizeof(out->id), "%s", id[0] ? id : "-");
+	snprintf(out->address, sizeof(out->address), "%s", at ? at + 1 : s->name);
+	if (!out->answers)
+		out->why = s->why[0] ? s->why : kv_strerror(l->code);
+}
+
+/* "3d4h", "4h12m", "12m5s", "5s". */
+static const char *uptime_text(uint64_t ns, char buf[32])
+{
+	uint64_t s = ns / 1000000000, m = s / 60, h = m / 60, d = h / 24;
+
+	if (d)
+		snprintf(buf, 32, "%" PRIu64 "d%" PRIu64 "h", d, h % 24);
+	else if (h)
+		snprintf(buf, 32, "%" PRIu64 "h%" PRIu64 "m", h, m % 60);
+	else if (m)
+		snprintf(buf, 32, "%" PRIu64 "m%" PRIu64 "s", m, s % 60);
+	else
+		snprintf(buf, 32, "%" PRIu64 "s", s);
+	return buf;
+}
+
+static uint64_t incarnation_of(const struct kvc_server_info *s)
+{
+	return s->incarnation ? s->incarnation : s->member_incarnation;
+}
+
+/* ---- text ---- */
+
+struct widths {
+	int id, address, zone;
+};
+
+static void widths_grow(struct widths *w, const struct row *r)
+{
+	w->id = KV_MAX(w->id, (int)strlen(r->id));
+	w->address = KV_MAX(w->address, (int)strlen(r->address));
+	w->zone = KV_MAX(w->zone, (int)strlen(r->look->info.zone));
+}
+
+static void row_print(const struct widths *w, const struct row *r)
+{
+	const struct kvc_server_info *s = &r->look->info;
+	const uint64_t *n = r->look->number;
+	char version[16], uptime[32], used[16], percent[16], hits[16], weight[16] = "-";
+
+	if (s->member_state != KVC_MEMBER_NONE)
+		snprintf(weight, sizeof(weight), "%" PRIu32, s->weight);
+	printf("%-*s %-*s %-8s %-*s %6s %016" PRIx64 " ", w->id, r->id, w->address, r->address,
+	       state_names[s->member_state], w->zone, s->zone[0] ? s->zone : "-", weight, incarnation_of(s));
+	if (!r->answers) {
+		printf("does not answer: %s\n", r->why);
+		return;
+	}
+	printf("%7s %7s %7s %6s %6s\n", kv_version_format(n[LOOK_VERSION], version, sizeof(version)),
+	       uptime_text(n[LOOK_UPTIME_NS], uptime), look_brief((double)n[LOOK_USED], used),
+	       look_percent(n[LOOK_USED], n[LOOK_LIMIT], percent),
+	       look_percent(n[LOOK_HITS], n[LOOK_HITS] + n[LOOK_MISSES], hits));
+}
+
+static void table_print(const struct look *looks, unsigned n, uint64_t epoch, unsigned members)
+{
+	struct widths w = {6, 7, 4};
+	struct row r;
+
+	for (unsigned i = 0; i < n; i++) {
+		row_make(&looks[i], &r);
+		if (looks[i].known)
+			widths_grow(&w, &r);
+	}
+	if (members)
+		printf("epoch %" PRIu64 ", %u member%s\n", epoch, members, kv_plural(members));
+	else
+		printf("the servers have no view (kv-server --members): these are those of the list\n");
+	printf("%-*s %-*s %-8s %-*s %6s %-16s %7s %7s %7s %6s %6s\n", w.id, "MEMBER", w.address, "ADDRESS", "STATE",
+	       w.zone, "ZONE", "WEIGHT", "INCARNATION", "VERSION", "UPTIME", "MEM", "MEM%", "HIT%");
+	for (unsigned i = 0; i < n; i++) {
+		row_make(&looks[i], &r);
+		if (looks[i].known)
+			row_print(&w, &r);
+	}
+}
+
+/* ---- JSON ---- */
+
+/* What the member says of itself. */
+static void answer_add(json_t *o, const uint64_t *n)
+{
+	uint64_t asked = n[LOOK_HITS] + n[LOOK_MISSES];
+	char version[16];
+
+	json_object_set_new(o, "version", json_string(kv_version_format(n[LOOK_VERSION], version, sizeof(version))));
+	json_object_set_new(o, "uptime_sec", json_real((double)n[LOOK_UPTIME_NS] / 1e9));
+	json_object_set_new(o, "memory_used_bytes", json_integer((json_int_t)n[LOOK_USED]));
+	json_object_set_new(o, "memory_limit_bytes", json_integer((json_int_t)n[LOOK_LIMIT]));
+	json_object_set_new(o, "hit_ratio", asked ? json_real((double)n[LOOK_HITS] / (double)asked) : json_null());
+}
+
+static json_t *row_object(const struct row *r)
+{
+	const struct kvc_server_info *s = &r->look->info;
+	char incarnation[32];
+	json_t *o;
+
+	snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, incarnation_of(s));
+	o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:b}", "node_id", r->id, "address", r->address, "state",
+		      state_names[s->member_state], "zone", s->zone, "weight", (json_int_t)s->weight, "incarnation",
+		      incarnation, "answers", r->answers);
+	if (r->answers)
+		answer_add(o, r->look->number);
+	else
+		json_object_set_new(o, "why", json_string(r->why));
+	return o;
+}
+
+static int json_print(const struct look *looks, unsigned n, uint64_t epoch, struct kv_error *err)
+{
+	json_t *members = json_array(), *all = json_pack("{s:I, s:o}", "epoch", (json_int_t)epoch, "members", members);
+	struct row r;
+	int rc;
+
+	for (unsigned i = 0; i < n; i++) {
+		row_make(&looks[i], &r);
+		if (looks[i].known)
+			json_array_append_new(members, row_object(&r));
+	}
+	rc = json_dumpf(all, stdout, JSON_INDENT(2));
+	json_decref(all);
+	putchar('\n');
+	if (rc < 0)
+		return kv_fail(err, -KV_ENOMEM,
+			       "cluster: the JSON cannot be written: there is no memory, or standard output is full or "
+			       "closed");
+	return 0;
+}
+
+/* ---- the command ---- */
+
+int cluster_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	static struct look looks[LOOK_MAX];
+	struct kvc_counters c = {.size = sizeof(c)};
+	unsigned n = look_all(cli, looks), silent = 0;
+
+	(void)line;
+	kvc_counters(cli->pool, &c);
+	for (unsigned i = 0; i < n; i++)
+		silent += looks[i].known && looks[i].code < 0;
+	if (!cli->opt->json)
+		table_print(looks, n, c.view_epoch, (unsigned)c.members);
+	else if (json_print(looks, n, c.view_epoch, err) < 0)
+		return CLI_FAILED;
+	return silent ? CLI_NOT_FOUND : CLI_OK;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.c -- what all servers say of themselves, by the statistics that stat reads.
+ *
+ * Each server has a worker of its own, so that those that are down hold up the others for a second at most, however
+ * many they are. */
+#include "kvcli/look.h"
+
+#include <stdlib.h>
+
+enum { ITEMS_MAX = 512 };
+
+#define ASK_NS 1000000000ull
+
+static const char *const names[LOOK_NUMBERS] = {
+	[LOOK_GETS] = "gets",           [LOOK_HITS] = "hits",         [LOOK_MISSES] = "misses",
+	[LOOK_PUTS] = "puts",           [LOOK_OUT] = "bytes_read",    [LOOK_IN] = "bytes_written",
+	[LOOK_EVICTIONS] = "evictions", [LOOK_REPLIES] = "replies",   [LOOK_SERVE_NS] = "serve_ns",
+	[LOOK_USED] = "bytes_used",     [LOOK_LIMIT] = "bytes_limit", [LOOK_BLOCKS] = "blocks",
+	[LOOK_SESSIONS] = "sessions",   [LOOK_VERSION] = "version",   [LOOK_UPTIME_NS] = "uptime_ns"};
+
+static void numbers_take(struct look *l, const struct kvc_stat_item *item, int n)
+{
+	for (int i = 0; i < n; i++)
+		for (unsigned k = 0; k < LOOK_NUMBERS; k++)
+			if (strcmp(item[i].name, names[k]) == 0)
+				l->number[k] = item[i].value;
+}
+
+static void look_await(struct kvc_client *client, unsigned server, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .server = server, .timeout_ns = ASK_NS};
+	struct kvc_stat_item *item = calloc(ITEMS_MAX, sizeof(*item));
+	struct look *l = (struct look *)arg + server;
+
+	if (l->known) {
+		l->code = item ? kvc_stat_await(client, item, ITEMS_MAX, &call) : -KV_ENOMEM;
+		numbers_take(l, item, l->code);
+	}
+	l->at_ns = kv_clock_now(&kv_clock_monotonic);
+	free(item);
+}
+
+/* The places that the pool has given to servers. */
+static unsigned places(struct cli *cli, struct look *out)
+{
+	for (unsigned i = 0; i < LOOK_MAX; i++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		int rc = kvc_server_info(cli->pool, 0, i, &s);
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			return i;
+		out[i] = (struct look){.known = rc == 0, .info = s};
+	}
+	return LOOK_MAX;
+}
+
+unsigned look_all(struct cli *cli, struct look *out)
+{
+	unsigned n = places(cli, out);
+	int rc = n ? kvc_run(cli->pool, n, look_await, out) : 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (rc < 0)
+			out[i].code = rc;
+		if (out[i].known) /* the first attempt to connect to it may have ended meanwhile */
+			kvc_server_info(cli->pool, 0, i, &out[i].info);
+	}
+	return n;
+}
+
+const char *look_percent(uint64_t part, uint64_t whole, char buf[16])
+{
+	if (whole == 0)
+		return "-";
+	snprintf(buf, 16, "%.1f", 100.0 * (double)part / (double)whole);
+	return buf;
+}
+
+const char *look_brief(double v, char buf[16])
+{
+	static const char units[] = " kMGTP";
+	unsigned u = 0;
+
+	for (; v >= 999.5 && units[u + 1]; u++)
+		v /= 1000;
+	if (u == 0)
+		snprintf(buf, 16, "%.0f", v);
+	else
+		snprintf(buf, 16, v < 99.95 ? "%.1f%c" : "%.0f%c", v, units[u]);
+	return buf;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.h -- what all servers that the pool knows say of themselves: those of the list, and the members of the view. */
+#ifndef KVRAIL_KVCLI_LOOK_H
+#define KVRAIL_KVCLI_LOOK_H
+
+#include "kvcli/command.h"
+
+enum { LOOK_MAX = 1024 }; /* servers of a pool */
+
+enum look_number {
+	LOOK_GETS,
+	LOOK_HITS,
+	LOOK_MISSES,
+	LOOK_PUTS,
+	LOOK_OUT,
+	LOOK_IN,
+	LOOK_EVICTIONS,
+	LOOK_REPLIES,
+	LOOK_SERVE_NS,
+	LOOK_USED,
+	LOOK_LIMIT,
+	LOOK_BLOCKS,
+	LOOK_SESSIONS,
+	LOOK_VERSION,
+	LOOK_UPTIME_NS,
+	LOOK_NUMBERS
+};
+
+struct look {
+	bool known; /* the pool has a server of this number */
+	struct kvc_server_info info;
+	int code; /* of asking it: negative, and the numbers are zeroed */
+	uint64_t at_ns, number[LOOK_NUMBERS];
+};
+
+/* look_all -- ask all servers at the same time, each for a second at most. out has LOOK_MAX places, by the pool's
+ * number of a server. Returns how many of them matter. Blocks. */
+unsigned look_all(struct cli *cli, struct look *out);
+
+/* look_percent -- part of whole, in percent, into buf; "-": of nothing. Returns buf. */
+const char *look_percent(uint64_t part, uint64_t whole, char buf[16]);
+
+/* look_brief -- a number in seven characters: 12.3k. Returns buf. */
+const char *look_brief(double v, char buf[16]);
+
+#endif
