@@ -71,7 +71,7 @@ static json_t *report_of(const struct bench *b)
 /* That an object has these names, in any order, and no other. names: separated by blanks. */
 static void check_names(const json_t *object, const char *names)
 {
-	char copy[1024], *save = NULL;
+	char copy[2048], *save = NULL;
 	size_t n = 0;
 
 	assert_true(json_is_object(object));
@@ -125,7 +125,8 @@ static void the_config_has_every_option_with_underscores(void **state)
 		    "eviction model tp dtype block_tokens prefix_tokens prefill_rate "
 		    "server_threads "
 		    "base_client_id "
-		    "timeout peer_timeout slow_ms psk_file cert key ca crl server_name json report hdr csv interval "
+		    "timeout peer_timeout settle repair_mb slow_ms psk_file cert key ca crl server_name json report "
+		    "hdr csv interval "
 		    "progress quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
