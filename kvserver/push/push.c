@@ -25,6 +25,7 @@ enum { LOTS_FAILED = 3 };
 #define VIEW_NS      3000000000ull /* to hear the view in which it drains */
 #define POLL_NS      20000000ull
 #define LOOP_NS      5000000000ull /* a loop that does not turn for so long is given up */
+#define CONNECT_NS   1000000000ull /* a member that does not answer must not use the time up */
 #define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth it */
 
 struct push {
@@ -79,6 +80,7 @@ static int pool_open(struct push *p, struct kv_error *err)
 				 .servers = servers,
 				 .num_servers = o->view->count,
 				 .timeout_ns = PUT_NS,
+				 .connect_timeout_ns = CONNECT_NS,
 				 .settle_ns = 1,
 				 .flags = KVC_OPEN_WAIT,
 				 .psk = o->psk,
