@@ -81,7 +81,8 @@ one() { # NAME
 	if [ -n "$other" ]; then
 		# If expect is the name of a test, only that test runs; else all do.
 		[[ $expect == *[!a-z0-9_]* ]] || export KVRAIL_TEST_ONLY=$expect
-		env -u CMOCKA_MESSAGE_OUTPUT timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
+		# What a client's test needs beside itself is the tree's own server.
+		env -u CMOCKA_MESSAGE_OUTPUT KV_SERVER="$PWD/$built/kv-server" timeout "$limit" "$dir/$built/$program" >"$log" 2>&1 </dev/null
 		rc=$?
 		message=$(grep -aE '^\[  FAILED  \] |^\[  ERROR   \] [a-z]' "$log" | grep -aE -m 1 "$expect")
 	else

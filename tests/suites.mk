@@ -201,7 +201,7 @@ check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a 
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
 check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (a twelfth of them in check; three minutes)
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/kv-server build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 
 # Preloaded by the test; without valgrind's headers there is none, and the test says so.
