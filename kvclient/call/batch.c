@@ -122,6 +122,14 @@ static int64_t item_code(const struct batch *b, int64_t rc)
 	return kvc_item_code(b->c, b->wait.trace, rc);
 }
 
+/* An item ends with rc: at a former server a loss is a miss, too. */
+static int64_t former_over(const struct batch *b, enum kvc_mark mark, int rc)
+{
+	int64_t code = kvc_former_code(rc, mark == KVC_MARK_FORMER);
+	kvc_add(&b->c->count.settle_misses, mark == KVC_MARK_FORMER && code == -KV_ENOTFOUND);
+	return code;
+}
+
 /* A request of item i failed with rc: make the item again, or tell it the code. */
 static void failed_await(struct batch *b, unsigned i, int rc)
 {
@@ -135,7 +143,7 @@ static void failed_await(struct batch *b, unsigned i, int rc)
 				 kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
 		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
-		b->items[i].result = item_code(b, rc);
+		b->items[i].result = item_code(b, former_over(b, mark, rc));
 }
 
 /* End the GET of a slot: take what came. */

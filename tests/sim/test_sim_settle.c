@@ -144,6 +144,38 @@ static void what_nobody_has_costs_one_more_question_where_its_server_changed(voi
 	close_world();
 }
 
+/* In a batch, too, and each is counted. */
+static void get_none_batch(struct kvc_client *c, void *arg)
+{
+	static uint8_t at[KEYS][16];
+	struct kvc_item item[KEYS] = {0};
+	uint32_t key[KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = 1000 + i;
+		item[i] = (struct kvc_item){.key = members_key_of(&key[i]), .data = at[i], .len = sizeof(at[i])};
+	}
+	kvc_get_batch_await(c, item, KEYS, NULL);
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_int_equal(item[i].result, -KV_ENOTFOUND);
+}
+
+static void a_batch_asks_for_what_nobody_has_once_more(void **state)
+{
+	uint64_t before;
+	unsigned moved = 0;
+	(void)state;
+	open_world(612, 0, 0);
+	(void)join();
+	for (uint32_t i = 1000; i < 1000 + KEYS; i++)
+		moved += strcmp(members_owner_name(client(), i), "node-3") == 0;
+	before = requests();
+	world_do(&members.world, 0, get_none_batch, NULL);
+	assert_in_range(requests() - before, KEYS + moved, KEYS + moved + 40);
+	assert_int_equal(counters().settle_misses, moved);
+	close_world();
+}
+
 static void several_changes_are_remembered(void **state)
 {
 	(void)state;
@@ -427,6 +459,7 @@ int main(void)
 		cmocka_unit_test(a_join_loses_no_hit_and_values_follow),
 		cmocka_unit_test(batches_and_look_ups_find_what_moved),
 		cmocka_unit_test(what_nobody_has_costs_one_more_question_where_its_server_changed),
+		cmocka_unit_test(a_batch_asks_for_what_nobody_has_once_more),
 		cmocka_unit_test(several_changes_are_remembered),
 		cmocka_unit_test(it_has_an_end),
 		cmocka_unit_test(it_can_be_off),
