@@ -66,6 +66,7 @@ int main(int argc, char **argv)
 				.flags = KVC_OPEN_WAIT};
 	struct kvc_pool *pool;
 	struct kv_error err = {0};
+	int rc;
 	if (argc > 2)
 		keys_n = (unsigned)atoi(argv[2]);
 	if (argc > 3)
@@ -79,7 +80,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (unsigned i = 0; i < keys_n; i++) {
-		snprintf(text[i], sizeof(text[i]), "%0*u", (int)key_bytes, i);
+		snprintf(text[i], sizeof(text[i]), "%0*u", (int)key_bytes, key_bytes * KEYS_MAX + i);
 		key[i] = (struct kvc_key){text[i], key_bytes};
 	}
 	kvc_program_setup();
@@ -87,7 +88,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "lookup: %s\n", err.text);
 		return 1;
 	}
-	failed = failed ? failed : kvc_run(pool, 1, worker, NULL);
+	rc = kvc_run(pool, 1, worker, NULL);
+	failed = failed ? failed : rc;
 	kvc_pool_close(&pool);
 	if (failed) {
 		fprintf(stderr, "lookup: %s\n", kvc_strerror(failed));
