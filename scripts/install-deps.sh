@@ -57,11 +57,11 @@ plan_debian() {
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
 	[ "$what" != verbs ] || packages+=(libcmocka-dev qemu-system-x86 busybox-static cpio xz-utils iproute2 ibverbs-utils)
-	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers dh-python python3-dev python3-setuptools lintian)
+	[ "$what" != deb ] || packages+=(debhelper dh-sequence-installsysusers dh-python python3-dev python3-setuptools lintian debootstrap)
 	is_installed() {
 		dpkg-query -W -f '${Status}\n' "$1" 2>/dev/null | grep -q 'ok installed$' && return 0
-		# pkg-config is pkgconf on newer Debian; a package that provides the name counts too.
-		[ "$1" = pkg-config ] && command -v pkg-config >/dev/null
+		# A package that provides the name counts, too: pkgconf for pkg-config, debhelper for one of its sequences.
+		dpkg-query -W -f '${Status}, ${Provides}\n' | grep '^install ok installed' | grep -q -E ", $1( |,|\$)"
 	}
 	command=(apt-get install -y --no-install-recommends)
 	refresh=(apt-get update -q)
