@@ -163,7 +163,7 @@ check-sim: deps ## many simulated worlds, with and without trouble (SEEDS=200 FI
 	@KVRAIL_SIM_FIRST=$(FIRST) KVRAIL_SIM_SEEDS=$(SEEDS) KVRAIL_SIM_JOBS=$(JOBS) scripts/run-tests.sh -t 36000 -l $(B)/logs $(B)/tests/sim/seeds
 
 CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
-check-chaos: deps ## real processes killed, stopped, cut off and starved (about 5 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
+check-chaos: deps ## real processes killed, stopped, cut off and starved (about 8 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
 

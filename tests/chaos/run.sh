@@ -3,14 +3,14 @@
 # run.sh -- real faults against real programs: what is promised must hold (DESIGN 10), and everything must work again afterwards.
 #
 # usage: run.sh [-t SECONDS] [-k] [SCENARIO...]
-#   -t: scenarios that have not begun by then are skipped (default 300). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
+#   -t: scenarios that have not begun by then are skipped (default 480). -k: keep the scratch folder. CHAOS_KILLS=100: how often `kills` kills (default 10).
 #   CHAOS_LOG=3: what the load says of its connections. KVRAIL_SHIM=MACHINE,...: on an imitated machine (tests/shim/README.md).
 #   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed. KVRAIL_TEST_PROVIDER: over which provider (tcp).
 # Every scenario runs load.c (what it checks is written there) while something is broken, and where servers are killed or cut off `kv-bench --verify --keep-going`
 # beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms, wrong bytes, and the time from the server's being whole again to the
 # first success. Traffic stays on loopback and in namespaces made here. Processes, namespaces and control groups go away at the end, also when this script is
 # killed: a janitor waits for that.
-limit=300 keep=
+limit=480 keep=
 while getopts t:k o; do
 	case $o in
 	t) limit=$OPTARG ;;
@@ -891,9 +891,9 @@ cgroup_make() {
 killed_for_memory() { # the machine's memory is short: the kernel kills the server while it fills up; another one takes its place
 	local group address i
 	group=$(cgroup_make "kvrail-$$" 24) || return
-	serve oom 127.0.0.1:0 || return
+	serve oom 127.0.0.1:0 --prefault off --memory-mb 1024 || return # so its memory grows with the values, and for long
 	address=$server
-	load_start oom --server "$address" --keys 1024 && bench_start --server "$address" --num-keys 50 || return
+	load_start oom --server "$address" --keys 8192 && bench_start --server "$address" --num-keys 50 || return
 	echo "$server_pid" >"$group/cgroup.procs" || return # what it takes from now on counts
 	for ((i = 0; i < 300; i++)); do
 		kill -0 "$server_pid" 2>/dev/null && [ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$server_pid/status" 2>/dev/null)" != Z ] || break
