@@ -95,7 +95,8 @@ enum kvc_flag {
 	 * many clients can be opened. */
 	KVC_NO_PREFLIGHT = 4,
 	KVC_OPEN_WAIT = 8, /* kvc_pool_open waits until every client has a server, and fails if one has none */
-	/* The pool starts no thread: the host turns its loop, see kvc_poll. */
+	/* The pool has one loop and starts no thread: the host turns the loop, see kvc_poll. (Threads that look up
+	 * names are started all the same; see "Effects on the process".) */
 	KVC_NO_THREADS = 16,
 	/* Of a call, not of a pool. The call can wait: wherever requests of its client wait for room in the buffer,
 	 * for credits, links or landing areas, or its queue's calls for their turn, those of other calls go first. It
@@ -305,11 +306,19 @@ KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_c
 /* kvc_poll -- turn the loop of a pool that has no thread of its own (KVC_NO_THREADS): do what there is to do, and sleep
  * while there is nothing, max_wait_ns at most (0: not at all; UINT64_MAX: until something was done).
  *
- * For a program that wants all work on a thread of its own: bound to a CPU, or beside its own polling. Workers,
- * pin_lost and log run inside it. Calls that block turn the loop, too, while they wait; so do kvc_pool_open and
- * kvc_pool_close. What was submitted to a queue moves inside such calls alone: poll, then reap. Between polls nothing
- * is lost but time: servers wait, and one that has died meanwhile is noticed at the next polls.
- * Blocks: see above. Thread: host; any thread, one at a time.
+ * For a program that wants all work on a thread of its own: bound to a CPU, or beside its own polling. The loop turns
+ * inside kvc_poll, and inside every call that blocks while that waits: so kvc_get needs no poll beside it, nor do
+ * kvc_pool_open, kvc_pool_close and kvc_queue_close. Workers, pin_lost and log run there, on the calling thread.
+ *   Queues. kvc_submit_... and kvc_cancel never turn the loop, and neither does kvc_reap: poll, then reap. They may be
+ * called while another thread polls, and wake it if it sleeps. Between polls an id rests. If no poll has begun it, it
+ * ends all the same: at its deadline the queue's descriptor becomes readable and kvc_reap takes it back with
+ * -KV_ETIMEOUT, and kvc_cancel ends it at once. What a poll has begun ends in a poll alone, also by its deadline or
+ * kvc_cancel: until then its memory is the library's. So a host that has ids under way polls until it has reaped them,
+ * a few milliseconds apart at most, or closes the queue.
+ *   The pool. Nothing else is lost between polls but time. A server waits for a client however long; one that has died
+ * meanwhile is noticed at the next polls. No descriptor tells when to poll.
+ * Blocks: see above. Thread: host; any thread, one at a time. kvc_poll in a second thread ends at once with -KV_EBUSY;
+ * a call that blocks waits its turn, a millisecond or the other one's turn, by its own deadline.
  * Returns how many things were done; 0: nothing within max_wait_ns.
  * Errors:
  *   -KV_EINVAL     the pool has threads of its own; or this is one of its workers

@@ -4,6 +4,7 @@
  *
  * A case is a random layout. The property: what one layout has put, a contiguous GET and any other layout get, byte by
  * byte, and what lies between slices and spans stays as it was. KVRAIL_TEST_SEED repeats a run. */
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -256,6 +257,107 @@ static void pages_of_many_layers_go_there_and_back(void **state)
 	munmap(flat, PAGE);
 }
 
+/* ---- several registrations ---- */
+
+enum { ITEMS = 6, REGIONS = 3, AREA = 1 << 20, SPAN = 70000, PLACES = 4, LONGEST = (PLACES + 1) * SPAN };
+
+/* Items in four areas, of which three are registered and the fourth is not. Each item has a span in every area; two of
+ * them have a fifth, across the border of two registrations. */
+struct spread {
+	uint8_t *at;
+	struct kvc_mem *mem[REGIONS];
+	struct kvc_span span[ITEMS][PLACES + 1];
+	struct kvc_layout layout[ITEMS];
+	struct kvc_item item[ITEMS];
+	char text[ITEMS][64];
+};
+
+/* turn: the area of item 0's first span. */
+static void spread_make(struct spread *s, const char *test, unsigned turn)
+{
+	struct kv_error err;
+	s->at = memory((size_t)(REGIONS + 1) * AREA);
+	memset(s->at, GAP, (size_t)(REGIONS + 1) * AREA);
+	for (unsigned r = 0; r < REGIONS; r++)
+		assert_int_equal(kvc_register(shared, s->at + (size_t)r * AREA, AREA, &s->mem[r], &err), 0);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		unsigned n = i + 1 < REGIONS ? PLACES + 1 : PLACES;
+		for (unsigned k = 0; k < PLACES; k++)
+			s->span[i][k].data = s->at + (size_t)((k + i + turn) % 4) * AREA + (size_t)(i + 1) * 90000;
+		s->span[i][PLACES].data = s->at + (size_t)(i + 1) * AREA - SPAN / 2;
+		for (unsigned k = 0; k < n; k++)
+			s->span[i][k].len = SPAN;
+		s->layout[i] = (struct kvc_layout){.size = sizeof(s->layout[i]), .spans = s->span[i], .num_spans = n};
+		s->item[i] = (struct kvc_item){.key = key_of(s->text[i], sizeof(s->text[i]), test, i),
+					       .len = (uint64_t)n * SPAN,
+					       .layout = &s->layout[i]};
+	}
+}
+
+static void spread_end(struct spread *s)
+{
+	for (unsigned r = 0; r < REGIONS; r++)
+		assert_int_equal(kvc_unregister(shared, &s->mem[r]), 0);
+	munmap(s->at, (size_t)(REGIONS + 1) * AREA);
+}
+
+/* Every item has its bytes, and nothing beside its spans was written. All is gaps again. */
+static void spread_take(struct spread *s)
+{
+	static uint8_t want[LONGEST];
+	for (unsigned i = 0; i < ITEMS; i++) {
+		assert_int_equal(s->item[i].result, s->item[i].len);
+		test_fill(want, LONGEST, i);
+		for (unsigned k = 0; k < s->layout[i].num_spans; k++) {
+			assert_memory_equal(s->span[i][k].data, want + (size_t)k * SPAN, SPAN);
+			memset(s->span[i][k].data, GAP, SPAN);
+		}
+	}
+	all_gap(s->at, (size_t)(REGIONS + 1) * AREA);
+}
+
+static int queue_wait(struct kvc_queue *q)
+{
+	struct pollfd p = {.fd = kvc_queue_fd(q), .events = POLLIN};
+	struct kvc_completion c;
+	while (kvc_reap(q, &c, 1) == 0)
+		poll(&p, 1, -1);
+	return c.result;
+}
+
+static void spans_lie_in_several_registrations(void **state)
+{
+	static struct spread put, get;
+	static uint8_t value[LONGEST], got[LONGEST];
+	struct kvc_queue *q = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_queue_open(shared, NULL, &q, &err), 0);
+	spread_make(&put, __func__, 0);
+	spread_make(&get, __func__, 1);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		test_fill(value, LONGEST, i);
+		for (unsigned k = 0; k < put.layout[i].num_spans; k++)
+			memcpy(put.span[i][k].data, value + (size_t)k * SPAN, SPAN);
+	}
+	assert_true(kvc_submit_put(q, put.item, ITEMS, NULL, 1) > 0);
+	assert_int_equal(queue_wait(q), 0);
+	for (unsigned i = 0; i < ITEMS; i++) {
+		test_fill(value, LONGEST, i);
+		assert_int_equal(kvc_get(shared, put.item[i].key, got, LONGEST, NULL), put.item[i].len);
+		assert_memory_equal(got, value, put.item[i].len);
+	}
+	assert_true(kvc_submit_get(q, get.item, ITEMS, NULL, 2) > 0);
+	assert_int_equal(queue_wait(q), 0);
+	spread_take(&get);
+	assert_int_equal(kvc_get_batch(shared, get.item, ITEMS, NULL), 0);
+	spread_take(&get);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	spread_end(&put);
+	spread_end(&get);
+}
+
 /* Each is wrong in one way; the good item beside it is stored. */
 static void a_wrong_layout_fails_its_item_alone(void **state)
 {
@@ -505,6 +607,7 @@ int main(void)
 		cmocka_unit_test(what_one_layout_puts_another_gets),
 		cmocka_unit_test(the_same_in_registered_memory),
 		cmocka_unit_test(pages_of_many_layers_go_there_and_back),
+		cmocka_unit_test(spans_lie_in_several_registrations),
 		cmocka_unit_test(a_wrong_layout_fails_its_item_alone),
 		cmocka_unit_test(evenly_spaced_spans_are_slices),
 		cmocka_unit_test(layers_that_were_told_of_are_there),

@@ -86,6 +86,13 @@ static int teardown(void **state)
 	return 0;
 }
 
+static int go_on(void **state)
+{
+	(void)state;
+	test_server_cont(&server);
+	return 0;
+}
+
 static void one_thread_does_it_all(void **state)
 {
 	struct kvc_info info = {.size = sizeof(info)};
@@ -177,6 +184,109 @@ static void what_is_submitted_moves_while_the_host_polls(void **state)
 	kvc_pool_close(&pool);
 	free(value);
 	free(got);
+}
+
+/* Wait for the descriptor alone, and turn nothing. */
+static struct kvc_completion reap_without_polls(struct kvc_queue *q)
+{
+	struct pollfd p = {.fd = kvc_queue_fd(q), .events = POLLIN};
+	struct kvc_completion c = {0};
+	int n;
+	while ((n = kvc_reap(q, &c, 1)) == 0)
+		if (poll(&p, 1, (int)(PATIENCE_NS / 1000000)) != 1)
+			fail_msg("the descriptor is silent");
+	assert_int_equal(n, 1);
+	return c;
+}
+
+static void what_no_poll_has_begun_ends_without_one(void **state)
+{
+	uint8_t got[2][SMALL];
+	struct kvc_item get[2];
+	struct kvc_call soon = {.size = sizeof(soon), .timeout_ns = 20000000};
+	struct kvc_completion c;
+	struct kvc_queue *q = NULL;
+	struct kvc_pool *pool;
+	int64_t id;
+	(void)state;
+	test_server_need(&server);
+	pool = pool_open();
+	memset(got, 0xA5, sizeof(got));
+	for (unsigned i = 0; i < 2; i++)
+		get[i] = (struct kvc_item){.key = key_of("nothing"), .data = got[i], .len = SMALL};
+	assert_int_equal(kvc_queue_open(pool, NULL, &q, NULL), 0);
+	assert_true((id = kvc_submit_get(q, &get[0], 1, &soon, 0)) > 0);
+	c = reap_without_polls(q);
+	assert_int_equal(c.id, id);
+	assert_int_equal(c.result, -KV_ETIMEOUT);
+	assert_true((id = kvc_submit_get(q, &get[1], 1, NULL, 0)) > 0);
+	assert_int_equal(kvc_cancel(q, (uint64_t)id), 0);
+	c = reap_without_polls(q);
+	assert_int_equal(c.id, id);
+	assert_int_equal(c.result, -KV_ECANCELED);
+	/* The loop comes to both, and leaves them alone. */
+	memset(get, 0, sizeof(get));
+	for (unsigned i = 0; i < 10; i++)
+		assert_true(kvc_poll(pool, 1000000) >= 0);
+	assert_int_equal(kvc_reap(q, &c, 1), 0);
+	for (unsigned i = 0; i < SMALL; i++)
+		assert_true(got[0][i] == 0xA5 && got[1][i] == 0xA5);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	kvc_pool_close(&pool);
+}
+
+/* Submit a GET, and poll until its request was sent. False: it ended before that. */
+static bool begin(struct kvc_pool *pool, struct kvc_queue *q, struct kvc_item *get, uint64_t timeout_ns,
+		  int64_t *out_id)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = timeout_ns};
+	struct kvc_counters before = {.size = sizeof(before)}, now = before;
+	struct kvc_completion c;
+	assert_int_equal(kvc_counters(pool, &before), 0);
+	assert_true((*out_id = kvc_submit_get(q, get, 1, &call, 0)) > 0);
+	do {
+		assert_true(kvc_poll(pool, 0) >= 0);
+		if (kvc_reap(q, &c, 1) == 1)
+			return false;
+		assert_int_equal(kvc_counters(pool, &now), 0);
+	} while (now.requests == before.requests);
+	return true;
+}
+
+static int ends_in_a_poll(struct kvc_pool *pool, struct kvc_queue *q, int64_t id)
+{
+	struct kvc_completion c;
+	assert_int_equal(kvc_reap(q, &c, 1), 0);
+	while (kvc_reap(q, &c, 1) == 0)
+		assert_true(kvc_poll(pool, UINT64_MAX) >= 0);
+	assert_int_equal(c.id, id);
+	return c.result;
+}
+
+/* Its server stands still, so that nothing but its deadline, or kvc_cancel, can end it. */
+static void what_a_poll_has_begun_ends_in_a_poll(void **state)
+{
+	uint8_t got[SMALL];
+	struct kvc_item get = {.key = key_of("nothing"), .data = got, .len = SMALL};
+	struct kvc_queue *q = NULL;
+	struct kvc_pool *pool;
+	uint64_t timeout_ns = 100000000;
+	int64_t id;
+	(void)state;
+	test_server_need(&server);
+	pool = pool_open();
+	assert_int_equal(kvc_queue_open(pool, NULL, &q, NULL), 0);
+	test_server_stop(&server);
+	while (!begin(pool, q, &get, timeout_ns, &id)) /* a slow machine */
+		assert_true((timeout_ns *= 2) < PATIENCE_NS);
+	usleep((useconds_t)(timeout_ns / 1000) + 1000);
+	assert_int_equal(ends_in_a_poll(pool, q, id), -KV_ETIMEOUT);
+	assert_true(begin(pool, q, &get, PATIENCE_NS, &id));
+	assert_int_equal(kvc_cancel(q, (uint64_t)id), 0);
+	assert_int_equal(ends_in_a_poll(pool, q, id), -KV_ECANCELED);
+	test_server_cont(&server);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	kvc_pool_close(&pool);
 }
 
 static void a_queue_outlives_its_pool(void **state)
@@ -375,6 +485,166 @@ static void and_a_fourth_that_polls(void **state)
 	callers_and_a_poller(true);
 }
 
+enum { SUBMITTERS = 4, IDS = 400, WINDOW = 16 };
+
+struct submitter {
+	pthread_t thread;
+	struct kvc_queue *queue;
+	unsigned w;
+	atomic_uint wrong;
+	struct kvc_item item[WINDOW];
+	char name[WINDOW][32];
+	uint8_t data[WINDOW][SMALL];
+	atomic_bool out[WINDOW];
+};
+
+/* A PUT of each key, then a GET of it. */
+static void *submitter_main(void *arg)
+{
+	struct submitter *s = arg;
+	for (unsigned i = 0; i < IDS; i++) {
+		unsigned k = i % WINDOW;
+		bool put = i / WINDOW % 2 == 0;
+		int64_t id;
+		while (atomic_load(&s->out[k]))
+			usleep(100);
+		snprintf(s->name[k], sizeof(s->name[k]), "submitter-%u-%u", s->w, i / WINDOW / 2 * WINDOW + k);
+		if (put)
+			test_fill(s->data[k], SMALL, i);
+		else
+			memset(s->data[k], 0, SMALL);
+		s->item[k] = (struct kvc_item){.key = key_of(s->name[k]), .data = s->data[k], .len = SMALL};
+		atomic_store(&s->out[k], true);
+		while ((id = (put ? kvc_submit_put : kvc_submit_get)(s->queue, &s->item[k], 1, NULL, s->w << 16 | i)) ==
+		       -KV_EBUSY)
+			usleep(100);
+		if (id <= 0)
+			atomic_fetch_add(&s->wrong, 1);
+	}
+	return NULL;
+}
+
+static void submitter_take(struct submitter *all, const struct kvc_completion *c)
+{
+	struct submitter *s = &all[c->tag >> 16];
+	unsigned i = c->tag & 0xffff, k = i % WINDOW;
+	bool put = i / WINDOW % 2 == 0;
+	assert_int_equal(c->result, 0);
+	assert_int_equal(c->items[0].result, put ? 0 : SMALL);
+	assert_true(put || test_same(s->data[k], SMALL, i - WINDOW));
+	atomic_store(&s->out[k], false);
+}
+
+/* The queue is smaller than what they submit, and another thread makes calls that block. */
+static void four_threads_submit_while_one_polls(void **state)
+{
+	static struct submitter s[SUBMITTERS]; /* a failing assertion may leave threads behind */
+	static struct caller caller;
+	struct kvc_queue_options o = {.size = sizeof(o), .depth = 24};
+	struct kvc_queue *q = NULL;
+	struct kvc_pool *pool;
+	(void)state;
+	test_server_need(&server);
+	pool = pool_open();
+	assert_int_equal(kvc_queue_open(pool, &o, &q, NULL), 0);
+	memset(s, 0, sizeof(s));
+	for (unsigned w = 0; w < SUBMITTERS; w++) {
+		s[w].queue = q;
+		s[w].w = w;
+		assert_int_equal(pthread_create(&s[w].thread, NULL, submitter_main, &s[w]), 0);
+	}
+	caller = (struct caller){.pool = pool, .w = 77};
+	assert_int_equal(pthread_create(&caller.thread, NULL, caller_main, &caller), 0);
+	for (unsigned reaped = 0; reaped < SUBMITTERS * IDS;) {
+		struct kvc_completion c[5];
+		int n = kvc_poll(pool, 1000000);
+		assert_true(n >= 0 || n == -KV_EBUSY);
+		n = kvc_reap(q, c, KV_COUNT(c));
+		for (int i = 0; i < n; i++, reaped++)
+			submitter_take(s, &c[i]);
+	}
+	for (unsigned w = 0; w < SUBMITTERS; w++) {
+		pthread_join(s[w].thread, NULL);
+		assert_int_equal(s[w].wrong, 0);
+	}
+	pthread_join(caller.thread, NULL);
+	assert_int_equal(caller.wrong, 0);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	kvc_pool_close(&pool);
+}
+
+static void a_second_thread_that_polls_is_told(void **state)
+{
+	static struct poller poller;
+	struct kvc_pool *pool;
+	int rc;
+	(void)state;
+	test_server_need(&server);
+	pool = pool_open();
+	poller = (struct poller){.pool = pool};
+	assert_int_equal(pthread_create(&poller.thread, NULL, poller_main, &poller), 0);
+	while ((rc = kvc_poll(pool, 0)) != -KV_EBUSY)
+		assert_true(rc >= 0);
+	kvc_pool_close(&pool);
+	pthread_join(poller.thread, NULL);
+	assert_int_equal(poller.last, -KV_ECLOSED);
+}
+
+/* ---- beside another pool ---- */
+
+/* One without threads and one with: the same memory and the same keys; and the end of one is not that of the other. */
+static void two_pools_in_one_process(void **state)
+{
+	struct kvc_options o = test_options(only, 1, 2);
+	struct kvc_pool *pool[2] = {NULL, NULL};
+	struct kvc_queue *q[2] = {NULL, NULL};
+	struct kvc_mem *mem[2] = {NULL, NULL};
+	struct kv_error err = {0};
+	uint8_t *at = malloc(2 * LEN);
+	struct kvc_item item[2];
+	struct kvc_completion c;
+	(void)state;
+	test_server_need(&server);
+	o.timeout_ns = o.peer_timeout_ns = PATIENCE_NS;
+	pool[0] = pool_open();
+	assert_int_equal(kvc_pool_open(&o, &pool[1], &err), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(kvc_queue_open(pool[i], NULL, &q[i], &err), 0);
+		assert_int_equal(kvc_register(pool[i], at, 2 * LEN, &mem[i], &err), 0);
+		item[i] = (struct kvc_item){.key = key_of("two pools"), .data = at + (size_t)i * LEN, .len = LEN};
+	}
+	/* What one puts the other gets, both ways and at the same time. */
+	test_fill(at, LEN, 1);
+	assert_true(kvc_submit_put(q[0], &item[0], 1, NULL, 0) > 0);
+	while (kvc_reap(q[0], &c, 1) == 0)
+		assert_true(kvc_poll(pool[0], 1000000) >= 0);
+	assert_int_equal(c.result, 0);
+	memset(at, 0, LEN);
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(kvc_submit_get(q[i], &item[i], 1, NULL, i) > 0);
+	assert_int_equal(reap_without_polls(q[1]).result, 0);
+	while (kvc_reap(q[0], &c, 1) == 0)
+		assert_true(kvc_poll(pool[0], 1000000) >= 0);
+	assert_int_equal(c.result, 0);
+	assert_true(test_same(at, LEN, 1) && test_same(at + LEN, LEN, 1));
+	/* A registration belongs to its pool. */
+	assert_int_equal(kvc_unregister(pool[0], &mem[1]), -KV_EINVAL);
+	/* The end of one, with an id under way, is not the other's. */
+	assert_true(kvc_submit_get(q[0], &item[0], 1, NULL, 0) > 0);
+	kvc_pool_close(&pool[0]);
+	assert_int_equal(kvc_reap(q[0], &c, 1), 1);
+	assert_int_equal(kvc_queue_close(&q[0]), 0);
+	memset(at, 0, 2 * LEN);
+	assert_true(kvc_submit_get(q[1], &item[1], 1, NULL, 0) > 0);
+	assert_int_equal(reap_without_polls(q[1]).result, 0);
+	assert_true(test_same(at + LEN, LEN, 1));
+	assert_int_equal(kvc_get(pool[1], item[1].key, at, LEN, NULL), LEN);
+	assert_int_equal(kvc_queue_close(&q[1]), 0);
+	assert_int_equal(kvc_unregister(pool[1], &mem[1]), 0);
+	kvc_pool_close(&pool[1]);
+	free(at);
+}
+
 /* ---- refusals, and a server that dies ---- */
 
 static void what_cannot_be_is_refused(void **state)
@@ -455,11 +725,16 @@ int main(void)
 		cmocka_unit_test(one_thread_does_it_all),
 		cmocka_unit_test(registered_memory_and_batches),
 		cmocka_unit_test(what_is_submitted_moves_while_the_host_polls),
+		cmocka_unit_test(what_no_poll_has_begun_ends_without_one),
+		cmocka_unit_test_teardown(what_a_poll_has_begun_ends_in_a_poll, go_on),
 		cmocka_unit_test(a_queue_outlives_its_pool),
 		cmocka_unit_test(what_a_reap_leaves_is_told),
 		cmocka_unit_test(workers_run_in_the_calling_thread),
 		cmocka_unit_test(blocking_calls_of_three_threads),
 		cmocka_unit_test(and_a_fourth_that_polls),
+		cmocka_unit_test(four_threads_submit_while_one_polls),
+		cmocka_unit_test(a_second_thread_that_polls_is_told),
+		cmocka_unit_test(two_pools_in_one_process),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(opening_is_shown_and_may_be_given_up),
 		cmocka_unit_test(a_dead_server_is_noticed),
