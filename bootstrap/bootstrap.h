@@ -98,6 +98,11 @@ int boot_accept_await(struct boot_context *ctx, int fd, const struct sockaddr_st
  * coroutine), or -KV_ENOMEM. */
 int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uint64_t deadline_ns);
 
+/* boot_send_both_await -- the same for two messages in one write, which costs little more than one alone. Together they
+ * have 4 KiB at most, as a heartbeat of KV_SHARDS_MAX shards and one of 64 bytes have. */
+int boot_send_both_await(struct boot_conn *conn, const struct wire_ctrl_msg *first, const struct wire_ctrl_msg *second,
+			 uint64_t deadline_ns);
+
 /* boot_recv_await -- receive the next message; pointers in *out are valid until the next call. Returns 0; -KV_ETIMEOUT
  * (nothing is lost: call again); -KV_EPEERDOWN (closed or reset); -KV_EPROTO; -KV_EVERSION (a HELLO without a common
  * version: its version fields are filled, and a REFUSE may still be sent); -KV_ENOMEM. After any code other than

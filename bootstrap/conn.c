@@ -29,6 +29,7 @@ enum {
 	IN_SMALL = 512,     /* first size of the input buffer */
 	IN_KEEP = 16 << 10, /* a larger buffer is given back after its message */
 	OUT_SMALL = 1024,
+	OUT_BOTH = 4096,          /* of two short messages */
 	MSG_MAX = KV_CTRL_MAX + 4 /* a message with its length prefix */
 };
 
@@ -250,16 +251,36 @@ end_turn:
 	return rc;
 }
 
+/* A message of this type cannot be encoded, because of rc. */
+static int encode_fail(struct boot_conn *c, const struct wire_ctrl_msg *msg, int rc)
+{
+	return kv_fail(&c->failure, rc, "%s: a control message of type %d cannot be encoded: %s", c->peer,
+		       (int)msg->type, kv_strerror(rc));
+}
+
 int boot_send_await(struct boot_conn *conn, const struct wire_ctrl_msg *msg, uint64_t deadline_ns)
 {
 	uint8_t *buf = NULL;
 	int len = msg_encode(msg, &buf);
 	if (len < 0)
-		return kv_fail(&conn->failure, len, "%s: a control message of type %d cannot be encoded: %s",
-			       conn->peer, (int)msg->type, kv_strerror(len));
+		return encode_fail(conn, msg, len);
 	int rc = bytes_send_await(conn, buf, (size_t)len, deadline_ns);
 	secret_wipe(buf, (size_t)len); /* it may hold tokens */
 	free(buf);
+	return rc;
+}
+
+int boot_send_both_await(struct boot_conn *conn, const struct wire_ctrl_msg *first, const struct wire_ctrl_msg *second,
+			 uint64_t deadline_ns)
+{
+	uint8_t buf[OUT_BOTH];
+	int len = wire_ctrl_encode(first, buf, sizeof(buf));
+	if (len < 0)
+		return encode_fail(conn, first, len);
+	int more = wire_ctrl_encode(second, buf + len, sizeof(buf) - (size_t)len);
+	int rc = more < 0 ? encode_fail(conn, second, more)
+			  : bytes_send_await(conn, buf, (size_t)len + (size_t)more, deadline_ns);
+	secret_wipe(buf, sizeof(buf));
 	return rc;
 }
 

@@ -276,19 +276,23 @@ static void fabric_wrong(void *arg, const char *text)
 
 /* ---- opening ---- */
 
-static struct loop *loop_add(struct world *w, const char *name)
+struct loop *world_loop(struct world *w, const char *name, unsigned coroutines_max)
 {
 	struct loop_options o = {.name = name,
 				 .log = &world_log,
 				 .entropy = sim_world_entropy(w->sim),
 				 .seed = w->options.seed * 64 + w->num_loops + 1,
-				 .coroutines_max =
-					 w->options.servers > 8 ? 2048 : 0}; /* address space for many loops */
+				 .coroutines_max = coroutines_max};
 	struct kv_error err;
 	assert_true(w->num_loops < WORLD_LOOPS);
 	if (loop_create(&o, &w->loops[w->num_loops], &err) < 0)
 		world_fail(w, err.text);
 	return w->loops[w->num_loops++];
+}
+
+static struct loop *loop_add(struct world *w, const char *name)
+{
+	return world_loop(w, name, w->options.servers > 8 ? 2048 : 0); /* address space for many loops */
 }
 
 static bool server_decided(void *arg)
@@ -318,6 +322,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.allow_pull = wo->pull_pools > 0,
 				.lease_ns = wo->lease_ns,
 				.heartbeat_ms = wo->heartbeat_ms,
+				.max_clients = wo->max_clients,
 				.log = &world_log,
 				.clock = sim_world_clock(w->sim),
 				.entropy = sim_world_entropy(w->sim),

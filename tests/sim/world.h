@@ -52,6 +52,7 @@ struct world_options {
 	bool late; /* servers are not opened by world_open; ports are as they will be: world_server_late */
 	const char *host[WORLD_SERVERS]; /* by which clients dial it; NULL: its address */
 	uint32_t heartbeat_ms;           /* of a server; 0: its default */
+	unsigned max_clients;            /* of a server; 0: its default */
 	uint64_t slow_ns;                /* of pools: see struct kvc_options */
 	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any
 			      */
@@ -98,6 +99,9 @@ uint64_t world_close(struct world *w);
 
 /* world_server_late -- the next server of a world whose servers come late. */
 void world_server_late(struct world *w);
+
+/* world_loop -- one more loop, for what a test does beside servers and pools. The world closes it. */
+struct loop *world_loop(struct world *w, const char *name, unsigned coroutines_max);
 
 /* world_pool_open -- one more pool. Returns its number. */
 unsigned world_pool_open(struct world *w);
