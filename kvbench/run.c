@@ -68,7 +68,7 @@ static uint64_t more_keys(const struct bench_options *o)
 	uint64_t reads = o->duration_ns ? UINT64_MAX : o->num_keys * o->repeat_reads;
 	uint64_t most = KV_MAX(o->roofline ? roofline_put_keys(o, reads) : 0, o->mixed ? o->num_keys : 0);
 	/* A PUT of --mix is deleted before its worker makes the next. */
-	return KV_MAX(most, o->mix.put ? (uint64_t)o->num_workers : 0);
+	return KV_MAX(most, o->mix.put ? (uint64_t)o->num_workers * KV_MAX(o->batch, 1u) : 0);
 }
 
 /* Memory of our own server, and whether a run may miss what was written. */

@@ -7,7 +7,10 @@
  * Uniform: arrival i is due at i / rate, computed from i. Poisson: gaps are exponential, -ln(u) times the mean, u a
  * hash of seed and number, so arrivals do not know of each other, as requests of many users do not. Gaps are added up
  * as whole nanoseconds with the rest carried on, not as one growing double: the millionth arrival is as exact as the
- * first. */
+ * first.
+ *
+ * A ramp bends the time of either schedule: so many arrivals as the full rate has in a time s, the rate that rises for
+ * T has until sqrt(2 T s), and behind the ramp T / 2 later. */
 #include "kvbench/load/arrivals.h"
 
 #include <math.h>
@@ -16,9 +19,10 @@
 
 #define ARRIVALS_SEED 0x6172726976616c73ull
 
-void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t seed)
+void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t ramp_ns, uint64_t seed)
 {
-	*a = (struct bench_arrivals){.rate = rate, .poisson = poisson, .seed = seed ^ ARRIVALS_SEED};
+	*a = (struct bench_arrivals){
+		.rate = rate, .poisson = poisson, .ramp_ns = ramp_ns, .seed = seed ^ ARRIVALS_SEED};
 }
 
 /* In (0, 1]. */
@@ -27,13 +31,30 @@ static double unit(uint64_t random)
 	return (double)((random >> 11) + 1) * 0x1p-53;
 }
 
+static uint64_t ramped(const struct bench_arrivals *a, uint64_t due_ns)
+{
+	if (due_ns >= a->ramp_ns / 2)
+		return due_ns + a->ramp_ns / 2;
+	return (uint64_t)sqrt(2 * (double)a->ramp_ns * (double)due_ns);
+}
+
+static uint64_t uniform(const struct bench_arrivals *a, uint64_t number)
+{
+	return ramped(a, (uint64_t)((double)number * 1e9 / a->rate));
+}
+
+uint64_t bench_arrivals_last(const struct bench_arrivals *a, uint64_t count)
+{
+	return a->poisson ? ramped(a, a->due_ns) : uniform(a, count - 1);
+}
+
 uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number)
 {
 	double gap;
 	if (!a->poisson)
-		return (uint64_t)((double)number * 1e9 / a->rate);
+		return uniform(a, number);
 	gap = -log(unit(bench_random(a->seed, number, 0))) * (1e9 / a->rate) + a->carry_ns;
 	a->carry_ns = gap - floor(gap);
 	a->due_ns += (uint64_t)gap;
-	return a->due_ns;
+	return ramped(a, a->due_ns);
 }

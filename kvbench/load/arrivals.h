@@ -10,16 +10,22 @@
 struct bench_arrivals {
 	double rate;
 	bool poisson;
+	uint64_t ramp_ns;
 	uint64_t seed;
-	uint64_t due_ns; /* poisson: when the last one was due */
+	uint64_t due_ns; /* poisson: when the last one was due, without a ramp */
 	double carry_ns; /* the part of a nanosecond that due_ns lacks */
 };
 
-/* bench_arrivals_init -- rate: operations per second, above 0. */
-void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t seed);
+/* bench_arrivals_init -- rate: operations per second, above 0. ramp_ns: the rate rises from 0 to that, evenly, in this
+ * time; 0: it is that from the start. */
+void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t ramp_ns, uint64_t seed);
 
 /* bench_arrivals_due -- when arrival `number` is due, in ns after the start. Poisson: number must be one more than at
  * the last call, and 0 at the first; the caller locks. Uniform: any number from any thread. */
 uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number);
+
+/* bench_arrivals_last -- when the last of the first `count` is due, count above 0. Poisson: of all that were asked for.
+ */
+uint64_t bench_arrivals_last(const struct bench_arrivals *a, uint64_t count);
 
 #endif

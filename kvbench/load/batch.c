@@ -37,6 +37,8 @@ struct batches {
 	struct kvc_mem *mem;
 	struct bench_key *key; /* workers x batch */
 	struct kvc_item *item; /* likewise */
+	struct kvc_key *name;  /* likewise, of EXISTS; NULL without --mix, as found */
+	uint8_t *found;
 };
 
 static uint8_t *worker_memory(const struct phase_op *op)
@@ -51,6 +53,8 @@ static void batches_free(struct bench *bench)
 	struct batches *b = bench->batches;
 	if (!b->mem)
 		kv_area_unmap(&b->area);
+	free(b->found);
+	free(b->name);
 	free(b->item);
 	free(b->key);
 	free(b);
@@ -68,7 +72,11 @@ int batches_open(struct bench *bench, struct kv_error *err)
 	bench->batches = b;
 	b->key = calloc(items, sizeof(*b->key));
 	b->item = calloc(items, sizeof(*b->item));
-	if (b->key && b->item)
+	if (o->mix.exists) {
+		b->name = calloc(items, sizeof(*b->name));
+		b->found = calloc(items, sizeof(*b->found));
+	}
+	if (b->key && b->item && (!o->mix.exists || (b->name && b->found)))
 		rc = kv_area_map(items * place_bytes(o), &b->area, err);
 	else
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for %zu key%s", items, kv_plural(items));
@@ -243,4 +251,31 @@ int phase_op_write_batch(const struct phase_op *op)
 		begun.start_ns = phase_now();
 	rc = kvc_put_batch_await(op->client, items, n, &call);
 	return batch_end(&begun, true, n, rc, phase_now());
+}
+
+int phase_op_exists_batch(const struct phase_op *op)
+{
+	const struct bench *bench = op->phase->bench;
+	struct kvc_call call = phase_call(bench->opt);
+	unsigned n = batch_keys(bench->opt);
+	size_t at = (size_t)op->worker * n;
+	struct bench_key *key = bench->batches->key + at;
+	struct kvc_key *name = bench->batches->name + at;
+	uint8_t *found = bench->batches->found + at;
+	uint64_t hits = 0;
+	int rc;
+	for (unsigned i = 0; i < n; i++) {
+		bench_key_of(bench->opt, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
+		name[i] = (struct kvc_key){key[i].text, key[i].len};
+	}
+	rc = kvc_exists_await(op->client, name, n, found, NULL, &call);
+	if (rc < 0)
+		return rc;
+	phase_count_done(op, 0, phase_now());
+	bench_bump(&op->tally->ops, n - 1); /* one of them is counted */
+	for (unsigned i = 0; i < n; i++)
+		hits += found[i];
+	op->tally->hits += hits;
+	op->tally->misses += n - hits;
+	return hits == n ? 0 : -KV_ENOTFOUND;
 }

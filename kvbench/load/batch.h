@@ -28,6 +28,10 @@ int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t 
  * phase.key_base on; counted as those of phase_op_batch. */
 int phase_op_write_batch(const struct phase_op *op);
 
+/* phase_op_exists_batch -- operation `number`: EXISTS of the keys that phase_op_batch would read, in one call; counted
+ * likewise. */
+int phase_op_exists_batch(const struct phase_op *op);
+
 /* phase_op_batch -- operation `number`: GET of the --batch keys from number * batch on in the reads' order. Each key
  * counts as one operation and hit, the whole as one sample of latency. */
 int phase_op_batch(const struct phase_op *op);

@@ -27,7 +27,7 @@ struct phase_result {
 	bool ran;
 	struct bench_tally tally;
 	uint64_t elapsed_ns;
-	uint64_t planned_ns;                    /* with poisson arrivals: when the last one was due */
+	uint64_t planned_ns;                    /* with poisson arrivals or a ramp: when the last one was due */
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
 	uint64_t duplicates;        /* write: PUTs of what a running server had already; their bytes did not travel */

@@ -5,9 +5,12 @@
  * behind those, so its bytes always travel, and deletes it after its latency was taken. Otherwise a run would need
  * memory without an end, or store again what is there, which moves nothing. So a DELETE is made for each PUT, which is
  * part of the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
+ * With --batch an operation is of so many keys, and a DELETE follows for each.
  *
  * Parts are exact, and not drawn: two runs make the same operations in the same order. */
 #include "kvbench/load/mix.h"
+
+#include "kvbench/load/batch.h"
 
 #define MIX_SEED 0x6d6978ull
 
@@ -27,13 +30,27 @@ static unsigned kind_of(const struct phase *p, uint64_t *number)
 	return mix_kind_of(p->bench->opt, number);
 }
 
-static int op_put(const struct phase_op *op)
+/* A DELETE is no operation of the phase. */
+static int keys_delete(const struct phase_op *op)
 {
-	int rc = phase_op_write(op);
-	return rc < 0 ? rc : phase_delete(op); /* a DELETE is no operation of the phase */
+	unsigned keys = KV_MAX(op->phase->keys_per_op, 1u);
+	struct phase_op one = *op;
+	int rc, first = 0;
+	for (unsigned i = 0; i < keys; i++) {
+		one.number = op->number * keys + i;
+		rc = phase_delete(&one);
+		first = first ? first : rc;
+	}
+	return first;
 }
 
-static int op_exists(const struct phase_op *op)
+static int op_put(const struct phase_op *op)
+{
+	int rc = op->phase->keys_per_op ? phase_op_write_batch(op) : phase_op_write(op);
+	return rc < 0 ? rc : keys_delete(op);
+}
+
+static int op_exists_one(const struct phase_op *op)
 {
 	const struct bench *b = op->phase->bench;
 	struct kvc_call call = phase_call(b->opt);
@@ -52,9 +69,19 @@ static int op_exists(const struct phase_op *op)
 	return found ? 0 : -KV_ENOTFOUND;
 }
 
+static int op_get(const struct phase_op *op)
+{
+	return op->phase->keys_per_op ? phase_op_batch(op) : phase_op_read(op);
+}
+
+static int op_exists(const struct phase_op *op)
+{
+	return op->phase->keys_per_op ? phase_op_exists_batch(op) : op_exists_one(op);
+}
+
 static int op_mix(const struct phase_op *op)
 {
-	return op->kind == MIX_GET ? phase_op_read(op) : op->kind == MIX_PUT ? op_put(op) : op_exists(op);
+	return op->kind == MIX_GET ? op_get(op) : op->kind == MIX_PUT ? op_put(op) : op_exists(op);
 }
 
 void mix_phase(struct phase *phase)
@@ -66,4 +93,5 @@ void mix_phase(struct phase *phase)
 	_Static_assert((int)MIX_KINDS <= (int)PHASE_KINDS_MAX, "a phase has room for the kinds");
 	phase->kinds = MIX_KINDS;
 	phase->key_base = phase->bench->opt->num_keys;
+	phase->num_keys = UINT64_MAX; /* each PUT has keys of its own */
 }

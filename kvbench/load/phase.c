@@ -194,6 +194,14 @@ static int workers_run(struct phase *p, struct kv_error *err)
 	return rc;
 }
 
+/* When what began was due. What is due behind the end of the phase was taken by workers that waited for it in vain. */
+static uint64_t planned_ns(const struct phase *p)
+{
+	uint64_t taken = KV_MIN(atomic_load(&p->next), p->total);
+	uint64_t last_ns = taken ? bench_arrivals_last(&p->arrivals, taken) : 0;
+	return p->duration_ns ? KV_MIN(last_ns, p->duration_ns) : last_ns;
+}
+
 int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 {
 	struct progress bar = {.out = p->bench->out,
@@ -217,7 +225,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	pthread_mutex_init(&p->schedule, NULL);
 	if (p->rate > 0)
-		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->bench->opt->seed + p->first_op);
+		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, p->bench->opt->seed + p->first_op);
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
 	sampling_start(p, out, sampler);
@@ -229,7 +237,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		p->workers = p->bench->opt->num_workers;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
-	out->planned_ns = p->poisson && p->rate > 0 ? p->arrivals.due_ns : 0;
+	out->planned_ns = p->rate > 0 && (p->poisson || p->ramp_ns) ? planned_ns(p) : 0;
 	progress_stop(&bar);
 	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
 		series_stop(sampler[i]);

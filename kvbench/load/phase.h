@@ -45,6 +45,7 @@ struct phase {
 	unsigned keys_per_op;     /* 0: one */
 	double rate;              /* operations per second; 0: closed loop */
 	bool poisson;             /* with a rate: arrivals know nothing of each other; else they are evenly apart */
+	uint64_t ramp_ns;         /* with a rate: it rises to that in this time */
 	uint64_t key_base;        /* number of the first key that is written or deleted */
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
 	unsigned kinds;           /* of operations, which are tallied apart, up to PHASE_KINDS_MAX; 0: one */

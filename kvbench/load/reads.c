@@ -141,6 +141,7 @@ static int runs_run(struct bench *b, struct kv_error *err)
 		struct phase_result *r = result_clear();
 		p.series = true;
 		p.rate = o->rate;
+		p.ramp_ns = o->ramp_ns;
 		p.outages = b->results.keep_going.outage;
 		p.breakdown = b->results.breakdown;
 		rc = phase_run(&p, r, err);

@@ -143,6 +143,8 @@ unsigned document_phases(const json_t *doc, struct document_phase out[DOCUMENT_P
 	const struct document_phase all[] = {
 		{trace ? "put" : "write", document_at(doc, "phases", "write", NULL)},
 		{trace ? "get" : "read", document_at(doc, "phases", "read", NULL)},
+		{"mix put", document_at(doc, "phases", "mix", "put", NULL)},
+		{"mix exists", document_at(doc, "phases", "mix", "exists", NULL)},
 		{"mixed put", document_at(doc, "phases", "mixed", "write", NULL)},
 		{"mixed get", document_at(doc, "phases", "mixed", "read", NULL)},
 	};

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-enum { DOCUMENT_PHASES_MAX = 4 };
+enum { DOCUMENT_PHASES_MAX = 6 };
 #define DOCUMENT_BYTES_MAX (256u << 20) /* of a file */
 
 /* A phase that has figures. name: as people call it. */

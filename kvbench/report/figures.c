@@ -93,7 +93,7 @@ static int percentiles(FILE *out, const json_t *doc, bool alone, struct kv_error
 	for (unsigned i = 0; rc == 0 && i < n; i++) {
 		if (!percentile_points(phase[i].phase, &p[i]))
 			rc = no_memory(err);
-		else if (p[i].count > 0)
+		else if (p[i].count > 0 && c.num_lines < CHART_LINES_MAX) /* --mix and --mixed exclude each other */
 			c.line[c.num_lines++] = (struct chart_line){
 				.name = phase[i].name, .x = p[i].x, .y = p[i].y, .count = p[i].count};
 	}

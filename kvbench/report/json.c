@@ -361,6 +361,18 @@ static json_t *runs_object(const struct bench_runs *runs)
 	return object;
 }
 
+/* With poisson arrivals or a ramp the schedule has another rate than the one that was asked for. */
+static json_t *rate_object(const struct bench *b)
+{
+	const struct phase_result *read = &b->results.read;
+	double ops = (double)bench_measured_ops(&b->results) * 1e9;
+	json_t *object = json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
+				   ops / (double)read->elapsed_ns);
+	if (read->planned_ns)
+		json_object_set_new(object, "planned_per_s", json_real(ops / (double)read->planned_ns));
+	return object;
+}
+
 static json_t *slo_object(const struct bench *b)
 {
 	const struct bench_slo_search *s = &b->results.slo;
@@ -486,9 +498,7 @@ static json_t *report_object(const struct bench *b)
 	if (object && r->keep_going.ran)
 		json_object_set_new(object, "keep_going", keep_going_object(&r->keep_going));
 	if (object && b->opt->rate > 0 && r->read.elapsed_ns)
-		json_object_set_new(object, "rate",
-				    json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
-					      (double)bench_measured_ops(r) * 1e9 / (double)r->read.elapsed_ns));
+		json_object_set_new(object, "rate", rate_object(b));
 	if (object)
 		load_objects(object, b);
 	if (object && r->mixed.read.ran)

@@ -299,7 +299,7 @@ static void rate_line(const struct bench *b)
 	double offered = b->opt->rate;
 	if (offered <= 0 || !b->results.read.ran)
 		return;
-	if (b->results.read.planned_ns) /* so many came due, by chance */
+	if (b->results.read.planned_ns) /* so many came due, by chance or in the ramp */
 		offered = (double)bench_measured_ops(&b->results) * 1e9 / (double)b->results.read.planned_ns;
 	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s",
 		COUNT((uint64_t)(offered + 0.5)), COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
@@ -336,9 +336,10 @@ static void latency_table(const struct bench *b)
 		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
 	else if (b->opt->rate > 0 || r->slo.trials)
 		kv_wrap(b->out, "        ", 0,
-			"(of a read: from its intended start, %s arrivals; service: of reads, from when they really "
+			"(of a read: from its intended start, %s arrivals%s; service: of reads, from when they really "
 			"began)",
-			b->opt->arrivals == BENCH_POISSON ? "poisson" : "uniform");
+			b->opt->arrivals == BENCH_POISSON ? "poisson" : "uniform",
+			b->opt->ramp_ns ? ", the ramp's, too" : "");
 }
 
 static void breakdown_table(const struct bench *b)

@@ -88,12 +88,21 @@ const struct kv_opt bench_options_table[] = {
 	 .choices = arrivals_names,
 	 .help = "When reads are due with --rate and --slo (uniform: evenly apart; poisson: exponential gaps from the "
 		 "seed)"},
+	{.name = "ramp",
+	 .type = KV_OPT_DURATION,
+	 AT(ramp_ns),
+	 .metavar = "TIME",
+	 .def = "0",
+	 .max = 3600000000000ull,
+	 .help = "With --rate: the rate rises from 0 to R, evenly, in this time. The time series (--interval, --csv) "
+		 "shows "
+		 "from which rate on latency grows."},
 	{.name = "mix",
 	 .type = KV_OPT_STRING,
 	 AT(mix_text),
 	 .metavar = "G:P:E",
 	 .help = "The read phase makes GETs, PUTs of further keys (deleted again) and EXISTS in these parts, as in "
-		 "90:10:0."},
+		 "90:10:0. With --batch each is of so many keys."},
 	{.name = "repeat-runs",
 	 .type = KV_OPT_U32,
 	 AT(repeat_runs),
@@ -433,8 +442,9 @@ static int check_model(const struct bench_options *o, struct kv_error *err)
 	if (!(o->prefill_rate >= 0 && o->prefill_rate <= 1e12))
 		return kv_fail(err, -KV_EINVAL, "--prefill-rate %g is not a number of tokens per second from 0 to 1e12",
 			       o->prefill_rate);
-	if (o->model && o->value_size != VALUE_SIZE)
-		return kv_fail(err, -KV_EINVAL, "--model sets the value size: drop --value-size, or drop --model");
+	if (o->model && (o->value_size != VALUE_SIZE || o->value_sizes))
+		return kv_fail(err, -KV_EINVAL,
+			       "--model sets the value size: drop --value-size and --value-sizes, or drop --model");
 	if (!o->model &&
 	    (o->layout.tp != 1 || o->layout.dtype != MODEL_BF16 || o->layout.block_tokens != BLOCK_TOKENS ||
 	     o->prefix_tokens != PREFIX_TOKENS || o->prefill_rate != 0))
@@ -517,11 +527,11 @@ static int check_slices(const struct bench_options *o, struct kv_error *err)
 	char size[32];
 	if (o->slices == 0)
 		return 0;
-	if (o->trace || o->roofline || o->keep_going || o->rate != 0 || o->breakdown || o->mix.total || o->slo)
+	if (o->trace || o->roofline || o->keep_going || o->rate != 0 || o->breakdown || o->slo)
 		return kv_fail(
 			err, -KV_EINVAL,
 			"--slices changes plain writes and reads: drop --trace, --roofline, --keep-going, --rate, "
-			"--breakdown, --mix and --slo");
+			"--breakdown and --slo");
 	for (unsigned i = 0; i < KV_MAX(o->sizes.count, 1u); i++) {
 		uint64_t value_size = o->sizes.count ? o->sizes.row[i].size : o->value_size;
 		if (value_size % (8ull * o->slices))
@@ -538,6 +548,8 @@ static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 	bool slo = o->aim.quantile > 0;
 	if (o->arrivals != BENCH_UNIFORM && o->rate == 0 && !slo)
 		return kv_fail(err, -KV_EINVAL, "--arrivals poisson is of the open loop: add --rate R, or --slo");
+	if (o->ramp_ns && o->rate == 0)
+		return kv_fail(err, -KV_EINVAL, "--ramp is how --rate begins: add --rate R");
 	if (slo && o->rate != 0)
 		return kv_fail(err, -KV_EINVAL, "--slo looks for the rate: drop --rate");
 	if (slo && o->repeat_runs > 1)
@@ -552,11 +564,10 @@ static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 
 static int check_mix(const struct bench_options *o, struct kv_error *err)
 {
-	if (o->mix.total &&
-	    (o->trace || o->batch || o->async || o->keep_going || o->mixed || o->roofline || o->no_write))
+	if (o->mix.total && (o->trace || o->async || o->keep_going || o->mixed || o->roofline || o->no_write))
 		return kv_fail(err, -KV_EINVAL,
-			       "--mix makes single operations in the read phase: drop --trace, --batch, --async, "
-			       "--keep-going, --mixed, --roofline and --no-write");
+			       "--mix is of workers, in the read phase: drop --trace, --async, --keep-going, --mixed, "
+			       "--roofline and --no-write");
 	if (o->repeat_runs > 1 && (o->trace || o->keep_going))
 		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
 	if (!(o->warmup_steady >= 0 && o->warmup_steady <= 100))

@@ -47,6 +47,7 @@ struct bench_options {
 	uint64_t duration_ns; /* 0: repeat_reads decides */
 	double rate;          /* operations per second of all workers; 0: closed loop */
 	int arrivals;         /* enum bench_arrivals_kind */
+	uint64_t ramp_ns;     /* the rate rises from 0 in this time */
 	uint64_t warmup;      /* GETs of all workers together */
 	double warmup_steady; /* percent; 0: warmup says how many */
 	uint32_t repeat_runs;

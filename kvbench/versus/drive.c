@@ -353,7 +353,7 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 	p->units = units;
 	l->phase = p;
 	if (p->rate > 0)
-		bench_arrivals_init(&p->arrivals, p->rate, l->o->arrivals == BENCH_POISSON, l->draw.seed);
+		bench_arrivals_init(&p->arrivals, p->rate, l->o->arrivals == BENCH_POISSON, 0, l->draw.seed);
 	p->start_ns = now_ns();
 	p->end_ns = duration_ns ? kv_deadline(p->start_ns, duration_ns) : KV_NEVER;
 	p->due_ns = p->rate > 0 ? p->start_ns + bench_arrivals_due(&p->arrivals, 0) : 0;

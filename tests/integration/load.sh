@@ -3,7 +3,7 @@
 # load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
 . "$(dirname "$0")/lib.bash"
 patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
-plan $((31 + ${#patterns[@]}))
+plan $((38 + ${#patterns[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
@@ -32,6 +32,11 @@ check "and on a running server" run_is "$mixed" --mix 70:25:5 --server "$server"
 check "where its PUTs are gone afterwards: the same again stores them again" run_is "$mixed"' and j["counters"]["calls"]["put_conflicts"] == 0' --mix 70:25:5 --server "$server"
 listed() { timeout 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" stat >"$scratch/stat" && grep -Eq '^ *(keys|values|blocks|entries)[ :=]+200\b' "$scratch/stat" || { cat "$scratch/stat"; return 1; }; }
 check "only the keys of the run are left" listed
+# 1,000 reads of 7 keys each are 143 batches, of which 100 are 70 GETs, 25 PUTs and 5 EXISTS.
+mixed_batches='(lambda g, p, e: g["hits"] == g["ops"] and p["put_conflicts"] == 0 and e["hits"] == e["ops"] and g["ops"] + p["ops"] + e["ops"] == 143 * 7 and all(x["ops"] % 7 == 0 and x["errors"] == {} for x in (g, p, e)) and g["ops"] >= 490 and p["ops"] >= 175 and p["bytes"] == p["ops"] * 65536 and e["ops"] >= 35 and sum(p["histogram"]["count"]) * 7 == p["ops"])(j["phases"]["read"], j["phases"]["mix"]["put"], j["phases"]["mix"]["exists"])'
+check "a mix of batches" run_is "$mixed_batches"' and j["verify"]["wrong"] == 0' --mix 70:25:5 --batch 7 --verify --server "$server"
+check "whose PUTs are gone afterwards, too" listed
+check "and of values in slices, of several sizes" run_is 'j["phases"]["read"]["hits"] == j["phases"]["read"]["ops"] > 0 and j["phases"]["mix"]["put"]["ops"] > 0 and j["verify"]["wrong"] == 0' --mix 2:1:1 --slices 8 --batch 3 --value-sizes 4KB,64KB --verify
 check "in parts of sizes and patterns" run_is 'j["phases"]["mix"]["put"]["ops"] == 100 and j["phases"]["read"]["hits"] == 900 and j["verify"] == {"checked": 900, "wrong": 0}' --mix 9:1:0 --value-sizes 3000:5,10000:4,100000:1 --keys-pattern zipf:0.9 --verify
 
 open='(lambda r: r["ops"] == r["hits"] == 1000 and set(r["service_ns"]) == set(r["latency_ns"]) and r["service_ns"]["min"] > 0 and all(r["service_ns"][k] <= r["latency_ns"][k] for k in ("min", "mean", "p50", "p99", "max")))(j["phases"]["read"])'
@@ -40,6 +45,12 @@ check "uniform arrivals, too" run_is "$open"' and j["config"]["arrivals"] == "un
 check "a closed loop has no service time" run_is '"service_ns" not in j["phases"]["read"] and "rate" not in j'
 check "in a mix the rate is of all operations" run_is 'j["phases"]["read"]["ops"] == 500 and j["phases"]["mix"]["put"]["ops"] == 500 and abs(j["rate"]["achieved_per_s"] * j["phases"]["read"]["seconds"] - 1000) < 1' --rate 2000 --arrivals poisson --mix 1:1:0
 
+ramp='(lambda w, s: len(w) > 4 and w[0]["ops"] < w[len(w) // 2]["ops"] and j["phases"]["read"]["ops"] == 1000 and j["rate"]["planned_per_s"] < 0.8 * j["rate"]["offered_per_s"])(j["phases"]["read"]["series"]["windows"], j)'
+check "a ramp: few reads at first, all in the end" run_is "$ramp" --rate 2000 --ramp 500ms --interval 100ms
+check "of poisson arrivals, too" run_is "$ramp" --rate 2000 --ramp 500ms --interval 100ms --arrivals poisson
+check "as the schema has it" tests/integration/schema.py docs/reference/kv-bench.schema.json "$scratch/load.json"
+run "${small[@]}" --mix 2:1:1 --json "$scratch/mix.json" >/dev/null 2>&1
+check "compare knows the PUTs and EXISTS of a mix" says 'mix exists p99: no difference' "$build/kv-bench" compare "$scratch/mix.json" "$scratch/mix.json"
 check "runs are repeated" run_is '(lambda r: j["phases"]["read"]["ops"] == j["phases"]["read"]["hits"] == 3000 and r["count"] == 3 and all(len(f["each"]) == 3 and f["min"] == min(f["each"]) and f["max"] == max(f["each"]) and f["median"] == sorted(f["each"])[1] for k, f in r.items() if k != "count") and set(r) == {"count", "ops_per_s", "bytes_per_s", "p50_ns", "p99_ns"})(j["runs"])' --repeat-runs 3
 check "and their median and range are printed" says 'runs +median +min +max +spread +\(of 3 runs\)' run "${small[@]}" --repeat-runs 3
 check "one run has no spread" run_is '"runs" not in j'

@@ -22,7 +22,7 @@ static void even_arrivals_do_not_drift(void **state)
 
 	(void)state;
 	for (unsigned r = 0; r < KV_COUNT(rates); r++) {
-		bench_arrivals_init(&a, rates[r], false, 1);
+		bench_arrivals_init(&a, rates[r], false, 0, 1);
 		for (uint64_t i = 0; i <= ARRIVALS; i += i < 1000 ? 1 : 997) {
 			uint64_t want = (uint64_t)((unsigned __int128)i * 1000000000 / (uint64_t)rates[r]);
 			uint64_t got = bench_arrivals_due(&a, i);
@@ -40,7 +40,7 @@ static void poisson_arrivals_are_as_planned_after_a_million(void **state)
 	uint64_t due = 0, before = 0;
 
 	(void)state;
-	bench_arrivals_init(&a, 12345, true, 42);
+	bench_arrivals_init(&a, 12345, true, 0, 42);
 	for (uint64_t i = 0; i < ARRIVALS; i++) {
 		uint64_t bits = bench_random(a.seed, i, 0) >> 11;
 		planned += -log((double)(bits + 1) * 0x1p-53) * (1e9 / 12345);
@@ -64,7 +64,7 @@ static void poisson_gaps_are_exponential(void **state)
 
 	(void)state;
 	memset(count, 0, sizeof(count));
-	bench_arrivals_init(&a, 1000, true, 7);
+	bench_arrivals_init(&a, 1000, true, 0, 7);
 	for (uint64_t i = 0; i < GAPS; i++) {
 		uint64_t due = bench_arrivals_due(&a, i);
 		double below = 1 - exp(-(double)(due - before) / 1e6);
@@ -84,15 +84,38 @@ static void another_seed_has_another_schedule(void **state)
 	unsigned same = 0;
 
 	(void)state;
-	bench_arrivals_init(&a, 1000, true, 1);
-	bench_arrivals_init(&b, 1000, true, 1);
-	bench_arrivals_init(&c, 1000, true, 2);
+	bench_arrivals_init(&a, 1000, true, 0, 1);
+	bench_arrivals_init(&b, 1000, true, 0, 1);
+	bench_arrivals_init(&c, 1000, true, 0, 2);
 	for (uint64_t i = 0; i < 1000; i++) {
 		uint64_t due = bench_arrivals_due(&a, i);
 		assert_int_equal(due, bench_arrivals_due(&b, i));
 		same += due == bench_arrivals_due(&c, i);
 	}
 	assert_true(same < 10);
+}
+
+/* The rate at each moment of the ramp is the part of it that has passed, of either kind of arrivals; behind it, all of
+ * it. */
+static void a_ramp_rises_evenly(void **state)
+{
+	enum { RATE = 100000, RAMP_S = 10, PARTS = 15 };
+	(void)state;
+	for (unsigned poisson = 0; poisson < 2; poisson++) {
+		struct bench_arrivals a;
+		uint64_t count[PARTS] = {0}, before = 0, due = 0;
+		bench_arrivals_init(&a, RATE, poisson, RAMP_S * 1000000000ull, 3);
+		for (uint64_t i = 0; due < PARTS * 1000000000ull; i++) {
+			due = bench_arrivals_due(&a, i);
+			assert_true(due >= before);
+			before = due;
+			count[KV_MIN(due / 1000000000, (uint64_t)PARTS - 1)]++;
+		}
+		for (unsigned i = 0; i < PARTS; i++) {
+			double want = i < RAMP_S ? RATE * (i + 0.5) / RAMP_S : RATE;
+			assert_true(fabs((double)count[i] - want) <= (poisson ? 5 * sqrt(want) : 2));
+		}
+	}
 }
 
 /* A clock that stands until somebody sets it. */
@@ -115,8 +138,8 @@ static void a_slow_worker_moves_no_arrival(void **state)
 	uint64_t free_at = 0, stall_ns = 1000000000, service_ns = 1500000;
 
 	(void)state;
-	bench_arrivals_init(&a, 1000, true, 5);
-	bench_arrivals_init(&plan, 1000, true, 5);
+	bench_arrivals_init(&a, 1000, true, 0, 5);
+	bench_arrivals_init(&plan, 1000, true, 0, 5);
 	for (uint64_t i = 0; i < 10000; i++) {
 		uint64_t planned = bench_arrivals_due(&plan, i), due = bench_arrivals_due(&a, i), begin;
 		assert_int_equal(due, planned);
@@ -284,6 +307,7 @@ int main(void)
 		cmocka_unit_test(poisson_arrivals_are_as_planned_after_a_million),
 		cmocka_unit_test(poisson_gaps_are_exponential),
 		cmocka_unit_test(another_seed_has_another_schedule),
+		cmocka_unit_test(a_ramp_rises_evenly),
 		cmocka_unit_test(a_slow_worker_moves_no_arrival),
 		cmocka_unit_test(parts_of_a_mix_are_exact),
 		cmocka_unit_test(no_put_of_a_mix_has_the_key_of_another),

@@ -105,7 +105,7 @@ static void slices_are_of_whole_words(void **state)
 		      parse(&o, &err, "--slices", "32", "--value-sizes", "4KB,1000", NULL));
 	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--trace", "f", NULL));
 	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--rate", "9", NULL));
-	check_refused("--slices", &err, parse(&o, &err, "--slices", "4", "--mix", "1:1:1", NULL));
+	assert_int_equal(parse(&o, &err, "--slices", "4", "--mix", "1:1:1", NULL), 0);
 }
 
 static void loads_that_exclude_each_other_are_refused(void **state)
@@ -128,7 +128,14 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "1:1", NULL));
 	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "1:1:1:1", NULL));
 	check_refused("GET:PUT:EXISTS", &err, parse(&o, &err, "--mix", "1001:1:1", NULL));
-	check_refused("--batch", &err, parse(&o, &err, "--mix", "1:1:0", "--batch", "4", NULL));
+	assert_int_equal(parse(&o, &err, "--mix", "1:1:0", "--batch", "4", NULL), 0);
+	check_refused("--async", &err, parse(&o, &err, "--mix", "1:1:0", "--async", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--mix", "1:1:0", "--batch", "4", "--rate", "9", NULL));
+	assert_int_equal(parse(&o, &err, "--rate", "100", "--ramp", "5s", NULL), 0);
+	assert_int_equal(o.ramp_ns, 5000000000);
+	check_refused("--rate", &err, parse(&o, &err, "--ramp", "5s", NULL));
+	check_refused("--rate", &err, parse(&o, &err, "--ramp", "5s", "--slo", "p99=2ms", NULL));
+	check_refused("--value-sizes", &err, parse(&o, &err, "--model", "llama-3-8b", "--value-sizes", "4KB", NULL));
 	check_refused("--mixed", &err, parse(&o, &err, "--mix", "1:1:0", "--mixed", NULL));
 	check_refused("--no-write", &err, parse(&o, &err, "--mix", "1:1:0", "--server", "a:1", "--no-write", NULL));
 	check_refused("--rate", &err, parse(&o, &err, "--arrivals", "poisson", NULL));
