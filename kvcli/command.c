@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "kvcli/cluster.h"
+#include "kvcli/drain.h"
 #include "kvcli/file.h"
 #include "kvcli/interrupt.h"
 #include "kvcli/stat.h"
@@ -329,7 +330,8 @@ enum {
 	OF_STAT = 8,
 	PROMPT_ONLY = 16,
 	OF_TOP = 32,
-	OF_JSON = 64
+	OF_JSON = 64,
+	OF_DRAIN = 128
 }; /* options that a command takes */
 
 static const struct command {
@@ -381,6 +383,10 @@ static const struct command {
 	 "weight, "
 	 "incarnation; and of each whether it answers, its version, since when it serves, memory in use, and how many "
 	 "of 100 GETs hit. --json prints one JSON object. Exit status 1: some member does not answer."},
+	{"drain", 1, 1, false, OF_DRAIN, "drain NODE [--drain-sec TIME] [--drain-mb SIZE]", drain_run,
+	 "Has the server drain that is called NODE, or has that address: it puts what was hit lately to the others of "
+	 "its view, finishes what is under way, says goodbye to its clients, and ends. Returns when it has said "
+	 "goodbye. The server must run with --allow-drain. Exit status 1: there is no such server."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},
@@ -460,6 +466,7 @@ unsigned command_given(const struct cli_line *line, const struct cli_options *o)
 {
 	return (line->file ? OF_FILE : 0) | (line->output ? OF_OUTPUT : 0) | (o && o->ttl ? OF_TTL : 0) |
 	       (o && (o->all || o->shards || o->watch_ns) ? OF_STAT : 0) | (o && o->json ? OF_JSON : 0) |
+	       (o && (o->drain_sec || o->drain_mb) ? OF_DRAIN : 0) |
 	       (o && (o->once || o->interval_ns != TOP_INTERVAL_NS) ? OF_TOP : 0);
 }
 

@@ -67,6 +67,22 @@ const struct kv_opt cli_options_table[] = {
 	 .max = 86400000000000ull,
 	 .help = "top: the time between two tables, and that of their rates."},
 	{.name = "once", .type = KV_OPT_FLAG, AT(once), .help = "top: print one table, after --interval, and exit."},
+	{.name = "drain-sec",
+	 .type = KV_OPT_U32,
+	 AT(drain_sec),
+	 .unit = KV_OPT_SECONDS,
+	 .metavar = "TIME",
+	 .def = "0",
+	 .max = 86400,
+	 .help = "drain: longest time until the server's end; 0: as its own --drain-sec says."},
+	{.name = "drain-mb",
+	 .type = KV_OPT_U64,
+	 AT(drain_mb),
+	 .unit = KV_OPT_MIB,
+	 .metavar = "SIZE",
+	 .def = "0",
+	 .max = 1 << 20,
+	 .help = "drain: MiB per second at which it may put values to the others; 0: as its own --drain-mb says."},
 	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat, cluster: print one JSON object."},
 
 	KV_OPT_SECURITY_ROWS(struct cli_options),
@@ -94,6 +110,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  cluster [--json]                 the members of the view, and how they are\n"
+		 "  drain NODE                       have a server hand over, and end\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "

@@ -27,6 +27,8 @@ struct cli_options {
 	uint64_t watch_ns;    /* of stat: time between two looks; 0: one look */
 	uint64_t interval_ns; /* of top: time between two looks */
 	bool once;            /* of top */
+	uint32_t drain_sec;   /* of drain, with the next */
+	uint64_t drain_mb;
 	uint32_t slow_ms;
 	int log_level; /* enum kv_log_level */
 };

@@ -542,6 +542,28 @@ KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const
  *   -KV_ELEFT      the server has said goodbye, and is not back */
 KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *call);
 
+/* How a server's drain is bounded. 0: as the server's own options say. */
+struct kvc_drain {
+	size_t size;
+	uint64_t time_ns; /* from now to its end at the latest: whole milliseconds, a day at most */
+	uint64_t bytes_s; /* at which it may put values to the other servers */
+};
+
+/* kvc_drain_await -- have call->server drain: it puts what was hit lately to the other servers of its view, finishes
+ * the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a server
+ * allows it only with --allow-drain.
+ *
+ * Returns 0 when the server has said goodbye: what it hands over is handed over. drain: NULL, or with its
+ * size set. Without call->timeout_ns the deadline is the end that the server names, and 5 s; the question itself is
+ * answered within the pool's timeout. A call that ends early takes nothing back: the server drains.
+ * Parks: yes. Thread: worker.
+ * Errors: also the server codes.
+ *   -KV_EINVAL     there is no such server
+ *   -KV_ENOTSUP    the server lets no client ask for that
+ *   -KV_EPEERDOWN  also: the server went without a goodbye
+ *   -KV_ELEFT      the server has said goodbye before, and is not back */
+KVC_API int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, const struct kvc_call *call);
+
 /* One of several places in memory that a value lies in. */
 struct kvc_span {
 	void *data;

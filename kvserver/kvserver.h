@@ -40,6 +40,11 @@ enum kvs_prefault {
 	KVS_PREFAULT_OFF         /* as values come */
 };
 
+/* How a drain that a client asked for is bounded; 0: as the program's own options say. */
+struct kvs_drain {
+	uint64_t time_ns, bytes_s; /* bytes_s: of values that are put to other servers */
+};
+
 struct kvs_options {
 	const char *listen_addr; /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
 	/* Its name in clients' lists of servers, by which they place keys. A client that calls it otherwise does not
@@ -72,6 +77,11 @@ struct kvs_options {
 	/* As allow_pull, except where reading could crash a client. There allow_pull is refused, and this is ignored.
 	 */
 	bool pull_where_safe;
+	/* A client asks for a drain (DRAIN): the program shall soon call kvs_server_stop, and end. Returns the time
+	 * until the end at the latest, not 0; further clients may ask meanwhile. client: its address, for the log.
+	 * Called on the control loop, and must not block. NULL: no client may ask. */
+	uint64_t (*on_drain)(void *arg, const struct kvs_drain *bounds, const char *client);
+	void *on_drain_arg;
 	uint64_t lease_ns; /* how long a value is kept for a client to read: 1 s; 10 ms to 60 s */
 	/* Memory beside memory_bytes that clients write their PUTs to where that is the fastest way: 128 MiB, of which
 	 * pages are made as they are used. */

@@ -13,6 +13,10 @@
  * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; its pages change at
  * the drain's begin, before the server stops to listen; it closes last.
  *
+ * A client may ask for the drain, too (--allow-drain, drain.c): the control loop then sends the main thread a signal of
+ * its own. A service manager's stop often follows, as after a preStop hook of Kubernetes: so the first SIGTERM during
+ * such a drain changes nothing, and the second ends the process.
+ *
  * --members is asked from the moment at which the server listens, and told of the drain when it begins. Then what was
  * hit lately is put to the other members (push/), while clients are served as ever; then the server says goodbye, and
  * is taken out of the source.
@@ -34,6 +38,7 @@
 #include "base/early.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "kvserver/drain.h"
 #include "kvserver/options.h"
 #include "kvserver/http/http.h"
 #include "kvserver/member/membership.h"
@@ -62,14 +67,25 @@ static void signals_block(void)
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGUSR1);
 	sigaddset(&signals, SIGUSR2);
+	sigaddset(&signals, DRAIN_SIGNAL);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static void signals_default(void)
+static void signal_spent(int got)
 {
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
+	(void)got;
+}
+
+/* SIGTERM and SIGINT end the process from now on. asked: the drain was a client's wish, so the first of each is spent.
+ */
+static void signals_default(bool asked)
+{
+	const struct sigaction once = {.sa_handler = signal_spent, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+	const struct sigaction end = {.sa_handler = SIG_DFL};
+
+	sigaction(SIGTERM, asked ? &once : &end, NULL);
+	sigaction(SIGINT, asked ? &once : &end, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
 }
 
@@ -91,6 +107,7 @@ struct run {
 	struct http *http;             /* or NULL */
 	struct membership *membership; /* or NULL */
 	struct flags *flags;
+	struct drain *drain;
 	struct kv_log *log;
 	const char *psk; /* of --psk-fd, or NULL */
 	int argc;
@@ -110,6 +127,7 @@ static void config_reload(struct run *r)
 		return;
 	}
 	kvs_server_rates_set(r->server, r->flags->ttl_ns, r->flags->slow_ms * 1000000ull);
+	drain_defaults(r->drain, r->flags->drain_sec * 1000000000ull, r->flags->drain_mb << 20);
 	kv_log(r->log, left[0] ? KV_LOG_WARN : KV_LOG_INFO, "SIGHUP: %s: %s%s%s%s%s%s", r->flags->config,
 	       taken[0] || left[0] ? "" : "nothing has changed", taken[0] ? "taken: " : "", taken,
 	       taken[0] && left[0] ? "; " : "", left[0] ? "changed, and needs a restart: " : "", left);
@@ -290,7 +308,7 @@ static unsigned members_up(const struct kv_view *view, const char *self)
 }
 
 /* This server drains: the others get what was hit lately. */
-static void hand_over(struct run *r, uint64_t until_ns)
+static void hand_over(struct run *r, const struct drain_bounds *bounds)
 {
 	const struct flags *f = r->flags;
 	struct membership_now now = {.silence_ns = 0};
@@ -298,8 +316,8 @@ static void hand_over(struct run *r, uint64_t until_ns)
 				 .view = &now.view,
 				 .self = membership_self(r->membership),
 				 .epoch = membership_drain(r->membership),
-				 .bytes_s = f->drain_mb << 20,
-				 .until_ns = until_ns,
+				 .bytes_s = bounds->bytes_s,
+				 .until_ns = bounds->begun_ns + bounds->time_ns / 4 * 3,
 				 .psk = r->psk,
 				 .psk_file = f->psk_file,
 				 .cert_file = f->cert,
@@ -309,17 +327,18 @@ static void hand_over(struct run *r, uint64_t until_ns)
 				 .log = r->log};
 	struct push_result done;
 	struct kv_error err;
+	char rate[32];
 	int rc = membership_read(r->membership, &now);
 	unsigned others = rc == 0 ? members_up(&now.view, o.self) : 0;
 
-	if (!f->drain_mb || !o.epoch || !others) {
+	if (!o.bytes_s || !o.epoch || !others) {
 		kv_info(r->log, "drain: no value is put to another server: %s",
-			!f->drain_mb ? "--drain-mb is 0"
-			: !o.epoch   ? "this server is in no view of --members"
-				     : "no other member is up");
+			!o.bytes_s ? "--drain-mb is 0"
+			: !o.epoch ? "this server is in no view of --members"
+				   : "no other member is up");
 	} else {
-		kv_info(r->log, "drain: putting what was hit lately to %u other%s, %llu MiB per second at most", others,
-			kv_plural(others), (unsigned long long)f->drain_mb);
+		kv_info(r->log, "drain: putting what was hit lately to %u other%s, %s per second at most", others,
+			kv_plural(others), kv_size_format(o.bytes_s, rate, sizeof(rate)));
 		rc = push_run(&o, &done, &err);
 		if (rc < 0)
 			kv_warn(r->log, "drain: no value is put to another server: %s", err.text);
@@ -334,7 +353,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 {
 	struct flags *f = r->flags;
 	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
-	uint64_t begun_ns, drain_ns;
+	struct drain_bounds bounds;
 	int got;
 
 	kvs_server_address(r->server, address, sizeof(address));
@@ -348,19 +367,20 @@ static void run(struct run *r, const struct kv_log_style *style)
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
 	manager_tell(r->log, "READY=1", more);
 	got = signals_wait(r);
-	drain_ns = f->drain_sec * 1000000000ull; /* SIGHUP may have changed it */
+	drain_begin(r->drain, &bounds);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
-		 ((unsigned long long)f->drain_sec + DRAIN_MORE_S) * 1000000);
+		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
 	manager_tell(r->log, "STOPPING=1", more);
-	signals_default();
-	begun_ns = kv_clock_now(&kv_clock_monotonic);
+	signals_default(got == DRAIN_SIGNAL);
 	if (r->http)
 		http_drain(r->http);
 	if (r->membership)
-		hand_over(r, begun_ns + drain_ns / 4 * 3);
+		hand_over(r, &bounds);
 	kv_info(r->log, "%s: saying goodbye to the clients, and finishing what is in flight",
-		got == SIGTERM ? "SIGTERM" : "SIGINT");
-	kvs_server_stop(r->server, drain_ns - KV_MIN(drain_ns, kv_clock_now(&kv_clock_monotonic) - begun_ns));
+		got == SIGTERM  ? "SIGTERM"
+		: got == SIGINT ? "SIGINT"
+				: "a client's drain");
+	kvs_server_stop(r->server, drain_left_ns(r->drain));
 	kv_info(r->log, "stopped");
 }
 
@@ -436,7 +456,8 @@ int main(int argc, char **argv)
 	struct kvs_options options;
 	struct kv_error err = {0};
 	struct flags f;
-	struct run r = {.flags = &f, .log = &log, .argc = argc, .argv = argv};
+	struct drain drain;
+	struct run r = {.flags = &f, .drain = &drain, .log = &log, .argc = argc, .argv = argv};
 	char psk[PSK_LINE_MAX];
 	int rc;
 
@@ -470,6 +491,9 @@ int main(int argc, char **argv)
 	if (rc == 0) {
 		r.psk = f.psk_fd != FLAGS_FD_NONE ? psk : NULL;
 		flags_options(&f, r.psk, &log, &options);
+		drain_init(&drain, f.drain_sec * 1000000000ull, f.drain_mb << 20, &log);
+		options.on_drain = f.allow_drain ? drain_ask : NULL;
+		options.on_drain_arg = &drain;
 		rc = serve(&r, &options, &err);
 	}
 	explicit_bzero(psk, sizeof(psk));

@@ -294,6 +294,11 @@ static const struct kv_opt table[] = {
 	 .offset = AT(allow_bench),
 	 .help = "Answer the roofline requests of kv-bench (bare writes of resident blocks).",
 	 .group = "Operation"},
+	{.name = "allow-drain",
+	 .type = KV_OPT_FLAG,
+	 .offset = AT(allow_drain),
+	 .help = "Let clients end this server: kv-client drain has it drain as SIGTERM does, within bounds that may be "
+		 "other than --drain-sec and --drain-mb. Every client that is let in may then ask for that."},
 	{.name = "allow-pull",
 	 .type = KV_OPT_FLAG,
 	 .offset = AT(allow_pull),
@@ -349,7 +354,8 @@ static const struct kv_opt table[] = {
 	 .metavar = "TIME",
 	 .def = "10",
 	 .max = 86400,
-	 .help = "Longest time from SIGTERM to the end: the server says goodbye to its clients and finishes their "
+	 .help = "Longest time from SIGTERM (or a client's drain, --allow-drain) to the end: the server says goodbye "
+		 "to its clients and finishes their "
 		 "requests. With --members it first puts what was hit lately to the others, for three quarters of this "
 		 "time at most."},
 	{.name = "drain-mb",

@@ -594,6 +594,27 @@ static int news_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
+/* ---- DRAIN, DRAIN_OK ---- */
+
+static void drain_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	wire_out_64(o, m->drain.time_ms);
+	if (m->type == WIRE_CTRL_DRAIN)
+		wire_out_64(o, m->drain.bytes_s);
+	else
+		o->bad |= m->drain.bytes_s != 0 || m->drain.time_ms == 0;
+}
+
+static int drain_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	m->drain.time_ms = wire_cur_64(c);
+	if (m->type == WIRE_CTRL_DRAIN)
+		m->drain.bytes_s = wire_cur_64(c);
+	else
+		wire_cur_check(c, m->drain.time_ms != 0);
+	return 0;
+}
+
 /* ---- the envelope ---- */
 
 /* clang-format off */
@@ -628,6 +649,8 @@ static const struct {
 	[WIRE_CTRL_VIEW_ASK] = {news_write, news_read},
 	[WIRE_CTRL_VIEW] = {view_write, view_read},
 	[WIRE_CTRL_VIEW_NEWS] = {news_write, news_read},
+	[WIRE_CTRL_DRAIN] = {drain_write, drain_read},
+	[WIRE_CTRL_DRAIN_OK] = {drain_write, drain_read},
 };
 /* clang-format on */
 

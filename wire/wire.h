@@ -139,6 +139,11 @@
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
  *              string node id; string address; string zone}, within the limits of kv_member_check
  *  VIEW_NEWS   u64 source; u64 epoch; u64 digest (kv_view_digest)
+ *  DRAIN       u64 milliseconds that the drain may take; u64 bytes per second at which values may be put to the others
+ *              (each 0: as the server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends:
+ *              it drains as it does for SIGTERM
+ *  DRAIN_OK    u64 milliseconds (not 0) after which the drain is over at the latest. If the server drains already: what
+ *              is left, and the bounds stay those of the first client that asked
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H
@@ -581,7 +586,9 @@ enum wire_ctrl {
 	WIRE_CTRL_LANDING = 24,
 	WIRE_CTRL_VIEW_ASK = 25,
 	WIRE_CTRL_VIEW = 26,
-	WIRE_CTRL_VIEW_NEWS = 27
+	WIRE_CTRL_VIEW_NEWS = 27,
+	WIRE_CTRL_DRAIN = 28,
+	WIRE_CTRL_DRAIN_OK = 29
 };
 
 enum wire_welcome {
@@ -590,7 +597,8 @@ enum wire_welcome {
 	WIRE_WELCOME_INLINE_PUT = 4, /* the server does not read client memory: PUT ranges carry their bytes inline */
 	WIRE_WELCOME_SESSIONS = 8,   /* further sessions may be opened on the connection */
 	WIRE_WELCOME_LANDING = 16,   /* clients may ask for landing areas (LANDINGS) and PUT with WIRE_PUT_LANDED */
-	WIRE_WELCOME_VIEWS = 32      /* clients may ask for the view of the cluster (VIEW_ASK) */
+	WIRE_WELCOME_VIEWS = 32,     /* clients may ask for the view of the cluster (VIEW_ASK) */
+	WIRE_WELCOME_DRAIN = 64      /* clients may have the server drain, and end (DRAIN) */
 };
 
 struct wire_blob_addr {
@@ -680,6 +688,10 @@ struct wire_view_news {
 	uint64_t source, epoch, digest;
 };
 
+struct wire_drain {
+	uint64_t time_ms, bytes_s;
+};
+
 struct wire_ctrl_msg {
 	enum wire_ctrl type;
 	union {
@@ -697,6 +709,7 @@ struct wire_ctrl_msg {
 		struct wire_session_refuse session_refuse;
 		struct wire_view view;
 		struct wire_view_news view_news; /* also of VIEW_ASK, which has a digest alone */
+		struct wire_drain drain;         /* also of DRAIN_OK, which has a time alone */
 		struct {
 			uint32_t session;
 			uint64_t requests;

@@ -42,17 +42,23 @@ int kvc_call_check(const struct kvc_call *given, struct kvc_call *out)
 	return rc;
 }
 
-int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
+int kvc_call_allowed(struct kvc_client *c)
 {
-	struct kvc_session *session;
 	if (!c)
 		return -KV_EINVAL;
 	if (KV_UNLIKELY(kvc_pool_alien(c->pool)))
 		return -KV_ECLOSED;
 	if (loop_current() != c->loop || !co_self())
 		return -KV_EINVAL;
-	if (c->closing || !c->opened)
-		return -KV_ECLOSED;
+	return c->closing || !c->opened ? -KV_ECLOSED : 0;
+}
+
+int kvc_call_begin(struct kvc_client *c, struct kvc_trace *t, enum kvc_op op, const struct kvc_call *call)
+{
+	struct kvc_session *session;
+	int rc = kvc_call_allowed(c);
+	if (rc < 0)
+		return rc;
 	session = kvc_session_of(call);
 	if (KV_UNLIKELY(session && (session->client != c || session->parting)))
 		return -KV_EINVAL;

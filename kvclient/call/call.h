@@ -13,6 +13,10 @@
  * it is none, or has flags that are none of a call's. */
 int kvc_call_check(const struct kvc_call *given, struct kvc_call *out);
 
+/* kvc_call_allowed -- whether a call may begin: on the client's loop, from a coroutine, while the client is open. 0, or
+ * the code that the call returns. */
+int kvc_call_allowed(struct kvc_client *c);
+
 /* kvc_call_begin -- a call of this client begins: on its loop, from a coroutine, while the client is open. t is the
  * caller's, and lives until the end. call: as the caller gave it, or NULL.
  * kvc_call_end -- it ends (only after a begin that gave 0): counts rc, logs the call if it was slow, and returns rc.

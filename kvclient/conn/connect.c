@@ -246,6 +246,7 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	case WIRE_CTRL_LANDING:
 	case WIRE_CTRL_VIEW:
 	case WIRE_CTRL_VIEW_NEWS:
+	case WIRE_CTRL_DRAIN_OK:
 		return n->control.stage != KVC_CONTROL_DIALLED;
 	default:
 		return false;

@@ -110,6 +110,16 @@ static int view_ask_await(struct kvc_node *n)
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
+static int drain_take(struct kvc_node *n, const struct wire_drain *w)
+{
+	if (n->drain.asked == 0)
+		return kv_fail(&n->error, -KV_EPROTO, "it says that it drains, and we did not ask for that");
+	n->drain.asked--;
+	n->drain.time_ms = w->time_ms;
+	co_queue_wake_all(&n->changed);
+	return 0;
+}
+
 /* 1: we have parted. */
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
@@ -147,6 +157,8 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		return view_take(n, &m->view);
 	case WIRE_CTRL_VIEW_NEWS:
 		return n->client->node_events->news(n, &m->view_news) ? view_ask_await(n) : 0;
+	case WIRE_CTRL_DRAIN_OK:
+		return drain_take(n, &m->drain);
 	case WIRE_CTRL_REFUSE:
 		kvc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);

@@ -140,6 +140,12 @@ struct kvc_node_links {
 	bool news; /* one of them is new: the log is told with the next attachment */
 };
 
+/* The server was asked to drain (call/drain.c). */
+struct kvc_node_drain {
+	unsigned asked;   /* questions that are not answered */
+	uint64_t time_ms; /* the last answer: it may take so long; 0: none since the last question */
+};
+
 struct kvc_node {
 	struct kvc_client *client;
 	unsigned index;
@@ -171,6 +177,7 @@ struct kvc_node {
 	struct kvc_room_share share;
 	struct kvc_node_sessions sessions;
 	struct kvc_node_pins pins;
+	struct kvc_node_drain drain;
 	/* Told by kvc_server_info. */
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];

@@ -23,6 +23,8 @@
 #include "kvserver/control/view.h"
 #include "kvserver/shard/ending.h"
 
+enum { DRAIN_MS_MAX = 86400000 /* of a drain that a client asks for */ };
+
 /* ---- what shards are asked ---- */
 
 static void run_idle(struct call *call)
@@ -193,6 +195,21 @@ static int on_goodbye_await(struct conn *c)
 	return conn_send_await(c, &m);
 }
 
+/* The program drains, and stops us; the client hears GOODBYE as all do. */
+static int on_drain_await(struct conn *c, const struct wire_drain *asked)
+{
+	const struct kvs_options *o = &c->server->opt;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_DRAIN_OK};
+	struct kvs_drain bounds = {.time_ns = KV_MIN(asked->time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000,
+				   .bytes_s = asked->bytes_s};
+	char name[KV_HOST_MAX];
+
+	if (!o->on_drain)
+		return -KV_EPROTO;
+	m.drain.time_ms = o->on_drain(o->on_drain_arg, &bounds, conn_name(c, name, sizeof(name))) / 1000000 + 1;
+	return conn_send_await(c, &m);
+}
+
 /* Handle one message. Returns 0, 1 when the client is done, or the code that the connection ends with. */
 static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 {
@@ -215,6 +232,8 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 		return on_landings_await(c);
 	case WIRE_CTRL_VIEW_ASK:
 		return view_answer_await(c, m->view_news.digest);
+	case WIRE_CTRL_DRAIN:
+		return on_drain_await(c, &m->drain);
 	case WIRE_CTRL_GOODBYE_DONE:
 		return 1;
 	case WIRE_CTRL_SESSION_BEGIN:

@@ -24,7 +24,7 @@ import traceback
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, Callable
+from typing import IO, Any, Callable
 
 from members_fakes import FakeEtcd, FakeKube, b64
 
@@ -453,13 +453,16 @@ def counted(server: KvServer, name: str) -> int:
     raise Failed(f"{server.name} has no metric {name}")
 
 
-def bench_begin(a: KvServer, report: Path, *more: str) -> subprocess.Popen[bytes]:
+def bench_begin(
+    a: KvServer, report: Path, *more: str, stderr: IO[str] | None = None
+) -> subprocess.Popen[bytes]:
     bench = subprocess.Popen(
         [
             f"{BUILD}/kv-bench",
             *("-s", f"a={a.address}", "--provider", PROVIDER, "--json", str(report), "--quiet"),
             *("--num-clients", "2", "--num-threads", "1", "--log-level", "warn", *more),
-        ]
+        ],
+        stderr=stderr,
     )
     running.append(bench)
     return bench
@@ -572,6 +575,78 @@ def drain_without_others() -> None:
     off = KvServer("a", "list:a=127.0.0.1:1,b=127.0.0.1:9", "--drain-mb", "0")
     off.end()
     off.says("--drain-mb is 0")
+
+
+def kv_client(s: KvServer, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [f"{BUILD}/kv-client", *("-s", f"{s.name}={s.address}", "--provider", PROVIDER), *command],
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE_S,
+        check=False,
+    )
+
+
+def kv_client_drains() -> None:
+    """An operator ends a server through another one, under load: no call fails, and no client logs a warning."""
+    report, errors = SCRATCH / "drained.json", SCRATCH / "drained.err"
+    path, servers, members = rolling("drained", "--allow-drain")
+    load = "--num-keys 400 --value-size 16KB --num-workers 4 --duration 12 --keep-going --verify".split()
+    with errors.open("w") as err:
+        bench = bench_begin(servers[0], report, *load, stderr=err)
+        soon("kv-bench reads", lambda: counted(servers[0], "kvrail_gets_total") > 500)
+        before = counted(servers[1], BLOCKS)
+        done = kv_client(servers[0], "drain", "b")
+        servers[1].process.send_signal(signal.SIGTERM)  # as Kubernetes does behind a preStop hook: no harm
+        if done.returncode != 0 or "b has said goodbye" not in done.stdout or done.stderr:
+            raise Failed(f"kv-client drain: {done}")
+        if servers[1].process.wait(PATIENCE_S) != 0:
+            raise Failed(f"a server that a client drains ends with 0: {servers[1].text()}")
+        servers[1].says(r"client \S+ asks for a drain, which begins and takes at most 8")
+        servers[1].says(rf"drain: {before} values, .* were put to the others; 0 could not be")
+        del servers[1]
+        members()
+        servers[0].sees("a c d")
+        if bench.wait(2 * PATIENCE_S) != 0:
+            raise Failed("kv-bench failed")
+    if read_of(report)["misses"] != 0 or errors.read_text():
+        raise Failed(f"{read_of(report)}; {errors.read_text()}")
+
+
+def drain_is_bounded() -> None:
+    """What kv-client drain gives as bounds goes before the server's own: bytes per second, and the time."""
+    report = SCRATCH / "bounded.json"
+    _, servers, _ = rolling("bounded", "--allow-drain")
+    load = "--num-keys 2000 --value-size 64KB --num-workers 4 --duration 2".split()
+    if bench_begin(servers[0], report, *load).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    held = counted(servers[1], BLOCKS) * 65536
+    begun = time.monotonic()
+    done = kv_client(servers[0], "drain", servers[1].address, "--drain-sec", "4", "--drain-mb", "2")
+    if done.returncode != 0 or servers[1].process.wait(PATIENCE_S) != 0:
+        raise Failed(f"kv-client drain: {done}")
+    took = time.monotonic() - begun
+    put = re.search(r"drain: (\d+) values, .* and time is over for what is left", servers[1].text())
+    put_bytes = int(put[1]) * 65536 if put else held
+    print(f"# {put_bytes >> 10} of {held >> 10} KiB in {took:.1f} s", flush=True)
+    # A lot, 32 values, is put before the first rest; three quarters of the time are for values.
+    if not 0 < put_bytes <= (2 << 20) + 3 * (2 << 20) < held or took > 4 + 10:
+        raise Failed(servers[1].text()[-3000:])
+
+
+def drain_is_refused() -> None:
+    """Who may not drain a server, or calls it by a wrong name, is told the way out."""
+    port = free_port()
+    a = KvServer("a", f"list:a=127.0.0.1:{port}", port=port)
+    a.sees("a")
+    no = kv_client(a, "drain", "a")
+    if no.returncode != 3 or "send it SIGTERM instead, or start it with --allow-drain" not in no.stderr:
+        raise Failed(str(no))
+    none = kv_client(a, "drain", "x")
+    if none.returncode != 1 or "no server is called x" not in none.stderr:
+        raise Failed(str(none))
+    if a.process.poll() is not None or "asks for a drain" in a.text():
+        raise Failed(a.text())
 
 
 def rolling_upgrade() -> None:
@@ -1119,6 +1194,9 @@ def main() -> int:
         ("a join under load is no miss, and values follow", join_costs_nothing, ""),
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
+        ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
+        ("kv-client drain keeps its bounds", drain_is_bounded, ""),
+        ("kv-client drain says who may not", drain_is_refused, ""),
         ("a rolling upgrade of four servers under load", rolling_upgrade, ""),
         (
             "the conversation trace, two servers join: hits as if nothing had happened",

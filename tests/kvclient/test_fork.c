@@ -161,6 +161,7 @@ static void await_calls_are_closed(struct kvc_client *client)
 	CLOSED(kvc_pin_await(client, key, NULL));
 	CLOSED(kvc_unpin_await(client, key, NULL));
 	CLOSED(kvc_ping_await(client, NULL));
+	CLOSED(kvc_drain_await(client, NULL, NULL));
 	CLOSED(kvc_get_batch_await(client, &item, 1, NULL));
 	CHILD(item.result == -KV_ECLOSED);
 	CLOSED(kvc_put_batch_await(client, &item, 1, NULL));

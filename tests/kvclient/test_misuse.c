@@ -301,6 +301,7 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 	s->rc[s->n++] = kvc_pin_await(c, key, NULL);
 	s->rc[s->n++] = kvc_unpin_await(c, key, NULL);
 	s->rc[s->n++] = kvc_ping_await(c, NULL);
+	s->rc[s->n++] = kvc_drain_await(c, NULL, NULL);
 	s->rc[s->n++] = kvc_get_batch_await(c, &item, 1, NULL);
 	s->rc[s->n++] = kvc_put_batch_await(c, &item, 1, NULL);
 	s->rc[s->n++] = kvc_stat_await(c, &stat, 1, NULL);
@@ -313,7 +314,7 @@ static void await_calls(struct kvc_client *c, struct seen *s)
 
 static void all_invalid(const struct seen *s)
 {
-	assert_int_equal(s->n, 17);
+	assert_int_equal(s->n, 18);
 	for (unsigned i = 0; i < s->n; i++)
 		if (s->rc[i] != -KV_EINVAL)
 			fail_msg("call %u is %s", i, kvc_errname((int)s->rc[i]));

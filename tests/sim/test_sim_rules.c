@@ -970,7 +970,9 @@ static void world_placement(uint64_t seed)
 enum { DRAIN_KEYS = 8, DRAIN_LEN = 300 << 10, DRAIN_READERS = 6 };
 
 static struct {
-	bool told, stop; /* the server was told; the readers are */
+	bool told, stop;         /* the server was told; the readers are */
+	struct kvs_drain bounds; /* that a client asked for */
+	unsigned asked, parted;  /* clients that ask, and have heard the goodbye */
 	uint64_t hits, misses;
 } drain;
 
@@ -1024,6 +1026,8 @@ static void drain_ended(struct kvc_client *c, void *arg)
 	(void)arg;
 	for (unsigned i = 0; i < DRAIN_KEYS; i++)
 		key[i] = drain_key(i);
+	if (kvc_drain_await(c, NULL, NULL) != -KV_ELEFT)
+		world_wrong(&world, "a server that has ended is asked to drain");
 	if (kvc_put_await(c, drain_key(0), "x", 1, NULL) != -KV_ELEFT)
 		world_wrong(&world, "a PUT to a server that has ended does not say so");
 	if (kvc_exists_await(c, key, DRAIN_KEYS, found, &prefix, NULL) != 0 || prefix || found[0])
@@ -1056,6 +1060,48 @@ static void drain_check(void)
 			    (unsigned long long)drain.misses);
 }
 
+#define DRAIN_ASKED_NS (3 * SECOND + 7 * MS)
+
+/* As kv-server does: the first one sets the bounds, and what it begins ends after a while by kvs_server_stop. */
+static uint64_t drain_heard(void *arg, const struct kvs_drain *bounds, const char *client)
+{
+	(void)arg;
+	if (drain.asked++ == 0)
+		drain.bounds = *bounds;
+	if (strncmp(client, "127.0.0.1:", 10) != 0)
+		world_wrong(&world, "a client that asks for a drain has the address %s", client);
+	return DRAIN_ASKED_NS;
+}
+
+static void drain_ask(struct kvc_client *c, void *arg)
+{
+	const struct kvc_drain bounds = {.size = sizeof(bounds), .time_ns = DRAIN_ASKED_NS, .bytes_s = 5 << 20};
+	int rc = kvc_drain_await(c, &bounds, arg);
+	drain.parted += rc == 0;
+	if (rc < 0)
+		world_wrong(&world, "a drain that a client asked for returned %s", kv_errname(rc));
+}
+
+static bool drain_was_asked(void *arg)
+{
+	(void)arg;
+	return drain.asked == 2;
+}
+
+/* Two clients ask; the program hands over for a while, and stops the server. */
+static void drain_by_clients(void)
+{
+	world_worker(&world, 0, 0, drain_ask, NULL);
+	world_worker(&world, 0, 1, drain_ask, NULL);
+	world_run(&world, drain_was_asked, NULL, SECOND, "the server did not hear that it shall drain");
+	if (drain.bounds.time_ns != DRAIN_ASKED_NS || drain.bounds.bytes_s != 5 << 20)
+		world_wrong(&world, "the bounds of a drain came as %llu ns and %llu bytes per second",
+			    (unsigned long long)drain.bounds.time_ns, (unsigned long long)drain.bounds.bytes_s);
+	world_sleep(&world, SECOND);
+	if (drain.parted)
+		world_wrong(&world, "a call for a drain returned before the server said goodbye");
+}
+
 static void world_drain(uint64_t seed)
 {
 	memset(&drain, 0, sizeof(drain));
@@ -1063,17 +1109,22 @@ static void world_drain(uint64_t seed)
 						   .clients = 2,
 						   .chunk_bytes = 16 << 10,
 						   .credits = 4,
+						   .on_drain = drain_heard,
 						   .fabric = {.delay_max_ns = 4 * MS, .wait_fd = seed & 1}});
 	world_do(&world, 0, drain_put, NULL);
 	for (unsigned i = 0; i < DRAIN_READERS; i++)
 		world_worker(&world, 0, i % 2, drain_get, NULL);
 	world_sleep(&world, 100 * MS + kv_prng_below(&world.prng, 20 * MS));
+	if (seed & 2)
+		drain_by_clients();
 	drain.told = true;
 	kvs_server_stop(world.server[0].server, 10 * SECOND);
 	world_run(&world, drain_over, world.server[0].server, 2 * SECOND,
 		  "the server did not end as soon as nothing was under way");
 	world_sleep(&world, SECOND); /* attempts to connect go on, and are refused */
 	drain_check();
+	if (drain.parted != drain.asked)
+		world_wrong(&world, "of %u calls for a drain %u have heard the goodbye", drain.asked, drain.parted);
 	drain.stop = true;
 	world_join(&world, 10 * SECOND);
 	world_do(&world, 0, drain_ended, NULL);

@@ -321,6 +321,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.allow_bench = true,
 				.allow_pull = wo->pull_pools > 0,
 				.lease_ns = wo->lease_ns,
+				.on_drain = wo->on_drain,
 				.heartbeat_ms = wo->heartbeat_ms,
 				.max_clients = wo->max_clients,
 				.log = &world_log,

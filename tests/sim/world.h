@@ -54,6 +54,7 @@ struct world_options {
 	uint32_t heartbeat_ms;           /* of a server; 0: its default */
 	unsigned max_clients;            /* of a server; 0: its default */
 	uint64_t slow_ns;                /* of pools: see struct kvc_options */
+	uint64_t (*on_drain)(void *arg, const struct kvs_drain *bounds, const char *client); /* of servers */
 	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any
 			      */
 	uint64_t lease_ns;   /* 0: the server's default */

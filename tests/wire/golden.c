@@ -490,5 +490,9 @@ const struct golden_ctrl golden_ctrls[] = {
 	{"view_news",
 	 "1c0000001b000000050000000000000009000000000000008877665544332211",
 	 {.type = WIRE_CTRL_VIEW_NEWS, .view_news = {.source = 5, .epoch = 9, .digest = 0x1122334455667788}}},
+	{"drain",
+	 "140000001c00000030750000000000000000004000000000",
+	 {.type = WIRE_CTRL_DRAIN, .drain = {.time_ms = 30000, .bytes_s = 1 << 30}}},
+	{"drain_ok", "0c0000001d0000001027000000000000", {.type = WIRE_CTRL_DRAIN_OK, .drain.time_ms = 10000}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

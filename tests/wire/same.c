@@ -239,6 +239,11 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 	case WIRE_CTRL_VIEW_ASK:
 		SAME(view_news.digest);
 		break;
+	case WIRE_CTRL_DRAIN:
+	case WIRE_CTRL_DRAIN_OK:
+		SAME(drain.time_ms);
+		SAME(drain.bytes_s);
+		break;
 	case WIRE_CTRL_VIEW_NEWS:
 		SAME(view_news.source);
 		SAME(view_news.epoch);

@@ -338,7 +338,7 @@ static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_VIEW_NEWS);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_DRAIN_OK);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -389,6 +389,13 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->view_news.source = kv_prng_next(p);
 		m->view_news.epoch = kv_prng_next(p);
 		m->view_news.digest = kv_prng_next(p);
+		break;
+	case WIRE_CTRL_DRAIN:
+		m->drain.bytes_s = kv_prng_next(p);
+		m->drain.time_ms = kv_prng_next(p);
+		break;
+	case WIRE_CTRL_DRAIN_OK:
+		m->drain.time_ms = between(p, 1, UINT64_MAX);
 		break;
 	case WIRE_CTRL_VIEW_ASK:
 		m->view_news.digest = kv_prng_next(p);

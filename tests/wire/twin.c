@@ -128,7 +128,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_VIEW_NEWS);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_DRAIN_OK);
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
 		assert_true(m->hello.chunk_bytes > 0);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drain.c -- kv-client drain NODE. NODE is what `cluster` shows: a member's name or its address; or what --server says.
+ *
+ * The names are compared with all servers that the pool knows, which includes the members of the view. */
+#include "kvcli/drain.h"
+
+#include "kvcli/look.h"
+
+struct draining {
+	struct kvc_drain bounds;
+	struct kvc_call call;
+	int rc;
+};
+
+static bool is_called(const struct kvc_server_info *s, const char *name)
+{
+	const char *at = strchr(s->name, '=');
+
+	return strcmp(name, s->name) == 0 || (at && strcmp(name, at + 1) == 0) ||
+	       (s->member[0] && strcmp(name, s->member) == 0) || (s->node_id[0] && strcmp(name, s->node_id) == 0);
+}
+
+/* False: no server is called so. */
+static bool server_find(struct cli *cli, const char *name, unsigned *out)
+{
+	for (unsigned i = 0; i < LOOK_MAX; i++) {
+		struct kvc_server_info s = {.size = sizeof(s)};
+		int rc = kvc_server_info(cli->pool, 0, i, &s);
+
+		if (rc < 0 && rc != -KV_ENOTFOUND)
+			return false;
+		if (rc == 0 && is_called(&s, name)) {
+			*out = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void drain_one(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct draining *d = arg;
+
+	(void)w;
+	d->rc = kvc_drain_await(client, &d->bounds, &d->call);
+}
+
+static int failed(struct cli *cli, unsigned server, const char *name, int rc, struct kv_error *err)
+{
+	struct kvc_server_info s = {.size = sizeof(s)};
+
+	if (rc == -KV_ENOTSUP)
+		kv_fail(err, rc,
+			"drain: %.100s lets no client ask for that: send it SIGTERM instead, or start it with "
+			"--allow-drain",
+			name);
+	else if (rc == -KV_ETIMEOUT)
+		kv_fail(err, rc,
+			"drain: %.100s has not said goodbye in time; if it was asked it goes on, and its log tells",
+			name);
+	else if (rc == -KV_ELEFT)
+		kv_fail(err, rc, "drain: %.100s has said goodbye already, and is not back", name);
+	else if (kvc_server_info(cli->pool, 0, server, &s) == 0 && s.why[0])
+		kv_fail(err, rc, "drain: %s; %.300s", kv_strerror(rc), s.why);
+	else
+		kv_fail(err, rc, "drain: %.100s: %s", name, kv_strerror(rc));
+	return CLI_FAILED;
+}
+
+int drain_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
+{
+	const char *name = line->words.item[1];
+	struct draining d = {.bounds = {.size = sizeof(d.bounds),
+					.time_ns = cli->opt->drain_sec * 1000000000ull,
+					.bytes_s = cli->opt->drain_mb << 20},
+			     .call = {.size = sizeof(d.call), .timeout_ns = cli->opt->timeout_ns}};
+	int rc;
+
+	if (!server_find(cli, name, &d.call.server)) {
+		kv_fail(err, -KV_ENOTFOUND, "drain: no server is called %.100s; kv-client cluster lists them", name);
+		return CLI_NOT_FOUND;
+	}
+	rc = kvc_run(cli->pool, 1, drain_one, &d);
+	rc = rc < 0 ? rc : d.rc;
+	if (rc < 0)
+		return failed(cli, d.call.server, name, rc, err);
+	printf("%s has said goodbye, and ends\n", name);
+	return CLI_OK;
+}

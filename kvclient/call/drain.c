@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drain.c -- a server is asked to drain, and waited for until it has said goodbye.
+ *
+ * The question goes over the control connection; DRAIN_OK tells how long the drain may take (conn/serve.c takes it).
+ * From then on a break of the attachment is no end of the drain: the client attaches anew while the server lets it, and
+ * the wait goes on. It ends when the node is DOWN: after a goodbye, or because the server is no member of the view any
+ * more (both as node.goodbye says), or because it was lost. */
+#include "kvclient/call/call.h"
+#include "kvclient/conn/node.h"
+#include "kvclient/core/sized.h"
+
+enum { DRAIN_MS_MAX = 2 * 86400000 /* whatever a server names */ };
+
+#define DRAIN_GRACE_NS 5000000000ull /* behind the end that the server names */
+
+/* Wait until the answer has come in this attachment. */
+static int answer_await(struct kvc_node *n, const struct kvc_attachment *s, uint64_t deadline_ns)
+{
+	while (n->drain.time_ms == 0) {
+		if (n->client->closing)
+			return -KV_ECLOSED;
+		if (n->attachment != s || n->state == KVC_NODE_DOWN || n->state == KVC_NODE_CLOSED)
+			return n->goodbye != KVC_GOODBYE_NONE ? 0 : -KV_EPEERDOWN;
+		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
+			return -KV_ETIMEOUT;
+	}
+	return 0;
+}
+
+static int ask_await(struct kvc_node *n, const struct kvc_drain *drain, uint64_t deadline_ns)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_DRAIN,
+				  .drain = {.time_ms = (drain->time_ns + 999999) / 1000000, .bytes_s = drain->bytes_s}};
+	struct kvc_attachment *s;
+	int rc = kvc_node_ready_await(n, deadline_ns, &s);
+
+	if (rc < 0)
+		return rc;
+	if (!(s->flags & WIRE_WELCOME_DRAIN))
+		return -KV_ENOTSUP;
+	n->drain.time_ms = 0;
+	n->drain.asked++;
+	rc = kvc_node_send_await(n, &m, deadline_ns);
+	return rc < 0 ? rc : answer_await(n, s, deadline_ns);
+}
+
+static bool parted(const struct kvc_node *n)
+{
+	return n->state != KVC_NODE_UP && n->state != KVC_NODE_CONNECTING;
+}
+
+static int goodbye_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	while (!parted(n)) {
+		if (n->client->closing)
+			return -KV_ECLOSED;
+		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
+			return -KV_ETIMEOUT;
+	}
+	return n->goodbye != KVC_GOODBYE_NONE ? 0 : -KV_EPEERDOWN;
+}
+
+static int drain_await(struct kvc_client *c, const struct kvc_drain *drain, const struct kvc_call *call)
+{
+	uint64_t asked_ns = loop_now(c->loop), deadline_ns = kvc_call_deadline(c, call, 0);
+	struct kvc_node *n = &c->node[call->server];
+	int rc = ask_await(n, drain, deadline_ns);
+
+	if (rc < 0)
+		return rc;
+	if (!call->timeout_ns)
+		deadline_ns = kv_deadline(asked_ns, KV_MIN(n->drain.time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000 +
+							    DRAIN_GRACE_NS);
+	return goodbye_await(n, deadline_ns);
+}
+
+int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, const struct kvc_call *call)
+{
+	struct kvc_drain own;
+	struct kvc_call how;
+	int rc = kvc_call_allowed(client);
+
+	if (rc == 0)
+		rc = kvc_call_check(call, &how);
+	if (rc == 0)
+		rc = kvc_sized_take(&own, sizeof(own), drain, offsetof(struct kvc_drain, bytes_s), "struct kvc_drain",
+				    NULL);
+	if (rc == 0 && how.server >= client->num_nodes)
+		rc = -KV_EINVAL;
+	if (rc < 0)
+		return rc;
+	kvc_client_hold(client);
+	rc = drain_await(client, &own, &how);
+	kvc_client_unhold(client);
+	return rc;
+}

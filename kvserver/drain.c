@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drain.c -- the drain's bounds, between the main thread, which drains, and the control loop, on which clients ask.
+ *
+ * The time runs from the moment at which a client asked, or a signal came. From then on the bounds are final: a second
+ * client that asks is told what is left, and a reload of the options changes nothing. The lock is held for a few
+ * instructions. */
+#include "kvserver/drain.h"
+
+void drain_init(struct drain *d, uint64_t time_ns, uint64_t bytes_s, const struct kv_log *log)
+{
+	*d = (struct drain){
+		.main = pthread_self(), .log = log, .bounds = {.time_ns = time_ns, .bytes_s = bytes_s}};
+	pthread_mutex_init(&d->lock, NULL);
+}
+
+void drain_defaults(struct drain *d, uint64_t time_ns, uint64_t bytes_s)
+{
+	pthread_mutex_lock(&d->lock);
+	if (!d->begun)
+		d->bounds = (struct drain_bounds){.time_ns = time_ns, .bytes_s = bytes_s};
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* With the lock. False: it had begun. */
+static bool begin(struct drain *d)
+{
+	if (d->begun)
+		return false;
+	d->begun = true;
+	d->bounds.begun_ns = kv_clock_now(&kv_clock_monotonic);
+	return true;
+}
+
+/* With the lock. */
+static uint64_t left_ns(const struct drain *d)
+{
+	uint64_t over_ns = kv_clock_now(&kv_clock_monotonic) - d->bounds.begun_ns;
+
+	return d->bounds.time_ns > over_ns ? d->bounds.time_ns - over_ns : 1;
+}
+
+uint64_t drain_ask(void *drain, const struct kvs_drain *bounds, const char *client)
+{
+	struct drain *d = drain;
+	char time[32];
+	uint64_t left;
+	bool first;
+
+	pthread_mutex_lock(&d->lock);
+	first = begin(d);
+	if (first && bounds->time_ns)
+		d->bounds.time_ns = bounds->time_ns;
+	if (first && bounds->bytes_s)
+		d->bounds.bytes_s = bounds->bytes_s;
+	left = left_ns(d);
+	pthread_mutex_unlock(&d->lock);
+	kv_info(d->log, "client %s asks for a drain, %s %s", client,
+		first ? "which begins and takes at most" : "which has begun and takes at most another",
+		kv_duration_format(left, time, sizeof(time)));
+	if (first)
+		pthread_kill(d->main, DRAIN_SIGNAL);
+	return left;
+}
+
+void drain_begin(struct drain *d, struct drain_bounds *out)
+{
+	pthread_mutex_lock(&d->lock);
+	begin(d);
+	*out = d->bounds;
+	pthread_mutex_unlock(&d->lock);
+}
+
+uint64_t drain_left_ns(struct drain *d)
+{
+	uint64_t left;
+
+	pthread_mutex_lock(&d->lock);
+	left = left_ns(d);
+	pthread_mutex_unlock(&d->lock);
+	return left;
+}
