@@ -260,6 +260,25 @@ void kv_process_read(int pid, struct kv_process *out)
 		out->files = 0;
 }
 
+double kv_process_cpu_seconds(int pid)
+{
+	unsigned long user = 0, system = 0;
+	char path[64], text[1024], *after;
+	size_t n;
+	FILE *f;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	after = strrchr(text, ')'); /* the name before it may hold anything */
+	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
+		return 0;
+	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* Threads of a process, or 0 if its real user is another one. */
 static uint64_t threads_of(const char *pid, uid_t user)
 {

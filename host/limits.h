@@ -74,6 +74,9 @@ struct kv_process {
  * through all descriptors of the process. */
 void kv_process_read(int pid, struct kv_process *out);
 
+/* kv_process_cpu_seconds -- CPU time that a process has used so far; 0: it cannot be seen. Thread: any. */
+double kv_process_cpu_seconds(int pid);
+
 /* kv_container_name -- "docker", "podman", "kubernetes", "container", or "" for none. */
 const char *kv_container_name(enum kv_container container);
 

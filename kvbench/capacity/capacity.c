@@ -141,11 +141,10 @@ static int status_of(const struct capacity *c, const struct capacity_run *run)
 													: BENCH_OK;
 }
 
-static int json_finish(struct capacity *c, struct json_file **json)
+static int json_finish(const struct capacity_report *report, struct json_file **json)
 {
-	const struct capacity_report report = {&c->opt, c->run};
 	struct kv_error err = {0};
-	char *text = capacity_json_text(&report);
+	char *text = capacity_json_text(report);
 	int rc = json_write_text(json, text, &err);
 	free(text);
 	if (rc < 0)
@@ -155,6 +154,7 @@ static int json_finish(struct capacity *c, struct json_file **json)
 
 static int capacity_run_all(struct capacity *c, struct json_file **json)
 {
+	struct capacity_report report = {.opt = &c->opt, .run = c->run};
 	int status = BENCH_OK;
 	/* rxm's buffers are most of what an endpoint takes. Their size must be equal on both sides (engine/env.c):
 	 * where the server is ours, it inherits this one. */
@@ -162,6 +162,7 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 		(void)setenv("FI_OFI_RXM_BUFFER_SIZE", RXM_BUFFER, 0);
 	if (c->table)
 		capacity_print_head(&c->opt, c->table);
+	bench_conditions_begin(&report.conditions, 0);
 	for (int m = 0; m < CAPACITY_MODELS && !bench_interrupted(); m++) {
 		if (c->opt.model != CAPACITY_MODELS && c->opt.model != m)
 			continue;
@@ -174,7 +175,9 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 			"over\n",
 			bench_interrupted());
 	}
-	if (*json && json_finish(c, json) != BENCH_OK && status == BENCH_OK)
+	bench_conditions_end(&report.conditions, 0);
+	capacity_print_conditions(&report, c->out);
+	if (*json && json_finish(&report, json) != BENCH_OK && status == BENCH_OK)
 		status = BENCH_FAILED;
 	if (fflush(c->out) != 0 || ferror(c->out)) {
 		fprintf(stderr, "kv-bench: the report could not be written to %s\n",

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "host/host.h"
+#include "kvbench/measure/conditions.h"
 
 struct server_child;
 
@@ -61,8 +62,8 @@ struct capacity_step {
 	uint32_t fds, threads;
 	uint64_t server_rss; /* of our own server, seen by the parent; 0: not ours */
 	uint32_t server_fds;
-	char provider[64], domain[64], libfabric[64];
-	char text[512]; /* the first error, in a sentence */
+	char provider[64], domain[64], libfabric[64], wait[16], congestion[32]; /* congestion: on loopback */
+	char text[512];                                                         /* the first error, in a sentence */
 };
 
 struct capacity_options {
@@ -131,12 +132,16 @@ struct capacity_run {
 struct capacity_report {
 	const struct capacity_options *opt;
 	struct capacity_run *run; /* CAPACITY_MODELS of them */
+	struct bench_conditions conditions;
 };
 
 void capacity_print_head(const struct capacity_options *options, FILE *out);
 void capacity_print_model(int model, const struct capacity_options *options, FILE *out);
 void capacity_print_step(const struct capacity_step *step, FILE *out);
 void capacity_print_end(const struct capacity_run *run, FILE *out);
+
+/* capacity_print_conditions -- what the machine was meanwhile. */
+void capacity_print_conditions(const struct capacity_report *report, FILE *out);
 
 /* capacity_json_text -- the report (schema kvbench-capacity/1); the caller frees it. NULL: no memory. */
 char *capacity_json_text(const struct capacity_report *report);

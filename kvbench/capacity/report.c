@@ -5,6 +5,8 @@
 
 #include "host/host.h"
 #include "kvbench/capacity/capacity.h"
+#include "kvbench/report/conditions.h"
+#include "kvbench/setup/signals.h"
 #include "kvclient/kvclient.h"
 
 #define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
@@ -107,6 +109,32 @@ void capacity_print_end(const struct capacity_run *run, FILE *out)
 	}
 }
 
+/* The fabric is that of the first model that had one. */
+static struct report_conditions conditions_of(const struct capacity_report *report)
+{
+	struct report_conditions c = {.machine = &report->conditions,
+				      .no_histogram = true,
+				      .excluded = {"of memory: what the process had at its start",
+						   "of the time of opening: making values, starting processes"}};
+	for (int m = 0; m < CAPACITY_MODELS && !c.provider; m++) {
+		const struct capacity_step *t = telling_step(&report->run[m]);
+		if (!t->provider[0])
+			continue;
+		c.provider = t->provider;
+		c.wait = t->wait;
+		c.libfabric = t->libfabric;
+		c.loopback_congestion = t->congestion;
+	}
+	return c;
+}
+
+void capacity_print_conditions(const struct capacity_report *report, FILE *out)
+{
+	const struct report_conditions c = conditions_of(report);
+	fputc('\n', out);
+	conditions_print(&c, true, out);
+}
+
 /* ---- JSON ---- */
 
 static json_t *count_or_null(int64_t n)
@@ -173,13 +201,15 @@ static json_t *host_object(void)
 
 char *capacity_json_text(const struct capacity_report *report)
 {
+	const struct report_conditions c = conditions_of(report);
 	json_t *models = json_object(), *o;
 	char *text;
 	for (int m = 0; m < CAPACITY_MODELS; m++)
 		if (report->opt->model == CAPACITY_MODELS || report->opt->model == m)
 			json_object_set_new(models, capacity_model_name(m), run_object(&report->run[m]));
-	o = json_pack("{s:s, s:s, s:o, s:o}", "schema", "kvbench-capacity/1", "version", KVRAIL_VERSION, "host",
-		      host_object(), "models", models);
+	o = json_pack("{s:s, s:s, s:b, s:o, s:o, s:o}", "schema", "kvbench-capacity/1", "version", KVRAIL_VERSION,
+		      "interrupted", bench_interrupted() != 0, "conditions", conditions_json(&c), "host", host_object(),
+		      "models", models);
 	text = o ? json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
 	json_decref(o);
 	return text;

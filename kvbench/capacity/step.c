@@ -97,6 +97,8 @@ static void pool_tell(struct capacity_teller *t, struct kvc_pool *pool)
 	memcpy(t->step.provider, i.provider, sizeof(t->step.provider));
 	memcpy(t->step.domain, i.domain, sizeof(t->step.domain));
 	memcpy(t->step.libfabric, i.libfabric, sizeof(t->step.libfabric));
+	snprintf(t->step.wait, sizeof(t->step.wait), "%s", i.wait);
+	snprintf(t->step.congestion, sizeof(t->step.congestion), "%s", i.congestion);
 }
 
 /* ---- one GET each ---- */

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/host.h"
 #include "kvbench/fabric/measure.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
@@ -182,7 +183,9 @@ static int session_run(struct session *s, struct json_file **json, int argc, cha
 	} else {
 		if (s->table)
 			fabric_print_head(&s->run, s->table);
+		bench_conditions_begin(&s->run.conditions, kv_process_cpu_seconds((int)s->pid));
 		rc = measure_all(s, &err);
+		bench_conditions_end(&s->run.conditions, kv_process_cpu_seconds((int)s->pid));
 		status = report(s, json, rc, &err);
 	}
 	end_close(&s->end);

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "engine/engine.h"
+#include "kvbench/measure/conditions.h"
 
 enum {
 	FABRIC_SIZES_MAX = 32,
@@ -60,6 +61,7 @@ struct fabric_run {
 	struct fabric_row *row;
 	unsigned num_rows;
 	bool complete;
+	struct bench_conditions conditions;
 };
 
 /* fabric_rdma_look -- opens each device: some ms. */

@@ -9,6 +9,7 @@
 
 #include "host/host.h"
 #include "kvbench/fabric/fabric.h"
+#include "kvbench/report/conditions.h"
 
 #define SIZE(n) kv_size_format((n), (char[32]){0}, 32)
 #define TIME(n) kv_duration_format((n), (char[32]){0}, 32)
@@ -71,6 +72,16 @@ void fabric_print_head(const struct fabric_run *run, FILE *out)
 	fprintf(out, "\n%-7s %8s %7s %7s %7s %7s %7s %7s %9s\n", "op", "size", "min", "p50", "p99", "p99.9", "p99.99",
 		"p99/p50", "rate");
 	fflush(out);
+}
+
+static struct report_conditions conditions_of(const struct fabric_run *run)
+{
+	return (struct report_conditions){.provider = run->info.provider,
+					  .wait = "poll",
+					  .libfabric = run->info.libfabric,
+					  .loopback_congestion = run->info.congestion,
+					  .machine = &run->conditions,
+					  .excluded = {"connecting", "the first operations of each size"}};
 }
 
 static double jitter_of(const struct kv_hist *h)
@@ -182,6 +193,7 @@ static void advise(const struct fabric_run *run, double jitter, FILE *out)
 
 void fabric_print_end(const struct fabric_run *run, FILE *out)
 {
+	const struct report_conditions c = conditions_of(run);
 	double jitter = fabric_jitter(run);
 	bool shm = strncmp(run->info.provider, "shm", 3) == 0;
 	fputc('\n', out);
@@ -198,6 +210,7 @@ void fabric_print_end(const struct fabric_run *run, FILE *out)
 			jitter < 2   ? "steady"
 			: jitter < 3 ? "fair"
 				     : "unsteady");
+	conditions_print(&c, false, out);
 	advise(run, jitter, out);
 	for (unsigned i = 0; i < KV_COUNT(published); i++)
 		kv_wrap(out, i ? "           " : "published  ", 0, "%s: %s (%s)", published[i].fabric,
@@ -255,14 +268,15 @@ static json_t *published_array(void)
 char *fabric_json_text(const struct fabric_run *run)
 {
 	const struct te_info *i = &run->info;
+	const struct report_conditions c = conditions_of(run);
 	double jitter = fabric_jitter(run);
 	json_t *o = json_pack(
-		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:i, s:i, s:f, s:o, s:o, s:o, "
+		"{s:s, s:s, s:b, s:{s:s, s:s, s:s, s:s, s:I}, s:{s:b, s:b, s:i, s:s}, s:o, s:i, s:f, s:o, s:o, s:o, "
 		"s:o}",
 		"schema", "kvbench-fabric/1", "version", KVRAIL_VERSION, "complete", run->complete, "provider", "name",
 		i->provider, "domain", i->domain, "libfabric", i->libfabric, "why", i->why, "chunk_bytes",
 		(json_int_t)i->chunk_bytes, "rdma", "in_use", run->rdma.in_use, "software", run->rdma.software,
-		"devices", (int)run->rdma.devices, "how", run->rdma.how, "cores", (int)kv_cpus_available(), "depth",
+		"devices", (int)run->rdma.devices, "how", run->rdma.how, "conditions", conditions_json(&c), "depth",
 		(int)FABRIC_DEPTH, "time_s", (double)run->opt.time_ns / 1e9, "no_read",
 		run->no_read[0] ? json_string(run->no_read) : json_null(), "jitter_small",
 		jitter > 0 ? json_real(jitter) : json_null(), "rows", rows_array(run), "published", published_array());

@@ -129,13 +129,19 @@ static bool read_stat(double *all, double *idle, double *steal)
 	return true;
 }
 
-static double own_seconds(void)
+static double seconds_used(int who)
 {
 	struct rusage u;
-	if (getrusage(RUSAGE_SELF, &u) < 0)
+	if (getrusage(who, &u) < 0)
 		return 0;
 	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* Of this process, and of children that have ended. */
+static double own_seconds(void)
+{
+	return seconds_used(RUSAGE_SELF) + seconds_used(RUSAGE_CHILDREN);
 }
 
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds)
@@ -159,4 +165,16 @@ void bench_conditions_end(struct bench_conditions *c, double server_seconds)
 		c->others_cores = KV_MAX(others, 0.0);
 	}
 	c->distance_after_ns = bench_distance_ns();
+}
+
+void bench_conditions_quiet(struct bench_quiet *quiet, uint64_t ns)
+{
+	double all, idle, steal, all_then, idle_then, steal_then;
+	uint64_t start = kv_clock_now(&kv_clock_monotonic);
+	bool known = read_stat(&all, &idle, &steal);
+	usleep((useconds_t)(ns / 1000));
+	if (!known || !read_stat(&all_then, &idle_then, &steal_then))
+		return;
+	quiet->busy += KV_MAX((all_then - all) - (idle_then - idle) - (steal_then - steal), 0.0);
+	quiet->seconds += (double)(kv_clock_now(&kv_clock_monotonic) - start) / 1e9;
 }

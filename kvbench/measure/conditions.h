@@ -13,7 +13,7 @@ struct bench_conditions {
 	/* results; what could not be measured is absent */
 	bool measured;       /* steal and others are there */
 	double steal_share;  /* of all processors' time: taken by the hypervisor */
-	double others_cores; /* processors that others than this process and its server kept busy, on average */
+	double others_cores; /* processors that others than this process and its children kept busy, on average */
 	double distance_before_ns, distance_after_ns; /* round trip of a cache line between two CPUs; 0: not known */
 	/* at the start */
 	double all, idle, steal, own; /* seconds */
@@ -24,10 +24,17 @@ struct bench_conditions {
  * where there is one only. Takes some milliseconds on two threads. */
 double bench_distance_ns(void);
 
-/* bench_conditions_begin, _end -- around what is measured. server_seconds: CPU time of our own server so far, else 0.
- */
+/* bench_conditions_begin, _end -- around what is measured. server_seconds: CPU time so far of processes of ours that
+ * run: our own server. Those that have ended in between are counted by themselves. */
 void bench_conditions_begin(struct bench_conditions *c, double server_seconds);
 void bench_conditions_end(struct bench_conditions *c, double server_seconds);
+
+/* bench_conditions_quiet -- measure others_cores anew while this process does nothing, for so long: where servers that
+ * are measured are others as well. Blocks. quiet: of all calls together, at first {0}. */
+struct bench_quiet {
+	double busy, seconds; /* busy: processors' seconds */
+};
+void bench_conditions_quiet(struct bench_quiet *quiet, uint64_t ns);
 
 /* bench_stat_parse -- the first line of /proc/stat: ticks of all processors, of those idle, of those stolen. False: it
  * is not such a line. */

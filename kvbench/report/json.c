@@ -4,6 +4,7 @@
  * The names in it are fixed: scripts compare runs by them. What was not measured is absent, and never 0. */
 #include "kvbench/report/json.h"
 #include "host/host.h"
+#include "kvbench/report/conditions.h"
 #include "kvbench/report/model.h"
 
 #include <jansson.h>
@@ -416,52 +417,12 @@ static void load_objects(json_t *object, const struct bench *b)
 
 /* ---- the conditions, and the verdict ---- */
 
-static void exclude(json_t *list, const char *text)
-{
-	json_array_append_new(list, json_string(text));
-}
-
-/* What no figure contains. */
-static json_t *excluded_array(const struct bench *b)
-{
-	json_t *list = json_array();
-	char text[96];
-	if (b->results.warmup.ran) {
-		snprintf(text, sizeof(text), "warm-up: %llu operations",
-			 (unsigned long long)b->results.warmup.tally.ops);
-		exclude(list, text);
-	}
-	if (!b->opt->trace && !b->opt->no_write)
-		exclude(list, "making the values, before the write phase");
-	if (b->opt->no_checksum)
-		exclude(list, "checking checksums of GETs (--no-checksum)");
-	exclude(list, b->opt->verify ? "comparing bytes (--verify), which no latency contains"
-				     : "comparing bytes: only lengths and checksums were checked");
-	return list;
-}
-
 static json_t *conditions_object(const struct bench *b)
 {
-	const struct bench_conditions *c = &b->results.conditions;
-	const struct kvc_info *i = &b->results.info;
-	char congestion[64];
-	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:f, s:o}", "provider", i->provider, "wait", i->wait,
-				   "libfabric", i->libfabric, "cores", (json_int_t)kv_cpus_available(),
-				   "histogram_error", 1.0 / (1 << KV_HIST_SUB_BITS), "excluded", excluded_array(b));
-	if (object && c->measured) {
-		json_object_set_new(object, "steal_share", json_real(c->steal_share));
-		json_object_set_new(object, "others_cores", json_real(c->others_cores));
-		json_object_set_new(object, "shared_machine", json_boolean(c->others_cores >= BENCH_SHARED_CORES));
-	}
-	if (object && c->distance_before_ns > 0)
-		json_object_set_new(object, "core_distance_before_ns", json_real(c->distance_before_ns));
-	if (object && c->distance_after_ns > 0)
-		json_object_set_new(object, "core_distance_after_ns", json_real(c->distance_after_ns));
-	if (object && kv_file_line(congestion, sizeof(congestion), "/proc/sys/net/ipv4/tcp_congestion_control"))
-		json_object_set_new(object, "congestion_control", json_string(congestion));
-	if (object && i->congestion[0])
-		json_object_set_new(object, "loopback_congestion_control", json_string(i->congestion));
-	return object;
+	struct report_conditions c;
+	char text[96];
+	report_conditions_of(b, text, &c);
+	return conditions_json(&c);
 }
 
 /* The lines that the run prints, without their heads. */
@@ -474,7 +435,7 @@ static json_t *verdict_object(const struct bench *b)
 	unsigned problems = report_verdict(b, memory);
 	if (memory && fclose(memory) == 0)
 		for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-			exclude(list, strncmp(line, "FAILED: ", 8) ? line : line + 8);
+			json_array_append_new(list, json_string(strncmp(line, "FAILED: ", 8) ? line : line + 8));
 	free(text);
 	return json_pack("{s:b, s:o}", "ok", problems == 0 && !b->results.interrupted, "problems", list);
 }

@@ -10,6 +10,7 @@
 
 #include "host/host.h"
 #include "kvbench/load/workload.h"
+#include "kvbench/report/conditions.h"
 #include "kvbench/report/model.h"
 
 #define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)
@@ -507,23 +508,33 @@ static void rails_table(const struct bench *b)
 	}
 }
 
-/* What the machine did beside. What could not be measured is not said. */
+void report_conditions_of(const struct bench *b, char text[96], struct report_conditions *out)
+{
+	const struct kvc_info *i = &b->results.info;
+	unsigned n = 0;
+	*out = (struct report_conditions){.provider = i->provider,
+					  .wait = i->wait,
+					  .libfabric = i->libfabric,
+					  .loopback_congestion = i->congestion,
+					  .machine = &b->results.conditions};
+	if (b->results.warmup.ran) {
+		snprintf(text, 96, "warm-up: %s operations", COUNT(b->results.warmup.tally.ops));
+		out->excluded[n++] = text;
+	}
+	if (!b->opt->trace && !b->opt->no_write)
+		out->excluded[n++] = "making the values, before the write phase";
+	if (b->opt->no_checksum)
+		out->excluded[n++] = "checking checksums of GETs (--no-checksum)";
+	out->excluded[n++] = b->opt->verify ? "comparing bytes (--verify), which no latency contains"
+					    : "comparing bytes: only lengths and checksums were checked";
+}
+
 static void conditions_table(const struct bench *b)
 {
-	const struct bench_conditions *c = &b->results.conditions;
-	if (c->measured)
-		kv_wrap(b->out, "conditions  ", 0,
-			"stolen %.1f %% of the processors' time; other processes took %.2f %s%s", 100 * c->steal_share,
-			c->others_cores, c->others_cores == 1 ? "core" : "cores",
-			c->others_cores >= BENCH_SHARED_CORES ? ": this machine is shared, and figures vary with it"
-							      : "");
-	if (c->distance_before_ns > 0 && c->distance_after_ns > 0)
-		kv_wrap(b->out, "            ", 0,
-			"a cache line goes between two cores and back in %.0f ns before the run, %.0f ns after",
-			c->distance_before_ns, c->distance_after_ns);
-	kv_wrap(b->out, "            ", 0,
-		"a quantile is at most %.1f %% above the true one, never below; no figure has the warm-up",
-		100.0 / (1 << KV_HIST_SUB_BITS));
+	struct report_conditions c;
+	char text[96];
+	report_conditions_of(b, text, &c);
+	conditions_print(&c, false, b->out);
 }
 
 static void quiet_line(const struct bench *b)

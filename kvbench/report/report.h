@@ -17,6 +17,10 @@ void report_latency(const struct bench *bench);
 /* report_summary -- the tables at the end; with --quiet one line. */
 void report_summary(const struct bench *bench);
 
+/* report_conditions_of -- what conditions.h writes of a run. text: of *out's, whose owner is the caller. */
+struct report_conditions;
+void report_conditions_of(const struct bench *bench, char text[96], struct report_conditions *out);
+
 /* report_verdict -- print one line per reason why the run is not as it should be (to `to`, NULL: only count). Returns
  * how many. */
 unsigned report_verdict(const struct bench *bench, FILE *to);

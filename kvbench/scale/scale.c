@@ -198,7 +198,10 @@ static int run_all(struct scale *s, struct json_file **json)
 	} else {
 		if (s->table)
 			scale_print_head(&s->opt, s->table);
-		status = finish(s, json, steps_run(s));
+		bench_conditions_begin(&s->run.conditions, server_child_cpu_seconds(s->server));
+		status = steps_run(s);
+		bench_conditions_end(&s->run.conditions, server_child_cpu_seconds(s->server));
+		status = finish(s, json, status);
 	}
 	server_child_stop(&s->server, NULL);
 	free(s->run.step);

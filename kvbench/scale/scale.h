@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "kvbench/measure/conditions.h"
 #include "kvbench/setup/list.h"
 
 enum { SCALE_CLIENTS_MAX = 200000, SCALE_ENGINES_MAX = 64 };
@@ -47,7 +48,7 @@ struct scale_step {
 	uint64_t rss_start, rss_base, rss; /* resident: at the start; before the first client; at the most */
 	uint32_t threads, files;
 	uint64_t server_rss;
-	char provider[64], libfabric[64];
+	char provider[64], libfabric[64], wait[16], congestion[32]; /* congestion: on loopback */
 	char text[512];
 };
 
@@ -61,6 +62,7 @@ struct scale_run {
 	unsigned count;
 	struct scale_step *step; /* room for SCALE_KINDS * BENCH_LIST_MAX */
 	int interrupted;
+	struct bench_conditions conditions;
 };
 
 /* ---- a step, in its process (teller.c, step.c, sessions.c, tls.c) ---- */

@@ -67,6 +67,8 @@ static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **
 	if (kvc_info(*out, &info) == 0) {
 		snprintf(t->step.provider, sizeof(t->step.provider), "%s", info.provider);
 		snprintf(t->step.libfabric, sizeof(t->step.libfabric), "%s", info.libfabric);
+		snprintf(t->step.wait, sizeof(t->step.wait), "%s", info.wait);
+		snprintf(t->step.congestion, sizeof(t->step.congestion), "%s", info.congestion);
 	}
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <jansson.h>
 
 #include "host/host.h"
+#include "kvbench/report/conditions.h"
 #include "kvbench/scale/scale.h"
 #include "kvclient/kvclient.h"
 
@@ -89,13 +90,31 @@ static void end_of(const struct scale_run *run, enum scale_kind kind, FILE *out)
 		most->clients, kv_plural(most->clients), SIZE(scale_bytes(most)), SIZE(scale_bytes_each(most)));
 }
 
+/* The fabric is that of the first step that had one. */
+static struct report_conditions conditions_of(const struct scale_run *run)
+{
+	struct report_conditions c = {.machine = &run->conditions,
+				      .excluded = {"of latencies: opening sessions and connections, which connect has",
+						   "of memory: what the process had at its start"}};
+	for (unsigned i = 0; i < run->count && !c.provider; i++)
+		if (run->step[i].provider[0]) {
+			c.provider = run->step[i].provider;
+			c.wait = run->step[i].wait;
+			c.libfabric = run->step[i].libfabric;
+			c.loopback_congestion = run->step[i].congestion;
+		}
+	return c;
+}
+
 void scale_print_end(const struct scale_run *run, FILE *out)
 {
+	const struct report_conditions c = conditions_of(run);
 	end_of(run, SCALE_SESSIONS, out);
 	if (!run->opt->no_tls)
 		end_of(run, SCALE_TLS, out);
 	kv_wrap(out, "           ", 0,
 		"connect: until all were; memory: this process beyond its start; each: memory by clients.");
+	conditions_print(&c, true, out);
 	fflush(out);
 }
 
@@ -141,17 +160,19 @@ static json_t *step_object(const struct scale_step *s)
 char *scale_json_text(const struct scale_run *run)
 {
 	const struct scale_options *opt = run->opt;
+	const struct report_conditions c = conditions_of(run);
 	struct kv_host h;
 	json_t *steps = json_array(), *o;
 	char *text;
 	kv_host_read("", &h);
 	for (unsigned i = 0; i < run->count; i++)
 		json_array_append_new(steps, step_object(&run->step[i]));
-	o = json_pack("{s:s, s:s, s:b, s:{s:I, s:s}, s:{s:I, s:I, s:f, s:I, s:I}, s:o}", "schema", "kvbench-scale/1",
-		      "version", KVRAIL_VERSION, "interrupted", run->interrupted != 0, "host", "cores",
-		      (json_int_t)h.cpus, "kernel", h.kernel, "load", "message_bytes", (json_int_t)opt->message_bytes,
-		      "messages", (json_int_t)opt->messages, "think_seconds", (double)opt->think_ns / 1e9, "engines",
-		      (json_int_t)opt->engines, "event_loops", (json_int_t)opt->num_threads, "steps", steps);
+	o = json_pack("{s:s, s:s, s:b, s:{s:I, s:s}, s:{s:I, s:I, s:f, s:I, s:I}, s:o, s:o}", "schema",
+		      "kvbench-scale/1", "version", KVRAIL_VERSION, "interrupted", run->interrupted != 0, "host",
+		      "cores", (json_int_t)h.cpus, "kernel", h.kernel, "load", "message_bytes",
+		      (json_int_t)opt->message_bytes, "messages", (json_int_t)opt->messages, "think_seconds",
+		      (double)opt->think_ns / 1e9, "engines", (json_int_t)opt->engines, "event_loops",
+		      (json_int_t)opt->num_threads, "conditions", conditions_json(&c), "steps", steps);
 	text = o ? json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
 	json_decref(o);
 	return text;

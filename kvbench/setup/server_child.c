@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "host/host.h"
 #include "kvbench/setup/signals.h"
 #include "probe/probe.h"
 
@@ -513,30 +514,11 @@ bool server_child_dead(const struct server_child *child)
 	return false;
 }
 
-static double cpu_seconds(const struct server_child *child)
-{
-	unsigned long user = 0, system = 0;
-	char path[64], text[1024], *after;
-	size_t n;
-	FILE *f;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)child->pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = 0;
-	after = strrchr(text, ')'); /* the name before it may hold anything */
-	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-		return 0;
-	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-}
-
 double server_child_cpu_seconds(const struct server_child *child)
 {
 	double sum = 0;
 	for (; child; child = child->next)
-		sum += cpu_seconds(child);
+		sum += kv_process_cpu_seconds((int)child->pid);
 	return sum;
 }
 

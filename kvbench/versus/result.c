@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "kvbench/report/conditions.h"
 #include "kvbench/report/document.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/versus/versus.h"
@@ -25,6 +26,12 @@ static bool measure_read(const json_t *phase, struct versus_measure *m)
 	m->p50_ns = fmax(document_number(latency, "p50"), 0);
 	m->p99_ns = fmax(document_number(latency, "p99"), 0);
 	return document_number(phase, "ops_per_s") > 0;
+}
+
+static void text_take(char *to, size_t cap, const json_t *doc, const char *name)
+{
+	const char *text = document_text(json_object_get(doc, "conditions"), name);
+	snprintf(to, cap, "%s", text ? text : "");
 }
 
 int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struct versus_server *server,
@@ -55,6 +62,10 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 	threads = threads ? threads : document_at(doc, "config", "server_threads", NULL);
 	server->threads =
 		json_is_integer(threads) && json_integer_value(threads) > 0 ? json_integer_value(threads) : -1;
+	text_take(server->provider, sizeof(server->provider), doc, "provider");
+	text_take(server->wait, sizeof(server->wait), doc, "wait");
+	text_take(server->libfabric, sizeof(server->libfabric), doc, "libfabric");
+	text_take(server->congestion, sizeof(server->congestion), doc, "loopback_congestion_control");
 	threads = document_at(doc, "config", "num_threads", NULL);
 	server->client_threads = json_is_integer(threads) ? json_integer_value(threads) : -1;
 	return 0;
@@ -127,6 +138,21 @@ struct versus_measure versus_median(const struct versus *v, unsigned target, enu
 				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns))};
 }
 
+/* The fabric is that of the first target that is KVRail. text: of the result's, whose owner is the caller. */
+static struct report_conditions conditions_of(const struct versus *v, char text[96])
+{
+	const struct versus_server *s = &v->server[0];
+	for (unsigned t = 0; t < v->opt.num_targets && !s->provider[0]; t++)
+		s = &v->server[t];
+	snprintf(text, 96, "warm-up: %llu operations of each target in each round", (unsigned long long)v->opt.warmup);
+	return (struct report_conditions){.provider = s->provider,
+					  .wait = s->wait,
+					  .libfabric = s->libfabric,
+					  .loopback_congestion = s->congestion,
+					  .machine = &v->conditions,
+					  .excluded = {text, "making the values", "rounds that do not count"}};
+}
+
 /* ---- text ---- */
 
 #define COUNT(n) kv_count_format((uint64_t)(n), (char[32]){0}, 32)
@@ -174,6 +200,8 @@ static void print_figure(const struct versus *v, enum versus_figure f)
 
 void versus_print_summary(const struct versus *v)
 {
+	struct report_conditions c;
+	char text[96];
 	fputc('\n', v->out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++)
 		if (v->round[0].run[t].ran)
@@ -195,6 +223,8 @@ void versus_print_summary(const struct versus *v)
 			v->counted, v->rounds,
 			v->counted < v->rounds ? ", in the others the distance of the CPUs changed or a target failed"
 					       : "");
+	c = conditions_of(v, text);
+	conditions_print(&c, true, v->out);
 }
 
 /* ---- JSON ---- */
@@ -257,7 +287,8 @@ json_t *versus_document(const struct versus *v)
 {
 	const struct versus_options *o = &v->opt;
 	json_t *targets = json_array(), *rounds = json_array(), *given = json_array();
-	char time[32] = "";
+	char time[32] = "", text[96];
+	const struct report_conditions c = conditions_of(v, text);
 	time_t started = v->started_s;
 	struct tm tm;
 	if (gmtime_r(&started, &tm))
@@ -268,11 +299,11 @@ json_t *versus_document(const struct versus *v)
 		json_array_append_new(targets, target_json(v, t));
 	for (unsigned i = 0; i < v->rounds; i++)
 		json_array_append_new(rounds, round_json(v, &v->round[i]));
-	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:I, s:I, s:f, s:s, s:I, s:o, s:o}", "schema",
+	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:o, s:I, s:I, s:f, s:s, s:I, s:o, s:o}", "schema",
 			 "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady, "run",
-			 "version", KVRAIL_VERSION, "time", time, "options", given, "in_flight",
-			 (json_int_t)o->num_workers, "value_bytes", (json_int_t)o->value_size, "rate", o->rate,
-			 "checked",
+			 "version", KVRAIL_VERSION, "time", time, "options", given, "conditions", conditions_json(&c),
+			 "in_flight", (json_int_t)o->num_workers, "value_bytes", (json_int_t)o->value_size, "rate",
+			 o->rate, "checked",
 			 o->verify        ? "every byte"
 			 : o->no_checksum ? "length"
 					  : "checksum",

@@ -12,9 +12,10 @@
 #include <time.h>
 
 #include "kvbench/load/bench.h"
-#include "kvbench/measure/conditions.h"
 #include "kvbench/report/file.h"
 #include "kvbench/setup/signals.h"
+
+#define QUIET_NS 200000000ull /* before each round */
 
 static unsigned standing(const struct versus *v)
 {
@@ -51,16 +52,22 @@ static bool round_run(struct versus *v, struct versus_round *r)
 	return true;
 }
 
+/* Servers of the targets are others as well: these are counted while nobody asks any of them for anything. */
 static void rounds_run(struct versus *v)
 {
+	struct bench_quiet quiet = {0};
+	bench_conditions_begin(&v->conditions, 0);
 	while (v->counted < v->opt.rounds && v->rounds < 2 * v->opt.rounds && standing(v) > 0 && !v->failed[0][0]) {
 		struct versus_round *r = &v->round[v->rounds];
+		bench_conditions_quiet(&quiet, QUIET_NS);
 		if (!round_run(v, r))
-			return;
+			break;
 		v->rounds++;
 		v->counted += r->counts;
 		versus_print_round(v, r);
 	}
+	bench_conditions_end(&v->conditions, 0);
+	v->conditions.others_cores = quiet.seconds > 0 ? quiet.busy / quiet.seconds : 0;
 	/* Better figures with their warning than none. */
 	v->unsteady = v->counted == 0;
 	for (unsigned i = 0; v->unsteady && i < v->rounds; i++)

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
+#include "kvbench/measure/conditions.h"
 #include "kvbench/setup/options.h"
 
 enum {
@@ -69,8 +70,9 @@ struct versus_round {
 
 /* What is known of a target beside its figures. */
 struct versus_server {
-	char version[64];                /* "": it does not say */
-	int64_t threads, client_threads; /* below 0: it does not say */
+	char version[64];                                           /* "": it does not say */
+	int64_t threads, client_threads;                            /* below 0: it does not say */
+	char provider[64], wait[16], libfabric[64], congestion[32]; /* of KVRail; congestion: on loopback */
 };
 
 struct versus {
@@ -79,6 +81,7 @@ struct versus {
 	char failed[VERSUS_TARGETS_MAX][600]; /* why a target is out; "": it is not */
 	struct versus_round round[2 * VERSUS_ROUNDS_MAX];
 	unsigned rounds, counted;
+	struct bench_conditions conditions;
 	bool unsteady; /* no round counts: figures are of all of them */
 	int64_t started_s;
 	FILE *out;

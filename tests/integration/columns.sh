@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 30
+plan 33
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -44,6 +44,10 @@ check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-s
 check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms --histogram "${over[@]}"
 check "of kv-bench sweep" fits "$build/kv-bench" sweep -w 1,2 -c 1,2 --num-keys 20 --repeat-reads 2 --buffer-mb 4 --repeat-runs 2 "${over[@]}"
 check "of kv-bench scale" fits "$build/kv-bench" scale --clients 2 "${over[@]}"
+check "of a mix, in runs" fits "$build/kv-bench" "${small[@]}" --mix 80:10:10 --repeat-runs 2
+check "of kv-bench versus" fits "$build/kv-bench" versus --targets kvrail --num-workers 2 --num-keys 100 --duration 50ms --rounds 1 --mixed -- --num-threads 1 "${over[@]}"
+compared() { timeout 60 "$build/kv-bench" "${small[@]}" -q --json "$scratch/a-result-of-kv-bench-with-a-long-name.json" && fits "$build/kv-bench" compare "$scratch"/a-result*.json "$scratch"/a-result*.json; }
+check "of kv-bench compare" compared
 check "of kv-bench hits" fits "$build/kv-bench" hits --trace "$scratch/trace" --capacity 1,1000000
 check "of kv-bench models" fits "$build/kv-bench" models --tp 16
 check "of kv-doctor" fits "$build/kv-doctor"

@@ -48,7 +48,7 @@ check "in a mix the rate is of all operations" run_is 'j["phases"]["read"]["ops"
 ramp='(lambda w, s: len(w) > 4 and w[0]["ops"] < w[len(w) // 2]["ops"] and j["phases"]["read"]["ops"] == 1000 and j["rate"]["planned_per_s"] < 0.8 * j["rate"]["offered_per_s"])(j["phases"]["read"]["series"]["windows"], j)'
 check "a ramp: few reads at first, all in the end" run_is "$ramp" --rate 2000 --ramp 500ms --interval 100ms
 check "of poisson arrivals, too" run_is "$ramp" --rate 2000 --ramp 500ms --interval 100ms --arrivals poisson
-check "as the schema has it" tests/integration/schema.py docs/reference/kv-bench.schema.json "$scratch/load.json"
+check "as the schema has it" tests/integration/schema.py "$scratch/load.json"
 run "${small[@]}" --mix 2:1:1 --json "$scratch/mix.json" >/dev/null 2>&1
 check "compare knows the PUTs and EXISTS of a mix" says 'mix exists p99: no difference' "$build/kv-bench" compare "$scratch/mix.json" "$scratch/mix.json"
 check "runs are repeated" run_is '(lambda r: j["phases"]["read"]["ops"] == j["phases"]["read"]["hits"] == 3000 and r["count"] == 3 and all(len(f["each"]) == 3 and f["min"] == min(f["each"]) and f["max"] == max(f["each"]) and f["median"] == sorted(f["each"])[1] for k, f in r.items() if k != "count") and set(r) == {"count", "ops_per_s", "bytes_per_s", "p50_ns", "p99_ns"})(j["runs"])' --repeat-runs 3

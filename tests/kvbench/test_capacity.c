@@ -187,7 +187,7 @@ static struct capacity_report made(struct capacity_options *o)
 	runs[0].step[2].attempted = runs[0].step[2].verified = 437;
 	runs[1] = (struct capacity_run){.model = 1, .why_not = "no device"};
 	runs[2] = (struct capacity_run){.model = 2, .ran = true, .num_steps = 1, .step = {good}};
-	return (struct capacity_report){o, runs};
+	return (struct capacity_report){.opt = o, .run = runs};
 }
 
 static void the_report_names_what_ended_each_model(void **state)
