@@ -8,8 +8,7 @@
 
 void drain_init(struct drain *d, uint64_t time_ns, uint64_t bytes_s, const struct kv_log *log)
 {
-	*d = (struct drain){
-		.main = pthread_self(), .log = log, .bounds = {.time_ns = time_ns, .bytes_s = bytes_s}};
+	*d = (struct drain){.main = pthread_self(), .log = log, .bounds = {.time_ns = time_ns, .bytes_s = bytes_s}};
 	pthread_mutex_init(&d->lock, NULL);
 }
 

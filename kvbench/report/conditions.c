@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conditions.c -- the fabric, the machine, the error of a quantile, and what is in no figure. What could not be measured
- * is not said. */
+/* conditions.c -- the fabric, the machine, the error of a quantile, and what is in no figure. What could not be
+ * measured is not said. */
 #include "kvbench/report/conditions.h"
 
 #include "base/base.h"

@@ -69,8 +69,8 @@ static int drain_await(struct kvc_client *c, const struct kvc_drain *drain, cons
 	if (rc < 0)
 		return rc;
 	if (!call->timeout_ns)
-		deadline_ns = kv_deadline(asked_ns, KV_MIN(n->drain.time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000 +
-							    DRAIN_GRACE_NS);
+		deadline_ns = kv_deadline(asked_ns,
+					  KV_MIN(n->drain.time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000 + DRAIN_GRACE_NS);
 	return goodbye_await(n, deadline_ns);
 }
 
