@@ -165,6 +165,7 @@ struct te_info {
 	bool read_unsafe;
 	bool reads_refused;        /* read_unsafe, and te_xfer_start therefore refuses TE_READ */
 	bool peer_fence;           /* te_peer_fence fences one peer alone; it may change when endpoints are rebuilt */
+	uint64_t limbo_max_ns;     /* how long operations may be in limbo after a fence (te_fencing); 0: never */
 	uint64_t msg_memory_bytes; /* registered message buffers */
 	char no_door[160];         /* why no doorkeeper stands before the ports of the rails; "": there is one */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback ("reno"); "": the system's */

@@ -7,7 +7,7 @@
  * sockets that this process itself reads, shm unmaps the command queue. Closing a region alone is no fence: tcp checks
  * the key at the header and goes on receiving.
  *
- * Where closing may take long (caps.close_slow) an endpoint is given up instead, and fabric_retire.c closes it when
+ * Where closing may take long (caps.close_max_ns) an endpoint is given up instead, and fabric_retire.c closes it when
  * none of its operations is out.
  *
  * The order of closing is endpoint, CQ, AV, EQ, regions, domain, fabric. -FI_EBUSY is known there (rxm loses the
@@ -180,7 +180,7 @@ static void caps_of_endpoint(struct fab *fab)
 	c->pins_memory = fab->quirk->pins_memory;
 	c->av_remove_unsafe = fab->quirk->av_remove_unsafe;
 	c->push_imm_only = fab->quirk->push_imm_only;
-	c->close_slow = fi_version() < fab->quirk->close_waits_before;
+	c->close_max_ns = fi_version() < fab->quirk->close_waits_before ? FAB_OUT_MAX_NS : 0;
 	/* Where it has no unsolicited receives: the provider of efa-direct turns them off when this mode is offered. */
 	c->imm_takes_receive = (info->mode & FI_RX_CQ_DATA) != 0;
 	c->link_ops = fab->quirk->link_ops;
@@ -402,7 +402,7 @@ void fab_close(struct fab **fab_ref)
 
 void fab_shut(struct fab *fab)
 {
-	if (fab->caps.close_slow)
+	if (fab->caps.close_max_ns)
 		fab_retire_now(fab);
 	else
 		endpoint_close(fab);

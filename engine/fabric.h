@@ -95,13 +95,14 @@ struct fab_caps {
 	bool prov_key;  /* the provider chooses keys */
 	bool wait_fd;   /* fab_wait_fd is valid */
 	bool write_emulated, read_emulated;
-	bool pins_memory;       /* a registration locks memory */
-	bool av_remove_unsafe;  /* shm: never remove an address */
-	bool read_unsafe;       /* a peer that dies while it answers a read of ours would crash us: post none */
-	bool push_imm_only;     /* shm: pushes must carry an immediate */
-	bool close_slow;        /* closing an endpoint with operations out may take seconds: it is given up instead
-				   (fab_retire) */
-	bool imm_takes_receive; /* an immediate of a peer uses up a receive that we posted */
+	bool pins_memory;      /* a registration locks memory */
+	bool av_remove_unsafe; /* shm: never remove an address */
+	bool read_unsafe;      /* a peer that dies while it answers a read of ours would crash us: post none */
+	bool push_imm_only;    /* shm: pushes must carry an immediate */
+	/* Closing an endpoint with operations out may take seconds: it is given up instead (fab_retire), and closed by
+	 * then at the latest, as far as the provider allows. 0: an endpoint is closed at once. */
+	uint64_t close_max_ns;
+	bool imm_takes_receive;        /* an immediate of a peer uses up a receive that we posted */
 	uint32_t link_ops, link_bytes; /* what a link should keep in flight; 0: nothing is known */
 	bool ordered; /* a message is behind the bytes of writes to the same address that were posted before it, if
 			 nothing was polled and no posting was refused in between */
@@ -138,10 +139,11 @@ int fab_rebuild(struct fab *fab, struct kv_error *err);
 /* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after one that failed. */
 void fab_shut(struct fab *fab);
 
-/* Where caps.close_slow, fab_rebuild and fab_shut do not wait: the old endpoint is given up, and everything else above
- * holds from when fab_retiring is false. Until then operations of that endpoint and of its peers may touch memory, its
- * receives and contexts as well; no event of it is delivered. fab_posted -- before fab_rebuild and fab_shut: how many
- * sends, writes and reads the endpoint has out, for which it is not closed at once; 0 for one that failed. fab_retire
+/* Where caps.close_max_ns, fab_rebuild and fab_shut do not wait: the old endpoint is given up, and everything else
+ * above holds from when fab_retiring is false. Until then operations of that endpoint and of its peers may touch
+ * memory, its receives and contexts as well; no event of it is delivered. fab_posted -- before fab_rebuild and
+ * fab_shut: how many sends, writes and reads the endpoint has out, for which it is not closed at once; 0 for one that
+ * failed. fab_retire
  * -- after them: no loop looks at the old descriptors any more. fab_retiring -- with each poll: whether an endpoint is
  * not closed yet; sees to it that it will be. While one is not, fab_rebuild gives up one more, but opens none
  * (-KV_EBUSY): at most two endpoints of a rail exist at a time. On the rail's thread. */

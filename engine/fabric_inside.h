@@ -21,8 +21,9 @@
  * link fill a pipe. */
 enum { FAB_TX_DEPTH = 1024, FAB_RX_DEPTH = 512, FAB_CQ_DEPTH = 8192, FAB_DEPTH_MIN = 16 };
 
-#define FAB_ENOMR   270                 /* FI_ENOMR of libfabric 1.18 and later */
-#define FAB_RMA_MAX ((uint64_t)1 << 30) /* an immediate must not be segmented: EFA's largest RDMA is 1 GiB */
+#define FAB_OUT_MAX_NS 10000000000ull      /* when an endpoint that was given up is closed as it is (fabric_retire.c) */
+#define FAB_ENOMR      270                 /* FI_ENOMR of libfabric 1.18 and later */
+#define FAB_RMA_MAX    ((uint64_t)1 << 30) /* an immediate must not be segmented: EFA's largest RDMA is 1 GiB */
 
 /* The objects that are opened and closed together, "the endpoint"; all NULL: it is closed. */
 struct fab_ends {

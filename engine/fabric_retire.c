@@ -6,7 +6,7 @@
  *       --> closed, seen by fab_retiring --> freed
  *
  * EFA's endpoint waits in fi_close until all its sends have their completions, and for a host that died the device
- * takes seconds. Worse, it holds a lock of the domain meanwhile (caps.close_slow), so that a loop that uses the next
+ * takes seconds. Worse, it holds a lock of the domain meanwhile (caps.close_max_ns), so that a loop that uses the next
  * endpoint of this domain waits as well. Only when fi_close has returned can nothing late land, so the fence is over no
  * sooner. But the loop, with its other engines, its heartbeats and its other peers, need not wait for it. It goes on
  * with a fresh endpoint. In between it reads the completions of the old one, and tells of none, until there is none
@@ -15,7 +15,7 @@
  * another uses the next one. No descriptor of an endpoint is closed while a loop may still wait for it, hence the two
  * steps.
  *
- * A peer that hangs may keep an operation out for ever. After OUT_MAX_NS the endpoint is closed as it is, with a
+ * A peer that hangs may keep an operation out for ever. After FAB_OUT_MAX_NS the endpoint is closed as it is, with a
  * warning: a loop that stands still for a while is a lesser evil than memory that is never safe. Such operations should
  * not exist: peers post more receives than we send.
  *
@@ -36,7 +36,6 @@
 #include "engine/fabric_inside.h"
 
 enum { READS = 4, READ_ENTRIES = 32 };
-#define OUT_MAX_NS 10000000000ull
 
 struct retired {
 	struct kv_list node;
@@ -133,7 +132,7 @@ static bool drained(struct retired *r)
 		kv_warn(r->fab->options.log,
 			"%s: %u operations of an endpoint that was given up have not ended within %llu s: closing it "
 			"may hold up its loop",
-			r->fab->caps.domain, r->out, OUT_MAX_NS / 1000000000);
+			r->fab->caps.domain, r->out, FAB_OUT_MAX_NS / 1000000000);
 		r->out = 0;
 	}
 	return r->out == 0;
@@ -163,7 +162,7 @@ void fab_retire(struct fab *fab)
 	KV_LIST_EACH (n, &fab->given_up.list) {
 		struct retired *r = KV_LIST_ENTRY(n, struct retired, node);
 		if (r->until_ns == 0)
-			r->until_ns = kv_clock_now(&kv_clock_monotonic) + OUT_MAX_NS;
+			r->until_ns = kv_clock_now(&kv_clock_monotonic) + FAB_OUT_MAX_NS;
 	}
 }
 

@@ -10,7 +10,7 @@
  * it; its owner hears of it from the next te_notify). Only OP_POSTED accepts a completion. Any other event is a stray
  * and is counted, never believed, so an operation completes exactly once whatever events a provider reports.
  *
- * Where closing an endpoint may take seconds (caps.close_slow) the next one is used before the old one is closed.
+ * Where closing an endpoint may take seconds (caps.close_max_ns) the next one is used before the old one is closed.
  * Operations that were posted to the old one are in OP_LIMBO until then, and so is the memory that they name. Therefore
  * pool and receives exist twice: the new endpoint begins with all its credits, and with receives that the old one
  * cannot write to.
@@ -48,7 +48,7 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 	r->pool.limit = limit_of(c);
 	rail_depth_take(r);
 	r->recv.count = KV_MAX(1u, c->rx_depth ? KV_MIN(receives, c->rx_depth) : receives);
-	r->sets = c->close_slow ? 2 : 1;
+	r->sets = c->close_max_ns ? 2 : 1;
 	uint32_t ops = r->pool.limit * r->sets, recvs = r->recv.count * r->sets;
 	r->pool.ops = aligned_alloc(_Alignof(struct op), ops * sizeof(struct op));
 	r->recv.set = r->recv.all = aligned_alloc(_Alignof(struct op), recvs * sizeof(struct op));

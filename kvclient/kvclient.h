@@ -326,6 +326,19 @@ KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_c
  *   -KV_ECLOSED    the pool is being closed by another thread: do not call again */
 KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
 
+/* kvc_call_bound_ns -- how long a call of this pool may take in all, in nanoseconds: its time, the grace, a second for
+ * rebuilding endpoints on a busy machine, and where a provider may hold memory of a dead peer (EFA), the time until it
+ * gives it up. It is for a program's own watch over its calls and ids of queues: what has a result will have it by
+ * then, unless one of the two things under "Deadlines" is in the way. It is a bound, not an estimate: most calls end
+ * within their deadline.
+ *
+ * timeout_ns: as in struct kvc_call; 0: the pool's. len_bytes: what the call may move, all items together; it counts
+ * only where neither the call nor the pool names a timeout. It bounds the calls that take a struct kvc_call, and ids
+ * from their submission; with KVC_NO_THREADS, while the loop is turned.
+ * Thread: any; never blocks. Returns the bound, UINT64_MAX where that is too small a number, and 0 without a pool and
+ * in a child of fork(), where calls end at once. */
+KVC_API uint64_t kvc_call_bound_ns(const struct kvc_pool *pool, uint64_t timeout_ns, uint64_t len_bytes);
+
 /* kvc_num_clients -- how many clients the pool has: options.num_clients, or its default. NULL: 0. Thread: any; never
  * blocks. */
 KVC_API unsigned kvc_num_clients(const struct kvc_pool *pool);

@@ -11,6 +11,8 @@
 #include "kvclient/core/sized.h"
 #include "kvclient/request/landing.h"
 
+#define FENCE_NS 1000000000ull /* endpoints are rebuilt in some ms, up to 100 ms on tcp with large buffers */
+
 static void text_copy(char *to, size_t cap, const char *from)
 {
 	snprintf(to, cap, "%.*s", (int)cap - 1, from);
@@ -81,6 +83,16 @@ int kvc_info(struct kvc_pool *pool, struct kvc_info *out)
 	text_copy(o.mode, sizeof(o.mode), pull_links == 0 ? "push" : pull_links >= o.links ? "pull" : "mixed");
 	kvc_sized_give(out, &o, sizeof(o));
 	return 0;
+}
+
+uint64_t kvc_call_bound_ns(const struct kvc_pool *pool, uint64_t timeout_ns, uint64_t len_bytes)
+{
+	const struct kvc_call call = {.timeout_ns = timeout_ns};
+	uint64_t ns;
+	if (!pool || kvc_pool_alien(pool))
+		return 0;
+	ns = kv_deadline(kvc_pool_time(pool, &call, len_bytes), pool->options.grace_ns);
+	return kv_deadline(ns, FENCE_NS + pool->client[0]->info.limbo_max_ns);
 }
 
 static uint64_t get(const _Atomic uint64_t *c)

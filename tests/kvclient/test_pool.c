@@ -11,6 +11,34 @@
 
 /* ---- opening ---- */
 
+static void the_bound_of_a_call_is_its_time_the_grace_and_a_fence(void **state)
+{
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	uint64_t least;
+	(void)state;
+	need_server();
+	o = test_options(one, 1, 1);
+	o.timeout_ns = 0;
+	o.grace_ns = 70000000;
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	least = kvc_call_bound_ns(pool, 1, 0);
+	assert_true(least > o.grace_ns + 1);
+	assert_true(kvc_call_bound_ns(pool, SHORT_NS, 0) == SHORT_NS + least - 1);
+	assert_true(kvc_call_bound_ns(pool, SHORT_NS, 1ull << 40) == SHORT_NS + least - 1);
+	/* Nobody names a timeout: 5 s, and more for a large call. */
+	assert_true(kvc_call_bound_ns(pool, 0, 0) == 5000000000 + least - 1);
+	assert_true(kvc_call_bound_ns(pool, 0, 100000000) == 6000000000 + least - 1);
+	assert_true(kvc_call_bound_ns(pool, UINT64_MAX, 0) == UINT64_MAX);
+	assert_true(kvc_call_bound_ns(pool, UINT64_MAX - 5, 0) == UINT64_MAX);
+	assert_true(kvc_call_bound_ns(NULL, 1, 0) == 0);
+	kvc_pool_close(&pool);
+	o.timeout_ns = SHORT_NS;
+	assert_int_equal(kvc_pool_open(&o, &pool, NULL), 0);
+	assert_true(kvc_call_bound_ns(pool, 0, 1ull << 40) == SHORT_NS + least - 1);
+	kvc_pool_close(&pool);
+}
+
 /* The kernel accepts the connection, and nobody answers the hello. */
 static void opening_ends_when_the_server_is_stopped(void **state)
 {
@@ -369,6 +397,7 @@ static void the_server_ends_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_bound_of_a_call_is_its_time_the_grace_and_a_fence),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
 		cmocka_unit_test(opening_shows_how_far_it_is),
 		cmocka_unit_test_teardown(opening_can_be_given_up, let_go),

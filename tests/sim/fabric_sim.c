@@ -419,7 +419,7 @@ static void caps_fill(struct fab_caps *c, const struct fab_device *device, const
 	c->msg_max = KV_MSG_MAX;
 	c->rma_max = UINT32_MAX;
 	c->ordered = sim.options.ordered;
-	c->close_slow = sim.options.close_max_ns > 0 && !sim.options.peer_fence;
+	c->close_max_ns = sim.options.peer_fence ? 0 : sim.options.close_max_ns;
 	c->peer_fence = sim.options.peer_fence;
 }
 
@@ -469,7 +469,7 @@ void fab_close(struct fab **fab)
  * closed. */
 static void endpoint_give_up(struct fab *fab)
 {
-	bool slow = fab->caps.close_slow && fab->opened;
+	bool slow = fab->caps.close_max_ns && fab->opened;
 	fab->opened = false;
 	if (slow && fab->olds == SIM_OLD_MAX)
 		wrong("a third endpoint of a rail was given up");

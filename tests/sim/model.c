@@ -352,6 +352,7 @@ static const struct kvc_call *timed_begin(struct worker *k, struct timed *t)
 static void timed_end(struct worker *k, const struct timed *t, const char *what, int64_t rc)
 {
 	const struct world_options *wo = &k->m->w->options;
+	const struct kvc_pool *pool = k->m->w->pool[k->pool].pool;
 	uint64_t took = world_now(k->m->w) - t->begun_ns;
 	uint64_t most = t->timeout_ns + (wo->grace_ns ? wo->grace_ns : KV_GRACE_DEFAULT_NS) + SLACK_NS;
 	if (!t->pieces)
@@ -359,6 +360,8 @@ static void timed_end(struct worker *k, const struct timed *t, const char *what,
 	if (took > most)
 		WRONG(k, "%s took %.3f ms with a deadline of %.3f ms (%s)", what, (double)took / 1e6,
 		      (double)t->timeout_ns / 1e6, rc < 0 ? kv_errname((int)rc) : "success");
+	if (pool && took > kvc_call_bound_ns(pool, t->call.timeout_ns, 0))
+		WRONG(k, "%s took %.3f ms, longer than kvc_call_bound_ns", what, (double)took / 1e6);
 }
 
 /* ---- the slab ---- */

@@ -55,7 +55,7 @@ int fab_open(const struct fab_device *d, const struct fab_options *o, struct fab
 				      .msg_max = KV_MSG_MAX,
 				      .rma_max = 1 << 30,
 				      .ordered = machine.ordered,
-				      .close_slow = machine.slow,
+				      .close_max_ns = machine.slow ? 1000000000 : 0,
 				      .push_imm_only = machine.imm_only};
 	return 0;
 }
@@ -93,7 +93,7 @@ static void fake_close(struct fab *fab)
 
 static void fake_give_up(struct fab *fab)
 {
-	fab->old += fake.caps.close_slow && fab->open;
+	fab->old += fake.caps.close_max_ns && fab->open;
 	fake_close(fab);
 }
 
