@@ -102,7 +102,10 @@ enum kvc_flag {
 	 * for credits, links or landing areas, or its queue's calls for their turn, those of other calls go first. It
 	 * has at most half of each, and 64 requests out at a server. It is not starved: of seventeen that got what they
 	 * waited for, one is in the background, if any waits. Its deadline is that of any call. */
-	KVC_BACKGROUND = 32
+	KVC_BACKGROUND = 32,
+	/* Of a pool or of calls. Values are kept at two servers: see "Two copies". All calls about a key must have the
+	 * flag, or none. */
+	KVC_TWO_COPIES = 64
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
@@ -247,6 +250,15 @@ struct kvc_options {
  * joining, the one that has the key without it is asked in the same way. Not believed are a view that is older, or that
  * has no members, and while they answer one that lacks half of the servers that are up. Clients whose views differ miss
  * values of each other, and never read wrong bytes. Without a view the list alone counts.
+ *
+ * Two copies. With KVC_TWO_COPIES a value is kept at the first two servers in its key's order that are neither down nor
+ * draining. PUT returns when it is at the first one; a copy of it goes to the second one in the background, from a
+ * piece of the receive buffer. If that server is behind, or there is no room, the copy is dropped (counter
+ * copies_dropped); so is one that is longer than an eighth of the buffer. GET asks the server with fewer requests under
+ * way, and after a miss or a loss the other one. What it finds at one alone is copied to the other, within
+ * repair_bytes_s. EXISTS, and TTL after a miss, ask both; DELETE and TOUCH go to both. A copy that another client makes
+ * at this moment may outlive a DELETE. PIN keeps the first copy alone. A copy takes memory as any value does: mark what
+ * is worth it, such as the first blocks of prompts that many share, by the flag of calls.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
@@ -452,8 +464,9 @@ struct kvc_call {
 	/* GET: read so many bytes from `offset`; 0: to the end. The server makes a checksum of this part, by which it
 	 * is verified. */
 	uint64_t length;
-	uint32_t ttl_s;  /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
-	unsigned flags;  /* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, besides the pool's; KVC_BACKGROUND; others: -KV_EINVAL */
+	uint32_t ttl_s; /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
+	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, besides the pool's; KVC_BACKGROUND; others: -KV_EINVAL */
+	unsigned flags;
 	uint32_t server; /* STAT, PING: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
 	/* Any call. Written when the call returns, unless it did not begin (-KV_EINVAL, -KV_ECLOSED, the loop codes).
@@ -971,6 +984,10 @@ struct kvc_counters {
 	uint64_t repairs;       /* values that were copied to the server that has their keys now, and their bytes */
 	uint64_t repair_bytes;
 	uint64_t repairs_dropped; /* values that were not: too many waited, or the copy failed */
+	uint64_t copies;          /* second copies that were made (KVC_TWO_COPIES), and their bytes */
+	uint64_t copy_bytes;
+	uint64_t copies_dropped; /* those that were not: their server was behind or lost, or there was no room */
+	uint64_t second_hits;    /* misses at the one server of a value kept twice that the other one had */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

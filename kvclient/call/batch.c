@@ -24,6 +24,9 @@
  * EXISTS is another matter: keys of one server go many in a request, so a part looks at a window of its keys at a time
  * (exists.c). A window that fails costs the keys of one server.
  *
+ * A value that is kept twice (second.h) is read at either of its servers, and its part of the batch is chosen by the
+ * first one: so in such a batch items of a server that is slow may hold up a few of another.
+ *
  * A batch may be stopped (kvc_trace.stop). Then it begins nothing, and cancels what is out, as at its deadline.
  *
  * Every item has its own result; all share one deadline. */
@@ -34,6 +37,8 @@
 #include "kvclient/call/get.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/put.h"
+#include "kvclient/call/second.h"
+#include "kvclient/call/second_put.h"
 #include "kvclient/call/small.h"
 #include "kvclient/request/life.h"
 
@@ -72,17 +77,32 @@ static void again(struct batch *b, unsigned i, enum kvc_mark mark)
 	b->last = i;
 }
 
+static bool twice(const struct batch *b)
+{
+	return kvc_two_copies(b->c, b->call->flags);
+}
+
+/* The item was missed where it was asked for first: the server to ask now. */
+static void get_missed(const struct batch *b, enum kvc_mark mark, struct kvc_get *g)
+{
+	struct kvc_node *n = mark == KVC_MARK_FORMER   ? kvc_former(b->c, g->ask.key, twice(b), 0)
+			     : mark == KVC_MARK_SECOND ? kvc_second(b->c, g->ask.key)
+						       : kvc_call_node(b->c, g->ask.key);
+	g->past.other = twice(b);
+	if (!n)
+		return;
+	g->n = n;
+	g->past.former = mark == KVC_MARK_FORMER;
+}
+
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	struct kvc_target to;
-	struct kvc_node *former;
 	int rc = kvc_target_make(&to, it, NULL);
 	if (rc == 0)
 		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
-	if (KV_UNLIKELY(kvc_chain_mark(it) == KVC_MARK_FORMER) && rc == 0 && (former = kvc_former(b->c, it->key, 0))) {
-		g->n = former;
-		g->past.former = 1;
-	}
+	if (KV_UNLIKELY(kvc_chain_mark(it) >= KVC_MARK_FORMER) && rc == 0)
+		get_missed(b, kvc_chain_mark(it), g);
 	g->own_wait.trace = b->wait.trace;
 	g->past.tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
@@ -122,28 +142,42 @@ static int64_t item_code(const struct batch *b, int64_t rc)
 	return kvc_item_code(b->c, b->wait.trace, rc);
 }
 
-/* An item ends with rc: at a former server a loss is a miss, too. */
-static int64_t former_over(const struct batch *b, enum kvc_mark mark, int rc)
+/* An item ends with rc: at a former or second server a loss is a miss, too. */
+static int64_t elsewhere_over(const struct batch *b, enum kvc_mark mark, int rc)
 {
-	int64_t code = kvc_former_code(rc, mark == KVC_MARK_FORMER);
+	int64_t code = kvc_former_code(rc, mark == KVC_MARK_FORMER || mark == KVC_MARK_SECOND);
 	kvc_add(&b->c->count.settle_misses, mark == KVC_MARK_FORMER && code == -KV_ENOTFOUND);
 	return code;
 }
 
-/* A request of item i failed with rc: make the item again, or tell it the code. */
-static void failed_await(struct batch *b, unsigned i, int rc)
+/* Item i was a miss at server n, one of the two that it is kept at: the mark by which the other one is asked, or
+ * KVC_MARK_FRESH. */
+static enum kvc_mark missed_at(const struct batch *b, unsigned i, int rc, const struct kvc_node *n)
 {
-	enum kvc_mark mark = kvc_chain_mark(&b->items[i]);
+	struct kvc_key key = b->items[i].key;
+	const struct kvc_node *other;
+	if (rc != -KV_ENOTFOUND || !n || !twice(b) || kvc_chain_mark(&b->items[i]) >= KVC_MARK_FORMER)
+		return KVC_MARK_FRESH;
+	other = kvc_second_beside(b->c, key, n);
+	return !other ? KVC_MARK_FRESH : other == kvc_call_node(b->c, key) ? KVC_MARK_FIRST : KVC_MARK_SECOND;
+}
+
+/* A request of item i to server `at` failed with rc: make the item again, or tell it the code. */
+static void failed_await(struct batch *b, unsigned i, int rc, const struct kvc_node *at)
+{
+	enum kvc_mark mark = kvc_chain_mark(&b->items[i]), other = missed_at(b, i, rc, at);
 	unsigned tries = b->pass | (mark == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
 	struct kvc_key key = b->items[i].key;
 	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
-	if (!stopped(b) && kvc_former_missed(b->c, key, rc, mark == KVC_MARK_FORMER))
+	if (!stopped(b) && other != KVC_MARK_FRESH)
+		again(b, i, other);
+	else if (!stopped(b) && kvc_former_missed(b->c, key, twice(b), rc, mark == KVC_MARK_FORMER))
 		again(b, i, KVC_MARK_FORMER);
 	else if (!stopped(b) && (kvc_call_moved(&n, key, rc, b->deadline_ns) ||
 				 kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
 		again(b, i, tries & KVC_TRIED_CORRUPT ? KVC_MARK_CORRUPT : KVC_MARK_AGAIN);
 	else
-		b->items[i].result = item_code(b, former_over(b, mark, rc));
+		b->items[i].result = item_code(b, elsewhere_over(b, mark, rc));
 }
 
 /* End the GET of a slot: take what came. */
@@ -159,11 +193,11 @@ static void get_end_await(struct batch *b, struct slot *slot, int status)
 	if (init < 0)
 		it->result = init;
 	else if (rc < 0)
-		failed_await(b, slot->item, rc);
+		failed_await(b, slot->item, rc, slot->node);
 	else if (g.state != KVC_GET_WHOLE)
 		again(b, slot->item, kvc_chain_mark(it) == KVC_MARK_FRESH ? KVC_MARK_AGAIN : kvc_chain_mark(it));
 	else
-		it->result = kvc_get_former(&g, (int64_t)g.value.total);
+		it->result = kvc_get_elsewhere(&g, (int64_t)g.value.total);
 	if (init == 0)
 		kvc_get_fini(&g);
 	if (slot->mem)
@@ -209,18 +243,35 @@ static int put_begin(struct batch *b, unsigned i, struct slot *slot)
 		return rc == -KV_ERESET ? -KV_EBUSY : rc;
 	}
 	kvc_call_count(p.n, p.key);
+	slot->node = p.n;
 	slot->mem = p.mem;
 	slot->item = i;
 	return 0;
 }
 
+/* The item is at its first server. (Not inlined: its frame is not on the stack of batches whose values are kept once.)
+ */
+static __attribute__((noinline)) void put_twice_await(struct batch *b, const struct kvc_item *it, uint64_t checksum)
+{
+	struct kvc_target from;
+	if (kvc_target_make(&from, it, NULL) == 0)
+		kvc_second_put_await(b->c, &(struct kvc_second_value){.key = it->key,
+								      .from = &from,
+								      .len = it->len,
+								      .checksum = checksum,
+								      .ttl_s = b->call->ttl_s});
+}
+
 static void put_end_await(struct batch *b, struct slot *slot, int status)
 {
+	uint64_t checksum = slot->req->wire.put.checksum;
 	kvc_req_release(b->c, slot->req);
 	if (status < 0)
-		failed_await(b, slot->item, status);
+		failed_await(b, slot->item, status, slot->node);
 	else
 		b->items[slot->item].result = 0;
+	if (status == 0 && twice(b))
+		put_twice_await(b, &b->items[slot->item], checksum);
 	if (slot->mem)
 		slot->mem->users--;
 }
@@ -234,6 +285,8 @@ static void put_whole_await(struct batch *b, unsigned i)
 	if (rc < 0)
 		return;
 	it->result = kvc_put_all_await(&p);
+	if (it->result == 0 && twice(b))
+		put_twice_await(b, it, p.checksum);
 	kvc_put_fini(&p);
 }
 
@@ -243,7 +296,7 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	int rc;
 	if (!kvc_key_valid(it->key))
 		return -KV_EINVAL;
-	if (kvc_former_missed(b->c, it->key, -KV_ENOTFOUND, 0) || b->c->repairs.count > 0)
+	if (twice(b) || kvc_former_missed(b->c, it->key, false, -KV_ENOTFOUND, 0) || b->c->repairs.count > 0)
 		return -KV_EBUSY; /* several servers are to be asked, or a copy awaited: as a single call */
 	slot->mem = NULL;
 	slot->item = i;
@@ -260,7 +313,7 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 	struct kvc_node *n = slot->node;
 	kvc_req_release(b->c, slot->req);
 	if (status < 0 && status != -KV_ENOTFOUND)
-		failed_await(b, slot->item, status);
+		failed_await(b, slot->item, status, n);
 	else
 		it->result = kvc_delete_said(n, it->key, status, b->pass);
 }
@@ -268,9 +321,9 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 static void delete_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
-	it->result = !kvc_key_valid(it->key)
-			     ? -KV_EINVAL
-			     : kvc_delete_item_await(b->c, it->key, b->deadline_ns, b->pass, b->wait.trace);
+	it->result = !kvc_key_valid(it->key) ? -KV_EINVAL
+					     : kvc_delete_item_await(b->c, it->key, b->call->flags, b->deadline_ns,
+								     b->pass, b->wait.trace);
 }
 
 /* What the operations do differently. EXISTS has nothing but chain_await. */

@@ -129,7 +129,7 @@ int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out
 			rc = large ? borrowed_large_await(g, len, out) : borrowed_guess_await(g, &len, out);
 		while (rc < 0 && kvc_get_again_await(g, rc));
 	}
-	return (int)kvc_get_former(g, rc == 1 ? -KV_EBUSY : kvc_call_code(g->c, rc));
+	return (int)kvc_get_elsewhere(g, rc == 1 ? -KV_EBUSY : kvc_call_code(g->c, rc));
 }
 
 int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,

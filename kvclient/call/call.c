@@ -26,7 +26,8 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND }; /* the other flags are a pool's */
+/* The other flags are a pool's. */
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES };
 enum {
 	TRIES_MAX = 8,
 	PAUSE_SHIFT_MAX =
@@ -127,7 +128,8 @@ struct kvc_node *kvc_call_node(struct kvc_client *c, struct kvc_key key)
 
 void kvc_call_stand_in(struct kvc_node *n, struct kvc_key key)
 {
-	if (n != kvc_call_owner(n->client, key))
+	const struct kvc_node *owner = kvc_call_owner(n->client, key);
+	if (n != owner && kvc_place_set_has(&n->client->shunned, owner->index)) /* not the second of two copies */
 		kvc_add(&n->client->count.stand_ins, 1);
 }
 

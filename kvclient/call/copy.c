@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c -- read repair: what a GET found at a former server is copied to the server in charge of its key now.
+/* copy.c -- read repair: what a GET found at a former server is copied to the server in charge of its key now; and what
+ * is kept twice and was found at one of its two servers alone, to the other.
  *
  * The caller's call is over by then and its memory is its own again. So the value is read once more, into a piece of
  * the receive buffer, and put from there: by one coroutine of the client, one key after the other, behind all other
@@ -16,6 +17,7 @@
 #include "kvclient/call/get.h"
 #include "kvclient/call/put.h"
 #include "kvclient/call/repair.h"
+#include "kvclient/call/second.h"
 #include "kvclient/call/small.h"
 
 #define REST_NS 20000000ull /* a closing client waits so long at most for a pause to end */
@@ -32,13 +34,25 @@ static int ttl_of(uint64_t left_ms, uint32_t *out_ttl_s)
 	return *out_ttl_s ? 0 : -KV_ENOTFOUND;
 }
 
-static int put_copy_await(struct kvc_client *c, struct kvc_key key, const struct kvc_borrowed *b,
+/* The server that is to have the value; NULL: none, any more. */
+static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair *r, struct kvc_key key)
+{
+	struct kvc_node *first = kvc_call_node(c, key), *second;
+	if (r->to == KVC_REPAIR_OWNER || r->to == first->index)
+		return first;
+	second = kvc_second(c, key);
+	return second && r->to == second->index ? second : NULL;
+}
+
+static int put_copy_await(struct kvc_node *to, struct kvc_key key, const struct kvc_borrowed *b,
 			  const struct kvc_call *call, uint64_t deadline_ns, struct kvc_trace *t)
 {
 	struct kvc_put p;
-	int rc = kvc_put_init(&p, c, key, &(struct kvc_target){.at = b->data}, b->len, call, deadline_ns);
+	int rc = kvc_put_init(&p, to->client, key, &(struct kvc_target){.at = b->data}, b->len, call, deadline_ns);
 	if (rc < 0)
 		return rc;
+	p.n = to;
+	p.fixed = true;
 	p.own_wait.trace = t;
 	rc = kvc_put_all_await(&p);
 	kvc_put_fini(&p);
@@ -66,8 +80,9 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 	struct kvc_key key = {r->key, r->len};
 	uint64_t deadline_ns = kvc_call_deadline(c, call, KV_RANGE_MAX), left_ms = 0, len;
 	struct kvc_node *from = &c->node[r->node];
+	struct kvc_node *to = target_of(c, r, key);
 	struct kvc_borrowed b;
-	int rc = from->state == KVC_NODE_UP && kvc_call_node(c, key) != from ? 0 : -KV_ENOTFOUND;
+	int rc = from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
 	if (rc == 0)
 		rc = kvc_left_await(from, key, deadline_ns, &left_ms, t);
 	if (rc == 0)
@@ -77,8 +92,9 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 	if (rc < 0)
 		return rc;
 	len = b.len;
-	if (!r->forgotten && !c->closing)
-		rc = put_copy_await(c, key, &b, call, deadline_ns, t);
+	to = target_of(c, r, key); /* the view may have changed */
+	if (!r->forgotten && !c->closing && to && to != from)
+		rc = put_copy_await(to, key, &b, call, deadline_ns, t);
 	else
 		rc = -KV_ECANCELED;
 	kvc_borrowed_release(c, &b);

@@ -23,6 +23,7 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/call/former.h"
+#include "kvclient/call/second.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/frames.h"
@@ -35,6 +36,7 @@ enum {
 	SLOTS = 256,       /* of the table of open records, a power of two */
 	FIXED = 8,         /* bytes of an EXISTS before its digests */
 	NONE = 0xFFFF,     /* no key */
+	SECOND = -1,
 	/* Keys of a record. One of a further session needs a SESSION before it in its frame. */
 	KEYS_MAX = WIRE_EXISTS_MAX,
 	KEYS_MAX_SESSION = KEYS_MAX - WIRE_SESSION_BYTES / 8
@@ -74,8 +76,9 @@ struct lookup {
 	unsigned head, count;  /* of the ring of records, oldest first */
 	unsigned open;         /* of them, those that take more keys */
 	struct record *last;   /* to which the last key went, or NULL */
+	bool twice;            /* keys have two servers (second.h) */
 	const uint8_t *before; /* NULL; or what was found, and for the rest ... */
-	unsigned former;       /* ... the former servers of this number are asked (former.h) */
+	int former;            /* ... the former servers of this number are asked (former.h); SECOND: the second ones */
 	uint8_t found[WINDOW / 8];
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
 	 * more: so no more of them are used than there are records, and each record is in one alone. */
@@ -107,13 +110,20 @@ static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int 
 	return kvc_call_moved(&n, key_at(l, key), rc, l->deadline_ns);
 }
 
-/* The server to ask for a key; NULL: none. After the first time former servers are asked for what was not found. */
+/* The server to ask for a key that those before it do not have. */
+static struct kvc_node *asked_next(struct lookup *l, struct kvc_key key)
+{
+	return l->former == SECOND ? kvc_second_beside(l->c, key, kvc_call_node(l->c, key))
+				   : kvc_former(l->c, key, l->twice, (unsigned)l->former);
+}
+
+/* The server to ask for a key; NULL: none. After the first time others are asked for what was not found. */
 static struct kvc_node *asked_for(struct lookup *l, unsigned i)
 {
 	const struct kvc_place *p = l->c->placement;
 	if (KV_LIKELY(!l->before)) /* one server has all keys, without a look at them */
 		return p->n == 1 ? &l->c->node[p->node ? p->node[0] : 0] : kvc_call_node(l->c, key_at(l, i));
-	return l->before[i / 8] >> (i % 8) & 1 ? NULL : kvc_former(l->c, key_at(l, i), l->former);
+	return l->before[i / 8] >> (i % 8) & 1 ? NULL : asked_next(l, key_at(l, i));
 }
 
 /* ---- records ---- */
@@ -337,19 +347,17 @@ static int lookup_tries_await(struct lookup *l)
 static int lookup_await(struct lookup *l)
 {
 	uint8_t before[sizeof(l->found)];
-	int rc = lookup_tries_await(l);
-	if (!kvc_formers(l->c) || rc < 0)
-		return rc;
-	for (l->former = 0; l->former < KVC_FORMERS_ASKED; l->former++) {
+	int rc = lookup_tries_await(l), end = kvc_formers(l->c) ? KVC_FORMERS_ASKED : 0;
+	for (l->former = l->twice ? SECOND : 0; rc == 0 && l->former < end; l->former++) {
 		memcpy(before, l->found, sizeof(before));
 		l->before = before;
 		if (lookup_tries_await(l) < 0)
-			memset(l->found, 0, sizeof(l->found)); /* a former server may fail: what it had is a miss */
+			memset(l->found, 0, sizeof(l->found)); /* such a server may fail: what it had is a miss */
 		l->before = NULL;
 		for (unsigned i = 0; i < sizeof(before); i++)
 			l->found[i] |= before[i];
 	}
-	return 0;
+	return rc;
 }
 
 /* (No initialiser: it would clear the tables of a lookup of one key, too.) */
@@ -362,6 +370,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->items = NULL;
 	l->item = NULL;
 	l->before = NULL;
+	l->twice = kvc_two_copies(c, call->flags);
 	l->keys_max = call->session ? KEYS_MAX_SESSION : KEYS_MAX;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

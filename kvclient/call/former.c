@@ -16,6 +16,7 @@
 #include "kvclient/call/former.h"
 
 #include "kvclient/call/call.h"
+#include "kvclient/call/second.h"
 #include "kvclient/core/placement.h"
 
 static struct kvc_node *leaver(struct kvc_client *c, struct kvc_key key)
@@ -36,36 +37,51 @@ static struct kvc_node *elder(struct kvc_client *c, struct kvc_key key)
  * owners by older placements, the newest first. */
 enum { FORMER_FIRST = 2 };
 
-static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, unsigned i)
+static bool asked(const struct kvc_node *n)
 {
-	unsigned at;
-	if (i < FORMER_FIRST)
-		return i == 0 ? leaver(c, key) : elder(c, key);
-	at = kvc_place_node(&c->cluster.former[i - FORMER_FIRST].place, key.data, key.len);
+	return n->state == KVC_NODE_UP && !n->retired;
+}
+
+/* The owner by an older placement; of a value that was kept twice the second one, if the first is not to be asked. */
+static struct kvc_node *owner_once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice)
+{
+	unsigned at = kvc_place_node(p, key.data, key.len);
+	struct kvc_place_set first = {0};
+	if (twice && at < c->num_nodes && !asked(&c->node[at])) {
+		kvc_place_set_put(&first, at, true);
+		at = kvc_place_among(p, key.data, key.len, &first);
+	}
 	return at < c->num_nodes ? &c->node[at] : NULL;
 }
 
-struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, unsigned k)
+static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool twice, unsigned i)
 {
-	struct kvc_node *seen[1 + KVC_FORMERS_ASKED] = {kvc_call_node(c, key)};
-	unsigned num = 1;
-	for (unsigned i = 0; i < FORMER_FIRST + c->cluster.num_former && num < k + 2; i++) {
-		struct kvc_node *n = candidate(c, key, i);
+	if (i < FORMER_FIRST)
+		return i == 0 ? leaver(c, key) : elder(c, key);
+	return owner_once(c, &c->cluster.former[i - FORMER_FIRST].place, key, twice);
+}
+
+struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
+{
+	struct kvc_node *seen[2 + KVC_FORMERS_ASKED] = {kvc_call_node(c, key), twice ? kvc_second(c, key) : NULL};
+	unsigned charged = twice ? 2 : 1, num = charged; /* those in charge of the key, which were asked before */
+	for (unsigned i = 0; i < FORMER_FIRST + c->cluster.num_former && num < charged + k + 1; i++) {
+		struct kvc_node *n = candidate(c, key, twice, i);
 		unsigned at = 0;
 		while (at < num && seen[at] != n)
 			at++;
-		if (at == num && n && n->state == KVC_NODE_UP && !n->retired)
+		if (at == num && n && asked(n))
 			seen[num++] = n;
 	}
-	return num == k + 2 ? seen[k + 1] : NULL;
+	return num == charged + k + 1 ? seen[charged + k] : NULL;
 }
 
-bool kvc_former_next(struct kvc_client *c, struct kvc_key key, int64_t rc, unsigned *k, struct kvc_node **n)
+bool kvc_former_next(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned *k, struct kvc_node **n)
 {
 	struct kvc_node *next = NULL;
 	if (KV_LIKELY(rc != -KV_ENOTFOUND || !kvc_formers(c)))
 		return false;
-	while (*k < KVC_FORMERS_ASKED && (next = kvc_former(c, key, *k)) == *n)
+	while (*k < KVC_FORMERS_ASKED && (next = kvc_former(c, key, twice, *k)) == *n)
 		++*k; /* it was asked already: the view changed while it was */
 	if (!next || *k == KVC_FORMERS_ASKED)
 		return false;

@@ -13,18 +13,20 @@ static inline bool kvc_formers(const struct kvc_client *c)
 }
 
 /* kvc_former -- the k-th of the servers to be asked for a key that the server in charge of it does not have,
- * k < KVC_FORMERS_ASKED, the likeliest first. It is up. NULL: there is no such one. */
-struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, unsigned k);
+ * k < KVC_FORMERS_ASKED, the likeliest first. It is up. twice: the second one in charge does not have it, either
+ * (second.h). NULL: there is no such one. */
+struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k);
 
 /* kvc_former_missed -- whether rc is a miss about the key, and there is a k-th former server to be asked. */
-static inline bool kvc_former_missed(struct kvc_client *c, struct kvc_key key, int64_t rc, unsigned k)
+static inline bool kvc_former_missed(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned k)
 {
-	return rc == -KV_ENOTFOUND && kvc_formers(c) && k < KVC_FORMERS_ASKED && kvc_former(c, key, k);
+	return rc == -KV_ENOTFOUND && kvc_formers(c) && k < KVC_FORMERS_ASKED && kvc_former(c, key, twice, k);
 }
 
 /* kvc_former_next -- *n was asked about the key and ended with rc. After a miss *n becomes the next former server, and
  * *k counts it: true. False: rc is no miss, or none is left. *k begins as 0. */
-bool kvc_former_next(struct kvc_client *c, struct kvc_key key, int64_t rc, unsigned *k, struct kvc_node **n);
+bool kvc_former_next(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned *k,
+		     struct kvc_node **n);
 
 /* kvc_former_code -- what a call is told that asked k former servers and ended with rc: that one of them is lost or
  * late is a miss, since the server in charge has said that it has nothing. */

@@ -27,6 +27,7 @@
 #include "kvclient/call/former.h"
 #include "kvclient/call/memory.h"
 #include "kvclient/call/repair.h"
+#include "kvclient/call/second.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
@@ -52,7 +53,8 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	if (!kvc_key_valid(key) || !(to->at || to->span) || len == 0)
 		return -KV_EINVAL;
 	g->c = c;
-	g->n = kvc_call_node(c, key);
+	g->ask.twice = kvc_two_copies(c, call->flags);
+	g->n = g->ask.twice ? kvc_second_reader(c, key) : kvc_call_node(c, key);
 	g->ask.key = key;
 	g->to.at = *to;
 	g->to.cap = len;
@@ -364,21 +366,38 @@ static int64_t get_once_await(struct kvc_get *g)
 
 bool kvc_get_again_await(struct kvc_get *g, int64_t rc)
 {
-	if (!g->ask.repair && (kvc_former_next(g->c, g->ask.key, rc, &g->past.former, &g->n) ||
-			       kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns)))
+	if (!g->ask.repair &&
+	    ((g->ask.twice && g->past.former == 0 && kvc_second_next(g->c, g->ask.key, rc, &g->past.other, &g->n)) ||
+	     kvc_former_next(g->c, g->ask.key, g->ask.twice, rc, &g->past.former, &g->n) ||
+	     kvc_call_moved(&g->n, g->ask.key, rc, g->ask.deadline_ns)))
 		return true;
 	return kvc_call_again_await(g->c, rc, g->ask.deadline_ns, &g->past.tries);
 }
 
-int64_t kvc_get_former(struct kvc_get *g, int64_t rc)
+/* The other of the two servers has the value: the one that missed it is to have it, too. */
+static void second_hit(struct kvc_get *g)
 {
-	if (KV_LIKELY(g->past.former == 0))
+	const struct kvc_node *to = kvc_second_beside(g->c, g->ask.key, g->n);
+	kvc_add(&g->c->count.second_hits, 1);
+	if (!to)
+		return;
+	kvc_repair_ready(g->c);
+	kvc_repair_note(g->c, g->ask.key, g->n, to);
+}
+
+int64_t kvc_get_elsewhere(struct kvc_get *g, int64_t rc)
+{
+	bool former = g->past.former > 0;
+	if (KV_LIKELY(!former && !g->past.other))
 		return rc;
-	rc = kvc_former_code(rc, g->past.former);
-	if (rc >= 0) {
+	/* That the second server is lost is no more than a miss, after that of the first one. */
+	rc = kvc_former_code(rc, former || g->n != kvc_call_node(g->c, g->ask.key));
+	if (rc >= 0 && former) {
 		kvc_add(&g->c->count.settle_hits, 1);
-		kvc_repair_note(g->c, g->ask.key, g->n);
-	} else if (rc == -KV_ENOTFOUND) {
+		kvc_repair_note(g->c, g->ask.key, g->n, NULL);
+	} else if (rc >= 0) {
+		second_hit(g);
+	} else if (rc == -KV_ENOTFOUND && former) {
 		kvc_add(&g->c->count.settle_misses, 1);
 	}
 	return rc;
@@ -392,7 +411,7 @@ int64_t kvc_get_all_await(struct kvc_get *g)
 	do
 		rc = get_once_await(g);
 	while (rc < 0 && kvc_get_again_await(g, rc));
-	return kvc_get_former(g, kvc_call_code(g->c, rc));
+	return kvc_get_elsewhere(g, kvc_call_code(g->c, rc));
 }
 
 void kvc_get_count(struct kvc_client *c, int64_t rc)

@@ -32,6 +32,7 @@ struct kvc_get {
 		struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
 		bool background;             /* KVC_BACKGROUND */
 		bool repair;                 /* of the node n alone: what it has is to be copied (copy.c) */
+		bool twice;                  /* KVC_TWO_COPIES: two servers have it (second.h) */
 		uint64_t offset, length;     /* of a part of the value; length 0: to the end; both 0: the whole value */
 		uint64_t deadline_ns;
 		bool verify; /* a flag of the caller's and of the pool's */
@@ -62,6 +63,7 @@ struct kvc_get {
 		/* Of kvc_call_again_await. With KVC_TRIED_CORRUPT the server shall look at what it has. */
 		unsigned tries;
 		uint8_t stale;   /* attempts that ended so; see PULLS_STALE */
+		bool other;      /* one of the two servers missed it, and the other was asked */
 		unsigned former; /* former servers that were asked (former.h); n is the last of them */
 	} past;
 
@@ -90,11 +92,12 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 /* kvc_get_all_await -- make the whole GET, with ranges and retries. Returns the length or a code. */
 int64_t kvc_get_all_await(struct kvc_get *g);
 
-/* kvc_get_again_await -- whether to make another attempt after one that ended with rc: at a former server, at one that
- * stands in, or at the same one, after a pause where that is wise. kvc_get_former -- it is over with rc: what that is
- * to the caller, if a former server was asked. What was found there will be copied. */
+/* kvc_get_again_await -- whether to make another attempt after one that ended with rc: at the second server of a
+ * value that is kept twice, at a former server, at one that stands in, or at the same one, after a pause where that is
+ * wise. kvc_get_elsewhere -- it is over with rc: what that is to the caller, if another server was asked after a miss.
+ * What was found there will be copied. */
 bool kvc_get_again_await(struct kvc_get *g, int64_t rc);
-int64_t kvc_get_former(struct kvc_get *g, int64_t rc);
+int64_t kvc_get_elsewhere(struct kvc_get *g, int64_t rc);
 /* kvc_get_lent_await -- make the whole GET into a piece of the receive buffer, which is the caller's then. len: how
  * long the value may be, a guess. 0 or a code. */
 int kvc_get_lent_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out);

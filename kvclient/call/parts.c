@@ -26,6 +26,7 @@
 
 #include "kvclient/call/former.h"
 #include "kvclient/call/get.h"
+#include "kvclient/call/second.h"
 #include "kvclient/core/sized.h"
 
 enum { WINDOW = 128 };
@@ -92,9 +93,20 @@ static void item_over(struct kvc_item *it, int64_t code)
 	now->over = true;
 }
 
+static bool twice(const struct kvc_parts_job *j)
+{
+	return kvc_two_copies(j->c, j->call->flags);
+}
+
 static uint64_t part_from(const struct kvc_item *it, unsigned part)
 {
 	return part > 0 ? it->layout->part_ends[part - 1] : 0;
+}
+
+/* The server that part 0 is asked for at. */
+static struct kvc_node *node_of(const struct kvc_parts_job *j, const struct kvc_item *it)
+{
+	return twice(j) ? kvc_second_reader(j->c, it->key) : kvc_call_node(j->c, it->key);
 }
 
 static bool ends_right(const struct kvc_layout *l, uint64_t len)
@@ -120,7 +132,7 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 	if (state_of(it)->of != it)
 		return -KV_EINVAL; /* it is another item's: its state is left alone */
 	now = course_of(it);
-	*now = (struct course){.at = at, .node = (uint16_t)kvc_call_node(j->c, it->key)->index};
+	*now = (struct course){.at = at, .node = (uint16_t)node_of(j, it)->index};
 	kvc_call_count(&j->c->node[now->node], it->key);
 	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 	return 0;
@@ -179,7 +191,8 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	struct course *now = course_of(it);
 	struct kvc_node *n = &j->c->node[now->node];
 	now->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) || kvc_former_missed(j->c, it->key, rc, 0) ||
+	if (worth_again(rc) || kvc_former_missed(j->c, it->key, twice(j), rc, 0) ||
+	    (rc == -KV_ENOTFOUND && twice(j) && kvc_second_beside(j->c, it->key, n)) ||
 	    kvc_call_moved(&n, it->key, rc, j->deadline_ns))
 		now->slow = true; /* if time is up, its next part is told so */
 	else
@@ -277,7 +290,7 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 		return;
 	}
 	if (part == 0)
-		now->node = (uint16_t)kvc_call_node(j->c, it->key)->index;
+		now->node = (uint16_t)node_of(j, it)->index;
 	part_get(j, it, part, &g);
 	g.past.tries = now->corrupt ? KVC_TRIED_CORRUPT : 0;
 	rc = kvc_get_all_await(&g);

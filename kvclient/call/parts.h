@@ -8,10 +8,18 @@
 /* Items that are not over form a chain: until then `result` holds the place of the next one, and a mark. */
 #define KVC_CHAIN_END UINT32_MAX
 
-/* How far an item is that is not over: in its first pass; to be made again; or to be made again after a wrong
- * checksum: then the server shall look at what it has, and another wrong one ends the item; or to be asked for at its
- * former server. */
-enum kvc_mark { KVC_MARK_FRESH, KVC_MARK_AGAIN, KVC_MARK_CORRUPT, KVC_MARK_FORMER, KVC_MARK_BITS = 2 };
+/* How far an item is that is not over. */
+enum kvc_mark {
+	KVC_MARK_FRESH,   /* in its first pass */
+	KVC_MARK_AGAIN,   /* to be made again ... */
+	KVC_MARK_CORRUPT, /* ... after a wrong checksum: the server shall look at what it has, and another wrong one
+			     ends the item */
+	/* After a miss it is to be asked for ... */
+	KVC_MARK_FORMER, /* ... at its former server */
+	KVC_MARK_FIRST,  /* ... at the first, or */
+	KVC_MARK_SECOND, /* ... at the second of the two servers that it is kept at */
+	KVC_MARK_BITS = 3
+};
 
 static inline int64_t kvc_chain_link(unsigned next, enum kvc_mark mark)
 {

@@ -325,10 +325,11 @@ static int put_once_await(struct kvc_put *p)
 int kvc_put_all_await(struct kvc_put *p)
 {
 	int rc;
-	kvc_call_count(p->n, p->key);
+	if (!p->fixed)
+		kvc_call_count(p->n, p->key);
 	do
 		rc = put_once_await(p);
-	while (rc < 0 && (kvc_call_moved(&p->n, p->key, rc, p->deadline_ns) ||
+	while (rc < 0 && ((!p->fixed && kvc_call_moved(&p->n, p->key, rc, p->deadline_ns)) ||
 			  kvc_call_again_await(p->c, rc, p->deadline_ns, &p->tries)));
 	return (int)kvc_call_code(p->c, rc);
 }

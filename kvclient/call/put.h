@@ -16,6 +16,7 @@ struct kvc_put {
 	bool found, direct;          /* found: the value lies in `region`; direct: it goes from there */
 	bool inlined;                /* the server reads nothing: all bytes go in requests */
 	bool packed;                 /* ... or it is small and goes with others, copied (request/pack.c) */
+	bool fixed;                  /* it goes to no other server if n is lost */
 	bool batched;                /* an item of a batch: others are sent with it ... */
 	uint32_t turn;               /* ... over the link of this turn */
 	unsigned tries;              /* of kvc_call_again_await, before this */

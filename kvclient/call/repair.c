@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repair.c -- the keys whose values wait to be copied to the server in charge: a ring, which the coroutine of copy.c
+/* repair.c -- the keys whose values wait to be copied to where they should be: a ring, which the coroutine of copy.c
  * empties. It runs while there are keys. The ring is made with the first view that leaves a former server
- * (pool/cluster.c), so noting a key takes no memory. */
+ * (pool/cluster.c), or with the first value that is kept twice, so noting a key takes no memory. */
 #include "kvclient/call/repair.h"
+
+#include <stdlib.h>
+
+void kvc_repair_ready(struct kvc_client *c)
+{
+	if (!c->repairs.ring && c->pool->options.repair_bytes_s > 1)
+		c->repairs.ring = calloc(KVC_REPAIRS, sizeof(*c->repairs.ring));
+}
 
 static bool same(const struct kvc_repair *r, struct kvc_key key)
 {
@@ -30,7 +38,7 @@ static void start(struct kvc_client *c)
 	kvc_client_began(c);
 }
 
-void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
 	struct kvc_repairs *q = &c->repairs;
 	struct kvc_repair *r;
@@ -41,7 +49,8 @@ void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_
 		return;
 	}
 	r = kvc_repair_at(q, q->count++);
-	*r = (struct kvc_repair){.len = (uint8_t)key.len, .node = (uint16_t)n->index};
+	*r = (struct kvc_repair){
+		.len = (uint8_t)key.len, .node = (uint16_t)n->index, .to = to ? (uint16_t)to->index : KVC_REPAIR_OWNER};
 	memcpy(r->key, key.data, key.len);
 	if (!q->running)
 		start(c);

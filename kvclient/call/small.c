@@ -9,6 +9,8 @@
 #include "kvclient/call/get.h"
 #include "kvclient/call/put.h"
 #include "kvclient/call/repair.h"
+#include "kvclient/call/second.h"
+#include "kvclient/call/second_put.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/logical/pins.h"
@@ -51,6 +53,12 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 		kvc_trace_key(&t, key.data, key.len);
 		p.own_wait.trace = &t;
 		rc = kvc_put_all_await(&p);
+		if (rc == 0 && kvc_two_copies(client, own.flags))
+			kvc_second_put_await(client, &(struct kvc_second_value){.key = key,
+										.from = &p.from,
+										.len = len,
+										.checksum = p.checksum,
+										.ttl_s = own.ttl_s});
 		kvc_put_fini(&p);
 		kvc_put_count(client, rc, len);
 	}
@@ -125,22 +133,50 @@ int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns,
 	return simple_await(n, &wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &tries, t);
 }
 
-/* The server in charge of the key said `said`. A TOUCH goes on to former servers after a miss, until one has the value.
- * A DELETE goes to all of them, or a GET would find there what was deleted. A former server that fails is one that has
+/* What the other servers are asked that may have a value. */
+struct others {
+	struct kvc_client *c;
+	const struct wire_request *wire;
+	uint64_t deadline_ns;
+	uint64_t *out_left_ms;
+	struct kvc_trace *t;
+	bool twice; /* the value is kept twice */
+};
+
+/* Ask n, after the servers before it said `said`: what they all say. One that is lost, late or refuses is one that has
  * nothing. */
-static int formers_await(struct kvc_client *c, const struct wire_request *wire, uint64_t deadline_ns,
-			 uint64_t *out_left_ms, int said, struct kvc_trace *t)
+static int other_await(const struct others *o, struct kvc_node *n, int said)
 {
-	struct kvc_key key = {wire->key.data, wire->key.len};
-	bool drop = wire->type == WIRE_DELETE;
-	unsigned k = 0, tries;
-	struct kvc_node *n;
-	if (!kvc_formers(c) || (said != -KV_ENOTFOUND && !(drop && said == 0)))
+	unsigned tries;
+	return simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, o->out_left_ms, &tries, o->t) == 0 ? 0 : said;
+}
+
+/* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. A TOUCH goes to
+ * both servers of a value that is kept twice. A DELETE goes to all that may have it, or a GET would find there what was
+ * deleted. */
+static int others_await(const struct others *o, const struct kvc_node *n, int said)
+{
+	struct kvc_key key = {o->wire->key.data, o->wire->key.len};
+	bool drop = o->wire->type == WIRE_DELETE, look = o->wire->flags & WIRE_TOUCH_LOOK && !drop;
+	struct kvc_node *next;
+	if (said != 0 && said != -KV_ENOTFOUND)
 		return said;
-	for (; k < KVC_FORMERS_ASKED && (drop || said < 0) && (n = kvc_former(c, key, k)); k++)
-		if (simple_await(n, wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &tries, t) == 0)
-			said = 0;
+	if (o->twice && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
+		said = other_await(o, next, said);
+	for (unsigned k = 0; kvc_formers(o->c) && k < KVC_FORMERS_ASKED && (drop || said < 0); k++) {
+		next = kvc_former(o->c, key, o->twice, k);
+		if (!next)
+			break;
+		said = other_await(o, next, said);
+	}
 	return said;
+}
+
+/* The key is about to be deleted: this client copies it no more. */
+static void copies_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+{
+	kvc_repair_forget_await(c, key, deadline_ns);
+	kvc_second_forget_await(c, key, deadline_ns);
 }
 
 /* How a call about one key ended. */
@@ -165,10 +201,12 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	k->n = kvc_call_node(c, key);
 	deadline_ns = kvc_call_deadline(c, &own, 0);
 	if (wire->type == WIRE_DELETE)
-		kvc_repair_forget_await(c, key, deadline_ns);
+		copies_forget_await(c, key, deadline_ns);
 	k->said = moving_await(&k->n, wire, deadline_ns, out_left_ms, &k->tries, t);
 	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE)
-		k->said = formers_await(c, wire, deadline_ns, out_left_ms, k->said, t);
+		k->said = others_await(
+			&(struct others){c, wire, deadline_ns, out_left_ms, t, kvc_two_copies(c, own.flags)}, k->n,
+			k->said);
 	return (int)kvc_call_down(k->n, own.flags, k->said);
 }
 
@@ -193,16 +231,16 @@ int kvc_delete_said(struct kvc_node *n, struct kvc_key key, int status, bool aga
 	return again ? 0 : status;
 }
 
-int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns, bool again,
+int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
 			  struct kvc_trace *t)
 {
 	struct wire_request wire = {.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
 	struct kvc_node *n = kvc_call_node(c, key);
 	unsigned tries;
 	int rc;
-	kvc_repair_forget_await(c, key, deadline_ns);
+	copies_forget_await(c, key, deadline_ns);
 	rc = moving_await(&n, &wire, deadline_ns, NULL, &tries, t);
-	rc = formers_await(c, &wire, deadline_ns, NULL, rc, t);
+	rc = others_await(&(struct others){c, &wire, deadline_ns, NULL, t, kvc_two_copies(c, flags)}, n, rc);
 	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(n, key, rc, again || tries > 0) : rc;
 }
 

@@ -17,11 +17,12 @@ int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct 
 /* kvc_delete_begin -- ask node n to delete a key, without parking. 0 and *out, which the caller releases; -KV_EBUSY: no
  * room now.
  * kvc_delete_said -- the answer of node n to it was `status`, 0 or -KV_ENOTFOUND: what the caller is told. again: it
- * was asked before, in vain. kvc_delete_item_await -- make the whole DELETE, as a part of call t. 0 or a code. */
+ * was asked before, in vain. kvc_delete_item_await -- make the whole DELETE, as a part of call t, which has
+ * these flags. 0 or a code. */
 int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_wait *wait,
 		     struct kvc_req **out);
 int kvc_delete_said(struct kvc_node *n, struct kvc_key key, int status, bool again);
-int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns, bool again,
+int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
 			  struct kvc_trace *t);
 
 #endif

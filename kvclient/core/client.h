@@ -281,11 +281,14 @@ struct kvc_former_place {
 	uint64_t until_ns; /* so long misses are asked for where it has their keys */
 };
 
-/* Values that were found at a former server (call/repair.c, call/copy.c). */
+#define KVC_REPAIR_OWNER UINT16_MAX
+
+/* Values that were found at another server than they should be at (call/repair.c, call/copy.c). */
 struct kvc_repair {
 	uint8_t key[KV_KEY_MAX], len;
 	bool forgotten; /* the key was deleted */
 	uint16_t node;  /* that has the value */
+	uint16_t to;    /* that is to have it; KVC_REPAIR_OWNER: whichever is in charge of the key */
 };
 
 struct kvc_repairs {
@@ -295,6 +298,28 @@ struct kvc_repairs {
 	bool copying;            /* ... and is at the first one, not at rest */
 	struct co_queue copied;  /* woken when it has ended with one */
 	void (*main_await)(void *client);
+};
+
+enum {
+	KVC_SECONDS = 64,   /* second copies that are under way ... */
+	KVC_SECONDS_AT = 16 /* ... and that of them which go to one server */
+};
+
+/* A second copy of a value that was put (call/second_put.c). */
+struct kvc_second {
+	struct kvc_client *client;
+	uint8_t key[KV_KEY_MAX], key_len; /* 0: the slot is free */
+	bool forgotten;                   /* the key was deleted */
+	uint16_t node;                    /* that it goes to */
+	uint32_t ttl_s;
+	uint64_t len, checksum;
+	struct kvc_piece piece; /* that has the value */
+};
+
+struct kvc_seconds {
+	struct kvc_second *slot; /* KVC_SECONDS of them; NULL: no copy was made yet */
+	uint64_t bytes;          /* of pieces */
+	struct co_queue over;    /* woken when one is no longer under way */
 };
 
 /* The view of the cluster, as this client has it (pool/cluster.c). */
@@ -340,6 +365,7 @@ struct kvc_client {
 	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
 	struct kvc_repairs repairs;
+	struct kvc_seconds seconds;
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and those of draining servers */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */

@@ -210,6 +210,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	kv_list_init(&c->sessions);
 	kvc_pins_init(c);
 	co_queue_init(&c->repairs.copied);
+	co_queue_init(&c->seconds.over);
 	return 0;
 }
 

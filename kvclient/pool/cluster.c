@@ -24,6 +24,7 @@
 
 #include <stdlib.h>
 
+#include "kvclient/call/repair.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/logical/opener.h"
@@ -166,15 +167,6 @@ static void former_expire(struct kvc_client *c)
 	struct kvc_cluster *k = &c->cluster;
 	while (k->num_former > 0 && k->former[k->num_former - 1].until_ns <= loop_now(c->loop))
 		former_drop(k);
-}
-
-/* What is found at former servers is copied: here is where its keys wait. Without memory nothing is. */
-static void repairs_ready(struct kvc_client *c)
-{
-	struct kvc_repairs *q = &c->repairs;
-	if (!q->ring && c->pool->options.repair_bytes_s > 1 &&
-	    (c->cluster.num_former > 0 || c->cluster.draining.count > 0 || c->cluster.joining.count > 0))
-		q->ring = calloc(KVC_REPAIRS, sizeof(*q->ring));
 }
 
 static void places_give(struct kvc_client *c)
@@ -366,7 +358,8 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		c->node[i].member_id[0] = '\0';
 		kvc_node_retire(&c->node[i]);
 	}
-	repairs_ready(c);
+	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
+		kvc_repair_ready(c); /* what is found at former servers is copied */
 	k->said = false;
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
@@ -460,6 +453,7 @@ void kvc_cluster_fini(struct kvc_client *c)
 	while (c->cluster.num_former > 0)
 		former_drop(&c->cluster);
 	free(c->repairs.ring);
+	free(c->seconds.slot);
 	kvc_place_fini(&c->cluster.place);
 	kv_view_fini(&c->cluster.view);
 	kv_view_fini(&c->cluster.doubted);

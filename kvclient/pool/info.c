@@ -148,6 +148,10 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->repairs += get(&c->repairs);
 	o->repair_bytes += get(&c->repair_bytes);
 	o->repairs_dropped += get(&c->repairs_dropped);
+	o->copies += get(&c->copies);
+	o->copy_bytes += get(&c->copy_bytes);
+	o->copies_dropped += get(&c->copies_dropped);
+	o->second_hits += get(&c->second_hits);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -221,6 +225,10 @@ static const struct row {
 	ROW(repairs, "cluster", "", KVC_STAT_COUNTER),
 	ROW(repair_bytes, "cluster", "bytes", KVC_STAT_COUNTER),
 	ROW(repairs_dropped, "cluster", "", KVC_STAT_COUNTER),
+	ROW(copies, "cluster", "", KVC_STAT_COUNTER),
+	ROW(copy_bytes, "cluster", "bytes", KVC_STAT_COUNTER),
+	ROW(copies_dropped, "cluster", "", KVC_STAT_COUNTER),
+	ROW(second_hits, "cluster", "", KVC_STAT_COUNTER),
 	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
 	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
 	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),

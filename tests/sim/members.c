@@ -113,7 +113,8 @@ static void view_make(struct kv_view *v, uint64_t epoch)
 {
 	*v = (struct kv_view){.source = 1, .epoch = epoch};
 	for (unsigned i = 0; i < members.world.num_servers; i++) {
-		struct kv_member m = {.weight = 1 + i % 3, .state = members.state[i]};
+		struct kv_member m = {.weight = members.weight[i] ? members.weight[i] : 1 + i % 3,
+				      .state = members.state[i]};
 		if (!members.state[i])
 			continue;
 		snprintf(m.node_id, sizeof(m.node_id), "node-%u", members.world.server[i].as);

@@ -12,6 +12,7 @@ extern struct members {
 	bool stop, closed;
 	uint64_t epoch, calls, hits, misses;
 	enum kv_member_state state[WORLD_SERVERS]; /* by number of the server; 0: no member */
+	unsigned weight[WORLD_SERVERS];            /* the same; 0: 1 to 3, by number */
 	bool incarnations;                         /* views name them */
 } members;
 

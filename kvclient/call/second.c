@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* second.c -- the two servers of a key whose value is kept twice (KVC_TWO_COPIES).
+ *
+ * They are the first two in the key's order that are neither down nor draining. So when the first one is lost, the
+ * second has the value and is the first of what is left; when a server joins in front of them, one of the two of before
+ * is still one of the two. Nothing has to be known of a key for that: no list, no bit at a server.
+ *
+ * A GET asks the one with fewer requests of this client under way. Where they have as many, a bit of the key's hash
+ * decides: else all items of a batch would go to one side before the first of them is under way. After a miss the other
+ * one is asked. What it has is copied to the one that missed (repair.c), which was full, away or behind when the value
+ * was put.
+ *
+ * Rejected: copies of what a server reports as hot. PUT, DELETE and TOUCH of one client would have to know which keys
+ * another client has copied, so a key would have state that all clients share. */
+#include "kvclient/call/second.h"
+
+#include "kvclient/call/call.h"
+#include "kvclient/core/placement.h"
+
+struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_node *first = kvc_call_node(c, key);
+	struct kvc_place_set others = c->shunned;
+	struct kvc_node *n;
+	kvc_place_set_put(&others, first->index, true);
+	n = &c->node[kvc_place_among(c->placement, key.data, key.len, &others)];
+	return kvc_place_set_has(&others, n->index) ? NULL : n; /* all are in the set: it is the owner */
+}
+
+struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+{
+	struct kvc_node *first = kvc_call_node(c, key), *n = asked == first ? kvc_second(c, key) : first;
+	return n && n->state == KVC_NODE_UP ? n : NULL;
+}
+
+struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_node *first = kvc_call_node(c, key), *second = kvc_second(c, key);
+	if (!second || second->state != KVC_NODE_UP)
+		return first;
+	if (first->state != KVC_NODE_UP)
+		return second;
+	if (first->share.reqs != second->share.reqs)
+		return first->share.reqs < second->share.reqs ? first : second;
+	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* (placement takes the other end of the hash) */
+}
+
+bool kvc_second_next(struct kvc_client *c, struct kvc_key key, int64_t rc, bool *other, struct kvc_node **n)
+{
+	struct kvc_node *next;
+	if (rc != -KV_ENOTFOUND || *other)
+		return false;
+	next = kvc_second_beside(c, key, *n);
+	if (!next)
+		return false;
+	*other = true;
+	*n = next;
+	return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* second.h -- the two servers of a key whose value is kept twice. Private to kvclient/. On the client's loop; none
+ * parks. */
+#ifndef KVRAIL_KVCLIENT_CALL_SECOND_H
+#define KVRAIL_KVCLIENT_CALL_SECOND_H
+
+#include "kvclient/core/client.h"
+
+/* kvc_two_copies -- whether a call with these flags is about values that are kept twice. */
+static inline bool kvc_two_copies(const struct kvc_client *c, unsigned flags)
+{
+	return KV_UNLIKELY(((c->pool->options.flags | flags) & KVC_TWO_COPIES) != 0);
+}
+
+/* kvc_second -- the server of a key's second copy: the next one in the key's order behind the one that calls go to
+ * (kvc_call_node), down and draining ones left out. NULL: there is none.
+ * kvc_second_beside -- of these two the one that `asked` is not. NULL: there is none, or it is not up. */
+struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key);
+struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
+
+/* kvc_second_reader -- the one of the two that a GET asks first: the one with fewer requests of this client. */
+struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key);
+
+/* kvc_second_next -- *n was asked for a value that is kept twice, and ended with rc. After a miss *n becomes the other
+ * one, once: true, and *other, which begins as false, becomes true. */
+bool kvc_second_next(struct kvc_client *c, struct kvc_key key, int64_t rc, bool *other, struct kvc_node **n);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* second_put.c -- the second copy of a value that was put (KVC_TWO_COPIES).
+ *
+ *   PUT at the first server -> copied to a piece of the receive buffer -> the call returns
+ *                                        -> PUT from there at the second server, in a coroutine of its own
+ *
+ * The call waits for the first copy alone: a second server that is slow, stopped or about to die costs it nothing, and
+ * never touches its memory. The price is a copy in this process (0.2 ms for 2 MiB), and that a second copy is made when
+ * it can be, and otherwise not: at most KVC_SECONDS of them are under way, KVC_SECONDS_AT at one server, in an eighth
+ * of the receive buffer at one server and in a quarter at all. More means that the server is behind what is put, or the
+ * client is, and then the memory and the time are better spent on first copies. A GET that misses a copy later finds
+ * the other one and has it copied (second.c).
+ *
+ * A copy goes to one server and moves to no other: it is put at the first one already. It does not retry beyond what
+ * any PUT does.
+ *
+ * Rejected: both PUTs from the caller's memory at once. The call would have to wait for the slower of two servers, or
+ * fence the one that it does not wait for. Reading the value back from the first server, as read repair does: twice the
+ * bytes on the wire. */
+#include "kvclient/call/second_put.h"
+
+#include <stdlib.h>
+
+#include "kvclient/call/put.h"
+#include "kvclient/call/second.h"
+
+enum { PART_ALL = 4, PART_AT = 8 }; /* of the receive buffer, for pieces of copies */
+
+static struct kvc_key key_of(const struct kvc_second *s)
+{
+	return (struct kvc_key){s->key, s->key_len};
+}
+
+static bool same(const struct kvc_second *s, struct kvc_key key)
+{
+	return s->key_len == key.len && memcmp(s->key, key.data, key.len) == 0;
+}
+
+/* ---- room ---- */
+
+static struct kvc_second *slot_free(struct kvc_client *c)
+{
+	struct kvc_seconds *q = &c->seconds;
+	if (!q->slot)
+		q->slot = calloc(KVC_SECONDS, sizeof(*q->slot));
+	for (unsigned i = 0; q->slot && i < KVC_SECONDS; i++)
+		if (!q->slot[i].key_len)
+			return &q->slot[i];
+	return NULL;
+}
+
+/* What copies to one server have: how many they are, and the bytes of their pieces. */
+static void taken_at(const struct kvc_client *c, unsigned node, unsigned *out_count, uint64_t *out_bytes)
+{
+	*out_count = 0;
+	*out_bytes = 0;
+	for (unsigned i = 0; i < KVC_SECONDS; i++) {
+		const struct kvc_second *s = &c->seconds.slot[i];
+		*out_count += s->key_len && s->node == node;
+		*out_bytes += s->key_len && s->node == node ? s->piece.len_bytes : 0;
+	}
+}
+
+/* Whether a copy of so many bytes is more than its server keeps up with. */
+static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_t len)
+{
+	uint64_t bytes = kvc_buffer_rounded(len), at;
+	unsigned count;
+	taken_at(c, n->index, &count, &at);
+	return count >= KVC_SECONDS_AT || at + bytes > c->buffer.len_bytes / PART_AT ||
+	       c->seconds.bytes + bytes > c->buffer.len_bytes / PART_ALL;
+}
+
+/* A piece that belongs to no request. */
+static int piece_try(struct kvc_client *c, uint64_t len, struct kvc_piece *out)
+{
+	struct kvc_need need = {.piece_bytes = len, .background = true};
+	struct kvc_req *r;
+	int rc = kvc_room_try(c, &need, &r);
+	if (rc < 0)
+		return rc;
+	*out = r->mem.piece;
+	kvc_room_keep(c, &r->mem.piece);
+	r->mem.piece = (struct kvc_piece){0};
+	kvc_req_release(c, r);
+	return 0;
+}
+
+static void slot_give(struct kvc_client *c, struct kvc_second *s)
+{
+	c->seconds.bytes -= s->piece.len_bytes;
+	kvc_room_give(c, &s->piece);
+	*s = (struct kvc_second){0};
+	co_queue_wake_all(&c->seconds.over);
+}
+
+/* ---- one copy ---- */
+
+static int copy_await(struct kvc_second *s)
+{
+	struct kvc_client *c = s->client;
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = s->ttl_s, .flags = KVC_BACKGROUND};
+	struct kvc_target from = {.at = kvc_buffer_at(&c->buffer, &s->piece)};
+	struct kvc_trace t;
+	struct kvc_put p;
+	int rc;
+	kvc_trace_begin(&t, c, KVC_OP_PUT, &call, NULL);
+	kvc_trace_key(&t, s->key, s->key_len);
+	rc = kvc_put_init(&p, c, key_of(s), &from, s->len, &call, kvc_call_deadline(c, &call, s->len));
+	if (rc == 0) {
+		p.n = &c->node[s->node];
+		p.fixed = true;
+		p.checksum = s->checksum;
+		p.summed = true;
+		p.own_wait.trace = &t;
+		rc = kvc_put_all_await(&p);
+		kvc_put_fini(&p);
+	}
+	kvc_trace_end(&t, c, rc);
+	return rc == -KV_EEXIST ? 0 : rc; /* it has another client's bytes: right ones, too */
+}
+
+static void copy_main(void *second)
+{
+	struct kvc_second *s = second;
+	struct kvc_client *c = s->client;
+	int rc = s->forgotten ? -KV_ECANCELED : copy_await(s);
+	kvc_add(rc < 0 ? &c->count.copies_dropped : &c->count.copies, 1);
+	if (rc == 0)
+		kvc_add(&c->count.copy_bytes, s->len);
+	slot_give(c, s);
+	kvc_client_ended(c);
+}
+
+/* Take all that the copy needs, and let it begin. False: there is no room now. */
+static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const struct kvc_second_value *v)
+{
+	struct kvc_second *s = slot_free(c);
+	struct kvc_piece piece;
+	if (!s || behind(c, n, v->len) || piece_try(c, v->len, &piece) < 0)
+		return false;
+	*s = (struct kvc_second){.client = c,
+				 .node = (uint16_t)n->index,
+				 .key_len = (uint8_t)v->key.len,
+				 .ttl_s = v->ttl_s,
+				 .checksum = v->checksum,
+				 .len = v->len,
+				 .piece = piece};
+	memcpy(s->key, v->key.data, v->key.len);
+	c->seconds.bytes += piece.len_bytes;
+	kvc_gather_await(kvc_buffer_at(&c->buffer, &piece), v->from, v->len);
+	kvc_client_began(c);
+	if (!c->closing && co_spawn(c->loop, copy_main, s, "kvc second") == 0)
+		return true;
+	slot_give(c, s);
+	kvc_client_ended(c);
+	return false;
+}
+
+void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v)
+{
+	struct kvc_node *n = kvc_second(c, v->key);
+	if (!n || c->closing)
+		return; /* there is no second server */
+	if (n->state != KVC_NODE_UP || !copy_begin_await(c, n, v))
+		kvc_add(&c->count.copies_dropped, 1);
+}
+
+/* A copy of the key that waits or is under way; NULL: none. */
+static struct kvc_second *copy_of(struct kvc_client *c, struct kvc_key key)
+{
+	for (unsigned i = 0; c->seconds.slot && i < KVC_SECONDS; i++)
+		if (same(&c->seconds.slot[i], key))
+			return &c->seconds.slot[i];
+	return NULL;
+}
+
+void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+{
+	struct kvc_second *s;
+	while (KV_UNLIKELY(c->seconds.bytes > 0) && (s = copy_of(c, key))) {
+		s->forgotten = true;
+		if (co_queue_wait_await(&c->seconds.over, deadline_ns) < 0)
+			return;
+	}
+}
