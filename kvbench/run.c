@@ -77,6 +77,7 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	const struct bench_options *o = b->opt;
 	unsigned shards = server_threads(o);
 	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys + more_keys(o);
+	values *= o->copies;
 	/* Of several, each has room for twice its share. */
 	if (o->num_servers > 1)
 		values = (2 * values + o->num_servers - 1) / o->num_servers;
@@ -175,7 +176,8 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .slow_ns = o->slow_ms * 1000000ull,
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,
-				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0),
+				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0) |
+					  (o->copies == 2 ? KVC_TWO_COPIES : 0),
 				 .psk_file = o->security.psk_file,
 				 .psk = b->server ? server_child_psk(b->server) : NULL,
 				 .cert_file = o->security.cert,

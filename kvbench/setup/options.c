@@ -324,6 +324,15 @@ const struct kv_opt bench_options_table[] = {
 	 .help = "MiB per second, of all clients, at which values found there are copied to the server that has their "
 		 "keys now. 0: none."},
 
+	{.name = "copies",
+	 .type = KV_OPT_U32,
+	 AT(copies),
+	 .metavar = "N",
+	 .def = "1",
+	 .min = 1,
+	 .max = 2,
+	 .help = "2: each value is kept at two servers, as far as they keep up with that."},
+
 	KV_OPT_SECURITY_ROWS(struct bench_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
@@ -402,6 +411,9 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--servers and --event concern servers that kv-bench starts itself: drop them, or drop "
 			       "--server");
+	if (o->copies > 1 && o->servers.count == 0 && o->num_servers == 1)
+		return kv_fail(err, -KV_EINVAL,
+			       "--copies 2 needs a second server to keep the copies at: add --servers 2, or more");
 	if (o->event_text.count > 0 && o->roofline)
 		return kv_fail(err, -KV_EINVAL, "--roofline needs servers that stay: drop it, or drop --event");
 	if (o->roofline && o->num_servers > 1)

@@ -76,7 +76,7 @@ struct bench_options {
 	struct bench_events events; /* what it says */
 	int eviction;               /* of the server that kv-bench starts: index into kv_opt_eviction_names */
 	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
-	uint32_t slow_ms;
+	uint32_t slow_ms, copies;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns, settle_ns, repair_mb;
 	/* security */
 	struct kv_opt_security security;
