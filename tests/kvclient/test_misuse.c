@@ -136,7 +136,8 @@ static void nothing_and_nowhere_are_invalid(void **state)
 static void flags_that_no_call_knows_are_invalid(void **state)
 {
 	static const unsigned unknown[] = {0xffff, 1u << 31, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT, KVC_NO_THREADS, 128};
-	struct kvc_call known = {.size = sizeof(known), .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES};
+	struct kvc_call known = {.size = sizeof(known),
+				 .flags = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES};
 	struct kvc_stat_item stat;
 	(void)state;
 	need_server();

@@ -491,7 +491,7 @@ static void what_one_of_the_two_misses_is_read_at_the_other_and_copied(void **st
 static void every_kind_of_call_asks_the_other_server(void **state)
 {
 	static void (*const calls[])(struct kvc_client *c, void *arg) = {members_get_all, members_find_all,
-									  get_borrowed, get_parts};
+									 get_borrowed, get_parts};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(calls); i++) {
 		struct world_options wo = options(730 + i);
@@ -806,7 +806,8 @@ static void user(struct kvc_client *c, void *arg)
 	uint8_t *at = malloc(LONG);
 	(void)arg;
 	while (!members.stop && !world->wrong[0]) {
-		uint32_t i = (uint32_t)kv_prng_below(&world->prng, KEYS), pick = (uint32_t)kv_prng_below(&world->prng, 9);
+		uint32_t i = (uint32_t)kv_prng_below(&world->prng, KEYS),
+			 pick = (uint32_t)kv_prng_below(&world->prng, 9);
 		int rc = 0;
 		if (pick < 4) {
 			members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
