@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# install-deps.sh [run|test|clang|format|bench|verbs|deb]
+# install-deps.sh [run|test|more|clang|format|bench|verbs|deb]
 #   Installs what KVRail needs to build and run (run), and what these need on top:
-#   its tests (test, the default), `make check-clang` (clang), `make format`
+#   its tests (test, the default), what the long suites try KVRail with (more:
+#   etcd, Prometheus, Chromium, redis, memcached and others; where one cannot be
+#   had its tests are skipped), `make check-clang` (clang), `make format`
 #   (format), `make bench` (bench: redis, memcached), `make check-verbs` (verbs: a
-#   virtual machine), `make deb` (deb). The packages of bench may start services
-#   of this machine; the benchmark starts its own.
+#   virtual machine), `make deb` (deb). Services that come with more or bench are
+#   not started: tests start their own.
 #
 # The script installs only what is missing, and says what. Without root it uses
 # sudo, if there is one. At the end it compares the versions of the libraries
@@ -27,13 +29,13 @@ die() {
 }
 
 case $what in
-run | test | clang | format | bench | verbs | deb) ;;
+run | test | more | clang | format | bench | verbs | deb) ;;
 -h | --help)
-	sed -n '3,17s/^# \{0,1\}//p' "$0"
+	sed -n '3,19s/^# \{0,1\}//p' "$0"
 	exit 0
 	;;
 *)
-	say "there is no set '$what': use run, test, clang, format, bench, verbs or deb"
+	say "there is no set '$what': use run, test, more, clang, format, bench, verbs or deb"
 	exit 2
 	;;
 esac
@@ -53,6 +55,8 @@ plan_debian() {
 		libcurl4-openssl-dev)
 	has_efa_libfabric || packages+=(libfabric-dev)
 	case $what in test | clang) packages+=(libcmocka-dev openssl patch python3 python3-dev iproute2 curl) ;; esac
+	[ "$what" != more ] || packages+=(etcd-server prometheus chromium librsvg2-bin fonts-dejavu-core redis-server memcached python3
+		python3-jsonschema python3-seccomp cmake groff-base valgrind systemd)
 	[ "$what" != clang ] || packages+=(clang)
 	[ "$what" != format ] || packages+=(clang-format-19)
 	[ "$what" != bench ] || packages+=(python3 redis-server memcached)
@@ -73,6 +77,8 @@ plan_redhat() {
 	packages=(gcc make pkgconf-pkg-config rdma-core-devel liburing-devel openssl-devel xxhash-devel jansson-devel
 		libedit-devel libmicrohttpd-devel libcurl-devel)
 	has_efa_libfabric || packages+=(libfabric-devel)
+	[ "$what" != more ] || die "what the long suites try KVRail with is known by its names on Debian and Ubuntu alone; here their" \
+		"tests are skipped where a program is missing"
 	[ "$what" != deb ] || die "make deb makes packages for Debian and Ubuntu, on Debian and Ubuntu"
 	case $what in test | clang) packages+=(libcmocka-devel openssl patch python3 python3-devel iproute) ;; esac
 	[ "$what" != clang ] || packages+=(clang)
@@ -171,9 +177,30 @@ fi
 # ${a[@]+...}: an empty array is unset to bash before 4.4.
 root() { ${as_root[@]+"${as_root[@]}"} env ${DEBIAN_FRONTEND:+DEBIAN_FRONTEND="$DEBIAN_FRONTEND"} "$@"; }
 
+# Debian starts a service when its package is installed, unless this file says that it must not be.
+policy=${KVRAIL_POLICY_RC:-/usr/sbin/policy-rc.d} policy_is_ours=
+services_keep() {
+	case $manager:$what in apt-get:more | apt-get:bench) ;; *) return 0 ;; esac
+	[ ! -e "$policy" ] || return 0
+	printf '#!/bin/sh\nexit 101\n' | root install -m 755 /dev/stdin "$policy" && policy_is_ours=1
+}
+services_again() { [ -z "$policy_is_ours" ] || root rm -f "$policy"; }
+
+# Whoever can have four of five programs has the tests of four.
+one_by_one() {
+	local package left=()
+	say "installing them one by one"
+	for package in "${missing[@]}"; do
+		root "${command[@]}" "$package" >>"$log" 2>&1 || left+=("$package")
+	done
+	[ ${#left[@]} -gt 0 ] || exit 0
+	die "these could not be installed, and tests that need them are skipped: ${left[*]}"
+}
+
 say "installing with $manager: ${missing[*]}"
 log=$(mktemp) || die "no temporary file can be made"
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log"; services_again' EXIT
+services_keep
 if ! root "${command[@]}" "${missing[@]}" >"$log" 2>&1; then
 	# On a fresh system package lists are missing or old, and a mirror may fail once: refresh, with one retry, and try
 	# again.
@@ -181,6 +208,7 @@ if ! root "${command[@]}" "${missing[@]}" >"$log" 2>&1; then
 	root "${refresh[@]}" >>"$log" 2>&1 || { sleep 3 && root "${refresh[@]}" >>"$log" 2>&1; }
 	if ! root "${command[@]}" "${missing[@]}" >>"$log" 2>&1; then
 		tail -n 25 "$log" >&2
+		[ "$what" != more ] || one_by_one
 		die "the packages could not be installed (see above); as root run: $shown"
 	fi
 fi

@@ -86,9 +86,13 @@ tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addpref
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
-.PHONY: deps test check check-deb check-long check-python check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
+.PHONY: deps deps-more test check check-deb check-long check-python check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
+
+# A suite goes on without it: tests of programs that are not here are skipped.
+deps-more: ## install what the long suites try KVRail with: etcd, Prometheus, Chromium, redis and more (KVRAIL_NO_INSTALL=1: say it instead)
+	@scripts/install-deps.sh more || true
 
 # T is LAYER/PROGRAM, or a path; CASE a test's name, with * and ?.
 test: ## one test program: make test T=kvclient/test_borrowed CASE='borrowed*' (MODE=asan and others, too)
@@ -122,7 +126,7 @@ check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=12 JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
 # members.sh mostly waits, for leases and silent servers.
-check-long: deps ## what check has no time for: all planted bugs, members, capacity, loads, sweeps and rivals of kv-bench, rails, EFA's acceptance script (9 minutes)
+check-long: deps deps-more ## what check has no time for: all planted bugs, members, capacity, loads, sweeps and rivals of kv-bench, rails, EFA's acceptance script (9 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs -b tests/integration/members.sh \
 		$(MUTANTS) $(filter-out tests/integration/members.sh,$(LONG))
@@ -219,7 +223,7 @@ check-valgrind: deps ## server, client and benchmark under valgrind, where it is
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
 
-check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-python check-engines check-shim check-shim-mutants ## every suite
+check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-python check-engines check-shim check-shim-mutants check-deb ## every suite
 
 bench: ## compare with redis, memcached and bare libfabric, and write docs/runs/bench.md (30 minutes; BENCH="redis shm" PAIRS=7 BENCH_QUICK=1)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(BENCH_TOOLS)

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # deps.sh -- scripts/install-deps.sh on systems that are made up: package managers that write down what they are asked for, and install nothing.
 . "$(dirname "$0")/lib.bash"
-plan 25
+plan 31
 script=$PWD/scripts/install-deps.sh
 tools=$scratch/tools
 mkdir "$tools"
-for tool in bash cat env grep mktemp rm sed sleep tail; do
+for tool in bash cat env grep install mktemp rm sed sleep tail; do
 	ln -s "$(type -P $tool)" "$tools/$tool"
 done
 
@@ -30,7 +30,7 @@ system() {
 		stub rpm <<<"grep -qx \"\${@: -1}\" $system/installed"
 	fi
 }
-deps() { PATH=$system:$tools KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=${efa:-/nowhere} "$script" "$@"; }
+deps() { PATH=$system:$tools KVRAIL_POLICY_RC=$system/policy-rc.d KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=${efa:-/nowhere} "$script" "$@"; }
 no_install() { KVRAIL_NO_INSTALL=1 deps "$@"; }
 with_efa() { efa=$scratch/efa deps "$@"; }
 asked() { # asked WORD... -- the manager was told to install each of them
@@ -74,6 +74,19 @@ check "a library that is too old is named, with what is needed" says 'too old: l
 check "and that is a failure" status 1 with_efa run
 system fedora dnf
 check "Fedora has redis, and qemu" eval 'deps bench && asked redis && deps verbs && asked qemu-kvm busybox'
+system debian apt-get
+echo "echo \"\$*\" >>$system/asked; [ ! -x $system/policy-rc.d ] || cp $system/policy-rc.d $system/policy.seen" | stub apt-get
+ln -sf "$(type -P cp)" "$tools/cp"
+check "what the long suites try it with" eval 'deps more && asked etcd-server prometheus chromium redis-server memcached librsvg2-bin python3-jsonschema'
+check "no service of it is started" eval '[ "$(bash "$system/policy.seen"; echo $?)" = 101 ] && [ ! -e "$system/policy-rc.d" ]'
+system debian apt-get
+echo "echo \"\$*\" >>$system/asked; [ \$1 = update ] || { [ \$# = 4 ] && [ \$4 != chromium ]; }" | stub apt-get
+check "what cannot be had is named" says 'tests that need them are skipped: chromium$' deps more
+check "and the others are installed" eval 'grep -qx "install -y --no-install-recommends etcd-server" "$system/asked"'
+system debian apt-get
+check "KVRAIL_NO_INSTALL=1 holds for these, too" eval 'status 1 no_install more && [ ! -s "$system/asked" ]'
+system amzn dnf
+check "Amazon Linux has other names, and is told so" says 'on Debian and Ubuntu alone' deps more
 system debian apt-get
 check "Debian's tests" eval 'deps test && asked build-essential libfabric-dev libcmocka-dev iproute2'
 touch "$system/fails"

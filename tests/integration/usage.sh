@@ -86,7 +86,7 @@ scripts=('./run-with-rdma.sh' './run-with-rdma.sh --no-such-option' './run-with-
 unable=('kv-bench --json /nonexistent/dir/x.json' 'kv-bench --trace /nonexistent' 'kv-bench capacity --json /nonexistent/dir/x.json' 'kv-bench fabric --json /nonexistent/dir/x.json' 'kv-bench sweep --json /nonexistent/dir/x.json' 'kv-bench sweep --report /nonexistent/dir/x.html' 'kv-bench scale --json /nonexistent/dir/x.json' 'kv-bench hits --trace /nonexistent' 'kv-server --psk-file /nonexistent'
 	'kv-doctor --no-try --json /nonexistent/x.json')
 early=('kv-server -l 127.0.0.1:27931 -m 64' 'kv-bench -k 100 -r 100000')
-plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]} + ${#early[@]}))
+plan $((${#wrong[@]} + ${#scripts[@]} + ${#unable[@]} + ${#early[@]} + 1))
 
 # ends WANTED COMMAND... -- the exit status, and nothing on standard output, where results stand.
 ends() {
@@ -132,4 +132,6 @@ for line in "${early[@]}"; do
 	eval "words=($line)"
 	check "$line: a signal at once" ends_by_signal "$build/${words[0]}" "${words[@]:1}"
 done
+all_run() { [ "$(KVRAIL_TEST_ONLY='' CMOCKA_MESSAGE_OUTPUT=tap "$build/tests/base/test_hash" | grep -c '^ok')" -gt 1 ]; }
+check "make test without CASE runs all tests of a program" all_run
 finish
