@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from ._errors import Denied, Error, Exists, NotFound, PeerDown, TooBig, Version, make
+from ._errors import Denied, Error, Exists, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from . import _native
     from ._native import Address
 
 Key: TypeAlias = str | bytes
@@ -22,7 +23,11 @@ Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 GUESS = 64 << 10  # bytes of the first try of a GET that is not told the length
 VALUE_MAX = 1 << 30
 TIMEOUT, BYTE_SECONDS = 5.0, 1e-8  # the library's default for a call, and more for each byte
-_OF_SERVERS = (PeerDown, Denied, Version)
+# What a server that is not up explains. The codes without a class are not among them.
+_CLASSES = (PeerDown, Left, Denied, Version, Timeout)
+_OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
+NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
+_NAMED = 3  # servers that an error names
 
 
 class Options(TypedDict, total=False):
@@ -50,8 +55,35 @@ class Options(TypedDict, total=False):
     log_level: int
 
 
-def failed(keys: Sequence[Key], results: list[int], fine: int) -> Error | None:
-    """The error of the first key that failed with another code than `fine`. It has all results in `.results`."""
+def about_servers(results: list[int]) -> bool:
+    """Whether an error of these results should tell how the servers stand."""
+    return not _OF_SERVERS.isdisjoint(results)
+
+
+def down(servers: Iterable[Mapping[str, str | int]]) -> str:
+    """Those of the servers that are not up, each with the reason; "" if all are up."""
+    texts = []
+    for server in servers:
+        name, why = server["name"], str(server["why"]).removeprefix(f"server {server['name']}: ")
+        if server["state"] != "up":
+            texts.append(f"{name} is {server['state']}" + (why and f": {why}"))
+    more = len(texts) - _NAMED
+    return "; ".join(texts[:_NAMED]) + (f"; and {more} more servers" if more > 0 else "")
+
+
+def who_is_down(native: _native.Client, results: list[int]) -> str:
+    """For the error of a call that failed because of servers: which of them are down, and why. Waits for loops."""
+    if not about_servers(results):
+        return ""
+    try:
+        return down(native.servers())
+    except Error:  # it was closed meanwhile
+        return ""
+
+
+def failed(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> Error | None:
+    """The error of the first key that failed with another code than `fine`. It has all results in `.results`, and in its
+    text which servers are down and why."""
     for i, result in enumerate(results):
         if result < 0 and result != fine:
             error = make(result)
@@ -60,48 +92,48 @@ def failed(keys: Sequence[Key], results: list[int], fine: int) -> Error | None:
             error.args = (
                 f"{error}: key {shown!r}"
                 + (f", {wrong} of {len(results)} keys" if wrong > 1 else "")
-                + ("; client.servers() says why" if isinstance(error, _OF_SERVERS) else ""),
+                + (f"; {servers}" if servers and result in _OF_SERVERS else ""),
             )
             error.results = results
             return error
     return None
 
 
-def lengths(keys: Sequence[Key], results: list[int]) -> list[int | None]:
+def lengths(keys: Sequence[Key], results: list[int], servers: str = "") -> list[int | None]:
     """Of a GET: bytes, or None for a miss."""
-    error = failed(keys, results, NotFound.code)
+    error = failed(keys, results, NotFound.code, servers)
     if error:
         raise error
     return [None if r == NotFound.code else r for r in results]
 
 
-def stored(keys: Sequence[Key], results: list[int]) -> list[bool]:
+def stored(keys: Sequence[Key], results: list[int], servers: str = "") -> list[bool]:
     """Of a PUT: False where other bytes were stored already, and stay."""
-    error = failed(keys, results, Exists.code)
+    error = failed(keys, results, Exists.code, servers)
     if error:
         raise error
     return [r != Exists.code for r in results]
 
 
-def deleted(keys: Sequence[Key], results: list[int]) -> list[bool]:
+def deleted(keys: Sequence[Key], results: list[int], servers: str = "") -> list[bool]:
     """Of a DELETE: False where there was no value."""
-    error = failed(keys, results, NotFound.code)
+    error = failed(keys, results, NotFound.code, servers)
     if error:
         raise error
     return [r == 0 for r in results]
 
 
-def there(keys: Sequence[Key], results: list[int]) -> list[bool]:
+def there(keys: Sequence[Key], results: list[int], servers: str = "") -> list[bool]:
     """Of EXISTS."""
-    error = failed(keys, results, 0)
+    error = failed(keys, results, 0, servers)
     if error:
         raise error
     return [r > 0 for r in results]
 
 
-def length(key: Key, result: int) -> int:
+def length(key: Key, result: int, servers: str = "") -> int:
     """Of a GET of one key, where a miss is an error, too."""
-    error = failed([key], [result], 0)
+    error = failed([key], [result], 0, servers)
     if error:
         raise error
     return result

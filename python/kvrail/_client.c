@@ -512,7 +512,8 @@ static PyMethodDef methods[] = {
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
 	 "submit_batch_get(keys, buffers, timeout=None) -> id: read values into writable buffers."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
-	 "submit_batch_set(keys, buffers, timeout=None, ttl=0) -> id: store values. ttl in seconds."},
+	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "
+	 "background: other calls of this client go first."},
 	{"submit_batch_exists", (PyCFunction)(void (*)(void))client_submit_exists, FAST,
 	 "submit_batch_exists(keys, timeout=None) -> id."},
 	{"submit_batch_delete", (PyCFunction)(void (*)(void))client_submit_delete, FAST,

@@ -81,7 +81,8 @@ class Client:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
         prefix: put before every key. depth: ids that may be out. down_is_miss: keys are misses if all servers
-        are down. wait: return when every server was reached, or raise. log_level: 0 none to 4 debug; lines go to stderr.
+        are down. wait: return when the first attempts to connect are over, and raise if one
+        of the num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
         """
 
     @property
@@ -96,7 +97,10 @@ class Client:
         buffers: Sequence[Memory],
         timeout: float | None = None,
         ttl: int = 0,
-    ) -> int: ...
+        background: bool = False,
+    ) -> int:
+        """background: wherever requests wait for room, those of other calls go first; its deadline is that of any call."""
+
     def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def submit_batch_delete(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:

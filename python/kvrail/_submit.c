@@ -14,7 +14,7 @@
 enum { ITEMS_MAX = 1 << 20 };
 
 struct arguments {
-	PyObject *keys, *buffers, *timeout, *ttl;
+	PyObject *keys, *buffers, *timeout, *ttl, *background;
 };
 
 /* ---- arguments ---- */
@@ -40,10 +40,11 @@ static PyObject *tuple_of(PyObject *object, const char *what)
 static PyObject **argument_at(struct arguments *out, const char *const *names, unsigned i)
 {
 	const char *name = names[i];
-	return name[0] == 'k'   ? &out->keys
-	       : name[0] == 'b' ? &out->buffers
-	       : name[1] == 'i' ? &out->timeout
-				: &out->ttl;
+	return name[0] == 'k'                     ? &out->keys
+	       : name[0] == 'b' && name[1] == 'u' ? &out->buffers
+	       : name[0] == 'b'                   ? &out->background
+	       : name[1] == 'i'                   ? &out->timeout
+						  : &out->ttl;
 }
 
 /* names: those of the call in order, NULL at the end; the first `needed` must be given. */
@@ -103,6 +104,12 @@ static int call_parse(const struct arguments *a, struct kvc_call *call)
 			return -1;
 		}
 		call->ttl_s = (uint32_t)ttl;
+	}
+	if (a->background) {
+		int yes = PyObject_IsTrue(a->background);
+		if (yes < 0)
+			return -1;
+		call->flags |= yes ? KVC_BACKGROUND : 0;
 	}
 	return 0;
 }
@@ -359,7 +366,7 @@ PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t na
 
 PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-	static const char *const names[] = {"keys", "buffers", "timeout", "ttl", NULL};
+	static const char *const names[] = {"keys", "buffers", "timeout", "ttl", "background", NULL};
 	return submit(self, KVC_OP_PUT, "submit_batch_set()", names, 2, args, nargs, kwnames);
 }
 

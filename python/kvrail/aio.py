@@ -14,12 +14,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from . import _calls, _native
-from ._errors import Busy, Closed
+from ._errors import Busy, Closed, Error
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from ._calls import Key, Memory, Options
+
+_DOWN_SECONDS = 0.5  # that an error waits to learn which servers are down
 
 
 class Client:
@@ -145,19 +147,27 @@ class Client:
     ) -> bytes | int:
         """As kvrail.Client.get."""
         if into is not None:
-            return _calls.length(key, (await self._get([key], [into], timeout))[0])
+            results = await self._get([key], [into], timeout)
+            return _calls.length(key, results[0], await self._down(results))
         tries = _calls.Tries(size, timeout, self._options.get("timeout"))
         while True:
             buffer = bytearray(tries.size)
-            result = (await self._get([key], [buffer], tries.timeout))[0]
-            if not tries.again(result):
-                return bytes(memoryview(buffer)[: _calls.length(key, result)])
+            results = await self._get([key], [buffer], tries.timeout)
+            if not tries.again(results[0]):
+                length = _calls.length(key, results[0], await self._down(results))
+                return bytes(memoryview(buffer)[:length])
 
     async def put(
-        self, key: Key, data: Memory, ttl: int = 0, *, timeout: float | None = None
+        self,
+        key: Key,
+        data: Memory,
+        ttl: int = 0,
+        *,
+        timeout: float | None = None,
+        background: bool = False,
     ) -> bool:
         """As kvrail.Client.put."""
-        return (await self.put_many([key], [data], ttl, timeout=timeout))[0]
+        return (await self.put_many([key], [data], ttl, timeout=timeout, background=background))[0]
 
     async def delete(self, key: Key, *, timeout: float | None = None) -> bool:
         """As kvrail.Client.delete."""
@@ -169,7 +179,8 @@ class Client:
         self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
     ) -> list[int | None]:
         """As kvrail.Client.get_many."""
-        return _calls.lengths(keys, await self._get(keys, into, timeout))
+        results = await self._get(keys, into, timeout)
+        return _calls.lengths(keys, results, await self._down(results))
 
     async def put_many(
         self,
@@ -178,21 +189,23 @@ class Client:
         ttl: int = 0,
         *,
         timeout: float | None = None,
+        background: bool = False,
     ) -> list[bool]:
         """As kvrail.Client.put_many."""
-        return _calls.stored(
-            keys, await self._call(lambda n: n.submit_batch_set(keys, data, timeout, ttl))
+        results = await self._call(
+            lambda n: n.submit_batch_set(keys, data, timeout, ttl, background)
         )
+        return _calls.stored(keys, results, await self._down(results))
 
     async def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """As kvrail.Client.delete_many."""
-        return _calls.deleted(
-            keys, await self._call(lambda n: n.submit_batch_delete(keys, timeout))
-        )
+        results = await self._call(lambda n: n.submit_batch_delete(keys, timeout))
+        return _calls.deleted(keys, results, await self._down(results))
 
     async def exists(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """As kvrail.Client.exists."""
-        return _calls.there(keys, await self._call(lambda n: n.submit_batch_exists(keys, timeout)))
+        results = await self._call(lambda n: n.submit_batch_exists(keys, timeout))
+        return _calls.there(keys, results, await self._down(results))
 
     async def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """As kvrail.Client.prefix."""
@@ -202,6 +215,15 @@ class Client:
         self, keys: Sequence[Key], into: Sequence[Memory], timeout: float | None
     ) -> list[int]:
         return await self._call(lambda n: n.submit_batch_get(keys, into, timeout))
+
+    async def _down(self, results: list[int]) -> str:
+        """As kvrail.Client._down."""
+        if not _calls.about_servers(results):
+            return ""
+        try:
+            return _calls.down(await asyncio.wait_for(self.servers(), _DOWN_SECONDS))
+        except (Error, asyncio.TimeoutError):  # it was closed meanwhile, or the executor is busy
+            return ""
 
     # ---- the rest ----
 

@@ -171,17 +171,30 @@ class Client:
         size: a guess of the length; without `into` a wrong one costs a second try.
         """
         if into is not None:
-            return _calls.length(key, self._get([key], [into], timeout)[0])
+            results = self._get([key], [into], timeout)
+            return _calls.length(key, results[0], self._down(results))
         tries = _calls.Tries(size, timeout, self._timeout)
         while True:
             buffer = bytearray(tries.size)
-            result = self._get([key], [buffer], tries.timeout)[0]
-            if not tries.again(result):
-                return bytes(memoryview(buffer)[: _calls.length(key, result)])
+            results = self._get([key], [buffer], tries.timeout)
+            if not tries.again(results[0]):
+                length = _calls.length(key, results[0], self._down(results))
+                return bytes(memoryview(buffer)[:length])
 
-    def put(self, key: Key, data: Memory, ttl: int = 0, *, timeout: float | None = None) -> bool:
-        """Store a value; ttl: seconds that it lives. False: other bytes are stored under the key, and stay."""
-        return self.put_many([key], [data], ttl, timeout=timeout)[0]
+    def put(
+        self,
+        key: Key,
+        data: Memory,
+        ttl: int = 0,
+        *,
+        timeout: float | None = None,
+        background: bool = False,
+    ) -> bool:
+        """Store a value; ttl: seconds that it lives. False: other bytes are stored under the key, and stay.
+
+        background: it can wait: other calls of this client go first. Its deadline is that of any call.
+        """
+        return self.put_many([key], [data], ttl, timeout=timeout, background=background)[0]
 
     def delete(self, key: Key, *, timeout: float | None = None) -> bool:
         """Delete a value. False: there was none."""
@@ -194,7 +207,8 @@ class Client:
     ) -> list[int | None]:
         """Read values into memory, one for each key. The lengths; None: a miss. Any other failure raises, with the
         results of all keys in the error's `.results`."""
-        return _calls.lengths(keys, self._get(keys, into, timeout))
+        results = self._get(keys, into, timeout)
+        return _calls.lengths(keys, results, self._down(results))
 
     def put_many(
         self,
@@ -203,20 +217,22 @@ class Client:
         ttl: int = 0,
         *,
         timeout: float | None = None,
+        background: bool = False,
     ) -> list[bool]:
-        """Store values. False: other bytes are stored under that key, and stay."""
-        results = self._reaper.call(self._native.submit_batch_set, keys, data, timeout, ttl)
-        return _calls.stored(keys, results)
+        """Store values. False: other bytes are stored under that key, and stay. background: as for put()."""
+        submit = self._native.submit_batch_set
+        results = self._reaper.call(submit, keys, data, timeout, ttl, background)
+        return _calls.stored(keys, results, self._down(results))
 
     def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """Delete values. False: there was none."""
         results = self._reaper.call(self._native.submit_batch_delete, keys, timeout)
-        return _calls.deleted(keys, results)
+        return _calls.deleted(keys, results, self._down(results))
 
     def exists(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """Which keys are there."""
         results = self._reaper.call(self._native.submit_batch_exists, keys, timeout)
-        return _calls.there(keys, results)
+        return _calls.there(keys, results, self._down(results))
 
     def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """How many keys are there before the first that is not."""
@@ -224,6 +240,9 @@ class Client:
 
     def _get(self, keys: Sequence[Key], into: Sequence[Memory], timeout: float | None) -> list[int]:
         return self._reaper.call(self._native.submit_batch_get, keys, into, timeout)
+
+    def _down(self, results: list[int]) -> str:
+        return _calls.who_is_down(self._native, results)
 
     # ---- the rest ----
 

@@ -51,7 +51,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _native
+from . import _calls, _native
 from ._errors import Closed, Error
 
 if TYPE_CHECKING:
@@ -225,9 +225,16 @@ class Client:
         now = time.monotonic()
         if now - self._failures_said < _QUIET_SECONDS:
             return
+        down = ""
+        if text.partition(":")[0] in _calls.NAMES_OF_SERVERS:
+            try:
+                down = _calls.down(self._native.servers())
+            except Error:  # it is closed
+                pass
         logger.warning(
-            "a batch failed, and counts as missed or not stored: %s (%d failed since such a line)",
+            "a batch failed, and counts as missed or not stored: %s%s (%d failed since such a line)",
             text,
+            down and f"; {down}",
             self._failures,
         )
         self._failures, self._failures_said = 0, now

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from sglang.srt.mem_cache import hicache_storage as _base
 
-from . import _native
+from . import _calls, _native
 from ._engine import CLIENT_OPTIONS, flag, namespace, seconds, servers_of
 from ._errors import Error
 from .client import Reaper
@@ -343,7 +343,12 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         failed = [r for r in results if r < 0 and r not in (-1004, -1009, _EEXIST)]
         if failed:
             text = f"{_native.errname(failed[0])}: {_native.strerror(failed[0])}"
-            self._say_once(text, f"{len(failed)} of {len(results)} keys failed: {text}")
+            if self._new(text):
+                down = _calls.who_is_down(self._client, results)
+                self._say_once(
+                    text,
+                    f"{len(failed)} of {len(results)} keys failed: {text}" + (down and f"; {down}"),
+                )
         return results
 
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
@@ -530,8 +535,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         except Exception as error:
             self._say_once("close", f"close failed: {error!r}")
 
+    def _new(self, topic: str) -> bool:
+        return topic not in self._said and len(self._said) < 64
+
     def _say_once(self, topic: str, text: str) -> None:
-        if topic not in self._said and len(self._said) < 64:
+        if self._new(topic):
             self._said.add(topic)
             logger.warning("kvrail: %s", text)
 

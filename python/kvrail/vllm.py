@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 from vllm.v1.kv_offload.tiering import base as _base
 
-from . import _native
+from . import _calls, _native
 from ._engine import CLIENT_OPTIONS, seconds, servers_of
 from ._engine import namespace as _digest
 from ._errors import Busy, Error
@@ -347,14 +347,17 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         if codes:
             text = f"{_native.errname(codes[0])}: {_native.strerror(codes[0])}"
             what = "load" if job.load else "store"
-            self._say_once(
-                what + text,
-                "a %s failed for %d of %d blocks: %s",
-                what,
-                len(codes),
-                len(results),
-                text,
-            )
+            if self._new(what + text):
+                down = _calls.who_is_down(self._client, results)
+                self._say_once(
+                    what + text,
+                    "a %s failed for %d of %d blocks: %s%s",
+                    what,
+                    len(codes),
+                    len(results),
+                    text,
+                    down and f"; {down}",
+                )
 
     # ---- steps ----
 
@@ -511,8 +514,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 ),
             )
 
+    def _new(self, topic: str) -> bool:
+        return topic not in self._said and len(self._said) < 64
+
     def _say_once(self, topic: str, text: str, *args: Any, exc_info: bool = False) -> None:
-        if topic not in self._said and len(self._said) < 64:
+        if self._new(topic):
             self._said.add(topic)
             logger.warning("kvrail: " + text, *args, exc_info=exc_info)
 

@@ -2,6 +2,7 @@
 """kvrail.aio.Client: many tasks, cancelled tasks, close."""
 
 import asyncio
+import inspect
 import unittest
 
 import kvrail
@@ -33,6 +34,7 @@ class AioTest(unittest.TestCase):
             async with kvrail.aio.Client(server().address, num_clients=1) as client:
                 a, b = fresh(), fresh()
                 self.assertEqual(await client.put_many([a], [b"aa"]), [True])
+                self.assertTrue(await client.put(a, b"aa", background=True))
                 self.assertFalse(await client.put(a, b"other"))
                 self.assertEqual(await client.exists([a, b]), [True, False])
                 self.assertEqual(await client.prefix([a, b]), 1)
@@ -101,13 +103,36 @@ class AioTest(unittest.TestCase):
         self.addCleanup(held.close)
 
         async def body():
-            async with kvrail.aio.Client(address, timeout=1, num_clients=1) as client:
-                with self.assertRaises((kvrail.PeerDown, kvrail.Timeout)):
+            async with kvrail.aio.Client(address, timeout=20, num_clients=1) as client:
+                why = f"{address} is down: .*connection refused"
+                with self.assertRaisesRegex(kvrail.PeerDown, f"key 'a'; {why}"):
                     await client.get("a")
+                with self.assertRaisesRegex(kvrail.PeerDown, why):
+                    await client.put_many(["a"], [b"v"])
+                with self.assertRaisesRegex(kvrail.PeerDown, why):
+                    await client.exists(["a"])
+                with self.assertRaisesRegex(kvrail.PeerDown, why):
+                    await client.delete("a")
             with self.assertRaises(kvrail.Invalid):
                 await kvrail.aio.Client("nowhere:x").open()
 
         self.run_async(body)
+
+    def test_it_has_the_methods_of_the_blocking_client_with_the_same_parameters(self):
+        def methods(cls):
+            return {
+                name: list(inspect.signature(method).parameters.values())
+                for name, method in vars(cls).items()
+                if callable(method) and not name.startswith("_")
+            }
+
+        ours = methods(kvrail.aio.Client)
+        ours.pop("open")
+        named = {n: [(p.name, p.kind, p.default) for p in ps] for n, ps in ours.items()}
+        blocking = methods(kvrail.Client)
+        self.assertEqual(
+            named, {n: [(p.name, p.kind, p.default) for p in ps] for n, ps in blocking.items()}
+        )
 
     def test_another_loop_is_refused(self):
         client = kvrail.aio.Client(server().address, num_clients=1)

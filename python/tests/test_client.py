@@ -75,7 +75,9 @@ class ClientTest(unittest.TestCase):
         address, held = nobody()
         self.addCleanup(held.close)
         with kvrail.Client([address], num_clients=1, timeout=20) as client:
-            with self.assertRaisesRegex(kvrail.PeerDown, r"client.servers\(\) says why"):
+            with self.assertRaisesRegex(
+                kvrail.PeerDown, f"key 'key-.*; {address} is down: connection refused"
+            ):
                 client.put(fresh(), b"v")
         with kvrail.Client([server().address, address], num_clients=2, timeout=20) as client:
             for i in range(100):  # some are the missing server's: the other stands in for it
@@ -91,6 +93,26 @@ class ClientTest(unittest.TestCase):
             self.assertGreater(other["attempts_failed"], 0)
         with self.assertRaises(kvrail.Closed):
             client.servers()
+
+    def test_an_error_names_three_servers_at_most(self):
+        def one(number, state, why=""):
+            return {"name": f"s{number}", "state": state, "why": why}
+
+        down = kvrail._calls.down
+        self.assertEqual(down([one(1, "up"), one(2, "up", "it was away")]), "")
+        self.assertEqual(
+            down([one(1, "down", "server s1: refused"), one(2, "up"), one(3, "connecting")]),
+            "s1 is down: refused; s3 is connecting",
+        )
+        self.assertRegex(down([one(i, "down") for i in range(5)]), "s2 is down; and 2 more servers")
+        self.assertFalse(kvrail._calls.about_servers([0, 5, kvrail.NotFound.code]))
+        self.assertTrue(kvrail._calls.about_servers([0, kvrail.PeerDown.code]))
+
+    def test_in_the_background(self):
+        key = fresh()
+        self.assertTrue(self.client.put(key, b"value", background=True))
+        self.assertEqual(self.client.put_many([key], [b"other"], background=True), [False])
+        self.assertEqual(self.client.get(key), b"value")
 
     def test_many_keys(self):
         keys = [fresh() for _ in range(3)]

@@ -190,9 +190,11 @@ class NeverRaises(Case):
         self.assertEqual(
             self.over(client, client.submit_batch_get(["a"], [bytearray(4)]))[2], [False]
         )
-        ok, text, _ = self.over(client, client.submit_batch_set(["a"], [b"x"]))
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            ok, text, _ = self.over(client, client.submit_batch_set(["a"], [b"x"]))
         self.assertFalse(ok)
-        self.assertNotEqual(text, "")
+        self.assertIn("KV_EPEERDOWN", text)
+        self.assertRegex(lines.output[0], f"{address} is down: .*connection refused")
 
     def test_a_server_that_dies_and_comes_again(self):
         mine = kvrail.Server(memory_mb=64)

@@ -5,7 +5,9 @@ import array
 import ctypes
 import gc
 import mmap
+import os
 import select
+import signal
 import sys
 import threading
 import tracemalloc
@@ -483,6 +485,30 @@ class QueueTest(NativeTest):
         self.assertEqual(self.client.counters()["puts"], 1)
         self.assertEqual(self.client.info()["num_clients"], 1)
         self.assertEqual(len(self.client.servers()), 1)
+
+
+class BackgroundTest(NativeTest):
+    def test_what_comes_later_goes_first(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.close)
+        client = self.open(stopped.address, wait=True)
+        freeze(stopped)
+        for i in range(500):
+            client.submit_batch_set([f"{i}"], [b"v"], 60, background=True)
+        last = client.submit_batch_exists(["none"], 60)
+        os.kill(stopped.pid, signal.SIGCONT)
+        over = [id for id, _, _ in completions(client, 501)]
+        self.assertLess(over.index(last), 250)
+
+    def test_a_switch_that_cannot_be_told_is_refused(self):
+        class Neither:
+            def __bool__(self):
+                raise RuntimeError("neither")
+
+        with self.assertRaisesRegex(RuntimeError, "neither"):
+            self.client.submit_batch_set(["k"], [b"v"], background=Neither())
+        with self.assertRaisesRegex(TypeError, "no argument 'background'"):
+            self.client.submit_batch_get(["k"], [bytearray(1)], background=True)
 
 
 if __name__ == "__main__":

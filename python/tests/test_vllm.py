@@ -178,6 +178,15 @@ class VllmTest(unittest.TestCase):
             pass
         self.assertIs(tier.lookup(b"c", context), LookupResult.MISS)
 
+    def test_a_failed_store_names_the_server_and_the_reason(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        tier = self.tier(address, timeout=20.0)
+        with self.assertLogs("vllm.kvrail", "WARNING") as lines:
+            tier.submit_store(self.job(1, [b"a"], [0]))
+            self.assertEqual([r.success for r in self.finished(tier)], [False])
+        self.assertRegex(lines.output[0], f"KV_EPEERDOWN.*{address} is down: .*connection refused")
+
     def test_wrong_options_are_named(self):
         for options, word in (
             ({"sever": 1}, "sever"),
