@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_hotpath.c -- a GET takes no memory from the allocator and no lock, on the client's loop and on the server's, nor
- * in a thread that submits it to a queue and reaps it.
+ * in a thread that submits it to a queue and reaps it; nor do EXISTS, PUT and DELETE of a queue.
  *
  * Server and client are in this process, so that one count sees both. The count begins when every worker has warmed up
  * and ends before the first of them returns: starting and ending a worker is not a GET. Nothing else happens in
@@ -56,6 +56,7 @@ static struct {
 	int64_t (*get)(struct kvc_client *, unsigned w, unsigned from);
 	unsigned each; /* GETs that one call makes */
 	uint64_t size;
+	uint8_t (*at)[BATCH * SIZE_MAX_BYTES]; /* where values of PUTs lie */
 	_Atomic enum part part;
 	_Atomic unsigned failed;
 	_Atomic uint64_t gets[WORKERS];
@@ -268,42 +269,64 @@ static void what_is_not_a_get_is_counted(void **state)
 
 enum { WINDOW = 24 }; /* batches that are submitted at a time */
 
+static struct kvc_item batch[WINDOW][BATCH];
+
 static bool completion_good(const struct kvc_completion *c)
 {
+	static const bool writes[KVC_OPS] = {[KVC_OP_PUT] = true, [KVC_OP_DELETE] = true};
 	bool good = c->result == 0;
 	for (uint32_t i = 0; i < c->n; i++)
-		good &= c->items[i].result == (c->op == KVC_OP_EXISTS ? 1 : (int64_t)run.size);
+		good &= c->items[i].result == (c->op == KVC_OP_EXISTS ? 1 : writes[c->op] ? 0 : (int64_t)run.size);
 	return good;
 }
 
 /* Batches of a window share memory, with equal bytes: nobody looks at them. */
-static void window_submit(struct kvc_queue *q, struct kvc_item (*item)[BATCH])
+static void batch_fill(unsigned w, unsigned first, uint8_t (*at)[BATCH * SIZE_MAX_BYTES])
 {
-	for (unsigned w = 0; w < WINDOW; w++) {
-		for (unsigned i = 0; i < BATCH; i++)
-			item[w][i] = (struct kvc_item){
-				.key = key_at(w + i), .data = plain[w % WORKERS] + i * run.size, .len = run.size};
-		if ((w % 2 ? kvc_submit_exists(q, item[w], BATCH, NULL, w)
-			   : kvc_submit_get(q, item[w], BATCH, NULL, w)) < 0)
-			run.failed++;
+	for (unsigned i = 0; i < BATCH; i++)
+		batch[w][i] = (struct kvc_item){
+			.key = key_at(first + i), .data = at[w % WORKERS] + i * run.size, .len = run.size};
+}
+
+static void reap_all(struct kvc_queue *q, unsigned batches)
+{
+	for (unsigned reaped = 0; reaped < batches;) {
+		struct kvc_completion c[8];
+		int n = kvc_reap(q, c, KV_COUNT(c));
+		for (int i = 0; i < n; i++, reaped++)
+			run.failed += !completion_good(&c[i]);
+		if (n == 0)
+			usleep(100);
 	}
 }
 
 /* Windows of batches, of which each second is a look-up, until so many keys were asked for. */
-static void queue_use(struct kvc_queue *q, struct kvc_item (*item)[BATCH], unsigned keys)
+static void queue_reads(struct kvc_queue *q, unsigned keys)
 {
 	for (unsigned k = 0; k < keys && run.failed == 0; k += WINDOW * BATCH) {
-		unsigned reaped = 0;
-		window_submit(q, item);
-		while (reaped < WINDOW) {
-			struct kvc_completion c[8];
-			int n = kvc_reap(q, c, KV_COUNT(c));
-			for (int i = 0; i < n; i++, reaped++)
-				run.failed += !completion_good(&c[i]);
-			if (n == 0)
-				usleep(100);
+		for (unsigned w = 0; w < WINDOW; w++) {
+			batch_fill(w, w, plain);
+			if ((w % 2 ? kvc_submit_exists(q, batch[w], BATCH, NULL, w)
+				   : kvc_submit_get(q, batch[w], BATCH, NULL, w)) < 0)
+				run.failed++;
 		}
+		reap_all(q, WINDOW);
 	}
+}
+
+/* All keys are deleted, then put anew, so that bytes travel; each key is in one batch alone. */
+static void queue_writes(struct kvc_queue *q, unsigned keys)
+{
+	for (unsigned k = 0; k < keys && run.failed == 0; k += 2 * KEYS)
+		for (unsigned put = 0; put < 2; put++) {
+			for (unsigned w = 0; w < KEYS / BATCH; w++) {
+				batch_fill(w, w * BATCH, run.at);
+				if ((put ? kvc_submit_put(q, batch[w], BATCH, NULL, w)
+					 : kvc_submit_delete(q, batch[w], BATCH, NULL, w)) < 0)
+					run.failed++;
+			}
+			reap_all(q, KEYS / BATCH);
+		}
 }
 
 /* It waits at the gate of kvc_run until all are there. */
@@ -323,13 +346,19 @@ static void stacks_make(void)
 	assert_int_equal(kvc_run(pool, CLIENTS * 2 * WINDOW, nothing, NULL), 0);
 }
 
+struct queue_row {
+	const char *name;
+	void (*use)(struct kvc_queue *q, unsigned keys);
+	uint8_t (*at)[BATCH * SIZE_MAX_BYTES];
+	uint64_t size;
+};
+
 static void a_queue_takes_no_memory_and_no_lock(void **state)
 {
-	static struct kvc_item item[WINDOW][BATCH];
+	const struct queue_row *row = *state;
 	struct kvc_queue *q = NULL;
 	uint64_t begun_ns, took_ns;
 	unsigned tries = 0;
-	(void)state;
 	skip_if_impossible();
 	do {
 		if (++tries > 3) {
@@ -339,13 +368,14 @@ static void a_queue_takes_no_memory_and_no_lock(void **state)
 		begun_ns = kv_clock_now(&kv_clock_monotonic);
 		up();
 		memset(&run, 0, sizeof(run));
-		run.size = 4 << 10;
+		run.size = row->size;
+		run.at = row->at;
 		put_all(run.size);
 		assert_int_equal(kvc_queue_open(pool, NULL, &q, NULL), 0);
 		stacks_make();
-		queue_use(q, item, 4 * GETS);
+		row->use(q, 4 * GETS);
 		count_start();
-		queue_use(q, item, 4 * GETS);
+		row->use(q, 4 * GETS);
 		count_stop();
 		assert_int_equal(run.failed, 0);
 		assert_int_equal(kvc_queue_close(&q), 0);
@@ -360,6 +390,14 @@ static void a_queue_takes_no_memory_and_no_lock(void **state)
 	}
 }
 
+static const struct queue_row queue_rows[] = {
+	{"a queue takes no memory and no lock for GET and EXISTS", queue_reads, plain, 4 << 10},
+	{"a queue takes none for PUT and DELETE of 1 KiB", queue_writes, plain, 1 << 10},
+	{"a queue takes none for PUT and DELETE of 4 KiB", queue_writes, plain, 4 << 10},
+	{"a queue takes none for PUT and DELETE of 64 KiB", queue_writes, plain, 64 << 10},
+	{"a queue takes none for PUT and DELETE of 64 KiB in registered memory", queue_writes, registered, 64 << 10},
+};
+
 static const struct row rows[] = {
 	{"a GET of 64 KiB into plain memory takes no memory and no lock", get_plain, 1, 64 << 10},
 	{"a GET of 64 KiB into registered memory takes no memory and no lock", get_registered, 1, 64 << 10},
@@ -373,12 +411,16 @@ static const struct row rows[] = {
 
 int main(void)
 {
-	struct CMUnitTest tests[2 + KV_COUNT(rows)] = {cmocka_unit_test(what_is_not_a_get_is_counted),
-						       cmocka_unit_test(a_queue_takes_no_memory_and_no_lock)};
+	enum { QUEUES = KV_COUNT(queue_rows) };
+	struct CMUnitTest tests[1 + QUEUES + KV_COUNT(rows)] = {cmocka_unit_test(what_is_not_a_get_is_counted)};
+	for (unsigned i = 0; i < QUEUES; i++)
+		tests[1 + i] = (struct CMUnitTest){.name = queue_rows[i].name,
+						   .test_func = a_queue_takes_no_memory_and_no_lock,
+						   .initial_state = (void *)(uintptr_t)&queue_rows[i]};
 	for (unsigned i = 0; i < KV_COUNT(rows); i++)
-		tests[2 + i] = (struct CMUnitTest){.name = rows[i].name,
-						   .test_func = no_memory_and_no_lock_is_taken,
-						   .initial_state = (void *)(uintptr_t)&rows[i]};
+		tests[1 + QUEUES + i] = (struct CMUnitTest){.name = rows[i].name,
+							    .test_func = no_memory_and_no_lock_is_taken,
+							    .initial_state = (void *)(uintptr_t)&rows[i]};
 	kvc_program_setup();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
