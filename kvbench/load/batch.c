@@ -217,10 +217,12 @@ int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t 
 	size_t at = (size_t)op->worker * batch_keys(op->phase->bench->opt);
 	const struct batches *b = op->phase->bench->batches;
 	int first = 0;
+	bool missed = false;
 	if (rc == 0)
 		kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 	for (unsigned i = 0; i < n; i++) {
 		rc = (put ? batch_item_stored : batch_item_done)(op, &b->key[at + i], &b->item[at + i]);
+		missed = missed || rc == -KV_ENOTFOUND;
 		if (rc == 0 || rc == -KV_ENOTFOUND)
 			continue;
 		if (first)
@@ -228,6 +230,8 @@ int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t 
 		else
 			first = rc;
 	}
+	if (first || missed)
+		phase_count_undone(op, first ? first : -KV_ENOTFOUND, end_ns);
 	return first;
 }
 
@@ -270,7 +274,7 @@ int phase_op_exists_batch(const struct phase_op *op)
 	}
 	rc = kvc_exists_await(op->client, name, n, found, NULL, &call);
 	if (rc < 0)
-		return rc;
+		return phase_count_undone(op, rc, phase_now());
 	phase_count_done(op, 0, phase_now());
 	bench_bump(&op->tally->ops, n - 1); /* one of them is counted */
 	for (unsigned i = 0; i < n; i++)

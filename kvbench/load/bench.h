@@ -65,6 +65,7 @@ struct mixed_result {
 /* A part of a replay, by the trace's time. */
 struct replay_part {
 	uint64_t requests, blocks, hits;
+	uint64_t longest_ns; /* of a call: a lookup, or a GET or PUT of a batch */
 	struct kv_hist read; /* as the read phase's samples */
 };
 

@@ -62,7 +62,7 @@ static int op_exists_one(const struct phase_op *op)
 	name = (struct kvc_key){key.text, key.len};
 	rc = kvc_exists_await(op->client, &name, 1, &found, NULL, &call);
 	if (rc < 0)
-		return rc;
+		return phase_count_undone(op, rc, phase_now());
 	phase_count_done(op, 0, phase_now());
 	op->tally->hits += found;
 	op->tally->misses += !found;

@@ -267,6 +267,12 @@ void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns
 		kv_hist_add(&op->tally->service, end_ns > op->begin_ns ? end_ns - op->begin_ns : 0);
 }
 
+int phase_count_undone(const struct phase_op *op, int rc, uint64_t end_ns)
+{
+	bench_tally_undone(op->tally, rc, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
+	return rc;
+}
+
 /* PUT of one key, whose value lies ready in registered memory. */
 int phase_op_write(const struct phase_op *op)
 {
@@ -280,8 +286,10 @@ int phase_op_write(const struct phase_op *op)
 			   &call);
 	if (rc == 0)
 		phase_count_done(op, len, phase_now());
+	if (rc == 0)
+		return 0;
 	if (rc != -KV_EEXIST)
-		return rc;
+		return phase_count_undone(op, rc, phase_now());
 	/* Another client stored other bytes under this key before: the key is stored. */
 	bench_bump(&op->tally->ops, 1);
 	op->tally->put_conflicts++;
@@ -373,6 +381,8 @@ int phase_op_read(const struct phase_op *op)
 	call.phases = op->breakdown ? &phases : NULL;
 	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, &call, &borrowed);
 	watch(op, index, start_ns, got);
+	if (got < 0)
+		phase_count_undone(op, (int)got, phase_now());
 	if (got == -KV_ENOTFOUND)
 		return read_missed(op, index, &key, len);
 	if (got < 0)

@@ -114,6 +114,10 @@ uint64_t phase_now(void);
 /* phase_count_done -- one operation of op->tally has succeeded with so many bytes of a value. */
 void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns);
 
+/* phase_count_undone -- how long an operation of op->tally took that did not succeed, rc below 0: apart from those that
+ * did, since a miss or a refusal may be quicker, and a dead server slower, than any value. Returns rc. */
+int phase_count_undone(const struct phase_op *op, int rc, uint64_t end_ns);
+
 /* phase_result_merge -- add the result of a phase to that of others like it, whose series takes its windows. */
 void phase_result_merge(struct phase_result *into, struct phase_result *from);
 

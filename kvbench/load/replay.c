@@ -54,6 +54,7 @@ struct replay_worker {
 	struct kvc_item item[BATCH_MAX];
 	unsigned block[BATCH_MAX];        /* of an item: its index in the request */
 	uint64_t read_ns, write_ns, hits; /* of the present request */
+	uint64_t longest_ns;              /* ... of its calls */
 };
 
 static bool replay_over(void *arg)
@@ -67,6 +68,14 @@ static void count_error(struct replay *r, struct bench_tally *t, int code)
 {
 	bench_errors_add(&t->errors, code, 1);
 	atomic_fetch_add_explicit(&r->num_errors, 1, memory_order_relaxed);
+}
+
+/* A call of the present request began then. Returns how long it took. */
+static uint64_t call_took(struct replay_worker *w, uint64_t start_ns)
+{
+	uint64_t took_ns = phase_now() - start_ns;
+	w->longest_ns = KV_MAX(w->longest_ns, took_ns);
+	return took_ns;
 }
 
 /* ---- batches ---- */
@@ -85,16 +94,19 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	const struct bench_options *o = w->r->bench->opt;
 	struct bench_tally *t = &w->tally->write;
 	struct kvc_call call = phase_call(o);
-	uint64_t start_ns;
+	uint64_t start_ns, took_ns;
+	bool failed = false;
 	for (unsigned i = 0; i < n; i++)
 		w->item[i].data = values_of(w->r->bench, &w->key[w->block[i]], o->value_size);
 	start_ns = phase_now();
 	kvc_put_batch_await(w->client, w->item, n, &call);
-	w->write_ns += phase_now() - start_ns;
+	took_ns = call_took(w, start_ns);
+	w->write_ns += took_ns;
 	for (unsigned i = 0; i < n; i++) {
 		bool conflict = w->item[i].result == -KV_EEXIST; /* another client stored other bytes before */
 		if (w->item[i].result < 0 && !conflict) {
 			count_error(w->r, t, (int)w->item[i].result);
+			failed = true;
 			continue;
 		}
 		bench_bump(&t->ops, 1);
@@ -104,6 +116,8 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 		}
 		bench_bump(&t->bytes, o->value_size);
 	}
+	if (failed)
+		kv_hist_add(&t->failed, took_ns);
 }
 
 static void got_item(struct replay_worker *w, unsigned i)
@@ -126,18 +140,24 @@ static void got_item(struct replay_worker *w, unsigned i)
 static unsigned get_items_await(struct replay_worker *w, unsigned n)
 {
 	struct kvc_call call = phase_call(w->r->bench->opt);
-	uint64_t start_ns = phase_now();
+	uint64_t start_ns = phase_now(), took_ns;
 	unsigned lost[BATCH_MAX], num_lost = 0;
+	bool failed = false;
 	kvc_get_batch_await(w->client, w->item, n, &call);
-	w->read_ns += phase_now() - start_ns;
+	took_ns = call_took(w, start_ns);
+	w->read_ns += took_ns;
 	for (unsigned i = 0; i < n; i++) {
-		if (w->item[i].result >= 0)
+		if (w->item[i].result >= 0) {
 			got_item(w, i);
-		else if (w->item[i].result == -KV_ENOTFOUND)
+		} else if (w->item[i].result == -KV_ENOTFOUND) {
 			lost[num_lost++] = w->block[i];
-		else
+		} else {
 			count_error(w->r, &w->tally->read, (int)w->item[i].result);
+			failed = true;
+		}
 	}
+	if (failed || num_lost)
+		bench_tally_undone(&w->tally->read, failed ? -KV_EINTERNAL : -KV_ENOTFOUND, took_ns);
 	bench_bump(&w->tally->read.ops, num_lost);
 	w->tally->lost += num_lost;
 	for (unsigned i = 0; i < num_lost; i++)
@@ -177,8 +197,11 @@ static void on_time(void *arg, uint64_t at_ns)
 	bench_events_due(&r->bench->results.events, at_ns);
 }
 
-static void part_add(struct replay_part *p, const struct replay_worker *w)
+static void part_add(struct replay_part *p, const struct replay_worker *w, bool served)
 {
+	p->longest_ns = KV_MAX(p->longest_ns, w->longest_ns);
+	if (!served)
+		return;
 	p->requests++;
 	p->blocks += w->order.num_ids;
 	p->hits += w->hits;
@@ -186,7 +209,8 @@ static void part_add(struct replay_part *p, const struct replay_worker *w)
 		kv_hist_add(&p->read, w->read_ns);
 }
 
-static void parts_add(struct replay_worker *w)
+/* served: the present request was, and not given up at its lookup. */
+static void parts_add(struct replay_worker *w, bool served)
 {
 	const struct bench_events *e = &w->r->bench->opt->events;
 	struct replay_result *out = &w->r->bench->results.replay;
@@ -195,9 +219,9 @@ static void parts_add(struct replay_worker *w)
 	if (!out->part)
 		return;
 	pthread_mutex_lock(&w->r->parts);
-	part_add(&out->part[part], w);
+	part_add(&out->part[part], w, served);
 	if (at / REPLAY_INTERVAL_NS < out->intervals)
-		part_add(&out->interval[at / REPLAY_INTERVAL_NS], w);
+		part_add(&out->interval[at / REPLAY_INTERVAL_NS], w, served);
 	pthread_mutex_unlock(&w->r->parts);
 }
 
@@ -240,16 +264,29 @@ static int make_keys(struct replay_worker *w)
 	return 0;
 }
 
-static void request_await(struct replay_worker *w)
+/* A lookup that did not find all is what a miss costs: the GETs are of what it found. */
+static int lookup_await(struct replay_worker *w, unsigned *out_found)
 {
 	struct kvc_call call = phase_call(w->r->bench->opt);
+	uint64_t start_ns = phase_now(), took_ns;
+	int rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, out_found, &call);
+	took_ns = call_took(w, start_ns);
+	if (rc < 0 || *out_found < w->order.num_ids)
+		bench_tally_undone(&w->tally->read, rc < 0 ? rc : -KV_ENOTFOUND, took_ns);
+	return rc;
+}
+
+static void request_await(struct replay_worker *w)
+{
 	struct replay_tally *t = w->tally;
 	unsigned found = 0;
 	int rc = make_keys(w);
+	w->longest_ns = 0;
 	if (rc == 0)
-		rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, &found, &call);
+		rc = lookup_await(w, &found);
 	if (rc < 0) {
 		count_error(w->r, &t->read, rc);
+		parts_add(w, false);
 		co_sleep_await(kv_deadline(
 			phase_now(), BACKOFF_NS)); /* a call that fails at once must not keep its loop from turning */
 		return;
@@ -265,7 +302,7 @@ static void request_await(struct replay_worker *w)
 	t->requests++;
 	t->blocks += w->order.num_ids;
 	t->read.misses += w->order.num_ids - w->hits;
-	parts_add(w);
+	parts_add(w, true);
 }
 
 static void replay_main(struct kvc_client *client, unsigned number, void *arg)

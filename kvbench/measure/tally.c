@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c -- counting, and adding up what several loops counted.
  *
- * A histogram takes 37 KiB, and a tally has two. One per client instead of one per worker gives the same merged
+ * A histogram takes 37 KiB, and a tally has four. One per client instead of one per worker gives the same merged
  * figures, and 64,000 workers do not take gigabytes for it. */
 #include "kvbench/measure/tally.h"
 
@@ -36,6 +36,8 @@ void bench_tally_init(struct bench_tally *tally)
 	memset(tally, 0, sizeof(*tally));
 	kv_hist_init(&tally->latency);
 	kv_hist_init(&tally->service);
+	kv_hist_init(&tally->missed);
+	kv_hist_init(&tally->failed);
 }
 
 void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
@@ -52,4 +54,6 @@ void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
 		bench_errors_add(&into->errors, from->errors.row[i].code, from->errors.row[i].count);
 	kv_hist_merge(&into->latency, &from->latency);
 	kv_hist_merge(&into->service, &from->service);
+	kv_hist_merge(&into->missed, &from->missed);
+	kv_hist_merge(&into->failed, &from->failed);
 }

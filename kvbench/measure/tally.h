@@ -32,6 +32,8 @@ struct bench_tally {
 	struct bench_errors errors;
 	struct kv_hist latency; /* of operations that succeeded */
 	struct kv_hist service; /* with a rate: from when they really began */
+	struct kv_hist missed;  /* of operations that missed, a batch if any of its keys did */
+	struct kv_hist failed;  /* of operations that ended with an error, a batch if any of its keys did */
 };
 
 /* bench_bump -- count in ops or bytes, which the sampler of the time series reads while the phase runs. Thread: the
@@ -39,6 +41,12 @@ struct bench_tally {
 static inline void bench_bump(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+/* bench_tally_undone -- an operation took this long and did not succeed: a miss (-KV_ENOTFOUND), or an error. */
+static inline void bench_tally_undone(struct bench_tally *tally, int rc, uint64_t took_ns)
+{
+	kv_hist_add(rc == -KV_ENOTFOUND ? &tally->missed : &tally->failed, took_ns);
 }
 
 void bench_tally_init(struct bench_tally *tally);

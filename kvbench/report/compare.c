@@ -47,15 +47,24 @@ static const struct kv_opt_program compare_program = {
 
 struct metric {
 	const char *name;
-	const char *member;            /* of a phase, or of its latency_ns */
-	const char *in_runs, *in_rows; /* of runs; of a window */
-	bool more_is_better;
+	const char *of, *member;       /* of this member of a phase, or of the phase itself */
+	const char *in_runs, *in_rows; /* of runs; of a window; NULL: it has no spread */
+	bool more_is_better, is_ratio;
 };
 
 static const struct metric metrics[] = {
-	{"ops/s", "ops_per_s", "ops_per_s", "ops", true},
-	{"p50", "p50", "p50_ns", "p50_ns", false},
-	{"p99", "p99", "p99_ns", "p99_ns", false},
+	{"ops/s", NULL, "ops_per_s", "ops_per_s", "ops", true, false},
+	{"p50", "latency_ns", "p50", "p50_ns", "p50_ns", false, false},
+	{"p99", "latency_ns", "p99", "p99_ns", "p99_ns", false, false},
+	{"p99 of misses", "missed_ns", "p99", NULL, NULL, false, false},
+	{"p99 of failures", "failed_ns", "p99", NULL, NULL, false, false},
+};
+
+/* Of a part of a replay. */
+static const struct metric part_metrics[] = {
+	{"hit ratio", NULL, "hit_ratio", NULL, NULL, true, true},
+	{"get p99", NULL, "get_p99_ns", NULL, NULL, false, false},
+	{"longest call", NULL, "longest_ns", NULL, NULL, false, false},
 };
 
 struct figure_value {
@@ -121,15 +130,15 @@ static struct figure_value value_of(const json_t *doc, const json_t *phase, cons
 {
 	double all[VALUES_MAX];
 	bool measured = phase == document_measured(doc);
-	const json_t *at = m->more_is_better ? phase : json_object_get(phase, "latency_ns");
+	const json_t *at = m->of ? json_object_get(phase, m->of) : phase;
 	struct figure_value v = {document_number(at, m->member), NAN};
-	unsigned n = measured ? runs_of(doc, m, all) : 0;
+	unsigned n = measured && m->in_runs ? runs_of(doc, m, all) : 0;
 	if (n >= RUNS_MIN) {
 		v.spread = spread_of(all, n, 0, 1);
 		v.value = rank(all, n, 0.5);
 		return v;
 	}
-	n = windows_of(phase, m, all);
+	n = m->in_rows ? windows_of(phase, m, all) : 0;
 	if (n >= WINDOWS_MIN)
 		v.spread = spread_of(all, n, 0.1, 0.9);
 	return v;
@@ -153,6 +162,10 @@ static int judge(const struct metric *m, struct figure_value a, struct figure_va
 static const char *figure_text(const struct metric *m, double v, char buf[32])
 {
 	uint64_t whole = (uint64_t)(KV_MIN(v, 1e18) + 0.5); /* v is above 0 */
+	if (m->is_ratio) {
+		snprintf(buf, 32, "%.4f", v);
+		return buf;
+	}
 	return m->more_is_better ? kv_count_format(whole, buf, 32) : kv_duration_format(whole, buf, 32);
 }
 
@@ -181,7 +194,10 @@ struct results {
 	json_t *doc[KV_OPT_STRINGS_MAX];
 };
 
-/* A phase by its name, where the document has it. */
+static const char *const part_names[][2] = {
+	{"before", "before the event"}, {"five_minutes", "five minutes after it"}, {"later", "later"}};
+
+/* A phase, or a part of a replay, by its name, where the document has it. */
 static json_t *phase_named(const json_t *doc, const char *name)
 {
 	struct document_phase phase[DOCUMENT_PHASES_MAX];
@@ -189,6 +205,9 @@ static json_t *phase_named(const json_t *doc, const char *name)
 	for (unsigned i = 0; i < n; i++)
 		if (strcmp(phase[i].name, name) == 0)
 			return phase[i].phase;
+	for (unsigned i = 0; i < KV_COUNT(part_names); i++)
+		if (strcmp(part_names[i][1], name) == 0)
+			return document_at(doc, "trace", part_names[i][0], NULL);
 	return NULL;
 }
 
@@ -230,6 +249,9 @@ static int compare_all(const struct results *r, double threshold)
 	for (unsigned i = 0; i < n; i++)
 		for (unsigned k = 0; k < KV_COUNT(metrics); k++)
 			worse += compare_metric(r, phase[i].name, &metrics[k], threshold, &judged);
+	for (unsigned i = 0; i < KV_COUNT(part_names); i++)
+		for (unsigned k = 0; k < KV_COUNT(part_metrics); k++)
+			worse += compare_metric(r, part_names[i][1], &part_metrics[k], threshold, &judged);
 	if (judged == 0) {
 		fprintf(stderr, "kv-bench compare: these results have no figure in common\n");
 		return BENCH_USAGE;

@@ -238,6 +238,10 @@ static json_t *phase_object(const struct bench *b, const struct phase_result *p)
 		json_object_set_new(object, "server_cpu_seconds", json_real(p->server_cpu_seconds));
 	if (object && t->latency.count > 0)
 		json_object_set_new(object, "histogram", histogram_object(&t->latency));
+	if (object && t->missed.count > 0)
+		json_object_set_new(object, "missed_ns", latency_object(&t->missed));
+	if (object && t->failed.count > 0)
+		json_object_set_new(object, "failed_ns", latency_object(&t->failed));
 	if (object && p->series.window_ns)
 		json_object_set_new(object, "series", series_object(&p->series));
 	return object;
@@ -314,6 +318,8 @@ static json_t *part_object(const struct replay_part *p)
 		json_object_set_new(o, "get_p50_ns", json_integer((json_int_t)kv_hist_quantile(&p->read, 0.5)));
 		json_object_set_new(o, "get_p99_ns", json_integer((json_int_t)kv_hist_quantile(&p->read, 0.99)));
 	}
+	if (p->longest_ns)
+		json_object_set_new(o, "longest_ns", json_integer((json_int_t)p->longest_ns));
 	return o;
 }
 

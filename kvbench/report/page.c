@@ -79,9 +79,29 @@ static void cell(FILE *out, double value, enum chart_unit unit)
 	fprintf(out, "<td>%s</td>", isfinite(value) ? chart_number(value, unit, text, sizeof(text)) : "");
 }
 
-static void table(FILE *out, const json_t *doc)
+static void latency_cells(FILE *out, const json_t *latency)
 {
 	static const char *const quantiles[] = {"p50", "p90", "p99", "p999", "max"};
+	for (unsigned q = 0; q < KV_COUNT(quantiles); q++)
+		cell(out, document_number(latency, quantiles[q]), CHART_TIME_NS);
+}
+
+/* Operations of a phase that did not succeed have no rate. */
+static void table_undone(FILE *out, const struct document_phase *phase)
+{
+	static const char *const kinds[][2] = {{"missed_ns", "missed"}, {"failed_ns", "failed"}};
+	for (unsigned i = 0; i < KV_COUNT(kinds); i++) {
+		const json_t *latency = json_object_get(phase->phase, kinds[i][0]);
+		if (!latency)
+			continue;
+		fprintf(out, "<tr><td>%s, %s</td><td></td><td></td>", phase->name, kinds[i][1]);
+		latency_cells(out, latency);
+		fputs("<td></td></tr>\n", out);
+	}
+}
+
+static void table(FILE *out, const json_t *doc)
+{
 	struct document_phase phase[DOCUMENT_PHASES_MAX];
 	unsigned n = document_phases(doc, phase);
 	char rate[32];
@@ -94,10 +114,10 @@ static void table(FILE *out, const json_t *doc)
 		fprintf(out, "<tr><td>%s</td>", phase[i].name);
 		cell(out, document_number(phase[i].phase, "ops_per_s"), CHART_COUNT);
 		fprintf(out, "<td>%s</td>", isfinite(bytes) ? kv_rate_format(bytes, rate, sizeof(rate)) : "");
-		for (unsigned q = 0; q < KV_COUNT(quantiles); q++)
-			cell(out, document_number(latency, quantiles[q]), CHART_TIME_NS);
+		latency_cells(out, latency);
 		cell(out, document_number(phase[i].phase, "ops"), CHART_COUNT);
 		fputs("</tr>\n", out);
+		table_undone(out, &phase[i]);
 	}
 	fputs("</table></div>\n", out);
 }
@@ -143,7 +163,7 @@ static void parts(FILE *out, const json_t *doc)
 	if (!json_object_get(trace, "intervals"))
 		return;
 	fputs("<h2>Events</h2>\n<div class=\"wide\"><table><tr><th></th><th>requests</th><th>hit ratio</th><th>p50 of "
-	      "gets</th><th>p99</th></tr>\n",
+	      "gets</th><th>p99</th><th>longest call</th></tr>\n",
 	      out);
 	for (unsigned i = 0; i < KV_COUNT(names); i++) {
 		const json_t *part = json_object_get(trace, names[i][0]);
@@ -152,6 +172,7 @@ static void parts(FILE *out, const json_t *doc)
 		cell(out, document_number(part, "hit_ratio"), CHART_SHARE);
 		cell(out, document_number(part, "get_p50_ns"), CHART_TIME_NS);
 		cell(out, document_number(part, "get_p99_ns"), CHART_TIME_NS);
+		cell(out, document_number(part, "longest_ns"), CHART_TIME_NS);
 		fputs("</tr>\n", out);
 	}
 	fputs("</table></div>\n", out);

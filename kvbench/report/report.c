@@ -328,13 +328,18 @@ static void latency_table(const struct bench *b)
 		"p99", "p99.9", "max", "p99/p50");
 	latency_row(b->out, b->opt->trace ? "put" : "write", &r->write.tally.latency);
 	latency_row(b->out, b->opt->trace ? "get" : "read", &r->read.tally.latency);
+	latency_row(b->out, "missed", &r->read.tally.missed);
+	latency_row(b->out, "failed", &r->read.tally.failed);
 	latency_row(b->out, "put", &r->mix_put.tally.latency);
 	latency_row(b->out, "exists", &r->mix_exists.tally.latency);
 	latency_row(b->out, "service", &r->read.tally.service);
 	latency_row(b->out, "mix put", &r->mixed.write.tally.latency);
 	latency_row(b->out, "mix get", &r->mixed.read.tally.latency);
 	if (b->opt->trace)
-		fprintf(b->out, "        (a sample is all blocks found, or stored, for one request)\n");
+		kv_wrap(b->out, "        ", 0,
+			"(a sample is all blocks found, or stored, for one request; missed: of lookups that did not "
+			"find "
+			"all)");
 	else if (b->opt->rate > 0 || r->slo.trials)
 		kv_wrap(b->out, "        ", 0,
 			"(of a read: from its intended start, %s arrivals%s; service: of reads, from when they really "
@@ -456,9 +461,10 @@ static void events_table(const struct bench *b)
 	for (unsigned i = 0; r->replay.part && i < REPLAY_PARTS; i++) {
 		const struct replay_part *p = &r->replay.part[i];
 		if (p->requests)
-			fprintf(b->out, "%-12s %s, hit ratio %.4f, get p50 %s, p99 %s\n", parts[i],
+			fprintf(b->out, "%-12s %s, hit ratio %.4f, get p50 %s, p99 %s, longest call %s\n", parts[i],
 				OF(p->requests, "request"), ratio(p->hits, p->blocks),
-				TIME(kv_hist_quantile(&p->read, 0.5)), TIME(kv_hist_quantile(&p->read, 0.99)));
+				TIME(kv_hist_quantile(&p->read, 0.5)), TIME(kv_hist_quantile(&p->read, 0.99)),
+				TIME(p->longest_ns));
 	}
 }
 

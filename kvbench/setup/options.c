@@ -434,6 +434,9 @@ static int check_trace(const struct bench_options *o, struct kv_error *err)
 	if (o->trace && o->rate != 0)
 		return kv_fail(err, -KV_EINVAL,
 			       "--rate does not go with --trace: the trace has its own times, use --trace-speed");
+	if (o->trace && (o->num_keys != 1000 || o->repeat_reads != 10 || o->warmup != BENCH_WARMUP))
+		return kv_fail(err, -KV_EINVAL,
+			       "--trace has its own requests: drop --num-keys, --repeat-reads and --warmup");
 	if (o->trace && o->roofline)
 		return kv_fail(err, -KV_EINVAL,
 			       "--roofline compares with the read phase, which --trace replaces: run them one after "

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # events.sh -- several servers of kv-bench's own, and what --event does to them: in plain runs and in replays, by the trace's time.
 . "$(dirname "$0")/lib.bash"
-plan 16
+plan 19
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 j=$scratch/e.json
 run() { timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --num-workers 8 --num-clients 2 --num-threads 1 --buffer-mb 16 --json "$j" "$@"; }
@@ -15,6 +15,7 @@ check "one of them killed while it reads is no failure" run --servers 3 --num-ke
 check "the report is as its schema says" schema
 check "and says when it was killed" json_is "$j" 'len(j["events"]) == 1 and j["events"][0]["event"] == "kill 2" and j["events"][0]["at_s"] == 0.5 and j["events"][0]["done_s"] >= 0.5 and j["verdict"]["ok"]'
 check "its keys are missed, the others are not" json_is "$j" '0 < j["phases"]["read"]["misses"] and 0 < j["phases"]["read"]["hits"]'
+check "misses have a latency of their own, and hits theirs" json_is "$j" '(lambda r: set(r["missed_ns"]) == set(r["latency_ns"]) and sum(r["histogram"]["count"]) == r["hits"] and "missed_ns" not in j["phases"]["write"])(j["phases"]["read"])'
 check "the time series has the event" grep -qE '^event kill 2,[0-9.]+,,,,,,$' "$scratch/e.csv"
 check "the page, too" grep -q 'Red lines are events' "$scratch/e.html"
 check "a server that is stopped and goes on" run --servers 2 --num-keys 100 --value-size 4KB --duration 1500ms --event 'stop 2 at 200ms' --event 'cont 2 at 500ms'
@@ -35,6 +36,8 @@ check "a replay with an event by its own time" run --trace "$scratch/small.jsonl
 check "before it all that was stored is found, later again; the parts and minutes add up" json_is "$j" \
 	'(lambda t: t["before"]["requests"] == 200 and t["five_minutes"]["requests"] == 100 and 199 * 12 - 8 * 12 <= t["before"]["block_hits"] <= 199 * 12 and t["later"]["block_hits"] == 100 * 12 and len(t["intervals"]) == 20 and all(sum(p[k] for p in t["intervals"]) == t[k] == sum(t[n][k] for n in ("before", "five_minutes", "later")) for k in ("requests", "blocks", "block_hits")))(j["trace"])'
 check "as its schema says" schema
+check "each part has its longest call, at least as long as its lookups that missed" json_is "$j" '(lambda t: all(t[n]["longest_ns"] >= t[n].get("get_p50_ns", 0) // 16 > 0 for n in ("before", "five_minutes", "later")) and max(t[n]["longest_ns"] for n in ("before", "five_minutes", "later")) == max(p["longest_ns"] for p in t["intervals"]) >= j["phases"]["read"]["missed_ns"]["max"] > 0)(j["trace"])'
+check "compare looks at the parts" says 'five minutes after it hit ratio: no difference .* later longest call: no difference' "$build/kv-bench" compare "$j" "$j"
 
 # The published figures are means over which server it is (operations.md of the project's facts): 4 servers, .211 in five minutes and .373 later.
 if [ -r "$trace" ]; then

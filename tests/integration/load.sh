@@ -3,7 +3,7 @@
 # load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
 . "$(dirname "$0")/lib.bash"
 patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
-plan $((38 + ${#patterns[@]}))
+plan $((41 + ${#patterns[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
@@ -51,6 +51,12 @@ check "of poisson arrivals, too" run_is "$ramp" --rate 2000 --ramp 500ms --inter
 check "as the schema has it" tests/integration/schema.py "$scratch/load.json"
 run "${small[@]}" --mix 2:1:1 --json "$scratch/mix.json" >/dev/null 2>&1
 check "compare knows the PUTs and EXISTS of a mix" says 'mix exists p99: no difference' "$build/kv-bench" compare "$scratch/mix.json" "$scratch/mix.json"
+# What does not fit is evicted: a batch with a miss counts there, and not as a latency of reads.
+apart='(lambda r: r["misses"] > 0 and r["missed_ns"]["min"] > 0 and sum(r["histogram"]["count"]) * N < r["ops"] and "failed_ns" not in r)(j["phases"]["read"])'
+for batch in 1 7; do
+	check "misses are apart from reads: batches of $batch" run_is "${apart//N/$batch}" --memory-mb 8 --server-threads 1 --batch $batch
+done
+check "through a queue, too" run_is "${apart//N/1}" --memory-mb 8 --server-threads 1 --async
 check "runs are repeated" run_is '(lambda r: j["phases"]["read"]["ops"] == j["phases"]["read"]["hits"] == 3000 and r["count"] == 3 and all(len(f["each"]) == 3 and f["min"] == min(f["each"]) and f["max"] == max(f["each"]) and f["median"] == sorted(f["each"])[1] for k, f in r.items() if k != "count") and set(r) == {"count", "ops_per_s", "bytes_per_s", "p50_ns", "p99_ns"})(j["runs"])' --repeat-runs 3
 check "and their median and range are printed" says 'runs +median +min +max +spread +\(of 3 runs\)' run "${small[@]}" --repeat-runs 3
 check "one run has no spread" run_is '"runs" not in j'

@@ -85,6 +85,9 @@ static void sizes_and_patterns_are_of_runs_without_a_trace(void **state)
 	check_refused("--value-size", &err, parse(&o, &err, "--value-sizes", "4KB,8KB", "--roofline", NULL));
 	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--value-sizes", "4KB,8KB", NULL));
 	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--keys-pattern", "uniform", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--num-keys", "10", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--repeat-reads", "3", NULL));
+	check_refused("--trace", &err, parse(&o, &err, "--trace", "f", "--warmup", "0", NULL));
 	check_refused("zipf:THETA", &err, parse(&o, &err, "--keys-pattern", "zipf", NULL));
 }
 
