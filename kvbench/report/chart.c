@@ -10,16 +10,21 @@
 
 enum { WIDTH = 440, HEIGHT = 280, LEFT = 66, RIGHT = 16, TOP = 56, BOTTOM = 46, TICKS_MAX = 12, BAR_HEIGHT = 24 };
 
+#define LETTER 7.5 /* width of one, about */
+
 const char chart_style[] =
 	"svg text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
 	".kb{fill:#ffffff}.kt{fill:#1b1f24}.km{fill:#57606a}svg .kh{font-weight:600;font-size:14px}"
 	".kg{stroke:#e3e6ea;stroke-width:1}.kl{fill:none;stroke-width:2;stroke-linejoin:round}"
 	".s0{stroke:#0b62c4}.s1{stroke:#bc4c00}.s2{stroke:#1a7f37}.s3{stroke:#8250df}"
 	".f0{fill:#0b62c4}.f1{fill:#bc4c00}.f2{fill:#1a7f37}.f3{fill:#8250df}.kx{fill:#cf222e;fill-opacity:.16}"
+	".ke{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:4 3}.kw{fill:#cf222e}"
 	"@media screen and (prefers-color-scheme:dark){"
 	".kb{fill:#161b22}.kt{fill:#e6edf3}.km{fill:#9da7b3}.kg{stroke:#2d343d}"
 	".s0{stroke:#6cb6ff}.s1{stroke:#ffa657}.s2{stroke:#7ee787}.s3{stroke:#d2a8ff}"
-	".f0{fill:#6cb6ff}.f1{fill:#ffa657}.f2{fill:#7ee787}.f3{fill:#d2a8ff}.kx{fill:#ff7b72;fill-opacity:.25}}";
+	".f0{fill:#6cb6ff}.f1{fill:#ffa657}.f2{fill:#7ee787}.f3{fill:#d2a8ff}.kx{fill:#ff7b72;fill-opacity:.25}.ke{"
+	"stroke:#ff7b72}"
+	".kw{fill:#ff7b72}}";
 
 void chart_escape(FILE *out, const char *text)
 {
@@ -243,6 +248,28 @@ static void legend(FILE *out, const struct chart *c)
 	}
 }
 
+/* A label that would cover the one before is left out; its line stays. */
+static void draw_marks(FILE *out, const struct chart *c, const struct range *x)
+{
+	double free_from = -INFINITY;
+	for (unsigned i = 0; i < c->num_marks; i++) {
+		const struct chart_mark *m = &c->mark[i];
+		double from = KV_MAX(at(x, m->from), x->from), to = KV_MIN(at(x, m->to), x->to);
+		double wide = m->label ? LETTER * (double)strlen(m->label) : 0;
+		bool left = from + wide > WIDTH - 2;
+		if (!m->label && to >= from)
+			fprintf(out, "<rect class=\"kx\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", from,
+				TOP, KV_MAX(to - from, 2.0), HEIGHT - BOTTOM - TOP);
+		if (!m->label || from > x->to)
+			continue;
+		fprintf(out, "<path class=\"ke\" d=\"M%.1f %dV%d\"/>\n", from, TOP, HEIGHT - BOTTOM);
+		if ((left ? from - wide : from) < free_from)
+			continue;
+		words(out, left ? from - 4 : from + 4, TOP + 11, "kw", left ? "end" : "start", m->label);
+		free_from = left ? from : from + wide;
+	}
+}
+
 void chart_lines(FILE *out, const struct chart *c, bool alone)
 {
 	struct range x = {0}, y = {0};
@@ -250,12 +277,7 @@ void chart_lines(FILE *out, const struct chart *c, bool alone)
 	range_fit(&y, c, false);
 	begin(out, c->title, HEIGHT, alone);
 	axes(out, &x, &y);
-	for (unsigned i = 0; i < c->num_marks; i++) {
-		double from = KV_MAX(at(&x, c->mark[i].from), x.from), to = KV_MIN(at(&x, c->mark[i].to), x.to);
-		if (to >= from)
-			fprintf(out, "<rect class=\"kx\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", from,
-				TOP, KV_MAX(to - from, 2.0), HEIGHT - BOTTOM - TOP);
-	}
+	draw_marks(out, c, &x);
 	for (unsigned i = 0; i < c->num_lines; i++)
 		(c->line[i].bars ? draw_bars : draw_line)(out, &c->line[i], i, &x, &y);
 	legend(out, c);
@@ -285,10 +307,13 @@ void chart_bars(FILE *out, const char *title, const struct chart_bar *bar, unsig
 void chart_heat(FILE *out, const struct chart_heat *h, bool alone)
 {
 	const double left = 76, top = 72, row_height = 30, wide = (WIDTH - left - RIGHT) / KV_MAX(h->columns, 1u);
-	double most = 0;
+	double least = INFINITY, most = -INFINITY;
 	char text[32];
 	for (unsigned i = 0; i < h->rows * h->columns; i++)
-		most = isfinite(h->value[i]) ? KV_MAX(most, h->value[i]) : most;
+		if (isfinite(h->value[i]) && h->value[i] > 0) {
+			least = KV_MIN(least, log(h->value[i]));
+			most = KV_MAX(most, log(h->value[i]));
+		}
 	begin(out, h->title, top + row_height * h->rows + 14, alone);
 	words(out, 14, 42, "km", "start", h->y_label);
 	words(out, WIDTH - RIGHT, 42, "km", "end", h->x_label);
@@ -299,14 +324,14 @@ void chart_heat(FILE *out, const struct chart_heat *h, bool alone)
 		words(out, left - 8, y + 19, "kt", "end", h->row[r]);
 		for (unsigned c = 0; c < h->columns; c++) {
 			double v = h->value[r * h->columns + c];
+			double shade = v > 0 && most > least ? (log(v) - least) / (most - least) : v > 0;
 			if (!isfinite(v))
 				continue;
 			fprintf(out,
 				"<rect class=\"f0\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
 				"height=\"%.1f\" "
 				"rx=\"2\"/>\n",
-				0.06 + 0.44 * (most > 0 ? v / most : 0), left + wide * c + 1, y + 1, wide - 2,
-				row_height - 2);
+				0.06 + 0.44 * shade, left + wide * c + 1, y + 1, wide - 2, row_height - 2);
 			number_count(v, wide < 48, text, sizeof(text));
 			words(out, left + wide * (c + 0.5), y + 19, "kt", "middle", text);
 		}

@@ -25,9 +25,10 @@ struct chart_line {
 	bool bars; /* columns down to the axis, each from the x before to its own */
 };
 
-/* Something that happened from one x to another. */
+/* Something that happened from one x to another; with a label: at the x `from`. */
 struct chart_mark {
 	double from, to;
+	const char *label; /* or NULL */
 };
 
 struct chart {
@@ -62,6 +63,7 @@ void chart_escape(FILE *out, const char *text);
 void chart_lines(FILE *out, const struct chart *chart, bool alone);
 void chart_bars(FILE *out, const char *title, const struct chart_bar *bar, unsigned count, enum chart_unit unit,
 		bool alone);
+/* Shades are by the logarithm: rows of values of other sizes differ by decades. */
 void chart_heat(FILE *out, const struct chart_heat *heat, bool alone);
 
 /* chart_number -- a number as the charts write it: "81.7k", "377 us", "12 s", "99.9 %". Returns buf. */

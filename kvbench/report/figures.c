@@ -148,14 +148,14 @@ static unsigned marks_of(const json_t *doc, const json_t *phase, struct chart_ma
 	{
 		double from = document_number(o, "from_unix_ns"), to = document_number(o, "to_unix_ns");
 		if (n < MARKS_MAX && isfinite(from) && isfinite(to) && isfinite(start))
-			mark[n++] = (struct chart_mark){(from - start) / 1e9, (to - start) / 1e9};
+			mark[n++] = (struct chart_mark){(from - start) / 1e9, (to - start) / 1e9, NULL};
 	}
-	/* An event is a moment: a band that can be seen. */
 	json_array_foreach(json_object_get(doc, "events"), i, o)
 	{
-		double at = document_number(o, "done_s"), end = document_number(phase, "seconds");
-		if (n < MARKS_MAX && isfinite(at) && isfinite(end))
-			mark[n++] = (struct chart_mark){at, at + end / 200};
+		double at = document_number(o, "done_s");
+		const char *label = document_text(o, "event");
+		if (n < MARKS_MAX && isfinite(at))
+			mark[n++] = (struct chart_mark){at, at, label ? label : "event"};
 	}
 	return n;
 }

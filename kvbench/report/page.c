@@ -25,6 +25,7 @@ static const char head[] =
 	".wide{overflow-x:auto;background:#fff;border-radius:6px}table{border-collapse:collapse;width:100%}"
 	"th,td{padding:6px 12px;text-align:right;border-bottom:1px solid #e3e6ea;white-space:nowrap}"
 	"th:first-child,td:first-child{text-align:left}th{font-weight:600}"
+	".quiet span{display:inline-block;max-width:100%;overflow-wrap:anywhere}"
 	"dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:0 24px;margin:0;"
 	"padding:8px 14px;background:#fff;border-radius:6px}"
 	"dl div{display:flex;gap:12px;justify-content:space-between;padding:3px 0;border-bottom:1px solid #e3e6ea}"
@@ -32,7 +33,8 @@ static const char head[] =
 	"@media screen and (prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}"
 	".quiet,dt{color:#9da7b3}.verdict,.wide,dl{background:#161b22}th,td,dl div{border-color:#2d343d}"
 	".verdict{border-color:#7ee787}.verdict.bad{border-color:#ff7b72}.verdict.cut{border-color:#d29922}}\n"
-	"@media (max-width:600px){th,td{padding:6px 7px;font-size:13px}}\n"
+	"@media (max-width:600px){th,td{padding:6px 4px;font-size:13px}.less{display:none}"
+	"td:first-child{white-space:normal}}\n"
 	"@media print{body{background:#fff;padding:0;font-size:11px}.charts{grid-template-columns:1fr 1fr}"
 	"svg,table,.verdict,dl div{break-inside:avoid}h2{break-after:avoid}}\n";
 
@@ -73,17 +75,38 @@ static void verdict(FILE *out, const json_t *doc)
 	fputs("</div>\n", out);
 }
 
-static void cell(FILE *out, double value, enum chart_unit unit)
+/* A reader of figures wants to know it first. */
+void page_shared(FILE *out, const json_t *doc)
+{
+	const json_t *c = json_object_get(doc, "conditions");
+	double others = document_number(c, "others_cores"), cores = document_number(c, "cores");
+	if (json_is_true(json_object_get(c, "shared_machine")) && isfinite(others) && isfinite(cores))
+		fprintf(out,
+			"<div class=\"verdict cut\"><strong>Shared machine.</strong> Other processes kept %.1f of %.0f "
+			"cores busy meanwhile: these figures vary with it.</div>\n",
+			others, cores);
+}
+
+/* class: "" or "less", which a narrow screen does not show. */
+static void cell_of(FILE *out, const char *class, double value, enum chart_unit unit)
 {
 	char text[32];
-	fprintf(out, "<td>%s</td>", isfinite(value) ? chart_number(value, unit, text, sizeof(text)) : "");
+	fprintf(out, "<td class=\"%s\">%s</td>", class,
+		isfinite(value) ? chart_number(value, unit, text, sizeof(text)) : "");
+}
+
+static void cell(FILE *out, double value, enum chart_unit unit)
+{
+	cell_of(out, "", value, unit);
 }
 
 static void latency_cells(FILE *out, const json_t *latency)
 {
-	static const char *const quantiles[] = {"p50", "p90", "p99", "p999", "max"};
+	static const struct {
+		const char *name, *class;
+	} quantiles[] = {{"p50", ""}, {"p90", "less"}, {"p99", ""}, {"p999", "less"}, {"max", ""}};
 	for (unsigned q = 0; q < KV_COUNT(quantiles); q++)
-		cell(out, document_number(latency, quantiles[q]), CHART_TIME_NS);
+		cell_of(out, quantiles[q].class, document_number(latency, quantiles[q].name), CHART_TIME_NS);
 }
 
 /* Operations of a phase that did not succeed have no rate. */
@@ -96,7 +119,7 @@ static void table_undone(FILE *out, const struct document_phase *phase)
 			continue;
 		fprintf(out, "<tr><td>%s, %s</td><td></td><td></td>", phase->name, kinds[i][1]);
 		latency_cells(out, latency);
-		fputs("<td></td></tr>\n", out);
+		fputs("<td class=\"less\"></td></tr>\n", out);
 	}
 }
 
@@ -106,7 +129,8 @@ static void table(FILE *out, const json_t *doc)
 	unsigned n = document_phases(doc, phase);
 	char rate[32];
 	fputs("<h2>Figures</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th><th>bytes/s</th><th>p50</th>"
-	      "<th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>operations</th></tr>\n",
+	      "<th class=\"less\">p90</th><th>p99</th><th class=\"less\">p99.9</th><th>max</th>"
+	      "<th class=\"less\">operations</th></tr>\n",
 	      out);
 	for (unsigned i = 0; i < n; i++) {
 		const json_t *latency = json_object_get(phase[i].phase, "latency_ns");
@@ -115,7 +139,7 @@ static void table(FILE *out, const json_t *doc)
 		cell(out, document_number(phase[i].phase, "ops_per_s"), CHART_COUNT);
 		fprintf(out, "<td>%s</td>", isfinite(bytes) ? kv_rate_format(bytes, rate, sizeof(rate)) : "");
 		latency_cells(out, latency);
-		cell(out, document_number(phase[i].phase, "ops"), CHART_COUNT);
+		cell_of(out, "less", document_number(phase[i].phase, "ops"), CHART_COUNT);
 		fputs("</tr>\n", out);
 		table_undone(out, &phase[i]);
 	}
@@ -129,7 +153,8 @@ static void table_of_sweep(FILE *out, const json_t *doc)
 	char text[32];
 	size_t i;
 	fputs("<h2>Figures</h2>\n<div class=\"wide\"><table><tr><th>value</th><th>clients</th><th>workers</th>"
-	      "<th>ops/s</th><th>bytes/s</th><th>p50</th><th>p99</th><th>spread</th><th>state</th></tr>\n",
+	      "<th>ops/s</th><th class=\"less\">bytes/s</th><th class=\"less\">p50</th><th>p99</th>"
+	      "<th class=\"less\">spread</th><th>state</th></tr>\n",
 	      out);
 	json_array_foreach(points, i, p)
 	{
@@ -140,13 +165,14 @@ static void table_of_sweep(FILE *out, const json_t *doc)
 		cell(out, document_number(p, "num_clients"), CHART_COUNT);
 		cell(out, document_number(p, "num_workers"), CHART_COUNT);
 		cell(out, document_number(p, "ops_per_s"), CHART_COUNT);
-		fprintf(out, "<td>%s</td>", isfinite(bytes) ? kv_rate_format(bytes, text, sizeof(text)) : "");
-		cell(out, document_number(p, "p50_ns"), CHART_TIME_NS);
+		fprintf(out, "<td class=\"less\">%s</td>",
+			isfinite(bytes) ? kv_rate_format(bytes, text, sizeof(text)) : "");
+		cell_of(out, "less", document_number(p, "p50_ns"), CHART_TIME_NS);
 		cell(out, document_number(p, "p99_ns"), CHART_TIME_NS);
 		if (isfinite(spread))
-			fprintf(out, "<td>%.3g %%</td><td>", 100 * spread);
+			fprintf(out, "<td class=\"less\">%.3g %%</td><td>", 100 * spread);
 		else
-			fputs("<td></td><td>", out);
+			fputs("<td class=\"less\"></td><td>", out);
 		chart_escape(out, document_text(p, "state"));
 		fputs("</td></tr>\n", out);
 	}
@@ -160,6 +186,7 @@ static void parts(FILE *out, const json_t *doc)
 					       {"five_minutes", "in the five minutes after it"},
 					       {"later", "later"}};
 	const json_t *trace = json_object_get(doc, "trace");
+	double hits;
 	if (!json_object_get(trace, "intervals"))
 		return;
 	fputs("<h2>Events</h2>\n<div class=\"wide\"><table><tr><th></th><th>requests</th><th>hit ratio</th><th>p50 of "
@@ -169,7 +196,8 @@ static void parts(FILE *out, const json_t *doc)
 		const json_t *part = json_object_get(trace, names[i][0]);
 		fprintf(out, "<tr><td>%s</td>", names[i][1]);
 		cell(out, document_number(part, "requests"), CHART_COUNT);
-		cell(out, document_number(part, "hit_ratio"), CHART_SHARE);
+		hits = 100 * document_number(part, "hit_ratio");
+		fprintf(out, isfinite(hits) ? "<td>%.2f %%</td>" : "<td></td>", hits);
 		cell(out, document_number(part, "get_p50_ns"), CHART_TIME_NS);
 		cell(out, document_number(part, "get_p99_ns"), CHART_TIME_NS);
 		cell(out, document_number(part, "longest_ns"), CHART_TIME_NS);
@@ -191,10 +219,35 @@ static void charts(FILE *out, const json_t *doc)
 	if (json_array_size(document_at(document_measured(doc), "series", "windows", NULL)) < 2)
 		para(out, "quiet", "No chart over time: the phase was over within one window (--interval).");
 	if (json_array_size(json_object_get(doc, "events")))
-		para(out, "quiet", "Red lines are events: what --event did to a server.");
+		para(out, "quiet", "Red lines are what --event did to a server.");
 	if (document_at(doc, "keep_going", "outages", NULL))
 		para(out, "quiet",
 		     "Red bands are outages: from the first call that failed to the first that was served again.");
+}
+
+/* A number whose name ends with its unit ("values_bytes") is written with it: returns the name's length without the
+ * unit, or 0. */
+static size_t in_units(const char *name, const json_t *value, char *buf, size_t cap)
+{
+	static const struct {
+		const char *end;
+		int unit; /* enum chart_unit; bytes: -1 */
+	} units[] = {{"_bytes", -1}, {"_ns", CHART_TIME_NS}, {"_share", CHART_SHARE}, {"_error", CHART_SHARE}};
+	size_t len = strlen(name);
+	double v = json_number_value(value);
+	for (unsigned i = 0; json_is_number(value) && v >= 0 && v < 1e18 && i < KV_COUNT(units); i++) {
+		size_t end = strlen(units[i].end);
+		if (len <= end || strcmp(name + len - end, units[i].end))
+			continue;
+		if (units[i].unit < 0)
+			kv_size_format((uint64_t)v, buf, cap);
+		else if (units[i].unit == CHART_SHARE)
+			snprintf(buf, cap, "%.3g %%", 100 * v);
+		else
+			chart_number(v, CHART_TIME_NS, buf, cap);
+		return units[i].unit == CHART_SHARE ? len : len - end;
+	}
+	return 0;
 }
 
 /* Any scalar as text; NULL: it has no text of its own. */
@@ -217,17 +270,19 @@ static void pairs(FILE *out, const char *title, const json_t *object)
 {
 	const char *name, *text;
 	json_t *value;
+	size_t len;
 	char buf[64];
 	if (json_object_size(object) == 0)
 		return;
 	fprintf(out, "<h2>%s</h2>\n<dl>\n", title);
 	json_object_foreach((json_t *)object, name, value)
 	{
-		text = scalar(value, buf, sizeof(buf));
+		len = in_units(name, value, buf, sizeof(buf));
+		text = len ? buf : scalar(value, buf, sizeof(buf));
 		if (!text || !*text)
 			continue;
 		fputs("<div><dt>", out);
-		for (const char *c = name; *c; c++) {
+		for (const char *c = name; *c && (!len || c < name + len); c++) {
 			char letter[2] = {*c == '_' ? ' ' : *c, 0};
 			chart_escape(out, letter);
 		}
@@ -253,6 +308,12 @@ static void excluded(FILE *out, const json_t *doc)
 	fputs(".</p>\n", out);
 }
 
+void page_conditions(FILE *out, const json_t *doc)
+{
+	pairs(out, "Conditions", json_object_get(doc, "conditions"));
+	excluded(out, doc);
+}
+
 static void title(FILE *out, const json_t *doc)
 {
 	const json_t *run = json_object_get(doc, "run"), *given = json_object_get(run, "options"), *word;
@@ -263,14 +324,23 @@ static void title(FILE *out, const json_t *doc)
 	chart_escape(out, document_text(run, "time"));
 	fputs(", on ", out);
 	chart_escape(out, document_text(json_object_get(doc, "host"), "name"));
-	fputs(document_is_sweep(doc) ? "</p>\n<p class=\"quiet\">kv-bench sweep" : "</p>\n<p class=\"quiet\">kv-bench",
-	      out);
-	json_array_foreach(given, i, word)
-	{
-		fputc(' ', out);
-		chart_escape(out, json_string_value(word));
-	}
 	fputs("</p>\n", out);
+	page_command_begin(out, document_is_sweep(doc) ? "kv-bench sweep" : "kv-bench");
+	json_array_foreach(given, i, word) page_command_word(out, json_string_value(word));
+	fputs("</p>\n", out);
+}
+
+/* Lines are broken between words only: an option has hyphens. */
+void page_command_begin(FILE *out, const char *program)
+{
+	fprintf(out, "<p class=\"quiet\">%s", program);
+}
+
+void page_command_word(FILE *out, const char *word)
+{
+	fputs(" <span>", out);
+	chart_escape(out, word);
+	fputs("</span>", out);
 }
 
 void page_begin(FILE *out)
@@ -289,14 +359,14 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 	page_begin(out);
 	title(out, doc);
 	verdict(out, doc);
+	page_shared(out, doc);
 	if (document_is_sweep(doc))
 		table_of_sweep(out, doc);
 	else
 		table(out, doc);
 	parts(out, doc);
 	charts(out, doc);
-	pairs(out, "Conditions", json_object_get(doc, "conditions"));
-	excluded(out, doc);
+	page_conditions(out, doc);
 	pairs(out, "Sweep", json_object_get(doc, "sweep"));
 	pairs(out, "Fabric", json_object_get(doc, "provider"));
 	pairs(out, "Host", json_object_get(doc, "host"));

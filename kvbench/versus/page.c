@@ -4,6 +4,7 @@
 
 #include "kvbench/report/chart.h"
 #include "kvbench/report/page.h"
+#include "kvbench/setup/signals.h"
 #include "kvbench/versus/versus.h"
 
 static void text_cell(FILE *out, const char *text)
@@ -25,8 +26,8 @@ static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
 		snprintf(text, sizeof(text), "%s, %.50s", versus_figure_names[f], v->opt.target[t].name);
 		text_cell(out, text);
 		text_cell(out, chart_number(m.ops_per_s, CHART_COUNT, text, sizeof(text)));
-		text_cell(out, kv_rate_format(m.bytes_per_s, text, sizeof(text)));
-		text_cell(out, chart_number(m.p50_ns, CHART_TIME_NS, text, sizeof(text)));
+		fprintf(out, "<td class=\"less\">%s</td>", kv_rate_format(m.bytes_per_s, text, sizeof(text)));
+		fprintf(out, "<td class=\"less\">%s</td>", chart_number(m.p50_ns, CHART_TIME_NS, text, sizeof(text)));
 		text_cell(out, chart_number(m.p99_ns, CHART_TIME_NS, text, sizeof(text)));
 		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", s.median, s.low, s.high);
 		text_cell(out, s.count ? text : "");
@@ -77,11 +78,10 @@ static void rounds(FILE *out, const struct versus *v)
 static void heading(FILE *out, const struct versus *v)
 {
 	bool good = true;
-	fputs("<h1>kv-bench versus</h1>\n<p class=\"quiet\">kv-bench", out);
-	for (int i = 1; i < v->argc; i++) {
-		fputc(' ', out);
-		chart_escape(out, v->argv[i]);
-	}
+	fputs("<h1>kv-bench versus</h1>\n", out);
+	page_command_begin(out, "kv-bench");
+	for (int i = 1; i < v->argc; i++)
+		page_command_word(out, v->argv[i]);
 	fputs("</p>\n", out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		if (!v->failed[t][0])
@@ -97,7 +97,11 @@ static void heading(FILE *out, const struct versus *v)
 		fputs("<div class=\"verdict cut\"><strong>Weak.</strong> In no round was the machine the same "
 		      "throughout: these are medians over all rounds.</div>\n",
 		      out);
-	if (good)
+	if (bench_interrupted())
+		fputs("<div class=\"verdict cut\"><strong>Interrupted.</strong> These are the rounds until "
+		      "then.</div>\n",
+		      out);
+	if (good && !bench_interrupted())
 		fputs("<div class=\"verdict\"><strong>All well.</strong> No target failed, and no value was wrong or "
 		      "missing.</div>\n",
 		      out);
@@ -106,15 +110,18 @@ static void heading(FILE *out, const struct versus *v)
 char *versus_page(const struct versus *v, size_t *len, struct kv_error *err)
 {
 	char *text = NULL;
-	FILE *out = open_memstream(&text, len);
+	json_t *doc = versus_document(v);
+	FILE *out = doc ? open_memstream(&text, len) : NULL;
 	if (!out) {
+		json_decref(doc);
 		kv_fail(err, -KV_ENOMEM, "no memory for the page");
 		return NULL;
 	}
 	page_begin(out);
 	heading(out, v);
-	fputs("<h2>Medians</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th><th>bytes/s</th><th>p50</th>"
-	      "<th>p99</th><th>first / this one</th></tr>\n",
+	page_shared(out, doc);
+	fputs("<h2>Medians</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th>"
+	      "<th class=\"less\">bytes/s</th><th class=\"less\">p50</th><th>p99</th><th>first / this one</th></tr>\n",
 	      out);
 	for (int f = 0; f < VERSUS_FIGURES; f++)
 		figure_rows(out, v, (enum versus_figure)f);
@@ -123,6 +130,8 @@ char *versus_page(const struct versus *v, size_t *len, struct kv_error *err)
 		bars(out, v, (enum versus_figure)f);
 	fputs("</div>\n", out);
 	rounds(out, v);
+	page_conditions(out, doc);
+	json_decref(doc);
 	fputs("</body></html>\n", out);
 	if (fclose(out) == 0)
 		return text;

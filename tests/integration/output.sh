@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# output.sh -- what kv-bench leaves behind: files and their forms, the page in a browser, plot, compare, and an interrupted run.
+# output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 38
+plan 37
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -69,25 +69,6 @@ check "a PNG where rsvg-convert is, and else what to install" pixels
 no_converter() { PATH=/nonexistent "$build/kv-bench" plot "$r" -o "$scratch/y.png"; }
 check "without it the sentence says so" says 'rsvg-convert, which is not installed' no_converter
 check "an end that is none of them is refused" says 'ends with none of .svg' "$build/kv-bench" plot "$r" -o "$scratch/x.gif"
-
-# In a browser, at the width of a telephone: the page is no wider, and loads nothing. What a page of a hostile result shows is in kvbench/test_result.
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-if [ -z "$browser" ]; then
-	skip "the page in a browser, light and dark" "chromium is not installed"
-else
-	opened() {
-		local dark
-		for dark in 0 1; do
-			timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/chrome" \
-				--blink-settings=preferredColorScheme=$dark --window-size=390,900 --screenshot="$scratch/page$dark.png" "file://$scratch/r.html" || return 1
-			[ -s "$scratch/page$dark.png" ] || return 1
-		done
-		! cmp -s "$scratch/page0.png" "$scratch/page1.png" || { echo "dark and light look alike"; return 1; }
-		timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/chrome" --dump-dom "file://$scratch/r.html" >"$scratch/dom" || return 1
-		[ "$(grep -o '<svg' "$scratch/dom" | wc -l)" -eq 5 ] || { echo "it does not show five charts"; return 1; }
-	}
-	check "the page in a browser, light and dark" opened
-fi
 
 # ---- compare ----
 vary() { # NEW PYTHON -- a result like r.json with a change; w is its windows of reads
