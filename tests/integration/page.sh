@@ -6,7 +6,8 @@
 plan 6
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 [ -n "$browser" ] || skip_all 6 "chromium is not installed"
-run=(--num-workers 8 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16 --log-level error "${over[@]}")
+base=(--num-workers 8 --num-clients 2 --num-threads 1 --buffer-mb 16 --log-level error "${over[@]}")
+run=("${base[@]}" --num-keys 200)
 shown() { timeout 300 tests/integration/page.py "$browser" "$scratch" "$@"; }
 reported() { # reported PAGE ARGS... -- kv-bench writes the page, and the browser shows all of it
 	local page=$scratch/$1.html
@@ -17,7 +18,7 @@ for i in $(seq 0 199); do echo "{\"timestamp\": $((i * 10)), \"input_length\": 1
 
 check "of a run: five charts" reported run "${run[@]}" --duration 1 --interval 100ms --mixed --breakdown --verify
 check "of a mix" reported mix "${run[@]}" --mix 80:15:5 --repeat-runs 2
-check "of a trace with events, which are named in the charts" reported trace "${run[@]}" --trace "$scratch/trace.jsonl" --trace-speed 1 --servers 2 --value-size 16KB --interval 100ms --event 'stop 2 at 900ms' --event 'cont 2 at 1100ms'
+check "of a trace with events, which are named in the charts" reported trace "${base[@]}" --trace "$scratch/trace.jsonl" --trace-speed 1 --servers 2 --value-size 16KB --interval 100ms --event 'stop 2 at 900ms' --event 'cont 2 at 1100ms'
 check "they are" grep -q 'stop 2</text>' "$scratch/trace.html"
 check "of a sweep: a heat map" reported sweep sweep "${run[@]}" -w 1,2,4 -c 1 -v 4KB,64KB --num-keys 20
 cat >"$scratch/bad.html" <<'P'

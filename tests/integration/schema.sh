@@ -10,7 +10,8 @@ wrote() { # wrote [VERB] ARGS... -- kv-bench ends well, and its report is as the
 	rm -f "$r"
 	status 0 timeout -k 5 120 "$build/kv-bench" "${verb[@]}" --json "$r" "$@" && tests/integration/schema.py "$r"
 }
-run=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16 --log-level warn "${over[@]}")
+base=(--num-workers 4 --num-clients 2 --num-threads 1 --buffer-mb 16 --log-level warn "${over[@]}")
+run=("${base[@]}" --num-keys 200)
 trace=$scratch/trace.jsonl
 for i in $(seq 0 39); do echo "{\"timestamp\": $((i * 5)), \"input_length\": 1024, \"output_length\": 8, \"hash_ids\": [$((i % 7)), $((i % 7 + 10)), $((i + 100))]}"; done >"$trace"
 
@@ -22,7 +23,7 @@ check "beside the roofline" wrote "${run[@]}" --roofline --repeat-reads 5
 check "in tokens" wrote "${run[@]}" --num-keys 20 --model llama-3-8b --block-tokens 16 --prefill-rate 8000
 start_server given || exit 1
 check "a run that keeps going" wrote "${run[@]}" --server "$server" --keep-going --duration 0.2
-check "a trace, and what was done to a server meanwhile" wrote "${run[@]}" --trace "$trace" --trace-speed 1 --servers 2 --value-size 16KB --event 'stop 2 at 50ms' --event 'cont 2 at 60ms'
+check "a trace, and what was done to a server meanwhile" wrote "${base[@]}" --trace "$trace" --trace-speed 1 --servers 2 --value-size 16KB --event 'stop 2 at 50ms' --event 'cont 2 at 60ms'
 check "a sweep" wrote sweep "${run[@]}" -w 1,2 -c 1,2 --num-keys 20 --repeat-runs 2
 # Figures of all these have their conditions beside them, as a run's have.
 conditions='(lambda c: c["provider"] and c["wait"] in ("poll", "fd") and c["libfabric"] and c["cores"] > 0 and len(c["excluded"]) >= 2)(j["conditions"])'
