@@ -28,6 +28,7 @@ SERVER = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"), "kv
 COMPONENTS = sorted(os.listdir(os.path.join(DEPLOY, "components")))
 PROBES = {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"}
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+PREFAULT = 100 << 20  # bytes of pages that a small virtual machine, whose memory is cold, makes and registers in a second
 ROOM = 1 << 30  # for connections, messages and the index of large values
 failed = count = 0
 
@@ -112,6 +113,7 @@ class Check:
         self.selectors()
         self.addresses()
         self.life()
+        self.places()
         self.memory()
         self.confinement()
         self.key()
@@ -162,10 +164,32 @@ class Check:
         for name, path in PROBES.items():
             get = self.box.get(name, {}).get("httpGet", {})
             self.must(get.get("path") == path and get.get("port") == "http", f"{name} does not ask http for {path}")
+        # A server that is killed while it makes its pages begins anew, for ever.
+        start = 60 + (int(self.config["memory-mb"]) << 20) / PREFAULT
+        self.must(self.patience("startupProbe") >= start, f"startupProbe gives up before {start:.0f} s, in which memory is made")
+        self.must(self.patience("livenessProbe") >= 20, "livenessProbe kills a server within 20 s")
+        hook = self.box.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
+        if hook:
+            self.must("drain" in " ".join(hook) and "allow-drain" in self.config, "preStop drains, and the server does not allow that (allow-drain)")
+
+    def patience(self, probe):
+        p = self.box.get(probe, {})
+        return p.get("periodSeconds", 10) * p.get("failureThreshold", 3)
+
+    def places(self):
+        if self.set["kind"] == "DaemonSet":
+            return
+        rules = self.spec.get("affinity", {}).get("podAntiAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
+        labels = self.set["spec"]["template"]["metadata"]["labels"]
+        self.must(any(r["topologyKey"] == "kubernetes.io/hostname" and r["labelSelector"]["matchLabels"].items() <= labels.items()
+                      for r in rules), "two servers may be on one node, and go with it")
+        self.must(self.set["spec"].get("podManagementPolicy") == "Parallel", "servers wait for each other (podManagementPolicy)")
+        self.must(self.set["spec"].get("updateStrategy", {}).get("type") == "RollingUpdate", "an upgrade is not rolling (updateStrategy)")
 
     def memory(self):
         r = self.box["resources"]
         self.must(r["requests"] == r["limits"], "requests and limits differ")
+        self.must(float(r["requests"]["cpu"]) >= int(self.config["worker-threads"]), "fewer cores than worker-threads")
         need = (int(self.config["memory-mb"]) + int(self.config.get("landing-mb", 128))) << 20
         huge, small = size(r["limits"].get("hugepages-2Mi", 0)), size(r["limits"]["memory"])
         self.must(small + huge >= need + ROOM, "the memory limit is below memory-mb, landing-mb and 1 GiB")
@@ -253,6 +277,21 @@ def breakages():
     yield "two servers that go at once", "more than one", lambda o: one(o, "PodDisruptionBudget")["spec"].update(maxUnavailable=2)
     yield "another Service's members", "another Service", lambda o: box(o)["args"].__setitem__(4, "--members=k8s:$(NAMESPACE)/other:7411")
     yield "a variable that is not set", "does not set", lambda o: box(o)["env"].pop()
+    yield "a start without patience", "startupProbe gives up", lambda o: box(o)["startupProbe"].update(failureThreshold=13)
+    yield "a pause that is death", "livenessProbe kills", lambda o: box(o)["livenessProbe"].update(failureThreshold=1)
+    yield "a preStop hook that may not drain", "allow-drain", lambda o: box(o).update(
+        lifecycle={"preStop": {"exec": {"command": ["kv-client", "drain", "$(POD_NAME)"]}}})
+    yield "two servers on one node", "on one node", lambda o: pod(o).pop("affinity")
+    yield "servers that wait for each other", "wait for each other", lambda o: one(o, "StatefulSet")["spec"].pop("podManagementPolicy")
+    yield "an upgrade by hand", "not rolling", lambda o: one(o, "StatefulSet")["spec"].update(updateStrategy={"type": "OnDelete"})
+    yield "more threads than cores", "fewer cores", lambda o: config(o, "worker-threads = 4", "worker-threads = 8")
+    yield "a name that moves", "node-id", lambda o: box(o)["args"].__setitem__(1, "--node-id=$(POD_IP)")
+    yield "a key on a disk", "to a disk", lambda o: next(v for v in pod(o)["volumes"] if v["name"] == "run")["emptyDir"].pop("medium")
+    yield "no seccomp profile", "no seccomp", lambda o: pod(o)["securityContext"]["seccompProfile"].update(type="Unconfined")
+    yield "one server", "stand in", lambda o: one(o, "StatefulSet")["spec"].update(replicas=1)
+    yield "rights of another account", "binds something else", lambda o: one(o, "RoleBinding")["subjects"][0].update(name="default")
+    yield "a network policy for a port that is not there", "NetworkPolicy names", lambda o: one(o, "NetworkPolicy")[
+        "spec"]["ingress"][1]["ports"][0].update(port="rdma")
     yield "a Service that balances", "headless", lambda o: one(o, "Service")["spec"].pop("clusterIP")
 
 
