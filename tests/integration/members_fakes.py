@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""members_fakes.py -- an etcd and a Kubernetes API server of some lines each, for members.py.
+"""members_fakes.py -- an etcd, a Kubernetes API server and a name server of some lines each, for members.py.
 
 They speak what kvserver/member speaks to them, and do on demand what the real ones do on bad days.
 """
@@ -7,8 +7,12 @@ They speak what kvserver/member speaks to them, and do on demand what the real o
 from __future__ import annotations
 
 import base64
+import ipaddress
 import json
+import socket
+import socketserver
 import ssl
+import struct
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -399,3 +403,84 @@ class FakeKube:
             h.wfile.write(b"0\r\n\r\n")
         h.close_connection = True
         h.connection.close()
+
+
+class FakeDns:
+    """A name server on port 53 of 127.0.0.1, over UDP and TCP: addresses of one name, and names of addresses.
+
+    mode: ok; servfail; nxdomain; silent. What does not fit 512 bytes is cut over UDP, and comes whole over TCP.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.mode = name.lower().rstrip("."), "ok"
+        self.addresses: list[str] = []
+        self.names: dict[str, str] = {}
+        self.asked = {"udp": 0, "tcp": 0}
+        dns = self
+
+        class Udp(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                query, sock = self.request
+                answer = dns.answer(query, "udp")
+                if answer:
+                    sock.sendto(answer, self.client_address)
+
+        class Tcp(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                while len(head := self.rfile.read(2)) == 2:
+                    answer = dns.answer(self.rfile.read(struct.unpack("!H", head)[0]), "tcp")
+                    if not answer:
+                        return
+                    self.wfile.write(struct.pack("!H", len(answer)) + answer)
+
+        class TcpServer(socketserver.ThreadingTCPServer):
+            allow_reuse_address = True
+            daemon_threads = True
+
+        self.servers = [
+            socketserver.ThreadingUDPServer(("127.0.0.1", 53), Udp),
+            TcpServer(("127.0.0.1", 53), Tcp),
+        ]
+        for one in self.servers:
+            threading.Thread(target=one.serve_forever, daemon=True).start()
+
+    def kill(self) -> None:
+        for one in self.servers:
+            one.shutdown()
+            one.server_close()
+
+    @staticmethod
+    def encode(name: str) -> bytes:
+        return b"".join(bytes([len(p)]) + p.encode() for p in name.split(".")) + b"\0"
+
+    def records(self, name: str, kind: int) -> tuple[bool, list[bytes]]:
+        """Whether there is such a name, and its records: A (1) and PTR (12)."""
+        if name == self.name:
+            return True, [socket.inet_aton(a) for a in self.addresses] if kind == 1 else []
+        for address, pointed in self.names.items():
+            if name == ipaddress.ip_address(address).reverse_pointer:
+                return True, [self.encode(pointed)] if kind == 12 else []
+            if name == pointed.lower():
+                return True, [socket.inet_aton(address)] if kind == 1 else []
+        return False, []
+
+    def answer(self, query: bytes, over: str) -> bytes | None:
+        self.asked[over] += 1
+        if self.mode == "silent":
+            return None
+        number, _, questions, _, _, _ = struct.unpack("!6H", query[:12])
+        at, labels = 12, []
+        while query[at]:
+            labels.append(query[at + 1 : at + 1 + query[at]].decode().lower())
+            at += 1 + query[at]
+        kind = struct.unpack("!H", query[at + 1 : at + 3])[0]
+        question = query[12 : at + 5]
+        there, records = self.records(".".join(labels), kind)
+        code = {"servfail": 2, "nxdomain": 3}.get(self.mode, 0 if there else 3)
+        if code:
+            records = []
+        body = b"".join(struct.pack("!HHHIH", 0xC00C, kind, 1, 0, len(r)) + r for r in records)
+        flags, count = 0x8180 | code, len(records)
+        if over == "udp" and 12 + len(question) + len(body) > 512:
+            flags, count, body = flags | 0x0200, 0, b""
+        return struct.pack("!6H", number, flags, questions, count, 0, 0) + question + body
