@@ -449,7 +449,7 @@ static void replay_table(const struct bench *b)
 
 static void events_table(const struct bench *b)
 {
-	static const char *const parts[REPLAY_PARTS] = {"before", "5 min after", "later"};
+	static const char *const parts[REPLAY_PARTS] = {"before    ", "5 min after ", "later     "};
 	const struct bench_results *r = &b->results;
 	const struct bench_happening *h = &r->events;
 	char what[32];
@@ -461,7 +461,7 @@ static void events_table(const struct bench *b)
 	for (unsigned i = 0; r->replay.part && i < REPLAY_PARTS; i++) {
 		const struct replay_part *p = &r->replay.part[i];
 		if (p->requests)
-			fprintf(b->out, "%-12s %s, hit ratio %.4f, get p50 %s, p99 %s, longest call %s\n", parts[i],
+			kv_wrap(b->out, parts[i], 0, "%s, hit ratio %.4f, get p50 %s, p99 %s, longest call %s",
 				OF(p->requests, "request"), ratio(p->hits, p->blocks),
 				TIME(kv_hist_quantile(&p->read, 0.5)), TIME(kv_hist_quantile(&p->read, 0.99)),
 				TIME(p->longest_ns));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 33
+plan 34
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -15,7 +15,8 @@ print(*(f"{len(line)}: {line}" for line in wide), sep="\n")
 sys.exit(1 if wide else 0)
 P
 }
-small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16 --log-level error "${over[@]}")
+base=(--num-workers 8 --num-clients 2 --num-threads 2 --buffer-mb 16 --log-level error "${over[@]}")
+small=("${base[@]}" --num-keys 200 --repeat-reads 5)
 check "kv-server --help" fits "$build/kv-server" --help
 check "kv-bench --help" fits "$build/kv-bench" --help
 check "kv-bench capacity --help" fits "$build/kv-bench" capacity --help
@@ -38,7 +39,8 @@ check "run-with-rdma.sh --help" fits ./run-with-rdma.sh --help
 check "install-deps.sh --help" fits scripts/install-deps.sh --help
 check "a report of kv-bench" fits "$build/kv-bench" "${small[@]}" --breakdown --roofline --verify --rate 1000000
 printf '%s\n' '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [0, 1]}' '{"timestamp": 1, "input_length": 1024, "output_length": 1, "hash_ids": [0, 2]}' >"$scratch/trace"
-check "of a replay" fits "$build/kv-bench" "${small[@]}" --trace "$scratch/trace" --value-size 4KB
+check "of a replay" fits "$build/kv-bench" "${base[@]}" --trace "$scratch/trace" --value-size 4KB
+check "of a replay with events" fits "$build/kv-bench" "${base[@]}" --trace "$scratch/trace" --trace-speed 1 --servers 2 --value-size 4KB --event 'stop 2 at 500us' --event 'cont 2 at 600us'
 check "of a model" fits "$build/kv-bench" "${small[@]}" --model qwen3-0.6b --tp 8 --block-tokens 1 --prefill-rate 10
 check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-sessions 5 "${over[@]}"
 check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms --histogram "${over[@]}"
