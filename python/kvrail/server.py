@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import fcntl
 import os
 import pathlib
+import queue
 import select
 import shutil
 import subprocess
@@ -12,10 +15,14 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from types import TracebackType
-from typing import IO
+from typing import IO, TypeAlias
 
 from ._errors import Error
+
+_Process: TypeAlias = "subprocess.Popen[bytes]"
+_Started: TypeAlias = "concurrent.futures.Future[_Process]"
 
 
 def find_binary() -> str:
@@ -44,14 +51,67 @@ def _forgotten(process: subprocess.Popen[bytes], starter: int) -> None:
         process.wait()
 
 
+class _Starter:
+    """A thread that starts servers for all threads but the main one, and stays as long as the process. For the kernel the
+    parent of --die-with-parent is the thread that forked, and one of an executor may end at any time.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._jobs: queue.SimpleQueue[tuple[_Started, Callable[[], _Process]]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="kvrail-server", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            started, start = self._jobs.get()
+            try:
+                started.set_result(start())
+            except BaseException as error:
+                started.set_exception(error)
+            del started, start
+
+    def start(self, start: Callable[[], _Process]) -> _Process:
+        started: _Started = concurrent.futures.Future()
+        self._jobs.put((started, start))
+        return started.result()
+
+
+_starter: _Starter | None = None
+_starter_lock = threading.Lock()
+
+
+def _start_from_a_thread_that_stays(start: Callable[[], _Process]) -> _Process:
+    global _starter
+    if threading.current_thread() is threading.main_thread():
+        return start()
+    with _starter_lock:
+        if (
+            _starter is None or _starter.pid != os.getpid()
+        ):  # a child of fork() has no thread of its parent
+            _starter = _Starter()
+        starter = _starter
+    return starter.start(start)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe, above 0 to 2: in a child those are closed or something else."""
+    low = os.pipe()
+    try:
+        return tuple(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in low)  # type: ignore[return-value]
+    finally:
+        for fd in low:
+            os.close(fd)
+
+
 class Server:
     """Starts a kv-server and waits until clients can connect.
 
     memory_mb: memory for values. listen: its address; port 0 is any free one. Other keywords become options of
     kv-server: `worker_threads=2` is `--worker-threads=2`, `allow_pull=True` is `--allow-pull`; `provider`, `psk_file`
     and all that `kv-server --help` names. startup_timeout: seconds until it must be ready. The server's log is at
-    `.log_path` until stop(). stop() drains it, kill() does not; restart() starts it again on the same port.
-    Not thread-safe.
+    `.log_path` until close(). stop() drains it, kill() does not; restart() starts it again on the same port.
+    Starting and stopping block; from asyncio use asyncio.to_thread. However this process ends, and whichever thread made
+    the object, the server ends with it. Not thread-safe.
     """
 
     def __init__(
@@ -85,11 +145,8 @@ class Server:
             f"--listen-addr={listen}",
             f"--memory-mb={self._memory_mb}",
             f"--ready-fd={ready}",
+            "--die-with-parent",
         ]
-        if threading.current_thread() is threading.main_thread():
-            command.append(
-                "--die-with-parent"
-            )  # for the kernel the parent is the thread that started it
         for name, value in {"worker_threads": 2, "log_level": "warn", **self._options}.items():
             option = "--" + name.replace("_", "-")
             if value is True:
@@ -99,15 +156,17 @@ class Server:
         return command
 
     def _start(self, listen: str) -> None:
-        ours, theirs = os.pipe()
+        ours, theirs = _pipe()
         try:
             try:
-                self._process = subprocess.Popen(
-                    self._command(listen, theirs),
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._log,
-                    stderr=self._log,
-                    pass_fds=(theirs,),
+                self._process = _start_from_a_thread_that_stays(
+                    lambda: subprocess.Popen(
+                        self._command(listen, theirs),
+                        stdin=subprocess.DEVNULL,
+                        stdout=self._log,
+                        stderr=self._log,
+                        pass_fds=(theirs,),
+                    )
                 )
             finally:
                 os.close(theirs)
@@ -127,16 +186,22 @@ class Server:
         while not line.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(left * 1000):
-                raise Error(
-                    f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}"
-                )
+                raise self._not_ready()
             piece = os.read(fd, 256)
             if not piece:
                 assert self._process is not None
-                code = self._process.wait()
+                try:
+                    code = self._process.wait(max(deadline - time.monotonic(), 0))
+                except subprocess.TimeoutExpired:  # it closed the pipe, and runs
+                    raise self._not_ready() from None
                 raise Error(f"kv-server ended with status {code}. Its log:\n{self.log()}")
             line += piece
         return line.decode().removeprefix("READY ").strip()
+
+    def _not_ready(self) -> Error:
+        return Error(
+            f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}"
+        )
 
     # ---- what is known of it ----
 

@@ -3,9 +3,12 @@
 
 import gc
 import os
+import pathlib
 import select
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -392,6 +395,72 @@ class ServerTest(NativeTest):
         gc.collect()
         with self.assertRaises(ProcessLookupError):
             os.kill(pid, 0)
+
+    def test_a_server_that_a_thread_of_asyncio_started_dies_with_a_killed_program(self):
+        script = """
+import asyncio, kvrail, sys
+async def main():
+    server = await asyncio.to_thread(kvrail.Server, 64)
+    print(server.pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as program:
+            self.addCleanup(program.kill)
+            pid = int(program.stdout.readline())
+            watched = os.pidfd_open(pid)
+            self.addCleanup(os.close, watched)
+            program.kill()
+            ended = bool(select.select([watched], [], [], 60)[0])
+            if not ended:
+                signal.pidfd_send_signal(watched, signal.SIGKILL)
+            self.assertTrue(ended, "it is an orphan")
+
+    def test_a_child_of_fork_starts_servers_from_threads_too(self):
+        script = """
+import kvrail, os, threading
+def in_a_thread():
+    servers = []
+    thread = threading.Thread(target=lambda: servers.append(kvrail.Server(64)))
+    thread.start(); thread.join(60)
+    servers[0].close()
+in_a_thread()
+pid = os.fork()
+if pid == 0:
+    in_a_thread()
+    os._exit(7)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120)
+        self.assertEqual(run.returncode, 7, run.stderr)
+
+    def test_a_program_without_standard_descriptors_starts_a_server(self):
+        script = """
+import kvrail, os, sys
+for fd in range(3):
+    os.close(fd)
+with kvrail.Server(64, startup_timeout=60) as server:
+    with kvrail.Client(server.address, wait=True, num_clients=1) as client:
+        client.put("key", b"value")
+os._exit(7)
+"""
+        run = subprocess.run([sys.executable, "-c", script], timeout=120)
+        self.assertEqual(run.returncode, 7)
+
+    def test_a_server_that_says_nothing_has_the_time_it_was_given(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program, pid = pathlib.Path(folder, "mute"), pathlib.Path(folder, "pid")
+            program.write_text(
+                "#!/usr/bin/env bash\n"
+                f"echo $$ >{pid}\n"
+                'for option; do case $option in --ready-fd=*) eval "exec ${option#*=}>&-" ;; esac; done\n'
+                "exec sleep 600\n"
+            )
+            program.chmod(0o755)
+            with self.assertRaisesRegex(kvrail.Error, "was not ready in 1.5 s"):
+                kvrail.Server(binary=program, startup_timeout=1.5)
+            with self.assertRaises(ProcessLookupError):
+                os.kill(int(pid.read_text()), 0)
 
     def test_a_server_that_cannot_start_says_why(self):
         with self.assertRaisesRegex(kvrail.Error, "kv-server ended with status 2"):
