@@ -38,10 +38,11 @@ head_of() { # PATCH FIELD
 copy() { # DIRECTORY [PROGRAM]
 	local l tests
 	rm -rf "$1"
-	mkdir -p "$1/tests" "$1/$built/tests"
+	mkdir -p "$1/tests/kvserver" "$1/$built/tests"
 	cp -p Makefile "$1/"
 	cp -p tests/suites.mk tests/filter.c tests/fabric_stand_in.[ch] "$1/tests/"
 	cp -pR tests/sim "$1/tests/"
+	cp -p tests/kvserver/*.h "$1/tests/kvserver/" # tests/sim includes one of them
 	cp -pR "$built/tests/sim" "$built"/tests/{filter,fabric_stand_in}.c.o "$1/$built/tests/"
 	for l in $layers; do
 		cp -pR "$l" "$1/"

@@ -547,7 +547,7 @@ static bool view_valid(const struct wire_view *w)
 static void view_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 {
 	const struct wire_view *w = &m->view;
-	o->bad |= !view_valid(w) || !members_fill(w);
+	o->bad |= !view_valid(w) || (!w->packed && !members_fill(w));
 	if (o->bad)
 		return;
 	wire_out_64(o, w->source);

@@ -682,6 +682,7 @@ struct wire_view {
 	uint32_t count;
 	const uint8_t *members; /* packed (in the input when decoded); read with wire_view_take */
 	uint32_t members_len;
+	bool packed; /* of one that is written: wire_view_pack made `members`, so they are not checked once more */
 };
 
 struct wire_view_news {

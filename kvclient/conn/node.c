@@ -55,9 +55,10 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 		n->link_silent = false;
 	}
 	if (state != n->state && state != KVC_NODE_UP)
-		n->view_told = 0; /* it may be another process when it is there again */
+		n->view_told = n->news.epoch = 0; /* it may be another process when it is there again */
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
+	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
 	n->state = state;
 	co_queue_wake_all(&n->changed);
 }

@@ -110,6 +110,11 @@ static int view_ask_await(struct kvc_node *n)
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
+static int news_await(struct kvc_node *n, const struct wire_view_news *news)
+{
+	return KV_UNLIKELY(news || n->news.epoch) && n->client->node_events->news(n, news) ? view_ask_await(n) : 0;
+}
+
 static int drain_take(struct kvc_node *n, const struct wire_drain *w)
 {
 	if (n->drain.asked == 0)
@@ -128,7 +133,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	switch (m->type) {
 	case WIRE_CTRL_HEARTBEAT:
 		heartbeat_take(n, &m->heartbeat);
-		return 0;
+		return news_await(n, NULL);
 	case WIRE_CTRL_REGION_OK:
 		kvc_region_answer(n, m->region_ok.id, m->region_ok.status, true);
 		return 0;
@@ -156,7 +161,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_VIEW:
 		return view_take(n, &m->view);
 	case WIRE_CTRL_VIEW_NEWS:
-		return n->client->node_events->news(n, &m->view_news) ? view_ask_await(n) : 0;
+		return news_await(n, &m->view_news);
 	case WIRE_CTRL_DRAIN_OK:
 		return drain_take(n, &m->drain);
 	case WIRE_CTRL_REFUSE:

@@ -12,6 +12,7 @@
 #include "bootstrap/bootstrap.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "kvclient/core/asking.h"
 #include "kvclient/core/buffer.h"
 #include "kvclient/core/count.h"
 #include "kvclient/core/link.h"
@@ -163,6 +164,7 @@ struct kvc_node {
 	bool ending;                 /* its coroutine is about to end */
 	char member_id[KV_NAME_MAX]; /* its server's node id, as the view has it; "": there is no view */
 	uint64_t view_told;          /* digest of the view that it told; 0: none since it was connected to */
+	struct wire_view_news news;  /* of a view that it has and we have not, perhaps; epoch 0: none */
 	const char *redo;        /* why the attachment is to be dropped and a new one made at once; NULL: it is not */
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
 	struct co_queue kick;    /* wakes its own coroutine: from a pause, or from a wait for control.senders */
@@ -332,6 +334,9 @@ struct kvc_cluster {
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
 	bool said; /* the log knows why the last view was not believed */
+	struct kvc_asking asking;
+	uint64_t asked;     /* times that a server was asked for its view because it had news */
+	uint64_t looked_ns; /* when kvc_cluster_look last looked */
 };
 
 struct kvc_link_events;
@@ -362,6 +367,7 @@ struct kvc_client {
 	struct co *closer;
 	struct kvc_node *node;             /* pool->room of them, of which the first num_nodes ... */
 	unsigned num_nodes;                /* ... are, or were, in use; it never shrinks */
+	unsigned nodes_up;                 /* that are UP */
 	const struct kvc_place *placement; /* the pool's, or cluster.place */
 	struct kvc_cluster cluster;
 	struct kvc_repairs repairs;

@@ -5,10 +5,10 @@
  * Each client of a pool believes for itself, on its own loop. So clients of a pool may differ for a moment: they miss
  * then, and never read wrong bytes.
  *
- * Believed is what is newer, by epoch and, where epochs are equal, by digest; of another source only if no server of
- * the present view answers. Not believed are a view without members, and one that lacks half of the members that are up
- * here while these answer (draining ones are expected to go). Such a view is kept and looked at again with each
- * heartbeat.
+ * When a server that has news is asked is said in core/asking.c. Believed is what is newer, by epoch and, where epochs
+ * are equal, by digest; of another source only if no server of the present view answers. Not believed are a view
+ * without members, and one that lacks half of the members that are up here while these answer (draining ones are
+ * expected to go). Such a view is kept and looked at again with each heartbeat.
  *
  * A node is of a member's node id and address. A member with another address is another node, for the same keys: keys
  * are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
@@ -29,6 +29,8 @@
 #include "kvclient/conn/serve.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/request/lanes.h"
+
+#define LOOK_NS 20000000ull /* with a thousand servers a heartbeat comes each half millisecond */
 
 /* ---- what is believed ---- */
 
@@ -64,9 +66,9 @@ static bool newer(const struct kvc_client *c, uint64_t source, uint64_t epoch, u
 	const struct kv_view *now = &c->cluster.view;
 	if (epoch == 0 || digest == 0 || digest == c->cluster.digest)
 		return false;
-	if (now->epoch == 0 || answering(c) == 0)
+	if (now->epoch == 0 || (source == now->source && same_source_newer(now, c->cluster.digest, epoch, digest)))
 		return true;
-	return source == now->source && same_source_newer(now, c->cluster.digest, epoch, digest);
+	return answering(c) == 0;
 }
 
 /* Whether half of the members of the view in force, or more, are not in this one and still answer. */
@@ -104,13 +106,37 @@ static bool same_place(const struct kv_hostport *a, const struct kv_hostport *b)
 	return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-/* The node of this member: one that is used, or one that was retired and still has its place. */
-static struct kvc_node *node_of(struct kvc_client *c, const struct kv_server_entry *e)
+/* Nodes by the address of their servers: a view of a thousand members is compared with a thousand nodes at once. */
+enum { WHERE_SLOTS = 2 * KVC_PLACE_MAX };
+struct where {
+	uint16_t slot[WHERE_SLOTS]; /* 1 + index of a node; 0: none, nor behind it */
+};
+
+static unsigned where_slot(const struct kv_hostport *at)
 {
+	return (unsigned)(kv_hash_key(at->host, strlen(at->host), at->port) % WHERE_SLOTS);
+}
+
+static void where_make(const struct kvc_client *c, struct where *w)
+{
+	memset(w, 0, sizeof(*w));
 	for (unsigned i = 0; i < c->num_nodes; i++) {
+		unsigned s = where_slot(&entry_at(c, i)->at);
+		if (node_free(&c->node[i]))
+			continue;
+		while (w->slot[s])
+			s = (s + 1) % WHERE_SLOTS;
+		w->slot[s] = (uint16_t)(i + 1);
+	}
+}
+
+/* The node of this member: one that is used, or one that was retired and still has its place. */
+static struct kvc_node *node_of(struct kvc_client *c, const struct where *w, const struct kv_server_entry *e)
+{
+	for (unsigned s = where_slot(&e->at); w->slot[s]; s = (s + 1) % WHERE_SLOTS) {
+		unsigned i = w->slot[s] - 1u;
 		struct kvc_node *n = &c->node[i];
-		if (node_free(n) || (n->ending && n->state != KVC_NODE_CLOSED) ||
-		    !same_place(&entry_at(c, i)->at, &e->at))
+		if ((n->ending && n->state != KVC_NODE_CLOSED) || !same_place(&entry_at(c, i)->at, &e->at))
 			continue;
 		if ((!entry_at(c, i)->named && !n->joined) || strcmp(entry_at(c, i)->id, e->id) == 0)
 			return n;
@@ -221,6 +247,8 @@ struct plan {
 	uint16_t *node;
 	bool *fresh;
 	struct kvc_place place;
+	struct kvc_place_set used; /* nodes that have a member already */
+	struct where where;
 };
 
 static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
@@ -242,10 +270,9 @@ static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const s
 	if (at < 0)
 		return at;
 	p->place.seed[i] = kvc_place_seed(m->node_id);
-	n = node_of(c, &e);
-	for (uint32_t k = 0; n && k < i; k++)
-		if (p->node[k] == n->index)
-			return -KV_EINVAL; /* two members at one address */
+	n = node_of(c, &p->where, &e);
+	if (n && !kvc_place_set_put(&p->used, n->index, true))
+		return -KV_EINVAL; /* two members at one address */
 	at = n ? (int)n->index : kvc_pool_server_take(c->pool, &e);
 	if (at < 0)
 		return at;
@@ -275,6 +302,7 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	int rc = kvc_place_init(&p->place, v->count);
 	if (rc < 0)
 		return rc;
+	where_make(c, &p->where);
 	p->node = p->place.node = calloc(v->count, sizeof(*p->node));
 	p->fresh = calloc(v->count, sizeof(*p->fresh));
 	rc = p->node && p->fresh ? 0 : -KV_ENOMEM;
@@ -361,6 +389,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
 		kvc_repair_ready(c); /* what is found at former servers is copied */
 	k->said = false;
+	kvc_asking_over(&k->asking);
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
 	kv_log(kvc_client_log(c),
@@ -423,20 +452,43 @@ void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
 	kv_view_fini(v);
 }
 
-bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
+/* Whether the server has a view that we want: newer than ours, and not in doubt already. */
+static bool wanted(const struct kvc_client *c, const struct wire_view_news *news)
 {
-	const struct kvc_client *c = n->client;
 	const struct kv_view *d = &c->cluster.doubted;
 	bool doubted = d->epoch == news->epoch && d->source == news->source && kv_view_digest(d) == news->digest;
-	n->view_told = news->digest;
 	return !doubted && newer(c, news->source, news->epoch, news->digest);
+}
+
+bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_cluster *k = &c->cluster;
+	struct {
+		uint64_t now_ns, client, node;
+	} here = {loop_now(c->loop), c->pool->options.base_client_id + c->index, n->index};
+	if (news) {
+		n->view_told = news->digest;
+		n->news = *news;
+	}
+	if (!wanted(c, &n->news)) {
+		n->news.epoch = 0;
+		return false;
+	}
+	/* (No two clients choose alike, nor does one that is simulated twice choose otherwise.) */
+	if (!kvc_asking_now(&k->asking, c->nodes_up, here.now_ns, kv_hash_key(&here, sizeof(here), n->news.digest)))
+		return false;
+	k->asked++;
+	return true;
 }
 
 void kvc_cluster_look(struct kvc_client *c)
 {
 	struct kv_view *d = &c->cluster.doubted;
-	if (c->closing)
+	uint64_t now_ns = loop_turn_now(c->loop);
+	if (c->closing || (c->cluster.looked_ns && now_ns - c->cluster.looked_ns < LOOK_NS))
 		return;
+	c->cluster.looked_ns = now_ns;
 	former_expire(c);
 	places_give(c);
 	if (d->epoch && newer(c, d->source, d->epoch, kv_view_digest(d)))

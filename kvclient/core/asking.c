@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* asking.c -- when a client asks a server for its view of the cluster.
+ *
+ * A server tells that it has another view with its next heartbeat, in 24 bytes. The view of a thousand members has
+ * 90 KB, and a client hears of it from a thousand servers within half a second. So a client asks one server at a time,
+ * and another one when there was no answer for KVC_ASK_PATIENCE_NS.
+ *
+ * Nor may all clients ask the server that knows first: ten thousand of them would take a gigabyte from it. So at each
+ * heartbeat of a server that has the news a client asks with a chance of ASKED / servers. Where all servers know, that
+ * is about ASKED of them for each client in each period of heartbeats, and each server answers its share of clients.
+ * Where few of them know, the chance must rise, or clients would wait for minutes: by as much again every
+ * KVC_ASK_PATIENCE_NS. It rises evenly, since a chance that doubles sends half of all clients to that server at once.
+ * With up to ASKED servers the first news is asked for. */
+#include "kvclient/core/asking.h"
+
+enum { ASKED = 8 };
+
+bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random)
+{
+	uint64_t chance;
+	if (a->heard_ns == 0)
+		a->heard_ns = now_ns;
+	if (a->asked_ns && now_ns - a->asked_ns < KVC_ASK_PATIENCE_NS)
+		return false;
+	chance = ASKED * (1 + (now_ns - a->heard_ns) / KVC_ASK_PATIENCE_NS);
+	if ((random >> 32) * KV_MAX(servers, 1u) >> 32 >= chance)
+		return false;
+	a->asked_ns = now_ns;
+	return true;
+}

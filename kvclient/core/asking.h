@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* asking.h -- when a client asks a server for its view of the cluster. Private to kvclient/. */
+#ifndef KVRAIL_KVCLIENT_CORE_ASKING_H
+#define KVRAIL_KVCLIENT_CORE_ASKING_H
+
+#include "base/base.h"
+
+#define KVC_ASK_PATIENCE_NS 250000000ull /* another server is asked when one has not answered for so long */
+
+struct kvc_asking {
+	uint64_t heard_ns; /* since when servers have a newer view than ours; 0: none has, as far as we know */
+	uint64_t asked_ns; /* when the last one was asked for it; 0: none was */
+};
+
+/* kvc_asking_now -- a heartbeat came from a server that has a newer view than ours, one of `servers` that are up:
+ * whether to ask it for its view now. random: any number, another one each time. kvc_asking_over -- another view is in
+ * force: all begins anew. */
+bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
+static inline void kvc_asking_over(struct kvc_asking *a)
+{
+	*a = (struct kvc_asking){0};
+}
+
+#endif

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_thousand.c -- a change of a view of 1,000 members reaches 10,000 clients, each of which has a connection to
+ * every server: ten million, so servers and network are a model here. What is real is when a client asks
+ * (kvclient/core/asking.c), what it does with a view of a thousand members, and how a server sends one.
+ *
+ * The model: each server sends each client a heartbeat every 500 ms, evenly spread; with it the client learns whether
+ * the server has the new view. A server answers one question at a time, in ANSWER_NS: 90 KB at 10 Gbit/s, and four
+ * times as long for the work. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bootstrap/bootstrap.h"
+#include "kvclient/core/asking.h"
+#include "kvclient/core/client.h"
+#include "kvclient/pool/cluster.h"
+#include "kvclient/pool/hosted.h"
+#include "kvserver/control/server.h"
+#include "tests/kvserver/hello.h"
+#include "tests/sim/world.h"
+
+enum { CLIENTS = 10000, CLIENTS_SANITIZED = 500, SERVERS = 1000, REAL = 8 };
+
+#define BEAT_NS   (500 * MS)
+#define SLOT_NS   (BEAT_NS / SERVERS) /* each client hears one server in it */
+#define ANSWER_NS (360 * US)
+#define TRIP_NS   (200 * US)
+
+/* ---- the model ---- */
+
+static struct model {
+	unsigned clients, have;
+	uint64_t last_ns;           /* when the last one got the view */
+	uint64_t knows_ns[SERVERS]; /* when each server has it */
+	struct {
+		uint64_t free_ns;
+		unsigned asked, asked_now, most; /* since the change; in this period of heartbeats; in any */
+	} server[SERVERS];
+	struct {
+		struct kvc_asking asking;
+		uint64_t comes_ns; /* the answer that it waits for; 0: none */
+		uint32_t step, from;
+		bool has;
+	} client[CLIENTS];
+} m;
+
+static void model_make(unsigned servers_know, uint64_t others_ns)
+{
+	unsigned all = world_seeds(CLIENTS) < CLIENTS ? CLIENTS_SANITIZED : CLIENTS;
+	struct kv_prng p;
+	memset(&m, 0, sizeof(m));
+	m.clients = all;
+	kv_prng_seed(&p, 1);
+	for (unsigned s = 0; s < SERVERS; s++)
+		m.knows_ns[s] = s < servers_know ? 0 : others_ns;
+	for (unsigned c = 0; c < all; c++) {
+		/* Its own order of servers: steps that no divisor of 1,000 divides meet each of them once. */
+		do
+			m.client[c].step = (uint32_t)kv_prng_below(&p, SERVERS);
+		while (m.client[c].step % 2 == 0 || m.client[c].step % 5 == 0);
+		m.client[c].from = (uint32_t)kv_prng_below(&p, SERVERS);
+	}
+}
+
+/* Client c hears server s. */
+static void heard(unsigned c, unsigned s, uint64_t now_ns, uint64_t random)
+{
+	uint64_t start;
+	if (m.client[c].comes_ns && m.client[c].comes_ns <= now_ns) {
+		m.client[c].has = true;
+		m.have++;
+		m.last_ns = KV_MAX(m.last_ns, m.client[c].comes_ns);
+		return;
+	}
+	if (m.knows_ns[s] > now_ns || !kvc_asking_now(&m.client[c].asking, SERVERS, now_ns + 1, random))
+		return;
+	start = KV_MAX(m.server[s].free_ns, now_ns + TRIP_NS / 2);
+	m.server[s].free_ns = start + ANSWER_NS;
+	m.server[s].asked++;
+	m.server[s].asked_now++;
+	if (!m.client[c].comes_ns)
+		m.client[c].comes_ns = start + ANSWER_NS + TRIP_NS / 2;
+}
+
+/* Until all have the view; false: not by then. */
+static bool model_run(uint64_t until_ns)
+{
+	struct kv_prng p;
+	kv_prng_seed(&p, 2);
+	for (uint64_t slot = 0; slot * SLOT_NS < until_ns && m.have < m.clients; slot++) {
+		for (unsigned c = 0; c < m.clients; c++)
+			if (!m.client[c].has)
+				heard(c, (unsigned)((m.client[c].from + slot * m.client[c].step) % SERVERS),
+				      slot * SLOT_NS, kv_prng_next(&p));
+		for (unsigned s = 0; s < SERVERS && slot % SERVERS == SERVERS - 1; s++) {
+			m.server[s].most = KV_MAX(m.server[s].most, m.server[s].asked_now);
+			m.server[s].asked_now = 0;
+		}
+	}
+	return m.have == m.clients;
+}
+
+static unsigned asked_all(unsigned *out_most)
+{
+	unsigned all = 0;
+	*out_most = 0;
+	for (unsigned s = 0; s < SERVERS; s++) {
+		all += m.server[s].asked;
+		*out_most = KV_MAX(*out_most, m.server[s].asked);
+	}
+	return all;
+}
+
+static void say(const char *what)
+{
+	unsigned most, all = asked_all(&most);
+	print_message("%s: %u clients after %.0f ms; %u questions, %u at one server\n", what, m.have,
+		      (double)m.last_ns / 1e6, all, most);
+}
+
+static void ten_thousand_clients_have_a_change_within_two_seconds(void **state)
+{
+	unsigned most, all;
+	(void)state;
+	model_make(SERVERS, 0);
+	assert_true(model_run(2 * SECOND));
+	say("all servers know");
+	all = asked_all(&most);
+	assert_in_range(all, m.clients, m.clients + m.clients / 20); /* one question each */
+	assert_true(most <= 10 + 5 * (m.clients / SERVERS));         /* and a fair share for each server */
+}
+
+/* It knows a second before the others: few ask it. */
+static void the_server_that_knows_first_is_not_asked_by_all(void **state)
+{
+	(void)state;
+	model_make(1, SECOND);
+	assert_true(model_run(3 * SECOND));
+	say("one server knows a second before the others");
+	assert_true(m.last_ns <= 2 * SECOND);
+	assert_true(m.server[0].asked <= m.clients / 10);
+}
+
+/* Nobody else ever knows: all have it all the same, and they do not come at once. */
+static void the_only_server_that_knows_tells_all_in_the_end(void **state)
+{
+	(void)state;
+	model_make(1, KV_NEVER);
+	assert_true(model_run(60 * SECOND));
+	say("one server knows");
+	assert_true(m.last_ns <= 30 * SECOND);
+	assert_true(m.server[0].most <= m.clients / 6);
+}
+
+/* ---- a server sends ---- */
+
+static struct world world;
+
+static struct {
+	struct boot_context *ctx;
+	struct wire_ctrl_msg hello;
+	int rc;
+	bool done;
+} t;
+
+/* The first `count` members of a thousand: the servers of the world, and others that are not there. */
+static void view_make(struct kv_view *v, uint64_t epoch, unsigned count)
+{
+	*v = (struct kv_view){.source = 1, .epoch = epoch};
+	for (unsigned i = 0; i < count; i++) {
+		struct kv_member member = {.weight = 1, .state = KV_MEMBER_UP};
+		snprintf(member.node_id, sizeof(member.node_id), "node-%u", i);
+		if (i < REAL)
+			snprintf(member.address, sizeof(member.address), "127.0.0.1:%u", world.server[i].port);
+		else
+			snprintf(member.address, sizeof(member.address), "10.1.%u.%u:7411", i / 250, i % 250);
+		assert_int_equal(kv_view_add(v, &member), 0);
+	}
+}
+
+static void view_tell(uint64_t epoch, unsigned count)
+{
+	struct kv_view v;
+	view_make(&v, epoch, count);
+	for (unsigned i = 0; i < REAL; i++)
+		assert_int_equal(kvs_server_view_set(world.server[i].server, &v), 0);
+	kv_view_fini(&v);
+}
+
+static void open_world(unsigned clients)
+{
+	struct world_options o = {.seed = 7,
+				  .servers = REAL,
+				  .listed = 1,
+				  .clients = clients,
+				  .servers_max = 1024,
+				  .memory_bytes = 16 << 20,
+				  .heartbeat_ms = 500};
+	memset(&t, 0, sizeof(t));
+	world_open(&world, &o);
+}
+
+static void ask(void *arg)
+{
+	struct sockaddr_storage a = {0};
+	const struct sockaddr_in to = {.sin_family = AF_INET,
+				       .sin_port = htons(world.server[0].port),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct boot_server server = {.addr = &a, .addr_len = sizeof(to)};
+	struct wire_ctrl_msg msg = {.type = WIRE_CTRL_VIEW_ASK};
+	uint64_t soon_ns = world_now(&world) + 5 * SECOND;
+	struct boot_conn *c = NULL;
+	struct kv_error err;
+	(void)arg;
+	memcpy(&a, &to, sizeof(to));
+	t.rc = boot_connect_await(t.ctx, &server, 5000, soon_ns, &c, &err);
+	if (t.rc == 0)
+		t.rc = boot_send_await(c, &t.hello, soon_ns);
+	if (t.rc == 0)
+		t.rc = boot_recv_await(c, &msg, soon_ns);
+	msg = (struct wire_ctrl_msg){.type = WIRE_CTRL_VIEW_ASK};
+	if (t.rc == 0)
+		t.rc = boot_send_await(c, &msg, soon_ns);
+	while (t.rc == 0 && msg.type != WIRE_CTRL_VIEW)
+		t.rc = boot_recv_await(c, &msg, soon_ns);
+	if (c)
+		boot_close(&c);
+	t.done = true;
+}
+
+static bool done(void *arg)
+{
+	(void)arg;
+	return t.done;
+}
+
+static int view_ask_of(struct loop *loop)
+{
+	t.done = false;
+	assert_int_equal(co_spawn(loop, ask, NULL, "asks"), 0);
+	world_run(&world, done, NULL, 10 * SECOND, "no answer to a question for the view");
+	return t.rc;
+}
+
+/* A thousand members are checked when the view is packed, not each time that it is sent: a byte that is spoiled
+ * afterwards comes to the client, who does not take it. */
+static void a_view_is_checked_once_and_sent_to_many(void **state)
+{
+	struct boot_security none = {0};
+	struct kv_error err;
+	struct loop *loop;
+	uint8_t *packed;
+	(void)state;
+	open_world(1);
+	view_tell(1, REAL);
+	world_sleep(&world, SECOND);
+	t.hello = hello_make(kvc_pool_client(world.pool[0].pool, 0)->te);
+	loop = world_loop(&world, "asks", 0);
+	assert_int_equal(boot_context_create(&none, false, NULL, &t.ctx, &err), 0);
+	assert_int_equal(view_ask_of(loop), 0);
+	packed = world.server[0].server->views.packed;
+	packed[12] = 9; /* the first member's state: there is no such one */
+	assert_int_equal(view_ask_of(loop), -KV_EPROTO);
+	packed[12] = KV_MEMBER_UP;
+	boot_context_destroy(&t.ctx);
+	world_close(&world);
+}
+
+/* ---- a client asks, and takes what it gets ---- */
+
+static struct kvc_client *client(unsigned i)
+{
+	return world.pool[0].pool->client[i];
+}
+
+/* All servers tell at the next heartbeat: each client asks one of them. */
+static void a_client_asks_one_server(void **state)
+{
+	(void)state;
+	open_world(3);
+	view_tell(1, REAL);
+	world_sleep(&world, 3 * SECOND);
+	for (unsigned epoch = 2; epoch < 6; epoch++) {
+		uint64_t before[3];
+		for (unsigned i = 0; i < 3; i++)
+			before[i] = client(i)->cluster.asked;
+		view_tell(epoch, epoch % 2 ? REAL : REAL - 1);
+		world_sleep(&world, 3 * SECOND);
+		for (unsigned i = 0; i < 3; i++) {
+			assert_int_equal(client(i)->cluster.view.epoch, epoch);
+			assert_int_equal(client(i)->cluster.asked - before[i], 1);
+		}
+	}
+	world_close(&world);
+}
+
+/* The server that was asked does not answer: the next heartbeat of another that knows is a reason to ask that one, but
+ * not before KVC_ASK_PATIENCE_NS. */
+static void a_client_asks_another_server_that_knows(void **state)
+{
+	struct wire_view_news news = {.source = 1, .epoch = 9, .digest = 77};
+	struct kvc_node *n;
+	(void)state;
+	open_world(1);
+	view_tell(1, REAL);
+	world_sleep(&world, 3 * SECOND);
+	n = client(0)->node;
+	assert_true(kvc_cluster_news(&n[0], &news));
+	assert_false(kvc_cluster_news(&n[1], &news));
+	assert_false(kvc_cluster_news(&n[2], NULL)); /* it has told nothing */
+	world_sleep(&world, 200 * MS);
+	assert_false(kvc_cluster_news(&n[1], NULL));
+	world_sleep(&world, 60 * MS);
+	assert_true(kvc_cluster_news(&n[1], NULL));
+	n[0].news.epoch = n[1].news.epoch = 0;
+	world_close(&world);
+}
+
+/* A view of a thousand, of which eight are there, comes, changes, and goes. */
+static void a_client_takes_a_view_of_a_thousand(void **state)
+{
+	unsigned nodes;
+	(void)state;
+	open_world(1);
+	view_tell(1, SERVERS);
+	world_sleep(&world, 3 * SECOND);
+	assert_int_equal(client(0)->cluster.view.count, SERVERS);
+	assert_int_equal(client(0)->placement->n, SERVERS);
+	nodes = client(0)->num_nodes;
+	assert_int_equal(nodes, SERVERS);
+	view_tell(2, SERVERS - 1);
+	world_sleep(&world, 3 * SECOND);
+	assert_int_equal(client(0)->placement->n, SERVERS - 1);
+	view_tell(3, SERVERS); /* no other nodes than before */
+	world_sleep(&world, 3 * SECOND);
+	assert_int_equal(client(0)->placement->n, SERVERS);
+	assert_int_equal(client(0)->num_nodes, nodes);
+	world_close(&world);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ten_thousand_clients_have_a_change_within_two_seconds),
+		cmocka_unit_test(the_server_that_knows_first_is_not_asked_by_all),
+		cmocka_unit_test(the_only_server_that_knows_tells_all_in_the_end),
+		cmocka_unit_test(a_view_is_checked_once_and_sent_to_many),
+		cmocka_unit_test(a_client_asks_one_server),
+		cmocka_unit_test(a_client_asks_another_server_that_knows),
+		cmocka_unit_test(a_client_takes_a_view_of_a_thousand),
+	};
+	return cmocka_run_group_tests_name("sim/thousand", tests, NULL, NULL);
+}
