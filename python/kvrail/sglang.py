@@ -45,7 +45,8 @@ _SGLANG_OPTIONS = frozenset(
     "prefetch_timeout_per_ki_token hicache_storage_pass_prefix_keys tp_lcm_size".split()
 )
 _OUR_OPTIONS = frozenset(("servers", "timeout", "ttl", "revision", "namespace", *CLIENT_OPTIONS))
-_PREFETCH_BOUND = 2.0  # seconds: SGLang gives a prefetch at least this long
+# Seconds. SGLang gives a prefetch about 2, in which the call has to end and its threads have to notice.
+_TIMEOUT_BOUND = 1.8
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -137,7 +138,7 @@ class _Pool:
 
 
 class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
-    """The backend. Options, in extra_config: servers; timeout: seconds per call, 1 by default and below 2; ttl: seconds
+    """The backend. Options, in extra_config: servers; timeout: seconds per call, 1 by default and below 1.8; ttl: seconds
     that values live, 0: the server's default; revision: of the model; namespace: a text that keeps engines apart which
     would share otherwise; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
 
@@ -146,10 +147,10 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         options = dict(getattr(storage_config, "extra_config", None) or {})
         self._said: set[str] = set()
         self._timeout = seconds("timeout", options.get("timeout", 1.0))
-        if self._timeout >= _PREFETCH_BOUND:
+        if self._timeout >= _TIMEOUT_BOUND:
             raise ValueError(
-                f"kvrail: timeout is {self._timeout} s; it must be below {_PREFETCH_BOUND} s, which is what SGLang gives "
-                "a prefetch"
+                f"kvrail: timeout is {self._timeout:g} s; it must be below {_TIMEOUT_BOUND} s: SGLang gives a prefetch 2 "
+                "s, and what ends later is lost"
             )
         self._ttl = options.get("ttl", 0)
         if not isinstance(self._ttl, int) or not 0 <= self._ttl < 1 << 32:
@@ -159,9 +160,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         self._zero_copy = flag("interface_v1", options.get("interface_v1", 0))
         unknown = sorted(set(options) - _SGLANG_OPTIONS - _OUR_OPTIONS)
         if unknown:
-            logger.warning(
-                "kvrail: extra_config has %s, which is no option of this backend",
-                ", ".join(unknown),
+            raise ValueError(
+                f"kvrail: extra_config has {unknown[0]!r}, which is no option of this backend; it has "
+                + ", ".join(sorted(_OUR_OPTIONS))
             )
         self._revision = str(options.get("revision", ""))
         self._namespace = str(options.get("namespace", ""))
@@ -195,6 +196,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         self._add_pool(name, host_pool)
 
     def _add_pool(self, name: str, host_pool: Any) -> None:
+        for tensor in _tensors(host_pool):
+            _on_host(tensor, f"the pool {name}")
         pool = _Pool(host_pool)
         pool.prefix = self._prefix(name, host_pool, pool)
         self._pools[name] = pool
@@ -556,7 +559,17 @@ def pack(key: str) -> bytes:
     return b"t" + key.encode()
 
 
+def _on_host(tensor: torch.Tensor, what: str) -> None:
+    """Its addresses go to a NIC and to the CPU, for which those of a GPU mean something else."""
+    if tensor.device.type != "cpu":
+        raise ValueError(
+            f"{what} has memory of {tensor.device}, and kvrail moves memory of the host alone: give it the host's pool, or "
+            "tensor.cpu()"
+        )
+
+
 def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+    _on_host(tensor, "a page")
     return int(tensor.data_ptr()), tensor.numel() * tensor.element_size()
 
 
@@ -569,15 +582,14 @@ def _trailing(there: Sequence[bool], limit: int, window: int) -> set[int]:
     return {end for end in range(1, limit + 1) if all(there[max(0, end - window) : end])}
 
 
-def _buffers(pool: Any) -> Iterable[torch.Tensor]:
-    """The tensors on the host in which a pool keeps pages: kv_buffer, k_buffer, temporal_buffer, ..."""
+def _tensors(pool: Any) -> Iterable[torch.Tensor]:
+    """Those in which a pool keeps pages: kv_buffer, k_buffer, temporal_buffer, ..."""
     for name, value in list(vars(pool).items()):
-        if not name.endswith("buffer"):
-            continue
-        for tensor in value if isinstance(value, (list, tuple)) else (value,):
-            if (
-                isinstance(tensor, torch.Tensor)
-                and tensor.device.type == "cpu"
-                and tensor.is_contiguous()
-            ):
-                yield tensor
+        if name.endswith("buffer"):
+            parts = value if isinstance(value, (list, tuple)) else (value,)
+            yield from (part for part in parts if isinstance(part, torch.Tensor))
+
+
+def _buffers(pool: Any) -> Iterable[torch.Tensor]:
+    """Those of them that can be registered."""
+    return (tensor for tensor in _tensors(pool) if tensor.is_contiguous())

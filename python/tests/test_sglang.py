@@ -99,6 +99,33 @@ class ShapeTest(unittest.TestCase):
         for value in (0, 1, False, True):
             self.assertIs(self.module.flag("interface_v1", value), bool(value))
 
+    def test_options_that_cannot_work_are_refused(self):
+        part = types.SimpleNamespace
+        for options, text in (
+            ({"timeout": 1.8}, "timeout is 1.8 s; it must be below 1.8 s"),
+            ({"timeout": 30}, "timeout is 30 s; it must be below"),
+            (
+                {"sever": "a"},
+                "'sever', which is no option of this backend; it has buffer_bytes.*ttl",
+            ),
+            ({"wait": True}, "'wait', which is no option"),
+            ({"ttl": 1.5}, "ttl"),
+        ):
+            config = part(extra_config={"servers": "127.0.0.1:1", **options})
+            with self.subTest(options), self.assertRaisesRegex(ValueError, text):
+                self.module.KVRailHiCache(config)
+        for (
+            option
+        ) in self.module.CLIENT_OPTIONS:  # they reach the client, which finds the value wrong
+            config = part(extra_config={"servers": "127.0.0.1:1", option: object()})
+            with self.subTest(option), self.assertRaises(TypeError):
+                self.module.KVRailHiCache(config)
+
+    def test_memory_of_a_gpu_is_refused(self):
+        tensor = types.SimpleNamespace(device=types.SimpleNamespace(type="cuda"))
+        with self.assertRaisesRegex(ValueError, "a page has memory of .*cuda.*tensor.cpu()"):
+            self.module._memory(tensor)
+
     def test_prefixes(self):
         self.assertEqual(self.module._leading([True, True, False, True]), 2)
         self.assertEqual(self.module._trailing([True, False, True, True], 4, 2), {1, 4})

@@ -187,6 +187,20 @@ class VllmTest(unittest.TestCase):
             self.assertEqual([r.success for r in self.finished(tier)], [False])
         self.assertRegex(lines.output[0], f"KV_EPEERDOWN.*{address} is down: .*connection refused")
 
+    def test_no_retry_at_or_after_the_deadline(self):
+        tier, now = self.tier(lookup_timeout=0.5), [100.0]
+        with unittest.mock.patch.object(self.module.time, "monotonic", lambda: now[0]):
+            tier._drained = True  # no answer is taken
+            asked = {
+                100.0: LookupResult.RETRY,
+                100.499: LookupResult.RETRY,
+                100.5: LookupResult.MISS,
+            }
+            for number, (moment, want) in enumerate(asked.items()):
+                now[0] = moment
+                # A request that comes later has the time that is left, and none of its own.
+                self.assertIs(tier.lookup(b"k", Context(f"r{number}")), want, moment)
+
     def test_wrong_options_are_named(self):
         for options, word in (
             ({"sever": 1}, "sever"),
@@ -219,6 +233,49 @@ class VllmTest(unittest.TestCase):
 
 class OldVllmTest(VllmTest):
     old = True
+
+
+@unittest.skipUnless(importlib.util.find_spec("numpy"), "kvrail.vllm needs numpy, as vLLM does")
+class NamespaceTest(unittest.TestCase):
+    def test_engines_whose_bytes_differ_share_nothing(self):
+        module, _ = stub_engines.vllm()
+        self.addCleanup(stub_engines.remove)
+
+        def fields(change=lambda config: None, row=ROW, revision=None, name="", old=None):
+            made = old or spec()
+            if not old:
+                change(made.config)
+            return module._digest(module._namespace_fields(made, row, revision, name))
+
+        def layout(kind):
+            def change(config):
+                config.canonical_layout, config.kv_cache_layout = True, kind
+
+            return change
+
+        other = old_spec()
+        other.vllm_config.model_config.revision = "r2"
+        eight = old_spec()
+        eight.vllm_config.cache_config.cache_dtype = "fp8"
+        made = [
+            fields(),
+            fields(lambda c: setattr(c.model, "dtype", "bf16")),
+            fields(lambda c: setattr(c.model, "name", "n")),
+            fields(revision="r2"),
+            fields(layout("NHD")),
+            fields(layout("HND")),
+            fields(lambda c: setattr(c.parallel, "tp_size", 2)),
+            fields(lambda c: setattr(c.parallel, "rank", 1)),
+            fields(lambda c: setattr(c.cache, "blocks_per_chunk", 2)),
+            fields(lambda c: setattr(c.groups[0], "tokens_per_block", 32)),
+            fields(row=2 * ROW),
+            fields(name="mine"),
+            fields(old=old_spec()),
+            fields(old=other),
+            fields(old=eight),
+        ]
+        self.assertEqual(len(set(made)), len(made))
+        self.assertEqual(fields(), fields())
 
 
 class NoVllmTest(unittest.TestCase):

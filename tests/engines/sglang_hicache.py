@@ -7,8 +7,10 @@ without Triton. Host pools are made without their constructor, which needs a dev
 
 import importlib.machinery
 import importlib.util
+import logging
 import os
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -137,6 +139,21 @@ def backend(server, pool=None, v1=1, **options):
     if pool is not None:
         made.register_mem_pool_host(pool)
     return made
+
+
+class Logs(logging.Handler):
+    """The lines of our logger."""
+
+    def __enter__(self):
+        self.lines = []
+        logging.getLogger("sglang.kvrail").addHandler(self)
+        return self
+
+    def __exit__(self, *exc):
+        logging.getLogger("sglang.kvrail").removeHandler(self)
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
 
 
 class Open:
@@ -349,7 +366,10 @@ def test_tensors_one_by_one(server):
 def test_bad_configuration(server):
     for options, words in (
         ({"servers": ""}, "servers"),
-        ({"timeout": 2.5}, "below 2.0 s"),
+        ({"timeout": 2.5}, "below 1.8 s"),
+        ({"timeout": 1.8}, "below 1.8 s"),
+        ({"sever": "10.0.0.1:7411"}, "'sever', which is no option of this backend; it has .*psk_file"),
+        ({"psk": "0"}, "PSK text"),
         ({"timeout": "x"}, "timeout"),
         ({"ttl": "x"}, "ttl"),
         ({"provider": "none-such"}, "none-such"),
@@ -357,9 +377,35 @@ def test_bad_configuration(server):
         try:
             backend(server, **options)
         except (ValueError, kvrail.Error) as error:
-            assert words in str(error), error
+            assert re.search(words, str(error)), error
         else:
             raise AssertionError(f"{options} was taken")
+
+
+class Elsewhere(torch.Tensor):
+    """A tensor that says it is on a GPU."""
+
+    @property
+    def device(self):
+        return torch.device("cuda:0")
+
+
+def elsewhere(tensor):
+    return tensor.as_subclass(Elsewhere)
+
+
+def test_memory_of_a_gpu_is_refused(server):
+    pool = host_pool("page_first")
+    pool.kv_buffer = elsewhere(pool.kv_buffer)
+    keys = hashes(1)
+    with Logs() as logs, Open(server, pool) as b:
+        assert b.batch_set_v1(keys, indices(0)) == [False] and b.batch_get_v1(keys, indices(0)) == [False]
+        assert not b._registered
+    assert any("memory of cuda:0, and kvrail moves memory of the host alone" in line for line in logs.lines), logs.lines
+    with Logs() as logs, Open(server, v1=0) as b:
+        assert not b.set(keys[0], elsewhere(torch.zeros(100))) and not b.exists(keys[0])
+        assert b.get(keys[0], elsewhere(torch.zeros(100))) is None
+    assert any("a page has memory of cuda:0" in line for line in logs.lines), logs.lines
 
 
 def test_bad_calls_do_not_raise(server):

@@ -113,10 +113,15 @@ class Tier:
         return list(self.tier.get_finished_jobs())
 
     def lookup(self, keys, ctx=None):
-        """Lookups as a scheduler makes them: step after step, until none says RETRY."""
+        """Lookups as a scheduler makes them: step after step, until none says RETRY, which none may after its deadline."""
         ctx = ctx or context()
         while True:
-            results = [self.tier.lookup(k, ctx) for k in keys]
+            results = []
+            for k in keys:
+                known = self.tier._lookups.get(k)
+                late = known and time.monotonic() >= known.deadline
+                results.append(self.tier.lookup(k, ctx))
+                assert not (late and results[-1] is RETRY), "RETRY after the deadline"
             self.tier.on_schedule_end(STEP)
             if RETRY not in results:
                 self.tier.on_request_finished(ctx)
@@ -322,7 +327,9 @@ def test_a_server_that_stands_still(server):
         t.store(1, [key(1)], [0])
         os.kill(still.pid, signal.SIGSTOP)
         try:
-            assert t.lookup([key(2)]) == [MISS]  # by the deadline of lookups
+            began = time.monotonic()
+            assert t.lookup([key(2)]) == [MISS]
+            assert time.monotonic() >= began + t.tier._lookup_timeout  # the deadline ended it, not an answer
             (result,) = t.load(2, [key(1)], [1])  # by that of transfers
             assert not result.success
         finally:
