@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define STOLEN 0.02 /* of the processors' time */
+
 struct asking {
 	void (*say)(const char *sentence, void *arg);
 	void *arg;
@@ -36,9 +38,9 @@ static void same(struct asking *q, const char *what, const json_t *a, const json
 }
 
 /* near, mid, far: CPUs of one core or cluster, of one socket, of two. */
-static const char *far_apart(const json_t *doc, const char *when)
+static const char *far_apart(const json_t *conditions, const char *when)
 {
-	double ns = document_number(json_object_get(doc, "conditions"), when);
+	double ns = document_number(conditions, when);
 	if (!isfinite(ns))
 		return "not known";
 	return ns < 75 ? "near" : ns < 250 ? "mid" : "far";
@@ -56,6 +58,19 @@ static void distances(struct asking *q, const json_t *a, const json_t *b)
 		q->count++;
 		q->say(sentence, q->arg);
 	}
+}
+
+/* A little is stolen on every virtual machine. */
+static void stolen(struct asking *q, const json_t *a, const json_t *b)
+{
+	double x = document_number(a, "steal_share"), y = document_number(b, "steal_share");
+	char sentence[128];
+	if (!isfinite(x) || !isfinite(y) || (x >= STOLEN) == (y >= STOLEN))
+		return; /* what only one of them knows is the machine's being shared, too, and is said there */
+	snprintf(sentence, sizeof(sentence), "processors' time that the hypervisor stole: %.1f %%, then %.1f %%",
+		 100 * x, 100 * y);
+	q->count++;
+	q->say(sentence, q->arg);
 }
 
 /* Options that change what is shown, and not what is measured. */
@@ -91,6 +106,23 @@ static void options(struct asking *q, const json_t *a, const json_t *b)
 		differ(q, "option server", json_object_get(of_a, "server"), json_object_get(of_b, "server"));
 }
 
+/* The options of all runs of a sweep; what varies is not among them. */
+static void settings(struct asking *q, const json_t *a, const json_t *b)
+{
+	const json_t *const list[2] = {a, b};
+	for (unsigned k = 0; k < 2; k++) {
+		json_t *item, *other;
+		size_t i, j;
+		json_array_foreach(list[k], i, item)
+		{
+			bool found = false;
+			json_array_foreach(list[!k], j, other) found |= json_equal(item, other);
+			if (!found)
+				differ(q, "option", k ? NULL : item, k ? item : NULL);
+		}
+	}
+}
+
 unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg), void *arg)
 {
 	static const struct {
@@ -114,7 +146,40 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 		same(&q, rows[i].what, document_at(a, rows[i].group, rows[i].name, NULL),
 		     document_at(b, rows[i].group, rows[i].name, NULL));
 	same(&q, "interrupted", json_object_get(a, "interrupted"), json_object_get(b, "interrupted"));
-	distances(&q, a, b);
+	if (document_is_sweep(a)) {
+		settings(&q, document_at(a, "sweep", "settings", NULL), document_at(b, "sweep", "settings", NULL));
+		return q.count;
+	}
+	distances(&q, json_object_get(a, "conditions"), json_object_get(b, "conditions"));
+	stolen(&q, json_object_get(a, "conditions"), json_object_get(b, "conditions"));
 	options(&q, a, b);
+	return q.count;
+}
+
+/* Of the runs of a combination: the first's distances, the worst of what others took. */
+static json_t *worst_of(const json_t *point)
+{
+	json_t *runs = json_object_get(point, "runs"), *run, *worst = json_deep_copy(json_array_get(runs, 0));
+	size_t i;
+	json_array_foreach(runs, i, run)
+	{
+		if (json_is_true(json_object_get(run, "shared_machine")))
+			json_object_set_new(worst, "shared_machine", json_true());
+		if (document_number(run, "steal_share") > document_number(worst, "steal_share"))
+			json_object_set(worst, "steal_share", json_object_get(run, "steal_share"));
+	}
+	return worst;
+}
+
+unsigned state_of_points_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg),
+				 void *arg)
+{
+	struct asking q = {say, arg, 0};
+	json_t *x = worst_of(a), *y = worst_of(b);
+	same(&q, "shared machine", json_object_get(x, "shared_machine"), json_object_get(y, "shared_machine"));
+	distances(&q, x, y);
+	stolen(&q, x, y);
+	json_decref(x);
+	json_decref(y);
 	return q.count;
 }

@@ -5,7 +5,12 @@
 
 #include "kvbench/report/document.h"
 
-/* state_differs -- call `say` with one sentence for each condition in which b differs from a. Returns how many. */
+/* state_differs -- call `say` with one sentence for each condition in which b differs from a: both results of runs, or
+ * both of sweeps. Returns how many. */
 unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg), void *arg);
+
+/* state_of_points_differs -- the same of a sweep's combination: what may change from run to run. */
+unsigned state_of_points_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg),
+				 void *arg);
 
 #endif

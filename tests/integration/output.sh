@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 37
+plan 38
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -95,16 +95,16 @@ speed(0.8)
 for i, x in enumerate(w): x['ops'] = 500 + 400 * (i % 8)"
 vary runs "$steady
 speed(1)
-j['runs'] = [10000, 10100, 9900]"
+j['runs'] = {'ops_per_s': {'each': [10000, 10100, 9900]}}"
 vary runs_fast "$steady
 speed(1)
 j['runs'] = {'count': 3, 'ops_per_s': {'each': [12000, 12100, 11900]}, 'p99_ns': {'each': [9000, 9010, 8990]}}"
 vary runs_slow "$steady
 speed(1)
-j['runs'] = [8000, 8100, 7900]"
+j['runs'] = {'ops_per_s': {'each': [8000, 8100, 7900]}}"
 vary runs_wide "$steady
 speed(1)
-j['runs'] = [5000, 8000, 11000]"
+j['runs'] = {'ops_per_s': {'each': [5000, 8000, 11000]}}"
 vary spin "$steady
 speed(1)
 j['provider']['wait'] = 'spin'; j['config']['num_workers'] = 9"
@@ -125,6 +125,13 @@ check "of several the last decides, and all are shown" trend
 check "other conditions do not compare: status 2" status 2 compare "$scratch/base.json" "$scratch/spin.json"
 check "and are named" says 'wait mode: .* then "spin".*option num_workers: 4, then 9.*2 conditions differ' compare "$scratch/base.json" "$scratch/spin.json"
 check "--force compares all the same" status 0 compare --force "$scratch/base.json" "$scratch/spin.json"
+vary stolen "$steady
+speed(1)
+j['conditions']['steal_share'] = 0.3"
+vary unstolen "$steady
+speed(1)
+j['conditions']['steal_share'] = 0.0"
+check "nor one whose time was stolen" says 'hypervisor stole: 0.0 %, then 30.0 %' compare "$scratch/unstolen.json" "$scratch/stolen.json"
 check "an interrupted run does not compare with a whole one" says 'interrupted: false, then true' compare "$scratch/base.json" "$scratch/cut.json"
 # Wherever the cut is: between two words, within one (nul), within a number or a text.
 cut_off() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
 . "$(dirname "$0")/lib.bash"
-plan 35
+plan 42
 tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
 sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
 schema() { tests/integration/schema.py "$@"; }
@@ -33,7 +33,36 @@ check "plot draws the heat map" eval '"$build/kv-bench" plot "$r" -o "$scratch/h
 replotted() { "$build/kv-bench" plot "$r" -o "$scratch/again.html" && cmp "$scratch/again.html" "$scratch/r.html" && grep -q '<svg' "$scratch/r.html"; }
 check "and the page that --report wrote" replotted
 check "another chart of it is refused" says 'has no histogram' "$build/kv-bench" plot "$r" --figure histogram -o "$scratch/no.svg"
-check "compare says that it reads none" says 'its schema is kvbench-sweep/1' "$build/kv-bench" compare "$r" "$r"
+
+# Compared: what differs is shown, and under other conditions nothing is.
+vary() { # NEW PYTHON -- the sweep with a change; the machine was the same throughout, and runs differ by 1 %
+	python3 -c "import json, sys
+j = json.load(open(sys.argv[1]))
+points = [p for p in j['sweep']['points'] if p['runs']]
+for p in points:
+    for i, run in enumerate(p['runs']):
+        run.update(ops_per_s=1000 * (1 + i / 100), p50_ns=500, p99_ns=9000, shared_machine=False, steal_share=0.0, core_distance_before_ns=60, core_distance_after_ns=60)
+def speed(p, f):
+    for run in p['runs']: run['ops_per_s'] *= f
+$2
+json.dump(j, open(sys.argv[2], 'w'))" "$r" "$scratch/$1.json"
+}
+vary base ''
+vary slow 'speed(points[3], 0.8); speed(points[4], 1.3)'
+vary unlike 'speed(points[3], 0.8)
+for run in points[3]["runs"]: run["shared_machine"] = True'
+vary stolen 'speed(points[3], 0.8)
+for run in points[3]["runs"]: run["steal_share"] = 0.2'
+vary spin 'j["provider"]["wait"] = "poll"; j["sweep"]["settings"].append("--verify")'
+compare() { (cd "$scratch" && "$build/kv-bench" compare "$@"); }
+check "a sweep is no worse than itself" status 0 compare base.json base.json
+check "a combination that is slower is shown, with status 1" eval 'status 1 compare base.json slow.json && says "clients, [0-9]+ workers, ops/s: WORSE.*30 figures|1 of 30 figures worse by more" compare base.json slow.json && says "ops/s: better" compare base.json slow.json'
+check "those without a difference are counted" says '28 figures without a difference are not shown' compare base.json slow.json
+check "below the threshold it is not" status 0 compare base.json slow.json --threshold 25
+check "of several the last decides, and each is shown" eval 'status 0 compare base.json slow.json base.json --threshold 5 && status 1 compare base.json base.json slow.json && says "base.json .* slow.json .*-20.0 %" compare base.json base.json slow.json'
+check "a combination on a shared machine is not compared" eval 'status 0 compare base.json unlike.json && says "workers, shared machine: false, then true.*1 combinations? w.* under different conditions" compare base.json unlike.json && status 1 compare --force base.json unlike.json'
+check "nor one whose time was stolen" eval 'status 0 compare base.json stolen.json && says "hypervisor stole: 0.0 %, then 20.0 %" compare base.json stolen.json'
+check "other conditions of all: status 2, and they are named" eval 'status 2 compare base.json spin.json && says "wait mode: .*then .poll.*option: not known, then .--verify.*2 conditions differ" compare base.json spin.json'
 check "the report to standard output is JSON alone" eval 'sweep -w 1 --json - 2>/dev/null | python3 -m json.tool >/dev/null'
 
 # Taking up.

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* measured.c -- figures of a result, and how far they vary.
+ *
+ * A figure's spread is that of repeated runs where there are any, else that of its windows: half of what lies between
+ * the tenth and the ninetieth percent of them, as a share of the median. */
+#include "kvbench/report/measured.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WINDOWS_MIN = 4, RUNS_MIN = 2, VALUES_MAX = 4096 };
+
+const struct measured_metric measured_of_phases[MEASURED_OF_PHASE] = {
+	{"ops/s", NULL, "ops_per_s", "ops_per_s", "ops", true, false},
+	{"p50", "latency_ns", "p50", "p50_ns", "p50_ns", false, false},
+	{"p99", "latency_ns", "p99", "p99_ns", "p99_ns", false, false},
+	{"p99 of misses", "missed_ns", "p99", NULL, NULL, false, false},
+	{"p99 of failures", "failed_ns", "p99", NULL, NULL, false, false},
+};
+
+const struct measured_metric measured_of_parts[MEASURED_OF_PART] = {
+	{"hit ratio", NULL, "hit_ratio", NULL, NULL, true, true},
+	{"get p99", NULL, "get_p99_ns", NULL, NULL, false, false},
+	{"longest call", NULL, "longest_ns", NULL, NULL, false, false},
+};
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double rank(const double *sorted, unsigned n, double q)
+{
+	return sorted[(unsigned)(q * (n - 1) + 0.5)];
+}
+
+static double spread_of(double *value, unsigned n, double low, double high)
+{
+	double median;
+	qsort(value, n, sizeof(*value), by_size);
+	median = rank(value, n, 0.5);
+	return median > 0 ? (rank(value, n, high) - rank(value, n, low)) / 2 / median : NAN;
+}
+
+static unsigned numbers_of(const json_t *list, double value[VALUES_MAX])
+{
+	const json_t *n;
+	unsigned count = 0;
+	size_t i;
+	json_array_foreach(list, i, n)
+	{
+		if (json_is_number(n) && count < VALUES_MAX)
+			value[count++] = json_number_value(n);
+	}
+	return count;
+}
+
+static unsigned windows_of(const json_t *phase, const struct measured_metric *m, double value[VALUES_MAX])
+{
+	const json_t *rows = document_at(phase, "series", "windows", NULL), *row;
+	double window = document_number(json_object_get(phase, "series"), "window_s");
+	unsigned n = 0;
+	size_t i;
+	json_array_foreach(rows, i, row)
+	{
+		double seconds = document_number(row, "seconds"), v;
+		if (!(seconds > 0.9 * window) || n == VALUES_MAX)
+			continue;
+		v = document_number(row, m->in_rows);
+		if (m->more_is_better)
+			v /= seconds;
+		if (isfinite(v))
+			value[n++] = v;
+	}
+	return n;
+}
+
+static struct measured of_runs(double *value, unsigned n)
+{
+	struct measured v;
+	v.spread = spread_of(value, n, 0, 1);
+	v.value = rank(value, n, 0.5);
+	return v;
+}
+
+struct measured measured_of_phase(const json_t *doc, const json_t *phase, const struct measured_metric *m)
+{
+	double all[VALUES_MAX];
+	bool measured = phase == document_measured(doc);
+	const json_t *at = m->of ? json_object_get(phase, m->of) : phase;
+	struct measured v = {document_number(at, m->member), NAN};
+	unsigned n = measured && m->in_runs ? numbers_of(document_at(doc, "runs", m->in_runs, "each", NULL), all) : 0;
+	if (n >= RUNS_MIN)
+		return of_runs(all, n);
+	n = m->in_rows ? windows_of(phase, m, all) : 0;
+	if (n >= WINDOWS_MIN)
+		v.spread = spread_of(all, n, 0.1, 0.9);
+	return v;
+}
+
+struct measured measured_of_point(const json_t *point, const struct measured_metric *m)
+{
+	double all[VALUES_MAX], v;
+	const json_t *runs = json_object_get(point, "runs"), *run;
+	unsigned n = 0;
+	size_t i;
+	json_array_foreach(runs, i, run)
+	{
+		v = document_number(run, m->in_runs);
+		if (v > 0 && n < VALUES_MAX)
+			all[n++] = v;
+	}
+	if (n >= RUNS_MIN)
+		return of_runs(all, n);
+	return (struct measured){n ? all[0] : NAN, NAN};
+}
