@@ -17,10 +17,12 @@ enum { MEASURED_OF_PHASE = 5, MEASURED_OF_PART = 3, MEASURED_OF_POINT = 3 };
 extern const struct measured_metric measured_of_phases[MEASURED_OF_PHASE], measured_of_parts[MEASURED_OF_PART];
 
 struct measured {
-	double value, spread; /* value: above 0, else not measured; spread: half the range, a share of value; NAN: not known */
+	double value, spread; /* value: above 0, else not measured; spread: half the range, a share of value; NAN: not
+				 known */
 };
 
-/* measured_of_phase -- of a phase of a run, or a part of a replay: from repeated runs where there are any, else from its windows. */
+/* measured_of_phase -- of a phase of a run, or a part of a replay: from repeated runs where there are any, else from
+ * its windows. */
 struct measured measured_of_phase(const json_t *doc, const json_t *phase, const struct measured_metric *metric);
 
 /* measured_of_point -- of a combination of a sweep, from its runs; one of the first MEASURED_OF_POINT of a phase. */
