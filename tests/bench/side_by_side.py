@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""side_by_side.py [--into README.md] VERSUS.json... -- the table of KVRail beside others, from `kv-bench versus --json`.
+
+Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
+figure is the median ratio over the rounds that count, with its range. With --into it replaces what stands between the
+two marks in that file.
+"""
+import json
+import sys
+
+BEGIN = "<!-- begin: tests/bench/side_by_side.py -->"
+END = "<!-- end -->"
+FIGURES = (("get", "GET"), ("put", "PUT"))
+COLUMNS = 120
+
+
+def size_text(size):
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024 or unit == "MiB":
+            return f"{size:g} {unit}"
+        size /= 1024
+
+
+def target_text(target):
+    """redis://127.0.0.1:6379 of version 7.0.15 is redis 7.0.15: where it ran says nothing."""
+    return (target["target"].split(":")[0].split("+")[0] + " " + target.get("version", "")).strip()
+
+
+def ratio_text(target, figure):
+    if not target["ok"]:
+        return "failed"
+    ratio = target.get(figure, {}).get("ratio")
+    return f"{ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f})" if ratio else "-"
+
+
+def fold(text):
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > COLUMNS:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + word
+    return lines
+
+
+def span(values, form):
+    texts = sorted(set(form(v) for v in values))
+    return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
+
+
+def conditions_text(docs):
+    first = docs[0]["conditions"]
+    threads = ", ".join(f"{target_text(t)} {t.get('server_threads', '?')}" for t in docs[0]["targets"])
+    rounds = ", ".join(f"{d['counted_rounds']} of {len(d['rounds'])} at {size_text(d['value_bytes'])}" for d in docs)
+    others = [d["conditions"]["others_cores"] for d in docs if "others_cores" in d["conditions"]]
+    text = (f"{first['cores']} cores, {first.get('provider', 'no fabric')} with libfabric"
+            f" {first.get('libfabric', '?')} over loopback, {docs[0]['in_flight']} in flight."
+            f" Threads of the servers: {threads}. Rounds that count: {rounds}.")
+    if others:
+        text += f" Other processes took {span(others, lambda v: f'{v:.1f}')} of the cores"
+        text += ": a shared machine, on which a server of more threads gets more time." if max(others) >= 0.25 else "."
+    if not all(d["steady"] for d in docs):
+        text += " In a file without a round that counts the ratios are of all rounds."
+    if any(d["interrupted"] for d in docs):
+        text += " Interrupted: a part of the rounds."
+    return text
+
+
+def table(docs):
+    names = [t["target"] for t in docs[0]["targets"]]
+    for doc in docs:
+        if doc.get("schema") != "kvbench-versus/1":
+            raise SystemExit(f"side_by_side.py: {doc.get('schema')} is no result of kv-bench versus --json")
+        if [t["target"] for t in doc["targets"]] != names:
+            raise SystemExit("side_by_side.py: the files have different targets: use the same --targets for all")
+    heads = [f"{name} {size_text(doc['value_bytes'])}" for doc in docs for _, name in FIGURES]
+    lines = ["| KVRail by | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for i, target in enumerate(docs[0]["targets"][1:], 1):
+        cells = [ratio_text(doc["targets"][i], figure) for doc in docs for figure, _ in FIGURES]
+        lines.append(f"| {target_text(target)} | " + " | ".join(cells) + " |")
+    return lines + [""] + fold(conditions_text(docs))
+
+
+def insert(text, lines):
+    begin, end = text.find(BEGIN), text.find(END)
+    if begin < 0 or end < begin:
+        raise SystemExit(f"side_by_side.py: the file has no lines '{BEGIN}' and '{END}' to put the table between")
+    return text[:begin] + BEGIN + "\n" + "\n".join(lines) + "\n" + text[end:]
+
+
+def main(args):
+    into = None
+    if args[:1] == ["--into"] and len(args) > 1:
+        into, args = args[1], args[2:]
+    if not args or args[0].startswith("-"):
+        raise SystemExit(__doc__)
+    docs = []
+    for path in args:
+        with open(path, encoding="utf-8") as f:
+            docs.append(json.load(f))
+    lines = table(docs)
+    if not into:
+        print("\n".join(lines))
+        return
+    with open(into, encoding="utf-8") as f:
+        text = insert(f.read(), lines)
+    with open(into, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_side_by_side.py -- the table of ratios: its cells, its conditions, and where it is written."""
+import unittest
+
+import side_by_side
+
+
+def figure(median=None):
+    f = {"ops_per_s": 1.0, "bytes_per_s": 1.0, "p50_ns": 1.0, "p99_ns": 1.0}
+    if median:
+        f["ratio"] = {"median": median, "low": median - 0.1, "high": median + 0.1, "rounds": 3}
+    return f
+
+
+def result(size, others=0.0, steady=True, ok=True):
+    mine = {"target": "kvrail", "ok": True, "version": "0.1.0", "server_threads": 1, "get": figure(), "put": figure()}
+    redis = {"target": "redis://127.0.0.1:6379", "ok": ok, "version": "7.0", "get": figure(2.0), "put": figure(1.5)}
+    conditions = {"cores": 2, "provider": "tcp", "libfabric": "1.17", "others_cores": others, "excluded": []}
+    return {"schema": "kvbench-versus/1", "interrupted": False, "steady": steady, "value_bytes": size, "in_flight": 32,
+            "conditions": conditions, "counted_rounds": 3, "rounds": [{}] * 7,
+            "targets": [mine, redis]}
+
+
+class Table(unittest.TestCase):
+    def test_a_cell_is_a_ratio_with_its_range(self):
+        lines = side_by_side.table([result(65536), result(1 << 20)])
+        self.assertEqual(lines[0], "| KVRail by | GET 64 KiB | PUT 64 KiB | GET 1 MiB | PUT 1 MiB |")
+        self.assertEqual(lines[2], "| redis 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) "
+                         "| 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |")
+
+    def test_what_failed_has_no_ratio(self):
+        self.assertIn("| redis 7.0 | failed | failed |", side_by_side.table([result(65536, ok=False)]))
+
+    def test_the_conditions_are_told(self):
+        quiet = " ".join(side_by_side.table([result(65536)]))
+        self.assertIn("Rounds that count: 3 of 7 at 64 KiB.", quiet)
+        self.assertNotIn("shared", quiet)
+        loud = " ".join(side_by_side.table([result(65536, 0.1), result(1 << 20, 1.3, steady=False)]))
+        self.assertIn("Other processes took 0.1 to 1.3 of the cores: a shared machine", loud)
+        self.assertIn("ratios are of all rounds", loud)
+
+    def test_lines_are_no_wider_than_a_document(self):
+        self.assertLessEqual(max(map(len, side_by_side.table([result(65536), result(1 << 20)]))), side_by_side.COLUMNS)
+
+    def test_other_targets_or_other_results_are_refused(self):
+        other = result(65536)
+        other["targets"][1]["target"] = "memcached://127.0.0.1:1"
+        with self.assertRaises(SystemExit):
+            side_by_side.table([result(65536), other])
+        with self.assertRaises(SystemExit):
+            side_by_side.table([{"schema": "kvbench/1", "targets": []}])
+
+    def test_it_replaces_what_is_between_its_marks(self):
+        text = f"a\n{side_by_side.BEGIN}\nold\n{side_by_side.END}\nb\n"
+        once = side_by_side.insert(text, ["new"])
+        self.assertEqual(once, f"a\n{side_by_side.BEGIN}\nnew\n{side_by_side.END}\nb\n")
+        self.assertEqual(side_by_side.insert(once, ["new"]), once)
+        with self.assertRaises(SystemExit):
+            side_by_side.insert("no marks", ["new"])
+
+
+if __name__ == "__main__":
+    unittest.main()
