@@ -8,9 +8,9 @@ There are two ways in, with the same parameters:
     {"type": "plugin", "module_path": "kvrail.lmcache", "class_name": "KVRailL2Adapter",
      "adapter_params": {"servers": "10.0.0.1:7411", "max_capacity_gb": 64}}
 
-The second registers LMCache's own memory (L1), so that values move without a copy. Of memory that
-grows (--l1-use-lazy) it registers what is there when the adapter is made. The rest is copied, now
-and later: LMCache does not tell when it has grown.
+The second registers LMCache's own memory (L1), so that values move without a copy. Memory that grows
+(--l1-use-lazy) is registered in pieces of 64 MiB or more, as objects come from it; until a piece is
+registered, the library copies.
 
 Parameters (adapter_params). Where none is named, the default is the library's (kvclient.h):
 
@@ -52,6 +52,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _calls, _native
+from ._arena import Arena
 from ._errors import Closed, Error
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Client:
 
 
 def _stable_bytes(desc: Any) -> int:
-    """How much of L1 stays where it is: of memory that grows, what is there now."""
+    """How much of L1 is there: of memory that grows, what is there now."""
     stable = getattr(desc, "stable_registration_size", 0)
     return int(desc.size if stable is None else min(stable, desc.size))
 
@@ -265,31 +266,43 @@ def _make_adapter() -> Any:
             if type(capacity) not in (int, float) or not 0 <= capacity < 1e9:
                 raise ValueError(f"max_capacity_gb is a number, 0 for no limit, not {capacity!r}")
             _check_bool("register", register)
-            self.registered_bytes = 0
+            self._arena: Arena | None = None
             client = Client(**params)
             try:
                 if register and l1_memory_desc is not None:
-                    self._register(client, l1_memory_desc)
+                    self._arena = Arena(
+                        client.register,
+                        l1_memory_desc.ptr,
+                        l1_memory_desc.size,
+                        _stable_bytes(l1_memory_desc),
+                    )
                 super().__init__(client, max_capacity_gb=capacity, type_name="kvrail")
             except BaseException:
                 client.close()
                 raise
 
-        def _register(self, client: Client, desc: Any) -> None:
-            stable = _stable_bytes(desc)
-            if stable < desc.size:
-                logger.info(
-                    "L1 has %d of %d bytes now; the rest will be copied (--no-l1-use-lazy)",
-                    stable,
-                    desc.size,
-                )
-            if stable == 0:
+        @property
+        def registered_bytes(self) -> int:
+            """Of L1."""
+            return self._arena.registered_bytes if self._arena else 0
+
+        def submit_store_task(self, keys: Any, objects: Any, *more: Any) -> Any:
+            self._seen(objects)
+            return super().submit_store_task(keys, objects, *more)
+
+        def submit_load_task(self, keys: Any, objects: Any, *more: Any) -> Any:
+            self._seen(objects)
+            return super().submit_load_task(keys, objects, *more)
+
+        def _seen(self, objects: Any) -> None:
+            if self._arena is None or self._arena.complete:
                 return
             try:
-                client.register(desc.ptr, stable)
-                self.registered_bytes = stable
-            except Error as error:
-                logger.warning("L1 is not registered, so values will be copied: %s", error)
+                for object in objects:
+                    self._arena.seen(object.data_ptr, object.get_size())
+            except Exception as error:  # LMCache loses a request if a submit raises
+                self._arena = None
+                logger.warning("L1's growth cannot be followed, so it is copied: %r", error)
 
         def report_status(self) -> dict[str, Any]:
             status: dict[str, Any] = super().report_status()

@@ -4,6 +4,7 @@
 With LMCache itself: tests/engines/lmcache.sh."""
 
 import logging
+import mmap
 import os
 import select
 import sys
@@ -298,6 +299,11 @@ class Bridge:
     def report_status(self):
         return {"is_healthy": True, "type": self.type_name}
 
+    def submit_store_task(self, keys, objects):
+        return "task"
+
+    submit_load_task = submit_store_task
+
     def close(self):
         self._client.close()
 
@@ -343,12 +349,62 @@ class Adapter(Case):
             view.release()
             adapter.close()
 
-    def test_of_memory_that_grows_what_is_there_is_registered(self):
-        memory = bytearray(1 << 20)
-        with self.assertLogs("kvrail.lmcache", "INFO") as lines:
-            adapter = self.make(self.desc(memory, size=1 << 40, stable_registration_size=1 << 20))
+    def test_memory_that_grows_is_registered_as_objects_come(self):
+        step, size = 64 << 20, 160 << 20
+        memory = mmap.mmap(-1, size)
+        desc = self.desc(memory, stable_registration_size=1 << 20)
+        adapter = self.make(desc)
         self.assertEqual(adapter.registered_bytes, 1 << 20)
-        self.assertIn("--no-l1-use-lazy", lines.output[0])
+        self.assertFalse(adapter._arena.complete)
+
+        def come(offset, nbytes=4096, submit=adapter.submit_store_task):
+            objects = [types.SimpleNamespace(data_ptr=desc.ptr + offset, get_size=lambda: nbytes)]
+            self.assertEqual(submit(["k"], objects), "task")
+            adapter._arena.join()
+            return adapter.registered_bytes
+
+        self.assertEqual(come(0), 1 << 20)
+        self.assertEqual(come(-8192), 1 << 20, "below the arena")
+        self.assertEqual(come(size - 1), 1 << 20, "beyond its end")
+        self.assertEqual(come(1 << 20), step)
+        self.assertEqual(come(step, submit=adapter.submit_load_task), 2 * step)
+        self.assertEqual(come(4096), 2 * step)
+        self.assertEqual(come(size - 4096), size)
+        self.assertTrue(adapter._arena.complete)
+        client = adapter._client
+        view = memoryview(memory)[3 * step // 2 : 3 * step // 2 + 70000]
+        self.assertTrue(self.over(client, client.submit_batch_set(["k"], [view]))[0])
+        self.assertEqual(
+            self.over(client, client.submit_batch_get(["k"], [view])), (True, "", None)
+        )
+        view.release()
+        adapter.close()
+        memory.close()
+
+    def test_memory_that_cannot_be_registered_when_it_grows_is_copied(self):
+        memory = bytearray(1 << 20)
+        adapter = self.make(
+            types.SimpleNamespace(
+                ptr=lmcache_address(memory), size=1 << 45, stable_registration_size=1 << 20
+            )
+        )
+        objects = [
+            types.SimpleNamespace(data_ptr=lmcache_address(memory) + (1 << 40), get_size=lambda: 1)
+        ]
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            adapter.submit_store_task(["k"], objects)
+            adapter._arena.join()
+        self.assertIn("will be copied", lines.output[0])
+        self.assertTrue(adapter._arena.complete)
+        self.assertEqual(adapter.registered_bytes, 1 << 20)
+        with self.assertNoLogs("kvrail.lmcache", "WARNING"):
+            adapter.submit_store_task(["k"], objects)
+
+    def test_objects_of_another_shape_do_not_end_a_submit(self):
+        adapter = self.make(self.desc(bytearray(1 << 20), size=1 << 30, stable_registration_size=1))
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            self.assertEqual(adapter.submit_store_task(["k"], [object()]), "task")
+        self.assertIn("cannot be followed", lines.output[0])
 
     def test_memory_of_which_nothing_is_known_is_copied(self):
         memory = bytearray(1 << 20)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arena that grows, registered piece by piece.
+
+LMCache's lazy allocator has the addresses of the whole arena from the start; a thread of it pins one part after another
+and hands memory out of what is pinned. It does not tell how far it is, but an object that comes to us does: all below its
+end is there. A thread of ours then registers up to the next step, while the calls go on: until it is done, and where an
+object lies across the border of two pieces, the library copies.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from ._errors import Closed, Error
+
+logger = logging.getLogger("kvrail.lmcache")
+
+_STEP_MIN = 64 << 20
+_PIECES = 128  # at most; a client has 256 registrations
+
+
+class Arena:
+    """`size` bytes at `address`, of which `stable` are there now. register(address, nbytes) blocks, and raises Error."""
+
+    def __init__(
+        self, register: Callable[[int, int], None], address: int, size: int, stable: int
+    ) -> None:
+        self._register = register
+        self._address, self._size = address, size
+        self._step = max(-(-size // _PIECES), _STEP_MIN)
+        self._lock = threading.Lock()  # of what follows
+        self._thread: threading.Thread | None = None
+        self._wanted = stable
+        self.registered_bytes = 0
+        self._grow()
+
+    @property
+    def complete(self) -> bool:
+        """Nothing will be registered any more."""
+        return self.registered_bytes >= self._size
+
+    def seen(self, address: int, nbytes: int) -> None:
+        """An object lies here, so the arena has grown to its end. Never blocks. From any thread."""
+        end = address + nbytes - self._address
+        if end <= self._wanted or address < self._address or end > self._size:
+            return
+        with self._lock:
+            self._wanted = max(self._wanted, min(-(-end // self._step) * self._step, self._size))
+            if self._thread is None and self.registered_bytes < self._wanted:
+                self._thread = threading.Thread(target=self._grow, name="kvrail-arena", daemon=True)
+                self._thread.start()
+
+    def join(self) -> None:
+        """Wait until all that was seen is registered."""
+        thread = self._thread
+        if thread:
+            thread.join()
+
+    def _grow(self) -> None:
+        while True:
+            with self._lock:
+                begin, end = self.registered_bytes, self._wanted
+                if begin >= end:
+                    self._thread = None
+                    return
+            try:
+                self._register(self._address + begin, end - begin)
+            except Error as error:
+                if not isinstance(error, Closed):
+                    logger.warning(
+                        "of L1 %d of %d bytes are registered, so values in the rest will be copied: %s",
+                        begin,
+                        self._size,
+                        error,
+                    )
+                with self._lock:  # no more of it
+                    self._wanted, self._size, self._thread = begin, begin, None
+                return
+            with self._lock:
+                self.registered_bytes = end
