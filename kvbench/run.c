@@ -20,6 +20,7 @@
 #include "kvbench/load/mixed.h"
 #include "kvbench/load/phase.h"
 #include "kvbench/load/prefix.h"
+#include "kvbench/measure/attached.h"
 #include "kvbench/measure/pages.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/reads.h"
@@ -35,6 +36,7 @@
 #define CONNECT_TIMEOUT_NS 15000000000ull
 #define WARMUP_BYTES       (1ull << 30)   /* of GETs at most, whatever --warmup says: more warms nothing up */
 #define PAGES_WAIT_NS      30000000000ull /* for servers that still make pages */
+#define MEMBERS_NS         20000000000ull /* for clients to learn which servers there are */
 #define WARMUP_NS          5000000000ull  /* a warm-up ends after this time */
 
 static void say(const struct kv_error *err)
@@ -71,6 +73,12 @@ static uint64_t more_keys(const struct bench_options *o)
 	return KV_MAX(most, o->mix.put ? (uint64_t)o->num_workers * KV_MAX(o->batch, 1u) : 0);
 }
 
+/* Of our own. */
+static unsigned servers_at_start(const struct bench_options *o)
+{
+	return o->num_servers - (unsigned)__builtin_popcount(bench_events_late(&o->events));
+}
+
 /* Memory of our own server, and whether a run may miss what was written. */
 static int plan_memory(struct bench *b, struct kv_error *err)
 {
@@ -78,9 +86,9 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	unsigned shards = server_threads(o);
 	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys + more_keys(o);
 	values *= o->copies;
-	/* Of several, each has room for twice its share. */
+	/* Of several, each has room for twice its share, also before others come. */
 	if (o->num_servers > 1)
-		values = (2 * values + o->num_servers - 1) / o->num_servers;
+		values = (2 * values + servers_at_start(o) - 1) / servers_at_start(o);
 	b->results.misses_expected = (o->ttl && o->duration_ns / 1000000000 >= o->ttl) || o->events.count > 0;
 	if (o->servers.count > 0)
 		return 0;
@@ -109,6 +117,7 @@ static uint64_t touched_mib(void *arg)
 static int start_server(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
+	unsigned starts[BENCH_EVENTS_MAX];
 	atomic_int pid = 0;
 	struct progress bar = {.out = b->out,
 			       .name = "memory",
@@ -127,6 +136,9 @@ static int start_server(struct bench *b, struct kv_error *err)
 					  .pull_where_safe = o->mode == KVC_MODE_AUTO && !o->roofline,
 					  .memory_mb = b->results.memory_mb,
 					  .count = o->num_servers,
+					  .late = bench_events_late(&o->events),
+					  .start = starts,
+					  .num_starts = bench_events_starts(&o->events, starts),
 					  .threads = server_threads(o),
 					  .log_level = o->log_level,
 					  .ready_timeout_ns = READY_TIMEOUT_NS,
@@ -153,6 +165,20 @@ static enum kvc_put_way put_way(struct kvc_pool *pool, unsigned servers)
 	return way;
 }
 
+/* The servers that are there from the start learn of each other within seconds; the first writes are not to meet the
+ * change. */
+static int members_wait(struct bench *b, struct kv_error *err)
+{
+	for (unsigned i = 1; i <= b->opt->num_servers; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "server-%u", i);
+		if (server_child_name(b->server, i) &&
+		    !bench_attached_wait(b->pool, b->num_clients, name, true, MEMBERS_NS))
+			return kv_fail(err, -KV_ETIMEOUT, "the clients did not learn that %s is a member", name);
+	}
+	return 0;
+}
+
 static int open_pool(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -162,7 +188,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .num_threads = o->num_threads,
 				 .buffer_bytes = o->buffer_mb << 20,
 				 .servers = b->server ? own : o->servers.item,
-				 .num_servers = b->server ? o->num_servers : o->servers.count,
+				 .num_servers = b->server ? servers_at_start(o) : o->servers.count,
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .num_rails = o->rails,
@@ -187,8 +213,11 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .server_name = o->security.server_name,
 				 .log_level = o->log_level};
 	int rc;
-	for (unsigned i = 0; b->server && o->num_servers > 1 && i < o->num_servers; i++)
-		own[i] = server_child_name(b->server, i + 1);
+	for (unsigned i = 0, n = 0; b->server && o->num_servers > 1 && i < o->num_servers; i++) {
+		const char *name = server_child_name(b->server, i + 1);
+		if (name)
+			own[n++] = name;
+	}
 	rc = kvc_pool_open(&ko, &b->pool, err);
 	if (rc < 0)
 		return rc;
@@ -196,6 +225,8 @@ static int open_pool(struct bench *b, struct kv_error *err)
 	b->results.info.size = sizeof(b->results.info);
 	rc = kvc_info(b->pool, &b->results.info);
 	b->results.put_way = put_way(b->pool, ko.num_servers);
+	if (rc == 0 && b->server && bench_events_late(&o->events))
+		rc = members_wait(b, err);
 	if (rc == 0 && !b->server && !o->no_write)
 		b->results.pages_left = bench_pages_wait(b->pool, ko.num_servers, PAGES_WAIT_NS);
 	return rc;

@@ -16,6 +16,7 @@
 
 #include "host/host.h"
 #include "kvbench/load/phase.h"
+#include "kvbench/measure/attached.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/load/replay_order.h"
 #include "kvbench/setup/signals.h"
@@ -23,6 +24,7 @@
 
 enum { BATCH_MAX = 16, BATCH_BYTES = 4 << 20, MEMORY_BYTES = 256 << 20 };
 #define BACKOFF_NS 10000000ull
+#define STARTED_NS 20000000000ull /* until all clients have a server that was started */
 
 /* What the workers of one loop thread count. */
 struct replay_tally {
@@ -191,10 +193,41 @@ static void put_blocks_await(struct replay_worker *w, unsigned from)
 
 /* ---- parts, by the trace's time ---- */
 
+struct started {
+	const struct bench *bench;
+	unsigned server;
+};
+
+static void *started_main(void *arg)
+{
+	const struct started *s = arg;
+	const struct bench *b = s->bench;
+	bool late = bench_events_late(&b->opt->events) >> (s->server - 1) & 1;
+	char name[32];
+	snprintf(name, sizeof(name), "server-%u", s->server);
+	bench_attached_wait(b->pool, b->num_clients, name, late, STARTED_NS);
+	return NULL;
+}
+
+/* The trace's time stands still until all clients have the server. A loop's thread, as the sequencer's is, cannot ask
+ * them: another one does. Without one nothing is waited for, and the server is found a little later. */
+static void started_wait(struct replay *r, unsigned server)
+{
+	struct started s = {r->bench, server};
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, started_main, &s) == 0)
+		pthread_join(thread, NULL);
+}
+
 static void on_time(void *arg, uint64_t at_ns)
 {
 	struct replay *r = arg;
-	bench_events_due(&r->bench->results.events, at_ns);
+	struct bench_happening *h = &r->bench->results.events;
+	unsigned at = h->done;
+	bench_events_due(h, at_ns);
+	for (; at < h->done; at++)
+		if (h->events->row[at].kind == BENCH_EVENT_START && r->bench->opt->trace_speed == 0)
+			started_wait(r, h->events->row[at].server);
 }
 
 static void part_add(struct replay_part *p, const struct replay_worker *w, bool served)

@@ -43,8 +43,13 @@ static void start_server(const struct bench *b)
 	if (b->server) {
 		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
 			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
-		for (unsigned i = 2; i <= b->opt->num_servers; i++)
-			kv_wrap(b->out, "           ", 0, "%s", server_child_name(b->server, i));
+		for (unsigned i = 2; i <= b->opt->num_servers; i++) {
+			const char *name = server_child_name(b->server, i);
+			if (name)
+				kv_wrap(b->out, "           ", 0, "%s", name);
+			else
+				kv_wrap(b->out, "           ", 0, "server-%u is started later", i);
+		}
 		return;
 	}
 	for (unsigned i = 0; i < b->opt->servers.count; i++)
@@ -108,7 +113,9 @@ static void start_notes(const struct bench *b)
 	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
 		kv_wrap(b->out, "note       ", 0,
 			"--duration is not shorter than --ttl: keys expire during the run and will be misses");
-	if (b->results.misses_expected)
+	if (o->events.count)
+		kv_wrap(b->out, "note       ", 0, "servers go or come during the run (--event): misses do not fail it");
+	else if (b->results.misses_expected)
 		kv_wrap(b->out, "note       ", 0,
 			"the server's memory is smaller than the workload: evicted values are misses, which do not "
 			"fail this run");
@@ -726,6 +733,8 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	judge_prefix(&v, r);
 	judge_phase(&v, "mixed", &r->mixed.read);
 	judge_phase(&v, "mixed", &r->mixed.write);
+	if (r->events.failed.text[0])
+		problem(&v, "a server could not be started: %s", r->events.failed.text);
 	if (r->keep_going.ran)
 		judge_keep_going(&v, r);
 	else

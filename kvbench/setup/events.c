@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.c -- the text of an event, and doing it: a signal to a server of our own, which is the whole of it. In a
- * replay the sequencer does events when the trace's time comes to them; else a thread does, which waits for the time.
- */
+/* events.c -- the text of an event, and doing it: a signal to a server of our own, or its start. In a replay the
+ * sequencer does events when the trace's time comes to them; else a thread does, which waits for the time. */
 #include "kvbench/setup/events.h"
 
 #include <signal.h>
@@ -14,7 +13,8 @@ static const struct {
 	int number;
 } kinds[] = {[BENCH_EVENT_KILL] = {"kill", SIGKILL},
 	     [BENCH_EVENT_STOP] = {"stop", SIGSTOP},
-	     [BENCH_EVENT_CONT] = {"cont", SIGCONT}};
+	     [BENCH_EVENT_CONT] = {"cont", SIGCONT},
+	     [BENCH_EVENT_START] = {"start", 0}};
 
 static int parse_one(const char *text, unsigned servers, struct bench_event *e, struct kv_error *err)
 {
@@ -27,11 +27,56 @@ static int parse_one(const char *text, unsigned servers, struct bench_event *e, 
 		kind++;
 	if (kind == KV_COUNT(kinds))
 		return kv_fail(err, -KV_EINVAL,
-			       "--event: '%s' is none of kill (SIGKILL), stop (SIGSTOP) and cont (SIGCONT)", what);
+			       "--event: '%s' is none of start, kill (SIGKILL), stop (SIGSTOP) and cont (SIGCONT)",
+			       what);
 	if (e->server == 0 || e->server > servers)
 		return kv_fail(err, -KV_EINVAL, "--event: there is no server %u: kv-bench starts %u (--servers)",
 			       e->server, servers);
 	e->kind = (enum bench_event_kind)kind;
+	return 0;
+}
+
+uint32_t bench_events_late(const struct bench_events *events)
+{
+	uint32_t late = 0, seen = 0;
+	for (unsigned i = 0; i < events->count; i++) {
+		const struct bench_event *e = &events->row[i];
+		uint32_t bit = 1u << (e->server - 1);
+		if (e->kind == BENCH_EVENT_START && !(seen & bit))
+			late |= bit;
+		seen |= bit;
+	}
+	return late;
+}
+
+unsigned bench_events_starts(const struct bench_events *events, unsigned *out)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < events->count; i++)
+		if (events->row[i].kind == BENCH_EVENT_START)
+			out[n++] = events->row[i].server;
+	return n;
+}
+
+static int order_check(const struct bench_events *events, unsigned servers, struct kv_error *err)
+{
+	uint32_t away = bench_events_late(events);
+	if (events->count && away == UINT32_MAX >> (BENCH_SERVERS_MAX - servers))
+		return kv_fail(err, -KV_EINVAL, "--event: no server is there from the start: add one (--servers)");
+	for (unsigned i = 0; i < events->count; i++) {
+		const struct bench_event *e = &events->row[i];
+		uint32_t bit = 1u << (e->server - 1);
+		char text[32];
+		if (e->kind == BENCH_EVENT_START && !(away & bit))
+			return kv_fail(err, -KV_EINVAL,
+				       "--event: '%s': it runs then; kill it before, or let start be its first event",
+				       bench_event_text(e, text, sizeof(text)));
+		if (e->kind != BENCH_EVENT_START && (away & bit))
+			return kv_fail(err, -KV_EINVAL, "--event: '%s': it does not run then",
+				       bench_event_text(e, text, sizeof(text)));
+		if (e->kind == BENCH_EVENT_KILL || e->kind == BENCH_EVENT_START)
+			away ^= bit;
+	}
 	return 0;
 }
 
@@ -51,7 +96,7 @@ int bench_events_parse(const struct kv_opt_strings *text, unsigned servers, stru
 		out->row[at] = e;
 		out->count++;
 	}
-	return 0;
+	return order_check(out, servers, err);
 }
 
 char *bench_event_text(const struct bench_event *e, char *buf, size_t cap)
@@ -64,7 +109,11 @@ void bench_events_due(struct bench_happening *h, uint64_t now_ns)
 {
 	while (h->done < h->events->count && h->events->row[h->done].at_ns <= now_ns) {
 		const struct bench_event *e = &h->events->row[h->done];
-		server_child_signal(h->server, e->server, kinds[e->kind].number);
+		struct kv_error err = {0};
+		if (e->kind != BENCH_EVENT_START)
+			server_child_signal(h->server, e->server, kinds[e->kind].number);
+		else if (server_child_run(h->server, e->server, &err) < 0 && !h->failed.text[0])
+			h->failed = err;
 		h->done_ns[h->done] = kv_clock_now(&kv_clock_monotonic) - h->start_ns;
 		h->done++;
 	}

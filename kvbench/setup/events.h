@@ -9,7 +9,7 @@
 
 enum { BENCH_EVENTS_MAX = 32, BENCH_SERVERS_MAX = 32 };
 
-enum bench_event_kind { BENCH_EVENT_KILL, BENCH_EVENT_STOP, BENCH_EVENT_CONT };
+enum bench_event_kind { BENCH_EVENT_KILL, BENCH_EVENT_STOP, BENCH_EVENT_CONT, BENCH_EVENT_START };
 
 struct bench_event {
 	enum bench_event_kind kind;
@@ -22,9 +22,16 @@ struct bench_events {
 	struct bench_event row[BENCH_EVENTS_MAX]; /* by time */
 };
 
-/* bench_events_parse -- "kill 2 at 30m", each item one. Returns 0, or -KV_EINVAL with a sentence. */
+/* bench_events_parse -- "kill 2 at 30m", each item one. A server that is started first of all is not there until then.
+ * Returns 0, or -KV_EINVAL with a sentence: also where an event is of a server that does not run then, or a start of
+ * one that does. */
 int bench_events_parse(const struct kv_opt_strings *text, unsigned servers, struct bench_events *out,
 		       struct kv_error *err);
+
+/* bench_events_late -- the servers that are not there from the start: bit n - 1 for server n. bench_events_starts --
+ * the numbers of the servers that are started, in order; out has room for BENCH_EVENTS_MAX. Returns how many. */
+uint32_t bench_events_late(const struct bench_events *events);
+unsigned bench_events_starts(const struct bench_events *events, unsigned *out);
 
 /* bench_event_text -- "kill 2". Returns buf. */
 char *bench_event_text(const struct bench_event *e, char *buf, size_t cap);
@@ -37,7 +44,8 @@ struct bench_happening {
 	struct server_child *server;
 	uint64_t start_ns;                  /* when the clock of done_ns began */
 	unsigned done;                      /* so many have happened */
-	uint64_t done_ns[BENCH_EVENTS_MAX]; /* when they really did */
+	uint64_t done_ns[BENCH_EVENTS_MAX]; /* when they really did; a start: when the server listened */
+	struct kv_error failed;             /* the first start that did not succeed; text "": all did */
 	/* its own */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -45,7 +53,8 @@ struct bench_happening {
 	bool running, ending;
 };
 
-/* bench_events_due -- do all events until now_ns of their time. Returns at once. Thread: one at a time. */
+/* bench_events_due -- do all events until now_ns of their time. Returns at once, or when servers that are started
+ * listen. Thread: one at a time. */
 void bench_events_due(struct bench_happening *h, uint64_t now_ns);
 
 /* bench_events_start, _stop -- a thread that does them in real time, from now on. Without events neither does anything.

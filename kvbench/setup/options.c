@@ -284,9 +284,9 @@ const struct kv_opt bench_options_table[] = {
 	 .type = KV_OPT_STRINGS,
 	 AT(event_text),
 	 .metavar = "EVENT",
-	 .help = "'kill 2 at 30m': what is done to a server that kv-bench started (kill, stop, cont), and when: time "
-		 "of "
-		 "the trace, or since the reads began. Repeatable. Misses are no failure then."},
+	 .help = "'kill 2 at 30m': what is done to a server that kv-bench started (kill, stop, cont, start), and when: "
+		 "time of the trace, or since the reads began. A server whose first event is start joins then; one "
+		 "that was killed is started again, empty. Repeatable. Misses are no failure then."},
 	KV_OPT_EVICTION_ROW(AT(eviction),
 			    .help = "Which values the server that kv-bench starts evicts first when memory is short"),
 	KV_OPT_SERVER_THREADS_ROW(

@@ -6,7 +6,13 @@
  * its log. A thread reads the log, because a talkative server would otherwise block in write. The log's last part is
  * kept, and shown only when something went wrong. The end of the log pipe tells that the server died.
  *
- * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order. */
+ * The child leads its own process group, so that Ctrl-C reaches kv-bench alone, which then ends the child in order.
+ *
+ * A server that is to start while a run measures (--event) is spawned before it, too, since a process that uses a
+ * fabric must start none. It reads its key before it maps memory and listens, and gets it when its time has come. A
+ * server that is started again gets the address that it had. If one comes that was not there before, all servers have
+ * their members from a file, which is written when a server has become ready: so clients learn of it as in a cluster.
+ */
 #include "kvbench/setup/server_child.h"
 
 #include <errno.h>
@@ -35,7 +41,12 @@ enum {
 };
 
 struct server_child {
-	struct server_child *next; /* of several */
+	struct server_child *next; /* of several; the first has what is of all */
+	unsigned number;           /* from 1; the last that runs of a number is meant */
+	atomic_bool runs;          /* it has its key */
+	int psk_pipe[2], ready_fd; /* until it runs; else -1 */
+	uint64_t ready_timeout_ns;
+	char members[PATH_MAX]; /* of all: the file; "": there is none */
 	pid_t pid;
 	char name[KV_HOST_MAX + 32];
 	atomic_bool was_killed; /* by us, as an event */
@@ -55,6 +66,7 @@ struct launch {
 	int psk_pipe[2], ready_pipe[2], log_pipe[2];
 	char binary[PATH_MAX];
 	char text[10][32];
+	char members[PATH_MAX + 8], node[32];
 	unsigned num_texts;
 	const char *arg[ARGS_MAX];
 	unsigned num_args;
@@ -171,10 +183,10 @@ static void launch_number(struct launch *l, const char *name, uint64_t value)
 	launch_arg(l, name, text);
 }
 
-static void launch_args(struct launch *l, const struct server_child_options *o)
+static void launch_args(struct launch *l, const struct server_child_options *o, const char *address)
 {
 	launch_arg(l, "kv-server", NULL);
-	launch_arg(l, "--listen-addr", "127.0.0.1:0");
+	launch_arg(l, "--listen-addr", address ? address : "127.0.0.1:0");
 	launch_arg(l, "--die-with-parent", NULL);
 	launch_arg(l, "--allow-bench", NULL);
 	if (o->allow_pull)
@@ -203,6 +215,10 @@ static void launch_args(struct launch *l, const struct server_child_options *o)
 	if (o->max_sessions)
 		launch_number(l, "--max-sessions", o->max_sessions);
 	launch_arg(l, "--log-level", kv_log_level_name((enum kv_log_level)o->log_level));
+	if (l->members[0]) {
+		launch_arg(l, "--members", l->members);
+		launch_arg(l, "--node-id", l->node);
+	}
 	l->arg[l->num_args] = NULL;
 }
 
@@ -274,10 +290,11 @@ static int parse_ready(struct server_child *c, const char *line, struct kv_error
 	return 0;
 }
 
-static int read_ready(struct server_child *c, int fd, uint64_t deadline_ns, struct kv_error *err)
+static int read_ready(struct server_child *c, uint64_t deadline_ns, struct kv_error *err)
 {
 	char line[256];
 	size_t have = 0;
+	int fd = c->ready_fd;
 	while (have < sizeof(line) - 1) {
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		ssize_t n;
@@ -308,7 +325,8 @@ static struct server_child *child_alloc(const struct server_child_options *optio
 	if (!c)
 		return NULL;
 	pthread_mutex_init(&c->lock, NULL);
-	c->log_fd = -1;
+	c->log_fd = c->psk_pipe[0] = c->psk_pipe[1] = c->ready_fd = -1;
+	c->ready_timeout_ns = options->ready_timeout_ns;
 	c->log_live = options->log_level >= KV_LOG_DEBUG;
 	return c;
 }
@@ -316,35 +334,39 @@ static struct server_child *child_alloc(const struct server_child_options *optio
 static void child_free(struct server_child *c)
 {
 	close_fd(&c->log_fd);
+	close_fd(&c->psk_pipe[0]);
+	close_fd(&c->psk_pipe[1]);
+	close_fd(&c->ready_fd);
+	if (c->members[0])
+		unlink(c->members);
 	pthread_mutex_destroy(&c->lock);
 	explicit_bzero(c->psk, sizeof(c->psk));
 	free(c);
 }
 
 static int launch_run(struct launch *l, struct server_child *c, const struct server_child_options *o,
-		      struct kv_error *err)
+		      const char *address, struct kv_error *err)
 {
 	int rc = open_pipes(l, err);
 	if (rc == 0 && !c->psk[0])
 		rc = make_psk(c, err);
-	if (rc == 0)
-		rc = send_psk(c, l->psk_pipe[1], err);
 	if (rc < 0)
 		return rc;
 	find_binary(o->binary, l->binary, sizeof(l->binary));
-	launch_args(l, o);
+	launch_args(l, o, address);
 	rc = launch_spawn(l, &c->pid, err);
 	if (rc < 0)
 		return rc;
-	/* Our copies of the child's ends go, so that end of file means that the child is gone. */
-	close_fd(&l->psk_pipe[0]);
-	close_fd(&l->psk_pipe[1]);
+	/* Our copies of the child's ends go, so that end of file means that the child is gone. That of the key stays
+	 * until the key is in the pipe, so that writing it always succeeds. */
 	close_fd(&l->ready_pipe[1]);
 	close_fd(&l->log_pipe[1]);
 	if (o->out_pid)
 		atomic_store(o->out_pid, c->pid);
+	memcpy(c->psk_pipe, l->psk_pipe, sizeof(c->psk_pipe));
+	c->ready_fd = l->ready_pipe[0];
 	c->log_fd = l->log_pipe[0];
-	l->log_pipe[0] = -1;
+	l->psk_pipe[0] = l->psk_pipe[1] = l->ready_pipe[0] = l->log_pipe[0] = -1;
 	rc = pthread_create(&c->log_thread, NULL, log_main, c);
 	c->log_started = rc == 0;
 	return rc ? kv_fail(err, -rc,
@@ -396,6 +418,10 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 	if (c->pid <= 0)
 		return 0;
 	atomic_store(&c->stopping, true);
+	if (!atomic_load(&c->runs)) { /* it waits for its key, and nothing is lost */
+		atomic_store(&c->was_killed, true);
+		kill(c->pid, SIGKILL);
+	}
 	kill(c->pid, SIGTERM);
 	kill(c->pid, SIGCONT); /* an event may have stopped it */
 	if (!reap(c->pid, &status, wait_ms)) {
@@ -409,39 +435,126 @@ static int child_end(struct server_child *c, unsigned wait_ms, struct kv_error *
 	return ending(c, status, killed, was_dead, err);
 }
 
-/* psk: the key that it shares with others, or NULL. */
-static int start_one(const struct server_child_options *options, const char *psk, struct server_child **out,
-		     struct kv_error *err)
+/* ---- of several ---- */
+
+/* The last that runs of this number. */
+static struct server_child *running(const struct server_child *first, unsigned number)
+{
+	const struct server_child *found = NULL;
+	for (const struct server_child *c = first; c; c = c->next)
+		if (c->number == number && atomic_load(&c->runs))
+			found = c;
+	return (struct server_child *)found;
+}
+
+static int members_create(struct server_child *first, struct kv_error *err)
+{
+	const char *folder = getenv("TMPDIR");
+	int fd;
+	snprintf(first->members, sizeof(first->members), "%.3900s/kv-bench-members-XXXXXX",
+		 folder && folder[0] == '/' ? folder : "/tmp");
+	fd = mkstemp(first->members);
+	if (fd < 0) {
+		int rc = kv_fail(err, -errno, "no file for the members of its own servers, %s: %s", first->members,
+				 kv_strerror(errno));
+		first->members[0] = 0;
+		return rc;
+	}
+	close(fd);
+	return 0;
+}
+
+/* Servers that were killed stay members. The new list takes the old one's place, so that none is seen in part. */
+static int members_write(const struct server_child *first, struct kv_error *err)
+{
+	char path[PATH_MAX + 8];
+	FILE *out;
+	bool good;
+	snprintf(path, sizeof(path), "%s.new", first->members);
+	out = fopen(path, "we");
+	for (const struct server_child *c = first; out && c; c = c->next)
+		if (running(first, c->number) == c)
+			fprintf(out, "%s\n", c->name);
+	good = out && fclose(out) == 0 && rename(path, first->members) == 0;
+	return good ? 0
+		    : kv_fail(err, -errno, "the members of its own servers cannot be written to %s: %s", path,
+			      kv_strerror(errno));
+}
+
+/* A process that waits for its key. first: of those that are there, or NULL. address: where it shall listen, or NULL.
+ */
+static int child_spawn(const struct server_child_options *options, const struct server_child *first, unsigned number,
+		       const char *address, struct server_child **out, struct kv_error *err)
 {
 	struct launch l = {.psk_pipe = {-1, -1}, .ready_pipe = {-1, -1}, .log_pipe = {-1, -1}};
 	struct server_child *c = child_alloc(options);
 	int rc;
 	if (!c)
 		return kv_fail(err, -KV_ENOMEM, "no memory for its own server");
-	if (psk)
-		snprintf(c->psk, sizeof(c->psk), "%s", psk);
-	rc = launch_run(&l, c, options, err);
-	if (rc == 0)
-		rc = read_ready(c, l.ready_pipe[0],
-				kv_deadline(kv_clock_now(&kv_clock_monotonic), options->ready_timeout_ns), err);
+	c->number = number;
+	snprintf(c->psk, sizeof(c->psk), "%s", first ? first->psk : "");
+	if (options->late) {
+		rc = first ? 0 : members_create(c, err);
+		if (rc < 0) {
+			child_free(c);
+			return rc;
+		}
+		snprintf(l.members, sizeof(l.members), "file:%s", (first ? first : c)->members);
+		snprintf(l.node, sizeof(l.node), "server-%u", number);
+	}
+	rc = launch_run(&l, c, options, address, err);
 	for (unsigned i = 0; i < 2; i++) {
 		close_fd(&l.psk_pipe[i]);
 		close_fd(&l.ready_pipe[i]);
 		close_fd(&l.log_pipe[i]);
 	}
+	*out = c;
+	return rc;
+}
+/* Give it its key, and wait until it listens. */
+static int child_run(struct server_child *c, struct kv_error *err)
+{
+	int rc = send_psk(c, c->psk_pipe[1], err);
+	close_fd(&c->psk_pipe[0]);
+	close_fd(&c->psk_pipe[1]);
+	atomic_store(&c->runs, true);
+	if (rc == 0)
+		rc = read_ready(c, kv_deadline(kv_clock_now(&kv_clock_monotonic), c->ready_timeout_ns), err);
+	close_fd(&c->ready_fd);
+	snprintf(c->name, sizeof(c->name), "server-%u=%s", c->number, c->address);
+	return rc;
+}
+
+/* It did not get ready: end it, and say why. */
+static void child_fail(struct server_child *c, int rc, struct kv_error *err)
+{
+	char last[sizeof(err->text) - 64];
+	bool others;
+	/* It has no client yet, and while it touches its memory it handles no other signal. */
+	if (rc == -KV_ECANCELED && c->pid > 0)
+		kill(c->pid, SIGKILL);
+	child_end(c, UNREADY_WAIT_MS, NULL);
+	c->pid = 0;
+	others = log_last(c, last, sizeof(last));
+	if (rc == -KV_EPEERDOWN && last[0])
+		kv_fail(err, rc, "its own server ended before it was ready: %s", last);
+	if ((rc != -KV_EPEERDOWN && rc != -KV_ECANCELED) || (rc == -KV_EPEERDOWN && others))
+		log_show(c);
+}
+
+/* One more process at *at; it runs at once, or waits. */
+static int start_one(const struct server_child_options *options, const struct server_child *first, unsigned number,
+		     bool wait, struct server_child **at, struct kv_error *err)
+{
+	const struct server_child *old = wait ? running(first, number) : NULL;
+	struct server_child *c = NULL;
+	int rc = child_spawn(options, first, number, old ? old->address : NULL, &c, err);
+	if (rc == 0 && !wait)
+		rc = child_run(c, err);
 	if (rc == 0) {
-		*out = c;
-	} else {
-		char last[sizeof(err->text) - 64];
-		/* It has no client yet, and while it touches its memory it handles no other signal. */
-		if (rc == -KV_ECANCELED)
-			kill(c->pid, SIGKILL);
-		child_end(c, UNREADY_WAIT_MS, NULL);
-		bool others = log_last(c, last, sizeof(last));
-		if (rc == -KV_EPEERDOWN && last[0])
-			kv_fail(err, rc, "its own server ended before it was ready: %s", last);
-		if ((rc != -KV_EPEERDOWN && rc != -KV_ECANCELED) || (rc == -KV_EPEERDOWN && others))
-			log_show(c);
+		*at = c;
+	} else if (c) {
+		child_fail(c, rc, err);
 		child_free(c);
 	}
 	return rc;
@@ -451,17 +564,40 @@ int server_child_start(const struct server_child_options *options, struct server
 {
 	struct server_child *first = NULL, **at = &first;
 	unsigned count = KV_MAX(options->count, 1u);
-	for (unsigned i = 1; i <= count; i++) {
-		int rc = start_one(options, first ? first->psk : NULL, at, err);
-		if (rc < 0) {
-			server_child_stop(&first, NULL);
-			return rc;
-		}
-		snprintf((*at)->name, sizeof((*at)->name), "server-%u=%s", i, (*at)->address);
-		at = &(*at)->next;
+	int rc = 0;
+	for (unsigned i = 1; i <= count && rc == 0; i++) {
+		if (options->late >> (i - 1) & 1)
+			continue;
+		rc = start_one(options, first, i, false, at, err);
+		at = rc == 0 ? &(*at)->next : at;
 	}
-	*out = first;
-	return 0;
+	for (unsigned i = 0; i < options->num_starts && rc == 0; i++) {
+		rc = start_one(options, first, options->start[i], true, at, err);
+		at = rc == 0 ? &(*at)->next : at;
+	}
+	if (rc == 0 && first->members[0])
+		rc = members_write(first, err);
+	if (rc < 0)
+		server_child_stop(&first, NULL);
+	else
+		*out = first;
+	return rc;
+}
+
+int server_child_run(struct server_child *child, unsigned number, struct kv_error *err)
+{
+	struct server_child *c = child;
+	int rc;
+	while (c && (c->number != number || atomic_load(&c->runs)))
+		c = c->next;
+	if (!c)
+		return kv_fail(err, -KV_EINVAL, "there is no server %u that waits to be started", number);
+	rc = child_run(c, err);
+	if (rc < 0)
+		child_fail(c, rc, err);
+	else if (child->members[0])
+		rc = members_write(child, err);
+	return rc;
 }
 
 /* ---- running and ending ---- */
@@ -471,22 +607,15 @@ const char *server_child_address(const struct server_child *child)
 	return child->address;
 }
 
-static const struct server_child *nth(const struct server_child *c, unsigned number)
-{
-	while (c && --number > 0)
-		c = c->next;
-	return c;
-}
-
 const char *server_child_name(const struct server_child *child, unsigned number)
 {
-	const struct server_child *c = nth(child, number);
+	const struct server_child *c = running(child, number);
 	return c ? c->name : NULL;
 }
 
 void server_child_signal(struct server_child *child, unsigned number, int signal)
 {
-	struct server_child *c = (struct server_child *)nth(child, number);
+	struct server_child *c = running(child, number);
 	if (!c)
 		return;
 	if (signal == SIGKILL) {

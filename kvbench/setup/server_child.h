@@ -21,7 +21,10 @@ struct server_child_options {
 	int eviction; /* index into kv_opt_eviction_names */
 	bool allow_pull, pull_where_safe;
 	uint64_t memory_mb;
-	unsigned count;                     /* so many servers, alike, with one key; 0: one */
+	unsigned count;        /* so many servers, alike, with one key; 0: one */
+	uint32_t late;         /* bit n - 1: server n does not start with the others (but one does) */
+	const unsigned *start; /* servers that server_child_run is to start, as often as they stand here */
+	unsigned num_starts;
 	uint32_t threads;                   /* 0: its default */
 	uint32_t max_clients, max_sessions; /* 0: its default */
 	int log_level;                      /* enum kv_log_level; from debug on its log goes to stderr as it comes */
@@ -35,8 +38,14 @@ struct server_child_options {
  * that started it). */
 int server_child_start(const struct server_child_options *options, struct server_child **out, struct kv_error *err);
 
+/* server_child_run -- have one of options.start, numbered from 1, run now, and wait until it listens: anew at its old
+ * address, or for the first time. Servers of which some are late know each other (--members), and are told of it. Their
+ * processes are there from the start, without memory, and wait for the key: a process that uses a fabric starts none.
+ * Returns 0, or a code with a sentence, as server_child_start. Any thread, one at a time. */
+int server_child_run(struct server_child *child, unsigned number, struct kv_error *err);
+
 /* server_child_address -- "127.0.0.1:PORT". server_child_name -- of one of several, numbered from 1:
- * "server-2=127.0.0.1:PORT", so that keys lie the same in every run; NULL: there are not so many. */
+ * "server-2=127.0.0.1:PORT", so that keys lie the same in every run; NULL: it does not run from the start. */
 const char *server_child_address(const struct server_child *child);
 const char *server_child_name(const struct server_child *child, unsigned number);
 const char *server_child_psk(const struct server_child *child); /* "identity:hex" */

@@ -271,6 +271,131 @@ static void stopping_nothing_does_nothing(void **state)
 	assert_false(server_child_dead(NULL));
 }
 
+/* The first line of a file that has this in it. */
+static void line_with(const char *path, const char *what, char *out, int cap)
+{
+	FILE *in = fopen(path, "r");
+	assert_non_null(in);
+	while (fgets(out, cap, in))
+		if (strstr(out, what)) {
+			fclose(in);
+			return;
+		}
+	fclose(in);
+	out[0] = 0;
+}
+
+/* As kv-server: nothing before the key is there. Its port has its number as last digit. */
+#define LATE_SERVER                                                                                                    \
+	"trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; p=${all##*server-}; echo \"READY "      \
+	"127.0.0.1:470$p $key\" >&$READY; " STAY
+
+static void a_server_is_started_later_and_becomes_a_member(void **state)
+{
+	struct check_file seen = check_file_make(""), file;
+	const unsigned starts[] = {2, 1};
+	struct server_child_options o = {.memory_mb = 64,
+					 .log_level = KV_LOG_INFO,
+					 .ready_timeout_ns = 20 * SECOND_NS,
+					 .count = 3,
+					 .late = 2,
+					 .start = starts,
+					 .num_starts = 2};
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+	char body[1024], line[1024], *members;
+
+	(void)state;
+	snprintf(body, sizeof(body), LATE_SERVER, seen.path);
+	file = script(body);
+	o.binary = file.path;
+	assert_int_equal(server_child_start(&o, &child, &err), 0);
+	assert_string_equal(server_child_name(child, 1), "server-1=127.0.0.1:4701");
+	assert_null(server_child_name(child, 2));
+	assert_string_equal(server_child_name(child, 3), "server-3=127.0.0.1:4703");
+	line_with(seen.path, "--node-id server-1", line, sizeof(line));
+	members = strstr(line, "file:") + 5;
+	*strchr(members, ' ') = 0;
+	line_with(members, "server-3=127.0.0.1:4703\n", body, sizeof(body));
+	assert_true(body[0]);
+	line_with(members, "server-2", body, sizeof(body));
+	assert_false(body[0]);
+
+	assert_int_equal(server_child_run(child, 2, &err), 0);
+	assert_string_equal(server_child_name(child, 2), "server-2=127.0.0.1:4702");
+	line_with(members, "server-2=127.0.0.1:4702\n", body, sizeof(body));
+	assert_true(body[0]);
+	assert_int_equal(server_child_run(child, 2, &err), -KV_EINVAL); /* there is no second one */
+
+	assert_int_equal(server_child_stop(&child, &err), 0); /* the one that still waits is no failure */
+	assert_int_equal(access(members, F_OK), -1);
+	check_reaped();
+	check_file_remove(&file);
+	check_file_remove(&seen);
+}
+
+static void a_server_that_was_killed_is_started_where_it_was(void **state)
+{
+	struct check_file seen = check_file_make(""), file;
+	const unsigned starts[] = {2};
+	struct server_child_options o = {.memory_mb = 64,
+					 .log_level = KV_LOG_INFO,
+					 .ready_timeout_ns = 20 * SECOND_NS,
+					 .count = 2,
+					 .start = starts,
+					 .num_starts = 1};
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+	char body[1024], line[1024];
+
+	(void)state;
+	snprintf(body, sizeof(body),
+		 "trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr }; "
+		 "a=${a%%%% *}; echo \"READY ${a/:0/:$$}\" >&$READY; " STAY,
+		 seen.path);
+	file = script(body);
+	o.binary = file.path;
+	assert_int_equal(server_child_start(&o, &child, &err), 0);
+	snprintf(line, sizeof(line), "%s", server_child_name(child, 2));
+	server_child_signal(child, 2, SIGKILL);
+	assert_int_equal(server_child_run(child, 2, &err), 0);
+	assert_string_equal(server_child_name(child, 2), line);
+	assert_false(server_child_dead(child));
+	line_with(seen.path, strchr(line, '=') + 1, body, sizeof(body));
+	assert_true(body[0]);
+	server_child_signal(child, 2, SIGKILL); /* the new one */
+	assert_int_equal(server_child_stop(&child, &err), 0);
+	check_reaped();
+	check_file_remove(&file);
+	check_file_remove(&seen);
+}
+
+static void a_later_start_that_fails_says_why(void **state)
+{
+	struct check_file file;
+	const unsigned starts[] = {2};
+	struct server_child_options o = {.memory_mb = 64,
+					 .log_level = KV_LOG_INFO,
+					 .ready_timeout_ns = 20 * SECOND_NS,
+					 .count = 2,
+					 .late = 2,
+					 .start = starts,
+					 .num_starts = 1};
+	struct server_child *child = NULL;
+	struct kv_error err = {0};
+
+	(void)state;
+	file = script("trap 'exit 0' TERM; read -r key <&$PSK; case $all in *server-2) echo 'no memory' >&2; exit 3;; "
+		      "esac; echo 'READY 127.0.0.1:1' >&$READY; " STAY);
+	o.binary = file.path;
+	assert_int_equal(server_child_start(&o, &child, &err), 0);
+	assert_int_equal(server_child_run(child, 2, &err), -KV_EPEERDOWN);
+	check_contains(err.text, "no memory");
+	server_child_stop(&child, &err);
+	check_reaped();
+	check_file_remove(&file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +412,9 @@ int main(void)
 		cmocka_unit_test(a_talkative_child_is_not_blocked),
 		cmocka_unit_test(it_has_a_process_group_of_its_own),
 		cmocka_unit_test(stopping_nothing_does_nothing),
+		cmocka_unit_test(a_server_is_started_later_and_becomes_a_member),
+		cmocka_unit_test(a_server_that_was_killed_is_started_where_it_was),
+		cmocka_unit_test(a_later_start_that_fails_says_why),
 		cmocka_unit_test(an_interrupted_start_kills_it_at_once),
 	};
 

@@ -135,6 +135,43 @@ static void events_are_sorted_by_time(void **state)
 	assert_int_equal(e.row[1].at_ns, 1800000000000ull);
 }
 
+static void a_server_whose_first_event_is_its_start_is_late(void **state)
+{
+	struct kv_opt_strings s = {.count = 4,
+				   .item = {"start 2 at 9s", "kill 1 at 1s", "start 3 at 2s", "start 1 at 3s"}};
+	struct bench_events e;
+	struct kv_error err = {0};
+	unsigned starts[BENCH_EVENTS_MAX];
+	(void)state;
+	/* 1 is there first, 2 and 3 are not. */
+	assert_int_equal(bench_events_parse(&s, 3, &e, &err), 0);
+	assert_int_equal(bench_events_late(&e), 6);
+	assert_int_equal(bench_events_starts(&e, starts), 3);
+	assert_int_equal(starts[0], 3);
+	assert_int_equal(starts[1], 1);
+	assert_int_equal(starts[2], 2);
+}
+
+/* What is done to a server must be possible then. */
+static void events_in_an_impossible_order_are_refused(void **state)
+{
+	static const struct {
+		const char *first, *second, *why;
+	} bad[] = {{"kill 1 at 1s", "stop 1 at 2s", "does not run"},
+		   {"start 2 at 2s", "stop 2 at 1s", "it runs then"},
+		   {"start 2 at 2s", "start 2 at 3s", "it runs then"},
+		   {"kill 1 at 1s", "kill 1 at 3s", "does not run"},
+		   {"start 1 at 1s", "start 2 at 1s", "no server"}};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kv_opt_strings s = {.count = 2, .item = {bad[i].first, bad[i].second}};
+		struct bench_events e;
+		struct kv_error err = {0};
+		assert_int_equal(bench_events_parse(&s, 2, &e, &err), -KV_EINVAL);
+		assert_non_null(strstr(err.text, bad[i].why));
+	}
+}
+
 static void other_events_are_refused(void **state)
 {
 	static const char *const bad[] = {"",
@@ -168,6 +205,8 @@ int main(void)
 		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
 		cmocka_unit_test(a_report_without_figures_is_refused),
 		cmocka_unit_test(events_are_sorted_by_time),
+		cmocka_unit_test(a_server_whose_first_event_is_its_start_is_late),
+		cmocka_unit_test(events_in_an_impossible_order_are_refused),
 		cmocka_unit_test(other_events_are_refused),
 	};
 	cmocka_set_message_output(CM_OUTPUT_TAP);
