@@ -17,7 +17,7 @@ check "and says when it was killed" json_is "$j" 'len(j["events"]) == 1 and j["e
 check "its keys are missed, the others are not" json_is "$j" '0 < j["phases"]["read"]["misses"] and 0 < j["phases"]["read"]["hits"]'
 check "misses have a latency of their own, and hits theirs" json_is "$j" '(lambda r: set(r["missed_ns"]) == set(r["latency_ns"]) and sum(r["histogram"]["count"]) == r["hits"] and "missed_ns" not in j["phases"]["write"])(j["phases"]["read"])'
 check "the time series has the event" grep -qE '^event kill 2,[0-9.]+,,,,,,$' "$scratch/e.csv"
-check "the page, too" grep -q 'Red lines are events' "$scratch/e.html"
+check "the page, too" grep -q 'Red lines are what --event did' "$scratch/e.html"
 check "a server that is stopped and goes on" run --servers 2 --num-keys 100 --value-size 4KB --duration 1500ms --event 'stop 2 at 200ms' --event 'cont 2 at 500ms'
 check "both events are there, in order" json_is "$j" '[e["event"] for e in j["events"]] == ["stop 2", "cont 2"] and all("done_s" in e for e in j["events"])'
 check "a server that is still stopped at the end is ended all the same" run --servers 2 --num-keys 100 --value-size 4KB --duration 1 --event 'stop 1 at 900ms'

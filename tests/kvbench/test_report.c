@@ -125,7 +125,7 @@ static void the_config_has_every_option_with_underscores(void **state)
 		    "eviction model tp dtype block_tokens prefix_tokens prefill_rate "
 		    "server_threads "
 		    "base_client_id "
-		    "timeout peer_timeout settle repair_mb slow_ms psk_file cert key ca crl server_name json report "
+		    "timeout peer_timeout settle repair_mb copies slow_ms psk_file cert key ca crl server_name json report "
 		    "hdr csv interval "
 		    "progress quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
