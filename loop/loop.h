@@ -200,7 +200,8 @@ int io_connect_await(const struct sockaddr_storage *addr, socklen_t len, int *ou
 int io_poll_await(int fd, short events, uint64_t deadline_ns);
 
 /* io_listen -- bind and listen on a TCP address. Port 0 picks one, and *addr is updated. Returns 0, or -errno with *err
- * (which process holds the port, and the way out). */
+ * (which process holds the port, and the way out). The peer of an accepted connection that reads nothing holds
+ * 256 KiB of the kernel's memory at most. */
 int io_listen(struct loop *loop, struct sockaddr_storage *addr, socklen_t len, int *out_fd, struct kv_error *err);
 /* io_shutdown -- end reads, writes and accepts in progress on a socket: they return. */
 void io_shutdown(struct loop *loop, int fd);

@@ -9,6 +9,8 @@
 
 #include "loop/ring_kernel.h"
 
+enum { SEND_BUFFER = 128 << 10 }; /* the kernel counts its own bookkeeping, too, and doubles this */
+
 int ring_refuse_files(int rc, const char *what, struct kv_error *err)
 {
 	struct rlimit limit = {0};
@@ -37,13 +39,16 @@ int ring_socket(struct ring *ring, int family, int *out_fd)
 	return 0;
 }
 
+/* Accepted sockets inherit the size of the send buffer. Left to itself it grows to megabytes, and a peer that reads
+ * nothing fills it: kernel memory times connections, and a writer that notices late. */
 int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len, int *out_fd)
 {
 	socklen_t bound_len = sizeof(*addr);
-	int fd = -1, on = 1, rc = ring_socket(ring, addr->ss_family, &fd);
+	int fd = -1, on = 1, send_bytes = SEND_BUFFER, rc = ring_socket(ring, addr->ss_family, &fd);
 	if (rc < 0)
 		return rc;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes)) < 0 ||
 	    bind(fd, (struct sockaddr *)addr, len) < 0 || listen(fd, SOMAXCONN) < 0 ||
 	    getsockname(fd, (struct sockaddr *)addr, &bound_len) < 0) {
 		rc = -errno;

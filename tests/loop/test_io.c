@@ -288,6 +288,7 @@ static void serve_one(void *arg)
 	CHECK(io_accept_await(listen_fd, &fd, &peer, KV_NEVER) == 0);
 	CHECK(kv_sockaddr_is_loopback(&peer));
 	CHECK(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on == 1);
+	CHECK(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &on, &len) == 0 && on <= 256 << 10);
 	CHECK(fcntl(fd, F_GETFD) == FD_CLOEXEC);
 	CHECK(io_user_timeout(loop, fd, 3000) == 0);
 	CHECK(io_read_await(fd, buf, 5, KV_NEVER) == 5);
