@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log.c -- build one line on the stack and hand it to the owner's sink.
  *
- * Invariant: the sink gets one line of printable ASCII. Other bytes are written as \xNN (\n, \r, \t by name), so that a
- * key or a peer's text can neither forge a line nor drive a terminal. Escaping follows formatting, so it covers the
+ * Invariant: the sink gets one line of printable ASCII (printable.h). Escaping follows formatting, so it covers the
  * arguments without a printf of our own. Logging leaves errno as it was. */
 #include "base/log.h"
 
@@ -17,70 +16,68 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/json.h"
+#include "base/printable.h"
 
 enum { LINE_CAP = 1024 };
 
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug", "trace"};
 static const char *const level_tags[] = {"OFF  ", "ERROR", "WARN ", "INFO ", "DEBUG", "TRACE"};
 
-/* escape_byte -- write one byte of text as 1 to 4 printable ones. Returns their number. */
-static size_t escape_byte(unsigned char c, char out[4])
+/* To a sink that knows no events. Out of line: a coroutine's stack has no room to waste. */
+__attribute__((noinline)) static void write_whole(const struct kv_log *log, enum kv_log_level level, const char *line,
+						  const struct kv_event *event)
 {
-	static const char hex[] = "0123456789abcdef";
-	if (c >= 0x20 && c < 0x7f) {
-		out[0] = (char)c;
-		return 1;
-	}
-	out[0] = '\\';
-	if (c == '\n' || c == '\r' || c == '\t') {
-		out[1] = c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
-		return 2;
-	}
-	out[1] = 'x';
-	out[2] = hex[c >> 4];
-	out[3] = hex[c & 15];
-	return 4;
+	char whole[LINE_CAP + KV_EVENT_CAP];
+	size_t n = strlen(line);
+	memcpy(whole, line, n);
+	kv_event_text(event, whole + n);
+	log->write(log->arg, level, whole);
 }
 
-/* escape_line -- write the printable form of text, cut to the room of a line. A cut line ends in "...". */
-static void escape_line(const char *text, bool cut, char line[LINE_CAP])
+/* Hand a line to the sink. */
+static void sink(const struct kv_log *log, enum kv_log_level level, const char *line, const struct kv_event *event)
 {
-	static const char dots[] = "...";
-	const size_t room = LINE_CAP - sizeof(dots);
-	size_t n = 0;
-	for (; *text; text++) {
-		char piece[4];
-		size_t len = escape_byte((unsigned char)*text, piece);
-		if (n + len > room) {
-			cut = true;
-			break;
-		}
-		memcpy(line + n, piece, len);
-		n += len;
-	}
-	if (cut) {
-		memcpy(line + n, dots, sizeof(dots) - 1);
-		n += sizeof(dots) - 1;
-	}
-	line[n] = '\0';
+	if (!event)
+		log->write(log->arg, level, line);
+	else if (log->event)
+		log->event(log->arg, level, line, event);
+	else
+		write_whole(log, level, line, event);
 }
 
-void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
+static void log_line(const struct kv_log *log, enum kv_log_level level, const struct kv_event *event, const char *fmt,
+		     va_list ap) __attribute__((format(printf, 4, 0)));
+static void log_line(const struct kv_log *log, enum kv_log_level level, const struct kv_event *event, const char *fmt,
+		     va_list ap)
 {
 	if (!kv_log_on(log, level) || level == KV_LOG_OFF)
 		return;
 	int saved = errno;
 	char text[LINE_CAP], line[LINE_CAP];
-	va_list ap;
-	va_start(ap, fmt);
 	int n = vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	if (n >= 0) {
-		escape_line(text, (size_t)n >= sizeof(text), line);
-		log->write(log->arg, level, line);
+		kv_printable(text, (size_t)n >= sizeof(text), line, sizeof(line));
+		sink(log, level, line, event);
 	}
 	errno = saved;
+}
+
+void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	log_line(log, level, NULL, fmt, ap);
+	va_end(ap);
+}
+
+void kv_event(const struct kv_log *log, enum kv_log_level level, const struct kv_event *event, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	log_line(log, level, event, fmt, ap);
+	va_end(ap);
 }
 
 char *kv_log_time(char *buf)
@@ -122,11 +119,11 @@ static int priority(enum kv_log_level level)
 	return (unsigned)level < KV_COUNT(of) ? of[level] : 6;
 }
 
-size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line, const char *fields,
-		   char *buf, size_t cap)
+size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line,
+		   const struct kv_event *event, char *buf, size_t cap)
 {
 	bool journal = style && style->journal;
-	char now[KV_LOG_TIME_CAP], text[2 * LINE_CAP];
+	char now[KV_LOG_TIME_CAP], text[2 * LINE_CAP], fields[KV_EVENT_CAP];
 	size_t n = journal ? (size_t)snprintf(buf, cap, "<%d>", priority(level)) : 0;
 	int len;
 
@@ -134,27 +131,33 @@ size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, co
 		len = snprintf(buf + n, cap - n,
 			       "{\"ts\":\"%s\",\"level\":\"%s\",\"component\":\"%s\",\"msg\":\"%s\"%s}\n",
 			       kv_log_time(now), kv_log_level_name(level), style->component ? style->component : "",
-			       kv_json_text(line, text, sizeof(text)), fields);
+			       kv_json_text(line, text, sizeof(text)), kv_event_json(event, fields));
 	else if (journal)
-		len = snprintf(buf + n, cap - n, "%.*s\n", LINE_CAP, line);
+		len = snprintf(buf + n, cap - n, "%.*s%s\n", LINE_CAP, line, kv_event_text(event, fields));
 	else
-		len = snprintf(buf + n, cap - n, "%s %s %.*s\n", kv_log_time(now),
-			       (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ", LINE_CAP, line);
+		len = snprintf(buf + n, cap - n, "%s %s %.*s%s\n", kv_log_time(now),
+			       (unsigned)level < KV_COUNT(level_tags) ? level_tags[level] : "?    ", LINE_CAP, line,
+			       kv_event_text(event, fields));
 	n = KV_MIN(n + (size_t)KV_MAX(len, 0), cap - 1);
 	buf[n - 1] = '\n'; /* also when the line of another caller was too long and lost its end */
 	return n;
 }
 
-void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
+void kv_log_stderr_event(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event)
 {
 	int saved = errno;
 	char buf[KV_LOG_LINE_CAP];
-	size_t n = kv_log_line(arg, level, line, "", buf, sizeof(buf));
+	size_t n = kv_log_line(arg, level, line, event, buf, sizeof(buf));
 	/* A failing stderr cannot be reported anywhere. Half a line is better than a retry that mixes with other lines.
 	 */
 	while (write(STDERR_FILENO, buf, n) < 0 && errno == EINTR)
 		;
 	errno = saved;
+}
+
+void kv_log_stderr(void *arg, enum kv_log_level level, const char *line)
+{
+	kv_log_stderr_event(arg, level, line, NULL);
 }
 
 int kv_log_level_parse(const char *text, enum kv_log_level *out_level)

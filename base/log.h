@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/event.h"
+
 enum kv_log_level { KV_LOG_OFF, KV_LOG_ERROR, KV_LOG_WARN, KV_LOG_INFO, KV_LOG_DEBUG, KV_LOG_TRACE };
 
 struct kv_log {
@@ -15,12 +17,20 @@ struct kv_log {
 	void (*write)(void *arg, enum kv_log_level level,
 		      const char *line); /* one line, no newline; any thread, several at once */
 	void *arg;
+	/* The same for lines that are events (event.h), with the event's fields beside the line; NULL: `write` gets
+	 * them as a part of it. */
+	void (*event)(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event);
 };
 
 /* kv_log -- format one line (1 KiB at most, control characters of arguments escaped) and hand it to log->write. Thread:
  * any. */
 void kv_log(const struct kv_log *log, enum kv_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* kv_event -- the same for an event: KV_EVENT("name", fields). What the sink, `event` or else `write`, gets is one
+ * line. Thread: any. */
+void kv_event(const struct kv_log *log, enum kv_log_level level, const struct kv_event *event, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 /* kv_log_time -- the present time as it begins a log line, in UTC: "2026-01-31T12:00:00.123Z". buf has KV_LOG_TIME_CAP
  * bytes. Returns buf. */
@@ -40,15 +50,18 @@ struct kv_log_style {
  * the variable KVRAIL_LOG_FORMAT names, "text" or "json". Thread: while no other changes the environment. */
 void kv_log_style_from(struct kv_log_style *out, const char *component);
 
-/* kv_log_line -- write a line in a style, with its end, into buf. fields: more of a JSON object, as ,"a":"b", or "".
- * What does not fit is cut from the message; buf has KV_LOG_LINE_CAP bytes at least. Returns its length. */
-enum { KV_LOG_LINE_CAP = 4096 };
-size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line, const char *fields,
-		   char *buf, size_t cap);
+/* kv_log_line -- write a line in a style, with its end, into buf. event: its fields come behind it; NULL: there are
+ * none. What does not fit is cut from the message; buf has KV_LOG_LINE_CAP bytes at least. Returns its length. */
+enum { KV_LOG_LINE_CAP = 6144 };
+size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, const char *line,
+		   const struct kv_event *event, char *buf, size_t cap);
 
 /* kv_log_stderr -- a sink for `write` above: writes "2026-11-21T12:00:00.123Z WARN  line\n" to stderr in one write(2).
  * arg: a struct kv_log_style, or NULL for plain text. */
 void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
+
+/* kv_log_stderr_event -- the sink for `event` beside it, with the same arg. */
+void kv_log_stderr_event(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event);
 
 /* kv_log_level_parse -- read "off", "error", "warn", "info", "debug" or "trace". Returns 0 or -KV_EINVAL. */
 int kv_log_level_parse(const char *text, enum kv_log_level *out_level);

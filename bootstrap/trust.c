@@ -300,11 +300,13 @@ void trust_refresh(struct trust *t, SSL_CTX *ssl_ctx, uint64_t now_ns)
 	if (stat(t->crl_file, &st) != 0 || mark_same(&t->mark, &st))
 		return; /* a missing file is being replaced; its last lists count until they end */
 	if (store_load(t, ssl_ctx, &err) == 0) {
-		kv_info(t->log, "CRL file %s was read again", t->crl_file);
+		kv_event(t->log, KV_LOG_INFO, KV_EVENT("crl_read", KV_FIELD("file", t->crl_file)),
+			 "CRL file %s was read again", t->crl_file);
 		return;
 	}
 	t->mark = (struct mark){.inode = st.st_ino, .bytes = st.st_size, .changed = st.st_mtim}; /* reported once */
-	kv_warn(t->log, "%s; the former lists stay in force", err.text);
+	kv_event(t->log, KV_LOG_WARN, KV_EVENT("crl_failed", KV_FIELD("reason", err.text)),
+		 "%s; the former lists stay in force", err.text);
 }
 
 /* ---- names ---- */

@@ -159,8 +159,10 @@ static bool dead_stays_out(struct rail *r, uint64_t now)
 	}
 	fab_shut(r->fab);
 	rail_out(r, TE_RAIL_OUT_MIN_NS, TE_RAIL_OUT_MAX_NS);
-	kv_error_log(r->te->log, "rail %u (%s) failed again: it is left out for %llu s", r->index, r->device,
-		     (unsigned long long)(r->backoff_ns / 1000000000));
+	kv_event(r->te->log, KV_LOG_ERROR,
+		 KV_EVENT("rail_out", KV_NUMBER("rail", r->index), KV_FIELD("device", r->device)),
+		 "rail %u (%s) failed again: it is left out for %llu s", r->index, r->device,
+		 (unsigned long long)(r->backoff_ns / 1000000000));
 	return true;
 }
 
@@ -236,10 +238,14 @@ int te_reset(struct te *te, struct kv_error *err)
 	settle(te, rc);
 	te->fence.exposed = false;
 	if (rc)
-		kv_error_log(te->log, "rebuilding the endpoints: %s", err->text);
+		kv_event(te->log, KV_LOG_ERROR, KV_EVENT("rebuild_failed", KV_FIELD("reason", err->text)),
+			 "rebuilding the endpoints: %s", err->text);
 	else
-		kv_info(te->log, "the endpoints were rebuilt (%llu so far), %u of %u rails are up",
-			(unsigned long long)te->stats.fences, rails_up(te), te->nrails);
+		kv_event(te->log, KV_LOG_INFO,
+			 KV_EVENT("rails_rebuilt", KV_NUMBER("times", te->stats.fences), KV_NUMBER("up", rails_up(te)),
+				  KV_NUMBER("rails", te->nrails)),
+			 "the endpoints were rebuilt (%llu so far), %u of %u rails are up",
+			 (unsigned long long)te->stats.fences, rails_up(te), te->nrails);
 	return rc;
 }
 
@@ -333,7 +339,9 @@ static unsigned retry(struct te *te, int *out_rc)
 			kv_error_log(te->log, "rail %u (%s) stays out: %s", i, r->device, err.text);
 			continue;
 		}
-		kv_info(te->log, "rail %u (%s) is back", i, r->device);
+		kv_event(te->log, KV_LOG_INFO,
+			 KV_EVENT("rail_back", KV_NUMBER("rail", i), KV_FIELD("device", r->device)),
+			 "rail %u (%s) is back", i, r->device);
 		r->state = RAIL_FRESH;
 		r->trial_ns = te_now(te);
 		back++;

@@ -432,7 +432,10 @@ static void on_event(struct rail *r, const struct fab_event *ev)
 		break;
 	case FAB_EV_DEAD:
 		r->stats.failed_endpoint++;
-		kv_error_log(r->te->log, "rail %u: the endpoint failed: %s", r->index, fab_last_error(r->fab));
+		kv_event(r->te->log, KV_LOG_ERROR,
+			 KV_EVENT("rail_failed", KV_NUMBER("rail", r->index),
+				  KV_FIELD("reason", fab_last_error(r->fab))),
+			 "rail %u: the endpoint failed: %s", r->index, fab_last_error(r->fab));
 		rail_failed(r);
 		break;
 	}

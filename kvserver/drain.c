@@ -53,9 +53,11 @@ uint64_t drain_ask(void *drain, const struct kvs_drain *bounds, const char *clie
 		d->bounds.bytes_s = bounds->bytes_s;
 	left = left_ns(d);
 	pthread_mutex_unlock(&d->lock);
-	kv_info(d->log, "client %s asks for a drain, %s %s", client,
-		first ? "which begins and takes at most" : "which has begun and takes at most another",
-		kv_duration_format(left, time, sizeof(time)));
+	kv_event(d->log, KV_LOG_INFO,
+		 KV_EVENT("drain_asked", KV_FIELD("client", client), KV_NUMBER("left_ms", left / 1000000)),
+		 "client %s asks for a drain, %s %s", client,
+		 first ? "which begins and takes at most" : "which has begun and takes at most another",
+		 kv_duration_format(left, time, sizeof(time)));
 	if (first)
 		pthread_kill(d->main, DRAIN_SIGNAL);
 	return left;

@@ -96,8 +96,9 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 
 	kv_log_level_set(log, more);
 	if (level != former)
-		kv_log(log, more < KV_LOG_INFO ? more : KV_LOG_INFO, "%s: the log's level is %s", why,
-		       kv_log_level_name(level));
+		kv_event(log, more < KV_LOG_INFO ? more : KV_LOG_INFO,
+			 KV_EVENT("log_level", KV_FIELD("level", kv_log_level_name(level)), KV_FIELD("cause", why)),
+			 "%s: the log's level is %s", why, kv_log_level_name(level));
 	kv_log_level_set(log, level);
 }
 
@@ -123,14 +124,18 @@ static void config_reload(struct run *r)
 	if (!r->flags->config)
 		return;
 	if (flags_reload(r->argc, r->argv, r->flags, taken, left, sizeof(taken), &err)) {
-		kv_warn(r->log, "SIGHUP: %s; all options stay as they were", err.text);
+		kv_event(r->log, KV_LOG_WARN, KV_EVENT("config_failed", KV_FIELD("reason", err.text)),
+			 "SIGHUP: %s; all options stay as they were", err.text);
 		return;
 	}
 	kvs_server_rates_set(r->server, r->flags->ttl_ns, r->flags->slow_ms * 1000000ull);
 	drain_defaults(r->drain, r->flags->drain_sec * 1000000000ull, r->flags->drain_mb << 20);
-	kv_log(r->log, left[0] ? KV_LOG_WARN : KV_LOG_INFO, "SIGHUP: %s: %s%s%s%s%s%s", r->flags->config,
-	       taken[0] || left[0] ? "" : "nothing has changed", taken[0] ? "taken: " : "", taken,
-	       taken[0] && left[0] ? "; " : "", left[0] ? "changed, and needs a restart: " : "", left);
+	kv_event(r->log, left[0] ? KV_LOG_WARN : KV_LOG_INFO,
+		 KV_EVENT("config_read", KV_FIELD("file", r->flags->config), KV_FIELD("taken", taken),
+			  KV_FIELD("restart", left)),
+		 "SIGHUP: %s: %s%s%s%s%s%s", r->flags->config, taken[0] || left[0] ? "" : "nothing has changed",
+		 taken[0] ? "taken: " : "", taken, taken[0] && left[0] ? "; " : "",
+		 left[0] ? "changed, and needs a restart: " : "", left);
 }
 
 static void reload(struct run *r)
@@ -163,10 +168,10 @@ static int signal_next(struct kvs_server *server, uint64_t watchdog_ns, struct k
 	if (kvs_server_pulse(server))
 		kv_service_tell("WATCHDOG=1");
 	else
-		kv_warn(log,
-			"a thread of the server has not answered for %.1f s; the service manager is not told that all "
-			"is well",
-			(double)watchdog_ns / 2e9);
+		kv_event(log, KV_LOG_WARN, KV_EVENT("loop_silent", KV_NUMBER("ms", watchdog_ns / 2000000)),
+			 "a thread of the server has not answered for %.1f s; the service manager is not told that all "
+			 "is well",
+			 (double)watchdog_ns / 2e9);
 	return 0;
 }
 
@@ -216,40 +221,39 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
-/* A line on standard output: as ever, or in the log's form, with fields of its own. */
-static void ready_line(const struct kv_log_style *style, const char *fields, const char *fmt, ...)
+/* A line on standard output, in the log's form. */
+static void ready_line(const struct kv_log_style *style, const struct kv_event *event, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void ready_line(const struct kv_log_style *style, const char *fields, const char *fmt, ...)
+static void ready_line(const struct kv_log_style *style, const struct kv_event *event, const char *fmt, ...)
 {
 	struct kv_log_style plain = *style;
-	char text[1536], line[KV_LOG_LINE_CAP], now[KV_LOG_TIME_CAP];
+	char text[1536], line[KV_LOG_LINE_CAP], fields[KV_EVENT_CAP], now[KV_LOG_TIME_CAP];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (style->format == KV_LOG_TEXT) {
-		printf("%s READY %s\n", kv_log_time(now), text);
+		printf("%s READY %s%s\n", kv_log_time(now), text, kv_event_text(event, fields));
 		return;
 	}
 	plain.journal = false; /* that is about standard error */
-	fwrite(line, 1, kv_log_line(&plain, KV_LOG_INFO, text, fields, line, sizeof(line)), stdout);
+	fwrite(line, 1, kv_log_line(&plain, KV_LOG_INFO, text, event, line, sizeof(line)), stdout);
 }
 
 static void ready_print(const struct kvs_server *server, const struct http *http, const struct kv_log_style *style,
 			const char *address)
 {
 	struct kvs_info info;
-	char pages[160], took[32], url[KV_HOST_MAX + 16], fields[512];
+	char pages[160], took[32], url[KV_HOST_MAX + 16];
 
 	kvs_server_info(server, &info);
-	snprintf(fields, sizeof(fields),
-		 ",\"event\":\"ready\",\"address\":\"%s\",\"provider\":\"%s\",\"fabric\":\"%s\",\"threads\":%u,"
-		 "\"rails\":%u,\"memory_bytes\":%llu,\"security\":\"%s\"",
-		 address, info.provider, info.fabric, info.shards, info.rails, (unsigned long long)info.memory_bytes,
-		 info.security);
 	ready_line(
-		style, fields,
+		style,
+		KV_EVENT("ready", KV_FIELD("address", address), KV_FIELD("provider", info.provider),
+			 KV_FIELD("fabric", info.fabric), KV_NUMBER("threads", info.shards),
+			 KV_NUMBER("rails", info.rails), KV_NUMBER("memory_bytes", info.memory_bytes),
+			 KV_FIELD("security", info.security)),
 		"kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, security %s, "
 		"%s%s%s%s)",
 		address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards), info.rails,
@@ -257,14 +261,15 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 		info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 		info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 		info.pull ? ", clients may read all of its memory" : "");
-	ready_line(style, ",\"event\":\"memory\"",
+	ready_line(style,
+		   KV_EVENT("memory", KV_NUMBER("bytes", info.memory_bytes), KV_NUMBER("parts", info.parts),
+			    KV_NUMBER("register_us", info.register_ns / 1000)),
 		   "memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s", info.parts,
 		   kv_plural(info.parts), kv_duration_format(info.register_ns, took, sizeof(took)),
 		   info.register_threads, kv_plural(info.register_threads), info.numa);
 	if (http) {
 		http_url(http, url, sizeof(url));
-		snprintf(fields, sizeof(fields), ",\"event\":\"http\",\"url\":\"%s\"", url);
-		ready_line(style, fields, "metrics and health on %s", url);
+		ready_line(style, KV_EVENT("http", KV_FIELD("url", url)), "metrics and health on %s", url);
 	}
 	fflush(stdout);
 }
@@ -293,9 +298,12 @@ static void push_log(const struct kv_log *log, const struct push_result *done)
 {
 	char bytes[32];
 
-	kv_info(log, "drain: %llu values, %s, were put to the others%s; %llu could not be",
-		(unsigned long long)done->blocks, kv_size_format(done->bytes, bytes, sizeof(bytes)),
-		done->all ? "" : ", and time is over for what is left", (unsigned long long)done->failed);
+	kv_event(log, KV_LOG_INFO,
+		 KV_EVENT("drain_pushed", KV_NUMBER("values", done->blocks), KV_NUMBER("bytes", done->bytes),
+			  KV_NUMBER("failed", done->failed), KV_FIELD("all", done->all ? "yes" : "no")),
+		 "drain: %llu values, %s, were put to the others%s; %llu could not be",
+		 (unsigned long long)done->blocks, kv_size_format(done->bytes, bytes, sizeof(bytes)),
+		 done->all ? "" : ", and time is over for what is left", (unsigned long long)done->failed);
 }
 
 static unsigned members_up(const struct kv_view *view, const char *self)
@@ -337,8 +345,10 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 			: !o.epoch ? "this server is in no view of --members"
 				   : "no other member is up");
 	} else {
-		kv_info(r->log, "drain: putting what was hit lately to %u other%s, %s per second at most", others,
-			kv_plural(others), kv_size_format(o.bytes_s, rate, sizeof(rate)));
+		kv_event(r->log, KV_LOG_INFO,
+			 KV_EVENT("drain_push", KV_NUMBER("others", others), KV_NUMBER("bytes_s", o.bytes_s)),
+			 "drain: putting what was hit lately to %u other%s, %s per second at most", others,
+			 kv_plural(others), kv_size_format(o.bytes_s, rate, sizeof(rate)));
 		rc = push_run(&o, &done, &err);
 		if (rc < 0)
 			kv_warn(r->log, "drain: no value is put to another server: %s", err.text);
@@ -354,6 +364,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 	struct flags *f = r->flags;
 	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
 	struct drain_bounds bounds;
+	const char *cause;
 	int got;
 
 	kvs_server_address(r->server, address, sizeof(address));
@@ -367,6 +378,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
 	manager_tell(r->log, "READY=1", more);
 	got = signals_wait(r);
+	cause = got == SIGTERM ? "SIGTERM" : got == SIGINT ? "SIGINT" : "a client's drain";
 	drain_begin(r->drain, &bounds);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
@@ -376,12 +388,10 @@ static void run(struct run *r, const struct kv_log_style *style)
 		http_drain(r->http);
 	if (r->membership)
 		hand_over(r, &bounds);
-	kv_info(r->log, "%s: saying goodbye to the clients, and finishing what is in flight",
-		got == SIGTERM  ? "SIGTERM"
-		: got == SIGINT ? "SIGINT"
-				: "a client's drain");
+	kv_event(r->log, KV_LOG_INFO, KV_EVENT("goodbye", KV_FIELD("cause", cause)),
+		 "%s: saying goodbye to the clients, and finishing what is in flight", cause);
 	kvs_server_stop(r->server, drain_left_ns(r->drain));
-	kv_info(r->log, "stopped");
+	kv_event(r->log, KV_LOG_INFO, KV_EVENT("stopped"), "stopped");
 }
 
 /* Tests have less patience than an operator: waiting times of --members are divided by KVRAIL_TEST_PACE. */
@@ -452,7 +462,8 @@ static int key_make(const char *path)
 int main(int argc, char **argv)
 {
 	struct kv_log_style style;
-	struct kv_log log = {.level = KV_LOG_ERROR, .write = kv_log_stderr, .arg = &style};
+	struct kv_log log = {
+		.level = KV_LOG_ERROR, .write = kv_log_stderr, .event = kv_log_stderr_event, .arg = &style};
 	struct kvs_options options;
 	struct kv_error err = {0};
 	struct flags f;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # check-docs.sh -- checks that what the documents name exists; speaks TAP. check-docs.py checks files, functions and
-# links of all documents.
+# links of all documents, check-events.py the events of the log.
 #
 # docs/internals/ownership.md and reliability.md are checked more closely, in what stands in backticks:
 #   `file: function, function`   the file (of the tree, or below tests/) must have these functions, or tests of a
@@ -41,7 +41,7 @@ missing() { # DOC: prints what it names and what does not exist
 }
 
 n=0 fail=0
-echo 1..3
+echo 1..4
 for doc in docs/internals/ownership.md docs/internals/reliability.md; do
 	n=$((n + 1))
 	bad=$(missing "$doc")
@@ -55,12 +55,21 @@ for doc in docs/internals/ownership.md docs/internals/reliability.md; do
 done
 if ! python3 -c '' 2>/dev/null; then
 	echo "ok 3 # SKIP there is no python3 to read the documents with"
+	echo "ok 4 # SKIP there is no python3 to read the documents with"
 else
 	bad=$(python3 scripts/check-docs.py 2>&1)
 	if [ -z "$bad" ]; then
 		echo "ok 3 - files, functions and links that documents name exist"
 	else
 		echo "not ok 3 - files, functions and links that documents name exist"
+		printf '%s\n' "$bad" | sed 's/^/# /'
+		fail=1
+	fi
+	bad=$(python3 scripts/check-events.py 2>&1)
+	if [ -z "$bad" ]; then
+		echo "ok 4 - docs/reference/events.md has the events of the sources, with their fields"
+	else
+		echo "not ok 4 - docs/reference/events.md has the events of the sources, with their fields"
 		printf '%s\n' "$bad" | sed 's/^/# /'
 		fail=1
 	fi

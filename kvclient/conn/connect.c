@@ -204,7 +204,10 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 			       kv_strerror(rc));
 	if (atomic_exchange(&c->pool->server[n->index].told.incarnation, w->incarnation) != w->incarnation &&
 	    n->incarnation && n->incarnation != w->incarnation)
-		kv_info(kvc_node_log(n), "client %u: server %s was restarted", c->index, kvc_node_name(n));
+		kv_event(kvc_node_log(n), KV_LOG_INFO,
+			 KV_EVENT("server_restarted", KV_NUMBER("client", c->index),
+				  KV_FIELD("server", kvc_node_name(n))),
+			 "client %u: server %s was restarted", c->index, kvc_node_name(n));
 	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)

@@ -110,8 +110,12 @@ static void link_in(struct kvc_node *n, struct kvc_link *l)
 	l->backoff_ns = 0;
 	te_peer_link_use(n->attachment->peer[l->shard], l->index, true);
 	if (late)
-		kv_info(kvc_client_log(n->client), "client %u, server %s: link %u to its shard %u answers again",
-			n->client->index, kvc_node_name(n), l->index, l->shard);
+		kv_event(kvc_client_log(n->client), KV_LOG_INFO,
+			 KV_EVENT("link_back", KV_NUMBER("client", n->client->index),
+				  KV_FIELD("server", kvc_node_name(n)), KV_NUMBER("shard", l->shard),
+				  KV_NUMBER("link", l->index)),
+			 "client %u, server %s: link %u to its shard %u answers again", n->client->index,
+			 kvc_node_name(n), l->index, l->shard);
 }
 
 /* Its PING failed: try again later. */
@@ -256,11 +260,14 @@ static void out_tell(struct kvc_node *n)
 		out_set(n, l, true);
 	}
 	if (out && (news || n->links.news))
-		kv_warn(kvc_client_log(n->client),
-			"client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
-			"going on without them, and trying them again",
-			n->client->index, kvc_node_name(n), out, s->num_links, first->shard, first->index,
-			out > 1 ? ", ..." : "");
+		kv_event(kvc_client_log(n->client), KV_LOG_WARN,
+			 KV_EVENT("links_out", KV_NUMBER("client", n->client->index),
+				  KV_FIELD("server", kvc_node_name(n)), KV_NUMBER("out", out),
+				  KV_NUMBER("links", s->num_links)),
+			 "client %u, server %s: %u of %u links do not answer over the fabric (shard %u, link %u%s); "
+			 "going on without them, and trying them again",
+			 n->client->index, kvc_node_name(n), out, s->num_links, first->shard, first->index,
+			 out > 1 ? ", ..." : "");
 	n->links.news = false;
 }
 

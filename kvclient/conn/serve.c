@@ -68,9 +68,10 @@ static void leave(struct kvc_node *n)
 		return;
 	n->goodbye = KVC_GOODBYE_HEARD;
 	snprintf(n->why, sizeof(n->why), "it said goodbye");
-	kv_log(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_PARTED, KV_LOG_INFO),
-	       "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
-	       n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
+	kv_event(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_PARTED, KV_LOG_INFO),
+		 KV_EVENT("server_ends", KV_NUMBER("client", n->client->index), KV_FIELD("server", kvc_node_name(n))),
+		 "client %u: server %s ends: %s until it is back", n->client->index, kvc_node_name(n),
+		 n->client->num_nodes > 1 ? "others stand in for it" : "its keys are misses");
 	kvc_node_set(n, KVC_NODE_DOWN);
 }
 
@@ -401,7 +402,10 @@ static void failure_log(struct kvc_node *n, int rc)
 		return;
 	other = is_refusal(rc) && atomic_exchange(&told(n)->refusal, rc) != rc;
 	if (kvc_told_begin(told(n), n->trouble, KVC_TROUBLE_FAILING) || other)
-		kv_warn(kvc_node_log(n), "client %u: %s", n->client->index, n->error.text);
+		kv_event(kvc_node_log(n), KV_LOG_WARN,
+			 KV_EVENT("server_failed", KV_NUMBER("client", n->client->index),
+				  KV_FIELD("server", kvc_node_name(n)), KV_FIELD("reason", n->error.text)),
+			 "client %u: %s", n->client->index, n->error.text);
 }
 
 static void up_count(struct kvc_node *n)
@@ -465,8 +469,10 @@ static void lost_tell(struct kvc_node *n, int rc)
 		return;
 	kvc_add(&c->count.lost_connections, 1);
 	snprintf(n->why, sizeof(n->why), "%s", n->redo ? n->redo : n->error.text);
-	kv_log(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_LOST, KV_LOG_WARN),
-	       "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
+	kv_event(kvc_node_log(n), trouble_level(n, KVC_TROUBLE_LOST, KV_LOG_WARN),
+		 KV_EVENT("server_lost", KV_NUMBER("client", c->index), KV_FIELD("server", kvc_node_name(n)),
+			  KV_FIELD("reason", n->why)),
+		 "client %u, server %s: %s: connecting again", c->index, kvc_node_name(n), n->why);
 }
 
 /* Its troubles with the server are over. */
@@ -477,8 +483,10 @@ static void back_tell(struct kvc_node *n)
 	if (kvc_told_end(told(n), n->trouble, KVC_TROUBLE_FAILING))
 		atomic_store(&told(n)->refusal, 0);
 	if (n->attaches > 1)
-		kv_log(kvc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG, "client %u: server %s is back",
-		       n->client->index, kvc_node_name(n));
+		kv_event(kvc_node_log(n), lost || parted ? KV_LOG_INFO : KV_LOG_DEBUG,
+			 KV_EVENT("server_back", KV_NUMBER("client", n->client->index),
+				  KV_FIELD("server", kvc_node_name(n))),
+			 "client %u: server %s is back", n->client->index, kvc_node_name(n));
 }
 
 static void attachment_up(struct kvc_node *n)

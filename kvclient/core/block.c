@@ -99,13 +99,12 @@ static void job_watch(struct kvc_job *j, uint64_t *turns)
 	if (seen == loop_turns(c->loop) && *turns != seen &&
 	    atomic_load_explicit(&j->state, memory_order_acquire) == JOB_STARTED) {
 		*turns = seen;
-		kv_error_log(kvc_client_log(c),
-			     "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
-			     "thread, or provider %s does%s",
-			     c->index, c->info.provider,
-			     c->info.death_fatal
-				     ? " (a process that it shares locks with has died: start this one again)"
-				     : "");
+		kv_event(kvc_client_log(c), KV_LOG_ERROR, KV_EVENT("client_silent", KV_NUMBER("client", c->index)),
+			 "client %u: its loop has stood still for 5 s, and calls with it: a worker keeps the "
+			 "thread, or provider %s does%s",
+			 c->index, c->info.provider,
+			 c->info.death_fatal ? " (a process that it shares locks with has died: start this one again)"
+					     : "");
 	}
 }
 

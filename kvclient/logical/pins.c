@@ -140,16 +140,21 @@ static void told(struct kvc_node *n)
 	if (n->pins.pinners > 0)
 		return;
 	if (n->pins.lost)
-		kv_warn(kvc_client_log(c),
-			"client %u, server %s: %llu pins are lost and %llu were made again; why the last one is lost: "
-			"%s",
-			c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
-			n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no "
-							   "connection, or the server was restarted"
-							 : kv_strerror(n->pins.lost_rc));
+		kv_event(kvc_client_log(c), KV_LOG_WARN,
+			 KV_EVENT("pins_lost", KV_NUMBER("client", c->index), KV_FIELD("server", name),
+				  KV_NUMBER("lost", n->pins.lost), KV_NUMBER("again", n->pins.again)),
+			 "client %u, server %s: %llu pins are lost and %llu were made again; why the last one is lost: "
+			 "%s",
+			 c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
+			 n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no "
+							    "connection, or the server was restarted"
+							  : kv_strerror(n->pins.lost_rc));
 	else if (n->pins.again)
-		kv_info(kvc_client_log(c), "client %u, server %s: %llu pins were made again", c->index, name,
-			(unsigned long long)n->pins.again);
+		kv_event(kvc_client_log(c), KV_LOG_INFO,
+			 KV_EVENT("pins_again", KV_NUMBER("client", c->index), KV_FIELD("server", name),
+				  KV_NUMBER("again", n->pins.again)),
+			 "client %u, server %s: %llu pins were made again", c->index, name,
+			 (unsigned long long)n->pins.again);
 	n->pins.again = n->pins.lost = 0;
 }
 

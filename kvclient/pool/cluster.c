@@ -392,18 +392,23 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	kvc_asking_over(&k->asking);
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
-	kv_log(kvc_client_log(c),
-	       atomic_exchange(&c->pool->view_told, k->digest) == k->digest ? KV_LOG_DEBUG : KV_LOG_INFO,
-	       "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
-	       (unsigned long long)k->view.epoch);
+	kv_event(kvc_client_log(c),
+		 atomic_exchange(&c->pool->view_told, k->digest) == k->digest ? KV_LOG_DEBUG : KV_LOG_INFO,
+		 KV_EVENT("cluster", KV_NUMBER("client", c->index), KV_NUMBER("members", k->view.count),
+			  KV_NUMBER("epoch", k->view.epoch)),
+		 "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
+		 (unsigned long long)k->view.epoch);
 }
 
 static void doubt(struct kvc_client *c, struct kv_view *v, const char *why)
 {
 	struct kvc_cluster *k = &c->cluster;
 	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, kv_view_digest(v)) != kv_view_digest(v))
-		kv_warn(kvc_client_log(c), "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index,
-			v->count, (unsigned long long)v->epoch, why);
+		kv_event(kvc_client_log(c), KV_LOG_WARN,
+			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
+				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
+			 "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index, v->count,
+			 (unsigned long long)v->epoch, why);
 	k->said = true;
 	kvc_add(&c->count.views_doubted, &k->doubted != v);
 	if (&k->doubted == v)

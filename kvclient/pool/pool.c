@@ -63,6 +63,7 @@ static void log_init(struct kvc_pool *p)
 {
 	p->log.level = (enum kv_log_level)KV_MAX(p->options.log_level, 0);
 	p->log.write = p->options.log ? log_write : kv_log_stderr;
+	p->log.event = p->options.log ? NULL : kv_log_stderr_event;
 	p->log.arg = p->options.log ? (void *)p : &p->log_style;
 	kv_log_style_from(&p->log_style, "libkvrail");
 }
@@ -518,11 +519,15 @@ static void opened_log(struct kvc_pool *p)
 {
 	struct kvc_info i = {.size = sizeof(i)};
 	if (kvc_info(p, &i) == 0)
-		kv_info(&p->log,
-			"clients %u, threads %u, servers %u: %s, %u endpoints, %u links, buffers %s, security %s, "
-			"NUMA: %s",
-			i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links, i.memory,
-			i.security, i.numa);
+		kv_event(&p->log, KV_LOG_INFO,
+			 KV_EVENT("pool_open", KV_NUMBER("clients", i.num_clients), KV_NUMBER("threads", i.os_threads),
+				  KV_NUMBER("servers", i.num_servers), KV_FIELD("provider", i.provider),
+				  KV_NUMBER("endpoints", i.endpoints), KV_NUMBER("links", i.links),
+				  KV_FIELD("security", i.security)),
+			 "clients %u, threads %u, servers %u: %s, %u endpoints, %u links, buffers %s, security %s, "
+			 "NUMA: %s",
+			 i.num_clients, i.os_threads, i.num_servers, i.provider, i.endpoints, i.links, i.memory,
+			 i.security, i.numa);
 }
 
 /* All clients or none: a resource that is short for some of them is told before the first endpoint is opened. How many

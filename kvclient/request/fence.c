@@ -177,10 +177,12 @@ void kvc_client_reclaim_await(struct kvc_client *c, struct kvc_attachment *s)
 	s = reclaim_unsafe(c, now - limit, s);
 	if (!s || !s->open)
 		return;
-	kv_info(kvc_client_log(c),
-		"client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
-		"them again",
-		c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->unsafe.orphan_bytes));
+	kv_event(kvc_client_log(c), KV_LOG_INFO,
+		 KV_EVENT("client_fence", KV_NUMBER("client", c->index),
+			  KV_NUMBER("bytes", c->buffer.quarantined_bytes + c->unsafe.orphan_bytes)),
+		 "client %u: %llu bytes of its buffer may still be written by requests that were lost; fencing to use "
+		 "them again",
+		 c->index, (unsigned long long)(c->buffer.quarantined_bytes + c->unsafe.orphan_bytes));
 	kvc_client_fence_await(c, s, 0);
 }
 

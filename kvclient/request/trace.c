@@ -136,15 +136,21 @@ static void slow_log(struct kvc_client *c, const struct kvc_trace *t, const stru
 	if (suppressed)
 		snprintf(left_out, sizeof(left_out), " (%llu more were slow, not shown)",
 			 (unsigned long long)suppressed);
-	kv_warn(kvc_client_log(c),
-		"slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) + wire %.3f + "
-		"data %.3f + "
-		"wake %.3f + check %.3f + other %.3f; %u request%s%s; %s%s",
-		kvc_opname(t->op), t->batch ? " batch" : "", c->index, where, key, bytes, (double)p->total_ns / 1e6,
-		(double)p->room_ns / 1e6, (double)p->queue_ns / 1e6, (double)p->server_ns / 1e6,
-		(double)p->post_ns / 1e6, (double)p->wire_ns / 1e6, (double)p->data_ns / 1e6, (double)p->wake_ns / 1e6,
-		(double)p->check_ns / 1e6, (double)p->other_ns / 1e6, t->requests, t->requests == 1 ? "" : "s", fate(t),
-		kv_errname(rc < 0 ? (int)rc : 0), left_out);
+	kv_event(kvc_client_log(c), KV_LOG_WARN,
+		 KV_EVENT("slow_call", KV_FIELD("op", kvc_opname(t->op)), KV_NUMBER("client", c->index),
+			  KV_FIELD("server", t->requests > 0 ? c->pool->server[t->worst.server].entry.text : ""),
+			  KV_FIELD("key", t->key_len > 0 ? kv_key_text(t->key, t->key_len, text) : ""),
+			  KV_NUMBER("total_us", p->total_ns / 1000), KV_NUMBER("server_us", p->server_ns / 1000),
+			  KV_NUMBER("wire_us", p->wire_ns / 1000), KV_NUMBER("requests", t->requests),
+			  KV_FIELD("result", kv_errname(rc < 0 ? (int)rc : 0)), KV_NUMBER("more", suppressed)),
+		 "slow %s%s client %u%s%s%s: %.3f ms = room %.3f + queue %.3f + server %.3f (post %.3f) + wire %.3f + "
+		 "data %.3f + "
+		 "wake %.3f + check %.3f + other %.3f; %u request%s%s; %s%s",
+		 kvc_opname(t->op), t->batch ? " batch" : "", c->index, where, key, bytes, (double)p->total_ns / 1e6,
+		 (double)p->room_ns / 1e6, (double)p->queue_ns / 1e6, (double)p->server_ns / 1e6,
+		 (double)p->post_ns / 1e6, (double)p->wire_ns / 1e6, (double)p->data_ns / 1e6, (double)p->wake_ns / 1e6,
+		 (double)p->check_ns / 1e6, (double)p->other_ns / 1e6, t->requests, t->requests == 1 ? "" : "s",
+		 fate(t), kv_errname(rc < 0 ? (int)rc : 0), left_out);
 }
 
 void kvc_trace_end(struct kvc_trace *t, struct kvc_client *c, int64_t rc)

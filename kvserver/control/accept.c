@@ -136,8 +136,9 @@ static void accept_failed_await(struct kvs_server *server, int rc)
 
 	control_count(server, WIRE_STAT_ACCEPTS_FAILED);
 	if (!server->accept_failing && (!server->accept_said_ns || now_ns - server->accept_said_ns >= SAID_NS)) {
-		kv_warn(server->opt.log, "accepting a connection: %s%s; new clients wait", kv_strerror(rc),
-			rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
+		kv_event(server->opt.log, KV_LOG_WARN, KV_EVENT("accept_failed", KV_FIELD("reason", kv_strerror(rc))),
+			 "accepting a connection: %s%s; new clients wait", kv_strerror(rc),
+			 rc == -EMFILE || rc == -ENFILE ? "; raise the limit of open files (ulimit -n)" : "");
 		server->accept_said_ns = now_ns;
 		server->accept_said = true;
 	}
@@ -149,7 +150,7 @@ static void accept_failed_await(struct kvs_server *server, int rc)
 static void accept_worked(struct kvs_server *server)
 {
 	if (server->accept_said)
-		kv_info(server->opt.log, "connections are accepted again");
+		kv_event(server->opt.log, KV_LOG_INFO, KV_EVENT("accept_back"), "connections are accepted again");
 	server->accept_failing = server->accept_said = false;
 }
 

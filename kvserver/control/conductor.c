@@ -145,10 +145,12 @@ static void end_await(struct kvs_server *s)
 	deadline_ns = kv_deadline(loop_now(s->control), KV_MAX(s->drain_ns, DRAIN_MIN_NS));
 	conns_goodbye(s);
 	if (round_await(s, &s->drain, run_drain, deadline_ns))
-		kv_warn(s->opt.log, "requests were still in flight at the end of the drain; they are broken off");
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("drain_requests_cut"),
+			 "requests were still in flight at the end of the drain; they are broken off");
 	if (!clients_gone_await(s, deadline_ns))
-		kv_info(s->opt.log, "%u %s not left by the end of the drain; %s connections are cut", s->clients,
-			s->clients == 1 ? "client has" : "clients have", s->clients == 1 ? "its" : "their");
+		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("drain_clients_cut", KV_NUMBER("clients", s->clients)),
+			 "%u %s not left by the end of the drain; %s connections are cut", s->clients,
+			 s->clients == 1 ? "client has" : "clients have", s->clients == 1 ? "its" : "their");
 	conns_cut(s);
 	conns_gone_await(s, loop_now(s->control) + CUT_NS);
 	round_await(s, &s->closing, run_close, KV_NEVER);

@@ -116,7 +116,8 @@ static int anew_await(struct conn *c)
 		m.address.addr[i].len = addr[i].len;
 		memcpy(m.address.addr[i].data, addr[i].data, addr[i].len);
 	}
-	kv_info(c->server->opt.log, "client %s shall begin a new session", conn_name(c, name, sizeof(name)));
+	kv_event(c->server->opt.log, KV_LOG_INFO, KV_EVENT("client_anew", KV_FIELD("client", name)),
+		 "client %s shall begin a new session", conn_name(c, name, sizeof(name)));
 	deadline_ns = loop_now(loop_of(c)) + ANEW_NS;
 	rc = boot_send_await(c->boot, &m, deadline_ns);
 	while (rc == 0 && !c->closing && c->welcome && c->attachments == attachments)

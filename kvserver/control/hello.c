@@ -42,7 +42,9 @@ static int refuse_await(struct conn *c, int rc, const char *text)
 	char name[KV_HOST_MAX];
 
 	if (log_allowed(c->server))
-		kv_warn(c->server->opt.log, "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
+		kv_event(c->server->opt.log, KV_LOG_WARN,
+			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", text)),
+			 "client %s is refused: %s", conn_name(c, name, sizeof(name)), text);
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", text);
 	conn_send_await(c, &m);
 	return rc;
@@ -261,9 +263,13 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 			conn_name(c, name, sizeof(name)), kv_strerror(rc), boot_failure(c->boot));
 		return rc;
 	}
-	kv_log(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO,
-	       "client %s (%s, id %" PRIu64 ", %u rail%s) is session %u", conn_name(c, name, sizeof(name)),
-	       boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->rails == 1 ? "" : "s", c->now->number);
+	kv_event(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO,
+		 KV_EVENT("client_in", KV_FIELD("client", name), KV_FIELD("who", boot_peer_who(c->boot)),
+			  KV_NUMBER("client_id", c->now->client_id), KV_NUMBER("session", c->now->number),
+			  KV_NUMBER("rails", c->now->rails)),
+		 "client %s (%s, id %" PRIu64 ", %u rail%s) is session %u", conn_name(c, name, sizeof(name)),
+		 boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->rails == 1 ? "" : "s",
+		 c->now->number);
 	conn_welcomed(c);
 	return 0;
 }
@@ -283,10 +289,11 @@ int hello_first_await(struct conn *c)
 	if (rc == 0 && m.type != WIRE_CTRL_HELLO)
 		rc = -KV_EPROTO;
 	if (rc == -KV_EPROTO && log_allowed(c->server))
-		kv_warn(c->server->opt.log,
-			"client %s is not let in: what it says first is no HELLO; does it have a key or certificates, "
-			"and this server none (--psk-file, --cert)?",
-			conn_name(c, name, sizeof(name)));
+		kv_event(c->server->opt.log, KV_LOG_WARN,
+			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", "no HELLO")),
+			 "client %s is not let in: what it says first is no HELLO; does it have a key or certificates, "
+			 "and this server none (--psk-file, --cert)?",
+			 conn_name(c, name, sizeof(name)));
 	if (rc == 0)
 		rc = hello_await(c, &m.hello);
 	explicit_bzero(&m, sizeof(m)); /* a token */

@@ -216,7 +216,8 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 	if (rc) {
 		k->failed++;
 		if (k->server && (asked || !k->crl_failed))
-			kv_warn(k->log, "%s; the keys and certificates that were read before stay in force", err.text);
+			kv_event(k->log, KV_LOG_WARN, KV_EVENT("keys_failed", KV_FIELD("reason", err.text)),
+				 "%s; the keys and certificates that were read before stay in force", err.text);
 		k->crl_failed = !asked || k->crl_failed;
 		return;
 	}
@@ -227,9 +228,11 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 		return;
 	k->taken++;
 	if (asked)
-		kv_info(k->log, "keys and certificates were read again, for connections from now on");
+		kv_event(k->log, KV_LOG_INFO, KV_EVENT("keys_read"),
+			 "keys and certificates were read again, for connections from now on");
 	else if (k->crl_begun)
-		kv_info(k->log, "CRL file %s was read again", k->file[FILE_CRL]);
+		kv_event(k->log, KV_LOG_INFO, KV_EVENT("crl_read", KV_FIELD("file", k->file[FILE_CRL])),
+			 "CRL file %s was read again", k->file[FILE_CRL]);
 	k->crl_begun = true; /* the first time, it may be the file that the server began with */
 }
 

@@ -152,10 +152,12 @@ static int denied_await(struct conn *c, const struct wire_session_open *o)
 	f->last_ns = loop_now(loop);
 	f->count++;
 	if (log_allowed(c->server))
-		kv_warn(c->server->opt.log,
-			"client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong "
-			"(%u of %d)",
-			conn_name(c, name, sizeof(name)), o->identity, f->count, FAILURES_MAX);
+		kv_event(c->server->opt.log, KV_LOG_WARN,
+			 KV_EVENT("session_denied", KV_FIELD("client", name), KV_FIELD("identity", o->identity),
+				  KV_NUMBER("failures", f->count)),
+			 "client %s: a further session for identity \"%s\" is denied: unknown, or the proof is wrong "
+			 "(%u of %d)",
+			 conn_name(c, name, sizeof(name)), o->identity, f->count, FAILURES_MAX);
 	co_sleep_await(loop_now(loop) + (FAILURE_NS << (f->count - 1)));
 	if (c->closing)
 		return -KV_EPEERDOWN;

@@ -333,7 +333,9 @@ static int open_await(struct conn *c)
 			       &err);
 	c->fd = -1;
 	if (rc && !c->cut && log_allowed(s))
-		kv_warn(s->opt.log, "client %s is not let in: %s", conn_name(c, name, sizeof(name)), err.text);
+		kv_event(s->opt.log, KV_LOG_WARN,
+			 KV_EVENT("client_refused", KV_FIELD("client", name), KV_FIELD("reason", err.text)),
+			 "client %s is not let in: %s", conn_name(c, name, sizeof(name)), err.text);
 	return rc ? rc : hello_first_await(c);
 }
 
@@ -379,10 +381,14 @@ static void conn_run(void *arg)
 		if (rc == -KV_EPROTO)
 			control_count(c->server, WIRE_STAT_BAD_CONTROL);
 		if (rc < 0 && rc != -KV_EPEERDOWN)
-			kv_warn(c->server->opt.log, "client %s: control connection: %s",
-				conn_name(c, name, sizeof(name)), kv_strerror(rc));
-		kv_info(c->server->opt.log, "client %s left%s", conn_name(c, name, sizeof(name)),
-			rc == 1 ? "" : " without a goodbye");
+			kv_event(c->server->opt.log, KV_LOG_WARN,
+				 KV_EVENT("client_broken", KV_FIELD("client", name),
+					  KV_FIELD("reason", kv_strerror(rc))),
+				 "client %s: control connection: %s", conn_name(c, name, sizeof(name)),
+				 kv_strerror(rc));
+		kv_event(c->server->opt.log, KV_LOG_INFO,
+			 KV_EVENT("client_left", KV_FIELD("client", name), KV_FIELD("goodbye", rc == 1 ? "yes" : "no")),
+			 "client %s left%s", conn_name(c, name, sizeof(name)), rc == 1 ? "" : " without a goodbye");
 	}
 	close_await(c);
 }

@@ -225,8 +225,8 @@ static void refused(struct source *s, enum doing doing, const char *why)
 	}
 	s->register_retry_ns = again;
 	if (!s->register_said)
-		kv_warn(s->setup.log,
-			"--members etcd: this server cannot be registered: %s; it serves on, and tries again", why);
+		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("register_failed", KV_FIELD("reason", why)),
+			 "--members etcd: this server cannot be registered: %s; it serves on, and tries again", why);
 	s->register_said = true;
 }
 
@@ -269,10 +269,12 @@ static void self_look(struct source *s)
 	}
 	if (there->incarnation != s->self.incarnation && !s->foreign) {
 		s->foreign = true;
-		kv_warn(s->setup.log,
-			"--members etcd: another server, at %s, has registered as %s, too: only one of them is used; "
-			"give each a --node-id of its own",
-			there->address, s->self.node_id);
+		kv_event(s->setup.log, KV_LOG_WARN,
+			 KV_EVENT("name_taken", KV_FIELD("node_id", s->self.node_id),
+				  KV_FIELD("address", there->address)),
+			 "--members etcd: another server, at %s, has registered as %s, too: only one of them is used; "
+			 "give each a --node-id of its own",
+			 there->address, s->self.node_id);
 	} else if (there->incarnation == s->self.incarnation) {
 		s->foreign = false;
 	}
@@ -314,9 +316,10 @@ static void on_range(struct source *s, const json_t *answer)
 	}
 	s->number = members_source(text_string(json_object_get(answer, "header"), "cluster_id"), s->prefix);
 	if (revision < s->revision) {
-		kv_warn(s->setup.log,
-			"--members etcd: the revision has gone back from %llu to %llu: etcd was restored or made anew",
-			(unsigned long long)s->revision, (unsigned long long)revision);
+		kv_event(s->setup.log, KV_LOG_WARN,
+			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->revision), KV_NUMBER("to", revision)),
+			 "--members etcd: the revision has gone back from %llu to %llu: etcd was restored or made anew",
+			 (unsigned long long)s->revision, (unsigned long long)revision);
 		s->put_revision = 0;
 		watch_drop(s);
 	}
@@ -470,8 +473,8 @@ static void on_keepalive(struct source *s, const json_t *answer)
 		lease_renewed(s, seconds);
 		return;
 	}
-	kv_warn(s->setup.log,
-		"--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
+	kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("lease_lost"),
+		 "--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
 	s->lease[0] = '\0';
 	s->put_done = false;
 }
@@ -481,7 +484,8 @@ static void on_put(struct source *s, const json_t *answer)
 	s->put_done = true;
 	s->put_revision = etcd_revision(answer);
 	if (s->register_said || s->put_revision == 0)
-		kv_info(s->setup.log, "--members etcd: this server is registered");
+		kv_event(s->setup.log, KV_LOG_INFO, KV_EVENT("registered"),
+			 "--members etcd: this server is registered");
 	s->register_said = false;
 }
 

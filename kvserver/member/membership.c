@@ -121,8 +121,11 @@ static void change_log(struct membership *m, const struct kv_view *was, const st
 	for (unsigned i = 0; i < was->count; i++)
 		if (!kv_view_find(is, was->member[i].node_id))
 			who_add(&who, "left", was->member[i].node_id, "");
-	kv_info(m->opt.log, "view %llu by %s: %s; %u member%s", (unsigned long long)is->epoch, m->class->name,
-		who_end(&who), is->count, kv_plural(is->count));
+	kv_event(m->opt.log, KV_LOG_INFO,
+		 KV_EVENT("view", KV_FIELD("source", m->class->name), KV_NUMBER("epoch", is->epoch),
+			  KV_NUMBER("members", is->count), KV_FIELD("changes", who_end(&who))),
+		 "view %llu by %s: %s; %u member%s", (unsigned long long)is->epoch, m->class->name, who_end(&who),
+		 is->count, kv_plural(is->count));
 }
 
 /* Once: whether this server finds itself. Clients use it under the name and address that the view gives. */
@@ -136,14 +139,19 @@ static void self_check(struct membership *m)
 		return;
 	m->self_said = !by_id;
 	if (!by_id && by_address && m->opt.named)
-		kv_warn(m->opt.log,
+		kv_event(
+			m->opt.log, KV_LOG_WARN,
+			KV_EVENT("member_name", KV_FIELD("named", by_address->node_id),
+				 KV_FIELD("node_id", self->node_id)),
 			"--members names %s %s, and --node-id says %s: clients that learn the view refuse this server; "
 			"give --node-id %s, or another list",
 			by_address->address, by_address->node_id, self->node_id, by_address->node_id);
 	else if (!by_id && !by_address)
-		kv_warn(m->opt.log,
-			"--members names no member %s%s%s: clients that learn the view do not use this server",
-			self->node_id, self->address[0] ? " and none at " : "", self->address);
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("member_missing", KV_FIELD("node_id", self->node_id),
+				  KV_FIELD("address", self->address)),
+			 "--members names no member %s%s%s: clients that learn the view do not use this server",
+			 self->node_id, self->address[0] ? " and none at " : "", self->address);
 }
 
 /* ---- the view ---- */
@@ -213,10 +221,12 @@ static void doubts_log(struct membership *m, unsigned named)
 
 	for (unsigned i = 0; i < m->guard.doubted.count; i++)
 		who_add(&who, "", m->guard.doubted.member[i].node_id, "");
-	kv_warn(m->opt.log,
-		"--members %s names %u member%s, of %u that were there: that is not believed while the others answer: "
-		"%s; if they shall leave, stop them, or take out half of them at a time",
-		m->class->name, named, kv_plural(named), m->guard.view.count, who_end(&who));
+	kv_event(m->opt.log, KV_LOG_WARN,
+		 KV_EVENT("members_doubted", KV_FIELD("source", m->class->name), KV_NUMBER("named", named),
+			  KV_NUMBER("members", m->guard.view.count), KV_FIELD("kept", who_end(&who))),
+		 "--members %s names %u member%s, of %u that were there: that is not believed while the others answer: "
+		 "%s; if they shall leave, stop them, or take out half of them at a time",
+		 m->class->name, named, kv_plural(named), m->guard.view.count, who_end(&who));
 }
 
 /* This server answers itself. */
@@ -293,8 +303,10 @@ static void heard(struct membership *m)
 	m->now.trouble[0] = '\0';
 	pthread_mutex_unlock(&m->lock);
 	if (from)
-		kv_info(m->opt.log, "--members %s answers again, after %.1f s", m->class->name,
-			(double)(now - from) / 1e9);
+		kv_event(m->opt.log, KV_LOG_INFO,
+			 KV_EVENT("source_back", KV_FIELD("source", m->class->name),
+				  KV_NUMBER("after_ms", (now - from) / 1000000)),
+			 "--members %s answers again, after %.1f s", m->class->name, (double)(now - from) / 1e9);
 }
 
 static void on_members(void *arg, const struct kv_view *named)
@@ -349,8 +361,11 @@ static void on_trouble(void *arg, const char *why)
 	snprintf(m->now.trouble, sizeof(m->now.trouble), "%s", why);
 	pthread_mutex_unlock(&m->lock);
 	if (first)
-		kv_warn(m->opt.log, "--members %s: %s; the view stays as it is, with %u member%s", m->class->name, why,
-			m->guard.view.count, kv_plural(m->guard.view.count));
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("source_lost", KV_FIELD("source", m->class->name), KV_FIELD("reason", why),
+				  KV_NUMBER("members", m->guard.view.count)),
+			 "--members %s: %s; the view stays as it is, with %u member%s", m->class->name, why,
+			 m->guard.view.count, kv_plural(m->guard.view.count));
 	else if (other)
 		kv_debug(m->opt.log, "--members %s: %s", m->class->name, why);
 }

@@ -105,8 +105,11 @@ static void block_damaged(struct shard *s, struct block *b)
 	char text[KV_KEY_TEXT];
 
 	shard_count(s, WIRE_STAT_CORRUPT_DROPPED);
-	kv_error_log(s->opt.log, "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped",
-		     s->opt.index, kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
+	kv_event(s->opt.log, KV_LOG_ERROR,
+		 KV_EVENT("value_damaged", KV_NUMBER("shard", s->opt.index), KV_FIELD("key", text),
+			  KV_NUMBER("bytes", b->len)),
+		 "shard %u: the value of key %s (%llu bytes) is damaged in memory; it is dropped", s->opt.index,
+		 kv_key_text(b->item.key, b->item.key_len, text), (unsigned long long)b->len);
 	store_drop(&s->store, b);
 }
 

@@ -79,10 +79,12 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 	if (!worst || !s->te || te_fencing(s->te) || now_ns < s->fenced_ns + wait_ns ||
 	    (within && !s->info.death_stalls))
 		return;
-	kv_warn(s->opt.log,
-		"shard %u: transfers of %u client%s gone hold %llu MiB%s; the peer of client %llu is fenced",
-		s->opt.index, count, count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
-		s->info.death_stalls ? " and all other transfers" : "", (unsigned long long)worst->client_id);
+	kv_event(s->opt.log, KV_LOG_WARN,
+		 KV_EVENT("peer_fenced", KV_NUMBER("shard", s->opt.index), KV_NUMBER("client_id", worst->client_id),
+			  KV_NUMBER("clients", count), KV_NUMBER("bytes", all)),
+		 "shard %u: transfers of %u client%s gone hold %llu MiB%s; the peer of client %llu is fenced",
+		 s->opt.index, count, count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
+		 s->info.death_stalls ? " and all other transfers" : "", (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
 	if (te_peer_fence(worst->peer, &err) < 0)
 		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);

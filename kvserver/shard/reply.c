@@ -205,11 +205,17 @@ static void slow_log(struct link *l, const struct wire_reply *r, uint64_t posted
 	if (suppressed)
 		snprintf(left_out, sizeof(left_out), " (%llu more %s slow, not shown)", (unsigned long long)suppressed,
 			 suppressed == 1 ? "was" : "were");
-	kv_warn(s->opt.log,
-		"slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
-		types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
-		key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6, (double)posted_ns / 1e6,
-		(double)(replied_ns - posted_ns) / 1e6, kv_errname(wire_status_error(r->status)), left_out);
+	kv_event(s->opt.log, KV_LOG_WARN,
+		 KV_EVENT("slow_request", KV_FIELD("op", types[r->type]), KV_NUMBER("client_id", l->session->client_id),
+			  KV_NUMBER("session", l->session->number), KV_NUMBER("shard", s->opt.index),
+			  KV_NUMBER("link", l->index),
+			  KV_FIELD("key", key ? kv_key_text(key->data, key->len, text) : "-"),
+			  KV_NUMBER("total_us", replied_ns / 1000), KV_NUMBER("post_us", posted_ns / 1000),
+			  KV_FIELD("result", kv_errname(wire_status_error(r->status))), KV_NUMBER("more", suppressed)),
+		 "slow %s client %llu session %u shard %u link %u key %s: %.3f ms = post %.3f + reply %.3f; %s%s",
+		 types[r->type], (unsigned long long)l->session->client_id, l->session->number, s->opt.index, l->index,
+		 key ? kv_key_text(key->data, key->len, text) : "-", (double)replied_ns / 1e6, (double)posted_ns / 1e6,
+		 (double)(replied_ns - posted_ns) / 1e6, kv_errname(wire_status_error(r->status)), left_out);
 }
 
 static uint32_t saturated(uint64_t ns)

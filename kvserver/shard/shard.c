@@ -43,8 +43,11 @@ static void shard_reset(void *arg, int status)
 {
 	struct shard *s = arg;
 
-	kv_warn(s->opt.log, "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index,
-		status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
+	kv_event(s->opt.log, KV_LOG_WARN,
+		 KV_EVENT("shard_rebuilt", KV_NUMBER("shard", s->opt.index),
+			  KV_FIELD("error", status ? kv_strerror(status) : "")),
+		 "shard %u: endpoints were rebuilt%s%s; all sessions are made anew", s->opt.index,
+		 status ? ", not yet successfully: " : "", status ? kv_strerror(status) : "");
 	s->reset_due = true;
 	tell_reset(s);
 }
@@ -84,7 +87,10 @@ static void values_tell(struct shard *s)
 	if (s->told_values || st->blocks.used < st->blocks_max || st->arena.used > st->arena.limit / 2)
 		return;
 	s->told_values = true;
-	kv_warn(s->opt.log,
+	kv_event(
+		s->opt.log, KV_LOG_WARN,
+		KV_EVENT("values_full", KV_NUMBER("shard", s->opt.index), KV_NUMBER("values", st->blocks_max),
+			 KV_NUMBER("used_bytes", st->arena.used), KV_NUMBER("limit_bytes", st->arena.limit)),
 		"shard %u: %u values are there, as many as there may be, and take %s of %s: raise --max-values to keep "
 		"more",
 		s->opt.index, st->blocks_max, kv_size_format(st->arena.used, used, sizeof(used)),

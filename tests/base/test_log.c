@@ -142,20 +142,21 @@ static void lines_have_a_style(void **state)
 	struct kv_log_style journal = {.journal = true}, both = {KV_LOG_JSON, true, "c"};
 	char buf[KV_LOG_LINE_CAP], line[1024];
 	const char *message;
-	size_t n = kv_log_line(&json, KV_LOG_WARN, "a \"b\" \\x0a", ",\"k\":1", buf, sizeof(buf));
+	size_t n = kv_log_line(&json, KV_LOG_WARN, "a \"b\" \\x0a", KV_EVENT("e", KV_NUMBER("k", 1)), buf, sizeof(buf));
 	assert_int_equal(n, strlen(buf));
 	message = strstr(buf, ",\"level\"");
 	assert_non_null(message);
-	assert_string_equal(message,
-			    ",\"level\":\"warn\",\"component\":\"c\",\"msg\":\"a \\\"b\\\" \\\\x0a\",\"k\":1}\n");
+	assert_string_equal(
+		message,
+		",\"level\":\"warn\",\"component\":\"c\",\"msg\":\"a \\\"b\\\" \\\\x0a\",\"event\":\"e\",\"k\":1}\n");
 	assert_int_equal(strncmp(buf, "{\"ts\":\"20", 9), 0);
-	kv_log_line(&journal, KV_LOG_ERROR, "text", "", buf, sizeof(buf));
+	kv_log_line(&journal, KV_LOG_ERROR, "text", NULL, buf, sizeof(buf));
 	assert_string_equal(buf, "<3>text\n");
-	kv_log_line(&both, KV_LOG_DEBUG, "text", "", buf, sizeof(buf));
+	kv_log_line(&both, KV_LOG_DEBUG, "text", NULL, buf, sizeof(buf));
 	assert_int_equal(strncmp(buf, "<7>{\"ts\"", 8), 0);
 	memset(line, '"', sizeof(line) - 1); /* the longest there is, each byte twice */
 	line[sizeof(line) - 1] = '\0';
-	n = kv_log_line(&both, KV_LOG_INFO, line, "", buf, sizeof(buf));
+	n = kv_log_line(&both, KV_LOG_INFO, line, NULL, buf, sizeof(buf));
 	assert_string_equal(buf + n - 3, "\"}\n");
 }
 

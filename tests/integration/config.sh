@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # config.sh -- kv-server --config and SIGHUP, and the forms of its log: JSON lines, the journal's levels.
 . "$(dirname "$0")/lib.bash"
-plan 10
+plan 11
 config=$scratch/server.conf
 cat >"$config" <<'C'
 # a comment
@@ -52,6 +52,39 @@ journal() {
 	grep -q '^<6>SIGTERM' "$scratch/journal" && ! grep -vq '^<[3467]>' "$scratch/journal"
 }
 check "lines to the journal begin with their level, without a time" journal
+# The same run in each form of the log has the same events, with the same names of fields.
+forms() {
+	local form pid
+	for form in text json journal; do
+		: >"$scratch/$form.log"
+		local more=()
+		[ "$form" != json ] || more=(--log-format json)
+		env ${journal_of[$form]:-} "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 --http-addr 127.0.0.1:0 "${over[@]}" "${more[@]}" >"$scratch/$form.out" 2>>"$scratch/$form.log" &
+		pid=$!
+		pids+=("$pid")
+		soon grep -q 'metrics and health' "$scratch/$form.out" || return 1
+		"$build/kv-client" -s "$(grep -oE 'ready on [0-9.]+:[0-9]+' "$scratch/$form.out" | cut -d' ' -f3)" "${over[@]}" put k v || return 1
+		kill -TERM "$pid" && wait "$pid" || return 1
+	done
+	python3 - "$scratch" <<'P'
+import json, re, shlex, sys
+def of(line):
+    if line.startswith("{"):
+        o = json.loads(line)
+        return {k: str(v) for k, v in o.items() if k not in ("ts", "level", "component", "msg")}
+    tail = line.partition(" | event=")[2]
+    return dict(w.split("=", 1) for w in shlex.split("event=" + tail)) if tail else {}
+seen = {}
+for form in ("text", "json", "journal"):
+    lines = [of(l.rstrip("\n")) for end in ("out", "log") for l in open(f"{sys.argv[1]}/{form}.{end}", encoding="ascii")]
+    seen[form] = {(e["event"], tuple(sorted(e))) for e in lines if e}
+assert seen["text"] == seen["json"] == seen["journal"], seen
+assert {"ready", "memory", "http", "client_in", "client_left", "goodbye", "stopped"} <= {n for n, _ in seen["text"]}, seen
+P
+}
+: >"$scratch/journal.log"
+declare -A journal_of=([journal]="JOURNAL_STREAM=$(stat -c %d:%i "$scratch/journal.log")")
+check "text, JSON and the journal have the same events, with the same fields" forms
 library() { KVRAIL_LOG_FORMAT=json timeout 60 "$build/kv-client" -s 127.0.0.1:9 --log-level info ping 2>&1 | grep -q '^{"ts":"[^"]*","level":"[a-z]*","component":"libkvrail","msg":'; }
 check "the library's lines are JSON by KVRAIL_LOG_FORMAT" library
 finish

@@ -6,7 +6,7 @@ plan 21
 page=tests/integration/metrics_page.py
 command -v curl >/dev/null || skip_all 21 "there is no curl"
 
-url_of() { url=$(sed -n 's/.*metrics and health on //p' "$scratch/$1.out"); [ -n "$url" ]; }
+url_of() { url=$(sed -n 's/.*metrics and health on \([^ ]*\).*/\1/p' "$scratch/$1.out"); [ -n "$url" ]; }
 start_server http --http-addr 127.0.0.1:0 --drain-sec 60 --heartbeat-ms 60000 && url_of http || exit 1
 fetch() { curl -sS --max-time 20 "$url$1"; }
 code() { [ "$(curl -s -o /dev/null -w '%{http_code}' --max-time 20 "${@:3}" "$url$1")" = "$2" ]; }

@@ -6,7 +6,7 @@ plan 8
 page=tests/integration/metrics_page.py dashboard=deploy/grafana/kvrail.json
 port=$(free_ports 1)
 start_server metrics --http-addr 127.0.0.1:0 --listen-addr "127.0.0.1:$port" --node-id a --members "list:a=127.0.0.1:$port" || exit 1
-url=$(sed -n 's/.*metrics and health on //p' "$scratch/metrics.out")
+url=$(sed -n 's/.*metrics and health on \([^ ]*\).*/\1/p' "$scratch/metrics.out")
 client=("$build/kv-client" -s "$server" "${over[@]}")
 for i in 1 2 3; do "${client[@]}" put "k$i" v && "${client[@]}" get "k$i"; done >/dev/null
 fetched() { python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1] + "/metrics", timeout=20).read())' "$url" >"$scratch/page"; }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* printable.c -- escaping that a key or a peer's text can neither forge a line nor drive a terminal with. */
+#include "base/printable.h"
+
+#include <string.h>
+
+/* escape_byte -- write one byte of text as 1 to 4 printable ones. Returns their number. */
+static size_t escape_byte(unsigned char c, char out[4])
+{
+	static const char hex[] = "0123456789abcdef";
+	if (c >= 0x20 && c < 0x7f) {
+		out[0] = (char)c;
+		return 1;
+	}
+	out[0] = '\\';
+	if (c == '\n' || c == '\r' || c == '\t') {
+		out[1] = c == '\n' ? 'n' : c == '\r' ? 'r' : 't';
+		return 2;
+	}
+	out[1] = 'x';
+	out[2] = hex[c >> 4];
+	out[3] = hex[c & 15];
+	return 4;
+}
+
+char *kv_printable(const char *text, bool cut, char *buf, size_t cap)
+{
+	static const char dots[] = "...";
+	const size_t room = cap - sizeof(dots);
+	size_t n = 0;
+	for (; *text; text++) {
+		char piece[4];
+		size_t len = escape_byte((unsigned char)*text, piece);
+		if (n + len > room) {
+			cut = true;
+			break;
+		}
+		memcpy(buf + n, piece, len);
+		n += len;
+	}
+	if (cut) {
+		memcpy(buf + n, dots, sizeof(dots) - 1);
+		n += sizeof(dots) - 1;
+	}
+	buf[n] = '\0';
+	return buf;
+}
