@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seeds.c -- many simulated worlds, one per seed (`make check-sim`).
+/* seeds.c -- many simulated worlds, one per seed (`make check-sim`). Each eighth seed has a second one, a cluster whose
+ * members change (churn.c), with two copies of each value in half of them.
  *
  * usage: seeds [--first N] [--count N] [--jobs N] [--limit SECONDS]   or   seeds --seed N
  *
@@ -29,9 +30,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/sim/churn.h"
 #include "tests/sim/life.h"
 
-enum { JOBS_MAX = 256, TEXT_MAX = 400, STILL = 20 };
+enum { JOBS_MAX = 256, TEXT_MAX = 400, STILL = 20, CHURN_EACH = 8 };
 
 struct job {
 	pid_t pid; /* 0: none */
@@ -62,6 +64,8 @@ static void test_seed(void **state)
 {
 	(void)state;
 	life_run(&world, the_seed, LIFE_ANY, the_report);
+	if (the_seed % CHURN_EACH == 0)
+		churn_run(the_seed, CHURN_BY_SEED);
 }
 
 static int seed_run(uint64_t seed, struct life_report *report)

@@ -18,6 +18,7 @@
 #include "kvclient/call/second.h"
 #include "kvclient/call/small.h"
 #include "kvclient/core/placement.h"
+#include "tests/sim/churn.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG, PART = 100000 };
@@ -801,65 +802,12 @@ static void several_changes_lose_no_value(void **state)
 
 /* ---- all together ---- */
 
-static void user(struct kvc_client *c, void *arg)
-{
-	uint8_t *at = malloc(LONG);
-	(void)arg;
-	while (!members.stop && !world->wrong[0]) {
-		uint32_t i = (uint32_t)kv_prng_below(&world->prng, KEYS),
-			 pick = (uint32_t)kv_prng_below(&world->prng, 9);
-		int rc = 0;
-		if (pick < 4) {
-			members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
-		} else if (pick < 7) {
-			members_value_fill(at, i);
-			members_put_check(kvc_put_await(c, members_key_of(&i), at, members_len_of(i), NULL));
-		} else if (pick < 8) {
-			rc = kvc_delete_await(c, members_key_of(&i), NULL);
-		} else {
-			struct kvc_key key = members_key_of(&i);
-			rc = kvc_exists_await(c, &key, 1, NULL, NULL, NULL);
-		}
-		if (rc != 0 && rc != -KV_ENOTFOUND)
-			world_wrong(world, "copies: a call returned %s", kv_errname(rc));
-		co_sleep_await(world_now(world) + kv_prng_below(&world->prng, 10 * MS));
-	}
-	free(at);
-}
-
-/* Servers die and come back, leave and join, under all calls: none fails, and no wrong byte is read. */
-static void churn(uint64_t seed)
-{
-	struct world_options wo = options(seed);
-	wo.listed = 2;
-	wo.clients = 2;
-	open_with(&wo);
-	members_all_up(SERVERS);
-	for (unsigned i = 0; i < 6; i++)
-		world_worker(world, 0, i % 2, user, NULL);
-	for (unsigned k = 0; k < 12; k++) {
-		unsigned at = 1 + (unsigned)kv_prng_below(&world->prng, SERVERS - 1);
-		if (kv_prng_below(&world->prng, 2)) {
-			static const enum kv_member_state to[] = {KV_MEMBER_UP, KV_MEMBER_DRAINING, KV_MEMBER_JOINING};
-			members_change(at, to[kv_prng_below(&world->prng, 3)]);
-		} else {
-			world_server_freeze(world, at, true);
-			world_sleep(world, kv_prng_below(&world->prng, 3 * SECOND));
-			world_server_freeze(world, at, false);
-		}
-		world_sleep(world, kv_prng_below(&world->prng, SECOND));
-	}
-	members.stop = true;
-	world_join(world, 20 * SECOND);
-	close_world();
-}
-
 static void no_call_fails_whatever_happens(void **state)
 {
 	(void)state;
 	for (unsigned seed = 780; seed < 780 + world_seeds(6); seed++) {
 		print_message("seed %u\n", seed);
-		churn(seed);
+		churn_run(seed, CHURN_TWICE);
 	}
 }
 

@@ -202,6 +202,30 @@ static void get_some(struct kvc_client *c, void *arg)
 		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
 }
 
+/* So does one whose share of the keys changes: what it loses or gets is found where it was. */
+static void another_weight_loses_no_hit(void **state)
+{
+	static const unsigned weights[] = {7, 1, 3, 3};
+	uint64_t hits = 0;
+	(void)state;
+	open_world(614, 0, 0);
+	for (unsigned i = 0; i < KV_COUNT(weights); i++) {
+		struct kvc_counters n;
+		members.weight[i % FEWER] = weights[i];
+		members_tell(++members.epoch);
+		members_settle();
+		world_do(&members.world, 0, members_get_all, NULL);
+		world_do(&members.world, 0, members_find_all, NULL);
+		members_settle();
+		n = counters();
+		assert_int_equal(n.repairs, n.settle_hits); /* each is asked for once, and then in its place */
+		hits += n.settle_hits > hits;
+	}
+	assert_int_equal(members.misses, 0);
+	assert_true(hits >= 2);
+	close_world();
+}
+
 static void it_has_an_end(void **state)
 {
 	unsigned moved;
@@ -461,6 +485,7 @@ int main(void)
 		cmocka_unit_test(what_nobody_has_costs_one_more_question_where_its_server_changed),
 		cmocka_unit_test(a_batch_asks_for_what_nobody_has_once_more),
 		cmocka_unit_test(several_changes_are_remembered),
+		cmocka_unit_test(another_weight_loses_no_hit),
 		cmocka_unit_test(it_has_an_end),
 		cmocka_unit_test(it_can_be_off),
 		cmocka_unit_test(what_is_deleted_is_found_nowhere),

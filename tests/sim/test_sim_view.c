@@ -19,74 +19,10 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
+#include "tests/sim/churn.h"
 #include "tests/sim/members.h"
 
-enum { SERVERS = 4, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG, WORKERS = 6, BATCH = 10 };
-
-static uint32_t some(uint64_t n)
-{
-	return (uint32_t)kv_prng_below(&members.world.prng, n);
-}
-
-static void batch_call(struct kvc_client *c, bool put)
-{
-	struct kvc_item item[BATCH] = {0};
-	uint32_t key[BATCH], first = some(KEYS);
-	for (unsigned i = 0; i < BATCH; i++) {
-		key[i] = (first + i) % KEYS;
-		item[i] = (struct kvc_item){.key = members_key_of(&key[i]),
-					    .data = malloc(members_len_of(key[i])),
-					    .len = members_len_of(key[i])};
-		if (put)
-			members_value_fill(item[i].data, key[i]);
-	}
-	(put ? kvc_put_batch_await : kvc_get_batch_await)(c, item, BATCH, NULL);
-	for (unsigned i = 0; i < BATCH; i++) {
-		if (put)
-			members_put_check(item[i].result);
-		else
-			members_get_check(key[i], item[i].data, item[i].result);
-		memset(item[i].data, 0xEE, members_len_of(key[i]));
-		free(item[i].data);
-	}
-}
-
-static void lookup_call(struct kvc_client *c)
-{
-	uint32_t key[KEYS];
-	struct kvc_key keys[KEYS];
-	uint8_t found[KEYS];
-	int rc;
-	for (uint32_t i = 0; i < KEYS; i++) {
-		key[i] = i;
-		keys[i] = members_key_of(&key[i]);
-	}
-	rc = kvc_exists_await(c, keys, KEYS, found, NULL, NULL);
-	if (rc != 0 && !(rc == -KV_ECLOSED && members.stop))
-		world_wrong(&members.world, "view: EXISTS returned %s", kv_errname(rc));
-}
-
-static void user(struct kvc_client *c, void *arg)
-{
-	uint8_t *at = malloc(LONG);
-	(void)arg;
-	while (!members.stop && !members.world.wrong[0]) {
-		uint32_t i = some(KEYS), pick = some(8);
-		if (pick < 3) {
-			members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
-		} else if (pick < 5) {
-			members_value_fill(at, i);
-			members_put_check(kvc_put_await(c, members_key_of(&i), at, members_len_of(i), NULL));
-		} else if (pick < 7) {
-			batch_call(c, pick % 2);
-		} else {
-			lookup_call(c);
-		}
-		members.calls++;
-		co_sleep_await(world_now(&members.world) + some(20 * MS));
-	}
-	free(at);
-}
+enum { SERVERS = 4, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG, WORKERS = 6 };
 
 /* All clients have the view in force, and call the same server for a key. */
 static void agree(void)
@@ -127,7 +63,7 @@ static void open_world(uint64_t seed, unsigned listed)
 static void users_begin(void)
 {
 	for (unsigned i = 0; i < WORKERS; i++)
-		world_worker(&members.world, 0, i % 2, user, NULL);
+		world_worker(&members.world, 0, i % 2, churn_user, NULL);
 }
 
 static void users_end(void)
@@ -228,7 +164,7 @@ static void a_pool_that_opens_has_the_newest_view(void **state)
 		open_world(seed, SERVERS);
 		members_all_up(SERVERS);
 		members.state[1] = KV_MEMBER_DRAINING;
-		newest = some(SERVERS);
+		newest = (unsigned)kv_prng_below(&members.world.prng, SERVERS);
 		members_tell_one(newest, ++members.epoch);
 		world_sleep(&members.world, 1); /* the server takes it */
 		pool = world_pool_open(&members.world);
@@ -368,73 +304,82 @@ static void a_view_that_has_no_room_is_not_taken(void **state)
 	world_close(&members.world);
 }
 
-/* The server is dead; another one takes its place, at the same address or at another. */
-static unsigned replaced(unsigned server)
+/* Each half of the servers has a view of its own, and so have the clients that know one of it. */
+static void split_open(uint64_t seed)
 {
-	unsigned next =
-		some(2) ? world_server_again(&members.world, server) : world_server_moved(&members.world, server);
-	members.state[next] = members.state[server];
-	members.state[server] = 0;
-	return next;
+	open_world(seed, 1);
+	for (unsigned i = 0; i < SERVERS; i++)
+		members.state[i] = i < SERVERS / 2 ? KV_MEMBER_UP : 0;
+	for (unsigned i = 0; i < SERVERS / 2; i++)
+		members_tell_one(i, 1);
+	for (unsigned i = 0; i < SERVERS; i++)
+		members.state[i] = i < SERVERS / 2 ? 0 : KV_MEMBER_UP;
+	for (unsigned i = SERVERS / 2; i < SERVERS; i++)
+		members_tell_one(i, 1);
+	members.world.options.listed_from = SERVERS / 2;
+	assert_int_equal(world_pool_open(&members.world), 1);
+	members_settle();
 }
 
-/* A logical client whose session comes and goes. */
-static void guest(struct kvc_client *c, void *arg)
+static void get_some(struct kvc_client *c, void *arg)
 {
 	uint8_t *at = malloc(LONG);
 	(void)arg;
-	while (!members.stop && !members.world.wrong[0]) {
-		struct kvc_session_options o = {.size = sizeof(o)};
-		struct kvc_call call = {.size = sizeof(call)};
-		struct kv_error err;
-		if (kvc_session_open_await(c, &o, &call.session, &err) < 0) {
-			co_sleep_await(world_now(&members.world) + 50 * MS);
-			continue;
-		}
-		for (unsigned k = some(6); k > 0 && !members.world.wrong[0] && !members.closed; k--) {
-			uint32_t i = some(KEYS);
-			members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, &call));
-			kvc_pin_await(c, members_key_of(&i), &call);
-			co_sleep_await(world_now(&members.world) + some(60 * MS));
-		}
-		if (members.closed) /* its sessions have ended with the pool */
-			break;
-		kvc_session_close_await(c, &call.session, SECOND);
-	}
+	members.hits = members.misses = 0;
+	for (uint32_t i = 0; i < KEYS; i++)
+		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
 	free(at);
 }
 
-/* Views of all kinds, servers that die and come back, and an end at any time: nothing is left, and nothing touched that
- * is gone (world_close looks, and ASan). Places of servers that went are used for others. */
-static void churn(uint64_t seed)
+/* What the others put is a miss until the views are one; what was put before is found by those that put it, and then,
+ * once it was read, by all. */
+static void split_views_cost_misses_and_nothing_else(void **state)
 {
-	unsigned now[SERVERS] = {0, 1, 2, 3};
-	bool stop;
-	open_world(seed, 2);
+	(void)state;
+	split_open(470);
 	world_do(&members.world, 0, members_put_all, NULL);
+	world_do(&members.world, 0, members_get_all, NULL);
+	world_do(&members.world, 1, get_some, NULL);
+	assert_int_equal(members.misses, KEYS);
+	members.epoch = 1;
 	members_all_up(SERVERS);
-	stop = some(3) == 0;
-	users_begin();
-	world_worker(&members.world, 0, 0, guest, NULL);
-	for (unsigned k = 0, rounds = 4 + some(30); k < rounds; k++) {
-		unsigned at = 1 + some(SERVERS - 1);
-		members.state[now[at]] = (enum kv_member_state)some(4);
-		members_tell(++members.epoch);
-		if (some(4) == 0) {
-			world_server_crash(&members.world, now[at], some(2));
-			world_sleep(&members.world, some(300 * MS));
-			now[at] = replaced(now[at]);
-		}
-		if (some(4) == 0)
-			kvc_node_redo(&members.world.pool[0].pool->client[some(2)]->node[some(2)], "the test wants it");
-		world_sleep(&members.world, some(some(2) ? 30 * MS : 400 * MS));
-	}
-	members.stop = true;
-	members.closed = stop;
-	if (stop)
-		world_pool_stop(&members.world, 0);
-	world_join(&members.world, 20 * SECOND);
+	agree();
+	world_do(&members.world, 1, get_some, NULL);
+	assert_int_equal(members.hits + members.misses, KEYS);
+	world_do(&members.world, 0, members_get_all, NULL);
+	members_settle();
+	world_do(&members.world, 1, members_get_all, NULL);
+	for (unsigned p = 0; p < 2; p++)
+		assert_int_equal(world_counters(&members.world, p).errors, 0);
 	world_close(&members.world);
+}
+
+/* The same under all kinds of calls of both, while views part, meet and part again. */
+static void no_call_fails_while_views_are_split(void **state)
+{
+	(void)state;
+	for (unsigned seed = 471; seed < 471 + world_seeds(4); seed++) {
+		split_open(seed);
+		for (unsigned i = 0; i < WORKERS; i++)
+			world_worker(&members.world, i % 2, i / 2 % 2, churn_user, NULL);
+		for (unsigned i = 0; i < 8; i++) {
+			for (unsigned s = 0; s < SERVERS; s++) {
+				unsigned at = (unsigned)kv_prng_below(&members.world.prng, SERVERS);
+				members.weight[at] = 1 + (unsigned)kv_prng_below(&members.world.prng, 9);
+				members.state[s] = KV_MEMBER_UP;
+				members_tell_one(s, 2 + i); /* one epoch, and a view for each server */
+			}
+			world_sleep(&members.world, kv_prng_below(&members.world.prng, SECOND));
+		}
+		members.epoch = 100;
+		members.weight[0] = 20; /* as in none of these views */
+		members_all_up(SERVERS);
+		agree();
+		users_end();
+		for (unsigned p = 0; p < 2; p++)
+			assert_int_equal(world_counters(&members.world, p).errors, 0);
+		world_close(&members.world);
+	}
 }
 
 static void nothing_is_left_of_servers_that_went(void **state)
@@ -442,7 +387,7 @@ static void nothing_is_left_of_servers_that_went(void **state)
 	(void)state;
 	for (unsigned seed = 500; seed < 500 + world_seeds(24); seed++) {
 		print_message("seed %u\n", seed);
-		churn(seed);
+		churn_run(seed, CHURN_ONCE);
 	}
 }
 
@@ -458,6 +403,8 @@ int main(void)
 		cmocka_unit_test(one_address_is_enough),
 		cmocka_unit_test(a_list_leads_back_to_servers_that_all_moved),
 		cmocka_unit_test(a_view_that_has_no_room_is_not_taken),
+		cmocka_unit_test(split_views_cost_misses_and_nothing_else),
+		cmocka_unit_test(no_call_fails_while_views_are_split),
 		cmocka_unit_test(nothing_is_left_of_servers_that_went),
 	};
 	return cmocka_run_group_tests_name("sim/view", tests, NULL, NULL);

@@ -360,7 +360,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.num_clients = wo->clients,
 				.num_rails = wo->rails,
 				.buffer_bytes = wo->buffer_bytes ? wo->buffer_bytes : 16u << 20,
-				.servers = servers,
+				.servers = servers + wo->listed_from,
 				.num_servers = wo->listed ? wo->listed : wo->servers,
 				.servers_max = wo->servers_max,
 				.provider = "sim",

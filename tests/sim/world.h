@@ -38,6 +38,7 @@ struct world_options {
 	unsigned servers;              /* 0: 1 */
 	bool unnamed;                  /* servers have no node id, and clients' lists no names */
 	unsigned listed;               /* of the servers, so many are in the lists of pools; 0: all */
+	unsigned listed_from;          /* the first of these */
 	bool seeds;                    /* lists have no names, though servers have node ids */
 	unsigned servers_max;          /* of pools; 0: the library's default */
 	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
