@@ -314,7 +314,7 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 		if (rc == 1)
 			c->node_events->view(n, &view);
 		else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS) {
-			n->view_told = m.view_news.digest; /* it is the one that we have */
+			(void)c->node_events->news(n, &m.view_news); /* it is the one that we had when we asked */
 			rc = 1;
 		}
 	}

@@ -445,11 +445,22 @@ static void view_try(struct kvc_client *c, struct kv_view *v)
 	doubt(c, v, why);
 }
 
+/* The view in force was told again under a later epoch: what came in between is old. */
+static void confirm(struct kvc_client *c, uint64_t source, uint64_t epoch, uint64_t digest)
+{
+	struct kv_view *now = &c->cluster.view;
+	if (now->epoch == 0 || source != now->source || digest != c->cluster.digest || epoch <= now->epoch)
+		return;
+	now->epoch = epoch;
+	kvc_set(&c->count.view_epoch, epoch);
+}
+
 void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
 {
 	struct kvc_client *c = n->client;
 	uint64_t digest = kv_view_digest(v);
 	n->view_told = digest;
+	confirm(c, v->source, v->epoch, digest);
 	if (!c->closing && newer(c, v->source, v->epoch, digest))
 		view_try(c, v);
 	else if (!c->closing && digest != c->cluster.digest)
@@ -475,6 +486,7 @@ bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
 	if (news) {
 		n->view_told = news->digest;
 		n->news = *news;
+		confirm(c, news->source, news->epoch, news->digest);
 	}
 	if (!wanted(c, &n->news)) {
 		n->news.epoch = 0;

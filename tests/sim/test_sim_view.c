@@ -154,6 +154,23 @@ static void a_view_that_is_old_or_empty_is_not_believed(void **state)
 	world_close(&members.world);
 }
 
+/* A view that is in force is told again under a later epoch: one in between is old, though it is told later. */
+static void what_comes_between_two_epochs_of_one_view_is_old(void **state)
+{
+	(void)state;
+	open_world(411, SERVERS);
+	members.epoch = 3;
+	members_all_up(SERVERS);
+	members_tell(9);
+	members_settle();
+	assert_int_equal(epoch_here(), 9);
+	members.state[3] = 0;
+	members_tell_one(1, 7);
+	members_settle();
+	assert_int_equal(world_counters(&members.world, 0).members, SERVERS);
+	world_close(&members.world);
+}
+
 /* One server has heard of a change, the others not yet: a pool that opens then has the newest view, whoever tells it
  * first. */
 static void a_pool_that_opens_has_the_newest_view(void **state)
@@ -396,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_come_and_go_and_no_call_fails),
 		cmocka_unit_test(a_view_that_is_old_or_empty_is_not_believed),
+		cmocka_unit_test(what_comes_between_two_epochs_of_one_view_is_old),
 		cmocka_unit_test(a_pool_that_opens_has_the_newest_view),
 		cmocka_unit_test(a_view_without_half_of_the_servers_is_believed_when_they_are_gone),
 		cmocka_unit_test(a_draining_server_is_given_nothing_and_asked),
