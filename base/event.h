@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h -- a line of the log that programs read, too: a sentence for people, and behind it a name and fields that stay
- * the same from version to version. docs/reference/events.md lists them all; scripts/check-events.py holds both together.
+/* event.h -- a line of the log that programs read, too: a sentence for people, and behind it a name and fields that
+ * stay the same from version to version. docs/reference/events.md lists them all; scripts/check-events.py holds both
+ * together.
  *
  * Every form of the log carries the same:
  *   text, journal   ... INFO  client 10.0.0.2:40112 left | event=client_left client=10.0.0.2:40112 goodbye=yes
- *   JSON            {...,"msg":"client 10.0.0.2:40112 left","event":"client_left","client":"10.0.0.2:40112","goodbye":"yes"}
- *   a host's sink   the text
- * Lines without an event are remarks for people. */
+ *   JSON            {...,"msg":"client 10.0.0.2:40112
+ * left","event":"client_left","client":"10.0.0.2:40112","goodbye":"yes"} a host's sink   the text Lines without an
+ * event are remarks for people. */
 #ifndef KVRAIL_BASE_EVENT_H
 #define KVRAIL_BASE_EVENT_H
 
@@ -27,14 +28,8 @@ struct kv_event {
 };
 
 /* A field with text, which is not NULL, and one with a number. */
-#define KV_FIELD(name_, text_)                                                                                         \
-	{                                                                                                              \
-		.name = (name_), .text = (text_)                                                                       \
-	}
-#define KV_NUMBER(name_, number_)                                                                                      \
-	{                                                                                                              \
-		.name = (name_), .number = (uint64_t)(number_)                                                         \
-	}
+#define KV_FIELD(name_, text_)    {.name = (name_), .text = (text_)}
+#define KV_NUMBER(name_, number_) {.name = (name_), .number = (uint64_t)(number_)}
 
 /* KV_EVENT("client_left", KV_FIELD("client", name), ...) -- an event for kv_event (log.h), with its fields. */
 #define KV_EVENT(name_, ...)                                                                                           \
@@ -44,10 +39,10 @@ struct kv_event {
 		.count = sizeof((const struct kv_field[]){__VA_ARGS__}) / sizeof(struct kv_field)                      \
 	}
 
-/* kv_event_text -- the fields as text has them, " | event=... name=value", into buf. Values with other bytes than letters,
- * digits and -_.:/@[]+,% are quoted; quotes and backslashes in them have a backslash before them, and bytes that cannot be
- * printed are \xNN. event NULL: "". kv_event_json -- the same as JSON has them, ,"event":"...". Both return buf, of
- * KV_EVENT_CAP bytes at least. */
+/* kv_event_text -- the fields as text has them, " | event=... name=value", into buf. Values with other bytes than
+ * letters, digits and -_.:/@[]+,% are quoted; quotes and backslashes in them have a backslash before them, and bytes
+ * that cannot be printed are \xNN. event NULL: "". kv_event_json -- the same as JSON has them, ,"event":"...". Both
+ * return buf, of KV_EVENT_CAP bytes at least. */
 enum { KV_EVENT_CAP = 3584 };
 char *kv_event_text(const struct kv_event *event, char *buf);
 char *kv_event_json(const struct kv_event *event, char *buf);

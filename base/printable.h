@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* kv_printable -- text with other bytes than printable ASCII as \xNN (\n, \r, \t by name), into buf, of cap bytes, 16 at
- * least. What has no room is cut, and "..." ends it; cut: it was cut before already. Returns buf. Thread: any. */
+/* kv_printable -- text with other bytes than printable ASCII as \xNN (\n, \r, \t by name), into buf, of cap bytes, 16
+ * at least. What has no room is cut, and "..." ends it; cut: it was cut before already. Returns buf. Thread: any. */
 char *kv_printable(const char *text, bool cut, char *buf, size_t cap);
 
 #endif

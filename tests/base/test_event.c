@@ -38,7 +38,8 @@ static void a_sink_without_events_gets_the_fields_in_the_line(void **state)
 	struct kv_log log = {.level = KV_LOG_INFO, .write = take};
 	(void)state;
 	lines = 0;
-	kv_event(&log, KV_LOG_INFO, KV_EVENT("left", KV_FIELD("client", "10.0.0.1:5"), KV_NUMBER("n", 7)), "%s left", "it");
+	kv_event(&log, KV_LOG_INFO, KV_EVENT("left", KV_FIELD("client", "10.0.0.1:5"), KV_NUMBER("n", 7)), "%s left",
+		 "it");
 	assert_string_equal(got, "it left | event=left client=10.0.0.1:5 n=7");
 	kv_event(&log, KV_LOG_INFO, KV_EVENT("bare"), "bare");
 	assert_string_equal(got, "bare | event=bare");
@@ -47,15 +48,16 @@ static void a_sink_without_events_gets_the_fields_in_the_line(void **state)
 	assert_int_equal(lines, 2);
 	log.event = take_event;
 	kv_event(&log, KV_LOG_INFO, KV_EVENT("left", KV_FIELD("client", "a \"b\""), KV_NUMBER("n", UINT64_MAX)), "it");
-	assert_string_equal(got,
-			    "it;,\"event\":\"left\",\"client\":\"a \\\"b\\\"\",\"n\":18446744073709551615");
+	assert_string_equal(got, "it;,\"event\":\"left\",\"client\":\"a \\\"b\\\"\",\"n\":18446744073709551615");
 }
 
 static void a_value_forges_nothing(void **state)
 {
 	char buf[KV_EVENT_CAP];
 	(void)state;
-	kv_event_text(KV_EVENT("e", KV_FIELD("a", ""), KV_FIELD("b", "x y=\"1\" | event=z\n\\"), KV_FIELD("c", "[::1]:7")), buf);
+	kv_event_text(
+		KV_EVENT("e", KV_FIELD("a", ""), KV_FIELD("b", "x y=\"1\" | event=z\n\\"), KV_FIELD("c", "[::1]:7")),
+		buf);
 	assert_string_equal(buf, " | event=e a=\"\" b=\"x y=\\\"1\\\" | event=z\\\\n\\\\\" c=[::1]:7");
 	assert_string_equal(kv_event_text(NULL, buf), "");
 	assert_string_equal(kv_event_json(NULL, buf), "");
