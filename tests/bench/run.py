@@ -6,6 +6,7 @@
   run.py redis memcached             these, printed and recorded in build/bench/
   run.py --doc [NAME...]             and written into docs/runs/bench.md, which is made if it is not there (this is `make bench`)
   run.py ab DIR_A DIR_B [-- OPTS]    two builds of KVRail against each other with kv-bench OPTS
+  run.py rate                        whether kv-bench --rate keeps a rate, at 70 % of what its closed loop did just before
 
 Environment: PAIRS (7), BENCH_SECONDS (1: length of a read phase), BENCH_QUICK=1 (one short pair, for a smoke test),
 FABTESTS=DIR (where fi_rma_bw is), BENCH_TRACE=FILE (what `trace` replays), KVRAIL_BUILD (build/release),
@@ -993,6 +994,43 @@ def main_ab(dirs, extra):
     return 0
 
 
+RATE_PART, RATE_KEPT = 0.7, 0.01
+
+
+def rate_rounds(size, arrivals):
+    """Each round takes the maximum anew, for it moves with the machine. What came due is --rate, or with poisson what the gaps add up to."""
+    rounds = []
+    for _ in range(PAIRS):
+        (all_before, ours_before), began = busy_seconds(), time.monotonic()
+        most = reads_of(kv_bench_json(size, 32, 4, []))["value"]
+        offered = int(RATE_PART * most)
+        report = kv_bench_json(size, 32, 4, ["--rate", str(offered), "--arrivals", arrivals], seconds=5 * SECONDS)
+        everybody, ours = busy_seconds()
+        others = max(everybody - all_before - (ours - ours_before), 0) / (time.monotonic() - began)
+        rate, read = report["rate"], report["phases"]["read"]
+        rounds.append({"max": most, "offered": offered, "kept": rate["achieved_per_s"] / rate.get("planned_per_s", offered),
+                       "p99_ns": read["latency_ns"]["p99"], "service_p99_ns": read["service_ns"]["p99"], "others": others})
+    return rounds
+
+
+def main_rate():
+    kept = True
+    print("| size, arrivals | maximum/s | offered/s | done of what was due | p99, from when it was due | p99, from when it began | others, cores |")
+    print("|---|---|---|---|---|---|---|")
+    for size in (4 * K, 64 * K):
+        for arrivals in ("uniform", "poisson"):
+            with machine_lock():
+                rounds = rate_rounds(size, arrivals)
+            middle = {k: statistics.median(r[k] for r in rounds) for k in rounds[0]}
+            low, high = min(r["kept"] for r in rounds), max(r["kept"] for r in rounds)
+            print(f"| {size_text(size)}, {arrivals} | {middle['max']:,.0f} | {middle['offered']:,.0f} | "
+                  f"{middle['kept']:.4f} ({low:.4f}-{high:.4f}) | {middle['p99_ns'] / 1e3:,.0f} us | {middle['service_p99_ns'] / 1e3:,.0f} us | {middle['others']:.2f} |",
+                  flush=True)
+            kept = kept and abs(middle["kept"] - 1) <= RATE_KEPT
+    print(f"{'kept' if kept else 'NOT KEPT'}: within {RATE_KEPT:.0%} of what was due, medians of {PAIRS}")
+    return 0 if kept else 1
+
+
 def main(argv):
     atexit.register(kill_children)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -1002,6 +1040,8 @@ def main(argv):
         if len(dirs) != 2:
             sys.exit("run.py ab DIR_A DIR_B [-- kv-bench options]")
         return main_ab(dirs, extra)
+    if argv == ["rate"]:
+        return main_rate()
     doc = "--doc" in argv
     names = [a for a in argv if a != "--doc"]
     if "--help" in names or "-h" in names:
