@@ -44,8 +44,8 @@ $(FAKED) $(tests_sim) $(B)/tests/sim/seeds: $(call objs,tests/fabric_stand_in.c)
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
 	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
-# Programs of the chaos and port tests, and tests/bench/lookup, which is run by hand, on the public API alone.
-$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
+# Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
+$(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
 
 PORT := $(patsubst %.c,$(B)/%,$(wildcard tests/port/*.c))
@@ -56,7 +56,7 @@ $(BENCH_TOOLS): %: %.c.o $(call objs,$(addprefix tests/bench/,result.c load.c)) 
 	$(link)
 $(B)/tests/bench/congestion.so: $(B)/tests/bench/congestion.c.o
 	$(link) -shared
-BENCH_TOOLS += $(B)/tests/bench/congestion.so
+BENCH_TOOLS += $(B)/tests/bench/congestion.so $(B)/tests/bench/submit
 
 # The fault sweep interposes every fallible function that our objects call; made for MODE=asan.
 $(B)/tests/fault/sweep: $(call objs,$(wildcard tests/fault/*.c)) $(call a,$(CLIENT_LAYERS) store kvserver) tests/fault/wrap.txt

@@ -230,11 +230,11 @@ def keys_of(size):
     return max(DATA_SET // size, 8)
 
 
-def kv_bench_json(size, workers, clients, extra, build=BUILD, keys=None, provider="tcp", seconds=None):
+def kv_bench_json(size, workers, clients, extra, build=BUILD, keys=None, provider="tcp", seconds=None, within=()):
     """The whole report of a kv-bench with these options; its own errors, misses and wrong bytes fail it."""
     with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
         path = os.path.join(d, "report.json")
-        run([os.path.join(build, "kv-bench"), "--quiet", "--log-level", "warn", "--provider", provider,
+        run([*within, os.path.join(build, "kv-bench"), "--quiet", "--log-level", "warn", "--provider", provider,
              "--num-workers", str(workers), "--num-clients", str(clients), "--num-keys", str(keys or keys_of(size)),
              "--value-size", str(size), "--duration", str(seconds or SECONDS), "--warmup", str(warm_up(size)),
              "--json", path, *extra])
@@ -483,7 +483,7 @@ def show_pair(case, pair):
 
 def summarize(case, pairs, kept):
     counted = kept or pairs  # better one figure with its warning than none
-    out = {k: case.get(k) for k in ("label", "unit", "goal", "target", "below")}
+    out = {k: case.get(k) for k in ("label", "unit", "goal", "target", "below", "most")}
     out.update(pairs=pairs, counted=len(counted), dropped=len(pairs) - len(kept), unsteady=not kept,
                foreign_cores=statistics.median(p["foreign_cores"] for p in counted), states={})
     for p in counted:
@@ -506,8 +506,9 @@ def summarize(case, pairs, kept):
 
 # ---- the comparisons ----
 
-def case(label, a, b=None, unit="GETs/s", goal=None, target=None, below=None, pairs=PAIRS):
-    return {"label": label, "a": a, "b": b, "unit": unit, "goal": goal, "target": target, "below": below, "pairs": min(pairs, PAIRS)}
+def case(label, a, b=None, unit="GETs/s", goal=None, target=None, below=None, most=None, pairs=PAIRS):
+    """goal, target: the least ratio; most: the greatest one; below: a bound of what has no ratio."""
+    return {"label": label, "a": a, "b": b, "unit": unit, "goal": goal, "target": target, "below": below, "most": most, "pairs": min(pairs, PAIRS)}
 
 
 def compare_roofline():
@@ -688,6 +689,36 @@ def compare_async():
         yield case(f"{size_text(size)}, one thread", kv_bench(size, 32, 4, "--async", "--submitters", "0"), kv_bench(size))
 
 
+def compare_latency():
+    def p50(*extra):
+        return lambda: {"value": reads_of(kv_bench_json(64 * K, 32, 4, extra))["p50_ns"] / 1e3}
+    yield case("64 KiB", p50("--async"), p50(), unit="us", most=1.10)
+    yield case("64 KiB, one thread", p50("--async", "--submitters", "0"), p50(), unit="us", most=1.10)
+
+
+def compare_ring():
+    def cost(size, *within):
+        def one():
+            r = reads_of(kv_bench_json(size, 32, 4, [], within=within))
+            return {"value": (r["cpu_seconds"] + r["server_cpu_seconds"]) * 1e6 / (r["value"] * r["seconds"])}
+        return one
+    no_uring = os.path.join(ROOT, "tests/integration/no_uring.py")
+    for size in (4 * K, 64 * K):
+        yield case(size_text(size), cost(size, no_uring), cost(size), unit="us", most=1.2)
+
+
+def compare_submit():
+    def cost(keys):
+        def one():
+            with contextlib.ExitStack() as kept:
+                server = KeptServer(4 * K, 64, kept)
+                r = json.loads(run([os.path.join(BUILD, "tests/bench/submit"), server.address, str(keys), "100" if QUICK else "2000"]))
+            return {"value": r["ns_per_key"]}
+        return one
+    for keys, text in ((1, "1 key"), (64, "64 keys")):
+        yield case(f"{text} at a time", cost(keys), unit="ns", below=1000)
+
+
 def compare_shm():
     for size, goal in ((4 * K, 1.0), (64 * K, 2.0), (M, 2.0)):
         yield case(size_text(size), kv_bench(size, provider="shm"), kv_bench(size), goal=goal)
@@ -805,6 +836,9 @@ COMPARISONS = {
     "memcached": ("32 workers beside memcached (`-t 2 -I 8m`) with 32 connections", "kv-bench", "memcached", compare_memcached),
     "batch": ("32 workers with batches of 16 keys of 4 KiB beside", "batches", "other", compare_batch),
     "async": ("32 ids in flight through a queue (`--async`) beside 32 workers", "queue", "workers", compare_async),
+    "latency": ("p50 of a GET of 32 in flight through a queue (`--async`) beside that of 32 workers", "queue", "workers", compare_latency),
+    "ring": ("Processor time of a GET, client and server, with epoll beside io_uring, 32 workers", "epoll", "io_uring", compare_ring),
+    "submit": ("What submitting a key to a queue costs the thread that submits (`submit`)", "measured", "", compare_submit),
     "shm": ("shm beside tcp, 32 workers", "shm", "tcp", compare_shm),
     "checksum": ("Checksums verified (the default) beside `--no-checksum`, 32 workers", "verified", "not verified", compare_checksum),
     "engines": ("32 workers beside recorded figures of transfer engines over TCP (not interleaved)", "kv-bench", "recorded",
@@ -826,6 +860,8 @@ def verdict(c):
 def goal_text(c):
     if c.get("below") is not None:
         return f"below {c['below']:g}: " + ("reached" if c["a"] < c["below"] else "**missed**")
+    if c.get("most") is not None:
+        return f"at most {c['most']:g}: " + ("reached" if c["ratio"] <= c["most"] else "**missed**")
     goal, target = c.get("goal"), c.get("target")
     if goal is None and target is None:
         return "-"

@@ -41,6 +41,8 @@ class Summary(unittest.TestCase):
         self.assertEqual(bench.verdict(summary([pair(8, 10)])), "-")
         self.assertEqual(bench.verdict(summary([pair(8, 10, foreign=0.5)], goal=0.5)), "0.5: reached (busy)")
         self.assertEqual(bench.verdict(summary([pair(8, 10)], below=8)), "below 8: **missed**")
+        self.assertEqual(bench.verdict(summary([pair(11, 10)], most=1.1)), "at most 1.1: reached")
+        self.assertEqual(bench.verdict(summary([pair(12, 10)], most=1.1)), "at most 1.1: **missed**")
 
     def test_states(self):
         self.assertEqual([bench.state_of(x) for x in (None, 0, 48, 100, 500)], ["one CPU", "busy", "near", "mid", "far"])
@@ -110,7 +112,7 @@ class Table(unittest.TestCase):
             for name, (*_, cases) in bench.COMPARISONS.items():
                 done = {"date": "2026-01-02 03:04 UTC", "commit": "0123456789-dirty", "seconds": 0.5, "cases": [widest(c["label"], c) for c in cases()]}
                 self.assertTrue(done["cases"], name)
-                if name == "idle":
+                if name in ("idle", "submit"):
                     for c in done["cases"]:
                         del c["ratio"]
                 for line in bench.table(name, done):
