@@ -133,6 +133,8 @@ COMPLETION := $(patsubst $(B)/%,$(B)/share/completion/%,$(PROGRAMS))
 CMAKE      := $(addprefix $(B)/share/,kvrailConfig.cmake kvrailConfigVersion.cmake)
 EXAMPLES   := $(wildcard examples/*.c examples/*.cc)
 DOCS       := $(wildcard $(addprefix docs/,*.md */*.md */*/*.md */*.json))
+# Links of installed documents to what is not installed become text.
+NOT_INSTALLED := base|deploy|engine|kvclient|kvserver|loop|python|scripts|store|tests|wire
 put = $(foreach f,$(2),$(1):$(f):$(3))
 INSTALLED = $(call put,755,$(PROGRAMS),$(PREFIX)/bin) $(call put,755,$(B)/libkvrail.so.0,$(LIBDIR)) $(call put,644,$(B)/libkvrail.a,$(LIBDIR)) \
 	$(call put,644,$(B)/share/kvrail.pc,$(LIBDIR)/pkgconfig) $(call put,644,$(CMAKE),$(LIBDIR)/cmake/kvrail) $(call put,644,$(HEADERS),$(PREFIX)/include/kvrail) \
@@ -158,6 +160,7 @@ install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) ## p
 	$(Q)for f in $(notdir $(CMAKE)); do sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|' deploy/cmake/$$f.in > $(B)/share/$$f || exit 1; done
 	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; install -D -m "$${f%%:*}" "$$from" "$(DESTDIR)$$to/$${from##*/}" || exit 1; done
 	$(Q)ln -sf libkvrail.so.0 "$(DESTDIR)$(LIBDIR)/libkvrail.so"
+	$(Q)find "$(DESTDIR)$(SHARE)/doc/kvrail" -name '*.md' -exec sed -Ei 's#\[([^]]*)\]\((\.\./)*($(NOT_INSTALLED))/[^)]*\)#\1#g' {} +
 
 uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR and DESTDIR)
 	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done

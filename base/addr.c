@@ -140,7 +140,15 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 	struct kv_server_entry e = {.named = equals != NULL};
 	char address[KV_HOST_MAX + 16];
 	size_t len = equals ? (size_t)(equals - text) : 0;
-	int rc = kv_hostport_parse(equals ? equals + 1 : text, &e.at, err);
+	const char *at = equals ? equals + 1 : text ? text : "";
+	int rc;
+	if (at[0] == '\0' || at[0] == ':')
+		return kv_fail(
+			err, -KV_EINVAL,
+			"'%.100s' names no host; a server is HOST:PORT or NAME=HOST:PORT, with the host's name or "
+			"address (port %u where none is given)",
+			text ? text : "", KV_PORT_DEFAULT);
+	rc = kv_hostport_parse(at, &e.at, err);
 	if (rc < 0)
 		return rc;
 	if (e.at.port == 0)

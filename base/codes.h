@@ -11,7 +11,7 @@ enum {
 	KV_ETIMEOUT = 1001,  /* the deadline has passed */
 	KV_ECANCELED = 1002, /* cancelled before it took effect */
 	KV_EPEERDOWN = 1003, /* the peer is not reachable, or died during the call */
-	KV_ENOTFOUND = 1004, /* no such key (a miss) */
+	KV_ENOTFOUND = 1004, /* no such key (a miss), id or server */
 	KV_EEXIST = 1005,    /* another value is already committed under this key */
 	KV_EBUSY = 1006,     /* a bounded queue or budget is full, or the object is in use; try again later */
 	KV_ECORRUPT = 1007,  /* a checksum did not match; no bytes were delivered as good */

@@ -45,7 +45,7 @@ static const struct code_row rows[] = {
 	{KV_ETIMEOUT, "KV_ETIMEOUT", "timeout", "the deadline passed"},
 	{KV_ECANCELED, "KV_ECANCELED", "canceled", "cancelled before it took effect"},
 	{KV_EPEERDOWN, "KV_EPEERDOWN", "peer_down", "the peer is not reachable, or died during the call"},
-	{KV_ENOTFOUND, "KV_ENOTFOUND", "not_found", "no such key"},
+	{KV_ENOTFOUND, "KV_ENOTFOUND", "not_found", "no such key, id or server"},
 	{KV_EEXIST, "KV_EEXIST", "exists", "another value is already stored under this key"},
 	{KV_EBUSY, "KV_EBUSY", "busy", "a bounded queue or budget is full; try again later"},
 	{KV_ECORRUPT, "KV_ECORRUPT", "corrupt", "the checksum does not match"},

@@ -29,7 +29,8 @@
 	 .type = KV_OPT_STRING,                                                                                        \
 	 .metavar = "NAME",                                                                                            \
 	 .def = "auto",                                                                                                \
-	 .help = "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, shm, one of "     \
+	 .help = "The libfabric provider that must be used: efa, efa-direct, verbs, tcp, tcp-native, net, shm, one "   \
+		 "of "                                                                                                 \
 		 "libfabric's exact names, or auto.",                                                                  \
 	 __VA_ARGS__}
 

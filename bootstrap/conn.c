@@ -135,6 +135,11 @@ static int connect_fail(const struct sockaddr_storage *addr, int rc, struct kv_e
 	case ECONNABORTED:
 	case EPIPE:
 		return kv_fail(err, -KV_EPEERDOWN, "%s: cannot connect: %s", peer, kv_strerror(rc));
+	case EMFILE:
+	case ENFILE:
+		return kv_fail(err, rc,
+			       "%s: cannot open a TCP connection: %s; raise the limit of open files (ulimit -n)", peer,
+			       kv_strerror(rc));
 	default: /* errors of this machine: files, ports, a firewall rule, an invalid address */
 		return kv_fail(err, rc, "%s: cannot open a TCP connection: %s", peer, kv_strerror(rc));
 	}

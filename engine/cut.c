@@ -80,6 +80,6 @@ bool peer_cut(struct te_peer *peer)
 	te->stats.cuts++;
 	peer_fail_queued(peer, -KV_ERESET);
 	peer_void(peer);
-	kv_info(te->log, "one peer was cut (%llu so far); the others go on", (unsigned long long)te->stats.cuts);
+	kv_debug(te->log, "a peer was cut off (%llu so far); the others go on", (unsigned long long)te->stats.cuts);
 	return true;
 }

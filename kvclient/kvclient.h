@@ -144,17 +144,23 @@ struct kvc_options {
 	 * KVC_NO_THREADS: 0 or 1, and none is started. */
 	unsigned num_threads;
 	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
-	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one. Keys are placed by these names alone; an entry without a
-	 * name has its HOST:PORT as its name. So every program that shares the servers must have the same list, in any
-	 * order. A server with a node id (kv-server --node-id) must have that as its name. A server that has another
-	 * id, or that stands in the list twice, is not used; with KVC_OPEN_WAIT it fails kvc_pool_open. */
+	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; without a port it is 7411. Keys are placed by these names
+	 * alone, as they are written; an entry without a name has its HOST:PORT as its name. So every program that
+	 * shares the servers must have the same list, in any order: for one that writes localhost where another writes
+	 * 127.0.0.1 the keys lie elsewhere. A server with a node id (kv-server --node-id) must have that as its name,
+	 * unless it tells a view of the cluster. A server that has another id, or that stands in the list twice, under
+	 * whatever names, is not used; the log and kvc_server_info.why say so, and with KVC_OPEN_WAIT it fails
+	 * kvc_pool_open. */
 	const char *const *servers;
 	unsigned num_servers;
 	/* Servers that the pool has room for: those of the list, and those that come with the view of the cluster,
 	 * until nothing of them is left here. 0: 64, or as many as the list has. 1,024 at most. A view with more is not
 	 * taken, and the log says so. */
 	unsigned servers_max;
-	const char *provider; /* "auto": efa, else verbs, else tcp */
+	/* "auto": efa, else verbs, else tcp. By name: efa, efa-direct, verbs, tcp, tcp-native, net (libfabric's own of
+	 * that name, where it is built), shm, or one of libfabric's exact names ("tcp;ofi_rxm"). It must be the
+	 * servers', too. */
+	const char *provider;
 	/* Use only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
 	 * address of this machine. For a name that does not exist kvc_pool_open fails with -KV_ENOTSUP; its sentence
 	 * lists those that do. */
@@ -1037,7 +1043,7 @@ struct kvc_server_info {
 	uint64_t connects, attaches;
 	uint64_t attempts_failed; /* since the last attachment */
 	uint64_t fences;          /* fences that were made because of this server */
-	char why[512];            /* what went wrong last; empty: nothing */
+	char why[512];            /* why it is not UP: cause and way out; empty while it is */
 	uint32_t pull;            /* 1: the client reads its values (enum kvc_mode) */
 	uint32_t links_up;        /* those of `links` that answer; the others carry nothing, and are pinged again */
 	uint32_t put_way;         /* enum kvc_put_way: how values of more than 3 KiB get there */

@@ -225,7 +225,8 @@ static int unanswered(struct kvc_node *n, int rc)
 		return kv_fail(
 			&n->error, rc,
 			"it did not understand us: it is no kv-server, or one that wants a key or a certificate, "
-			"which this client does not give (--psk-file, or --cert, --key and --ca)");
+			"and this client has none: give it the server's (kvc_options.psk_file, --psk-file; or "
+			"cert_file, key_file and ca_file, --cert, --key and --ca)");
 	return kv_fail(&n->error, rc, "no answer to our hello: %s", kv_strerror(rc));
 }
 

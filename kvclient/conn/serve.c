@@ -496,6 +496,7 @@ static void attachment_up(struct kvc_node *n)
 	back_tell(n);
 	n->attachment->served = true;
 	n->goodbye = KVC_GOODBYE_NONE;
+	n->why[0] = '\0';
 	kvc_node_set(n, KVC_NODE_UP);
 	c->node_events->up(n);
 	links_count(c);

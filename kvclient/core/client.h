@@ -185,7 +185,7 @@ struct kvc_node {
 	char node_id[KV_NAME_MAX];
 	uint64_t connects, attaches, fences, ping_ns;
 	struct kv_error error; /* why the last attempt failed, or the attachment ends */
-	char why[512];         /* what went wrong last */
+	char why[512];         /* what went wrong last; empty while UP */
 };
 
 /* ---- registered memory, as one client has it ---- */

@@ -8,6 +8,7 @@
  * Calls into the provider that may need much stack (open, fence, close) run outside of coroutines. */
 #include "kvclient/pool/client.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "host/host.h"
@@ -232,6 +233,17 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	return 0;
 }
 
+/* A file of keys or certificates cannot be opened or read; rc is -errno, and the sentence names the file. */
+static int file_failed(int rc, struct kv_error *err)
+{
+	bool files = rc == -EMFILE || rc == -ENFILE;
+	if (files)
+		kv_fail_more(err, "raise the limit of open files (ulimit -n)");
+	if (err)
+		err->code = files ? -KV_ELIMIT : -KV_EINVAL;
+	return files ? -KV_ELIMIT : -KV_EINVAL;
+}
+
 static int security_open(struct kvc_client *c, struct kv_error *err)
 {
 	const struct kvc_options *o = &c->pool->options;
@@ -245,7 +257,7 @@ static int security_open(struct kvc_client *c, struct kv_error *err)
 	int rc = boot_context_create(&s, false, &c->pool->log, &c->boot, err);
 	if (rc == 0)
 		c->mode = boot_context_mode(c->boot);
-	return rc;
+	return rc > -KV_ETIMEOUT && rc < 0 ? file_failed(rc, err) : rc;
 }
 
 int kvc_client_open(struct kvc_client *c, struct kv_error *err)

@@ -66,6 +66,11 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 	if (o->door > KVC_DOOR_OFF)
 		return kv_fail(err, -KV_EINVAL, "door is %u; it is KVC_DOOR_AUTO, KVC_DOOR_REQUIRE or KVC_DOOR_OFF",
 			       (unsigned)o->door);
+	if (o->flags & KVC_BACKGROUND)
+		return kv_fail(
+			err, -KV_EINVAL,
+			"KVC_BACKGROUND is a flag of a call, not of a pool: set it in struct kvc_call of the calls "
+			"that can wait");
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT |
 				   KVC_NO_THREADS | KVC_TWO_COPIES))
 		return kv_fail(err, -KV_EINVAL,

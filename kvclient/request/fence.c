@@ -115,13 +115,21 @@ static void fence_run(void *arg)
 	f->attachment->node->fences++;
 	rc = shards_fence(f, &err);
 	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
+		kv_info(kvc_client_log(c),
+			"client %u: server %s was cut off, and is connected anew: it had not said that it has stopped "
+			"to use memory of calls that were given up",
+			c->index, kvc_node_name(f->attachment->node));
 		kvc_attachment_fail(f->attachment, -KV_ERESET, true);
 		kvc_link_redo(f->attachment->node, "requests that were given up had to be fenced");
 		return;
 	}
 	if (rc < 0)
-		kv_warn(kvc_client_log(c), "client %u: fencing %s: %s", c->index,
-			c->pool->server[f->attachment->node->index].entry.text, err.text);
+		kv_warn(kvc_client_log(c),
+			"client %u: server %s has not said that it has stopped to use memory of calls that were given "
+			"up, so our endpoints were closed, and opening new ones failed: %s; calls fail until it "
+			"succeeds, and it is tried again by itself; if that goes on, look at the NIC, and start this "
+			"process again",
+			c->index, kvc_node_name(f->attachment->node), err.text);
 	else
 		c->unsafe.fenced = true;
 	client_reset(c);

@@ -33,7 +33,7 @@ class ClientTest(unittest.TestCase):
             self.client.get(key, bytearray(4))
         self.assertTrue(self.client.delete(key))
         self.assertFalse(self.client.delete(key))
-        with self.assertRaisesRegex(kvrail.NotFound, f"no such key: key '{key}'"):
+        with self.assertRaisesRegex(kvrail.NotFound, f"no such key, id or server: key '{key}'"):
             self.client.get(key)
 
     def test_get_finds_the_length(self):

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c -- what submitting a key to a queue costs the thread that submits: `submit HOST:PORT [KEYS [ROUNDS]]`.
  *
- * A round submits as many GETs of KEYS keys each as the queue takes without waiting (IDS), and then reaps them all; only
- * the submissions are timed, all of a round together. No key exists, so that the loops have little to do meanwhile. The
- * median of the rounds counts: where a loop shares the processor with this thread, some rounds are interrupted. Prints
+ * A round submits as many GETs of KEYS keys each as the queue takes without waiting (IDS), and then reaps them all;
+ * only the submissions are timed, all of a round together. No key exists, so that the loops have little to do
+ * meanwhile. The median of the rounds counts: where a loop shares the processor with this thread, some rounds are
+ * interrupted. Prints
  * {"ns_per_key": N, "ns_per_call": N, "keys": N, "rounds": N}. Environment: KVRAIL_PSK (a file), KVRAIL_PROVIDER (tcp).
  */
 #include <poll.h>

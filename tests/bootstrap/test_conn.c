@@ -2,8 +2,10 @@
 /* test_conn.c -- control messages over a connection: framing, timeouts, writers, closing. */
 #include "rig.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const struct boot_security plain;
@@ -608,6 +610,30 @@ static void a_peer_that_closes_ends_reads_and_writes(void **state)
 
 /* ---- opening ---- */
 
+/* This process has no descriptor left. */
+static void connect_without_files(struct rig *r)
+{
+	const struct boot_server server = {.addr = &r->addr, .addr_len = sizeof(struct sockaddr_in)};
+	struct rlimit had, none;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = had.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r->c_rc = boot_connect_await(r->client, &server, 1000, rig_in(r, 20 * SECOND), &r->c, &r->c_err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+	assert_int_equal(r->c_rc, -EMFILE);
+	assert_non_null(strstr(r->c_err.text, "raise the limit of open files (ulimit -n)"));
+}
+
+static void a_connection_without_a_descriptor_says_how_to_have_more(void **state)
+{
+	struct rig r;
+	(void)state;
+	rig_init(&r, NULL, &plain);
+	rig_spawn(&r, connect_without_files);
+	rig_run(&r);
+	rig_fini(&r);
+}
+
 static void connect_refused(struct rig *r)
 {
 	struct sockaddr_storage addr = r->addr;
@@ -722,6 +748,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_closes_ends_reads_and_writes),
 		cmocka_unit_test(a_port_that_nobody_listens_on_is_refused),
 		cmocka_unit_test(a_context_of_the_wrong_side_is_refused),
+		cmocka_unit_test(a_connection_without_a_descriptor_says_how_to_have_more),
 		cmocka_unit_test(two_hundred_connections_open_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, drop_scratch);

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 31
+plan 32
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -164,6 +164,17 @@ reload() { timeout -k 5 240 "$scratch/reload" "$prefix/lib/libkvrail.so.0" "$@";
 check "the library is unloaded after the last pool was closed, and loaded again" says 'loaded 3 times, unloaded 3 times' reload "$server" "$provider" nodoor
 check "with a doorkeeper it stays, and can be opened again" says 'loaded 3 times' reload "$server" "$provider"
 check "it stays for a thread that looks up a name" says 'has ended without its pool' reload names
+
+links_lead() { # each link of an installed document leads to an installed file
+	local doc link dead=0
+	while read -r doc; do
+		while read -r link; do
+			[ -e "$(dirname "$doc")/$link" ] || { echo "$doc: $link" && dead=1; }
+		done < <(grep -oE '\]\([^)#]+' "$doc" | sed 's/^](//' | grep -vE '^[a-z]+:')
+	done < <(find "$prefix/share/doc/kvrail" -name '*.md')
+	[ $dead = 0 ] && grep -q '`deploy/systemd`' "$prefix/share/doc/kvrail/docs/guide/operating.md"
+}
+check "links of installed documents lead to what is installed" links_lead
 
 gone() { # what is left below a folder
 	local left

@@ -348,6 +348,17 @@ static uint64_t stat_at(struct kvc_pool *pool, unsigned server, const char *name
 	return 0;
 }
 
+/* Lines that say that this server was cut off. */
+static const char *cut_entry;
+static _Atomic unsigned cuts;
+
+static void cuts_count(void *arg, int level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	cuts += strstr(line, " was cut off, and is connected anew") && strstr(line, cut_entry);
+}
+
 /* Calls into memory of the caller to a server that is stopped, the second, make fences. Neither server accepts one more
  * connection, whatever sessions that costs. */
 static void fences_keep_them(const struct test_server *const *servers, struct test_server *stopped,
@@ -362,7 +373,12 @@ static void fences_keep_them(const struct test_server *const *servers, struct te
 	struct kvc_mem *mem;
 	char guilty[64], other[64];
 	uint64_t accepted[2];
+	struct kvc_info info = {.size = sizeof(info)};
 	o.psk_file = psk_file;
+	o.log_level = 3;
+	o.log = cuts_count;
+	cut_entry = servers[1]->entry;
+	cuts = 0;
 	o.peer_timeout_ns = o.connect_timeout_ns =
 		60 * 1000000000ull; /* this machine may be slow, and that is no silence */
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
@@ -392,9 +408,12 @@ static void fences_keep_them(const struct test_server *const *servers, struct te
 	/* The guilty one's session was made again, the other's where a fence is one of all. */
 	assert_int_equal(counters(pool).reattaches, info_of(pool, 0, 0).attaches + info_of(pool, 0, 1).attaches - 2);
 	assert_true(info_of(pool, 0, 1).attaches >= 1 + FENCES);
+	assert_int_equal(kvc_info(pool, &info), 0);
 	assert_int_equal(kvc_unregister(pool, &mem), 0);
 	kvc_pool_close(&pool);
 	munmap(buf, MIB);
+	if (info.no_door[0] == '\0') /* the server alone was fenced, and the log says which */
+		assert_int_equal(cuts, FENCES);
 }
 
 static void fences_keep_the_control_connections(void **state)

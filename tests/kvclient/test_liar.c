@@ -20,11 +20,22 @@
 
 #define WAIT_NS 20000000000ull
 
+static atomic_bool reason_seen;
+
+static void reasons_look(void *arg, int level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	if (strstr(line, ": it ends the attachment: no???[2Jyou are ? root: connecting again"))
+		atomic_store(&reason_seen, true);
+}
+
 static int setup(void **state)
 {
 	(void)state;
 	kvc_program_setup();
 	victim = (struct victim){.timeout_ns = 400000000, .connect_timeout_ns = 3000000000, .wait_ns = WAIT_NS};
+	victim.log = reasons_look;
 	victim_start(KVC_MODE_AUTO);
 	return 0;
 }
@@ -388,7 +399,6 @@ static void rude_once(struct wire_ctrl_msg *m)
 
 static void the_reason_for_the_end_of_a_session_is_printable(void **state)
 {
-	struct kvc_server_info info = {.size = sizeof(info)};
 	uint64_t sessions = atomic_load(&liar_sessions), until = kv_clock_now(&kv_clock_monotonic) + WAIT_NS;
 	(void)state;
 	atomic_store(&liar_welcome, rude_once);
@@ -398,8 +408,7 @@ static void the_reason_for_the_end_of_a_session_is_printable(void **state)
 		victim_get(victim.pool, victim.dst[0]);
 	}
 	victim_recovers();
-	assert_int_equal(kvc_server_info(victim.pool, 0, 0, &info), 0);
-	assert_string_equal(info.why, "it ends the attachment: no???[2Jyou are ? root");
+	assert_true(atomic_load(&reason_seen));
 }
 
 static void kind_refusal(struct wire_ctrl_msg *m)

@@ -74,7 +74,8 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 {
 	static const char *const twice[] = {"127.0.0.1:1", "127.0.0.1:1"}, *const null[] = {NULL},
 				 *const names[] = {"a=127.0.0.1:1", "a=127.0.0.1:2"},
-				 *const same[] = {"a=Host:1", "b=http://host:1/"}, *const bad[] = {"host:port"};
+				 *const same[] = {"a=Host:1", "b=http://host:1/"}, *const bad[] = {"host:port"},
+				 *const nowhere[] = {":7411"}, *const no_host[] = {"a="}, *const nothing[] = {""};
 	struct kvc_options o = {0};
 	(void)state;
 	refused(NULL, "no options");
@@ -91,6 +92,12 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "NULL");
 	o = good(), o.servers = bad;
 	refused(&o, "host:port");
+	o = good(), o.servers = nowhere;
+	refused(&o, "':7411' names no host; a server is HOST:PORT or NAME=HOST:PORT");
+	o = good(), o.servers = no_host;
+	refused(&o, "'a=' names no host");
+	o = good(), o.servers = nothing;
+	refused(&o, "'' names no host");
 	o = good(), o.num_clients = 5000;
 	refused(&o, "num_clients");
 	o = good(), o.num_threads = 1000;
@@ -103,6 +110,8 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "a minute");
 	o = good(), o.flags = 0x80;
 	refused(&o, "flags");
+	o = good(), o.flags = KVC_BACKGROUND;
+	refused(&o, "KVC_BACKGROUND is a flag of a call");
 	o = good(), o.peer_timeout_ns = 1;
 	refused(&o, "peer_timeout_ns");
 	o = good(), o.numa = (enum kvc_numa)2;
@@ -129,6 +138,26 @@ static void opening_needs_a_place_for_the_pool(void **state)
 	struct kv_error err;
 	(void)state;
 	assert_int_equal(kvc_pool_open(&o, NULL, &err), -KV_EINVAL);
+}
+
+static void a_file_that_is_not_there_is_invalid_and_named(void **state)
+{
+	struct kvc_options o = good();
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	o.num_clients = o.num_threads = 1;
+	o.buffer_bytes = 1 << 20;
+	o.provider = test_provider();
+	for (unsigned i = 0; i < 2; i++) {
+		o.psk_file = i == 0 ? "/nonexistent/key" : NULL;
+		o.cert_file = o.key_file = o.ca_file = i == 0 ? NULL : "/nonexistent/key";
+		assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
+		assert_int_equal(err.code, -KV_EINVAL);
+		assert_null(pool);
+		if (!strstr(err.text, "/nonexistent/key: No such file"))
+			fail_msg("\"%s\" does not name the file and what is wrong with it", err.text);
+	}
 }
 
 static void a_server_that_does_not_answer_is_peer_down_and_named(void **state)
@@ -168,6 +197,7 @@ int main(void)
 		cmocka_unit_test(options_of_an_older_header_are_completed),
 		cmocka_unit_test(bad_options_are_refused_with_a_sentence),
 		cmocka_unit_test(opening_needs_a_place_for_the_pool),
+		cmocka_unit_test(a_file_that_is_not_there_is_invalid_and_named),
 		cmocka_unit_test(a_server_that_does_not_answer_is_peer_down_and_named),
 		cmocka_unit_test(a_provider_that_is_not_there_is_refused),
 	};

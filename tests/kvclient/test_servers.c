@@ -225,6 +225,95 @@ static void calls_are_told_why_a_server_does_not_take_them(void **state)
 	unlink(path);
 }
 
+/* Lines of level warn that have these words. */
+static struct {
+	const char *words;
+	_Atomic unsigned lines;
+} warned;
+
+static void warnings_count(void *arg, int level, const char *line)
+{
+	(void)arg;
+	warned.lines += level == 2 && strstr(line, warned.words) != NULL;
+}
+
+/* Wait until both clients have failed to attach some times. */
+static void attempts_wait(struct kvc_pool *pool, struct kvc_server_info *info)
+{
+	for (unsigned c = 0; c < 2; c++)
+		do {
+			usleep(20000);
+			assert_int_equal(kvc_server_info(pool, c, 0, info), 0);
+		} while (info->attempts_failed < 3);
+}
+
+/* Neither side understands the other then: calls end as where nobody is there, so what is to be mended must be seen. */
+static void a_key_on_one_side_alone_is_told(void **state)
+{
+	static const char key[] = "me:00112233445566778899aabbccddeeff";
+	char path[] = "/tmp/kvrail-key-XXXXXX", byte;
+	const char *const guarded[] = {"--psk-file", path, NULL}, *const open[] = {NULL};
+	(void)state;
+	test_server_need(&test_first);
+	key_file(path, key);
+	for (unsigned ours = 0; ours < 2; ours++) {
+		struct kvc_server_info info = {.size = sizeof(info)};
+		struct test_server other = {0};
+		const char *list[1] = {NULL};
+		struct kvc_options o = options_of(list, 1);
+		struct kvc_pool *pool = NULL;
+		struct kv_error err = {0};
+		test_server_start_with(&other, NULL, ours ? open : guarded);
+		list[0] = other.address;
+		o.psk = ours ? key : NULL;
+		o.num_clients = 2;
+		o.flags &= ~(unsigned)KVC_OPEN_WAIT;
+		o.log_level = 2;
+		o.log = warnings_count;
+		warned.lines = 0;
+		warned.words = ours ? "give one to both or to neither" : "give it the server's (kvc_options.psk_file";
+		assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+		assert_int_equal(kvc_get(pool, (struct kvc_key){"k", 1}, &byte, 1, NULL), -KV_EPEERDOWN);
+		attempts_wait(pool, &info);
+		if (!strstr(info.why, warned.words) || !strstr(info.why, other.address))
+			fail_msg("\"%s\" does not say \"%s\"", info.why, warned.words);
+		kvc_pool_close(&pool);
+		assert_int_equal(warned.lines, 1);
+		test_server_kill(&other);
+	}
+	unlink(path);
+}
+
+static void there_is_no_why_while_a_server_is_up(void **state)
+{
+	struct kvc_server_info info = {.size = sizeof(info)};
+	struct test_server late = {0};
+	const char *list[1] = {NULL};
+	struct kvc_options o = options_of(list, 1);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&test_first);
+	test_server_start(&late, NULL);
+	test_server_kill(&late); /* its port is free now */
+	list[0] = late.address;
+	o.flags &= ~(unsigned)KVC_OPEN_WAIT;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	do {
+		usleep(20000);
+		assert_int_equal(kvc_server_info(pool, 0, 0, &info), 0);
+	} while (info.state != KVC_SERVER_DOWN);
+	assert_non_null(strstr(info.why, "connection refused"));
+	test_server_start(&late, NULL);
+	do {
+		usleep(20000);
+		assert_int_equal(kvc_server_info(pool, 0, 0, &info), 0);
+	} while (info.state != KVC_SERVER_UP);
+	assert_string_equal(info.why, "");
+	kvc_pool_close(&pool);
+	test_server_kill(&late);
+}
+
 static _Atomic unsigned denials;
 
 static void denials_count(void *arg, int level, const char *line)
@@ -406,6 +495,8 @@ int main(void)
 		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
 		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
+		cmocka_unit_test(a_key_on_one_side_alone_is_told),
+		cmocka_unit_test(there_is_no_why_while_a_server_is_up),
 		cmocka_unit_test(a_server_that_came_back_and_does_not_take_us_is_not_a_miss),
 		cmocka_unit_test(one_line_tells_of_a_server_that_four_clients_lose),
 		cmocka_unit_test(servers_are_reached_over_ipv6),

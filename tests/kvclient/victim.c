@@ -32,7 +32,9 @@ struct kvc_options victim_options(void)
 				    .provider = liar_provider,
 				    .buffer_bytes = 16 << 20,
 				    .timeout_ns = victim.timeout_ns,
-				    .connect_timeout_ns = victim.connect_timeout_ns};
+				    .connect_timeout_ns = victim.connect_timeout_ns,
+				    .log_level = victim.log ? 2 : 0,
+				    .log = victim.log};
 }
 
 void victim_start(enum kvc_mode mode)

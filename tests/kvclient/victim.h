@@ -19,8 +19,9 @@ struct victim {
 	struct kvc_pool *pool;
 	struct kvc_mem *mem;
 	uint8_t *dst[2];     /* plain, registered */
-	uint64_t timeout_ns; /* of its calls; set with the next two before victim_start */
+	uint64_t timeout_ns; /* of its calls; set with the next three before victim_start */
 	uint64_t connect_timeout_ns;
+	void (*log)(void *arg, int level, const char *line); /* of level warn; NULL: there is no log */
 	uint64_t wait_ns; /* that an honest server may take, on a machine that may be busy */
 };
 
