@@ -64,7 +64,7 @@ struct phase {
 	unsigned running;
 	/* results */
 	uint64_t ops[KINDS], elapsed_ns;
-	double cpu_seconds;
+	double cpu_seconds, server_cpu_seconds; /* below 0: the server does not say */
 	struct kv_hist latency[KINDS];
 };
 
@@ -347,13 +347,14 @@ static void turn(struct load *l)
 /* units: at most; duration_ns 0: all of them. */
 static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t duration_ns)
 {
-	double cpu = cpu_seconds_now();
+	double cpu, server = rival_cpu_seconds(&l->rival), after;
 	for (unsigned i = 0; i < KINDS; i++)
 		kv_hist_init(&p->latency[i]);
 	p->units = units;
 	l->phase = p;
 	if (p->rate > 0)
 		bench_arrivals_init(&p->arrivals, p->rate, l->o->arrivals == BENCH_POISSON, 0, l->draw.seed);
+	cpu = cpu_seconds_now();
 	p->start_ns = now_ns();
 	p->end_ns = duration_ns ? kv_deadline(p->start_ns, duration_ns) : KV_NEVER;
 	p->due_ns = p->rate > 0 ? p->start_ns + bench_arrivals_due(&p->arrivals, 0) : 0;
@@ -364,6 +365,8 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 	}
 	p->elapsed_ns = now_ns() - p->start_ns;
 	p->cpu_seconds = cpu_seconds_now() - cpu;
+	after = rival_cpu_seconds(&l->rival);
+	p->server_cpu_seconds = server < 0 || after < 0 ? -1 : after - server;
 }
 
 /* ---- set-up ---- */
@@ -443,10 +446,14 @@ static json_t *figures(const struct load *l, const struct phase *p, unsigned kin
 {
 	double per_s = p->elapsed_ns ? 1e9 / (double)p->elapsed_ns : 0, ops = (double)p->ops[kind];
 	const struct kv_hist *h = &p->latency[kind];
-	return json_pack("{s:I, s:f, s:f, s:f, s:f, s:{s:I, s:I}}", "ops", (json_int_t)p->ops[kind], "seconds",
-			 (double)p->elapsed_ns / 1e9, "ops_per_s", ops * per_s, "bytes_per_s",
-			 ops * per_s * (double)l->o->value_size, "cpu_seconds", p->cpu_seconds, "latency_ns", "p50",
-			 (json_int_t)kv_hist_quantile(h, 0.5), "p99", (json_int_t)kv_hist_quantile(h, 0.99));
+	json_t *o =
+		json_pack("{s:I, s:f, s:f, s:f, s:f, s:{s:I, s:I}}", "ops", (json_int_t)p->ops[kind], "seconds",
+			  (double)p->elapsed_ns / 1e9, "ops_per_s", ops * per_s, "bytes_per_s",
+			  ops * per_s * (double)l->o->value_size, "cpu_seconds", p->cpu_seconds, "latency_ns", "p50",
+			  (json_int_t)kv_hist_quantile(h, 0.5), "p99", (json_int_t)kv_hist_quantile(h, 0.99));
+	if (p->server_cpu_seconds >= 0)
+		json_object_set_new(o, "server_cpu_seconds", json_real(p->server_cpu_seconds));
+	return o;
 }
 
 static int report(const struct load *l, const struct phase *put, const struct phase *get, const struct phase *both)

@@ -20,6 +20,7 @@ static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		struct versus_measure m = versus_median(v, t, f);
 		struct versus_spread s = t ? versus_ratio(v, t, f) : (struct versus_spread){0};
+		struct versus_spread cpu = t ? versus_cpu_ratio(v, t, f) : (struct versus_spread){0};
 		if (m.ops_per_s <= 0)
 			continue;
 		fputs("<tr>", out);
@@ -31,6 +32,8 @@ static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
 		text_cell(out, chart_number(m.p99_ns, CHART_TIME_NS, text, sizeof(text)));
 		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", s.median, s.low, s.high);
 		text_cell(out, s.count ? text : "");
+		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", cpu.median, cpu.low, cpu.high);
+		fprintf(out, "<td class=\"less\">%s</td>", cpu.count ? text : "");
 		fputs("</tr>\n", out);
 	}
 }
@@ -121,7 +124,8 @@ char *versus_page(const struct versus *v, size_t *len, struct kv_error *err)
 	heading(out, v);
 	page_shared(out, doc);
 	fputs("<h2>Medians</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th>"
-	      "<th class=\"less\">bytes/s</th><th class=\"less\">p50</th><th>p99</th><th>first / this one</th></tr>\n",
+	      "<th class=\"less\">bytes/s</th><th class=\"less\">p50</th><th>p99</th><th>first / this one</th>"
+	      "<th class=\"less\">by CPU time</th></tr>\n",
 	      out);
 	for (int f = 0; f < VERSUS_FIGURES; f++)
 		figure_rows(out, v, (enum versus_figure)f);

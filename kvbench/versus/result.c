@@ -18,6 +18,13 @@ const char *const versus_figure_names[VERSUS_FIGURES] = {"put", "get", "mixed"};
 
 /* ---- reading a round ---- */
 
+/* Both sides' processor time of an operation. phase has the time, of ops operations. */
+static double cpu_of(const json_t *phase, double ops)
+{
+	double seconds = document_number(phase, "cpu_seconds") + document_number(phase, "server_cpu_seconds");
+	return seconds > 0 && ops > 0 ? seconds * 1e9 / ops : 0;
+}
+
 static bool measure_read(const json_t *phase, struct versus_measure *m)
 {
 	const json_t *latency = json_object_get(phase, "latency_ns");
@@ -25,7 +32,18 @@ static bool measure_read(const json_t *phase, struct versus_measure *m)
 	m->bytes_per_s += fmax(document_number(phase, "bytes_per_s"), 0);
 	m->p50_ns = fmax(document_number(latency, "p50"), 0);
 	m->p99_ns = fmax(document_number(latency, "p99"), 0);
+	m->cpu_ns = cpu_of(phase, document_number(phase, "ops"));
 	return document_number(phase, "ops_per_s") > 0;
+}
+
+/* PUTs and GETs at once: the time is that of both. */
+static bool mixed_read(const json_t *doc, struct versus_measure *m)
+{
+	const json_t *put = document_at(doc, "phases", "mixed", "write", NULL);
+	const json_t *get = document_at(doc, "phases", "mixed", "read", NULL);
+	bool good = measure_read(put, m) && measure_read(get, m);
+	m->cpu_ns = cpu_of(get, document_number(put, "ops") + document_number(get, "ops"));
+	return good;
 }
 
 static void text_take(char *to, size_t cap, const json_t *doc, const char *name)
@@ -47,8 +65,7 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 		return kv_fail(err, -KV_EINVAL, "%.400s", json_string_value(problem));
 	good = measure_read(put, &out->figure[VERSUS_PUT]) && measure_read(get, &out->figure[VERSUS_GET]);
 	if (mixed && good)
-		good = measure_read(document_at(doc, "phases", "mixed", "write", NULL), &out->figure[VERSUS_MIXED]) &&
-		       measure_read(document_at(doc, "phases", "mixed", "read", NULL), &out->figure[VERSUS_MIXED]);
+		good = mixed_read(doc, &out->figure[VERSUS_MIXED]);
 	if (!good)
 		return kv_fail(err, -KV_EINVAL, "a phase did nothing: use more --num-keys, or a longer --duration");
 	/* PUTs of what is there already move nothing. */
@@ -105,17 +122,29 @@ static struct versus_spread spread(double *v, unsigned n)
 	return s;
 }
 
-struct versus_spread versus_ratio(const struct versus *v, unsigned target, enum versus_figure f)
+/* cpu: of operations by processor time, of which a figure has the inverse. */
+static struct versus_spread ratio_of(const struct versus *v, unsigned target, enum versus_figure f, bool cpu)
 {
 	double ratio[2 * VERSUS_ROUNDS_MAX];
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->rounds; i++) {
 		const struct versus_round *r = &v->round[i];
-		double mine = r->run[0].figure[f].ops_per_s, other = r->run[target].figure[f].ops_per_s;
-		if (r->counts && r->run[0].ran && r->run[target].ran && mine > 0 && other > 0)
-			ratio[n++] = mine / other;
+		const struct versus_measure *mine = &r->run[0].figure[f], *other = &r->run[target].figure[f];
+		double above = cpu ? other->cpu_ns : mine->ops_per_s, below = cpu ? mine->cpu_ns : other->ops_per_s;
+		if (r->counts && r->run[0].ran && r->run[target].ran && above > 0 && below > 0)
+			ratio[n++] = above / below;
 	}
 	return spread(ratio, n);
+}
+
+struct versus_spread versus_ratio(const struct versus *v, unsigned target, enum versus_figure f)
+{
+	return ratio_of(v, target, f, false);
+}
+
+struct versus_spread versus_cpu_ratio(const struct versus *v, unsigned target, enum versus_figure f)
+{
+	return ratio_of(v, target, f, true);
 }
 
 static double median_of(const struct versus *v, unsigned target, enum versus_figure f, size_t offset)
@@ -135,7 +164,8 @@ struct versus_measure versus_median(const struct versus *v, unsigned target, enu
 	return (struct versus_measure){median_of(v, target, f, offsetof(struct versus_measure, ops_per_s)),
 				       median_of(v, target, f, offsetof(struct versus_measure, bytes_per_s)),
 				       median_of(v, target, f, offsetof(struct versus_measure, p50_ns)),
-				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns))};
+				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns)),
+				       median_of(v, target, f, offsetof(struct versus_measure, cpu_ns))};
 }
 
 /* The fabric is that of the first target that is KVRail. text: of the result's, whose owner is the caller. */
@@ -179,22 +209,31 @@ static void print_server(const struct versus *v, unsigned t)
 		(long long)s->client_threads);
 }
 
+static void print_ratio(const struct versus *v, unsigned t, enum versus_figure f)
+{
+	struct versus_spread rate = versus_ratio(v, t, f), cpu = versus_cpu_ratio(v, t, f);
+	if (rate.count == 0)
+		return;
+	fprintf(v->out, "%-6s %-20s %.2f (%.2f-%.2f)", "", "  first / this one", rate.median, rate.low, rate.high);
+	if (cpu.count)
+		fprintf(v->out, "; by CPU time %.2f (%.2f-%.2f)", cpu.median, cpu.low, cpu.high);
+	fputc('\n', v->out);
+}
+
 static void print_figure(const struct versus *v, enum versus_figure f)
 {
-	char p50[32], p99[32], rate[32];
+	char p50[32], p99[32], rate[32], cpu[32];
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		struct versus_measure m = versus_median(v, t, f);
-		struct versus_spread s = t ? versus_ratio(v, t, f) : (struct versus_spread){0};
 		if (m.ops_per_s <= 0)
 			continue;
-		fprintf(v->out, "%-6s %-28.28s %10s %10s %8s %8s", t ? "" : versus_figure_names[f],
+		fprintf(v->out, "%-6s %-20.20s %10s %10s %8s %8s %8s\n", t ? "" : versus_figure_names[f],
 			v->opt.target[t].name, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
 			kv_duration_format((uint64_t)m.p50_ns, p50, sizeof(p50)),
-			kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)));
-		if (s.count)
-			fprintf(v->out, "\n%-6s %-28s %.2f (%.2f-%.2f)", "", "  first / this one", s.median, s.low,
-				s.high);
-		fputc('\n', v->out);
+			kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)),
+			m.cpu_ns > 0 ? kv_duration_format((uint64_t)m.cpu_ns, cpu, sizeof(cpu)) : "-");
+		if (t)
+			print_ratio(v, t, f);
 	}
 }
 
@@ -207,7 +246,8 @@ void versus_print_summary(const struct versus *v)
 		if (v->round[0].run[t].ran)
 			print_server(v, t);
 	if (v->rounds > 0) {
-		fprintf(v->out, "\n%-6s %-28s %10s %10s %8s %8s\n", "", "median", "ops/s", "bytes/s", "p50", "p99");
+		fprintf(v->out, "\n%-6s %-20s %10s %10s %8s %8s %8s\n", "", "median", "ops/s", "bytes/s", "p50", "p99",
+			"CPU/op");
 		for (int f = 0; f < VERSUS_FIGURES; f++)
 			print_figure(v, (enum versus_figure)f);
 	}
@@ -231,8 +271,19 @@ void versus_print_summary(const struct versus *v)
 
 static json_t *measure_json(const struct versus_measure *m)
 {
-	return json_pack("{s:f, s:f, s:f, s:f}", "ops_per_s", m->ops_per_s, "bytes_per_s", m->bytes_per_s, "p50_ns",
-			 m->p50_ns, "p99_ns", m->p99_ns);
+	json_t *o = json_pack("{s:f, s:f, s:f, s:f}", "ops_per_s", m->ops_per_s, "bytes_per_s", m->bytes_per_s,
+			      "p50_ns", m->p50_ns, "p99_ns", m->p99_ns);
+	if (o && m->cpu_ns > 0)
+		json_object_set_new(o, "cpu_ns", json_real(m->cpu_ns));
+	return o;
+}
+
+static void ratio_add(json_t *figure, const char *name, struct versus_spread r)
+{
+	if (figure && r.count)
+		json_object_set_new(figure, name,
+				    json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low", r.low, "high", r.high,
+					      "rounds", (json_int_t)r.count));
 }
 
 static json_t *target_json(const struct versus *v, unsigned t)
@@ -249,12 +300,11 @@ static json_t *target_json(const struct versus *v, unsigned t)
 		json_object_set_new(o, "client_threads", json_integer(s->client_threads));
 	for (int f = 0; f < VERSUS_FIGURES; f++) {
 		struct versus_measure m = versus_median(v, t, (enum versus_figure)f);
-		struct versus_spread r = t ? versus_ratio(v, t, (enum versus_figure)f) : (struct versus_spread){0};
 		json_t *figure = m.ops_per_s > 0 ? measure_json(&m) : NULL;
-		if (figure && r.count)
-			json_object_set_new(figure, "ratio",
-					    json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low", r.low, "high",
-						      r.high, "rounds", (json_int_t)r.count));
+		if (t) {
+			ratio_add(figure, "ratio", versus_ratio(v, t, (enum versus_figure)f));
+			ratio_add(figure, "cpu_ratio", versus_cpu_ratio(v, t, (enum versus_figure)f));
+		}
 		if (figure)
 			json_object_set_new(o, versus_figure_names[f], figure);
 	}

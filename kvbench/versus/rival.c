@@ -151,21 +151,40 @@ void rival_line(int fd, char out[RIVAL_HEAD_BYTES])
 	out[n > 0 && out[n - 1] == '\r' ? n - 1 : n] = 0;
 }
 
-/* A reply to INFO or CONFIG: lines of text in one bulk, an array of such, or an error, which says nothing. */
+/* A reply to INFO: lines of text in one bulk, or an error, which says nothing. */
+static void redis_info(int fd, const char *command, void (*take)(const char *line, void *arg), void *arg)
+{
+	char line[RIVAL_HEAD_BYTES];
+	unsigned long long n = 0;
+	rival_send(fd, command, strlen(command));
+	rival_line(fd, line);
+	if (sscanf(line, "$%llu", &n) != 1)
+		return;
+	for (size_t seen = 0; seen < n + 2;) {
+		rival_line(fd, line);
+		seen += strlen(line) + 2;
+		take(line, arg);
+	}
+}
+
+struct version {
+	char *text;
+	size_t cap;
+};
+
+static void take_version(const char *line, void *arg)
+{
+	const struct version *v = arg;
+	if (strncmp(line, "redis_version:", 14) == 0)
+		snprintf(v->text, v->cap, "%s", line + 14);
+}
+
+/* What CONFIG answers is an array of bulks, or an error, which says nothing. */
 static void redis_facts(int fd, char *version, size_t cap, int64_t *threads)
 {
 	char line[RIVAL_HEAD_BYTES];
 	unsigned long long n = 0;
-	rival_send(fd, "INFO server\r\n", 13);
-	rival_line(fd, line);
-	if (sscanf(line, "$%llu", &n) == 1) {
-		for (size_t seen = 0; seen < n + 2;) {
-			rival_line(fd, line);
-			seen += strlen(line) + 2;
-			if (strncmp(line, "redis_version:", 14) == 0)
-				snprintf(version, cap, "%s", line + 14);
-		}
-	}
+	redis_info(fd, "INFO server\r\n", take_version, &(struct version){version, cap});
 	rival_send(fd, "CONFIG GET io-threads\r\n", 23);
 	rival_line(fd, line);
 	n = 0;
@@ -203,4 +222,36 @@ void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *
 	else
 		memcached_facts(fd, version, cap, out_threads);
 	close(fd);
+}
+
+/* Two lines have it, in the system and outside; -1 until both are there. */
+struct cpu {
+	double user, system;
+};
+
+static void take_cpu(const char *line, void *arg)
+{
+	struct cpu *c = arg;
+	(void)sscanf(line, "used_cpu_user:%lf", &c->user);
+	(void)sscanf(line, "used_cpu_sys:%lf", &c->system);
+	(void)sscanf(line, "STAT rusage_user %lf", &c->user);
+	(void)sscanf(line, "STAT rusage_system %lf", &c->system);
+}
+
+double rival_cpu_seconds(const struct rival *rival)
+{
+	struct cpu c = {-1, -1};
+	char line[RIVAL_HEAD_BYTES];
+	int fd = rival_connect(rival);
+	if (rival->protocol == RIVAL_REDIS) {
+		redis_info(fd, "INFO cpu\r\n", take_cpu, &c);
+	} else {
+		rival_send(fd, "stats\r\n", 7);
+		do {
+			rival_line(fd, line);
+			take_cpu(line, &c);
+		} while (strncmp(line, "STAT ", 5) == 0);
+	}
+	close(fd);
+	return c.user >= 0 && c.system >= 0 ? c.user + c.system : -1;
 }

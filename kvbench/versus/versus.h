@@ -51,6 +51,7 @@ enum versus_figure { VERSUS_PUT, VERSUS_GET, VERSUS_MIXED, VERSUS_FIGURES };
 struct versus_measure {
 	double ops_per_s, bytes_per_s; /* 0: not measured */
 	double p50_ns, p99_ns;         /* of GETs where both are mixed */
+	double cpu_ns;                 /* of an operation, of client and server together; 0: not known */
 };
 
 /* A target in one round. */
@@ -122,6 +123,9 @@ const char *versus_round_state(const struct versus_round *round);
 /* versus_ratio -- rate of the first target / rate of this one, over the rounds that count. versus_median -- of a
  * target's own figure. */
 struct versus_spread versus_ratio(const struct versus *v, unsigned target, enum versus_figure figure);
+
+/* versus_cpu_ratio -- the same of operations by processor time: what a shared machine changes less. */
+struct versus_spread versus_cpu_ratio(const struct versus *v, unsigned target, enum versus_figure figure);
 struct versus_measure versus_median(const struct versus *v, unsigned target, enum versus_figure figure);
 
 void versus_print_round(const struct versus *v, const struct versus_round *round);

@@ -3,7 +3,8 @@
 """side_by_side.py [--into README.md] VERSUS.json... -- the table of KVRail beside others, from `kv-bench versus --json`.
 
 Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
-figure is the median ratio over the rounds that count, with its range. With --into it replaces what stands between the
+figure is the median ratio over the rounds that count, with its range; by processor time: of operations per second of
+client's and server's processors. With --into it replaces what stands between the
 two marks in that file.
 """
 import json
@@ -27,10 +28,10 @@ def target_text(target):
     return (target["target"].split(":")[0].split("+")[0] + " " + target.get("version", "")).strip()
 
 
-def ratio_text(target, figure):
+def ratio_text(target, figure, name):
     if not target["ok"]:
         return "failed"
-    ratio = target.get(figure, {}).get("ratio")
+    ratio = target.get(figure, {}).get(name)
     return f"{ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f})" if ratio else "-"
 
 
@@ -76,8 +77,10 @@ def table(docs):
     heads = [f"{name} {size_text(doc['value_bytes'])}" for doc in docs for _, name in FIGURES]
     lines = ["| KVRail by | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for i, target in enumerate(docs[0]["targets"][1:], 1):
-        cells = [ratio_text(doc["targets"][i], figure) for doc in docs for figure, _ in FIGURES]
-        lines.append(f"| {target_text(target)} | " + " | ".join(cells) + " |")
+        for ratio, name in (("ratio", target_text(target)), ("cpu_ratio", "by processor time")):
+            cells = [ratio_text(doc["targets"][i], figure, ratio) for doc in docs for figure, _ in FIGURES]
+            if any(cell != "-" for cell in cells):
+                lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines + [""] + fold(conditions_text(docs))
 
 

@@ -28,6 +28,11 @@ class Table(unittest.TestCase):
         self.assertEqual(lines[2], "| redis 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) "
                          "| 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |")
 
+    def test_processor_time_has_a_row_of_its_own(self):
+        doc = result(65536)
+        doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
+        self.assertEqual(side_by_side.table([doc])[3], "| by processor time | 1.20 (1.10-1.30) | - |")
+
     def test_what_failed_has_no_ratio(self):
         self.assertIn("| redis 7.0 | failed | failed |", side_by_side.table([result(65536, ok=False)]))
 

@@ -158,7 +158,7 @@ interrupted() {
 }
 check "Ctrl-C ends all of it with status 130" interrupted
 check "and the report has the steps that were over" json_is "$scratch/cut.json" \
-	'(lambda p: p["ended_by"] == "interrupted" and [s["verified"] for s in p["steps"]][:2] == [1, 2] and p["steps"][-1]["ended_by"] == "interrupted")(m("pooled"))'
+	'j["interrupted"] is True and (lambda p: p["ended_by"] == "interrupted" and [s["verified"] for s in p["steps"]][:2] == [1, 2] and p["steps"][-1]["ended_by"] == "interrupted")(m("pooled"))'
 check "an option that does not fit is refused" status 2 "$build/kv-bench" capacity --steps 5,4
 check "--help lists the models" says 'MODEL +endpoints: an engine' "$build/kv-bench" capacity --help
 check "the script puts the provider behind the sub-command" says 'all 2 clients worked' env KVRAIL_NO_BUILD=1 ./run-with-rdma.sh --provider "$provider" kv-bench capacity --model endpoints --steps 2

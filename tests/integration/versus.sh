@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 30
+plan 33
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py "$@"; }
@@ -30,10 +30,13 @@ bad() { # bad TEXT PROTOCOL FAULT OPTIONS...: the target fails, and says TEXT
 }
 check "redis" good redis --verify
 check "what the server says of itself is there" json_is "$j" '(j["targets"][0]["version"], j["targets"][0]["server_threads"], j["targets"][0]["client_threads"]) == ("0.fake", 1, 1)'
+cpu_told='all(t[f]["cpu_ns"] > 0 for t in j["targets"] for f in ("put", "get"))'
+check "and the processor time of both sides" json_is "$j" "$cpu_told"
 check "redis, pipelined, the last pipeline short" good redis --batch 6
 check "redis, values larger than what a socket takes" good redis --value-size 3000000 --num-keys 5
 check "memcached" good memcached --verify
 check "its threads, too" json_is "$j" 'j["targets"][0]["server_threads"] == 3'
+check "and its processor time" json_is "$j" "$cpu_told"
 check "memcached, pipelined" good memcached --batch 5 --no-checksum
 check "GETs and PUTs at once" good redis --mixed --verify
 check "are in the report" json_is "$j" 'j["targets"][0]["mixed"]["ops_per_s"] > 0'
@@ -61,6 +64,7 @@ both() {
 		json_is "$j" 'len(j["rounds"]) >= 2 and all(t["ok"] for t in j["targets"]) and all(0 < j["targets"][1][f]["ratio"]["low"] <= j["targets"][1][f]["ratio"]["median"] <= j["targets"][1][f]["ratio"]["high"] for f in ("put", "get", "mixed")) and j["targets"][0]["server_threads"] >= 1'
 }
 check "beside KVRail, with ratios" both
+check "and ratios by processor time, where it is told" json_is "$j" 'all("cpu_ns" not in f or f["cpu_ns"] > 0 for f in (j["targets"][0]["get"], j["targets"][0]["put"])) and "cpu_ns" in j["targets"][1]["get"] and j["targets"][1]["get"].get("cpu_ratio", {"median": 1})["median"] > 0'
 check "each round has other keys, and its distances" json_is "$j" 'len({r["seed"] for r in j["rounds"]}) == len(j["rounds"]) and all(len(r["core_distance_ns"]) == 3 for r in j["rounds"]) and all(r["counts"] == (not j["steady"] or r["cpus"] != "changed") for r in j["rounds"])'
 page() { grep -q 'kv-bench versus' "$scratch/v.html" && grep -q "$one" "$scratch/v.html" && ! grep -qE '<(script|link|img)|https?://[^1w]' "$scratch/v.html"; }
 check "the page has the targets, and loads nothing" page
@@ -72,14 +76,14 @@ check "a target that fails leaves the others in" one_out
 fake redis none
 interrupted() { # one signal: the rounds until then are reported, and no key is left
 	rm -f "$j"
-	"$build/kv-bench" versus --targets "$url" "${small[@]}" --rounds 99 --duration 0.2 --json "$j" >"$scratch/cut" 2>"$scratch/cut.err" &
+	"$build/kv-bench" versus --targets "$url" "${small[@]}" --rounds 99 --duration 0.2 --json "$j" --report "$scratch/cut.html" >"$scratch/cut" 2>"$scratch/cut.err" &
 	local pid=$! rc
 	pids+=("$pid")
 	until grep -q '^round 1' "$scratch/cut"; do kill -0 "$pid" || return 1; sleep 0.02; done
 	kill -INT "$pid"
 	wait "$pid"
 	rc=$?
-	[ "$rc" -eq 130 ] && grep -q 'interrupted by signal 2' "$scratch/cut.err" && schema "$j" && json_is "$j" 'j["interrupted"] and 1 <= len(j["rounds"]) < 99'
+	[ "$rc" -eq 130 ] && grep -q 'interrupted by signal 2' "$scratch/cut.err" && schema "$j" && grep -q '<strong>Interrupted' "$scratch/cut.html" && ! grep -q 'All well' "$scratch/cut.html" && json_is "$j" 'j["interrupted"] and 1 <= len(j["rounds"]) < 99'
 }
 check "an interrupted run reports the rounds until then" interrupted
 empty() { python3 -c '

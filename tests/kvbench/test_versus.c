@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_versus.c -- names of targets, what rounds amount to, and the text of events. */
+#include <math.h>
+
 #include "kvbench/versus/versus.h"
 
 #include "kvbench/setup/events.h"
@@ -114,6 +116,33 @@ static void a_report_without_figures_is_refused(void **state)
 	}
 }
 
+/* What one side does not say makes the sum unknown; mixed operations share one time. */
+static void processor_time_is_of_both_sides(void **state)
+{
+	static const char text[] =
+		"{\"phases\": {\"write\": {\"ops\": 10, \"ops_per_s\": 1, \"cpu_seconds\": 1, \"server_cpu_seconds\": "
+		"2},"
+		"\"read\": {\"ops\": 4, \"ops_per_s\": 1, \"cpu_seconds\": 1},"
+		"\"mixed\": {\"write\": {\"ops\": 3, \"ops_per_s\": 1},"
+		"\"read\": {\"ops\": 1, \"ops_per_s\": 1, \"cpu_seconds\": 1, \"server_cpu_seconds\": 1}}}}";
+	json_t *doc = json_loads(text, 0, NULL);
+	static struct versus v = {.rounds = 1};
+	struct versus_server server;
+	struct kv_error err = {0};
+	(void)state;
+	assert_non_null(doc);
+	assert_int_equal(versus_run_read(doc, true, &v.round[0].run[0], &server, &err), 0);
+	json_decref(doc);
+	assert_true(fabs(v.round[0].run[0].figure[VERSUS_PUT].cpu_ns - 3e8) < 1);
+	assert_true(v.round[0].run[0].figure[VERSUS_GET].cpu_ns == 0);
+	assert_true(fabs(v.round[0].run[0].figure[VERSUS_MIXED].cpu_ns - 5e8) < 1);
+	v.round[0].run[1] = v.round[0].run[0];
+	v.round[0].run[1].figure[VERSUS_PUT].cpu_ns = 6e8;
+	v.round[0].counts = true;
+	assert_true(fabs(versus_cpu_ratio(&v, 1, VERSUS_PUT).median - 2) < 1e-9); /* twice the time: half as good */
+	assert_int_equal(versus_cpu_ratio(&v, 1, VERSUS_GET).count, 0);
+}
+
 static int event(const char *text, struct bench_events *out, struct kv_error *err)
 {
 	struct kv_opt_strings s = {.count = 1, .item = {text}};
@@ -204,6 +233,7 @@ int main(void)
 		cmocka_unit_test(ratios_are_of_rounds_that_count),
 		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
 		cmocka_unit_test(a_report_without_figures_is_refused),
+		cmocka_unit_test(processor_time_is_of_both_sides),
 		cmocka_unit_test(events_are_sorted_by_time),
 		cmocka_unit_test(a_server_whose_first_event_is_its_start_is_late),
 		cmocka_unit_test(events_in_an_impossible_order_are_refused),
