@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
     verify: bool
     wait: bool
     log_level: int
+    copies: int
 
 
 def about_servers(results: list[int]) -> bool:

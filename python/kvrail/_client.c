@@ -173,22 +173,35 @@ static int take_count(PyObject *object, const char *what, unsigned *out)
 	return 0;
 }
 
+static int take_copies(PyObject *object, unsigned *flags)
+{
+	unsigned copies = 1;
+	if (take_count(object, "copies", &copies) < 0)
+		return -1;
+	if (copies != 1 && copies != 2) {
+		PyErr_SetString(PyExc_ValueError, "copies is 1, or 2 to keep each value at two servers");
+		return -1;
+	}
+	*flags |= copies == 2 ? KVC_TWO_COPIES : 0u;
+	return 0;
+}
+
 static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
 				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
 				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
-				"verify",       "wait",        "log_level",   NULL};
+				"verify",       "wait",        "log_level",   "copies",      NULL};
 	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
 			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
-			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL;
+			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL;
 	double timeout = 0;
 	int down_is_miss = 0, verify = 1, wait = 0, level = 2;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOdOOOOOOOOOpppi:Client", names, &servers, &clients,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOdOOOOOOOOOpppiO:Client", names, &servers, &clients,
 					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
 					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
-					 &level))
+					 &level, &copies))
 		return -1;
 	if (!(timeout >= 0 && timeout < 1e9)) {
 		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, from 0 (the library's default) to 1e9");
@@ -202,7 +215,8 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	if ((buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
 	    take_count(clients, "num_clients", &p->num_clients) < 0 ||
 	    take_count(threads, "num_threads", &p->num_threads) < 0 ||
-	    take_count(rails, "num_rails", &p->num_rails) < 0 || take_count(depth, "depth", &o->queue.depth) < 0)
+	    take_count(rails, "num_rails", &p->num_rails) < 0 || take_count(depth, "depth", &o->queue.depth) < 0 ||
+	    take_copies(copies, &p->flags) < 0)
 		return -1;
 	return take_servers(o, servers) < 0 || take_text(o, provider, "provider", false, &p->provider) < 0 ||
 			       take_text(o, nic, "nic", false, &p->nic) < 0 ||

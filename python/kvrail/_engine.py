@@ -26,6 +26,7 @@ CLIENT_OPTIONS = (
     "crl_file",
     "server_name",
     "log_level",
+    "copies",
 )
 
 

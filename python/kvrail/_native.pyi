@@ -77,12 +77,14 @@ class Client:
         verify: bool = True,
         wait: bool = False,
         log_level: int = 2,
+        copies: int = 1,
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
         prefix: put before every key. depth: ids that may be out. down_is_miss: keys are misses if all servers
         are down. wait: return when the first attempts to connect are over, and raise if one
         of the num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
+        copies: 2: each value is kept at two servers (KVC_TWO_COPIES in kvclient.h); all clients of a key must say so.
         """
 
     @property

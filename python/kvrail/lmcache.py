@@ -24,6 +24,7 @@ Parameters (adapter_params). Where none is named, the default is the library's (
     depth           batches that may be under way; default 1024
     verify          checksums of what is read; default true
     wait            fail if a server cannot be reached at the start; default false
+    copies          2: values are kept at two servers; default 1
     log_level       of the library, 0 none to 4 debug; default 2
   of KVRailL2Adapter alone:
     max_capacity_gb what LMCache's eviction takes as the size of this L2; default 0: no eviction
@@ -64,7 +65,7 @@ Completion = tuple[int, bool, str, list[bool] | None]
 
 _NATIVE = (
     "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name provider nic "
-    "num_rails num_clients num_threads buffer_bytes depth verify wait log_level"
+    "num_rails num_clients num_threads buffer_bytes depth verify wait log_level copies"
 ).split()
 _OWN = ["lookup_timeout", "ttl"]
 _ADAPTER = ["max_capacity_gb", "register"]

@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import tracemalloc
 import unittest
 
@@ -485,6 +486,35 @@ class QueueTest(NativeTest):
         self.assertEqual(self.client.counters()["puts"], 1)
         self.assertEqual(self.client.info()["num_clients"], 1)
         self.assertEqual(len(self.client.servers()), 1)
+
+
+class CopiesTest(NativeTest):
+    def test_the_death_of_one_server_costs_no_value(self):
+        three = [kvrail.Server(memory_mb=64) for _ in range(3)]
+        for one in three:
+            self.addCleanup(one.kill)
+        client = self.open([one.address for one in three], copies=2, wait=True)
+        keys = [f"{i}" for i in range(60)]
+        values = [bytes([i]) * 10_000 for i in range(60)]
+        for key, value in zip(keys, values, strict=True):  # one by one, so that no copy is dropped
+            client.submit_batch_set([key], [value])
+            completions(client)
+        until = time.monotonic() + 10
+        while (counters := client.counters())["copies"] < 60 and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertEqual((counters["copies"], counters["copies_dropped"]), (60, 0))
+        three[1].kill()
+        buffers = [bytearray(10_000) for _ in keys]
+        id = client.submit_batch_get(keys, buffers, 30)
+        self.assertEqual(results(client, id), [10_000] * 60)
+        self.assertEqual(buffers, values)
+
+    def test_one_or_two(self):
+        for wrong in (0, 3, 1 << 40):
+            with self.assertRaisesRegex(ValueError, "copies is 1, or 2"):
+                self.open(copies=wrong)
+        with self.assertRaises(TypeError):
+            self.open(copies="2")
 
 
 class BackgroundTest(NativeTest):
