@@ -4,9 +4,17 @@
 . "$(dirname "$0")/../../tests/integration/lib.bash"
 python=${PYTHON:-python3}
 venv=$scratch/venv
-plan 6
+plan 9
 wheel=$(ls build/kvrail-*-cp311-abi3-linux_*.whl)
 check "there is one wheel, for the stable ABI of 3.11" test "$(wc -w <<<"$wheel")" = 1
+tagged() { "$python" -m zipfile -e "$wheel" "$scratch/wheel" && grep -qx 'Tag: cp311-abi3-linux_[a-z0-9_]*' "$scratch"/wheel/*.dist-info/WHEEL; }
+check "its tag says so, too" tagged
+content() {
+	(cd python && printf '%s\n' kvrail/*.py kvrail/*.pyi kvrail/py.typed kvrail/_native.abi3.so | sort) >"$scratch/want"
+	(cd "$scratch/wheel" && find kvrail -type f | sort) >"$scratch/have"
+	diff "$scratch/want" "$scratch/have"
+}
+check "it has the package's files and no others" content
 linked() { ! "$python" -m zipfile -l "$wheel" | grep -E 'libfabric|libssl|liburing|\.[ch]$' && readelf -d "$venv"/lib/python3*/site-packages/kvrail/_native.abi3.so | grep 'NEEDED.*libfabric'; }
 install() { "$python" -m venv --system-site-packages "$venv" && "$venv/bin/pip" install -q --no-deps --force-reinstall "$wheel"; }
 check "it can be installed" install
@@ -24,7 +32,9 @@ if "$venv/bin/python" -c 'import numpy' 2>/dev/null || "$venv/bin/pip" install -
 else
 	skip "the example of a paged cache in numpy stores and loads" "numpy cannot be installed: $(tail -n 1 "$scratch/pip.out")"
 fi
-if "$venv/bin/pip" install -q mypy >"$scratch/pip.out" 2>&1; then
+gil() { KVRAIL_KV_SERVER=$build/kv-server "$venv/bin/python" tests/bench/gil.py --rounds 20 | grep -c ' ns ' | grep -qx 10; }
+check "tests/bench/gil.py measures" gil
+if "$venv/bin/pip" install -q mypy==2.4.1 >"$scratch/pip.out" 2>&1; then
 	check "mypy --strict finds nothing" "$venv/bin/mypy" --strict --config-file python/pyproject.toml python/kvrail
 else
 	skip "mypy --strict finds nothing" "mypy cannot be installed: $(tail -n 1 "$scratch/pip.out")"

@@ -4,7 +4,7 @@
 # native connectors, and what it does when a kv-server dies. lmcache_checks.py has the tests; any of them can be run alone.
 . "$(dirname "$0")/lib.bash"
 version=0.5.6
-tests=19
+tests=20
 export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
 # LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
@@ -42,6 +42,7 @@ for kind in native plugin; do
 	lmcache "$kind: a kv-server dies, and comes again, in stores, lookups and loads" outage $kind
 done
 lmcache "native: the same below LMCache's fault_inject" outage fault
+lmcache "plugin: the same below LMCache's fault_inject" outage fault_plugin
 lmcache "native: it holds up with what LMCache evicts" evict native
 lmcache "LMCache's own tests of native connectors" upstream "$venv/upstream"
 lmcache "the same bench on LMCache's fs_native" bench fs

@@ -3,16 +3,16 @@
 """lmcache_checks.py CASE ARG... -- one test of LMCache on kvrail.lmcache; lmcache.sh runs them all. Status 0: it passed.
 
 Run it with the Python of build/engines/lmcache-*, KVRAIL_KV_SERVER and PYTHONHASHSEED=0. KIND is native, plugin, fault
-(native below fault_inject), fs or redis.
+and fault_plugin (these below fault_inject), fs or redis.
 
   bench KIND            lmcache bench l2
   wrong KIND            a wrong parameter
-  server KIND MODE      lmcache bench server, twice, with a restart of LMCache between
+  server KIND MODE      lmcache bench server, with a restart of LMCache, and one of the kv-server
   alone KIND            the same without a kv-server
   outage KIND           a kv-server is killed while calls are under way
   evict KIND            what LMCache deletes is gone
   upstream FOLDER       LMCache's own tests
-  ratio [ROUNDS]        ours against redis at 1 MiB, in turns; not a test, and not run by lmcache.sh
+  ratio [ROUNDS]        ours and fs_native against redis at 1 MiB, in turns; not a test, and not run by lmcache.sh
 """
 
 import json
@@ -21,6 +21,7 @@ import pathlib
 import re
 import select
 import signal
+import shutil
 import socket
 import statistics
 import subprocess
@@ -36,12 +37,14 @@ SECONDS = 60  # that anything may take at most
 # The file's own; test_connector_base_completion_contract.py, LMCache's contract for connectors in C++, is not in the
 # source package of 0.5.6.
 UPSTREAM = 92
+FAULTS = {"fault": "native", "fault_plugin": "plugin"}
 
 
 def spec(kind, address, **more):
     """The JSON of an adapter."""
-    if kind == "fault":
-        return {"type": "fault_inject", "rate": 0.3, "seed": 1, "inner": spec("native", address)}
+    if kind in FAULTS:
+        inner = spec(FAULTS[kind], address, **more)
+        return {"type": "fault_inject", "rate": 0.3, "seed": 1, "inner": inner}
     if kind == "fs":
         return {"type": "fs_native", "base_path": address}
     if kind == "redis":
@@ -153,26 +156,26 @@ def bench(kind):
 
 
 def ratio(rounds="7"):
-    """Ours, then redis, in turns: the median of the ratios of neighbours."""
+    """Each kind, then redis, in turns: the median of the ratios of neighbours."""
     ratios = {}
     with tempfile.TemporaryDirectory() as folder, backend("native") as ours, Redis() as redis:
+        addresses = dict(native=ours.address, plugin=ours.address, fs=folder, redis=redis.address)
         for r in range(int(rounds)):
             figures = {}
-            for kind, address in (
-                ("native", ours.address),
-                ("plugin", ours.address),
-                ("redis", redis.address),
-            ):
+            for kind, address in addresses.items():
                 adapter = spec(kind, address)
-                if kind != "redis":
-                    adapter["adapter_params"]["prefix"] = f"{kind}{r}/"
+                if kind == "redis":
+                    flush = ["redis-cli", "-p", address.split(":")[1], "flushall"]
+                    subprocess.run(flush, stdout=subprocess.DEVNULL, check=True)
+                elif kind == "fs":
+                    adapter["base_path"] = os.path.join(folder, f"fs{r}")
+                    os.mkdir(adapter["base_path"])
                 else:
-                    subprocess.run(
-                        ["redis-cli", "-p", address.split(":")[1], "flushall"],
-                        stdout=subprocess.DEVNULL,
-                    )
+                    adapter["adapter_params"]["prefix"] = f"{kind}{r}/"
                 figures[kind] = bench_l2(adapter, folder + "/out.json", keys=16, rounds=6)
-            for kind in ("native", "plugin"):
+                if kind == "fs":
+                    shutil.rmtree(adapter["base_path"])
+            for kind in ("native", "plugin", "fs"):
                 for name in ("Store", "Lookup", "Load"):
                     speed = [figures[k][name]["ops_per_sec_avg"] for k in (kind, "redis")]
                     ratios.setdefault((kind, name), []).append(speed[0] / speed[1])
@@ -279,13 +282,12 @@ def outage(kind):
     import threading
 
     with kvrail.Server(memory_mb=256) as server:
-        l1 = L1(
-            spec(kind, server.address, timeout=3) if kind != "fault" else spec(kind, server.address)
-        )
-        if kind == "plugin":
-            assert l1.adapter.registered_bytes == l1.buffer.numel(), "L1 is not registered"
+        l1 = L1(spec(kind, server.address, timeout=3))
+        if "plugin" in kind:
+            inner = l1.adapter if kind == "plugin" else l1.adapter._inner
+            assert inner.registered_bytes == l1.buffer.numel(), "L1 is not registered"
         every = l1.keys * l1.batches
-        fewest = every if kind != "fault" else 1
+        fewest = every if kind not in FAULTS else 1
 
         def works(number):
             """The server is there, and empty: sooner or later a store succeeds, and then all do."""
@@ -434,6 +436,7 @@ class LMCache:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
         )
         print(done.stdout)
+        assert done.returncode == 0, done.returncode
         return done.stdout
 
     def __enter__(self):
@@ -442,7 +445,7 @@ class LMCache:
     def __exit__(self, failed, *_):
         self.process.send_signal(signal.SIGKILL if failed else signal.SIGTERM)
         try:
-            self.process.wait(SECONDS)
+            status = self.process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -451,6 +454,7 @@ class LMCache:
             text = self.log.read()
             print(text[-20000:])
         assert failed or "Traceback" not in text, "lmcache server printed an exception"
+        assert failed or status in (0, -signal.SIGTERM), f"lmcache server ended with {status}"
 
 
 def sums(text, when):
@@ -462,7 +466,10 @@ def values_of(server):
     """How many PUTs the kv-server has done."""
     client = str(pathlib.Path(os.environ["KVRAIL_KV_SERVER"]).parent / "kv-client")
     done = subprocess.run(
-        [client, "--server", server.address, "stat"], stdout=subprocess.PIPE, text=True
+        [client, "--server", server.address, "stat"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return int(re.search(r"^puts +(\d+)$", done.stdout, re.M).group(1))
 
@@ -484,6 +491,16 @@ def server(kind, mode):
             ours.kill()
             gone = lmcache.bench(start=100)
             assert gone.count("CHECKSUM MATCH OK") == 3 and "MISMATCH" not in gone
+            # It comes back, empty, while LMCache runs: what is new is stored there again.
+            ours.restart()
+            starts = iter(range(200, 2000, 10))
+
+            def stored():
+                back = lmcache.bench(start=next(starts), count=1)
+                assert back.count("CHECKSUM MATCH OK") == 1 and "MISMATCH" not in back
+                return values_of(ours) > 0
+
+            soon("chunks go to the kv-server that came back", stored)
 
 
 def alone(kind):
