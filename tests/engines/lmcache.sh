@@ -4,7 +4,7 @@
 # native connectors, and what it does when a kv-server dies. lmcache_checks.py has the tests; any of them can be run alone.
 . "$(dirname "$0")/lib.bash"
 version=0.5.6
-tests=20
+tests=21
 export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
 # LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
@@ -33,6 +33,7 @@ plan $tests
 venv lmcache tests/engines/lmcache.txt || skip_all $tests "$why"
 check "the package kvrail can be installed" our_package
 check "LMCache is the one that was tried" says "^$version\$" "$python" -c 'import importlib.metadata as m; print(m.version("lmcache"))'
+lmcache "what docs/guide/lmcache.md says, done" guide
 for kind in native plugin; do
 	lmcache "$kind: lmcache bench l2, every byte compared" bench $kind
 	lmcache "$kind: a wrong parameter is named, with the right ones" wrong $kind

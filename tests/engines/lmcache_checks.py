@@ -6,6 +6,7 @@ Run it with the Python of build/engines/lmcache-*, KVRAIL_KV_SERVER and PYTHONHA
 and fault_plugin (these below fault_inject), fs or redis.
 
   bench KIND            lmcache bench l2
+  guide                 the commands of docs/guide/lmcache.md
   wrong KIND            a wrong parameter
   server KIND MODE      lmcache bench server, with a restart of LMCache, and one of the kv-server
   alone KIND            the same without a kv-server
@@ -153,6 +154,20 @@ def bench(kind):
     for name, figures in operations.items():
         assert figures["total_success"] == figures["total_keys"] == 48, (name, figures)
         assert figures["rounds_timed_out"] == 0, (name, figures)
+
+
+def guide():
+    from guide import Guide
+
+    os.environ["PATH"] = os.path.dirname(LMCACHE) + os.pathsep + os.environ["PATH"]
+    with Guide("lmcache") as lines:
+        said = lines.run(lines.block("lmcache bench l2"))
+        assert "data verified OK" in said
+        assert int(re.search(r"^puts +(\d+)$", said, re.M).group(1)) > 0
+        # The server's command, but for the engine's end of it; --l1-size-gb and the rest are LMCache's.
+        (adapter,) = re.findall(r"--l2-adapter '(.*?)'", lines.block("lmcache server"), re.S)
+        with LMCache("lmcache_driven", json.loads(adapter)) as lmcache:
+            assert lmcache.bench().count("CHECKSUM MATCH OK") == 3
 
 
 def ratio(rounds="7"):

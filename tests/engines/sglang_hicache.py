@@ -62,6 +62,7 @@ def stand_in():
 version = stand_in()
 
 import kvrail
+from guide import Guide
 from sglang.srt.managers.cache_controller import HiCacheController
 from sglang.srt.mem_cache.hicache_storage import (
     HiCacheStorageConfig,
@@ -189,6 +190,19 @@ def test_v1_stores_and_loads_every_layout(server):
             for mine, theirs in zip((3, 0, 7, 1, 2), (4, 5, 6, 18, 8)):
                 assert torch.equal(page(pool, mine), page(other, theirs)), (layout, mine)
             assert not page(other, 9).any()
+
+
+def test_the_guides_configuration(server):
+    with Guide("sglang") as guide:
+        options = guide.option("--hicache-storage-backend-extra-config")
+        assert options.pop("servers") == guide.server.address and options["interface_v1"] == 1
+        pool = host_pool("page_first_direct")
+        fill(pool, 40)
+        keys = hashes(2)
+        with Open(guide.server, pool, **options) as b:
+            assert b.batch_set_v1(keys, indices(0, 1)) == [True, True]
+            assert b.batch_get_v1(keys, indices(2, 3)) == [True, True]
+            assert torch.equal(page(pool, 3), page(pool, 1))
 
 
 def test_consecutive_hits(server):

@@ -18,6 +18,7 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 import kvrail
 import numpy as np
 import torch
+from guide import Guide
 from kvrail import _vllm_plugin
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
 from vllm.v1.kv_offload.config import (
@@ -152,6 +153,21 @@ def test_entry_point_registers_the_tier(server):
 def test_module_path_without_a_plugin(server):
     found = SecondaryTierFactory.get_tier_class({"type": "KVRailTierManager", "module_path": "kvrail.vllm"})
     assert found.__name__ == "KVRailTierManager"
+
+
+def test_the_guides_configuration(server):
+    with Guide("vllm") as guide:
+        connector = guide.option("--kv-transfer-config")
+        assert connector["kv_connector"] == "OffloadingConnector"
+        (config,) = connector["kv_connector_extra_config"]["secondary_tiers"]
+        assert config.pop("type") == "kvrail"
+        assert config.pop("servers") == guide.server.address
+        with Tier(guide.server, **config) as t:
+            t.fill(9)
+            assert t.store(1, [key(1)], [0])[0].success
+            assert t.lookup([key(1)]) == [HIT]
+            assert t.load(2, [key(1)], [1])[0].success
+            assert torch.equal(t.tensor[0], t.tensor[1])
 
 
 def test_lookup_of_nothing_is_retry_then_miss(server):

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""guide.py -- for tests that do what docs/guide/ENGINE.md says: its blocks of commands, and a kv-server as they start it.
+
+Of a command only the server's address is changed, to one that is free here."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import kvrail
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide"
+
+
+class Guide:
+    """with Guide("vllm") as guide: in a folder of its own, with the guide's key, beside a server that wants it."""
+
+    def __init__(self, name):
+        self.text = (FOLDER / f"{name}.md").read_text()
+        self.commands = re.findall(r"^```\n(.*?)^```", self.text, re.M | re.S)
+        (self.listens,) = set(re.findall(r"kv-server --listen-addr (\S+)", self.text))
+
+    def __enter__(self):
+        self.back = os.getcwd()
+        self.folder = tempfile.TemporaryDirectory()
+        os.chdir(self.folder.name)
+        (make,) = re.findall(r"^kv-server --make-psk .*?(?=  #)", self.text, re.M)
+        self.run(make)
+        self.server = kvrail.Server(memory_mb=256, psk_file="kvrail.key")
+        return self
+
+    def __exit__(self, *_):
+        self.server.close()
+        os.chdir(self.back)
+        self.folder.cleanup()
+
+    def block(self, word):
+        """The commands of the block that has this word."""
+        (block,) = [b for b in self.commands if word in b]
+        assert self.listens in block, block
+        return block.replace(self.listens, self.server.address)
+
+    def option(self, name):
+        """What JSON the commands give an option."""
+        (value,) = re.findall(rf"{name} '(.*?)'", self.block(name), re.S)
+        return json.loads(value)
+
+    def run(self, commands):
+        """Run them as a shell does that stops at a failure; what they print."""
+        built = str(pathlib.Path(os.environ["KVRAIL_KV_SERVER"]).resolve().parent)
+        done = subprocess.run(
+            ["bash", "-euc", commands],
+            env={**os.environ, "PATH": built + os.pathsep + os.environ["PATH"]},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=180,
+        )
+        print(done.stdout)
+        assert done.returncode == 0, done.returncode
+        return done.stdout
