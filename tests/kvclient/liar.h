@@ -83,6 +83,7 @@ enum lie {
 	LIE_REGIONS,       /* REGION_OK and REVOKE_OK for regions that nobody announced: harmless */
 	LIE_WELCOME,       /* a second WELCOME */
 	LIE_HELLO,         /* a client's message */
+	LIE_DRAINS,        /* that it drains, as nobody has asked */
 	LIE_BYTES_CONTROL, /* bytes that are no message */
 	/* about further sessions */
 	LIE_NO_CHALLENGE,

@@ -94,11 +94,72 @@ static void a_server_that_ends_refuses_hello_again(void **state)
 	in_coroutine(drain_while_it_waits_body);
 }
 
+static struct kvs_drain asked; /* by the client that was the last */
+static unsigned asks;
+
+static uint64_t on_drain(void *arg, const struct kvs_drain *bounds, const char *client)
+{
+	expect(arg == &asks && strncmp(client, "127.0.0.1:", 10) == 0);
+	asked = *bounds;
+	asks++;
+	return 1500000000;
+}
+
+static void asked_body(void)
+{
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m, drain = {.type = WIRE_CTRL_DRAIN, .drain = {.time_ms = UINT64_MAX, .bytes_s = 7}};
+	struct boot_conn *c;
+	o.on_drain = on_drain;
+	o.on_drain_arg = &asks;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	c = greet(&m);
+	server = shared;
+	expect(m.welcome.flags & WIRE_WELCOME_DRAIN);
+	expect(boot_send_await(c, &drain, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_DRAIN_OK && m.drain.time_ms == 1501);
+	expect(asks == 1 && asked.time_ns == 86400000000000ull && asked.bytes_s == 7); /* a day at most */
+	drain.drain = (struct wire_drain){0};
+	expect(boot_send_await(c, &drain, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_DRAIN_OK);
+	expect(asks == 2 && asked.time_ns == 0 && asked.bytes_s == 0);
+	expect(kvs_server_state(own, NULL) == KVS_RUNNING); /* the program ends it */
+	boot_close(&c);
+	kvs_server_destroy(&own);
+}
+
+static void a_client_asks_for_a_drain(void **state)
+{
+	(void)state;
+	in_coroutine(asked_body);
+}
+
+static void not_allowed_body(void)
+{
+	struct wire_ctrl_msg m, drain = {.type = WIRE_CTRL_DRAIN};
+	struct boot_conn *c = greet(&m);
+	expect(!(m.welcome.flags & WIRE_WELCOME_DRAIN));
+	expect(boot_send_await(c, &drain, soon()) == 0);
+	expect(next(c, &m) == -KV_EPEERDOWN);
+	boot_close(&c);
+	expect(kvs_server_state(server, NULL) == KVS_RUNNING);
+}
+
+static void a_client_that_may_not_ask_is_cut(void **state)
+{
+	(void)state;
+	in_coroutine(not_allowed_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_with_a_client_stops),
 		cmocka_unit_test(a_server_that_ends_refuses_hello_again),
+		cmocka_unit_test(a_client_asks_for_a_drain),
+		cmocka_unit_test(a_client_that_may_not_ask_is_cut),
 	};
 	return cmocka_run_group_tests_name("kvserver/stop", tests, group_up, group_down);
 }
