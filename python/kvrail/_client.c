@@ -499,6 +499,19 @@ static PyObject *client_cancel(PyObject *object, PyObject *id)
 	return kvrail_raise(rc, rc == -KV_EBUSY ? "the queue of a loop is full: cancel again" : "%s", kvc_strerror(rc));
 }
 
+static PyObject *client_call_bound(PyObject *object, PyObject *args)
+{
+	struct client_object *self = (struct client_object *)object;
+	PyObject *timeout = Py_None, *length = NULL;
+	uint64_t ns, timeout_ns = 0, nbytes = 0;
+	if (!PyArg_ParseTuple(args, "|OO:call_bound", &timeout, &length) || client_usable(self) < 0 ||
+	    (timeout != Py_None && timeout_parse(timeout, &timeout_ns) < 0) ||
+	    (length && kvrail_uint(length, "nbytes", &nbytes) < 0))
+		return NULL;
+	ns = kvc_call_bound_ns(self->pool, timeout_ns, nbytes);
+	return PyFloat_FromDouble((double)ns * 1e-9);
+}
+
 static PyObject *client_closed(PyObject *object, void *closure)
 {
 	struct client_object *self = (struct client_object *)object;
@@ -538,6 +551,8 @@ static PyMethodDef methods[] = {
 	{"drain_results", client_drain_results, METH_NOARGS,
 	 "drain_results() -> list of (id, code, results): a result is a length, 1 or 0, or 0, or a negative code."},
 	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},
+	{"call_bound", client_call_bound, METH_VARARGS,
+	 "call_bound(timeout=None, nbytes=0) -> float: seconds within which a call has its result, whatever happens."},
 	{"register", client_register, METH_O,
 	 "register(buffer or (address, length)) -> Region: calls into this memory need no copy."},
 	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},

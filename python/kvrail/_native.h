@@ -70,6 +70,9 @@ PyObject *kvrail_type_name(PyObject *object);
 /* kvrail_uint -- a Python int from 0 to UINT64_MAX. Returns -1 with an exception that begins with `what`. */
 int kvrail_uint(PyObject *object, const char *what, uint64_t *out);
 
+/* timeout_parse -- seconds above 0 of a call. Returns -1 with an exception. */
+int timeout_parse(PyObject *timeout, uint64_t *out_ns);
+
 /* client_usable -- 0 if calls may be made; else -1 with kvrail.Closed. */
 int client_usable(const struct client_object *self);
 bool client_is_childs(const struct client_object *self);

@@ -119,6 +119,12 @@ class Client:
     def cancel(self, id: int, /) -> bool:
         """Give an id up; its completion comes all the same, and soon. False: it is over or unknown."""
 
+    def call_bound(self, timeout: float | None = None, nbytes: int = 0, /) -> float:
+        """Seconds within which a call has its result, whatever happens: its time, and more for rebuilding endpoints on a
+        busy machine. For a program's own watch; most calls end within their deadline. nbytes: what the call may move,
+        which counts where neither it nor the client has a timeout. It does not wait; in a child of fork(): 0.
+        """
+
     def register(self, memory: _Buffer | tuple[int, int], /) -> Region:
         """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks."""
 

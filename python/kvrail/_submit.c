@@ -82,19 +82,24 @@ static int arguments_parse(const char *call, const char *const *names, unsigned 
 	return 0;
 }
 
+int timeout_parse(PyObject *timeout, uint64_t *out_ns)
+{
+	double s = PyFloat_AsDouble(timeout);
+	if (s == -1.0 && PyErr_Occurred())
+		return -1;
+	if (!(s > 0)) {
+		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; None means the client's");
+		return -1;
+	}
+	*out_ns = s >= 1e9 ? (uint64_t)1000000000 * 1000000000 : s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
+	return 0;
+}
+
 static int call_parse(const struct arguments *a, struct kvc_call *call)
 {
 	uint64_t ttl = 0;
-	if (a->timeout && a->timeout != Py_None) {
-		double s = PyFloat_AsDouble(a->timeout);
-		if (s == -1.0 && PyErr_Occurred())
-			return -1;
-		if (!(s > 0)) {
-			PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; None means the client's");
-			return -1;
-		}
-		call->timeout_ns = s >= 1e9 ? (uint64_t)1000000000 * 1000000000 : s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
-	}
+	if (a->timeout && a->timeout != Py_None && timeout_parse(a->timeout, &call->timeout_ns) < 0)
+		return -1;
 	if (a->ttl) {
 		if (kvrail_uint(a->ttl, "ttl (seconds)", &ttl) < 0)
 			return -1;

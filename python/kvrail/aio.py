@@ -236,6 +236,10 @@ class Client:
             raise cancelled
         return future.result()
 
+    def call_bound(self, timeout: float | None = None, nbytes: int = 0) -> float:
+        """As kvrail.Client.call_bound; it does not wait."""
+        return self._open_native().call_bound(timeout, nbytes)
+
     def counters(self) -> dict[str, int]:
         """As kvrail.Client.counters; it does not wait."""
         return self._open_native().counters()

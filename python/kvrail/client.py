@@ -250,6 +250,10 @@ class Client:
         """Register writable memory: GETs into it and PUTs from it need no copy. Do it once, at the start."""
         return self._native.register(memory)
 
+    def call_bound(self, timeout: float | None = None, nbytes: int = 0) -> float:
+        """Seconds within which a call that moves nbytes has its result, whatever happens: for a watch over calls."""
+        return self._native.call_bound(timeout, nbytes)
+
     def counters(self) -> dict[str, int]:
         """Counters since the client was opened (docs/reference/counters.md)."""
         return self._native.counters()

@@ -108,6 +108,21 @@ class ClientTest(unittest.TestCase):
         self.assertFalse(kvrail._calls.about_servers([0, 5, kvrail.NotFound.code]))
         self.assertTrue(kvrail._calls.about_servers([0, kvrail.PeerDown.code]))
 
+    def test_a_call_is_bounded(self):
+        bound = self.client.call_bound
+        self.assertGreater(bound(2.0), 2.0)
+        self.assertAlmostEqual(bound(12.0) - bound(2.0), 10.0)
+        self.assertEqual(bound(2.0, 1 << 40), bound(2.0))
+        self.assertGreater(bound(None, 1 << 40), bound() + 1.0)
+        for timeout in (0, -1.0, float("nan")):
+            with self.assertRaisesRegex(ValueError, "timeout is in seconds"):
+                bound(timeout)
+        with self.assertRaisesRegex((ValueError, OverflowError), "nbytes"):
+            bound(None, -1)
+        self.client.close()
+        with self.assertRaises(kvrail.Closed):
+            bound()
+
     def test_in_the_background(self):
         key = fresh()
         self.assertTrue(self.client.put(key, b"value", background=True))

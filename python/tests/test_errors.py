@@ -72,9 +72,12 @@ class ErrorsTest(unittest.TestCase):
         self.assertIs(type(pickle.loads(pickle.dumps(_errors.make(-12)))), kvrail.NoMemory)
 
     def test_errors_can_be_pickled(self):
-        error = pickle.loads(pickle.dumps(_errors.make(-1004, "no such key, id or server: key 'a'")))
+        error = pickle.loads(
+            pickle.dumps(_errors.make(-1004, "no such key, id or server: key 'a'"))
+        )
         self.assertEqual(
-            (type(error), str(error), error.code), (kvrail.NotFound, "no such key, id or server: key 'a'", -1004)
+            (type(error), str(error), error.code),
+            (kvrail.NotFound, "no such key, id or server: key 'a'", -1004),
         )
 
     def test_versions_agree(self):
