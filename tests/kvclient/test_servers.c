@@ -284,6 +284,41 @@ static void a_key_on_one_side_alone_is_told(void **state)
 	unlink(path);
 }
 
+/* The same where opening does not wait: one of the names is used, and what is wrong with the other is said once. */
+static void a_server_with_two_names_is_told_once(void **state)
+{
+	struct kvc_server_info info[2] = {{.size = sizeof(info[0])}, {.size = sizeof(info[1])}};
+	struct test_server free_name = {0};
+	char loopback[64];
+	const char *list[] = {free_name.address, loopback};
+	struct kvc_options o = options_of(list, 2);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	unsigned twin;
+	(void)state;
+	test_server_need(&test_first);
+	test_server_start(&free_name, NULL);
+	snprintf(loopback, sizeof(loopback), "localhost:%s", strrchr(free_name.address, ':') + 1);
+	o.flags &= ~(unsigned)KVC_OPEN_WAIT;
+	o.log_level = 2;
+	o.log = warnings_count;
+	warned.lines = 0;
+	warned.words = "it is the same server as";
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	do {
+		usleep(20000);
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(kvc_server_info(pool, 0, i, &info[i]), 0);
+		twin = info[0].attempts_failed > info[1].attempts_failed ? 0 : 1;
+	} while (info[twin].attempts_failed < 3);
+	assert_non_null(strstr(info[twin].why, "remove one of the two from the list"));
+	assert_int_equal(info[!twin].state, KVC_SERVER_UP);
+	stored_and_read(pool, "twins");
+	kvc_pool_close(&pool);
+	assert_int_equal(warned.lines, 1);
+	test_server_kill(&free_name);
+}
+
 static void there_is_no_why_while_a_server_is_up(void **state)
 {
 	struct kvc_server_info info = {.size = sizeof(info)};
@@ -496,6 +531,7 @@ int main(void)
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),
 		cmocka_unit_test(calls_are_told_why_a_server_does_not_take_them),
 		cmocka_unit_test(a_key_on_one_side_alone_is_told),
+		cmocka_unit_test(a_server_with_two_names_is_told_once),
 		cmocka_unit_test(there_is_no_why_while_a_server_is_up),
 		cmocka_unit_test(a_server_that_came_back_and_does_not_take_us_is_not_a_miss),
 		cmocka_unit_test(one_line_tells_of_a_server_that_four_clients_lose),
