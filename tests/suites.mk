@@ -219,9 +219,9 @@ check-deb: deb ## the packages in a bare root: installed, used, removed; the ste
 check-python: programs wheel ## the Python package as its wheel in a virtual environment: tests, types (mypy from the package index), its documents
 	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 600 -l $(B)/logs python/tests/wheel.sh
 
-check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, and what a GET costs with many servers (about 5 minutes)
+check-valgrind: deps ## server, client and benchmark under valgrind, where it is installed, what a GET costs with many servers, and what measuring it costs (about 7 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/valgrind/uring.so $(B)/tests/sim/test_sim_many
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 900 -l $(B)/logs tests/valgrind/run.sh tests/valgrind/flat.py tests/valgrind/measuring.sh
 
 check-all: check check-long check-clang check-asan check-tsan check-epoll check-sim check-chaos check-port check-providers check-verbs check-fault check-valgrind check-python check-engines check-shim check-shim-mutants check-deb ## every suite
 

@@ -172,35 +172,33 @@ uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint6
 
 /* ---- order ---- */
 
-/* One pass of the network over 2 * half_bits bits: a bijection, whatever the round function. */
-static uint64_t feistel(uint64_t x, unsigned half_bits, uint64_t seed)
+/* One pass of the network over bits: a bijection, whatever the round function. Two halves that may differ by a bit, so
+ * that the domain is less than twice the keys. */
+static uint64_t feistel(uint64_t x, unsigned bits, uint64_t seed)
 {
-	uint64_t mask = ((uint64_t)1 << half_bits) - 1, left = x >> half_bits, right = x & mask;
-	for (unsigned r = 0; r < FEISTEL_ROUNDS; r++) {
-		uint64_t next = left ^ (mix_strong(right + seed + r * VALUE_STEP) & mask);
-		left = right;
-		right = next;
+	unsigned low_bits = bits / 2;
+	uint64_t low_mask = ((uint64_t)1 << low_bits) - 1, high_mask = ((uint64_t)1 << (bits - low_bits)) - 1;
+	uint64_t high = x >> low_bits, low = x & low_mask;
+	for (unsigned r = 0; r < FEISTEL_ROUNDS; r += 2) {
+		high ^= mix_strong(low + seed + r * VALUE_STEP) & high_mask;
+		low ^= mix_strong(high + seed + (r + 1) * VALUE_STEP) & low_mask;
 	}
-	return left << half_bits | right;
+	return high << low_bits | low;
 }
 
-static unsigned half_bits_for(uint64_t n)
+static unsigned bits_for(uint64_t n)
 {
-	unsigned half = 1;
-	while (half < 32 && ((uint64_t)1 << (2 * half)) < n)
-		half++;
-	return half;
+	return n <= 4 ? 2 : 64 - (unsigned)__builtin_clzll(n - 1);
 }
 
 uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 {
 	uint64_t round_seed = mix_strong(seed ^ mix_strong(op / num_keys + 1));
-	unsigned half_bits = half_bits_for(num_keys);
+	unsigned bits = bits_for(num_keys);
 	uint64_t x = op % num_keys;
-	/* The network's domain is less than four times num_keys: walking on until inside it stays a bijection and ends
-	 * soon. */
+	/* Walking on until inside num_keys stays a bijection, and ends soon. */
 	do
-		x = feistel(x, half_bits, round_seed);
+		x = feistel(x, bits, round_seed);
 	while (x >= num_keys);
 	return x;
 }

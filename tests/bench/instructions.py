@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""instructions.py [SIZE...] -- how many instructions one GET takes, by phase (`make bench-phases`).
+"""instructions.py [--limit PERCENT] [SIZE...] -- how many instructions one GET takes, by phase (`make bench-phases`).
 
 One side runs under callgrind, the other as it is, so that the counted side always has work waiting: looks at a completion
 queue that find nothing are a property of valgrind's slowness otherwise. Two runs of two lengths are subtracted, which leaves
@@ -10,6 +10,9 @@ as "other"), and what libraries execute counts by the function of ours that call
 Callgrind sees no kernel, and no AVX-512: the checksum is the one for AVX2. It would count each byte of a "rep movsb", so that libc is
 told to copy with vectors. The counts hardly depend on the load of the machine;
 those of completion queues do a little, because they are shared by as many GETs as happened to be there.
+
+With --limit: exit status 1 if what kv-bench itself executes for a GET (its key, its latency, its counts) is more than so
+much of both sides' instructions. What it does once in a second or once in a run is not counted.
 
 Environment: KVRAIL_BUILD (build/release), WORKERS (32), PER (file: also every function, per GET, one line each).
 """
@@ -27,6 +30,7 @@ BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
 WORKERS = os.environ.get("WORKERS", "32")
 SIZES = ["4KB", "64KB", "1MB"]
 KEYS = 32
+ONCE = "kvbench/measure/conditions.c"  # two threads spin in it, before and after the phases
 ROUNDS = {"1MB": (8, 72)}  # of KEYS reads, in the shorter and in the longer run
 LIMIT_S = 170
 
@@ -146,7 +150,7 @@ def run(side, size, rounds, scratch):
               "--log-level", "error", "--die-with-parent", "--ready-fd", "3"]
     bench = [os.path.join(BUILD, "kv-bench"), "--provider", "tcp", "--num-workers", WORKERS, "--num-clients", "4", "--num-threads", "1",
              "--num-keys", str(KEYS), "--value-size", size, "--warmup", "0", "--timeout", "60", "--peer-timeout", "60",
-             "--quiet", "--repeat-reads"]
+             "--interval", "3600", "--quiet", "--repeat-reads"]
     on = [env if side == s else None for s in ("server", "client")]
     shell = ["sh", "-c", 'r=$1; shift; exec "$@" 3>"$r" >/dev/null 2>&1', "sh", ready]
     open(ready, "w").close()
@@ -177,6 +181,8 @@ def measure(side, size, scratch):
     gets = (long - short) * KEYS
     phases = collections.defaultdict(lambda: [0.0, 0.0])
     for (file, function, library), cost in costs.items():
+        if (file or "").endswith(ONCE):
+            continue
         phases[phase_of(side, file or "", function or "")][1 if library else 0] += cost / gets
     if os.environ.get("PER"):
         with open(os.environ["PER"], "a", encoding="utf-8") as per:
@@ -184,6 +190,11 @@ def measure(side, size, scratch):
                 if cost >= gets:
                     per.write(f"{side}\t{size}\t{phase_of(side, file, function)}\t{file}:{function}\t{library}\t{cost / gets:.0f}\n")
     return phases
+
+
+def share_of_bench(client, server):
+    own = client["kv-bench itself"]
+    return 100 * sum(own) / sum(sum(p) for side in (client, server) for p in side.values())
 
 
 def table(side, sizes, scratch):
@@ -195,18 +206,25 @@ def table(side, sizes, scratch):
         if any(round(n) for f in figures for n in f[phase]):
             print(f"| {phase} | " + " | ".join(f"{f[phase][0]:,.0f} | {f[phase][1]:,.0f}" for f in figures) + " |")
     print("| all | " + " | ".join(" | ".join(f"**{sum(p[i] for p in f.values()):,.0f}**" for i in (0, 1)) for f in figures) + " |\n", flush=True)
+    return figures
 
 
 def main():
-    sizes = sys.argv[1:] or SIZES
+    args, limit = sys.argv[1:], None
+    if args[:1] == ["--limit"] and len(args) > 1:
+        limit, args = float(args[1]), args[2:]
+    sizes = args or SIZES
     if any(s.startswith("-") for s in sizes):
         sys.exit(__doc__)
     for needed in ("tests/valgrind/uring.so", "kv-server", "kv-bench"):
         if not os.path.exists(os.path.join(BUILD, needed)):
             sys.exit(f"{needed} is not built (make bench-phases builds it; it needs valgrind with its headers)")
     with tempfile.TemporaryDirectory() as scratch:
-        for side in ("client", "server"):
-            table(side, sizes, scratch)
+        client, server = (table(side, sizes, scratch) for side in ("client", "server"))
+    shares = [share_of_bench(c, s) for c, s in zip(client, server)]
+    print("kv-bench itself, of both sides: " + ", ".join(f"{share:.2f} % ({size})" for size, share in zip(sizes, shares)))
+    if limit is not None and max(shares) > limit:
+        sys.exit(f"that is more than {limit:g} %: PER=FILE lists its functions")
 
 
 main()

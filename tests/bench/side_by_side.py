@@ -4,7 +4,8 @@
 
 Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
 figure is the median ratio over the rounds that count, with its range; by processor time: of operations per second of
-client's and server's processors. With --into it replaces what stands between the
+client's and server's processors. Of a shared machine only these are shown: there the kernel gives more time to a server
+of more threads. With --into it replaces what stands between the
 two marks in that file.
 """
 import json
@@ -59,12 +60,16 @@ def conditions_text(docs):
             f" Threads of the servers: {threads}. Rounds that count: {rounds}.")
     if others:
         text += f" Other processes took {span(others, lambda v: f'{v:.1f}')} of the cores"
-        text += ": a shared machine, on which a server of more threads gets more time." if max(others) >= 0.25 else "."
+        text += ": a shared machine, on which ratios of rates tell how many threads each server has." if shared(docs) else "."
     if not all(d["steady"] for d in docs):
         text += " In a file without a round that counts the ratios are of all rounds."
     if any(d["interrupted"] for d in docs):
         text += " Interrupted: a part of the rounds."
     return text
+
+
+def shared(docs):
+    return any(d["conditions"].get("shared_machine") for d in docs)
 
 
 def table(docs):
@@ -77,7 +82,9 @@ def table(docs):
     heads = [f"{name} {size_text(doc['value_bytes'])}" for doc in docs for _, name in FIGURES]
     lines = ["| KVRail by | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for i, target in enumerate(docs[0]["targets"][1:], 1):
-        for ratio, name in (("ratio", target_text(target)), ("cpu_ratio", "by processor time")):
+        for ratio, name in (("ratio", target_text(target)), ("cpu_ratio", target_text(target) + ", by processor time")):
+            if ratio == "ratio" and shared(docs) and any("cpu_ratio" in t.get("get", {}) for t in docs[0]["targets"]):
+                continue
             cells = [ratio_text(doc["targets"][i], figure, ratio) for doc in docs for figure, _ in FIGURES]
             if any(cell != "-" for cell in cells):
                 lines.append(f"| {name} | " + " | ".join(cells) + " |")

@@ -15,7 +15,7 @@ def figure(median=None):
 def result(size, others=0.0, steady=True, ok=True):
     mine = {"target": "kvrail", "ok": True, "version": "0.1.0", "server_threads": 1, "get": figure(), "put": figure()}
     redis = {"target": "redis://127.0.0.1:6379", "ok": ok, "version": "7.0", "get": figure(2.0), "put": figure(1.5)}
-    conditions = {"cores": 2, "provider": "tcp", "libfabric": "1.17", "others_cores": others, "excluded": []}
+    conditions = {"cores": 2, "provider": "tcp", "libfabric": "1.17", "others_cores": others, "shared_machine": others >= 0.25, "excluded": []}
     return {"schema": "kvbench-versus/1", "interrupted": False, "steady": steady, "value_bytes": size, "in_flight": 32,
             "conditions": conditions, "counted_rounds": 3, "rounds": [{}] * 7,
             "targets": [mine, redis]}
@@ -31,7 +31,13 @@ class Table(unittest.TestCase):
     def test_processor_time_has_a_row_of_its_own(self):
         doc = result(65536)
         doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
-        self.assertEqual(side_by_side.table([doc])[3], "| by processor time | 1.20 (1.10-1.30) | - |")
+        self.assertEqual(side_by_side.table([doc])[3], "| redis 7.0, by processor time | 1.20 (1.10-1.30) | - |")
+
+    def test_on_a_shared_machine_only_processor_time_is_compared(self):
+        doc = result(65536, 0.5)
+        doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
+        self.assertEqual([line for line in side_by_side.table([doc]) if "redis" in line and "|" in line],
+                         ["| redis 7.0, by processor time | 1.20 (1.10-1.30) | - |"])
 
     def test_what_failed_has_no_ratio(self):
         self.assertIn("| redis 7.0 | failed | failed |", side_by_side.table([result(65536, ok=False)]))

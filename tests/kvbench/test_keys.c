@@ -294,11 +294,11 @@ static void memory_is_for_every_size(void **state)
 	(void)state;
 	assert_int_equal(bench_sizes_parse("4KB:50,64KB:40,1MB:10", &o.sizes, &err), 0);
 	o.value_size = bench_sizes_max(&o.sizes);
-	for (uint64_t i = 0; i < 1234; i++)
+	for (uint64_t i = 0; i < 12340; i++)
 		sum += bench_size_of(&o, i);
-	need = bench_keys_memory(&o, 1234, 2);
+	need = bench_keys_memory(&o, 12340, 2);
 	assert_true(need > sum && need < 2 * sum);
-	assert_int_equal(bench_keys_plan(&o, 1234, 2, (uint64_t)8 << 30, &mb, &err), 0);
+	assert_int_equal(bench_keys_plan(&o, 12340, 2, (uint64_t)8 << 30, &mb, &err), 0);
 	assert_int_equal(mb, need >> 20);
 	assert_int_equal(bench_keys_plan(&o, 1000000, 2, (uint64_t)8 << 30, &mb, &err), -KV_ENOMEM);
 	check_contains(err.text, "smaller --num-keys");
