@@ -33,6 +33,7 @@
 #include "kvbench/load/arrivals.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/setup/signals.h"
+#include "kvbench/versus/program.h"
 #include "kvbench/versus/rival.h"
 #include "kvbench/versus/versus.h"
 
@@ -42,6 +43,7 @@ enum { GET, PUT };
 struct conn {
 	int fd;
 	uint8_t *buf;      /* answers of one unit; cap bytes */
+	uint64_t place;    /* of a program: where in its memory the values of a unit are */
 	size_t cap, have;  /* have: received */
 	size_t at;         /* of the answer that is not whole yet */
 	unsigned answered; /* of the unit */
@@ -75,8 +77,9 @@ struct load {
 	unsigned batch;
 	int epoll, timer;
 	struct conn *conn, *free;
-	uint8_t *stock; /* what values are parts of */
-	uint64_t *sum;  /* of each key that is read: its value's checksum; NULL: none are compared */
+	uint8_t *stock;               /* what values are parts of */
+	struct program_memory memory; /* of a program: the stock, and behind it each connection's values */
+	uint64_t *sum;                /* of each key that is read: its value's checksum; NULL: none are compared */
 	struct phase *phase;
 	struct versus_server server;
 };
@@ -107,13 +110,38 @@ static void piece_add(struct conn *c, const void *at, size_t len)
 	c->iov[c->iovs++] = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = len};
 }
 
+static bool is_program(const struct load *l)
+{
+	return l->rival.protocol == RIVAL_PROGRAM;
+}
+
+/* Value i of a connection's unit, for or from a program. */
+static uint64_t place_of(const struct load *l, const struct conn *c, unsigned i)
+{
+	return c->place + i * l->o->value_size;
+}
+
+static void program_request(const struct load *l, struct conn *c, char *head, const struct bench_key *key)
+{
+	unsigned i = c->iovs;
+	uint64_t size = l->o->value_size;
+	uint64_t at = c->kind == PUT ? bench_value_at(key, size) : place_of(l, c, i);
+	if (c->kind == GET) /* what an earlier GET left there must not pass for an answer */
+		memset(l->memory.base + at, 0, KV_MIN(size, (uint64_t)64));
+	piece_add(c, head,
+		  (size_t)snprintf(head, RIVAL_HEAD_BYTES, "%s %s %llu %llu\n", c->kind == PUT ? "put" : "get",
+				   key->text, (unsigned long long)at, (unsigned long long)size));
+}
+
 static void request_add(const struct load *l, struct conn *c, char *head, uint64_t number)
 {
 	const struct versus_options *o = l->o;
 	int protocol = l->rival.protocol;
 	struct bench_key key;
 	bench_key_make(&key, l->draw.seed, o->value_size, key_of(l, c->kind, number));
-	if (c->kind == PUT) {
+	if (is_program(l)) {
+		program_request(l, c, head, &key);
+	} else if (c->kind == PUT) {
 		piece_add(c, head, (size_t)rival_put_head(protocol, &key, o->value_size, head));
 		piece_add(c, l->stock + bench_value_at(&key, o->value_size), o->value_size);
 		piece_add(c, "\r\n", 2);
@@ -196,11 +224,11 @@ static int header(const struct load *l, const struct conn *c, size_t *out_body, 
 	return 0;
 }
 
-static void value_check(const struct load *l, const struct conn *c, size_t body, uint64_t len)
+static void value_check(const struct load *l, const struct conn *c, const uint8_t *value, uint64_t len)
 {
 	const struct versus_options *o = l->o;
 	uint64_t index = key_of(l, GET, c->first + c->answered);
-	const uint8_t *value = c->buf + body, *want;
+	const uint8_t *want;
 	struct bench_key key;
 	bool right;
 	if (l->sum && !o->verify) {
@@ -232,14 +260,40 @@ static bool put_answer(const struct load *l, struct conn *c)
 	return true;
 }
 
+/* The answer of a program, one line. False: it is not whole yet. */
+static bool program_answer(const struct load *l, struct conn *c)
+{
+	char *line = (char *)c->buf + c->at, *end = memchr(line, '\n', c->have - c->at);
+	const char *what = c->kind == PUT ? "put" : "get";
+	unsigned long long len;
+	if (!end && c->have - c->at >= RIVAL_HEAD_BYTES)
+		rival_die(what, "the program's answer is not of this protocol");
+	if (!end)
+		return false;
+	*end = 0;
+	if (strncmp(line, "error ", 6) == 0)
+		rival_die(what, line + 6);
+	if (strcmp(line, "miss") == 0)
+		rival_die("GET", "missed a key that was stored (has the server memory enough?)");
+	if (strncmp(line, "ok", 2) || (c->kind == GET && sscanf(line, "ok %llu", &len) != 1))
+		rival_die(what, "the program's answer is not of this protocol");
+	if (c->kind == GET && len != l->o->value_size)
+		rival_die("GET", "a value has another length than what was stored");
+	if (c->kind == GET)
+		value_check(l, c, l->memory.base + place_of(l, c, c->answered), len);
+	c->at = (size_t)(end + 1 - (char *)c->buf);
+	c->answered++;
+	return true;
+}
+
 /* Answers that are whole now. Returns whether the unit is. */
 static bool parse(const struct load *l, struct conn *c)
 {
 	size_t tail = rival_tail(l->rival.protocol), body;
 	uint64_t len;
 	while (c->answered < c->count && c->at < c->have) {
-		if (c->kind == PUT) {
-			if (!put_answer(l, c))
+		if (is_program(l) || c->kind == PUT) {
+			if (!(is_program(l) ? program_answer : put_answer)(l, c))
 				return false;
 			continue;
 		}
@@ -249,7 +303,7 @@ static bool parse(const struct load *l, struct conn *c)
 			rival_die("GET", "a value has another length than what was stored");
 		if (c->have < body + len + tail)
 			return false;
-		value_check(l, c, body, len);
+		value_check(l, c, c->buf + body, len);
 		c->at = body + len + tail;
 		c->answered++;
 	}
@@ -377,7 +431,8 @@ static void conns_open(struct load *l)
 	struct epoll_event timer = {.events = EPOLLIN};
 	struct kv_area area;
 	struct kv_error err = {0};
-	size_t cap = kv_align_up(l->batch * (o->value_size + RIVAL_HEAD_BYTES), 4096);
+	/* A program's values are in memory of their own. */
+	size_t cap = kv_align_up(l->batch * ((is_program(l) ? 0 : o->value_size) + RIVAL_HEAD_BYTES), 4096);
 	l->conn = calloc(o->num_workers, sizeof(*l->conn));
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -394,7 +449,10 @@ static void conns_open(struct load *l)
 		c->iov = malloc((size_t)l->batch * 3 * sizeof(*c->iov));
 		if (!c->request || !c->iov)
 			rival_die_errno("malloc");
-		c->fd = rival_connect(&l->rival);
+		c->place = bench_stock_bytes(o->value_size) + (uint64_t)i * l->batch * o->value_size;
+		c->fd = is_program(l) ? program_start(l->rival.address, &l->memory, l->server.version,
+						      sizeof(l->server.version))
+				      : rival_connect(&l->rival);
 		c->cap = cap;
 		c->buf = (uint8_t *)area.base + i * cap;
 		c->next_free = l->free;
@@ -410,7 +468,12 @@ static void values_make(struct load *l)
 	const struct versus_options *o = l->o;
 	uint64_t bytes = bench_stock_bytes(o->value_size);
 	struct bench_key key;
-	l->stock = malloc(bytes);
+	if (is_program(l)) {
+		program_memory_make(bytes + (uint64_t)o->num_workers * l->batch * o->value_size, &l->memory);
+		l->stock = l->memory.base;
+	} else {
+		l->stock = malloc(bytes);
+	}
 	l->sum = o->no_checksum ? NULL : malloc(o->num_keys * sizeof(*l->sum));
 	if (!l->stock || (!l->sum && !o->no_checksum))
 		rival_die_errno("malloc");
@@ -425,7 +488,7 @@ static void values_make(struct load *l)
 static void keys_delete(struct load *l)
 {
 	uint64_t keys = l->o->num_keys * (l->o->mixed ? 2 : 1);
-	int fd = rival_connect(&l->rival);
+	int fd = is_program(l) ? l->conn[0].fd : rival_connect(&l->rival);
 	char head[RIVAL_HEAD_BYTES];
 	struct bench_key key;
 	for (uint64_t at = 0; at < keys; at += DELETES) {
@@ -437,7 +500,8 @@ static void keys_delete(struct load *l)
 		for (uint64_t i = 0; i < n; i++)
 			rival_line(fd, head);
 	}
-	close(fd);
+	if (!is_program(l))
+		close(fd);
 }
 
 /* ---- the whole ---- */
@@ -482,15 +546,18 @@ int versus_drive(const struct versus_options *o)
 {
 	static struct load l;
 	static struct phase put = {.kind = PUT}, warmup = {.kind = GET}, get = {.kind = GET}, both = {.mixed = true};
+	static const int protocols[] = {
+		[VERSUS_REDIS] = RIVAL_REDIS, [VERSUS_MEMCACHED] = RIVAL_MEMCACHED, [VERSUS_PROGRAM] = RIVAL_PROGRAM};
 	uint64_t units;
 	rival_program = "kv-bench";
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	l.o = o;
 	l.batch = KV_MAX(o->batch, 1u);
-	l.rival = (struct rival){.protocol = o->target[0].kind == VERSUS_REDIS ? RIVAL_REDIS : RIVAL_MEMCACHED,
-				 .address = o->target[0].address};
+	l.rival = (struct rival){.protocol = protocols[o->target[0].kind], .address = o->target[0].address};
 	bench_draw_init(&l.draw, &o->pattern, o->num_keys, o->seed);
-	rival_facts(&l.rival, l.server.version, sizeof(l.server.version), &l.server.threads);
+	l.server.threads = -1;
+	if (!is_program(&l))
+		rival_facts(&l.rival, l.server.version, sizeof(l.server.version), &l.server.threads);
 	values_make(&l);
 	conns_open(&l);
 	units = (o->num_keys + l.batch - 1) / l.batch;

@@ -2,6 +2,9 @@
 /* options.c -- the option table of kv-bench versus, and the names of targets. */
 #include "kvbench/versus/versus.h"
 
+#include <errno.h>
+#include <unistd.h>
+
 #define AT(member) .offset = offsetof(struct versus_options, member)
 
 static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
@@ -14,8 +17,8 @@ const struct kv_opt versus_options_table[] = {
 	 AT(target_list),
 	 .metavar = "LIST",
 	 .help = "kvrail (kv-bench starts a kv-server), kvrail://HOST:PORT, redis://HOST:PORT, redis+unix://PATH, "
-		 "memcached://HOST:PORT, memcached+unix://PATH; with commas between. Ratios are those of the first "
-		 "to each other one."},
+		 "memcached://HOST:PORT, memcached+unix://PATH, program:PATH (a client of yours, "
+		 "docs/guide/benchmarking.md); with commas between. Ratios are those of the first to each other one."},
 	{.name = "rounds",
 	 .type = KV_OPT_U32,
 	 AT(rounds),
@@ -142,13 +145,14 @@ static int target_refuse(const char *item, struct kv_error *err)
 	static const char *const foreign[][2] = {{"mooncake", "Mooncake Store"}, {"lmcache", "an LMCache server"}};
 	for (unsigned i = 0; i < KV_COUNT(foreign); i++)
 		if (strncmp(item, foreign[i][0], strlen(foreign[i][0])) == 0 && strstr(item, "://"))
-			return kv_fail(err, -KV_EINVAL,
-				       "--targets: %s can be driven by its own Python client only, which kv-bench does "
-				       "not have: leave %s out",
-				       foreign[i][1], item);
+			return kv_fail(
+				err, -KV_EINVAL,
+				"--targets: %s can be driven by its own client only: name a program that has it, "
+				"as in program:/usr/bin/x, instead of %s (docs/guide/benchmarking.md)",
+				foreign[i][1], item);
 	return kv_fail(err, -KV_EINVAL,
 		       "--targets: '%s' is none of kvrail, kvrail://HOST:PORT, redis://HOST:PORT, redis+unix://PATH, "
-		       "memcached://HOST:PORT and memcached+unix://PATH",
+		       "memcached://HOST:PORT, memcached+unix://PATH and program:PATH",
 		       item);
 }
 
@@ -158,11 +162,9 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 		const char *scheme;
 		enum versus_kind kind;
 		bool path;
-	} known[] = {{"kvrail://", VERSUS_KVRAIL, false},
-		     {"redis://", VERSUS_REDIS, false},
-		     {"redis+unix://", VERSUS_REDIS, true},
-		     {"memcached://", VERSUS_MEMCACHED, false},
-		     {"memcached+unix://", VERSUS_MEMCACHED, true}};
+	} known[] = {{"kvrail://", VERSUS_KVRAIL, false},           {"redis://", VERSUS_REDIS, false},
+		     {"redis+unix://", VERSUS_REDIS, true},         {"memcached://", VERSUS_MEMCACHED, false},
+		     {"memcached+unix://", VERSUS_MEMCACHED, true}, {"program:", VERSUS_PROGRAM, true}};
 	struct kv_hostport hp;
 	snprintf(t->name, sizeof(t->name), "%s", item);
 	if (strcmp(item, "kvrail") == 0)
@@ -174,9 +176,11 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 		t->kind = known[i].kind;
 		snprintf(t->address, sizeof(t->address), "%s", item + len);
 		if (known[i].path && t->address[0] != '/')
-			return kv_fail(err, -KV_EINVAL,
-				       "--targets: '%s' needs the whole path of a socket, as in %s/run/x", item,
-				       known[i].scheme);
+			return kv_fail(err, -KV_EINVAL, "--targets: '%s' needs the whole path of a %s, as in %s/run/x",
+				       item, known[i].kind == VERSUS_PROGRAM ? "program" : "socket", known[i].scheme);
+		if (known[i].kind == VERSUS_PROGRAM && access(t->address, X_OK) < 0)
+			return kv_fail(err, -KV_EINVAL, "--targets: %s cannot be run: %s", t->address,
+				       kv_strerror(-errno));
 		if (!known[i].path && kv_hostport_parse(t->address, &hp, err) < 0)
 			return kv_fail_more(err, "--targets: '%s'", item);
 		return 0;

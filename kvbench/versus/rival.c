@@ -90,6 +90,8 @@ int rival_get(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_BYT
 
 int rival_delete(int protocol, const struct bench_key *key, char out[RIVAL_HEAD_BYTES])
 {
+	if (protocol == RIVAL_PROGRAM)
+		return snprintf(out, RIVAL_HEAD_BYTES, "delete %s\n", key->text);
 	if (protocol == RIVAL_REDIS)
 		return snprintf(out, RIVAL_HEAD_BYTES, "*2\r\n$3\r\nDEL\r\n$%zu\r\n%s\r\n", key->len, key->text);
 	return snprintf(out, RIVAL_HEAD_BYTES, "delete %s\r\n", key->text);

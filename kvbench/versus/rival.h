@@ -11,7 +11,7 @@ enum {
 	RIVAL_GRACE_S = 10      /* a connection that says nothing for so long is dead */
 };
 
-enum { RIVAL_REDIS, RIVAL_MEMCACHED };
+enum { RIVAL_REDIS, RIVAL_MEMCACHED, RIVAL_PROGRAM }; /* program: kvbench/versus/program.h */
 
 struct rival {
 	int protocol;

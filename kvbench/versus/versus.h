@@ -16,12 +16,12 @@ enum {
 	VERSUS_BATCH_MAX = 1024
 };
 
-enum versus_kind { VERSUS_KVRAIL, VERSUS_REDIS, VERSUS_MEMCACHED };
+enum versus_kind { VERSUS_KVRAIL, VERSUS_REDIS, VERSUS_MEMCACHED, VERSUS_PROGRAM };
 
 struct versus_target {
 	enum versus_kind kind;
 	char name[256];    /* as it was given */
-	char address[256]; /* HOST:PORT, or the path of a unix socket; "": kv-bench starts a kv-server */
+	char address[256]; /* HOST:PORT, or the path of a unix socket or a program; "": kv-bench starts a kv-server */
 };
 
 struct versus_options {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 33
+plan 45
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py "$@"; }
@@ -53,6 +53,41 @@ check "a short value of redis" bad 'another length' redis short
 check "a short value of memcached" bad 'another length' memcached short
 check "a miss" bad 'missed a key' memcached miss
 check "a connection that ends" bad 'closed the connection' redis close
+# A program with a client library of its own: here one that stores files. It is told of values, which lie in memory that both map.
+mkdir "$scratch/files"
+program() { # program FAULT OPTIONS...
+	KVBENCH_FILES=$scratch/files KVBENCH_FAULT=$1 versus --targets "program:$PWD/tests/bench/program.py" "${small[@]}" --json "$j" "${@:2}" >"$scratch/program" 2>&1
+}
+program_good() { program none "$@" && schema "$j" && json_is "$j" 'all(t["ok"] and t[f]["ops_per_s"] > 0 for t in j["targets"] for f in ("put", "get")) and j["targets"][0]["version"] == "files 1"' || { cat "$scratch/program"; return 1; }; }
+program_bad() { # program_bad TEXT FAULT OPTIONS...
+	program "${@:2}"
+	[ $? -eq 1 ] && grep -q "program.py failed: .*$1" "$scratch/program" && schema "$j" || { cat "$scratch/program"; return 1; }
+}
+check "a program" program_good --verify
+check "in batches, GETs and PUTs at once" program_good --batch 6 --mixed
+check "at a rate" program_good --rate 300 --duration 0.3
+check "and no value is left" test -z "$(ls "$scratch/files")"
+check "a program that misses" program_bad 'missed a key' miss
+check "that brings other bytes" program_bad 'not what was stored' flip
+check "fewer bytes" program_bad 'another length' short
+check "that says what went wrong" program_bad 'the disk is on fire' error
+check "that ends" program_bad 'closed the connection' die
+check "that is none" says 'cannot be run' "$build/kv-bench" versus --targets "program:$scratch/none"
+# The servers themselves, where they are installed.
+real() { # real NAME OPTIONS OF THE SERVER...
+	if ! command -v "$1" >/dev/null; then
+		tap_n=$((tap_n + 1))
+		echo "ok $tap_n - $1 # SKIP it is not installed"
+		return
+	fi
+	"$1" "${@:2}" >"$scratch/$1.log" 2>&1 &
+	pids+=("$!")
+	for ((i = 0; i < 200; i++)); do [ -S "$scratch/$1.sock" ] && break; sleep 0.05; done
+	check "$1 itself, beside KVRail" versus --targets "kvrail,${1%-server}+unix://$scratch/$1.sock" "${small[@]}" --num-keys 200 --mixed --verify --batch 4 --json "$j" -- "${over[@]}" --buffer-mb 16
+}
+real redis-server --port 0 --unixsocket "$scratch/redis-server.sock" --save "" --daemonize no
+real memcached -u "$(id -un)" -s "$scratch/memcached.sock" -m 64
+
 nobody() { versus --targets "redis+unix://$scratch/no.sock" "${small[@]}" 2>&1 | grep -q "no.sock: No such file"; }
 check "no server" nobody
 

@@ -49,7 +49,7 @@ static void others_with_clients_of_their_own_are_named(void **state)
 	struct kv_error err = {0};
 	(void)state;
 	assert_int_equal(parse("kvrail,mooncake://h:1", &o, &err), -KV_EINVAL);
-	assert_non_null(strstr(err.text, "Mooncake Store can be driven by its own Python client only"));
+	assert_non_null(strstr(err.text, "Mooncake Store can be driven by its own client only: name a program"));
 	assert_int_equal(parse("lmcache://h:1", &o, &err), -KV_EINVAL);
 	assert_non_null(strstr(err.text, "LMCache"));
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.h -- a client program as a target of kv-bench versus: one process for each worker. */
+#ifndef KVRAIL_KVBENCH_VERSUS_PROGRAM_H
+#define KVRAIL_KVBENCH_VERSUS_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory that programs share with us. */
+struct program_memory {
+	int fd;
+	uint8_t *base;
+	uint64_t bytes;
+};
+
+/* program_memory_make -- so many bytes, zeroed. Trouble ends the process with a sentence, as everywhere here. */
+void program_memory_make(uint64_t bytes, struct program_memory *out);
+
+/* program_start -- start the program at this path, and wait until it is ready. Returns our end of its standard input
+ * and output, a socket; version: what it says of itself. */
+int program_start(const char *path, const struct program_memory *memory, char *version, size_t cap);
+
+#endif
