@@ -398,10 +398,16 @@ static void turn(struct load *l)
 	}
 }
 
+/* What a program talks to, we do not reach. */
+static double server_cpu_seconds(const struct load *l)
+{
+	return is_program(l) ? -1 : rival_cpu_seconds(&l->rival);
+}
+
 /* units: at most; duration_ns 0: all of them. */
 static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t duration_ns)
 {
-	double cpu, server = rival_cpu_seconds(&l->rival), after;
+	double cpu, server = server_cpu_seconds(l), after;
 	for (unsigned i = 0; i < KINDS; i++)
 		kv_hist_init(&p->latency[i]);
 	p->units = units;
@@ -419,7 +425,7 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 	}
 	p->elapsed_ns = now_ns() - p->start_ns;
 	p->cpu_seconds = cpu_seconds_now() - cpu;
-	after = rival_cpu_seconds(&l->rival);
+	after = server_cpu_seconds(l);
 	p->server_cpu_seconds = server < 0 || after < 0 ? -1 : after - server;
 }
 
