@@ -10,7 +10,7 @@ check "help says the same" cmp <("$bench" --help) <("$bench" help)
 check "so does -h" cmp <("$bench" --help) <("$bench" -h)
 topics() { "$bench" help | sed -n '/^Options/,/^Commands/s/^  \([a-z]*\) .*/\1/p'; }
 commands() { "$bench" help | sed -n '/^Commands/,/^Examples/s/^  \([a-z]*\) .*/\1/p'; }
-options() { grep -oE -- '^ +(-., +)?--[a-z-]+' | grep -oE -- '--[a-z-]+' | grep -vx -e --help -e --version | sort; }
+options() { grep -oE -- '^ {2,6}(-., +)?--[a-z-]+' | grep -oE -- '--[a-z-]+' | grep -vx -e --help -e --version | sort; }
 by_topic() { for t in $(topics); do "$bench" help "$t"; done | options; }
 check "the topics have every option, each once" cmp <("$bench" help all | options) <(by_topic)
 check "there are some" eval '[ "$(by_topic | wc -l)" -gt 40 ]'
