@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # events.sh -- several servers of kv-bench's own, and what --event does to them: in plain runs and in replays, by the trace's time.
 . "$(dirname "$0")/lib.bash"
-plan 28
+plan 29
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 j=$scratch/e.json
 run() { timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --num-workers 8 --num-clients 2 --num-threads 1 --buffer-mb 16 --json "$j" "$@"; }
@@ -58,6 +58,12 @@ if [ -r "$trace" ]; then
 			'[print({n: j["trace"][n]["hit_ratio"] for n in ("before", "five_minutes", "later")}), j["trace"]["five_minutes"]["hit_ratio"] >= 0.211 - 0.02 and j["trace"]["later"]["hit_ratio"] >= 0.373 - 0.02][1]'
 	}
 	check "the conversation trace, a server of four killed at minute 30: hits as in the model" published
+	# With two copies the same kill costs nothing: .376 and .396, as without it.
+	kept_twice() {
+		run --quiet --trace "$trace" --value-size 512 --ttl 0 --servers 4 --copies 2 --event 'kill 2 at 30m' && json_is "$j" \
+			'[print({n: j["trace"][n]["hit_ratio"] for n in ("five_minutes", "later")}, j["counters"]["cluster"]), j["trace"]["five_minutes"]["hit_ratio"] >= 0.376 - 0.02 and j["trace"]["later"]["hit_ratio"] >= 0.396 - 0.02][1]'
+	}
+	check "with two copies of each value: hits as without the kill" kept_twice
 	# The first 35 minutes, 150 times as fast; requests that are late for that are only late.
 	python3 -c 'import json, sys; [sys.stdout.write(l) for l in open(sys.argv[1]) if json.loads(l)["timestamp"] < 2100000]' "$trace" >"$scratch/part.jsonl"
 	unharmed() {
@@ -66,8 +72,9 @@ if [ -r "$trace" ]; then
 	}
 	check "by its own times, the fourth server joins: no hit is lost" unharmed
 else
-	tap_n=$((tap_n + 2))
-	echo "ok $((tap_n - 1)) - the conversation trace, a server of four killed at minute 30 # SKIP $trace is not here"
+	tap_n=$((tap_n + 3))
+	echo "ok $((tap_n - 2)) - the conversation trace, a server of four killed at minute 30 # SKIP $trace is not here"
+	echo "ok $((tap_n - 1)) - with two copies of each value # SKIP $trace is not here"
 	echo "ok $tap_n - by its own times, the fourth server joins # SKIP $trace is not here"
 fi
 finish
