@@ -575,5 +575,7 @@ int versus_drive(const struct versus_options *o)
 	if (o->mixed)
 		phase_run(&l, &both, 2 * units, 0);
 	keys_delete(&l);
+	for (uint32_t i = 0; is_program(&l) && i < o->num_workers; i++)
+		program_stop(l.conn[i].fd);
 	return report(&l, &put, &get, &both);
 }

@@ -78,3 +78,12 @@ int program_start(const char *path, const struct program_memory *memory, char *v
 	setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &grace, sizeof(grace));
 	return fd[0];
 }
+
+void program_stop(int fd)
+{
+	char rest[64];
+	shutdown(fd, SHUT_WR);
+	while (recv(fd, rest, sizeof(rest), 0) > 0)
+		;
+	close(fd);
+}

@@ -20,4 +20,7 @@ void program_memory_make(uint64_t bytes, struct program_memory *out);
  * and output, a socket; version: what it says of itself. */
 int program_start(const char *path, const struct program_memory *memory, char *version, size_t cap);
 
+/* program_stop -- end its input, and wait until it has ended, for 10 s at most: what it lent or holds is gone then. */
+void program_stop(int fd);
+
 #endif
