@@ -119,8 +119,12 @@ static int write_json(struct hits *h, struct json_file **file, struct kv_error *
 			  "blocks", (json_int_t)h->trace.refs, "distinct", (json_int_t)h->trace.distinct,
 			  "block_tokens", (json_int_t)h->trace.block_tokens, "unlimited_prefix_hit_ratio",
 			  ratio(h, all.prefix), "unlimited_block_hit_ratio", ratio(h, all.block), "runs", h->rows);
-	char *text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
-	int rc = json_write_text(file, text, err);
+	char *text;
+	int rc;
+	if (object && hits_is_reference(&h->trace))
+		json_object_set_new(object, "reference_trace", json_string("mooncake conversation"));
+	text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+	rc = json_write_text(file, text, err);
 	free(text);
 	json_decref(object);
 	return rc;
