@@ -109,11 +109,11 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh async.sh capacity.sh events.sh load.sh rails.sh members.sh scale.sh sweep.sh versus.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh async.sh capacity.sh events.sh load.sh page.sh rails.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
 # Sanitizers see what these run in tests of functions: scale and sweep start kv-bench again and again, what members.sh
 # parses is fuzzed under AddressSanitizer, and EFA's acceptance script takes three minutes under ThreadSanitizer.
-LEFT_asan := $(addprefix tests/integration/,members.sh scale.sh sweep.sh)
-LEFT_tsan := $(addprefix tests/integration/,acceptance.sh scale.sh sweep.sh)
+LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
+LEFT_tsan := $(addprefix tests/integration/,acceptance.sh page.sh scale.sh schema.sh sweep.sh)
 LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # What runs beside the others, niced. COMPUTES has no clock. WAITS mostly sleeps: until programs have started, or a time
 # of the product's is over. Nothing here counts what a neighbour could change: time, memory of the machine, calls or
