@@ -535,6 +535,7 @@ static void child_fail(struct server_child *c, int rc, struct kv_error *err)
 		kill(c->pid, SIGKILL);
 	child_end(c, UNREADY_WAIT_MS, NULL);
 	c->pid = 0;
+	atomic_store(&c->runs, false); /* nothing signals it, and it is no member */
 	others = log_last(c, last, sizeof(last));
 	if (rc == -KV_EPEERDOWN && last[0])
 		kv_fail(err, rc, "its own server ended before it was ready: %s", last);
@@ -588,7 +589,7 @@ int server_child_run(struct server_child *child, unsigned number, struct kv_erro
 {
 	struct server_child *c = child;
 	int rc;
-	while (c && (c->number != number || atomic_load(&c->runs)))
+	while (c && (c->number != number || atomic_load(&c->runs) || c->pid <= 0))
 		c = c->next;
 	if (!c)
 		return kv_fail(err, -KV_EINVAL, "there is no server %u that waits to be started", number);
@@ -616,7 +617,7 @@ const char *server_child_name(const struct server_child *child, unsigned number)
 void server_child_signal(struct server_child *child, unsigned number, int signal)
 {
 	struct server_child *c = running(child, number);
-	if (!c)
+	if (!c || c->pid <= 0)
 		return;
 	if (signal == SIGKILL) {
 		atomic_store(&c->was_killed, true);

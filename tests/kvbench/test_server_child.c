@@ -370,30 +370,48 @@ static void a_server_that_was_killed_is_started_where_it_was(void **state)
 	check_file_remove(&seen);
 }
 
-static void a_later_start_that_fails_says_why(void **state)
+/* In a process group of its own: to signal process 0 would end the test and nothing else. */
+static void a_later_start_that_fails_says_why_and_leaves_nothing(void **state)
 {
-	struct check_file file;
-	const unsigned starts[] = {2};
+	struct check_file seen = check_file_make(""), file;
+	const unsigned starts[] = {2, 3};
 	struct server_child_options o = {.memory_mb = 64,
 					 .log_level = KV_LOG_INFO,
 					 .ready_timeout_ns = 20 * SECOND_NS,
-					 .count = 2,
-					 .late = 2,
+					 .count = 3,
+					 .late = 6,
 					 .start = starts,
-					 .num_starts = 1};
+					 .num_starts = 2};
 	struct server_child *child = NULL;
 	struct kv_error err = {0};
+	char body[1024], line[1024], *members;
 
 	(void)state;
-	file = script("trap 'exit 0' TERM; read -r key <&$PSK; case $all in *server-2) echo 'no memory' >&2; exit 3;; "
-		      "esac; echo 'READY 127.0.0.1:1' >&$READY; " STAY);
+	(void)setpgid(0, 0);
+	snprintf(body, sizeof(body),
+		 "trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK; case $all in *server-2) echo 'no memory' "
+		 ">&2; exit 3;; esac; echo 'READY 127.0.0.1:1' >&$READY; " STAY,
+		 seen.path);
+	file = script(body);
 	o.binary = file.path;
 	assert_int_equal(server_child_start(&o, &child, &err), 0);
 	assert_int_equal(server_child_run(child, 2, &err), -KV_EPEERDOWN);
 	check_contains(err.text, "no memory");
+	assert_null(server_child_name(child, 2));
+	server_child_signal(child, 2, SIGKILL);
+	assert_int_equal(server_child_run(child, 2, &err), -KV_EINVAL);
+	assert_int_equal(server_child_run(child, 3, &err), 0);
+	line_with(seen.path, "--node-id server-1", line, sizeof(line));
+	members = strstr(line, "file:") + 5;
+	*strchr(members, ' ') = 0;
+	line_with(members, "server-3=", body, sizeof(body));
+	assert_true(body[0]);
+	line_with(members, "server-2", body, sizeof(body));
+	assert_false(body[0]);
 	server_child_stop(&child, &err);
 	check_reaped();
 	check_file_remove(&file);
+	check_file_remove(&seen);
 }
 
 int main(void)
@@ -414,7 +432,7 @@ int main(void)
 		cmocka_unit_test(stopping_nothing_does_nothing),
 		cmocka_unit_test(a_server_is_started_later_and_becomes_a_member),
 		cmocka_unit_test(a_server_that_was_killed_is_started_where_it_was),
-		cmocka_unit_test(a_later_start_that_fails_says_why),
+		cmocka_unit_test(a_later_start_that_fails_says_why_and_leaves_nothing),
 		cmocka_unit_test(an_interrupted_start_kills_it_at_once),
 	};
 
