@@ -379,7 +379,7 @@ static void second_hit(struct kvc_get *g)
 {
 	const struct kvc_node *to = kvc_second_beside(g->c, g->ask.key, g->n);
 	kvc_add(&g->c->count.second_hits, 1);
-	if (!to)
+	if (!to || to->state != KVC_NODE_UP)
 		return;
 	kvc_repair_ready(g->c);
 	kvc_repair_note(g->c, g->ask.key, g->n, to);

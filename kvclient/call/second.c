@@ -27,10 +27,17 @@ struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key)
 	return kvc_place_set_has(&others, n->index) ? NULL : n; /* all are in the set: it is the owner */
 }
 
-struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+struct kvc_node *kvc_second_undown(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
 {
 	struct kvc_node *first = kvc_call_node(c, key), *n = asked == first ? kvc_second(c, key) : first;
-	return n && n->state == KVC_NODE_UP ? n : NULL;
+	return n && n->state != KVC_NODE_DOWN ? n : NULL;
+}
+
+/* (For the first one, calls about values that are kept once wait, too, until it is connected.) */
+struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
+{
+	struct kvc_node *n = kvc_second_undown(c, key, asked);
+	return n && (n->state == KVC_NODE_UP || n == kvc_call_node(c, key)) ? n : NULL;
 }
 
 struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key)

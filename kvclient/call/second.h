@@ -14,8 +14,11 @@ static inline bool kvc_two_copies(const struct kvc_client *c, unsigned flags)
 
 /* kvc_second -- the server of a key's second copy: the next one in the key's order behind the one that calls go to
  * (kvc_call_node), down and draining ones left out. NULL: there is none.
- * kvc_second_beside -- of these two the one that `asked` is not. NULL: there is none, or it is not up. */
+ * kvc_second_undown -- of these two the one that `asked` is not. NULL: there is none, or it is down.
+ * kvc_second_beside -- the same for calls that look for the value: NULL, too, if it is the second one and not up yet.
+ */
 struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key);
+struct kvc_node *kvc_second_undown(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
 struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
 
 /* kvc_second_reader -- the one of the two that a GET asks first: the one with fewer requests of this client. */

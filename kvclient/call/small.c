@@ -151,6 +151,15 @@ static int other_await(const struct others *o, struct kvc_node *n, int said)
 	return simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, o->out_left_ms, &tries, o->t) == 0 ? 0 : said;
 }
 
+/* Have the other of the two servers delete the value, after the first said `said`. If it may have the value still, its
+ * code is the call's: else a GET would find what was deleted, and a repair would bring it back. */
+static int second_drop_await(const struct others *o, struct kvc_node *n, int said)
+{
+	unsigned tries;
+	int rc = simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, NULL, &tries, o->t);
+	return rc == -KV_ENOTFOUND || rc == -KV_EPEERDOWN || rc == -KV_ELEFT ? said : rc;
+}
+
 /* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. A TOUCH goes to
  * both servers of a value that is kept twice. A DELETE goes to all that may have it, or a GET would find there what was
  * deleted. */
@@ -161,8 +170,12 @@ static int others_await(const struct others *o, const struct kvc_node *n, int sa
 	struct kvc_node *next;
 	if (said != 0 && said != -KV_ENOTFOUND)
 		return said;
-	if (o->twice && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
+	if (o->twice && drop && (next = kvc_second_undown(o->c, key, n)))
+		said = second_drop_await(o, next, said);
+	else if (o->twice && !drop && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
 		said = other_await(o, next, said);
+	if (said != 0 && said != -KV_ENOTFOUND)
+		return said;
 	for (unsigned k = 0; kvc_formers(o->c) && k < KVC_FORMERS_ASKED && (drop || said < 0); k++) {
 		next = kvc_former(o->c, key, o->twice, k);
 		if (!next)

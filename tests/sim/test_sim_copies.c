@@ -443,6 +443,30 @@ static void the_less_busy_server_is_asked(void **state)
 	close_world();
 }
 
+/* Of a miss at the second server the first one is asked also while it is being connected: calls wait for it. For the
+ * second one only a DELETE waits. */
+static void a_server_that_is_connected_is_asked(void **state)
+{
+	uint32_t i = 0;
+	struct kvc_key key = members_key_of(&i);
+	struct kvc_node *first, *second;
+	(void)state;
+	open_world(706);
+	first = kvc_call_node(client(), key);
+	second = kvc_second(client(), key);
+	first->state = KVC_NODE_CONNECTING;
+	assert_ptr_equal(kvc_second_reader(client(), key), second);
+	assert_ptr_equal(kvc_second_beside(client(), key, second), first);
+	first->state = KVC_NODE_UP;
+	second->state = KVC_NODE_CONNECTING;
+	assert_null(kvc_second_beside(client(), key, first));
+	assert_ptr_equal(kvc_second_undown(client(), key, first), second);
+	second->state = KVC_NODE_DOWN;
+	assert_null(kvc_second_undown(client(), key, first));
+	second->state = KVC_NODE_UP;
+	close_world();
+}
+
 static void the_loss_of_a_server_loses_no_value(void **state)
 {
 	(void)state;
@@ -611,6 +635,39 @@ static void what_is_deleted_while_it_is_copied_stays_deleted(void **state)
 		close_world();
 	}
 	assert_int_not_equal(chased, 0);
+}
+
+/* The second server of some keys stands still: a DELETE that does not reach it does not say that it is done. */
+static void delete_briefly(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200 * MS};
+	unsigned *late = arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		const struct kvc_node *second = kvc_second(c, members_key_of(&i));
+		int rc;
+		if (second->index != 1)
+			continue;
+		rc = kvc_delete_await(c, members_key_of(&i), &call);
+		if (rc == 0)
+			world_wrong(world, "copies: a DELETE of one copy of two returned 0");
+		*late += rc == -KV_ETIMEOUT;
+		break; /* the next ones would find that server down */
+	}
+}
+
+static void a_delete_that_reaches_one_copy_is_not_done(void **state)
+{
+	unsigned late = 0;
+	(void)state;
+	open_world(742);
+	world_do(world, 0, members_put_all, NULL);
+	rest();
+	world_server_freeze(world, 1, true);
+	world_do(world, 0, delete_briefly, &late);
+	assert_int_equal(late, 1);
+	world_server_freeze(world, 1, false);
+	world_sleep(world, 5 * SECOND);
+	world_close(world); /* with an error: that one */
 }
 
 /* ---- a server that is behind ---- */
@@ -784,6 +841,27 @@ static void a_draining_server_is_given_no_copy(void **state)
 	close_world();
 }
 
+/* What drains has second copies: they are found when the first ones are lost, and deleted. */
+static void a_draining_server_has_its_second_copies(void **state)
+{
+	int done = 0;
+	(void)state;
+	for (unsigned lost = 0; lost < 2; lost++) {
+		open_cluster(768 + lost, 0, SERVERS);
+		members_change(2, KV_MEMBER_DRAINING);
+		members_settle();
+		if (lost) {
+			world_server_crash(world, 1, false);
+			world_sleep(world, 3 * SECOND);
+			find_all_ways();
+		} else {
+			world_do(world, 0, delete_all, &done);
+			world_do(world, 0, check_none, NULL);
+		}
+		close_world();
+	}
+}
+
 /* Two servers come at once, and one goes later: former servers are asked behind the two. */
 static void several_changes_lose_no_value(void **state)
 {
@@ -820,11 +898,13 @@ int main(void)
 		cmocka_unit_test(a_call_marks_what_is_kept_twice),
 		cmocka_unit_test(both_copies_live_as_long),
 		cmocka_unit_test(the_less_busy_server_is_asked),
+		cmocka_unit_test(a_server_that_is_connected_is_asked),
 		cmocka_unit_test(the_loss_of_a_server_loses_no_value),
 		cmocka_unit_test(what_one_of_the_two_misses_is_read_at_the_other_and_copied),
 		cmocka_unit_test(every_kind_of_call_asks_the_other_server),
 		cmocka_unit_test(what_nobody_has_costs_two_questions),
 		cmocka_unit_test(a_delete_deletes_both),
+		cmocka_unit_test(a_delete_that_reaches_one_copy_is_not_done),
 		cmocka_unit_test(what_is_deleted_while_it_is_copied_stays_deleted),
 		cmocka_unit_test(a_server_that_is_behind_costs_copies_and_no_time),
 		cmocka_unit_test(a_value_that_is_too_long_has_one_copy),
@@ -835,6 +915,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_leaves_loses_no_value),
 		cmocka_unit_test(another_weight_loses_no_value),
 		cmocka_unit_test(a_draining_server_is_given_no_copy),
+		cmocka_unit_test(a_draining_server_has_its_second_copies),
 		cmocka_unit_test(several_changes_lose_no_value),
 		cmocka_unit_test(no_call_fails_whatever_happens),
 	};
