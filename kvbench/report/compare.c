@@ -36,19 +36,27 @@ static const struct kv_opt_program compare_program = {
 	.about = "Compares results of kv-bench --json, or of sweeps, the first with the last; of more than two it "
 		 "shows the "
 		 "trend.",
-	.epilogue = "Exit status: 0 no regression, 1 a figure is worse by more than the threshold and the spread, 2 "
-		    "usage, a "
+	.epilogue = "Exit status: 0 no regression, 1 a figure is worse by more than the threshold and the spread, or "
+		    "a combination of a sweep failed that did not before, 2 usage, a "
 		    "result that cannot be read, or results under different conditions.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
 /* ---- the verdict ---- */
 
-enum { WORSE, SAME, BETTER, UNSURE };
+enum { WORSE, SAME, BETTER, UNSURE, SHOWN };
+
+/* From nothing, anything is more. */
+static double change_of(struct measured from, struct measured to)
+{
+	if (from.value > 0)
+		return to.value / from.value - 1;
+	return to.value > 0 ? INFINITY : 0;
+}
 
 static int judge(const struct measured_metric *m, struct measured a, struct measured b, double threshold)
 {
-	double change = b.value / a.value - 1, worse = m->more_is_better ? -change : change;
+	double change = change_of(a, b), worse = m->more_is_better ? -change : change;
 	double noise = (isfinite(a.spread) ? a.spread : 0) + (isfinite(b.spread) ? b.spread : 0);
 	if (!(fabs(change) > threshold))
 		return SAME;
@@ -59,7 +67,7 @@ static int judge(const struct measured_metric *m, struct measured a, struct meas
 
 static const char *figure_text(const struct measured_metric *m, double v, char buf[32])
 {
-	uint64_t whole = (uint64_t)(KV_MIN(v, 1e18) + 0.5); /* v is above 0 */
+	uint64_t whole = (uint64_t)(KV_MIN(v, 1e18) + 0.5); /* v is not below 0 */
 	if (m->is_ratio) {
 		snprintf(buf, 32, "%.4f", v);
 		return buf;
@@ -80,8 +88,10 @@ static void row(const char *name, const struct measured_metric *m, struct measur
 		bool is_first)
 {
 	char value[32], spread[32], change[32] = "";
-	if (!is_first)
-		snprintf(change, sizeof(change), "%+.1f %%", 100 * (v.value / first.value - 1));
+	if (!is_first && isfinite(change_of(first, v)))
+		snprintf(change, sizeof(change), "%+.1f %%", 100 * change_of(first, v));
+	else if (!is_first)
+		snprintf(change, sizeof(change), "from 0");
 	printf("  %-34.34s %12s %10s %10s\n", name, figure_text(m, v.value, value), spread_text(v.spread, spread),
 	       change);
 }
@@ -93,6 +103,7 @@ struct results {
 	double threshold; /* a share */
 	bool sweeps, force;
 	unsigned judged, worse, same, unlike; /* unlike: combinations that were measured under different conditions */
+	unsigned absent, failed; /* combinations that a later one did not measure; that failed in the last */
 };
 
 static const char *const part_names[][2] = {
@@ -102,7 +113,7 @@ static const char *const part_names[][2] = {
 static json_t *phase_named(const json_t *doc, const char *name)
 {
 	struct document_phase phase[DOCUMENT_PHASES_MAX];
-	unsigned n = document_phases(doc, phase);
+	unsigned n = document_phases_all(doc, phase);
 	for (unsigned i = 0; i < n; i++)
 		if (strcmp(phase[i].name, name) == 0)
 			return phase[i].phase;
@@ -119,14 +130,17 @@ static const char *short_name(const char *path)
 	return len > 34 ? path + len - 34 : path;
 }
 
-/* One figure of all results: a figure above 0 of each. */
+/* One figure of all results, which each has measured. */
 static void judge_all(struct results *r, const char *name, const struct measured_metric *m, const struct measured *v)
 {
 	static const char *const verdicts[] = {[WORSE] = "WORSE",
 					       [SAME] = "no difference",
 					       [BETTER] = "better",
-					       [UNSURE] = "within the spread: no difference that is sure"};
+					       [UNSURE] = "within the spread: no difference that is sure",
+					       [SHOWN] = "differs, but has no spread: not judged"};
 	int verdict = judge(m, v[0], v[r->count - 1], r->threshold);
+	if (m->shown_only && verdict != SAME)
+		verdict = SHOWN;
 	r->judged++;
 	r->worse += verdict == WORSE;
 	r->same += verdict == SAME;
@@ -137,11 +151,12 @@ static void judge_all(struct results *r, const char *name, const struct measured
 		row(short_name(r->path[i]), m, v[i], v[0], i == 0);
 }
 
-/* What one of the results did not measure is not compared. */
-static bool measured_in_all(const struct measured *v, unsigned count)
+/* What one of the results did not measure is not compared. A rate or a ratio may be 0: what worked before does not. A
+ * latency of 0 is that of no call. */
+static bool measured_in_all(const struct measured_metric *m, const struct measured *v, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		if (!(v[i].value > 0))
+		if (!isfinite(v[i].value) || !(m->more_is_better ? v[i].value >= 0 : v[i].value > 0))
 			return false;
 	return true;
 }
@@ -152,7 +167,7 @@ static void compare_phase(struct results *r, const char *name, const struct meas
 	for (unsigned k = 0; k < count; k++) {
 		for (unsigned i = 0; i < r->count; i++)
 			v[i] = measured_of_phase(r->doc[i], phase_named(r->doc[i], name), &metric[k]);
-		if (measured_in_all(v, r->count))
+		if (measured_in_all(&metric[k], v, r->count))
 			judge_all(r, name, &metric[k], v);
 	}
 }
@@ -192,6 +207,22 @@ static void say_point(const char *sentence, void *arg)
 	fprintf(stderr, "kv-bench compare: %s %s\n", (const char *)arg, sentence);
 }
 
+/* Whether a later result has a figure of what the first has measured. One that failed has lost all of it, even where
+ * runs before the failure are there. */
+static bool point_measured(struct results *r, const json_t *point, unsigned i, const char *name)
+{
+	const char *state = point ? document_text(point, "state") : NULL;
+	const char *reason = point ? document_text(point, "reason") : NULL;
+	bool failed = state && strcmp(state, "failed") == 0;
+	if (!failed && json_array_size(json_object_get(point, "runs")) > 0)
+		return true;
+	r->absent++;
+	r->failed += failed && i == r->count - 1;
+	printf("%s %s in %s%s%.200s\n", name, failed ? "FAILED" : "not measured", short_name(r->path[i]),
+	       reason ? ": " : "", reason ? reason : "");
+	return false;
+}
+
 static void compare_point(struct results *r, const json_t *first)
 {
 	const json_t *point[KV_OPT_STRINGS_MAX];
@@ -201,9 +232,11 @@ static void compare_point(struct results *r, const json_t *first)
 	point_name(first, name, sizeof(name));
 	for (unsigned i = 0; i < r->count; i++)
 		point[i] = point_like(r->doc[i], first);
-	for (unsigned i = 0; i < r->count; i++)
-		if (json_array_size(json_object_get(point[i], "runs")) == 0)
-			return; /* one of them did not measure it */
+	if (json_array_size(json_object_get(first, "runs")) == 0)
+		return; /* there is nothing to be worse than */
+	for (unsigned i = 1; i < r->count; i++)
+		if (!point_measured(r, point[i], i, name))
+			return;
 	for (unsigned i = 1; i < r->count; i++)
 		differ += state_of_points_differs(first, point[i], say_point, name);
 	r->unlike += differ > 0;
@@ -212,7 +245,7 @@ static void compare_point(struct results *r, const json_t *first)
 	for (unsigned k = 0; k < MEASURED_OF_POINT; k++) {
 		for (unsigned i = 0; i < r->count; i++)
 			v[i] = measured_of_point(point[i], &measured_of_phases[k]);
-		if (measured_in_all(v, r->count))
+		if (measured_in_all(&measured_of_phases[k], v, r->count))
 			judge_all(r, name, &measured_of_phases[k], v);
 	}
 }
@@ -224,6 +257,9 @@ static void compare_sweeps(struct results *r)
 	json_array_foreach(points, i, point) compare_point(r, point);
 	if (r->same > 0)
 		printf("%u figures without a difference are not shown\n", r->same);
+	if (r->absent > 0)
+		printf("%u of the first's combinations %s not measured again, %u of them failed in the last\n",
+		       r->absent, r->absent == 1 ? "was" : "were", r->failed);
 	if (r->unlike > 0 && !r->force)
 		printf("%u combinations were measured under different conditions, and are not compared\n", r->unlike);
 }
@@ -239,14 +275,14 @@ static int compare_all(struct results *r)
 		compare_phase(r, part_names[i][1], measured_of_parts, MEASURED_OF_PART);
 	if (r->sweeps)
 		compare_sweeps(r);
-	if (r->judged == 0) {
+	if (r->judged == 0 && r->failed == 0) {
 		fprintf(stderr, "kv-bench compare: these results have no figure in common%s\n",
 			r->unlike ? " that was measured under the same conditions (--force compares all the same)"
 				  : "");
 		return BENCH_USAGE;
 	}
 	printf("%u of %u figures worse by more than %g %% and their spread\n", r->worse, r->judged, 100 * r->threshold);
-	return r->worse ? BENCH_FAILED : BENCH_OK;
+	return r->worse || r->failed ? BENCH_FAILED : BENCH_OK;
 }
 
 /* ---- the whole ---- */

@@ -137,7 +137,7 @@ const char *document_text(const json_t *object, const char *name)
 	return json_string_value(json_object_get(object, name));
 }
 
-unsigned document_phases(const json_t *doc, struct document_phase out[DOCUMENT_PHASES_MAX])
+unsigned document_phases_all(const json_t *doc, struct document_phase out[DOCUMENT_PHASES_MAX])
 {
 	bool trace = document_at(doc, "trace", NULL) != NULL;
 	const struct document_phase all[] = {
@@ -150,8 +150,17 @@ unsigned document_phases(const json_t *doc, struct document_phase out[DOCUMENT_P
 	};
 	unsigned n = 0;
 	for (unsigned i = 0; i < KV_COUNT(all); i++)
-		if (document_number(all[i].phase, "ops") > 0)
+		if (all[i].phase)
 			out[n++] = all[i];
+	return n;
+}
+
+unsigned document_phases(const json_t *doc, struct document_phase out[DOCUMENT_PHASES_MAX])
+{
+	unsigned n = 0, all = document_phases_all(doc, out);
+	for (unsigned i = 0; i < all; i++)
+		if (document_number(out[i].phase, "ops") > 0)
+			out[n++] = out[i];
 	return n;
 }
 

@@ -29,8 +29,10 @@ int document_load_drawn(const char *path, json_t **out, struct kv_error *err);
 /* document_is_sweep -- whether it is of kv-bench sweep. */
 bool document_is_sweep(const json_t *doc);
 
-/* document_phases -- the phases of a report that measured something. Returns how many. */
+/* document_phases -- the phases of a report that measured something. Returns how many. document_phases_all -- those,
+ * too, in which nothing came to an end. */
 unsigned document_phases(const json_t *doc, struct document_phase out[DOCUMENT_PHASES_MAX]);
+unsigned document_phases_all(const json_t *doc, struct document_phase out[DOCUMENT_PHASES_MAX]);
 
 /* document_measured -- the phase that a report is about: reads, else writes. NULL: there is none. */
 json_t *document_measured(const json_t *doc);

@@ -69,9 +69,8 @@ static struct bench_options effective(const struct bench *b)
 	return o;
 }
 
-static json_t *config_object(const struct bench *b)
+static json_t *config_of(const struct bench_options *o)
 {
-	const struct bench_options whole = effective(b), *o = &whole;
 	json_t *object = json_object();
 	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
 		char name[64];
@@ -82,6 +81,19 @@ static json_t *config_object(const struct bench *b)
 		json_object_set_new(object, name, option_value(row, o));
 	}
 	return object;
+}
+
+static json_t *config_object(const struct bench *b)
+{
+	const struct bench_options whole = effective(b);
+	return config_of(&whole);
+}
+
+json_t *json_config_default(void)
+{
+	struct bench_options o = {0};
+	kv_opt_defaults(bench_options_table, &o);
+	return config_of(&o);
 }
 
 static const char *const put_ways[] = {[KVC_PUT_READ] = "read", [KVC_PUT_INLINE] = "inline", [KVC_PUT_LAND] = "land"};

@@ -24,6 +24,9 @@ void json_discard(struct json_file **file);
 /* json_document -- the report as jansson's object: the caller drops it. NULL: no memory. */
 struct json_t *json_document(const struct bench *bench);
 
+/* json_config_default -- "config" of a run without options; the caller drops it. */
+struct json_t *json_config_default(void);
+
 /* json_text -- the report as text, for tests; the caller frees it. NULL: no memory. */
 char *json_text(const struct bench *bench);
 

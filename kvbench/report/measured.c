@@ -8,20 +8,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kvbench/measure/runs.h"
+
 enum { WINDOWS_MIN = 4, RUNS_MIN = 2, VALUES_MAX = 4096 };
 
 const struct measured_metric measured_of_phases[MEASURED_OF_PHASE] = {
-	{"ops/s", NULL, "ops_per_s", "ops_per_s", "ops", true, false},
-	{"p50", "latency_ns", "p50", "p50_ns", "p50_ns", false, false},
-	{"p99", "latency_ns", "p99", "p99_ns", "p99_ns", false, false},
-	{"p99 of misses", "missed_ns", "p99", NULL, NULL, false, false},
-	{"p99 of failures", "failed_ns", "p99", NULL, NULL, false, false},
+	{"ops/s", NULL, "ops_per_s", "ops_per_s", "ops", true, false, false},
+	{"p50", "latency_ns", "p50", "p50_ns", "p50_ns", false, false, false},
+	{"p99", "latency_ns", "p99", "p99_ns", "p99_ns", false, false, false},
+	{"p99 of misses", "missed_ns", "p99", NULL, NULL, false, false, true},
+	{"p99 of failures", "failed_ns", "p99", NULL, NULL, false, false, true},
 };
 
 const struct measured_metric measured_of_parts[MEASURED_OF_PART] = {
-	{"hit ratio", NULL, "hit_ratio", NULL, NULL, true, true},
-	{"get p99", NULL, "get_p99_ns", NULL, NULL, false, false},
-	{"longest call", NULL, "longest_ns", NULL, NULL, false, false},
+	{"hit ratio", NULL, "hit_ratio", NULL, NULL, true, true, false},
+	{"get p99", NULL, "get_p99_ns", NULL, NULL, false, false, false},
+	{"longest call", NULL, "longest_ns", NULL, NULL, false, false, true},
 };
 
 static int by_size(const void *a, const void *b)
@@ -35,12 +37,13 @@ static double rank(const double *sorted, unsigned n, double q)
 	return sorted[(unsigned)(q * (n - 1) + 0.5)];
 }
 
-static double spread_of(double *value, unsigned n, double low, double high)
+/* Of windows: between the tenth and the ninetieth percent. */
+static double spread_of(double *value, unsigned n)
 {
 	double median;
 	qsort(value, n, sizeof(*value), by_size);
 	median = rank(value, n, 0.5);
-	return median > 0 ? (rank(value, n, high) - rank(value, n, low)) / 2 / median : NAN;
+	return median > 0 ? (rank(value, n, 0.9) - rank(value, n, 0.1)) / 2 / median : NAN;
 }
 
 static unsigned numbers_of(const json_t *list, double value[VALUES_MAX])
@@ -76,12 +79,12 @@ static unsigned windows_of(const json_t *phase, const struct measured_metric *m,
 	return n;
 }
 
-static struct measured of_runs(double *value, unsigned n)
+/* As the report has them. */
+static struct measured of_runs(const double *value, unsigned n)
 {
-	struct measured v;
-	v.spread = spread_of(value, n, 0, 1);
-	v.value = rank(value, n, 0.5);
-	return v;
+	struct bench_spread s;
+	bench_spread_of(value, KV_MIN(n, (unsigned)BENCH_RUNS_MAX), &s);
+	return (struct measured){s.median, s.median > 0 ? s.spread / 2 : NAN};
 }
 
 struct measured measured_of_phase(const json_t *doc, const json_t *phase, const struct measured_metric *m)
@@ -95,7 +98,7 @@ struct measured measured_of_phase(const json_t *doc, const json_t *phase, const 
 		return of_runs(all, n);
 	n = m->in_rows ? windows_of(phase, m, all) : 0;
 	if (n >= WINDOWS_MIN)
-		v.spread = spread_of(all, n, 0.1, 0.9);
+		v.spread = spread_of(all, n);
 	return v;
 }
 
@@ -108,7 +111,7 @@ struct measured measured_of_point(const json_t *point, const struct measured_met
 	json_array_foreach(runs, i, run)
 	{
 		v = document_number(run, m->in_runs);
-		if (v > 0 && n < VALUES_MAX)
+		if ((m->more_is_better ? v >= 0 : v > 0) && n < VALUES_MAX)
 			all[n++] = v;
 	}
 	if (n >= RUNS_MIN)

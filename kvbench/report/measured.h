@@ -10,6 +10,7 @@ struct measured_metric {
 	const char *of, *member;       /* of this member of a phase, or of the phase itself */
 	const char *in_runs, *in_rows; /* of repeated runs and of a sweep's combination; of a window; NULL: of none */
 	bool more_is_better, is_ratio;
+	bool shown_only; /* of few calls, often of one, and without a spread: nothing tells chance from change */
 };
 
 /* Of a phase; of a part of a replay; of a combination of a sweep. */
@@ -17,8 +18,8 @@ enum { MEASURED_OF_PHASE = 5, MEASURED_OF_PART = 3, MEASURED_OF_POINT = 3 };
 extern const struct measured_metric measured_of_phases[MEASURED_OF_PHASE], measured_of_parts[MEASURED_OF_PART];
 
 struct measured {
-	double value, spread; /* value: above 0, else not measured; spread: half the range, a share of value; NAN: not
-				 known */
+	double value, spread; /* value: NAN, and a latency of 0: not measured; spread: half the range, a share of value;
+				 NAN: not known */
 };
 
 /* measured_of_phase -- of a phase of a run, or a part of a replay: from repeated runs where there are any, else from

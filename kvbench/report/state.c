@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c -- conditions of two results, one by one. A condition that one result lacks differs: who does not know cannot
- * compare. */
+ * compare. Only options have a default. */
 #include "kvbench/report/state.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+#include "kvbench/report/json.h"
 
 #define STOLEN 0.02 /* of the processors' time */
 
@@ -85,23 +87,35 @@ static bool shows_only(const char *name)
 	return false;
 }
 
+/* An option that a result does not have came after it was made: it had the default. */
+static void option(struct asking *q, const char *name, const json_t *of_a, const json_t *of_b, const json_t *defaults)
+{
+	const json_t *a = json_object_get(of_a, name), *b = json_object_get(of_b, name);
+	char what[96];
+	snprintf(what, sizeof(what), "option %s", name);
+	if (!a && of_a)
+		a = json_object_get(defaults, name);
+	if (!b && of_b)
+		b = json_object_get(defaults, name);
+	same(q, what, a, b);
+}
+
 static void options(struct asking *q, const json_t *a, const json_t *b)
 {
 	json_t *of_a = json_object_get(a, "config"), *of_b = json_object_get(b, "config"), *value;
+	json_t *defaults = json_config_default();
 	const char *name;
-	char what[96];
 	json_object_foreach(of_a, name, value)
 	{
-		snprintf(what, sizeof(what), "option %s", name);
 		if (!shows_only(name))
-			same(q, what, value, json_object_get(of_b, name));
+			option(q, name, of_a, of_b, defaults);
 	}
 	json_object_foreach(of_b, name, value)
 	{
-		snprintf(what, sizeof(what), "option %s", name);
 		if (!shows_only(name) && !json_object_get(of_a, name))
-			same(q, what, NULL, value);
+			option(q, name, of_a, of_b, defaults);
 	}
+	json_decref(defaults);
 	if (json_array_size(json_object_get(of_a, "server")) != json_array_size(json_object_get(of_b, "server")))
 		differ(q, "option server", json_object_get(of_a, "server"), json_object_get(of_b, "server"));
 }
@@ -165,7 +179,8 @@ static json_t *worst_of(const json_t *point)
 	{
 		if (json_is_true(json_object_get(run, "shared_machine")))
 			json_object_set_new(worst, "shared_machine", json_true());
-		if (document_number(run, "steal_share") > document_number(worst, "steal_share"))
+		if (isfinite(document_number(run, "steal_share")) &&
+		    !(document_number(run, "steal_share") <= document_number(worst, "steal_share")))
 			json_object_set(worst, "steal_share", json_object_get(run, "steal_share"));
 	}
 	return worst;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 38
+plan 43
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -131,6 +131,30 @@ j['conditions']['steal_share'] = 0.3"
 vary unstolen "$steady
 speed(1)
 j['conditions']['steal_share'] = 0.0"
+vary stopped "$steady
+speed(1)
+p['ops'] = p['ops_per_s'] = 0"
+check "a rate that fell to 0 is worse" eval 'status 1 compare "$scratch/base.json" "$scratch/stopped.json" && says "read ops/s: WORSE.*-100.0 %" compare "$scratch/base.json" "$scratch/stopped.json"'
+for ratio in 0.37 0.0; do
+	vary "ratio_$ratio" "$steady
+speed(1)
+j['trace'] = {'before': {'hit_ratio': $ratio, 'longest_ns': int(1e6 * (1 + $ratio))}}"
+done
+lost() { status 1 compare "$scratch/ratio_0.37.json" "$scratch/ratio_0.0.json" && status 0 compare "$scratch/ratio_0.0.json" "$scratch/ratio_0.37.json" && says 'hit ratio: WORSE' compare "$scratch/ratio_0.37.json" "$scratch/ratio_0.0.json"; }
+check "so is a hit ratio that fell to 0; one that rose from it is not" lost
+check "one call that took longer is shown, and not judged" says 'before the event longest call: differs, but has no spread: not judged.*0 of . figures worse' compare "$scratch/ratio_0.0.json" "$scratch/ratio_0.37.json"
+vary two "$steady
+speed(1)
+j['runs'] = {'ops_per_s': {'each': [8000, 12000]}}"
+check "the median of two runs is the report's" says 'two.json +10,000 +20.0 %' compare "$scratch/two.json" "$scratch/two.json"
+vary older "$steady
+speed(1)
+del j['config']['copies']"
+vary copies "$steady
+speed(1)
+j['config']['copies'] = 2"
+older() { status 0 compare "$scratch/older.json" "$scratch/base.json" && status 0 compare "$scratch/base.json" "$scratch/older.json" && says 'option copies: 1, then 2' compare "$scratch/older.json" "$scratch/copies.json"; }
+check "an option that came later had its default" older
 check "nor one whose time was stolen" says 'hypervisor stole: 0.0 %, then 30.0 %' compare "$scratch/unstolen.json" "$scratch/stolen.json"
 check "an interrupted run does not compare with a whole one" says 'interrupted: false, then true' compare "$scratch/base.json" "$scratch/cut.json"
 # Wherever the cut is: between two words, within one (nul), within a number or a text.

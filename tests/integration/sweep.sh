@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
 . "$(dirname "$0")/lib.bash"
-plan 42
+plan 45
 tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
 sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
 schema() { tests/integration/schema.py "$@"; }
@@ -53,6 +53,11 @@ vary unlike 'speed(points[3], 0.8)
 for run in points[3]["runs"]: run["shared_machine"] = True'
 vary stolen 'speed(points[3], 0.8)
 for run in points[3]["runs"]: run["steal_share"] = 0.2'
+vary stolen_later 'speed(points[3], 0.8)
+del points[3]["runs"][0]["steal_share"]
+points[3]["runs"][1]["steal_share"] = 0.2'
+vary failed 'points[3].update(state="failed", reason="its server ended", runs=[])'
+vary gone 'points[3].update(state="pending", runs=[])'
 vary spin 'j["provider"]["wait"] = "poll"; j["sweep"]["settings"].append("--verify")'
 compare() { (cd "$scratch" && "$build/kv-bench" compare "$@"); }
 check "a sweep is no worse than itself" status 0 compare base.json base.json
@@ -62,6 +67,9 @@ check "below the threshold it is not" status 0 compare base.json slow.json --thr
 check "of several the last decides, and each is shown" eval 'status 0 compare base.json slow.json base.json --threshold 5 && status 1 compare base.json base.json slow.json && says "base.json .* slow.json .*-20.0 %" compare base.json base.json slow.json'
 check "a combination on a shared machine is not compared" eval 'status 0 compare base.json unlike.json && says "workers, shared machine: false, then true.*1 combinations? w.* under different conditions" compare base.json unlike.json && status 1 compare --force base.json unlike.json'
 check "nor one whose time was stolen" eval 'status 0 compare base.json stolen.json && says "hypervisor stole: 0.0 %, then 20.0 %" compare base.json stolen.json'
+check "also where the first run does not know it" eval 'status 0 compare base.json stolen_later.json && says "hypervisor stole: 0.0 %, then 20.0 %" compare base.json stolen_later.json'
+check "a combination that failed is worse, and is named" eval 'status 1 compare base.json failed.json && says "workers, FAILED in failed.json: its server ended.*1 of the first.s combinations was not measured again, 1 of them failed" compare base.json failed.json && status 0 compare failed.json base.json'
+check "one that was not measured is named" eval 'status 0 compare base.json gone.json && says "workers, not measured in gone.json" compare base.json gone.json'
 check "other conditions of all: status 2, and they are named" eval 'status 2 compare base.json spin.json && says "wait mode: .*then .poll.*option: not known, then .--verify.*2 conditions differ" compare base.json spin.json'
 check "the report to standard output is JSON alone" eval 'sweep -w 1 --json - 2>/dev/null | python3 -m json.tool >/dev/null'
 

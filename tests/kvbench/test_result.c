@@ -269,7 +269,7 @@ static void a_condition_that_differs_is_named(void **state)
 	check_contains(told, "wait mode: not known, then \"spin\"");
 	check_contains(told, "distance of two cores before the run: not known, then far");
 	check_contains(told, "shared machine: not known, then true");
-	check_contains(told, "option num_workers: not known, then 3");
+	check_contains(told, "option num_workers: 16, then 3");
 	json_decref(a);
 	json_decref(b);
 }
