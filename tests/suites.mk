@@ -128,7 +128,7 @@ check-run: tests
 # members.sh mostly waits, for leases and silent servers.
 check-long: deps deps-more ## what check has no time for: all planted bugs, members, capacity, loads, sweeps and rivals of kv-bench, rails, EFA's acceptance script (9 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
-	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs -b tests/integration/members.sh \
+	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b tests/integration/members.sh \
 		$(MUTANTS) $(filter-out tests/integration/members.sh,$(LONG))
 
 check-asan: deps ## the same under AddressSanitizer and UBSan
