@@ -15,16 +15,14 @@ enum {
 
 #define LANDING_BYTES_MAX ((uint64_t)64 << 20) /* of an area that we use: our tables of it grow with it */
 
-/* Receive the next message of this type; what else comes is dropped. */
+/* Receive the next message of this type. */
 static int told_await(struct kvc_node *n, enum wire_ctrl type, struct wire_ctrl_msg *m, uint64_t deadline_ns)
 {
 	int rc;
 	do {
 		rc = boot_recv_await(n->control.conn, m, deadline_ns);
-		if (rc == 0 && m->type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET; /* the attachment is void already */
-		if (rc == 0 && m->type == WIRE_CTRL_GOODBYE)
-			rc = -KV_ELEFT;
+		if (rc == 0 && m->type != type)
+			rc = kvc_node_aside(n, m);
 	} while (rc == 0 && m->type != type);
 	return rc;
 }

@@ -302,21 +302,20 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = c->cluster.digest};
+	const uint64_t ours = c->cluster.digest;
 	struct kv_view view;
 	int rc = n->attachment->flags & WIRE_WELCOME_VIEWS ? kvc_node_send_await(n, &m, deadline_ns) : 1;
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
-		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET;
-		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
-			rc = -KV_ELEFT;
 		if (rc == 0 && m.type == WIRE_CTRL_VIEW)
 			rc = wire_view_take(&m.view, &view) < 0 ? -KV_ENOMEM : 1;
-		if (rc == 1)
+		if (rc == 1) {
 			c->node_events->view(n, &view);
-		else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS) {
+		} else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS && m.view_news.digest == ours) {
 			(void)c->node_events->news(n, &m.view_news); /* it is the one that we had when we asked */
 			rc = 1;
+		} else if (rc == 0) { /* news that came with a heartbeat is no answer */
+			rc = kvc_node_aside(n, &m);
 		}
 	}
 	if (rc < 0)

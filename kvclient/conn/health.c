@@ -18,6 +18,7 @@
  * Links that were out in the last attachment are not waited for in the next one. */
 #include "kvclient/conn/health.h"
 
+#include "kvclient/conn/node.h"
 #include "kvclient/request/admission.h"
 #include "kvclient/request/frames.h"
 #include "kvclient/request/life.h"
@@ -133,12 +134,15 @@ static int control_look_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m;
 	int rc = boot_recv_await(n->control.conn, &m, loop_now(n->client->loop) + CONTROL_LOOK_NS);
-	if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
-		return kv_fail(&n->error, -KV_ERESET, "its endpoints were rebuilt while we connected");
-	if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
-		return kv_fail(&n->error, -KV_ELEFT, "it said goodbye while we connected");
-	if (rc < 0 && rc != -KV_ETIMEOUT)
-		return kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+	if (rc < 0)
+		return rc == -KV_ETIMEOUT
+			       ? 0
+			       : kv_fail(&n->error, rc, "the control connection is lost: %s", kv_strerror(rc));
+	rc = kvc_node_aside(n, &m);
+	if (rc == -KV_ERESET)
+		return kv_fail(&n->error, rc, "its endpoints were rebuilt while we connected");
+	if (rc == -KV_ELEFT)
+		return kv_fail(&n->error, rc, "it said goodbye while we connected");
 	return 0;
 }
 

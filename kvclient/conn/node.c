@@ -98,6 +98,32 @@ void kvc_node_redial(struct kvc_node *n, const char *why)
 	redo(n, why, true);
 }
 
+void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w)
+{
+	struct kv_view view;
+	if (wire_view_take(w, &view) == 0)
+		n->client->node_events->view(n, &view);
+}
+
+int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
+{
+	switch (m->type) {
+	case WIRE_CTRL_VIEW_NEWS: /* the first heartbeat of the attachment asks (serve.c) */
+		n->view_told = m->view_news.digest;
+		n->news = m->view_news;
+		return 0;
+	case WIRE_CTRL_VIEW:
+		kvc_node_view_take(n, &m->view);
+		return 0;
+	case WIRE_CTRL_ADDRESS:
+		return -KV_ERESET;
+	case WIRE_CTRL_GOODBYE:
+		return -KV_ELEFT;
+	default:
+		return 0;
+	}
+}
+
 /* Whether another server is not avoided. */
 static bool has_stand_in(const struct kvc_node *n)
 {

@@ -127,10 +127,8 @@ static int region_announce_await(struct kvc_node *n, struct te_region *region, u
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_REGION_OK && m.region_ok.id == id)
 			break;
-		if (rc == 0 && m.type == WIRE_CTRL_ADDRESS)
-			rc = -KV_ERESET; /* the attachment is void already */
-		if (rc == 0 && m.type == WIRE_CTRL_GOODBYE)
-			rc = -KV_ELEFT;
+		if (rc == 0)
+			rc = kvc_node_aside(n, &m);
 	}
 	if (rc == 0)
 		rc = wire_status_error(m.region_ok.status);

@@ -97,14 +97,6 @@ static int part_await(struct kvc_node *n)
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
 }
 
-static int view_take(struct kvc_node *n, const struct wire_view *w)
-{
-	struct kv_view view;
-	if (wire_view_take(w, &view) == 0) /* else there is no memory: the next news will do */
-		n->client->node_events->view(n, &view);
-	return 0;
-}
-
 static int view_ask_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = n->client->cluster.digest};
@@ -160,7 +152,8 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		leave(n);
 		return 0;
 	case WIRE_CTRL_VIEW:
-		return view_take(n, &m->view);
+		kvc_node_view_take(n, &m->view);
+		return 0;
 	case WIRE_CTRL_VIEW_NEWS:
 		return news_await(n, &m->view_news);
 	case WIRE_CTRL_DRAIN_OK:

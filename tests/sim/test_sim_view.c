@@ -191,6 +191,36 @@ static void a_pool_that_opens_has_the_newest_view(void **state)
 	}
 }
 
+/* A server tells news once, with a heartbeat, and a client may be attaching when it comes. PINGs take long here, so
+ * that heartbeats come in between, and the view changes at every stage. */
+static void news_that_comes_while_a_client_attaches_is_not_lost(void **state)
+{
+	struct world_options wo = {.seed = 465,
+				   .clients = 1,
+				   .heartbeat_ms = 100,
+				   .fabric = {.delay_min_ns = 350 * MS, .delay_max_ns = 400 * MS}};
+	struct kvc_node *n;
+	(void)state;
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &wo);
+	n = &members.world.pool[0].pool->client[0]->node[0];
+	members_all_up(1);
+	members.weight[0] = 1;
+	for (unsigned i = 0; i < 40; i++) {
+		uint64_t before_ns = kv_prng_below(&members.world.prng, 100 * MS);
+		world_sleep(&members.world, before_ns);
+		kvc_node_redo(n, "the test wants another attachment");
+		world_sleep(&members.world, kv_prng_below(&members.world.prng, i % 2 ? 10 * MS : 900 * MS));
+		members.weight[0]++;
+		members_tell(++members.epoch);
+		world_sleep(&members.world, 5 * SECOND);
+		if (n->state != KVC_NODE_UP || epoch_here() != members.epoch)
+			fail_msg("round %u: epoch %llu, not %llu", i, (unsigned long long)epoch_here(),
+				 (unsigned long long)members.epoch);
+	}
+	world_close(&members.world);
+}
+
 static void a_view_without_half_of_the_servers_is_believed_when_they_are_gone(void **state)
 {
 	(void)state;
@@ -415,6 +445,7 @@ int main(void)
 		cmocka_unit_test(a_view_that_is_old_or_empty_is_not_believed),
 		cmocka_unit_test(what_comes_between_two_epochs_of_one_view_is_old),
 		cmocka_unit_test(a_pool_that_opens_has_the_newest_view),
+		cmocka_unit_test(news_that_comes_while_a_client_attaches_is_not_lost),
 		cmocka_unit_test(a_view_without_half_of_the_servers_is_believed_when_they_are_gone),
 		cmocka_unit_test(a_draining_server_is_given_nothing_and_asked),
 		cmocka_unit_test(a_server_that_drained_is_used_again_after_a_restart),
