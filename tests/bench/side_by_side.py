@@ -5,8 +5,8 @@
 Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
 figure is the median ratio over the rounds that count, with its range; by processor time: of operations per second of
 client's and server's processors. Of a shared machine only these are shown: there the kernel gives more time to a server
-of more threads. With --into it replaces what stands between the
-two marks in that file.
+of more threads. A file in which no round counts is left out while another has one. With --into it replaces what stands
+between the two marks in that file.
 """
 import json
 import sys
@@ -46,23 +46,36 @@ def fold(text):
 
 
 def span(values, form):
-    texts = sorted(set(form(v) for v in values))
-    return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
+    low, high = form(min(values)), form(max(values))
+    return low if low == high else f"{low} to {high}"
 
 
-def conditions_text(docs):
-    first = docs[0]["conditions"]
-    threads = ", ".join(f"{target_text(t)} {t.get('server_threads', '?')}" for t in docs[0]["targets"])
-    rounds = ", ".join(f"{d['counted_rounds']} of {len(d['rounds'])} at {size_text(d['value_bytes'])}" for d in docs)
+def each(texts):
+    """What differs between the files is told of each, in their order."""
+    return texts[0] if len(set(texts)) == 1 else " or ".join(dict.fromkeys(texts))
+
+
+def shown(docs):
+    """A file in which no round counts is left out, as long as there is another."""
+    return [d for d in docs if d["steady"]] or docs
+
+
+def conditions_text(every):
+    docs = shown(every)
+    machine = each([f"{c['cores']} cores, {c.get('provider', 'no fabric')} with libfabric {c.get('libfabric', '?')}"
+                    for c in (d["conditions"] for d in docs)])
+    in_flight = each([str(d["in_flight"]) for d in docs])
+    threads = each([", ".join(f"{target_text(t)} {t.get('server_threads', '?')}" for t in d["targets"]) for d in docs])
+    rounds = ", ".join(f"{d['counted_rounds']} of {len(d['rounds'])} at {size_text(d['value_bytes'])}"
+                       f"{'' if d in docs else ', which is left out'}" for d in every)
     others = [d["conditions"]["others_cores"] for d in docs if "others_cores" in d["conditions"]]
-    text = (f"{first['cores']} cores, {first.get('provider', 'no fabric')} with libfabric"
-            f" {first.get('libfabric', '?')} over loopback, {docs[0]['in_flight']} in flight."
+    text = (f"{machine} over loopback, {in_flight} in flight."
             f" Threads of the servers: {threads}. Rounds that count: {rounds}.")
     if others:
         text += f" Other processes took {span(others, lambda v: f'{v:.1f}')} of the cores"
         text += ": a shared machine, on which ratios of rates tell how many threads each server has." if shared(docs) else "."
     if not all(d["steady"] for d in docs):
-        text += " In a file without a round that counts the ratios are of all rounds."
+        text += " No round counts: the ratios are of all rounds."
     if any(d["interrupted"] for d in docs):
         text += " Interrupted: a part of the rounds."
     return text
@@ -72,23 +85,31 @@ def shared(docs):
     return any(d["conditions"].get("shared_machine") for d in docs)
 
 
-def table(docs):
-    names = [t["target"] for t in docs[0]["targets"]]
+def check(docs):
     for doc in docs:
-        if doc.get("schema") != "kvbench-versus/1":
-            raise SystemExit(f"side_by_side.py: {doc.get('schema')} is no result of kv-bench versus --json")
-        if [t["target"] for t in doc["targets"]] != names:
-            raise SystemExit("side_by_side.py: the files have different targets: use the same --targets for all")
+        if not isinstance(doc, dict) or doc.get("schema") != "kvbench-versus/1":
+            found = doc.get("schema") if isinstance(doc, dict) else "a file"
+            raise SystemExit(f"side_by_side.py: {found} is no result of kv-bench versus --json")
+    names = [[t["target"] for t in doc["targets"]] for doc in docs]
+    if any(other != names[0] for other in names):
+        raise SystemExit("side_by_side.py: the files have different targets: use the same --targets for all")
+
+
+def table(every):
+    check(every)
+    docs = shown(every)
     heads = [f"{name} {size_text(doc['value_bytes'])}" for doc in docs for _, name in FIGURES]
-    lines = ["| KVRail by | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    lines = ["| KVRail / other | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for i, target in enumerate(docs[0]["targets"][1:], 1):
+        rows = {}
         for ratio, name in (("ratio", target_text(target)), ("cpu_ratio", target_text(target) + ", by processor time")):
-            if ratio == "ratio" and shared(docs) and any("cpu_ratio" in t.get("get", {}) for t in docs[0]["targets"]):
-                continue
             cells = [ratio_text(doc["targets"][i], figure, ratio) for doc in docs for figure, _ in FIGURES]
-            if any(cell != "-" for cell in cells):
-                lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return lines + [""] + fold(conditions_text(docs))
+            if any(cell not in ("-", "failed") for cell in cells) or ratio == "ratio":
+                rows[ratio] = f"| {name} | " + " | ".join(cells) + " |"
+        if shared(docs) and "cpu_ratio" in rows:  # of this target: another one's rates are all that it has
+            del rows["ratio"]
+        lines += rows.values()
+    return lines + [""] + fold(conditions_text(every))
 
 
 def insert(text, lines):

@@ -24,7 +24,7 @@ def result(size, others=0.0, steady=True, ok=True):
 class Table(unittest.TestCase):
     def test_a_cell_is_a_ratio_with_its_range(self):
         lines = side_by_side.table([result(65536), result(1 << 20)])
-        self.assertEqual(lines[0], "| KVRail by | GET 64 KiB | PUT 64 KiB | GET 1 MiB | PUT 1 MiB |")
+        self.assertEqual(lines[0], "| KVRail / other | GET 64 KiB | PUT 64 KiB | GET 1 MiB | PUT 1 MiB |")
         self.assertEqual(lines[2], "| redis 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) "
                          "| 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |")
 
@@ -39,6 +39,12 @@ class Table(unittest.TestCase):
         self.assertEqual([line for line in side_by_side.table([doc]) if "redis" in line and "|" in line],
                          ["| redis 7.0, by processor time | 1.20 (1.10-1.30) | - |"])
 
+    def test_a_target_without_processor_time_keeps_its_rates(self):
+        doc = result(65536, 0.5)
+        doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
+        doc["targets"].append(dict(result(65536)["targets"][1], target="program:other"))
+        self.assertIn("| program 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |", side_by_side.table([doc]))
+
     def test_what_failed_has_no_ratio(self):
         self.assertIn("| redis 7.0 | failed | failed |", side_by_side.table([result(65536, ok=False)]))
 
@@ -46,9 +52,21 @@ class Table(unittest.TestCase):
         quiet = " ".join(side_by_side.table([result(65536)]))
         self.assertIn("Rounds that count: 3 of 7 at 64 KiB.", quiet)
         self.assertNotIn("shared", quiet)
-        loud = " ".join(side_by_side.table([result(65536, 0.1), result(1 << 20, 1.3, steady=False)]))
+        loud = " ".join(side_by_side.table([result(65536, 0.1), result(1 << 20, 1.3)]))
         self.assertIn("Other processes took 0.1 to 1.3 of the cores: a shared machine", loud)
-        self.assertIn("ratios are of all rounds", loud)
+        self.assertIn("ratios are of all rounds", " ".join(side_by_side.table([result(65536, steady=False)])))
+
+    def test_a_file_in_which_no_round_counts_is_left_out(self):
+        lines = side_by_side.table([result(65536), result(1 << 20, steady=False)])
+        self.assertEqual(lines[0], "| KVRail / other | GET 64 KiB | PUT 64 KiB |")
+        self.assertIn("at 1 MiB, which is left out.", " ".join(lines))
+
+    def test_a_range_is_of_numbers_and_conditions_are_of_all_files(self):
+        docs = [result(65536, 10.2), result(1 << 20, 9.5)]
+        docs[1]["conditions"]["cores"], docs[1]["in_flight"] = 4, 8
+        text = " ".join(side_by_side.table(docs))
+        self.assertIn("took 9.5 to 10.2 of the cores", text)
+        self.assertIn("2 cores, tcp with libfabric 1.17 or 4 cores, tcp with libfabric 1.17 over loopback, 32 or 8 in", text)
 
     def test_lines_are_no_wider_than_a_document(self):
         self.assertLessEqual(max(map(len, side_by_side.table([result(65536), result(1 << 20)]))), side_by_side.COLUMNS)
@@ -60,6 +78,9 @@ class Table(unittest.TestCase):
             side_by_side.table([result(65536), other])
         with self.assertRaises(SystemExit):
             side_by_side.table([{"schema": "kvbench/1", "targets": []}])
+        for foreign in ({}, []):
+            with self.assertRaises(SystemExit):
+                side_by_side.table([foreign, result(65536)])
 
     def test_it_replaces_what_is_between_its_marks(self):
         text = f"a\n{side_by_side.BEGIN}\nold\n{side_by_side.END}\nb\n"
