@@ -22,7 +22,7 @@ class Error(Exception):
             self.name = name
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (str(self), self.code, self.name))
+        return (type(self), (str(self), self.code, self.name), self.__dict__)
 
 
 class Timeout(Error):

@@ -79,6 +79,8 @@ class ErrorsTest(unittest.TestCase):
             (type(error), str(error), error.code),
             (kvrail.NotFound, "no such key, id or server: key 'a'", -1004),
         )
+        error.results = [5, -1004]
+        self.assertEqual(pickle.loads(pickle.dumps(error)).results, [5, -1004])
 
     def test_versions_agree(self):
         path = TREE / "Makefile"
