@@ -323,8 +323,6 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             done = [result in (0, _EEXIST) for result in results]
         good = [key for key, ok in zip(job.keys, done) if ok]
         success = not refused and len(good) == len(job.keys)
-        if not success:
-            self._say_failed(job, results)
         if job.load and not success:
             loaded = set(good)
             for key in job.keys:  # else vLLM would try the same load again and again
@@ -340,6 +338,11 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 transfer_bytes=len(good) * self._row_bytes,
             )
         )
+        if not success:  # after the result, which vLLM waits for: speaking may fail
+            try:
+                self._say_failed(job, results)
+            except Exception:
+                self._say_once("fault say", "a failure cannot be explained", exc_info=True)
 
     def _say_failed(self, job: _Job, results: list[int]) -> None:
         misses = (_ENOTFOUND, _ETOOBIG)

@@ -187,6 +187,19 @@ class VllmTest(unittest.TestCase):
             self.assertEqual([r.success for r in self.finished(tier)], [False])
         self.assertRegex(lines.output[0], f"KV_EPEERDOWN.*{address} is down: .*connection refused")
 
+    def test_a_failure_that_cannot_be_explained_is_finished(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        tier = self.tier(address, timeout=20.0)
+        broken = unittest.mock.patch.object(
+            self.module._calls, "who_is_down", side_effect=RuntimeError("planted")
+        )
+        with self.assertLogs("vllm.kvrail", "WARNING") as lines, broken:
+            tier.submit_store(self.job(1, [b"a"], [0]))
+            self.assertEqual([r.success for r in self.finished(tier)], [False])
+        self.assertIn("planted", lines.output[0])
+        self.assertFalse(tier.has_pending_work())
+
     def test_no_retry_at_or_after_the_deadline(self):
         tier, now = self.tier(lookup_timeout=0.5), [100.0]
         with unittest.mock.patch.object(self.module.time, "monotonic", lambda: now[0]):
