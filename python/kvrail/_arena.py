@@ -10,10 +10,11 @@ object lies across the border of two pieces, the library copies.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 
-from ._errors import Closed, Error
+from ._errors import Closed
 
 logger = logging.getLogger("kvrail.lmcache")
 
@@ -22,7 +23,7 @@ _PIECES = 128  # at most; a client has 256 registrations
 
 
 class Arena:
-    """`size` bytes at `address`, of which `stable` are there now. register(address, nbytes) blocks, and raises Error."""
+    """`size` bytes at `address`, of which `stable` are there now. register(address, nbytes) blocks, and may raise."""
 
     def __init__(
         self, register: Callable[[int, int], None], address: int, size: int, stable: int
@@ -30,6 +31,7 @@ class Arena:
         self._register = register
         self._address, self._size = address, size
         self._step = max(-(-size // _PIECES), _STEP_MIN)
+        self._pid = os.getpid()
         self._lock = threading.Lock()  # of what follows
         self._thread: threading.Thread | None = None
         self._wanted = stable
@@ -46,11 +48,14 @@ class Arena:
         end = address + nbytes - self._address
         if end <= self._wanted or address < self._address or end > self._size:
             return
+        if os.getpid() != self._pid:  # a thread of the parent's may hold the lock here for ever
+            return
         with self._lock:
             self._wanted = max(self._wanted, min(-(-end // self._step) * self._step, self._size))
             if self._thread is None and self.registered_bytes < self._wanted:
-                self._thread = threading.Thread(target=self._grow, name="kvrail-arena", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._grow, name="kvrail-arena", daemon=True)
+                thread.start()  # it may fail; the next object tries again then
+                self._thread = thread
 
     def join(self) -> None:
         """Wait until all that was seen is registered."""
@@ -67,16 +72,16 @@ class Arena:
                     return
             try:
                 self._register(self._address + begin, end - begin)
-            except Error as error:
+            except Exception as error:
+                with self._lock:  # no more of it
+                    size, self._wanted, self._size, self._thread = self._size, begin, begin, None
                 if not isinstance(error, Closed):
                     logger.warning(
                         "of L1 %d of %d bytes are registered, so values in the rest will be copied: %s",
                         begin,
-                        self._size,
-                        error,
+                        size,
+                        str(error) or repr(error),
                     )
-                with self._lock:  # no more of it
-                    self._wanted, self._size, self._thread = begin, begin, None
                 return
             with self._lock:
                 self.registered_bytes = end

@@ -7,6 +7,7 @@ import logging
 import mmap
 import os
 import select
+import signal
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ from unittest import mock
 
 import kvrail
 from common import completions, fresh, nobody, server
-from kvrail import lmcache
+from kvrail import _arena, lmcache
 
 
 def readable(fd, seconds=0):
@@ -380,6 +381,32 @@ class Adapter(Case):
         view.release()
         adapter.close()
         memory.close()
+
+    def test_an_arena_outlives_faults_and_forks(self):
+        step = 64 << 20
+        faults = [MemoryError(), MemoryError()]
+
+        def register(address, nbytes):
+            if faults:
+                raise faults.pop()
+
+        with self.assertLogs("kvrail.lmcache", "WARNING"):
+            arena = _arena.Arena(register, 4096, 4 * step, step)
+        self.assertTrue(arena.complete)
+        arena = _arena.Arena(lambda address, nbytes: None, 4096, 4 * step, step)
+        with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError):
+            with self.assertRaises(RuntimeError):
+                arena.seen(4096 + step, 1)
+        arena.seen(4096 + 2 * step, 1)
+        arena.join()
+        self.assertEqual(arena.registered_bytes, 3 * step, "after a thread that could not start")
+        with arena._lock:
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(20)
+                arena.seen(4096 + 3 * step, 1)
+                os._exit(0)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
 
     def test_memory_that_cannot_be_registered_when_it_grows_is_copied(self):
         memory = bytearray(1 << 20)
