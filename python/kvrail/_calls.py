@@ -28,6 +28,7 @@ _CLASSES = (PeerDown, Left, Denied, Version, Timeout)
 _OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
 NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
 _NAMED = 3  # servers that an error names
+ASK_SECONDS = 0.05  # that an error waits to learn how the servers stand
 
 
 class Options(TypedDict, total=False):
@@ -62,22 +63,27 @@ def about_servers(results: list[int]) -> bool:
 
 
 def down(servers: Iterable[Mapping[str, str | int]]) -> str:
-    """Those of the servers that are not up, each with the reason; "" if all are up."""
-    texts = []
+    """Those of the servers that are not up, each with the reason; "" if all are up. Where others are up, it need not be
+    they that a call has failed for, and the text does not say so."""
+    texts, some_up = [], False
     for server in servers:
         name, why = server["name"], str(server["why"]).removeprefix(f"server {server['name']}: ")
-        if server["state"] != "up":
+        if server["state"] == "up":
+            some_up = True
+        else:
             texts.append(f"{name} is {server['state']}" + (why and f": {why}"))
     more = len(texts) - _NAMED
-    return "; ".join(texts[:_NAMED]) + (f"; and {more} more servers" if more > 0 else "")
+    begin = "not all servers are up: " if texts and some_up else ""
+    return begin + "; ".join(texts[:_NAMED]) + (f"; and {more} more servers" if more > 0 else "")
 
 
 def who_is_down(native: _native.Client, results: list[int]) -> str:
-    """For the error of a call that failed because of servers: which of them are down, and why. Waits for loops."""
+    """For the error of a call that failed because of servers: which of them are down, and why. It is made after the call's
+    deadline, so it asks for a moment only."""
     if not about_servers(results):
         return ""
     try:
-        return down(native.servers())
+        return down(native.servers(ASK_SECONDS))
     except Error:  # it was closed meanwhile
         return ""
 

@@ -504,9 +504,10 @@ static PyObject *client_call_bound(PyObject *object, PyObject *args)
 	struct client_object *self = (struct client_object *)object;
 	PyObject *timeout = Py_None, *length = NULL;
 	uint64_t ns, timeout_ns = 0, nbytes = 0;
-	if (!PyArg_ParseTuple(args, "|OO:call_bound", &timeout, &length) || client_usable(self) < 0 ||
+	if (!PyArg_ParseTuple(args, "|OO:call_bound", &timeout, &length) ||
 	    (timeout != Py_None && timeout_parse(timeout, &timeout_ns) < 0) ||
-	    (length && kvrail_uint(length, "nbytes", &nbytes) < 0))
+	    (length && kvrail_uint(length, "nbytes", &nbytes) < 0) ||
+	    client_usable(self) < 0) /* last: the arguments may run Python code, which may close the client */
 		return NULL;
 	ns = kvc_call_bound_ns(self->pool, timeout_ns, nbytes);
 	return PyFloat_FromDouble((double)ns * 1e-9);
@@ -557,7 +558,8 @@ static PyMethodDef methods[] = {
 	 "register(buffer or (address, length)) -> Region: calls into this memory need no copy."},
 	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},
 	{"info", client_info, METH_NOARGS, "info() -> dict: what the client runs on."},
-	{"servers", client_servers, METH_NOARGS, "servers() -> list of dicts: how each server stands, and why."},
+	{"servers", client_servers, METH_VARARGS,
+	 "servers(seconds=inf) -> list of dicts: how each server stands, and why; of those that were asked by then."},
 	{"close", client_close, METH_NOARGS,
 	 "close(): end all calls and release all buffers; what was not drained can be drained afterwards."},
 	{"__enter__", client_enter_with, METH_NOARGS, NULL},

@@ -97,7 +97,7 @@ PyObject *client_drain_results(PyObject *self, PyObject *unused);
 PyObject *client_register(PyObject *self, PyObject *memory);
 PyObject *client_counters(PyObject *self, PyObject *unused);
 PyObject *client_info(PyObject *self, PyObject *unused);
-PyObject *client_servers(PyObject *self, PyObject *unused);
+PyObject *client_servers(PyObject *self, PyObject *args);
 
 /* region_ended -- the client is closed: release the export and free the region. It may run Python code. */
 void region_ended(struct region *r);

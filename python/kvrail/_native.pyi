@@ -130,11 +130,12 @@ class Client:
 
     def counters(self) -> dict[str, int]: ...
     def info(self) -> dict[str, object]: ...
-    def servers(self) -> list[dict[str, str | int]]:
+    def servers(self, seconds: float = ..., /) -> list[dict[str, str | int]]:
         """How each server stands: name, node_id, state ("up", "connecting", "down", "closed"), why (the sentence of what
         went wrong last), clients_up, attempts_failed, shards. Where the connections of a client stand differently it is
-        the one that is worst off, and clients_up says for how many the server is up. Waits until all loops have
-        answered."""
+        the one that is worst off, and clients_up says for how many the server is up. Members of a view follow those
+        that the client was opened with. Waits until all loops have answered; with `seconds`, no further server is asked
+        after them, and the list has those that were."""
 
     def close(self) -> None:
         """End all calls, and release all buffers: when it returns, nothing touches them any more. Bounded; from any

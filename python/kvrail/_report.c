@@ -2,9 +2,11 @@
 /* _report.c -- counters, what a client runs on, and how its servers stand, as dicts. */
 #include "_native.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ITEMS_MAX = 1024 };
 
@@ -86,10 +88,14 @@ PyObject *client_info(PyObject *object, PyObject *unused)
 
 /* ---- servers ---- */
 
+struct standing {
+	struct kvc_server_info worst; /* as the client sees it that is worst off */
+	unsigned up;                  /* clients that it is up for */
+};
+
 struct servers {
-	unsigned n, clients;
-	struct kvc_server_info *worst; /* of each server: as the client sees it that is worst off */
-	unsigned *up;                  /* of each server: clients that it is up for */
+	unsigned n, room, clients;
+	struct standing *all;
 };
 
 static unsigned badness(enum kvc_server_state state)
@@ -97,20 +103,64 @@ static unsigned badness(enum kvc_server_state state)
 	return state == KVC_SERVER_UP ? 0 : state == KVC_SERVER_CONNECTING ? 1 : state == KVC_SERVER_DOWN ? 2 : 3;
 }
 
-/* Without the GIL. */
-static int servers_ask(struct kvc_pool *pool, struct servers *all)
+/* Server s, by all clients. -KV_ENOTFOUND: no server has this number now; -KV_EINVAL: nor a higher one. */
+static int server_ask(struct kvc_pool *pool, unsigned clients, unsigned s, struct standing *out)
 {
-	int rc = 0;
-	for (unsigned s = 0; s < all->n; s++) {
-		for (unsigned c = 0; c < all->clients && rc == 0; c++) {
-			struct kvc_server_info info = {.size = sizeof(info)};
-			rc = kvc_server_info(pool, c, s, &info);
-			all->up[s] += rc == 0 && info.state == KVC_SERVER_UP;
-			if (c == 0 || badness(info.state) > badness(all->worst[s].state))
-				all->worst[s] = info;
-		}
+	int known = -KV_EINVAL;
+	out->up = 0;
+	for (unsigned c = 0; c < clients; c++) {
+		struct kvc_server_info info = {.size = sizeof(info)};
+		int rc = kvc_server_info(pool, c, s, &info);
+		if (rc == -KV_ENOTFOUND && known < 0)
+			known = rc;
+		if (rc == -KV_ENOTFOUND || rc == -KV_EINVAL)
+			continue;
+		if (rc < 0)
+			return rc;
+		out->up += info.state == KVC_SERVER_UP;
+		if (known < 0 || badness(info.state) > badness(out->worst.state))
+			out->worst = info;
+		known = 0;
 	}
-	return rc;
+	return known;
+}
+
+static int servers_room(struct servers *servers)
+{
+	unsigned room = servers->room ? 2 * servers->room : 16;
+	struct standing *all;
+	if (servers->n < servers->room)
+		return 0;
+	all = realloc(servers->all, room * sizeof(*all));
+	if (!all)
+		return -KV_ENOMEM;
+	servers->all = all;
+	servers->room = room;
+	return 0;
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Those that are configured, and the members of a view after them. After `seconds` it asks for no further server.
+ * Without the GIL. */
+static int servers_ask(struct kvc_pool *pool, double seconds, struct servers *servers)
+{
+	double end = now_s() + seconds;
+	int rc = 0;
+	for (unsigned s = 0; rc != -KV_EINVAL && (s == 0 || now_s() < end); s++) {
+		rc = servers_room(servers);
+		if (rc == 0)
+			rc = server_ask(pool, servers->clients, s, &servers->all[servers->n]);
+		servers->n += rc == 0;
+		if (rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_EINVAL)
+			return rc;
+	}
+	return 0;
 }
 
 static PyObject *server_dict(const struct kvc_server_info *i, unsigned up)
@@ -126,11 +176,11 @@ static PyObject *server_dict(const struct kvc_server_info *i, unsigned up)
 	return dict;
 }
 
-static PyObject *servers_list(const struct servers *all)
+static PyObject *servers_list(const struct servers *servers)
 {
 	PyObject *list = PyList_New(0);
-	for (unsigned s = 0; list && s < all->n; s++) {
-		PyObject *dict = server_dict(&all->worst[s], all->up[s]);
+	for (unsigned s = 0; list && s < servers->n; s++) {
+		PyObject *dict = server_dict(&servers->all[s].worst, servers->all[s].up);
 		if (!dict || PyList_Append(list, dict) < 0)
 			Py_CLEAR(list);
 		Py_XDECREF(dict);
@@ -138,34 +188,26 @@ static PyObject *servers_list(const struct servers *all)
 	return list;
 }
 
-PyObject *client_servers(PyObject *object, PyObject *unused)
+PyObject *client_servers(PyObject *object, PyObject *args)
 {
 	struct client_object *self = (struct client_object *)object;
 	struct kvc_info info = {.size = sizeof(info)};
-	struct servers all = {0};
-	PyObject *list = NULL;
+	struct servers servers = {0};
+	double seconds = HUGE_VAL;
+	PyObject *list;
 	int rc;
-	(void)unused;
-	if (client_usable(self) < 0)
+	if (!PyArg_ParseTuple(args, "|d:servers", &seconds) || client_usable(self) < 0)
 		return NULL;
 	client_enter(self);
 	rc = kvc_info(self->pool, &info);
-	all.n = info.num_servers;
-	all.clients = info.num_clients;
-	all.worst = calloc(all.n ? all.n : 1, sizeof(*all.worst));
-	all.up = calloc(all.n ? all.n : 1, sizeof(*all.up));
-	if (!all.worst || !all.up) {
-		PyErr_NoMemory();
-	} else {
-		if (rc == 0) {
-			struct kvc_pool *pool = self->pool;
-			Py_BEGIN_ALLOW_THREADS rc = servers_ask(pool, &all);
-			Py_END_ALLOW_THREADS
-		}
-		list = rc == 0 ? servers_list(&all) : kvrail_raise(rc, "%s", kvc_strerror(rc));
+	if (rc == 0) {
+		struct kvc_pool *pool = self->pool;
+		servers.clients = info.num_clients;
+		Py_BEGIN_ALLOW_THREADS rc = servers_ask(pool, seconds, &servers);
+		Py_END_ALLOW_THREADS
 	}
 	client_leave(self);
-	free(all.worst);
-	free(all.up);
+	list = rc == 0 ? servers_list(&servers) : kvrail_raise(rc, "%s", kvc_strerror(rc));
+	free(servers.all);
 	return list;
 }

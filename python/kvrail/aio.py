@@ -221,7 +221,12 @@ class Client:
         if not _calls.about_servers(results):
             return ""
         try:
-            return _calls.down(await asyncio.wait_for(self.servers(), _DOWN_SECONDS))
+            return _calls.down(
+                await asyncio.wait_for(
+                    asyncio.to_thread(self._open_native().servers, _calls.ASK_SECONDS),
+                    _DOWN_SECONDS,
+                )
+            )
         except (Error, asyncio.TimeoutError):  # it was closed meanwhile, or the executor is busy
             return ""
 

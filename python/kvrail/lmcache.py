@@ -230,7 +230,7 @@ class Client:
         down = ""
         if text.partition(":")[0] in _calls.NAMES_OF_SERVERS:
             try:
-                down = _calls.down(self._native.servers())
+                down = _calls.down(self._native.servers(_calls.ASK_SECONDS))
             except Error:  # it is closed
                 pass
         logger.warning(

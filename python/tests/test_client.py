@@ -2,10 +2,12 @@
 """kvrail.Client: blocking calls of several threads, and what interrupts them."""
 
 import os
+import pathlib
 import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -102,11 +104,30 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(down([one(1, "up"), one(2, "up", "it was away")]), "")
         self.assertEqual(
             down([one(1, "down", "server s1: refused"), one(2, "up"), one(3, "connecting")]),
-            "s1 is down: refused; s3 is connecting",
+            "not all servers are up: s1 is down: refused; s3 is connecting",
         )
+        self.assertEqual(down([one(1, "down", "server s1: refused")]), "s1 is down: refused")
         self.assertRegex(down([one(i, "down") for i in range(5)]), "s2 is down; and 2 more servers")
         self.assertFalse(kvrail._calls.about_servers([0, 5, kvrail.NotFound.code]))
         self.assertTrue(kvrail._calls.about_servers([0, kvrail.PeerDown.code]))
+
+    def test_members_of_a_view_are_servers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "members")
+            path.write_text("")
+            more = {"memory_mb": 64, "members": f"file:{path}"}
+            with kvrail.Server(**more, node_id="a") as a, kvrail.Server(**more, node_id="b") as b:
+                new = path.with_suffix(".new")
+                new.write_text(f"a={a.address}\nb={b.address}\n")
+                new.rename(path)
+                with kvrail.Client(f"a={a.address}", num_clients=2, timeout=20) as client:
+                    names, until = [], time.monotonic() + 30
+                    while names != ["a", "b"] and time.monotonic() < until:
+                        client.put(fresh(), b"v")  # until the view has come, and its member is up
+                        names = [s["node_id"] for s in client.servers()]
+                    self.assertEqual(names, ["a", "b"])
+                    self.assertEqual(client.info()["num_servers"], 1)
+                    self.assertEqual(len(client._native.servers(0)), 1, "no time for another")
 
     def test_a_call_is_bounded(self):
         bound = self.client.call_bound
@@ -119,7 +140,15 @@ class ClientTest(unittest.TestCase):
                 bound(timeout)
         with self.assertRaisesRegex((ValueError, OverflowError), "nbytes"):
             bound(None, -1)
-        self.client.close()
+        client = self.client
+
+        class Closing:
+            def __index__(self):
+                client.close()
+                return 1
+
+        with self.assertRaises(kvrail.Closed):
+            bound(None, Closing())
         with self.assertRaises(kvrail.Closed):
             bound()
 
