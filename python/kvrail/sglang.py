@@ -13,7 +13,7 @@ Threads: SGLang's prefetch, prefetch I/O and backup threads call at the same tim
 A thread of the client wakes them.
 
 Owner: this object owns its client; pages are SGLang's, which keeps them in place during a call. A call returns by its
-deadline, which is below the bound of a prefetch (2 s), and then nothing touches the pages any more.
+deadline, which is below the bound of a prefetch (1 s at least), and then nothing touches the pages any more.
 
 A server that dies: its pages are misses. No method raises, because an exception would end SGLang's thread for good;
 only the constructor does, for a configuration that cannot work.
@@ -45,8 +45,9 @@ _SGLANG_OPTIONS = frozenset(
     "prefetch_timeout_per_ki_token hicache_storage_pass_prefix_keys tp_lcm_size".split()
 )
 _OUR_OPTIONS = frozenset(("servers", "timeout", "ttl", "revision", "namespace", *CLIENT_OPTIONS))
-# Seconds. SGLang gives a prefetch about 2, in which the call has to end and its threads have to notice.
-_TIMEOUT_BOUND = 1.8
+# Seconds. SGLang gives a prefetch 1 (prefetch_timeout_base, which it does not tell us) and a quarter more per 1,024 tokens:
+# in that time the call has to end and SGLang's threads have to notice.
+_TIMEOUT, _TIMEOUT_BOUND = 0.8, 0.9
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -138,7 +139,7 @@ class _Pool:
 
 
 class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
-    """The backend. Options, in extra_config: servers; timeout: seconds per call, 1 by default and below 1.8; ttl: seconds
+    """The backend. Options, in extra_config: servers; timeout: seconds per call, 0.8 by default and below 0.9; ttl: seconds
     that values live, 0: the server's default; revision: of the model; namespace: a text that keeps engines apart which
     would share otherwise; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
 
@@ -146,11 +147,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         self._config = storage_config
         options = dict(getattr(storage_config, "extra_config", None) or {})
         self._said: set[str] = set()
-        self._timeout = seconds("timeout", options.get("timeout", 1.0))
+        self._timeout = seconds("timeout", options.get("timeout", _TIMEOUT))
         if self._timeout >= _TIMEOUT_BOUND:
             raise ValueError(
-                f"kvrail: timeout is {self._timeout:g} s; it must be below {_TIMEOUT_BOUND} s: SGLang gives a prefetch 2 "
-                "s, and what ends later is lost"
+                f"kvrail: timeout is {self._timeout:g} s; it must be below {_TIMEOUT_BOUND} s: SGLang gives a prefetch 1 "
+                "s and little more, and what ends later is lost"
             )
         self._ttl = options.get("ttl", 0)
         if not isinstance(self._ttl, int) or not 0 <= self._ttl < 1 << 32:

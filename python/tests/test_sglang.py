@@ -102,7 +102,7 @@ class ShapeTest(unittest.TestCase):
     def test_options_that_cannot_work_are_refused(self):
         part = types.SimpleNamespace
         for options, text in (
-            ({"timeout": 1.8}, "timeout is 1.8 s; it must be below 1.8 s"),
+            ({"timeout": 0.9}, "timeout is 0.9 s; it must be below 0.9 s"),
             ({"timeout": 30}, "timeout is 30 s; it must be below"),
             (
                 {"sever": "a"},
