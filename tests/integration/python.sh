@@ -4,6 +4,8 @@
 . "$(dirname "$0")/lib.bash"
 why=$(python/headers.py 2>&1 >/dev/null) || skip_all 1 "${why:-there is no python3}"
 [ -e "$build/python/kvrail/_native.abi3.so" ] || skip_all 1 "the extension was not built: make python"
+stale=$(find python/kvrail "$build/libkvrail.a" -type f ! -path '*/__pycache__/*' -newer "$build/python/kvrail/_native.abi3.so")
+[ -z "$stale" ] || { echo "Bail out! the extension is older than ${stale%%$'\n'*}: make python"; exit 1; }
 [ "${MODE:-release}" != tsan ] || skip_all 1 "python3 is not made with ThreadSanitizer"
 export KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1
 # python3 does not load what the sanitizer needs first, and does not free all that it has.
