@@ -77,6 +77,11 @@ def size(text):
     return int(m.group(1)) * UNITS.get(m.group(2), 1) if m else 0
 
 
+def cores(text):
+    m = re.fullmatch(r"(\d+(?:\.\d+)?)(m?)", str(text))
+    return float(m.group(1)) / (1000 if m.group(2) else 1) if m else 0
+
+
 def config_options(text):
     lines = [line.strip() for line in text.splitlines()]
     return dict([part.strip() for part in (line + "=").split("=")][:2] for line in lines if line and line[0] != "#")
@@ -94,8 +99,8 @@ class Check:
         self.objects, self.known, self.problems = objects, known, []
         try:
             self.all()
-        except (KeyError, IndexError, TypeError, StopIteration, AttributeError) as e:
-            self.problems.append(f"something is missing: {type(e).__name__} {e}")
+        except (KeyError, IndexError, TypeError, ValueError, StopIteration, AttributeError) as e:
+            self.problems.append(f"something is missing, or no number: {type(e).__name__} {e}")
 
     def must(self, holds, text):
         if not holds:
@@ -189,7 +194,7 @@ class Check:
     def memory(self):
         r = self.box["resources"]
         self.must(r["requests"] == r["limits"], "requests and limits differ")
-        self.must(float(r["requests"]["cpu"]) >= int(self.config["worker-threads"]), "fewer cores than worker-threads")
+        self.must(cores(r["requests"]["cpu"]) >= int(self.config["worker-threads"]), "fewer cores than worker-threads")
         need = (int(self.config["memory-mb"]) + int(self.config.get("landing-mb", 128))) << 20
         huge, small = size(r["limits"].get("hugepages-2Mi", 0)), size(r["limits"]["memory"])
         self.must(small + huge >= need + ROOM, "the memory limit is below memory-mb, landing-mb and 1 GiB")
@@ -285,6 +290,8 @@ def breakages():
     yield "servers that wait for each other", "wait for each other", lambda o: one(o, "StatefulSet")["spec"].pop("podManagementPolicy")
     yield "an upgrade by hand", "not rolling", lambda o: one(o, "StatefulSet")["spec"].update(updateStrategy={"type": "OnDelete"})
     yield "more threads than cores", "fewer cores", lambda o: config(o, "worker-threads = 4", "worker-threads = 8")
+    yield "less than a core", "fewer cores", lambda o: [of.update(cpu="500m") for of in box(o)["resources"].values()]
+    yield "memory that is no number", "no number", lambda o: config(o, "memory-mb = 8192", "memory-mb = 64GB")
     yield "a name that moves", "node-id", lambda o: box(o)["args"].__setitem__(1, "--node-id=$(POD_IP)")
     yield "a key on a disk", "to a disk", lambda o: next(v for v in pod(o)["volumes"] if v["name"] == "run")["emptyDir"].pop("medium")
     yield "no seccomp profile", "no seccomp", lambda o: pod(o)["securityContext"]["seccompProfile"].update(type="Unconfined")
