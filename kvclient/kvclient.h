@@ -264,9 +264,12 @@ struct kvc_options {
  * way, and after a miss or a loss the other one. What it finds at one alone is copied to the other, within
  * repair_bytes_s. EXISTS, and TTL after a miss, ask both; DELETE and TOUCH go to both. A DELETE that the second server
  * refuses, or does not answer in time, ends with that code: the value may be there still. If that server is down, the
- * first one's answer counts. A copy that another client makes at this moment may outlive a DELETE. PIN keeps the first
- * copy alone. A copy takes memory as any value does: mark what is worth it, such as the first blocks of prompts that
- * many share, by the flag of calls.
+ * first one's answer counts. A DELETE or TOUCH waits for a copy of the key that its own client is making. kvc_put,
+ * kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of the pool for each key, if they
+ * have no session. A copy that another client makes at this moment may outlive a DELETE: after batches of several
+ * items, and after calls of sessions, of coroutines on other clients, or of other programs. So may a copy to mend a
+ * miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
+ * blocks of prompts that many share, by the flag of calls.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

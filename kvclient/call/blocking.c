@@ -2,8 +2,9 @@
 /* blocking.c -- blocking calls, for threads that are no loop's: each runs on a client's loop while its thread waits
  * (core/block.c).
  *
- * Clients are chosen round-robin. The deadline counts from the call: the time that a job waited for its loop is part of
- * the call's time.
+ * Clients are chosen round-robin; for PUT, DELETE and TOUCH of a value that is kept twice by its key, since a client
+ * knows the copies that it makes, and a DELETE waits for those alone (second_put.c). The deadline counts from the call:
+ * the time that a job waited for its loop is part of the call's time.
  *
  * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). A part is a batch of
  * its own, with a job of its own, and shares the deadline. If it cannot be done, its items are told, and the other
@@ -11,6 +12,7 @@
 #include "kvclient/call/batch.h"
 #include "kvclient/call/call.h"
 #include "kvclient/call/parts.h"
+#include "kvclient/call/second.h"
 #include "kvclient/call/spread.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
@@ -31,6 +33,7 @@ struct args {
 	const struct kvc_call *call;
 	uint64_t *left_ms;
 	uint64_t bytes; /* that the call moves at most */
+	bool changes;   /* the value of `key`, or how long it lives */
 	struct kvc_call own;
 	uint64_t deadline_ns;
 };
@@ -41,10 +44,19 @@ static int args_check(const struct kvc_pool *pool, struct args *a)
 	return rc == 0 && a->own.session && a->own.session->client->pool != pool ? -KV_EINVAL : rc;
 }
 
+/* The client that makes the call. */
+static unsigned client_of(struct kvc_pool *pool, const struct args *a)
+{
+	if (a->own.session)
+		return a->own.session->client->index;
+	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
+		return kvc_second_client(pool, a->key);
+	return atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
+}
+
 static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
 {
 	int64_t result = 0;
-	unsigned i;
 	int rc = args_check(pool, a);
 	if (rc < 0)
 		return rc;
@@ -52,9 +64,7 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	if (rc < 0)
 		return rc;
 	a->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_pool_time(pool, &a->own, a->bytes));
-	i = a->own.session ? a->own.session->client->index
-			   : atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
-	rc = kvc_block_run(pool->client[i], a->deadline_ns, fn, a, &result);
+	rc = kvc_block_run(pool->client[client_of(pool, a)], a->deadline_ns, fn, a, &result);
 	kvc_pool_leave(pool);
 	return rc < 0 ? rc : result;
 }
@@ -93,8 +103,9 @@ int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t d
 
 int kvc_put(struct kvc_pool *pool, struct kvc_key key, const void *data, uint64_t len, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_put,
-				   &(struct args){.key = key, .src = data, .len = len, .bytes = len, .call = call});
+	return (int)on_some_client(
+		pool, do_put,
+		&(struct args){.key = key, .src = data, .len = len, .bytes = len, .changes = true, .call = call});
 }
 
 int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, uint8_t *out_found, unsigned *out_prefix,
@@ -107,12 +118,12 @@ int kvc_exists(struct kvc_pool *pool, const struct kvc_key *keys, unsigned n, ui
 
 int kvc_delete(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_delete, &(struct args){.key = key, .call = call});
+	return (int)on_some_client(pool, do_delete, &(struct args){.key = key, .changes = true, .call = call});
 }
 
 int kvc_touch(struct kvc_pool *pool, struct kvc_key key, const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_touch, &(struct args){.key = key, .call = call});
+	return (int)on_some_client(pool, do_touch, &(struct args){.key = key, .changes = true, .call = call});
 }
 
 int kvc_ttl(struct kvc_pool *pool, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
@@ -216,6 +227,9 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 	struct kvc_spread spread;
 	int rc = args_check(pool, &a);
 	unsigned parts = rc < 0 ? 0 : parts_count(pool, &a, &spread);
+	a.changes = fn == do_put_batch && items && n == 1;
+	if (a.changes)
+		a.key = items[0].key;
 	if (rc == 0 && fn == do_get_batch)
 		kvc_parts_claim(items, n);
 	for (unsigned i = 0; items && i < n; i++)

@@ -15,7 +15,14 @@
 #include "kvclient/call/second.h"
 
 #include "kvclient/call/call.h"
+#include "kvclient/core/pool.h"
 #include "kvclient/core/placement.h"
+
+unsigned kvc_second_client(const struct kvc_pool *pool, struct kvc_key key)
+{
+	enum { SEED = 2 }; /* keys are spread over clients otherwise than over servers */
+	return kvc_key_valid(key) ? kvc_digest_shard(kv_hash_key(key.data, key.len, SEED), pool->num_clients) : 0;
+}
 
 struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key)
 {

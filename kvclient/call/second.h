@@ -21,6 +21,10 @@ struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key);
 struct kvc_node *kvc_second_undown(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
 struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked);
 
+/* kvc_second_client -- the number of the client that makes calls about this key: PUT, DELETE and TOUCH of a key by any
+ * thread are one client's, which knows the copies that it makes. Any thread; the key need not be valid. */
+unsigned kvc_second_client(const struct kvc_pool *pool, struct kvc_key key);
+
 /* kvc_second_reader -- the one of the two that a GET asks first: the one with fewer requests of this client. */
 struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key);
 

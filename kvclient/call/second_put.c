@@ -175,6 +175,13 @@ static struct kvc_second *copy_of(struct kvc_client *c, struct kvc_key key)
 	return NULL;
 }
 
+void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+{
+	while (KV_UNLIKELY(c->seconds.bytes > 0) && copy_of(c, key))
+		if (co_queue_wait_await(&c->seconds.over, deadline_ns) < 0)
+			return;
+}
+
 void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
 	struct kvc_second *s;

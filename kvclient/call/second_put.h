@@ -24,4 +24,8 @@ void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v
  * more, or the deadline is over. */
 void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
+/* kvc_second_landed_await -- the key is about to be touched: none of this client's second copies of it is under way any
+ * more, or the deadline is over. A copy that landed later would live as long as the value was put for. */
+void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
+
 #endif

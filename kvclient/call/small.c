@@ -215,6 +215,8 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	deadline_ns = kvc_call_deadline(c, &own, 0);
 	if (wire->type == WIRE_DELETE)
 		copies_forget_await(c, key, deadline_ns);
+	else if (wire->type == WIRE_TOUCH && !(wire->flags & WIRE_TOUCH_LOOK))
+		kvc_second_landed_await(c, key, deadline_ns);
 	k->said = moving_await(&k->n, wire, deadline_ns, out_left_ms, &k->tries, t);
 	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE)
 		k->said = others_await(

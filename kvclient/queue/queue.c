@@ -25,11 +25,24 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/call/parts.h"
+#include "kvclient/call/second.h"
 #include "kvclient/call/spread.h"
 #include "kvclient/core/drive.h"
 #include "kvclient/core/sized.h"
 
 /* ---- submit ---- */
+
+/* The client that makes part k. */
+static const struct kvc_client *part_client(const struct kvc_queue_entry *e, unsigned turn, unsigned k)
+{
+	const struct kvc_pool *pool = e->queue->pool;
+	bool one = e->n == 1 && (e->op == KVC_OP_PUT || e->op == KVC_OP_DELETE);
+	if (e->call.session)
+		return e->call.session->client;
+	if (one && (pool->options.flags | e->call.flags) & KVC_TWO_COPIES)
+		return pool->client[kvc_second_client(pool, e->items[0].key)];
+	return kvc_spread_client(pool, turn, k);
+}
 
 /* Fill the parts of an entry. Returns how many there are. A session belongs to one client, and phases are of one call:
  * such a batch is not cut. */
@@ -44,7 +57,7 @@ static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
 		count = kvc_spread_begin(&spread, pool, e->items, e->n, e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
 	for (unsigned k = 0; k < count; k++) {
 		struct kvc_queue_part *p = &e->part[k];
-		const struct kvc_client *c = session ? session->client : kvc_spread_client(pool, turn, k);
+		const struct kvc_client *c = part_client(e, turn, k);
 		unsigned from = 0;
 		p->n = count == 1 ? e->n : kvc_spread_next(&spread, &from);
 		p->items = e->items + from;

@@ -670,6 +670,53 @@ static void a_delete_that_reaches_one_copy_is_not_done(void **state)
 	world_close(world); /* with an error: that one */
 }
 
+/* So it is by threads' calls, each of which may be another client's. */
+static void what_a_thread_deletes_stays_deleted_whichever_client_copies(void **state)
+{
+	struct world_options wo = options(744);
+	uint8_t *at = malloc(LONG);
+	struct kvc_pool *pool;
+	(void)state;
+	wo.clients = 3;
+	open_with(&wo);
+	pool = world->pool[0].pool;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		members_value_fill(at, i);
+		assert_int_equal(kvc_put(pool, members_key_of(&i), at, members_len_of(i), NULL), 0);
+		assert_int_equal(kvc_delete(pool, members_key_of(&i), NULL), 0);
+	}
+	free(at);
+	rest();
+	world_do(world, 0, check_none, NULL);
+	close_world();
+}
+
+static void touch_at_once(struct kvc_client *c, void *arg)
+{
+	struct kvc_call put = {.size = sizeof(put), .ttl_s = 50}, touch = {.size = sizeof(touch), .ttl_s = 200};
+	uint8_t *at = malloc(LONG);
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		members_value_fill(at, i);
+		members_put_check(kvc_put_await(c, members_key_of(&i), at, members_len_of(i), &put));
+		if (kvc_touch_await(c, members_key_of(&i), &touch) != 0)
+			world_wrong(world, "copies: a TOUCH failed");
+	}
+	free(at);
+}
+
+static void what_is_touched_while_it_is_copied_lives_as_long_at_both(void **state)
+{
+	struct lives touched = {190000, 200000};
+	(void)state;
+	open_world(743);
+	world_do(world, 0, touch_at_once, NULL);
+	rest();
+	world_do(world, 0, check_two, NULL);
+	world_do(world, 0, check_lives, &touched);
+	close_world();
+}
+
 /* ---- a server that is behind ---- */
 
 struct slowest {
@@ -906,6 +953,8 @@ int main(void)
 		cmocka_unit_test(a_delete_deletes_both),
 		cmocka_unit_test(a_delete_that_reaches_one_copy_is_not_done),
 		cmocka_unit_test(what_is_deleted_while_it_is_copied_stays_deleted),
+		cmocka_unit_test(what_a_thread_deletes_stays_deleted_whichever_client_copies),
+		cmocka_unit_test(what_is_touched_while_it_is_copied_lives_as_long_at_both),
 		cmocka_unit_test(a_server_that_is_behind_costs_copies_and_no_time),
 		cmocka_unit_test(a_value_that_is_too_long_has_one_copy),
 		cmocka_unit_test(one_server_keeps_one_copy),
