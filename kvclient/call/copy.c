@@ -4,9 +4,9 @@
  *
  * The caller's call is over by then and its memory is its own again. So the value is read once more, into a piece of
  * the receive buffer, and put from there: by one coroutine of the client, one key after the other, behind all other
- * calls (KVC_BACKGROUND). Its pace is the client's part of kvc_options.repair_bytes_s: after each copy it rests as long
- * as the bytes take at that rate. Whatever does not go well ends the copy: the next GET finds the value where this one
- * did.
+ * calls (KVC_BACKGROUND). Its pace is the client's part of kvc_options.repair_bytes_s: after each value it rests as
+ * long as the bytes that were read take at that rate, also if the other server refused them. Whatever does not go well
+ * ends the copy: the next GET finds the value where this one did.
  *
  * The copy lives as long as the original would: its time to live is asked for first. Another client may copy the same
  * value at the same time, and the server takes the same bytes twice.
@@ -74,8 +74,9 @@ static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struc
 	return kvc_get_lent_await(&g, guess, out);
 }
 
-/* Copy one value. Returns its length, or a code. */
-static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t)
+/* Copy one value. Returns its length, or a code. *out_read: the bytes that were read for it. */
+static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t,
+			  uint64_t *out_read)
 {
 	struct kvc_key key = {r->key, r->len};
 	uint64_t deadline_ns = kvc_call_deadline(c, call, KV_RANGE_MAX), left_ms = 0, len;
@@ -91,7 +92,7 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 		rc = get_copy_await(from, key, call, deadline_ns, t, &b);
 	if (rc < 0)
 		return rc;
-	len = b.len;
+	*out_read = len = b.len;
 	to = target_of(c, r, key); /* the view may have changed */
 	if (!r->forgotten && !c->closing && to && to != from)
 		rc = put_copy_await(to, key, &b, call, deadline_ns, t);
@@ -111,7 +112,7 @@ static void rest_await(struct kvc_client *c, uint64_t bytes)
 		co_sleep_await(KV_MIN(now_ns + REST_NS, until_ns));
 }
 
-static int64_t one_await(struct kvc_client *c)
+static int64_t one_await(struct kvc_client *c, uint64_t *out_read)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};
 	struct kvc_repairs *q = &c->repairs;
@@ -119,7 +120,7 @@ static int64_t one_await(struct kvc_client *c)
 	int64_t rc;
 	kvc_trace_begin(&t, c, KVC_OP_PUT, &call, NULL);
 	q->copying = true;
-	rc = copy_await(c, kvc_repair_at(q, 0), &call, &t); /* its place is its own until it is done */
+	rc = copy_await(c, kvc_repair_at(q, 0), &call, &t, out_read); /* its place is its own until it is done */
 	q->copying = false;
 	kvc_trace_end(&t, c, rc < 0 ? rc : 0);
 	q->head = (q->head + 1) % KVC_REPAIRS;
@@ -132,12 +133,11 @@ void kvc_repair_main_await(void *client)
 {
 	struct kvc_client *c = client;
 	while (c->repairs.count > 0 && !c->closing) {
-		int64_t rc = one_await(c);
+		uint64_t read = 0;
+		int64_t rc = one_await(c, &read);
 		kvc_add(rc < 0 ? &c->count.repairs_dropped : &c->count.repairs, 1);
-		if (rc < 0)
-			continue;
-		kvc_add(&c->count.repair_bytes, (uint64_t)rc);
-		rest_await(c, (uint64_t)rc);
+		kvc_add(&c->count.repair_bytes, rc < 0 ? 0 : read);
+		rest_await(c, read);
 	}
 	kvc_add(&c->count.repairs_dropped, c->repairs.count);
 	c->repairs.count = 0;

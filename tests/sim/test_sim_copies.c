@@ -512,6 +512,47 @@ static void what_one_of_the_two_misses_is_read_at_the_other_and_copied(void **st
 	close_world();
 }
 
+/* GET the long values, and DELETE the first one that is to be copied once its copy has begun. */
+static void get_and_delete_one(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = malloc(LONG);
+	bool deleted = false;
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		if (members_len_of(i) != LONG)
+			continue;
+		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
+		if (deleted || c->repairs.count == 0)
+			continue;
+		co_yield_await();
+		deleted = c->repairs.copying;
+		if (kvc_delete_await(c, members_key_of(&i), NULL) != 0)
+			world_wrong(world, "copies: a DELETE failed");
+	}
+	if (!deleted || c->repairs.count == 0)
+		world_wrong(world, "copies: nothing was copied when it was deleted, or nothing waits behind it");
+	free(at);
+}
+
+/* What was read for a copy counts, also if it comes to nothing: else each GET would have it read again at once. */
+static void a_copy_that_fails_is_paced(void **state)
+{
+	struct world_options wo = options(721);
+	(void)state;
+	wo.repair_bytes_s = 10 << 10;
+	open_with(&wo);
+	world_do(world, 0, members_put_all, NULL);
+	rest();
+	restart(2);
+	world_do(world, 0, get_and_delete_one, NULL);
+	world_sleep(world, 10 * SECOND);
+	assert_int_equal(counters().repairs_dropped, 1);
+	assert_int_equal(counters().repairs, 0);
+	world_sleep(world, 60 * SECOND);
+	assert_in_range(counters().repairs, 1, 2);
+	close_world();
+}
+
 /* Batches, borrowed pieces, parts and look-ups do so, too. */
 static void every_kind_of_call_asks_the_other_server(void **state)
 {
@@ -948,6 +989,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_is_connected_is_asked),
 		cmocka_unit_test(the_loss_of_a_server_loses_no_value),
 		cmocka_unit_test(what_one_of_the_two_misses_is_read_at_the_other_and_copied),
+		cmocka_unit_test(a_copy_that_fails_is_paced),
 		cmocka_unit_test(every_kind_of_call_asks_the_other_server),
 		cmocka_unit_test(what_nobody_has_costs_two_questions),
 		cmocka_unit_test(a_delete_deletes_both),
