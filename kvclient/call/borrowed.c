@@ -90,7 +90,7 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	return rc;
 }
 
-/* GET several ranges into a piece that is acquired first. */
+/* GET several ranges into a piece that is acquired first: one attempt. */
 static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
@@ -103,7 +103,7 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 	g->to.place = KVC_GET_DIRECT;
 	g->to.region = KVC_REGION_BUFFER;
 	g->to.region_offset = piece.offset;
-	rc = kvc_get_all_await(g);
+	rc = kvc_get_once_await(g);
 	if (rc >= 0)
 		lend(c, &piece, (uint64_t)rc, g->value.len, out);
 	kvc_room_give(c, &piece);

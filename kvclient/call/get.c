@@ -338,7 +338,7 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 
 /* ---- the whole ---- */
 
-static int64_t get_once_await(struct kvc_get *g)
+int64_t kvc_get_once_await(struct kvc_get *g)
 {
 	struct kvc_window out = {0};
 	struct kv_hasher hasher;
@@ -409,7 +409,7 @@ int64_t kvc_get_all_await(struct kvc_get *g)
 	if (g->past.former == 0)
 		kvc_call_count(g->n, g->ask.key);
 	do
-		rc = get_once_await(g);
+		rc = kvc_get_once_await(g);
 	while (rc < 0 && kvc_get_again_await(g, rc));
 	return kvc_get_elsewhere(g, kvc_call_code(g->c, rc));
 }

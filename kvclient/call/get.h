@@ -89,7 +89,9 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out);
 /* kvc_get_take_await -- take the bytes of a range that is done with `status`. Returns 0 or a code; the state tells
  * whether that was all. hasher: for values of several ranges; NULL when this must be the only range. */
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher);
-/* kvc_get_all_await -- make the whole GET, with ranges and retries. Returns the length or a code. */
+/* kvc_get_once_await -- make one attempt, with all ranges. kvc_get_all_await -- make the whole GET, with retries, and
+ * count where it was asked. Both return the length or a code. */
+int64_t kvc_get_once_await(struct kvc_get *g);
 int64_t kvc_get_all_await(struct kvc_get *g);
 
 /* kvc_get_again_await -- whether to make another attempt after one that ended with rc: at the second server of a

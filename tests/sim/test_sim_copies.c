@@ -574,6 +574,64 @@ static void every_kind_of_call_asks_the_other_server(void **state)
 	}
 }
 
+enum { LARGE = 17 << 20 /* two ranges */ };
+
+static struct kvc_key large_key(void)
+{
+	return (struct kvc_key){"large", 5};
+}
+
+static void large_put(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = malloc(LARGE);
+	(void)arg;
+	memset(at, 0x55, LARGE);
+	members_put_check(kvc_put_await(c, large_key(), at, LARGE, NULL));
+	free(at);
+}
+
+static void large_get(struct kvc_client *c, void *arg)
+{
+	struct kvc_borrowed b;
+	int64_t rc = kvc_get_borrowed_await(c, large_key(), LARGE, NULL, &b);
+	(void)arg;
+	if (rc != LARGE)
+		world_wrong(world, "copies: a borrowed GET of two ranges returned %lld", (long long)rc);
+	kvc_borrowed_release(c, &b);
+}
+
+/* A borrowed piece of several ranges is counted as one call, wherever the value was found. */
+static void a_borrowed_value_of_two_ranges_is_counted_once(void **state)
+{
+	struct world_options wo = options(736);
+	unsigned first, again;
+	uint64_t stand_ins;
+	(void)state;
+	wo.buffer_bytes = 128 << 20;
+	wo.repair_bytes_s = 1; /* nothing is copied */
+	open_with(&wo);
+	first = kvc_call_node(client(), large_key())->index;
+	world_server_crash(world, first, false);
+	world_sleep(world, 3 * SECOND);
+	world_do(world, 0, large_put, NULL); /* at the other of its two servers */
+	again = world_server_again(world, first);
+	world_sleep(world, 3 * SECOND);
+	for (unsigned k = 0; k < SERVERS; k++)
+		client()->node[k].share.reqs += k != first; /* so it is asked first, and misses */
+	world_do(world, 0, large_get, NULL);
+	for (unsigned k = 0; k < SERVERS; k++)
+		client()->node[k].share.reqs -= k != first;
+	assert_int_equal(counters().second_hits, 1);
+	assert_int_equal(counters().hits, 1);
+	world_server_crash(world, again, false);
+	world_sleep(world, 3 * SECOND);
+	stand_ins = counters().stand_ins;
+	world_do(world, 0, large_get, NULL);
+	assert_int_equal(counters().stand_ins - stand_ins, 1);
+	assert_int_equal(counters().hits, 2);
+	close_world();
+}
+
 static void get_nothing(struct kvc_client *c, void *arg)
 {
 	static uint8_t at[LONG];
@@ -991,6 +1049,7 @@ int main(void)
 		cmocka_unit_test(what_one_of_the_two_misses_is_read_at_the_other_and_copied),
 		cmocka_unit_test(a_copy_that_fails_is_paced),
 		cmocka_unit_test(every_kind_of_call_asks_the_other_server),
+		cmocka_unit_test(a_borrowed_value_of_two_ranges_is_counted_once),
 		cmocka_unit_test(what_nobody_has_costs_two_questions),
 		cmocka_unit_test(a_delete_deletes_both),
 		cmocka_unit_test(a_delete_that_reaches_one_copy_is_not_done),
