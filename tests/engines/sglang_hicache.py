@@ -62,6 +62,9 @@ def stand_in():
 version = stand_in()
 
 import kvrail
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
+from common import freeze
 from guide import Guide
 from sglang.srt.managers.cache_controller import HiCacheController
 from sglang.srt.mem_cache.hicache_storage import (
@@ -380,8 +383,8 @@ def test_tensors_one_by_one(server):
 def test_bad_configuration(server):
     for options, words in (
         ({"servers": ""}, "servers"),
-        ({"timeout": 2.5}, "below 1.8 s"),
-        ({"timeout": 1.8}, "below 1.8 s"),
+        ({"timeout": 2.5}, "below 0.9 s"),
+        ({"timeout": 0.9}, "below 0.9 s"),
         ({"sever": "10.0.0.1:7411"}, "'sever', which is no option of this backend; it has .*psk_file"),
         ({"psk": "0"}, "PSK text"),
         ({"timeout": "x"}, "timeout"),
@@ -453,7 +456,7 @@ def test_a_server_that_stands_still(server):
     with kvrail.Server(memory_mb=64) as still, Open(still, pool, timeout=0.5) as b:
         keys = hashes(2)
         assert b.batch_set_v1(keys, indices(0, 1)) == [True, True]
-        os.kill(still.pid, signal.SIGSTOP)
+        freeze(still)
         try:
             assert b.batch_exists(keys) == 0
             assert b.batch_get_v1(keys, indices(2, 3)) == [False, False]
@@ -511,10 +514,10 @@ def test_killed_and_restarted_under_three_threads(server):
 def test_close_under_a_call(server):
     pool = host_pool("page_first")
     with kvrail.Server(memory_mb=64) as still:
-        b = backend(still, pool, timeout=1.5)
+        b = backend(still, pool, timeout=0.8)
         keys = hashes(1)
         b.batch_set_v1(keys, indices(0))
-        os.kill(still.pid, signal.SIGSTOP)
+        freeze(still)
         try:
             results = []
             thread = threading.Thread(target=lambda: results.append(b.batch_get_v1(keys, indices(1))))

@@ -8,6 +8,7 @@ from a device."""
 import inspect
 import logging
 import os
+import pathlib
 import sys
 import time
 import traceback
@@ -18,6 +19,9 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 import kvrail
 import numpy as np
 import torch
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
+from common import freeze
 from guide import Guide
 from kvrail import _vllm_plugin
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
@@ -341,7 +345,7 @@ def test_a_server_that_stands_still(server):
     with kvrail.Server(memory_mb=64) as still, Tier(still, timeout=1.0) as t:
         t.fill(7)
         t.store(1, [key(1)], [0])
-        os.kill(still.pid, signal.SIGSTOP)
+        freeze(still)
         try:
             began = time.monotonic()
             assert t.lookup([key(2)]) == [MISS]
