@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -262,21 +263,11 @@ void kv_process_read(int pid, struct kv_process *out)
 
 double kv_process_cpu_seconds(int pid)
 {
-	unsigned long user = 0, system = 0;
-	char path[64], text[1024], *after;
-	size_t n;
-	FILE *f;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
+	clockid_t clock;
+	struct timespec used;
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
 		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = 0;
-	after = strrchr(text, ')'); /* the name before it may hold anything */
-	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
-		return 0;
-	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+	return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
 /* Threads of a process, or 0 if its real user is another one. */

@@ -337,11 +337,19 @@ void page_command_begin(FILE *out, const char *program)
 	fprintf(out, "<p class=\"quiet\">%s", program);
 }
 
+/* As a shell takes it: what is more than letters, digits and a few signs stands between single quotes. */
 void page_command_word(FILE *out, const char *word)
 {
-	fputs(" <span>", out);
-	chart_escape(out, word);
-	fputs("</span>", out);
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%";
+	bool quote = !word[0] || word[strspn(word, plain)];
+	fputs(quote ? " <span>&#39;" : " <span>", out);
+	for (const char *c = word; *c; c++) {
+		if (*c == '\'')
+			fputs("&#39;\\&#39;&#39;", out);
+		else
+			chart_escape(out, (char[]){*c, 0});
+	}
+	fputs(quote ? "&#39;</span>" : "</span>", out);
 }
 
 void page_begin(FILE *out)

@@ -43,11 +43,12 @@ static void start_server(const struct bench *b)
 	if (b->server) {
 		kv_wrap(b->out, "server     ", 0, "%s, started by kv-bench (pid %d, %s MiB)",
 			server_child_address(b->server), (int)server_child_pid(b->server), COUNT(b->results.memory_mb));
-		for (unsigned i = 2; i <= b->opt->num_servers; i++) {
+		for (unsigned i = 1; i <= b->opt->num_servers; i++) {
 			const char *name = server_child_name(b->server, i);
-			if (name)
+			const char *address = name ? strchr(name, '=') + 1 : NULL;
+			if (address && strcmp(address, server_child_address(b->server)) != 0)
 				kv_wrap(b->out, "           ", 0, "%s", name);
-			else
+			else if (!address)
 				kv_wrap(b->out, "           ", 0, "server-%u is started later", i);
 		}
 		return;

@@ -470,8 +470,10 @@ static int members_write(const struct server_child *first, struct kv_error *err)
 	char path[PATH_MAX + 8];
 	FILE *out;
 	bool good;
+	int fd;
 	snprintf(path, sizeof(path), "%s.new", first->members);
-	out = fopen(path, "we");
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); /* in a folder of all users */
+	out = fd >= 0 ? fdopen(fd, "w") : NULL;
 	for (const struct server_child *c = first; out && c; c = c->next)
 		if (running(first, c->number) == c)
 			fprintf(out, "%s\n", c->name);
@@ -585,6 +587,17 @@ int server_child_start(const struct server_child_options *options, struct server
 	return rc;
 }
 
+/* A server that an event has killed gives its address free when it has ended. It is reaped later. */
+static void await_killed(struct server_child *c)
+{
+	siginfo_t info = {0};
+	for (unsigned waited = 0; c && atomic_load(&c->was_killed) && waited < STOP_WAIT_MS; waited += 5) {
+		if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid != 0)
+			return;
+		poll(NULL, 0, 5);
+	}
+}
+
 int server_child_run(struct server_child *child, unsigned number, struct kv_error *err)
 {
 	struct server_child *c = child;
@@ -593,6 +606,7 @@ int server_child_run(struct server_child *child, unsigned number, struct kv_erro
 		c = c->next;
 	if (!c)
 		return kv_fail(err, -KV_EINVAL, "there is no server %u that waits to be started", number);
+	await_killed(running(child, number));
 	rc = child_run(c, err);
 	if (rc < 0)
 		child_fail(c, rc, err);

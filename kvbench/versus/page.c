@@ -82,7 +82,7 @@ static void heading(FILE *out, const struct versus *v)
 {
 	bool good = true;
 	fputs("<h1>kv-bench versus</h1>\n", out);
-	page_command_begin(out, "kv-bench");
+	page_command_begin(out, "kv-bench versus");
 	for (int i = 1; i < v->argc; i++)
 		page_command_word(out, v->argv[i]);
 	fputs("</p>\n", out);

@@ -18,11 +18,12 @@ const char *const versus_figure_names[VERSUS_FIGURES] = {"put", "get", "mixed"};
 
 /* ---- reading a round ---- */
 
-/* Both sides' processor time of an operation. phase has the time, of ops operations. */
+/* Both sides' processor time of an operation. phase has the time, of ops operations. A server that used none is one
+ * whose time was not seen. */
 static double cpu_of(const json_t *phase, double ops)
 {
-	double seconds = document_number(phase, "cpu_seconds") + document_number(phase, "server_cpu_seconds");
-	return seconds > 0 && ops > 0 ? seconds * 1e9 / ops : 0;
+	double client = document_number(phase, "cpu_seconds"), server = document_number(phase, "server_cpu_seconds");
+	return client > 0 && server > 0 && ops > 0 ? (client + server) * 1e9 / ops : 0;
 }
 
 static bool measure_read(const json_t *phase, struct versus_measure *m)

@@ -3,6 +3,7 @@
 #include "tests/check.h"
 
 #include <sys/resource.h>
+#include <time.h>
 
 #include "tests/tree.h"
 #include "host/host.h"
@@ -181,6 +182,25 @@ static void a_process_is_seen(void **state)
 	assert_true(more.files_soft == KV_UNKNOWN);
 }
 
+static double own_seconds(void)
+{
+	struct timespec t;
+	assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Not in ticks of the kernel's: a short phase of a server would have none, or one that is not its own. */
+static void processor_time_is_finer_than_a_tick(void **state)
+{
+	(void)state;
+	double before = own_seconds(), from = kv_process_cpu_seconds((int)getpid()), until = own_seconds() + 0.002;
+	while (own_seconds() < until)
+		;
+	double used = kv_process_cpu_seconds((int)getpid()) - from;
+	assert_true(used > 0.0019 && used < own_seconds() - before + 0.0001);
+	assert_true(kv_process_cpu_seconds(0) == 0 && kv_process_cpu_seconds(999999999) == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +215,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(containers_are_told_apart, tree_make, tree_remove),
 		cmocka_unit_test(this_machine_is_read),
 		cmocka_unit_test(a_process_is_seen),
+		cmocka_unit_test(processor_time_is_finer_than_a_tick),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # events.sh -- several servers of kv-bench's own, and what --event does to them: in plain runs and in replays, by the trace's time.
 . "$(dirname "$0")/lib.bash"
-plan 29
+plan 31
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 j=$scratch/e.json
 run() { timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --num-workers 8 --num-clients 2 --num-threads 1 --buffer-mb 16 --json "$j" "$@"; }
@@ -18,6 +18,8 @@ check "its keys are missed, the others are not" json_is "$j" '0 < j["phases"]["r
 check "misses have a latency of their own, and hits theirs" json_is "$j" '(lambda r: set(r["missed_ns"]) == set(r["latency_ns"]) and sum(r["histogram"]["count"]) == r["hits"] and "missed_ns" not in j["phases"]["write"])(j["phases"]["read"])'
 check "the time series has the event" grep -qE '^event kill 2,[0-9.]+,,,,,,$' "$scratch/e.csv"
 check "the page, too" grep -q 'Red lines are what --event did' "$scratch/e.html"
+check "which has the command line as a shell takes it" grep -qF "<span>&#39;kill 2 at 500ms&#39;</span>" "$scratch/e.html"
+check "where the first server is late, the heading says so" says 'server-1 is started later memory|server-1 is started later fabric' run --servers 2 --num-keys 100 --value-size 4KB --duration 1 --event 'start 1 at 300ms'
 check "a server that is stopped and goes on" run --servers 2 --num-keys 100 --value-size 4KB --duration 1500ms --event 'stop 2 at 200ms' --event 'cont 2 at 500ms'
 check "both events are there, in order" json_is "$j" '[e["event"] for e in j["events"]] == ["stop 2", "cont 2"] and all("done_s" in e for e in j["events"])'
 check "a server that is still stopped at the end is ended all the same" run --servers 2 --num-keys 100 --value-size 4KB --duration 1 --event 'stop 1 at 900ms'

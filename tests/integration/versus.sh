@@ -101,7 +101,7 @@ both() {
 check "beside KVRail, with ratios" both
 check "and ratios by processor time, where it is told" json_is "$j" 'all("cpu_ns" not in f or f["cpu_ns"] > 0 for f in (j["targets"][0]["get"], j["targets"][0]["put"])) and "cpu_ns" in j["targets"][1]["get"] and j["targets"][1]["get"].get("cpu_ratio", {"median": 1})["median"] > 0'
 check "each round has other keys, and its distances" json_is "$j" 'len({r["seed"] for r in j["rounds"]}) == len(j["rounds"]) and all(len(r["core_distance_ns"]) == 3 for r in j["rounds"]) and all(r["counts"] == (not j["steady"] or r["cpus"] != "changed") for r in j["rounds"])'
-page() { grep -q 'kv-bench versus' "$scratch/v.html" && grep -q "$one" "$scratch/v.html" && ! grep -qE '<(script|link|img)|https?://[^1w]' "$scratch/v.html"; }
+page() { grep -q 'kv-bench versus <span>--targets</span>' "$scratch/v.html" && grep -q "$one" "$scratch/v.html" && ! grep -qE '<(script|link|img)|https?://[^1w]' "$scratch/v.html"; }
 check "the page has the targets, and loads nothing" page
 one_out() { # a target that fails leaves the others in
 	versus --targets "kvrail,$url,$one" "${small[@]}" --num-keys 200 --json "$j" -- "${over[@]}" --buffer-mb 16 >/dev/null 2>&1
