@@ -53,7 +53,8 @@ uint64_t drain_ask(void *drain, const struct kvs_drain *bounds, const char *clie
 		d->bounds.bytes_s = bounds->bytes_s;
 	left = left_ns(d);
 	pthread_mutex_unlock(&d->lock);
-	kv_event(d->log, KV_LOG_INFO,
+	/* A client may ask without end: the log has the first one. */
+	kv_event(d->log, first ? KV_LOG_INFO : KV_LOG_DEBUG,
 		 KV_EVENT("drain_asked", KV_FIELD("client", client), KV_NUMBER("left_ms", left / 1000000)),
 		 "client %s asks for a drain, %s %s", client,
 		 first ? "which begins and takes at most" : "which has begun and takes at most another",

@@ -50,10 +50,13 @@ static void sleep_until(uint64_t until_ns)
 
 /* ---- the pool ---- */
 
+/* The fields of the library's own event are left out: the line is an event of ours. */
 static void log_line(void *arg, int level, const char *line)
 {
 	const struct kv_log *log = arg;
-	kv_log(log, (enum kv_log_level)level, "push: %s", line);
+	const char *fields = strstr(line, " | event=");
+	int len = (int)(fields ? (size_t)(fields - line) : strlen(line));
+	kv_log(log, (enum kv_log_level)level, "push: %.*s", len, line);
 }
 
 /* Members as the entries of a list; NULL: no memory. One block of memory. */
