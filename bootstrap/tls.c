@@ -775,9 +775,10 @@ static int tls_closed(struct tls_stream *t)
 	return kv_fail(&t->base.failure, -KV_EPEERDOWN,
 		       t->ctx->server
 			       ? "the client closed the connection during the TLS handshake: its own error says why"
-			       : "the server closed the connection during the TLS handshake: most likely it has "
-				 "neither key nor certificate (does it run without TLS, --insecure?), and this client "
-				 "has; give one to both or to neither. Its log says why");
+			       : "the server closed the connection during the TLS handshake: it has neither key nor "
+				 "certificate (does it run without TLS, --insecure?), and this client has: give one "
+				 "to both or to neither; or it ends, or has more handshakes than it can do: then it "
+				 "is tried again. Its log says why");
 }
 
 /* Send or await the READY byte; see the top of this file. */
