@@ -357,7 +357,8 @@ KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
  *
  * timeout_ns: as in struct kvc_call; 0: the pool's. len_bytes: what the call may move, all items together; it counts
  * only where neither the call nor the pool names a timeout. It bounds the calls that take a struct kvc_call, and ids
- * from their submission; with KVC_NO_THREADS, while the loop is turned.
+ * from their submission; with KVC_NO_THREADS, while the loop is turned. Not kvc_drain_await without a timeout_ns, which
+ * waits as long as the server says that it drains.
  * Thread: any; never blocks. Returns the bound, UINT64_MAX where that is too small a number, and 0 without a pool and
  * in a child of fork(), where calls end at once. */
 KVC_API uint64_t kvc_call_bound_ns(const struct kvc_pool *pool, uint64_t timeout_ns, uint64_t len_bytes);
@@ -590,11 +591,10 @@ struct kvc_drain {
  * the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a server
  * allows it only with --allow-drain.
  *
- * Returns 0 when the server has said goodbye: what it hands over is handed over. drain: NULL, or with its
- * size set. Without call->timeout_ns the deadline is the end that the server names, and 5 s; the question itself is
- * answered within the pool's timeout. A call that ends early takes nothing back: the server drains.
- * Parks: yes. Thread: worker.
- * Errors: also the server codes.
+ * Returns 0 when the server has said goodbye: what it hands over is handed over. Also when a view of the
+ * cluster says that it is no member any more. drain: NULL, or with its size set. Without call->timeout_ns the deadline
+ * is the end that the server names, and 5 s; the question itself is answered within the pool's timeout. A call that
+ * ends early takes nothing back: the server drains. Parks: yes. Thread: worker. Errors: also the server codes.
  *   -KV_EINVAL     there is no such server
  *   -KV_ENOTSUP    the server lets no client ask for that
  *   -KV_EPEERDOWN  also: the server went without a goodbye

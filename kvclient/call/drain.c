@@ -13,14 +13,16 @@ enum { DRAIN_MS_MAX = 2 * 86400000 /* whatever a server names */ };
 
 #define DRAIN_GRACE_NS 5000000000ull /* behind the end that the server names */
 
-/* Wait until the answer has come in this attachment. */
-static int answer_await(struct kvc_node *n, const struct kvc_attachment *s, uint64_t deadline_ns)
+/* Wait until the answer has come. 1: there is another attachment, and perhaps the question was lost with the last. */
+static int answer_await(struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
 	while (n->drain.time_ms == 0) {
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (n->attachment != s || n->state == KVC_NODE_DOWN || n->state == KVC_NODE_CLOSED)
+		if (n->state == KVC_NODE_DOWN || n->state == KVC_NODE_CLOSED)
 			return n->goodbye != KVC_GOODBYE_NONE ? 0 : -KV_EPEERDOWN;
+		if (n->attaches != attaches)
+			return 1;
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
 	}
@@ -30,18 +32,28 @@ static int answer_await(struct kvc_node *n, const struct kvc_attachment *s, uint
 static int ask_await(struct kvc_node *n, const struct kvc_drain *drain, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_DRAIN,
-				  .drain = {.time_ms = (drain->time_ns + 999999) / 1000000, .bytes_s = drain->bytes_s}};
+				  .drain = {.time_ms = drain->time_ns / 1000000 + (drain->time_ns % 1000000 != 0),
+					    .bytes_s = drain->bytes_s}};
 	struct kvc_attachment *s;
-	int rc = kvc_node_ready_await(n, deadline_ns, &s);
+	uint64_t attaches;
+	bool again = false;
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	if (!(s->flags & WIRE_WELCOME_DRAIN))
-		return -KV_ENOTSUP;
 	n->drain.time_ms = 0;
-	n->drain.asked++;
-	rc = kvc_node_send_await(n, &m, deadline_ns);
-	return rc < 0 ? rc : answer_await(n, s, deadline_ns);
+	do { /* a server that drains already says so once more */
+		rc = kvc_node_ready_await(n, deadline_ns, &s);
+		if (rc < 0)
+			return again && rc == -KV_ELEFT ? 0 : rc;
+		if (!(s->flags & WIRE_WELCOME_DRAIN))
+			return -KV_ENOTSUP;
+		n->drain.asked++;
+		again = true;
+		attaches = n->attaches;
+		rc = kvc_node_send_await(n, &m, deadline_ns);
+		if (rc == 0 || n->state != KVC_NODE_UP || n->attaches != attaches)
+			rc = answer_await(n, attaches, deadline_ns);
+	} while (rc == 1);
+	return rc;
 }
 
 static bool parted(const struct kvc_node *n)

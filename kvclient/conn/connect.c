@@ -274,6 +274,10 @@ static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, ui
 				return 0;
 		} else if (!about_earlier(n, m->type)) {
 			return 0;
+		} else if (m->type == WIRE_CTRL_DRAIN_OK) {
+			rc = kvc_node_drain_take(n, &m->drain);
+			if (rc < 0)
+				return rc;
 		}
 		n->pulse.heard_ns = loop_turn_now(n->client->loop);
 	}
@@ -409,6 +413,7 @@ static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 		return rc;
 	n->control.stage = KVC_CONTROL_DIALLED;
 	n->control.hellos = 0;
+	n->drain.asked = 0; /* on the connection before: nothing answers that any more */
 	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
 }
 

@@ -143,7 +143,7 @@ static int control_look_await(struct kvc_node *n)
 		return kv_fail(&n->error, rc, "its endpoints were rebuilt while we connected");
 	if (rc == -KV_ELEFT)
 		return kv_fail(&n->error, rc, "it said goodbye while we connected");
-	return 0;
+	return rc;
 }
 
 static int park_await(struct kvc_node *n, struct kvc_attachment *s, uint64_t until_ns)

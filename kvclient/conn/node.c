@@ -105,6 +105,16 @@ void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w)
 		n->client->node_events->view(n, &view);
 }
 
+int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w)
+{
+	if (n->drain.asked == 0)
+		return kv_fail(&n->error, -KV_EPROTO, "it says that it drains, and we did not ask for that");
+	n->drain.asked--;
+	n->drain.time_ms = w->time_ms;
+	co_queue_wake_all(&n->changed);
+	return 0;
+}
+
 int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
@@ -115,6 +125,8 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_VIEW:
 		kvc_node_view_take(n, &m->view);
 		return 0;
+	case WIRE_CTRL_DRAIN_OK: /* of a question in an earlier attachment */
+		return kvc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_ADDRESS:
 		return -KV_ERESET;
 	case WIRE_CTRL_GOODBYE:

@@ -60,11 +60,13 @@ void kvc_node_redial(struct kvc_node *n, const char *why);
  * there is none; -KV_ETIMEOUT; or why the connection broke. */
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
 /* kvc_node_aside -- a message came on the control connection while it attaches and waits for another one. What it tells
- * of the view is kept: the server tells it once. 0; -KV_ERESET: the attachment is void already; -KV_ELEFT: the server
- * said goodbye. */
+ * of the view or of a drain is kept: the server tells it once. 0; -KV_EPROTO; -KV_ERESET: the attachment is void
+ * already; -KV_ELEFT: the server said goodbye. */
 int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m);
 /* kvc_node_view_take -- the server told its view. Without memory for it: not, and the next news will do. */
 void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w);
+/* kvc_node_drain_take -- the server says that it drains. 0; -KV_EPROTO: we did not ask for that. */
+int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w);
 /* kvc_node_attempt_await -- of a node that is CONNECTING: wait until its state may have changed. One that has been
  * CONNECTING for the time of silence becomes DOWN where another server may stand in. 0; -KV_ETIMEOUT. */
 int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns);

@@ -108,16 +108,6 @@ static int news_await(struct kvc_node *n, const struct wire_view_news *news)
 	return KV_UNLIKELY(news || n->news.epoch) && n->client->node_events->news(n, news) ? view_ask_await(n) : 0;
 }
 
-static int drain_take(struct kvc_node *n, const struct wire_drain *w)
-{
-	if (n->drain.asked == 0)
-		return kv_fail(&n->error, -KV_EPROTO, "it says that it drains, and we did not ask for that");
-	n->drain.asked--;
-	n->drain.time_ms = w->time_ms;
-	co_queue_wake_all(&n->changed);
-	return 0;
-}
-
 /* 1: we have parted. */
 static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
@@ -157,7 +147,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_VIEW_NEWS:
 		return news_await(n, &m->view_news);
 	case WIRE_CTRL_DRAIN_OK:
-		return drain_take(n, &m->drain);
+		return kvc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_REFUSE:
 		kvc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);

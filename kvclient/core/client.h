@@ -143,7 +143,7 @@ struct kvc_node_links {
 
 /* The server was asked to drain (call/drain.c). */
 struct kvc_node_drain {
-	unsigned asked;   /* questions that are not answered */
+	unsigned asked;   /* questions that are not answered, on this control connection */
 	uint64_t time_ms; /* the last answer: it may take so long; 0: none since the last question */
 };
 

@@ -1102,6 +1102,43 @@ static void drain_by_clients(void)
 		world_wrong(&world, "a call for a drain returned before the server said goodbye");
 }
 
+static void drain_ask_long(struct kvc_client *c, void *arg)
+{
+	const struct kvc_drain bounds = {.size = sizeof(bounds), .time_ns = UINT64_MAX};
+	int rc = kvc_drain_await(c, &bounds, arg);
+	drain.parted += rc == 0;
+	if (rc < 0)
+		world_wrong(&world, "a drain under a break returned %s", kv_errname(rc));
+}
+
+static bool drain_was_heard(void *arg)
+{
+	return drain.asked == *(const unsigned *)arg;
+}
+
+/* The question has arrived, and the connection breaks before its answer: it is asked again on the next one. */
+static void world_drain_break(uint64_t seed)
+{
+	const unsigned once = 1, twice = 2;
+	struct kvc_node *n;
+	memset(&drain, 0, sizeof(drain));
+	world_open(&world, &(struct world_options){.seed = seed, .clients = 1, .on_drain = drain_heard});
+	n = &world.pool[0].pool->client[0]->node[0];
+	world_worker(&world, 0, 0, drain_ask_long, NULL);
+	world_run(&world, drain_was_heard, (void *)(uintptr_t)&once, SECOND, "the server was not asked to drain");
+	assert_true(drain.bounds.time_ns == 86400 * SECOND);
+	assert_int_equal(n->drain.asked, 1);
+	kvc_node_redial(n, "the test breaks the connection");
+	world_run(&world, drain_was_heard, (void *)(uintptr_t)&twice, SECOND, "the server was not asked again");
+	world_sleep(&world, SECOND);
+	assert_int_equal(drain.parted, 0);
+	assert_int_equal(n->drain.asked, 0); /* so an answer more is one that nobody asked for */
+	kvs_server_stop(world.server[0].server, 10 * SECOND);
+	world_join(&world, 5 * SECOND);
+	assert_int_equal(drain.parted, 1);
+	world_close(&world);
+}
+
 static void world_drain(uint64_t seed)
 {
 	memset(&drain, 0, sizeof(drain));
@@ -1449,6 +1486,7 @@ static const struct named {
 	{"placement", world_placement, 12},
 	{"reattach", world_reattach, 8},
 	{"drain", world_drain, 6},
+	{"drain-break", world_drain_break, 4},
 	{"pins", world_pins, 4},
 	{"crowd", world_crowd, 4},
 	{"limbo", world_limbo, 6},
