@@ -327,7 +327,11 @@ static void title(FILE *out, const json_t *doc)
 	chart_escape(out, document_text(json_object_get(doc, "host"), "name"));
 	fputs("</p>\n", out);
 	page_command_begin(out, document_is_sweep(doc) ? "kv-bench sweep" : "kv-bench");
-	json_array_foreach(given, i, word) page_command_word(out, json_string_value(word));
+	json_array_foreach(given, i, word)
+	{
+		if (json_is_string(word)) /* the file may be anybody's */
+			page_command_word(out, json_string_value(word));
+	}
 	fputs("</p>\n", out);
 }
 
