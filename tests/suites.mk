@@ -109,7 +109,7 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh async.sh capacity.sh events.sh load.sh page.sh rails.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh async.sh capacity.sh events.sh load.sh output.sh page.sh prometheus.sh rails.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
 # Sanitizers see what these run in tests of functions: scale and sweep start kv-bench again and again, what members.sh
 # parses is fuzzed under AddressSanitizer, and EFA's acceptance script takes three minutes under ThreadSanitizer.
 LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
@@ -123,10 +123,10 @@ WAITS := $(addprefix tests/integration/,doctor.sh columns.sh options.sh defaults
 BESIDE = scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
-	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=12 JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
+	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=24 JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
 
 # members.sh mostly waits, for leases and silent servers.
-check-long: deps deps-more ## what check has no time for: all planted bugs, members, capacity, loads, sweeps and rivals of kv-bench, rails, EFA's acceptance script (9 minutes)
+check-long: deps deps-more ## what check has no time for: all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (10 minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),1200) -l $(B)/logs -b tests/integration/members.sh \
 		$(MUTANTS) $(filter-out tests/integration/members.sh,$(LONG))
@@ -204,7 +204,7 @@ check-shim-mutants: deps ## break rules of docs/internals/providers.md one at a 
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release programs $(addprefix build/release/tests/shim/,conform process await shim shim.so)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -t 1800 -l build/release/logs tests/shim/mutants.sh
 
-check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (a twelfth of them in check; three minutes)
+check-mutants: deps ## plant bugs and see the simulation, or a test, find each of them (every 24th in check; three minutes)
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=release build/release/kv-server build/release/tests/sim/test_sim_rules $$(sed -n 's|^program: |build/release/|p' tests/sim/mutants/*.patch | sort -u)
 	@MODE=release KVRAIL_BUILD=build/release scripts/run-tests.sh -l build/release/logs scripts/check-mutants.sh
 

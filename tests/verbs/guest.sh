@@ -286,7 +286,7 @@ said() {
 }
 rail_cut() { # two rails; the far end of one goes dark under load, then the near end: no call fails, and each comes back
 	local out back=0 port
-	serve 10.9.0.1:0 --nic rxe0,rxe1 && reads_start --server "$server" --nic rxe2,rxe3 --timeout 100 --log-level info || return
+	serve 10.9.0.1:0 --nic rxe0,rxe1 && reads_start --server "$server" --nic rxe2,rxe3 --timeout 100 --peer-timeout 10 --log-level info || return
 	stat_nic=rxe0
 	for port in p1 p3; do
 		out=$(grep -c 'links do not answer over the fabric' "$scratch/reads.out")
@@ -305,7 +305,11 @@ rail_cut() { # two rails; the far end of one goes dark under load, then the near
 		tail -n 60 "$scratch/reads.out"
 		return 1
 	}
-	rails_used && verified 100 "$scratch/reads.json" && serve_end
+	rails_used || {
+		tail -n 60 "$scratch/reads.out"
+		return 1
+	}
+	verified 100 "$scratch/reads.json" && serve_end
 }
 # No error, each connection was lost and made anew, and both rails carried data.
 rails_used() {
