@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""side_by_side.py [--into README.md] VERSUS.json... -- the table of KVRail beside others, from `kv-bench versus --json`.
+"""side_by_side.py [--into README.md | --check README.md] VERSUS.json... -- the table of KVRail beside others, from `kv-bench versus --json`.
 
 Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
 figure is the median ratio over the rounds that count, with its range; by processor time: of operations per second of
 client's and server's processors. Of a shared machine only these are shown: there the kernel gives more time to a server
 of more threads. A file in which no round counts is left out while another has one. With --into it replaces what stands
-between the two marks in that file.
+between the two marks in that file; with --check it fails where something else stands there.
 """
 import json
 import sys
@@ -120,23 +120,27 @@ def insert(text, lines):
 
 
 def main(args):
-    into = None
-    if args[:1] == ["--into"] and len(args) > 1:
-        into, args = args[1], args[2:]
+    option, path = None, None
+    if args[:1] in (["--into"], ["--check"]) and len(args) > 1:
+        option, path, args = args[0], args[1], args[2:]
     if not args or args[0].startswith("-"):
         raise SystemExit(__doc__)
     docs = []
-    for path in args:
-        with open(path, encoding="utf-8") as f:
+    for result in args:
+        with open(result, encoding="utf-8") as f:
             docs.append(json.load(f))
     lines = table(docs)
-    if not into:
+    if not option:
         print("\n".join(lines))
         return
-    with open(into, encoding="utf-8") as f:
-        text = insert(f.read(), lines)
-    with open(into, "w", encoding="utf-8") as f:
-        f.write(text)
+    with open(path, encoding="utf-8") as f:
+        old = f.read()
+    text = insert(old, lines)
+    if option == "--into":
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    elif text != old:
+        raise SystemExit(f"side_by_side.py: the table in {path} is not that of {' '.join(args)}: run this with --into instead")
 
 
 if __name__ == "__main__":

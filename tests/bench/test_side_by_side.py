@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_side_by_side.py -- the table of ratios: its cells, its conditions, and where it is written."""
+import json
+import os
+import tempfile
 import unittest
 
 import side_by_side
@@ -89,6 +92,20 @@ class Table(unittest.TestCase):
         self.assertEqual(side_by_side.insert(once, ["new"]), once)
         with self.assertRaises(SystemExit):
             side_by_side.insert("no marks", ["new"])
+
+    def test_a_table_that_is_not_of_these_results_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, one, other = (os.path.join(folder, name) for name in ("page", "one", "other"))
+            for path, text in ((page, f"{side_by_side.BEGIN}\n{side_by_side.END}\n"), (one, json.dumps(result(65536))),
+                               (other, json.dumps(result(1 << 20)))):
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+            with self.assertRaises(SystemExit):
+                side_by_side.main(["--check", page, one])
+            side_by_side.main(["--into", page, one])
+            side_by_side.main(["--check", page, one])
+            with self.assertRaises(SystemExit):
+                side_by_side.main(["--check", page, one, other])
 
 
 if __name__ == "__main__":
