@@ -39,17 +39,18 @@ out:
 	return rc;
 }
 
-/* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment is lost. The
- * slot is that registration's alone, since answers to others may be read in the same turn. */
-static int answer_await(struct kvc_node *n, uint32_t slot, uint32_t id, bool known, uint64_t deadline_ns)
+/* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment that it was
+ * told in is lost: the one of this number, since the next may lie at the same address. The slot is that registration's
+ * alone, since answers to others may be read in the same turn. */
+static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
+			uint64_t deadline_ns)
 {
-	struct kvc_attachment *s = n->attachment;
 	while ((n->regions.acked[slot] == id) != known) {
 		if (n->regions.refused[slot].id == id)
 			return wire_status_error(n->regions.refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (n->state != KVC_NODE_UP || n->attachment != s)
+		if (n->state != KVC_NODE_UP || n->attaches != attaches)
 			return -KV_EPEERDOWN;
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;
@@ -60,12 +61,13 @@ static int answer_await(struct kvc_node *n, uint32_t slot, uint32_t id, bool kno
 int kvc_node_region_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint32_t slot,
 			  uint64_t deadline_ns)
 {
+	uint64_t attaches = n->attaches;
 	int rc;
 	if (n->state != KVC_NODE_UP || n->regions.acked[slot] == id)
 		return 0;
 	rc = region_send_await(n, region, id, deadline_ns);
 	if (rc == 0)
-		rc = answer_await(n, slot, id, true, deadline_ns);
+		rc = answer_await(n, attaches, slot, id, true, deadline_ns);
 	/* Lost meanwhile: the next attachment announces all regions. */
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
@@ -76,21 +78,32 @@ static bool attaching(const struct kvc_node *n)
 	return n->attachment && n->attachment->open && !n->attachment->served;
 }
 
-int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+/* In the attachment that is there. -KV_EPEERDOWN: it was lost meanwhile. */
+static int revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_REVOKE, .region_ok.id = id};
 	bool up = n->state == KVC_NODE_UP;
-	int rc;
-	if (n->regions.acked[slot] != id || !(up || attaching(n)))
-		return 0;
-	n->regions.revokes++;
-	rc = kvc_node_send_await(n, &m, deadline_ns);
+	uint64_t attaches = n->attaches;
+	int rc = kvc_node_send_await(n, &m, deadline_ns);
 	/* In an attachment that is not up nothing has used the region, so there is no answer to wait for. (Rejected: to
 	 * attach anew. A program that registers memory and takes it back all the time would never be attached.) */
-	if (rc == 0 && up)
-		rc = answer_await(n, slot, id, false, deadline_ns);
+	return rc == 0 && up ? answer_await(n, attaches, slot, id, false, deadline_ns) : rc;
+}
+
+int kvc_node_revoke_await(struct kvc_node *n, uint32_t id, uint32_t slot, uint64_t deadline_ns)
+{
+	uint64_t attaches;
+	int rc = 0;
+	n->regions.revokes++;
+	do { /* again, if the next attachment has announced it and is up already */
+		if (n->regions.acked[slot] != id || !(n->state == KVC_NODE_UP || attaching(n)))
+			break;
+		attaches = n->attaches;
+		rc = revoke_await(n, id, slot, deadline_ns);
+	} while (rc == -KV_EPEERDOWN && n->attaches != attaches);
 	n->regions.revokes--;
-	n->regions.acked[slot] = 0;
+	if (n->regions.acked[slot] == id)
+		n->regions.acked[slot] = 0;
 	return rc == -KV_EPEERDOWN ? 0 : rc;
 }
 
