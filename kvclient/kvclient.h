@@ -100,8 +100,9 @@ enum kvc_flag {
 	KVC_NO_THREADS = 16,
 	/* Of a call, not of a pool. The call can wait: wherever requests of its client wait for room in the buffer,
 	 * for credits, links or landing areas, or its queue's calls for their turn, those of other calls go first. It
-	 * has at most half of each, and 64 requests out at a server. It is not starved: of seventeen that got what they
-	 * waited for, one is in the background, if any waits. Its deadline is that of any call. */
+	 * has at most half of each, and of the ids of its queue, and 64 requests out at a server. It is not starved: of
+	 * seventeen that got what they waited for, one is in the background, if any waits. Its deadline is that of any
+	 * call. */
 	KVC_BACKGROUND = 32,
 	/* Of a pool or of calls. Values are kept at two servers: see "Two copies". All calls about a key must have the
 	 * flag, or none. */
@@ -862,7 +863,8 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  * Owner: see above; call itself is read during the call only. call->session must stay open until the completion was
  * reaped.
  * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
- *   -KV_EBUSY      the queue is full (options.depth), or that of a loop: reap, and submit again
+ *   -KV_EBUSY      the queue is full (options.depth; half of it for KVC_BACKGROUND), or that of a loop: reap, and
+ *                  submit again
  * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
  *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
  *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue

@@ -59,7 +59,7 @@ static void entry_free(struct kvc_queue_entry *e)
 	} while (!atomic_compare_exchange_weak(&q->free, &head, next));
 }
 
-struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q)
+static struct kvc_queue_entry *free_take(struct kvc_queue *q)
 {
 	uint64_t head = atomic_load(&q->free), next;
 	struct kvc_queue_entry *e;
@@ -69,14 +69,35 @@ struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q)
 		e = &q->entry[(uint32_t)head - 1];
 		next = ((head >> 32) + 1) << 32 | atomic_load_explicit(&e->next_free, memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak(&q->free, &head, next));
+	return e;
+}
+
+/* Calls in the background have half of the entries, so that others find one. */
+struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q, const struct kvc_call *call)
+{
+	bool background = call->flags & KVC_BACKGROUND;
+	struct kvc_queue_entry *e = NULL;
+	if (background && atomic_fetch_add(&q->background, 1) >= KV_MAX(q->depth / 2, 1u))
+		goto err_count;
+	e = free_take(q);
+	if (!e)
+		goto err_count;
 	e->id += (uint64_t)1 << KVC_QUEUE_DEPTH_BITS;
+	e->call = *call;
 	kvc_queue_hold(q);
 	return e;
+
+err_count:
+	if (background)
+		atomic_fetch_sub(&q->background, 1);
+	return NULL;
 }
 
 void kvc_entry_drop(struct kvc_queue_entry *e)
 {
 	struct kvc_queue *q = e->queue;
+	if (e->call.flags & KVC_BACKGROUND)
+		atomic_fetch_sub(&q->background, 1);
 	entry_free(e);
 	kvc_queue_unhold(q);
 }

@@ -129,13 +129,12 @@ static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *item
 		return rc;
 	rc = own.session && own.session->client->pool != q->pool ? -KV_EINVAL : 0;
 	if (rc == 0) {
-		e = kvc_entry_take(q);
+		e = kvc_entry_take(q, &own);
 		rc = -KV_EBUSY;
 		if (e) {
 			e->op = op;
 			e->items = items;
 			e->n = n;
-			e->call = own;
 			e->tag = tag;
 			if (op == KVC_OP_GET)
 				kvc_parts_claim(items, n);

@@ -80,6 +80,7 @@ struct kvc_queue {
 	struct kvc_queue_lane *lane;
 	struct kvc_bell bell;
 	_Alignas(KV_LINES) _Atomic uint64_t free; /* entries: index + 1 of the first, and above it a count of changes */
+	_Atomic uint32_t background;              /* entries of calls in the background */
 	_Alignas(KV_LINES) _Atomic(struct kvc_queue_entry *) done; /* entries that are over, last one first */
 	_Alignas(KV_LINES) _Atomic uint32_t callers;               /* threads that submit or cancel */
 	_Atomic bool stopped;                                      /* none may any more */
@@ -113,8 +114,8 @@ void kvc_queue_leave(struct kvc_queue *q);
 void kvc_queue_hold(struct kvc_queue *q);
 void kvc_queue_unhold(struct kvc_queue *q);
 
-/* kvc_entry_take -- an entry that is free, or NULL. kvc_entry_drop -- one that was just taken, unused. */
-struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q);
+/* kvc_entry_take -- an entry for this call that is free, or NULL. kvc_entry_drop -- one that was just taken, unused. */
+struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q, const struct kvc_call *call);
 void kvc_entry_drop(struct kvc_queue_entry *e);
 /* kvc_entry_end -- all items of the entry have their results. kvc_entry_unhold -- of its `refs`. */
 void kvc_entry_end(struct kvc_queue_entry *e);

@@ -149,7 +149,7 @@ class Client:
         return self._submit(self._native.submit_batch_get, keys, memoryviews)
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        return self._submit(self._native.submit_batch_set, keys, memoryviews, None, self._ttl)
+        return self._submit(self._native.submit_batch_set, keys, memoryviews, None, self._ttl, True)
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
         return self._submit(self._native.submit_batch_exists, keys, self._lookup_timeout)

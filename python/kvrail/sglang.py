@@ -355,6 +355,12 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 )
         return results
 
+    def _store(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[int]:
+        """In the background: no request waits for a backup, and prefetches go first."""
+        return self._call(
+            self._client.submit_batch_set, names, items, self._timeout, self._ttl, True
+        )
+
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
         if not keys:
             return []
@@ -421,7 +427,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 for i in range(len(keys))
             ]
             items = [_memory(page) for page in pages]
-        results = self._call(self._client.submit_batch_set, names, items, self._timeout, self._ttl)
+        results = self._store(names, items)
         done = [
             r in (0, _EEXIST) for r in results
         ]  # a page of these tokens is there: it is as good
@@ -493,13 +499,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return True
         pages = [t.contiguous() for t in tensors]
         names = [self._flat + pack(k) for k in keys]
-        results = self._call(
-            self._client.submit_batch_set,
-            names,
-            [_memory(p) for p in pages],
-            self._timeout,
-            self._ttl,
-        )
+        results = self._store(names, [_memory(p) for p in pages])
         return all(r in (0, _EEXIST) for r in results)
 
     @_guarded(lambda *a, **k: False)

@@ -163,7 +163,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._lookups: dict[bytes, _Lookup] = {}
         self._request_keys: dict[str, set[bytes]] = {}
         self._new_lookups: list[bytes] = []
-        self._new_jobs: list[_Job] = []
+        self._new_loads: list[_Job] = []
+        self._new_stores: list[_Job] = []
         self._jobs: set[int] = set()
         self._finished: list[Any] = []
         # id -> what its completion means; the call takes (code, results)
@@ -261,23 +262,22 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             self._finish(_Job(job_id, [], [], load, time.monotonic()), [], refused=True)
             return
         if job.keys:
-            self._new_jobs.append(job)
+            (self._new_loads if load else self._new_stores).append(job)
         else:
             self._finish(job, [])
 
-    def _submit_jobs(self) -> None:
-        while self._new_jobs:
-            load = self._new_jobs[0].load
+    def _submit_jobs(self, new: list[_Job], load: bool) -> None:
+        while new:
             jobs: list[_Job] = []
             count = 0
-            for job in self._new_jobs:
-                if job.load != load or (jobs and count + len(job.keys) > _BATCH_KEYS):
+            for job in new:
+                if jobs and count + len(job.keys) > _BATCH_KEYS:
                     break
                 jobs.append(job)
                 count += len(job.keys)
             if not self._submit_together(jobs, load):
                 return
-            del self._new_jobs[: len(jobs)]
+            del new[: len(jobs)]
 
     def _submit_together(self, jobs: list[_Job], load: bool) -> bool:
         """False: the queue is full, and they have to wait."""
@@ -308,6 +308,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 rows,
                 timeout=self._timeout,
                 ttl=self._ttl,
+                background=True,
             )
         if not done:
             self._transfers -= 1
@@ -378,15 +379,16 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._drained = False
 
     def _flush(self) -> None:
+        """Submit what is new. Stores come last, and in the background: no request waits for them."""
         if self._shut:
-            for job in self._new_jobs:
+            for job in self._new_loads + self._new_stores:
                 self._finish(job, [])
-            self._new_jobs = []
+            self._new_loads, self._new_stores = [], []
             return
         if self._new_lookups:
             self._submit_lookups()
-        if self._new_jobs:
-            self._submit_jobs()
+        self._submit_jobs(self._new_loads, load=True)
+        self._submit_jobs(self._new_stores, load=False)
         if not self._manifest_begun and self._calls:
             self._manifest_begin()
 
@@ -431,7 +433,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     def drain_jobs(self) -> None:
         """Wait until no job touches the view. Each call ends by its deadline, so this does."""
         self._flush()
-        while self._transfers or self._new_jobs:
+        while self._transfers or self._new_loads or self._new_stores:
             self._poll.poll(1000)
             self._drain()
             self._flush()
@@ -492,6 +494,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                     self._client.submit_batch_set,
                     [self._manifest_key],
                     [ours],
+                    background=True,
                 )
 
         self._manifest_begun = self._submit(

@@ -162,6 +162,18 @@ class NeverRaises(Case):
         over = completions(client, 20, drain=client.drain_completions)
         self.assertEqual(sorted(c[0] for c in over), sorted(ids))
 
+    def test_a_full_queue_has_room_for_loads(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        client = self.client(address, depth=8, timeout=30)
+        stores = [client.submit_batch_set(["k"], [b"x"]) for _ in range(8)]
+        loads = [client.submit_batch_get(["k"], [bytearray(1)]) for _ in range(4)]
+        refused = [id for id in stores + loads if id >= lmcache._OWN_IDS]
+        self.assertEqual(refused, stores[4:])
+        client.close()
+        over = completions(client, 12, drain=client.drain_completions)
+        self.assertEqual(sorted(c[0] for c in over), sorted(stores + loads))
+
     def test_after_close(self):
         client = self.client()
         fd = client.event_fd()

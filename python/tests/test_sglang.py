@@ -4,11 +4,15 @@
 It needs PyTorch, as SGLang does. Where PyTorch is not, the shapes of pages are tested with a stand-in for it alone.
 """
 
+import ctypes
 import importlib
 import importlib.util
 import sys
 import types
 import unittest
+import unittest.mock
+
+from common import fresh, server
 
 
 def stand_ins():
@@ -125,6 +129,19 @@ class ShapeTest(unittest.TestCase):
         tensor = types.SimpleNamespace(device=types.SimpleNamespace(type="cuda"))
         with self.assertRaisesRegex(ValueError, "a page has memory of .*cuda.*tensor.cpu()"):
             self.module._memory(tensor)
+
+    def test_stores_are_in_the_background(self):
+        backend = self.module.KVRailHiCache(
+            types.SimpleNamespace(extra_config={"servers": server().address, "num_clients": 1})
+        )
+        self.addCleanup(backend.close)
+        value = bytearray(b"page")
+        memory = ctypes.addressof(ctypes.c_char.from_buffer(value))
+        with unittest.mock.patch.object(backend, "_client", wraps=backend._client) as client:
+            self.assertEqual(backend._store([fresh().encode()], [(memory, 4)]), [0])
+        ((args, options),) = client.submit_batch_set.call_args_list
+        names = ("keys", "buffers", "timeout", "ttl", "background")
+        self.assertIs({**dict(zip(names, args)), **options}["background"], True)
 
     def test_prefixes(self):
         self.assertEqual(self.module._leading([True, True, False, True]), 2)

@@ -2,6 +2,8 @@
 """kvrail.vllm without vLLM, on stand-ins of its classes in two versions; tests/engines/vllm.sh has the real one."""
 
 import importlib.util
+import os
+import signal
 import time
 import types
 import unittest
@@ -9,7 +11,7 @@ import unittest.mock
 
 import kvrail
 import stub_engines
-from common import completions, fresh, nobody, server
+from common import completions, freeze, fresh, nobody, server
 from kvrail import _vllm_plugin
 from stub_engines import Context, Job, LookupResult, OldJob
 
@@ -164,6 +166,30 @@ class VllmTest(unittest.TestCase):
         for i, key in enumerate(keys):
             tier.submit_store(self.job(i, [key], [i % ROWS]))
         self.assertEqual({r.job_id for r in self.finished(tier)}, set(range(len(keys))))
+
+    def test_a_store_never_delays_a_load(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.close)
+        tier = self.tier(stopped.address, depth=8, timeout=60)
+        freeze(stopped)
+        stores = [fresh().encode() for _ in range(10)]
+        for i, key in enumerate(stores):
+            tier.submit_store(self.job(i, [key], [0]))
+            tier.on_schedule_end(None)
+        self.assertTrue(tier._new_stores)  # there is no room for more of them
+        tier.submit_load(self.job(10, [b"absent"], [1], True))
+        tier.on_schedule_end(None)
+        self.assertFalse(tier._new_loads)
+        os.kill(stopped.pid, signal.SIGCONT)
+        self.assertEqual({r.job_id for r in self.finished(tier)}, set(range(11)))
+
+    def test_stores_are_in_the_background(self):
+        tier = self.tier()
+        with unittest.mock.patch.object(tier, "_client", wraps=tier._client) as client:
+            tier.submit_store(self.job(1, [fresh().encode()], [0]))
+            self.assertTrue(self.finished(tier)[0].success)
+        stores = client.submit_batch_set.call_args_list
+        self.assertTrue(stores and all(s.kwargs["background"] is True for s in stores), stores)
 
     def test_retry_ends_with_the_deadline(self):
         address, held = nobody()

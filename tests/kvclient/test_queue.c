@@ -747,6 +747,33 @@ static void a_queue_that_is_full_refuses_and_recovers(void **state)
 	assert_int_equal(kvc_queue_close(&q), 0);
 }
 
+static void half_of_the_ids_are_for_calls_that_are_not_in_the_background(void **state)
+{
+	static const struct kvc_call background = {.size = sizeof(background), .flags = KVC_BACKGROUND};
+	struct kvc_queue *q;
+	struct kvc_completion c[8];
+	(void)state;
+	test_server_need(&server[0]);
+	q = queue_open(pool, 5);
+	for (unsigned round = 0; round < 1000; round++) {
+		assert_true(kvc_submit_put(q, NULL, 0, &background, 0) > 0);
+		assert_true(kvc_submit_put(q, NULL, 0, &background, 1) > 0);
+		assert_int_equal(kvc_submit_put(q, NULL, 0, &background, 9), -KV_EBUSY);
+		for (unsigned i = 2; i < 5; i++)
+			assert_true(kvc_submit_get(q, NULL, 0, NULL, i) > 0);
+		assert_int_equal(kvc_submit_get(q, NULL, 0, NULL, 9), -KV_EBUSY);
+		assert_int_equal(kvc_reap(q, c, 8), 5);
+		for (unsigned i = 0; i < 5; i++) /* others may have all; those in the background are refused then */
+			assert_true(kvc_submit_get(q, NULL, 0, NULL, i) > 0);
+		assert_int_equal(kvc_submit_put(q, NULL, 0, &background, 9), -KV_EBUSY);
+		assert_int_equal(kvc_reap(q, c, 8), 5);
+	}
+	assert_int_equal(kvc_queue_close(&q), 0);
+	q = queue_open(pool, 1); /* of one there is no half */
+	assert_true(kvc_submit_put(q, NULL, 0, &background, 0) > 0);
+	assert_int_equal(kvc_queue_close(&q), 1);
+}
+
 /* ---- the end ---- */
 
 enum { MANY = 300 };
@@ -919,6 +946,7 @@ int main(void)
 		cmocka_unit_test(what_is_under_way_is_cancelled),
 		cmocka_unit_test(what_no_loop_comes_to_ends_all_the_same),
 		cmocka_unit_test(a_queue_that_is_full_refuses_and_recovers),
+		cmocka_unit_test(half_of_the_ids_are_for_calls_that_are_not_in_the_background),
 		cmocka_unit_test(closing_a_queue_ends_what_is_under_way),
 		cmocka_unit_test(a_queue_is_closed_while_a_loop_stands_still),
 		cmocka_unit_test(closing_the_pool_ends_every_id),
