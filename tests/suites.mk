@@ -109,7 +109,7 @@ RUN_TESTS = $(if $(filter tsan,$(MODE)),$(filter-out $(B)/tests/sim/test_sim_%,$
 # Planted bugs are looked for in one build only. What takes long is left to check-long there, and done in the other builds.
 RELEASE = $(filter build/release,$(B))
 MUTANTS = $(if $(RELEASE),scripts/check-mutants.sh)
-LONG := $(addprefix tests/integration/,acceptance.sh async.sh capacity.sh events.sh load.sh output.sh page.sh prometheus.sh rails.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
+LONG := $(addprefix tests/integration/,acceptance.sh async.sh capacity.sh columns.sh events.sh load.sh output.sh page.sh prometheus.sh rails.sh members.sh scale.sh schema.sh sweep.sh versus.sh)
 # Sanitizers see what these run in tests of functions: scale and sweep start kv-bench again and again, what members.sh
 # parses is fuzzed under AddressSanitizer, and EFA's acceptance script takes three minutes under ThreadSanitizer.
 LEFT_asan := $(addprefix tests/integration/,members.sh page.sh scale.sh schema.sh sweep.sh)
@@ -119,7 +119,7 @@ LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # of the product's is over. Nothing here counts what a neighbour could change: time, memory of the machine, calls or
 # turns of a loop. Limits are generous; those of port.py were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,doctor.sh columns.sh options.sh defaults.sh python.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
+WAITS := $(addprefix tests/integration/,doctor.sh options.sh defaults.sh python.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
 BESIDE = scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
