@@ -315,7 +315,7 @@ static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct
 	if (rc == -KV_EBUSY)
 		return kvrail_raise((int)rc,
 				    "the queue is full: take completions (drain), and submit again; a client's "
-				    "`depth` is how many ids may be out (%u here, half of them in the background)",
+				    "`depth` is how many ids may be out (%u here), half of them in the background",
 				    self->depth);
 	return kvrail_raise((int)rc, "%s", kvc_strerror((int)rc));
 }
