@@ -57,7 +57,9 @@ class Files:
     name = "files 1"
 
     def __init__(self, _memory):
-        self.folder = os.environ["KVBENCH_FILES"]
+        self.folder = os.environ.get("KVBENCH_FILES", "")
+        if not os.path.isdir(self.folder):
+            raise OSError("KVBENCH_FILES names no folder to keep the values in")
         self.fault = os.environ.get("KVBENCH_FAULT", "")
 
     def path(self, key):
