@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeVar
 
 from ._errors import Denied, Error, Exists, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
 
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from . import _native
     from ._native import Address
 
+T = TypeVar("T")
+
 Key: TypeAlias = str | bytes
 Memory: TypeAlias = "Buffer | Address"
+Submit: TypeAlias = Callable[..., int]
+# Of keys, results and which servers are down: what a client's method returns, or raises.
+Meaning: TypeAlias = Callable[[Sequence[Key], list[int], str], T]
 Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 
 GUESS = 64 << 10  # bytes of the first try of a GET that is not told the length
@@ -88,9 +93,9 @@ def who_is_down(native: _native.Client, results: list[int]) -> str:
         return ""
 
 
-def failed(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> Error | None:
-    """The error of the first key that failed with another code than `fine`. It has all results in `.results`, and in its
-    text which servers are down and why."""
+def check(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> None:
+    """Raise the error of the first key that failed with another code than `fine`. It has all results in `.results`, and
+    in its text which servers are down and why."""
     for i, result in enumerate(results):
         if result < 0 and result != fine:
             error = make(result)
@@ -102,48 +107,40 @@ def failed(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> 
                 + (f"; {servers}" if servers and result in _OF_SERVERS else ""),
             )
             error.results = results
-            return error
-    return None
+            raise error
 
 
-def lengths(keys: Sequence[Key], results: list[int], servers: str = "") -> list[int | None]:
+# ---- what the results of a call mean ----
+
+
+def lengths(keys: Sequence[Key], results: list[int], servers: str) -> list[int | None]:
     """Of a GET: bytes, or None for a miss."""
-    error = failed(keys, results, NotFound.code, servers)
-    if error:
-        raise error
+    check(keys, results, NotFound.code, servers)
     return [None if r == NotFound.code else r for r in results]
 
 
-def stored(keys: Sequence[Key], results: list[int], servers: str = "") -> list[bool]:
+def stored(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
     """Of a PUT: False where other bytes were stored already, and stay."""
-    error = failed(keys, results, Exists.code, servers)
-    if error:
-        raise error
+    check(keys, results, Exists.code, servers)
     return [r != Exists.code for r in results]
 
 
-def deleted(keys: Sequence[Key], results: list[int], servers: str = "") -> list[bool]:
+def deleted(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
     """Of a DELETE: False where there was no value."""
-    error = failed(keys, results, NotFound.code, servers)
-    if error:
-        raise error
+    check(keys, results, NotFound.code, servers)
     return [r == 0 for r in results]
 
 
-def there(keys: Sequence[Key], results: list[int], servers: str = "") -> list[bool]:
+def there(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
     """Of EXISTS."""
-    error = failed(keys, results, 0, servers)
-    if error:
-        raise error
+    check(keys, results, 0, servers)
     return [r > 0 for r in results]
 
 
-def length(key: Key, result: int, servers: str = "") -> int:
+def length(keys: Sequence[Key], results: list[int], servers: str) -> int:
     """Of a GET of one key, where a miss is an error, too."""
-    error = failed([key], [result], 0, servers)
-    if error:
-        raise error
-    return result
+    check(keys, results, 0, servers)
+    return results[0]
 
 
 def first_missing(there: list[bool]) -> int:
@@ -155,17 +152,20 @@ class Tries:
     library's default, which grows with the length."""
 
     def __init__(self, size: int, timeout: float | None, clients: float | None) -> None:
-        self.size = size or GUESS
+        self.buffer = bytearray(size or GUESS)
         self.timeout = timeout  # of the next try
         self._whole = timeout or clients
         self._begin = time.monotonic()
 
-    def again(self, result: int) -> bool:
-        """After a try: whether there is another one."""
-        self.size = next_guess(self.size, result)
-        whole = self._whole or TIMEOUT + self.size * BYTE_SECONDS
+    def value(self, keys: Sequence[Key], results: list[int], servers: str) -> bytes | None:
+        """After a try: the value, or None: another try, into another buffer."""
+        size = next_guess(len(self.buffer), results[0])
+        if size == 0:
+            return bytes(memoryview(self.buffer)[: length(keys, results, servers)])
+        self.buffer = bytearray(size)
+        whole = self._whole or TIMEOUT + size * BYTE_SECONDS
         self.timeout = max(whole - (time.monotonic() - self._begin), 1e-9)
-        return self.size > 0
+        return None
 
 
 def next_guess(size: int, result: int) -> int:

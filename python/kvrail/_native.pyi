@@ -81,7 +81,7 @@ class Client:
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
-        prefix: put before every key. depth: ids that may be out. down_is_miss: keys are misses if all servers
+        prefix: put before every key. depth: ids that may be out, half of them in the background. down_is_miss: keys are misses if all servers
         are down. wait: return when the first attempts to connect are over, and raise if one
         of the num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
         copies: 2: each value is kept at two servers (KVC_TWO_COPIES in kvclient.h); all clients of a key must say so.

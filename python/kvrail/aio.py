@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from . import _calls, _native
 from ._errors import Busy, Closed, Error
@@ -19,7 +19,9 @@ from ._errors import Busy, Closed, Error
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._calls import Key, Memory, Options
+    from ._calls import Key, Meaning, Memory, Options, Submit
+
+T = TypeVar("T")
 
 _DOWN_SECONDS = 0.5  # that an error waits to learn which servers are down
 
@@ -113,11 +115,17 @@ class Client:
             raise RuntimeError("this client belongs to another event loop")
         return self._native
 
-    async def _call(self, submit: Callable[[_native.Client], int]) -> list[int]:
+    async def _call(
+        self, meaning: Meaning[T], submit: Submit, keys: Sequence[Key], *args: object
+    ) -> T:
+        results = await self._results(submit, keys, *args)
+        return meaning(keys, results, await self._down(results))
+
+    async def _results(self, submit: Submit, *args: object) -> list[int]:
         while True:
             native = self._open_native()
             try:
-                id = submit(native)
+                id = submit(native, *args)
                 break
             except Busy:
                 if not self._waiting:
@@ -146,16 +154,13 @@ class Client:
         self, key: Key, into: Memory | None = None, *, size: int = 0, timeout: float | None = None
     ) -> bytes | int:
         """As kvrail.Client.get."""
+        submit = _native.Client.submit_batch_get
         if into is not None:
-            results = await self._get([key], [into], timeout)
-            return _calls.length(key, results[0], await self._down(results))
-        tries = _calls.Tries(size, timeout, self._options.get("timeout"))
-        while True:
-            buffer = bytearray(tries.size)
-            results = await self._get([key], [buffer], tries.timeout)
-            if not tries.again(results[0]):
-                length = _calls.length(key, results[0], await self._down(results))
-                return bytes(memoryview(buffer)[:length])
+            return await self._call(_calls.length, submit, [key], [into], timeout)
+        tries, value = _calls.Tries(size, timeout, self._options.get("timeout")), None
+        while value is None:
+            value = await self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
+        return value
 
     async def put(
         self,
@@ -179,8 +184,8 @@ class Client:
         self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
     ) -> list[int | None]:
         """As kvrail.Client.get_many."""
-        results = await self._get(keys, into, timeout)
-        return _calls.lengths(keys, results, await self._down(results))
+        submit = _native.Client.submit_batch_get
+        return await self._call(_calls.lengths, submit, keys, into, timeout)
 
     async def put_many(
         self,
@@ -192,32 +197,24 @@ class Client:
         background: bool = False,
     ) -> list[bool]:
         """As kvrail.Client.put_many."""
-        results = await self._call(
-            lambda n: n.submit_batch_set(keys, data, timeout, ttl, background)
-        )
-        return _calls.stored(keys, results, await self._down(results))
+        submit = _native.Client.submit_batch_set
+        return await self._call(_calls.stored, submit, keys, data, timeout, ttl, background)
 
     async def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """As kvrail.Client.delete_many."""
-        results = await self._call(lambda n: n.submit_batch_delete(keys, timeout))
-        return _calls.deleted(keys, results, await self._down(results))
+        submit = _native.Client.submit_batch_delete
+        return await self._call(_calls.deleted, submit, keys, timeout)
 
     async def exists(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """As kvrail.Client.exists."""
-        results = await self._call(lambda n: n.submit_batch_exists(keys, timeout))
-        return _calls.there(keys, results, await self._down(results))
+        submit = _native.Client.submit_batch_exists
+        return await self._call(_calls.there, submit, keys, timeout)
 
     async def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """As kvrail.Client.prefix."""
         return _calls.first_missing(await self.exists(keys, timeout=timeout))
 
-    async def _get(
-        self, keys: Sequence[Key], into: Sequence[Memory], timeout: float | None
-    ) -> list[int]:
-        return await self._call(lambda n: n.submit_batch_get(keys, into, timeout))
-
     async def _down(self, results: list[int]) -> str:
-        """As kvrail.Client._down."""
         if not _calls.about_servers(results):
             return ""
         try:

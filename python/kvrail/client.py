@@ -9,9 +9,9 @@ import os
 import select
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack, overload
+from typing import TYPE_CHECKING, TypeVar, Unpack, overload
 
 from . import _calls, _native
 from ._errors import Busy, Closed
@@ -19,7 +19,9 @@ from ._errors import Busy, Closed
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from ._calls import Key, Memory, Options
+    from ._calls import Key, Meaning, Memory, Options, Submit
+
+T = TypeVar("T")
 
 
 class _Waiter:
@@ -48,7 +50,7 @@ class Reaper:
         self.bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.pid = os.getpid()
 
-    def call(self, submit: Callable[..., int], *args: object) -> list[int]:
+    def call(self, submit: Submit, *args: object) -> list[int]:
         if (
             self.native.closed
         ):  # in a child of fork() some thread of the parent's may hold the lock for ever
@@ -170,16 +172,13 @@ class Client:
 
         size: a guess of the length; without `into` a wrong one costs a second try.
         """
+        submit = self._native.submit_batch_get
         if into is not None:
-            results = self._get([key], [into], timeout)
-            return _calls.length(key, results[0], self._down(results))
-        tries = _calls.Tries(size, timeout, self._timeout)
-        while True:
-            buffer = bytearray(tries.size)
-            results = self._get([key], [buffer], tries.timeout)
-            if not tries.again(results[0]):
-                length = _calls.length(key, results[0], self._down(results))
-                return bytes(memoryview(buffer)[:length])
+            return self._call(_calls.length, submit, [key], [into], timeout)
+        tries, value = _calls.Tries(size, timeout, self._timeout), None
+        while value is None:
+            value = self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
+        return value
 
     def put(
         self,
@@ -207,8 +206,7 @@ class Client:
     ) -> list[int | None]:
         """Read values into memory, one for each key. The lengths; None: a miss. Any other failure raises, with the
         results of all keys in the error's `.results`."""
-        results = self._get(keys, into, timeout)
-        return _calls.lengths(keys, results, self._down(results))
+        return self._call(_calls.lengths, self._native.submit_batch_get, keys, into, timeout)
 
     def put_many(
         self,
@@ -221,28 +219,23 @@ class Client:
     ) -> list[bool]:
         """Store values. False: other bytes are stored under that key, and stay. background: as for put()."""
         submit = self._native.submit_batch_set
-        results = self._reaper.call(submit, keys, data, timeout, ttl, background)
-        return _calls.stored(keys, results, self._down(results))
+        return self._call(_calls.stored, submit, keys, data, timeout, ttl, background)
 
     def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """Delete values. False: there was none."""
-        results = self._reaper.call(self._native.submit_batch_delete, keys, timeout)
-        return _calls.deleted(keys, results, self._down(results))
+        return self._call(_calls.deleted, self._native.submit_batch_delete, keys, timeout)
 
     def exists(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """Which keys are there."""
-        results = self._reaper.call(self._native.submit_batch_exists, keys, timeout)
-        return _calls.there(keys, results, self._down(results))
+        return self._call(_calls.there, self._native.submit_batch_exists, keys, timeout)
 
     def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """How many keys are there before the first that is not."""
         return _calls.first_missing(self.exists(keys, timeout=timeout))
 
-    def _get(self, keys: Sequence[Key], into: Sequence[Memory], timeout: float | None) -> list[int]:
-        return self._reaper.call(self._native.submit_batch_get, keys, into, timeout)
-
-    def _down(self, results: list[int]) -> str:
-        return _calls.who_is_down(self._native, results)
+    def _call(self, meaning: Meaning[T], submit: Submit, keys: Sequence[Key], *args: object) -> T:
+        results = self._reaper.call(submit, keys, *args)
+        return meaning(keys, results, _calls.who_is_down(self._native, results))
 
     # ---- the rest ----
 

@@ -48,7 +48,7 @@ class ClientTest(unittest.TestCase):
     def test_tries_share_one_deadline(self):
         now, given = [100.0], []
 
-        def get(keys, into, timeout):  # each try takes two seconds
+        def call(submit, keys, into, timeout):  # each try takes two seconds
             now[0] += 2
             given.append(timeout)
             return [kvrail.TooBig.code if len(given) < 4 else -1001]
@@ -62,7 +62,7 @@ class ClientTest(unittest.TestCase):
         ):
             given.clear()
             with kvrail.Client(server().address, num_clients=1, timeout=clients) as client:
-                with unittest.mock.patch.object(client, "_get", get), clock:
+                with unittest.mock.patch.object(client._reaper, "call", call), clock:
                     with self.assertRaises(kvrail.Timeout):
                         client.get("key", size=10, timeout=timeout)
             self.assertEqual(len(given), len(want))
@@ -213,14 +213,13 @@ class ClientTest(unittest.TestCase):
     def test_a_list_of_keys_that_shrinks_meanwhile_hides_no_failure(self):
         keys = [fresh(), fresh()]
 
-        def get(wanted, into, timeout):
-            results = self.client._reaper.call(
-                self.client._native.submit_batch_get, wanted, into, 1e-9
-            )
+        def call(submit, wanted, into, timeout):
+            results = original(submit, wanted, into, 1e-9)
             keys.clear()  # as another thread might
             return results
 
-        with unittest.mock.patch.object(self.client, "_get", get):
+        original = self.client._reaper.call
+        with unittest.mock.patch.object(self.client._reaper, "call", call):
             with self.assertRaisesRegex(kvrail.Timeout, "2 of 2 keys"):
                 self.client.get_many(keys, [bytearray(1), bytearray(1)])
 
