@@ -7,8 +7,20 @@
 #include "kvbench/report/chart.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { WIDTH = 440, HEIGHT = 280, LEFT = 66, RIGHT = 16, TOP = 56, BOTTOM = 46, TICKS_MAX = 12, BAR_HEIGHT = 24 };
+enum {
+	WIDTH = 440,
+	HEIGHT = 280,
+	LEFT = 66,
+	RIGHT = 16,
+	TOP = 56,
+	BOTTOM = 46,
+	TICKS_MAX = 12,
+	BAR_HEIGHT = 24,
+	LETTER_WIDTH = 7,
+	LABEL_LETTERS = 24
+};
 
 #define LETTER 7.5 /* width of one, about */
 
@@ -287,11 +299,13 @@ void chart_lines(FILE *out, const struct chart *c, bool alone)
 void chart_bars(FILE *out, const char *title, const struct chart_bar *bar, unsigned count, enum chart_unit unit,
 		bool alone)
 {
-	const double left = 86, wide = WIDTH - left - 74;
-	double most = 0;
+	double most = 0, left = 86, wide;
 	char text[32];
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		most = KV_MAX(most, bar[i].value);
+		left = KV_MAX(left, 8 + LETTER_WIDTH * (double)KV_MIN(strlen(bar[i].label), (size_t)LABEL_LETTERS));
+	}
+	wide = WIDTH - left - 74;
 	begin(out, title, 40 + BAR_HEIGHT * (double)count + 8, alone);
 	for (unsigned i = 0; i < count; i++) {
 		double y = 40 + BAR_HEIGHT * (double)i,

@@ -188,6 +188,22 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 	return target_refuse(item, err);
 }
 
+/* What stands before "://" or "+", or the file name of a program without its ending; numbered where it is there
+ * already. */
+static void target_label(struct versus_options *o, struct versus_target *t)
+{
+	const char *slash = strrchr(t->address, '/');
+	bool file = t->kind == VERSUS_PROGRAM && slash;
+	const char *from = file ? slash + 1 : t->name;
+	unsigned same = 1;
+	int len = (int)strcspn(from, file ? "." : ":+");
+	snprintf(t->label, sizeof(t->label), "%.*s", KV_MIN(len, 14), from);
+	for (unsigned i = 0; i < o->num_targets; i++)
+		same += strncmp(o->target[i].label, t->label, strlen(t->label)) == 0;
+	if (same > 1)
+		snprintf(t->label, sizeof(t->label), "%.*s %u", KV_MIN(len, 14), from, same);
+}
+
 int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 {
 	const char *at = o->target_list;
@@ -209,6 +225,7 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 		for (unsigned i = 0; i < o->num_targets; i++)
 			if (strcmp(o->target[i].name, t->name) == 0)
 				return kv_fail(err, -KV_EINVAL, "--targets: %s is named twice", t->name);
+		target_label(o, t);
 		o->num_targets++;
 		more = at[len] == ',';
 		at += len + more;

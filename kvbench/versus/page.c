@@ -24,7 +24,7 @@ static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
 		if (m.ops_per_s <= 0)
 			continue;
 		fputs("<tr>", out);
-		snprintf(text, sizeof(text), "%s, %.50s", versus_figure_names[f], v->opt.target[t].name);
+		snprintf(text, sizeof(text), "%s, %s", versus_figure_names[f], v->opt.target[t].label);
 		text_cell(out, text);
 		text_cell(out, chart_number(m.ops_per_s, CHART_COUNT, text, sizeof(text)));
 		fprintf(out, "<td class=\"less\">%s</td>", kv_rate_format(m.bytes_per_s, text, sizeof(text)));
@@ -47,7 +47,7 @@ static void bars(FILE *out, const struct versus *v, enum versus_figure f)
 		struct versus_measure m = versus_median(v, t, f);
 		if (m.ops_per_s <= 0)
 			continue;
-		snprintf(bar[n].label, sizeof(bar[n].label), "%.*s", CHART_LABEL_MAX - 1, v->opt.target[t].name);
+		snprintf(bar[n].label, sizeof(bar[n].label), "%s", v->opt.target[t].label);
 		bar[n++].value = m.ops_per_s;
 	}
 	snprintf(title, sizeof(title), "%s, operations per second", versus_figure_names[f]);
@@ -61,7 +61,7 @@ static void rounds(FILE *out, const struct versus *v)
 	fputs("<h2>Rounds</h2>\n<div class=\"wide\"><table><tr><th>GETs per second</th>", out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		fputs("<th>", out);
-		chart_escape(out, v->opt.target[t].name);
+		chart_escape(out, v->opt.target[t].label);
 		fputs("</th>", out);
 	}
 	fputs("<th>CPUs</th></tr>\n", out);
@@ -91,7 +91,7 @@ static void heading(FILE *out, const struct versus *v)
 			continue;
 		good = false;
 		fputs("<div class=\"verdict bad\"><strong>", out);
-		chart_escape(out, v->opt.target[t].name);
+		chart_escape(out, v->opt.target[t].label);
 		fputs(" failed.</strong> ", out);
 		chart_escape(out, v->failed[t]);
 		fputs("</div>\n", out);

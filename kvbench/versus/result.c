@@ -193,8 +193,8 @@ void versus_print_round(const struct versus *v, const struct versus_round *r)
 	const struct versus_options *o = &v->opt;
 	fprintf(v->out, "round %-3u", (unsigned)(r - v->round) + 1);
 	for (unsigned t = 0; t < o->num_targets; t++)
-		fprintf(v->out, " %12s", r->run[t].ran ? COUNT(r->run[t].figure[VERSUS_GET].ops_per_s) : "-");
-	fprintf(v->out, "  GETs/s; CPUs %s%s\n", versus_round_state(r), r->counts ? "" : ": does not count");
+		fprintf(v->out, " %14s", r->run[t].ran ? COUNT(r->run[t].figure[VERSUS_GET].ops_per_s) : "-");
+	fprintf(v->out, "  %s%s\n", versus_round_state(r), r->counts ? "" : ": does not count");
 	fflush(v->out);
 }
 
@@ -205,9 +205,10 @@ static void print_server(const struct versus *v, unsigned t)
 	if (s->threads > 0)
 		snprintf(threads, sizeof(threads), "%lld thread%s", (long long)s->threads,
 			 kv_plural((uint64_t)s->threads));
-	kv_wrap(v->out, t ? "        " : "targets ", 0, "%s%s%s: server with %s, client with %lld",
-		v->opt.target[t].name, s->version[0] ? ", version " : "", s->version, threads,
-		(long long)s->client_threads);
+	bool same = strcmp(v->opt.target[t].label, v->opt.target[t].name) == 0;
+	kv_wrap(v->out, t ? "        " : "targets ", 0, "%s%s%s%s%s: server with %s, client with %lld",
+		v->opt.target[t].label, same ? "" : " is ", same ? "" : v->opt.target[t].name,
+		s->version[0] ? ", version " : "", s->version, threads, (long long)s->client_threads);
 }
 
 static void print_ratio(const struct versus *v, unsigned t, enum versus_figure f)
@@ -228,8 +229,8 @@ static void print_figure(const struct versus *v, enum versus_figure f)
 		struct versus_measure m = versus_median(v, t, f);
 		if (m.ops_per_s <= 0)
 			continue;
-		fprintf(v->out, "%-6s %-20.20s %10s %10s %8s %8s %8s\n", t ? "" : versus_figure_names[f],
-			v->opt.target[t].name, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
+		fprintf(v->out, "%-6s %-20s %10s %10s %8s %8s %8s\n", t ? "" : versus_figure_names[f],
+			v->opt.target[t].label, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
 			kv_duration_format((uint64_t)m.p50_ns, p50, sizeof(p50)),
 			kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)),
 			m.cpu_ns > 0 ? kv_duration_format((uint64_t)m.cpu_ns, cpu, sizeof(cpu)) : "-");

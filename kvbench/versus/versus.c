@@ -86,10 +86,10 @@ static void print_head(const struct versus *v)
 		: o->no_checksum ? "lengths"
 				 : "checksums",
 		(unsigned long long)o->seed);
-	fprintf(v->out, "%-9s", "");
+	fprintf(v->out, "%-9s", "GETs/s");
 	for (unsigned t = 0; t < o->num_targets; t++)
-		fprintf(v->out, " %12.12s", o->target[t].name);
-	fputc('\n', v->out);
+		fprintf(v->out, " %14.14s", o->target[t].label);
+	fputs("  CPUs\n", v->out);
 	fflush(v->out);
 }
 

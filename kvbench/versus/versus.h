@@ -21,6 +21,7 @@ enum versus_kind { VERSUS_KVRAIL, VERSUS_REDIS, VERSUS_MEMCACHED, VERSUS_PROGRAM
 struct versus_target {
 	enum versus_kind kind;
 	char name[256];    /* as it was given */
+	char label[20];    /* in tables and charts: redis, or a program's name, with a number where there are more */
 	char address[256]; /* HOST:PORT, or the path of a unix socket or a program; "": kv-bench starts a kv-server */
 };
 

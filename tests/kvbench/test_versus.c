@@ -43,6 +43,19 @@ static void other_names_are_refused(void **state)
 	}
 }
 
+static void labels_are_short_and_differ(void **state)
+{
+	const char *list = "kvrail,redis://10.0.0.1:6379,redis+unix:///run/x.sock,program:/bin/true,kvrail://h:1";
+	static const char *const expected[] = {"kvrail", "redis", "redis 2", "true", "kvrail 2"};
+	struct versus_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse(list, &o, &err), 0);
+	assert_int_equal(o.num_targets, KV_COUNT(expected));
+	for (unsigned i = 0; i < KV_COUNT(expected); i++)
+		assert_string_equal(o.target[i].label, expected[i]);
+}
+
 static void others_with_clients_of_their_own_are_named(void **state)
 {
 	struct versus_options o;
@@ -229,6 +242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(targets_have_kinds_and_addresses),
 		cmocka_unit_test(other_names_are_refused),
+		cmocka_unit_test(labels_are_short_and_differ),
 		cmocka_unit_test(others_with_clients_of_their_own_are_named),
 		cmocka_unit_test(ratios_are_of_rounds_that_count),
 		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
