@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((40 + 4 * ${#all[@]}))
+plan $((42 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -52,6 +52,9 @@ check "a server keeps what a run wrote" run --server "$server" "${small[@]}"
 check "and a run that writes nothing reads it" run --server "$server" "${small[@]}" --no-write --verify --json "$scratch/kept.json"
 check "writes nothing" json_is "$scratch/kept.json" \
 	'j["phases"]["write"]["ops"] == 0 and j["phases"]["read"]["hits"] == 1000 and j["verify"]["wrong"] == 0'
+check "two copies at one server: it is said that there is one" says 'there is one server: it has the only copy' run --server "$server" "${small[@]}" --no-write --copies 2
+two_servers() { run "${small[@]}" --servers 2 --copies 2 >"$scratch/two" && ! grep -q 'only copy' "$scratch/two"; }
+check "and not where there are two" two_servers
 # Somebody else has stored other bytes under three of the keys, as who computes a block anew does.
 conflicting() {
 	local i
