@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compare.c -- kv-bench compare: whether a later result is worse than an earlier one, and not only by chance.
  *
- * A difference counts if it is above the threshold and above both spreads (measured.h) together, so that the two ranges
+ * A difference counts if it is above the threshold and above both noises (measured.h) together, so that the two ranges
  * do not meet. Of sweeps each combination is compared, and shown where it differs: most do not. */
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static const struct kv_opt_program compare_program = {
 	.about = "Compares results of kv-bench --json, or of sweeps, the first with the last; of more than two it "
 		 "shows the "
 		 "trend.",
-	.epilogue = "Exit status: 0 no regression, 1 a figure is worse by more than the threshold and the spread, or "
+	.epilogue = "Exit status: 0 no regression, 1 a figure is worse by more than the threshold and the noise, or "
 		    "a combination of a sweep failed that did not before, 2 usage, a "
 		    "result that cannot be read, or results under different conditions.",
 	.args_max = KV_OPT_STRINGS_MAX,
@@ -57,7 +57,7 @@ static double change_of(struct measured from, struct measured to)
 static int judge(const struct measured_metric *m, struct measured a, struct measured b, double threshold)
 {
 	double change = change_of(a, b), worse = m->more_is_better ? -change : change;
-	double noise = (isfinite(a.spread) ? a.spread : 0) + (isfinite(b.spread) ? b.spread : 0);
+	double noise = (isfinite(a.noise) ? a.noise : 0) + (isfinite(b.noise) ? b.noise : 0);
 	if (!(fabs(change) > threshold))
 		return SAME;
 	if (!(fabs(change) > noise))
@@ -75,10 +75,10 @@ static const char *figure_text(const struct measured_metric *m, double v, char b
 	return m->more_is_better ? kv_count_format(whole, buf, 32) : kv_duration_format(whole, buf, 32);
 }
 
-static const char *spread_text(double spread, char buf[32])
+static const char *noise_text(double noise, char buf[32])
 {
-	if (isfinite(spread))
-		snprintf(buf, 32, "%.1f %%", 100 * spread);
+	if (isfinite(noise))
+		snprintf(buf, 32, "%.1f %%", 100 * noise);
 	else
 		snprintf(buf, 32, "unknown");
 	return buf;
@@ -87,13 +87,12 @@ static const char *spread_text(double spread, char buf[32])
 static void row(const char *name, const struct measured_metric *m, struct measured v, struct measured first,
 		bool is_first)
 {
-	char value[32], spread[32], change[32] = "";
+	char value[32], noise[32], change[32] = "";
 	if (!is_first && isfinite(change_of(first, v)))
 		snprintf(change, sizeof(change), "%+.1f %%", 100 * change_of(first, v));
 	else if (!is_first)
 		snprintf(change, sizeof(change), "from 0");
-	printf("  %-34.34s %12s %10s %10s\n", name, figure_text(m, v.value, value), spread_text(v.spread, spread),
-	       change);
+	printf("  %-34.34s %12s %10s %10s\n", name, figure_text(m, v.value, value), noise_text(v.noise, noise), change);
 }
 
 struct results {
@@ -136,8 +135,8 @@ static void judge_all(struct results *r, const char *name, const struct measured
 	static const char *const verdicts[] = {[WORSE] = "WORSE",
 					       [SAME] = "no difference",
 					       [BETTER] = "better",
-					       [UNSURE] = "within the spread: no difference that is sure",
-					       [SHOWN] = "differs, but has no spread: not judged"};
+					       [UNSURE] = "within the noise: no difference that is sure",
+					       [SHOWN] = "differs, but its noise is not known: not judged"};
 	int verdict = judge(m, v[0], v[r->count - 1], r->threshold);
 	if (m->shown_only && verdict != SAME)
 		verdict = SHOWN;
@@ -268,7 +267,7 @@ static int compare_all(struct results *r)
 {
 	struct document_phase phase[DOCUMENT_PHASES_MAX];
 	unsigned n = r->sweeps ? 0 : document_phases(r->doc[0], phase);
-	printf("  %-34s %12s %10s %10s\n", "", "figure", "spread", "change");
+	printf("  %-34s %12s %10s %10s\n", "", "figure", "noise", "change");
 	for (unsigned i = 0; i < n; i++)
 		compare_phase(r, phase[i].name, measured_of_phases, MEASURED_OF_PHASE);
 	for (unsigned i = 0; i < KV_COUNT(part_names) && !r->sweeps; i++)
@@ -281,7 +280,7 @@ static int compare_all(struct results *r)
 				  : "");
 		return BENCH_USAGE;
 	}
-	printf("%u of %u figures worse by more than %g %% and their spread\n", r->worse, r->judged, 100 * r->threshold);
+	printf("%u of %u figures worse by more than %g %% and their noise\n", r->worse, r->judged, 100 * r->threshold);
 	return r->worse || r->failed ? BENCH_FAILED : BENCH_OK;
 }
 

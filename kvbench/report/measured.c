@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* measured.c -- figures of a result, and how far they vary.
  *
- * A figure's spread is that of repeated runs where there are any, else that of its windows: half of what lies between
+ * A figure's noise is that of repeated runs where there are any, else that of its windows: half of what lies between
  * the tenth and the ninetieth percent of them, as a share of the median. */
 #include "kvbench/report/measured.h"
 
@@ -38,7 +38,7 @@ static double rank(const double *sorted, unsigned n, double q)
 }
 
 /* Of windows: between the tenth and the ninetieth percent. */
-static double spread_of(double *value, unsigned n)
+static double noise_of(double *value, unsigned n)
 {
 	double median;
 	qsort(value, n, sizeof(*value), by_size);
@@ -98,7 +98,7 @@ struct measured measured_of_phase(const json_t *doc, const json_t *phase, const 
 		return of_runs(all, n);
 	n = m->in_rows ? windows_of(phase, m, all) : 0;
 	if (n >= WINDOWS_MIN)
-		v.spread = spread_of(all, n);
+		v.noise = noise_of(all, n);
 	return v;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* measured.h -- a figure of a result with its spread. */
+/* measured.h -- a figure of a result with its noise. */
 #ifndef KVRAIL_KVBENCH_REPORT_MEASURED_H
 #define KVRAIL_KVBENCH_REPORT_MEASURED_H
 
@@ -10,7 +10,7 @@ struct measured_metric {
 	const char *of, *member;       /* of this member of a phase, or of the phase itself */
 	const char *in_runs, *in_rows; /* of repeated runs and of a sweep's combination; of a window; NULL: of none */
 	bool more_is_better, is_ratio;
-	bool shown_only; /* of few calls, often of one, and without a spread: nothing tells chance from change */
+	bool shown_only; /* of few calls, often of one, and of unknown noise: nothing tells chance from change */
 };
 
 /* Of a phase; of a part of a replay; of a combination of a sweep. */
@@ -18,7 +18,7 @@ enum { MEASURED_OF_PHASE = 5, MEASURED_OF_PART = 3, MEASURED_OF_POINT = 3 };
 extern const struct measured_metric measured_of_phases[MEASURED_OF_PHASE], measured_of_parts[MEASURED_OF_PART];
 
 struct measured {
-	double value, spread; /* value: NAN, and a latency of 0: not measured; spread: half the range, a share of value;
+	double value, noise; /* value: NAN, and a latency of 0: not measured; noise: half the range, a share of value;
 				 NAN: not known */
 };
 

@@ -116,10 +116,10 @@ check "the same result is no regression" status 0 compare "$scratch/base.json" "
 check "a slower one is, with status 1" status 1 compare "$scratch/base.json" "$scratch/slow.json"
 check "below the threshold it is not" status 0 compare "$scratch/base.json" "$scratch/slow.json" --threshold 25
 check "a faster one is none" status 0 compare "$scratch/base.json" "$scratch/fast.json"
-unsure() { status 0 compare "$scratch/base.json" "$scratch/wide.json" && says 'read ops/s: within the spread' compare "$scratch/base.json" "$scratch/wide.json"; }
-check "nor is a difference within the spread of windows" unsure
+unsure() { status 0 compare "$scratch/base.json" "$scratch/wide.json" && says 'read ops/s: within the noise' compare "$scratch/base.json" "$scratch/wide.json"; }
+check "nor is a difference within the noise of windows" unsure
 repeated() { status 1 compare "$scratch/runs.json" "$scratch/runs_slow.json" && status 0 compare "$scratch/runs.json" "$scratch/runs_wide.json" && says 'read ops/s: WORSE' compare "$scratch/runs_fast.json" "$scratch/runs.json"; }
-check "repeated runs have a spread of their own" repeated
+check "repeated runs have a noise of their own" repeated
 trend() { says 'fast.json .*\+20.0 %' compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json" && status 1 compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json"; }
 check "of several the last decides, and all are shown" trend
 check "other conditions do not compare: status 2" status 2 compare "$scratch/base.json" "$scratch/spin.json"
@@ -142,7 +142,7 @@ j['trace'] = {'before': {'hit_ratio': $ratio, 'longest_ns': int(1e6 * (1 + $rati
 done
 lost() { status 1 compare "$scratch/ratio_0.37.json" "$scratch/ratio_0.0.json" && status 0 compare "$scratch/ratio_0.0.json" "$scratch/ratio_0.37.json" && says 'hit ratio: WORSE' compare "$scratch/ratio_0.37.json" "$scratch/ratio_0.0.json"; }
 check "so is a hit ratio that fell to 0; one that rose from it is not" lost
-check "one call that took longer is shown, and not judged" says 'before the event longest call: differs, but has no spread: not judged.*0 of . figures worse' compare "$scratch/ratio_0.0.json" "$scratch/ratio_0.37.json"
+check "one call that took longer is shown, and not judged" says 'before the event longest call: differs, but its noise is not known: not judged.*0 of . figures worse' compare "$scratch/ratio_0.0.json" "$scratch/ratio_0.37.json"
 vary two "$steady
 speed(1)
 j['runs'] = {'ops_per_s': {'each': [8000, 12000]}}"
