@@ -72,7 +72,9 @@ class Reaper:
     def _start(self) -> None:
         with self.lock:
             if not self.thread and not self.native.closed:
-                thread = threading.Thread(target=self._run, name="kvrail", daemon=True)
+                thread = threading.Thread(
+                    target=self._run, args=(self.bell,), name="kvrail", daemon=True
+                )
                 thread.start()  # it may fail; the next call tries again then
                 self.thread = thread
 
@@ -100,22 +102,21 @@ class Reaper:
             self._wait(id, waiter)
         self.met.pop(id, None)
 
-    def _run(self) -> None:
+    def _run(self, bell: int) -> None:
         poll = select.poll()
         poll.register(self.native.event_fd(), select.POLLIN)
-        poll.register(self.bell, select.POLLIN)
+        poll.register(bell, select.POLLIN)
         pause: int | None = None
         over = False
         while not over:
             rung = poll.poll(pause)
-            over = self.bell in (
-                fd for fd, _ in rung
-            )  # rung when the client is closed, and all is over
+            over = bell in (fd for fd, _ in rung)  # rung when the client is closed, and all is over
             try:
                 self._wake()
                 pause = None
             except MemoryError:  # the completions are still there: again, and soon
                 pause, over = 50, False
+        os.close(bell)
 
     def _wake(self) -> None:
         for id, _, results in self.native.drain_results():
@@ -131,14 +132,12 @@ class Reaper:
             return
         with self.lock:
             thread, self.thread = self.thread, None
-            if self.bell < 0:
-                return
-            os.eventfd_write(self.bell, 1)
-        if thread and thread is not threading.current_thread():
-            thread.join()
-        with self.lock:
             bell, self.bell = self.bell, -1
-        if bell >= 0:
+        if thread:  # which closes its bell once it has heard it: several threads may close at once
+            os.eventfd_write(bell, 1)
+            if thread is not threading.current_thread():
+                thread.join()
+        elif bell >= 0:
             os.close(bell)
 
 

@@ -223,6 +223,20 @@ class ClientTest(unittest.TestCase):
             with self.assertRaisesRegex(kvrail.Timeout, "2 of 2 keys"):
                 self.client.get_many(keys, [bytearray(1), bytearray(1)])
 
+    def test_two_threads_close_at_once(self):
+        reaper, go = self.client._reaper, threading.Event()
+        with unittest.mock.patch.object(reaper, "_wake", go.wait):
+            reaper._start()
+            self.client._native.submit_batch_exists(["a"])  # it wakes the client's thread
+            first = threading.Thread(target=self.client.close, daemon=True)
+            first.start()
+            while reaper.thread:  # then the first one waits for it
+                time.sleep(0.001)
+            self.client.close()
+            go.set()
+            first.join(20)
+            self.assertFalse(first.is_alive(), "the client's thread did not hear the bell")
+
     def test_a_thread_that_cannot_start_fails_one_call_and_not_the_next(self):
         with unittest.mock.patch("threading.Thread.start", side_effect=RuntimeError("no thread")):
             with self.assertRaisesRegex(RuntimeError, "no thread"):
