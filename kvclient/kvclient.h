@@ -252,8 +252,9 @@ struct kvc_options {
  * because of it. The list needs one server that answers, with or without its name; if all members are down, the list is
  * asked again. A draining server is given nothing, and still asked after a miss. So is, for settle_ns after a change,
  * the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at two such servers at most; DELETE
- * deletes there, too. What a GET finds there is copied in the background to the server that has the key now, with what
- * is left of its time to live, unless it is longer than half of the receive buffer. While the key's own server is
+ * deletes there, too, and ends with the code of one that refuses or does not answer in time: the value may be there
+ * still. What a GET finds there is copied in the background to the server that has the key now, with what is left of
+ * its time to live, unless it is longer than half of the receive buffer. While the key's own server is
  * joining, the one that has the key without it is asked in the same way. Not believed are a view that is older, or that
  * has no members, and while they answer one that lacks half of the servers that are up. Clients whose views differ miss
  * values of each other, and never read wrong bytes. Without a view the list alone counts.
@@ -261,16 +262,17 @@ struct kvc_options {
  * Two copies. With KVC_TWO_COPIES a value is kept at the first two servers in its key's order that are neither down nor
  * draining. PUT returns when it is at the first one; a copy of it goes to the second one in the background, from a
  * piece of the receive buffer. If that server is behind, or there is no room, the copy is dropped (counter
- * copies_dropped); so is one that is longer than an eighth of the buffer. GET asks the server with fewer requests under
+ * copies_dropped); so is one whose piece, a power of two of bytes, is more than an eighth of the buffer: with 64 MiB a
+ * value of more than 8 MiB has one copy. GET asks the server with fewer requests under
  * way, and after a miss or a loss the other one. What it finds at one alone is copied to the other, within
  * repair_bytes_s. EXISTS, and TTL after a miss, ask both; DELETE and TOUCH go to both. A DELETE that the second server
  * refuses, or does not answer in time, ends with that code: the value may be there still. If that server is down, the
- * first one's answer counts. A DELETE or TOUCH waits for a copy of the key that its own client is making. kvc_put,
- * kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of the pool for each key, if they
- * have no session. A copy that another client makes at this moment may outlive a DELETE: after batches of several
- * items, and after calls of sessions, of coroutines on other clients, or of other programs. So may a copy to mend a
- * miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
- * blocks of prompts that many share, by the flag of calls.
+ * first one's answer counts. A DELETE or TOUCH waits for a copy of the key that its own client is making, and drops one
+ * that is to mend a miss. kvc_put, kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of
+ * the pool for each key, if they have no session. A copy that another client makes at this moment may outlive a DELETE:
+ * after batches of several items, and after calls of sessions, of coroutines on other clients, or of other programs. So
+ * may a copy to mend a miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth
+ * it, such as the first blocks of prompts that many share, by the flag of calls.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

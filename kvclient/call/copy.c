@@ -83,7 +83,7 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 	struct kvc_node *from = &c->node[r->node];
 	struct kvc_node *to = target_of(c, r, key);
 	struct kvc_borrowed b;
-	int rc = from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
+	int rc = r->forgotten ? -KV_ECANCELED : from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
 	if (rc == 0)
 		rc = kvc_left_await(from, key, deadline_ns, &left_ms, t);
 	if (rc == 0)
@@ -118,11 +118,10 @@ static int64_t one_await(struct kvc_client *c, uint64_t *out_read)
 	struct kvc_repairs *q = &c->repairs;
 	struct kvc_trace t;
 	int64_t rc;
-	kvc_trace_begin(&t, c, KVC_OP_PUT, &call, NULL);
+	kvc_trace_own(&t, KVC_OP_PUT);
 	q->copying = true;
 	rc = copy_await(c, kvc_repair_at(q, 0), &call, &t, out_read); /* its place is its own until it is done */
 	q->copying = false;
-	kvc_trace_end(&t, c, rc < 0 ? rc : 0);
 	q->head = (q->head + 1) % KVC_REPAIRS;
 	q->count--;
 	co_queue_wake_all(&q->copied);

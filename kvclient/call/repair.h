@@ -13,8 +13,8 @@
 void kvc_repair_ready(struct kvc_client *c);
 void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
 
-/* kvc_repair_forget_await -- the key is about to be deleted: no copy of it is begun any more, and one that is under way
- * has ended, or the deadline is over. */
+/* kvc_repair_forget_await -- the key is about to be deleted or touched: no copy of it is begun any more, and one that
+ * is under way has ended, or the deadline is over. */
 void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
 /* kvc_repair_at -- key i of the ring. The first one is being copied, if any is. */

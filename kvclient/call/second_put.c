@@ -104,8 +104,7 @@ static int copy_await(struct kvc_second *s)
 	struct kvc_trace t;
 	struct kvc_put p;
 	int rc;
-	kvc_trace_begin(&t, c, KVC_OP_PUT, &call, NULL);
-	kvc_trace_key(&t, s->key, s->key_len);
+	kvc_trace_own(&t, KVC_OP_PUT);
 	rc = kvc_put_init(&p, c, key_of(s), &from, s->len, &call, kvc_call_deadline(c, &call, s->len));
 	if (rc == 0) {
 		p.n = &c->node[s->node];
@@ -116,7 +115,6 @@ static int copy_await(struct kvc_second *s)
 		rc = kvc_put_all_await(&p);
 		kvc_put_fini(&p);
 	}
-	kvc_trace_end(&t, c, rc);
 	return rc == -KV_EEXIST ? 0 : rc; /* it has another client's bytes: right ones, too */
 }
 

@@ -143,21 +143,23 @@ struct others {
 	bool twice; /* the value is kept twice */
 };
 
-/* Ask n, after the servers before it said `said`: what they all say. One that is lost, late or refuses is one that has
- * nothing. */
+/* Look at n for the value, or touch it there, after the servers before it said `said`: what they all say. One that is
+ * lost, late or refuses is one that has nothing. */
 static int other_await(const struct others *o, struct kvc_node *n, int said)
 {
 	unsigned tries;
 	return simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, o->out_left_ms, &tries, o->t) == 0 ? 0 : said;
 }
 
-/* Have the other of the two servers delete the value, after the first said `said`. If it may have the value still, its
- * code is the call's: else a GET would find what was deleted, and a repair would bring it back. */
-static int second_drop_await(const struct others *o, struct kvc_node *n, int said)
+/* Have another server delete the value, after those before it said `said`. If one may have the value still, its code
+ * is the call's: else a GET would find what was deleted, and a repair would bring it back. */
+static int other_drop_await(const struct others *o, struct kvc_node *n, int said)
 {
 	unsigned tries;
 	int rc = simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, NULL, &tries, o->t);
-	return rc == -KV_ENOTFOUND || rc == -KV_EPEERDOWN || rc == -KV_ELEFT ? said : rc;
+	if (rc == -KV_ENOTFOUND || rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
+		return said;
+	return said == 0 || said == -KV_ENOTFOUND ? rc : said; /* the first code stays */
 }
 
 /* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. A TOUCH goes to
@@ -171,16 +173,16 @@ static int others_await(const struct others *o, const struct kvc_node *n, int sa
 	if (said != 0 && said != -KV_ENOTFOUND)
 		return said;
 	if (o->twice && drop && (next = kvc_second_undown(o->c, key, n)))
-		said = second_drop_await(o, next, said);
+		said = other_drop_await(o, next, said);
 	else if (o->twice && !drop && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
 		said = other_await(o, next, said);
-	if (said != 0 && said != -KV_ENOTFOUND)
+	if (said != 0 && said != -KV_ENOTFOUND && !drop)
 		return said;
 	for (unsigned k = 0; kvc_formers(o->c) && k < KVC_FORMERS_ASKED && (drop || said < 0); k++) {
 		next = kvc_former(o->c, key, o->twice, k);
 		if (!next)
 			break;
-		said = other_await(o, next, said);
+		said = drop ? other_drop_await(o, next, said) : other_await(o, next, said);
 	}
 	return said;
 }
@@ -190,6 +192,14 @@ static void copies_forget_await(struct kvc_client *c, struct kvc_key key, uint64
 {
 	kvc_repair_forget_await(c, key, deadline_ns);
 	kvc_second_forget_await(c, key, deadline_ns);
+}
+
+/* The key is about to be touched: no copy lands later with the time to live of before. One to mend a miss is dropped:
+ * also where it only waits, it could ask for that time just before the TOUCH. The next GET has it made. */
+static void copies_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+{
+	kvc_repair_forget_await(c, key, deadline_ns);
+	kvc_second_landed_await(c, key, deadline_ns);
 }
 
 /* How a call about one key ended. */
@@ -216,7 +226,7 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	if (wire->type == WIRE_DELETE)
 		copies_forget_await(c, key, deadline_ns);
 	else if (wire->type == WIRE_TOUCH && !(wire->flags & WIRE_TOUCH_LOOK))
-		kvc_second_landed_await(c, key, deadline_ns);
+		copies_landed_await(c, key, deadline_ns);
 	k->said = moving_await(&k->n, wire, deadline_ns, out_left_ms, &k->tries, t);
 	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE)
 		k->said = others_await(

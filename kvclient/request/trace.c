@@ -59,6 +59,16 @@ void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, 
 				.out = out};
 }
 
+void kvc_trace_own(struct kvc_trace *t, enum kvc_op op)
+{
+	t->session = NULL;
+	t->background = true;
+	t->op = op;
+	t->batch = false;
+	t->stop = NULL;
+	t->on = false;
+}
+
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)
 {
 	if (KV_LIKELY(!t->on) || len == 0 || len > KV_KEY_MAX)

@@ -816,6 +816,47 @@ static void what_is_touched_while_it_is_copied_lives_as_long_at_both(void **stat
 	close_world();
 }
 
+/* GET what one server has lost, and TOUCH each value while its copy is on its way there. */
+static void get_and_touch(struct kvc_client *c, void *arg)
+{
+	struct kvc_call touch = {.size = sizeof(touch), .ttl_s = 200};
+	uint8_t *at = malloc(LONG);
+	unsigned *touched = arg, at_two;
+	uint64_t left[SERVERS];
+	for (uint32_t i = 0; i < KEYS; i++) {
+		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, NULL));
+		if (c->repairs.count == 0)
+			continue;
+		co_sleep_await(world_now(world) + kv_prng_below(&world->prng, 12 * MS));
+		*touched += c->repairs.copying;
+		if (kvc_touch_await(c, members_key_of(&i), &touch) != 0)
+			world_wrong(world, "copies: a TOUCH failed");
+		while (c->repairs.count > 0)
+			co_sleep_await(world_now(world) + MS);
+		at_two = holders_await(c, i, left);
+		for (unsigned k = 0; k < SERVERS; k++)
+			if (at_two >> k & 1 && left[k] < 190000)
+				world_wrong(world, "copies: key %u lives %llu ms at %u, and was touched", i,
+					    (unsigned long long)left[k], k);
+	}
+	free(at);
+}
+
+static void what_is_touched_while_it_is_mended_lives_as_long_at_both(void **state)
+{
+	unsigned touched = 0;
+	(void)state;
+	for (uint64_t seed = 840; seed < 840 + world_seeds(8); seed++) {
+		open_world(seed);
+		world_do(world, 0, put_briefly, NULL);
+		rest();
+		restart(2);
+		world_do(world, 0, get_and_touch, &touched);
+		close_world();
+	}
+	assert_int_not_equal(touched, 0);
+}
+
 /* ---- a server that is behind ---- */
 
 struct slowest {
@@ -858,6 +899,26 @@ static void a_server_that_is_behind_costs_copies_and_no_time(void **state)
 	world_sleep(world, 5 * SECOND);
 	assert_int_equal(client()->seconds.bytes, 0);
 	world_rest_check(world);
+	close_world();
+}
+
+/* Every call is a slow one: as many as there are calls are told, and copies are none. */
+static void copies_are_no_slow_calls(void **state)
+{
+	struct world_options wo = options(753);
+	struct kvc_counters n;
+	(void)state;
+	wo.slow_ns = 1;
+	open_with(&wo);
+	world_do(world, 0, members_put_all, NULL);
+	rest();
+	restart(2);
+	world_do(world, 0, members_get_all, NULL);
+	world_sleep(world, 3 * SECOND);
+	n = counters();
+	assert_int_equal(n.copies, KEYS);
+	assert_int_not_equal(n.repairs, 0);
+	assert_int_equal(n.slow, 2 * KEYS);
 	close_world();
 }
 
@@ -1056,6 +1117,8 @@ int main(void)
 		cmocka_unit_test(what_is_deleted_while_it_is_copied_stays_deleted),
 		cmocka_unit_test(what_a_thread_deletes_stays_deleted_whichever_client_copies),
 		cmocka_unit_test(what_is_touched_while_it_is_copied_lives_as_long_at_both),
+		cmocka_unit_test(what_is_touched_while_it_is_mended_lives_as_long_at_both),
+		cmocka_unit_test(copies_are_no_slow_calls),
 		cmocka_unit_test(a_server_that_is_behind_costs_copies_and_no_time),
 		cmocka_unit_test(a_value_that_is_too_long_has_one_copy),
 		cmocka_unit_test(one_server_keeps_one_copy),

@@ -324,6 +324,35 @@ static void what_is_deleted_while_it_is_copied_stays_deleted(void **state)
 	assert_int_not_equal(chased, 0);
 }
 
+/* The server that has the value by the older view stands still: a DELETE that does not reach it is not done. */
+static void delete_briefly(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200 * MS};
+	unsigned *late = arg;
+	for (uint32_t i = 0; i < KEYS && *late == 0; i++) {
+		const struct kvc_node *n = kvc_former(c, members_key_of(&i), false, 0);
+		if (!n || n->index != 1)
+			continue;
+		if (kvc_delete_await(c, members_key_of(&i), &call) != -KV_ETIMEOUT)
+			world_wrong(&members.world, "a DELETE that did not reach the former server said it was done");
+		++*late; /* the next ones would find that server down */
+	}
+}
+
+static void a_delete_that_does_not_reach_the_former_server_is_not_done(void **state)
+{
+	unsigned late = 0;
+	(void)state;
+	open_world(615, 0, 0);
+	(void)join();
+	world_server_freeze(&members.world, 1, true);
+	world_do(&members.world, 0, delete_briefly, &late);
+	assert_int_equal(late, 1);
+	world_server_freeze(&members.world, 1, false);
+	world_sleep(&members.world, 5 * SECOND);
+	world_close(&members.world); /* with an error: that one */
+}
+
 static void touch_all(struct kvc_client *c, void *arg)
 {
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = 100};
@@ -489,6 +518,7 @@ int main(void)
 		cmocka_unit_test(it_has_an_end),
 		cmocka_unit_test(it_can_be_off),
 		cmocka_unit_test(what_is_deleted_is_found_nowhere),
+		cmocka_unit_test(a_delete_that_does_not_reach_the_former_server_is_not_done),
 		cmocka_unit_test(what_is_deleted_while_it_is_copied_stays_deleted),
 		cmocka_unit_test(a_copy_lives_as_long_as_the_original),
 		cmocka_unit_test(copies_keep_to_their_rate),
