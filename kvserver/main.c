@@ -351,7 +351,8 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 			 kv_plural(others), kv_size_format(o.bytes_s, rate, sizeof(rate)));
 		rc = push_run(&o, &done, &err);
 		if (rc < 0)
-			kv_warn(r->log, "drain: no value is put to another server: %s", err.text);
+			kv_event(r->log, KV_LOG_WARN, KV_EVENT("drain_push_failed", KV_FIELD("reason", err.text)),
+				 "drain: no value is put to another server: %s", err.text);
 		else
 			push_log(r->log, &done);
 	}

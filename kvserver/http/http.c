@@ -271,13 +271,14 @@ static void daemon_anew(struct http *h)
 	struct kv_error err = {0};
 
 	if (daemon_start(h, &fresh, &err)) {
-		kv_warn(h->opt.log, "%s; --http-addr goes on with the former certificate", err.text);
+		kv_event(h->opt.log, KV_LOG_WARN, KV_EVENT("http_keys_failed", KV_FIELD("reason", err.text)),
+			 "%s; --http-addr goes on with the former certificate", err.text);
 		return;
 	}
 	MHD_stop_daemon(h->daemon);
 	h->places = 0;
 	h->daemon = fresh;
-	kv_info(h->opt.log, "--http-addr: the certificate was read again");
+	kv_event(h->opt.log, KV_LOG_INFO, KV_EVENT("http_keys_read"), "--http-addr: the certificate was read again");
 }
 
 static int daemon_fd(struct http *h)

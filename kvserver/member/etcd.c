@@ -250,8 +250,11 @@ static void token_lost(struct source *s, const char *why)
 static void strange_key(struct source *s, const json_t *kv)
 {
 	if (!s->strange_said)
-		kv_warn(s->setup.log, "--members etcd: a key below %s (base64: %.100s) is no member, and is left out",
-			s->prefix, text_string(kv, "key"));
+		kv_event(s->setup.log, KV_LOG_WARN,
+			 KV_EVENT("member_ignored", KV_FIELD("prefix", s->prefix),
+				  KV_FIELD("key", text_string(kv, "key"))),
+			 "--members etcd: a key below %s (base64: %.100s) is no member, and is left out", s->prefix,
+			 text_string(kv, "key"));
 	s->strange_said = true;
 }
 
@@ -394,7 +397,8 @@ static void watch_over(struct source *s, const char *why)
 	kv_debug(s->setup.log, "--members etcd: the watch has ended: %s", why);
 	s->watches_lost = now - s->watch_ns > WATCH_LASTS_NS ? 0 : s->watches_lost + 1;
 	if (s->watches_lost == WATCHES_LOST_SAID)
-		kv_warn(s->setup.log,
+		kv_event(
+			s->setup.log, KV_LOG_WARN, KV_EVENT("watch_lost", KV_FIELD("reason", why)),
 			"--members etcd: no watch lasts: %s; the members are read again and again instead, which shows "
 			"changes later",
 			why);

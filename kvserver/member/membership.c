@@ -193,8 +193,11 @@ static void view_tell(struct membership *m)
 
 	m->untold = rc == -KV_EBUSY;
 	if (rc && !m->untold)
-		kv_warn(m->opt.log, "clients are not told of view %llu: %s", (unsigned long long)m->guard.view.epoch,
-			kv_strerror(rc));
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("view_untold", KV_NUMBER("epoch", m->guard.view.epoch),
+				  KV_FIELD("reason", kv_strerror(rc))),
+			 "clients are not told of view %llu: %s", (unsigned long long)m->guard.view.epoch,
+			 kv_strerror(rc));
 }
 
 /* The guard has another one. */

@@ -134,8 +134,11 @@ int landing_open(struct session *s)
 	}
 	/* Its PUTs go in other ways, which is better than no client. */
 	if (kv_rate_take(&l->lines, loop_turn_now(shard->loop), 1, &more))
-		kv_warn(shard->opt.log, "shard %u: no landing area for client %llu, its PUTs are slower: %s",
-			shard->opt.index, (unsigned long long)s->client_id, err.text);
+		kv_event(shard->opt.log, KV_LOG_WARN,
+			 KV_EVENT("landing_refused", KV_NUMBER("shard", shard->opt.index),
+				  KV_NUMBER("client_id", s->client_id), KV_FIELD("reason", err.text)),
+			 "shard %u: no landing area for client %llu, its PUTs are slower: %s", shard->opt.index,
+			 (unsigned long long)s->client_id, err.text);
 	arena_free(&l->room, a->place);
 	free(a);
 	return 0;
