@@ -51,8 +51,7 @@ static int put_copy_await(struct kvc_node *to, struct kvc_key key, const struct 
 	int rc = kvc_put_init(&p, to->client, key, &(struct kvc_target){.at = b->data}, b->len, call, deadline_ns);
 	if (rc < 0)
 		return rc;
-	p.n = to;
-	p.fixed = true;
+	kvc_put_copy(&p, to);
 	p.own_wait.trace = t;
 	rc = kvc_put_all_await(&p);
 	kvc_put_fini(&p);

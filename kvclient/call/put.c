@@ -86,6 +86,13 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	return 0;
 }
 
+void kvc_put_copy(struct kvc_put *p, struct kvc_node *to)
+{
+	p->n = to;
+	p->fixed = true;
+	p->found = p->found && p->c->info.peer_fence;
+}
+
 void kvc_put_fini(struct kvc_put *p)
 {
 	if (p->mem)

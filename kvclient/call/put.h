@@ -36,6 +36,10 @@ struct kvc_put {
 int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, const struct kvc_target *from,
 		 uint64_t len, const struct kvc_call *call, uint64_t deadline_ns);
 void kvc_put_fini(struct kvc_put *p);
+/* kvc_put_copy -- it is a copy that the client makes by itself, out of its buffer, to this server alone. Where a fence
+ * would cut the client off from all servers, its requests have pieces of their own: what a server that stands still may
+ * yet read is kept apart (quarantine) and not fenced, which costs copying the bytes once more. */
+void kvc_put_copy(struct kvc_put *p, struct kvc_node *to);
 /* kvc_put_single -- whether one request is enough. */
 bool kvc_put_single(struct kvc_put *p);
 /* kvc_put_issue_await -- send a range of it. stage: the one that the first reply named, or 0. wait false: -KV_EBUSY

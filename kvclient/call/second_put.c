@@ -107,8 +107,7 @@ static int copy_await(struct kvc_second *s)
 	kvc_trace_own(&t, KVC_OP_PUT);
 	rc = kvc_put_init(&p, c, key_of(s), &from, s->len, &call, kvc_call_deadline(c, &call, s->len));
 	if (rc == 0) {
-		p.n = &c->node[s->node];
-		p.fixed = true;
+		kvc_put_copy(&p, &c->node[s->node]);
 		p.checksum = s->checksum;
 		p.summed = true;
 		p.own_wait.trace = &t;

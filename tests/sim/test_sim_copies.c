@@ -902,6 +902,28 @@ static void a_server_that_is_behind_costs_copies_and_no_time(void **state)
 	close_world();
 }
 
+/* Where a fence would cut the client off from all servers, a copy whose server stands still costs none. */
+static void a_copy_to_a_server_that_stands_still_fences_nobody(void **state)
+{
+	struct world_options wo = options(754);
+	struct slowest s = {0};
+	struct kvc_counters n;
+	(void)state;
+	wo.fence = WORLD_FENCE_ALL;
+	open_with(&wo);
+	world_server_freeze(world, 1, true);
+	world_do(world, 0, put_timed, &s);
+	world_sleep(world, 3 * SECOND);
+	n = counters();
+	assert_int_not_equal(n.copies_dropped, 0);
+	assert_int_equal(n.fences, 0);
+	world_server_freeze(world, 1, false);
+	world_sleep(world, 5 * SECOND);
+	assert_int_equal(client()->seconds.bytes, 0);
+	world_rest_check(world);
+	close_world();
+}
+
 /* Every call is a slow one: as many as there are calls are told, and copies are none. */
 static void copies_are_no_slow_calls(void **state)
 {
@@ -1118,6 +1140,7 @@ int main(void)
 		cmocka_unit_test(what_a_thread_deletes_stays_deleted_whichever_client_copies),
 		cmocka_unit_test(what_is_touched_while_it_is_copied_lives_as_long_at_both),
 		cmocka_unit_test(what_is_touched_while_it_is_mended_lives_as_long_at_both),
+		cmocka_unit_test(a_copy_to_a_server_that_stands_still_fences_nobody),
 		cmocka_unit_test(copies_are_no_slow_calls),
 		cmocka_unit_test(a_server_that_is_behind_costs_copies_and_no_time),
 		cmocka_unit_test(a_value_that_is_too_long_has_one_copy),
