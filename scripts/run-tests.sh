@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run-tests.sh -- runs test programs one after another, a second list of them beside the first, and counts the results.
+# run-tests.sh -- runs test programs one after another, others beside them in two lanes, and counts the results.
 #
 # usage: run-tests.sh [-t SECONDS] [-l LOGDIR] [-b "PROGRAM..."] PROGRAM...
-# Those of -b run one after another, too, niced, while the others do: they wait for nothing and have no deadline. What
-# is said of a program is said at once when it has ended, or when the program of the first list that runs then has.
+# Those of -b run meanwhile, two at a time, niced: they wait for nothing of the others and have no deadline. What is said
+# of a program is said when it has ended; of one of -b when those before it have, and the program of the first list that
+# runs then.
 #
 # Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
 # stops early, the rest of its plan counts as failed; a program that prints no test counts as a failure, too.
@@ -13,7 +14,7 @@
 set -u
 limit=600
 logs=build/test-logs
-beside=()
+beside=() lanes=()
 while getopts t:l:b: o; do
 	case $o in
 	t) limit=$OPTARG ;;
@@ -34,7 +35,7 @@ log_of() { printf '%s/%s.log' "$logs" "$(printf '%s' "$1" | tr '/' '_')"; }
 # and bash attends to a signal only while it waits for such a child.
 end() {
 	[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null
-	[ -z "${lane:-}" ] || { kill -TERM "$lane" && wait "$lane"; } 2>/dev/null
+	for lane in "${lanes[@]}"; do { kill -TERM "$lane" && wait "$lane"; } 2>/dev/null; done
 	exit 130
 }
 trap end INT TERM HUP
@@ -91,21 +92,22 @@ tell_beside() {
 }
 
 for program in "${beside[@]}" "$@"; do rm -f "$(log_of "$program")".{said,count}; done
-if [ ${#beside[@]} -gt 0 ]; then
+for ((first = 0; first < 2 && first < ${#beside[@]}; first++)); do
 	(
+		lanes=() limit=$((2 * limit)) # they have what the others leave
 		trap end INT TERM HUP
 		renice -n 10 "$BASHPID" >/dev/null
-		for program in "${beside[@]}"; do run "$program"; done
+		for ((i = first; i < ${#beside[@]}; i += 2)); do run "${beside[i]}"; done
 	) &
-	lane=$!
-fi
+	lanes+=($!)
+done
 for program in "$@"; do
 	run "$program"
 	tell "$program"
 	tell_beside
 done
 while [ "$told" -lt ${#beside[@]} ]; do
-	kill -0 "$lane" 2>/dev/null && ended= || ended=1
+	kill -0 "${lanes[told % 2]}" 2>/dev/null && ended= || ended=1
 	tell_beside
 	[ "$told" -lt ${#beside[@]} ] || break
 	if [ -n "$ended" ]; then
