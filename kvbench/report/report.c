@@ -123,8 +123,7 @@ static void start_notes(const struct bench *b)
 	if (o->copies > 1 && b->results.info.num_servers < 2)
 		kv_wrap(b->out, "note       ", 0,
 			"--copies 2, and there is one server: it has the only copy, until it tells of other members. "
-			"Name "
-			"two with --server");
+			"Name two with --server");
 	if (b->results.put_way == KVC_PUT_INLINE && !o->no_write)
 		kv_wrap(b->out, "note       ", 0,
 			"PUT sends its bytes inside requests, far below GET's rate: a server has no landing area for "

@@ -39,15 +39,22 @@ static bool in_background(const struct kvc_call *call)
 	return kvc_sized(call) && call->size >= offsetof(struct kvc_call, server) && call->flags & KVC_BACKGROUND;
 }
 
+/* What is always known of a call, and all that is while its phases are not taken down. */
+static void outline(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
+{
+	t->session = session;
+	t->background = background;
+	t->op = op;
+	t->batch = false;
+	t->stop = NULL;
+	t->on = false;
+}
+
 void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,
 		     struct kvc_session *session)
 {
 	struct kvc_phases *out = wanted(call);
-	t->session = session;
-	t->background = in_background(call);
-	t->op = op;
-	t->batch = false;
-	t->stop = NULL;
+	outline(t, op, session, in_background(call));
 	t->on = c->pool->options.slow_ns > 0 || out;
 	if (KV_LIKELY(!t->on))
 		return;
@@ -61,12 +68,7 @@ void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, 
 
 void kvc_trace_own(struct kvc_trace *t, enum kvc_op op)
 {
-	t->session = NULL;
-	t->background = true;
-	t->op = op;
-	t->batch = false;
-	t->stop = NULL;
-	t->on = false;
+	outline(t, op, NULL, true);
 }
 
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)
