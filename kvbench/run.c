@@ -203,7 +203,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
 				 .base_client_id = o->base_client_id,
 				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0) |
-					  (o->copies == 2 ? KVC_TWO_COPIES : 0),
+					  (o->copies == 2 ? KVC_TWO_COPIES : 0) | (o->no_threads ? KVC_NO_THREADS : 0),
 				 .psk_file = o->security.psk_file,
 				 .psk = b->server ? server_child_psk(b->server) : NULL,
 				 .cert_file = o->security.cert,

@@ -247,9 +247,13 @@ static void alone_main(struct async *a)
 {
 	struct pollfd fd = {.fd = kvc_queue_fd(a->queue), .events = POLLIN};
 	struct submitter *s = &a->submitter[0];
+	bool no_threads = a->phase->bench->opt->no_threads;
 	uint64_t until_ns = slots_rested(s);
 	while (s->left > 0) {
-		(void)poll(&fd, 1, wait_ms(until_ns));
+		if (no_threads)
+			(void)kvc_poll(a->phase->bench->pool, wait_ms(until_ns) * 1000000ull);
+		else
+			(void)poll(&fd, 1, wait_ms(until_ns));
 		all_reap(a);
 		slots_over(s, &s->got);
 		until_ns = slots_rested(s);

@@ -160,6 +160,11 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "2",
 	 .max = BENCH_SUBMITTERS_MAX,
 	 .help = "Threads that submit with --async, beside one that reaps. 0: that one submits, too."},
+	{.name = "no-threads",
+	 .type = KV_OPT_FLAG,
+	 AT(no_threads),
+	 .help = "With --async --submitters 0: the library has no thread; the one that submits and reaps turns its "
+		 "loop."},
 	{.name = "ttl",
 	 .type = KV_OPT_U32,
 	 AT(ttl),
@@ -600,6 +605,11 @@ static int check_async(const struct bench_options *o, struct kv_error *err)
 {
 	if (!o->async && o->submitters != BENCH_SUBMITTERS)
 		return kv_fail(err, -KV_EINVAL, "--submitters is about the threads of --async: add that");
+	if (o->no_threads && (!o->async || o->submitters != 0))
+		return kv_fail(err, -KV_EINVAL,
+			       "--no-threads is for one thread that does all: add --async --submitters 0");
+	if (o->no_threads && o->num_threads > 1)
+		return kv_fail(err, -KV_EINVAL, "--no-threads has one loop and no thread: drop --num-threads");
 	if (!o->async)
 		return 0;
 	if (o->trace || o->mixed || o->roofline || o->keep_going)

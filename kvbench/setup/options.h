@@ -57,7 +57,7 @@ struct bench_options {
 	uint32_t roofline_depth; /* bare writes in flight per worker */
 	uint32_t ttl;
 	uint64_t seed;
-	bool verify, no_checksum, roofline, mixed, background_puts, keep_going, no_write, breakdown, async;
+	bool verify, no_checksum, roofline, mixed, background_puts, keep_going, no_write, breakdown, async, no_threads;
 	/* trace replay */
 	const char *trace;
 	double trace_speed; /* times real time; 0: as fast as possible */

@@ -2,9 +2,9 @@
 /* blocking.c -- blocking calls, for threads that are no loop's: each runs on a client's loop while its thread waits
  * (core/block.c).
  *
- * Clients are chosen round-robin; for PUT, DELETE and TOUCH of a value that is kept twice by its key, since a client
- * knows the copies that it makes, and a DELETE waits for those alone (second_put.c). The deadline counts from the call:
- * the time that a job waited for its loop is part of the call's time.
+ * The client with the fewest of these calls makes the next one; for PUT, DELETE and TOUCH of a value that is kept twice
+ * by its key, since a client knows the copies that it makes, and a DELETE waits for those alone (second_put.c). The
+ * deadline counts from the call: the time that a job waited for its loop is part of the call's time.
  *
  * A large batch is cut into parts of neighbouring items, one for a client on each loop (spread.c). A part is a batch of
  * its own, with a job of its own, and shares the deadline. If it cannot be done, its items are told, and the other
@@ -51,12 +51,14 @@ static unsigned client_of(struct kvc_pool *pool, const struct args *a)
 		return a->own.session->client->index;
 	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
 		return kvc_second_client(pool, a->key);
-	return atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed) % pool->num_clients;
+	return kvc_spread_idlest(pool->load, pool->num_clients,
+				 atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
 }
 
 static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void *arg), struct args *a)
 {
 	int64_t result = 0;
+	unsigned client, load;
 	int rc = args_check(pool, a);
 	if (rc < 0)
 		return rc;
@@ -64,7 +66,11 @@ static int64_t on_some_client(struct kvc_pool *pool, int64_t (*fn)(struct kvc_cl
 	if (rc < 0)
 		return rc;
 	a->deadline_ns = kv_deadline(kvc_block_now(pool), kvc_pool_time(pool, &a->own, a->bytes));
-	rc = kvc_block_run(pool->client[client_of(pool, a)], a->deadline_ns, fn, a, &result);
+	client = client_of(pool, a);
+	load = KV_MAX(a->n, 1u);
+	atomic_fetch_add_explicit(&pool->load[client], load, memory_order_relaxed);
+	rc = kvc_block_run(pool->client[client], a->deadline_ns, fn, a, &result);
+	atomic_fetch_sub_explicit(&pool->load[client], load, memory_order_relaxed);
 	kvc_pool_leave(pool);
 	return rc < 0 ? rc : result;
 }

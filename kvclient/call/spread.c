@@ -43,6 +43,21 @@ unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from)
 	return s->at - *out_from;
 }
 
+unsigned kvc_spread_idlest(const _Atomic uint32_t *load, unsigned n, unsigned turn)
+{
+	unsigned best = turn % n;
+	uint32_t least = UINT32_MAX;
+	for (unsigned k = 0; k < n && least > 0; k++) {
+		unsigned i = (turn + k) % n;
+		uint32_t one = atomic_load_explicit(&load[i], memory_order_relaxed);
+		if (one < least) {
+			least = one;
+			best = i;
+		}
+	}
+	return best;
+}
+
 struct kvc_client *kvc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k)
 {
 	unsigned loops = KV_MIN(pool->num_loops, pool->num_clients), loop = (turn + k) % loops;

@@ -77,11 +77,12 @@ struct kvc_pool {
 	unsigned num_strings;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct kvc_progress progress;                /* under lock */
-	uint32_t next_region;                        /* under lock */
-	struct kvc_mem *mems;                        /* under lock: all registrations */
-	struct kv_list queues;                       /* under lock: struct kvc_queue, those that are open */
-	_Atomic unsigned next_client;                /* round robin of blocking calls */
+	struct kvc_progress progress; /* under lock */
+	uint32_t next_region;         /* under lock */
+	struct kvc_mem *mems;         /* under lock: all registrations */
+	struct kv_list queues;        /* under lock: struct kvc_queue, those that are open */
+	_Atomic unsigned next_client; /* where the next call looks for a client first */
+	_Atomic uint32_t *load;       /* of each client: keys of blocking calls; large batches are not in it */
 	_Atomic uint64_t view_told, view_doubt_told; /* digests: what the log was told of the cluster */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */

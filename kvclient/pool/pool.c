@@ -182,7 +182,8 @@ static void local_find(struct kvc_pool *p, uint64_t wait_ns)
 static int clients_build(struct kvc_pool *p, struct kv_error *err)
 {
 	p->client = calloc(p->options.num_clients, sizeof(*p->client));
-	if (!p->client)
+	p->load = calloc(p->options.num_clients, sizeof(*p->load));
+	if (!p->client || !p->load)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
 	for (unsigned i = 0; i < p->options.num_clients; i++) {
 		/* Each is written by another thread. */
@@ -212,6 +213,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	for (unsigned i = 0; i < p->num_clients; i++)
 		free(p->client[i]);
 	free(p->client);
+	free(p->load);
 	free(p->loop);
 	free(p->thread);
 	free(p->bound);

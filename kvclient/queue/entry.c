@@ -43,6 +43,7 @@ void kvc_queue_unhold(struct kvc_queue *q)
 		return;
 	free(q->lane);
 	free(q->part);
+	free(q->load);
 	free(q->entry);
 	free(q);
 }
@@ -100,6 +101,15 @@ void kvc_entry_drop(struct kvc_queue_entry *e)
 		atomic_fetch_sub(&q->background, 1);
 	entry_free(e);
 	kvc_queue_unhold(q);
+}
+
+void kvc_entry_unload(const struct kvc_queue_entry *e)
+{
+	for (unsigned k = 0; k < e->parts; k++) {
+		const struct kvc_queue_part *p = &e->part[k];
+		uint32_t lane = atomic_load_explicit(&p->lane, memory_order_relaxed);
+		atomic_fetch_sub_explicit(&e->queue->load[lane], p->n, memory_order_relaxed);
+	}
 }
 
 void kvc_entry_unhold(struct kvc_queue_entry *e)

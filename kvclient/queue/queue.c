@@ -32,8 +32,8 @@
 
 /* ---- submit ---- */
 
-/* The client that makes part k. */
-static const struct kvc_client *part_client(const struct kvc_queue_entry *e, unsigned turn, unsigned k)
+/* The client that makes part k of `count`. */
+static const struct kvc_client *part_client(const struct kvc_queue_entry *e, unsigned turn, unsigned k, unsigned count)
 {
 	const struct kvc_pool *pool = e->queue->pool;
 	bool one = e->n == 1 && (e->op == KVC_OP_PUT || e->op == KVC_OP_DELETE);
@@ -41,7 +41,8 @@ static const struct kvc_client *part_client(const struct kvc_queue_entry *e, uns
 		return e->call.session->client;
 	if (one && (pool->options.flags | e->call.flags) & KVC_TWO_COPIES)
 		return pool->client[kvc_second_client(pool, e->items[0].key)];
-	return kvc_spread_client(pool, turn, k);
+	return count == 1 ? pool->client[kvc_spread_idlest(e->queue->load, pool->num_clients, turn)]
+			  : kvc_spread_client(pool, turn, k);
 }
 
 /* Fill the parts of an entry. Returns how many there are. A session belongs to one client, and phases are of one call:
@@ -57,13 +58,15 @@ static unsigned parts_fill(struct kvc_queue_entry *e, uint64_t deadline_ns)
 		count = kvc_spread_begin(&spread, pool, e->items, e->n, e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
 	for (unsigned k = 0; k < count; k++) {
 		struct kvc_queue_part *p = &e->part[k];
-		const struct kvc_client *c = part_client(e, turn, k);
+		const struct kvc_client *c = part_client(e, turn, k, count);
 		unsigned from = 0;
 		p->n = count == 1 ? e->n : kvc_spread_next(&spread, &from);
 		p->items = e->items + from;
 		atomic_store_explicit(&p->lane, c->index, memory_order_relaxed);
+		atomic_fetch_add_explicit(&e->queue->load[c->index], p->n, memory_order_relaxed);
 		atomic_store_explicit(&p->deadline_ns, deadline_ns, memory_order_relaxed);
 	}
+	e->parts = count;
 	return count;
 }
 
@@ -97,6 +100,7 @@ static int64_t entry_submit(struct kvc_queue *q, struct kvc_queue_entry *e)
 	bool sized = !e->call.timeout_ns && pool->time_grows && (e->op == KVC_OP_GET || e->op == KVC_OP_PUT);
 	unsigned count;
 	deadline = kv_deadline(now, kvc_pool_time(pool, &e->call, sized ? kvc_batch_bytes(e->items, e->n) : 0));
+	e->parts = 0;
 	count = e->n > 0 ? parts_fill(e, deadline) : 0;
 	atomic_store_explicit(&e->parts_left, count, memory_order_relaxed);
 	atomic_store_explicit(&e->refs, count + 1, memory_order_relaxed);
@@ -110,6 +114,7 @@ static int64_t entry_submit(struct kvc_queue *q, struct kvc_queue_entry *e)
 
 err_full:
 	atomic_fetch_sub(&q->under_way, 1);
+	kvc_entry_unload(e);
 	kvc_entry_drop(e);
 	return -KV_EBUSY;
 }
@@ -206,13 +211,15 @@ static struct kvc_queue *queue_make(struct kvc_pool *pool, uint32_t depth)
 	q->parts_max = KV_MIN(KV_MIN(pool->num_loops, pool->num_clients), (unsigned)KVC_SPREAD_MAX);
 	q->entry = calloc(depth, sizeof(*q->entry));
 	q->part = calloc((size_t)depth * q->parts_max, sizeof(*q->part));
+	q->load = calloc(q->lanes, sizeof(*q->load));
 	q->lane = aligned_alloc(KV_LINES, q->lanes * sizeof(*q->lane));
-	if (q->entry && q->part && q->lane) {
+	if (q->entry && q->part && q->load && q->lane) {
 		tables_init(q);
 		return q;
 	}
 	free(q->entry);
 	free(q->part);
+	free(q->load);
 	free(q->lane);
 	free(q);
 	return NULL;

@@ -55,6 +55,7 @@ struct kvc_queue_entry {
 	struct kvc_item *items;
 	unsigned n;
 	struct kvc_call call;
+	uint32_t parts; /* that were made of it */
 	_Atomic uint32_t parts_left;
 	_Atomic uint32_t refs; /* one of the completion, and one of each part whose address a loop has */
 	struct kvc_queue_part *part;
@@ -78,6 +79,7 @@ struct kvc_queue {
 	struct kvc_queue_entry *entry;
 	struct kvc_queue_part *part;
 	struct kvc_queue_lane *lane;
+	_Atomic uint32_t *load; /* of each lane: items that were submitted and not reaped. No loop touches it */
 	struct kvc_bell bell;
 	_Alignas(KV_LINES) _Atomic uint64_t free; /* entries: index + 1 of the first, and above it a count of changes */
 	_Atomic uint32_t background;              /* entries of calls in the background */
@@ -117,6 +119,8 @@ void kvc_queue_unhold(struct kvc_queue *q);
 /* kvc_entry_take -- an entry for this call that is free, or NULL. kvc_entry_drop -- one that was just taken, unused. */
 struct kvc_queue_entry *kvc_entry_take(struct kvc_queue *q, const struct kvc_call *call);
 void kvc_entry_drop(struct kvc_queue_entry *e);
+/* kvc_entry_unload -- its items are no load of their lanes any more. */
+void kvc_entry_unload(const struct kvc_queue_entry *e);
 /* kvc_entry_end -- all items of the entry have their results. kvc_entry_unhold -- of its `refs`. */
 void kvc_entry_end(struct kvc_queue_entry *e);
 void kvc_entry_unhold(struct kvc_queue_entry *e);

@@ -45,6 +45,7 @@ static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
 		deadlines_look(q, now);
 	while (n < max && (e = kvc_entry_next(q))) {
 		completion_fill(&out[n++], e);
+		kvc_entry_unload(e);
 		kvc_entry_unhold(e);
 	}
 	if (q->ready) { /* the loop may not have rung for these yet, and will find none left in the list */

@@ -694,6 +694,7 @@ def compare_latency():
         return lambda: {"value": reads_of(kv_bench_json(64 * K, 32, 4, extra))["p50_ns"] / 1e3}
     yield case("64 KiB", p50("--async"), p50(), unit="us", most=1.10)
     yield case("64 KiB, one thread", p50("--async", "--submitters", "0"), p50(), unit="us", most=1.10)
+    yield case("64 KiB, no thread of the library", p50("--async", "--submitters", "0", "--no-threads"), p50(), unit="us", most=1.10)
 
 
 def compare_ring():

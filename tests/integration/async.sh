@@ -3,7 +3,7 @@
 # async.sh -- kv-bench --async: exact counts whatever the number of submitters, errors and misses counted as those of workers, and how a run ends.
 . "$(dirname "$0")/lib.bash"
 submitters=(0 1 2 4 8)
-plan $((22 + 2 * ${#submitters[@]}))
+plan $((24 + 2 * ${#submitters[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -12,6 +12,9 @@ for n in "${submitters[@]}"; do
 	check "$n submitters: every key was written once and read five times, each a sample" json_is "$scratch/$n.json" \
 		'j["run"]["driver"] == "queue" and j["config"]["async"] and j["config"]["submitters"] == '"$n"' and (lambda r, w: r["ops"] == r["hits"] == 1000 and r["bytes"] == 1000 * 65536 and r["misses"] == 0 and r["errors"] == w["errors"] == {} and w["ops"] == 200 and w["bytes"] == 200 * 65536)(j["phases"]["read"], j["phases"]["write"]) and j["verify"] == {"checked": 1000, "wrong": 0}'
 done
+check "no thread of the library: run with --verify" run --num-workers 8 --num-clients 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16 --async --submitters 0 --no-threads --verify --json "$scratch/turned.json"
+check "the same counts" json_is "$scratch/turned.json" \
+	'j["config"]["no_threads"] and (lambda r, w: r["ops"] == r["hits"] == 1000 and r["errors"] == w["errors"] == {} and w["ops"] == 200)(j["phases"]["read"], j["phases"]["write"]) and j["verify"] == {"checked": 1000, "wrong": 0}'
 check "the latency figures are ordered" json_is "$scratch/4.json" \
 	'(lambda l: 0 < l["min"] <= l["p50"] <= l["p90"] <= l["p95"] <= l["p99"] <= l["p999"] <= l["max"])(j["phases"]["read"]["latency_ns"])'
 check "the report says how it was driven" says '8 ids through a queue by 4 submitters on 2 clients' run "${small[@]}" --async --submitters 4

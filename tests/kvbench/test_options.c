@@ -275,6 +275,12 @@ static void async_is_for_plain_writes_and_reads(void **state)
 	check_refused("--breakdown", &err, parse(&o, &err, "--async", "--breakdown", NULL));
 	check_refused("--num-workers 5", &err, parse(&o, &err, "--async", "--submitters", "5", "-w", "4", NULL));
 	check_refused("submitters", &err, parse(&o, &err, "--async", "--submitters", "65", NULL));
+	assert_int_equal(parse(&o, &err, "--async", "--submitters", "0", "--no-threads", NULL), 0);
+	assert_true(o.no_threads);
+	check_refused("--async --submitters 0", &err, parse(&o, &err, "--no-threads", NULL));
+	check_refused("--async --submitters 0", &err, parse(&o, &err, "--async", "--no-threads", NULL));
+	check_refused("--num-threads", &err,
+		      parse(&o, &err, "--async", "--submitters", "0", "--no-threads", "--num-threads", "2", NULL));
 }
 
 static void no_write_needs_a_server_with_keys(void **state)

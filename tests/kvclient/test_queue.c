@@ -20,6 +20,7 @@
 
 #include "base/base.h"
 #include "kvclient/kvclient.h"
+#include "kvclient/queue/queue.h"
 #include "loop/sanitize.h"
 #include "server.h"
 
@@ -662,9 +663,9 @@ static void loops_go_on(void)
 		usleep(1000);
 }
 
-static struct kvc_pool *one_loop(void)
+static struct kvc_pool *one_loop(unsigned clients)
 {
-	struct kvc_options o = test_options(both, 2, 1);
+	struct kvc_options o = test_options(both, 2, clients);
 	struct kvc_pool *p = NULL;
 	struct kv_error err = {0};
 	test_server_cont(&server[1]);
@@ -685,7 +686,7 @@ static void what_no_loop_comes_to_ends_all_the_same(void **state)
 	int64_t id;
 	(void)state;
 	test_server_need(&server[0]);
-	p = one_loop();
+	p = one_loop(1);
 	q = queue_open(p, 4);
 	memset(data, POISON, sizeof(data));
 	loops_stick(p, 1);
@@ -745,6 +746,86 @@ static void a_queue_that_is_full_refuses_and_recovers(void **state)
 			assert_int_equal(c[i].tag, i);
 	}
 	assert_int_equal(kvc_queue_close(&q), 0);
+}
+
+static uint32_t load_of(const struct kvc_queue *q, unsigned lane)
+{
+	return atomic_load(&q->load[lane]);
+}
+
+static void loads_are(const struct kvc_queue *q, uint32_t first, uint32_t second, uint32_t third)
+{
+	assert_int_equal(load_of(q, 0), first);
+	assert_int_equal(load_of(q, 1), second);
+	assert_int_equal(load_of(q, 2), third);
+}
+
+/* What was reaped of a client goes to that client: its requests leave together, and so do their answers. */
+static void a_call_goes_to_the_client_with_the_least_to_do(void **state)
+{
+	static uint8_t data[16][VALUE];
+	struct kvc_call later = within(1000 * PATIENCE_MS);
+	struct kvc_item item[16];
+	struct kvc_pool *p;
+	struct kvc_queue *q;
+	int64_t id[16];
+	unsigned ended = 0;
+	(void)state;
+	test_server_need(&server[0]);
+	p = one_loop(3);
+	q = queue_open(p, 16);
+	loops_stick(p, 1);
+	for (unsigned i = 0; i < 16; i++)
+		item[i] = item_of(i, data[i]);
+	for (unsigned i = 0; i < 9; i++)
+		assert_true((id[i] = kvc_submit_get(q, &item[i], 1, &later, i)) > 0);
+	loads_are(q, 3, 3, 3);
+	for (unsigned i = 0; i < 9 && ended < 2; i++) {
+		if (atomic_load(&q->entry[id[i] & (q->depth - 1)].part[0].lane) != 1)
+			continue;
+		assert_int_equal(kvc_cancel(q, (uint64_t)id[i]), 0);
+		assert_int_equal(reap_one(q).tag, i);
+		ended++;
+	}
+	loads_are(q, 3, 1, 3);
+	assert_true(kvc_submit_get(q, &item[9], 1, &later, 9) > 0);
+	assert_true(kvc_submit_get(q, &item[10], 1, &later, 10) > 0);
+	loads_are(q, 3, 3, 3);
+	/* A batch is as much as its keys. */
+	assert_true((id[11] = kvc_submit_get(q, &item[11], 4, &later, 11)) > 0);
+	assert_int_equal(load_of(q, 0) + load_of(q, 1) + load_of(q, 2), 13);
+	assert_int_equal(KV_MAX(KV_MAX(load_of(q, 0), load_of(q, 1)), load_of(q, 2)), 7);
+	loops_go_on();
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(reap_one(q).result, 0);
+	loads_are(q, 0, 0, 0);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	kvc_pool_close(&p);
+}
+
+/* A call that its loop takes no more is no load. */
+static void what_is_refused_is_no_load(void **state)
+{
+	static uint8_t data[VALUE];
+	struct kvc_call later = within(1000 * PATIENCE_MS);
+	struct kvc_item item = item_of(0, data);
+	struct kvc_pool *p;
+	struct kvc_queue *q;
+	uint32_t taken = 0;
+	int64_t rc;
+	(void)state;
+	test_server_need(&server[0]);
+	p = one_loop(3);
+	q = queue_open(p, 1u << KVC_QUEUE_DEPTH_BITS);
+	loops_stick(p, 1);
+	while ((rc = kvc_submit_exists(q, &item, 1, &later, 0)) > 0)
+		taken++;
+	assert_int_equal(rc, -KV_EBUSY);
+	assert_true(taken < 1u << KVC_QUEUE_DEPTH_BITS); /* it was the loop that refused */
+	assert_int_equal(load_of(q, 0) + load_of(q, 1) + load_of(q, 2), taken);
+	loops_go_on();
+	assert_true(kvc_queue_close(&q) >= 0);
+	kvc_pool_close(&p);
 }
 
 static void half_of_the_ids_are_for_calls_that_are_not_in_the_background(void **state)
@@ -827,7 +908,7 @@ static void a_queue_is_closed_while_a_loop_stands_still(void **state)
 	struct kvc_queue *q;
 	(void)state;
 	test_server_need(&server[0]);
-	p = one_loop();
+	p = one_loop(1);
 	q = queue_open(p, 0);
 	loops_stick(p, 1);
 	many_submit(q);
@@ -849,7 +930,7 @@ static void closing_the_pool_ends_every_id(void **state)
 	unsigned closed = 0;
 	(void)state;
 	test_server_need(&server[0]);
-	p = one_loop();
+	p = one_loop(1);
 	q[0] = queue_open(p, 0);
 	q[1] = queue_open(p, 0);
 	test_server_stop(&server[1]);
@@ -946,6 +1027,8 @@ int main(void)
 		cmocka_unit_test(what_is_under_way_is_cancelled),
 		cmocka_unit_test(what_no_loop_comes_to_ends_all_the_same),
 		cmocka_unit_test(a_queue_that_is_full_refuses_and_recovers),
+		cmocka_unit_test(a_call_goes_to_the_client_with_the_least_to_do),
+		cmocka_unit_test(what_is_refused_is_no_load),
 		cmocka_unit_test(half_of_the_ids_are_for_calls_that_are_not_in_the_background),
 		cmocka_unit_test(closing_a_queue_ends_what_is_under_way),
 		cmocka_unit_test(a_queue_is_closed_while_a_loop_stands_still),
