@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,9 @@
 #include "base/error.h"
 #include "base/event.h"
 #include "base/json.h"
+#include "base/log_out.h"
 #include "base/printable.h"
+#include "base/units.h"
 
 enum { LINE_CAP = 1024 };
 
@@ -143,15 +146,31 @@ size_t kv_log_line(const struct kv_log_style *style, enum kv_log_level level, co
 	return n;
 }
 
+static _Atomic uint64_t lost; /* lines that standard error did not take, since that was told */
+
+/* It is told before the next line that it takes. buf: the room of that line. */
+static void lost_tell(const struct kv_log_style *style, char buf[KV_LOG_LINE_CAP])
+{
+	uint64_t lines = atomic_load(&lost) ? atomic_exchange(&lost, 0) : 0;
+	char text[96];
+
+	if (lines == 0)
+		return;
+	snprintf(text, sizeof(text), "%llu line%s of the log are lost: standard error took none",
+		 (unsigned long long)lines, kv_plural(lines));
+	if (!kv_log_out(buf, kv_log_line(style, KV_LOG_WARN, text, KV_EVENT("log_lost", KV_NUMBER("lines", lines)), buf,
+					 KV_LOG_LINE_CAP)))
+		atomic_fetch_add(&lost, lines);
+}
+
 void kv_log_stderr_event(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event)
 {
 	int saved = errno;
 	char buf[KV_LOG_LINE_CAP];
-	size_t n = kv_log_line(arg, level, line, event, buf, sizeof(buf));
-	/* A failing stderr cannot be reported anywhere. Half a line is better than a retry that mixes with other lines.
-	 */
-	while (write(STDERR_FILENO, buf, n) < 0 && errno == EINTR)
-		;
+
+	lost_tell(arg, buf);
+	if (!kv_log_out(buf, kv_log_line(arg, level, line, event, buf, sizeof(buf))))
+		atomic_fetch_add(&lost, 1);
 	errno = saved;
 }
 

@@ -209,7 +209,10 @@ static void read_again(struct keeper *k, bool asked, const struct mark *crl)
 	int rc;
 
 	if (k->log)
-		log = (struct kv_log){.write = k->log->write, .arg = k->log->arg, .level = kv_log_level(k->log)};
+		log = (struct kv_log){.write = k->log->write,
+				      .event = k->log->event,
+				      .arg = k->log->arg,
+				      .level = kv_log_level(k->log)};
 	pthread_mutex_unlock(&k->lock);
 	rc = fresh_read(k, &f, &log, &err);
 	pthread_mutex_lock(&k->lock);

@@ -3,6 +3,9 @@
 #include "tests/check.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct sink {
@@ -135,6 +138,109 @@ static void stderr_keeps_the_line_end_of_a_long_line(void **state)
 	assert_int_equal(buf[n - 1], '\n');
 }
 
+/* A pipe as standard error, until pipe_end. */
+struct stderr_pipe {
+	int read_fd, saved;
+};
+
+static void pipe_begin(struct stderr_pipe *p)
+{
+	int fds[2];
+	assert_int_equal(pipe(fds), 0);
+	p->read_fd = fds[0];
+	p->saved = dup(STDERR_FILENO);
+	dup2(fds[1], STDERR_FILENO);
+	close(fds[1]);
+}
+
+static void pipe_end(struct stderr_pipe *p)
+{
+	dup2(p->saved, STDERR_FILENO);
+	close(p->saved);
+	close(p->read_fd);
+}
+
+/* What lies in the pipe, as text. */
+static size_t pipe_read(const struct stderr_pipe *p, char *buf, size_t cap)
+{
+	size_t n = 0;
+	ssize_t got;
+	fcntl(p->read_fd, F_SETFL, O_NONBLOCK);
+	while ((got = read(p->read_fd, buf + n, cap - 1 - n)) > 0)
+		n += (size_t)got;
+	buf[n] = '\0';
+	return n;
+}
+
+static void a_reader_that_stands_still_is_not_waited_for(void **state)
+{
+	(void)state;
+	enum { LINES = 5000 }; /* several times the pipe's room */
+	struct stderr_pipe p;
+	static char buf[1 << 20];
+	char line[100], *told;
+	unsigned long long lost = 0, got = 0;
+	pipe_begin(&p);
+	memset(line, 'x', sizeof(line) - 1);
+	line[sizeof(line) - 1] = '\0';
+	for (unsigned i = 0; i < LINES; i++)
+		kv_log_stderr(NULL, KV_LOG_INFO, line);
+	size_t n = pipe_read(&p, buf, sizeof(buf));
+	for (size_t i = 0; i < n; i++)
+		got += buf[i] == '\n';
+	kv_log_stderr(NULL, KV_LOG_INFO, "again");
+	kv_log_stderr(NULL, KV_LOG_INFO, "and again");
+	bool whole = n > 0 && buf[n - 1] == '\n';
+	pipe_read(&p, buf, sizeof(buf));
+	pipe_end(&p);
+	assert_true(whole);
+	told = strstr(buf, " | event=log_lost lines=");
+	assert_non_null(told);
+	assert_int_equal(sscanf(told, " | event=log_lost lines=%llu", &lost), 1);
+	assert_int_equal(got + lost, LINES);
+	told = strstr(told, " INFO  again\n");
+	assert_non_null(told);
+	assert_non_null(strstr(told, " INFO  and again\n"));
+	assert_null(strstr(told, "log_lost"));
+}
+
+static void a_reader_that_has_gone_ends_nobody(void **state)
+{
+	(void)state;
+	struct stderr_pipe p;
+	pipe_begin(&p);
+	close(p.read_fd);
+	kv_log_stderr(NULL, KV_LOG_INFO, "SIGPIPE would end this test");
+	p.read_fd = open("/dev/null", O_RDONLY);
+	pipe_end(&p);
+}
+
+/* A full disk takes a part of a line; the next one begins anew. */
+static void half_a_line_is_ended(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/kvrail-logXXXXXX", buf[512] = "";
+	struct rlimit large, small;
+	int fd = mkstemp(path), saved = dup(STDERR_FILENO);
+	assert_true(fd >= 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &large), 0);
+	small = (struct rlimit){.rlim_cur = 60, .rlim_max = large.rlim_max};
+	unlink(path);
+	signal(SIGXFSZ, SIG_IGN);
+	dup2(fd, STDERR_FILENO);
+	setrlimit(RLIMIT_FSIZE, &small);
+	kv_log_stderr(NULL, KV_LOG_INFO, "a line of more bytes than the disk has room for");
+	setrlimit(RLIMIT_FSIZE, &large);
+	kv_log_stderr(NULL, KV_LOG_INFO, "the next one");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	assert_true(pread(fd, buf, sizeof(buf) - 1, 0) > 0);
+	close(fd);
+	assert_int_equal(buf[60], '\n');
+	assert_non_null(strstr(buf + 60, "log_lost lines=1\n"));
+	assert_non_null(strstr(buf + 60, " INFO  the next one\n"));
+}
+
 static void lines_have_a_style(void **state)
 {
 	(void)state;
@@ -187,8 +293,11 @@ int main(void)
 		cmocka_unit_test(levels_parse_and_print),
 		cmocka_unit_test(stderr_gets_one_stamped_line),
 		cmocka_unit_test(stderr_keeps_the_line_end_of_a_long_line),
+		cmocka_unit_test(a_reader_that_stands_still_is_not_waited_for),
+		cmocka_unit_test(half_a_line_is_ended),
 		cmocka_unit_test(lines_have_a_style),
 		cmocka_unit_test(the_environment_chooses_the_style),
+		cmocka_unit_test(a_reader_that_has_gone_ends_nobody), /* the last: a line of it is lost */
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
