@@ -118,7 +118,7 @@ static int line_take(const struct kv_opt *table, const struct kv_opt_refused *re
 
 static int text_read(const char *path, char **out, struct kv_error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), rc = 0; /* a FIFO would be waited for */
 	size_t len = 0;
 	ssize_t n = 1;
 	struct stat st;

@@ -43,7 +43,8 @@ enum {
 	PEM_MAX = 1 << 20
 };
 
-#define CONNECTION_NS 5000000000ull
+#define CONNECTION_NS   5000000000ull
+#define ACCEPT_PAUSE_NS 100000000ull
 
 struct place {
 	struct MHD_Connection *connection; /* NULL: free */
@@ -61,6 +62,7 @@ struct http {
 	struct MHD_Daemon *daemon;
 	struct place place[CONNECTIONS_MAX];
 	unsigned places;
+	uint64_t accept_ns; /* not before */
 	struct page_source source;
 	/* shared */
 	_Atomic(struct kvs_server *) server;
@@ -183,6 +185,17 @@ static void slow_cut(struct http *h, uint64_t now)
 	}
 }
 
+/* Descriptors or memory are short, and the one who comes stays in the backlog: the oldest makes room, and the socket is
+ * looked at again after a pause. */
+static void accept_failed(struct http *h, int error)
+{
+	if (error == EAGAIN || error == EINTR || error == ECONNABORTED)
+		return;
+	h->accept_ns = now_ns() + ACCEPT_PAUSE_NS;
+	if (h->places)
+		oldest_cut(h);
+}
+
 static void accept_all(struct http *h)
 {
 	for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -190,8 +203,10 @@ static void accept_all(struct http *h)
 		socklen_t len = sizeof(peer);
 		int fd = accept4(h->listen_fd, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-		if (fd < 0)
+		if (fd < 0) {
+			accept_failed(h, errno);
 			return;
+		}
 		if (h->places == CONNECTIONS_MAX)
 			oldest_cut(h);
 		if (h->places == CONNECTIONS_MAX) {
@@ -207,7 +222,7 @@ static void accept_all(struct http *h)
 
 static int pem_read(const char *option, const char *path, char **out, struct kv_error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc = 0; /* a FIFO would be waited for */
 	ssize_t n = -1;
 	char *text = NULL;
 
@@ -300,8 +315,12 @@ static void *http_run(void *arg)
 		MHD_UNSIGNED_LONG_LONG wanted;
 		int wait = TURN_MS;
 
+		if (now_ns() < h->accept_ns) {
+			fds[0].fd = -1;
+			wait = (int)(ACCEPT_PAUSE_NS / 1000000);
+		}
 		if (MHD_get_timeout(h->daemon, &wanted) == MHD_YES)
-			wait = (int)KV_MIN(wanted, (MHD_UNSIGNED_LONG_LONG)TURN_MS);
+			wait = (int)KV_MIN(wanted, (MHD_UNSIGNED_LONG_LONG)wait);
 		poll(fds, KV_COUNT(fds), wait);
 		if (fds[1].revents && read(h->wake_fd, &woken, sizeof(woken)) < 0 && errno != EAGAIN)
 			break;

@@ -3,6 +3,7 @@
 #include "tests/check.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct conf {
@@ -96,6 +97,21 @@ static void what_is_no_text_file_is_refused(void **state)
 	assert_true(kv_opt_file_read(table, NULL, "/tmp", &conf, &text, &err) < 0);
 }
 
+static void a_fifo_is_not_waited_for(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/kvrail-optXXXXXX";
+	close(mkstemp(path));
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	alarm(20); /* a wait would have no end */
+	int rc = kv_opt_file_read(table, NULL, path, &conf, &text, &err);
+	alarm(0);
+	unlink(path);
+	assert_int_equal(rc, -KV_EINVAL);
+	check_contains(err.text, "is no file");
+}
+
 static int tidy(void **state)
 {
 	(void)state;
@@ -109,6 +125,7 @@ int main(void)
 		cmocka_unit_test(lines_are_taken),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_line),
 		cmocka_unit_test(what_is_no_text_file_is_refused),
+		cmocka_unit_test(a_fifo_is_not_waited_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, tidy);
 }
