@@ -6,6 +6,10 @@
  * stay where they are when addresses change. Else the id is ADDRESS:PORT. An address is asked for its name once, and
  * again when it was away. All servers do the same, so they have the same ids.
  *
+ * A resolver that cannot say now what an address is called has not said that it has no name: a server that took the
+ * address for its id would differ from the others for good. So that is trouble, and asked again at the next look,
+ * NAME_TRIES times in all; in a network where such questions are never answered, addresses are the ids then.
+ *
  * "There is no such name" is an answer where a headless service has no member, but it is also what a resolver says that
  * has lost its upstream: it is trouble here, and the view stays. DNS has neither numbers nor states: all are up. The
  * epoch is the time, in ms, at which the change was seen. */
@@ -20,6 +24,8 @@
 
 #include "kvserver/member/source.h"
 
+enum { NAME_TRIES = 3 };
+
 #define LOOK_NS 5000000000ull
 
 struct source {
@@ -27,6 +33,7 @@ struct source {
 	struct kv_hostport at;
 	struct kv_view known;
 	uint64_t epoch;
+	unsigned unnamed; /* looks in a row that ended with an address without an answer about its name */
 };
 
 static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
@@ -90,12 +97,25 @@ static void label_take(const struct source *s, const char *name, struct kv_membe
 	snprintf(m->node_id, sizeof(m->node_id), "%.*s", (int)label, name);
 }
 
+/* 0, also where it has no name; -EAGAIN: nobody says. */
+static int name_take(const struct source *s, const struct addrinfo *a, struct kv_member *m)
+{
+	char name[NI_MAXHOST];
+	int rc;
+
+	if (s->unnamed >= NAME_TRIES)
+		return 0; /* each question would be waited for */
+	rc = s->setup.names->name_of(a, name, sizeof(name));
+	if (rc == 0)
+		label_take(s, name, m);
+	return rc == EAI_AGAIN ? -EAGAIN : 0;
+}
+
 static int address_take(const struct source *s, const struct addrinfo *a, struct kv_view *out)
 {
 	struct sockaddr_storage addr = {0};
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
 	const struct kv_member *was;
-	char name[NI_MAXHOST];
 
 	if (a->ai_addrlen > sizeof(addr) || (a->ai_family != AF_INET && a->ai_family != AF_INET6))
 		return 0;
@@ -105,8 +125,8 @@ static int address_take(const struct source *s, const struct addrinfo *a, struct
 		return 0;
 	was = members_by_address(&s->known, m.address);
 	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1, was ? was->node_id : m.address);
-	if (!was && s->setup.names->name_of(a, name, sizeof(name)) == 0)
-		label_take(s, name, &m);
+	if (!was && name_take(s, a, &m))
+		return -EAGAIN;
 	if (kv_view_find(out, m.node_id)) /* two addresses of one name (IPv4 and IPv6): the first one */
 		return 0;
 	return kv_view_add(out, &m);
@@ -151,8 +171,11 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	struct kv_view found = {0};
 	int rc = addresses_take(s, list, &found);
 
+	s->unnamed = rc == -EAGAIN ? s->unnamed + 1 : 0;
 	if (rc || found.count == 0) {
-		sink->trouble(sink->arg, rc ? "too many addresses, or no memory" : "the name has no address");
+		sink->trouble(sink->arg, rc == -EAGAIN ? "the names of its addresses cannot be looked up now"
+					 : rc          ? "too many addresses, or no memory"
+						       : "the name has no address");
 		kv_view_fini(&found);
 		return;
 	}

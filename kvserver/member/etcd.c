@@ -514,17 +514,15 @@ static void on_answer(void *arg, const struct web_answer *a)
 	enum doing doing = s->doing;
 	json_t *answer = a->error ? NULL : json_loadb(a->body, a->len, 0, NULL);
 	const char *words = answer ? etcd_error(answer) : "";
-	char why[64];
+	char why[96];
 
 	s->doing = NOTHING;
 	s->call = NULL;
 	s->left = s->left || doing == REVOKE;
-	snprintf(why, sizeof(why), "HTTP status %ld", a->status);
+	snprintf(why, sizeof(why), "HTTP status %ld%s", a->status,
+		 json_is_object(answer) ? "" : ", and no JSON of etcd's v3 gateway");
 	if (a->error || a->status >= 500 || !json_is_object(answer)) {
-		endpoint_fail(s, a->error   ? a->error
-				 : words[0] ? words
-				 : answer   ? why
-					    : "it does not speak etcd's v3 JSON");
+		endpoint_fail(s, a->error ? a->error : words[0] ? words : why);
 	} else {
 		s->failed = 0;
 		if (a->status == 401 || etcd_error_is_auth(words))

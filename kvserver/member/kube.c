@@ -265,15 +265,21 @@ static void list_again(struct source *s, const char *why)
 	s->version[0] = '\0';
 }
 
+/* The next call comes after a pause, which doubles until a watch has news again. */
+static void pause_take(struct source *s)
+{
+	s->retry_ns = kv_clock_now(&kv_clock_monotonic) +
+		      (PAUSE_NS << KV_MIN(s->failed, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
+	s->failed++;
+}
+
 static void fail(struct source *s, const char *why)
 {
 	char text[1024];
 
 	snprintf(text, sizeof(text), "%s/%s: %.300s", s->space, s->service, why);
 	list_again(s, NULL);
-	s->retry_ns = kv_clock_now(&kv_clock_monotonic) +
-		      (PAUSE_NS << KV_MIN(s->failed, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
-	s->failed++;
+	pause_take(s);
 	s->setup.sink->trouble(s->setup.sink->arg, text);
 }
 
@@ -375,7 +381,7 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 	if (strcmp(type, "ERROR") == 0 || !version[0] || strlen(version) >= sizeof(s->version)) {
 		list_again(s,
 			   text_u64(object, "code") == 410 ? "the version is too old (410)" : "the watch has an error");
-		s->retry_ns = kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace;
+		pause_take(s);
 		goto out;
 	}
 	s->failed = 0;
@@ -396,15 +402,15 @@ static void on_watch_done(void *arg, const struct web_answer *a)
 	json_t *body = a->error ? NULL : json_loadb(a->body, a->len, 0, NULL);
 
 	s->watch = NULL;
-	if (a->error)
-		list_again(s, a->error);
-	else if (a->status == 410)
-		list_again(s, "the version is too old (410)");
-	else if (a->status != 200)
+	if (a->error || a->status == 410) {
+		list_again(s, a->error ? a->error : "the version is too old (410)");
+		pause_take(s);
+	} else if (a->status != 200) {
 		status_fail(s, a->status, body);
-	else
+	} else { /* in peace; not without a pause, should it end at once */
 		s->failed = 0;
-	s->retry_ns = KV_MAX(s->retry_ns, kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace);
+		s->retry_ns = KV_MAX(s->retry_ns, kv_clock_now(&kv_clock_monotonic) + PAUSE_NS / s->setup.pace);
+	}
 	json_decref(body);
 }
 

@@ -280,7 +280,8 @@ static const struct source_sink sink = {.members = on_members, .alive = on_alive
 
 static struct sockaddr_in address[4];
 static struct addrinfo info[4];
-static int look_up_rc;
+static int look_up_rc, name_rc;
+static unsigned names_asked;
 
 static int look_up(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
 {
@@ -307,6 +308,9 @@ static void list_free(struct addrinfo *list)
 static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
 {
 	uint32_t n = ntohl(((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr) & 255;
+	names_asked++;
+	if (name_rc)
+		return name_rc;
 	snprintf(buf, cap, n % 2 ? "host-%u.example" : "kv-%u.kv.ns.svc", n);
 	return 0;
 }
@@ -349,6 +353,42 @@ static void dns_sorts_and_names(void **state)
 	kv_view_fini(&told);
 }
 
+/* A resolver that does not answer for names: members are not called by their addresses at once. */
+static void dns_waits_for_names(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	addresses(2, 4, 6, 8);
+	troubles = tellings = names_asked = 0;
+	name_rc = EAI_AGAIN;
+	source_dns.turn(s, 0);
+	source_dns.turn(s, 0);
+	assert_int_equal(troubles, 2);
+	assert_int_equal(tellings, 0);
+	assert_int_equal(names_asked, 2); /* one answer that does not come is enough */
+	name_rc = 0;
+	source_dns.turn(s, 0);
+	assert_int_equal(tellings, 1);
+	assert_string_equal(told.member[0].node_id, "kv-2");
+	addresses(2, 4, 6, 10);
+	name_rc = EAI_AGAIN;
+	for (unsigned i = 0; i < 3; i++)
+		source_dns.turn(s, 0);
+	assert_int_equal(troubles, 5);
+	assert_int_equal(told.count, 4);
+	assert_non_null(kv_view_find(&told, "kv-8")); /* the view stayed */
+	source_dns.turn(s, 0);
+	assert_int_equal(tellings, 2);
+	assert_non_null(kv_view_find(&told, "kv-2"));
+	assert_non_null(kv_view_find(&told, "10.0.0.10:7411"));
+	name_rc = 0;
+	source_dns.close(&s);
+	kv_view_fini(&told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +402,7 @@ int main(void)
 		cmocka_unit_test(the_doubted_stay_until_named_or_silent),
 		cmocka_unit_test(any_history_keeps_who_is_named),
 		cmocka_unit_test(dns_sorts_and_names),
+		cmocka_unit_test(dns_waits_for_names),
 	};
 	return cmocka_run_group_tests_name("kvserver/members", tests, NULL, NULL);
 }
