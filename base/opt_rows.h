@@ -170,7 +170,8 @@ struct kv_opt_security {
 /* of: the type of the struct, which has a member `struct kv_opt_security security`. */
 #define KV_OPT_SECURITY_ROWS(of)                                                                                       \
 	KV_OPT_SECURITY_ROW("psk-file", offsetof(of, security.psk_file),                                               \
-			    "Pre-shared key of the servers: a file with one line IDENTITY:HEX.", .group = "Security"), \
+			    "Pre-shared key of the servers: a file whose last line is IDENTITY:HEX.",                  \
+			    .group = "Security"),                                                                      \
 		KV_OPT_SECURITY_ROW("cert", offsetof(of, security.cert), "Certificate of this client (PEM)."),         \
 		KV_OPT_SECURITY_ROW("key", offsetof(of, security.key), "Private key of the certificate (PEM)."),       \
 		KV_OPT_SECURITY_ROW("ca", offsetof(of, security.ca),                                                   \

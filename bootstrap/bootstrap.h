@@ -27,8 +27,10 @@ enum boot_mode {
 };
 
 struct boot_security {
-	const char *psk_file;                       /* one line "identity:hex" with at least 16 bytes of key; or NULL */
-	const char *psk;                            /* the same text directly (kv-bench's one-time key); or NULL */
+	/* A line "identity:hex" with at least 16 bytes of key; or NULL. Of several lines this side shows the last
+	 * one, and a server accepts each. */
+	const char *psk_file;
+	const char *psk;                            /* one such line directly (kv-bench's one-time key); or NULL */
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none */
 	const char *crl_file; /* with certificates: PEM, revocation lists, at least one for each CA of a chain; or NULL.
 				 The loop reads it again when it changes, ... */

@@ -47,19 +47,21 @@ static int mode_choose(const struct boot_security *s, bool server, enum boot_mod
 	return 0;
 }
 
-static int psk_get(const struct boot_security *s, struct secret_psk *out, struct kv_error *err)
+static int psks_get(const struct boot_security *s, struct secret_psks *out, struct kv_error *err)
 {
-	return s->psk_file ? secret_psk_load(s->psk_file, out, err)
-			   : secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", out, err);
+	if (s->psk_file)
+		return secret_psks_load(s->psk_file, out, err);
+	out->count = 1;
+	return secret_psk_parse(s->psk, strlen(s->psk), "the PSK text", &out->key[0], err);
 }
 
 static int tls_make(const struct boot_security *s, struct boot_context *ctx, const struct kv_log *log,
 		    struct kv_error *err)
 {
-	struct secret_psk psk = {.key_len = 0};
+	struct secret_psks psks = {.count = 0};
 	struct tls_settings settings = {
 		.server = ctx->server,
-		.psk = ctx->mode == BOOT_PSK ? &psk : NULL,
+		.psks = ctx->mode == BOOT_PSK ? &psks : NULL,
 		.cert_file = s->cert_file,
 		.key_file = s->key_file,
 		.ca_file = s->ca_file,
@@ -69,10 +71,10 @@ static int tls_make(const struct boot_security *s, struct boot_context *ctx, con
 		.gate = ctx->server ? &ctx->gate : NULL,
 		.log = log,
 	};
-	int rc = ctx->mode == BOOT_PSK ? psk_get(s, &psk, err) : 0;
+	int rc = ctx->mode == BOOT_PSK ? psks_get(s, &psks, err) : 0;
 	if (rc == 0)
 		rc = tls_context_create(&settings, &ctx->tls, err);
-	secret_wipe(&psk, sizeof(psk));
+	secret_wipe(&psks, sizeof(psks));
 	return rc;
 }
 

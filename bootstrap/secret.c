@@ -20,6 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NO_KEY                                                                                                         \
+	"%s holds no key: one line identity:hex is needed (`kv-server --make-psk FILE` makes one; "                    \
+	"hex: `openssl rand -hex 32`)"
+
 void secret_wipe(void *p, size_t n)
 {
 	if (p)
@@ -123,10 +127,7 @@ int secret_psk_parse(const char *text, size_t len, const char *source, struct se
 	struct secret_psk psk = {.key_len = 0}, second = {.key_len = 0};
 	int rc = secret_psk_next(&r, &psk, err);
 	if (rc == 0) {
-		rc = kv_fail(err, -KV_EINVAL,
-			     "%s holds no key: one line identity:hex is needed (`kv-server --make-psk FILE` makes one; "
-			     "hex: `openssl rand -hex 32`)",
-			     source);
+		rc = kv_fail(err, -KV_EINVAL, NO_KEY, source);
 		goto out;
 	}
 	if (rc == 1)
@@ -143,12 +144,55 @@ out:
 	return rc;
 }
 
-int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *err)
+static const struct secret_psk *psks_find(const struct secret_psks *keys, const char *identity)
+{
+	for (unsigned i = 0; i < keys->count; i++)
+		if (strcmp(keys->key[i].identity, identity) == 0)
+			return &keys->key[i];
+	return NULL;
+}
+
+static int psks_add(struct secret_psks *keys, const struct secret_psk *psk, const struct secret_reader *r,
+		    struct kv_error *err)
+{
+	if (psks_find(keys, psk->identity))
+		return kv_fail(err, -KV_EINVAL,
+			       "%s, line %u: there is a second key for the identity %s; each key needs an identity of "
+			       "its own (`kv-server --make-psk` gives it one)",
+			       r->source, r->number, psk->identity);
+	if (keys->count == SECRET_PSKS_MAX)
+		return kv_fail(err, -KV_EINVAL, "%s, line %u: there are more than %d keys", r->source, r->number,
+			       SECRET_PSKS_MAX);
+	keys->key[keys->count++] = *psk;
+	return 0;
+}
+
+int secret_psks_parse(const char *text, size_t len, const char *source, struct secret_psks *out, struct kv_error *err)
+{
+	struct secret_reader r = {.at = text, .end = text + len, .source = source};
+	struct secret_psks keys = {.count = 0};
+	struct secret_psk psk;
+	int rc;
+	while ((rc = secret_psk_next(&r, &psk, err)) == 1) {
+		rc = psks_add(&keys, &psk, &r, err);
+		if (rc)
+			break;
+	}
+	if (rc == 0 && keys.count == 0)
+		rc = kv_fail(err, -KV_EINVAL, NO_KEY, source);
+	if (rc == 0)
+		*out = keys;
+	secret_wipe(&psk, sizeof(psk));
+	secret_wipe(&keys, sizeof(keys));
+	return rc;
+}
+
+int secret_psks_load(const char *path, struct secret_psks *out, struct kv_error *err)
 {
 	struct secret_text text = {0};
 	int rc = secret_file_read(path, "PSK file", &text, err);
 	if (rc == 0)
-		rc = secret_psk_parse(text.data, text.len, path, out, err);
+		rc = secret_psks_parse(text.data, text.len, path, out, err);
 	secret_text_fini(&text);
 	return rc;
 }

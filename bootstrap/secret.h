@@ -12,7 +12,8 @@ enum {
 	SECRET_IDENTITY_MAX = 128, /* characters */
 	SECRET_KEY_MIN = 16,       /* bytes, 32 hex digits */
 	SECRET_KEY_MAX = 64,
-	SECRET_FILE_MAX = 64 << 10,     /* bytes of a file that holds one key */
+	SECRET_PSKS_MAX = 8,            /* keys of a PSK file */
+	SECRET_FILE_MAX = 64 << 10,     /* bytes of a file that holds one key, or a few */
 	SECRET_KEYS_FILE_MAX = 16 << 20 /* ... and of one that holds many */
 };
 
@@ -20,6 +21,13 @@ struct secret_psk {
 	char identity[SECRET_IDENTITY_MAX + 1];
 	uint8_t key[SECRET_KEY_MAX];
 	size_t key_len;
+};
+
+/* The keys of a PSK file: while keys are changed there are two. This side shows the last one, and a server accepts
+ * each. */
+struct secret_psks {
+	struct secret_psk key[SECRET_PSKS_MAX];
+	unsigned count;
 };
 
 /* struct secret_text -- the content of a secret file; data has a 0 after len bytes. Wipe it with secret_text_fini. */
@@ -41,8 +49,18 @@ struct secret_reader {
 };
 int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err);
 
-/* secret_psk_load -- read one key from a file. Errors: those of secret_file_read and secret_psk_parse. */
-int secret_psk_load(const char *path, struct secret_psk *out, struct kv_error *err);
+/* secret_psks_parse -- read 1 to SECRET_PSKS_MAX keys of a text with one key a line, each with an identity of its own.
+ * Errors: as secret_psk_parse. */
+int secret_psks_parse(const char *text, size_t len, const char *source, struct secret_psks *out, struct kv_error *err);
+
+/* secret_psks_own -- the key that this side shows. */
+static inline const struct secret_psk *secret_psks_own(const struct secret_psks *keys)
+{
+	return &keys->key[keys->count - 1];
+}
+
+/* secret_psks_load -- read keys from a file. Errors: those of secret_file_read and secret_psks_parse. */
+int secret_psks_load(const char *path, struct secret_psks *out, struct kv_error *err);
 
 /* secret_file_read -- read a regular file that only its owner may read or write. `what` names it in errors ("PSK
  * file"). Errors: -KV_EDENIED (its mode; the sentence has the chmod to run), -KV_EINVAL (not a regular file, too long),

@@ -21,7 +21,7 @@
  * more than OUT_BUSY_MAX has gathered; then it waits. So a peer that makes us answer without reading the answers cannot
  * grow the BIO.
  *
- * The pre-shared key lies in the context, once per side, in a page of its own that core dumps leave out. OpenSSL's
+ * Pre-shared keys lie in the context, once per side, in a page of its own that core dumps leave out. OpenSSL's
  * copies live as long as a handshake, and OpenSSL wipes them.
  *
  * trust.c decides which certificates are believed, and writes the sentence of a refusal. A client looks for the name
@@ -66,9 +66,9 @@ enum {
 
 struct tls_context {
 	SSL_CTX *ssl_ctx;
-	struct secret_psk psk; /* key_len 0: certificates */
-	struct trust *trust;   /* NULL with a pre-shared key */
-	char *server_name;     /* or NULL: the name that is dialled */
+	struct secret_psks psks; /* none: certificates */
+	struct trust *trust;     /* NULL with a pre-shared key */
+	char *server_name;       /* or NULL: the name that is dialled */
 	bool server, crl_kept;
 	unsigned refs;     /* the owner's, and one for each stream */
 	struct gate *gate; /* of a server's handshakes; a client has none */
@@ -87,6 +87,7 @@ struct tls_stream {
 	uint64_t source; /* the source whose share of the gate it takes */
 	int write_error; /* the first failure to write, a stream's code */
 	struct co_queue flushers;
+	unsigned psk;             /* which of a server's keys the client has shown */
 	char unknown[NAME_SHOWN]; /* the PSK identity that a client showed and we do not know, printable */
 	const char *expected;     /* while opening, on a client: the name to look for; or NULL */
 	struct trust_verdict verdict;
@@ -104,12 +105,12 @@ static struct tls_stream *tls_of(struct boot_stream *s)
 
 /* To OpenSSL, an external key is a session that never existed. Each handshake gets a new one, since OpenSSL writes to
  * it. */
-static SSL_SESSION *psk_session(const struct tls_context *ctx, SSL *ssl)
+static SSL_SESSION *psk_session(const struct secret_psk *psk, SSL *ssl)
 {
 	static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
 	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
 	SSL_SESSION *session = SSL_SESSION_new();
-	if (session && cipher && SSL_SESSION_set1_master_key(session, ctx->psk.key, ctx->psk.key_len) &&
+	if (session && cipher && SSL_SESSION_set1_master_key(session, psk->key, psk->key_len) &&
 	    SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
 		return session;
 	SSL_SESSION_free(session);
@@ -121,9 +122,10 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **out_id, siz
 {
 	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
 	(void)md; /* the only cipher suite has the only hash */
-	*out_id = (const unsigned char *)ctx->psk.identity;
-	*out_id_len = strlen(ctx->psk.identity);
-	*out_session = psk_session(ctx, ssl);
+	const struct secret_psk *own = secret_psks_own(&ctx->psks);
+	*out_id = (const unsigned char *)own->identity;
+	*out_id_len = strlen(own->identity);
+	*out_session = psk_session(own, ssl);
 	return *out_session != NULL;
 }
 
@@ -139,13 +141,18 @@ static void unknown_note(struct tls_stream *t, const unsigned char *id, size_t l
 static int psk_find(SSL *ssl, const unsigned char *id, size_t id_len, SSL_SESSION **out_session)
 {
 	const struct tls_context *ctx = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	struct tls_stream *t = SSL_get_app_data(ssl);
 	*out_session = NULL;
-	if (id_len != strlen(ctx->psk.identity) || memcmp(id, ctx->psk.identity, id_len) != 0) {
-		unknown_note(SSL_get_app_data(ssl), id, id_len);
-		return 1; /* without a session the handshake fails for lack of a certificate, as it should */
+	for (unsigned i = 0; i < ctx->psks.count; i++) {
+		const struct secret_psk *psk = &ctx->psks.key[i];
+		if (id_len != strlen(psk->identity) || memcmp(id, psk->identity, id_len) != 0)
+			continue;
+		t->psk = i;
+		*out_session = psk_session(psk, ssl);
+		return *out_session != NULL;
 	}
-	*out_session = psk_session(ctx, ssl);
-	return *out_session != NULL;
+	unknown_note(t, id, id_len);
+	return 1; /* without a session the handshake fails for lack of a certificate, as it should */
 }
 
 /* ---- the context ---- */
@@ -284,8 +291,8 @@ static int policy_set(SSL_CTX *ssl_ctx)
 static int credentials_set(struct tls_context *ctx, const struct tls_settings *s, struct kv_error *err)
 {
 	int rc = 0;
-	if (s->psk) {
-		ctx->psk = *s->psk;
+	if (s->psks) {
+		ctx->psks = *s->psks;
 		SSL_CTX_set_psk_use_session_callback(ctx->ssl_ctx, s->server ? NULL : psk_use);
 		SSL_CTX_set_psk_find_session_callback(ctx->ssl_ctx, s->server ? psk_find : NULL);
 		/* A server that verifies certificates requires an id of every session, also of the session that stands
@@ -447,7 +454,7 @@ static const struct saying sayings[] = {
 
 static const char *saying_find(const struct tls_context *ctx, int reason)
 {
-	int kind = ctx->psk.key_len ? SAYS_PSK : SAYS_CERT, role = ctx->server ? SAYS_SERVER : SAYS_CLIENT;
+	int kind = ctx->psks.count ? SAYS_PSK : SAYS_CERT, role = ctx->server ? SAYS_SERVER : SAYS_CLIENT;
 	for (size_t i = 0; i < KV_COUNT(sayings); i++)
 		if (sayings[i].reason == reason && (sayings[i].who & kind) && (sayings[i].who & role))
 			return sayings[i].text;
@@ -499,12 +506,13 @@ static int tls_explain(struct tls_stream *t)
 		return verify_explain(t);
 	if (t->unknown[0])
 		return kv_fail(f, -KV_EDENIED,
-			       "the client's PSK identity is \"%s\", ours is \"%s\": use the same PSK on both sides",
-			       t->unknown, ctx->psk.identity);
-	if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && ctx->psk.key_len && !ctx->server)
+			       "the client's PSK identity is \"%s\", ours is \"%s\"%s: use the same PSK on both sides",
+			       t->unknown, secret_psks_own(&ctx->psks)->identity,
+			       ctx->psks.count > 1 ? " or another" : "");
+	if (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && ctx->psks.count && !ctx->server)
 		return kv_fail(f, -KV_EDENIED,
 			       "the server knows no PSK identity \"%s\": use the same PSK on both sides",
-			       ctx->psk.identity);
+			       secret_psks_own(&ctx->psks)->identity);
 	if (text == not_tls)
 		alert_add(t);
 	if (text)
@@ -801,7 +809,7 @@ static int tls_handshake_await(struct tls_stream *t, uint64_t deadline_ns)
 		n = tls_step_await(t, STEP_HANDSHAKE, NULL, 0, deadline_ns);
 	if (n <= 0)
 		return n < 0 ? (int)n : tls_closed(t);
-	if (t->ctx->psk.key_len && !SSL_session_reused(t->ssl))
+	if (t->ctx->psks.count && !SSL_session_reused(t->ssl))
 		return kv_fail(&t->base.failure, -KV_EDENIED,
 			       "it finished the TLS handshake without the pre-shared key");
 	return tls_ready_await(t, deadline_ns);
@@ -814,7 +822,8 @@ static void tls_who_set(struct tls_stream *t)
 	if (t->ctx->trust)
 		snprintf(t->who, sizeof(t->who), "certificate %s", trust_describe(t->ssl, name, sizeof(name)));
 	else
-		snprintf(t->who, sizeof(t->who), "PSK identity \"%s\"", t->ctx->psk.identity);
+		snprintf(t->who, sizeof(t->who), "PSK identity \"%s\"",
+			 t->ctx->server ? t->ctx->psks.key[t->psk].identity : secret_psks_own(&t->ctx->psks)->identity);
 	t->base.who = t->who;
 }
 

@@ -16,8 +16,8 @@ struct gate;
 
 struct tls_settings {
 	bool server;
-	const struct secret_psk *psk;               /* or NULL: certificates. Copied */
-	const char *cert_file, *key_file, *ca_file; /* all three unless psk is set; read at once */
+	const struct secret_psks *psks;             /* one at least; or NULL: certificates. Copied */
+	const char *cert_file, *key_file, *ca_file; /* all three unless psks is set; read at once */
 	const char *crl_file;                       /* or NULL: nothing is checked for revocation */
 	bool crl_kept;           /* the loop does not read a changed list: another thread makes a new context */
 	const char *server_name; /* client with certificates: looked for instead of the dialled name; or NULL. Copied */

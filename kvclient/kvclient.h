@@ -179,8 +179,8 @@ struct kvc_options {
 	uint64_t spin_ns;        /* 50 us. A loop polls at most this long before it sleeps, while that pays; 1: never */
 	uint64_t base_client_id; /* 100. The server shows each client by this number plus the client's index */
 	unsigned flags;          /* enum kvc_flag */
-	/* A pre-shared key, "identity:hex", in a file of one line or directly: `kv-server --make-psk FILE` makes one.
-	 */
+	/* A pre-shared key, "identity:hex", as the last line of a file, or directly: `kv-server --make-psk FILE` makes
+	 * one. */
 	const char *psk_file, *psk;
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none, and not beside a psk */
 	int log_level;                              /* 0 off, 1 error, 2 warn, 3 info, 4 debug */

@@ -242,8 +242,9 @@ static const struct kv_opt table[] = {
 	 .type = KV_OPT_STRING,
 	 .offset = AT(psk_file),
 	 .metavar = "FILE",
-	 .help = "Pre-shared key: one line IDENTITY:HEX in a file that only its owner may read; read again at SIGHUP. "
-		 "--make-psk makes one; `openssl rand -hex 32` makes a HEX.",
+	 .help = "Pre-shared key: a line IDENTITY:HEX in a file that only its owner may read; read again at SIGHUP. "
+		 "With several lines clients may show any of them, and this server shows other servers the last: so "
+		 "a key is changed. --make-psk makes one; `openssl rand -hex 32` makes a HEX.",
 	 .group = "Security"},
 	{.name = "make-psk",
 	 .type = KV_OPT_STRING,

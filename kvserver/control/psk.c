@@ -2,6 +2,8 @@
 /* psk.c -- kv-server --make-psk: it makes a key as `openssl rand -hex 32` and chmod do, without a moment in which
  * others could read it.
  *
+ * Its identity has a random part: while keys are changed, a file of a server has two, and each needs one of its own.
+ *
  * The file is created with O_EXCL and mode 0600, so neither a planted link nor an older key is written to. */
 #include "kvserver/control/psk.h"
 
@@ -11,24 +13,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#define IDENTITY "kvrail:"
+#define IDENTITY "kvrail-"
 
-enum { KEY_BYTES = 32, LINE_LEN = sizeof(IDENTITY) - 1 + 2 * KEY_BYTES + 1 };
+enum { MARK_BYTES = 4, KEY_BYTES = 32, LINE_LEN = sizeof(IDENTITY) - 1 + 2 * MARK_BYTES + 1 + 2 * KEY_BYTES + 1 };
+
+static char *hex_write(char *out, const uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++, out += 2)
+		snprintf(out, 3, "%02x", bytes[i]);
+	return out;
+}
 
 static int line_make(char line[LINE_LEN + 1], struct kv_error *err)
 {
-	size_t at = sizeof(IDENTITY) - 1;
-	uint8_t key[KEY_BYTES];
-	int rc = kv_entropy_fill(&kv_entropy_kernel, key, sizeof(key));
+	uint8_t bytes[MARK_BYTES + KEY_BYTES];
+	int rc = kv_entropy_fill(&kv_entropy_kernel, bytes, sizeof(bytes));
+	char *at = line + sizeof(IDENTITY) - 1;
 
 	if (rc)
 		return kv_fail(err, rc, "no entropy for a key: %s", kv_strerror(rc));
-	memcpy(line, IDENTITY, at);
-	for (unsigned i = 0; i < KEY_BYTES; i++, at += 2)
-		snprintf(line + at, 3, "%02x", key[i]);
-	line[at++] = '\n';
-	line[at] = 0;
-	explicit_bzero(key, sizeof(key));
+	memcpy(line, IDENTITY, sizeof(IDENTITY) - 1);
+	at = hex_write(at, bytes, MARK_BYTES);
+	*at++ = ':';
+	at = hex_write(at, bytes + MARK_BYTES, KEY_BYTES);
+	memcpy(at, "\n", 2);
+	explicit_bzero(bytes, sizeof(bytes));
 	return 0;
 }
 

@@ -92,6 +92,47 @@ static void bad_key_texts_say_what_is_wrong(void **state)
 	}
 }
 
+static int parse_psks(const char *text, struct secret_psks *out, struct kv_error *err)
+{
+	return secret_psks_parse(text, strlen(text), "the file", out, err);
+}
+
+static void a_file_has_several_keys(void **state)
+{
+	(void)state;
+	struct secret_psks keys;
+	assert_int_equal(parse_psks("# old\nold:" HEX32 "\n# new\nnew:" HEX32 HEX32 "\n", &keys, NULL), 0);
+	assert_int_equal(keys.count, 2);
+	assert_string_equal(keys.key[0].identity, "old");
+	assert_int_equal(keys.key[0].key_len, 16);
+	assert_string_equal(keys.key[1].identity, "new");
+	assert_int_equal(keys.key[1].key_len, 32);
+}
+
+static void bad_files_of_keys_say_what_is_wrong(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *text, *says;
+	} bad[] = {
+		{"#\n", "the file holds no key"},
+		{"a:" HEX32 "\nb:00", "line 2: the key after the ':' is shorter"},
+		{"a:" HEX32 "\n\na:" HEX32 "\n", "line 3: there is a second key for the identity a"},
+		{"a:" HEX32 "\nb:" HEX32 "\nc:" HEX32 "\nd:" HEX32 "\ne:" HEX32 "\nf:" HEX32 "\ng:" HEX32 "\nh:" HEX32
+		 "\ni:" HEX32,
+		 "line 9: there are more than 8 keys"},
+	};
+	for (size_t i = 0; i < KV_COUNT(bad); i++) {
+		struct secret_psks keys = {.count = 77};
+		struct kv_error err = {0};
+		assert_int_equal(parse_psks(bad[i].text, &keys, &err), -KV_EINVAL);
+		if (!strstr(err.text, bad[i].says))
+			fail_msg("text %zu: expected \"%s\" in: %s", i, bad[i].says, err.text);
+		assert_null(strstr(err.text, HEX32));
+		assert_int_equal(keys.count, 77); /* untouched */
+	}
+}
+
 static void an_identity_that_is_too_long_is_refused(void **state)
 {
 	(void)state;
@@ -155,8 +196,8 @@ static void a_key_file_that_others_may_use_is_refused(void **state)
 		create_says(&s, true, -KV_EDENIED, command, "PSK file");
 	}
 	for (size_t i = 0; i < KV_COUNT(good); i++) {
-		struct secret_psk psk;
-		assert_int_equal(secret_psk_load(rig_file("mode.psk", "id:" HEX32 "\n", good[i]), &psk, NULL), 0);
+		struct secret_psks psks;
+		assert_int_equal(secret_psks_load(rig_file("mode.psk", "id:" HEX32 "\n", good[i]), &psks, NULL), 0);
 	}
 }
 
@@ -195,8 +236,8 @@ static void a_key_file_that_is_too_long_is_refused(void **state)
 	struct boot_security s = {.psk_file = rig_file("long.psk", text, 0600)};
 	create_says(&s, false, -KV_EINVAL, s.psk_file, "longer than 64 KiB");
 	text[SECRET_FILE_MAX] = 0;
-	struct secret_psk psk;
-	assert_int_equal(secret_psk_load(rig_file("long.psk", text, 0600), &psk, NULL), 0);
+	struct secret_psks psks;
+	assert_int_equal(secret_psks_load(rig_file("long.psk", text, 0600), &psks, NULL), 0);
 	free(text);
 }
 
@@ -299,6 +340,8 @@ int main(void)
 		cmocka_unit_test(an_identity_may_have_colons),
 		cmocka_unit_test(the_longest_identity_and_key_fit),
 		cmocka_unit_test(bad_key_texts_say_what_is_wrong),
+		cmocka_unit_test(a_file_has_several_keys),
+		cmocka_unit_test(bad_files_of_keys_say_what_is_wrong),
 		cmocka_unit_test(an_identity_that_is_too_long_is_refused),
 		cmocka_unit_test(no_error_repeats_what_may_be_a_key),
 		cmocka_unit_test(zero_bytes_are_refused),

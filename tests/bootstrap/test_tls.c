@@ -401,6 +401,21 @@ static void keys_are_changed_under_connections(void **state)
 	rig_fini(&r);
 }
 
+/* While keys are changed: a server has both, and a client shows the last of its own. */
+static void each_key_of_a_servers_file_connects(void **state)
+{
+	(void)state;
+	struct boot_security before = {.psk = PSK_BEFORE}, after = {.psk = PSK_AFTER}, strange = rig_security_psk();
+	struct boot_security both = {.psk_file = rig_file("both.psk", PSK_BEFORE "\n" PSK_AFTER "\n", 0600)};
+	open_works(&both, &before, BOOT_PSK);
+	open_works(&both, &after, BOOT_PSK);
+	open_works(&after, &both, BOOT_PSK);
+	open_denied(&before, &both, "knows no PSK identity \"test-after\"", "ours is \"test-before\": use the same");
+	open_denied(&both, &strange, "knows no PSK identity \"bench\"", "ours is \"test-after\" or another: use");
+	who(&both, &before, "PSK identity \"test-before\"", "PSK identity \"test-before\"");
+	who(&both, &after, "PSK identity \"test-after\"", "PSK identity \"test-after\"");
+}
+
 /* The sentences of verdicts that a test cannot cause in a handshake. */
 static void each_verdict_of_a_revocation_list_has_its_sentence(void **state)
 {
@@ -1109,6 +1124,7 @@ int main(void)
 		cmocka_unit_test(two_without_tls_connect),
 		cmocka_unit_test(two_with_one_key_connect),
 		cmocka_unit_test(a_key_from_a_file_connects),
+		cmocka_unit_test(each_key_of_a_servers_file_connects),
 		cmocka_unit_test(two_with_certificates_connect),
 		cmocka_unit_test(any_name_of_a_certificate_connects),
 		cmocka_unit_test(another_key_of_the_same_identity_is_denied),

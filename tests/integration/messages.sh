@@ -6,7 +6,7 @@ plan 30
 key=$scratch/key
 check "--make-psk makes a key" status 0 "$build/kv-server" --make-psk "$key"
 check "for its owner alone" eval '[ "$(stat -c %a "$key")" = 600 ]'
-check "a line of 32 random bytes" grep -Eqx 'kvrail:[0-9a-f]{64}' "$key"
+check "a line of 32 random bytes, with a name of its own" grep -Eqx 'kvrail-[0-9a-f]{8}:[0-9a-f]{64}' "$key"
 before=$(cat "$key")
 check "it never overwrites one" status 3 "$build/kv-server" --make-psk "$key"
 check "and says so" says 'never overwritten' "$build/kv-server" --make-psk "$key"
