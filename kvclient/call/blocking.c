@@ -51,7 +51,7 @@ static unsigned client_of(struct kvc_pool *pool, const struct args *a)
 		return a->own.session->client->index;
 	if (a->changes && (pool->options.flags | a->own.flags) & KVC_TWO_COPIES)
 		return kvc_second_client(pool, a->key);
-	return kvc_spread_idlest(pool->load, pool->num_clients,
+	return kvc_spread_idlest(pool, pool->load,
 				 atomic_fetch_add_explicit(&pool->next_client, 1, memory_order_relaxed));
 }
 

@@ -43,15 +43,16 @@ unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from)
 	return s->at - *out_from;
 }
 
-unsigned kvc_spread_idlest(const _Atomic uint32_t *load, unsigned n, unsigned turn)
+unsigned kvc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn)
 {
-	unsigned best = turn % n;
-	uint32_t least = UINT32_MAX;
+	unsigned n = pool->num_clients, best = turn % n;
+	uint64_t least = UINT64_MAX;
 	for (unsigned k = 0; k < n && least > 0; k++) {
 		unsigned i = (turn + k) % n;
-		uint32_t one = atomic_load_explicit(&load[i], memory_order_relaxed);
-		if (one < least) {
-			least = one;
+		uint64_t down = atomic_load_explicit(&pool->down[i], memory_order_relaxed);
+		uint64_t all = down << 32 | atomic_load_explicit(&load[i], memory_order_relaxed);
+		if (all < least) {
+			least = all;
 			best = i;
 		}
 	}

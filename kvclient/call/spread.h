@@ -22,11 +22,13 @@ unsigned kvc_spread_begin(struct kvc_spread *s, const struct kvc_pool *pool, con
 			  bool bytes);
 /* kvc_spread_next -- the items of the next part begin at *out_from: how many they are. */
 unsigned kvc_spread_next(struct kvc_spread *s, unsigned *out_from);
-/* kvc_spread_idlest -- the client with the least load of n, the next one from `turn` on among equals. A thread that was
- * told of several calls that one client ended makes as many new ones there, whose requests leave in one frame, and
- * whose answers come in one. (Rejected: one client after the other. Each frame had one request: with 32 GETs of 64 KiB
- * in flight on four clients, three sends for each of them instead of 1.4, and three quarters of the rate.) */
-unsigned kvc_spread_idlest(const _Atomic uint32_t *load, unsigned n, unsigned turn);
+/* kvc_spread_idlest -- the index of the client with the least load, the next one from `turn` on among equals. A thread
+ * that was told of several calls that one client ended makes as many new ones there, whose requests leave in one frame,
+ * and whose answers come in one. A client for which more servers are down than for others is the last choice: its calls
+ * end sooner, as misses, and it would get them all. (Rejected: one client after the other. Each frame had one request:
+ * with 32 GETs of 64 KiB in flight on four clients, three sends for each of them instead of 1.4, and three quarters of
+ * the rate.) */
+unsigned kvc_spread_idlest(const struct kvc_pool *pool, const _Atomic uint32_t *load, unsigned turn);
 /* kvc_spread_client -- a client of the k-th loop, counted from a place that moves on with each batch: `turn`. */
 struct kvc_client *kvc_spread_client(const struct kvc_pool *pool, unsigned turn, unsigned k);
 

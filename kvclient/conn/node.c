@@ -59,6 +59,8 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
+	if ((state == KVC_NODE_DOWN) != (n->state == KVC_NODE_DOWN))
+		atomic_fetch_add(&n->client->pool->down[n->client->index], state == KVC_NODE_DOWN ? 1u : -1u);
 	n->state = state;
 	co_queue_wake_all(&n->changed);
 }

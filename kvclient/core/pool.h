@@ -83,6 +83,7 @@ struct kvc_pool {
 	struct kv_list queues;        /* under lock: struct kvc_queue, those that are open */
 	_Atomic unsigned next_client; /* where the next call looks for a client first */
 	_Atomic uint32_t *load;       /* of each client: keys of blocking calls; large batches are not in it */
+	_Atomic uint32_t *down;       /* of each client: servers that are down for it; its loop writes it */
 	_Atomic uint64_t view_told, view_doubt_told; /* digests: what the log was told of the cluster */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */

@@ -183,7 +183,8 @@ static int clients_build(struct kvc_pool *p, struct kv_error *err)
 {
 	p->client = calloc(p->options.num_clients, sizeof(*p->client));
 	p->load = calloc(p->options.num_clients, sizeof(*p->load));
-	if (!p->client || !p->load)
+	p->down = calloc(p->options.num_clients, sizeof(*p->down));
+	if (!p->client || !p->load || !p->down)
 		return kv_fail(err, -KV_ENOMEM, "no memory for %u clients", p->options.num_clients);
 	for (unsigned i = 0; i < p->options.num_clients; i++) {
 		/* Each is written by another thread. */
@@ -214,6 +215,7 @@ static void pool_destroy(struct kvc_pool **pool)
 		free(p->client[i]);
 	free(p->client);
 	free(p->load);
+	free(p->down);
 	free(p->loop);
 	free(p->thread);
 	free(p->bound);

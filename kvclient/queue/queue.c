@@ -41,7 +41,7 @@ static const struct kvc_client *part_client(const struct kvc_queue_entry *e, uns
 		return e->call.session->client;
 	if (one && (pool->options.flags | e->call.flags) & KVC_TWO_COPIES)
 		return pool->client[kvc_second_client(pool, e->items[0].key)];
-	return count == 1 ? pool->client[kvc_spread_idlest(e->queue->load, pool->num_clients, turn)]
+	return count == 1 ? pool->client[kvc_spread_idlest(pool, e->queue->load, turn)]
 			  : kvc_spread_client(pool, turn, k);
 }
 

@@ -28,6 +28,7 @@ static void client_up(void)
 	c->num_nodes = 1;
 	links.pool.room = 1;
 	links.pool.server = &links.server;
+	links.pool.down = &links.down;
 	snprintf(links.server.entry.text, sizeof(links.server.entry.text), "server-a");
 	c->pool = &links.pool;
 	c->node = &links.node;

@@ -15,6 +15,7 @@ enum { LINK_CREDITS = 8, LINK_RESERVE = 2 };
 
 extern struct links {
 	struct kvc_pool pool;
+	_Atomic uint32_t down; /* of the pool */
 	struct kvc_server server;
 	struct kvc_client client;
 	struct kvc_node node;

@@ -91,6 +91,11 @@ static void a_call_that_waits_fails_when_the_attempt_has_failed(void **state)
 	ready.deadline_ns = KV_NEVER;
 	links_run(ready_await, becomes_down);
 	assert_int_equal(ready.rc, -KV_EPEERDOWN);
+	assert_int_equal(atomic_load(&links.down), 1); /* the client is the last choice (call/spread.h) */
+	kvc_node_set(&links.node, KVC_NODE_DOWN);
+	assert_int_equal(atomic_load(&links.down), 1);
+	kvc_node_set(&links.node, KVC_NODE_CONNECTING);
+	assert_int_equal(atomic_load(&links.down), 0);
 }
 
 /* Alone, a call waits for its deadline; where another server may stand in, for the time of silence from the end of UP
