@@ -306,13 +306,24 @@ static void push_log(const struct kv_log *log, const struct push_result *done)
 		 done->all ? "" : ", and time is over for what is left", (unsigned long long)done->failed);
 }
 
-static unsigned members_up(const struct kv_view *view, const char *self)
+/* Others that have keys when this server has gone. One that joins has its share: after an upgrade all may. */
+static unsigned members_staying(const struct kv_view *view, const char *self)
 {
-	unsigned up = 0;
+	unsigned count = 0;
 
 	for (uint32_t i = 0; i < view->count; i++)
-		up += view->member[i].state == KV_MEMBER_UP && strcmp(view->member[i].node_id, self) != 0;
-	return up;
+		count += view->member[i].state != KV_MEMBER_DRAINING && strcmp(view->member[i].node_id, self) != 0;
+	return count;
+}
+
+/* Why nothing is put to other servers; NULL: they are given what was hit. */
+static const char *no_push_why(const struct push_options *o, unsigned others)
+{
+	if (!o->bytes_s)
+		return "--drain-mb is 0";
+	if (!o->epoch)
+		return "this server is in no view of --members";
+	return others ? NULL : "no other member stays";
 }
 
 /* This server drains: the others get what was hit lately. */
@@ -337,13 +348,12 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct kv_error err;
 	char rate[32];
 	int rc = membership_read(r->membership, &now);
-	unsigned others = rc == 0 ? members_up(&now.view, o.self) : 0;
+	unsigned others = rc == 0 ? members_staying(&now.view, o.self) : 0;
+	const char *why_not = no_push_why(&o, others);
 
-	if (!o.bytes_s || !o.epoch || !others) {
-		kv_info(r->log, "drain: no value is put to another server: %s",
-			!o.bytes_s ? "--drain-mb is 0"
-			: !o.epoch ? "this server is in no view of --members"
-				   : "no other member is up");
+	if (why_not) {
+		kv_event(r->log, KV_LOG_INFO, KV_EVENT("drain_no_push", KV_FIELD("reason", why_not)),
+			 "drain: no value is put to another server: %s", why_not);
 	} else {
 		kv_event(r->log, KV_LOG_INFO,
 			 KV_EVENT("drain_push", KV_NUMBER("others", others), KV_NUMBER("bytes_s", o.bytes_s)),
