@@ -130,6 +130,8 @@ static void config_reload(struct run *r)
 	}
 	kvs_server_rates_set(r->server, r->flags->ttl_ns, r->flags->slow_ms * 1000000ull);
 	drain_defaults(r->drain, r->flags->drain_sec * 1000000000ull, r->flags->drain_mb << 20);
+	if (r->membership)
+		membership_weigh(r->membership, r->flags->weight ? r->flags->weight : KV_WEIGHT_DEFAULT);
 	kv_event(r->log, left[0] ? KV_LOG_WARN : KV_LOG_INFO,
 		 KV_EVENT("config_read", KV_FIELD("file", r->flags->config), KV_FIELD("taken", taken),
 			  KV_FIELD("restart", left)),

@@ -346,8 +346,9 @@ static const struct kv_opt table[] = {
 	 .offset = AT(config),
 	 .metavar = "FILE",
 	 .help = "Read options from FILE, lines NAME = VALUE with the names of this list; # begins a comment line. The "
-		 "command line wins. At SIGHUP log-level, slow-ms, ttl and drain-sec are taken again; the log says "
-		 "what else has changed and needs a restart."},
+		 "command line wins. At SIGHUP log-level, slow-ms, ttl, drain-sec, drain-mb and weight are taken "
+		 "again; "
+		 "the log says what else has changed and needs a restart."},
 	{.name = "drain-sec",
 	 .type = KV_OPT_U32,
 	 .offset = AT(drain_sec),
@@ -644,6 +645,10 @@ static bool row_take(const struct kv_opt *row, const struct flags *fresh, struct
 		running->ttl_ns = fresh->ttl_ns;
 	} else if (row->offset == AT(drain_sec)) {
 		running->drain_sec = fresh->drain_sec;
+	} else if (row->offset == AT(drain_mb)) {
+		running->drain_mb = fresh->drain_mb;
+	} else if (row->offset == AT(weight)) {
+		running->weight = fresh->weight;
 	} else {
 		return false;
 	}

@@ -621,6 +621,12 @@ static void etcd_announce(struct source *s, enum kv_member_state state)
 	s->put_done = false;
 }
 
+static void etcd_weigh(struct source *s, uint32_t weight)
+{
+	s->self.weight = weight;
+	s->put_done = false;
+}
+
 static uint64_t etcd_turn(struct source *s, uint64_t now)
 {
 	uint64_t next;
@@ -662,6 +668,7 @@ const struct source_class source_etcd = {
 	.open = etcd_open,
 	.turn = etcd_turn,
 	.announce = etcd_announce,
+	.weigh = etcd_weigh,
 	.leave = etcd_leave,
 	.close = etcd_close,
 	.registers = true,

@@ -41,7 +41,9 @@ struct membership {
 	struct web *web;
 	pthread_t thread;
 	_Atomic bool stop, draining;
+	_Atomic uint32_t weight;
 	/* the thread's */
+	uint32_t weight_told;
 	struct guard guard;
 	struct ping *ping;
 	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
@@ -386,6 +388,17 @@ static void drain_tell(struct membership *m)
 		m->class->announce(m->source, KV_MEMBER_DRAINING);
 }
 
+static void weight_tell(struct membership *m)
+{
+	uint32_t weight = atomic_load(&m->weight);
+
+	if (weight == m->weight_told)
+		return;
+	m->weight_told = weight;
+	if (m->class->weigh)
+		m->class->weigh(m->source, weight);
+}
+
 static void leave(struct membership *m)
 {
 	uint64_t until = now_ns() + LEAVE_NS;
@@ -403,6 +416,7 @@ static void *membership_run(void *arg)
 	while (!atomic_load(&m->stop)) {
 		uint64_t now = now_ns(), until;
 		drain_tell(m);
+		weight_tell(m);
 		until = m->class->turn(m->source, now);
 		if (atomic_load(&m->stop))
 			break;
@@ -497,6 +511,8 @@ int membership_start(const struct membership_options *options, struct membership
 		return kv_fail(err, -KV_ENOMEM, "no memory for --members");
 	pthread_mutex_init(&m->lock, NULL);
 	m->opt = *options;
+	atomic_store(&m->weight, options->self.weight);
+	m->weight_told = options->self.weight;
 	rc = class_take(&m->opt, &m->class, &m->setup, err);
 	if (rc)
 		goto out;
@@ -535,6 +551,12 @@ uint64_t membership_drain(struct membership *m)
 	atomic_store(&m->draining, true);
 	web_wake(m->web);
 	return epoch;
+}
+
+void membership_weigh(struct membership *m, uint32_t weight)
+{
+	atomic_store(&m->weight, weight);
+	web_wake(m->web);
 }
 
 const char *membership_self(const struct membership *m)

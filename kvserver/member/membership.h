@@ -56,6 +56,9 @@ int membership_start(const struct membership_options *options, struct membership
  * that view; 0: this server is in no view. Thread: any. */
 uint64_t membership_drain(struct membership *m);
 
+/* membership_weigh -- this server has another weight; the source is told, if it registers servers. Thread: any. */
+void membership_weigh(struct membership *m, uint32_t weight);
+
 /* membership_self -- the node id of this server. Thread: any. */
 const char *membership_self(const struct membership *m);
 

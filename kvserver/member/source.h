@@ -54,6 +54,8 @@ struct source_class {
 	uint64_t (*turn)(struct source *s, uint64_t now_ns);
 	/* announce -- this server's state has changed. NULL: others learn it otherwise. */
 	void (*announce)(struct source *s, enum kv_member_state state);
+	/* weigh -- this server's weight has changed. NULL: others learn it otherwise. */
+	void (*weigh)(struct source *s, uint32_t weight);
 	/* leave -- take this server out, once more to each call. True: that is done, or cannot be. NULL: none is in. */
 	bool (*leave)(struct source *s);
 	void (*close)(struct source **s);

@@ -867,13 +867,19 @@ def etcd_joining(make: Callable[[], Any]) -> None:
 
 def etcd_life(make: Callable[[], Any]) -> None:
     e = make()
-    a = KvServer("a", etcd_spec(e), *LEASE, "--weight", "3", "--zone", "z")
+    config = SCRATCH / "a.conf"
+    config.write_text("weight = 3\n")
+    a = KvServer("a", etcd_spec(e), *LEASE, "--config", str(config), "--zone", "z")
     b = KvServer("b", etcd_spec(e), *LEASE, "--advertise", "10.1.2.3:0")
     a.sees("a b")
     b.sees("a b")
     one, two = a.view()["members"]
     if (one["weight"], one["zone"], two["address"]) != (3, "z", f"10.1.2.3:{b.port}"):
         raise Failed(str(a.view()))
+    config.write_text("weight = 5\n")
+    a.process.send_signal(signal.SIGHUP)
+    a.says("taken: weight = 5")
+    b.says("a has weight 5")
     soon(
         "both agree on the epoch",
         lambda: a.view()["epoch"] == b.view()["epoch"] or b.view()["epoch"] > 0,

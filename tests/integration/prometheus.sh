@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # prometheus.sh -- deploy/prometheus and deploy/grafana against a real Prometheus that scrapes a run (Debian: prometheus).
 . "$(dirname "$0")/lib.bash"
-plan 8
+plan 9
 page=tests/integration/metrics_page.py dashboard=deploy/grafana/kvrail.json
 port=$(free_ports 1)
 start_server metrics --http-addr 127.0.0.1:0 --listen-addr "127.0.0.1:$port" --node-id a --members "list:a=127.0.0.1:$port" || exit 1
@@ -17,10 +17,11 @@ guided() { # the guide says what to do for each alert, and for none that is not 
 }
 check "the guide has each alert" guided
 command -v prometheus >/dev/null && command -v promtool >/dev/null || {
-	for i in 1 2 3 4 5; do skip "with Prometheus" "there is no prometheus or no promtool"; done
+	for i in 1 2 3 4 5 6; do skip "with Prometheus" "there is no prometheus or no promtool"; done
 	finish
 }
 check "promtool: the rules are right" promtool check rules deploy/prometheus/kvrail.rules.yml
+check "promtool: so is the configuration that we give" promtool check config deploy/prometheus/prometheus.yml
 check "promtool: and fire when they should" eval '(cd deploy/prometheus && promtool test rules kvrail.rules.test.yml)'
 
 port=$(free_ports 1)

@@ -218,10 +218,10 @@ static void a_reload_takes_what_it_can(void **state)
 	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
 	assert_string_equal(taken, "");
 	assert_string_equal(left, "");
-	config_write("memory-mb = 65\nlog-level = debug\nslow-ms = 5\nttl = 9s\ndrain-sec = 2\n");
+	config_write("memory-mb = 65\nlog-level = debug\nslow-ms = 5\nttl = 9s\ndrain-sec = 2\ndrain-mb = 7\n");
 	assert_int_equal(flags_reload(7, (char **)(uintptr_t)argv, &f, taken, left, sizeof(taken), &err), 0);
-	assert_string_equal(taken,
-			    "slow-ms = 5, log-level = debug, drain-sec = 2"); /* --ttl stands on the command line */
+	assert_string_equal(
+		taken, "slow-ms = 5, log-level = debug, drain-sec = 2, drain-mb = 7"); /* --ttl: the command line */
 	assert_string_equal(left, "memory-mb");
 	assert_string_equal(f.log_level, "debug");
 	assert_int_equal(f.memory_mb, 64);
