@@ -33,7 +33,8 @@ Parameters (adapter_params). Where none is named, the default is the library's (
 A key itself (psk) is no parameter, because LMCache writes adapter_params to its log.
 
 Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so that models and
-tenants never meet. In some versions of vLLM the hash has a random seed: set PYTHONHASHSEED=0 for
+tenants never meet. They say nothing of the model's revision, or of type and layout of its cache: where
+these differ, give each a prefix. In some versions of vLLM the hash has a random seed: set PYTHONHASHSEED=0 for
 LMCache and for the engine, or nothing is ever found again after a restart.
 
 LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned.
@@ -121,7 +122,7 @@ class Client:
             self._native = _native.Client(down_is_miss=True, **params)
         except TypeError as error:
             raise ValueError(f"a parameter has the wrong type: {error}") from error
-        self._lock = threading.Lock()
+        self._locks = {os.getpid(): threading.Lock()}  # of what follows
         self._refused: list[Completion] = []
         self._refused_ids = 0
         self._failures = 0
@@ -168,7 +169,10 @@ class Client:
             over = self._native.drain_completions()
         except Closed:  # in a child
             over = []
-        with self._lock:
+        except MemoryError:  # the completions are still there, and the descriptor has to tell of them
+            os.eventfd_write(self._wake, 1)
+            return []
+        with self._lock():
             self._in_this_process()
             try:
                 os.eventfd_read(self._wake)
@@ -201,13 +205,17 @@ class Client:
             return self._refuse(f"{type(error).__name__}: {error}")
 
     def _refuse(self, text: str) -> int:
-        with self._lock:
+        with self._lock():
             self._in_this_process()
             self._refused_ids += 1
             own = _OWN_IDS + self._refused_ids
             self._refused.append((own, False, text, None))
             os.eventfd_write(self._wake, 1)
         return own
+
+    def _lock(self) -> threading.Lock:
+        """A child of fork gets its own: a thread of the parent's may hold the parent's there for ever."""
+        return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def _in_this_process(self) -> None:
         """A child of fork gets descriptors of its own, under the same numbers."""
@@ -227,19 +235,19 @@ class Client:
         now = time.monotonic()
         if now - self._failures_said < _QUIET_SECONDS:
             return
+        failures, self._failures, self._failures_said = self._failures, 0, now
         down = ""
-        if text.partition(":")[0] in _calls.NAMES_OF_SERVERS:
-            try:
+        try:
+            if text.partition(":")[0] in _calls.NAMES_OF_SERVERS:
                 down = _calls.down(self._native.servers(_calls.ASK_SECONDS))
-            except Error:  # it is closed
-                pass
+        except Exception:  # it is closed, or cannot be asked: no completion may be lost for that
+            pass
         logger.warning(
             "a batch failed, and counts as missed or not stored: %s%s (%d failed since such a line)",
             text,
             down and f"; {down}",
-            self._failures,
+            failures,
         )
-        self._failures, self._failures_said = 0, now
 
 
 def _stable_bytes(desc: Any) -> int:

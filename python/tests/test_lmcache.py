@@ -249,6 +249,47 @@ class NeverRaises(Case):
         self.assertFalse(readable(client.event_fd()), "the child woke its parent")
         self.assertEqual(self.over(client, client.submit_batch_exists(["k"])), (True, "", [True]))
 
+    def test_a_lock_that_a_thread_of_the_parent_holds_does_not_stop_a_child(self):
+        client = self.client()
+        with client._lock():
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                id = client.submit_batch_exists(["k"])
+                good = [c[0] for c in client.drain_completions()] == [id]
+                os._exit(0 if good else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_a_drain_without_memory_is_followed_by_another(self):
+        client = self.client()
+        real, faults = client._native, [MemoryError()]
+
+        def drain():
+            if faults:
+                raise faults.pop()
+            return real.drain_completions()
+
+        id = client.submit_batch_exists(["k"])
+        self.assertTrue(readable(client.event_fd(), 30))
+        with mock.patch.object(client, "_native", wraps=real) as native:
+            native.drain_completions = drain
+            self.assertEqual(client.drain_completions(), [])
+            self.assertTrue(readable(client.event_fd()), "nothing tells of what was not drained")
+            self.assertEqual([c[0] for c in client.drain_completions()], [id])
+        self.assertFalse(readable(client.event_fd()))
+
+    def test_a_failure_that_cannot_be_explained_is_told(self):
+        address, held = nobody()
+        self.addCleanup(held.close)
+        client = self.client(address, timeout=20)
+        id = client.submit_batch_set(["k"], [b"x"])
+        self.assertTrue(readable(client.event_fd(), 30))
+        broken = mock.patch.object(lmcache._calls, "down", side_effect=RuntimeError("planted"))
+        with self.assertLogs("kvrail.lmcache", "WARNING"), broken:
+            ((got, ok, text, _),) = client.drain_completions()
+        self.assertEqual((got, ok), (id, False))
+        self.assertIn("KV_EPEERDOWN", text)
+
     def test_one_line_for_many_failures(self):
         client = self.client()
         for _ in range(5):
