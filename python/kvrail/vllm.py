@@ -48,6 +48,7 @@ logger = logging.getLogger("vllm.kvrail")
 _ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
 _BATCH_KEYS = 256  # jobs are put together until a call has this many keys
 _MANIFEST_MAX = 16384
+_MISS_SECONDS = 2.0  # a key that was missed this long ago is looked up again for the next request
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -75,7 +76,7 @@ def _guarded(instead: Callable[[], Any]) -> Callable[[_F], _F]:
 class _Lookup:
     """What is known of a key, as long as a request asks for it."""
 
-    deadline: float
+    deadline: float  # until when an answer is awaited
     found: bool | None = None  # None: not answered yet
     requests: set[str] = dataclasses.field(default_factory=set)
 
@@ -195,16 +196,21 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         if not self._drained:
             self._drain()
             self._drained = True
+        now = time.monotonic()
         entry = self._lookups.get(key)
         if entry is None:
-            entry = self._lookups[key] = _Lookup(time.monotonic() + self._lookup_timeout)
+            entry = self._lookups[key] = _Lookup(now + self._lookup_timeout)
             self._new_lookups.append(key)
         request = req_context.req_id
         if request not in entry.requests:
+            if entry.found is False and now >= entry.deadline + _MISS_SECONDS:
+                # While requests overlap the miss would else stay, though the server is back, say.
+                entry.found, entry.deadline = None, now + self._lookup_timeout
+                self._new_lookups.append(key)
             entry.requests.add(request)
             self._request_keys.setdefault(request, set()).add(key)
         if entry.found is None:
-            if time.monotonic() < entry.deadline:
+            if now < entry.deadline:
                 return LookupResult.RETRY
             self._say_once(
                 "slow",
@@ -324,12 +330,16 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             done = [result in (0, _EEXIST) for result in results]
         good = [key for key, ok in zip(job.keys, done) if ok]
         success = not refused and len(good) == len(job.keys)
-        if job.load and not success:
+        if not job.load:
+            for key in good:  # a request that missed it may still hold the answer
+                if key in self._lookups:
+                    self._lookups[key].found = True
+        elif not success:
             loaded = set(good)
             for key in job.keys:  # else vLLM would try the same load again and again
                 entry = self._lookups.get(key)
                 if entry is not None and key not in loaded:
-                    entry.found = False
+                    entry.found, entry.deadline = False, time.monotonic()
         self._finished.append(
             _job_result(
                 job_id=job.job_id,

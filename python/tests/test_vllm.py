@@ -240,6 +240,53 @@ class VllmTest(unittest.TestCase):
                 # A request that comes later has the time that is left, and none of its own.
                 self.assertIs(tier.lookup(b"k", Context(f"r{number}")), want, moment)
 
+    def test_a_store_ends_the_miss_of_requests_that_overlap(self):
+        tier = self.tier()
+        key, first = fresh().encode(), Context(fresh("request"))
+        while tier.lookup(key, first) is LookupResult.RETRY:
+            tier.on_schedule_end(None)
+        self.assertIs(tier.lookup(key, first), LookupResult.MISS)
+        tier.submit_store(self.job(1, [key], [0]))
+        self.assertTrue(self.finished(tier)[0].success)
+        self.assertIs(tier.lookup(key, Context(fresh("request"))), LookupResult.HIT)
+
+    def test_an_old_miss_is_looked_up_again_for_the_next_request(self):
+        tier, now = self.tier(lookup_timeout=0.5), [100.0]
+        key, first = fresh().encode(), Context(fresh("request"))
+        with unittest.mock.patch.object(self.module.time, "monotonic", lambda: now[0]):
+            tier._drained = True  # no answer is taken
+            tier.lookup(key, first)
+            now[0] = 100.5
+            self.assertIs(tier.lookup(key, first), LookupResult.MISS)
+            tier._new_lookups = []
+            for moment, want in (
+                (100.6, LookupResult.MISS),
+                (102.4, LookupResult.MISS),
+                (102.5, LookupResult.RETRY),
+            ):
+                now[0] = moment
+                self.assertIs(tier.lookup(key, first), LookupResult.MISS)  # it has its answer
+                self.assertIs(tier.lookup(key, Context(fresh("request"))), want, moment)
+            self.assertEqual(tier._new_lookups, [key])
+            now[0] = 103.0
+            self.assertIs(tier.lookup(key, first), LookupResult.MISS)  # nobody has answered
+
+    def test_a_load_that_failed_is_not_tried_again_at_once(self):
+        tier, now = self.tier(), [100.0]
+        key, first = fresh().encode(), Context(fresh("request"))
+        with unittest.mock.patch.object(self.module.time, "monotonic", lambda: now[0]):
+            tier.lookup(key, first)
+            tier._lookups[key].found = True
+            now[0] = 200.0
+            tier._take(self.job(1, [key], [0], True), load=True)
+            (job,) = tier._new_loads
+            tier._new_loads = []
+            tier._finish(job, [-1004])
+            tier._drained = True
+            self.assertIs(tier.lookup(key, Context(fresh("request"))), LookupResult.MISS)
+            now[0] = 202.0
+            self.assertIs(tier.lookup(key, Context(fresh("request"))), LookupResult.RETRY)
+
     def test_wrong_options_are_named(self):
         for options, word in (
             ({"sever": 1}, "sever"),
