@@ -39,6 +39,7 @@ logger = logging.getLogger("sglang.kvrail")
 
 _EEXIST = -1005
 _KV = "kv"
+_BLOCK_GROUPS = "block_groups"
 # What SGLang itself has in the same configuration; our names come after.
 _SGLANG_OPTIONS = frozenset(
     "backend_name module_path class_name interface_v1 prefetch_threshold prefetch_timeout_base "
@@ -121,8 +122,13 @@ class _Pool:
         self.prefix = b""
         self.page_size = int(getattr(pool, "page_size", 1) or 1)
         self.shape: _Shape | None = None
+        self.logical = False  # it numbers the pages of other pools, and has no bytes (DeepSeek V4)
         try:
-            addresses, sizes = pool.get_page_buffer_meta(torch.arange(self.page_size))
+            meta = pool.get_page_buffer_meta(torch.arange(self.page_size))
+            if meta is None and pool.kv_buffer is None:
+                self.logical = True
+                return
+            addresses, sizes = meta
             shape = _Shape(addresses, sizes)
             if shape.items(addresses, sizes, 1) is not None:
                 self.shape = shape
@@ -199,6 +205,13 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def _add_pool(self, name: str, host_pool: Any) -> None:
         for tensor in _tensors(host_pool):
             _on_host(tensor, f"the pool {name}")
+        tp_size = getattr(self._config, "tp_size", 1)
+        if getattr(self._config, "is_mla_model", False) and tp_size > 1 and _has_heads(name, host_pool):
+            self._say_once(
+                "split " + name,
+                f"the pool {name} is split over {tp_size} tensor ranks, of which SGLang lets only rank 0 store where the "
+                "model is MLA: nothing will be found",
+            )
         pool = _Pool(host_pool)
         pool.prefix = self._prefix(name, host_pool, pool)
         self._pools[name] = pool
@@ -223,7 +236,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         """What must be equal for the bytes of a page to be the same, as the beginning of its keys."""
         config = self._config
         get = functools.partial(getattr, config)
-        sharded = not get("is_mla_model", False) or name == "mamba"
+        sharded = not get("is_mla_model", False) or _is_split(name, pool)
         fields: dict[str, Any] = {
             "engine": "sglang",
             "version": 1,
@@ -268,8 +281,19 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         pool = self._pool(_KV) if self._zero_copy else None
         return pool.prefix if pool else self._flat
 
+    @property
+    def _is_logical(self) -> bool:
+        pool = self._pool(_KV) if self._zero_copy else None
+        return pool is not None and pool.logical
+
     def _pool(self, name: Any) -> _Pool | None:
         return self._pools.get(str(getattr(name, "value", name)))
+
+    def _registered_pool(self, name: Any) -> _Pool:
+        pool = self._pool(name)
+        if pool is None:
+            raise ValueError(f"the pool {name} was never registered")
+        return pool
 
     # ---- v1 ----
 
@@ -296,27 +320,26 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     def batch_exists_v2(
         self, keys: list[str], pool_transfers: Any = None, extra_info: Any = None
     ) -> Any:
-        prefix = self._kv_prefix
-        wanted = [prefix + pack(k) for k in keys]
         transfers = list(pool_transfers or [])
-        for transfer in transfers:
-            other = self._pool(transfer.name)
-            if other is None:
-                raise ValueError(f"the pool {transfer.name} was never registered")
-            wanted += [other.prefix + pack(k) for k in keys]
+        prefixes = [self._registered_pool(transfer.name).prefix for transfer in transfers]
+        gating = [t for t in transfers if _policy(t) != _BLOCK_GROUPS]
+        logical = self._is_logical and bool(gating)  # then they alone say what is there
+        if not logical:
+            prefixes.append(self._kv_prefix)
+        wanted = [prefix + pack(k) for prefix in prefixes for k in keys]
         found = [r > 0 for r in self._call(self._client.submit_batch_exists, wanted, self._timeout)]
         n = len(keys)
-        kv_pages = _leading(found[:n])
+        kv_pages = n if logical else _leading(found[len(transfers) * n :])
         hits: dict[str, int] = {_KV: kv_pages} if kv_pages else {}
         restorable = set(range(1, kv_pages + 1))
         for i, transfer in enumerate(transfers):
-            there = found[(i + 1) * n : (i + 2) * n]
-            policy = str(getattr(transfer.hit_policy, "value", transfer.hit_policy))
+            there = found[i * n : (i + 1) * n]
+            policy = _policy(transfer)
             if policy == "all_pages":
                 legal = set(range(1, _leading(there[:kv_pages]) + 1))
             elif policy == "trailing_pages":
                 legal = _trailing(there, kv_pages, max(1, len(transfer.keys or ())))
-            elif policy == "block_groups":
+            elif policy == _BLOCK_GROUPS:
                 continue  # a second form of the same pages: it never gates, and none is claimed
             else:
                 raise ValueError(f"the hit policy {policy} is not known to kvrail.sglang")
@@ -388,6 +411,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return []
         pool = self._checked(pool, keys, indices)
         assert indices is not None
+        if pool.logical:
+            return [True] * len(keys)
         names = [pool.prefix + pack(k) for k in keys]
         if pool.shape is None:
             done = self._get_copied(pool, names, indices)
@@ -416,6 +441,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return []
         pool = self._checked(pool, keys, indices)
         assert indices is not None
+        if pool.logical:
+            return [True] * len(keys)
         names = [pool.prefix + pack(k) for k in keys]
         pages: list[torch.Tensor] = []
         items: Sequence[tuple[int, ...]]
@@ -572,6 +599,20 @@ def _on_host(tensor: torch.Tensor, what: str) -> None:
 def _memory(tensor: torch.Tensor) -> tuple[int, int]:
     _on_host(tensor, "a page")
     return int(tensor.data_ptr()), tensor.numel() * tensor.element_size()
+
+
+def _is_split(name: str, pool: Any) -> bool:
+    """Whether the ranks of tensor parallelism have different bytes, though the model is MLA."""
+    return name == "mamba" or _has_heads(name, pool)
+
+
+def _has_heads(name: str, pool: Any) -> bool:
+    """As a draft model that is no MLA itself."""
+    return name != _KV and hasattr(pool, "head_num")
+
+
+def _policy(transfer: Any) -> str:
+    return str(getattr(transfer.hit_policy, "value", transfer.hit_policy))
 
 
 def _leading(found: Sequence[bool]) -> int:

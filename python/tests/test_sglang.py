@@ -94,6 +94,24 @@ class ShapeTest(unittest.TestCase):
             seen.add(self.module.KVRailHiCache._prefix(backend, "kv", pool))
         self.assertEqual(len(seen), 2)
 
+    def test_tensor_ranks_share_what_is_equal_on_all(self):
+        part = types.SimpleNamespace
+        mla, heads = part(kv_lora_rank=512), part(head_num=2)
+        for model_is_mla, name, pool, shared in (
+            (False, "kv", heads, False),
+            (True, "kv", mla, True),
+            (True, "indexer", part(), True),
+            (True, "mamba", part(), False),
+            (True, "draft", mla, True),
+            (True, "draft", heads, False),  # a draft model with heads beside a model that is MLA
+        ):
+            prefixes = set()
+            for rank in (0, 1):
+                config = part(model_name="m", is_mla_model=model_is_mla, tp_rank=rank, tp_size=2)
+                backend = part(_config=config, _revision="", _namespace="")
+                prefixes.add(self.module.KVRailHiCache._prefix(backend, name, pool))
+            self.assertEqual(len(prefixes) == 1, shared, (model_is_mla, name, pool))
+
     def test_a_switch_is_no_text(self):
         part = types.SimpleNamespace
         for text in ("0", "1", "false", "", None, 2):

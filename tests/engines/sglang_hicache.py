@@ -73,6 +73,7 @@ from sglang.srt.mem_cache.hicache_storage import (
     PoolName,
     PoolTransfer,
 )
+from sglang.srt.mem_cache.memory_pool_host import LogicalHostPool
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 from sglang.srt.mem_cache.utils import get_hash_str
@@ -161,13 +162,18 @@ class Logs(logging.Handler):
 
 
 class Open:
-    """A backend that is closed at the end."""
+    """A backend that is closed at the end. It is connected, unless there is no server: a call has 0.8 s, in which a busy
+    machine may not connect."""
 
-    def __init__(self, *args, **kwargs):
-        self.args, self.kwargs = args, kwargs
+    def __init__(self, server, *args, **kwargs):
+        self.server, self.args, self.kwargs = server, args, kwargs
 
     def __enter__(self):
-        self.made = backend(*self.args, **self.kwargs)
+        self.made = backend(self.server, *self.args, **self.kwargs)
+        deadline = time.monotonic() + 60
+        while self.server.running() and any(s["state"] != "up" for s in self.made._client.servers()):
+            assert time.monotonic() < deadline, "it does not connect"
+            time.sleep(0.01)
         return self.made
 
     def __exit__(self, *exc):
@@ -337,6 +343,46 @@ def test_irregular_pages_are_copied(server):
         assert b.batch_get_v1([*keys, *hashes(1)], torch.tensor([4, 5, 6])) == [True, True, False]
         assert torch.equal(pool.get_data_page(4), pool.get_data_page(0))
         assert torch.equal(pool.get_data_page(5), pool.get_data_page(1))
+
+
+def test_a_kv_pool_without_bytes(server):
+    """That of DeepSeek V4 numbers pages, and its other pools hold them."""
+    kv, extra = LogicalHostPool(PAGES * PAGE, PAGE), host_pool("layer_first")
+    fill(extra, 15)
+    keys = hashes(3)
+    with Open(server, kv) as b:
+        b.register_mem_host_pool_v2(extra, PoolName.DEEPSEEK_V4_C4)
+
+        def transfers(*pages):
+            return [PoolTransfer(name=PoolName.DEEPSEEK_V4_C4, host_indices=indices(*pages), keys=keys[: len(pages)])]
+
+        assert b.batch_exists_v2(keys, transfers(0, 1, 2)).kv_hit_pages == 0
+        assert b.batch_set_v1(keys, indices(0, 1, 2)) == [True] * 3
+        assert b.batch_set_v2(transfers(0, 1)) == {PoolName.DEEPSEEK_V4_C4: [True] * 2}
+        found = b.batch_exists_v2(keys, transfers(0, 1, 2))
+        assert found.kv_hit_pages == 2 and found.restorable_prefix_pages == [1, 2], found
+        assert b.batch_get_v1(keys[:2], indices(8, 9)) == [True] * 2
+        assert b.batch_get_v2(transfers(8, 9)) == {PoolName.DEEPSEEK_V4_C4: [True] * 2}
+        assert torch.equal(page(extra, 9), page(extra, 1))
+        # nobody says what is there
+        assert b.batch_exists(keys) == 0 and b.batch_exists_v2(keys).kv_hit_pages == 0
+
+
+def test_a_draft_model_with_heads_beside_mla(server):
+    draft = host_pool("page_first")
+    fill(draft, 16)
+    keys, ranks = hashes(2), dict(is_mla_model=True, tp_size=2)
+    with Logs() as logs, Open(server, host_pool("page_first"), **ranks) as b:
+        b.register_mem_host_pool_v2(draft, PoolName.DRAFT)
+        transfers = [PoolTransfer(name=PoolName.DRAFT, host_indices=indices(0, 1), keys=keys)]
+        assert b.batch_set_v1(keys, indices(0, 1)) == [True] * 2
+        assert b.batch_set_v2(transfers) == {PoolName.DRAFT: [True] * 2}
+        assert b.batch_exists_v2(keys, transfers).kv_hit_pages == 2
+    assert any("the pool draft is split over 2 tensor ranks" in line for line in logs.lines), logs.lines
+    with Open(server, host_pool("page_first"), tp_rank=1, **ranks) as b:
+        b.register_mem_host_pool_v2(host_pool("page_first"), PoolName.DRAFT)
+        assert b.batch_exists(keys) == 2  # of the model itself
+        assert b.batch_exists_v2(keys, transfers).kv_hit_pages == 0  # those are rank 0's
 
 
 def controller(b, pool, v1):
