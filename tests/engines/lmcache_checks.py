@@ -13,6 +13,7 @@ and fault_plugin (these below fault_inject), fs or redis.
   outage KIND           a kv-server is killed while calls are under way
   evict KIND            what LMCache deletes is gone
   upstream FOLDER       LMCache's own tests
+  versus                kv-bench versus with LMCache's older server as a target: tests/bench/lmcache_client.py
   ratio [ROUNDS]        ours, fs_native and lmcache_floor.py against redis at 1 MiB, in turns; not a test, and not run by lmcache.sh
 """
 
@@ -567,6 +568,56 @@ def alone(kind):
         assert text.count("CHECKSUM MATCH OK") == 3 and "MISMATCH" not in text
         status = lmcache.process.poll()
         assert status is None, status
+
+
+def versus():
+    """transformers, which LMCache's older server imports and does not use, is stood in."""
+    bin = pathlib.Path(sys.executable).parent
+    bench = pathlib.Path(os.environ["KVRAIL_KV_SERVER"]).resolve().parent / "kv-bench"
+    target = f"program:{HERE.parent / 'bench' / 'lmcache_client.py'}"
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "transformers.py").write_text("AutoConfig = AutoTokenizer = None\n")
+        report = pathlib.Path(folder, "report.json")
+        environment = {
+            **os.environ,
+            "PATH": f"{bin}:{os.environ['PATH']}",
+            "PYTHONPATH": folder,
+            "LMCACHE_SERVER": address,
+        }
+        command = [str(bench), "versus", "--targets", target, "--json", str(report), "--verify"]
+        command += ["--num-workers", "2", "--num-clients", "1", "--num-keys", "20"]
+        command += ["--value-size", "3000", "--duration", "0.05", "--warmup", "6", "--rounds", "1"]
+
+        def run():
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=120,
+            )
+            print(done.stdout)
+            return done
+
+        assert f"is an lmcache_server at {address}" in run().stdout
+        process = subprocess.Popen([str(bin / "lmcache_server"), "127.0.0.1", str(port)], env=environment)
+        try:
+            soon("lmcache_server listens", lambda: connects(port) or process.poll() is not None)
+            assert run().returncode == 0
+            (one,) = json.loads(report.read_text())["targets"]
+            assert one["ok"] and one["put"]["ops_per_s"] > 0 and one["get"]["ops_per_s"] > 0, one
+            assert one["version"].startswith("lmcache "), one
+        finally:
+            process.kill()
+            process.wait()
+
+
+def connects(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
 
 
 def upstream(folder):
