@@ -27,6 +27,10 @@ void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from);
 /* kv_hist_quantile -- the sample of rank ceil(q * count), given as the upper edge of its bucket, but max at most. q <=
  * 0 gives min and q >= 1 gives max. An empty histogram gives 0. */
 uint64_t kv_hist_quantile(const struct kv_hist *h, double q);
+
+/* kv_hist_reached -- the same where the samples reach it, else 0: no sample lies beyond p99 of fewer than 100 samples,
+ * and the quantile would only be the largest of them. One sample reaches the median, and everything below. */
+uint64_t kv_hist_reached(const struct kv_hist *h, double q);
 double kv_hist_mean(const struct kv_hist *h);
 
 /* kv_hist_edge -- the largest value that counts in bucket i; of the last one UINT64_MAX. */

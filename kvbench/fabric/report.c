@@ -41,11 +41,6 @@ const char *fabric_op_name(enum fabric_op op)
 	return names[op];
 }
 
-static bool reached(const struct kv_hist *h, double q)
-{
-	return (double)h->count * (1 - q) >= 1 - 1e-9;
-}
-
 /* ---- text ---- */
 
 void fabric_print_head(const struct fabric_run *run, FILE *out)
@@ -87,7 +82,7 @@ static struct report_conditions conditions_of(const struct fabric_run *run)
 static double jitter_of(const struct kv_hist *h)
 {
 	uint64_t p50 = kv_hist_quantile(h, 0.5);
-	return p50 && reached(h, 0.99) ? (double)kv_hist_quantile(h, 0.99) / (double)p50 : 0;
+	return p50 ? (double)kv_hist_reached(h, 0.99) / (double)p50 : 0;
 }
 
 static void print_histogram(const struct kv_hist *h, FILE *out)
@@ -110,8 +105,8 @@ void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row
 	const struct kv_hist *h = &row->latency;
 	fprintf(out, "%-7s %8s %7s", fabric_op_name(row->op), SIZE(row->size), TIME(h->min));
 	for (unsigned i = 0; i < COLUMNS; i++)
-		fprintf(out, " %7s", reached(h, shown[i]) ? TIME(kv_hist_quantile(h, shown[i])) : "-");
-	if (reached(h, 0.99))
+		fprintf(out, " %7s", kv_hist_reached(h, shown[i]) ? TIME(kv_hist_quantile(h, shown[i])) : "-");
+	if (jitter_of(h) > 0)
 		fprintf(out, " %7.1f", jitter_of(h));
 	else
 		fprintf(out, " %7s", "-");
@@ -226,7 +221,7 @@ static json_t *latency_object(const struct kv_hist *h)
 	       *groups = json_array();
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
 		json_object_set_new(o, quantiles[i].name,
-				    reached(h, quantiles[i].q)
+				    kv_hist_reached(h, quantiles[i].q)
 					    ? json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q))
 					    : json_null());
 	for (unsigned g = 0; g < GROUPS; g++) {

@@ -128,7 +128,7 @@ static void run_note(struct bench_runs *runs, const struct phase_result *r)
 	runs->row[i].ops_per_s = per_second((double)ops_of(r), r);
 	runs->row[i].bytes_per_s = per_second((double)bytes, r);
 	runs->row[i].p50_ns = kv_hist_quantile(&r->tally.latency, 0.5);
-	runs->row[i].p99_ns = kv_hist_quantile(&r->tally.latency, 0.99);
+	runs->row[i].p99_ns = kv_hist_reached(&r->tally.latency, 0.99);
 }
 
 static int runs_run(struct bench *b, struct kv_error *err)

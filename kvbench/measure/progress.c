@@ -43,7 +43,7 @@ static void live_text(const struct progress *p, double f, const char *left, char
 	if (w->samples > 0)
 		len += snprintf(buf + len, cap - (size_t)len, "  p50 %s  p99 %s",
 				kv_duration_format(w->p50_ns, p50, sizeof(p50)),
-				kv_duration_format(w->p99_ns, p99, sizeof(p99)));
+				w->p99_ns ? kv_duration_format(w->p99_ns, p99, sizeof(p99)) : "-");
 	if ((size_t)len + strlen(left) <= WIDTH_MAX)
 		snprintf(buf + len, cap - (size_t)len, "%s", left);
 }

@@ -39,12 +39,17 @@ double bench_runs_figure(const struct bench_runs *runs, unsigned run, enum bench
 	return (double)runs->row[run].p99_ns;
 }
 
-void bench_runs_spread(const struct bench_runs *runs, enum bench_run_figure figure, struct bench_spread *out)
+bool bench_runs_spread(const struct bench_runs *runs, enum bench_run_figure figure, struct bench_spread *out)
 {
+	bool is_latency = figure == BENCH_RUN_P50 || figure == BENCH_RUN_P99;
 	double value[BENCH_RUNS_MAX];
-	for (unsigned i = 0; i < runs->count; i++)
+	for (unsigned i = 0; i < runs->count; i++) {
 		value[i] = bench_runs_figure(runs, i, figure);
+		if (is_latency && value[i] == 0)
+			return false;
+	}
 	bench_spread_of(value, runs->count, out);
+	return true;
 }
 
 const char *bench_runs_name(enum bench_run_figure figure)

@@ -14,7 +14,7 @@ struct bench_runs {
 	unsigned count;
 	struct {
 		double ops_per_s, bytes_per_s;
-		uint64_t p50_ns, p99_ns;
+		uint64_t p50_ns, p99_ns; /* 0: not measured */
 	} row[BENCH_RUNS_MAX];
 };
 
@@ -24,8 +24,9 @@ enum bench_run_figure { BENCH_RUN_OPS, BENCH_RUN_BYTES, BENCH_RUN_P50, BENCH_RUN
 /* bench_spread_of -- of n values, n from 1 to BENCH_RUNS_MAX. */
 void bench_spread_of(const double *value, unsigned n, struct bench_spread *out);
 
-/* bench_runs_spread -- of one figure of all runs; count > 0. bench_runs_name -- its name in the JSON report. */
-void bench_runs_spread(const struct bench_runs *runs, enum bench_run_figure figure, struct bench_spread *out);
+/* bench_runs_spread -- of one figure of all runs; count > 0. False: one of them has not measured it. bench_runs_name --
+ * its name in the JSON report. */
+bool bench_runs_spread(const struct bench_runs *runs, enum bench_run_figure figure, struct bench_spread *out);
 const char *bench_runs_name(enum bench_run_figure figure);
 double bench_runs_figure(const struct bench_runs *runs, unsigned run, enum bench_run_figure figure);
 

@@ -15,7 +15,7 @@ struct bench_window {
 	uint64_t end_ns, length_ns; /* since the phase began */
 	uint64_t ops, bytes;
 	uint64_t samples;        /* of latency; 0: there are no percentiles */
-	uint64_t p50_ns, p99_ns; /* at most 1/128 too large, as histograms are */
+	uint64_t p50_ns, p99_ns; /* at most 1/128 too large, as histograms are; p99_ns 0: of too few samples */
 };
 
 struct bench_series {

@@ -44,7 +44,7 @@ static const struct kv_opt_program compare_program = {
 
 /* ---- the verdict ---- */
 
-enum { WORSE, SAME, BETTER, UNSURE, SHOWN };
+enum { WORSE, SAME, BETTER, UNSURE, SHOWN, SHORT };
 
 /* From nothing, anything is more. */
 static double change_of(struct measured from, struct measured to)
@@ -129,6 +129,12 @@ static const char *short_name(const char *path)
 	return len > 34 ? path + len - 34 : path;
 }
 
+/* Of so short a time nothing tells how far it is by chance, unless it was measured again. */
+static bool beginning(const struct measured *v)
+{
+	return v->is_short && !isfinite(v->noise);
+}
+
 /* One figure of all results, which each has measured. */
 static void judge_all(struct results *r, const char *name, const struct measured_metric *m, const struct measured *v)
 {
@@ -136,10 +142,15 @@ static void judge_all(struct results *r, const char *name, const struct measured
 					       [SAME] = "no difference",
 					       [BETTER] = "better",
 					       [UNSURE] = "within the noise: no difference that is sure",
-					       [SHOWN] = "differs, but its noise is not known: not judged"};
-	int verdict = judge(m, v[0], v[r->count - 1], r->threshold);
+					       [SHOWN] = "differs, but its noise is not known: not judged",
+					       [SHORT] = "differs, but it was measured for less than 0.1 s: not "
+							 "judged"};
+	const struct measured *last = &v[r->count - 1];
+	int verdict = judge(m, v[0], *last, r->threshold);
 	if (m->shown_only && verdict != SAME)
 		verdict = SHOWN;
+	else if (verdict != SAME && (beginning(&v[0]) || beginning(last)))
+		verdict = SHORT;
 	r->judged++;
 	r->worse += verdict == WORSE;
 	r->same += verdict == SAME;
@@ -212,13 +223,14 @@ static bool point_measured(struct results *r, const json_t *point, unsigned i, c
 {
 	const char *state = point ? document_text(point, "state") : NULL;
 	const char *reason = point ? document_text(point, "reason") : NULL;
+	char text[200];
 	bool failed = state && strcmp(state, "failed") == 0;
 	if (!failed && json_array_size(json_object_get(point, "runs")) > 0)
 		return true;
 	r->absent++;
 	r->failed += failed && i == r->count - 1;
-	printf("%s %s in %s%s%.200s\n", name, failed ? "FAILED" : "not measured", short_name(r->path[i]),
-	       reason ? ": " : "", reason ? reason : "");
+	printf("%s %s in %s%s%s\n", name, failed ? "FAILED" : "not measured", short_name(r->path[i]),
+	       reason ? ": " : "", reason ? kv_printable(reason, false, text, sizeof(text)) : "");
 	return false;
 }
 

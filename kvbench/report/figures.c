@@ -160,6 +160,15 @@ static unsigned marks_of(const json_t *doc, const json_t *phase, struct chart_ma
 	return n;
 }
 
+/* Windows of few samples have no p99. */
+static bool any_known(const struct points *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (isfinite(p->y[i]))
+			return true;
+	return false;
+}
+
 static int over_time(FILE *out, const json_t *doc, bool latency, bool alone, struct kv_error *err)
 {
 	const json_t *phase = document_measured(doc), *rows = document_at(phase, "series", "windows", NULL), *row;
@@ -190,7 +199,7 @@ static int over_time(FILE *out, const json_t *doc, bool latency, bool alone, str
 	if (rc == 0) {
 		c.num_marks = marks_of(doc, phase, mark);
 		c.line[c.num_lines++] = (struct chart_line){latency ? "p50" : "reads", p50.x, p50.y, p50.count, false};
-		if (latency)
+		if (latency && any_known(&p99))
 			c.line[c.num_lines++] = (struct chart_line){"p99", p99.x, p99.y, p99.count, false};
 		chart_lines(out, &c, alone);
 	}

@@ -167,6 +167,13 @@ static json_t *resources_object(const struct bench_results *r)
 			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
 }
 
+/* 0 was not measured. */
+static void ns_add(json_t *object, const char *name, uint64_t ns)
+{
+	if (ns)
+		json_object_set_new(object, name, json_integer((json_int_t)ns));
+}
+
 static json_t *latency_object(const struct kv_hist *h)
 {
 	static const struct {
@@ -180,8 +187,7 @@ static json_t *latency_object(const struct kv_hist *h)
 	json_object_set_new(object, "min", json_integer((json_int_t)h->min));
 	json_object_set_new(object, "mean", json_integer((json_int_t)(kv_hist_mean(h) + 0.5)));
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
-		json_object_set_new(object, quantiles[i].name,
-				    json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q)));
+		ns_add(object, quantiles[i].name, kv_hist_reached(h, quantiles[i].q));
 	json_object_set_new(object, "max", json_integer((json_int_t)h->max));
 	return object;
 }
@@ -223,10 +229,8 @@ static json_t *series_object(const struct bench_series *s)
 		double seconds = (double)w->length_ns / 1e9;
 		json_t *row = json_pack("{s:f, s:f, s:I, s:I}", "end_s", (double)w->end_ns / 1e9, "seconds", seconds,
 					"ops", (json_int_t)w->ops, "bytes", (json_int_t)w->bytes);
-		if (w->samples > 0) {
-			json_object_set_new(row, "p50_ns", json_integer((json_int_t)w->p50_ns));
-			json_object_set_new(row, "p99_ns", json_integer((json_int_t)w->p99_ns));
-		}
+		ns_add(row, "p50_ns", w->samples > 0 ? w->p50_ns : 0);
+		ns_add(row, "p99_ns", w->samples > 0 ? w->p99_ns : 0);
 		json_array_append_new(rows, row);
 	}
 	return json_pack("{s:f, s:I, s:I, s:o}", "window_s", (double)s->window_ns / 1e9, "start_unix_ns",
@@ -326,12 +330,9 @@ static json_t *part_object(const struct replay_part *p)
 			      "block_hits", (json_int_t)p->hits);
 	if (p->blocks)
 		json_object_set_new(o, "hit_ratio", json_real((double)p->hits / (double)p->blocks));
-	if (p->read.count) {
-		json_object_set_new(o, "get_p50_ns", json_integer((json_int_t)kv_hist_quantile(&p->read, 0.5)));
-		json_object_set_new(o, "get_p99_ns", json_integer((json_int_t)kv_hist_quantile(&p->read, 0.99)));
-	}
-	if (p->longest_ns)
-		json_object_set_new(o, "longest_ns", json_integer((json_int_t)p->longest_ns));
+	ns_add(o, "get_p50_ns", kv_hist_reached(&p->read, 0.5));
+	ns_add(o, "get_p99_ns", kv_hist_reached(&p->read, 0.99));
+	ns_add(o, "longest_ns", p->longest_ns);
 	return o;
 }
 
@@ -370,7 +371,10 @@ static json_t *runs_object(const struct bench_runs *runs)
 	for (unsigned f = 0; f < BENCH_RUN_FIGURES; f++) {
 		json_t *each = json_array();
 		struct bench_spread s;
-		bench_runs_spread(runs, (enum bench_run_figure)f, &s);
+		if (!bench_runs_spread(runs, (enum bench_run_figure)f, &s)) {
+			json_decref(each);
+			continue;
+		}
 		for (unsigned i = 0; i < runs->count; i++)
 			json_array_append_new(each, json_real(bench_runs_figure(runs, i, (enum bench_run_figure)f)));
 		json_object_set_new(object, bench_runs_name((enum bench_run_figure)f),

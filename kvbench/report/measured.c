@@ -84,7 +84,7 @@ static struct measured of_runs(const double *value, unsigned n)
 {
 	struct bench_spread s;
 	bench_spread_of(value, KV_MIN(n, (unsigned)BENCH_RUNS_MAX), &s);
-	return (struct measured){s.median, s.median > 0 ? s.spread / 2 : NAN};
+	return (struct measured){.value = s.median, .noise = s.median > 0 ? s.spread / 2 : NAN};
 }
 
 struct measured measured_of_phase(const json_t *doc, const json_t *phase, const struct measured_metric *m)
@@ -92,7 +92,9 @@ struct measured measured_of_phase(const json_t *doc, const json_t *phase, const 
 	double all[VALUES_MAX];
 	bool measured = phase == document_measured(doc);
 	const json_t *at = m->of ? json_object_get(phase, m->of) : phase;
-	struct measured v = {document_number(at, m->member), NAN};
+	struct measured v = {.is_short = document_number(phase, "seconds") < MEASURED_SHORT_S,
+			     .value = document_number(at, m->member),
+			     .noise = NAN};
 	unsigned n = measured && m->in_runs ? numbers_of(document_at(doc, "runs", m->in_runs, "each", NULL), all) : 0;
 	if (n >= RUNS_MIN)
 		return of_runs(all, n);
@@ -116,5 +118,7 @@ struct measured measured_of_point(const json_t *point, const struct measured_met
 	}
 	if (n >= RUNS_MIN)
 		return of_runs(all, n);
-	return (struct measured){n ? all[0] : NAN, NAN};
+	return (struct measured){.is_short = document_number(json_array_get(runs, 0), "seconds") < MEASURED_SHORT_S,
+				 .value = n ? all[0] : NAN,
+				 .noise = NAN};
 }

@@ -13,11 +13,15 @@ struct measured_metric {
 	bool shown_only; /* of few calls, often of one, and of unknown noise: nothing tells chance from change */
 };
 
+/* A phase of less is one of beginnings: caches are cold, and all workers start at once. */
+#define MEASURED_SHORT_S 0.1
+
 /* Of a phase; of a part of a replay; of a combination of a sweep. */
 enum { MEASURED_OF_PHASE = 5, MEASURED_OF_PART = 3, MEASURED_OF_POINT = 3 };
 extern const struct measured_metric measured_of_phases[MEASURED_OF_PHASE], measured_of_parts[MEASURED_OF_PART];
 
 struct measured {
+	bool is_short;       /* of a phase of less than MEASURED_SHORT_S */
 	double value, noise; /* value: NAN, and a latency of 0: not measured; noise: half the range, a share of value;
 				 NAN: not known */
 };

@@ -227,27 +227,35 @@ static void charts(FILE *out, const json_t *doc)
 		     "Red bands are outages: from the first call that failed to the first that was served again.");
 }
 
+enum { BYTES = -1, CORES = -2 };
+
 /* A number whose name ends with its unit ("values_bytes") is written with it: returns the name's length without the
- * unit, or 0. */
+ * unit, or 0. A share and a number of cores keep their names whole. */
 static size_t in_units(const char *name, const json_t *value, char *buf, size_t cap)
 {
 	static const struct {
 		const char *end;
-		int unit; /* enum chart_unit; bytes: -1 */
-	} units[] = {{"_bytes", -1}, {"_ns", CHART_TIME_NS}, {"_share", CHART_SHARE}, {"_error", CHART_SHARE}};
+		int unit; /* enum chart_unit */
+	} units[] = {{"_bytes", BYTES},
+		     {"_ns", CHART_TIME_NS},
+		     {"_share", CHART_SHARE},
+		     {"_error", CHART_SHARE},
+		     {"_cores", CORES}};
 	size_t len = strlen(name);
 	double v = json_number_value(value);
 	for (unsigned i = 0; json_is_number(value) && v >= 0 && v < 1e18 && i < KV_COUNT(units); i++) {
 		size_t end = strlen(units[i].end);
 		if (len <= end || strcmp(name + len - end, units[i].end))
 			continue;
-		if (units[i].unit < 0)
+		if (units[i].unit == BYTES)
 			kv_size_format((uint64_t)v, buf, cap);
+		else if (units[i].unit == CORES)
+			snprintf(buf, cap, "%.2f", v);
 		else if (units[i].unit == CHART_SHARE)
 			snprintf(buf, cap, "%.3g %%", 100 * v);
 		else
 			chart_number(v, CHART_TIME_NS, buf, cap);
-		return units[i].unit == CHART_SHARE ? len : len - end;
+		return units[i].unit == CHART_SHARE || units[i].unit == CORES ? len : len - end;
 	}
 	return 0;
 }

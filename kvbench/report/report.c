@@ -11,18 +11,27 @@
 #include "host/host.h"
 #include "kvbench/load/workload.h"
 #include "kvbench/report/conditions.h"
+#include "kvbench/report/measured.h"
 #include "kvbench/report/model.h"
 
-#define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)
-#define OF(n, noun) kv_count_of((n), noun, (char[64]){0}, 64) /* "1 client", "4 clients" */
-#define SIZE(n)     kv_size_format((n), (char[32]){0}, 32)
-#define TIME(n)     kv_duration_format((n), (char[32]){0}, 32)
-#define RATE(n)     kv_rate_format((n), (char[32]){0}, 32)
+#define COUNT(n)       kv_count_format((n), (char[32]){0}, 32)
+#define OF(n, noun)    kv_count_of((n), noun, (char[64]){0}, 64) /* "1 client", "4 clients" */
+#define SIZE(n)        kv_size_format((n), (char[32]){0}, 32)
+#define TIME(n)        kv_duration_format((n), (char[32]){0}, 32)
+#define RATE(n)        kv_rate_format((n), (char[32]){0}, 32)
+#define KNOWN(ns)      known((ns), (char[32]){0}, 32)
+#define QUANTILE(h, q) KNOWN(kv_hist_reached((h), (q)))
 
 /* Colours appear on a terminal only, and never with NO_COLOR. */
 static const char *paint(FILE *to, const char *code)
 {
 	return isatty(fileno(to)) && !getenv("NO_COLOR") ? code : "";
+}
+
+/* A latency of 0 was not measured. */
+static const char *known(uint64_t ns, char *buf, size_t cap)
+{
+	return ns ? kv_duration_format(ns, buf, cap) : "-";
 }
 
 static double seconds_of(const struct phase_result *p)
@@ -208,6 +217,18 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 			COUNT(t->errors.row[i].count), kv_strerror(t->errors.row[i].code));
 }
 
+/* option: what makes the phase longer, `now` as it is; NULL: nothing does. */
+static void short_note(const struct bench *b, const struct phase_result *p, const char *option, uint64_t now)
+{
+	if (seconds_of(p) >= MEASURED_SHORT_S || p->tally.ops == 0)
+		return;
+	if (option)
+		kv_wrap(b->out, "        ", 0, "too short for a rate: --%s %.0f would take a second", option,
+			per_second((double)now, p));
+	else
+		kv_wrap(b->out, "        ", 0, "too short for a rate to say much");
+}
+
 static void mixed_table(const struct bench *b)
 {
 	const struct mixed_result *m = &b->results.mixed;
@@ -239,7 +260,8 @@ static void runs_table(const struct bench *b)
 	for (unsigned i = 0; i < BENCH_RUN_FIGURES; i++) {
 		static const char *const names[] = {"ops/s", "bytes/s", "read p50", "read p99"};
 		struct bench_spread s;
-		bench_runs_spread(runs, (enum bench_run_figure)i, &s);
+		if (!bench_runs_spread(runs, (enum bench_run_figure)i, &s))
+			continue;
 		if (i == BENCH_RUN_OPS)
 			fprintf(b->out, "%-10s %13s %13s %13s", names[i], COUNT((uint64_t)(s.median + 0.5)),
 				COUNT((uint64_t)(s.min + 0.5)), COUNT((uint64_t)(s.max + 0.5)));
@@ -324,13 +346,17 @@ static void rate_line(const struct bench *b)
 static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
 {
 	static const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
-	uint64_t p50 = kv_hist_quantile(h, 0.5), p99 = kv_hist_quantile(h, 0.99);
+	uint64_t p50 = kv_hist_quantile(h, 0.5), p99 = kv_hist_reached(h, 0.99);
 	if (h->count == 0)
 		return;
 	fprintf(out, "%-7s %7s %7s", name, TIME(h->min), TIME((uint64_t)(kv_hist_mean(h) + 0.5)));
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
-		fprintf(out, " %7s", TIME(kv_hist_quantile(h, quantiles[i])));
-	fprintf(out, " %7s %7.1f\n", TIME(h->max), p50 ? (double)p99 / (double)p50 : 0.0);
+		fprintf(out, " %7s", QUANTILE(h, quantiles[i]));
+	fprintf(out, " %7s", TIME(h->max));
+	if (p50 && p99)
+		fprintf(out, " %7.1f\n", (double)p99 / (double)p50);
+	else
+		fprintf(out, " %7s\n", "-");
 }
 
 static void latency_table(const struct bench *b)
@@ -370,8 +396,7 @@ static void breakdown_table(const struct bench *b)
 		const struct kv_hist *h = &d->part[i];
 		char row[64];
 		snprintf(row, sizeof(row), "%-9s %9s %9s %9s   ", bench_part_name(i),
-			 TIME((uint64_t)(kv_hist_mean(h) + 0.5)), TIME(kv_hist_quantile(h, 0.5)),
-			 TIME(kv_hist_quantile(h, 0.99)));
+			 TIME((uint64_t)(kv_hist_mean(h) + 0.5)), TIME(kv_hist_quantile(h, 0.5)), QUANTILE(h, 0.99));
 		kv_wrap(b->out, row, 0, "%s", bench_part_what(i));
 	}
 }
@@ -386,7 +411,7 @@ static void resource_table(const struct bench *b)
 {
 	const struct bench_results *r = &b->results;
 	uint64_t workers = b->opt->num_workers, clients = KV_MAX(b->num_clients, 1u);
-	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one client per worker");
+	fprintf(b->out, "\n%-22s %12s %24s\n", "resources", "this run", "one per worker, computed");
 	resource_row(b->out, "workers", COUNT(workers), COUNT(workers));
 	resource_row(b->out, "OS threads", COUNT(r->info.os_threads), COUNT(workers));
 	resource_row(b->out, "endpoints", COUNT(r->info.endpoints), COUNT(workers * (r->info.endpoints / clients)));
@@ -474,9 +499,8 @@ static void events_table(const struct bench *b)
 		const struct replay_part *p = &r->replay.part[i];
 		if (p->requests)
 			kv_wrap(b->out, parts[i], 0, "%s, hit ratio %.4f, get p50 %s, p99 %s, longest call %s",
-				OF(p->requests, "request"), ratio(p->hits, p->blocks),
-				TIME(kv_hist_quantile(&p->read, 0.5)), TIME(kv_hist_quantile(&p->read, 0.99)),
-				TIME(p->longest_ns));
+				OF(p->requests, "request"), ratio(p->hits, p->blocks), QUANTILE(&p->read, 0.5),
+				QUANTILE(&p->read, 0.99), TIME(p->longest_ns));
 	}
 }
 
@@ -544,7 +568,10 @@ void report_conditions_of(const struct bench *b, char text[96], struct report_co
 	if (b->opt->no_checksum)
 		out->excluded[n++] = "checking checksums of GETs (--no-checksum)";
 	out->excluded[n++] = b->opt->verify ? "comparing bytes (--verify), which no latency contains"
-					    : "comparing bytes: only lengths and checksums were checked";
+			     : b->opt->no_checksum
+				     ? "comparing all bytes: lengths, first and last ones were compared"
+				     : "comparing all bytes: checksums, lengths, first and last ones were "
+				       "compared";
 }
 
 static void conditions_table(const struct bench *b)
@@ -566,8 +593,8 @@ static void quiet_line(const struct bench *b)
 	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
 		RATE(per_second((double)r->write.tally.bytes, &r->write)),
 		RATE(per_second((double)r->read.tally.bytes, &r->read)),
-		per_second((double)r->read.tally.ops, &r->read), TIME(kv_hist_quantile(&r->read.tally.latency, 0.5)),
-		TIME(kv_hist_quantile(&r->read.tally.latency, 0.99)), (unsigned long long)r->read.tally.hits,
+		per_second((double)r->read.tally.ops, &r->read), QUANTILE(&r->read.tally.latency, 0.5),
+		QUANTILE(&r->read.tally.latency, 0.99), (unsigned long long)r->read.tally.hits,
 		(unsigned long long)r->read.tally.misses, (unsigned long long)errors);
 }
 
@@ -605,10 +632,15 @@ void report_summary(const struct bench *b)
 			"interrupted by signal %d: these are figures of what was done until then, and not of the whole "
 			"run",
 			r->interrupted);
-	if (r->write.ran)
+	if (r->write.ran) {
 		phase_table(b, b->opt->trace ? "put" : "write", &r->write);
-	if (r->read.ran)
+		short_note(b, &r->write, b->opt->trace ? NULL : "num-keys", b->opt->num_keys);
+	}
+	if (r->read.ran) {
 		phase_table(b, b->opt->trace ? "get" : "read", &r->read);
+		short_note(b, &r->read, b->opt->trace || b->opt->duration_ns ? NULL : "repeat-reads",
+			   b->opt->repeat_reads);
+	}
 	mix_rows(b);
 	mixed_table(b);
 	cpu_table(b);
@@ -636,7 +668,8 @@ void report_summary(const struct bench *b)
 struct verdict {
 	FILE *to;
 	unsigned count;
-	bool events; /* errors are what an event does */
+	bool events;        /* errors are what an event does */
+	uint64_t conflicts; /* keys that had other bytes before */
 };
 
 static void problem(struct verdict *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -661,8 +694,9 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 			kv_strerror(e->row[i].code),
 			e->row[i].code == -KV_ETIMEOUT ? " (--timeout gives each more time)" : "");
 	if (p->tally.wrong)
-		problem(v, "the %s phase read %s with other bytes than were written", name,
-			OF(p->tally.wrong, "value"));
+		problem(v, "the %s phase read %s with other bytes than were written%s", name,
+			OF(p->tally.wrong, "value"),
+			v->conflicts ? ": keys had others before (put conflicts); another --seed has other keys" : "");
 	if (p->too_many_errors)
 		problem(v, "the %s phase was given up because of its errors", name);
 	if (p->server_died)
@@ -726,7 +760,7 @@ static void judge_prefix(struct verdict *v, const struct bench_results *r)
 unsigned report_verdict(const struct bench *b, FILE *to)
 {
 	const struct bench_results *r = &b->results;
-	struct verdict v = {.to = to};
+	struct verdict v = {.to = to, .conflicts = r->write.tally.put_conflicts};
 	/* What is under way when a server goes may fail; in a replay that are PUTs, too. */
 	v.events = b->opt->trace && r->events.done > 0;
 	judge_phase(&v, "write", &r->write);

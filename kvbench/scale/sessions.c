@@ -172,11 +172,11 @@ static void tallies_take(struct load *l)
 		s->succeeded += l->came[i] == l->t->opt->messages;
 	if (all->connect.count) {
 		s->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
-		s->connect_p99_ns = kv_hist_quantile(&all->connect, 0.99);
+		s->connect_p99_ns = kv_hist_reached(&all->connect, 0.99);
 	}
 	if (all->latency.count) {
 		s->p50_ns = kv_hist_quantile(&all->latency, 0.5);
-		s->p99_ns = kv_hist_quantile(&all->latency, 0.99);
+		s->p99_ns = kv_hist_reached(&all->latency, 0.99);
 	}
 	if (all->wrong)
 		scale_end(l->t, "%llu messages had wrong bytes", (unsigned long long)all->wrong);

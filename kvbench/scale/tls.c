@@ -296,11 +296,11 @@ static void figures_take(struct side *s)
 		p->succeeded += s->client[i].came == s->t->opt->messages;
 	if (all->connect.count) {
 		p->connect_p50_ns = kv_hist_quantile(&all->connect, 0.5);
-		p->connect_p99_ns = kv_hist_quantile(&all->connect, 0.99);
+		p->connect_p99_ns = kv_hist_reached(&all->connect, 0.99);
 	}
 	if (all->latency.count) {
 		p->p50_ns = kv_hist_quantile(&all->latency, 0.5);
-		p->p99_ns = kv_hist_quantile(&all->latency, 0.99);
+		p->p99_ns = kv_hist_reached(&all->latency, 0.99);
 	}
 }
 

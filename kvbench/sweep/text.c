@@ -9,8 +9,11 @@
 
 enum { COUNT_WIDE = 9 };
 
-static char *time_of(double ns, char *buf, size_t cap)
+/* 0 was not measured. */
+static const char *time_of(double ns, char *buf, size_t cap)
 {
+	if (!(ns > 0))
+		return "-";
 	return kv_duration_format((uint64_t)(KV_MIN(KV_MAX(ns, 0.0), 1e18) + 0.5), buf, cap);
 }
 

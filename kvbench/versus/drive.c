@@ -516,11 +516,12 @@ static json_t *figures(const struct load *l, const struct phase *p, unsigned kin
 {
 	double per_s = p->elapsed_ns ? 1e9 / (double)p->elapsed_ns : 0, ops = (double)p->ops[kind];
 	const struct kv_hist *h = &p->latency[kind];
+	uint64_t p99 = kv_hist_reached(h, 0.99);
 	json_t *o =
-		json_pack("{s:I, s:f, s:f, s:f, s:f, s:{s:I, s:I}}", "ops", (json_int_t)p->ops[kind], "seconds",
+		json_pack("{s:I, s:f, s:f, s:f, s:f, s:{s:I, s:o*}}", "ops", (json_int_t)p->ops[kind], "seconds",
 			  (double)p->elapsed_ns / 1e9, "ops_per_s", ops * per_s, "bytes_per_s",
 			  ops * per_s * (double)l->o->value_size, "cpu_seconds", p->cpu_seconds, "latency_ns", "p50",
-			  (json_int_t)kv_hist_quantile(h, 0.5), "p99", (json_int_t)kv_hist_quantile(h, 0.99));
+			  (json_int_t)kv_hist_quantile(h, 0.5), "p99", p99 ? json_integer((json_int_t)p99) : NULL);
 	if (p->server_cpu_seconds >= 0)
 		json_object_set_new(o, "server_cpu_seconds", json_real(p->server_cpu_seconds));
 	return o;

@@ -29,7 +29,7 @@ static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
 		text_cell(out, chart_number(m.ops_per_s, CHART_COUNT, text, sizeof(text)));
 		fprintf(out, "<td class=\"less\">%s</td>", kv_rate_format(m.bytes_per_s, text, sizeof(text)));
 		fprintf(out, "<td class=\"less\">%s</td>", chart_number(m.p50_ns, CHART_TIME_NS, text, sizeof(text)));
-		text_cell(out, chart_number(m.p99_ns, CHART_TIME_NS, text, sizeof(text)));
+		text_cell(out, m.p99_ns > 0 ? chart_number(m.p99_ns, CHART_TIME_NS, text, sizeof(text)) : "");
 		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", s.median, s.low, s.high);
 		text_cell(out, s.count ? text : "");
 		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", cpu.median, cpu.low, cpu.high);

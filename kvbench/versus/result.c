@@ -33,6 +33,7 @@ static bool measure_read(const json_t *phase, struct versus_measure *m)
 	m->bytes_per_s += fmax(document_number(phase, "bytes_per_s"), 0);
 	m->p50_ns = fmax(document_number(latency, "p50"), 0);
 	m->p99_ns = fmax(document_number(latency, "p99"), 0);
+	m->seconds = fmax(document_number(phase, "seconds"), 0);
 	m->cpu_ns = cpu_of(phase, document_number(phase, "ops"));
 	return document_number(phase, "ops_per_s") > 0;
 }
@@ -154,8 +155,9 @@ static double median_of(const struct versus *v, unsigned target, enum versus_fig
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->rounds; i++) {
 		const struct versus_run *run = &v->round[i].run[target];
-		if (v->round[i].counts && run->ran)
-			value[n++] = *(const double *)((const char *)&run->figure[f] + offset);
+		double x = *(const double *)((const char *)&run->figure[f] + offset);
+		if (v->round[i].counts && run->ran && x > 0)
+			value[n++] = x;
 	}
 	return spread(value, n).median;
 }
@@ -166,6 +168,7 @@ struct versus_measure versus_median(const struct versus *v, unsigned target, enu
 				       median_of(v, target, f, offsetof(struct versus_measure, bytes_per_s)),
 				       median_of(v, target, f, offsetof(struct versus_measure, p50_ns)),
 				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns)),
+				       median_of(v, target, f, offsetof(struct versus_measure, seconds)),
 				       median_of(v, target, f, offsetof(struct versus_measure, cpu_ns))};
 }
 
@@ -232,11 +235,31 @@ static void print_figure(const struct versus *v, enum versus_figure f)
 		fprintf(v->out, "%-6s %-20s %10s %10s %8s %8s %8s\n", t ? "" : versus_figure_names[f],
 			v->opt.target[t].label, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
 			kv_duration_format((uint64_t)m.p50_ns, p50, sizeof(p50)),
-			kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)),
+			m.p99_ns > 0 ? kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)) : "-",
 			m.cpu_ns > 0 ? kv_duration_format((uint64_t)m.cpu_ns, cpu, sizeof(cpu)) : "-");
 		if (t)
 			print_ratio(v, t, f);
 	}
+}
+
+/* PUTs are over when all keys are stored: how many keys make the shortest of them last a second. */
+static void print_short(const struct versus *v)
+{
+	double shortest = INFINITY;
+	unsigned at = 0;
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		double s = versus_median(v, t, VERSUS_PUT).seconds;
+		if (s > 0 && s < shortest) {
+			shortest = s;
+			at = t;
+		}
+	}
+	if (shortest < VERSUS_SHORT_S)
+		kv_wrap(v->out, "note    ", 0,
+			"the PUTs of a round take only %s at %s, too short for a ratio: with --num-keys %.0f they take "
+			"a second, and each server needs as much more memory",
+			kv_duration_format((uint64_t)(shortest * 1e9), (char[32]){0}, 32), v->opt.target[at].label,
+			ceil((double)v->opt.num_keys / shortest));
 }
 
 void versus_print_summary(const struct versus *v)
@@ -252,6 +275,7 @@ void versus_print_summary(const struct versus *v)
 			"CPU/op");
 		for (int f = 0; f < VERSUS_FIGURES; f++)
 			print_figure(v, (enum versus_figure)f);
+		print_short(v);
 	}
 	if (versus_median(v, 0, VERSUS_GET).ops_per_s <= 0)
 		return; /* nothing was measured: the verdict says why */
@@ -274,7 +298,9 @@ void versus_print_summary(const struct versus *v)
 static json_t *measure_json(const struct versus_measure *m)
 {
 	json_t *o = json_pack("{s:f, s:f, s:f, s:f}", "ops_per_s", m->ops_per_s, "bytes_per_s", m->bytes_per_s,
-			      "p50_ns", m->p50_ns, "p99_ns", m->p99_ns);
+			      "p50_ns", m->p50_ns, "seconds", m->seconds);
+	if (o && m->p99_ns > 0)
+		json_object_set_new(o, "p99_ns", json_real(m->p99_ns));
 	if (o && m->cpu_ns > 0)
 		json_object_set_new(o, "cpu_ns", json_real(m->cpu_ns));
 	return o;

@@ -51,7 +51,8 @@ enum versus_figure { VERSUS_PUT, VERSUS_GET, VERSUS_MIXED, VERSUS_FIGURES };
 
 struct versus_measure {
 	double ops_per_s, bytes_per_s; /* 0: not measured */
-	double p50_ns, p99_ns;         /* of GETs where both are mixed */
+	double p50_ns, p99_ns;         /* of GETs where both are mixed; p99_ns 0: of too few */
+	double seconds;                /* that it took */
 	double cpu_ns;                 /* of an operation, of client and server together; 0: not known */
 };
 
@@ -120,6 +121,9 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 
 /* versus_round_state -- "near", "mid", "far", "one CPU", or "changed": then the round does not count. */
 const char *versus_round_state(const struct versus_round *round);
+
+/* A rate of less time than this says little: caches are cold, and the others' turns on the processors decide. */
+#define VERSUS_SHORT_S 0.5
 
 /* versus_ratio -- rate of the first target / rate of this one, over the rounds that count. versus_median -- of a
  * target's own figure. */

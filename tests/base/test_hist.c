@@ -100,6 +100,25 @@ static void an_empty_histogram_is_zero(void **state)
 	assert_int_equal(hist.max, 0);
 }
 
+/* At least one sample must lie beyond; the median is that of any number. */
+static void a_quantile_takes_samples_beyond_it(void **state)
+{
+	static const struct {
+		double q;
+		uint64_t needed;
+	} rows[] = {{0.5, 1}, {0.9, 10}, {0.95, 20}, {0.99, 100}, {0.999, 1000}, {0.9999, 10000}};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		kv_hist_init(&hist);
+		assert_int_equal(kv_hist_reached(&hist, rows[i].q), 0);
+		for (uint64_t n = 1; n < rows[i].needed; n++)
+			kv_hist_add(&hist, 1000);
+		assert_int_equal(kv_hist_reached(&hist, rows[i].q), 0);
+		kv_hist_add(&hist, 1000);
+		assert_int_equal(kv_hist_reached(&hist, rows[i].q), 1000);
+	}
+}
+
 static void odd_quantiles_are_the_ends(void **state)
 {
 	(void)state;
@@ -157,10 +176,15 @@ static void merging_with_empty_changes_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_quantile_is_within_the_bound),   cmocka_unit_test(whole_ranks_are_not_missed),
-		cmocka_unit_test(the_bound_holds_at_every_bucket_edge), cmocka_unit_test(count_sum_min_max_are_exact),
-		cmocka_unit_test(an_empty_histogram_is_zero),           cmocka_unit_test(odd_quantiles_are_the_ends),
-		cmocka_unit_test(huge_values_share_the_last_bucket),    cmocka_unit_test(merging_equals_adding_to_one),
+		cmocka_unit_test(every_quantile_is_within_the_bound),
+		cmocka_unit_test(whole_ranks_are_not_missed),
+		cmocka_unit_test(the_bound_holds_at_every_bucket_edge),
+		cmocka_unit_test(count_sum_min_max_are_exact),
+		cmocka_unit_test(an_empty_histogram_is_zero),
+		cmocka_unit_test(odd_quantiles_are_the_ends),
+		cmocka_unit_test(a_quantile_takes_samples_beyond_it),
+		cmocka_unit_test(huge_values_share_the_last_bucket),
+		cmocka_unit_test(merging_equals_adding_to_one),
 		cmocka_unit_test(merging_with_empty_changes_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 43
+plan 44
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -157,6 +157,14 @@ older() { status 0 compare "$scratch/older.json" "$scratch/base.json" && status 
 check "an option that came later had its default" older
 check "nor one whose time was stolen" says 'hypervisor stole: 0.0 %, then 30.0 %' compare "$scratch/unstolen.json" "$scratch/stolen.json"
 check "an interrupted run does not compare with a whole one" says 'interrupted: false, then true' compare "$scratch/base.json" "$scratch/cut.json"
+vary brief "$steady
+speed(1)
+p['seconds'] = 0.05; w.clear()"
+vary brief_slow "$steady
+speed(0.5)
+p['seconds'] = 0.05; w.clear()"
+brief() { status 0 compare "$scratch/brief.json" "$scratch/brief_slow.json" && says 'read ops/s: differs, but it was measured for less than 0.1 s: not judged' compare "$scratch/brief.json" "$scratch/brief_slow.json"; }
+check "what took a moment only is shown, and not judged" brief
 # Wherever the cut is: between two words, within one (nul), within a number or a text.
 cut_off() {
 	local n from size

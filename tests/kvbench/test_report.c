@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kvbench/report/document.h"
 #include "kvbench/report/json.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/report/report.h"
@@ -105,7 +106,7 @@ static void every_part_has_the_names_that_are_documented(void **state)
 		    "cpu_seconds");
 	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors "
 			  "latency_ns cpu_seconds histogram");
-	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 p999 max");
+	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 max"); /* of 100 reads */
 	check_names(json_object_get(j, "verify"), "checked wrong");
 	json_decref(j);
 }
@@ -274,6 +275,52 @@ static void a_rate_says_offered_and_achieved(void **state)
 	f->opt.rate = 200;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 200 per second, achieved 200 (100 %)\n"));
+	free(text);
+}
+
+/* p99 of fewer than 100 samples would be their largest. */
+static void a_quantile_without_samples_beyond_it_is_not_given(void **state)
+{
+	struct fixture *f = *state;
+	struct kv_hist *h = &f->bench.results.read.tally.latency;
+	struct bench_runs *runs = &f->bench.results.runs;
+	json_t *j;
+	char *text;
+
+	kv_hist_init(h);
+	for (unsigned i = 0; i < 99; i++)
+		kv_hist_add(h, 1000000);
+	runs->count = 2;
+	runs->row[0].p50_ns = runs->row[1].p50_ns = runs->row[1].p99_ns = 1000000;
+	text = summary_of(&f->bench);
+	assert_non_null(
+		strstr(text, "read    1.00 ms 1.00 ms 1.00 ms 1.00 ms 1.00 ms       -       - 1.00 ms       -\n"));
+	assert_non_null(strstr(text, "read p50 "));
+	assert_null(strstr(text, "read p99 "));
+	free(text);
+	j = report_of(&f->bench);
+	check_names(document_at(j, "phases", "read", "latency_ns", NULL), "min mean p50 p90 p95 max");
+	check_names(json_object_get(j, "runs"), "count ops_per_s bytes_per_s p50_ns");
+	json_decref(j);
+}
+
+static void a_rate_of_a_moment_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+	char *text = summary_of(&f->bench);
+
+	assert_null(strstr(text, "too short for"));
+	free(text);
+	r->write.elapsed_ns = 50000000; /* 1,000 keys */
+	r->read.elapsed_ns = 99000000;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "too short for a rate: --num-keys 20000 would take a second\n"));
+	assert_non_null(strstr(text, "too short for a rate: --repeat-reads 101 would take a second\n"));
+	free(text);
+	f->opt.duration_ns = 90000000;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "too short for a rate to say much\n"));
 	free(text);
 }
 
@@ -455,7 +502,7 @@ static void the_breakdown_appears_when_asked_for(void **state)
 	j = report_of(&f->bench);
 	b = json_object_get(j, "breakdown_ns");
 	check_names(b, "room queue post reply wire data wake check other total");
-	check_names(json_object_get(b, "wire"), "min mean p50 p90 p95 p99 p999 max");
+	check_names(json_object_get(b, "wire"), "min mean p50 max"); /* of one */
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(b, "post"), "max")), 25);
 	assert_int_equal(json_integer_value(json_object_get(json_object_get(b, "reply"), "max")), 5);
 	for (unsigned i = 0; i < BENCH_PART_TOTAL; i++)
@@ -790,6 +837,8 @@ int main(void)
 		WITH_RUN(the_report_says_who_drove_it),
 		WITH_RUN(the_summary_fits_80_columns),
 		WITH_RUN(a_rate_says_offered_and_achieved),
+		WITH_RUN(a_quantile_without_samples_beyond_it_is_not_given),
+		WITH_RUN(a_rate_of_a_moment_is_told),
 		WITH_RUN(put_conflicts_are_no_errors),
 		WITH_RUN(a_trace_has_its_cpu_time_once),
 		WITH_RUN(waits_are_means),

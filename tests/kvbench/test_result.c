@@ -187,6 +187,21 @@ static void nothing_from_outside_becomes_markup(void **state)
 	json_decref(doc);
 }
 
+static void conditions_have_no_more_digits_than_they_are_worth(void **state)
+{
+	struct kv_error err = {0};
+	json_t *doc = made();
+	size_t len = 0;
+	char *text;
+	(void)state;
+	json_object_set_new(json_object_get(doc, "conditions"), "others_cores", json_real(0.049923));
+	text = page_html(doc, &len, &err);
+	assert_non_null(text);
+	check_contains(text, "<dt>others cores</dt><dd>0.05</dd>");
+	free(text);
+	json_decref(doc);
+}
+
 static void every_figure_is_drawn_or_says_what_is_lacking(void **state)
 {
 	json_t *full = made(), *bare = json_pack("{s:s, s:{}}", "schema", "kvbench/1", "phases");
@@ -385,6 +400,9 @@ static void the_live_line_fits(void **state)
 	progress_text(&p, 400000000, 3600000000000ull, text, sizeof(text));
 	assert_true(strlen(text) <= 79);
 	check_contains(text, "p50 100 ms");
+	p.window.p99_ns = 0; /* of too few */
+	progress_text(&p, 400000000, 3600000000000ull, text, sizeof(text));
+	check_contains(text, "p99 -");
 	p.window.samples = 0;
 	progress_text(&p, 400000000, 3600000000000ull, text, sizeof(text));
 	assert_null(strstr(text, "p50"));
@@ -437,6 +455,7 @@ int main(void)
 		cmocka_unit_test(without_a_histogram_there_is_no_percentile_file),
 		cmocka_unit_test(the_time_series_has_a_line_for_each_window),
 		cmocka_unit_test(nothing_from_outside_becomes_markup),
+		cmocka_unit_test(conditions_have_no_more_digits_than_they_are_worth),
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
 		cmocka_unit_test(a_condition_that_differs_is_named),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_versus.c -- names of targets, what rounds amount to, and the text of events. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "kvbench/versus/versus.h"
 
@@ -129,6 +130,42 @@ static void a_report_without_figures_is_refused(void **state)
 	}
 }
 
+/* The text that a result prints. */
+static char *summary_of(struct versus *v)
+{
+	char *text = NULL;
+	size_t len;
+	v->out = open_memstream(&text, &len);
+	assert_non_null(v->out);
+	versus_print_summary(v);
+	assert_int_equal(fclose(v->out), 0);
+	return text;
+}
+
+static void puts_of_a_moment_are_told(void **state)
+{
+	static struct versus v = {.rounds = 1, .opt = {.num_targets = 2, .num_keys = 1000}};
+	struct versus_run *run = v.round[0].run;
+	char *text;
+	(void)state;
+	snprintf(v.opt.target[1].label, sizeof(v.opt.target[1].label), "redis");
+	v.round[0].counts = true;
+	for (unsigned t = 0; t < 2; t++) {
+		run[t].ran = true;
+		for (unsigned f = VERSUS_PUT; f <= VERSUS_GET; f++)
+			run[t].figure[f] = (struct versus_measure){.ops_per_s = 100, .p50_ns = 5000, .seconds = 1};
+	}
+	text = summary_of(&v);
+	assert_null(strstr(text, "too short for"));
+	assert_non_null(strstr(text, " 5.00 us        -")); /* p99 of too few */
+	free(text);
+	run[1].figure[VERSUS_PUT].seconds = 0.1;
+	text = summary_of(&v);
+	check_contains(text, "the PUTs of a round take only 100 ms at redis");
+	check_contains(text, "--num-keys 10000");
+	free(text);
+}
+
 /* What one side does not say makes the sum unknown; mixed operations share one time. */
 static void processor_time_is_of_both_sides(void **state)
 {
@@ -247,6 +284,7 @@ int main(void)
 		cmocka_unit_test(ratios_are_of_rounds_that_count),
 		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
 		cmocka_unit_test(a_report_without_figures_is_refused),
+		cmocka_unit_test(puts_of_a_moment_are_told),
 		cmocka_unit_test(processor_time_is_of_both_sides),
 		cmocka_unit_test(events_are_sorted_by_time),
 		cmocka_unit_test(a_server_whose_first_event_is_its_start_is_late),
