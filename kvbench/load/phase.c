@@ -316,6 +316,13 @@ int phase_op_delete(const struct phase_op *op)
 	return rc;
 }
 
+void bench_glance(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
+		  struct bench_tally *tally)
+{
+	const uint8_t *last = (const uint8_t *)data + bench_value_last(len);
+	tally->wrong += len != expected_len || !bench_value_edges(key, len, data, last);
+}
+
 bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
 		  struct bench_tally *tally)
 {
@@ -393,8 +400,8 @@ int phase_op_read(const struct phase_op *op)
 	op->tally->hits++;
 	if (op->phase->verify)
 		bench_verify(&key, borrowed.data, (uint64_t)got, len, op->tally);
-	else if ((uint64_t)got != len)
-		op->tally->wrong++;
+	else
+		bench_glance(&key, borrowed.data, (uint64_t)got, len, op->tally);
 	kvc_borrowed_release(op->client, &borrowed);
 	return 0;
 }

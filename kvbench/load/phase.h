@@ -124,6 +124,10 @@ void phase_result_merge(struct phase_result *into, struct phase_result *from);
 /* phase_cpu_seconds -- CPU time of this process so far. */
 double phase_cpu_seconds(void);
 
+/* bench_glance -- without --verify: compare length and edges (workload.h), count what is wrong. */
+void bench_glance(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,
+		  struct bench_tally *tally);
+
 /* bench_verify -- compare a value that was read with its key, count it. Returns whether it is right. */
 struct bench_key;
 bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, uint64_t expected_len,

@@ -170,6 +170,18 @@ uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint6
 	return first_wrong(p, at, part_len, state);
 }
 
+uint64_t bench_value_last(uint64_t len)
+{
+	return len ? (len - 1) / 8 * 8 : 0;
+}
+
+bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *first, const void *last)
+{
+	uint64_t at = bench_value_at(key, len), from = bench_value_last(len);
+	uint64_t head = value_word(stock_state(at)), tail = value_word(stock_state(at + from));
+	return memcmp(first, &head, KV_MIN(len, (uint64_t)8)) == 0 && memcmp(last, &tail, len - from) == 0;
+}
+
 /* ---- order ---- */
 
 /* One pass of the network over bits: a bijection, whatever the round function. Two halves that may differ by a bit, so

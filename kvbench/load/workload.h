@@ -4,6 +4,8 @@
 #ifndef KVRAIL_KVBENCH_LOAD_WORKLOAD_H
 #define KVRAIL_KVBENCH_LOAD_WORKLOAD_H
 
+#include <stdbool.h>
+
 #include "base/base.h"
 
 /* A key as text; values of different seed, size or kind never share one. */
@@ -43,6 +45,11 @@ uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed);
  * part_len of them. Returns part_len when all are right, else the offset of the first wrong byte in data. */
 uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint64_t from, const void *data,
 				uint64_t part_len);
+
+/* bench_value_edges -- whether the first and the last bytes of a value, eight at most of each, are right: a glance that
+ * costs nothing beside a GET, and finds the value of another key. last: its byte number bench_value_last(len). */
+bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *first, const void *last);
+uint64_t bench_value_last(uint64_t len);
 
 /* bench_random -- 64 random bits that follow from these three. */
 uint64_t bench_random(uint64_t seed, uint64_t number, uint64_t part);

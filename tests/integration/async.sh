@@ -44,9 +44,9 @@ conflicting() {
 	local i
 	head -c 3000 /dev/urandom >"$scratch/other"
 	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench2/77/bb8/$i" -f "$scratch/other" || return 1; done
-	alike conflict 0 "${small[@]}" --seed 119 --value-size 3000
+	alike conflict 1 "${small[@]}" --seed 119 --value-size 3000
 }
-check "put conflicts fail no run, as with workers" conflicting
+check "reads of put conflicts fail the run, as with workers" conflicting
 check "and are counted" json_is "$scratch/conflict.json" '(lambda w: w["put_conflicts"] == 3 and w["ops"] == 200 and w["errors"] == {})(j["phases"]["write"])'
 check "wrong bytes are found" status 1 run --server "$server" "${small[@]}" --seed 119 --value-size 3000 --no-write --async --verify --json "$scratch/wrong.json"
 check "and counted" json_is "$scratch/wrong.json" 'j["verify"]["wrong"] == 3 * 5 and j["phases"]["read"]["hits"] == 1000'

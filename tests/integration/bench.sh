@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((42 + 4 * ${#all[@]}))
+plan $((44 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -55,14 +55,16 @@ check "writes nothing" json_is "$scratch/kept.json" \
 check "two copies at one server: it is said that there is one" says 'there is one server: it has the only copy' run --server "$server" "${small[@]}" --no-write --copies 2
 two_servers() { run "${small[@]}" --servers 2 --copies 2 >"$scratch/two" && ! grep -q 'only copy' "$scratch/two"; }
 check "and not where there are two" two_servers
-# Somebody else has stored other bytes under three of the keys, as who computes a block anew does.
+# Somebody else has stored other bytes under three of the keys. Each is read five times.
 conflicting() {
 	local i
 	head -c 3000 /dev/urandom >"$scratch/other"
 	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench2/77/bb8/$i" -f "$scratch/other" || return 1; done
 	run --server "$server" "${small[@]}" --seed 119 --value-size 3000 --json "$scratch/conflict.json" "$@"
 }
-check "other bytes under a key fail no run" conflicting
+check "other bytes under a key fail the run that reads them" status 1 conflicting
+check "and it is said what to do" eval 'status 1 run --server "$server" "${small[@]}" --seed 119 --value-size 3000 >"$scratch/said" 2>&1 && grep -q "FAILED: the read phase read 15 values with other bytes than were written: keys had others before (put conflicts); another --seed has other keys" "$scratch/said"'
+check "found at a glance, without --verify" json_is "$scratch/conflict.json" 'j["verify"] == {"checked": 0, "wrong": 15}'
 check "and are counted as put conflicts, not as errors" json_is "$scratch/conflict.json" \
 	'(lambda w: w["put_conflicts"] == 3 and w["ops"] == 200 and w["errors"] == {} and w["bytes"] == 197 * 3000)(j["phases"]["write"]) and j["phases"]["read"]["hits"] == 1000 and j["counters"]["calls"]["put_conflicts"] == 3'
 printf '{"timestamp": 0, "hash_ids": [1, 2]}\n' >"$scratch/trace"

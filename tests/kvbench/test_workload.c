@@ -97,6 +97,32 @@ static void a_part_of_a_value_is_checked_alone(void **state)
 	assert_int_not_equal(bench_value_check_part(&key, sizeof(data), 8, data, 4096), 4096);
 }
 
+/* A glance sees the first and the last eight bytes, and no more of a short value than it has. */
+static void edges_tell_the_value_of_another_key(void **state)
+{
+	static const uint64_t sizes[] = {1, 7, 8, 9, 15, 16, 17, 3000, 4096};
+	uint8_t data[4096];
+	struct bench_key key, other;
+
+	(void)state;
+	bench_key_make(&key, 1, 1, 1);
+	bench_key_make(&other, 1, 1, 2);
+	for (unsigned i = 0; i < KV_COUNT(sizes); i++) {
+		const uint8_t *last = data + bench_value_last(sizes[i]);
+		memset(data, 0, sizeof(data));
+		bench_value_fill(&key, data, sizes[i]);
+		assert_true(bench_value_edges(&key, sizes[i], data, last));
+		assert_false(bench_value_edges(&other, sizes[i], data, last));
+		for (unsigned end = 0; end < 2; end++) {
+			uint8_t *at = end ? &data[sizes[i] - 1] : data;
+			*at ^= 1;
+			assert_false(bench_value_edges(&key, sizes[i], data, last));
+			*at ^= 1;
+		}
+	}
+	assert_true(bench_value_edges(&key, 0, data, data + bench_value_last(0)));
+}
+
 static void another_keys_value_is_wrong_at_once(void **state)
 {
 	uint8_t data[4096];
@@ -311,6 +337,7 @@ int main(void)
 		cmocka_unit_test(a_value_does_not_write_past_its_end),
 		cmocka_unit_test(any_wrong_bit_is_found),
 		cmocka_unit_test(a_part_of_a_value_is_checked_alone),
+		cmocka_unit_test(edges_tell_the_value_of_another_key),
 		cmocka_unit_test(another_keys_value_is_wrong_at_once),
 		cmocka_unit_test(a_value_is_a_part_of_the_stock),
 		cmocka_unit_test(few_keys_have_the_same_value),
