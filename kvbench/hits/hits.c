@@ -6,6 +6,7 @@
 
 #include "kvbench/hits/hits.h"
 #include "kvbench/load/bench.h"
+#include "kvbench/report/file.h"
 #include "kvbench/report/json.h"
 #include "kvbench/setup/signals.h"
 
@@ -141,6 +142,8 @@ static int prepare(struct hits *h, struct json_file **json, struct kv_error *err
 		rc = hits_plan_parse(&h->opt, 100, &plan, err); /* before a long file is read */
 	if (rc == 0)
 		rc = kv_opt_json_check(h->opt.json, err);
+	if (rc == 0)
+		rc = out_file_apart(h->opt.json, "the JSON report", h->opt.trace, "--trace", err);
 	if (rc < 0)
 		return BENCH_USAGE;
 	if (h->opt.json && json_open(h->opt.json, json, err) < 0)

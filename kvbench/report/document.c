@@ -62,7 +62,7 @@ static bool cut_off(const char *text, size_t len, const json_error_t *why)
 static int load(const char *path, bool runs, bool sweeps, json_t **out, struct kv_error *err)
 {
 	json_error_t why;
-	char *text = NULL, reason[320];
+	char *text = NULL, reason[320], name[96];
 	size_t len = 0;
 	json_t *doc;
 	const char *schema;
@@ -83,8 +83,8 @@ static int load(const char *path, bool runs, bool sweeps, json_t **out, struct k
 	if (rc == 0 && !schema)
 		rc = refuse(path, err, "it has no member schema, so another program wrote it");
 	if (rc == 0 && !(runs && strcmp(schema, "kvbench/1") == 0) && !(sweeps && document_is_sweep(doc))) {
-		snprintf(reason, sizeof(reason), "its schema is %.100s, and this kv-bench (%s) reads %s here", schema,
-			 KVRAIL_VERSION,
+		snprintf(reason, sizeof(reason), "its schema is %s, and this kv-bench (%s) reads %s here",
+			 kv_printable(schema, false, name, sizeof(name)), KVRAIL_VERSION,
 			 !sweeps ? "kvbench/1"
 			 : runs  ? "kvbench/1 and " SWEEP
 				 : SWEEP);

@@ -64,6 +64,17 @@ int out_file_open(struct out_file *f, const char *path, const char *what, struct
 	return rc;
 }
 
+int out_file_apart(const char *path, const char *what, const char *input, const char *option, struct kv_error *err)
+{
+	struct stat a, b;
+	if (!path || !input || stat(path, &a) < 0 || stat(input, &b) < 0)
+		return 0;
+	if (!S_ISREG(a.st_mode) || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+		return 0;
+	return kv_fail(err, -KV_EINVAL, "%s would take the place of %.300s, which %s reads: name another file", what,
+		       input, option);
+}
+
 void out_file_discard(struct out_file *f)
 {
 	if (f->fd >= 0 && f->what)

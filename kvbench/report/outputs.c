@@ -25,6 +25,19 @@ struct outputs {
 	struct out_file file[OUTPUT_FILES];
 };
 
+/* Not in the place of what the run reads. */
+static int apart(const struct bench_options *o, const char *path, const char *what, struct kv_error *err)
+{
+	const struct kv_opt_security *s = &o->security;
+	const char *const input[][2] = {{o->trace, "--trace"}, {o->model, "--model"}, {s->psk_file, "--psk-file"},
+					{s->cert, "--cert"},   {s->key, "--key"},     {s->ca, "--ca"},
+					{s->crl, "--crl"}};
+	int rc = 0;
+	for (unsigned i = 0; rc == 0 && i < KV_COUNT(input); i++)
+		rc = out_file_apart(path, what, input[i][0], input[i][1], err);
+	return rc;
+}
+
 int outputs_open(const struct bench_options *options, struct outputs **out, struct kv_error *err)
 {
 	const char *const path[OUTPUT_FILES] = {options->json, options->report, options->hdr, options->csv};
@@ -32,6 +45,8 @@ int outputs_open(const struct bench_options *options, struct outputs **out, stru
 	int rc = o ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the files of this run");
 	for (unsigned i = 0; o && i < OUTPUT_FILES; i++)
 		o->file[i].fd = -1;
+	for (unsigned i = 0; rc == 0 && i < OUTPUT_FILES; i++)
+		rc = apart(options, path[i], kinds[i].what, err);
 	for (unsigned i = 0; rc == 0 && i < OUTPUT_FILES; i++)
 		if (path[i])
 			rc = out_file_open(&o->file[i], path[i], kinds[i].what, err);

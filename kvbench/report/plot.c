@@ -124,6 +124,8 @@ int plot_main(int argc, char **argv)
 	if (rc == 0 && kind_of(o.output) == KINDS)
 		rc = kv_fail(&err, -KV_EINVAL, "--output %.300s ends with none of .svg, .png, .html, .hgrm and .csv",
 			     o.output);
+	if (rc == 0)
+		rc = out_file_apart(o.output, "what is drawn", args.item[0], "kv-bench plot", &err);
 	if (rc < 0) {
 		fprintf(stderr, "kv-bench plot: %s (try --help)\n", err.text);
 		return BENCH_USAGE;

@@ -177,6 +177,7 @@ const struct kv_opt bench_options_table[] = {
 	 AT(seed),
 	 .metavar = "N",
 	 .def = "1",
+	 .max = INT64_MAX, /* JSON has no more */
 	 .help = "Seed of keys, values and read order."},
 	{.name = "verify",
 	 .type = KV_OPT_FLAG,
@@ -302,6 +303,7 @@ const struct kv_opt bench_options_table[] = {
 	 AT(base_client_id),
 	 .metavar = "N",
 	 .def = "100",
+	 .max = INT64_MAX,
 	 .help = "Id of the first client, as the server's log shows it."},
 	{.name = "timeout",
 	 .type = KV_OPT_DURATION,

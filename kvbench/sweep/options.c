@@ -55,6 +55,7 @@ static const struct kv_opt own[] = {
 	 AT(order_seed),
 	 .metavar = "N",
 	 .def = "0",
+	 .max = INT64_MAX,
 	 .help = "Order of the combinations, new for each round. 0: another one each time; it is printed."},
 	{.name = "cell-timeout",
 	 .type = KV_OPT_DURATION,
