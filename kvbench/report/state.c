@@ -16,9 +16,12 @@ struct asking {
 	unsigned count;
 };
 
+/* A file's words drive no terminal: what is no printable ASCII is escaped. */
 static char *text_of(const json_t *value)
 {
-	char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6) | JSON_COMPACT) : NULL;
+	char *text =
+		value ? json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6) | JSON_COMPACT | JSON_ENSURE_ASCII)
+		      : NULL;
 	return text;
 }
 
@@ -120,10 +123,11 @@ static void options(struct asking *q, const json_t *a, const json_t *b)
 		differ(q, "option server", json_object_get(of_a, "server"), json_object_get(of_b, "server"));
 }
 
-/* The options of all runs of a sweep; what varies is not among them. */
-static void settings(struct asking *q, const json_t *a, const json_t *b)
+unsigned state_settings_lone(const json_t *a, const json_t *b,
+			     void (*lone)(const json_t *item, bool is_of_b, void *arg), void *arg)
 {
 	const json_t *const list[2] = {a, b};
+	unsigned count = 0;
 	for (unsigned k = 0; k < 2; k++) {
 		json_t *item, *other;
 		size_t i, j;
@@ -131,10 +135,19 @@ static void settings(struct asking *q, const json_t *a, const json_t *b)
 		{
 			bool found = false;
 			json_array_foreach(list[!k], j, other) found |= json_equal(item, other);
-			if (!found)
-				differ(q, "option", k ? NULL : item, k ? item : NULL);
+			if (found)
+				continue;
+			lone(item, k == 1, arg);
+			count++;
 		}
 	}
+	return count;
+}
+
+/* The options of all runs of a sweep; what varies is not among them. */
+static void setting(const json_t *item, bool is_of_b, void *arg)
+{
+	differ(arg, "option", is_of_b ? NULL : item, is_of_b ? item : NULL);
 }
 
 unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg), void *arg)
@@ -161,7 +174,8 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 		     document_at(b, rows[i].group, rows[i].name, NULL));
 	same(&q, "interrupted", json_object_get(a, "interrupted"), json_object_get(b, "interrupted"));
 	if (document_is_sweep(a)) {
-		settings(&q, document_at(a, "sweep", "settings", NULL), document_at(b, "sweep", "settings", NULL));
+		state_settings_lone(document_at(a, "sweep", "settings", NULL),
+				    document_at(b, "sweep", "settings", NULL), setting, &q);
 		return q.count;
 	}
 	distances(&q, json_object_get(a, "conditions"), json_object_get(b, "conditions"));

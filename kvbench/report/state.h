@@ -13,4 +13,9 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 unsigned state_of_points_differs(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg),
 				 void *arg);
 
+/* state_settings_lone -- call `lone` for each option that only one of two sweeps has, from their lists of options, the
+ * first's before the second's. Returns how many. */
+unsigned state_settings_lone(const json_t *a, const json_t *b,
+			     void (*lone)(const json_t *item, bool is_of_b, void *arg), void *arg);
+
 #endif

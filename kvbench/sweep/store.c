@@ -10,7 +10,10 @@
 
 #include "kvbench/load/bench.h"
 #include "kvbench/report/document.h"
+#include "kvbench/report/state.h"
 #include "kvbench/sweep/sweep.h"
+
+enum { WHY_MAX = 400 };
 
 static const char *const axis_members[SWEEP_AXES] = {
 	[SWEEP_SIZE] = "value_size", [SWEEP_CLIENTS] = "num_clients", [SWEEP_WORKERS] = "num_workers"};
@@ -115,31 +118,28 @@ json_t *sweep_document(const struct sweep *s)
 
 /* ---- reading ---- */
 
+/* Some of `why` may be the file's words. */
 static int refuse(const char *path, struct kv_error *err, const char *why)
 {
-	return kv_fail(err, -KV_EINVAL, "--resume %.200s: %.300s", path, why);
+	char text[320];
+	return kv_fail(err, -KV_EINVAL, "--resume %.200s: %s", path, kv_printable(why, false, text, sizeof(text)));
 }
 
-/* Which option is the first that only one of them has. */
+/* The first option that only one of the two sweeps has, as a sentence. */
+static void setting_lone(const json_t *item, bool is_of_file, void *arg)
+{
+	char *why = arg;
+	if (!why[0])
+		snprintf(why, WHY_MAX,
+			 "%.200s is an option of %s sweep only; use the same options, or begin another file",
+			 json_is_string(item) ? json_string_value(item) : "(no text)", is_of_file ? "its" : "this");
+}
+
 static int settings_same(const struct sweep *s, const json_t *theirs, const char *path, struct kv_error *err)
 {
-	const json_t *const list[2] = {s->settings, theirs};
-	char why[400];
-	for (unsigned k = 0; k < 2; k++) {
-		json_t *item, *other;
-		size_t i, j;
-		json_array_foreach(list[k], i, item)
-		{
-			bool found = false;
-			json_array_foreach(list[!k], j, other) found |= json_equal(item, other);
-			if (found)
-				continue;
-			snprintf(why, sizeof(why),
-				 "%.200s is an option of %s sweep only; use the same options, or begin another file",
-				 json_is_string(item) ? json_string_value(item) : "(no text)", k ? "its" : "this");
-			return refuse(path, err, why);
-		}
-	}
+	char why[WHY_MAX] = "";
+	if (state_settings_lone(s->settings, theirs, setting_lone, why))
+		return refuse(path, err, why);
 	return json_array_size(theirs) == json_array_size(s->settings)
 		       ? 0
 		       : refuse(path, err, "its options are others than these; begin another file");
@@ -148,7 +148,7 @@ static int settings_same(const struct sweep *s, const json_t *theirs, const char
 /* What of the machine can be known before the first run. */
 static int machine_same(const json_t *doc, const char *path, struct kv_error *err)
 {
-	char name[256] = "", why[400];
+	char name[256] = "", why[WHY_MAX];
 	const char *theirs = document_text(json_object_get(doc, "host"), "name");
 	const char *version = document_text(json_object_get(doc, "run"), "version");
 	if (!version || strcmp(version, KVRAIL_VERSION) != 0) {
@@ -184,7 +184,7 @@ static struct sweep_cell *cell_of(const struct sweep *s, const json_t *point)
 /* A run that the figures can be taken from. */
 static bool run_good(const json_t *run)
 {
-	static const char *const needed[] = {"ops_per_s", "bytes_per_s", "p50_ns", "p99_ns"};
+	static const char *const needed[] = {"ops_per_s", "bytes_per_s", "p50_ns"};
 	for (unsigned i = 0; i < KV_COUNT(needed); i++) {
 		double v = document_number(run, needed[i]);
 		if (!(isfinite(v) && v > 0))
