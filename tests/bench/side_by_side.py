@@ -24,9 +24,14 @@ def size_text(size):
         size /= 1024
 
 
-def target_text(target):
-    """redis://127.0.0.1:6379 of version 7.0.15 is redis 7.0.15: where it ran says nothing."""
-    return (target["target"].split(":")[0].split("+")[0] + " " + target.get("version", "")).strip()
+def target_text(target, targets):
+    """redis://127.0.0.1:6379 of version 7.0.15 is redis 7.0.15: where it ran says nothing. Of two that are called the
+    same the threads are told."""
+    def plain(t):
+        return (t["target"].split(":")[0].split("+")[0] + " " + t.get("version", "")).strip()
+    alone = sum(plain(t) == plain(target) for t in targets) == 1
+    threads = target.get("server_threads", "?")
+    return plain(target) + ("" if alone else f", {threads} thread{'' if threads == 1 else 's'}")
 
 
 def ratio_text(target, figure, name):
@@ -65,7 +70,7 @@ def conditions_text(every):
     machine = each([f"{c['cores']} cores, {c.get('provider', 'no fabric')} with libfabric {c.get('libfabric', '?')}"
                     for c in (d["conditions"] for d in docs)])
     in_flight = each([str(d["in_flight"]) for d in docs])
-    threads = each([", ".join(f"{target_text(t)} {t.get('server_threads', '?')}" for t in d["targets"]) for d in docs])
+    threads = each([", ".join(f"{target_text(t, [t])} {t.get('server_threads', '?')}" for t in d["targets"]) for d in docs])
     rounds = ", ".join(f"{d['counted_rounds']} of {len(d['rounds'])} at {size_text(d['value_bytes'])}"
                        f"{'' if d in docs else ', which is left out'}" for d in every)
     others = [d["conditions"]["others_cores"] for d in docs if "others_cores" in d["conditions"]]
@@ -102,7 +107,8 @@ def table(every):
     lines = ["| KVRail / other | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for i, target in enumerate(docs[0]["targets"][1:], 1):
         rows = {}
-        for ratio, name in (("ratio", target_text(target)), ("cpu_ratio", target_text(target) + ", by processor time")):
+        plain = target_text(target, docs[0]["targets"])
+        for ratio, name in (("ratio", plain), ("cpu_ratio", plain + ", by processor time")):
             cells = [ratio_text(doc["targets"][i], figure, ratio) for doc in docs for figure, _ in FIGURES]
             if any(cell not in ("-", "failed") for cell in cells) or ratio == "ratio":
                 rows[ratio] = f"| {name} | " + " | ".join(cells) + " |"

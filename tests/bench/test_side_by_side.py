@@ -48,6 +48,14 @@ class Table(unittest.TestCase):
         doc["targets"].append(dict(result(65536)["targets"][1], target="program:other"))
         self.assertIn("| program 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |", side_by_side.table([doc]))
 
+    def test_two_servers_of_a_kind_are_told_apart_by_their_threads(self):
+        doc = result(65536)
+        doc["targets"][1]["server_threads"] = 4
+        doc["targets"].append(dict(doc["targets"][1], target="redis://127.0.0.1:6380", server_threads=1))
+        lines = side_by_side.table([doc])
+        self.assertEqual([line.split(" |")[0] for line in lines[2:4]], ["| redis 7.0, 4 threads", "| redis 7.0, 1 thread"])
+        self.assertIn("Threads of the servers: kvrail 0.1.0 1, redis 7.0 4, redis 7.0 1.", " ".join(lines))
+
     def test_what_failed_has_no_ratio(self):
         self.assertIn("| redis 7.0 | failed | failed |", side_by_side.table([result(65536, ok=False)]))
 
