@@ -15,7 +15,7 @@ enum { BENCH_SLO_TRIALS = 36 };
 	64.0 /* no rate below this part of the first one is tried: what is late there is not late by load */
 
 /* Why a rate was not kept; 0: it was. */
-enum bench_slo_why { BENCH_SLO_KEPT, BENCH_SLO_LATE, BENCH_SLO_BEHIND, BENCH_SLO_ERRORS };
+enum bench_slo_why { BENCH_SLO_KEPT, BENCH_SLO_LATE, BENCH_SLO_BEHIND, BENCH_SLO_ERRORS, BENCH_SLO_WHYS };
 
 struct bench_slo_trial {
 	double rate, achieved; /* operations per second */

@@ -101,7 +101,9 @@ struct results {
 	json_t *doc[KV_OPT_STRINGS_MAX];
 	double threshold; /* a share */
 	bool sweeps, force;
-	unsigned judged, worse, same, unlike; /* unlike: combinations that were measured under different conditions */
+	unsigned judged, worse, same;
+	unsigned unknown;        /* judged by the threshold alone */
+	unsigned unlike;         /* unlike: combinations that were measured under different conditions */
 	unsigned absent, failed; /* combinations that a later one did not measure; that failed in the last */
 };
 
@@ -153,6 +155,7 @@ static void judge_all(struct results *r, const char *name, const struct measured
 		verdict = SHORT;
 	r->judged++;
 	r->worse += verdict == WORSE;
+	r->unknown += (verdict == WORSE || verdict == BETTER) && !(isfinite(v[0].noise) && isfinite(last->noise));
 	r->same += verdict == SAME;
 	if (r->sweeps && verdict == SAME)
 		return;
@@ -292,6 +295,11 @@ static int compare_all(struct results *r)
 				  : "");
 		return BENCH_USAGE;
 	}
+	if (r->unknown > 0)
+		kv_wrap(stdout, "note    ", 0,
+			"noise is not known of all of %u, which the threshold alone judged: let kv-bench repeat runs "
+			"(--repeat-runs 5), or have four windows of each phase (--duration, --interval)",
+			r->unknown);
 	printf("%u of %u figures worse by more than %g %% and their noise\n", r->worse, r->judged, 100 * r->threshold);
 	return r->worse || r->failed ? BENCH_FAILED : BENCH_OK;
 }
@@ -310,8 +318,8 @@ static bool same_state(const struct results *r)
 		count += state_differs(r->doc[0], r->doc[i], say, (void *)r->path[i]);
 	if (count > 0 && !r->force)
 		fprintf(stderr,
-			"kv-bench compare: %u condition%s from %s's: these results do not compare (--force does "
-			"it all the same)\n",
+			"kv-bench compare: %u condition%s from %s's: these results do not compare. Measure again as it "
+			"was then (virtual CPUs move: another run may find them at the same distance), or --force\n",
 			count, count == 1 ? " differs" : "s differ", r->path[0]);
 	return count == 0 || r->force;
 }

@@ -84,7 +84,7 @@ void report_model(const struct bench *b)
 	prefix_lines(b);
 	if (!prefix_known(b))
 		return;
-	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s (a GET's median, then the rest at that rate)",
+	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s, computed (a GET's median, then the rest at that rate)",
 		OF(o->prefix_tokens, "token"), TIME(l.prefix_s));
 	if (o->prefill_rate > 0)
 		prefill_lines(b, &l);

@@ -8,6 +8,7 @@
 
 #include "kvbench/report/chart.h"
 #include "kvbench/report/figures.h"
+#include "kvbench/report/page_tables.h"
 
 static const char head[] =
 	"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -227,35 +228,54 @@ static void charts(FILE *out, const json_t *doc)
 		     "Red bands are outages: from the first call that failed to the first that was served again.");
 }
 
-enum { BYTES = -1, CORES = -2 };
+enum unit { BYTES, TIME, SECONDS, BYTE_RATE, RATE, SHARE, CORES };
+
+static void in_unit(enum unit unit, double v, char *buf, size_t cap)
+{
+	switch (unit) {
+	case BYTES:
+		kv_size_format((uint64_t)v, buf, cap);
+		break;
+	case TIME:
+		chart_number(v, CHART_TIME_NS, buf, cap);
+		break;
+	case SECONDS:
+		chart_number(1e9 * v, CHART_TIME_NS, buf, cap);
+		break;
+	case BYTE_RATE:
+		kv_rate_format(v, buf, cap);
+		break;
+	case RATE:
+		kv_count_format((uint64_t)(v + 0.5), buf, cap);
+		break;
+	case SHARE:
+		snprintf(buf, cap, "%.3g %%", 100 * v);
+		break;
+	case CORES:
+		snprintf(buf, cap, "%.2f", v);
+		break;
+	}
+}
 
 /* A number whose name ends with its unit ("values_bytes") is written with it: returns the name's length without the
- * unit, or 0. A share and a number of cores keep their names whole. */
+ * unit, or 0. Some names are nothing without it, and stay whole. */
 static size_t in_units(const char *name, const json_t *value, char *buf, size_t cap)
 {
 	static const struct {
 		const char *end;
-		int unit; /* enum chart_unit */
-	} units[] = {{"_bytes", BYTES},
-		     {"_ns", CHART_TIME_NS},
-		     {"_share", CHART_SHARE},
-		     {"_error", CHART_SHARE},
-		     {"_cores", CORES}};
+		enum unit unit;
+		bool whole;
+	} units[] = {{"_bytes", BYTES, false}, {"_ns", TIME, false},    {"bytes_per_s", BYTE_RATE, true},
+		     {"_per_s", RATE, true},   {"_s", SECONDS, false},  {"_share", SHARE, true},
+		     {"_ratio", SHARE, true},  {"_error", SHARE, true}, {"_cores", CORES, true}};
 	size_t len = strlen(name);
 	double v = json_number_value(value);
 	for (unsigned i = 0; json_is_number(value) && v >= 0 && v < 1e18 && i < KV_COUNT(units); i++) {
 		size_t end = strlen(units[i].end);
-		if (len <= end || strcmp(name + len - end, units[i].end))
+		if (len < end || strcmp(name + len - end, units[i].end))
 			continue;
-		if (units[i].unit == BYTES)
-			kv_size_format((uint64_t)v, buf, cap);
-		else if (units[i].unit == CORES)
-			snprintf(buf, cap, "%.2f", v);
-		else if (units[i].unit == CHART_SHARE)
-			snprintf(buf, cap, "%.3g %%", 100 * v);
-		else
-			chart_number(v, CHART_TIME_NS, buf, cap);
-		return units[i].unit == CHART_SHARE || units[i].unit == CORES ? len : len - end;
+		in_unit(units[i].unit, v, buf, cap);
+		return units[i].whole ? len : len - end;
 	}
 	return 0;
 }
@@ -301,6 +321,19 @@ static void pairs(FILE *out, const char *title, const json_t *object)
 		fputs("</dd></div>\n", out);
 	}
 	fputs("</dl>\n", out);
+}
+
+/* What is computed is told from what was measured. */
+static void model(FILE *out, const json_t *doc)
+{
+	const json_t *m = json_object_get(doc, "model");
+	pairs(out, "Model", m);
+	if (isfinite(document_number(m, "prefix_load_s")))
+		para(out, "quiet",
+		     "Prefix load is computed: a GET's median, then the rest at the rate of the reads. It is of one "
+		     "rank.");
+	if (json_is_null(json_object_get(m, "break_even_tokens")))
+		para(out, "quiet", "Break-even: none, prefill is faster at every length.");
 }
 
 static void excluded(FILE *out, const json_t *doc)
@@ -387,7 +420,15 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 	else
 		table(out, doc);
 	parts(out, doc);
+	page_runs(out, doc);
+	page_slo(out, doc);
 	charts(out, doc);
+	model(out, doc);
+	pairs(out, "A prefix by one GET, layer by layer", document_at(doc, "model", "by_layer", NULL));
+	pairs(out, "Rate", json_object_get(doc, "rate"));
+	pairs(out, "GET beside bare writes", json_object_get(doc, "roofline"));
+	pairs(out, "PUT beside bare writes", json_object_get(doc, "roofline_put"));
+	pairs(out, "Trace", json_object_get(doc, "trace"));
 	page_conditions(out, doc);
 	pairs(out, "Sweep", json_object_get(doc, "sweep"));
 	pairs(out, "Fabric", json_object_get(doc, "provider"));

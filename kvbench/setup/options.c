@@ -377,7 +377,7 @@ const struct kv_opt bench_options_table[] = {
 	 .help = "Print one line at the end and nothing before it."},
 	KV_OPT_SLOW_ROW(AT(slow_ms), .help = "Log where the time of operations of this many milliseconds or more went, "
 					     "at most ten lines a second per client; 0: never."),
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "info",
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "warn",
 			     .help = "What the library logs to standard error; debug also shows the log of the server "
 				     "that kv-bench starts"),
 	KV_OPT_CONFIG_ROW(AT(config)),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 44
+plan 46
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -118,6 +118,13 @@ check "below the threshold it is not" status 0 compare "$scratch/base.json" "$sc
 check "a faster one is none" status 0 compare "$scratch/base.json" "$scratch/fast.json"
 unsure() { status 0 compare "$scratch/base.json" "$scratch/wide.json" && says 'read ops/s: within the noise' compare "$scratch/base.json" "$scratch/wide.json"; }
 check "nor is a difference within the noise of windows" unsure
+vary few "$steady
+speed(1)
+del w[2:]"
+vary few_slow "$steady
+speed(0.8)
+del w[2:]"
+check "where noise is not known, it is said that the threshold alone judged" eval 'says "note .*noise is not known of all of 1, which the threshold.*1 of . figures worse" compare "$scratch/few.json" "$scratch/few_slow.json" && ! says "^note" compare "$scratch/base.json" "$scratch/slow.json"'
 repeated() { status 1 compare "$scratch/runs.json" "$scratch/runs_slow.json" && status 0 compare "$scratch/runs.json" "$scratch/runs_wide.json" && says 'read ops/s: WORSE' compare "$scratch/runs_fast.json" "$scratch/runs.json"; }
 check "repeated runs have a noise of their own" repeated
 trend() { says 'fast.json .*\+20.0 %' compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json" && status 1 compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json"; }
@@ -182,6 +189,7 @@ check "status 2" status 2 compare "$r" "$scratch/half.json"
 check "a folder that is not there is found before the run" says 'the page /nonexistent/r.html cannot be written: No such file' run --report /nonexistent/r.html
 check "two files of one name are refused" says '--json and --csv name one file' run --json "$scratch/one" --csv "$scratch/one"
 check "a page does not go to standard output" status 2 run --report -
+check "a good run has nothing for standard error" eval 'timeout -k 5 120 "$build/kv-bench" "${over[@]}" "${small[@]}" -q 2>"$scratch/stderr" >/dev/null && ! test -s "$scratch/stderr"'
 plain() { run "${small[@]}" --repeat-reads 1 >"$scratch/plain" 2>&1 && ! grep -q $'\033' "$scratch/plain"; }
 check "without a terminal there are no colours" plain
 # on_terminal FILE COMMAND... -- what the command shows on a terminal of 80 columns.

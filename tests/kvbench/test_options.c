@@ -45,7 +45,7 @@ static void defaults_are_those_promised(void **state)
 	assert_int_equal(o.warmup, 100);
 	assert_int_equal(o.ttl, 300);
 	assert_int_equal(o.base_client_id, 100);
-	assert_int_equal(o.log_level, KV_LOG_INFO);
+	assert_int_equal(o.log_level, KV_LOG_WARN);
 	assert_int_equal(o.timeout_ns, 0);
 	assert_string_equal(o.provider, "auto");
 	assert_int_equal(o.servers.count, 0);

@@ -202,6 +202,47 @@ static void conditions_have_no_more_digits_than_they_are_worth(void **state)
 	json_decref(doc);
 }
 
+/* What a run was asked for in detail is on its page: a model in tokens, runs, the rates that a search tried. */
+static void the_page_has_what_was_asked_for(void **state)
+{
+	static const char *const wanted[] = {
+		"<dt>tokens per s</dt><dd>6,781</dd>",
+		"<dt>prefix load</dt><dd>4.87 s</dd>",
+		"Break-even: none",
+		"<dt>first layer</dt><dd>38.2 ms</dd>",
+		"<h2>2 runs</h2>",
+		"<td>p50 of reads</td>",
+		"<h2>Highest rate with p99 within 2 ms: 110</h2>",
+		"<td>above the limit</td>",
+		"<td></td></tr>", /* of a file of a later kv-bench: an outcome without a name here */
+		"<dt>get bytes per s</dt><dd>1.00 GB/s</dd>",
+		"<dt>hit ratio</dt><dd>36.6 %</dd>"};
+	struct kv_error err = {0};
+	json_t *doc = made(), *more;
+	size_t len = 0;
+	char *text;
+	(void)state;
+	more = json_loads(
+		"{\"model\": {\"tokens_per_s\": 6780.9, \"prefix_load_s\": 4.87, \"break_even_tokens\": null,"
+		" \"by_layer\": {\"first_layer_s\": 0.0382}},"
+		" \"runs\": {\"count\": 2, \"p50_ns\": {\"median\": 5, \"min\": 4, \"max\": 6, \"spread\": 0.4}},"
+		" \"slo\": {\"quantile\": 0.99, \"limit_ns\": 2000000, \"rate_per_s\": 110.4, \"trials\": ["
+		" {\"offered_per_s\": 221, \"latency_ns\": 9, \"why\": \"late\"}, {\"offered_per_s\": 110.4,"
+		" \"why\": \"kept\"}, {\"offered_per_s\": 300, \"why\": \"<b>\"}, {\"why\": 3}, 7]},"
+		" \"roofline\": {\"get_bytes_per_s\": 1e9}, \"trace\": {\"hit_ratio\": 0.366}}",
+		0, NULL);
+	assert_non_null(more);
+	json_object_update(doc, more);
+	text = page_html(doc, &len, &err);
+	assert_non_null(text);
+	for (unsigned i = 0; i < KV_COUNT(wanted); i++)
+		check_contains(text, wanted[i]);
+	assert_true(strstr(text, "<td>kept</td>") < strstr(text, "<td>above the limit</td>"));
+	free(text);
+	json_decref(more);
+	json_decref(doc);
+}
+
 static void every_figure_is_drawn_or_says_what_is_lacking(void **state)
 {
 	json_t *full = made(), *bare = json_pack("{s:s, s:{}}", "schema", "kvbench/1", "phases");
@@ -455,6 +496,7 @@ int main(void)
 		cmocka_unit_test(without_a_histogram_there_is_no_percentile_file),
 		cmocka_unit_test(the_time_series_has_a_line_for_each_window),
 		cmocka_unit_test(nothing_from_outside_becomes_markup),
+		cmocka_unit_test(the_page_has_what_was_asked_for),
 		cmocka_unit_test(conditions_have_no_more_digits_than_they_are_worth),
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
