@@ -120,7 +120,7 @@ LEFT = $(if $(RELEASE),$(LONG),$(LEFT_$(MODE)))
 # machine, calls or turns of a loop; and two of them do not make the same file. Limits are generous; those of port.py
 # were made for busy machines.
 COMPUTES = $(filter $(addprefix $(B)/tests/,base/% wire/% store/% sim/%),$(RUN_TESTS))
-WAITS := $(addprefix tests/integration/,doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
+WAITS := $(addprefix tests/integration/,cli.sh trace.sh doctor.sh options.sh defaults.sh help.sh messages.sh python.sh usage.sh) tests/port/port.py $(addprefix $(B)/tests/,engine/test_door engine/test_conform kvclient/test_liar_landing)
 BESIDE = scripts/check-layers.sh scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
