@@ -44,6 +44,9 @@ $(FAKED) $(tests_sim) $(B)/tests/sim/seeds: $(call objs,tests/fabric_stand_in.c)
 $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c))) $(call a,$(needs_sim))
 	$(link) -lcmocka -Wl,-rpath,'$$ORIGIN/lib'
 
+# It has an address used again.
+$(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free
+
 # Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)

@@ -18,21 +18,6 @@ static void lend(struct kvc_client *c, struct kvc_piece *piece, uint64_t len, ui
 	*piece = (struct kvc_piece){0};
 }
 
-/* Acquire a piece that belongs to no request. */
-static int piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns, struct kvc_piece *out)
-{
-	struct kvc_need need = {.piece_bytes = len};
-	struct kvc_req *r;
-	int rc = kvc_room_await(c, &need, deadline_ns, &r);
-	if (rc < 0)
-		return rc;
-	*out = r->mem.piece;
-	kvc_room_keep(c, &r->mem.piece);
-	r->mem.piece = (struct kvc_piece){0};
-	kvc_req_release(c, r);
-	return 0;
-}
-
 int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns, struct kvc_borrowed *out)
 {
 	struct kvc_call call = {.timeout_ns = timeout_ns};
@@ -45,7 +30,7 @@ int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t tim
 	rc = kvc_call_begin(client, &t, KVC_OP_BORROW, NULL);
 	if (rc < 0)
 		return rc;
-	rc = piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), &piece);
+	rc = kvc_call_piece_await(client, len_bytes, kvc_call_deadline(client, &call, 0), true, &piece);
 	if (rc == 0)
 		lend(client, &piece, len_bytes, len_bytes, out);
 	return (int)kvc_call_end(client, &t, rc);
@@ -95,7 +80,7 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 {
 	struct kvc_client *c = g->c;
 	struct kvc_piece piece;
-	int64_t rc = piece_await(c, len, g->ask.deadline_ns, &piece);
+	int64_t rc = kvc_call_piece_await(c, len, g->ask.deadline_ns, true, &piece);
 	if (rc < 0)
 		return (int)rc;
 	g->to.at = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &piece)};

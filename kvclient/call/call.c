@@ -172,24 +172,38 @@ int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64
 	do {
 		rc = kvc_node_ready_await(n, deadline_ns, out);
 		if (KV_UNLIKELY(rc == 0 && session))
-			rc = kvc_session_ready_await(session, n, *out, deadline_ns);
+			rc = kvc_session_ready_await(session, n, n->attaches, deadline_ns);
 	} while (rc == 1);
 	return rc;
 }
 
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-			struct kvc_attachment **out_session, struct kvc_req **out)
+			struct kvc_attachment **out_attachment, struct kvc_req **out)
 {
 	uint64_t asked_ns = loop_turn_now(n->client->loop);
 	int rc;
 	do {
-		rc = kvc_call_ready_await(n, need->session, deadline_ns, wait, out_session);
+		rc = kvc_call_ready_await(n, need->session, deadline_ns, wait, out_attachment);
 		if (rc == 0)
-			rc = kvc_call_take_await(n, *out_session, need, deadline_ns, wait, out);
+			rc = kvc_call_take_await(n, n->attaches, need, deadline_ns, wait, out);
 	} while (rc == 1);
 	if (rc == 0)
 		(*out)->at.asked_ns = asked_ns;
 	return rc;
+}
+
+int kvc_call_piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns, bool wait, struct kvc_piece *out)
+{
+	struct kvc_need need = {.piece_bytes = len, .background = !wait};
+	struct kvc_req *r;
+	int rc = wait ? kvc_room_await(c, &need, deadline_ns, &r) : kvc_room_try(c, &need, &r);
+	if (rc < 0)
+		return rc;
+	*out = r->mem.piece;
+	kvc_room_keep(c, out);
+	r->mem.piece = (struct kvc_piece){0};
+	kvc_req_release(c, r);
+	return 0;
 }
 
 /* ---- waiting and giving up ---- */

@@ -75,17 +75,17 @@ static inline void kvc_call_own(struct kvc_req *r, struct kvc_session *session, 
 	r->session = KV_UNLIKELY(session != NULL) ? kvc_session_part(session, n->index) : NULL;
 }
 
-/* kvc_call_take_await -- room for one request that was planned for attachment s of the node. wait false: -KV_EBUSY
- * instead of parking. 0: *out is the caller's, and s is still in use until the caller parks. 1: it is not: plan anew.
- * Or a code of kvc_room_await. */
-static inline int kvc_call_take_await(struct kvc_node *n, const struct kvc_attachment *s, const struct kvc_need *need,
+/* kvc_call_take_await -- room for one request that was planned for this attachment of the node (kvc_node_uses). wait
+ * false: -KV_EBUSY instead of parking. 0: *out is the caller's, and the attachment is in use until the caller parks. 1:
+ * it is not: plan anew. Or a code of kvc_room_await. */
+static inline int kvc_call_take_await(struct kvc_node *n, uint64_t attaches, const struct kvc_need *need,
 				      uint64_t deadline_ns, bool wait, struct kvc_req **out)
 {
 	struct kvc_client *c = n->client;
 	int rc = wait ? kvc_room_await(c, need, deadline_ns, out) : kvc_room_try(c, need, out);
 	if (rc < 0)
 		return rc;
-	if (!kvc_node_uses(n, s)) {
+	if (!kvc_node_uses(n, attaches)) {
 		kvc_req_release(c, *out);
 		return 1;
 	}
@@ -96,7 +96,11 @@ static inline int kvc_call_take_await(struct kvc_node *n, const struct kvc_attac
 /* kvc_call_room_await -- both: an attachment of the node, and room for one request. wait false: -KV_EBUSY instead of
  * parking. The attachment is valid until the caller parks. */
 int kvc_call_room_await(struct kvc_node *n, const struct kvc_need *need, uint64_t deadline_ns, bool wait,
-			struct kvc_attachment **out_session, struct kvc_req **out);
+			struct kvc_attachment **out_attachment, struct kvc_req **out);
+
+/* kvc_call_piece_await -- a piece of the buffer that belongs to no request (kvc_room_give gives it back). wait false:
+ * in the background, and -KV_EBUSY instead of parking. 0, or a code of kvc_room_await. */
+int kvc_call_piece_await(struct kvc_client *c, uint64_t len, uint64_t deadline_ns, bool wait, struct kvc_piece *out);
 
 /* kvc_call_wait_await -- wait until the request is done: 0. Or why not to wait any longer: -KV_ETIMEOUT, -KV_ECLOSED,
  * -KV_ECANCELED (kvc_trace.stop). */

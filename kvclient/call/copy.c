@@ -117,7 +117,7 @@ static int64_t one_await(struct kvc_client *c, uint64_t *out_read)
 	struct kvc_repairs *q = &c->repairs;
 	struct kvc_trace t;
 	int64_t rc;
-	kvc_trace_own(&t, KVC_OP_PUT);
+	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
 	q->copying = true;
 	rc = copy_await(c, kvc_repair_at(q, 0), &call, &t, out_read); /* its place is its own until it is done */
 	q->copying = false;

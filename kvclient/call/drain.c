@@ -50,7 +50,7 @@ static int ask_await(struct kvc_node *n, const struct kvc_drain *drain, uint64_t
 		again = true;
 		attaches = n->attaches;
 		rc = kvc_node_send_await(n, &m, deadline_ns);
-		if (rc == 0 || n->state != KVC_NODE_UP || n->attaches != attaches)
+		if (rc == 0 || !kvc_node_uses(n, attaches))
 			rc = answer_await(n, attaches, deadline_ns);
 	} while (rc == 1);
 	return rc;

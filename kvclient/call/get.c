@@ -203,7 +203,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 					 .second = !wait,
 					 .background = g->ask.background,
 					 .session = g->ask.session};
-		rc = kvc_call_take_await(g->n, s, &need, g->ask.deadline_ns, wait, out);
+		rc = kvc_call_take_await(g->n, g->n->attaches, &need, g->ask.deadline_ns, wait, out);
 	} while (rc == 1 || rc == -KV_ERESET);
 	if (rc < 0)
 		return rc;

@@ -125,7 +125,7 @@ static bool source_direct(const struct kvc_put *p)
 	return slice == 0 || slice >= GATHER_MIN;
 }
 
-/* Plan for the way of the bytes that the server offers or demands. */
+/* Plan for the way of the bytes that the server offers or demands in its attachment s, which is in use. */
 static void mode_set(struct kvc_put *p, const struct kvc_attachment *s)
 {
 	p->packed =
@@ -133,6 +133,7 @@ static void mode_set(struct kvc_put *p, const struct kvc_attachment *s)
 	p->landed = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
 	p->inlined = !p->packed && p->landed == 0 && s->flags & WIRE_WELCOME_INLINE_PUT;
 	p->direct = source_direct(p);
+	p->attaches = p->n->attaches;
 }
 
 static uint64_t range_max(const struct kvc_put *p)
@@ -221,16 +222,6 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	}
 }
 
-/* Whether what was planned can be done in this session. */
-static bool mode_same(const struct kvc_put *p, const struct kvc_attachment *s, uint64_t length)
-{
-	if (p->packed)
-		return length <= kvc_pack_max(s, put_shard(p, s));
-	if (p->landed)
-		return length <= kvc_landing_max(s, put_shard(p, s));
-	return !p->inlined == !(s->flags & WIRE_WELCOME_INLINE_PUT);
-}
-
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out)
 {
@@ -244,17 +235,14 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 	int rc;
 	from.skip = offset;
 	put_sum_await(p);
-	for (;;) {
-		rc = kvc_call_room_await(p->n, &need, p->deadline_ns, wait, &s, out);
-		if (rc < 0)
-			return rc;
-		if (copy)
-			kvc_gather_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
-		if (kvc_node_uses(p->n, s) && mode_same(p, s, length))
-			break;
+	rc = kvc_call_room_await(p->n, &need, p->deadline_ns, wait, &s, out);
+	if (rc < 0)
+		return rc;
+	if (copy)
+		kvc_gather_await(kvc_buffer_at(&p->c->buffer, &(*out)->mem.piece), &from, length);
+	if (!kvc_node_uses(p->n, p->attaches)) {
 		kvc_req_release(p->c, *out);
-		if (stage != 0 || !wait || kvc_node_uses(p->n, s))
-			return -KV_ERESET; /* the stage went with the attachment, or the plan does not fit this one */
+		return -KV_ERESET; /* the plan went with its attachment, and so did the stage */
 	}
 	range_fill(p, *out, offset, length, stage);
 	shard = put_shard(p, s);

@@ -12,6 +12,7 @@ struct kvc_put {
 	struct kvc_key key;
 	struct kvc_target from;
 	uint64_t len, checksum;
+	uint64_t attaches;           /* the attachment that the rest is planned for (kvc_node_uses) */
 	bool summed;                 /* the checksum is there */
 	bool found, direct;          /* found: the value lies in `region`; direct: it goes from there */
 	bool inlined;                /* the server reads nothing: all bytes go in requests */
@@ -44,7 +45,8 @@ void kvc_put_copy(struct kvc_put *p, struct kvc_node *to);
 bool kvc_put_single(struct kvc_put *p);
 /* kvc_put_issue_await -- send a range of it. stage: the one that the first reply named, or 0. wait false: -KV_EBUSY
  * instead of waiting for room (the checksum and the copy of a large value may let others run). 0 and *out, which the
- * caller releases; -KV_ERESET: make it anew from the first range; or a code. */
+ * caller releases; -KV_ERESET: the attachment that it was planned for has gone, and a stage with it: make it anew from
+ * the first range; or a code. */
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out);
 /* kvc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code. */

@@ -102,25 +102,22 @@ static void bare_give_up_await(struct kvc_client *c, struct kvc_attachment *s, u
 }
 
 /* A PING over the i-th link, before all that waits: a PUT at its head may wait for a piece of the area that we have. */
-static int behind_await(struct kvc_node *n, const struct kvc_attachment *s, const struct kvc_bare *b, unsigned i,
+static int behind_await(struct kvc_node *n, uint64_t attaches, const struct kvc_bare *b, unsigned i,
 			uint64_t deadline_ns, struct kvc_trace *t)
 {
 	struct kvc_link *l = kvc_bare_link(b, i);
 	struct kvc_need need = {.node = n, .session = t->session, .background = t->background};
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
-	struct kvc_attachment *now;
 	struct kvc_req *r;
-	int rc = !l ? 0 : kvc_node_uses(n, s) ? kvc_call_room_await(n, &need, deadline_ns, true, &now, &r) : -KV_ERESET;
+	int rc = l ? kvc_call_take_await(n, attaches, &need, deadline_ns, true, &r) : 0;
+	if (rc == 1)
+		return -KV_ERESET;
 	if (rc < 0 || !l)
 		return rc;
-	if (now == s) {
-		r->wire = (struct wire_request){.type = WIRE_PING};
-		r->deadline_ns = deadline_ns;
-		kvc_req_submit_first(l, r, &wait);
-		rc = kvc_call_done_await(n->client, r, deadline_ns);
-	} else {
-		rc = -KV_ERESET;
-	}
+	r->wire = (struct wire_request){.type = WIRE_PING};
+	r->deadline_ns = deadline_ns;
+	kvc_req_submit_first(l, r, &wait);
+	rc = kvc_call_done_await(n->client, r, deadline_ns);
 	kvc_req_release(n->client, r);
 	return rc;
 }
@@ -129,6 +126,7 @@ static int bare_once_await(struct kvc_node *n, unsigned w, const struct kvc_bare
 {
 	struct kvc_attachment *s;
 	struct kvc_bare *b;
+	uint64_t attaches;
 	unsigned shard;
 	int rc, why;
 	for (;;) {
@@ -136,6 +134,7 @@ static int bare_once_await(struct kvc_node *n, unsigned w, const struct kvc_bare
 		if (rc < 0)
 			return rc;
 		shard = w % s->shards;
+		attaches = n->attaches;
 		rc = kvc_bare_start(s, shard, ask, &b);
 		if (rc != -KV_EBUSY || n->client->closing || loop_now(n->client->loop) >= ask->deadline_ns)
 			break;
@@ -147,7 +146,7 @@ static int bare_once_await(struct kvc_node *n, unsigned w, const struct kvc_bare
 	if (why < 0)
 		bare_give_up_await(n->client, s, shard, b);
 	for (unsigned i = 0; why == 0 && i < s->links_per_shard; i++)
-		why = behind_await(n, s, b, i, ask->deadline_ns, t);
+		why = behind_await(n, attaches, b, i, ask->deadline_ns, t);
 	rc = kvc_bare_leave(&b, why == 0);
 	return rc < 0 && rc != -KV_ECANCELED ? rc : why;
 }

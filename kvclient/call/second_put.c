@@ -71,21 +71,6 @@ static bool behind(const struct kvc_client *c, const struct kvc_node *n, uint64_
 	       c->seconds.bytes + bytes > c->buffer.len_bytes / PART_ALL;
 }
 
-/* A piece that belongs to no request. */
-static int piece_try(struct kvc_client *c, uint64_t len, struct kvc_piece *out)
-{
-	struct kvc_need need = {.piece_bytes = len, .background = true};
-	struct kvc_req *r;
-	int rc = kvc_room_try(c, &need, &r);
-	if (rc < 0)
-		return rc;
-	*out = r->mem.piece;
-	kvc_room_keep(c, &r->mem.piece);
-	r->mem.piece = (struct kvc_piece){0};
-	kvc_req_release(c, r);
-	return 0;
-}
-
 static void slot_give(struct kvc_client *c, struct kvc_second *s)
 {
 	c->seconds.bytes -= s->piece.len_bytes;
@@ -104,7 +89,7 @@ static int copy_await(struct kvc_second *s)
 	struct kvc_trace t;
 	struct kvc_put p;
 	int rc;
-	kvc_trace_own(&t, KVC_OP_PUT);
+	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
 	rc = kvc_put_init(&p, c, key_of(s), &from, s->len, &call, kvc_call_deadline(c, &call, s->len));
 	if (rc == 0) {
 		kvc_put_copy(&p, &c->node[s->node]);
@@ -134,7 +119,7 @@ static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const str
 {
 	struct kvc_second *s = slot_free(c);
 	struct kvc_piece piece;
-	if (!s || behind(c, n, v->len) || piece_try(c, v->len, &piece) < 0)
+	if (!s || behind(c, n, v->len) || kvc_call_piece_await(c, v->len, 0, false, &piece) < 0)
 		return false;
 	*s = (struct kvc_second){.client = c,
 				 .node = (uint16_t)n->index,

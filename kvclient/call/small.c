@@ -323,12 +323,10 @@ int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct 
 	unsigned tries = 0;
 	struct kvc_trace t;
 	int rc;
-	kvc_trace_begin(&t, c, KVC_OP_PIN, NULL, session);
-	kvc_trace_key(&t, key.data, key.len);
+	kvc_trace_own(&t, KVC_OP_PIN, session, false); /* not behind calls: the server may evict meanwhile */
 	do
 		rc = simple_once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);
-	while (rc < 0 && kvc_pin_session(n, attaches) && kvc_call_again_await(c, rc, deadline, &tries));
-	kvc_trace_end(&t, c, rc);
+	while (rc < 0 && kvc_node_uses(n, attaches) && kvc_call_again_await(c, rc, deadline, &tries));
 	return rc;
 }
 

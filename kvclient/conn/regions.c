@@ -40,8 +40,8 @@ out:
 }
 
 /* Wait until the server has answered about region `id` of this slot (kvc_region_answer), or the attachment that it was
- * told in is lost: the one of this number, since the next may lie at the same address. The slot is that registration's
- * alone, since answers to others may be read in the same turn. */
+ * told in is lost (kvc_node_uses). The slot is that registration's alone, since answers to others may be read in the
+ * same turn. */
 static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, uint32_t id, bool known,
 			uint64_t deadline_ns)
 {
@@ -50,7 +50,7 @@ static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, ui
 			return wire_status_error(n->regions.refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (n->state != KVC_NODE_UP || n->attaches != attaches)
+		if (!kvc_node_uses(n, attaches))
 			return -KV_EPEERDOWN;
 		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
 			return -KV_ETIMEOUT;

@@ -180,10 +180,11 @@ struct kvc_node {
 	struct kvc_node_sessions sessions;
 	struct kvc_node_pins pins;
 	struct kvc_node_drain drain;
-	/* Told by kvc_server_info. */
+	uint64_t attaches; /* attachments that were UP: the number of the last one, which may be in use */
+	/* Told by kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
 	char node_id[KV_NAME_MAX];
-	uint64_t connects, attaches, fences, ping_ns;
+	uint64_t connects, fences, ping_ns;
 	struct kv_error error; /* why the last attempt failed, or the attachment ends */
 	char why[512];         /* what went wrong last; empty while UP */
 };
@@ -424,10 +425,12 @@ static inline const struct kv_log *kvc_node_log(const struct kvc_node *n)
 	return kvc_client_log(n->client);
 }
 
-/* kvc_node_uses -- whether the node is up and s is its attachment. Ask again after parking. */
-static inline bool kvc_node_uses(const struct kvc_node *n, const struct kvc_attachment *s)
+/* kvc_node_uses -- whether the node is up with this attachment: its `attaches` is still what the caller read from it
+ * before parking. The address does not tell: the next attachment may lie where the last one lay. Ask again after
+ * parking. */
+static inline bool kvc_node_uses(const struct kvc_node *n, uint64_t attaches)
 {
-	return n->state == KVC_NODE_UP && n->attachment == s;
+	return n->state == KVC_NODE_UP && n->attaches == attaches;
 }
 
 /* kvc_client_hold, kvc_client_unhold -- a call or a worker begins and ends; the client's end waits for it. On its loop.

@@ -261,7 +261,7 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	p->busy = false;
 	if (p->session)
 		p->session->pinning--;
-	if (!kvc_pin_session(n, attaches)) {
+	if (!kvc_node_uses(n, attaches)) {
 		/* For the next attachment, which may be up already: before the pins that it has. */
 		p->attaches = 0;
 		kv_list_del(&p->node);

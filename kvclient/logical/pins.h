@@ -15,12 +15,6 @@ struct kvc_pin_ops {
 	int (*pin_await)(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 };
 
-/* kvc_pin_session -- whether the attachment with this number is in use. */
-static inline bool kvc_pin_session(const struct kvc_node *n, uint64_t attaches)
-{
-	return n->state == KVC_NODE_UP && n->attaches == attaches;
-}
-
 /* kvc_pins_init -- before the first pin. kvc_pins_fini -- forget all; no coroutine of the client uses a pin any more.
  */
 void kvc_pins_init(struct kvc_client *c);

@@ -84,8 +84,7 @@ static void want(struct kvc_session_at *at)
 
 /* A session that is granted while there is no memory for it here is closed again. The call that waited for it fails,
  * and the next call asks for it anew. */
-int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, const struct kvc_attachment *s,
-			    uint64_t deadline_ns)
+int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
 	struct kvc_session_at *at = kvc_session_part_make(session, n->index);
 	bool asked = false; /* since we came */
@@ -94,7 +93,7 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, con
 	for (;;) {
 		if (n->client->closing)
 			return -KV_ECLOSED;
-		if (!kvc_node_uses(n, s))
+		if (!kvc_node_uses(n, attaches))
 			return 1;
 		if (at->state == KVC_SESSION_OPEN)
 			return 0;
@@ -124,7 +123,7 @@ static int open_at_await(struct kvc_session *session, struct kvc_node *n, uint64
 		if (kvc_node_down(n, rc) || rc == -KV_ELEFT)
 			return 0;
 		if (rc == 0)
-			rc = kvc_session_ready_await(session, n, s, deadline_ns);
+			rc = kvc_session_ready_await(session, n, n->attaches, deadline_ns);
 	} while (rc == 1);
 	if (rc == 0)
 		return 1;

@@ -18,10 +18,9 @@ int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_optio
  */
 int kvc_session_end_await(struct kvc_session *session, uint64_t deadline_ns);
 
-/* kvc_session_ready_await -- wait until the session is open in the node's attachment `s`. 0; 1: `s` is not in use any
- * more; the server's refusal; -KV_ENOMEM, -KV_ETIMEOUT, -KV_ECLOSED. */
-int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, const struct kvc_attachment *s,
-			    uint64_t deadline_ns);
+/* kvc_session_ready_await -- wait until the session is open in this attachment of the node (kvc_node_uses). 0; 1: that
+ * is not in use any more; the server's refusal; -KV_ENOMEM, -KV_ETIMEOUT, -KV_ECLOSED. */
+int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns);
 
 /* kvc_session_of -- the session of a call, as the caller gave it; NULL: the client's own. call: NULL too. */
 struct kvc_session *kvc_session_of(const struct kvc_call *call);

@@ -38,12 +38,12 @@
  * its owners like, and they may have to call us first. A borrower that waits for borrowed pieces to be given back
  * holds up nobody else.
  *
- * Pieces of a server on the same host are limited further: beyond a few of them no more than kvc_session.out_max bytes
- * are out. What more workers ask for would only queue, and each would hold a piece meanwhile. Then every value comes to
- * memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). The few are
- * limited, too (large_out): four clients with four pieces of 4 MiB each had 0.65 of the rate of one such piece each.
- * One piece is always allowed, however large, and a second one to a call that takes its ranges in turn. Elsewhere a
- * round trip may need more, and nothing was measured. Only pieces that come back by themselves count. What needs no
+ * Pieces of a server on the same host are limited further: beyond a few of them no more than kvc_attachment.out_max
+ * bytes are out. What more workers ask for would only queue, and each would hold a piece meanwhile. Then every value
+ * comes to memory that no cache knows any more (1,024 workers: 0.55 of the rate of 32, and 0.97 with the limit). The
+ * few are limited, too (large_out): four clients with four pieces of 4 MiB each had 0.65 of the rate of one such piece
+ * each. One piece is always allowed, however large, and a second one to a call that takes its ranges in turn. Elsewhere
+ * a round trip may need more, and nothing was measured. Only pieces that come back by themselves count. What needs no
  * piece does not, nor what was given up: a request that wants a piece of more than the limit waits until none is out,
  * and that has to come true whatever else is going on.
  *

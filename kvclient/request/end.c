@@ -94,7 +94,7 @@ static void lanes_fail(struct kvc_attachment *s, int status)
 	}
 }
 
-static void session_end(struct kvc_attachment *s, int status, enum fate fate)
+static void attachment_end(struct kvc_attachment *s, int status, enum fate fate)
 {
 	struct kvc_client *c = s->node->client;
 	struct kv_list *n;
@@ -121,10 +121,10 @@ static void session_end(struct kvc_attachment *s, int status, enum fate fate)
 
 void kvc_attachment_fail(struct kvc_attachment *s, int status, bool safe)
 {
-	session_end(s, status, safe ? SAFE : UNSAFE);
+	attachment_end(s, status, safe ? SAFE : UNSAFE);
 }
 
 void kvc_attachment_limbo(struct kvc_attachment *s, int status)
 {
-	session_end(s, status, LIMBO);
+	attachment_end(s, status, LIMBO);
 }

@@ -66,9 +66,9 @@ void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, 
 				.out = out};
 }
 
-void kvc_trace_own(struct kvc_trace *t, enum kvc_op op)
+void kvc_trace_own(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background)
 {
-	outline(t, op, NULL, true);
+	outline(t, op, session, background);
 }
 
 void kvc_trace_key(struct kvc_trace *t, const void *key, size_t len)

@@ -36,9 +36,9 @@ static inline bool kvc_trace_stopped(const struct kvc_trace *t)
 	return t->stop && *t->stop;
 }
 
-/* kvc_trace_own -- for what the client does by itself, in the background: it is no call, so it is never a slow one.
- * kvc_trace_end is not needed. */
-void kvc_trace_own(struct kvc_trace *t, enum kvc_op op);
+/* kvc_trace_own -- for what the client does by itself: it is no call, so it is never a slow one. background: requests
+ * of calls go before its requests. kvc_trace_end is not needed. */
+void kvc_trace_own(struct kvc_trace *t, enum kvc_op op, struct kvc_session *session, bool background);
 
 /* kvc_trace_begin -- begin, for a call that begins. call: the caller's options as they were given, or NULL. */
 void kvc_trace_begin(struct kvc_trace *t, struct kvc_client *c, enum kvc_op op, const struct kvc_call *call,

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvclient/conn/node.h"
+#include "kvclient/pool/hosted.h"
 #include "tests/sim/world.h"
 
 static struct world world;
@@ -165,6 +167,33 @@ static void a_server_that_does_not_run_is_time_on_the_wire(void **state)
 	world_close(&world);
 }
 
+static void pin(struct kvc_client *client, void *arg)
+{
+	struct kvc_key key = {"pinned", 6};
+	(void)arg;
+	if (kvc_put_await(client, key, data, 100, NULL) < 0 || kvc_pin_await(client, key, NULL) < 0)
+		world_wrong(&world, "a value could not be pinned");
+}
+
+static bool pinned_again(void *arg)
+{
+	(void)arg;
+	return world_counters(&world, 0).pins_again == 1;
+}
+
+/* No call waits for it. */
+static void what_the_client_does_by_itself_is_no_slow_call(void **state)
+{
+	(void)state;
+	open_world(1);
+	world_do(&world, 0, pin, NULL);
+	assert_int_equal(world_counters(&world, 0).slow, 2);
+	kvc_node_redo(&world.pool[0].pool->client[0]->node[0], "the test wants it");
+	world_run(&world, pinned_again, NULL, SECOND, "the pin");
+	assert_int_equal(world_counters(&world, 0).slow, 2);
+	world_close(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +202,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_slow_is_not_logged),
 		cmocka_unit_test(ten_lines_a_second_and_the_number_of_the_rest),
 		cmocka_unit_test(a_server_that_does_not_run_is_time_on_the_wire),
+		cmocka_unit_test(what_the_client_does_by_itself_is_no_slow_call),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
