@@ -11,6 +11,7 @@
 #include "kvclient/core/sized.h"
 #include "kvclient/request/landing.h"
 
+#define ASK_NS   5000000000ull /* a loop that stands still for so long is not asked any longer */
 #define FENCE_NS 1000000000ull /* endpoints are rebuilt in some ms, up to 100 ms on tcp with large buffers */
 
 static void text_copy(char *to, size_t cap, const char *from)
@@ -240,7 +241,7 @@ static const struct row {
 static const char *const result_groups[KVC_OPS] = {"results of GET",    "results of PUT",     "results of EXISTS",
 						   "results of DELETE", "results of TOUCH",   "results of PIN",
 						   "results of PING",   "results of STAT",    "results of RAW",
-						   "results of VIEW",   "results of REGISTER"};
+						   "results of BORROW", "results of REGISTER"};
 
 static const char *column_name(unsigned column)
 {
@@ -398,7 +399,7 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 	return 0;
 }
 
-/* Run fn on the client's loop; a thread that turns that loop calls it directly. */
+/* Run fn, which does not park, on the client's loop; a thread that turns that loop calls it directly. */
 static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_client *c, void *arg), struct asked *a)
 {
 	struct kvc_client *c = pool->client[client];
@@ -411,7 +412,8 @@ static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_
 	rc = kvc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), pool->options.timeout_ns), fn, a, &result);
+	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), KV_MIN(pool->options.timeout_ns, ASK_NS)), fn, a,
+			   &result);
 	kvc_pool_leave(pool);
 	return rc < 0 ? rc : (int)result;
 }

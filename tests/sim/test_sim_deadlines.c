@@ -526,6 +526,30 @@ static void blocking_calls_end_when_the_loop_is_stuck(void **state)
 	world_close(&world);
 }
 
+/* How a server or a rail is doing: by the pool's timeout, and by 5 s where that is longer. */
+static void asking_a_stuck_loop_ends(void **state)
+{
+	static const uint64_t timeouts[] = {TIMEOUT, 3600 * SECOND, UINT64_MAX};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(timeouts); i++) {
+		struct world_options wo = {
+			.seed = 26 + i, .clients = 1, .buffer_bytes = BUFFER, .timeout_ns = timeouts[i]};
+		struct kvc_server_info server = {.size = sizeof(server)};
+		struct kvc_rail_info rail = {.size = sizeof(rail)};
+		uint64_t begun, bound = KV_MIN(timeouts[i], 5 * SECOND);
+		world_open(&world, &wo);
+		sim_loop_freeze(world.pool[0].loop[0], true);
+		begun = world_now(&world);
+		assert_int_equal(kvc_server_info(world.pool[0].pool, 0, 0, &server), -KV_ETIMEOUT);
+		assert_int_equal(took_since(begun), bound);
+		assert_int_equal(kvc_rail_info(world.pool[0].pool, 0, 0, &rail), -KV_ETIMEOUT);
+		assert_int_equal(took_since(begun), 2 * bound);
+		sim_loop_freeze(world.pool[0].loop[0], false);
+		assert_int_equal(kvc_server_info(world.pool[0].pool, 0, 0, &server), 0);
+		world_close(&world);
+	}
+}
+
 static void loop_stick(void *arg)
 {
 	sim_loop_freeze(arg, true);
@@ -960,6 +984,7 @@ int main(void)
 		CALLS_END(calls_of_a_slow_server_end, SLOW),
 		cmocka_unit_test(blocking_calls_end_when_the_server_is_stopped),
 		cmocka_unit_test(blocking_calls_end_when_the_loop_is_stuck),
+		cmocka_unit_test(asking_a_stuck_loop_ends),
 		cmocka_unit_test(a_loop_that_stands_still_is_named),
 		cmocka_unit_test(unpinning_has_one_deadline_while_pins_are_made_again),
 		cmocka_unit_test(a_session_that_is_being_closed_is_used_by_nobody),
