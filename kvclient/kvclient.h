@@ -254,25 +254,25 @@ struct kvc_options {
  * the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at two such servers at most; DELETE
  * deletes there, too, and ends with the code of one that refuses or does not answer in time: the value may be there
  * still. What a GET finds there is copied in the background to the server that has the key now, with what is left of
- * its time to live, unless it is longer than half of the receive buffer. While the key's own server is
- * joining, the one that has the key without it is asked in the same way. Not believed are a view that is older, or that
- * has no members, and while they answer one that lacks half of the servers that are up. Clients whose views differ miss
- * values of each other, and never read wrong bytes. Without a view the list alone counts.
+ * its time to live, unless it is longer than half of the receive buffer. While the key's own server is joining, the one
+ * that has the key without it is asked in the same way. Not believed are a view that is older, or that has no members,
+ * and while they answer one that lacks half of the servers that are up. Clients whose views differ miss values of each
+ * other, and never read wrong bytes. Without a view the list alone counts.
  *
  * Two copies. With KVC_TWO_COPIES a value is kept at the first two servers in its key's order that are neither down nor
  * draining. PUT returns when it is at the first one; a copy of it goes to the second one in the background, from a
  * piece of the receive buffer. If that server is behind, or there is no room, the copy is dropped (counter
  * copies_dropped); so is one whose piece, a power of two of bytes, is more than an eighth of the buffer: with 64 MiB a
- * value of more than 8 MiB has one copy. GET asks the server with fewer requests under
- * way, and after a miss or a loss the other one. What it finds at one alone is copied to the other, within
- * repair_bytes_s. EXISTS, and TTL after a miss, ask both; DELETE and TOUCH go to both. A DELETE that the second server
- * refuses, or does not answer in time, ends with that code: the value may be there still. If that server is down, the
- * first one's answer counts. A DELETE or TOUCH waits for a copy of the key that its own client is making, and drops one
- * that is to mend a miss. kvc_put, kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of
- * the pool for each key, if they have no session. A copy that another client makes at this moment may outlive a DELETE:
- * after batches of several items, and after calls of sessions, of coroutines on other clients, or of other programs. So
- * may a copy to mend a miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth
- * it, such as the first blocks of prompts that many share, by the flag of calls.
+ * value of more than 8 MiB has one copy. GET asks the server with fewer requests under way, and after a miss or a loss
+ * the other one. What it finds at one alone is copied to the other, within repair_bytes_s. EXISTS, and TTL after a
+ * miss, ask both; DELETE and TOUCH go to both. A DELETE that the second server refuses, or does not answer in time,
+ * ends with that code: the value may be there still. If that server is down, the first one's answer counts. A DELETE or
+ * TOUCH waits for a copy of the key that its own client is making, and drops one that is to mend a miss. kvc_put,
+ * kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of the pool for each key, if they
+ * have no session. A copy that another client makes at this moment may outlive a DELETE: after batches of several
+ * items, and after calls of sessions, of coroutines on other clients, or of other programs. So may a copy to mend a
+ * miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
+ * blocks of prompts that many share, by the flag of calls.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
@@ -448,7 +448,7 @@ struct kvc_key {
  * machine; no two keys fold to one.
  * Parks: no. Blocks: no. Thread: any. Owner: data and room are the caller's, and stay as they are as long as *out is
  * used. Costs about a microsecond for a longer key. Returns 0 or a code. Errors:
- *   -KV_EINVAL     data is NULL or len is 0
+ *   -KV_EINVAL     data or out is NULL, or room for a longer key, or len is 0
  *   -ENOMEM        OpenSSL had no memory for the digest */
 KVC_API int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], struct kvc_key *out);
 
@@ -541,10 +541,10 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
 /* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
  *
  * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first that does not
- * exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS
- * or after a goodbye of their own. Servers are asked for digests of 8 bytes: a key whose digest is that of another key
- * seems to exist when that one does, one in 2^64. If out_found is NULL, keys far behind the first gap are not asked
- * for, and an error there is not seen.
+ * exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after a
+ * goodbye of their own. Servers are asked for digests of 8 bytes: a key whose digest is that of another key seems to
+ * exist when that one does, one in 2^64. If out_found is NULL, keys far behind the first gap are not asked for, and an
+ * error there is not seen.
  * Parks: yes. Thread: worker.
  * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
  * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */
@@ -567,8 +567,7 @@ KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_
  * is closed.
  *
  * It is pinned where it is found. After a reconnect the client pins it again by itself, or tells of the loss
- * (kvc_options.pin_lost). A second
- * pin adds nothing; one unpin takes it away.
+ * (kvc_options.pin_lost). A second pin adds nothing; one unpin takes it away.
  * Errors: also those above.
  *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
  *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
@@ -594,10 +593,12 @@ struct kvc_drain {
  * the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a server
  * allows it only with --allow-drain.
  *
- * Returns 0 when the server has said goodbye: what it hands over is handed over. Also when a view of the
- * cluster says that it is no member any more. drain: NULL, or with its size set. Without call->timeout_ns the deadline
- * is the end that the server names, and 5 s; the question itself is answered within the pool's timeout. A call that
- * ends early takes nothing back: the server drains. Parks: yes. Thread: worker. Errors: also the server codes.
+ * Returns 0 when the server has said goodbye: what it hands over is handed over. Also when a view of the cluster says
+ * that it is no member any more. drain: NULL, or with its size set. Without call->timeout_ns the deadline is the end
+ * that the server names, and 5 s; the question itself is answered within the pool's timeout. A call that ends early
+ * takes nothing back: the server drains.
+ * Parks: yes. Thread: worker.
+ * Errors: also the server codes.
  *   -KV_EINVAL     there is no such server
  *   -KV_ENOTSUP    the server lets no client ask for that
  *   -KV_EPEERDOWN  also: the server went without a goodbye
@@ -631,8 +632,9 @@ struct kvc_layout {
 	size_t size;
 	/* The value lies in these, in this order: such as the K and the V tensors of each layer. item.len is the sum of
 	 * their lengths, and the item's data, slice and stride are 0; else it fails with -KV_EINVAL, as it does if
-	 * there are more than KVC_SPANS_MAX. Spans of a GET must not overlap. Spans as long as each other, the last one
-	 * at most, and evenly apart are slices; others are copied, also from and to registered memory. */
+	 * there are more than KVC_SPANS_MAX. Spans of a GET must not overlap: in what two of them share either may be,
+	 * or the item fails with -KV_ECORRUPT. Spans as long as each other, the last one at most, and evenly apart are
+	 * slices; others are copied, also from and to registered memory. */
 	const struct kvc_span *spans;
 	uint32_t num_spans; /* 0: none, the item says where the value lies */
 	/* GET in parts, at most KVC_PARTS_OF_ITEM_MAX: part i ends where part_ends[i] bytes of the value are, and the
@@ -1077,8 +1079,10 @@ enum kvc_put_way {
 /* kvc_server_info -- server `server` as client `client` sees it, all at one moment: an index into options.servers;
  * members of a view that are not in that list follow, at any number below servers_max. out->size is set before.
  * Returns 0 or a code.
- * Blocks: until the client's loop has answered, by the pool's timeout; not for a worker of that loop. Thread: host, or
- * such a worker.
+ * It asks no server, so it waits for nothing but its turn on the client's loop: microseconds, unless a worker keeps the
+ * loop's thread, or the provider does.
+ * Blocks: until the loop has answered, by the pool's timeout, and 5 s at most; not for a worker of that loop. Thread:
+ * host, or such a worker.
  * Errors: also the loop codes.
  *   -KV_EINVAL     there is no such client, and no server with this number or a higher one
  *   -KV_ENOTFOUND  no server has this number now */

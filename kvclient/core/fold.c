@@ -21,14 +21,16 @@ int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], 
 {
 	static const char digits[] = "0123456789abcdef";
 	uint8_t digest[KV_DIGEST];
-	unsigned char *at = room + SHOWN;
+	unsigned char *at;
 	int rc;
 
-	*out = (struct kvc_key){data, len};
-	if (!data || len == 0)
+	if (!data || len == 0 || !out || (!room && len > KVC_KEY_MAX))
 		return -KV_EINVAL;
-	if (len <= KVC_KEY_MAX)
+	if (len <= KVC_KEY_MAX) {
+		*out = (struct kvc_key){data, len};
 		return 0;
+	}
+	at = room + SHOWN;
 	rc = kv_digest(data, len, digest);
 	if (rc < 0)
 		return rc;

@@ -6,7 +6,7 @@
 const char *kvc_opname(enum kvc_op op)
 {
 	static const char *const names[KVC_OPS] = {"GET",  "PUT",  "EXISTS", "DELETE", "TOUCH",   "PIN",
-						   "PING", "STAT", "RAW",    "VIEW",   "REGISTER"};
+						   "PING", "STAT", "RAW",    "BORROW", "REGISTER"};
 	return op < KVC_OPS ? names[op] : "?";
 }
 

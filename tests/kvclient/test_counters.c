@@ -130,6 +130,7 @@ static void columns_have_codes_and_rows_have_names(void **state)
 	for (unsigned op = 0; op < KVC_OPS; op++)
 		assert_string_not_equal(kvc_opname((enum kvc_op)op), "?");
 	assert_string_equal(kvc_opname(KVC_OPS), "?");
+	assert_string_equal(kvc_opname(KVC_OP_BORROW), "BORROW");
 }
 
 /* A program that was made with an older header gets the fields that it knows. */

@@ -62,11 +62,15 @@ static void keys_that_differ_anywhere_differ_folded(void **state)
 
 static void no_key_is_an_error(void **state)
 {
-	unsigned char room[KVC_KEY_MAX];
-	struct kvc_key out;
+	unsigned char room[KVC_KEY_MAX], key[KVC_KEY_MAX + 1] = {0};
+	struct kvc_key out = {"untouched", 9};
 	(void)state;
 	assert_int_equal(kvc_key_fold(NULL, 5, room, &out), -KV_EINVAL);
 	assert_int_equal(kvc_key_fold("k", 0, room, &out), -KV_EINVAL);
+	assert_int_equal(kvc_key_fold("k", 1, room, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_key_fold(key, sizeof(key), NULL, &out), -KV_EINVAL);
+	assert_string_equal(out.data, "untouched");
+	assert_int_equal(kvc_key_fold(key, KVC_KEY_MAX, NULL, &out), 0); /* which needs none */
 }
 
 int main(void)

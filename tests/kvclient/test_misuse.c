@@ -210,6 +210,82 @@ static void far_too_much_is_refused_or_harmless(void **state)
 	works_as_before();
 }
 
+struct far {
+	uint8_t *memory; /* MIB bytes that are registered */
+	int64_t rc[16];
+	unsigned n;
+};
+
+static void far_worker(struct kvc_client *c, unsigned w, void *arg)
+{
+	static const uint64_t lens[] = {UINT64_MAX, (uint64_t)1 << 63, ((uint64_t)1 << 63) + 1, 1ull << 40};
+	const struct kvc_call soon = {.size = sizeof(soon), .timeout_ns = 1};
+	struct far *f = arg;
+	struct kvc_borrowed piece;
+	(void)w;
+	for (unsigned i = 0; i < KV_COUNT(lens); i++)
+		f->rc[f->n++] = kvc_borrow_await(c, lens[i], 0, &piece);
+	if (kvc_borrow_await(c, 4096, 0, &piece) < 0)
+		return;
+	for (unsigned i = 0; i < KV_COUNT(lens); i++)
+		f->rc[f->n++] = kvc_raw_await(c, 0, &piece, lens[i], 1, 1, 1, NULL);
+	for (unsigned i = 0; i < KV_COUNT(lens); i++)
+		f->rc[f->n++] = kvc_raw_put_await(c, 0, f->memory, lens[i], lens[i], 1, 1, 1, NULL);
+	kvc_raw_put_await(c, 0, f->memory, MIB, MIB, UINT64_MAX, UINT32_MAX, 1, &soon);
+	kvc_raw_await(c, 0, &piece, 4096, UINT64_MAX, UINT32_MAX, 1, &soon);
+	kvc_borrowed_release(c, &piece);
+	if (kvc_get_borrowed_await(c, key, UINT64_MAX, NULL, &piece) != 4)
+		return;
+	kvc_borrowed_release(c, &piece);
+	f->rc[f->n++] = 0;
+}
+
+/* Of what only a worker can ask for. */
+static void far_too_much_of_the_buffer_is_refused(void **state)
+{
+	struct far f = {.memory = memory(MIB)};
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	works_as_before();
+	assert_int_equal(kvc_register(shared, f.memory, MIB, &mem, &err), 0);
+	assert_int_equal(kvc_run(shared, 1, far_worker, &f), 0);
+	assert_int_equal(f.n, 13);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(f.rc[i], -KV_ETOOBIG);
+	for (unsigned i = 4; i < 12; i++)
+		assert_int_equal(f.rc[i], -KV_EINVAL);
+	ANSWERS(kvc_unregister(shared, &mem), 0);
+	munmap(f.memory, MIB);
+	works_as_before();
+}
+
+/* It is the caller's mistake, and costs no more than the bytes in question. */
+static void spans_that_overlap_harm_nothing_else(void **state)
+{
+	static const uint64_t lens[] = {32, 200000};
+	(void)state;
+	need_server();
+	for (unsigned i = 0; i < KV_COUNT(lens); i++) {
+		uint64_t len = lens[i], half = len / 2;
+		uint8_t *at = calloc(1, len), *value = malloc(len);
+		struct kvc_span spans[] = {{.data = at + half / 2, .len = half}, {.data = at + half / 4, .len = half}};
+		struct kvc_layout layout = {.size = sizeof(layout), .spans = spans, .num_spans = 2};
+		struct kvc_item item = {.key = {&lens[i], sizeof(lens[i])}, .len = len, .layout = &layout};
+		memset(value, 1, half);
+		memset(value + half, 2, half);
+		ANSWERS(kvc_put(shared, item.key, value, len, NULL), 0);
+		kvc_get_batch(shared, &item, 1, NULL);
+		assert_true(item.result == (int64_t)len || item.result == -KV_ECORRUPT);
+		for (uint64_t k = 0; k < len; k++)
+			assert_int_equal(at[k] > 0, k >= half / 4 && k < half / 2 + half);
+		free(value);
+		free(at);
+	}
+	works_as_before();
+}
+
 /* What a call cannot do is refused, and not done without it. */
 static void what_would_be_ignored_is_invalid(void **state)
 {
@@ -407,6 +483,8 @@ int main(void)
 		cmocka_unit_test(flags_that_no_call_knows_are_invalid),
 		cmocka_unit_test(none_at_all_is_nothing_to_do),
 		cmocka_unit_test(far_too_much_is_refused_or_harmless),
+		cmocka_unit_test(far_too_much_of_the_buffer_is_refused),
+		cmocka_unit_test(spans_that_overlap_harm_nothing_else),
 		cmocka_unit_test(what_would_be_ignored_is_invalid),
 		cmocka_unit_test(blocking_calls_of_a_worker_are_invalid),
 		cmocka_unit_test(calls_of_workers_elsewhere_are_invalid),
