@@ -15,7 +15,9 @@ from ._signals import Kept as _Kept
 try:
     with _Kept():
         from . import _native
-except ImportError as _error:  # a library that it links to is not there
+except ImportError as _error:
+    if "interpreter" in str(_error):  # a sub-interpreter; no library is missing
+        raise
     raise ImportError(
         f"kvrail's extension is not there or cannot be loaded: {_error}. If that is libkvrail, tell the "
         "loader where it is (ldconfig, LD_LIBRARY_PATH), or run `KVRAIL_LIBRARY=tree pip install` in the "
