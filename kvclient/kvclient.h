@@ -187,8 +187,9 @@ struct kvc_options {
 	/* Called on any thread. NULL: lines go to stderr, as JSON objects where KVRAIL_LOG_FORMAT is json. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
-	/* 2 s; 20 ms to 1 hour. A server that is silent for so long is down, but never before the time of two of its
-	 * heartbeats (kv-server --heartbeat-ms, 500). */
+	/* 2 s; 20 ms to 1 hour. A server that leaves us waiting for so long is down, but never before the time of two
+	 * of its heartbeats (kv-server --heartbeat-ms, 500). While nothing waits for it, a server of many clients may
+	 * be silent for longer, up to 10 s. */
 	uint64_t peer_timeout_ns;
 	/* Log each call that takes so long, with where its time went: at level warn, ten lines a second for each client
 	 * (docs/reference/counters.md). 0: none. */

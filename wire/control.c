@@ -364,7 +364,7 @@ static void heartbeat_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	if (o->bad)
 		return;
 	wire_out_64(o, h->sequence);
-	wire_out_64(o, h->received);
+	wire_out_64(o, h->quiet_ms);
 	wire_out_16(o, h->shards);
 	wire_out_16(o, 0);
 	wire_out_32(o, 0);
@@ -376,7 +376,7 @@ static int heartbeat_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 {
 	struct wire_heartbeat *h = &m->heartbeat;
 	h->sequence = wire_cur_64(c);
-	h->received = wire_cur_64(c);
+	h->quiet_ms = wire_cur_64(c);
 	h->shards = wire_cur_16(c);
 	wire_cur_check(c, h->shards <= KV_SHARDS_MAX && wire_cur_16(c) == 0 && wire_cur_32(c) == 0);
 	for (unsigned i = 0; i < h->shards && !c->bad; i++)

@@ -121,8 +121,9 @@
  *  REVOKE      u32 region id; u32 zero                 REVOKE_OK  u32 region id; u32 zero
  *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.
  *  ADDRESS_OK  u32 epoch; i32 status
- *  HEARTBEAT   u64 sequence; u64 requests received in the session; u16 shards; u16 zero; u32 zero; shards x u64 turn
- *              counter (a client's heartbeat has no shards)
+ *  HEARTBEAT   u64 sequence; u64 milliseconds that the server may be silent from now on if nobody asks (0: as WELCOME
+ *              says); u16 shards; u16 zero; u32 zero; shards x u64 turn counter. A client's asks for an answer, a
+ *              HEARTBEAT of the server; it has 0 milliseconds and no shards
  *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes.
  *                                      GOODBYE of a server: it shuts down; the client should ask.
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
@@ -655,7 +656,7 @@ struct wire_address {
 };
 
 struct wire_heartbeat {
-	uint64_t sequence, received;
+	uint64_t sequence, quiet_ms;
 	uint16_t shards;
 	uint64_t turns[KV_SHARDS_MAX];
 };

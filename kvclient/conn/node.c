@@ -195,6 +195,7 @@ int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint6
 	if (!n->control.conn)
 		return -KV_EPEERDOWN;
 	n->control.senders++;
+	n->pulse.said_ns = loop_now(n->client->loop);
 	rc = boot_send_await(n->control.conn, m, deadline_ns);
 	if (--n->control.senders == 0)
 		co_queue_wake_all(&n->kick);

@@ -16,7 +16,7 @@ struct kvc_node_events {
 	int (*message)(struct kvc_node *n, const struct wire_ctrl_msg *m);
 	/* The server told its view, which the call may empty and keep. It may begin nodes, and retire this one. */
 	void (*view)(struct kvc_node *n, struct kv_view *view);
-	/* Whether to ask for the view: the server has news of one; or it sent a heartbeat without news (NULL). */
+	/* Whether to ask for the view: the server has news of one; or a beat is over since then (NULL). */
 	bool (*news)(struct kvc_node *n, const struct wire_view_news *news);
 	void (*ended)(struct kvc_node *n); /* a retired node has come to its end: its place may be given away */
 };

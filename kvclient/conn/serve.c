@@ -2,10 +2,16 @@
 /* serve.c -- the coroutine of a node: it attaches (connect.c), serves the attachment until that ends, drops it, and
  * reconnects: begins again, at once after a redo, else after a pause.
  *
- * While it serves it reads the control connection and sends heartbeats. A server that is silent for too long
- * (kvc_node_silence_ns) is down at that moment, and not at the next beat. But heartbeats of our own must have gone out
- * meanwhile: a process that was stopped for a while must not take its own absence for the server's. Other coroutines
- * (memory.c, the closer) send on the connection too; it is closed only when none of them is inside.
+ * While it serves it reads the control connection, and looks after the server each beat_ns. A server owes us a word
+ *
+ *   when something of ours waits for it, from the time on when that began, or when the server was last heard, by any
+ *   way: then we ask (a heartbeat of ours, which the server answers); or
+ *   when its own heartbeat is overdue: it has told how long it may be silent if nobody asks (quiet_ns).
+ *
+ * So an idle client sends nothing, and a server of ten thousand idle clients sends little. A server that owes us a word
+ * for too long (kvc_node_silence_ns) is down at that moment, and not at the next look. But we must have looked some
+ * times meanwhile: a process that was stopped for a while must not take its own absence for the server's. Other
+ * coroutines (memory.c, the closer) send on the connection too; it is closed only when none of them is inside.
  *
  * Dropping an attachment while requests are out: see end.c and kvc_client_fence_await. Pieces of the buffer go to
  * quarantine only while a fence would disturb another server; otherwise a fence is free. Where the engine can cut this
@@ -22,7 +28,10 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session is given up */ };
+enum {
+	SESSION_PATIENCE = 2, /* times of silence until a question about a session is given up */
+	QUIET_MS_MAX = 10000  /* that a server may be silent, whatever it says */
+};
 
 #define BACKOFF_MIN_NS  50000000ull
 #define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
@@ -34,6 +43,7 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 {
 	struct kvc_attachment *s = n->attachment;
 	uint64_t now = loop_turn_now(n->client->loop);
+	n->pulse.quiet_ns = KV_MAX(KV_MIN(h->quiet_ms, (uint64_t)QUIET_MS_MAX) * 1000000, n->pulse.beat_ns);
 	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
 		if (s->shard_turns[i] == h->turns[i]) {
 			s->shard_turns_same[i]++;
@@ -43,6 +53,13 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 		s->shard_turns_same[i] = 0;
 		s->shard_turns_ns[i] = now;
 	}
+}
+
+static void heard(struct kvc_node *n, uint64_t now)
+{
+	n->pulse.heard_ns = now;
+	n->pulse.asked_ns = 0;
+	n->pulse.silent = 0;
 }
 
 static struct kvc_told *told(const struct kvc_node *n)
@@ -116,7 +133,7 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	switch (m->type) {
 	case WIRE_CTRL_HEARTBEAT:
 		heartbeat_take(n, &m->heartbeat);
-		return news_await(n, NULL);
+		return 0;
 	case WIRE_CTRL_REGION_OK:
 		kvc_region_answer(n, m->region_ok.id, m->region_ok.status, true);
 		return 0;
@@ -157,18 +174,69 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	}
 }
 
-/* When the server is taken for down if nothing comes: never before we sent some heartbeats since it was heard. */
+/* Since when the server owes us a word. A heartbeat that is due is owed from a beat before on, as if it had been asked
+ * for: without news of quiet_ns that is when the server was last heard. */
+static uint64_t owed_since(const struct kvc_node *n)
+{
+	uint64_t due = n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
+	return n->pulse.asked_ns ? KV_MIN(due, n->pulse.wait_ns) : due;
+}
+
+/* When the server is taken for down if nothing comes: never before we have looked some times, nor within a beat of our
+ * question. */
 static uint64_t silence_end(const struct kvc_node *n)
 {
 	uint64_t beats = kvc_node_silence_ns(n) / n->pulse.beat_ns - 1;
-	return n->pulse.silent >= beats ? n->pulse.heard_ns + kvc_node_silence_ns(n) : KV_NEVER;
+	uint64_t end = owed_since(n) + kvc_node_silence_ns(n);
+	if (n->pulse.asked_ns)
+		end = KV_MAX(end, n->pulse.asked_ns + n->pulse.beat_ns);
+	return n->pulse.silent >= beats ? end : KV_NEVER;
+}
+
+/* Since when requests wait for this server and nothing comes from it by any way. KV_NEVER: none do, or it was just
+ * heard: half a beat, because that may be its answer to the last question. */
+static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
+{
+	const struct kvc_attachment *s = n->attachment;
+	uint64_t heard = n->pulse.heard_ns, sent = now;
+	if (kvc_serve_idle(s))
+		return KV_NEVER;
+	for (uint32_t i = 0; i < s->num_links; i++) {
+		const struct kvc_link *l = &s->link[i];
+		heard = KV_MAX(heard, l->heard_ns);
+		if (!kv_list_empty(&l->sent))
+			sent = KV_MIN(sent, KV_LIST_ENTRY(l->sent.next, const struct kvc_req, node)->at.sent_ns);
+	}
+	return now - heard < n->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
+}
+
+/* Since when something of ours waits: requests; or what we said on the control connection, which has an answer. */
+static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
+{
+	uint64_t requests = requests_wait(n, now);
+	return n->pulse.said_ns > n->pulse.heard_ns ? KV_MIN(requests, n->pulse.said_ns) : requests;
+}
+
+/* Ask whether the server is there, if something of ours waits for it. */
+static int ask_await(struct kvc_node *n, uint64_t now)
+{
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT, .heartbeat.sequence = n->pulse.sequence + 1};
+	uint64_t since = n->pulse.asked_ns ? KV_NEVER : waits_since(n, now);
+	int rc;
+	if (since == KV_NEVER)
+		return 0;
+	n->pulse.sequence++;
+	n->pulse.asked_ns = now;
+	n->pulse.wait_ns = since;
+	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
+	return rc < 0 ? kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc)) : 0;
 }
 
 static int beat_await(struct kvc_node *n)
 {
 	struct kvc_attachment *s = n->attachment;
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_HEARTBEAT};
 	uint64_t now = loop_now(n->client->loop);
+	bool answers = !n->pulse.asked_ns; /* it is worth asking for its view */
 	struct te_stats stats;
 	int rc = 0;
 	te_stats(n->client->te, &stats);
@@ -177,11 +245,8 @@ static int beat_await(struct kvc_node *n)
 	kvc_set(&n->client->count.door_turned,
 		stats.door_strangers + stats.door_claims + stats.door_twice + stats.door_silent + stats.door_full);
 	kvc_set(&n->client->count.door_aliens, stats.door_aliens);
-	m.heartbeat.sequence = ++n->pulse.sequence;
-	rc = kvc_node_send_await(n, &m, now + SEND_TIMEOUT_NS);
-	if (rc < 0)
-		return kv_fail(&n->error, -KV_EPEERDOWN, "the heartbeat cannot be sent: %s", kv_strerror(rc));
-	n->pulse.silent++;
+	rc = ask_await(n, now);
+	n->pulse.silent += now >= owed_since(n);
 	for (unsigned i = 0; i < s->num_links && rc == 0 && s->open; i++)
 		rc = kvc_link_check(n, &s->link[i], now, kvc_node_silence_ns(n));
 	if (rc == 0 && kvc_sessions_late(&n->sessions, now, SESSION_PATIENCE * kvc_node_silence_ns(n)))
@@ -189,7 +254,7 @@ static int beat_await(struct kvc_node *n)
 	n->client->node_events->beat(n);
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
-	return rc;
+	return rc == 0 && !n->redo && answers ? news_await(n, NULL) : rc;
 }
 
 /* How long to wait for the next message. No event tells that the last call to a server that ends is over: so look. */
@@ -219,8 +284,8 @@ static int serve_await(struct kvc_node *n)
 	uint64_t beat = loop_now(loop) + n->pulse.beat_ns;
 	struct wire_ctrl_msg m;
 	int rc = 0;
-	n->pulse.heard_ns = loop_now(loop);
-	n->pulse.silent = 0;
+	n->pulse.quiet_ns = n->pulse.beat_ns;
+	heard(n, loop_now(loop));
 	n->control.denied = 0;
 	for (unsigned i = 0; i < n->attachment->shards; i++) {
 		n->attachment->shard_turns_ns[i] = n->pulse.heard_ns;
@@ -231,8 +296,7 @@ static int serve_await(struct kvc_node *n)
 		if (rc == 0 && n->redo)
 			break; /* it is about an attachment that is given up */
 		if (rc == 0) {
-			n->pulse.heard_ns = loop_turn_now(loop);
-			n->pulse.silent = 0;
+			heard(n, loop_turn_now(loop));
 			rc = control_take_await(n, &m);
 		} else if (rc == -KV_ETIMEOUT) {
 			rc = 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* asking.c -- when a client asks a server for its view of the cluster.
  *
- * A server tells that it has another view with its next heartbeat, in 24 bytes. The view of a thousand members has
- * 90 KB, and a client hears of it from a thousand servers within half a second. So a client asks one server at a time,
- * and another one when there was no answer for KVC_ASK_PATIENCE_NS.
+ * A server tells that it has another view with a heartbeat, in 24 bytes. The view of a thousand members has 90 KB, and
+ * a client hears of it from a thousand servers within half a second. So a client asks one server at a time, and another
+ * one when there was no answer for KVC_ASK_PATIENCE_NS.
  *
- * Nor may all clients ask the server that knows first: ten thousand of them would take a gigabyte from it. So at each
- * heartbeat of a server that has the news a client asks with a chance of ASKED / servers. Where all servers know, that
- * is about ASKED of them for each client in each period of heartbeats, and each server answers its share of clients.
+ * Nor may all clients ask the server that knows first: ten thousand of them would take a gigabyte from it. So a client
+ * asks a server with a chance of ASKED / servers when that tells the news, and again at each beat (conn/serve.c) after
+ * it. Where all servers know, that is about ASKED of them for each client in each beat, and each server answers its
+ * share of clients.
  * Where few of them know, the chance must rise, or clients would wait for minutes: by as much again every
  * KVC_ASK_PATIENCE_NS. It rises evenly, since a chance that doubles sends half of all clients to that server at once.
  * With up to ASKED servers the first news is asked for. */

@@ -12,9 +12,9 @@ struct kvc_asking {
 	uint64_t asked_ns; /* when the last one was asked for it; 0: none was */
 };
 
-/* kvc_asking_now -- a heartbeat came from a server that has a newer view than ours, one of `servers` that are up:
- * whether to ask it for its view now. random: any number, another one each time. kvc_asking_over -- another view is in
- * force: all begins anew. */
+/* kvc_asking_now -- a server, one of `servers` that are up, tells of a newer view than ours, or a beat is over since
+ * then: whether to ask it for its view now. random: any number, another one each time. kvc_asking_over -- another view
+ * is in force: all begins anew. */
 bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
 static inline void kvc_asking_over(struct kvc_asking *a)
 {

@@ -117,10 +117,14 @@ enum kvc_goodbye {
 
 /* Whether the control connection is alive (conn/serve.c). */
 struct kvc_node_pulse {
-	uint64_t beat_ns;  /* between two heartbeats */
-	uint64_t sequence; /* of our last one */
+	uint64_t beat_ns;  /* between two looks whether the server is to be asked */
+	uint64_t quiet_ns; /* so long the server may be silent if it is not asked */
+	uint64_t sequence; /* of our last heartbeat, which asks */
 	uint64_t heard_ns; /* when the server was last heard; 0: never */
-	unsigned silent;   /* heartbeats of ours since then */
+	uint64_t said_ns;  /* when we last said something */
+	uint64_t asked_ns; /* when we asked, not heard since; 0: we have not */
+	uint64_t wait_ns;  /* ... and since when something of ours had waited for the server then */
+	unsigned silent;   /* looks since it owes us a word (conn/serve.c) */
 };
 
 /* What the server knows of our memory (conn/regions.c). Slot 0 is the receive buffer's. */

@@ -8,7 +8,7 @@
 #include "kvclient/core/client.h"
 
 /* kvc_cluster_take -- a server told its view. It is taken, or kept for later, or not believed; *view is empty then.
- * kvc_cluster_news -- a server has news of its view, or sent a heartbeat without any (NULL): whether to ask it for that
+ * kvc_cluster_news -- a server has news of its view, or a beat is over since then (NULL): whether to ask it for that
  * view now. */
 void kvc_cluster_take(struct kvc_node *n, struct kv_view *view);
 bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news);

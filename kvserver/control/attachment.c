@@ -269,7 +269,6 @@ static void run_open(struct call *call)
 				    .client_id = a->client_id,
 				    .addrs = a->addr,
 				    .rails = a->rails,
-				    .received = &ac->received,
 				    .anew = &a->anew};
 	int rc;
 

@@ -35,8 +35,6 @@ struct attachment_call {
 	uint64_t owner_received; /* of a further session that was closed */
 	struct wire_region landing; /* what a LANDING tells, with arena_keys as its keys */
 	uint8_t *arena_keys;        /* of the shard, while they are sent */
-	_Atomic uint64_t received;  /* requests. The shard writes it with each frame, so it shares no cache line with
-				     * another shard's */
 };
 
 static inline struct attachment_call *attachment_call_of(struct call *call)

@@ -6,6 +6,12 @@
  * the connection ends, for any reason, so does the attachment in use. The connection's memory stays until all its
  * attachments are gone.
  *
+ * A heartbeat answers a client's (conn_answer_await); a client with calls under way asks when it hears nothing. Those
+ * that nobody asked for tell that the server is there, and find clients that are gone. They are spaced by the number of
+ * clients, QUIET_BEATS a second for all of them, and each tells when the next is due at the latest. So ten thousand
+ * idle clients cost about what five hundred do. While the reader is busy it sees no question: then they leave each
+ * heartbeat_ms, and soon after a change of the view, because the news goes with them.
+ *
  * Heartbeats have a timer, and a coroutine only while one is sent: a connection that is admitted costs one coroutine,
  * its reader, so that twenty thousand of them fit (loops.c: loops_make), also where a stack and its guard are two
  * mappings of the 65,530 that a process may have. A beat for which there is no coroutine is sent a moment later. If
@@ -69,12 +75,43 @@ int conn_send_await(struct conn *c, const struct wire_ctrl_msg *m)
 
 /* ---- heartbeats ---- */
 
+static uint64_t beat_ns(const struct conn *c)
+{
+	return c->server->opt.heartbeat_ms * 1000000ull;
+}
+
+static bool view_untold(const struct conn *c)
+{
+	return c->view_asked && c->welcome && c->view_told != c->server->views.number;
+}
+
+/* How long the next heartbeat may take to leave if the client does not ask. */
+static uint64_t quiet_ms(const struct conn *c)
+{
+	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
+
+	return c->busy || view_untold(c) ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
+}
+
+static void beat_by(struct conn *c, uint64_t due_ns)
+{
+	loop_timer_cancel(loop_of(c), &c->timer);
+	c->due_ns = due_ns;
+	loop_timer_arm(loop_of(c), &c->timer, due_ns);
+}
+
+static void beat_sooner(struct conn *c, uint64_t due_ns)
+{
+	if (c->serving && !c->beating && due_ns < c->due_ns)
+		beat_by(c, due_ns);
+}
+
 /* Whether the client is to hear that there is another view of the cluster; *m says so. */
 static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 {
 	const struct views *v = &c->server->views;
 
-	if (!c->view_asked || !c->welcome || c->view_told == v->number)
+	if (!view_untold(c))
 		return false;
 	c->view_told = v->number;
 	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_VIEW_NEWS, .view_news = {v->now.source, v->now.epoch, v->digest}};
@@ -82,21 +119,19 @@ static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 }
 
 /* A heartbeat, and the news of the view in the same write: thousands of clients hear of a change at nearly no cost. */
-static int beat_await(struct conn *c, uint64_t sequence)
+static int beat_await(struct conn *c)
 {
 	struct wire_ctrl_msg beat = {.type = WIRE_CTRL_HEARTBEAT,
-				     .heartbeat = {.sequence = sequence, .shards = (uint16_t)c->server->opt.shards}};
+				     .heartbeat = {.sequence = ++c->beats, .shards = (uint16_t)c->server->opt.shards}};
 	uint64_t deadline_ns = loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull;
 	struct wire_ctrl_msg m;
+	bool told = view_news(c, &m);
 
-	for (unsigned i = 0; i < c->server->opt.shards; i++) {
-		if (c->now)
-			beat.heartbeat.received +=
-				atomic_load_explicit(&c->now->call[i].received, memory_order_relaxed);
+	beat.heartbeat.quiet_ms = quiet_ms(c);
+	for (unsigned i = 0; i < c->server->opt.shards; i++)
 		beat.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
-	}
-	return silence_count(c, view_news(c, &m) ? boot_send_both_await(c->boot, &beat, &m, deadline_ns)
-						 : boot_send_await(c->boot, &beat, deadline_ns));
+	return silence_count(c, told ? boot_send_both_await(c->boot, &beat, &m, deadline_ns)
+				     : boot_send_await(c->boot, &beat, deadline_ns));
 }
 
 /* Tell the client that its attachment is void, and give it time to say HELLO again, or to go. */
@@ -128,7 +163,7 @@ static int anew_await(struct conn *c)
 
 /* Send the message that is due: that the server ends, once; that the session is void; or a beat. A client without
  * WELCOME yet gets beats only: it would take the other messages for its last attachment's. */
-static int say_await(struct conn *c, uint64_t sequence)
+static int say_await(struct conn *c)
 {
 	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
 	int rc = 0;
@@ -142,7 +177,7 @@ static int say_await(struct conn *c, uint64_t sequence)
 		return rc;
 	if (c->welcome && atomic_load(&c->now->anew))
 		return anew_await(c);
-	return beat_await(c, sequence);
+	return beat_await(c);
 }
 
 /* Whether a message is due that cannot wait for the next beat. */
@@ -158,7 +193,7 @@ static void beat_run(void *arg)
 
 	c->beater = co_self();
 	do
-		failed = !c->closing && say_await(c, ++c->beats) != 0;
+		failed = !c->closing && say_await(c) != 0;
 	while (!failed && !c->closing && news(c));
 	c->lost |= failed;
 	if (failed)
@@ -171,8 +206,7 @@ static void beat_run(void *arg)
 		co_wake(c->reader);
 		return;
 	}
-	c->due_ns = loop_now(loop_of(c)) + c->server->opt.heartbeat_ms * 1000000ull;
-	loop_timer_arm(loop_of(c), &c->timer, c->due_ns);
+	beat_by(c, loop_now(loop_of(c)) + quiet_ms(c) * 1000000ull);
 }
 
 /* Have the message that is due sent now, unless a coroutine is sending already. */
@@ -204,6 +238,32 @@ void conn_beats_begin(struct conn *c)
 	c->due_ns = loop_now(loop_of(c));
 	c->serving = true;
 	beat_now(c);
+}
+
+void conn_busy(struct conn *c, bool busy)
+{
+	c->busy = busy;
+	if (busy)
+		beat_sooner(c, loop_now(loop_of(c)) + beat_ns(c));
+}
+
+int conn_answer_await(struct conn *c)
+{
+	if (!c->serving || c->beating) /* what is being sent will do */
+		return 0;
+	beat_by(c, loop_now(loop_of(c)) + quiet_ms(c) * 1000000ull);
+	return beat_await(c);
+}
+
+void conns_news(struct kvs_server *s)
+{
+	uint64_t now_ns = loop_now(s->control);
+
+	KV_LIST_EACH (n, &s->conns) {
+		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
+		if (view_untold(c)) /* not all in one turn of the loop, nor do they ask in one */
+			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), beat_ns(c)));
+	}
 }
 
 void conn_welcomed(struct conn *c)

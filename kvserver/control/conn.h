@@ -27,6 +27,7 @@ struct conn {
 	struct boot_conn *boot;
 	struct co *reader;
 	bool beating, closing, admitted; /* beating: a coroutine is there for it. admitted: it counts as a client */
+	bool busy;                       /* the reader has a message to work on, and would not see a question */
 	bool serving;                    /* beats have begun */
 	bool knocking;                   /* it has a place at the door */
 	bool talking;                    /* its first bytes have come */
@@ -63,6 +64,17 @@ void conn_beats_init(struct conn *c);
  * second time it does nothing. conn_beats_end_await -- no further beat begins, and the last one has ended. */
 void conn_beats_begin(struct conn *c);
 void conn_beats_end_await(struct conn *c);
+
+/* conn_busy -- the reader works on a message from now on, or (false) reads again: meanwhile heartbeats go out unasked,
+ * each heartbeat_ms. */
+void conn_busy(struct conn *c, bool busy);
+
+/* conn_answer_await -- the client asks whether the server is there: answer with a heartbeat. 0, or what
+ * boot_send_await says. */
+int conn_answer_await(struct conn *c);
+
+/* conns_news -- the view has changed: heartbeats tell all clients that have asked for it, within heartbeat_ms. */
+void conns_news(struct kvs_server *server);
 
 /* conn_welcomed -- WELCOME was sent: the client may be told news of its attachment, and is if there are any. */
 void conn_welcomed(struct conn *c);

@@ -223,7 +223,7 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 	case WIRE_CTRL_ADDRESS:
 		return on_address_await(c, &m->address);
 	case WIRE_CTRL_HEARTBEAT:
-		return 0;
+		return conn_answer_await(c);
 	case WIRE_CTRL_GOODBYE:
 		return on_goodbye_await(c);
 	case WIRE_CTRL_ARENAS:
@@ -251,7 +251,9 @@ static int serve_await(struct conn *c)
 	int rc;
 
 	do {
+		conn_busy(c, false);
 		rc = boot_recv_await(c->boot, &m, KV_NEVER);
+		conn_busy(c, rc == 0 && m.type != WIRE_CTRL_HEARTBEAT);
 		if (rc == 0)
 			rc = message_await(c, &m);
 		if (m.type == WIRE_CTRL_HELLO)
@@ -408,6 +410,7 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->source = kv_sockaddr_source(peer);
 	c->accepted_ns = loop_now(s->control);
 	conn_beats_init(c);
+	c->busy = true; /* until the first message after WELCOME */
 	c->hellos = (struct bucket){.tokens = CONN_HELLOS_BURST, .filled_ns = c->accepted_ns};
 	kv_list_add_tail(&s->conns, &c->node);
 	kv_list_add_tail(&s->knocking, &c->knock);

@@ -25,6 +25,8 @@ enum {
 	BEATS_MAX = 1024,       /* heartbeats and other messages that are being sent at a time */
 	CLOSING_SLOTS = 64,     /* slots beside those of open sessions: for sessions that end but have something in
 				 * flight */
+	QUIET_BEATS = 500,      /* heartbeats per second to clients that do not ask, in all */
+	QUIET_MS_MAX = 10000,   /* ... but at least one to each in this time */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
 

@@ -3,7 +3,7 @@
  *
  * Whoever knows the members (a source's thread, a test) calls kvs_server_view_set. A copy waits under the server's lock
  * until the control loop takes it; a later one replaces it. The control loop owns the view in force and its packed
- * form. A connection that has asked is told news with its next heartbeat (conn.c), and asks again if it wants the view.
+ * form. A connection that has asked is told news with a heartbeat (conns_news), and asks again if it wants the view.
  * So a change costs a server 32 bytes for each client, and the whole view for those that did not hear it elsewhere.
  *
  * An answer is sent from a copy of the packed form: the send may park, and another view may come meanwhile. */
@@ -52,6 +52,7 @@ static void view_adopt(void *arg)
 	v->packed_len = len;
 	v->digest = kv_view_digest(&next);
 	v->number++;
+	conns_news(s);
 }
 
 int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)

@@ -64,22 +64,20 @@ static void request_take(struct link *l, const struct wire_request *q, uint64_t 
 	}
 }
 
-/* Take a record of the frame. Returns how many requests it was. */
-static unsigned record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
+static void record_take(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	if (KV_UNLIKELY(q->type == WIRE_SESSION)) {
 		if (l->session->shard->records_end) /* only requests of one owner are gathered */
 			l->session->shard->records_end(l->session->shard);
 		l->owner = owner_switch(l->session, q);
-		return 0;
+		return;
 	}
 	if (KV_UNLIKELY(q->type == WIRE_PROVE)) {
 		link_prove(l, q->prove.nonce);
-		return 0;
+		return;
 	}
 	if (KV_LIKELY(l->owner != NULL))
 		request_take(l, q, now_ns);
-	return 1;
 }
 
 /* Records of a frame that are looked at together. */
@@ -103,7 +101,6 @@ static void group_ahead(const struct store *store, const struct wire_request *q,
 static void records_take(struct session *s, unsigned link, struct wire_reader *records, uint64_t now_ns)
 {
 	struct wire_request q[GROUP];
-	uint64_t taken = 0;
 	unsigned n;
 	int rc;
 
@@ -113,16 +110,13 @@ static void records_take(struct session *s, unsigned link, struct wire_reader *r
 		if (n > 1)
 			group_ahead(&s->shard->store, q, n);
 		for (unsigned i = 0; i < n; i++)
-			taken += record_take(&s->link[link], &q[i], now_ns);
+			record_take(&s->link[link], &q[i], now_ns);
 	} while (rc == 1);
 	if (s->shard->records_end)
 		s->shard->records_end(s->shard);
 	s->link[link].owner = &s->own;
 	if (rc < 0)
 		shard_count(s->shard, WIRE_STAT_BAD_FRAMES);
-	if (s->received)
-		atomic_store_explicit(s->received, atomic_load_explicit(s->received, memory_order_relaxed) + taken,
-				      memory_order_relaxed);
 }
 
 /* ---- the frame ---- */

@@ -52,7 +52,6 @@ static struct session *session_alloc(struct shard *shard, const struct session_a
 	s->mark = a->mark;
 	s->client_id = a->client_id;
 	s->peer = peer;
-	s->received = a->received;
 	s->anew = a->anew;
 	s->links = links;
 	s->window_width = width;

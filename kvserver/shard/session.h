@@ -30,10 +30,9 @@ struct session {
 	uint64_t ended_ns;
 	uint64_t client_id;
 	struct te_peer *peer;
-	_Atomic uint64_t *received; /* requests, for the heartbeat; one writer */
-	_Atomic bool *anew;         /* set: the client must begin a new session; NULL: it cannot be told */
-	struct kv_list node;        /* of the shard, once ENDING */
-	struct kv_list requests;    /* struct request, until nothing of them is in flight */
+	_Atomic bool *anew;      /* set: the client must begin a new session; NULL: it cannot be told */
+	struct kv_list node;     /* of the shard, once ENDING */
+	struct kv_list requests; /* struct request, until nothing of them is in flight */
 	uint32_t request_count, frames;
 	struct kv_list stages;
 	uint32_t stage_count;  /* and PUTs that wait for memory */
@@ -62,7 +61,6 @@ struct session_args {
 	uint64_t client_id;
 	const struct te_address *addrs;
 	unsigned rails;
-	_Atomic uint64_t *received;
 	_Atomic bool *anew;
 };
 

@@ -205,7 +205,7 @@ static void region_make(void)
 int rig_open_unproven(void **state)
 {
 	struct te_address addr = client_address(), theirs = server_address();
-	struct session_args args = {.addrs = &addr, .rails = 1, .received = &rig.received, .client_id = 7};
+	struct session_args args = {.addrs = &addr, .rails = 1, .client_id = 7};
 	struct kv_error err;
 	(void)state;
 	rig.generation++;
@@ -225,7 +225,6 @@ int rig_open_unproven(void **state)
 	rig.strays = 0;
 	rig.immediates = rig.follows = 0;
 	rig.next_id = 1;
-	atomic_store(&rig.received, 0);
 	return 0;
 }
 

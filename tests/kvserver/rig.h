@@ -47,7 +47,6 @@ struct rig {
 	struct te_remote announced;
 	struct te_peer *server;
 	struct session *session;
-	_Atomic uint64_t received;
 	uint32_t number;
 	uint8_t secret[BOOT_FRAME_SECRET];
 	struct kv_macs macs;

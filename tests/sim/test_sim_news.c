@@ -29,7 +29,7 @@
 
 enum { CLIENTS = 1000, CLIENTS_SANITIZED = 200, CLIENTS_MAX = 10000, MEMBERS = 1000, AT_ONCE = 32 };
 
-#define REACHED_NS (2 * SECOND)
+#define REACHED_NS (600 * MS) /* heartbeats of 1,000 idle clients are 2 s apart, and do not wait for that */
 
 static struct world world;
 
@@ -208,14 +208,14 @@ static void clients_open(void)
 	world_run(&world, all_have, NULL, 20 * SECOND, "clients do not get the view that they asked for");
 }
 
-/* The view changes, and every client knows within 2 s. */
+/* The view changes, and every client knows soon. */
 static void change(uint64_t epoch, unsigned ask_each)
 {
 	t.ask_each = ask_each;
 	t.news = t.asked = t.views = t.apart = t.have = 0;
 	t.changed_ns = world_now(&world);
 	view_tell(epoch, 1 + (uint32_t)epoch);
-	world_run(&world, all_have, NULL, REACHED_NS, "a change does not reach all clients in 2 s");
+	world_run(&world, all_have, NULL, REACHED_NS, "a change does not reach all clients in 0.6 s");
 	print_message("%u clients, %u members: all know after %.0f ms; %u news, %u views\n", t.clients, MEMBERS,
 		      (double)(t.last_ns - t.changed_ns) / 1e6, t.news, t.views);
 	assert_int_equal(t.news, t.clients); /* each is told once, ... */
@@ -236,6 +236,7 @@ static void change_for(unsigned clients, unsigned ask_each)
 		.delay_min_ns = 100 * US, .delay_max_ns = 100 * US, .window_bytes = 1 << 20, .split = false};
 	view_tell(1, 1);
 	clients_open();
+	world_sleep(&world, 5 * SECOND); /* what clients said has made no heartbeat due any more */
 	change(2, ask_each);
 	t.stop = true;
 	world_run(&world, all_gone, NULL, 20 * SECOND, "clients do not end");

@@ -404,7 +404,7 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "340000000a0000001100000000000000a0860100000000000300000000000000"
 	 "010000000000000002000000000000000300000000000000",
 	 {.type = WIRE_CTRL_HEARTBEAT,
-	  .heartbeat = {.sequence = 17, .received = 100000, .shards = 3, .turns = {1, 2, 3}}}},
+	  .heartbeat = {.sequence = 17, .quiet_ms = 100000, .shards = 3, .turns = {1, 2, 3}}}},
 	{"heartbeat_client",
 	 "1c0000000a000000120000000000000000000000000000000000000000000000",
 	 {.type = WIRE_CTRL_HEARTBEAT, .heartbeat = {.sequence = 18}}},

@@ -231,7 +231,7 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		break;
 	case WIRE_CTRL_HEARTBEAT:
 		SAME(heartbeat.sequence);
-		SAME(heartbeat.received);
+		SAME(heartbeat.quiet_ms);
 		SAME(heartbeat.shards);
 		assert_memory_equal(got->heartbeat.turns, want->heartbeat.turns,
 				    want->heartbeat.shards * sizeof(uint64_t));

@@ -380,7 +380,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		break;
 	case WIRE_CTRL_HEARTBEAT:
 		m->heartbeat.sequence = kv_prng_next(p);
-		m->heartbeat.received = kv_prng_next(p);
+		m->heartbeat.quiet_ms = kv_prng_next(p);
 		m->heartbeat.shards = (uint16_t)upto(p, KV_SHARDS_MAX);
 		for (unsigned i = 0; i < m->heartbeat.shards; i++)
 			m->heartbeat.turns[i] = kv_prng_next(p);

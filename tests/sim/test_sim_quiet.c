@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_quiet.c -- heartbeats of a server that thousands of clients are attached to, under virtual time: it says
+ * little to those that do not ask, and those with calls under way notice its end as soon as of any other server.
+ *
+ * One client is real. The server is told that it has thousands. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "kvclient/core/client.h"
+#include "kvclient/pool/hosted.h"
+#include "kvserver/control/conn.h"
+#include "tests/sim/world.h"
+
+enum { CROWD = 5000 };
+
+#define QUIET   (10 * SECOND)
+#define SILENCE (2 * SECOND)
+#define VALUE   4096
+
+static struct world world;
+static uint64_t stop_ns;
+
+static struct kvc_node *node(void)
+{
+	return &kvc_pool_client(world.pool[0].pool, 0)->node[0];
+}
+
+static struct kvs_server *server(void)
+{
+	return world.server[0].server;
+}
+
+/* Heartbeats that the server has sent on all of its connections. */
+static uint64_t beats(void)
+{
+	uint64_t sum = 0;
+	KV_LIST_EACH (n, &server()->conns)
+		sum += KV_LIST_ENTRY(n, struct conn, node)->beats;
+	return sum;
+}
+
+static void value_put(struct kvc_client *c, void *arg)
+{
+	static const uint8_t value[VALUE];
+	(void)arg;
+	if (kvc_put_await(c, (struct kvc_key){"key", 3}, value, VALUE, NULL) != 0)
+		world_wrong(&world, "the value could not be stored");
+}
+
+static void open_crowded(uint64_t seed, unsigned crowd)
+{
+	const struct world_options o = {.seed = seed, .clients = 1};
+	world_open(&world, &o);
+	world_do(&world, 0, value_put, NULL);
+	server()->clients += crowd;
+	world_sleep(&world, 2 * QUIET + kv_prng_below(&world.prng, QUIET));
+}
+
+static void close_crowded(unsigned crowd)
+{
+	world_server_freeze(&world, 0, false);
+	server()->clients -= crowd;
+	world_sleep(&world, 3 * SECOND);
+	world_close(&world);
+}
+
+static void get(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 60 * SECOND};
+	uint8_t memory[VALUE];
+	(void)arg;
+	(void)kvc_get_await(c, (struct kvc_key){"key", 3}, memory, VALUE, &call);
+}
+
+static void get_without_end(struct kvc_client *c, void *arg)
+{
+	while (world_now(&world) < stop_ns) {
+		get(c, arg);
+		co_sleep_await(world_now(&world) + 10 * MS);
+	}
+}
+
+/* How long the node stays up from now on. */
+static uint64_t up_for(void)
+{
+	uint64_t begun = world_now(&world);
+	while (node()->state == KVC_NODE_UP && world_now(&world) - begun < 60 * SECOND)
+		world_sleep(&world, MS);
+	return world_now(&world) - begun;
+}
+
+/* ---- what is said ---- */
+
+static void a_server_of_thousands_says_little_and_an_idle_client_nothing(void **state)
+{
+	uint64_t before;
+	(void)state;
+	open_crowded(1, CROWD);
+	assert_int_equal(node()->pulse.quiet_ns, QUIET);
+	before = beats();
+	world_sleep(&world, 6 * QUIET);
+	assert_in_range(beats() - before, 5, 7);
+	assert_int_equal(node()->pulse.sequence, 0);
+	close_crowded(CROWD);
+}
+
+static void a_server_of_few_sends_a_heartbeat_each_half_second(void **state)
+{
+	uint64_t before;
+	(void)state;
+	open_crowded(2, 0);
+	before = beats();
+	world_sleep(&world, 10 * SECOND);
+	assert_in_range(beats() - before, 18, 21);
+	assert_int_equal(node()->pulse.quiet_ns, 500 * MS);
+	close_crowded(0);
+}
+
+/* Calls that are answered at once need no question. */
+static void a_busy_client_asks_nothing_either(void **state)
+{
+	(void)state;
+	open_crowded(3, CROWD);
+	stop_ns = world_now(&world) + 20 * SECOND;
+	for (unsigned i = 0; i < 4; i++)
+		world_worker(&world, 0, 0, get_without_end, NULL);
+	world_join(&world, 30 * SECOND);
+	assert_int_equal(node()->pulse.sequence, 0);
+	close_crowded(CROWD);
+}
+
+/* ---- who notices its end, and when ---- */
+
+static void a_call_notices_within_two_seconds(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 10; seed < 10 + world_seeds(20); seed++) {
+		open_crowded(seed, CROWD);
+		world_server_freeze(&world, 0, true);
+		world_sleep(&world, kv_prng_below(&world.prng, SECOND));
+		assert_int_equal(node()->state, KVC_NODE_UP);
+		world_worker(&world, 0, 0, get, NULL);
+		assert_true(up_for() <= SILENCE + 2 * MS);
+		assert_int_equal(node()->state, KVC_NODE_DOWN);
+		world_join(&world, SECOND);
+		close_crowded(CROWD);
+	}
+}
+
+static void a_busy_client_notices_within_two_seconds_and_not_at_once(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 40; seed < 40 + world_seeds(20); seed++) {
+		open_crowded(seed, CROWD);
+		stop_ns = world_now(&world) + 3 * SECOND;
+		for (unsigned i = 0; i < 4; i++)
+			world_worker(&world, 0, 0, get_without_end, NULL);
+		world_sleep(&world, SECOND + kv_prng_below(&world.prng, SECOND));
+		world_server_freeze(&world, 0, true);
+		/* Its last answers are on their way, and the next call begins 10 ms after them. */
+		assert_in_range(up_for(), SILENCE - 500 * MS, SILENCE + 20 * MS);
+		world_join(&world, 5 * SECOND);
+		close_crowded(CROWD);
+	}
+}
+
+/* What waits need not be a request. */
+static void a_region_that_is_announced_notices_within_two_seconds(void **state)
+{
+	static uint8_t memory[8192];
+	struct kvc_mem *mem = NULL;
+	uint64_t begun;
+	(void)state;
+	open_crowded(70, CROWD);
+	world_server_freeze(&world, 0, true);
+	begun = world_now(&world);
+	assert_int_equal(world_register(&world, 0, memory, sizeof(memory), &mem), 0);
+	(void)up_for();
+	assert_true(world_now(&world) - begun <= SILENCE + 2 * MS);
+	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	close_crowded(CROWD);
+}
+
+static void an_idle_client_notices_after_the_time_that_it_was_told(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 80; seed < 80 + world_seeds(8); seed++) {
+		open_crowded(seed, CROWD);
+		world_server_freeze(&world, 0, true);
+		assert_in_range(up_for(), SILENCE - 500 * MS, QUIET + SILENCE);
+		close_crowded(CROWD);
+	}
+}
+
+/* ---- who must not be blamed ---- */
+
+/* The shards stand still, and the control loop answers each question. */
+static void a_slow_call_is_no_end(void **state)
+{
+	(void)state;
+	open_crowded(100, CROWD);
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], true);
+	world_worker(&world, 0, 0, get, NULL);
+	world_sleep(&world, 3 * SECOND);
+	assert_in_range(node()->pulse.sequence, 4, 7);
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], false);
+	world_join(&world, SECOND);
+	assert_int_equal(world_counters(&world, 0).reattaches, 0);
+	close_crowded(CROWD);
+}
+
+static void a_client_that_was_stopped_under_a_call_blames_nobody(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 110; seed < 110 + world_seeds(20); seed++) {
+		open_crowded(seed, CROWD);
+		stop_ns = world_now(&world) + 60 * SECOND;
+		world_worker(&world, 0, 0, get_without_end, NULL);
+		world_sleep(&world, kv_prng_below(&world.prng, SECOND));
+		sim_loop_freeze(world.pool[0].loop[0], true);
+		world_sleep(&world, 30 * SECOND);
+		sim_loop_freeze(world.pool[0].loop[0], false);
+		world_join(&world, 60 * SECOND);
+		assert_int_equal(world_counters(&world, 0).reattaches, 0);
+		close_crowded(CROWD);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_server_of_thousands_says_little_and_an_idle_client_nothing),
+		cmocka_unit_test(a_server_of_few_sends_a_heartbeat_each_half_second),
+		cmocka_unit_test(a_busy_client_asks_nothing_either),
+		cmocka_unit_test(a_call_notices_within_two_seconds),
+		cmocka_unit_test(a_busy_client_notices_within_two_seconds_and_not_at_once),
+		cmocka_unit_test(a_region_that_is_announced_notices_within_two_seconds),
+		cmocka_unit_test(an_idle_client_notices_after_the_time_that_it_was_told),
+		cmocka_unit_test(a_slow_call_is_no_end),
+		cmocka_unit_test(a_client_that_was_stopped_under_a_call_blames_nobody),
+	};
+	return cmocka_run_group_tests_name("sim/quiet", tests, NULL, NULL);
+}
