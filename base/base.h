@@ -27,6 +27,7 @@
 #include "base/random.h"
 #include "base/rate.h"
 #include "base/seal.h"
+#include "base/signals.h"
 #include "base/stay.h"
 #include "base/stdio_fds.h"
 #include "base/units.h"

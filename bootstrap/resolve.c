@@ -20,11 +20,10 @@
  *
  * A host that loaded the library with dlopen may unload it before a hanging look-up ends: so the library stays.
  *
- * The threads block all signals: signals are the host's. tests/sim/resolve_sim.c stands in for this file. */
+ * The threads take no signals of the host (base/signals.c). tests/sim/resolve_sim.c stands in for this file. */
 #include "bootstrap/bootstrap.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 enum { RESOLVE_THREADS = 4 };
@@ -125,7 +124,7 @@ static void *thread_main(void *arg)
  */
 static int thread_start(struct boot_resolver *r)
 {
-	sigset_t all, before;
+	sigset_t before;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int rc;
@@ -134,10 +133,9 @@ static int thread_start(struct boot_resolver *r)
 	kv_stay_loaded();
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	kv_signals_block(&before);
 	rc = pthread_create(&thread, &attr, thread_main, r);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	kv_signals_restore(&before);
 	pthread_attr_destroy(&attr);
 	if (rc == 0) {
 		pthread_setname_np(thread, "kvc-names");

@@ -28,7 +28,6 @@
  * are made again either way. Also rejected: a domain for each endpoint, so that no lock of the other's would hold it
  * up. All memory would have to be registered in each. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,13 +140,12 @@ static bool drained(struct retired *r)
 /* The thread handles no signal of the host's. */
 static void close_begin(struct retired *r)
 {
-	sigset_t all, before;
+	sigset_t before;
 	if (r->running || atomic_load(&r->closed))
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	kv_signals_block(&before);
 	r->running = pthread_create(&r->thread, NULL, close_run, r) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	kv_signals_restore(&before);
 	if (!r->running)
 		close_run(r);
 }

@@ -26,7 +26,6 @@
  * memory is tried again a turn later, and as often as it takes while the rail waits to be rebuilt. Then the rail is up
  * again, or out, and a rail that is out keeps no region waiting. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -340,14 +339,13 @@ static int rails_open(struct te_region *region, struct rail_job *job, unsigned *
 {
 	unsigned n = region->te->nrails;
 	_Atomic bool stop = false;
-	sigset_t all, before;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before); /* these threads handle no signal of the host's */
+	sigset_t before;
+	kv_signals_block(&before);
 	for (unsigned r = 0; r < n; r++) {
 		job[r] = (struct rail_job){.region = region, .rail = &region->te->rails[r], .stop = &stop};
 		job[r].started = r > 0 && pthread_create(&job[r].thread, NULL, rail_thread, &job[r]) == 0;
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	kv_signals_restore(&before);
 	for (unsigned r = 0; r < n; r++)
 		if (!job[r].started)
 			rail_thread(&job[r]);

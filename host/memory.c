@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -99,15 +98,14 @@ static unsigned crew_start(struct crew *c, pthread_t *thread, unsigned n)
 {
 	unsigned started = 0;
 	pthread_attr_t attr;
-	sigset_t all, before;
+	sigset_t before;
 	if (n == 0 || pthread_attr_init(&attr) != 0)
 		return 0;
 	pthread_attr_setstacksize(&attr, THREAD_STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	kv_signals_block(&before);
 	while (started < n && pthread_create(&thread[started], &attr, crew_thread, c) == 0)
 		started++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	kv_signals_restore(&before);
 	pthread_attr_destroy(&attr);
 	return started;
 }

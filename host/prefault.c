@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,16 +152,15 @@ static void *prefault_thread(void *arg)
 static int thread_start(struct kv_prefault *p)
 {
 	pthread_attr_t attr;
-	sigset_t all, before;
+	sigset_t before;
 	int rc = pthread_attr_init(&attr);
 
 	if (rc)
 		return rc;
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	kv_signals_block(&before);
 	rc = pthread_create(&p->thread, &attr, prefault_thread, p);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	kv_signals_restore(&before);
 	pthread_attr_destroy(&attr);
 	return rc;
 }

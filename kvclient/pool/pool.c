@@ -425,7 +425,11 @@ static void threads_stop(struct kvc_pool *p, unsigned n)
 static int threads_start(struct kvc_pool *p, struct kv_error *err)
 {
 	for (unsigned i = 0; i < p->num_loops && !p->turned; i++) {
-		int rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
+		sigset_t before;
+		int rc;
+		kv_signals_block(&before);
+		rc = pthread_create(&p->thread[i], NULL, thread_main, p->loop[i]);
+		kv_signals_restore(&before);
 		if (rc != 0) {
 			threads_stop(p, i);
 			return kv_fail(err, -KV_ELIMIT,

@@ -2,7 +2,9 @@
 /* test_pool.c -- a pool's life: opening and its end, workers, coroutines and threads, and closing under calls. */
 #include "calls.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "kvclient/core/client.h"
@@ -10,6 +12,57 @@
 #include "kvclient/raw.h"
 
 /* ---- opening ---- */
+
+/* Which signals a thread of this process blocks, if it is a loop's. */
+static bool loop_blocks(const char *tid, uint64_t *out_blocked)
+{
+	char path[300], line[128];
+	unsigned long long mask;
+	bool is_loop = false, found = false;
+	FILE *f;
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		is_loop |= strncmp(line, "Name:\tkvc-", 10) == 0;
+		if (sscanf(line, "SigBlk: %llx", &mask) == 1) {
+			*out_blocked = mask;
+			found = true;
+		}
+	}
+	if (f)
+		fclose(f);
+	return is_loop && found;
+}
+
+/* A host takes its signals by signalfd, sigwait or handlers of its own threads. One that came to a loop's thread would
+ * end the process, or run the handler on the stack of a coroutine. A crash is still the host's to report. */
+static void signals_of_the_host_never_come_to_threads_of_the_pool(void **state)
+{
+	static const int blocked[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGPIPE};
+	static const int open_to[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF};
+	sigset_t mine;
+	unsigned threads = 0;
+	DIR *d = opendir("/proc/self/task");
+	(void)state;
+	need_server();
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		uint64_t mask = 0;
+		if (!loop_blocks(e->d_name, &mask))
+			continue;
+		threads++;
+		for (unsigned i = 0; i < KV_COUNT(blocked); i++)
+			if (!(mask >> (blocked[i] - 1) & 1))
+				fail_msg("thread %s takes signal %d", e->d_name, blocked[i]);
+		for (unsigned i = 0; i < KV_COUNT(open_to); i++)
+			if (mask >> (open_to[i] - 1) & 1)
+				fail_msg("thread %s blocks signal %d", e->d_name, open_to[i]);
+	}
+	closedir(d);
+	assert_true(threads > 0);
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &mine), 0);
+	assert_false(sigismember(&mine, SIGUSR1));
+}
 
 static void the_bound_of_a_call_is_its_time_the_grace_and_a_fence(void **state)
 {
@@ -397,6 +450,7 @@ static void the_server_ends_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals_of_the_host_never_come_to_threads_of_the_pool),
 		cmocka_unit_test(the_bound_of_a_call_is_its_time_the_grace_and_a_fence),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
 		cmocka_unit_test(opening_shows_how_far_it_is),
