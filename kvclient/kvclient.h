@@ -11,6 +11,9 @@
  *   host    a thread that turns no loop. It makes the calls without _await; most of them block it.
  *   any     both.
  * A worker must not keep its thread: until it parks, every call of its loop stands still.
+ *   A thread that makes calls needs a stack of 64 KiB, and must not be cancelled in one (pthread_cancel). A signal does
+ * not end a call. The library's own threads take none of the process's signals but SIGPROF and those that a fault of
+ * theirs raises. It raises no SIGPIPE.
  *
  * fork(). A pool belongs to the process that opened it. In a child every call that returns a code ends at once with
  * -KV_ECLOSED; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. None of them touches what
@@ -37,7 +40,8 @@
  * only, unless the comment says otherwise. GET verifies the XXH3-64 of the value unless told not to: no wrong byte is
  * delivered as good.
  *
- * Errors. A code is negative; codes.h has the list. `err` may be NULL everywhere. The library never calls exit or
+ * Errors. A code is negative; codes.h has the list, and docs/guide/embedding.md says what to do on each. `err` may be
+ * NULL everywhere. The library never calls exit or
  * abort. It sets no environment variable (only kvc_program_setup does) and installs no signal handler (libfabric's shm
  * provider does: docs/internals/providers.md). Each comment lists the codes that are particular to its call. Any call
  * may also end with one of these:
@@ -74,6 +78,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+/* kvc_info, kvc_counters and others have the name of the struct that they fill: in C++ write `struct kvc_info` then. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
 #define KVC_API __attribute__((visibility("default")))
@@ -184,7 +191,8 @@ struct kvc_options {
 	const char *psk_file, *psk;
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none, and not beside a psk */
 	int log_level;                              /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
-	/* Called on any thread. NULL: lines go to stderr, as JSON objects where KVRAIL_LOG_FORMAT is json. */
+	/* Called on any thread, also a loop's: it must return soon and make no call of the library. NULL: lines go to
+	 * stderr, as JSON objects where KVRAIL_LOG_FORMAT is json. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
 	/* 2 s; 20 ms to 1 hour. A server that leaves us waiting for so long is down, but never before the time of two
@@ -375,8 +383,8 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 
 /* ---- memory ---- */
 
-/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server: GETs into this
- * memory and PUTs from it need no copy.
+/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server, also to those
+ * that come later: GETs into this memory and PUTs from it need no copy.
  *
  * Any size, any address; all of it must be mapped, readable and writable. It may be of huge pages, of a file
  * (MAP_SHARED, in /dev/shm too, or a memfd), mapped by other processes as well, pinned by CUDA (cudaHostRegister,
@@ -450,7 +458,7 @@ struct kvc_key {
  * Parks: no. Blocks: no. Thread: any. Owner: data and room are the caller's, and stay as they are as long as *out is
  * used. Costs about a microsecond for a longer key. Returns 0 or a code. Errors:
  *   -KV_EINVAL     data or out is NULL, or room for a longer key, or len is 0
- *   -ENOMEM        OpenSSL had no memory for the digest */
+ *   -KV_ENOMEM     OpenSSL had no memory for the digest */
 KVC_API int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], struct kvc_key *out);
 
 /* Where the time of a call went, in nanoseconds; docs/reference/counters.md says what each part is, and when it is
@@ -666,7 +674,8 @@ struct kvc_item {
 	const struct kvc_layout *layout;
 };
 
-/* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result.
+/* kvc_get_batch_await, kvc_put_batch_await -- GET or PUT n items at once, each with its own result. n has no limit but
+ * the deadline, which is one for all.
  *
  * Items of one server do not wait for those of another; the call waits for all. Items that succeeded stay done when
  * others fail.
@@ -860,7 +869,8 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  * its own result.
  *
  * GET and PUT do what kvc_get_batch and kvc_put_batch do. EXISTS and DELETE look at the items' keys alone; the result
- * of an item is for EXISTS 1 or 0, for DELETE 0, or a code. Items of a server that is slow hold up no items of another.
+ * of an item is for EXISTS 1 or 0, for DELETE 0, or a code. A prefix is as long as results are 1 from the first item
+ * on. Items of a server that is slow hold up no items of another.
  * A large batch is spread over the threads of the pool, unless it has call->session or call->phases. n may be 0: the id
  * is over at once.
  * tag: comes back in the completion.
@@ -894,7 +904,8 @@ struct kvc_completion {
 };
 
 /* kvc_reap -- take completions, at most max.
- * Thread: any, one at a time; never blocks. Returns how many were written to out; 0: none is over.
+ * Thread: any, one at a time; never blocks. Returns how many were written to out; 0: none is over, or max is 0. What
+ * does not fit in out stays, and the descriptor stays readable.
  * Errors:
  *   -KV_EBUSY      another thread is reaping */
 KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
@@ -1131,6 +1142,7 @@ KVC_API void kvc_program_setup(void);
 KVC_API void kvc_program_setup_many(void);
 
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 }
 #endif
 #endif

@@ -409,8 +409,12 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out, struct kv_error *err)
 {
 	int rc;
-	if (!pool || !base || len_bytes == 0 || !out || (uint64_t)(uintptr_t)base + len_bytes < len_bytes)
-		return kv_fail(err, -KV_EINVAL, "kvc_register needs a pool, memory and a place for the handle");
+	if (!pool || !base || len_bytes == 0 || !out)
+		return kv_fail(err, -KV_EINVAL,
+			       "kvc_register needs a pool, memory of at least a byte, and a place for the handle");
+	if ((uint64_t)(uintptr_t)base + len_bytes < len_bytes)
+		return kv_fail(err, -KV_EINVAL, "[%p, +%llu) reaches beyond the end of the address space", base,
+			       (unsigned long long)len_bytes);
 	if (!kvc_pool_alien(pool) && loop_current())
 		return kv_fail(err, -KV_EINVAL,
 			       "kvc_register blocks: call it from a thread of your own, not from a worker");

@@ -22,7 +22,6 @@ int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], 
 	static const char digits[] = "0123456789abcdef";
 	uint8_t digest[KV_DIGEST];
 	unsigned char *at;
-	int rc;
 
 	if (!data || len == 0 || !out || (!room && len > KVC_KEY_MAX))
 		return -KV_EINVAL;
@@ -31,9 +30,8 @@ int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], 
 		return 0;
 	}
 	at = room + SHOWN;
-	rc = kv_digest(data, len, digest);
-	if (rc < 0)
-		return rc;
+	if (kv_digest(data, len, digest) < 0)
+		return -KV_ENOMEM;
 	memcpy(room, data, SHOWN);
 	*at++ = '#';
 	for (unsigned i = 0; i < KV_DIGEST; i++) {

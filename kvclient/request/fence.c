@@ -116,11 +116,13 @@ static void fence_run(void *arg)
 	rc = shards_fence(f, &err);
 	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
 		kv_info(kvc_client_log(c),
-			"client %u: server %s was cut off, and is connected anew: it had not said that it has stopped "
-			"to use memory of calls that were given up",
+			"client %u: server %s was cut off, and is connected anew: it did not confirm within the grace "
+			"that it has stopped to use memory of calls that were given up; it stands still or is busy; "
+			"where that is often so, raise grace_ns of struct kvc_options",
 			c->index, kvc_node_name(f->attachment->node));
 		kvc_attachment_fail(f->attachment, -KV_ERESET, true);
-		kvc_link_redo(f->attachment->node, "requests that were given up had to be fenced");
+		kvc_link_redo(f->attachment->node, "it stands still or is busy: it did not confirm that it has stopped "
+						   "to use memory of calls that were given up");
 		return;
 	}
 	if (rc < 0)
