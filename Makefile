@@ -157,7 +157,7 @@ install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) ## p
 	$(placed)$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
 		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc
-	$(Q)for f in $(notdir $(CMAKE)); do sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|' deploy/cmake/$$f.in > $(B)/share/$$f || exit 1; done
+	$(Q)for f in $(notdir $(CMAKE)); do sed 's|@UP@|$(shell realpath -m --relative-to=$(LIBDIR)/cmake/kvrail $(PREFIX))|; s|@VERSION@|$(VERSION)|; s|@MINOR@|$(basename $(VERSION))|' deploy/cmake/$$f.in > $(B)/share/$$f || exit 1; done
 	$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; install -D -m "$${f%%:*}" "$$from" "$(DESTDIR)$$to/$${from##*/}" || exit 1; done
 	$(Q)ln -sf libkvrail.so.0 "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 	$(Q)find "$(DESTDIR)$(SHARE)/doc/kvrail" -name '*.md' -exec sed -Ei 's#\[([^]]*)\]\((\.\./)*($(NOT_INSTALLED))/[^)]*\)#\1#g' {} +

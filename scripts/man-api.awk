@@ -90,13 +90,13 @@ function prose(text, head,    lines, n, i, s, tag, items, label) {
 	}
 }
 
-# A prototype, with its parameters broken so that a line has 76 columns.
+# A prototype, with its parameters broken so that a line has 72 columns.
 function prototype(text,    words, n, i, at) {
 	sub(/^KVC_API /, "", text); gsub(/[ \t\n]+/, " ", text)
 	n = split(text, words, ", ")
 	at = words[1]
 	for (i = 2; i <= n; i++) {
-		if (length(at) + length(words[i]) > 74) { print ".B \"" escaped(at ",") "\"" > out; at = "    " words[i] }
+		if (length(at) + length(words[i]) > 70) { print ".B \"" escaped(at ",") "\"" > out; at = "    " words[i] }
 		else at = at ", " words[i]
 	}
 	print ".B \"" escaped(at) "\"" > out

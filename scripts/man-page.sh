@@ -23,7 +23,15 @@ help() {
 # lines.
 troff() { # LEVEL (SH or SS)
 	sed 's/\\/\\e/g; s/-/\\-/g' | awk -v level="$1" '
-		function line(text) { if (text ~ /^[.\x27]/) text = "\\&" text; print text }
+		# Where lines are kept, those of a table begin further left, so that they have room in 80 columns; troff
+		# breaks prose, which --help has in one line.
+		function line(text,    table) {
+			table = set && text ~ /^ /
+			if (table != left) { print table ? ".in 3n" : ".in"; left = table }
+			if (text ~ /^[.\x27]/) text = "\\&" text
+			if (set && !table && length(text) > 72) text = ".fi\n" text "\n.nf"
+			print text
+		}
 		/^Usage: / { sub(/^Usage: +/, ""); usage = usage $0 "\n"; next }
 		!begun && /^ +or: / { sub(/^ +or: +/, ""); usage = usage $0 "\n"; next }
 		!begun {

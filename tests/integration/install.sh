@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 [ "${MODE:-release}" = release ] || { echo 1..1 && skip_all 1 "a library with a sanitizer or with counters is not installed"; }
 command -v pkg-config >/dev/null || { echo 1..1 && skip_all 1 "pkg-config is not installed"; }
-plan 32
+plan 34
 prefix=$scratch/prefix
 # B: what is tested is what was built; nothing is compiled here.
 install_to() { env -u MAKEFLAGS -u MAKELEVEL make -s B="$(realpath --relative-to=. "$build")" MODE=release "$@"; }
@@ -29,7 +29,7 @@ alone() { # COMPILER STANDARD SUFFIX
 	local h
 	for h in "$prefix"/include/kvrail/*.h; do
 		printf '#include <kvrail/%s>\n' "${h##*/}" >"$scratch/alone.$3"
-		"$1" -std="$2" -Wall -Wextra -Werror -pedantic $(pc --cflags kvrail) -fsyntax-only "$scratch/alone.$3" || return 1
+		"$1" -std="$2" -Wall -Wextra -Wshadow -Wconversion -Werror -pedantic $(pc --cflags kvrail) -fsyntax-only "$scratch/alone.$3" || return 1
 	done
 }
 check "each header compiles by itself as C11" alone "${CC:-gcc}" c11 c
@@ -49,13 +49,25 @@ same_static() { diff "$scratch/declared" <(static_names); }
 check "and so does the static library" same_static
 same_package() { diff <(sed -n 's/^ \(kvc_.*\)@Base .*/\1/p' debian/libkvrail0.symbols | sort -u) <(shared_names); }
 check "debian/libkvrail0.symbols lists the same: a new name is announced there, with its version, and none is lost" same_package
-cmake_finds() {
+cmake_finds() { # PREFIX
 	printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(p C)' 'find_package(kvrail 0.1 REQUIRED)' 'add_executable(p embed.c)' 'target_link_libraries(p kvrail::kvrail)' >"$scratch/cmake/CMakeLists.txt"
-	cp examples/embed.c "$scratch/cmake/" && cmake -S "$scratch/cmake" -B "$scratch/cmake/b" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$scratch/cmake/b" && "$scratch/cmake/b/p" --help
+	cp examples/embed.c "$scratch/cmake/" && cmake -S "$scratch/cmake" -B "$scratch/cmake/b" -DCMAKE_PREFIX_PATH="$1" && cmake --build "$scratch/cmake/b" && "$scratch/cmake/b/p" --help
 	[ -x "$scratch/cmake/b/p" ]
 }
 mkdir -p "$scratch/cmake"
-if command -v cmake >/dev/null; then check "CMake finds the library" cmake_finds; else skip "CMake finds the library" "cmake is not installed"; fi
+cmake_moved() {
+	mv "$prefix" "$prefix.moved" && rm -r "$scratch/cmake/b"
+	cmake_finds "$prefix.moved"
+	local rc=$?
+	mv "$prefix.moved" "$prefix"
+	return $rc
+}
+if command -v cmake >/dev/null; then
+	check "CMake finds the library" cmake_finds "$prefix"
+	check "and where it was moved to" cmake_moved
+else
+	for what in "CMake finds the library" "and where it was moved to"; do skip "$what" "cmake is not installed"; done
+fi
 pc_true() { # each library that kvrail.pc names for the static one is needed, and no other is
 	diff <(pc --static --libs kvrail | tr ' ' '\n' | sed -n 's/^-l//p' | grep -vx kvrail | sort -u) \
 		<(readelf -d "$prefix/lib/libkvrail.so.0" | sed -n 's/.*NEEDED.*\[lib\(.*\)\.so.*/\1/p' | grep -vx c | sort -u)
@@ -97,6 +109,14 @@ manuals() { # without a warning, of any tool that is here; that a page has no da
 	return $bad
 }
 if command -v man >/dev/null || command -v groff >/dev/null || command -v mandoc >/dev/null; then check "manual pages are good troff" manuals; else skip "manual pages are good troff" "man, groff and mandoc are not installed"; fi
+fits() { # 80 columns, as terminals have
+	local m
+	for m in "$prefix"/share/man/man1/*.1 "$prefix"/share/man/man3/kvclient*.3; do
+		MANWIDTH=80 LC_ALL=C man -l "$m" 2>/dev/null | col -bx | grep -E '.{81}' && echo "in $m" && return 1
+	done
+	return 0
+}
+if command -v man >/dev/null && command -v col >/dev/null; then check "and fit 80 columns" fits; else skip "and fit 80 columns" "man or col is not installed"; fi
 complete_them() { local f; for f in "$prefix"/share/bash-completion/completions/*; do bash -n "$f" || return 1; done; }
 check "completions are good bash" complete_them
 # A program that cannot be run makes no page without options: the install fails.
