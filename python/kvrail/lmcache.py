@@ -45,6 +45,7 @@ connects again by itself.
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import os
 import select
@@ -169,7 +170,7 @@ class Client:
             over = self._native.drain_completions()
         except Closed:  # in a child
             over = []
-        except MemoryError:  # the completions are still there, and the descriptor has to tell of them
+        except MemoryError:  # they are still there: the descriptor has to tell of them again
             os.eventfd_write(self._wake, 1)
             return []
         with self._lock():
@@ -256,6 +257,15 @@ def _stable_bytes(desc: Any) -> int:
     return int(desc.size if stable is None else min(stable, desc.size))
 
 
+def _memory_tags(bridge: Any) -> dict[str, Any]:
+    """From 0.5.7 on LMCache wants to be told where values lie: as for a native_plugin."""
+    if "memory_tags" not in inspect.signature(bridge.__init__).parameters:
+        return {}
+    api: Any = importlib.import_module("lmcache.v1.distributed.api")
+    tags = api.MemoryTags(api.MemorySegment.STORAGE, api.MemoryResidency.REMOTE)
+    return {"memory_tags": tags}
+
+
 def _make_adapter() -> Any:
     try:
         bridge: Any = importlib.import_module(_BRIDGE).NativeConnectorL2Adapter
@@ -285,7 +295,9 @@ def _make_adapter() -> Any:
                         l1_memory_desc.size,
                         _stable_bytes(l1_memory_desc),
                     )
-                super().__init__(client, max_capacity_gb=capacity, type_name="kvrail")
+                super().__init__(
+                    client, max_capacity_gb=capacity, type_name="kvrail", **_memory_tags(bridge)
+                )
             except BaseException:
                 client.close()
                 raise

@@ -206,7 +206,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         for tensor in _tensors(host_pool):
             _on_host(tensor, f"the pool {name}")
         tp_size = getattr(self._config, "tp_size", 1)
-        if getattr(self._config, "is_mla_model", False) and tp_size > 1 and _has_heads(name, host_pool):
+        if (
+            getattr(self._config, "is_mla_model", False)
+            and tp_size > 1
+            and _has_heads(name, host_pool)
+        ):
             self._say_once(
                 "split " + name,
                 f"the pool {name} is split over {tp_size} tensor ranks, of which SGLang lets only rank 0 store where the "

@@ -519,6 +519,21 @@ class Adapter(Case):
                     self.make()
         self.assertEqual(len(clients), 1)
 
+    def test_the_bridge_of_0_5_7_is_told_where_values_lie(self):
+        class Newer(Bridge):
+            def __init__(self, client, memory_tags, max_capacity_gb=0, type_name=""):
+                super().__init__(client, max_capacity_gb, type_name)
+                self.tags = memory_tags
+
+        api = types.ModuleType("lmcache.v1.distributed.api")
+        api.MemoryTags = lambda segment, residency: (segment, residency)
+        api.MemorySegment = types.SimpleNamespace(STORAGE="storage")
+        api.MemoryResidency = types.SimpleNamespace(REMOTE="remote")
+        sys.modules[api.__name__] = api
+        sys.modules[lmcache._BRIDGE].NativeConnectorL2Adapter = Newer
+        self.adapter = lmcache._make_adapter()
+        self.assertEqual(self.make().tags, ("storage", "remote"))
+
     def test_status(self):
         adapter = self.make(self.desc(bytearray(4096), stable_registration_size=None))
         status = adapter.report_status()

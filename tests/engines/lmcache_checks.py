@@ -603,7 +603,9 @@ def versus():
             return done
 
         assert f"is an lmcache_server at {address}" in run().stdout
-        process = subprocess.Popen([str(bin / "lmcache_server"), "127.0.0.1", str(port)], env=environment)
+        process = subprocess.Popen(
+            [str(bin / "lmcache_server"), "127.0.0.1", str(port)], env=environment
+        )
         try:
             soon("lmcache_server listens", lambda: connects(port) or process.poll() is not None)
             assert run().returncode == 0
