@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 
 enum { FILE_MAX = 1 << 20, NAME_CAP = 64, ROWS_MAX = 256 };
 
@@ -41,7 +42,7 @@ static unsigned distance(const char *a, const char *b)
 const char *kv_opt_near(const struct kv_opt *table, const char *name)
 {
 	const char *near = NULL;
-	unsigned least = 3;
+	unsigned least = (unsigned)KV_MIN(strlen(name), (size_t)3); /* some letters must be the same */
 
 	if (strlen(name) >= NAME_CAP)
 		return NULL;
@@ -81,6 +82,7 @@ static int name_check(const struct kv_opt *table, const struct kv_opt_refused *r
 		      struct kv_error *err)
 {
 	const char *near;
+	char shown[NAME_CAP + 36];
 
 	for (; refused && refused->name; refused++)
 		if (strcmp(refused->name, name) == 0)
@@ -88,7 +90,8 @@ static int name_check(const struct kv_opt *table, const struct kv_opt_refused *r
 	if (row_of(table, name))
 		return 0;
 	near = kv_opt_near(table, name);
-	return kv_fail(err, -KV_EINVAL, "there is no option '%.100s'%s%s%s", name, near ? "; did you mean " : "",
+	kv_printable(name, false, shown, sizeof(shown));
+	return kv_fail(err, -KV_EINVAL, "there is no option '%s'%s%s%s", shown, near ? "; did you mean " : "",
 		       near ? near : "", near ? "?" : "");
 }
 

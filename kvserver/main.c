@@ -6,6 +6,9 @@
  * SIGINT get their default effect back: a second one ends the process at once. The other signals stay blocked then, and
  * do nothing.
  *
+ * Until the server runs there is nothing to drain: SIGTERM and SIGINT end the process at once. A thread that blocks
+ * neither is there for it meanwhile, and does nothing else; a start may take minutes (pages, a key that is waited for).
+ *
  * SIGHUP reads keys and certificates again. A thread of the server does that (keeper.c), since the main thread must
  * stay free for SIGTERM. It also reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2
  * raise and lower that level by a step.
@@ -26,6 +29,8 @@
  *
  * Exit status: 0 drained; 2 the command line, or something that it names, is wrong; 3 the server could not start. */
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +77,39 @@ static void signals_block(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* The thread that a signal may end the process by, before the server runs. */
+struct start {
+	pthread_t thread;
+	sem_t over;
+	bool there;
+};
+
+static void *start_wait(void *arg)
+{
+	struct start *s = arg;
+
+	pthread_sigmask(SIG_UNBLOCK, &stop_signals, NULL);
+	while (sem_wait(&s->over) != 0)
+		;
+	return NULL;
+}
+
+static void start_begin(struct start *s)
+{
+	sem_init(&s->over, 0, 0);
+	s->there = pthread_create(&s->thread, NULL, start_wait, s) == 0; /* else signals wait */
+}
+
+/* Signals wait for signals_wait from now on. */
+static void start_end(struct start *s)
+{
+	if (!s->there)
+		return;
+	sem_post(&s->over);
+	pthread_join(s->thread, NULL);
+	s->there = false;
+}
+
 static void signal_spent(int got)
 {
 	(void)got;
@@ -108,6 +146,7 @@ struct run {
 	struct http *http;             /* or NULL */
 	struct membership *membership; /* or NULL */
 	struct flags *flags;
+	struct start *start;
 	struct drain *drain;
 	struct kv_log *log;
 	const char *psk; /* of --psk-fd, or NULL */
@@ -449,6 +488,7 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 		rc = kvs_server_create(options, &r->server, err);
 	if (rc == 0)
 		rc = kvs_server_start(r->server, err);
+	start_end(r->start); /* what is registered from here on is to be taken out */
 	if (rc == 0)
 		rc = membership_open(r, err);
 	if (rc == 0)
@@ -481,7 +521,8 @@ int main(int argc, char **argv)
 	struct kv_error err = {0};
 	struct flags f;
 	struct drain drain;
-	struct run r = {.flags = &f, .drain = &drain, .log = &log, .argc = argc, .argv = argv};
+	struct start start;
+	struct run r = {.flags = &f, .start = &start, .drain = &drain, .log = &log, .argc = argc, .argv = argv};
 	char psk[PSK_LINE_MAX];
 	int rc;
 
@@ -510,6 +551,7 @@ int main(int argc, char **argv)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 	files_allow(f.max_clients);
 	signals_block();
+	start_begin(&start);
 	if (f.psk_fd != FLAGS_FD_NONE)
 		rc = flags_psk_read((int)f.psk_fd, psk, sizeof(psk), &err);
 	if (rc == 0) {
@@ -520,6 +562,7 @@ int main(int argc, char **argv)
 		options.on_drain_arg = &drain;
 		rc = serve(&r, &options, &err);
 	}
+	start_end(&start);
 	explicit_bzero(psk, sizeof(psk));
 	if (rc && style.format == KV_LOG_JSON)
 		kv_log_stderr(&style, KV_LOG_ERROR, err.text);

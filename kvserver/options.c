@@ -567,7 +567,8 @@ static const struct kv_opt_program program = {
 	.name = "kv-server",
 	.about = "kv-server -- holds KV-cache blocks in memory and moves them over libfabric.",
 	.epilogue = "SIGTERM and SIGINT drain the server: it says goodbye to its clients, finishes what is in "
-		    "flight (--drain-sec) and exits with 0; a second signal ends it at once. SIGHUP reads the "
+		    "flight (--drain-sec) and exits with 0; a second signal ends it at once, and so does one "
+		    "before it is READY. SIGHUP reads the "
 		    "files of --psk-file, --session-keys, --cert, --key, --ca and --crl again, for connections "
 		    "from then on (if one cannot be used, all stay as they were), reads --config again, and sets "
 		    "the log's level to --log-level. SIGUSR1 and SIGUSR2 raise and lower that level by a step.\n\nExit "

@@ -412,7 +412,7 @@ static void watch_over(struct source *s, const char *why)
 static void on_watch_line(void *arg, const char *line, size_t len)
 {
 	struct source *s = arg;
-	json_t *answer = json_loadb(line, len, 0, NULL);
+	json_t *answer = text_json(line, len);
 	const json_t *result = json_object_get(answer, "result");
 
 	if (!result)
@@ -429,7 +429,7 @@ static void on_watch_line(void *arg, const char *line, size_t len)
 static void on_watch_done(void *arg, const struct web_answer *answer)
 {
 	struct source *s = arg;
-	json_t *body = answer->error ? NULL : json_loadb(answer->body, answer->len, 0, NULL);
+	json_t *body = answer->error ? NULL : text_json(answer->body, answer->len);
 
 	s->watch = NULL;
 	watch_over(s, answer->error ? answer->error : body && etcd_error(body)[0] ? etcd_error(body) : "it was closed");
@@ -512,7 +512,7 @@ static void on_answer(void *arg, const struct web_answer *a)
 {
 	struct source *s = arg;
 	enum doing doing = s->doing;
-	json_t *answer = a->error ? NULL : json_loadb(a->body, a->len, 0, NULL);
+	json_t *answer = a->error ? NULL : text_json(a->body, a->len);
 	const char *words = answer ? etcd_error(answer) : "";
 	char why[96];
 

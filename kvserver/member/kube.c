@@ -324,7 +324,7 @@ static bool list_read(struct source *s, const json_t *list)
 static void on_list(void *arg, const struct web_answer *a)
 {
 	struct source *s = arg;
-	json_t *body = a->error ? NULL : json_loadb(a->body, a->len, 0, NULL);
+	json_t *body = a->error ? NULL : text_json(a->body, a->len);
 	const char *version = text_string(json_object_get(body, "metadata"), "resourceVersion");
 
 	s->call = NULL;
@@ -373,7 +373,7 @@ static bool slice_take(struct source *s, const char *type, const json_t *object)
 static void on_watch_line(void *arg, const char *line, size_t len)
 {
 	struct source *s = arg;
-	json_t *event = json_loadb(line, len, 0, NULL);
+	json_t *event = text_json(line, len);
 	const json_t *object = json_object_get(event, "object");
 	const char *type = text_string(event, "type");
 	const char *version = text_string(json_object_get(object, "metadata"), "resourceVersion");
@@ -399,7 +399,7 @@ out:
 static void on_watch_done(void *arg, const struct web_answer *a)
 {
 	struct source *s = arg;
-	json_t *body = a->error ? NULL : json_loadb(a->body, a->len, 0, NULL);
+	json_t *body = a->error ? NULL : text_json(a->body, a->len);
 
 	s->watch = NULL;
 	if (a->error || a->status == 410) {

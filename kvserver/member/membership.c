@@ -28,6 +28,7 @@ enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
 #define PING_FIRST_NS      (1 * SECOND_NS) /* between two pings of doubted members; doubled each time ... */
 #define PING_MOST_NS       (30 * SECOND_NS)
 #define PING_LOOK_NS       100000000ull /* and for what is to be tried again */
+#define VIEW_PAUSE_NS      100000000ull /* between two views at least */
 #define LEAVE_NS           SECOND_NS
 #define LEASE_DEFAULT_NS   (10 * SECOND_NS)
 #define JOINING_DEFAULT_NS (600 * SECOND_NS) /* as long as clients settle after a change that they see */
@@ -47,6 +48,9 @@ struct membership {
 	struct guard guard;
 	struct ping *ping;
 	uint64_t ping_at, ping_pause_ns, trouble_from_ns;
+	struct kv_view waiting; /* named soon after the last change */
+	uint64_t taken_ns;      /* of that one; 0: there was none */
+	bool waits;
 	bool drain_told, self_said, untold; /* untold: on_view is to be called again */
 	/* under the lock */
 	pthread_mutex_t lock;
@@ -314,25 +318,23 @@ static void heard(struct membership *m)
 			 "--members %s answers again, after %.1f s", m->class->name, (double)(now - from) / 1e9);
 }
 
-static void on_members(void *arg, const struct kv_view *named)
+static void members_take(struct membership *m, const struct kv_view *named)
 {
-	struct membership *m = arg;
 	struct kv_view was = {0};
 	unsigned doubts = 0;
-	int changed;
+	int changed = members_copy(&m->guard.view, &was);
 
-	if (atomic_load(&m->stop))
-		return;
-	changed = members_copy(&m->guard.view, &was);
-	heard(m);
+	m->waits = false;
 	if (changed == 0)
 		changed = guard_hear(&m->guard, named, now_ns(), &doubts);
 	if (changed < 0)
 		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
 	if (changed >= 0)
 		doubted_update(m);
-	if (changed > 0)
+	if (changed > 0) {
+		m->taken_ns = now_ns();
 		view_take(m, &was);
+	}
 	if (doubts) {
 		pthread_mutex_lock(&m->lock);
 		m->now.refused++;
@@ -341,6 +343,31 @@ static void on_members(void *arg, const struct kv_view *named)
 		m->ping_pause_ns = m->ping_at = 0;
 	}
 	kv_view_fini(&was);
+}
+
+/* A source may tell of many changes at once, as when a thousand servers start, and each is a line of the log and a
+ * view for each client: those that come within VIEW_PAUSE_NS are one. */
+static void on_members(void *arg, const struct kv_view *named)
+{
+	struct membership *m = arg;
+
+	if (atomic_load(&m->stop))
+		return;
+	heard(m);
+	if (now_ns() - m->taken_ns >= VIEW_PAUSE_NS || m->taken_ns == 0)
+		members_take(m, named);
+	else if (members_copy(named, &m->waiting) == 0)
+		m->waits = true;
+	else
+		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
+}
+
+/* When the one that waits is due. */
+static uint64_t waiting_turn(struct membership *m, uint64_t now)
+{
+	if (m->waits && now - m->taken_ns >= VIEW_PAUSE_NS)
+		members_take(m, &m->waiting);
+	return m->waits ? m->taken_ns + VIEW_PAUSE_NS : KV_NEVER;
 }
 
 static void on_alive(void *arg)
@@ -421,6 +448,7 @@ static void *membership_run(void *arg)
 		if (atomic_load(&m->stop))
 			break;
 		until = KV_MIN(until, ping_turn(m, now));
+		until = KV_MIN(until, waiting_turn(m, now));
 		if (m->untold)
 			view_tell(m);
 		until = m->untold ? KV_MIN(until, now + PING_LOOK_NS) : until;
@@ -497,6 +525,7 @@ static void membership_free(struct membership *m)
 		m->class->close(&m->source);
 	web_close(&m->web);
 	guard_fini(&m->guard);
+	kv_view_fini(&m->waiting);
 	kv_view_fini(&m->now.view);
 	pthread_mutex_destroy(&m->lock);
 	free(m);

@@ -24,6 +24,15 @@ int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err
 	return 0;
 }
 
+json_t *text_json(const char *text, size_t len)
+{
+	size_t values = 0;
+
+	for (size_t i = 0; i < len; i++) /* those within strings count, too */
+		values += text[i] == ',' || text[i] == '[' || text[i] == '{';
+	return values < TEXT_VALUES_MAX ? json_loadb(text, len, 0, NULL) : NULL;
+}
+
 uint64_t text_u64(const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);

@@ -11,6 +11,11 @@
  * replaced while we run. 0 or -KV_EINVAL, -errno with *err. */
 int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err);
 
+/* text_json -- what a service has sent, read. NULL: it is no JSON, or has more than TEXT_VALUES_MAX values, which would
+ * take many times its bytes of memory. The caller gives it up with json_decref, which takes NULL. */
+enum { TEXT_VALUES_MAX = 1 << 18 };
+json_t *text_json(const char *text, size_t len);
+
 /* text_u64 -- the number of a JSON member, which may be text ("42") or a number; 0: there is none. */
 uint64_t text_u64(const json_t *object, const char *name);
 

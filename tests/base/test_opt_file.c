@@ -77,6 +77,7 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		{"memory-mb = 1\nmem = 2", "line 2", "a second time"},
 		{"psk = a:00", "line 1", "no keys here"},
 		{"= 4", "line 1", "there is no option ''"},
+		{"\x1b[2J = 4", "line 1", "there is no option '\\x1b[2J'"},
 		{"loud = perhaps", "line 1", "loud"},
 	};
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
@@ -85,6 +86,8 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 		check_contains(err.text, cases[i].says);
 		assert_null(text);
 	}
+	assert_int_equal(read_text("\xff\xfe"), -KV_EINVAL);
+	assert_null(strstr(err.text, "did you mean")); /* nothing is like it */
 }
 
 static void what_is_no_text_file_is_refused(void **state)

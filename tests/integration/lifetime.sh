@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lifetime.sh -- how a kv-server begins, changes its keys and ends: ports that are taken, signals.
 . "$(dirname "$0")/lib.bash"
-plan 31
+plan 32
 
 # The port of an outgoing connection that is over: nobody listens there, and the kernel keeps it for a minute. Prints it.
 lingering_port() {
@@ -153,6 +153,18 @@ twice() {
 	[ "$rc" -eq 143 ] || { echo "status $rc"; return 1; }
 }
 check "a second SIGTERM ends the server at once" twice
+begun() { # it waits for a key that nobody writes; its signals are sorted out when the thread is there that waits for them
+	local pid rc
+	mkfifo "$scratch/key.fifo"
+	"$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 "${over[@]}" --psk-fd 7 7<>"$scratch/key.fifo" >"$scratch/begun.out" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	soon eval "[ \"\$(ls /proc/$pid/task | wc -l)\" -gt 1 ]" && kill -TERM "$pid" || return 1
+	wait "$pid"
+	rc=$?
+	[ "$rc" -eq 143 ] && [ ! -s "$scratch/begun.out" ] || { echo "status $rc"; cat "$scratch/begun.out"; return 1; }
+}
+check "SIGTERM ends a server that is still starting" begun
 kill -KILL "$held_pid"
 late() {
 	start_server late && held 3 && kill -CONT "$held_pid" && stop_server "$server_pid" || return 1

@@ -993,6 +993,12 @@ def fake_days() -> None:
     a.says("the watch has ended")
     KvServer("c", etcd_spec(e), *LEASE).sees("a c")
     a.sees("a c")
+    for i in range(500):  # a storm of changes is some views, and the last of them is right
+        e.put("/test/kv/d", json.dumps({"address": f"10.0.0.1:{i + 1}", "state": "up"}))
+    soon("a has the last", lambda: a.view()["members"][-1]["address"] == "10.0.0.1:500")
+    views = a.text().count("event=view ")
+    if views > 200:
+        raise Failed(f"{views} views of 500 changes")
 
 
 def real_compaction() -> None:

@@ -12,6 +12,7 @@
 #include "kvserver/member/etcd_text.h"
 #include "kvserver/member/guard.h"
 #include "kvserver/member/source.h"
+#include "kvserver/member/text.h"
 
 /* ---- text ---- */
 
@@ -251,6 +252,31 @@ static void any_history_keeps_who_is_named(void **state)
 	guard_fini(&g);
 }
 
+/* ---- what services send ---- */
+
+static void json_of_too_many_values_is_refused(void **state)
+{
+	(void)state;
+	const size_t len = 2 * TEXT_VALUES_MAX + 1;
+	char *text = malloc(len);
+	json_t *list = text_json("{\"a\":[1,2]}", 11);
+	assert_int_equal(json_array_size(json_object_get(list, "a")), 2);
+	json_decref(list);
+	assert_null(text_json("no", 2));
+	assert_null(text_json("", 0));
+	assert_non_null(text);
+	for (size_t i = 0; i < len; i++)
+		text[i] = i % 2 ? ',' : '0';
+	text[0] = '[';
+	text[len - 1] = ']';
+	assert_null(text_json(text, len));
+	memset(text + 1, ' ', len - 2);
+	list = text_json(text, len);
+	assert_non_null(list);
+	json_decref(list);
+	free(text);
+}
+
 /* ---- sources, with names of our own ---- */
 
 static struct kv_view told;
@@ -401,6 +427,7 @@ int main(void)
 		cmocka_unit_test(an_empty_answer_is_never_believed),
 		cmocka_unit_test(the_doubted_stay_until_named_or_silent),
 		cmocka_unit_test(any_history_keeps_who_is_named),
+		cmocka_unit_test(json_of_too_many_values_is_refused),
 		cmocka_unit_test(dns_sorts_and_names),
 		cmocka_unit_test(dns_waits_for_names),
 	};
