@@ -1272,6 +1272,7 @@ def kube_bad_days() -> None:
         raise Failed(str(a.view()))
     k.api.hung = False
     a.source("ok")
+    kube_nonsense(k, a)
     a.end()
     other = SCRATCH / "other.pem"
     subprocess.run(
@@ -1299,6 +1300,35 @@ def kube_bad_days() -> None:
     stranger = k.server("kv-5", ca=other)
     stranger.source("unreachable")
     stranger.says("certificate")
+
+
+def kube_nonsense(k: Kube, a: KvServer) -> None:
+    """It is asked less and less often, and the view stays."""
+    k.api.refusing = True
+    k.api.cut()
+    before = k.api.lists
+    time.sleep(3)
+    if k.api.lists - before > 20:  # without a pause that grows they are fifty
+        raise Failed(f"{k.api.lists - before} lists in 3 s: watches are refused, and it does not wait")
+    k.api.refusing = False
+    rubbish: list[tuple[int, Any, str]] = [
+        (429, None, "says 429: not now"),
+        (500, None, "says 500: not now"),
+        (200, [1], "cannot be read"),
+        (200, {"metadata": {"resourceVersion": "x" * 100}, "items": []}, "cannot be read"),
+        (200, {"metadata": {"resourceVersion": "5"}, "items": 7}, "cannot be read"),
+        (200, {"metadata": {"resourceVersion": "5"}, "items": [{}] * 300}, "cannot be read"),
+    ]
+    for status, body, says in rubbish:
+        k.api.status, k.api.rubbish = status, body
+        k.api.forget()
+        k.api.cut()
+        a.source("unreachable")
+        soon(f"'{says}'", lambda says=says: says in a.view()["source"]["trouble"])
+        if a.names() != "kv-0 kv-7":
+            raise Failed(str(a.view()))
+        k.api.status, k.api.rubbish = 200, None
+        a.source("ok")
 
 
 def main() -> int:

@@ -297,6 +297,8 @@ class FakeKube:
         self.token = "first"
         self.hung = self.closed = self.mute = self.broken = False
         self.cuts = self.lists = self.watches = 0
+        self.refusing = False  # each watch is answered 410, whatever it asks for
+        self.status, self.rubbish = 200, None  # of lists: another status, another body
         self.server = Server(self, tls)
 
     def kill(self) -> None:
@@ -360,6 +362,9 @@ class FakeKube:
             h.answer(404, {"kind": "Status", "code": 404, "message": f"no {h.path}"})
         elif "watch" in query:
             self.watch(h, int(query["resourceVersion"][0]))
+        elif self.status != 200 or self.rubbish is not None:
+            self.lists += 1
+            h.answer(self.status, self.rubbish or {"kind": "Status", "message": "not now"})
         else:
             with self.lock:
                 self.lists += 1
@@ -376,7 +381,7 @@ class FakeKube:
         cuts = self.cuts
         with self.lock:
             self.watches += 1
-            if version < self.oldest:
+            if version < self.oldest or self.refusing:
                 h.line(
                     {
                         "type": "ERROR",
