@@ -37,9 +37,17 @@ static void key_check(const struct secret_psk *psk)
 	     "another key");
 }
 
+static void error_check(int rc, const struct kv_error *err)
+{
+	must(rc == -KV_EINVAL && err->code == rc &&
+		     (strncmp(err->text, "fuzz ", 5) == 0 || strncmp(err->text, "fuzz, line ", 11) == 0),
+	     "an error without code or sentence");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct secret_psk psk;
+	struct secret_psks psks;
 	struct kv_error err = {0};
 	/* An exact copy on the heap, so that ASan sees one byte too many. */
 	char *text = malloc(size ? size : 1);
@@ -47,13 +55,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (size)
 		memcpy(text, data, size);
-	int rc = secret_psk_parse(text, size, "fuzz", &psk, &err);
-	free(text);
+	int rc = secret_psk_parse(text, size, "fuzz", &psk, &err), several;
 	if (rc == 0)
 		key_check(&psk);
 	else
-		must(rc == -KV_EINVAL && err.code == rc &&
-			     (strncmp(err.text, "fuzz ", 5) == 0 || strncmp(err.text, "fuzz, line ", 11) == 0),
-		     "an error without code or sentence");
+		error_check(rc, &err);
+	several = secret_psks_parse(text, size, "fuzz", &psks, &err);
+	free(text);
+	if (several)
+		error_check(several, &err);
+	for (unsigned i = 0; several == 0 && i < psks.count; i++)
+		key_check(&psks.key[i]);
+	must(several == 0 ? psks.count >= 1 && psks.count <= SECRET_PSKS_MAX : rc != 0,
+	     "one key, and not among several");
 	return 0;
 }

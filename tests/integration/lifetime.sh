@@ -102,7 +102,7 @@ check "while a file does not answer clients are served and let in" stuck
 check "and SIGTERM ends the server" stop_server "$server_pid"
 
 # ---- SIGTERM under load: misses, no failures ----
-bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --num-clients 2 --num-workers 8 --num-keys 200 --value-size 16KB --duration 3 "${over[@]}" "$@"; }
+bench() { timeout -k 5 100 "$build/kv-bench" --server "$server" --log-level info --num-clients 2 --num-workers 8 --num-keys 200 --value-size 16KB --duration 3 "${over[@]}" "$@"; }
 drained() { # drained NAME ARGS... -- a run of kv-bench whose server is ended in the middle of the reads
 	local name=$1 bench_pid
 	shift
