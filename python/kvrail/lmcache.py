@@ -272,7 +272,7 @@ def _make_adapter() -> Any:
     except (ImportError, AttributeError) as error:
         raise ImportError(
             "kvrail.lmcache.KVRailL2Adapter needs LMCache with its NativeConnectorL2Adapter "
-            f"(0.5.6 was tried): {error}"
+            f"(0.5.6 and 0.5.7rc2 were tried): {error}"
         ) from error
 
     class KVRailL2Adapter(bridge):  # type: ignore[misc]

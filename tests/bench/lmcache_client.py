@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """lmcache_client.py -- LMCache's server as a target of kv-bench versus: `--targets kvrail,program:/PATH/lmcache_client.py`.
 
-Its server is part of the package lmcache, as is the client, LMCache's connector of lm:// URLs:
+Up to 0.5.6 its server is part of the package lmcache, as is the client, LMCache's connector of lm:// URLs:
   lmcache_server 127.0.0.1 65432
 Environment: LMCACHE_SERVER (127.0.0.1:65432).
 
@@ -22,7 +22,8 @@ os.environ.setdefault("LMCACHE_LOG_LEVEL", "ERROR")
 os.environ.setdefault("LMCACHE_TRACK_USAGE", "false")
 os.environ.setdefault("LMCACHE_DISABLE_BANNER", "1")
 
-INSTALL = "this Python has no package {}: install lmcache with all that it needs (pip install lmcache) and put that bin first in PATH"
+INSTALL = ("this Python has no package {}: install lmcache with all that it needs (pip install lmcache==0.5.6; later versions have no "
+           "such server) and put that bin first in PATH")
 
 
 class Place:
