@@ -23,7 +23,7 @@ no_trace() {
 	! comm -13 "$scratch/before" "$scratch/after" | grep -E 'kvrail|kv-(server|bench|client|doctor)'
 }
 
-plan 16
+plan 18
 no_errors() { ! lintian --fail-on error "$packages"/*.changes 2>&1 | grep '^E:'; }
 check "lintian finds no error" no_errors
 files >"$scratch/before"
@@ -47,7 +47,24 @@ verify() { # the unit, where this machine has the tool: the root has none
 	! systemd-analyze verify --root "$root" kv-server.service 2>&1 | grep -vE "Command (/bin/kill|'man )"
 }
 check "systemd understands the unit" verify
+manual_named() { # what the unit says to read is there
+	local file
+	file=$(sed -n 's|^Documentation=.*file://||p' "$root/lib/systemd/system/kv-server.service")
+	[ -n "$file" ] && [ -s "$root$file" ]
+}
+check "and the document that the unit names is there" manual_named
 check "the library and its headers can be installed" install /tmp/libkvrail0_*.deb /tmp/libkvrail-dev_*.deb g++ libc6-dev pkg-config
+links_lead() { # of the documents for programmers: to each other, and to the examples
+	local doc link dead=0 at=$root/usr/share/doc/libkvrail-dev
+	[ -s "$at/docs/guide/embedding.md" ] || return 1
+	while read -r doc; do
+		while read -r link; do
+			[ -e "$(dirname "$doc")/$link" ] || { echo "${doc#"$at/"}: $link" && dead=1; }
+		done < <(grep -oE '\]\([^)#]+' "$doc" | sed 's/^](//' | grep -vE '^[a-z]+:')
+	done < <(find "$at" -name '*.md')
+	return $dead
+}
+check "and their documents lead to each other" links_lead
 check "each example is built with them" inside sh -c '
 	cd /usr/share/doc/libkvrail-dev/examples && ls raii.cc >/dev/null || exit 1
 	for e in *; do
