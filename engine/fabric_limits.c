@@ -156,6 +156,16 @@ void fab_limits_short(struct fab *fab, const struct kv_need *need, char *buf, si
 	free(k);
 }
 
+/* What to do about it, where the provider's word for it does not say that. */
+static const char *way_out(const struct fab *fab, int rc)
+{
+	if (fab->quirk->dev_shm && (rc == -EACCES || rc == -EROFS))
+		return "; this user must be able to write to /dev/shm (`ls -ld /dev/shm`)";
+	if (rc == -EADDRNOTAVAIL)
+		return "; the address must be one of this machine's (`ip address` lists them)";
+	return "";
+}
+
 int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *err)
 {
 	const char *prov = fab->info->fabric_attr->prov_name, *domain = fab->info->domain_attr->name;
@@ -164,9 +174,7 @@ int fab_limits_fail(struct fab *fab, const char *what, int rc, struct kv_error *
 	char why[384];
 	if (!exhaustion(rc))
 		return kv_fail(err, -KV_EPROVIDER, "%s on %s (%s): %s%s", what, domain, prov, fi_strerror(-rc),
-			       fab->quirk->dev_shm && (rc == -EACCES || rc == -EROFS)
-				       ? "; this user must be able to write to /dev/shm (`ls -ld /dev/shm`)"
-				       : "");
+			       way_out(fab, rc));
 	device_of(fab, &device);
 	fab_need(&device, &fab->options, 1, &need);
 	need.cq_entries = KV_MIN(need.cq_entries, (uint64_t)fab->cq_wanted);
