@@ -822,8 +822,8 @@ KVC_API int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned 
  * they ended.
  *
  * Owner: items, their keys, data and layouts, and what call->phases points to, are not copied. From the submission
- * until the completion was reaped they are the library's: leave them alone and keep them. Afterwards nothing touches
- * them any more. The array may be reused at once, and registered memory given back.
+ * until the completion was reaped they are the library's: leave them alone and keep them. An item is in one id at a
+ * time. Afterwards nothing touches them any more. The array may be reused at once, and registered memory given back.
  *   An id has its deadline from its submission. If a loop did not come to it by then, because it is busy or stands
  * still, nothing was begun, and kvc_reap takes it back with -KV_ETIMEOUT; the descriptor becomes readable for that.
  * Only what was begun has the grace on top.
