@@ -79,6 +79,26 @@ static unsigned servers_at_start(const struct bench_options *o)
 	return o->num_servers - (unsigned)__builtin_popcount(bench_events_late(&o->events));
 }
 
+/* The number of a trace's blocks is the trace's, and of several servers each takes a part of the memory: what is said
+ * of one server with so many keys would mislead. values: of each server. */
+static int memory_refused(const struct bench_options *o, uint64_t values, uint64_t available, struct kv_error *err)
+{
+	char need[32], half[32], size[32], servers[64];
+	uint64_t bytes = bench_keys_memory(o, values, server_threads(o));
+	if (!o->trace && o->num_servers == 1)
+		return -KV_ENOMEM;
+	snprintf(servers, sizeof(servers), "each of %u servers", o->num_servers);
+	return kv_fail(err, -KV_ENOMEM,
+		       "for %llu %s of %s %s needs %s, and has %s, its share of half of this machine's free memory: "
+		       "use %s, %s--memory-mb N for each server (what does not fit is evicted)",
+		       (unsigned long long)values, o->trace ? "blocks" : "values",
+		       kv_size_format(o->value_size, size, sizeof(size)), o->num_servers > 1 ? servers : "the server",
+		       bytes == UINT64_MAX ? "more than any memory" : kv_size_format(bytes, need, sizeof(need)),
+		       kv_size_format(available / 2, half, sizeof(half)),
+		       o->model ? "fewer --block-tokens" : "a smaller --value-size",
+		       o->num_servers > 1 ? "fewer --servers, or " : "or ");
+}
+
 /* Memory of our own server, and whether a run may miss what was written. */
 static int plan_memory(struct bench *b, struct kv_error *err)
 {
@@ -92,9 +112,11 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	b->results.misses_expected = (o->ttl && o->duration_ns / 1000000000 >= o->ttl) || o->events.count > 0;
 	if (o->servers.count > 0)
 		return 0;
-	if (o->memory_mb == 0)
-		return bench_keys_plan(o, values, shards, kv_memory_available() / o->num_servers, &b->results.memory_mb,
-				       err);
+	if (o->memory_mb == 0) {
+		uint64_t available = kv_memory_available() / o->num_servers;
+		int rc = bench_keys_plan(o, values, shards, available, &b->results.memory_mb, err);
+		return rc < 0 ? memory_refused(o, values, available, err) : 0;
+	}
 	b->results.memory_mb = o->memory_mb;
 	if (bench_keys_memory(o, values, shards) > o->memory_mb << 20)
 		b->results.misses_expected = true;

@@ -5,6 +5,7 @@
 
 #include "kvbench/measure/conditions.h"
 #include "kvbench/measure/runs.h"
+#include "kvbench/report/measured.h"
 #include "kvbench/sweep/sweep.h"
 
 enum { COUNT_WIDE = 9 };
@@ -108,6 +109,14 @@ static bool shared(const struct sweep_cell *c)
 	return sweep_figure(c, "others_cores", &others) && others.max >= BENCH_SHARED_CORES;
 }
 
+/* Its one run read for a moment only. */
+static bool brief(const struct sweep_cell *c)
+{
+	struct bench_spread seconds;
+	return json_array_size(c->runs) == 1 && sweep_figure(c, "seconds", &seconds) &&
+	       seconds.median < MEASURED_SHORT_S;
+}
+
 /* How many times what the fewest workers with the same size and clients did. */
 static void scaling_of(const struct sweep *s, const struct sweep_cell *c, char *buf, size_t cap)
 {
@@ -142,9 +151,9 @@ static void row_print(const struct sweep *s, const struct sweep_cell *c, FILE *o
 	scaling_of(s, c, times, sizeof(times));
 	if (json_array_size(c->runs) > 1)
 		snprintf(spread, sizeof(spread), " %5.3g %%", KV_MIN(100 * ops.spread, 9999.0));
-	fprintf(out, "%*s %7.7s %10s %7s %7s%s%s\n", COUNT_WIDE, count_of(ops.median, a, sizeof(a)), times,
+	fprintf(out, "%*s %7.7s %10s %7s %7s%s%s%s\n", COUNT_WIDE, count_of(ops.median, a, sizeof(a)), times,
 		kv_rate_format(bytes.median, b, sizeof(b)), time_of(p50.median, d, sizeof(d)),
-		time_of(p99.median, e, sizeof(e)), spread, shared(c) ? " *" : "");
+		time_of(p99.median, e, sizeof(e)), spread, brief(c) ? " ~" : "", shared(c) ? " *" : "");
 }
 
 /* Each reason once, with how many it concerns. */
@@ -167,7 +176,7 @@ static void reasons_print(const struct sweep *s, enum sweep_state state, const c
 
 void sweep_print_table(const struct sweep *s, FILE *out)
 {
-	bool any_shared = false;
+	bool any_shared = false, any_brief = false;
 	unsigned missing = 0;
 	fprintf(out, "\n%8s %7s %7s %*s %7s %10s %7s %7s%s\n", "value", "clients", "workers", COUNT_WIDE, "ops/s",
 		"scaling", "bytes/s", "p50", "p99", s->opt.bench.repeat_runs > 1 ? " spread" : "");
@@ -177,6 +186,7 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 			fputc('\n', out);
 		missing += c->state <= SWEEP_PARTIAL;
 		any_shared |= shared(c);
+		any_brief |= brief(c);
 		if (c->state != SWEEP_SKIPPED)
 			row_print(s, c, out);
 	}
@@ -188,6 +198,10 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 					       "smallest, as a part of the "
 					       "median."
 					     : "");
+	if (any_brief)
+		kv_wrap(out, "         ~ ", 0,
+			"read for less than 0.1 s, too short for a rate: use --duration 1, --repeat-reads or "
+			"--repeat-runs");
 	if (any_shared)
 		kv_wrap(out, "         * ", 0, "others kept processors of this machine busy meanwhile");
 	reasons_print(s, SWEEP_SKIPPED, "skipped    ", out);

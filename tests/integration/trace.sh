@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
 . "$(dirname "$0")/lib.bash"
-plan 11
+plan 14
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
@@ -75,5 +75,9 @@ else
 	echo "ok $tap_n - the conversation trace with room for 1,000 blocks # SKIP the trace is not beside the project, or this is not a release build (it takes minutes under a sanitizer)"
 fi
 printf '{"timestamp": 0, "hash_ids": [1, 2]}\nnot json\n' >"$scratch/bad.jsonl"
+seq -s, 0 59999 | sed 's/.*/{"timestamp": 0, "hash_ids": [&]}/' >"$scratch/large.jsonl"
+check "blocks that no memory holds are a property of the trace" says 'for 60000 blocks of 16 MiB each of 2 servers needs .* use a smaller --value-size, fewer --servers, or --memory-mb N' "$build/kv-bench" --trace "$scratch/large.jsonl" --value-size 16MB --servers 2
+check "a report that would take the place of the trace is refused" says 'the JSON report would take the place of .*small.jsonl, which --trace reads' "$build/kv-bench" --trace "$scratch/small.jsonl" --json "$scratch/small.jsonl"
+check "also of hits" status 2 "$build/kv-bench" hits --trace "$scratch/small.jsonl" --json "$scratch/../${scratch##*/}/small.jsonl"
 check "a bad line is named by its number" says ':2|line 2' "$build/kv-bench" --log-level warn --trace "$scratch/bad.jsonl" --value-size 4KB
 finish
