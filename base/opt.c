@@ -104,6 +104,9 @@ static int value_parse(const struct kv_opt *row, const char *value, uint64_t *ou
 	uint64_t v;
 	if (number && kv_u64_parse(value, out) == 0)
 		return 0;
+	if (number && plain && *value && value[strspn(value, "0123456789")] == '\0')
+		return kv_fail(err, -KV_EINVAL, "--%s: %.100s is too large; at most %llu", row->name, value,
+			       (unsigned long long)upper_of(row));
 	if (number && !plain && *value && is_bare(value))
 		return kv_fail(err, -KV_EINVAL, "--%s: '%.100s' has no unit, and is not a whole number of %s",
 			       row->name, value, counted[row->unit].plural);

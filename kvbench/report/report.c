@@ -590,11 +590,15 @@ static void quiet_line(const struct bench *b)
 			  bench_errors_total(&r->mix_exists.tally.errors);
 	if (r->interrupted)
 		fprintf(b->last, "interrupted by signal %d; until then: ", r->interrupted);
-	fprintf(b->last, "write %s, read %s, %.0f reads/s, p50 %s, p99 %s, hits %llu, misses %llu, errors %llu\n",
-		RATE(per_second((double)r->write.tally.bytes, &r->write)),
-		RATE(per_second((double)r->read.tally.bytes, &r->read)),
-		per_second((double)r->read.tally.ops, &r->read), QUANTILE(&r->read.tally.latency, 0.5),
-		QUANTILE(&r->read.tally.latency, 0.99), (unsigned long long)r->read.tally.hits,
+	if (r->write.ran)
+		fprintf(b->last, "%s %s, ", b->opt->trace ? "put" : "write",
+			RATE(per_second((double)r->write.tally.bytes, &r->write)));
+	if (r->read.ran)
+		fprintf(b->last, "%s %s, %.0f %ss/s, p50 %s, p99 %s, ", b->opt->trace ? "get" : "read",
+			RATE(per_second((double)r->read.tally.bytes, &r->read)),
+			per_second((double)r->read.tally.ops, &r->read), b->opt->trace ? "get" : "read",
+			QUANTILE(&r->read.tally.latency, 0.5), QUANTILE(&r->read.tally.latency, 0.99));
+	fprintf(b->last, "hits %llu, misses %llu, errors %llu\n", (unsigned long long)r->read.tally.hits,
 		(unsigned long long)r->read.tally.misses, (unsigned long long)errors);
 }
 
@@ -772,6 +776,11 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	judge_prefix(&v, r);
 	judge_phase(&v, "mixed", &r->mixed.read);
 	judge_phase(&v, "mixed", &r->mixed.write);
+	if (r->events.done < b->opt->events.count && !r->interrupted)
+		problem(&v, "the run was over before the event '%s at %s': %s",
+			bench_event_text(&b->opt->events.row[r->events.done], (char[32]){0}, 32),
+			TIME(b->opt->events.row[r->events.done].at_ns),
+			b->opt->trace ? "the trace, or --duration, ends earlier" : "give it a longer --duration");
 	if (r->events.failed.text[0])
 		problem(&v, "a server could not be started: %s", r->events.failed.text);
 	if (r->keep_going.ran)

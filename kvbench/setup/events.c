@@ -18,10 +18,11 @@ static const struct {
 
 static int parse_one(const char *text, unsigned servers, struct bench_event *e, struct kv_error *err)
 {
-	char what[16], when[32], rest;
+	char what[16], server[16], when[32], rest;
 	unsigned kind = 0;
-	if (sscanf(text, " %15s %u at %31s %c", what, &e->server, when, &rest) != 3 ||
-	    kv_duration_parse(when, &e->at_ns) < 0)
+	uint64_t number;
+	if (sscanf(text, " %15s %15s at %31s %c", what, server, when, &rest) != 3 ||
+	    kv_u64_parse(server, &number) < 0 || kv_duration_parse(when, &e->at_ns) < 0)
 		return kv_fail(err, -KV_EINVAL, "--event: '%.100s' is not as in 'kill 2 at 30m'", text);
 	while (kind < KV_COUNT(kinds) && strcmp(what, kinds[kind].name))
 		kind++;
@@ -29,9 +30,10 @@ static int parse_one(const char *text, unsigned servers, struct bench_event *e, 
 		return kv_fail(err, -KV_EINVAL,
 			       "--event: '%s' is none of start, kill (SIGKILL), stop (SIGSTOP) and cont (SIGCONT)",
 			       what);
-	if (e->server == 0 || e->server > servers)
-		return kv_fail(err, -KV_EINVAL, "--event: there is no server %u: kv-bench starts %u (--servers)",
-			       e->server, servers);
+	if (number == 0 || number > servers)
+		return kv_fail(err, -KV_EINVAL, "--event: there is no server %llu: kv-bench starts %u (--servers)",
+			       (unsigned long long)number, servers);
+	e->server = (unsigned)number;
 	e->kind = (enum bench_event_kind)kind;
 	return 0;
 }

@@ -261,6 +261,8 @@ static void bad_values_are_named_with_what_is_allowed(void **state)
 	check_bad(parse("-n", "many", NULL), "--num-workers: 'many' is not a whole number");
 	check_bad(parse("--threads", "0", NULL), "--num-workers: 0 is out of range; allowed is 1 to 4096");
 	check_bad(parse("-n", "-1", NULL), "--num-workers: '-1' is not a whole number");
+	check_bad(parse("-n", "18446744073709551616", NULL),
+		  "--num-workers: 18446744073709551616 is too large; at most");
 	check_bad(parse("-c", "12x", NULL), "--chunk-size: '12x' is not a size");
 	check_bad(parse("-c", "1", NULL), "--chunk-size: 1 is out of range; allowed is 4KiB to 1GiB");
 	check_bad(parse("--timeout=soon", NULL), "--timeout: 'soon' is not a duration");

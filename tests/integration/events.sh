@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # events.sh -- several servers of kv-bench's own, and what --event does to them: in plain runs and in replays, by the trace's time.
 . "$(dirname "$0")/lib.bash"
-plan 31
+plan 32
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 j=$scratch/e.json
 run() { timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --num-workers 8 --num-clients 2 --num-threads 1 --buffer-mb 16 --json "$j" "$@"; }
@@ -23,7 +23,8 @@ check "where the first server is late, the heading says so" says 'server-1 is st
 check "a server that is stopped and goes on" run --servers 2 --num-keys 100 --value-size 4KB --duration 1500ms --event 'stop 2 at 200ms' --event 'cont 2 at 500ms'
 check "both events are there, in order" json_is "$j" '[e["event"] for e in j["events"]] == ["stop 2", "cont 2"] and all("done_s" in e for e in j["events"])'
 check "a server that is still stopped at the end is ended all the same" run --servers 2 --num-keys 100 --value-size 4KB --duration 1 --event 'stop 1 at 900ms'
-check "an event after the end did not happen, and the report says so" says 'the run was over before' run --servers 2 --num-keys 100 --value-size 4KB --event 'kill 1 at 1h'
+check "an event after the end did not happen, and fails the run" status 1 run --servers 2 --num-keys 100 --value-size 4KB --event 'kill 1 at 1h' --quiet
+check "and is said to" says "FAILED: the run was over before the event 'kill 1 at 3600 s': give it a longer --duration" run --servers 2 --num-keys 100 --value-size 4KB --event 'kill 1 at 1h'
 
 check "a server that joins" run --servers 3 --num-keys 300 --value-size 4KB --verify --duration 4 --event 'start 3 at 500ms'
 check "is a member then, and no value is missed" json_is "$j" 'j["phases"]["read"]["misses"] == 0 and j["counters"]["cluster"]["members"] == 3 and j["counters"]["cluster"]["settle_hits"] > 0 and j["events"][0]["done_s"] >= 0.5'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 46
+plan 47
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -192,6 +192,14 @@ check "a page does not go to standard output" status 2 run --report -
 check "a good run has nothing for standard error" eval 'timeout -k 5 120 "$build/kv-bench" "${over[@]}" "${small[@]}" -q 2>"$scratch/stderr" >/dev/null && ! test -s "$scratch/stderr"'
 plain() { run "${small[@]}" --repeat-reads 1 >"$scratch/plain" 2>&1 && ! grep -q $'\033' "$scratch/plain"; }
 check "without a terminal there are no colours" plain
+lost() { # what prints without a run: its text is lost, and that is a failure
+	local words
+	for words in "compare $scratch/base.json $scratch/base.json" --config "sweep --help" "versus --config" --version "help load"; do
+		# shellcheck disable=SC2086
+		status 1 "$build/kv-bench" $words >/dev/full 2>"$scratch/lost" && grep -q 'could not be written to standard output' "$scratch/lost" || { echo "not found: $words"; return 1; }
+	done
+}
+check "text that could not be written fails every command" lost
 # on_terminal FILE COMMAND... -- what the command shows on a terminal of 80 columns.
 on_terminal() {
 	timeout -k 5 120 python3 -c '
