@@ -62,6 +62,10 @@ class Phases(unittest.TestCase):
         self.assertEqual(bench.phase_of(report, "write"), {"value": 5, "bytes_per_s": 50, "p50_ns": 1, "p99_ns": 2})
         self.assertEqual(bench.phase_of(report, "write", "read"), {"value": 6, "bytes_per_s": 60, "p50_ns": 6, "p99_ns": 12})
 
+    def test_a_percentile_that_few_samples_do_not_reach_is_their_largest(self):
+        self.assertEqual(bench.p99_of({"latency_ns": {"p50": 1, "p99": 7, "max": 9}}), 7)
+        self.assertEqual(bench.p99_of({"latency_ns": {"p50": 1, "max": 9}}), 9)
+
     def test_puts_are_new_keys_and_bounded(self):
         for size in (4096, 65536, 1 << 20):
             self.assertTrue(32 <= bench.put_keys(size) <= (2 << 30) // size)
