@@ -580,14 +580,14 @@ def _namespace_fields(spec: Any, row_bytes: int, revision: str | None, name: str
 
 def _fields_of_config(config: Any) -> dict[str, Any]:
     parallel = config.parallel
-    layout = getattr(config, "canonical_layout", False)
+    form = "canonical" if getattr(config, "canonical_layout", False) else "direct"
     fields = {
         "model": config.model.name,
         "dtype": str(config.model.dtype),
         "tokens_per_hash": config.cache.tokens_per_hash,
         "blocks_per_chunk": config.cache.blocks_per_chunk,
         "groups": [[g.tokens_per_block, list(g.layer_names)] for g in config.groups],
-        "layout": str(getattr(config, "kv_cache_layout", None)) if layout else "direct",
+        "layout": f"{form} {_kv_cache_layout(config)}",
         "replicated": bool(getattr(config, "replicated_layout", False)),
     }
     portable = getattr(parallel, "is_parallelism_agnostic", False) or fields["replicated"]
@@ -612,7 +612,7 @@ def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
             [group.kv_cache_spec.block_size, list(group.layer_names)]
             for group in spec.kv_cache_config.kv_cache_groups
         ],
-        "layout": "direct",
+        "layout": f"direct {_kv_cache_layout(config.cache_config)}",
         "replicated": False,
         "tp_size": parallel.tensor_parallel_size,
         "pp_size": parallel.pipeline_parallel_size,
@@ -621,6 +621,14 @@ def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
         "world_size": parallel.world_size,
         "rank": parallel.rank,
     }
+
+
+def _kv_cache_layout(config: Any) -> str:
+    """In which order the heads and tokens of a block lie in the GPU's memory, and so its bytes here; the attention backend
+    decides. Older versions of vLLM do not tell it, but their own variable may."""
+    return str(
+        getattr(config, "kv_cache_layout", None) or os.environ.get("VLLM_KV_CACHE_LAYOUT", "")
+    )
 
 
 def _current_revision() -> str:

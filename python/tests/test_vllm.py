@@ -333,9 +333,9 @@ class NamespaceTest(unittest.TestCase):
                 change(made.config)
             return module._digest(module._namespace_fields(made, row, revision, name))
 
-        def layout(kind):
+        def layout(kind, canonical=True):
             def change(config):
-                config.canonical_layout, config.kv_cache_layout = True, kind
+                config.canonical_layout, config.kv_cache_layout = canonical, kind
 
             return change
 
@@ -343,6 +343,8 @@ class NamespaceTest(unittest.TestCase):
         other.vllm_config.model_config.revision = "r2"
         eight = old_spec()
         eight.vllm_config.cache_config.cache_dtype = "fp8"
+        heads = old_spec()
+        heads.vllm_config.cache_config.kv_cache_layout = "HND"
         made = [
             fields(),
             fields(lambda c: setattr(c.model, "dtype", "bf16")),
@@ -350,6 +352,8 @@ class NamespaceTest(unittest.TestCase):
             fields(revision="r2"),
             fields(layout("NHD")),
             fields(layout("HND")),
+            fields(layout("NHD", canonical=False)),
+            fields(layout("HND", canonical=False)),
             fields(lambda c: setattr(c.parallel, "tp_size", 2)),
             fields(lambda c: setattr(c.parallel, "rank", 1)),
             fields(lambda c: setattr(c.cache, "blocks_per_chunk", 2)),
@@ -359,6 +363,7 @@ class NamespaceTest(unittest.TestCase):
             fields(old=old_spec()),
             fields(old=other),
             fields(old=eight),
+            fields(old=heads),
         ]
         self.assertEqual(len(set(made)), len(made))
         self.assertEqual(fields(), fields())

@@ -53,7 +53,7 @@ def key(n):
     return make_offload_key(n.to_bytes(32, "big"), 0)
 
 
-def spec(tp_size=1, rank=0, dtype="float32", model="test-model", agnostic=False):
+def spec(tp_size=1, rank=0, dtype="float32", model="test-model", agnostic=False, **more):
     mock = MagicMock(spec=["config", "blocks_per_chunk"])
     group = {"tokens_per_block": 16, "layer_names": ("layer.0", "layer.1"), "group_id": 0}
     group = {k: v for k, v in group.items() if k in OffloadingGroupConfig.__dataclass_fields__}
@@ -77,6 +77,7 @@ def spec(tp_size=1, rank=0, dtype="float32", model="test-model", agnostic=False)
             data_parallel_rank_local=None,
             is_parallelism_agnostic=agnostic,
         ),
+        **more,
     )
     mock.blocks_per_chunk = 1
     return mock
@@ -249,7 +250,10 @@ def test_what_must_not_be_shared_is_not(server):
         t.fill(5)
         t.store(1, [key(30)], [0])
         assert t.lookup([key(30)]) == [HIT]
-    for other in (spec(tp_size=2), spec(dtype="fp8"), spec(model="other")):
+    others = [spec(tp_size=2), spec(dtype="fp8"), spec(model="other")]
+    if "kv_cache_layout" in OffloadingConfig.__dataclass_fields__:
+        others.append(spec(kv_cache_layout="LBHNC"))
+    for other in others:
         with Tier(server, of=other) as t:
             assert t.lookup([key(30)]) == [MISS]
     with Tier(server, revision="v2") as t:
