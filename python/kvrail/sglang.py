@@ -37,7 +37,8 @@ from .client import Reaper
 
 logger = logging.getLogger("sglang.kvrail")
 
-_EEXIST = -1005
+_ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
+_MISSES = (_ENOTFOUND, _ETOOBIG)
 _KV = "kv"
 _BLOCK_GROUPS = "block_groups"
 # What SGLang itself has in the same configuration; our names come after.
@@ -369,9 +370,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     # ---- pages ----
 
-    def _call(self, submit: Callable[..., int], *args: Any) -> list[int]:
+    def _call(
+        self, submit: Callable[..., int], *args: Any, fine: tuple[int, ...] = _MISSES
+    ) -> list[int]:
         results = self._reaper.call(submit, *args)
-        failed = [r for r in results if r < 0 and r not in (-1004, -1009, _EEXIST)]
+        failed = [r for r in results if r < 0 and r not in fine]
         if failed:
             text = f"{_native.errname(failed[0])}: {_native.strerror(failed[0])}"
             if self._new(text):
@@ -384,9 +387,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     def _store(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[int]:
         """In the background: no request waits for a backup, and prefetches go first."""
-        return self._call(
-            self._client.submit_batch_set, names, items, self._timeout, self._ttl, True
-        )
+        submit = self._client.submit_batch_set
+        return self._call(submit, names, items, self._timeout, self._ttl, True, fine=(_EEXIST,))
 
     def _exists(self, prefix: bytes, keys: Sequence[str]) -> list[bool]:
         if not keys:

@@ -356,8 +356,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 self._say_once("fault say", "a failure cannot be explained", exc_info=True)
 
     def _say_failed(self, job: _Job, results: list[int]) -> None:
-        misses = (_ENOTFOUND, _ETOOBIG)
-        codes = [r for r in results if r < 0 and r not in misses and r != _EEXIST]
+        fine = (_ENOTFOUND, _ETOOBIG) if job.load else (_EEXIST,)  # misses, and what is stored
+        codes = [r for r in results if r < 0 and r not in fine]
         if codes:
             text = f"{_native.errname(codes[0])}: {_native.strerror(codes[0])}"
             what = "load" if job.load else "store"

@@ -161,6 +161,18 @@ class ShapeTest(unittest.TestCase):
         names = ("keys", "buffers", "timeout", "ttl", "background")
         self.assertIs({**dict(zip(names, args)), **options}["background"], True)
 
+    def test_what_a_miss_is_does_not_hide_why_a_store_fails(self):
+        backend = self.module.KVRailHiCache(
+            types.SimpleNamespace(extra_config={"servers": server().address, "num_clients": 1})
+        )
+        self.addCleanup(backend.close)
+        with unittest.mock.patch.object(backend._reaper, "call", lambda *args: [-1009]):
+            with self.assertNoLogs("sglang.kvrail", "WARNING"):
+                self.assertEqual(backend._call(backend._client.submit_batch_get), [-1009])
+            with self.assertLogs("sglang.kvrail", "WARNING") as lines:
+                self.assertEqual(backend._store([b"k"], [(1, 1)]), [-1009])
+        self.assertRegex(lines.output[0], "1 of 1 keys failed: KV_ETOOBIG: .*--value-max")
+
     def test_prefixes(self):
         self.assertEqual(self.module._leading([True, True, False, True]), 2)
         self.assertEqual(self.module._trailing([True, False, True, True], 4, 2), {1, 4})

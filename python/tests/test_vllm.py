@@ -226,6 +226,14 @@ class VllmTest(unittest.TestCase):
         self.assertIn("planted", lines.output[0])
         self.assertFalse(tier.has_pending_work())
 
+    def test_what_a_miss_is_does_not_hide_why_a_store_fails(self):
+        tier = self.tier()
+        with self.assertNoLogs("vllm.kvrail", "WARNING"):
+            tier._say_failed(self.module._Job(1, [b"k"], [0], True, 0.0), [-1009])
+        with self.assertLogs("vllm.kvrail", "WARNING") as lines:
+            tier._say_failed(self.module._Job(2, [b"k"], [0], False, 0.0), [-1009])
+        self.assertRegex(lines.output[0], "a store failed .*KV_ETOOBIG: .*--value-max")
+
     def test_no_retry_at_or_after_the_deadline(self):
         tier, now = self.tier(lookup_timeout=0.5), [100.0]
         with unittest.mock.patch.object(self.module.time, "monotonic", lambda: now[0]):
