@@ -8,7 +8,6 @@
 #include "base/hist.h"
 
 #include <float.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -117,10 +116,16 @@ uint64_t kv_hist_quantile(const struct kv_hist *h, double q)
 	return h->max;
 }
 
+bool kv_hist_reaches(const struct kv_hist *h, double q)
+{
+	if (q <= 0.5)
+		return h->count > 0;
+	return (double)h->count * (1 - q) >= 1 - 1e-9; /* 1 - 0.999 is a little less than 0.001 */
+}
+
 uint64_t kv_hist_reached(const struct kv_hist *h, double q)
 {
-	bool beyond = (double)h->count * (1 - q) >= 1 - 1e-9; /* 1 - 0.999 is a little less than 0.001 */
-	return q <= 0.5 || beyond ? kv_hist_quantile(h, q) : 0;
+	return kv_hist_reaches(h, q) ? kv_hist_quantile(h, q) : 0;
 }
 
 double kv_hist_mean(const struct kv_hist *h)

@@ -6,6 +6,7 @@
 #ifndef KVRAIL_BASE_HIST_H
 #define KVRAIL_BASE_HIST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -28,8 +29,10 @@ void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from);
  * 0 gives min and q >= 1 gives max. An empty histogram gives 0. */
 uint64_t kv_hist_quantile(const struct kv_hist *h, double q);
 
-/* kv_hist_reached -- the same where the samples reach it, else 0: no sample lies beyond p99 of fewer than 100 samples,
- * and the quantile would only be the largest of them. One sample reaches the median, and everything below. */
+/* kv_hist_reaches -- whether the samples reach a quantile: no sample lies beyond p99 of fewer than 100 samples, and the
+ * quantile would only be the largest of them. One sample reaches the median, and everything below. kv_hist_reached --
+ * the quantile, or 0 where they do not: of what takes more than 0 ns. */
+bool kv_hist_reaches(const struct kv_hist *h, double q);
 uint64_t kv_hist_reached(const struct kv_hist *h, double q);
 double kv_hist_mean(const struct kv_hist *h);
 

@@ -105,7 +105,7 @@ void fabric_print_row(const struct fabric_run *run, const struct fabric_row *row
 	const struct kv_hist *h = &row->latency;
 	fprintf(out, "%-7s %8s %7s", fabric_op_name(row->op), SIZE(row->size), TIME(h->min));
 	for (unsigned i = 0; i < COLUMNS; i++)
-		fprintf(out, " %7s", kv_hist_reached(h, shown[i]) ? TIME(kv_hist_quantile(h, shown[i])) : "-");
+		fprintf(out, " %7s", kv_hist_reaches(h, shown[i]) ? TIME(kv_hist_quantile(h, shown[i])) : "-");
 	if (jitter_of(h) > 0)
 		fprintf(out, " %7.1f", jitter_of(h));
 	else
@@ -221,7 +221,7 @@ static json_t *latency_object(const struct kv_hist *h)
 	       *groups = json_array();
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
 		json_object_set_new(o, quantiles[i].name,
-				    kv_hist_reached(h, quantiles[i].q)
+				    kv_hist_reaches(h, quantiles[i].q)
 					    ? json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q))
 					    : json_null());
 	for (unsigned g = 0; g < GROUPS; g++) {

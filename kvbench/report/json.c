@@ -167,7 +167,7 @@ static json_t *resources_object(const struct bench_results *r)
 			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
 }
 
-/* 0 was not measured. */
+/* Of a latency, which is never 0 where it was measured. */
 static void ns_add(json_t *object, const char *name, uint64_t ns)
 {
 	if (ns)
@@ -187,7 +187,9 @@ static json_t *latency_object(const struct kv_hist *h)
 	json_object_set_new(object, "min", json_integer((json_int_t)h->min));
 	json_object_set_new(object, "mean", json_integer((json_int_t)(kv_hist_mean(h) + 0.5)));
 	for (unsigned i = 0; i < KV_COUNT(quantiles); i++)
-		ns_add(object, quantiles[i].name, kv_hist_reached(h, quantiles[i].q));
+		if (kv_hist_reaches(h, quantiles[i].q))
+			json_object_set_new(object, quantiles[i].name,
+					    json_integer((json_int_t)kv_hist_quantile(h, quantiles[i].q)));
 	json_object_set_new(object, "max", json_integer((json_int_t)h->max));
 	return object;
 }

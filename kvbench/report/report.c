@@ -19,8 +19,7 @@
 #define SIZE(n)        kv_size_format((n), (char[32]){0}, 32)
 #define TIME(n)        kv_duration_format((n), (char[32]){0}, 32)
 #define RATE(n)        kv_rate_format((n), (char[32]){0}, 32)
-#define KNOWN(ns)      known((ns), (char[32]){0}, 32)
-#define QUANTILE(h, q) KNOWN(kv_hist_reached((h), (q)))
+#define QUANTILE(h, q) quantile((h), (q), (char[32]){0}, 32)
 
 /* Colours appear on a terminal only, and never with NO_COLOR. */
 static const char *paint(FILE *to, const char *code)
@@ -28,10 +27,9 @@ static const char *paint(FILE *to, const char *code)
 	return isatty(fileno(to)) && !getenv("NO_COLOR") ? code : "";
 }
 
-/* A latency of 0 was not measured. */
-static const char *known(uint64_t ns, char *buf, size_t cap)
+static const char *quantile(const struct kv_hist *h, double q, char *buf, size_t cap)
 {
-	return ns ? kv_duration_format(ns, buf, cap) : "-";
+	return kv_hist_reaches(h, q) ? kv_duration_format(kv_hist_quantile(h, q), buf, cap) : "-";
 }
 
 static double seconds_of(const struct phase_result *p)

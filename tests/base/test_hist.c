@@ -114,7 +114,9 @@ static void a_quantile_takes_samples_beyond_it(void **state)
 		for (uint64_t n = 1; n < rows[i].needed; n++)
 			kv_hist_add(&hist, 1000);
 		assert_int_equal(kv_hist_reached(&hist, rows[i].q), 0);
+		assert_false(kv_hist_reaches(&hist, rows[i].q));
 		kv_hist_add(&hist, 1000);
+		assert_true(kv_hist_reaches(&hist, rows[i].q));
 		assert_int_equal(kv_hist_reached(&hist, rows[i].q), 1000);
 	}
 }

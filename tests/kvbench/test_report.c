@@ -278,6 +278,27 @@ static void a_rate_says_offered_and_achieved(void **state)
 	free(text);
 }
 
+/* A phase of a GET may take no time at all: that is measured, too. */
+static void a_phase_of_no_time_has_quantiles(void **state)
+{
+	static const struct kvc_phases phases = {.total_ns = 100, .wire_ns = 100};
+	static struct bench_breakdown watched;
+	struct fixture *f = *state;
+	char *text;
+	json_t *j;
+
+	bench_breakdown_init(&watched);
+	for (unsigned i = 0; i < 100; i++)
+		bench_breakdown_add(&watched, &phases);
+	f->bench.results.breakdown = &watched;
+	j = report_of(&f->bench);
+	check_names(document_at(j, "breakdown_ns", "room", NULL), "min mean p50 p90 p95 p99 max");
+	json_decref(j);
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "room           0 ns      0 ns      0 ns"));
+	free(text);
+}
+
 /* p99 of fewer than 100 samples would be their largest. */
 static void a_quantile_without_samples_beyond_it_is_not_given(void **state)
 {
@@ -837,6 +858,7 @@ int main(void)
 		WITH_RUN(the_report_says_who_drove_it),
 		WITH_RUN(the_summary_fits_80_columns),
 		WITH_RUN(a_rate_says_offered_and_achieved),
+		WITH_RUN(a_phase_of_no_time_has_quantiles),
 		WITH_RUN(a_quantile_without_samples_beyond_it_is_not_given),
 		WITH_RUN(a_rate_of_a_moment_is_told),
 		WITH_RUN(put_conflicts_are_no_errors),
