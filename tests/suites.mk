@@ -158,7 +158,7 @@ check-clang: ## build everything with clang, without a warning, and run the test
 
 # Loops where io_uring is forbidden. What speaks of io_uring itself is left out (epoll.sh and doctor.sh have filters of
 # their own), and what loops have no part in.
-ON_EPOLL = $(tests_loop) $(tests_bootstrap) $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_kvbench) $(tests_kvcli) $(tests_hotpath) $(addprefix tests/integration/,defaults.sh bench.sh async.sh cli.sh lifetime.sh security.sh trace.sh rails.sh capacity.sh events.sh examples.sh fabric.sh http.sh load.sh members.sh prometheus.sh python.sh service.sh)
+ON_EPOLL = $(tests_loop) $(tests_bootstrap) $(tests_engine) $(tests_kvserver) $(tests_kvclient) $(tests_kvbench) $(tests_kvcli) $(tests_hotpath) $(addprefix tests/integration/,acceptance.sh defaults.sh bench.sh async.sh cli.sh lifetime.sh security.sh trace.sh rails.sh capacity.sh events.sh examples.sh fabric.sh http.sh load.sh members.sh prometheus.sh python.sh service.sh)
 check-epoll: deps ## loop, client, server and programs where a seccomp filter forbids io_uring (10 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) tests
 	@MODE=$(MODE) KVRAIL_BUILD=$(B) tests/integration/no_uring.py scripts/run-tests.sh -t $(or $(TEST_LIMIT),600) -l $(B)/logs/epoll $(ON_EPOLL)

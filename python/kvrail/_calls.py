@@ -152,6 +152,10 @@ class Tries:
     library's default, which grows with the length."""
 
     def __init__(self, size: int, timeout: float | None, clients: float | None) -> None:
+        if not isinstance(size, int):
+            raise TypeError(f"size, a guess in bytes, must be an int, not {type(size).__name__}")
+        if not 0 <= size <= VALUE_MAX:
+            raise ValueError(f"size, a guess in bytes, must be from 0 to {VALUE_MAX}, not {size}")
         self.buffer = bytearray(size or GUESS)
         self.timeout = timeout  # of the next try
         self._whole = timeout or clients

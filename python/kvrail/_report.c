@@ -196,7 +196,13 @@ PyObject *client_servers(PyObject *object, PyObject *args)
 	double seconds = HUGE_VAL;
 	PyObject *list;
 	int rc;
-	if (!PyArg_ParseTuple(args, "|d:servers", &seconds) || client_usable(self) < 0)
+	if (!PyArg_ParseTuple(args, "|d:servers", &seconds))
+		return NULL;
+	if (!(seconds >= 0)) {
+		PyErr_SetString(PyExc_ValueError, "seconds, in which servers are asked, must be 0 or more");
+		return NULL;
+	}
+	if (client_usable(self) < 0)
 		return NULL;
 	client_enter(self);
 	rc = kvc_info(self->pool, &info);

@@ -85,8 +85,12 @@ static int arguments_parse(const char *call, const char *const *names, unsigned 
 int timeout_parse(PyObject *timeout, uint64_t *out_ns)
 {
 	double s = PyFloat_AsDouble(timeout);
-	if (s == -1.0 && PyErr_Occurred())
-		return -1;
+	if (s == -1.0 && PyErr_Occurred()) {
+		if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+			return -1;
+		PyErr_Clear(); /* an int that no float has room for */
+		s = PyObject_RichCompareBool(timeout, Py_False, Py_GT) > 0 ? HUGE_VAL : -HUGE_VAL;
+	}
 	if (!(s > 0)) {
 		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; None means the client's");
 		return -1;

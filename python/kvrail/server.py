@@ -17,7 +17,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 from ._errors import Error
 
@@ -49,6 +49,13 @@ def _forgotten(process: subprocess.Popen[bytes], starter: int) -> None:
     if os.getpid() == starter and process.poll() is None:
         process.kill()
         process.wait()
+
+
+def _log_over(fd: int, path: str, maker: int) -> None:
+    """The object, or the program, ends. A child of fork() leaves the file to its parent."""
+    os.close(fd)
+    if os.getpid() == maker:
+        pathlib.Path(path).unlink(missing_ok=True)
 
 
 class _Starter:
@@ -111,7 +118,8 @@ class Server:
     and all that `kv-server --help` names. startup_timeout: seconds until it must be ready. The server's log is at
     `.log_path` until close(). stop() drains it, kill() does not; restart() starts it again on the same port.
     Starting and stopping block; from asyncio use asyncio.to_thread. However this process ends, and whichever thread made
-    the object, the server ends with it. Not thread-safe.
+    the object, the server ends with it. In a child of fork() it stays the parent's: stop(), kill() and close() do nothing
+    there. Not thread-safe.
     """
 
     def __init__(
@@ -130,11 +138,13 @@ class Server:
         self._startup_timeout = startup_timeout
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        self._log: IO[bytes] = tempfile.NamedTemporaryFile(prefix="kv-server-", suffix=".log")
+        self._owner = os.getpid()
+        self._log, self.log_path = tempfile.mkstemp(prefix="kv-server-", suffix=".log")
+        self._log_guard = weakref.finalize(self, _log_over, self._log, self.log_path, self._owner)
         try:
             self._start(listen)
         except BaseException:
-            self._log.close()
+            self._log_guard()
             raise
 
     # ---- start ----
@@ -210,14 +220,10 @@ class Server:
         """Its process id; 0: it does not run."""
         return self._process.pid if self._process else 0
 
-    @property
-    def log_path(self) -> str:
-        return str(self._log.name)
-
     def log(self) -> str:
         """The end of what it has written."""
         try:
-            return pathlib.Path(self._log.name).read_text(errors="replace")[-4096:]
+            return pathlib.Path(self.log_path).read_text(errors="replace")[-4096:]
         except FileNotFoundError:
             return ""
 
@@ -228,7 +234,7 @@ class Server:
 
     def _end(self, timeout: float) -> int | None:
         process, self._process = self._process, None
-        if process is None:
+        if process is None or os.getpid() != self._owner:
             return None
         try:
             return process.wait(timeout)
@@ -241,13 +247,13 @@ class Server:
     def stop(self, timeout: float = 20.0) -> int | None:
         """SIGTERM: it says goodbye to its clients, finishes their requests and ends. After `timeout` seconds it is
         killed. Returns its exit status; None: it did not run."""
-        if self._process:
+        if self._process and os.getpid() == self._owner:
             self._process.terminate()
         return self._end(timeout)
 
     def kill(self) -> int | None:
         """SIGKILL, as if its machine had died."""
-        if self._process:
+        if self._process and os.getpid() == self._owner:
             self._process.kill()
         return self._end(20.0)
 
@@ -270,4 +276,4 @@ class Server:
     def close(self) -> None:
         """stop(), and remove the log."""
         self.stop()
-        self._log.close()
+        self._log_guard()

@@ -45,6 +45,13 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(self.client.get(key), b"s" * size)
             self.assertEqual(self.client.get(key, size=10), b"s" * size)
 
+    def test_a_guess_that_is_none_is_refused(self):
+        for size in (-1, (1 << 30) + 1, 1 << 70):
+            with self.assertRaisesRegex(ValueError, f"size.* must be from 0 to .*, not {size}"):
+                self.client.get("a", size=size)
+        with self.assertRaisesRegex(TypeError, "size.* must be an int, not float"):
+            self.client.get("a", size=1.5)
+
     def test_tries_share_one_deadline(self):
         now, given = [100.0], []
 

@@ -435,6 +435,31 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         run = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120)
         self.assertEqual(run.returncode, 7, run.stderr)
 
+    def test_a_child_of_fork_leaves_the_server_to_its_parent(self):
+        script = """
+import kvrail, os, sys
+with kvrail.Server(64) as server:
+    for end in ("stop", "kill", "close", "restart", "nothing"):
+        pid = os.fork()
+        if pid == 0:
+            if end == "restart":
+                try:
+                    server.restart()
+                except kvrail.Error:
+                    pass  # the address is in use
+            elif end != "nothing":
+                getattr(server, end)()
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7, end
+        assert server.running() and os.path.exists(server.log_path), end
+    with kvrail.Client(server.address, wait=True, num_clients=1) as client:
+        client.put("key", b"value")
+assert not os.path.exists(server.log_path)
+print("over")
+"""
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120)
+        self.assertEqual((run.returncode, run.stdout, run.stderr), (0, b"over\n", b""))
+
     def test_a_program_without_standard_descriptors_starts_a_server(self):
         script = """
 import kvrail, os, sys

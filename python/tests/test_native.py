@@ -238,7 +238,10 @@ class ArgumentsTest(NativeTest):
         self.refuses(
             ValueError, "slices of 8 bytes do not fit a stride of 4", get, ["a"], [(4096, 16, 8, 4)]
         )
-        for timeout in (0, -1, float("nan")):
+        for seconds in (float("nan"), -1):
+            self.refuses(ValueError, "must be 0 or more", self.client.servers, seconds)
+        self.refuses(kvrail.Invalid, "address space", self.client.register, ((1 << 64) - 4096, 8192))
+        for timeout in (0, -1, float("nan"), float("-inf"), -(10**400)):
             self.refuses(
                 ValueError, "timeout is in seconds, above 0", exists, ["a"], timeout=timeout
             )
@@ -267,6 +270,11 @@ class ArgumentsTest(NativeTest):
         self.refuses(BufferError, "", self.client.register, b"read-only")
         self.refuses(ValueError, "an id must be from 0", self.client.cancel, -1)
         self.assertEqual(self.client.drain_results(), [])  # nothing was begun
+
+    def test_a_timeout_of_for_ever_is_one(self):
+        for timeout in (float("inf"), 1e300, 10**400):
+            id = self.client.submit_batch_exists(["a"], timeout)
+            self.assertEqual(results(self.client, id), [0])
 
     def test_wrong_options_each_have_a_sentence(self):
         address = server().address
