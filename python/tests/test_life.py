@@ -101,6 +101,45 @@ class CloseTest(NativeTest):
             self.assertEqual(wrong, [])
             self.assertFalse(any(t.is_alive() for t in threads))
 
+    def test_eight_threads_use_a_client_that_is_closed_under_them(self):
+        client = kvrail.Client(server().address, num_clients=1)
+        key, wrong, begun = fresh(), [], threading.Barrier(9)
+        client.put(key, b"v")
+        calls = (
+            lambda: client.get(key),
+            lambda: client.put(key, b"v"),
+            lambda: client.exists([key]),
+            lambda: client.register(bytearray(10)),
+            lambda: client.call_bound(1),
+            client.counters,
+            client.info,
+            client.servers,
+        )
+
+        def work():
+            begun.wait()
+            while not client.closed:
+                for call in calls:
+                    try:
+                        call()
+                    except kvrail.Closed:
+                        pass
+                    except BaseException as error:
+                        wrong.append(error)
+                        return
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        for _ in range(20):
+            client.exists([key])
+        client.close()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(wrong, [])
+        self.assertFalse(any(t.is_alive() for t in threads))
+
     def test_an_exporter_written_in_python_may_close_the_client(self):
         if sys.version_info < (3, 12):
             self.skipTest("Python has __buffer__ from 3.12")
@@ -293,6 +332,34 @@ class ForkTest(NativeTest):
         with blocking._reaper.lock:  # as if the reaper held it
             self.child(body)
 
+    def test_a_child_ends_as_programs_do_beside_calls_of_threads(self):
+        script = """
+import kvrail, os, sys, threading, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # fork beside threads, from 3.12
+client, native = kvrail.Client(sys.argv[1], num_clients=1), kvrail._native.Client(sys.argv[1], num_clients=1)
+native.register(bytearray(8192))
+client.put("ends", bytes(100_000))
+stop = threading.Event()
+def work():
+    buffer = bytearray(100_000)
+    while not stop.is_set():
+        client.get("ends", buffer)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for _ in range(10):
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+stop.set()
+for thread in threads: thread.join()
+client.close(); native.close()
+"""
+        run = subprocess.run(
+            [sys.executable, "-c", script, server().address], capture_output=True, timeout=120
+        )
+        self.assertEqual((run.returncode, run.stderr), (0, b""))
+
     def test_a_child_may_open_one_of_its_own(self):
         address = server().address
 
@@ -324,6 +391,29 @@ class InterpreterTest(unittest.TestCase):
             "b = kvrail.Client(sys.argv[1], num_clients=1)\n"
             "b.put('end', b'x' * 100000)\n"
             "for i in range(100): c.submit_batch_get(['end'], [bytearray(100000)])\n"
+        )
+
+    def test_it_ends_beside_daemon_threads_in_calls(self):
+        self.run_python(
+            "import kvrail, sys, threading\n"
+            "from kvrail import _native\n"
+            "c, n = kvrail.Client(sys.argv[1], num_clients=1), _native.Client(sys.argv[1], num_clients=1)\n"
+            "c.put('daemons', bytes(50_000))\n"
+            "kept, busy = [], threading.Barrier(7)\n"
+            "def get(): c.get('daemons', bytearray(50_000))\n"
+            "def region(): n.register(bytearray(8192)).unregister()\n"
+            "def many():\n"
+            "    kept.append(_native.Client(sys.argv[1], num_clients=1))\n"
+            "    kept[-1].submit_batch_get(['daemons'], [bytearray(50_000)])\n"
+            "    if len(kept) == 30: threading.Event().wait()\n"
+            "def work(step):\n"
+            "    try:\n"
+            "        step(); busy.wait()\n"
+            "        while True: step()\n"
+            "    except kvrail.Closed: pass\n"
+            "for step in (get, get, get, region, region, many):\n"
+            "    threading.Thread(target=work, args=(step,), daemon=True).start()\n"
+            "busy.wait()\n"
         )
 
     def test_signal_handlers_stay_what_they_were(self):
