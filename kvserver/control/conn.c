@@ -9,8 +9,9 @@
  * A heartbeat answers a client's (conn_answer_await); a client with calls under way asks when it hears nothing. Those
  * that nobody asked for tell that the server is there, and find clients that are gone. They are spaced by the number of
  * clients, QUIET_BEATS a second for all of them, and each tells when the next is due at the latest. So ten thousand
- * idle clients cost about what five hundred do. While the reader is busy it sees no question: then they leave each
- * heartbeat_ms, and soon after a change of the view, because the news goes with them.
+ * idle clients cost a twentieth of what they would at heartbeat_ms. While the reader is busy it sees no question: then
+ * they leave each heartbeat_ms. News of the view go with heartbeats, which are sooner then where few members tell each
+ * client (news_ms).
  *
  * Heartbeats have a timer, and a coroutine only while one is sent: a connection that is admitted costs one coroutine,
  * its reader, so that twenty thousand of them fit (loops.c: loops_make), also where a stack and its guard are two
@@ -26,6 +27,7 @@
 #include <inttypes.h>
 
 #define BEAT_AGAIN_NS 10000000ull /* after no coroutine was to be had for a beat */
+#define TOGETHER_NS   100000000ull
 
 static struct loop *loop_of(const struct conn *c)
 {
@@ -85,12 +87,29 @@ static bool view_untold(const struct conn *c)
 	return c->view_asked && c->welcome && c->view_told != c->server->views.number;
 }
 
+/* Within which time this client hears of a change of the view. All members tell it, so that one in NEWS_MEMBERS of them
+ * must do so in heartbeat_ms. */
+static uint64_t news_ms(const struct conn *c)
+{
+	return c->server->opt.heartbeat_ms * KV_MAX(c->server->views.now.count / NEWS_MEMBERS, 1ull);
+}
+
 /* How long the next heartbeat may take to leave if the client does not ask. */
 static uint64_t quiet_ms(const struct conn *c)
 {
 	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
 
-	return c->busy || view_untold(c) ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
+	if (view_untold(c))
+		spaced = KV_MIN(spaced, news_ms(c));
+	return c->busy ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
+}
+
+/* Spaced heartbeats leave at whole tenths of a second: those of many clients in one turn of the loop. */
+static uint64_t quiet_end(const struct conn *c)
+{
+	uint64_t ms = quiet_ms(c), end_ns = loop_now(loop_of(c)) + ms * 1000000;
+
+	return ms > c->server->opt.heartbeat_ms ? end_ns - end_ns % TOGETHER_NS : end_ns;
 }
 
 static void beat_by(struct conn *c, uint64_t due_ns)
@@ -206,7 +225,7 @@ static void beat_run(void *arg)
 		co_wake(c->reader);
 		return;
 	}
-	beat_by(c, loop_now(loop_of(c)) + quiet_ms(c) * 1000000ull);
+	beat_by(c, quiet_end(c));
 }
 
 /* Have the message that is due sent now, unless a coroutine is sending already. */
@@ -251,7 +270,7 @@ int conn_answer_await(struct conn *c)
 {
 	if (!c->serving || c->beating) /* what is being sent will do */
 		return 0;
-	beat_by(c, loop_now(loop_of(c)) + quiet_ms(c) * 1000000ull);
+	beat_by(c, quiet_end(c));
 	return beat_await(c);
 }
 
@@ -262,7 +281,7 @@ void conns_news(struct kvs_server *s)
 	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (view_untold(c)) /* not all in one turn of the loop, nor do they ask in one */
-			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), beat_ns(c)));
+			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), news_ms(c) * 1000000));
 	}
 }
 

@@ -73,7 +73,8 @@ void conn_busy(struct conn *c, bool busy);
  * boot_send_await says. */
 int conn_answer_await(struct conn *c);
 
-/* conns_news -- the view has changed: heartbeats tell all clients that have asked for it, within heartbeat_ms. */
+/* conns_news -- the view has changed: heartbeats tell all clients that have asked for it, sooner than else where there
+ * are few members. */
 void conns_news(struct kvs_server *server);
 
 /* conn_welcomed -- WELCOME was sent: the client may be told news of its attachment, and is if there are any. */

@@ -27,6 +27,7 @@ enum {
 				 * flight */
 	QUIET_BEATS = 500,      /* heartbeats per second to clients that do not ask, in all */
 	QUIET_MS_MAX = 10000,   /* ... but at least one to each in this time */
+	NEWS_MEMBERS = 8,       /* one in so many members tells a client of a change of the view in heartbeat_ms */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
 

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kvclient/core/client.h"
@@ -135,6 +136,38 @@ static void a_busy_client_asks_nothing_either(void **state)
 	close_crowded(CROWD);
 }
 
+static void view_tell(uint64_t epoch)
+{
+	struct kv_view v = {.source = 1, .epoch = epoch};
+	struct kv_member m = {.weight = (uint32_t)epoch, .state = KV_MEMBER_UP};
+	snprintf(m.node_id, sizeof(m.node_id), "node-0");
+	snprintf(m.address, sizeof(m.address), "127.0.0.1:%u", world.server[0].port);
+	assert_int_equal(kv_view_add(&v, &m), 0);
+	assert_int_equal(kvs_server_view_set(server(), &v), 0);
+	kv_view_fini(&v);
+}
+
+static uint64_t epoch_known(void)
+{
+	return kvc_pool_client(world.pool[0].pool, 0)->cluster.view.epoch;
+}
+
+/* Who else should tell of them? */
+static void news_of_a_small_cluster_do_not_wait_for_a_heartbeat(void **state)
+{
+	(void)state;
+	open_crowded(4, CROWD);
+	view_tell(1);
+	for (uint64_t epoch = 2; epoch < 10; epoch++) {
+		world_sleep(&world, QUIET + kv_prng_below(&world.prng, QUIET));
+		assert_int_equal(epoch_known(), epoch - 1);
+		view_tell(epoch);
+		world_sleep(&world, 600 * MS);
+		assert_int_equal(epoch_known(), epoch);
+	}
+	close_crowded(CROWD);
+}
+
 /* ---- who notices its end, and when ---- */
 
 static void a_call_notices_within_two_seconds(void **state)
@@ -240,6 +273,7 @@ int main(void)
 		cmocka_unit_test(a_server_of_thousands_says_little_and_an_idle_client_nothing),
 		cmocka_unit_test(a_server_of_few_sends_a_heartbeat_each_half_second),
 		cmocka_unit_test(a_busy_client_asks_nothing_either),
+		cmocka_unit_test(news_of_a_small_cluster_do_not_wait_for_a_heartbeat),
 		cmocka_unit_test(a_call_notices_within_two_seconds),
 		cmocka_unit_test(a_busy_client_notices_within_two_seconds_and_not_at_once),
 		cmocka_unit_test(a_region_that_is_announced_notices_within_two_seconds),
