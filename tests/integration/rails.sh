@@ -78,7 +78,7 @@ pids+=($!)
 read -r -t 30 line <"$scratch/ready"
 far=${line#READY }
 ip netns exec "$b" "$build/kv-bench" --server "$far" --provider "$provider" --nic 10.99.0.2,10.99.1.2 --num-clients 2 --num-workers 8 \
-	--num-keys 64 --value-size 300000 --duration 40 --keep-going --verify --warmup 0 --json "$scratch/cut.json" >"$scratch/bench.out" 2>&1 &
+	--num-keys 64 --value-size 300000 --duration 40 --keep-going --verify --warmup 0 --log-level info --json "$scratch/cut.json" >"$scratch/bench.out" 2>&1 &
 bench_pid=$!
 pids+=("$bench_pid")
 check "load runs over both cables" wait_for 30 'read +[0-9]+ %' "$scratch/bench.out" 1
