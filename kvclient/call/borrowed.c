@@ -75,7 +75,9 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	return rc;
 }
 
-/* GET several ranges into a piece that is acquired first: one attempt. */
+/* GET several ranges into a piece that is acquired first: one attempt. A server writes into the piece itself. But where
+ * a fence would cut the client off from all servers, ranges of a repair have pieces of their own, as in kvc_put_copy:
+ * what a server that stands still may yet write to is kept apart (quarantine), and not fenced. */
 static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borrowed *out)
 {
 	struct kvc_client *c = g->c;
@@ -85,7 +87,7 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 		return (int)rc;
 	g->to.at = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &piece)};
 	g->to.cap = len;
-	g->to.place = KVC_GET_DIRECT;
+	g->to.place = g->ask.repair && !c->info.peer_fence ? KVC_GET_COPIED : KVC_GET_DIRECT;
 	g->to.region = KVC_REGION_BUFFER;
 	g->to.region_offset = piece.offset;
 	rc = kvc_get_once_await(g);

@@ -20,22 +20,32 @@
 
 enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS, LONG = MEMBERS_LONG };
 
-static void open_world(uint64_t seed, uint64_t settle_ns, uint64_t repair_bytes_s)
+static struct world_options options(uint64_t seed)
 {
-	struct world_options wo = {.seed = seed,
-				   .servers = SERVERS,
-				   .listed = 1,
-				   .clients = 1,
-				   .timeout_ns = 10 * SECOND,
-				   .heartbeat_ms = 100,
-				   .peer_timeout_ns = SECOND,
-				   .settle_ns = settle_ns,
-				   .repair_bytes_s = repair_bytes_s,
-				   .fabric.delay_max_ns = MS};
+	return (struct world_options){.seed = seed,
+				      .servers = SERVERS,
+				      .listed = 1,
+				      .clients = 1,
+				      .timeout_ns = 10 * SECOND,
+				      .heartbeat_ms = 100,
+				      .peer_timeout_ns = SECOND,
+				      .fabric.delay_max_ns = MS};
+}
+
+static void open_with(const struct world_options *wo)
+{
 	memset(&members, 0, sizeof(members));
-	world_open(&members.world, &wo);
+	world_open(&members.world, wo);
 	members_all_up(FEWER);
 	world_do(&members.world, 0, members_put_all, NULL);
+}
+
+static void open_world(uint64_t seed, uint64_t settle_ns, uint64_t repair_bytes_s)
+{
+	struct world_options wo = options(seed);
+	wo.settle_ns = settle_ns;
+	wo.repair_bytes_s = repair_bytes_s;
+	open_with(&wo);
 }
 
 static struct kvc_client *client(void)
@@ -433,6 +443,77 @@ static void a_former_server_that_dies_is_a_miss(void **state)
 	close_world();
 }
 
+static void get_one(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = malloc(LONG);
+	if (kvc_get_await(c, members_key_of(arg), at, LONG, NULL) < 0)
+		members.misses++;
+	free(at);
+}
+
+enum { FIRST_LONG = 103, LAST_LONG = 183 };
+
+static void put_long(struct kvc_client *c, void *arg)
+{
+	uint8_t *at = calloc(1, LONG);
+	(void)arg;
+	for (uint32_t i = FIRST_LONG; i <= LAST_LONG; i++)
+		if (members_len_of(i) == LONG)
+			members_put_check(kvc_put_await(c, members_key_of(&i), at, LONG, NULL));
+	free(at);
+}
+
+static uint32_t long_key_that_moved(void)
+{
+	uint32_t i = FIRST_LONG;
+	while (members_len_of(i) != LONG || strcmp(members_owner_name(client(), i), "node-3") != 0)
+		i++;
+	assert_true(i <= LAST_LONG);
+	return i;
+}
+
+/* The value is read in several ranges, and all who may have it stand still in the middle of that. Returns how many
+ * copies were given up. */
+static uint64_t stand_still_after(uint64_t seed, uint64_t ns)
+{
+	struct world_options wo = options(seed);
+	uint64_t dropped;
+	uint32_t key;
+	wo.fence = WORLD_FENCE_ALL;
+	wo.chunk_bytes = 4096;
+	open_with(&wo);
+	world_do(&members.world, 0, put_long, NULL);
+	(void)join();
+	key = long_key_that_moved();
+	world_do(&members.world, 0, get_one, &key);
+	world_sleep(&members.world, ns);
+	for (unsigned i = 0; i < FEWER; i++)
+		world_server_freeze(&members.world, i, true);
+	world_sleep(&members.world, 3 * SECOND);
+	assert_int_equal(counters().fences, 0);
+	dropped = counters().repairs_dropped;
+	if (counters().repairs) /* the value is where it belongs, whole */
+		world_do(&members.world, 0, get_one, &key);
+	for (unsigned i = 0; i < FEWER; i++)
+		world_server_freeze(&members.world, i, false);
+	world_sleep(&members.world, 5 * SECOND);
+	world_rest_check(&members.world);
+	assert_int_equal(members.misses, 0);
+	world_close(&members.world);
+	return dropped;
+}
+
+/* Where a fence would cut the client off from all servers, a copy whose source stands still costs none. */
+static void a_copy_from_a_server_that_stands_still_fences_nobody(void **state)
+{
+	uint64_t dropped = 0;
+	(void)state;
+	for (uint64_t i = 0; i < world_seeds(24); i++)
+		dropped += stand_still_after(640 + i, i * 500 * US);
+	assert_int_not_equal(dropped, 0);
+	assert_int_equal(stand_still_after(639, SECOND), 0);
+}
+
 static void a_draining_servers_values_are_copied_before_it_goes(void **state)
 {
 	unsigned its;
@@ -523,6 +604,7 @@ int main(void)
 		cmocka_unit_test(a_copy_lives_as_long_as_the_original),
 		cmocka_unit_test(copies_keep_to_their_rate),
 		cmocka_unit_test(a_former_server_that_dies_is_a_miss),
+		cmocka_unit_test(a_copy_from_a_server_that_stands_still_fences_nobody),
 		cmocka_unit_test(a_draining_servers_values_are_copied_before_it_goes),
 		cmocka_unit_test(a_pool_closes_while_values_are_copied),
 		cmocka_unit_test(a_pool_that_comes_while_a_server_joins_finds_what_is_elsewhere),
