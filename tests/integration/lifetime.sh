@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lifetime.sh -- how a kv-server begins, changes its keys and ends: ports that are taken, signals.
 . "$(dirname "$0")/lib.bash"
-plan 32
+plan 34
 
 # The port of an outgoing connection that is over: nobody listens there, and the kernel keeps it for a minute. Prints it.
 lingering_port() {
@@ -65,6 +65,15 @@ check "a connection of before lives on" ask 'get k' old-value
 echo 'no key at all' >"$scratch/psk"
 check "a file that cannot be used is told" signal HUP 1 'stay in force'
 check "and the key that was in force stays" status 0 client --psk-file "$scratch/new-psk" ping
+# The way of the guide: the server has both while clients are changed. A client shows the last line of its file.
+sed 's/^bench:/next:/' "$scratch/old-psk" >"$scratch/next-psk"
+cat "$scratch/new-psk" "$scratch/next-psk" >"$scratch/both" && cp "$scratch/both" "$scratch/psk"
+check "a file of two keys is taken" signal HUP 2 'keys and certificates were read again'
+each_key() {
+	client --psk-file "$scratch/new-psk" ping && client --psk-file "$scratch/next-psk" ping && client --psk-file "$scratch/both" ping &&
+		soon eval '[ "$(grep -c "who=.PSK identity ..next" "$log")" = 2 ]'
+}
+check "each of the two is let in, and the log says which" each_key
 check "SIGUSR1 raises the log's level" signal USR1 1 "SIGUSR1: the log's level is debug"
 check "SIGUSR2 lowers it" signal USR2 1 "SIGUSR2: the log's level is info"
 signal USR1 2 "SIGUSR1: the log's level is debug" # two signals that wait are taken in the order of their numbers
