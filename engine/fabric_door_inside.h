@@ -139,7 +139,8 @@ void door_unlock(void);
  * or not. */
 void door_tell(struct door *d, enum door_reason reason, const struct sockaddr_storage *peer, const char *why);
 
-/* door_watch_set -- enter a descriptor into the table; w NULL: take it out. 0 or -KV_ENOMEM. */
+/* door_watch_set -- enter a descriptor into the table, and have it closed by exec; w NULL: take it out. 0 or
+ * -KV_ENOMEM. */
 int door_watch_set(int fd, struct watched *w);
 
 /* door_watch_find, door_conn_find -- the entry of a descriptor, its connection; or NULL. Not locked: for each call of

@@ -7,6 +7,7 @@
  * which is taken for what happens once per connection. */
 #include "engine/fabric_door_inside.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ int door_watch_set(int fd, struct watched *w)
 		atomic_store_explicit(&door_watch_page[fd / WATCH_PAGE], page, memory_order_release);
 	}
 	atomic_store_explicit(&page[fd % WATCH_PAGE], w, memory_order_release);
+	if (w) /* libfabric does not ask for it: a program that the host executes would keep the connection open */
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	return 0;
 }
 

@@ -21,7 +21,8 @@
  * any time; with NICs as far as libfabric's provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first
  * call); on shm never. A worker that forks must leave its child by exec or _exit: in the child it must not return, nor
  * wait for the library. A child that runs long without exec keeps the parent's connections open when the parent closes
- * them.
+ * them. A program that is executed has none of them where a doorkeeper stands (kvc_options.door); elsewhere it has
+ * those of libfabric, which does not close them, unless the child does before exec.
  *
  * Deadlines. A call returns by its deadline plus the grace, with success or exactly one code. The deadline is the
  * call's timeout_ns from now; 0 means the pool's timeout_ns. If that is 0, too, the call has 5 s, and 1 s more for

@@ -3,8 +3,11 @@
 #include "calls.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "kvclient/core/client.h"
@@ -12,6 +15,41 @@
 #include "kvclient/raw.h"
 
 /* ---- opening ---- */
+
+/* Sockets of TCP that a program executed by this process would have. */
+static unsigned tcp_sockets_inherited(unsigned *out_all)
+{
+	unsigned n = 0;
+	DIR *d = opendir("/proc/self/fd");
+	assert_non_null(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		int fd = atoi(e->d_name), protocol = 0;
+		socklen_t len = sizeof(protocol);
+		if (e->d_name[0] == '.' || getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) != 0 ||
+		    protocol != IPPROTO_TCP)
+			continue;
+		++*out_all;
+		n += !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	}
+	closedir(d);
+	return n;
+}
+
+/* libfabric's are not its own idea: a helper that a host executes would keep the pool's connections open. */
+static void a_program_that_the_host_executes_has_no_socket_of_the_pool(void **state)
+{
+	struct kvc_info info = {.size = sizeof(info)};
+	unsigned all = 0;
+	char value[8];
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_info(shared, &info), 0);
+	if (info.no_door[0] || !strstr(info.provider, "tcp"))
+		skip();
+	(void)kvc_get(shared, (struct kvc_key){"cloexec", 7}, value, sizeof(value), NULL);
+	assert_int_equal(tcp_sockets_inherited(&all), 0);
+	assert_true(all >= 2 * info.num_clients); /* control connections and the fabric's */
+}
 
 /* Which signals a thread of this process blocks, if it is a loop's. */
 static bool loop_blocks(const char *tid, uint64_t *out_blocked)
@@ -450,6 +488,7 @@ static void the_server_ends_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_program_that_the_host_executes_has_no_socket_of_the_pool),
 		cmocka_unit_test(signals_of_the_host_never_come_to_threads_of_the_pool),
 		cmocka_unit_test(the_bound_of_a_call_is_its_time_the_grace_and_a_fence),
 		cmocka_unit_test_teardown(opening_ends_when_the_server_is_stopped, let_go),
