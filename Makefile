@@ -110,8 +110,8 @@ $(B)/embed: examples/embed.c $(B)/libkvrail.so.0 $(HEADERS)
 PYTHON ?= python3
 .PHONY: python wheel
 python: $(B)/python/kvrail/.made
-$(B)/python/kvrail/.made: $(wildcard python/kvrail/*) $(B)/libkvrail.a $(HEADERS)
-	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp $(filter-out %.so %.c %.h %__pycache__,$(filter python/%,$^)) $(@D)
+$(B)/python/kvrail/.made: $(wildcard python/kvrail/*) python/kvrail_vllm_plugin.py $(B)/libkvrail.a $(HEADERS)
+	$(Q)rm -rf $(@D) && mkdir -p $(@D) && cp $(filter-out %.so %.c %.h %__pycache__,$(filter python/kvrail/%,$^)) $(@D) && cp $(filter python/%_plugin.py,$^) $(@D)/..
 	$(if $(V),,@echo "  LINK  $(@D)/_native.abi3.so")
 	$(Q)include=$$(python/headers.py) || exit 0; $(CC) $(filter-out -I.,$(ALL_CFLAGS)) -I$(B)/include -isystem "$$include" -DPy_LIMITED_API=0x030B0000 $(filter-out -Wl$(comma)-z$(comma)defs,$(ALL_LDFLAGS)) -shared -o $(@D)/_native.abi3.so \
 		$(filter %.c,$^) $(B)/libkvrail.a -Wl,--exclude-libs,ALL $(LIBS)

@@ -240,7 +240,9 @@ class ArgumentsTest(NativeTest):
         )
         for seconds in (float("nan"), -1):
             self.refuses(ValueError, "must be 0 or more", self.client.servers, seconds)
-        self.refuses(kvrail.Invalid, "address space", self.client.register, ((1 << 64) - 4096, 8192))
+        self.refuses(
+            kvrail.Invalid, "address space", self.client.register, ((1 << 64) - 4096, 8192)
+        )
         for timeout in (0, -1, float("nan"), float("-inf"), -(10**400)):
             self.refuses(
                 ValueError, "timeout is in seconds, above 0", exists, ["a"], timeout=timeout

@@ -3,16 +3,19 @@
 
 import importlib.util
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import time
 import types
 import unittest
 import unittest.mock
 
 import kvrail
+import kvrail_vllm_plugin
 import stub_engines
 from common import completions, freeze, fresh, nobody, server
-from kvrail import _vllm_plugin
 from stub_engines import Context, Job, LookupResult, OldJob
 
 ROWS, ROW = 4, 4096
@@ -312,8 +315,8 @@ class VllmTest(unittest.TestCase):
             )
 
     def test_the_plugin_registers_once(self):
-        _vllm_plugin.register()
-        _vllm_plugin.register()
+        kvrail_vllm_plugin.register()
+        kvrail_vllm_plugin.register()
         self.assertEqual(self.factory.registry, {"kvrail": ("kvrail.vllm", "KVRailTierManager")})
 
     def test_after_shutdown_jobs_fail_and_the_memory_is_free(self):
@@ -381,7 +384,13 @@ class NoVllmTest(unittest.TestCase):
     def test_the_plugin_without_vllm(self):
         if importlib.util.find_spec("vllm"):
             self.skipTest("vLLM is here")
-        _vllm_plugin.register()
+        kvrail_vllm_plugin.register()
+
+    def test_the_plugin_loads_no_libfabric(self):
+        text = "import sys, kvrail_vllm_plugin as plugin; plugin.register(); sys.exit('kvrail' in sys.modules)"
+        where = pathlib.Path(kvrail_vllm_plugin.__file__).parent
+        done = subprocess.run([sys.executable, "-c", text], cwd=where)
+        self.assertEqual(done.returncode, 0)
 
     def test_kvrail_imports_no_engine(self):
         self.assertTrue(kvrail.__version__)

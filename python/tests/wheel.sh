@@ -35,7 +35,7 @@ fi
 gil() { KVRAIL_KV_SERVER=$build/kv-server "$venv/bin/python" tests/bench/gil.py --rounds 20 | grep -c ' ns ' | grep -qx 10; }
 check "tests/bench/gil.py measures" gil
 if "$venv/bin/pip" install -q mypy==2.4.1 >"$scratch/pip.out" 2>&1; then
-	check "mypy --strict finds nothing" "$venv/bin/mypy" --strict --config-file python/pyproject.toml python/kvrail
+	check "mypy --strict finds nothing" "$venv/bin/mypy" --strict --config-file python/pyproject.toml python/kvrail python/kvrail_vllm_plugin.py
 else
 	skip "mypy --strict finds nothing" "mypy cannot be installed: $(tail -n 1 "$scratch/pip.out")"
 fi

@@ -17,13 +17,13 @@ from unittest.mock import MagicMock
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
 import kvrail
+import kvrail_vllm_plugin
 import numpy as np
 import torch
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 from common import freeze
 from guide import Guide
-from kvrail import _vllm_plugin
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
 from vllm.v1.kv_offload.config import (
     OffloadingCacheConfig,
@@ -520,7 +520,7 @@ def main():
     import vllm
 
     print(f"# vLLM {vllm.__version__}, torch {torch.__version__}, kvrail {kvrail.__version__}")
-    _vllm_plugin.register()
+    kvrail_vllm_plugin.register()
     tests = [(n, f) for n, f in globals().items() if n.startswith("test_")]
     print(f"1..{len(tests)}", flush=True)
     failed = 0

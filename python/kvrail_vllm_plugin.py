@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What vLLM's entry point group `vllm.general_plugins` calls, in each of its processes: it makes the tier's name known.
 
-It imports no engine by itself, and does nothing in a vLLM without secondary tiers."""
+It lies beside the package kvrail, which it does not import: libfabric is loaded where the tier is made, in the scheduler,
+and not in the processes of GPUs, which may have one of their own. It does nothing in a vLLM without secondary tiers.
+"""
 
 from __future__ import annotations
 
