@@ -88,10 +88,18 @@ check "beyond loopback without TLS it is refused" refused 'can be read|can be re
 check "an address that cannot be is refused" refused 'http-addr' --http-addr 127.0.0.1:99999
 tls() {
 	scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1 || return 1
-	start_server tls --http-addr 0.0.0.0:0 --cert "$scratch/certs/server.pem" --key "$scratch/certs/server.key" --ca "$scratch/certs/ca.pem" && url_of tls || return 1
+	start_server tls --log-level info --http-addr 0.0.0.0:0 --cert "$scratch/certs/server.pem" --key "$scratch/certs/server.key" --ca "$scratch/certs/ca.pem" && url_of tls || return 1
 	[[ $url = https://* ]] && curl -sSk --max-time 20 "${url/0.0.0.0/127.0.0.1}/readyz" | grep -qx ok || return 1
 	kill -HUP "$server_pid"
-	soon eval "grep -q . <(curl -sSk --max-time 20 '${url/0.0.0.0/127.0.0.1}/view')" && stop_server "$server_pid"
+	soon grep -q 'event=http_keys_read' "$scratch/tls.err" || return 1
+	soon eval "grep -q . <(curl -sSk --max-time 20 '${url/0.0.0.0/127.0.0.1}/view')"
+}
+tls_spoiled() {
+	echo spoiled >"$scratch/certs/server.pem"
+	kill -HUP "$server_pid"
+	soon grep -q 'event=http_keys_failed reason=' "$scratch/tls.err" || return 1
+	curl -sSk --max-time 20 "${url/0.0.0.0/127.0.0.1}/readyz" | grep -qx ok && stop_server "$server_pid"
 }
 check "beyond loopback it speaks TLS with the server's certificate, which SIGHUP reads again" tls
+check "one that cannot be read leaves the former in force, and is an event" tls_spoiled
 finish

@@ -886,7 +886,7 @@ def etcd_life(make: Callable[[], Any]) -> None:
     )
     e.put("/test/kv/strange", "no member")
     e.put("/test/kvother", "not ours")
-    a.says("is no member, and is left out")
+    a.says(r"is no member, and is left out \| event=member_ignored prefix=\S+ key=\S+")
     c = KvServer("c", etcd_spec(e), *LEASE, "--drain-sec", "60")
     b.sees("a b c")
     soon("all agree on the epoch", lambda: len({s.view()["epoch"] for s in (a, b, c)}) <= 2)
@@ -999,6 +999,24 @@ def fake_days() -> None:
     views = a.text().count("event=view ")
     if views > 200:
         raise Failed(f"{views} views of 500 changes")
+
+
+def no_watch_lasts() -> None:
+    """Watches are cut as they begin: it says so once, and goes on by reading."""
+    e = FakeEtcd()
+    running.append(e)
+    a = KvServer("a", etcd_spec(e), *LEASE)
+    a.sees("a")
+    for cut in range(5):
+        soon("a watch begins", lambda cut=cut: e.watches > cut)
+        e.cut_and_compact()
+    a.says(r"event=watch_lost reason=")
+    b = KvServer("b", etcd_spec(e), *LEASE)
+    a.sees("a b")
+    b.end()
+    a.sees("a")
+    if a.text().count("event=watch_lost") != 1:
+        raise Failed("it says more than once that no watch lasts")
 
 
 def real_compaction() -> None:
@@ -1367,6 +1385,7 @@ def main() -> int:
         ("k8s: slices, conditions, epochs, a cut watch", kube_life, ""),
         ("k8s: 410, silence, a new token, an API server that hangs, a wrong CA", kube_bad_days, ""),
         ("etcd (fake): lost events, compaction", fake_days, ""),
+        ("etcd (fake): no watch lasts", no_watch_lasts, ""),
         ("etcd (fake): a dead endpoint is passed over", a_dead_endpoint, ""),
     ]
     for kind, make, why in (
