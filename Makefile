@@ -170,6 +170,7 @@ uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR an
 deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev, python3-kvrail
 	@scripts/install-deps.sh deb
 	$(Q)rm -rf build/deb && mkdir -p build/deb/kvrail-$(VERSION) && tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C build/deb/kvrail-$(VERSION)
+	@echo "  DEB   build/deb/build.log (some minutes)"
 	$(Q)cd build/deb/kvrail-$(VERSION) && dpkg-buildpackage -us -uc -b > ../build.log 2>&1 || { tail -n 40 ../build.log; exit 1; }
 	$(Q)rm -rf build/deb/kvrail-$(VERSION) && ls build/deb/*.deb
 
