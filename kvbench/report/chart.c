@@ -18,7 +18,7 @@ enum {
 	BOTTOM = 46,
 	TICKS_MAX = 12,
 	BAR_HEIGHT = 24,
-	LETTER_WIDTH = 7,
+	LETTER_WIDE = 9, /* a name may be all m */
 	LABEL_LETTERS = 24
 };
 
@@ -303,7 +303,7 @@ void chart_bars(FILE *out, const char *title, const struct chart_bar *bar, unsig
 	char text[32];
 	for (unsigned i = 0; i < count; i++) {
 		most = KV_MAX(most, bar[i].value);
-		left = KV_MAX(left, 8 + LETTER_WIDTH * (double)KV_MIN(strlen(bar[i].label), (size_t)LABEL_LETTERS));
+		left = KV_MAX(left, 16 + LETTER_WIDE * (double)KV_MIN(strlen(bar[i].label), (size_t)LABEL_LETTERS));
 	}
 	wide = WIDTH - left - 74;
 	begin(out, title, 40 + BAR_HEIGHT * (double)count + 8, alone);

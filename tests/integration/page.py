@@ -4,7 +4,7 @@
 
 Prints a line for each thing that is wrong; exit status 1 then. A page lies in a frame of the width, since a window of a
 headless browser has a least width, and a script beside it reads what the page has become:
-  * no part of it is wider than the frame, and no table has to be moved sideways to be read;
+  * no part of it is wider than the frame, no table has to be moved sideways to be read, no text leaves its chart;
   * no text is smaller than TEXT_PX, charts' text included, as it is on the screen;
   * it has the charts that it was written with, and nothing that it tried to load or run was refused.
 FOLDER: for the browser's profile and the frames.
@@ -20,11 +20,15 @@ TEXT_PX = 10
 FRAME = """<!doctype html><body style="margin:0"><iframe id="frame" style="border:0;width:%dpx;height:4000px" src="%s"></iframe>
 <pre id="seen"></pre><script>
 document.getElementById("frame").onload = function () {
-  var page = this.contentDocument, out = {wide: [], small: [], charts: page.querySelectorAll("svg").length, dark: false};
+  var page = this.contentDocument, out = {wide: [], cut: [], small: [], charts: page.querySelectorAll("svg").length, dark: false};
   out.wide_by = page.documentElement.scrollWidth - page.documentElement.clientWidth;
   out.background = page.defaultView.getComputedStyle(page.body).backgroundColor;
   page.querySelectorAll(".wide").forEach(function (e) {
     if (e.scrollWidth > e.clientWidth) out.wide.push(e.textContent.slice(0, 40) + ": " + e.scrollWidth + " of " + e.clientWidth);
+  });
+  page.querySelectorAll("svg text").forEach(function (e) {
+    var box = e.getBBox(), all = e.ownerSVGElement.viewBox.baseVal;
+    if (box.x < 0 || box.x + box.width > all.width) out.cut.push(e.textContent.slice(0, 40));
   });
   var walk = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT), node;
   while ((node = walk.nextNode())) {
@@ -53,6 +57,7 @@ def look(browser, folder, page, width, dark):
     seen = json.loads(found[1].replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     wrong = [f"the page is wider than {width} by {seen['wide_by']}"] if seen["wide_by"] > 0 else []
     wrong += [f"a table is cut off: {w}" for w in seen["wide"]]
+    wrong += [f"a chart's text is cut off: {c}" for c in seen["cut"][:5]]
     wrong += [f"text of less than {TEXT_PX} px: {s}" for s in seen["small"][:5]]
     wrong += [line for line in done.stderr.split("\n") if "CONSOLE" in line]
     with open(page, encoding="utf-8") as f:
