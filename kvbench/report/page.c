@@ -36,7 +36,7 @@ static const char head[] =
 	".quiet,dt{color:#9da7b3}.verdict,.wide,dl{background:#161b22}th,td,dl div{border-color:#2d343d}"
 	".verdict{border-color:#7ee787}.verdict.bad{border-color:#ff7b72}.verdict.cut{border-color:#d29922}}\n"
 	"@media (max-width:600px){th,td{padding:6px 4px;font-size:13px}.less{display:none}"
-	"td:first-child{white-space:normal}}\n"
+	"td:first-child{white-space:normal}.names th{overflow-wrap:anywhere}}\n"
 	"@media print{body{background:#fff;padding:0;font-size:11px}.charts{grid-template-columns:1fr 1fr}"
 	"svg,table,.verdict,dl div{break-inside:avoid}h2{break-after:avoid}}\n";
 

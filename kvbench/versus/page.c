@@ -58,13 +58,13 @@ static void bars(FILE *out, const struct versus *v, enum versus_figure f)
 static void rounds(FILE *out, const struct versus *v)
 {
 	char text[64];
-	fputs("<h2>Rounds</h2>\n<div class=\"wide\"><table><tr><th>GETs per second</th>", out);
+	fputs("<h2>Rounds</h2>\n<div class=\"wide names\"><table><tr><th>GETs per second</th>", out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		fputs("<th>", out);
 		chart_escape(out, v->opt.target[t].label);
 		fputs("</th>", out);
 	}
-	fputs("<th>CPUs</th></tr>\n", out);
+	fputs("<th class=\"less\">CPUs</th></tr>\n", out);
 	for (unsigned i = 0; i < v->rounds; i++) {
 		const struct versus_round *r = &v->round[i];
 		fprintf(out, "<tr><td>round %u%s</td>", i + 1, r->counts ? "" : ", does not count");
@@ -72,7 +72,7 @@ static void rounds(FILE *out, const struct versus *v)
 			text_cell(out, r->run[t].ran ? chart_number(r->run[t].figure[VERSUS_GET].ops_per_s, CHART_COUNT,
 								    text, sizeof(text))
 						     : "");
-		text_cell(out, versus_round_state(r));
+		fprintf(out, "<td class=\"less\">%s</td>", versus_round_state(r));
 		fputs("</tr>\n", out);
 	}
 	fputs("</table></div>\n", out);

@@ -22,10 +22,14 @@ check "of a trace with events, which are named in the charts" reported trace "${
 check "they are" grep -q 'stop 2</text>' "$scratch/trace.html"
 check "of a sweep: a heat map" reported sweep sweep "${run[@]}" -w 1,2,4 -c 1 -v 4KB,64KB --num-keys 20
 mkfifo "$scratch/port"
-python3 tests/bench/fake_server.py memcached none >"$scratch/port" &
-pids+=("$!")
-read -r -t 30 port <"$scratch/port"
-check "of targets side by side, a long name among them" reported versus versus --targets "memcached://127.0.0.1:$port,memcached://localhost:$port" --num-workers 2 --num-clients 1 --num-keys 20 --value-size 4KB --duration 50ms --rounds 1
+targets=
+for _ in 1 2; do
+	python3 tests/bench/fake_server.py memcached none >"$scratch/port" &
+	pids+=("$!")
+	read -r -t 30 port <"$scratch/port"
+	targets+=${targets:+,}memcached://127.0.0.1:$port,memcached://localhost:$port
+done
+check "of four targets side by side, with long names" reported versus versus --targets "$targets" --num-workers 2 --num-clients 1 --num-keys 20 --value-size 4KB --duration 50ms --rounds 1
 cat >"$scratch/bad.html" <<'P'
 <!doctype html><html><head><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"></head>
 <body style="background:#fff"><p style="width:2000px;font-size:8px">wide</p><script>document.title = "run"</script><svg viewBox="0 0 100 20" width="400"><text x="90" y="15">outside</text></svg></body></html>
