@@ -145,8 +145,7 @@ static void judge_all(struct results *r, const char *name, const struct measured
 					       [BETTER] = "better",
 					       [UNSURE] = "within the noise: no difference that is sure",
 					       [SHOWN] = "differs, but its noise is not known: not judged",
-					       [SHORT] = "differs, but it was measured for less than 0.1 s: not "
-							 "judged"};
+					       [SHORT] = "differs, but of less than 0.1 s: not judged"};
 	const struct measured *last = &v[r->count - 1];
 	int verdict = judge(m, v[0], *last, r->threshold);
 	if (m->shown_only && verdict != SAME)

@@ -170,7 +170,7 @@ p['seconds'] = 0.05; w.clear()"
 vary brief_slow "$steady
 speed(0.5)
 p['seconds'] = 0.05; w.clear()"
-brief() { status 0 compare "$scratch/brief.json" "$scratch/brief_slow.json" && says 'read ops/s: differs, but it was measured for less than 0.1 s: not judged' compare "$scratch/brief.json" "$scratch/brief_slow.json"; }
+brief() { status 0 compare "$scratch/brief.json" "$scratch/brief_slow.json" && says 'read ops/s: differs, but of less than 0.1 s: not judged' compare "$scratch/brief.json" "$scratch/brief_slow.json"; }
 check "what took a moment only is shown, and not judged" brief
 # Wherever the cut is: between two words, within one (nul), within a number or a text.
 cut_off() {

@@ -115,8 +115,8 @@ static void a_report_without_figures_is_refused(void **state)
 		"{\"phases\": 3}",
 		"{\"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": {}}}",
 		"{\"phases\": {\"write\": {\"ops_per_s\": 1, \"duplicates\": 2}, \"read\": {\"ops_per_s\": 1}}}",
-		"{\"verdict\": {\"problems\": [\"x\"]}, \"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": "
-		"{\"ops_per_s\": 1}}}"};
+		("{\"verdict\": {\"problems\": [\"x\"]}, \"phases\": {\"write\": {\"ops_per_s\": 1}, \"read\": "
+		 "{\"ops_per_s\": 1}}}")};
 	struct versus_run run;
 	struct versus_server server;
 	(void)state;
