@@ -144,6 +144,8 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 	check_refused("--rate", &err, parse(&o, &err, "--arrivals", "poisson", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "99=2ms", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99", NULL));
+	check_refused("allowed is 0 to 9223372036854775807", &err,
+		      parse(&o, &err, "--seed", "9223372036854775808", NULL)); /* JSON has no more */
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p100=2ms", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99=0", NULL));
 	check_refused("--rate", &err, parse(&o, &err, "--slo", "p99=2ms", "--rate", "5", NULL));

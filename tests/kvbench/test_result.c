@@ -72,6 +72,7 @@ static void what_is_no_result_is_refused_with_its_reason(void **state)
 	refused("{\"schema\": 7}", "another program");
 	refused("{\"schema\": \"kvbench-capacity/1\"}", "its schema is kvbench-capacity/1");
 	refused("{\"schema\": \"kvbench/1\"}", "no phases");
+	refused("{\"schema\": \"\\u001b[31m\"}", "its schema is \\x1b[31m, and"); /* it drives no terminal */
 	assert_true(document_load("/nonexistent/x.json", &doc, &err) < 0);
 	check_contains(err.text, "cannot be read");
 }

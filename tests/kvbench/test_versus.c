@@ -260,6 +260,7 @@ static void other_events_are_refused(void **state)
 					  "kill 2 at never",
 					  "kill 4 at 1s",
 					  "kill 0 at 1s",
+					  "kill 4294967298 at 1s", /* 2, in 32 bits */
 					  "kill -1 at 1s",
 					  "burn 1 at 1s",
 					  "kill 1 at 1s now",
