@@ -104,10 +104,11 @@ static uint64_t quiet_ms(const struct conn *c)
 	return c->busy ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
 }
 
-/* Spaced heartbeats leave at whole tenths of a second: those of many clients in one turn of the loop. */
+/* When the next heartbeat leaves: no later than the last one told, also if the reader has finished its message while
+ * that was sent. Spaced heartbeats leave at whole tenths of a second: those of many clients in one turn of the loop. */
 static uint64_t quiet_end(const struct conn *c)
 {
-	uint64_t ms = quiet_ms(c), end_ns = loop_now(loop_of(c)) + ms * 1000000;
+	uint64_t ms = KV_MIN(quiet_ms(c), c->quiet_ms), end_ns = loop_now(loop_of(c)) + ms * 1000000;
 
 	return ms > c->server->opt.heartbeat_ms ? end_ns - end_ns % TOGETHER_NS : end_ns;
 }
@@ -146,7 +147,7 @@ static int beat_await(struct conn *c)
 	struct wire_ctrl_msg m;
 	bool told = view_news(c, &m);
 
-	beat.heartbeat.quiet_ms = quiet_ms(c);
+	c->quiet_ms = beat.heartbeat.quiet_ms = quiet_ms(c);
 	for (unsigned i = 0; i < c->server->opt.shards; i++)
 		beat.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
 	return silence_count(c, told ? boot_send_both_await(c->boot, &beat, &m, deadline_ns)

@@ -47,6 +47,7 @@ struct conn {
 	struct co *beater;       /* the coroutine, once it runs */
 	struct loop_timer timer; /* the next beat, while not beating */
 	uint64_t due_ns, beats;
+	uint64_t quiet_ms; /* that the last beat told: the next one is due by then */
 };
 
 /* conn_send_await -- send a message within HANDSHAKE_NS. 0, or what boot_send_await says. conn_name -- the client's

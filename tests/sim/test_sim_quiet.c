@@ -267,6 +267,32 @@ static void a_client_that_was_stopped_under_a_call_blames_nobody(void **state)
 	}
 }
 
+/* A heartbeat of a reader that works says that the next one is near. While it waits for the connection the reader ends
+ * its work: the next one is near all the same. */
+static void what_a_heartbeat_has_told_is_kept(void **state)
+{
+	struct sim_net *net;
+	uint64_t before;
+	struct conn *c;
+	size_t window;
+	(void)state;
+	open_crowded(140, CROWD);
+	net = sim_world_net(world.sim);
+	window = net->window_bytes;
+	c = KV_LIST_ENTRY(server()->conns.next, struct conn, node);
+	before = c->beats;
+	net->window_bytes = 0;
+	conn_busy(c, true);
+	world_sleep(&world, 600 * MS);
+	assert_int_equal(c->beats, before + 1);
+	conn_busy(c, false);
+	net->window_bytes = window;
+	world_sleep(&world, 3 * QUIET);
+	assert_int_equal(node()->pulse.quiet_ns, QUIET);
+	assert_int_equal(world_counters(&world, 0).reattaches, 0);
+	close_crowded(CROWD);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +306,7 @@ int main(void)
 		cmocka_unit_test(an_idle_client_notices_after_the_time_that_it_was_told),
 		cmocka_unit_test(a_slow_call_is_no_end),
 		cmocka_unit_test(a_client_that_was_stopped_under_a_call_blames_nobody),
+		cmocka_unit_test(what_a_heartbeat_has_told_is_kept),
 	};
 	return cmocka_run_group_tests_name("sim/quiet", tests, NULL, NULL);
 }
