@@ -105,12 +105,14 @@ static uint64_t quiet_ms(const struct conn *c)
 }
 
 /* When the next heartbeat leaves: no later than the last one told, also if the reader has finished its message while
- * that was sent. Spaced heartbeats leave at whole tenths of a second: those of many clients in one turn of the loop. */
+ * that was sent. Spaced heartbeats leave at whole tenths of a second, those of many clients in one turn of the loop;
+ * but none leaves within heartbeat_ms. */
 static uint64_t quiet_end(const struct conn *c)
 {
-	uint64_t ms = KV_MIN(quiet_ms(c), c->quiet_ms), end_ns = loop_now(loop_of(c)) + ms * 1000000;
+	uint64_t now_ns = loop_now(loop_of(c));
+	uint64_t end_ns = now_ns + KV_MIN(quiet_ms(c), c->quiet_ms) * 1000000;
 
-	return ms > c->server->opt.heartbeat_ms ? end_ns - end_ns % TOGETHER_NS : end_ns;
+	return KV_MAX(end_ns - end_ns % TOGETHER_NS, now_ns + beat_ns(c));
 }
 
 static void beat_by(struct conn *c, uint64_t due_ns)
@@ -269,10 +271,14 @@ void conn_busy(struct conn *c, bool busy)
 
 int conn_answer_await(struct conn *c)
 {
+	int rc;
+
 	if (!c->serving || c->beating) /* what is being sent will do */
 		return 0;
-	beat_by(c, quiet_end(c));
-	return beat_await(c);
+	rc = beat_await(c);
+	if (!c->beating)
+		beat_by(c, quiet_end(c));
+	return rc;
 }
 
 void conns_news(struct kvs_server *s)
@@ -289,6 +295,7 @@ void conns_news(struct kvs_server *s)
 void conn_welcomed(struct conn *c)
 {
 	c->welcome = true;
+	c->quiet_ms = 0; /* it goes by heartbeat_ms again, until a heartbeat tells it otherwise */
 	if (!c->serving)
 		conn_beats_begin(c);
 	else if (news(c))

@@ -410,7 +410,7 @@ int conn_spawn(struct kvs_server *s, int fd, const struct sockaddr_storage *peer
 	c->source = kv_sockaddr_source(peer);
 	c->accepted_ns = loop_now(s->control);
 	conn_beats_init(c);
-	c->busy = true; /* until the first message after WELCOME */
+	c->busy = true; /* until it is let in: nobody reads a question before */
 	c->hellos = (struct bucket){.tokens = CONN_HELLOS_BURST, .filled_ns = c->accepted_ns};
 	kv_list_add_tail(&s->conns, &c->node);
 	kv_list_add_tail(&s->knocking, &c->knock);

@@ -123,6 +123,24 @@ static void a_server_of_few_sends_a_heartbeat_each_half_second(void **state)
 	close_crowded(0);
 }
 
+/* Whole tenths of a second are no reason to send one at once. */
+static void heartbeats_that_follow_quickly_are_none_the_quicker_for_a_crowd(void **state)
+{
+	const struct world_options o = {.seed = 5, .clients = 1, .heartbeat_ms = 20};
+	uint64_t before;
+	(void)state;
+	world_open(&world, &o);
+	for (unsigned crowd = 1; crowd < 100; crowd += 7) {
+		server()->clients += crowd;
+		world_sleep(&world, SECOND);
+		before = beats();
+		world_sleep(&world, 10 * SECOND);
+		assert_in_range(beats() - before, 40, 501);
+		server()->clients -= crowd;
+	}
+	world_close(&world);
+}
+
 /* Calls that are answered at once need no question. */
 static void a_busy_client_asks_nothing_either(void **state)
 {
@@ -298,6 +316,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_of_thousands_says_little_and_an_idle_client_nothing),
 		cmocka_unit_test(a_server_of_few_sends_a_heartbeat_each_half_second),
+		cmocka_unit_test(heartbeats_that_follow_quickly_are_none_the_quicker_for_a_crowd),
 		cmocka_unit_test(a_busy_client_asks_nothing_either),
 		cmocka_unit_test(news_of_a_small_cluster_do_not_wait_for_a_heartbeat),
 		cmocka_unit_test(a_call_notices_within_two_seconds),
