@@ -156,8 +156,8 @@ static void lost_tell(const struct kv_log_style *style, char buf[KV_LOG_LINE_CAP
 
 	if (lines == 0)
 		return;
-	snprintf(text, sizeof(text), "%llu line%s of the log are lost: standard error took none",
-		 (unsigned long long)lines, kv_plural(lines));
+	snprintf(text, sizeof(text), "%llu line%s of the log %s lost: standard error took none",
+		 (unsigned long long)lines, kv_plural(lines), lines == 1 ? "is" : "are");
 	if (!kv_log_out(buf, kv_log_line(style, KV_LOG_WARN, text, KV_EVENT("log_lost", KV_NUMBER("lines", lines)), buf,
 					 KV_LOG_LINE_CAP)))
 		atomic_fetch_add(&lost, lines);

@@ -2,6 +2,8 @@
 /* test_log.c -- levels, escaping, cutting, and the line that goes to stderr. */
 #include "tests/check.h"
 
+#include "base/log_out.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -204,6 +206,36 @@ static void a_reader_that_stands_still_is_not_waited_for(void **state)
 	assert_null(strstr(told, "log_lost"));
 }
 
+/* A terminal whose reader stands still takes a part of the last line, for which a write would wait. */
+static void a_terminal_that_nobody_reads_is_not_waited_for(void **state)
+{
+	(void)state;
+	struct stderr_pipe p;
+	char line[1024], name[64], buf[1 << 16];
+	for (size_t len = 20; len < sizeof(line); len += 67) {
+		int fd;
+		p.read_fd = posix_openpt(O_RDWR | O_NOCTTY);
+		assert_true(p.read_fd >= 0);
+		assert_int_equal(grantpt(p.read_fd), 0);
+		assert_int_equal(unlockpt(p.read_fd), 0);
+		assert_int_equal(ptsname_r(p.read_fd, name, sizeof(name)), 0);
+		fd = open(name, O_RDWR | O_NOCTTY);
+		assert_true(fd >= 0);
+		p.saved = dup(STDERR_FILENO);
+		dup2(fd, STDERR_FILENO);
+		close(fd);
+		memset(line, 'x', len);
+		line[len - 1] = '\n';
+		while (kv_log_out(line, len))
+			;
+		while (pipe_read(&p, buf, sizeof(buf)) > 0)
+			;
+		bool again = kv_log_out(line, len);
+		pipe_end(&p);
+		assert_true(again);
+	}
+}
+
 static void a_reader_that_has_gone_ends_nobody(void **state)
 {
 	(void)state;
@@ -294,6 +326,7 @@ int main(void)
 		cmocka_unit_test(stderr_gets_one_stamped_line),
 		cmocka_unit_test(stderr_keeps_the_line_end_of_a_long_line),
 		cmocka_unit_test(a_reader_that_stands_still_is_not_waited_for),
+		cmocka_unit_test(a_terminal_that_nobody_reads_is_not_waited_for),
 		cmocka_unit_test(half_a_line_is_ended),
 		cmocka_unit_test(lines_have_a_style),
 		cmocka_unit_test(the_environment_chooses_the_style),
