@@ -179,6 +179,7 @@ static void heartbeat_set(struct kvc_node *n, uint32_t ms)
 {
 	uint64_t before = n->pulse.beat_ns, limit = n->client->pool->options.peer_timeout_ns;
 	n->pulse.beat_ns = KV_MIN(KV_MAX(ms, (uint32_t)HEARTBEAT_MS_MIN), (uint32_t)HEARTBEAT_MS_MAX) * 1000000ull;
+	kvc_node_quiet_take(n, 0);
 	if (kvc_node_silence_ns(n) > limit && n->pulse.beat_ns != before &&
 	    atomic_exchange(&n->client->pool->server[n->index].told.beat_ms, ms) != ms)
 		kv_warn(kvc_node_log(n),

@@ -117,6 +117,14 @@ int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w)
 	return 0;
 }
 
+/* That a server may be silent, whatever it says. */
+enum { QUIET_MS_MAX = 10000 };
+
+void kvc_node_quiet_take(struct kvc_node *n, uint64_t quiet_ms)
+{
+	n->pulse.quiet_ns = KV_MAX(KV_MIN(quiet_ms, (uint64_t)QUIET_MS_MAX) * 1000000, n->pulse.beat_ns);
+}
+
 int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
@@ -126,6 +134,9 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		return 0;
 	case WIRE_CTRL_VIEW:
 		kvc_node_view_take(n, &m->view);
+		return 0;
+	case WIRE_CTRL_HEARTBEAT:
+		kvc_node_quiet_take(n, m->heartbeat.quiet_ms);
 		return 0;
 	case WIRE_CTRL_DRAIN_OK: /* of a question in an earlier attachment */
 		return kvc_node_drain_take(n, &m->drain);

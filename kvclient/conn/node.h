@@ -59,9 +59,11 @@ void kvc_node_redial(struct kvc_node *n, const char *why);
 /* kvc_node_send_await -- send a message on its control connection, which is not closed meanwhile. 0; -KV_EPEERDOWN:
  * there is none; -KV_ETIMEOUT; or why the connection broke. */
 int kvc_node_send_await(struct kvc_node *n, const struct wire_ctrl_msg *m, uint64_t deadline_ns);
+/* kvc_node_quiet_take -- the server may be silent for so long from now on, or for a beat (0). */
+void kvc_node_quiet_take(struct kvc_node *n, uint64_t quiet_ms);
 /* kvc_node_aside -- a message came on the control connection while it attaches and waits for another one. What it tells
- * of the view or of a drain is kept: the server tells it once. 0; -KV_EPROTO; -KV_ERESET: the attachment is void
- * already; -KV_ELEFT: the server said goodbye. */
+ * of the view, of a drain or of its silence is kept: the server tells it once. 0; -KV_EPROTO; -KV_ERESET: the
+ * attachment is void already; -KV_ELEFT: the server said goodbye. */
 int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m);
 /* kvc_node_view_take -- the server told its view. Without memory for it: not, and the next news will do. */
 void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w);

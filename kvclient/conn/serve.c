@@ -28,10 +28,7 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/quarantine.h"
 
-enum {
-	SESSION_PATIENCE = 2, /* times of silence until a question about a session is given up */
-	QUIET_MS_MAX = 10000  /* that a server may be silent, whatever it says */
-};
+enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session is given up */ };
 
 #define BACKOFF_MIN_NS  50000000ull
 #define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
@@ -43,7 +40,7 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 {
 	struct kvc_attachment *s = n->attachment;
 	uint64_t now = loop_turn_now(n->client->loop);
-	n->pulse.quiet_ns = KV_MAX(KV_MIN(h->quiet_ms, (uint64_t)QUIET_MS_MAX) * 1000000, n->pulse.beat_ns);
+	kvc_node_quiet_take(n, h->quiet_ms);
 	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
 		if (s->shard_turns[i] == h->turns[i]) {
 			s->shard_turns_same[i]++;
@@ -284,7 +281,6 @@ static int serve_await(struct kvc_node *n)
 	uint64_t beat = loop_now(loop) + n->pulse.beat_ns;
 	struct wire_ctrl_msg m;
 	int rc = 0;
-	n->pulse.quiet_ns = n->pulse.beat_ns;
 	heard(n, loop_now(loop));
 	n->control.denied = 0;
 	for (unsigned i = 0; i < n->attachment->shards; i++) {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "kvclient/conn/node.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvserver/control/conn.h"
@@ -311,6 +312,31 @@ static void what_a_heartbeat_has_told_is_kept(void **state)
 	close_crowded(CROWD);
 }
 
+static bool links_pinged(void *arg)
+{
+	const struct kvc_attachment *s = node()->attachment;
+	(void)arg;
+	return node()->state != KVC_NODE_UP && s && s->link[0].probe && s->link[0].probe->state != KVC_REQ_DONE;
+}
+
+/* The heartbeat that the client reads while it waits for its links is the last for a long time. */
+static void a_heartbeat_that_comes_while_links_are_pinged_counts(void **state)
+{
+	(void)state;
+	open_crowded(141, CROWD);
+	kvc_node_redo(node(), "the test wants it");
+	world_run(&world, links_pinged, NULL, SECOND, "a ping of links");
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], true);
+	world_sleep(&world, 1500 * MS);
+	for (unsigned i = 0; i < WORLD_SHARDS; i++)
+		sim_loop_freeze(world.server[0].loop[1 + i], false);
+	world_sleep(&world, 3 * QUIET);
+	assert_int_equal(node()->state, KVC_NODE_UP);
+	assert_int_equal(node()->attaches, 2);
+	close_crowded(CROWD);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -326,6 +352,7 @@ int main(void)
 		cmocka_unit_test(a_slow_call_is_no_end),
 		cmocka_unit_test(a_client_that_was_stopped_under_a_call_blames_nobody),
 		cmocka_unit_test(what_a_heartbeat_has_told_is_kept),
+		cmocka_unit_test(a_heartbeat_that_comes_while_links_are_pinged_counts),
 	};
 	return cmocka_run_group_tests_name("sim/quiet", tests, NULL, NULL);
 }
