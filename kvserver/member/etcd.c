@@ -64,7 +64,7 @@ struct source {
 	char lease[ETCD_LEASE_MAX]; /* "": none */
 	uint64_t up_ns;             /* until then it is joining */
 	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
-	bool put_done, foreign, register_said;
+	bool put_done, put_stale, foreign, register_said; /* put_stale: what is being put has changed */
 	/* reading */
 	struct kv_view known;
 	uint64_t number; /* of this source: of the cluster and the prefix */
@@ -485,7 +485,7 @@ static void on_keepalive(struct source *s, const json_t *answer)
 
 static void on_put(struct source *s, const json_t *answer)
 {
-	s->put_done = true;
+	s->put_done = !s->put_stale;
 	s->put_revision = etcd_revision(answer);
 	if (s->register_said || s->put_revision == 0)
 		kv_event(s->setup.log, KV_LOG_INFO, KV_EVENT("registered"),
@@ -587,6 +587,12 @@ static void auth_ask(struct source *s)
 	explicit_bzero(password, sizeof(password));
 }
 
+static void put_ask(struct source *s)
+{
+	s->put_stale = false;
+	ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->self, s->lease));
+}
+
 /* What this server has to say of itself; false: nothing. */
 static bool register_turn(struct source *s, uint64_t now)
 {
@@ -597,7 +603,7 @@ static bool register_turn(struct source *s, uint64_t now)
 	else if (now >= s->keepalive_ns)
 		ask(s, KEEPALIVE, "lease/keepalive", etcd_lease_text(s->lease));
 	else if (!s->put_done)
-		ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->self, s->lease));
+		put_ask(s);
 	else
 		return false;
 	return true;
@@ -619,12 +625,14 @@ static void etcd_announce(struct source *s, enum kv_member_state state)
 {
 	s->self.state = state;
 	s->put_done = false;
+	s->put_stale = true;
 }
 
 static void etcd_weigh(struct source *s, uint32_t weight)
 {
 	s->self.weight = weight;
 	s->put_done = false;
+	s->put_stale = true;
 }
 
 static uint64_t etcd_turn(struct source *s, uint64_t now)

@@ -865,6 +865,23 @@ def etcd_joining(make: Callable[[], Any]) -> None:
     a.says("b is up")
 
 
+def a_put_under_way() -> None:
+    """What changes between a put and its answer is put, too."""
+    e = FakeEtcd()
+    config = SCRATCH / "a.conf"
+    config.write_text("weight = 3\n")
+    a = KvServer("a", etcd_spec(e), "--lease-sec", "20", *LEASE[2:], "--config", str(config))
+    b = KvServer("b", etcd_spec(e), *LEASE)
+    a.sees("a b")
+    b.sees("a b")
+    e.put_pause_s = 1
+    for weight in (5, 7):
+        config.write_text(f"weight = {weight}\n")
+        a.process.send_signal(signal.SIGHUP)
+        a.says(f"taken: weight = {weight}")
+        b.says(f"a has weight {weight}")
+
+
 def etcd_life(make: Callable[[], Any]) -> None:
     e = make()
     config = SCRATCH / "a.conf"
@@ -1387,6 +1404,7 @@ def main() -> int:
         ("etcd (fake): lost events, compaction", fake_days, ""),
         ("etcd (fake): no watch lasts", no_watch_lasts, ""),
         ("etcd (fake): a dead endpoint is passed over", a_dead_endpoint, ""),
+        ("etcd (fake): a change while a put is under way", a_put_under_way, ""),
     ]
     for kind, make, why in (
         ("fake", one_fake, ""),

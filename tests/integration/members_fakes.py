@@ -96,7 +96,7 @@ class FakeEtcd:
         self.tokens: set[str] | None = None  # None: no authentication
         self.password = "secret"
         self.hung = self.closed = self.mute = False  # mute: watches get no event
-        self.watches = 0
+        self.watches, self.put_pause_s = 0, 0.0
         self.server = Server(self)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.expire, daemon=True).start()
@@ -177,7 +177,10 @@ class FakeEtcd:
             self.watch(h, body["create_request"])
             return
         with self.lock:
-            h.answer(*self.unary(path, body, h.headers.get("Authorization")))
+            answer = self.unary(path, body, h.headers.get("Authorization"))
+        if path == "/v3/kv/put":
+            time.sleep(self.put_pause_s)
+        h.answer(*answer)
 
     def unary(self, path: str, body: dict[str, Any], token: str | None) -> tuple[int, Any]:
         def error(status: int, code: int, text: str) -> tuple[int, Any]:
