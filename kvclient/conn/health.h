@@ -9,8 +9,8 @@
 /* kvc_links_await -- a step of attaching: ping all links. 0 when every shard has a link that answered, and all others
  * had time to; or a code with n->error. */
 int kvc_links_await(struct kvc_node *n, uint64_t deadline_ns);
-/* kvc_link_check -- at every heartbeat: use a link that was out and answers; ping one that should have been heard. 0,
- * or why the attachment is to end, with n->error. */
+/* kvc_link_check -- at every beat (serve.c): use a link that was out and answers; ping one that should have been heard.
+ * 0, or why the attachment is to end, with n->error. */
 int kvc_link_check(struct kvc_node *n, struct kvc_link *l, uint64_t now, uint64_t silence_ns);
 
 #endif

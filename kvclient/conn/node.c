@@ -128,7 +128,7 @@ void kvc_node_quiet_take(struct kvc_node *n, uint64_t quiet_ms)
 int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
-	case WIRE_CTRL_VIEW_NEWS: /* the first heartbeat of the attachment asks (serve.c) */
+	case WIRE_CTRL_VIEW_NEWS: /* the first beat of the attachment asks (serve.c) */
 		n->view_told = m->view_news.digest;
 		n->news = m->view_news;
 		return 0;

@@ -10,7 +10,7 @@
  * client's loop, and none parks. */
 struct kvc_node_events {
 	void (*up)(struct kvc_node *n);   /* it has a new attachment, which requests may use */
-	void (*beat)(struct kvc_node *n); /* that attachment is still there, at its next heartbeat */
+	void (*beat)(struct kvc_node *n); /* that attachment is still there, a beat later (serve.c) */
 	void (*gone)(struct kvc_node *n); /* the attachment is dropped, and with it every session that was open in it */
 	/* A message about sessions. 0, or -KV_EPROTO: nothing was asked that it could answer. */
 	int (*message)(struct kvc_node *n, const struct wire_ctrl_msg *m);

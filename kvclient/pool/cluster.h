@@ -13,8 +13,8 @@
 void kvc_cluster_take(struct kvc_node *n, struct kv_view *view);
 bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news);
 
-/* kvc_cluster_look -- a heartbeat: give back the places of nodes that have ended, and look again at a view that was
- * doubted. */
+/* kvc_cluster_look -- a beat (conn/serve.c): give back the places of nodes that have ended, and look again at a view
+ * that was doubted. */
 void kvc_cluster_look(struct kvc_client *c);
 
 /* kvc_cluster_node_up -- a node is up, with the incarnation of its server. */
