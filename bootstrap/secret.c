@@ -121,17 +121,39 @@ int secret_psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_e
 	return 0;
 }
 
+/* A line without its end, with the next one behind it, would be one key: its identity has the first key in it, which
+ * goes to logs and, in clear, to servers. */
+static bool has_key(const char *identity)
+{
+	for (const char *at = strchr(identity, ':'); at; at = strchr(at + 1, ':'))
+		if (strspn(at + 1, "0123456789abcdefABCDEF") >= (size_t)2 * SECRET_KEY_MIN)
+			return true;
+	return false;
+}
+
+/* As secret_psk_next, for keys of servers. */
+static int psk_next(struct secret_reader *r, struct secret_psk *out, struct kv_error *err)
+{
+	int rc = secret_psk_next(r, out, err);
+	if (rc == 1 && has_key(out->identity)) {
+		secret_wipe(out, sizeof(*out));
+		rc = kv_fail(err, -KV_EINVAL, "%s, line %u: two keys are in one line; end the first with a line feed",
+			     r->source, r->number);
+	}
+	return rc;
+}
+
 int secret_psk_parse(const char *text, size_t len, const char *source, struct secret_psk *out, struct kv_error *err)
 {
 	struct secret_reader r = {.at = text, .end = text + len, .source = source};
 	struct secret_psk psk = {.key_len = 0}, second = {.key_len = 0};
-	int rc = secret_psk_next(&r, &psk, err);
+	int rc = psk_next(&r, &psk, err);
 	if (rc == 0) {
 		rc = kv_fail(err, -KV_EINVAL, NO_KEY, source);
 		goto out;
 	}
 	if (rc == 1)
-		rc = secret_psk_next(&r, &second, err);
+		rc = psk_next(&r, &second, err);
 	/* A second line counts even if it is not a valid key. */
 	if (rc != 0 && psk.key_len)
 		rc = kv_fail(err, -KV_EINVAL, "%s, line %u: there is a second key; give one line identity:hex", source,
@@ -173,7 +195,7 @@ int secret_psks_parse(const char *text, size_t len, const char *source, struct s
 	struct secret_psks keys = {.count = 0};
 	struct secret_psk psk;
 	int rc;
-	while ((rc = secret_psk_next(&r, &psk, err)) == 1) {
+	while ((rc = psk_next(&r, &psk, err)) == 1) {
 		rc = psks_add(&keys, &psk, &r, err);
 		if (rc)
 			break;
