@@ -123,16 +123,18 @@ static void tick(struct range *r, double v)
 		r->tick[r->ticks++] = v;
 }
 
-static void ticks_linear(struct range *r)
+/* Ticks at even steps between two values. */
+static void ticks_even(struct range *r, double low, double high)
 {
-	double v, raw = (r->high - r->low) / 4, ten = pow(10, floor(log10(raw))), step = raw / ten;
+	double v, raw = (high - low) / 4, ten = pow(10, floor(log10(raw))), step = raw / ten;
 	step = ten * (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10);
-	v = ceil(r->low / step) * step;
+	v = ceil(low / step) * step;
 	/* Counted, since a step may be lost in rounding. */
-	for (unsigned i = 0; i < TICKS_MAX && v <= r->high + step * 1e-9; i++, v += step)
+	for (unsigned i = 0; i < TICKS_MAX && v <= high + step * 1e-9; i++, v += step)
 		tick(r, fabs(v) < step * 1e-9 ? 0 : v);
 }
 
+/* One tick says nothing of a scale: where fewer than three of 1, 2 and 5 fit, they are at even steps. */
 static void ticks_log(struct range *r)
 {
 	static const double parts[] = {1, 2, 5};
@@ -140,6 +142,10 @@ static void ticks_log(struct range *r)
 	for (double k = floor(r->low); k <= r->high; k += step)
 		for (unsigned i = 0; i < (decades < 2.5 ? 3 : 1); i++)
 			tick(r, parts[i] * pow(10, k));
+	if (r->ticks >= 3)
+		return;
+	r->ticks = 0;
+	ticks_even(r, pow(10, r->low), pow(10, r->high));
 }
 
 static void range_fit(struct range *r, const struct chart *c, bool is_x)
@@ -166,7 +172,7 @@ static void range_fit(struct range *r, const struct chart *c, bool is_x)
 	r->from = is_x ? LEFT : HEIGHT - BOTTOM;
 	r->to = is_x ? WIDTH - RIGHT : TOP;
 	if (r->axis->scale == CHART_LINEAR)
-		ticks_linear(r);
+		ticks_even(r, r->low, r->high);
 	else if (r->axis->scale == CHART_LOG)
 		ticks_log(r);
 	else

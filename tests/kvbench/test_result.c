@@ -296,6 +296,28 @@ static void odd_numbers_make_no_odd_picture(void **state)
 		}
 }
 
+/* Between 11 and 19 ms there is none of 1, 2 and 5. */
+static void an_axis_of_less_than_a_decade_has_ticks(void **state)
+{
+	const double x[2] = {0, 1}, y[2] = {11e6, 19e6};
+	struct chart c = {.title = "narrow",
+			  .x = {"x", CHART_LINEAR, CHART_COUNT, false},
+			  .y = {"y", CHART_LOG, CHART_TIME_NS, false},
+			  .line = {{"a", x, y, 2, false}},
+			  .num_lines = 1};
+	char *text = NULL;
+	size_t len = 0;
+	unsigned ticks = 0;
+	FILE *out = open_memstream(&text, &len);
+	(void)state;
+	chart_lines(out, &c, false);
+	fclose(out);
+	for (const char *at = text; (at = strstr(at, " ms<")); at++)
+		ticks++;
+	assert_in_range(ticks, 3, 8);
+	free(text);
+}
+
 /* ---- the same conditions ---- */
 
 static char told[1024];
@@ -501,6 +523,7 @@ int main(void)
 		cmocka_unit_test(conditions_have_no_more_digits_than_they_are_worth),
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
+		cmocka_unit_test(an_axis_of_less_than_a_decade_has_ticks),
 		cmocka_unit_test(a_condition_that_differs_is_named),
 		cmocka_unit_test(windows_add_up_to_what_was_counted),
 		cmocka_unit_test(a_phase_without_operations_has_windows_without_percentiles),
