@@ -18,6 +18,9 @@
 
 enum { TRIPS = 200, BATCHES = 100 };
 #define TIME_MAX_NS 100000000ull
+#define ALIKE       1.8 /* 58 to 84 ns were seen within a minute with nothing changed */
+#define NEAR_NS     85
+#define MID_NS      250
 #define FAR_MAX_NS  5000 /* no two CPUs of one machine are farther apart: somebody else ran in every batch */
 
 /* ---- the distance ---- */
@@ -99,6 +102,18 @@ double bench_distance_ns(void)
 	atomic_store(&c.over, true);
 	pthread_join(there, NULL);
 	return c.ns > FAR_MAX_NS ? 0 : c.ns;
+}
+
+bool bench_distances_alike(double a_ns, double b_ns)
+{
+	if (a_ns < 0 || b_ns < 0)
+		return a_ns < 0 && b_ns < 0; /* one CPU, both times */
+	return a_ns > 0 && b_ns > 0 && KV_MAX(a_ns, b_ns) <= ALIKE * KV_MIN(a_ns, b_ns);
+}
+
+const char *bench_distance_name(double ns)
+{
+	return ns < NEAR_NS ? "near" : ns < MID_NS ? "mid" : "far";
 }
 
 /* ---- the processors ---- */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kvbench/measure/conditions.h"
 #include "kvbench/report/json.h"
 
 #define STOLEN 0.02 /* of the processors' time */
@@ -42,24 +43,24 @@ static void same(struct asking *q, const char *what, const json_t *a, const json
 		differ(q, what, a, b);
 }
 
-/* near, mid, far: CPUs of one core or cluster, of one socket, of two. */
-static const char *far_apart(const json_t *conditions, const char *when)
+static const char *far_apart(char text[32], double ns)
 {
-	double ns = document_number(conditions, when);
 	if (!isfinite(ns))
 		return "not known";
-	return ns < 75 ? "near" : ns < 250 ? "mid" : "far";
+	snprintf(text, 32, "%.0f ns (%s)", ns, bench_distance_name(ns));
+	return text;
 }
 
 static void distances(struct asking *q, const json_t *a, const json_t *b)
 {
 	static const char *const when[] = {"core_distance_before_ns", "core_distance_after_ns"};
 	for (unsigned i = 0; i < KV_COUNT(when); i++) {
-		char sentence[128];
-		if (strcmp(far_apart(a, when[i]), far_apart(b, when[i])) == 0)
+		double x = document_number(a, when[i]), y = document_number(b, when[i]);
+		char sentence[128], tx[32], ty[32];
+		if (isfinite(x) && isfinite(y) ? bench_distances_alike(x, y) : isfinite(x) == isfinite(y))
 			continue;
 		snprintf(sentence, sizeof(sentence), "distance of two cores %s the run: %s, then %s",
-			 i ? "after" : "before", far_apart(a, when[i]), far_apart(b, when[i]));
+			 i ? "after" : "before", far_apart(tx, x), far_apart(ty, y));
 		q->count++;
 		q->say(sentence, q->arg);
 	}

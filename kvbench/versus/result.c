@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "kvbench/measure/conditions.h"
 #include "kvbench/report/conditions.h"
 #include "kvbench/report/document.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/versus/versus.h"
 
 /* Round trips of a cache line between two CPUs, ns: one core, one socket, farther. */
-#define NEAR_NS 75
-#define MID_NS  250
 
 const char *const versus_figure_names[VERSUS_FIGURES] = {"put", "get", "mixed"};
 
@@ -90,18 +89,16 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 	return 0;
 }
 
-static const char *state_of(double ns)
-{
-	return ns < 0 ? "one CPU" : ns == 0 ? "changed" : ns < NEAR_NS ? "near" : ns < MID_NS ? "mid" : "far";
-}
-
 const char *versus_round_state(const struct versus_round *r)
 {
-	const char *first = r->distances ? state_of(r->distance_ns[0]) : "changed";
-	for (unsigned i = 1; i < r->distances; i++)
-		if (strcmp(first, state_of(r->distance_ns[i])))
-			return "changed";
-	return first;
+	double least = INFINITY, most = -INFINITY;
+	for (unsigned i = 0; i < r->distances; i++) {
+		least = fmin(least, r->distance_ns[i]);
+		most = fmax(most, r->distance_ns[i]);
+	}
+	if (!bench_distances_alike(least, most))
+		return "changed";
+	return least < 0 ? "one CPU" : bench_distance_name(least);
 }
 
 /* ---- over the rounds ---- */

@@ -148,11 +148,15 @@ def c2c():
 
 
 def state_of(ns):
-    if ns is None:
-        return "one CPU"
-    if ns == 0:
-        return "busy"
-    return "near" if ns < 75 else "mid" if ns < 250 else "far"
+    return "near" if ns < 85 else "mid" if ns < 250 else "far"
+
+
+def state_over(distances):
+    """Of distances taken around parts of a measurement. One measurement scatters by half; the next distance is twice as far or more."""
+    known = [x for x in distances if x]
+    if len(known) < len(distances):
+        return "changed" if known or 0 in distances else "one CPU"
+    return "changed" if max(known) > 1.8 * min(known) else state_of(min(known))
 
 
 def busy_seconds():
@@ -450,10 +454,7 @@ def one_pair(case, number):
     for side in sides if number % 2 == 0 else reversed(sides):
         pair[side] = case[side]()
         pair["c2c_ns"].append(c2c())
-    states = {state_of(x) for x in pair["c2c_ns"]}
-    pair["state"] = states.pop() if len(states) == 1 else "changed"
-    if pair["state"] == "busy":
-        pair["state"] = "changed"
+    pair["state"] = state_over(pair["c2c_ns"])
     everybody, ours = (x - y for x, y in zip(busy_seconds(), busy))
     pair["foreign_cores"] = max(0.0, everybody - ours) / (time.monotonic() - began)
     a = pair["a"]

@@ -45,7 +45,14 @@ class Summary(unittest.TestCase):
         self.assertEqual(bench.verdict(summary([pair(12, 10)], most=1.1)), "at most 1.1: **missed**")
 
     def test_states(self):
-        self.assertEqual([bench.state_of(x) for x in (None, 0, 48, 100, 500)], ["one CPU", "busy", "near", "mid", "far"])
+        self.assertEqual([bench.state_of(x) for x in (48, 100, 500)], ["near", "mid", "far"])
+
+    def test_what_changes_is_a_step_and_not_the_scatter_of_a_measurement(self):
+        self.assertEqual(bench.state_over([58, 84, 65]), "near")
+        self.assertEqual(bench.state_over([60, 120, 60]), "changed")
+        self.assertEqual(bench.state_over([60, 0, 60]), "changed")
+        self.assertEqual(bench.state_over([0, 0, 0]), "changed")
+        self.assertEqual(bench.state_over([None, None]), "one CPU")
 
 
 def widest(label, c):

@@ -346,7 +346,7 @@ static void a_condition_that_differs_is_named(void **state)
 	json_object_set_new(json_object_get(b, "config"), "json", json_string("elsewhere"));
 	assert_int_equal(differences(a, b), 4);
 	check_contains(told, "wait mode: not known, then \"spin\"");
-	check_contains(told, "distance of two cores before the run: not known, then far");
+	check_contains(told, "distance of two cores before the run: not known, then 300 ns (far)");
 	check_contains(told, "shared machine: not known, then true");
 	check_contains(told, "option num_workers: 16, then 3");
 	json_decref(a);
