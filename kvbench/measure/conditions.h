@@ -27,9 +27,9 @@ double bench_distance_ns(void);
 /* bench_distances_alike -- whether two distances are one and the same as far as a measurement can tell: it scatters by
  * half, and the next distance is twice as far or more. One that is not known is like none. */
 bool bench_distances_alike(double a_ns, double b_ns);
-/* bench_distance_name -- "near", "mid", "far": CPUs of one core or cluster, of one socket, of two. The edges are a
- * guess. */
-*a guess.* / const char *bench_distance_name(double ns);
+
+/* bench_distance_name -- "near", "mid", "far": of one core or cluster, of one socket, of two. The edges are a guess. */
+const char *bench_distance_name(double ns);
 
 /* bench_conditions_begin, _end -- around what is measured. server_seconds: CPU time so far of processes of ours that
  * run: our own server. Those that have ended in between are counted by themselves. */
