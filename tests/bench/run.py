@@ -416,11 +416,11 @@ def fi_rma_bw(size, reno=False):
 class KeptServer:
     """A kv-server that holds keys for several runs, with the one thread that kv-bench's own has on two cores; `kept` stops it."""
 
-    def __init__(self, size, keys, kept, memory=0):
+    def __init__(self, size, keys, kept, memory=0, within=()):
         self.size, self.keys = size, keys
         read_fd, write_fd = os.pipe()
         memory = memory or keys * (size + size // 16) // M + 256
-        self.p = start([os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", str(memory),
+        self.p = start([*within, os.path.join(BUILD, "kv-server"), "--listen-addr", "127.0.0.1:0", "--memory-mb", str(memory),
                         "--worker-threads", "1", "--log-level", "warn", "--ready-fd", str(write_fd), "--provider", "tcp"], pass_fds=[write_fd],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         kept.callback(stop, self.p)
@@ -432,8 +432,8 @@ class KeptServer:
         self.address = ready[1]
         kv_bench_json(size, 64, 4, ["--server", self.address, "--ttl", "0"], keys=keys, seconds=0.1)
 
-    def read(self):
-        return reads_of(kv_bench_json(self.size, 32, 4, ["--server", self.address, "--no-write"], keys=self.keys))
+    def read(self, *extra, within=()):
+        return reads_of(kv_bench_json(self.size, 32, 4, ["--server", self.address, "--no-write", *extra], keys=self.keys, within=within))
 
 
 # ---- pairs ----
@@ -696,8 +696,17 @@ def compare_async():
 
 
 def compare_latency():
+    """A CPU for the client and one for the server: where threads may go anywhere, those of a queue's host come to lie beside the server's in one run
+    of two, and that is all that is measured."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    client, server = ([["taskset", "-c", str(cpu)] for cpu in cpus] if len(cpus) == 2 else [[], []])
+
     def p50(*extra):
-        return lambda: {"value": reads_of(kv_bench_json(64 * K, 32, 4, extra))["p50_ns"] / 1e3}
+        def one():
+            with contextlib.ExitStack() as kept:
+                r = KeptServer(64 * K, keys_of(64 * K), kept, within=server).read(*extra, within=client)
+            return {"value": r["p50_ns"] / 1e3}
+        return one
     yield case("64 KiB", p50("--async"), p50(), unit="us", most=1.10)
     yield case("64 KiB, one thread", p50("--async", "--submitters", "0"), p50(), unit="us", most=1.10)
     yield case("64 KiB, no threads", p50("--async", "--submitters", "0", "--no-threads"), p50(), unit="us", most=1.10)

@@ -108,7 +108,7 @@ def table(every):
     for i, target in enumerate(docs[0]["targets"][1:], 1):
         rows = {}
         plain = target_text(target, docs[0]["targets"])
-        for ratio, name in (("ratio", plain), ("cpu_ratio", plain + ", by processor time")):
+        for ratio, name in (("ratio", plain), ("cpu_ratio", plain + ", by CPU time")):
             cells = [ratio_text(doc["targets"][i], figure, ratio) for doc in docs for figure, _ in FIGURES]
             if any(cell not in ("-", "failed") for cell in cells) or ratio == "ratio":
                 rows[ratio] = f"| {name} | " + " | ".join(cells) + " |"
