@@ -3,7 +3,7 @@
 """side_by_side.py [--into README.md | --check README.md] VERSUS.json... -- the table of KVRail beside others, from `kv-bench versus --json`.
 
 Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
-figure is the median ratio over the rounds that count, with its range; by processor time: of operations per second of
+figure is the median ratio over the rounds that count, with its range; by CPU time: of operations per second of
 client's and server's processors. Of a shared machine only these are shown: there the kernel gives more time to a server
 of more threads. A file in which no round counts is left out while another has one. With --into it replaces what stands
 between the two marks in that file; with --check it fails where something else stands there.

@@ -34,13 +34,13 @@ class Table(unittest.TestCase):
     def test_processor_time_has_a_row_of_its_own(self):
         doc = result(65536)
         doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
-        self.assertEqual(side_by_side.table([doc])[3], "| redis 7.0, by processor time | 1.20 (1.10-1.30) | - |")
+        self.assertEqual(side_by_side.table([doc])[3], "| redis 7.0, by CPU time | 1.20 (1.10-1.30) | - |")
 
     def test_on_a_shared_machine_only_processor_time_is_compared(self):
         doc = result(65536, 0.5)
         doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
         self.assertEqual([line for line in side_by_side.table([doc]) if "redis" in line and "|" in line],
-                         ["| redis 7.0, by processor time | 1.20 (1.10-1.30) | - |"])
+                         ["| redis 7.0, by CPU time | 1.20 (1.10-1.30) | - |"])
 
     def test_a_target_without_processor_time_keeps_its_rates(self):
         doc = result(65536, 0.5)
