@@ -688,28 +688,32 @@ def compare_tcp():
         yield case(size_text(size), kv_bench(size), rawtcp(size))
 
 
-def compare_async():
-    for size, goal in ((4 * K, None), (64 * K, 0.95), (M, None)):
-        yield case(size_text(size), kv_bench(size, 32, 4, "--async"), kv_bench(size), goal=goal)
-    for size in (4 * K, 64 * K):
-        yield case(f"{size_text(size)}, one thread", kv_bench(size, 32, 4, "--async", "--submitters", "0"), kv_bench(size))
-
-
-def compare_latency():
+def reads_apart(size, *extra):
     """A CPU for the client and one for the server: where threads may go anywhere, those of a queue's host come to lie beside the server's in one run
     of two, and that is all that is measured."""
     cpus = sorted(os.sched_getaffinity(0))[:2]
     client, server = ([["taskset", "-c", str(cpu)] for cpu in cpus] if len(cpus) == 2 else [[], []])
 
+    def one():
+        with contextlib.ExitStack() as kept:
+            return KeptServer(size, keys_of(size), kept, within=server).read(*extra, within=client)
+    return one
+
+
+QUEUES = (("", ("--async",)), (", one thread", ("--async", "--submitters", "0")), (", no threads", ("--async", "--submitters", "0", "--no-threads")))
+
+
+def compare_async():
+    for size, goal in ((4 * K, None), (64 * K, 0.95), (M, None)):
+        for text, extra in QUEUES if size <= 64 * K else QUEUES[:1]:
+            yield case(size_text(size) + text, reads_apart(size, *extra), reads_apart(size), goal=goal)
+
+
+def compare_latency():
     def p50(*extra):
-        def one():
-            with contextlib.ExitStack() as kept:
-                r = KeptServer(64 * K, keys_of(64 * K), kept, within=server).read(*extra, within=client)
-            return {"value": r["p50_ns"] / 1e3}
-        return one
-    yield case("64 KiB", p50("--async"), p50(), unit="us", most=1.10)
-    yield case("64 KiB, one thread", p50("--async", "--submitters", "0"), p50(), unit="us", most=1.10)
-    yield case("64 KiB, no threads", p50("--async", "--submitters", "0", "--no-threads"), p50(), unit="us", most=1.10)
+        return lambda: {"value": reads_apart(64 * K, *extra)()["p50_ns"] / 1e3}
+    for text, extra in QUEUES:
+        yield case("64 KiB" + text, p50(*extra), p50(), unit="us", most=1.10)
 
 
 def compare_ring():
