@@ -203,13 +203,13 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
 					 &level, &copies))
 		return -1;
-	if (!(timeout >= 0 && timeout < 1e9)) {
-		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, from 0 (the library's default) to 1e9");
+	if (!(timeout >= 0)) {
+		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; 0 means the library's default");
 		return -1;
 	}
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
-	p->timeout_ns = timeout > 0 && timeout < 1e-9 ? 1 : (uint64_t)(timeout * 1e9);
+	p->timeout_ns = seconds_ns(timeout);
 	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
 	p->log_level = level;
 	if ((buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
@@ -269,21 +269,39 @@ static void live_unlink(struct client_object *self)
 	self->live_link = NULL;
 }
 
-static int pool_open(struct client_object *self, const struct opening *o)
+/* kvc_pool_open asks ten times a second whether to go on: not if a signal's handler has raised, as that of Ctrl-C. The
+ * exception stays with the thread. */
+static bool still_wanted(void *arg, unsigned clients_open, unsigned clients_up)
+{
+	PyThreadState **thread = arg;
+	bool wanted;
+	(void)clients_open, (void)clients_up;
+	PyEval_RestoreThread(*thread);
+	wanted = PyErr_CheckSignals() == 0;
+	*thread = PyEval_SaveThread();
+	return wanted;
+}
+
+static int pool_open(struct client_object *self, struct opening *o)
 {
 	struct kvc_pool *pool = NULL;
 	struct kvc_queue *queue = NULL;
 	struct kv_error err = {.code = 0};
+	PyThreadState *thread = PyEval_SaveThread();
+	bool interrupted;
 	int rc;
-	Py_BEGIN_ALLOW_THREADS rc = kvc_pool_open(&o->options, &pool, &err);
-	if (rc == 0) {
+	o->options.opening = still_wanted;
+	o->options.opening_arg = &thread;
+	rc = kvc_pool_open(&o->options, &pool, &err);
+	if (rc == 0)
 		rc = kvc_queue_open(pool, &o->queue, &queue, &err);
-		if (rc < 0)
-			kvc_pool_close(&pool);
-	}
-	Py_END_ALLOW_THREADS if (rc < 0)
-	{
-		kvrail_raise(rc, "%s", err.code ? err.text : kvc_strerror(rc));
+	PyEval_RestoreThread(thread);
+	interrupted = PyErr_Occurred();
+	if (rc < 0 || interrupted) {
+		Py_BEGIN_ALLOW_THREADS kvc_pool_close(&pool);
+		Py_END_ALLOW_THREADS kvc_queue_close(&queue);
+		if (!interrupted)
+			kvrail_raise(rc, "%s", err.code ? err.text : kvc_strerror(rc));
 		return -1;
 	}
 	self->pool = pool;

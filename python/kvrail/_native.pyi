@@ -3,7 +3,7 @@
 
 All of it may be called from any thread; one thread at a time drains. A submit raises only for bad arguments (TypeError,
 ValueError), a closed client (kvrail.Closed) and a full queue (kvrail.Busy). An id that it returned completes exactly
-once, by its deadline. Until that completion was drained, or the client was closed, the buffers belong to the library.
+once, by its deadline: `timeout` seconds, above 0, after the submit; None: the client's; float("inf"): there is none. Until that completion was drained, or the client was closed, the buffers belong to the library.
 """
 
 from collections.abc import Iterable, Sequence
@@ -81,9 +81,10 @@ class Client:
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
-        prefix: put before every key. depth: ids that may be out, half of them in the background. down_is_miss: keys are misses if all servers
-        are down. wait: return when the first attempts to connect are over, and raise if one
-        of the num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
+        timeout: seconds of calls that name none; 0: 5, and 1 more for each 100 MB; float("inf"): no end. prefix: put
+        before every key. depth: ids that may be out, half of them in the background. down_is_miss: keys are misses if
+        all servers are down. wait: return when the first attempts to connect are over, and raise if one of the
+        num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
         copies: 2: each value is kept at two servers (KVC_TWO_COPIES in kvclient.h); all clients of a key must say so.
         """
 

@@ -95,8 +95,13 @@ int timeout_parse(PyObject *timeout, uint64_t *out_ns)
 		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; None means the client's");
 		return -1;
 	}
-	*out_ns = s >= 1e9 ? (uint64_t)1000000000 * 1000000000 : s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
+	*out_ns = seconds_ns(s);
 	return 0;
+}
+
+uint64_t seconds_ns(double s)
+{
+	return s >= 1e9 ? (uint64_t)1000000000 * 1000000000 : s > 0 && s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
 }
 
 static int call_parse(const struct arguments *a, struct kvc_call *call)

@@ -144,7 +144,8 @@ class Reaper:
 class Client:
     """A client whose calls block: `Client("host:7411")`, or several servers. For all keywords see _native.Client.
 
-    Every call takes `timeout` in seconds (None: the client's; 0 there: 5 s and more for large values), and ends by then.
+    Every call takes `timeout`, seconds above 0, and ends by then. None: the client's, which by default is 5 s and 1 s more
+    for each 100 MB. In both places float("inf") is no deadline.
     Keys are str or bytes of any length. Memory is any C-contiguous buffer, or (address, length[, slice, stride]).
     All methods may be called from any thread.
     """

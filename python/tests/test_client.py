@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -333,6 +334,33 @@ class ClientTest(unittest.TestCase):
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.stdout.readline(), "interrupted\n")
             self.assertEqual(child.wait(60), 0)
+
+    def test_an_interrupt_ends_the_opening(self):
+        silent = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(silent.close)
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import kvrail, sys\n"
+                "try:\n"
+                "    kvrail.Client(sys.argv[1], wait=True, num_clients=1)\n"
+                "except KeyboardInterrupt:\n"
+                "    print('interrupted')\n",
+                "127.0.0.1:%d" % silent.getsockname()[1],
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with child:
+            self.addCleanup(child.kill)
+            connection, _ = silent.accept()  # so it is opening
+            child.send_signal(signal.SIGINT)
+            said, log = child.communicate(timeout=60)
+            connection.close()
+        self.assertEqual(said, "interrupted\n", log)
+        self.assertNotIn("no answer", log, "it waited for the server first")
 
     def test_interrupts_at_any_point_leave_no_buffer_in_use(self):
         class Interrupted(BaseException):

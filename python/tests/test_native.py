@@ -277,6 +277,12 @@ class ArgumentsTest(NativeTest):
         for timeout in (float("inf"), 1e300, 10**400):
             id = self.client.submit_batch_exists(["a"], timeout)
             self.assertEqual(results(self.client, id), [0])
+        self.assertGreaterEqual(self.client.call_bound(float("inf")), 1e9)
+        for timeout in (float("inf"), 1e300):
+            with _native.Client(server().address, num_clients=1, timeout=timeout) as client:
+                self.assertGreaterEqual(client.call_bound(), 1e9)
+                id = client.submit_batch_exists(["a"])
+                self.assertEqual(results(client, id), [0])
 
     def test_wrong_options_each_have_a_sentence(self):
         address = server().address
@@ -288,7 +294,10 @@ class ArgumentsTest(NativeTest):
                 TypeError, "servers is 'HOST:PORT,HOST:PORT' or a list", _native.Client, wrong
             )
         self.refuses(kvrail.Invalid, "is not HOST:PORT", _native.Client, "nowhere:x")
-        self.refuses(ValueError, "timeout is in seconds", _native.Client, address, timeout=-1)
+        for timeout in (-1, float("nan"), float("-inf")):
+            self.refuses(
+                ValueError, "timeout is in seconds", _native.Client, address, timeout=timeout
+            )
         self.refuses(
             TypeError, "provider must be a str, not int", _native.Client, address, provider=3
         )
