@@ -4,7 +4,7 @@
 There are two ways in, with the same parameters:
 
     {"type": "native_plugin", "module_path": "kvrail.lmcache", "class_name": "Client",
-     "adapter_params": {"servers": "10.0.0.1:7411"}, "max_capacity_gb": 64}
+     "adapter_params": {"servers": "10.0.0.1:7411", "prefix": "llama3-8b-bf16/"}, "max_capacity_gb": 64}
     {"type": "plugin", "module_path": "kvrail.lmcache", "class_name": "KVRailL2Adapter",
      "adapter_params": {"servers": "10.0.0.1:7411", "max_capacity_gb": 64}}
 
@@ -15,7 +15,7 @@ registered, the library copies.
 Parameters (adapter_params). Where none is named, the default is the library's (kvclient.h):
 
     servers         "HOST:PORT,HOST:PORT" or a list; needed
-    prefix          put before every key: separates caches that share servers
+    prefix          put before every key: separates caches that share servers; Client needs one
     timeout         seconds that a batch may take
     lookup_timeout  the same for lookups alone, for which a request waits; default: timeout
     ttl             whole seconds that stored values live; default 0: as the server has it
@@ -33,9 +33,10 @@ Parameters (adapter_params). Where none is named, the default is the library's (
 A key itself (psk) is no parameter, because LMCache writes adapter_params to its log.
 
 Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so that models and
-tenants never meet. They say nothing of the model's revision, or of type and layout of its cache: where
-these differ, give each a prefix. In some versions of vLLM the hash has a random seed: set PYTHONHASHSEED=0 for
-LMCache and for the engine, or nothing is ever found again after a restart.
+tenants never meet. KVRailL2Adapter adds what LMCache tells it beside them: types and shapes of the values. A native_plugin is told the length alone (another one is a miss), which float16 and bfloat16
+share: so Client refuses to work without a prefix, which has to name what the values' bytes depend on. Neither is told the
+model's revision: where that differs, give each a prefix. In some versions of vLLM the hash has a random
+seed: set PYTHONHASHSEED=0 for LMCache and for the engine, or nothing is ever found again after a restart.
 
 LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned.
 When a server dies, its keys are misses and stores to it fail, by their deadline. The client
@@ -44,6 +45,8 @@ connects again by itself.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import inspect
 import logging
@@ -51,11 +54,12 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _calls, _native
 from ._arena import Arena
+from ._engine import namespace
 from ._errors import Closed, Error
 
 if TYPE_CHECKING:
@@ -74,6 +78,7 @@ _ADAPTER = ["max_capacity_gb", "register"]
 _BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
 _QUIET_SECONDS = 10.0  # between two lines about failures
+_MODELS_MAX = 4096  # whose layouts are remembered
 
 
 def _seconds(name: str, value: Any) -> float | None:
@@ -106,12 +111,20 @@ class Client:
     fail.
     """
 
+    _knows_layouts = False
+
     def __init__(self, servers: str | Sequence[str] | None = None, **params: Any) -> None:
         if servers is not None:
             params["servers"] = servers
         _check_names(params, _NATIVE + _OWN)
         if not params.get("servers"):
             raise ValueError("the parameter servers is needed: 'HOST:PORT,HOST:PORT' or a list")
+        if not params.get("prefix") and not self._knows_layouts:
+            raise ValueError(
+                "the parameter prefix is needed, as 'llama3-8b-bf16/': LMCache does not tell a native_plugin of "
+                "which type and layout values are, so give engines that may share them the same prefix and others "
+                "another; or take the type plugin with KVRailL2Adapter, which is told"
+            )
         for name in ("verify", "wait"):
             _check_bool(name, params.get(name, False))
         self._lookup_timeout = _seconds("lookup_timeout", params.pop("lookup_timeout", None))
@@ -199,9 +212,13 @@ class Client:
     def counters(self) -> dict[str, int]:
         return self._native.counters()
 
-    def _submit(self, submit: Callable[..., int], *args: Any) -> int:
+    def _keys(self, keys: Sequence[str]) -> Sequence[str]:
+        """LMCache's keys as the servers have them, before the prefix."""
+        return keys
+
+    def _submit(self, submit: Callable[..., int], keys: Sequence[str], *args: Any) -> int:
         try:
-            return submit(*args)
+            return submit(self._keys(keys), *args)
         except Exception as error:  # LMCache loses a request if a submit raises
             return self._refuse(f"{type(error).__name__}: {error}")
 
@@ -251,6 +268,96 @@ class Client:
         )
 
 
+class _LayoutClient(Client):
+    """A Client with the layout of each value in its key, which whoever submits tells before."""
+
+    _knows_layouts = True
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self._told = threading.local()
+
+    @contextlib.contextmanager
+    def layouts(self, tags: Sequence[str]) -> Iterator[None]:
+        """What this thread submits meanwhile has keys whose values are of these layouts."""
+        self._told.tags = tags
+        try:
+            yield
+        finally:
+            del self._told.tags
+
+    def _keys(self, keys: Sequence[str]) -> Sequence[str]:
+        tags = getattr(self._told, "tags", [""] * len(keys))
+        # No key of LMCache's begins so: a model's name has no "@".
+        return [f"@layout:{tag}@{key}" for tag, key in zip(tags, keys, strict=True)]
+
+
+class _Layouts:
+    """A short text for the layout of each key's value.
+
+    Of values to store and to load LMCache tells shapes and types, of those to look up those of their groups. Behind a
+    serde, which compresses or encrypts, values to store and load are plain bytes: then what the lookup before them was
+    told counts. Where nothing was told, the text is this process's own, so that no other one finds the values."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int], str] = {}
+        self._own = os.urandom(8).hex()
+        self._own_said = False
+
+    def of_objects(self, keys: Sequence[Any], objects: Sequence[Any]) -> list[str]:
+        try:
+            described = [_described(object.metadata) for object in objects]
+            return [self._of(key, *d) for key, d in zip(keys, described, strict=True)]
+        except Exception as error:  # LMCache loses a request if a submit raises
+            return self._unknown(len(keys), error)
+
+    def of_groups(self, keys: Sequence[Any], groups: Any) -> list[str]:
+        try:
+            told = {number: (tuple(g.shapes), tuple(g.dtypes)) for number, g in groups.items()}
+            return [self._of(key, *told.get(key.object_group_id, ((), ()))) for key in keys]
+        except Exception as error:
+            return self._unknown(len(keys), error)
+
+    def of_keys(self, keys: Sequence[Any]) -> list[str]:
+        """What was told of their like last."""
+        return [self._of(key, (), ()) for key in keys]
+
+    def _of(self, key: Any, shapes: tuple[Any, ...], types: tuple[Any, ...]) -> str:
+        # One layout at a time: LMCache registers it for each group of a model and number of ranks.
+        model = (key.model_name, key.kv_rank >> 24, key.object_group_id)
+        text = _layout(shapes, types)
+        if text:
+            if len(self._known) >= _MODELS_MAX:
+                self._known.clear()
+            self._known[model] = text
+            return text
+        return self._known.get(model) or self._unknown(1, None)[0]
+
+    def _unknown(self, count: int, error: Exception | None) -> list[str]:
+        if not self._own_said:
+            self._own_said = True
+            logger.warning(
+                "LMCache does not tell types and shapes of values%s, so only this process will find them",
+                f" as it did ({error!r})" if error else "",
+            )
+        return [self._own] * count
+
+
+def _described(metadata: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    if metadata.shapes and metadata.dtypes:
+        return tuple(metadata.shapes), tuple(metadata.dtypes)
+    return (metadata.shape,), (metadata.dtype,)
+
+
+@functools.lru_cache(_MODELS_MAX)
+def _layout(shapes: tuple[Any, ...], types: tuple[Any, ...]) -> str:
+    """16 digits that differ when the layout does; "" of plain bytes, which tell nothing."""
+    names = [str(one) for one in types]
+    if not names or names == ["None"] or names == ["torch.uint8"] and len(shapes[0]) == 1:
+        return ""
+    return namespace({"shapes": [list(shape) for shape in shapes], "types": names})
+
+
 def _stable_bytes(desc: Any) -> int:
     """How much of L1 is there: of memory that grows, what is there now."""
     stable = getattr(desc, "stable_registration_size", 0)
@@ -286,7 +393,8 @@ def _make_adapter() -> Any:
                 raise ValueError(f"max_capacity_gb is a number, 0 for no limit, not {capacity!r}")
             _check_bool("register", register)
             self._arena: Arena | None = None
-            client = Client(**params)
+            self._layouts = _Layouts()
+            client = _LayoutClient(**params)
             try:
                 if register and l1_memory_desc is not None:
                     self._arena = Arena(
@@ -309,11 +417,21 @@ def _make_adapter() -> Any:
 
         def submit_store_task(self, keys: Any, objects: Any, *more: Any) -> Any:
             self._seen(objects)
-            return super().submit_store_task(keys, objects, *more)
+            with self._client.layouts(self._layouts.of_objects(keys, objects)):
+                return super().submit_store_task(keys, objects, *more)
 
         def submit_load_task(self, keys: Any, objects: Any, *more: Any) -> Any:
             self._seen(objects)
-            return super().submit_load_task(keys, objects, *more)
+            with self._client.layouts(self._layouts.of_objects(keys, objects)):
+                return super().submit_load_task(keys, objects, *more)
+
+        def submit_lookup_and_lock_task(self, keys: Any, groups: Any, *more: Any) -> Any:
+            with self._client.layouts(self._layouts.of_groups(keys, groups)):
+                return super().submit_lookup_and_lock_task(keys, groups, *more)
+
+        def delete(self, keys: Any) -> None:
+            with self._client.layouts(self._layouts.of_keys(keys)):
+                super().delete(keys)
 
         def _seen(self, objects: Any) -> None:
             if self._arena is None or self._arena.complete:

@@ -303,7 +303,7 @@ class NeverRaises(Case):
     def test_descriptors_go_with_the_object(self):
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
-            lmcache.Client(server().address, num_clients=1).close()
+            lmcache.Client(server().address, prefix="p", num_clients=1).close()
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
 
 
@@ -319,7 +319,7 @@ class Parameters(Case):
         for name in lmcache._NATIVE:
             self.assertIn(f" {name}", lmcache.__doc__)
             with self.assertRaises(ValueError) as failed:
-                lmcache.Client(**{"servers": "127.0.0.1:1", name: object()})
+                lmcache.Client(**{"servers": "127.0.0.1:1", "prefix": "p", name: object()})
             self.assertNotIn("invalid keyword", str(failed.exception))
 
     def test_wrong_values(self):
@@ -336,7 +336,12 @@ class Parameters(Case):
             ({"servers": "127.0.0.1:1", "wait": 1}, "wait is true or false"),
         ):
             with self.subTest(params), self.assertRaisesRegex(ValueError, text):
-                lmcache.Client(**params)
+                lmcache.Client(**{"prefix": "p", **params})
+
+    def test_a_native_plugin_needs_a_prefix(self):
+        for prefix in ({}, {"prefix": ""}, {"prefix": None}):
+            with self.assertRaisesRegex(ValueError, "prefix is needed.*KVRailL2Adapter"):
+                lmcache.Client("127.0.0.1:1", **prefix)
 
     def test_ttl_and_servers_as_a_list(self):
         client = self.client([server().address], ttl=3600, lookup_timeout=20)
@@ -362,14 +367,38 @@ class Bridge:
         self._client.close()
 
 
-class Adapter(Case):
+class Talking(Bridge):
+    """One that submits, with keys as LMCache's bridge writes them."""
+
+    def _keys(self, keys):
+        return [
+            f"{k.model_name}@{k.kv_rank:08x}@{k.object_group_id:x}@{k.chunk_hash.hex()}"
+            for k in keys
+        ]
+
+    def submit_store_task(self, keys, objects):
+        return self._client.submit_batch_set(self._keys(keys), [o.byte_array for o in objects])
+
+    def submit_load_task(self, keys, objects):
+        return self._client.submit_batch_get(self._keys(keys), [o.byte_array for o in objects])
+
+    def submit_lookup_and_lock_task(self, keys, group_layout_descs):
+        return self._client.submit_batch_exists(self._keys(keys))
+
+    def delete(self, keys):
+        self.deleting = self._client.submit_batch_delete(self._keys(keys))
+
+
+class WithBridge(Case):
+    bridge = Bridge
+
     def setUp(self):
         # LMCache's package in as many words as the adapter imports.
         name, modules = "", {}
         for part in "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter".split("."):
             name = f"{name}.{part}" if name else part
             modules[name] = types.ModuleType(name)
-        modules[name].NativeConnectorL2Adapter = Bridge
+        modules[name].NativeConnectorL2Adapter = self.bridge
         self.enterContext(mock.patch.dict(sys.modules, modules))
         self.adapter = lmcache._make_adapter()
 
@@ -378,6 +407,14 @@ class Adapter(Case):
         adapter = self.adapter(given, **({"l1_memory_desc": desc} if desc else {}))
         self.addCleanup(adapter.close)
         return adapter
+
+
+class Adapter(WithBridge):
+    keys = [types.SimpleNamespace(model_name="m", kv_rank=0, object_group_id=0)]
+
+    def object(self, address, nbytes):
+        metadata = types.SimpleNamespace(shapes=[(2, nbytes)], dtypes=["torch.uint8"])
+        return types.SimpleNamespace(data_ptr=address, get_size=lambda: nbytes, metadata=metadata)
 
     def desc(self, memory, size=None, **stable):
         address = lmcache_address(memory)
@@ -412,8 +449,8 @@ class Adapter(Case):
         self.assertFalse(adapter._arena.complete)
 
         def come(offset, nbytes=4096, submit=adapter.submit_store_task):
-            objects = [types.SimpleNamespace(data_ptr=desc.ptr + offset, get_size=lambda: nbytes)]
-            self.assertEqual(submit(["k"], objects), "task")
+            objects = [self.object(desc.ptr + offset, nbytes)]
+            self.assertEqual(submit(self.keys, objects), "task")
             adapter._arena.join()
             return adapter.registered_bytes
 
@@ -468,22 +505,20 @@ class Adapter(Case):
                 ptr=lmcache_address(memory), size=1 << 45, stable_registration_size=1 << 20
             )
         )
-        objects = [
-            types.SimpleNamespace(data_ptr=lmcache_address(memory) + (1 << 40), get_size=lambda: 1)
-        ]
+        objects = [self.object(lmcache_address(memory) + (1 << 40), 1)]
         with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
-            adapter.submit_store_task(["k"], objects)
+            adapter.submit_store_task(self.keys, objects)
             adapter._arena.join()
         self.assertIn("will be copied", lines.output[0])
         self.assertTrue(adapter._arena.complete)
         self.assertEqual(adapter.registered_bytes, 1 << 20)
         with self.assertNoLogs("kvrail.lmcache", "WARNING"):
-            adapter.submit_store_task(["k"], objects)
+            adapter.submit_store_task(self.keys, objects)
 
     def test_objects_of_another_shape_do_not_end_a_submit(self):
         adapter = self.make(self.desc(bytearray(1 << 20), size=1 << 30, stable_registration_size=1))
         with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
-            self.assertEqual(adapter.submit_store_task(["k"], [object()]), "task")
+            self.assertEqual(adapter.submit_store_task(self.keys, [object()]), "task")
         self.assertIn("cannot be followed", lines.output[0])
 
     def test_memory_of_which_nothing_is_known_is_copied(self):
@@ -544,6 +579,138 @@ class Adapter(Case):
         )
         adapter.close()
         self.assertFalse(adapter.report_status()["is_healthy"])
+
+
+class Layouts(WithBridge):
+    """Which adapters find each other's values."""
+
+    bridge = Talking
+
+    def setUp(self):
+        super().setUp()
+        self.prefix = fresh()
+
+    def engine(self, dtype, shape=(2, 4, 16)):
+        """An adapter, and a value of a layout as LMCache describes it."""
+        adapter = self.make(prefix=self.prefix)
+        adapter.shape, adapter.dtype = shape, dtype
+        return adapter
+
+    def key(self, name=b"chunk", group=0, rank=0x02000200):
+        return types.SimpleNamespace(
+            model_name="m", kv_rank=rank, object_group_id=group, chunk_hash=name
+        )
+
+    def value(self, adapter, data, **described):
+        told = {"shape": adapter.shape, "dtype": adapter.dtype, "shapes": None, "dtypes": None}
+        if "shapes" not in described and "shape" not in described:
+            described = {"shapes": [adapter.shape], "dtypes": [adapter.dtype]}
+        return types.SimpleNamespace(
+            metadata=types.SimpleNamespace(**{**told, **described}), byte_array=memoryview(data)
+        )
+
+    def groups(self, adapter):
+        return {0: types.SimpleNamespace(shapes=[adapter.shape], dtypes=[adapter.dtype])}
+
+    def stores(self, adapter, data, key=None, **described):
+        objects = [self.value(adapter, data, **described)]
+        id = adapter.submit_store_task([key or self.key()], objects)
+        self.assertEqual(self.over(adapter._client, id), (True, "", None))
+
+    def loads(self, adapter, key=None, **described):
+        """The value, or None for a miss."""
+        into = bytearray(8)
+        objects = [self.value(adapter, into, **described)]
+        id = adapter.submit_load_task([key or self.key()], objects)
+        ok, text, found = self.over(adapter._client, id)
+        self.assertTrue(ok, text)
+        return bytes(into) if found is None else None
+
+    def finds(self, adapter, groups=None, key=None):
+        groups = self.groups(adapter) if groups is None else groups
+        id = adapter.submit_lookup_and_lock_task([key or self.key()], groups)
+        ok, text, (found,) = self.over(adapter._client, id)
+        self.assertTrue(ok, text)
+        return found
+
+    def test_the_same_layout_is_shared_and_no_other(self):
+        one = self.engine("torch.float16")
+        self.stores(one, b"8 bytes!")
+        self.assertTrue(self.finds(one))
+        self.assertEqual(self.loads(one), b"8 bytes!")
+        same = self.engine("torch.float16")
+        self.assertTrue(self.finds(same))
+        self.assertEqual(self.loads(same), b"8 bytes!")
+        for other in (
+            self.engine("torch.bfloat16"),
+            self.engine("torch.float16", (4, 2, 16)),
+            self.engine("torch.uint8"),
+        ):
+            self.assertFalse(self.finds(other))
+            self.assertIsNone(self.loads(other))
+            self.stores(other, b"its own!")
+            self.assertEqual(self.loads(other), b"its own!")
+        self.assertEqual(self.loads(one), b"8 bytes!")
+
+    def test_older_descriptions_count_too(self):
+        one = self.engine("torch.float16")
+        old = {"shape": one.shape, "dtype": one.dtype}
+        self.stores(one, b"8 bytes!", **old)
+        self.assertTrue(self.finds(one))
+        self.assertIsNone(self.loads(one, shape=one.shape, dtype="torch.bfloat16"))
+
+    def test_bytes_of_a_serde_are_of_the_layout_that_was_looked_up(self):
+        bytes_ = {"shapes": [(8,)], "dtypes": ["torch.uint8"]}
+        one, same = self.engine("torch.float16"), self.engine("torch.float16")
+        other = self.engine("torch.bfloat16")
+        for adapter in one, other:
+            self.assertFalse(self.finds(adapter))
+        self.stores(one, b"8 bytes!", **bytes_)
+        self.assertTrue(self.finds(same))
+        self.assertEqual(self.loads(same, **bytes_), b"8 bytes!")
+        self.assertFalse(self.finds(other))
+        self.assertIsNone(self.loads(other, **bytes_))
+
+    def test_groups_and_numbers_of_ranks_have_layouts_of_their_own(self):
+        bytes_ = {"shapes": [(8,)], "dtypes": ["torch.uint8"]}
+        one = self.engine("torch.float16")
+        self.assertFalse(self.finds(one))
+        for key in self.key(group=1), self.key(rank=0x04000400):
+            with self.assertLogs("kvrail.lmcache", "WARNING"):
+                one._layouts._own_said = False
+                self.stores(one, b"8 bytes!", key, **bytes_)
+        self.assertFalse(self.finds(one, key=self.key(rank=0x04000400)))
+
+    def test_where_nothing_is_told_nobody_else_finds_it(self):
+        bytes_ = {"shape": (8,), "dtype": "torch.uint8"}
+        one, other = self.engine(None), self.engine(None)
+        nothing = {0: types.SimpleNamespace(shapes=[], dtypes=[])}  # as lmcache bench l2
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            self.stores(one, b"8 bytes!", **bytes_)
+            for groups in nothing, {}:
+                self.assertTrue(self.finds(one, groups))
+                self.assertFalse(self.finds(other, groups))
+            self.assertEqual(self.loads(one, **bytes_), b"8 bytes!")
+            self.assertIsNone(self.loads(other, **bytes_))
+        self.assertEqual(len(lines.output), 2, "a line of each")
+        self.assertIn("does not tell types and shapes", lines.output[0])
+
+    def test_an_interface_that_moved_loses_no_request(self):
+        one, other = self.engine("torch.float16"), self.engine("torch.float16")
+        moved = types.SimpleNamespace(byte_array=b"8 bytes!")
+        with self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            self.over(one._client, one.submit_store_task([self.key()], [moved]))
+            self.assertTrue(self.finds(one, groups="?"))
+        self.assertEqual(len(lines.output), 1)
+        self.assertIn("AttributeError", lines.output[0])
+        self.assertFalse(self.finds(other))
+
+    def test_what_is_deleted_is_gone(self):
+        one = self.engine("torch.float16")
+        self.stores(one, b"8 bytes!")
+        one.delete([self.key()])
+        self.assertTrue(self.over(one._client, one.deleting)[0])
+        self.assertFalse(self.finds(one))
 
 
 def lmcache_address(memory):

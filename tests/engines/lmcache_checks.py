@@ -11,6 +11,7 @@ and fault_plugin (these below fault_inject), fs or redis.
   server KIND MODE      lmcache bench server, with a restart of LMCache, and one of the kv-server
   alone KIND            the same without a kv-server
   outage KIND           a kv-server is killed while calls are under way
+  layouts               caches of another type share nothing
   evict KIND            what LMCache deletes is gone
   upstream FOLDER       LMCache's own tests
   versus                kv-bench versus with LMCache's older server as a target: tests/bench/lmcache_client.py
@@ -56,6 +57,8 @@ def spec(kind, address, **more):
         return {"type": "resp", "host": host, "port": int(port)}
     way = {"native": ("native_plugin", "Client"), "plugin": ("plugin", "KVRailL2Adapter")}[kind]
     params = {"servers": address, **more}
+    if kind == "native":
+        params.setdefault("prefix", "check/")
     return {
         "type": way[0],
         "module_path": "kvrail.lmcache",
@@ -261,19 +264,30 @@ class L1:
 
     size, keys, batches = 256 << 10, 8, 4
 
-    def __init__(self, adapter):
+    def __init__(self, adapter, dtype=None):
+        """dtype: of the values' numbers; None: they are plain bytes, of which nothing is told."""
         import torch
         from lmcache.cli.commands.bench.l2_adapter_bench.data import create_l1_memory_desc
 
         self.buffer = torch.zeros(self.size * self.keys * self.batches, dtype=torch.uint8)
         self.adapter = make(adapter, create_l1_memory_desc(self.buffer))
+        self.groups = {}
+        if dtype:
+            from lmcache.v1.distributed.api import MemoryLayoutDesc
+
+            shape = torch.Size([2, 4, self.size // 8 // dtype.itemsize])
+            self.groups = {0: MemoryLayoutDesc(shapes=[shape], dtypes=[dtype])}
 
     def objects(self, batch, fill):
         from lmcache.cli.commands.bench.l2_adapter_bench.data import make_memory_objects
 
-        return make_memory_objects(
+        objects = make_memory_objects(
             self.buffer, self.keys, self.size, batch * self.keys * self.size, fill
         )
+        for object in objects:
+            for layout in self.groups.values():
+                object.meta.shapes, object.meta.dtypes = layout.shapes, layout.dtypes
+        return objects
 
     def names(self, number):
         from lmcache.cli.commands.bench.l2_adapter_bench.data import make_object_keys
@@ -310,7 +324,7 @@ class L1:
     def lookup(self, number, meanwhile=None):
         """How many keys there are."""
         a, names = self.adapter, self.names(number)
-        ids = [a.submit_lookup_and_lock_task(k, {}) for k in names]
+        ids = [a.submit_lookup_and_lock_task(k, self.groups) for k in names]
         if meanwhile:
             meanwhile()
         results = self.collect(
@@ -381,6 +395,24 @@ def outage(kind):
         closing.start()
         closing.join(SECONDS)
         assert not closing.is_alive(), "close() hangs"
+
+
+def layouts():
+    """LMCaches of a model whose caches have the same size, in other types."""
+    import torch
+
+    with kvrail.Server(memory_mb=256) as server:
+        one, same, other = (
+            L1(spec("plugin", server.address), dtype)
+            for dtype in (torch.float16, torch.float16, torch.bfloat16)
+        )
+        every = one.keys * one.batches
+        assert one.store(0) == one.batches
+        assert (same.lookup(0), same.load(0)) == (every, every), "the same layout"
+        assert (other.lookup(0), other.load(0)) == (0, 0), "another type's bytes were read"
+        assert other.store(0) == other.batches and other.load(0) == every
+        for l1 in one, same, other:
+            l1.adapter.close()
 
 
 def evict(kind):
