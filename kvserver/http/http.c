@@ -105,12 +105,13 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *c, struct p
 /* What others have set meanwhile. */
 static void source_update(struct http *h)
 {
-	unsigned long long requests = h->source.requests, cut = h->source.cut;
+	struct page_source before = h->source;
 
 	if (!h->source.server && atomic_load(&h->server)) {
 		h->source = h->served;
-		h->source.requests = requests;
-		h->source.cut = cut;
+		h->source.requests = before.requests;
+		h->source.cut = before.cut;
+		h->source.wakeups = before.wakeups;
 	}
 	h->source.draining = atomic_load(&h->draining);
 }
@@ -322,6 +323,7 @@ static void *http_run(void *arg)
 		if (MHD_get_timeout(h->daemon, &wanted) == MHD_YES)
 			wait = (int)KV_MIN(wanted, (MHD_UNSIGNED_LONG_LONG)wait);
 		poll(fds, KV_COUNT(fds), wait);
+		h->source.wakeups++;
 		if (fds[1].revents && read(h->wake_fd, &woken, sizeof(woken)) < 0 && errno != EAGAIN)
 			break;
 		if (atomic_exchange(&h->reload, false) && h->tls)

@@ -87,6 +87,9 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 	kv_metrics_family(m, "kvrail_http_cut_total", KV_METRIC_COUNTER,
 			  "Connections to this port cut because they were slow, or the oldest of too many.");
 	kv_metrics_value(m, "", from->cut);
+	kv_metrics_family(m, "kvrail_http_wakeups_total", KV_METRIC_COUNTER,
+			  "Times that the thread of this port woke: for connections, and twice a second.");
+	kv_metrics_value(m, "", from->wakeups);
 }
 
 /* Of each pair of operation and answer that has occurred; of GET and PUT always OK, so that a rate has a beginning. */

@@ -19,7 +19,7 @@ struct page_source {
 	unsigned shards;
 	const struct membership_now *cluster; /* NULL: without --members */
 	bool draining;
-	unsigned long long requests, cut; /* of this port: answered; connections that were cut */
+	unsigned long long requests, cut, wakeups; /* of this port: answered; connections cut; turns of its thread */
 };
 
 struct page {
