@@ -8,7 +8,8 @@
 # runs then.
 #
 # Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
-# stops early, the rest of its plan counts as failed; a program that prints no test counts as a failure, too.
+# stops early, the rest of its plan counts as failed; a program that prints no test, or more than it planned, counts as a
+# failure, too.
 # Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". The
 # last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed. A signal ends the programs, too.
 set -u
@@ -52,12 +53,16 @@ run() {
 	# A program may run several groups: add up all plans in the output. A plan of none with a reason is one skip.
 	read -r plan ok bad skip <<<"$(awk '
 		/^1\.\.[0-9]+/ { split($1, p, /\.\./); plan += p[2] }
-		/^1\.\.0 *# *SKIP./ { skip++ }
+		/^1\.\.0 *# *SKIP./ { plan++; skip++ }
 		/^ok / { if (toupper($0) ~ /# *SKIP/) skip++; else ok++ }
 		/^not ok / { if (toupper($0) ~ /# *SKIP/) skip++; else bad++ }
 		END { print plan + 0, ok + 0, bad + 0, skip + 0 }' "$log")"
 	missing=$((plan - ok - bad - skip))
 	[ "$missing" -gt 0 ] && bad=$((bad + missing))
+	if [ "$plan" -gt 0 ] && [ "$missing" -lt 0 ]; then
+		echo "there were $((ok + bad + skip)) tests, and $plan were planned" >>"$log"
+		bad=$((bad + 1))
+	fi
 	if [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] || [ $((ok + bad + skip)) -eq 0 ]; then
 		bad=$((bad + 1))
 	fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 34
+plan 35
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null

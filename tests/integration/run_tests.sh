@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends.
+. "$(dirname "$0")/lib.bash"
+plan 18
+cd "$scratch" || exit 2
+runner=$OLDPWD/scripts/run-tests.sh
+
+program() { # program NAME COMMANDS: a test of its own
+	printf '#!/bin/bash\n%s\n' "$2" >"$1"
+	chmod +x "$1"
+}
+program good 'echo 1..2; echo "ok 1 - a"; echo "#: seen"; echo "ok 2 - b"'
+program bad 'echo 1..2; echo "ok 1 - a"; echo "not ok 2 - b"; echo "# why it failed"'
+program dies 'echo 1..3; echo "ok 1 - a"; kill -SEGV $$'
+program short 'echo 1..3; echo "ok 1 - a"'
+program long 'echo 1..1; echo "ok 1 - a"; echo "ok 2 - b"'
+program silent ''
+program unwell 'echo 1..1; echo "ok 1 - a"; exit 3'
+program groups 'echo 1..1; echo "ok 1 - a"; echo 1..2; echo "ok 1 - b"; echo "ok 2 - c"'
+program skips 'echo 1..2; echo "ok 1 - a # SKIP no such thing"; echo "the reason"; echo "not ok 2 # skip"'
+program skips_all 'echo "1..0 # SKIP nothing here"'
+program skips_some 'echo 1..1; echo "ok 1 - a"; echo "1..0 # SKIP nothing more here"'
+program endless 'echo 1..2; echo "ok 1 - a"; sleep 1000'
+program fed 'echo 1..2; [ "$CMOCKA_MESSAGE_OUTPUT" = tap ] && echo "ok 1 - a"; read -r line || echo "ok 2 - b"'
+
+# gives STATUS LAST-LINE ARGS... -- the runner ends with that status, and with that line.
+gives() {
+	local want=$1 last=$2
+	shift 2
+	status "$want" "$runner" -l logs "$@" >out 2>&1 && [ "$(tail -n 1 out)" = "$last" ] && return 0
+	cat out
+	return 1
+}
+shown() { grep -qE -- "$1" out || { cat out && return 1; }; }
+
+check "one that passes" gives 0 '2 passed, 0 failed, 0 skipped' ./good
+check "is said, with what it has to tell" eval "shown '^pass ./good \(2 passed, [0-9]+ s\)$' && shown '^    seen$' && ! shown '^    ok'"
+check "one that fails" gives 1 '1 passed, 1 failed, 0 skipped' ./bad
+check "is shown" eval "shown '^FAIL ./bad \(1 passed, 1 failed, exit status 0' && shown '^    # why it failed$'"
+check "one that dies has failed in all that it did not say" gives 1 '1 passed, 2 failed, 0 skipped' ./dies
+check "so has one that stops early" gives 1 '1 passed, 2 failed, 0 skipped' ./short
+check "and one that makes more tests than it planned" gives 1 '2 passed, 1 failed, 0 skipped' ./long
+check "and one that says nothing" gives 1 '0 passed, 1 failed, 0 skipped' ./silent
+check "one that ends with an error, though all passed" gives 1 '1 passed, 1 failed, 0 skipped' ./unwell
+check "one that is not there, or is no program" gives 1 '0 passed, 2 failed, 0 skipped' ./nowhere logs
+check "one that does not end is ended" gives 1 '1 passed, 1 failed, 0 skipped' -t 1 ./endless
+check "groups are added up" gives 0 '3 passed, 0 failed, 0 skipped' ./groups
+check "skips are counted, with their reasons" eval "gives 0 '1 passed, 0 failed, 4 skipped' ./skips ./skips_all ./skips_some && shown '^    the reason$'"
+check "a test has no input, and cmocka speaks TAP" gives 0 '2 passed, 0 failed, 0 skipped' ./fed
+check "all of several count" gives 1 '6 passed, 3 failed, 0 skipped' ./good ./dies ./unwell ./good
+
+# Each of the three waits until the other two run.
+meets='echo 1..1; touch "$0.here"; for i in {1..300}; do [ -e main.here ] && [ -e one.here ] && [ -e two.here ] && echo "ok 1 - met" && exit; sleep 0.1; done'
+program main "$meets"
+program one "$meets"
+program two "$meets"
+beside() {
+	gives 1 '9 passed, 1 failed, 0 skipped' -b './one ./two ./bad ./groups' ./main ./good || return 1
+	[ "$(grep -oE '^(pass|FAIL) ./[a-z]+' out | grep -E 'one|two|bad' | tr '\n' ' ')" = 'pass ./one pass ./two FAIL ./bad ' ]
+}
+check "two run beside the others, and are told in their order" beside
+
+program killer 'echo 1..1; lane=$(ps -o ppid= "$PPID"); kill -KILL "$lane"; echo "ok 1 - a"'
+check "a lane that is killed is a failure, not a wait for ever" eval "gives 1 '2 passed, 1 failed, 0 skipped' -b ./killer ./good && shown 'it did not end'"
+
+program waits 'echo 1..1; echo $$ >"$0.pid"; exec sleep 1000'
+cp waits waits_beside
+signalled() {
+	local pid got
+	"$runner" -l logs -b ./waits_beside ./waits >out 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	soon test -s ./waits.pid -a -s ./waits_beside.pid || return 1
+	pids+=("$(cat ./waits.pid)" "$(cat ./waits_beside.pid)")
+	kill -TERM "$pid"
+	wait "$pid"
+	got=$?
+	[ "$got" = 130 ] && ! kill -0 "$(cat ./waits.pid)" 2>/dev/null && ! kill -0 "$(cat ./waits_beside.pid)" 2>/dev/null
+}
+check "a signal ends it, and what it runs" signalled
+finish
