@@ -15,7 +15,7 @@
 #include "kvcli/interrupt.h"
 #include "kvcli/look.h"
 
-enum { NAME_WIDTH = 24 };
+enum { NAME_WIDTH = 24, TABLE_WIDTH = 114 };
 
 static uint64_t grown(const struct look *before, const struct look *now, enum look_number k)
 {
@@ -63,14 +63,18 @@ static void server_print(const struct look *before, const struct look *now)
 	       now->number[LOOK_SESSIONS], serve);
 }
 
-/* Lines that the terminal has for servers. */
+/* Servers that the terminal has room for, beside the time, the header, how many more there are, and the cursor. A line
+ * takes several where the terminal is narrower than the table. */
 static unsigned lines_of(bool terminal)
 {
 	struct winsize size;
+	unsigned rows, each;
 
-	if (!terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 4)
+	if (!terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
 		return LOOK_MAX;
-	return size.ws_row - 3u;
+	each = (TABLE_WIDTH + size.ws_col - 1u) / size.ws_col;
+	rows = size.ws_row > each + 3u ? size.ws_row - each - 3u : 0;
+	return KV_MAX(rows / each, 1u);
 }
 
 static void table_print(bool terminal, unsigned n, const struct look *before, const struct look *now)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 83
+plan 85
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -142,6 +142,34 @@ topped() { # GETs show up as a rate; a server that is not there is a line
 	soon eval 'kv get greeting >/dev/null; grep -Eq "^$server +[1-9]" "$scratch/top"' && grep -q '^127.0.0.1:9 .*not reachable' "$scratch/top" && kill -INT "$pid" && wait "$pid"
 }
 check "top shows rates until Ctrl-C, and a server that is away" topped
+# On a terminal of 6 lines there is room for two of three servers, on one of 80 columns, where lines are broken, for one.
+top_in_terminal() { # top_in_terminal ROWS COLUMNS MORE
+	timeout -k 5 60 python3 - "$@" "$build/kv-client" --server "$server" --server 127.0.0.1:9 --server 127.0.0.1:10 "${over[@]}" --interval 200ms top <<'P'
+import fcntl, os, pty, struct, sys, termios
+rows, columns, more = map(int, sys.argv[1:4])
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    os.execv(sys.argv[4], sys.argv[4:])
+seen = b""
+while seen.count(b"\033[H\033[J") < 3:
+    seen += os.read(fd, 4096)
+os.write(fd, b"\003")
+while True:
+    try:
+        seen += os.read(fd, 4096)
+    except OSError:  # it has ended
+        break
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+screen = seen.decode().split("\033[H\033[J")[2].split("\r\n")
+print(screen, status)
+assert status == 0
+assert screen[1].startswith("SERVER ") and f"({more} more)" in screen
+assert sum(-(-max(len(line), 1) // columns) for line in screen) <= rows
+P
+}
+check "on a terminal top keeps to its lines" top_in_terminal 6 120 1
+check "also where they are broken" top_in_terminal 8 80 2
 # Three members of a view, one of which is not there.
 clustered() {
 	local port list name n main=$server main_pid=$server_pid
