@@ -3,13 +3,17 @@
  *
  * A line is often written by a loop that serves clients. Where standard error is a pipe, a socket of the journal or a
  * terminal, its reader may stand still, and a write would wait for it for ever, the loop and its clients too. So a line
- * is written when poll says that standard error takes it. A pipe that is ready takes PIECE bytes without waiting, if
- * nobody else writes meanwhile: so lines of this process take turns. A terminal that is ready may have room for a part
- * of a line only, so it is opened anew for each, with O_NONBLOCK. (Rejected: O_NONBLOCK of standard error itself, which
- * would change the descriptor for every process that shares it. A thread that writes: the last lines before a crash are
- * the ones that matter.)
+ * is written when poll says that standard error takes it, and in a way that waits for nobody if that has changed
+ * meanwhile: other processes may write to it, too, and a terminal that is ready may have room for a part of a line
+ * only. A socket has MSG_DONTWAIT. A pipe or a terminal is opened anew for each line, with O_NONBLOCK. (Rejected:
+ * O_NONBLOCK of standard error itself, which would change the descriptor for every process that shares it. A thread
+ * that writes: the last lines before a crash are the ones that matter.)
  *
- * A reader that has gone is seen by poll, too: nothing is written, so no SIGPIPE comes.
+ * What cannot be opened (another user's, or without /proc) is written to as it is: a pipe that is ready takes PIECE
+ * bytes without waiting, unless another process is quicker. Lines of this process take turns.
+ *
+ * A reader that has gone is seen by poll. If it goes after that, SIGPIPE does not reach the process: it may be a
+ * host's.
  *
  * Who cannot have its turn loses the line: in a child of a process that forked in the middle of a line, nobody ends
  * it. */
@@ -19,12 +23,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/signals.h"
 
-enum { PIECE = 4096 /* PIPE_BUF of Linux */, TRIES = 200, TRY_NS = 100000 };
+enum { PIECE = 4096 /* PIPE_BUF of Linux */, AGAIN = 8, TRIES = 200, TRY_NS = 100000 };
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static bool stalled, half; /* under `turn`. half: the last line has no end */
@@ -41,10 +48,25 @@ static bool turn_take(void)
 	return false;
 }
 
-/* -1: it is no terminal, or one that is not ours to open. */
-static int terminal_open(void)
+struct out {
+	int fd;
+	bool own, socket; /* own: to be closed */
+};
+
+static struct out out_open(void)
 {
-	return isatty(STDERR_FILENO) ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+	struct out o = {.fd = STDERR_FILENO};
+	struct stat st;
+	int fd = -1;
+
+	if (fstat(STDERR_FILENO, &st) != 0)
+		return o;
+	o.socket = S_ISSOCK(st.st_mode);
+	if (S_ISFIFO(st.st_mode) || isatty(STDERR_FILENO))
+		fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0)
+		o = (struct out){.fd = fd, .own = true};
+	return o;
 }
 
 static bool takes(int fd)
@@ -58,45 +80,68 @@ static bool takes(int fd)
 	return got > 0 && !(p.revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
+/* As write. A SIGPIPE that it raises is taken back, unless one was pending before. */
+static ssize_t piece_write(const struct out *o, const char *at, size_t len)
+{
+	const struct timespec at_once = {0};
+	sigset_t before, pending, gone;
+	ssize_t n;
+
+	if (o->socket)
+		return send(o->fd, at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	kv_signals_block(&before);
+	sigpending(&pending);
+	n = write(o->fd, at, len);
+	if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE)) {
+		sigemptyset(&gone);
+		sigaddset(&gone, SIGPIPE);
+		sigtimedwait(&gone, NULL, &at_once);
+		errno = EPIPE;
+	}
+	kv_signals_restore(&before);
+	return n;
+}
+
 /* Returns how much of it was written. */
-static size_t pieces_write(int fd, const char *line, size_t len)
+static size_t pieces_write(const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;
 
-	while (done < len && takes(fd)) {
-		ssize_t n = write(fd, line + done, KV_MIN(len - done, (size_t)PIECE));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
+	for (unsigned tries = 0; done < len && tries < AGAIN && takes(o->fd);) {
+		ssize_t n = piece_write(o, line + done, KV_MIN(len - done, (size_t)PIECE));
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && (errno == EINTR || errno == EAGAIN)) /* another process was quicker */
+			tries++;
+		else
 			break;
-		done += (size_t)n;
 	}
 	return done;
 }
 
-static size_t line_write(int fd, const char *line, size_t len)
+static size_t line_write(const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;
 
 	if (half) /* a full disk has room again */
-		half = pieces_write(fd, "\n", 1) == 0;
+		half = pieces_write(o, "\n", 1) == 0;
 	if (!half)
-		done = pieces_write(fd, line, len);
+		done = pieces_write(o, line, len);
 	half = half || (done > 0 && done < len);
 	return done;
 }
 
 bool kv_log_out(const char *line, size_t len)
 {
+	struct out o;
 	size_t done;
-	int own;
 
 	if (!turn_take())
 		return false;
-	own = terminal_open();
-	done = line_write(own < 0 ? STDERR_FILENO : own, line, len);
-	if (own >= 0)
-		close(own);
+	o = out_open();
+	done = line_write(&o, line, len);
+	if (o.own)
+		close(o.fd);
 	pthread_mutex_unlock(&turn);
 	return done == len;
 }

@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 struct sink {
@@ -247,6 +249,94 @@ static void a_reader_that_has_gone_ends_nobody(void **state)
 	pipe_end(&p);
 }
 
+/* What other processes do between poll and the write that follows it (test_log is linked with --wrap=poll). */
+static void (*meanwhile)(void);
+static int other_end; /* of standard error */
+
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int got = __real_poll(fds, n, timeout);
+	if (meanwhile)
+		meanwhile();
+	return got;
+}
+
+static void fill_pipe(void)
+{
+	static const char room[4096];
+	int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK);
+	assert_true(fd >= 0);
+	while (write(fd, room, sizeof(room)) > 0)
+		;
+	close(fd);
+}
+
+static void fill_socket(void)
+{
+	static const char room[4096];
+	while (send(STDERR_FILENO, room, sizeof(room), MSG_DONTWAIT) > 0)
+		;
+}
+
+static void close_other_end(void)
+{
+	close(other_end);
+}
+
+/* A write that waited would do so for ever; SIGPIPE would end this test. */
+static bool line_goes_out(void (*others)(void))
+{
+	bool gone;
+	meanwhile = others;
+	alarm(60);
+	gone = kv_log_out("a line\n", 7);
+	alarm(0);
+	meanwhile = NULL;
+	return gone;
+}
+
+static void another_process_fills_the_pipe_first(void **state)
+{
+	(void)state;
+	struct stderr_pipe p;
+	pipe_begin(&p);
+	bool out = line_goes_out(fill_pipe);
+	pipe_end(&p);
+	assert_false(out);
+}
+
+static void another_process_fills_the_socket_first(void **state)
+{
+	(void)state;
+	struct stderr_pipe p;
+	int fds[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	p = (struct stderr_pipe){.read_fd = fds[0], .saved = dup(STDERR_FILENO)};
+	dup2(fds[1], STDERR_FILENO);
+	close(fds[1]);
+	bool before = line_goes_out(NULL), out = line_goes_out(fill_socket);
+	pipe_end(&p);
+	assert_true(before);
+	assert_false(out);
+}
+
+static void the_reader_goes_before_the_write(void **state)
+{
+	(void)state;
+	struct stderr_pipe p;
+	sigset_t pending;
+	pipe_begin(&p);
+	other_end = p.read_fd;
+	bool out = line_goes_out(close_other_end);
+	p.read_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	pipe_end(&p);
+	assert_false(out);
+	assert_int_equal(sigpending(&pending), 0);
+	assert_false(sigismember(&pending, SIGPIPE));
+}
+
 /* A full disk takes a part of a line; the next one begins anew. */
 static void half_a_line_is_ended(void **state)
 {
@@ -327,6 +417,9 @@ int main(void)
 		cmocka_unit_test(stderr_keeps_the_line_end_of_a_long_line),
 		cmocka_unit_test(a_reader_that_stands_still_is_not_waited_for),
 		cmocka_unit_test(a_terminal_that_nobody_reads_is_not_waited_for),
+		cmocka_unit_test(another_process_fills_the_pipe_first),
+		cmocka_unit_test(another_process_fills_the_socket_first),
+		cmocka_unit_test(the_reader_goes_before_the_write),
 		cmocka_unit_test(half_a_line_is_ended),
 		cmocka_unit_test(lines_have_a_style),
 		cmocka_unit_test(the_environment_chooses_the_style),
