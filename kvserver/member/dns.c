@@ -7,8 +7,11 @@
  * again when it was away. All servers do the same, so they have the same ids.
  *
  * A resolver that cannot say now what an address is called has not said that it has no name: a server that took the
- * address for its id would differ from the others for good. So that is trouble, and asked again at the next look,
- * NAME_TRIES times in all; in a network where such questions are never answered, addresses are the ids then.
+ * address for its id would differ from the others for good. So the address is no member yet, and is asked for again at
+ * the next looks, NAME_TRIES in all, behind the other addresses; then its id is ADDRESS:PORT. Each question without an
+ * answer is waited for, so a look has one of them: in a network where such questions are never answered, all addresses
+ * are ids after NAME_TRIES looks. The first view waits for all of its names: a part of the members, told as news, would
+ * draw clients from the whole view that they have.
  *
  * "There is no such name" is an answer where a headless service has no member, but it is also what a resolver says that
  * has lost its upstream: it is trouble here, and the view stays. DNS has neither numbers nor states: all are up. The
@@ -33,7 +36,17 @@ struct source {
 	struct kv_hostport at;
 	struct kv_view known;
 	uint64_t epoch;
-	unsigned unnamed; /* looks in a row that ended with an address without an answer about its name */
+	char silent[KV_MEMBER_ADDRESS]; /* the address whose name nobody could say in the last look, or "" */
+	unsigned unnamed;               /* looks in a row that had one */
+};
+
+/* One look. */
+struct look {
+	struct kv_view found;
+	char last[KV_MEMBER_ADDRESS]; /* asked for behind the others */
+	bool silent;                  /* a question had no answer: no further one is asked */
+	unsigned left_out;            /* addresses that are no members yet, since nobody says their names */
+	unsigned unnamed;             /* those that are members under their addresses for that reason */
 };
 
 static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
@@ -97,21 +110,33 @@ static void label_take(const struct source *s, const char *name, struct kv_membe
 	snprintf(m->node_id, sizeof(m->node_id), "%.*s", (int)label, name);
 }
 
-/* 0, also where it has no name; -EAGAIN: nobody says. */
-static int name_take(const struct source *s, const struct addrinfo *a, struct kv_member *m)
+/* Give a member its id: its name, or its address if it has none. False: nobody says what it is called, and it is to be
+ * asked for again. */
+static bool name_take(struct source *s, struct look *l, const struct addrinfo *a, struct kv_member *m)
 {
 	char name[NI_MAXHOST];
 	int rc;
 
-	if (s->unnamed >= NAME_TRIES)
-		return 0; /* each question would be waited for */
-	rc = s->setup.names->name_of(a, name, sizeof(name));
-	if (rc == 0)
-		label_take(s, name, m);
-	return rc == EAI_AGAIN ? -EAGAIN : 0;
+	snprintf(m->node_id, sizeof(m->node_id), "%.*s", KV_NAME_MAX - 1, m->address);
+	if (!l->silent) {
+		rc = s->setup.names->name_of(a, name, sizeof(name));
+		if (rc == 0)
+			label_take(s, name, m);
+		if (rc != EAI_AGAIN)
+			return true;
+		l->silent = true;
+		snprintf(s->silent, sizeof(s->silent), "%s", m->address);
+	}
+	if (s->unnamed < NAME_TRIES) {
+		l->left_out++;
+		return false;
+	}
+	l->unnamed++;
+	return true;
 }
 
-static int address_take(const struct source *s, const struct addrinfo *a, struct kv_view *out)
+/* last: it is the turn of the address that is asked for behind the others. */
+static int address_take(struct source *s, struct look *l, const struct addrinfo *a, bool last)
 {
 	struct sockaddr_storage addr = {0};
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
@@ -121,15 +146,16 @@ static int address_take(const struct source *s, const struct addrinfo *a, struct
 		return 0;
 	memcpy(&addr, a->ai_addr, a->ai_addrlen);
 	kv_sockaddr_format(&addr, m.address, sizeof(m.address));
-	if (members_by_address(out, m.address))
+	if ((strcmp(m.address, l->last) == 0) != last || members_by_address(&l->found, m.address))
 		return 0;
 	was = members_by_address(&s->known, m.address);
-	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1, was ? was->node_id : m.address);
-	if (!was && name_take(s, a, &m))
-		return -EAGAIN;
-	if (kv_view_find(out, m.node_id)) /* two addresses of one name (IPv4 and IPv6): the first one */
+	if (was)
+		memcpy(m.node_id, was->node_id, sizeof(m.node_id));
+	else if (!name_take(s, l, a, &m))
 		return 0;
-	return kv_view_add(out, &m);
+	if (kv_view_find(&l->found, m.node_id)) /* two addresses of one name (IPv4 and IPv6): the first one */
+		return 0;
+	return kv_view_add(&l->found, &m);
 }
 
 static int by_address(const void *a, const void *b)
@@ -144,7 +170,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* In an order that all servers share; resolvers turn theirs round. */
-static int addresses_take(const struct source *s, const struct addrinfo *list, struct kv_view *out)
+static int addresses_take(struct source *s, const struct addrinfo *list, struct look *l)
 {
 	const struct addrinfo **sorted;
 	size_t n = 0;
@@ -159,30 +185,46 @@ static int addresses_take(const struct source *s, const struct addrinfo *list, s
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
 		sorted[n++] = a;
 	qsort(sorted, n, sizeof(const struct addrinfo *), by_address);
-	for (size_t i = 0; i < n && rc == 0; i++)
-		rc = address_take(s, sorted[i], out);
+	for (size_t i = 0; i < 2 * n && rc == 0; i++)
+		rc = address_take(s, l, sorted[i % n], i >= n);
 	free(sorted);
 	return rc;
+}
+
+/* Why the view stays as it is; NULL: there is another one. */
+static const char *trouble_of(const struct source *s, const struct look *l, int rc)
+{
+	if (rc)
+		return "too many addresses, or no memory";
+	if (l->left_out && (s->known.count == 0 || l->found.count == 0))
+		return "the names of its addresses cannot be looked up now";
+	return l->found.count ? NULL : "the name has no address";
 }
 
 static void looked_up(struct source *s, const struct addrinfo *list)
 {
 	const struct source_sink *sink = s->setup.sink;
-	struct kv_view found = {0};
-	int rc = addresses_take(s, list, &found);
+	struct look l = {.found = {0}};
+	const char *trouble;
+	int rc;
 
-	s->unnamed = rc == -EAGAIN ? s->unnamed + 1 : 0;
-	if (rc || found.count == 0) {
-		sink->trouble(sink->arg, rc == -EAGAIN ? "the names of its addresses cannot be looked up now"
-					 : rc          ? "too many addresses, or no memory"
-						       : "the name has no address");
-		kv_view_fini(&found);
+	memcpy(l.last, s->silent, sizeof(l.last));
+	rc = addresses_take(s, list, &l);
+	s->unnamed = l.left_out ? s->unnamed + 1 : 0;
+	if (!l.silent)
+		s->silent[0] = '\0';
+	trouble = trouble_of(s, &l, rc);
+	if (trouble) {
+		sink->trouble(sink->arg, trouble);
+		kv_view_fini(&l.found);
 		return;
 	}
-	if (!kv_view_same(&found, &s->known))
+	if (l.unnamed)
+		sink->unnamed(sink->arg, s->silent, l.unnamed);
+	if (!kv_view_same(&l.found, &s->known))
 		s->epoch = members_now_ms();
 	kv_view_fini(&s->known);
-	s->known = found;
+	s->known = l.found;
 	s->known.source = members_source("dns", s->setup.spec);
 	s->known.epoch = s->epoch;
 	sink->members(sink->arg, &s->known);

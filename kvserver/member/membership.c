@@ -51,7 +51,8 @@ struct membership {
 	struct kv_view waiting; /* named soon after the last change */
 	uint64_t taken_ns;      /* of that one; 0: there was none */
 	bool waits;
-	bool drain_told, self_said, untold; /* untold: on_view is to be called again */
+	bool drain_told, self_said;
+	bool untold, untold_said; /* on_view is to be called again; that is in the log */
 	/* under the lock */
 	pthread_mutex_t lock;
 	struct membership_now now; /* but for `silence_ns` */
@@ -193,17 +194,19 @@ static int view_say(struct membership *m)
 	return rc;
 }
 
+/* A loop that is busy is no trouble yet. */
 static void view_tell(struct membership *m)
 {
 	int rc = view_say(m);
 
-	m->untold = rc == -KV_EBUSY;
-	if (rc && !m->untold)
+	m->untold = rc != 0;
+	if (rc && rc != -KV_EBUSY && !m->untold_said)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("view_untold", KV_NUMBER("epoch", m->guard.view.epoch),
 				  KV_FIELD("reason", kv_strerror(rc))),
-			 "clients are not told of view %llu: %s", (unsigned long long)m->guard.view.epoch,
+			 "clients cannot be told of view %llu yet: %s", (unsigned long long)m->guard.view.epoch,
 			 kv_strerror(rc));
+	m->untold_said = rc && (m->untold_said || rc != -KV_EBUSY);
 }
 
 /* The guard has another one. */
@@ -218,10 +221,17 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	m->now.changes++;
 	pthread_mutex_unlock(&m->lock);
 	if (rc)
-		kv_warn(m->opt.log, "no memory for a view of %u members: /view shows the former one", view->count);
+		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("view_no_memory", KV_NUMBER("members", view->count)),
+			 "no memory for a view of %u members: /view shows the former one", view->count);
 	change_log(m, was, view);
 	self_check(m);
 	view_tell(m);
+}
+
+static void no_memory_log(const struct membership *m, const struct kv_view *named)
+{
+	kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("view_no_memory", KV_NUMBER("members", named->count)),
+		 "no memory for a view of %u members: it stays as it is", named->count);
 }
 
 static void doubts_log(struct membership *m, unsigned named)
@@ -328,7 +338,7 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	if (changed == 0)
 		changed = guard_hear(&m->guard, named, now_ns(), &doubts);
 	if (changed < 0)
-		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
+		no_memory_log(m, named);
 	if (changed >= 0)
 		doubted_update(m);
 	if (changed > 0) {
@@ -359,7 +369,7 @@ static void on_members(void *arg, const struct kv_view *named)
 	else if (members_copy(named, &m->waiting) == 0)
 		m->waits = true;
 	else
-		kv_warn(m->opt.log, "no memory for a view of %u members: it stays as it is", named->count);
+		no_memory_log(m, named);
 }
 
 /* When the one that waits is due. */
@@ -400,6 +410,18 @@ static void on_trouble(void *arg, const char *why)
 			 m->guard.view.count, kv_plural(m->guard.view.count));
 	else if (other)
 		kv_debug(m->opt.log, "--members %s: %s", m->class->name, why);
+}
+
+static void on_unnamed(void *arg, const char *address, unsigned members)
+{
+	struct membership *m = arg;
+
+	if (!atomic_load(&m->stop))
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("members_unnamed", KV_FIELD("address", address), KV_NUMBER("members", members)),
+			 "--members %s: nobody says what %s is called: %u member%s called by address here; a server "
+			 "that hears the name looks for the same keys elsewhere",
+			 m->class->name, address, members, members == 1 ? " is" : "s are");
 }
 
 /* ---- the thread ---- */
@@ -545,7 +567,8 @@ int membership_start(const struct membership_options *options, struct membership
 	rc = class_take(&m->opt, &m->class, &m->setup, err);
 	if (rc)
 		goto out;
-	m->sink = (struct source_sink){.arg = m, .members = on_members, .alive = on_alive, .trouble = on_trouble};
+	m->sink = (struct source_sink){
+		.arg = m, .members = on_members, .alive = on_alive, .trouble = on_trouble, .unnamed = on_unnamed};
 	m->setup.sink = &m->sink;
 	m->now.source = m->class->name;
 	m->web = m->setup.web = web_open();
@@ -618,8 +641,8 @@ void membership_stop(struct membership **membership)
 	*membership = NULL;
 	atomic_store(&m->stop, true);
 	web_wake(m->web);
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += STOP_PATIENCE_S;
-	if (pthread_timedjoin_np(m->thread, NULL, &until) == 0)
+	if (pthread_clockjoin_np(m->thread, NULL, CLOCK_MONOTONIC, &until) == 0)
 		membership_free(m);
 }

@@ -27,8 +27,8 @@ struct membership_options {
 	unsigned pace;                    /* tests: waiting times are divided by it; 0: 1 */
 	const struct source_names *names; /* tests; NULL: libc's */
 	const struct kv_log *log;
-	/* There is another view. On the thread of the membership. 0, or -KV_EBUSY: it is called again soon; or another
-	 * code, which is logged. NULL: nobody hears of it. */
+	/* There is another view. On the thread of the membership. 0, or an error: it is called again soon. But for
+	 * -KV_EBUSY that is logged. NULL: nobody hears of it. */
 	int (*on_view)(void *arg, const struct kv_view *view);
 	void *arg;
 };

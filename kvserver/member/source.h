@@ -22,6 +22,8 @@ struct source_sink {
 	void (*alive)(void *arg);
 	/* It does not answer, or what it answers is of no use; why: a sentence without its end. Called at each try. */
 	void (*trouble)(void *arg, const char *why);
+	/* So many members have their address for an id, `address` among them, since nobody says their names. */
+	void (*unnamed)(void *arg, const char *address, unsigned members);
 };
 
 /* How a name is looked up; tests bring their own. Both as in netdb.h. */

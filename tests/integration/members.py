@@ -593,6 +593,19 @@ def drain_without_others() -> None:
     off.says("--drain-mb is 0")
 
 
+def drain_push_cannot_begin() -> None:
+    """Its key was replaced on the disk, and no server knows the new one: it hands over nothing, says why, and ends."""
+    key, other = SCRATCH / "its.key", SCRATCH / "other.key"
+    for path in (key, other):
+        subprocess.run(
+            [f"{BUILD}/kv-server", "--make-psk", str(path)], check=True, stdout=subprocess.DEVNULL
+        )
+    _, servers, _ = rolling("unknown", "--psk-file", str(key))
+    other.rename(key)
+    servers[1].end()
+    servers[1].says(r"drain: no value is put to another server: .* \| event=drain_push_failed reason=")
+
+
 def kv_client(s: KvServer, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [f"{BUILD}/kv-client", *("-s", f"{s.name}={s.address}", "--provider", PROVIDER), *command],
@@ -817,6 +830,14 @@ def dns_udp_inside() -> None:
     a = KvServer("kv-0", "dns:kv.test:7411")
     a.sees("KV-1 kv-0")
     dns.addresses.append("127.0.0.9")  # which has no name
+    a.sees("127.0.0.9:7411 KV-1 kv-0")
+    before = list(dns.addresses)
+    dns.unsaid, dns.names["127.0.0.8"] = "127.0.0.7", "kv-8.kv.test"
+    dns.addresses += ["127.0.0.7", "127.0.0.8"]
+    a.sees("127.0.0.9:7411 KV-1 kv-0 kv-8")  # one without an answer holds up nobody
+    a.sees("127.0.0.7:7411 127.0.0.9:7411 KV-1 kv-0 kv-8")
+    a.says(r"event=members_unnamed address=127.0.0.7:7411 members=1\n")
+    dns.addresses = before
     a.sees("127.0.0.9:7411 KV-1 kv-0")
     epoch = a.view()["epoch"]
     for mode in ("servfail", "nxdomain", "silent"):
@@ -1379,6 +1400,7 @@ def main() -> int:
         ("a join under load is no miss, and values follow", join_costs_nothing, ""),
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
+        ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
         ("kv-client drain keeps its bounds", drain_is_bounded, ""),
         ("kv-client drain says who may not", drain_is_refused, ""),

@@ -416,12 +416,13 @@ class FakeKube:
 class FakeDns:
     """A name server on port 53 of 127.0.0.1, over UDP and TCP: addresses of one name, and names of addresses.
 
-    mode: ok; servfail; nxdomain; silent. What does not fit 512 bytes is cut over UDP, and comes whole over TCP.
+    mode: ok; servfail; nxdomain; silent. Of the address `unsaid` it does not say the name. What does not fit 512 bytes is cut over UDP, and comes whole over TCP.
     """
 
     def __init__(self, name: str) -> None:
         self.name, self.mode = name.lower().rstrip("."), "ok"
         self.addresses: list[str] = []
+        self.unsaid = ""
         self.names: dict[str, str] = {}
         self.asked = {"udp": 0, "tcp": 0}
         dns = self
@@ -483,6 +484,8 @@ class FakeDns:
             at += 1 + query[at]
         kind = struct.unpack("!H", query[at + 1 : at + 3])[0]
         question = query[12 : at + 5]
+        if self.unsaid and ".".join(labels) == ipaddress.ip_address(self.unsaid).reverse_pointer:
+            return None
         there, records = self.records(".".join(labels), kind)
         code = {"servfail": 2, "nxdomain": 3}.get(self.mode, 0 if there else 3)
         if code:

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_members.c -- what sources of members read, and what the guard believes: without a thread, a file or a network.
- */
+/* test_members.c -- what sources of members read, and what the guard believes: without a file or a network. */
 #include "tests/check.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "kvserver/member/base64.h"
 #include "kvserver/member/etcd_text.h"
 #include "kvserver/member/guard.h"
-#include "kvserver/member/source.h"
+#include "kvserver/member/membership.h"
 #include "kvserver/member/text.h"
 
 /* ---- text ---- */
@@ -302,12 +302,22 @@ static void on_trouble(void *arg, const char *why)
 	troubles++;
 }
 
-static const struct source_sink sink = {.members = on_members, .alive = on_alive, .trouble = on_trouble};
+static unsigned unnamed;
+
+static void on_unnamed(void *arg, const char *at, unsigned members)
+{
+	(void)arg;
+	assert_non_null(at);
+	unnamed += members;
+}
+
+static const struct source_sink sink = {
+	.members = on_members, .alive = on_alive, .trouble = on_trouble, .unnamed = on_unnamed};
 
 static struct sockaddr_in address[4];
 static struct addrinfo info[4];
 static int look_up_rc, name_rc;
-static unsigned names_asked;
+static unsigned names_asked, name_silent; /* name_silent: of this address nobody says the name */
 
 static int look_up(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
 {
@@ -335,8 +345,8 @@ static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
 {
 	uint32_t n = ntohl(((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr) & 255;
 	names_asked++;
-	if (name_rc)
-		return name_rc;
+	if (name_rc || n == name_silent)
+		return name_rc ? name_rc : EAI_AGAIN;
 	snprintf(buf, cap, n % 2 ? "host-%u.example" : "kv-%u.kv.ns.svc", n);
 	return 0;
 }
@@ -401,18 +411,105 @@ static void dns_waits_for_names(void **state)
 	assert_string_equal(told.member[0].node_id, "kv-2");
 	addresses(2, 4, 6, 10);
 	name_rc = EAI_AGAIN;
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < 3; i++) {
 		source_dns.turn(s, 0);
-	assert_int_equal(troubles, 5);
-	assert_int_equal(told.count, 4);
-	assert_non_null(kv_view_find(&told, "kv-8")); /* the view stayed */
+		assert_int_equal(told.count, 3); /* the others are in force */
+		assert_non_null(kv_view_find(&told, "kv-6"));
+	}
 	source_dns.turn(s, 0);
-	assert_int_equal(tellings, 2);
+	assert_int_equal(troubles, 2);
+	assert_int_equal(told.count, 4);
 	assert_non_null(kv_view_find(&told, "kv-2"));
 	assert_non_null(kv_view_find(&told, "10.0.0.10:7411"));
 	name_rc = 0;
 	source_dns.close(&s);
 	kv_view_fini(&told);
+}
+
+/* One address of which nobody says the name: the others have theirs, and it is called by its address in the end. */
+static void dns_one_without_a_name(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	troubles = tellings = unnamed = 0;
+	name_silent = 2; /* it is the first of all in their order */
+	addresses(2, 4, 6, 8);
+	for (unsigned i = 0; i < 3; i++)
+		source_dns.turn(s, 0);
+	assert_int_equal(troubles, 3);
+	assert_int_equal(tellings, 0); /* the first view is a whole one */
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 4);
+	assert_non_null(kv_view_find(&told, "10.0.0.2:7411"));
+	assert_non_null(kv_view_find(&told, "kv-8"));
+	name_silent = 10; /* a new one, and another beside it */
+	addresses(2, 4, 10, 12);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 2); /* 6 and 8 are gone at once */
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	assert_non_null(kv_view_find(&told, "kv-12"));
+	name_silent = 0;
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 4);
+	assert_non_null(kv_view_find(&told, "kv-10"));
+	assert_int_equal(troubles, 3);
+	assert_int_equal(unnamed, 1);
+	source_dns.close(&s);
+	kv_view_fini(&told);
+}
+
+/* ---- what clients are told ---- */
+
+static _Atomic int view_rc;
+static _Atomic unsigned views_offered, views_taken, untold;
+
+static int on_view(void *arg, const struct kv_view *view)
+{
+	(void)arg;
+	(void)view;
+	views_offered++;
+	views_taken += view_rc == 0;
+	return view_rc;
+}
+
+static void on_line(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	untold += strstr(line, " | event=view_untold epoch=") && strstr(line, "reason=\"no memory");
+}
+
+static bool within(const _Atomic unsigned *n, unsigned at_least)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	for (unsigned i = 0; i < 3000 && *n < at_least; i++)
+		nanosleep(&pause, NULL);
+	return *n >= at_least;
+}
+
+/* A view for which there is no memory is told later, and said once. */
+static void a_view_that_cannot_be_told_is_told_later(void **state)
+{
+	(void)state;
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = on_line};
+	const struct membership_options options = {.members = "list:a=127.0.0.1:1",
+						   .self = {.node_id = "a", .address = "127.0.0.1:1", .weight = 1},
+						   .log = &log,
+						   .on_view = on_view};
+	struct membership *m;
+	view_rc = -KV_ENOMEM;
+	assert_int_equal(membership_start(&options, &m, NULL), 0);
+	assert_true(within(&views_offered, 3));
+	assert_int_equal(untold, 1);
+	assert_int_equal(views_taken, 0);
+	view_rc = 0;
+	assert_true(within(&views_taken, 1));
+	membership_stop(&m);
+	assert_int_equal(untold, 1);
 }
 
 int main(void)
@@ -430,6 +527,8 @@ int main(void)
 		cmocka_unit_test(json_of_too_many_values_is_refused),
 		cmocka_unit_test(dns_sorts_and_names),
 		cmocka_unit_test(dns_waits_for_names),
+		cmocka_unit_test(dns_one_without_a_name),
+		cmocka_unit_test(a_view_that_cannot_be_told_is_told_later),
 	};
 	return cmocka_run_group_tests_name("kvserver/members", tests, NULL, NULL);
 }
