@@ -226,9 +226,11 @@ static void dates_warn(const struct kv_log *log, SSL_CTX *ssl_ctx, const char *p
 {
 	X509 *cert = SSL_CTX_get0_certificate(ssl_ctx);
 	if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
-		kv_warn(log, "certificate %s has expired: other sides will refuse it", path);
+		kv_event(log, KV_LOG_WARN, KV_EVENT("certificate_expired", KV_FIELD("file", path)),
+			 "certificate %s has expired: other sides will refuse it", path);
 	else if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
-		kv_warn(log, "certificate %s is not valid yet: is this machine's clock right?", path);
+		kv_event(log, KV_LOG_WARN, KV_EVENT("certificate_early", KV_FIELD("file", path)),
+			 "certificate %s is not valid yet: is this machine's clock right?", path);
 }
 
 static int certificates_load(struct tls_context *ctx, const struct tls_settings *s, struct kv_error *err)

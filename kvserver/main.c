@@ -324,7 +324,9 @@ static void manager_tell(struct kv_log *log, const char *what, const char *more)
 	snprintf(lines, sizeof(lines), "%s\n%s", what, more);
 	rc = kv_service_tell(lines);
 	if (rc < 0)
-		kv_warn(log, "the service manager cannot be told %s: NOTIFY_SOCKET: %s", what, strerror(-rc));
+		kv_event(log, KV_LOG_WARN,
+			 KV_EVENT("manager_untold", KV_FIELD("what", what), KV_FIELD("reason", strerror(-rc))),
+			 "the service manager cannot be told %s: NOTIFY_SOCKET: %s", what, strerror(-rc));
 }
 
 static int http_open(const struct flags *f, const struct kv_log *log, struct http **out, struct kv_error *err)
@@ -424,7 +426,8 @@ static void run(struct run *r, const struct kv_log_style *style)
 		http_serve(r->http, r->server);
 	ready_print(r->server, r->http, style, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
-		kv_warn(r->log, "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
+		kv_event(r->log, KV_LOG_WARN, KV_EVENT("parent_gone"),
+			 "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
 		return;
 	}
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check-events.py -- whether docs/reference/events.md names each event of the sources, with its fields in their order.
+"""check-events.py -- whether docs/reference/events.md names each event of the sources, with its fields in their order,
+and whether each warning and error of kv-server is one.
 
 Prints what differs, or nothing. Run it from the root of the tree.
 """
@@ -9,6 +10,7 @@ import re
 import sys
 
 ROOMS = "base host probe loop wire bootstrap engine store kvclient kvserver kvbench kvcli kvdoctor".split()
+EVENTS_ONLY = ("bootstrap/", "host/", "store/", "kvserver/")  # what they warn of, programs see
 DOC = "docs/reference/events.md"
 
 
@@ -41,6 +43,14 @@ def in_sources():
                 yield m[1], " ".join(fields), path
 
 
+def remarks():
+    for room in EVENTS_ONLY:
+        for path in sorted(glob.glob(f"{room}**/*.c", recursive=True)):
+            with open(path, encoding="utf-8") as f:
+                for m in re.finditer(r"\b(?:kv_warn|kv_error_log|kv_log)\(.*", f.read()):
+                    yield path, m[0]
+
+
 def in_document():
     with open(DOC, encoding="utf-8") as f:
         return [(m[1], m[2].strip()) for m in re.finditer(r"^\| `([a-z_]+)` \| ?([a-z_ ]*) ?\|", f.read(), re.M)]
@@ -57,6 +67,7 @@ def main():
         elif known[name] != fields:
             wrong.append(f"{path}: {name} has the fields '{fields}', and '{known[name]}' in {DOC}")
     wrong += [f"{DOC}: there is no event {name}" for name in known if name not in seen]
+    wrong += [f"{path}: a warning that is no event, kv_event(..., KV_EVENT(...), ...): {line}" for path, line in remarks()]
     print("\n".join(wrong), end="\n" if wrong else "")
     return bool(wrong)
 

@@ -47,8 +47,9 @@ $(B)/tests/sim/seeds: $(call objs,$(filter-out tests/sim/test_%,$(wildcard tests
 # It has an address used again.
 $(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free
 
-# In it other processes do something between poll and write.
+# In it other processes do something between poll and write; here a region cannot be registered.
 $(B)/tests/base/test_log: LDFLAGS += -Wl,--wrap=poll
+$(B)/tests/kvserver/test_landing: LDFLAGS += -Wl,--wrap=te_region_register
 
 # Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))

@@ -47,9 +47,10 @@ bool log_allowed(struct kvs_server *s)
 
 	if (now_ns - s->logs_from_ns >= 1000000000ull) {
 		if (s->logs_dropped)
-			kv_warn(s->opt.log,
-				"%" PRIu64 " more sentence%s about clients that were not let in %s left out",
-				s->logs_dropped, s->logs_dropped == 1 ? "" : "s", s->logs_dropped == 1 ? "is" : "are");
+			kv_event(s->opt.log, KV_LOG_WARN,
+				 KV_EVENT("clients_untold", KV_NUMBER("lines", s->logs_dropped)),
+				 "%" PRIu64 " more sentence%s about clients that were not let in %s left out",
+				 s->logs_dropped, s->logs_dropped == 1 ? "" : "s", s->logs_dropped == 1 ? "is" : "are");
 		s->logs_from_ns = now_ns;
 		s->logs = 0;
 		s->logs_dropped = 0;

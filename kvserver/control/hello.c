@@ -259,8 +259,10 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	boot_limit(c->boot, UINT_MAX);
 	rc = welcome_await(c);
 	if (rc) {
-		kv_warn(c->server->opt.log, "client %s: no welcome could be sent: %s: %s",
-			conn_name(c, name, sizeof(name)), kv_strerror(rc), boot_failure(c->boot));
+		kv_event(c->server->opt.log, KV_LOG_WARN,
+			 KV_EVENT("client_broken", KV_FIELD("client", name), KV_FIELD("reason", boot_failure(c->boot))),
+			 "client %s: no welcome could be sent: %s: %s", conn_name(c, name, sizeof(name)),
+			 kv_strerror(rc), boot_failure(c->boot));
 		return rc;
 	}
 	kv_event(c->server->opt.log, c->attachments > 1 ? KV_LOG_DEBUG : KV_LOG_INFO,

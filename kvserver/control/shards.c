@@ -192,5 +192,6 @@ void shards_prefault(struct kvs_server *s)
 		return;
 	if (kv_prefault_start(area, n, PREFAULT_PERCENT, &s->control_stat[WIRE_STAT_PREFAULT_LEFT], s->opt.log,
 			      &s->prefault, &err))
-		kv_warn(s->opt.log, "the first PUTs wait for their pages: %s", err.text);
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("prefault_failed", KV_FIELD("reason", err.text)),
+			 "the first PUTs wait for their pages: %s", err.text);
 }

@@ -50,13 +50,16 @@ static void sleep_until(uint64_t until_ns)
 
 /* ---- the pool ---- */
 
-/* The fields of the library's own event are left out: the line is an event of ours. */
+/* An event of ours takes the place of the library's own. */
 static void log_line(void *arg, int level, const char *line)
 {
 	const struct kv_log *log = arg;
 	const char *fields = strstr(line, " | event=");
 	int len = (int)(fields ? (size_t)(fields - line) : strlen(line));
-	kv_log(log, (enum kv_log_level)level, "push: %.*s", len, line);
+	char reason[KV_FIELD_TEXT_MAX + 2];
+	snprintf(reason, sizeof(reason), "%.*s", len, line);
+	kv_event(log, (enum kv_log_level)level, KV_EVENT("drain_push_trouble", KV_FIELD("reason", reason)),
+		 "push: %.*s", len, line);
 }
 
 /* Members as the entries of a list; NULL: no memory. One block of memory. */

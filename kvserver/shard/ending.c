@@ -81,6 +81,7 @@ static bool all_proven(const struct session *s)
 void session_hurry(struct session *s)
 {
 	const struct shard *shard = s->shard; /* the fence may end the session */
+	uint64_t client_id = s->client_id;
 	struct kv_error err;
 	struct te_info info;
 
@@ -89,10 +90,15 @@ void session_hurry(struct session *s)
 	te_info(shard->te, &info);
 	if (!info.peer_fence)
 		return;
-	kv_info(shard->opt.log, "shard %u: the old connections of client %llu, which is back, are cut",
-		shard->opt.index, (unsigned long long)s->client_id);
+	kv_event(shard->opt.log, KV_LOG_INFO,
+		 KV_EVENT("peer_cut", KV_NUMBER("shard", shard->opt.index), KV_NUMBER("client_id", client_id)),
+		 "shard %u: the old connections of client %llu, which is back, are cut", shard->opt.index,
+		 (unsigned long long)client_id);
 	if (te_peer_fence(s->peer, &err))
-		kv_error_log(shard->opt.log, "shard %u: %s", shard->opt.index, err.text);
+		kv_event(shard->opt.log, KV_LOG_ERROR,
+			 KV_EVENT("fence_failed", KV_NUMBER("shard", shard->opt.index),
+				  KV_NUMBER("client_id", client_id), KV_FIELD("reason", err.text)),
+			 "shard %u: %s", shard->opt.index, err.text);
 }
 
 void session_when_idle(struct session *s, struct call *idle)

@@ -58,6 +58,7 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 	uint64_t all = 0, most = 0, wait_ns = s->info.death_stalls ? SHARD_STALL_NS : SHARD_QUARANTINE_NS;
 	unsigned count = 0;
 	struct kv_error err;
+	uint64_t client_id;
 	bool within;
 
 	s->mark++;
@@ -86,6 +87,10 @@ void shard_quarantine_check(struct shard *s, uint64_t now_ns)
 		 s->opt.index, count, count == 1 ? " that is" : "s that are", (unsigned long long)(all >> 20),
 		 s->info.death_stalls ? " and all other transfers" : "", (unsigned long long)worst->client_id);
 	s->fenced_ns = now_ns;
+	client_id = worst->client_id; /* the fence may end the session */
 	if (te_peer_fence(worst->peer, &err) < 0)
-		kv_error_log(s->opt.log, "shard %u: %s", s->opt.index, err.text);
+		kv_event(s->opt.log, KV_LOG_ERROR,
+			 KV_EVENT("fence_failed", KV_NUMBER("shard", s->opt.index), KV_NUMBER("client_id", client_id),
+				  KV_FIELD("reason", err.text)),
+			 "shard %u: %s", s->opt.index, err.text);
 }

@@ -154,8 +154,11 @@ static bool encode(struct link *l, const struct wire_reply *r)
 		rc = wire_reply_add(&l->writer, r);
 	}
 	if (rc != 0)
-		kv_error_log(l->session->shard->opt.log, "shard %u: reply of type %u does not encode: %s",
-			     l->session->shard->opt.index, r->type, kv_strerror(rc));
+		kv_event(l->session->shard->opt.log, KV_LOG_ERROR,
+			 KV_EVENT("reply_failed", KV_NUMBER("shard", l->session->shard->opt.index),
+				  KV_NUMBER("type", r->type), KV_FIELD("reason", kv_strerror(rc))),
+			 "shard %u: reply of type %u does not encode: %s", l->session->shard->opt.index, r->type,
+			 kv_strerror(rc));
 	return true;
 }
 

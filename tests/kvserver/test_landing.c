@@ -315,6 +315,41 @@ static void the_area_of_a_client_that_is_back_rests(void **state)
 	rig_open(NULL);
 }
 
+/* test_landing is linked with --wrap=te_region_register. */
+static bool no_regions;
+
+int __real_te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
+			      struct te_region **out, struct kv_error *err);
+int __wrap_te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
+			      struct te_region **out, struct kv_error *err);
+int __wrap_te_region_register(struct te *te, void *base, uint64_t len_bytes, unsigned access, uint64_t part_bytes,
+			      struct te_region **out, struct kv_error *err)
+{
+	if (no_regions)
+		return kv_fail(err, -KV_ENOMEM, "the NIC has no key left");
+	return __real_te_region_register(te, base, len_bytes, access, part_bytes, out, err);
+}
+
+/* It is said, with the reason, and the client is let in all the same. */
+static void an_area_that_cannot_be_registered_is_none(void **state)
+{
+	char event[128];
+	(void)state;
+	if (!rig.shard->landings.area.base)
+		skip();
+	rig.logged[0] = '\0';
+	no_regions = true;
+	assert_int_equal(landing_open(rig.session), 0);
+	no_regions = false;
+	assert_null(rig.session->landing);
+	assert_int_equal(landings_bytes(rig.shard), 0);
+	snprintf(event, sizeof(event),
+		 " | event=landing_refused shard=0 client_id=%llu reason=\"the NIC has no key left\"",
+		 (unsigned long long)rig.session->client_id);
+	check_contains(rig.logged, event);
+	area();
+}
+
 static int up(void **state)
 {
 	rig_landing_bytes = 16 * MIB;
@@ -338,6 +373,7 @@ int main(void)
 						rig_close),
 		cmocka_unit_test_setup_teardown(a_client_that_said_goodbye_is_not_cut, rig_open, rig_close),
 		cmocka_unit_test_setup_teardown(the_area_of_a_client_that_is_back_rests, rig_open, rig_close),
+		cmocka_unit_test_setup_teardown(an_area_that_cannot_be_registered_is_none, rig_open, rig_close),
 	};
 	return cmocka_run_group_tests(tests, up, rig_down);
 }
