@@ -12,7 +12,7 @@ apart, so that it says nothing unasked. CLIENTS (1,000) attach. In each of ROUND
 
 Printed are medians and ranges of what one of each took. The processor time is the kernel's count for all threads but
 the shards', less what they take in as long a time without a message. Last comes the sum of 2 s with 10,000 clients and 1,000 servers:
-heartbeats that leave anyway tell 2,000 of the clients, 22 ask (tests/sim/test_sim_thousand.c).
+heartbeats that leave anyway tell 2,000 of the clients, 25 ask (tests/sim/test_sim_thousand.c).
 """
 import signal
 import statistics
@@ -26,7 +26,7 @@ from views import Crowd, members_write, processor_ns, read_exactly, server_start
 
 HEARTBEAT, VIEW, VIEW_NEWS = 10, 26, 27
 QUESTION = struct.pack("<IHHQQHHI", 28, HEARTBEAT, 0, 1, 0, 0, 0, 0)
-VIEWS, TOLD, ASKERS = 100, 2000, 22
+VIEWS, TOLD, ASKERS = 100, 2000, 25
 
 
 def message(client) -> tuple[int, bytes]:
