@@ -6,7 +6,8 @@
  *
  *   when something of ours waits for it, from the time on when that began, or when the server was last heard, by any
  *   way: then we ask (a heartbeat of ours, which the server answers); or
- *   when its own heartbeat is overdue: it has told how long it may be silent if nobody asks (quiet_ns).
+ *   when its own heartbeat is overdue: it has told how long it may be silent if nobody asks (quiet_ns). Then we ask
+ *   when half of the time is over, lest a server that is there be given up for a promise that one side misread.
  *
  * So an idle client sends nothing, and a server of ten thousand idle clients sends little. A server that owes us a word
  * for too long (kvc_node_silence_ns) is down at that moment, and not at the next look. But we must have looked some
@@ -171,12 +172,17 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	}
 }
 
-/* Since when the server owes us a word. A heartbeat that is due is owed from a beat before on, as if it had been asked
- * for: without news of quiet_ns that is when the server was last heard. */
+/* A heartbeat that is due is owed from a beat before on, as if it had been asked for: without news of quiet_ns that is
+ * when the server was last heard. */
+static uint64_t beat_owed_since(const struct kvc_node *n)
+{
+	return n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
+}
+
+/* Since when the server owes us a word. */
 static uint64_t owed_since(const struct kvc_node *n)
 {
-	uint64_t due = n->pulse.heard_ns + n->pulse.quiet_ns - n->pulse.beat_ns;
-	return n->pulse.asked_ns ? KV_MIN(due, n->pulse.wait_ns) : due;
+	return n->pulse.asked_ns ? KV_MIN(beat_owed_since(n), n->pulse.wait_ns) : beat_owed_since(n);
 }
 
 /* When the server is taken for down if nothing comes: never before we have looked some times, nor within a beat of our
@@ -207,11 +213,14 @@ static uint64_t requests_wait(const struct kvc_node *n, uint64_t now)
 	return now - heard < n->pulse.beat_ns / 2 ? KV_NEVER : KV_MAX(heard, sent);
 }
 
-/* Since when something of ours waits: requests; or what we said on the control connection, which has an answer. */
+/* Since when something of ours waits: requests; what we said on the control connection, which has an answer; or we
+ * ourselves, for a heartbeat. */
 static uint64_t waits_since(const struct kvc_node *n, uint64_t now)
 {
-	uint64_t requests = requests_wait(n, now);
-	return n->pulse.said_ns > n->pulse.heard_ns ? KV_MIN(requests, n->pulse.said_ns) : requests;
+	uint64_t since = requests_wait(n, now), beat = beat_owed_since(n);
+	if (n->pulse.said_ns > n->pulse.heard_ns)
+		since = KV_MIN(since, n->pulse.said_ns);
+	return now >= beat + kvc_node_silence_ns(n) / 2 ? KV_MIN(since, beat) : since;
 }
 
 /* Ask whether the server is there, if something of ours waits for it. */

@@ -308,6 +308,7 @@ static void what_a_heartbeat_has_told_is_kept(void **state)
 	net->window_bytes = window;
 	world_sleep(&world, 3 * QUIET);
 	assert_int_equal(node()->pulse.quiet_ns, QUIET);
+	assert_int_equal(node()->pulse.sequence, 0); /* none was overdue */
 	assert_int_equal(world_counters(&world, 0).reattaches, 0);
 	close_crowded(CROWD);
 }
@@ -334,6 +335,24 @@ static void a_heartbeat_that_comes_while_links_are_pinged_counts(void **state)
 	world_sleep(&world, 3 * QUIET);
 	assert_int_equal(node()->state, KVC_NODE_UP);
 	assert_int_equal(node()->attaches, 2);
+	assert_int_equal(node()->pulse.sequence, 0); /* none was overdue */
+	close_crowded(CROWD);
+}
+
+/* Each side has its own idea of when it is due. */
+static void a_heartbeat_that_is_overdue_is_asked_for(void **state)
+{
+	struct conn *c;
+	(void)state;
+	open_crowded(142, CROWD);
+	c = KV_LIST_ENTRY(server()->conns.next, struct conn, node);
+	for (unsigned asked = 1; asked <= 3; asked++) {
+		loop_timer_cancel(server()->control, &c->timer);
+		world_sleep(&world, QUIET + SILENCE);
+		assert_int_equal(node()->state, KVC_NODE_UP);
+		assert_int_equal(node()->pulse.sequence, asked);
+	}
+	assert_int_equal(node()->attaches, 1);
 	close_crowded(CROWD);
 }
 
@@ -353,6 +372,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_was_stopped_under_a_call_blames_nobody),
 		cmocka_unit_test(what_a_heartbeat_has_told_is_kept),
 		cmocka_unit_test(a_heartbeat_that_comes_while_links_are_pinged_counts),
+		cmocka_unit_test(a_heartbeat_that_is_overdue_is_asked_for),
 	};
 	return cmocka_run_group_tests_name("sim/quiet", tests, NULL, NULL);
 }
