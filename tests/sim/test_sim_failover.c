@@ -3,7 +3,8 @@
  *
  * Values are immutable: the bytes under a key follow from the key. So any copy of one is right, whoever has it. What
  * must hold: no call fails unless all servers are down; bytes are right; who was under way at the lost server waits
- * once until it is known to be down, and nobody after that; what the server had is a hit again when it is back. */
+ * once until it is known to be down, and nobody after that; a second later calls take no longer than before; what the
+ * server had is a hit again when it is back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hist.h"
 #include "kvclient/call/call.h"
 #include "tests/sim/world.h"
 
@@ -34,7 +36,9 @@ static struct world world;
 static struct {
 	enum trouble trouble;
 	bool stop;
-	uint64_t known_ns; /* calls that begin later know that the server is down */
+	uint64_t known_ns;             /* calls that begin later know that the server is down */
+	uint64_t lost_ns, normal_ns;   /* when the server was lost; calls that begin later take the normal time again */
+	struct kv_hist before, normal; /* how long calls took */
 	uint64_t calls, hits, misses, rounds;
 	unsigned owner[KEYS]; /* by index of the key */
 } test;
@@ -182,6 +186,10 @@ static void user(struct kvc_client *c, void *arg)
 		one_call(c, at);
 		took = world_now(&world) - begun;
 		test.calls++;
+		if (world_now(&world) <= test.lost_ns)
+			kv_hist_add(&test.before, took);
+		else if (begun >= test.normal_ns)
+			kv_hist_add(&test.normal, took);
 		if (took > (begun >= test.known_ns ? 0 : notice_ns()) + SLACK)
 			world_wrong(&world, "failover: a call that began %s took %.3f s",
 				    begun >= test.known_ns ? "when the server was known to be down" : "before",
@@ -272,7 +280,7 @@ static void up(unsigned server)
 		world_unplug(&world, world.server[server].fab_first, world.server[server].fab_end, false);
 	else if (test.trouble != ENDED)
 		world_server_again(&world, server);
-	test.known_ns = KV_NEVER;
+	test.known_ns = test.normal_ns = KV_NEVER;
 	world_sleep(&world, 3 * SECOND);
 }
 
@@ -289,9 +297,24 @@ static void open_world(uint64_t seed, unsigned servers)
 	enum trouble t = test.trouble;
 	memset(&test, 0, sizeof(test));
 	test.trouble = t;
-	test.known_ns = KV_NEVER;
+	test.known_ns = test.lost_ns = test.normal_ns = KV_NEVER;
+	kv_hist_init(&test.before);
+	kv_hist_init(&test.normal);
 	world_open(&world, &wo);
 	world_do(&world, 0, put_all, NULL);
+}
+
+/* A call in a hundred took as long, or longer, before the loss, and from a second after it was known on. */
+static void normal_check(void)
+{
+	uint64_t before = kv_hist_reached(&test.before, 0.99), now = kv_hist_reached(&test.normal, 0.99);
+	print_message("p99 of %llu calls before: %.3f ms; of %llu again: %.3f ms\n",
+		      (unsigned long long)test.before.count, (double)before / 1e6,
+		      (unsigned long long)test.normal.count, (double)now / 1e6);
+	if (before == 0 || now == 0 || now > before + before / 4)
+		world_wrong(&world,
+			    "failover: a second after the loss was known p99 was %.3f ms, and %.3f ms before it",
+			    (double)now / 1e6, (double)before / 1e6);
 }
 
 static void lose_one(uint64_t seed)
@@ -302,13 +325,16 @@ static void lose_one(uint64_t seed)
 	victim = (unsigned)kv_prng_below(&world.prng, SERVERS);
 	for (unsigned i = 0; i < WORKERS; i++)
 		world_worker(&world, 0, i % 2, user, NULL);
-	world_sleep(&world, 300 * MS + kv_prng_below(&world.prng, 100 * MS));
+	world_sleep(&world, 2 * SECOND + kv_prng_below(&world.prng, 100 * MS));
+	test.lost_ns = world_now(&world);
+	test.normal_ns = test.lost_ns + notice_ns() + SECOND;
 	down(victim);
 	world_sleep(&world, notice_ns() + SLACK);
 	test.known_ns = world_now(&world);
 	agree();
-	world_sleep(&world, 2 * SECOND);
+	world_sleep(&world, 2500 * MS);
 	agree();
+	normal_check();
 	n = world_counters(&world, 0);
 	if (n.stand_ins == 0 || n.errors > 0)
 		world_wrong(&world, "failover: %llu keys were asked for elsewhere, and %llu calls failed",
