@@ -1096,10 +1096,15 @@ enum kvc_put_way {
  * loop's thread, or the provider does.
  * Blocks: until the loop has answered, by the pool's timeout, and 5 s at most; not for a worker of that loop. Thread:
  * host, or such a worker.
+ * kvc_server_info_within -- the same; blocks for wait_ns at most where that is shorter. For the text of an error, which
+ * must not wait for a loop that stands still.
  * Errors: also the loop codes.
  *   -KV_EINVAL     there is no such client, and no server with this number or a higher one
- *   -KV_ENOTFOUND  no server has this number now */
+ *   -KV_ENOTFOUND  no server has this number now
+ *   -KV_ETIMEOUT   the loop has not answered by then */
 KVC_API int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out);
+KVC_API int kvc_server_info_within(struct kvc_pool *pool, unsigned client, unsigned server, uint64_t wait_ns,
+				   struct kvc_server_info *out);
 
 /* One rail (a NIC, as one endpoint) of one client. */
 struct kvc_rail_info {

@@ -400,7 +400,8 @@ static int64_t rail_ask(struct kvc_client *c, void *arg)
 }
 
 /* Run fn, which does not park, on the client's loop; a thread that turns that loop calls it directly. */
-static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_client *c, void *arg), struct asked *a)
+static int ask(struct kvc_pool *pool, unsigned client, uint64_t wait_ns, int64_t (*fn)(struct kvc_client *c, void *arg),
+	       struct asked *a)
 {
 	struct kvc_client *c = pool->client[client];
 	int64_t result = 0;
@@ -412,23 +413,29 @@ static int ask(struct kvc_pool *pool, unsigned client, int64_t (*fn)(struct kvc_
 	rc = kvc_pool_enter(pool);
 	if (rc < 0)
 		return rc;
-	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), KV_MIN(pool->options.timeout_ns, ASK_NS)), fn, a,
+	rc = kvc_block_run(c, kv_deadline(kvc_block_now(pool), KV_MIN(pool->options.timeout_ns, wait_ns)), fn, a,
 			   &result);
 	kvc_pool_leave(pool);
 	return rc < 0 ? rc : (int)result;
 }
 
-int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out)
+int kvc_server_info_within(struct kvc_pool *pool, unsigned client, unsigned server, uint64_t wait_ns,
+			   struct kvc_server_info *out)
 {
 	struct asked a = {.index = server};
 	int rc;
 	if (!pool || !kvc_sized(out) || client >= pool->num_clients || server >= pool->room)
 		return -KV_EINVAL;
-	rc = ask(pool, client, server_ask, &a);
+	rc = ask(pool, client, KV_MIN(wait_ns, ASK_NS), server_ask, &a);
 	if (rc < 0)
 		return rc;
 	kvc_sized_give(out, &a.server, sizeof(a.server));
 	return 0;
+}
+
+int kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned server, struct kvc_server_info *out)
+{
+	return kvc_server_info_within(pool, client, server, ASK_NS, out);
 }
 
 int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct kvc_rail_info *out)
@@ -437,7 +444,7 @@ int kvc_rail_info(struct kvc_pool *pool, unsigned client, unsigned rail, struct 
 	int rc;
 	if (!pool || !kvc_sized(out) || client >= pool->num_clients || rail >= pool->client[client]->info.rails)
 		return -KV_EINVAL;
-	rc = ask(pool, client, rail_ask, &a);
+	rc = ask(pool, client, ASK_NS, rail_ask, &a);
 	if (rc < 0)
 		return rc;
 	kvc_sized_give(out, &a.rail, sizeof(a.rail));

@@ -34,6 +34,7 @@ _OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
 NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
 _NAMED = 3  # servers that an error names
 ASK_SECONDS = 0.05  # that an error waits to learn how the servers stand
+STUCK = "a thread of the client, which knows how its servers stand, does not answer"
 
 
 class Options(TypedDict, total=False):
@@ -89,6 +90,8 @@ def who_is_down(native: _native.Client, results: list[int]) -> str:
         return ""
     try:
         return down(native.servers(ASK_SECONDS))
+    except Timeout:
+        return STUCK
     except Error:  # it was closed meanwhile
         return ""
 

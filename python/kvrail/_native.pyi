@@ -135,8 +135,9 @@ class Client:
         """How each server stands: name, node_id, state ("up", "connecting", "down", "closed"), why (the sentence of what
         went wrong last), clients_up, attempts_failed, shards. Where the connections of a client stand differently it is
         the one that is worst off, and clients_up says for how many the server is up. Members of a view follow those
-        that the client was opened with. Waits until all loops have answered; with `seconds`, no further server is asked
-        after them, and the list has those that were."""
+        that the client was opened with. Waits until all loops have answered, or raises kvrail.Timeout; with `seconds`,
+        no further server is asked after them, and the list has those that were: each loop has that time to answer, and
+        0.2 s at least."""
 
     def close(self) -> None:
         """End all calls, and release all buffers: when it returns, nothing touches them any more. Bounded; from any

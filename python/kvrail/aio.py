@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from . import _calls, _native
-from ._errors import Busy, Closed, Error
+from ._errors import Busy, Closed, Error, Timeout
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -224,6 +224,8 @@ class Client:
                     _DOWN_SECONDS,
                 )
             )
+        except Timeout:
+            return _calls.STUCK
         except (Error, asyncio.TimeoutError):  # it was closed meanwhile, or the executor is busy
             return ""
 

@@ -119,6 +119,15 @@ class ClientTest(unittest.TestCase):
         self.assertFalse(kvrail._calls.about_servers([0, 5, kvrail.NotFound.code]))
         self.assertTrue(kvrail._calls.about_servers([0, kvrail.PeerDown.code]))
 
+    def test_an_error_says_that_a_thread_does_not_answer(self):
+        class Native:
+            def servers(self, seconds):
+                raise kvrail.Timeout("the loop stands still")
+
+        of_servers = [kvrail.PeerDown.code]
+        self.assertEqual(kvrail._calls.who_is_down(Native(), of_servers), kvrail._calls.STUCK)
+        self.assertEqual(kvrail._calls.who_is_down(Native(), [0]), "")
+
     def test_members_of_a_view_are_servers(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "members")

@@ -209,6 +209,7 @@ static void every_call_is_closed(void)
 	CLOSED(kvc_info(pool, &info));
 	CLOSED(kvc_counters(pool, &counters));
 	CLOSED(kvc_server_info(pool, 0, 0, &si));
+	CLOSED(kvc_server_info_within(pool, 0, 0, 1, &si));
 	CLOSED(kvc_rail_info(pool, 0, 0, &ri));
 	CHILD(kvc_num_clients(pool) == 2);
 	kvc_pool_close(&pool);

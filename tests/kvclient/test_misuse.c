@@ -74,6 +74,7 @@ static void no_pool_is_invalid(void **state)
 	ANSWERS(kvc_counters(NULL, &counters), -KV_EINVAL);
 	ANSWERS(kvc_counters_items(NULL, &stat, 1), -KV_EINVAL);
 	ANSWERS(kvc_server_info(NULL, 0, 0, &s), -KV_EINVAL);
+	ANSWERS(kvc_server_info_within(NULL, 0, 0, 1, &s), -KV_EINVAL);
 	ANSWERS(kvc_rail_info(NULL, 0, 0, &r), -KV_EINVAL);
 	ANSWERS(kvc_register(NULL, byte, 1, &mem, &err), -KV_EINVAL);
 	ANSWERS(kvc_register(NULL, byte, 1, &mem, NULL), -KV_EINVAL);

@@ -544,6 +544,11 @@ static void asking_a_stuck_loop_ends(void **state)
 		assert_int_equal(took_since(begun), bound);
 		assert_int_equal(kvc_rail_info(world.pool[0].pool, 0, 0, &rail), -KV_ETIMEOUT);
 		assert_int_equal(took_since(begun), 2 * bound);
+		begun = world_now(&world);
+		assert_int_equal(kvc_server_info_within(world.pool[0].pool, 0, 0, 50 * MS, &server), -KV_ETIMEOUT);
+		assert_int_equal(took_since(begun), 50 * MS);
+		assert_int_equal(kvc_server_info_within(world.pool[0].pool, 0, 0, 60 * SECOND, &server), -KV_ETIMEOUT);
+		assert_int_equal(took_since(begun), 50 * MS + bound);
 		sim_loop_freeze(world.pool[0].loop[0], false);
 		assert_int_equal(kvc_server_info(world.pool[0].pool, 0, 0, &server), 0);
 		world_close(&world);
