@@ -40,3 +40,12 @@ int kv_stdio_reserve(struct kv_error *err)
 	errno = saved;
 	return rc;
 }
+
+void kv_stdio_keep(void)
+{
+	int fd = 0;
+	/* One that can only be read. */
+	while (is_closed(STDOUT_FILENO) && fd >= 0 && fd <= STDOUT_FILENO)
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	(void)kv_stdio_reserve(NULL); /* where it fails, opening anything else does, and is told */
+}

@@ -10,4 +10,8 @@
  * Thread: any; call it before anything else is opened. */
 int kv_stdio_reserve(struct kv_error *err);
 
+/* kv_stdio_keep -- the same for a program whose standard output is its result: where that is closed, writes to it fail
+ * as they would have, and do not go to /dev/null. Thread: main, before anything is opened. */
+void kv_stdio_keep(void);
+
 #endif

@@ -73,6 +73,7 @@ int main(int argc, char **argv)
 {
 	int status;
 	kv_early_end(false);
+	kv_stdio_keep();
 	status = command(argc, argv);
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != BENCH_OK)
 		return status;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c -- kv-client: one command, or a prompt. It finds usage errors before it connects. */
-#include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include "base/early.h"
 #include "kvcli/command.h"
@@ -59,16 +57,6 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	return status;
 }
 
-/* Writes to a closed standard output must fail. The library would open /dev/null for writing in its place, where they
- * succeed; a descriptor that can only be read takes the place first. */
-static void stdout_keep(void)
-{
-	int fd = 0;
-
-	while (fcntl(STDOUT_FILENO, F_GETFD) < 0 && fd >= 0 && fd <= STDOUT_FILENO)
-		fd = open("/dev/null", O_RDONLY);
-}
-
 int main(int argc, char **argv)
 {
 	struct cli_options options;
@@ -78,7 +66,7 @@ int main(int argc, char **argv)
 	int rc, status = CLI_USAGE;
 
 	kv_early_end(false);
-	stdout_keep();
+	kv_stdio_keep();
 	rc = cli_options_parse(argc, argv, &options, &line.words, &err);
 	if (rc > 0)
 		return CLI_OK;

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -102,11 +103,26 @@ static int without_files(void)
 	return strstr(err.text, "descriptor 1 is closed") ? 0 : 3;
 }
 
+/* Of a program that prints its result: nobody would notice it in /dev/null. */
+static int a_result_that_nobody_takes(void)
+{
+	close(0);
+	close(1);
+	close(2);
+	kv_stdio_keep();
+	if (write(1, "x", 1) != -1 || errno != EBADF)
+		return 1;
+	if (!is_null_device(0) || !is_null_device(1) || !is_null_device(2) || write(2, "x", 1) != 1)
+		return 2;
+	return open("/dev/null", O_RDONLY) > 2 ? 0 : 3;
+}
+
 static void only_what_is_closed_is_taken(void **state)
 {
 	(void)state;
 	assert_int_equal(in_child(what_is_open_stays), 0);
 	assert_int_equal(in_child(without_files), 0);
+	assert_int_equal(in_child(a_result_that_nobody_takes), 0);
 }
 
 static int up(void **state)
