@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define TIMESTAMP_MAX_MS 1e15
+#define LFS_POINTER      "version https://git-lfs" /* begins what is there instead of a file without Git LFS */
 
 struct trace_reader {
 	FILE *in;
@@ -201,6 +202,9 @@ static int parse_line(struct trace_reader *r, const char *text, size_t len, stru
 	json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	int rc;
 
+	if (!object && len >= strlen(LFS_POINTER) && memcmp(text, LFS_POINTER, strlen(LFS_POINTER)) == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "%s is a pointer of Git LFS and not the trace: run git lfs pull where it is", r->name);
 	if (!object)
 		return kv_fail(err, -KV_EINVAL, "%s line %llu, column %d: %s: correct or remove the line", r->name,
 			       (unsigned long long)r->line, why.column, why.text);

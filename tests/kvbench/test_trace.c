@@ -59,10 +59,14 @@ static void a_good_line_is_read(void **state)
 	fclose(in);
 }
 
+/* In form as lines of qwen_traceA_blksz_16.jsonl are: a block for each 16 tokens and for the rest of them, time from
+ * 0.0 on, a first turn without a parent. */
 static void a_line_of_bailian_has_seconds(void **state)
 {
-	const char *text = "{\"chat_id\": 159, \"parent_chat_id\": 55, \"timestamp\": 61.114, \"input_length\": 521, "
-			   "\"output_length\": 132, \"type\": \"text\", \"turn\": 2, \"hash_ids\": [1089, 13148]}\n";
+	const char *text = "{\"chat_id\": 0, \"parent_chat_id\": -1, \"timestamp\": 0.0, \"input_length\": 40, "
+			   "\"output_length\": 9, \"type\": \"text\", \"turn\": 1, \"hash_ids\": [0, 1, 2]}\n"
+			   "{\"chat_id\": 7, \"parent_chat_id\": 0, \"timestamp\": 61.114, \"input_length\": 50, "
+			   "\"output_length\": 132, \"type\": \"text\", \"turn\": 2, \"hash_ids\": [0, 1, 3, 13148]}\n";
 	struct trace_request q;
 	struct trace_totals totals;
 	struct check_file file = check_file_make(text);
@@ -71,15 +75,18 @@ static void a_line_of_bailian_has_seconds(void **state)
 
 	(void)state;
 	assert_int_equal(read_all(text, strlen(text), &count, &q, &err), 0);
-	assert_int_equal(count, 1);
+	assert_int_equal(count, 2);
 	assert_int_equal(q.format, TRACE_BAILIAN);
 	assert_true(q.timestamp_ms > 61113.9 && q.timestamp_ms < 61114.1);
-	assert_int_equal(q.input_length, 521);
-	assert_int_equal(q.num_ids, 2);
+	assert_int_equal(q.input_length, 50);
+	assert_int_equal(q.num_ids, 4);
 	assert_int_equal(trace_scan(file.path, &totals, &err), 0);
 	assert_int_equal(totals.block_tokens, 16);
+	assert_int_equal(totals.prefix_hits, 2);
+	assert_true(totals.first_ms == 0 && totals.last_ms > 61113.9);
 	check_file_remove(&file);
 	check_bad("{\"chat_id\": 1, \"timestamp\": 1}\n", -KV_EINVAL, "correct or remove the line");
+	check_bad("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", -KV_EINVAL, "git lfs pull");
 }
 
 static void lines_without_newline_blank_lines_and_crlf_are_read(void **state)
