@@ -108,6 +108,7 @@ struct measured measured_of_point(const json_t *point, const struct measured_met
 {
 	double all[VALUES_MAX], v;
 	const json_t *runs = json_object_get(point, "runs"), *run;
+	bool lacking = false; /* a run has too few samples for a quantile, and those that have it are the faster ones */
 	unsigned n = 0;
 	size_t i;
 	json_array_foreach(runs, i, run)
@@ -115,7 +116,11 @@ struct measured measured_of_point(const json_t *point, const struct measured_met
 		v = document_number(run, m->in_runs);
 		if ((m->more_is_better ? v >= 0 : v > 0) && n < VALUES_MAX)
 			all[n++] = v;
+		else
+			lacking |= !m->more_is_better;
 	}
+	if (lacking)
+		n = 0;
 	if (n >= RUNS_MIN)
 		return of_runs(all, n);
 	return (struct measured){.is_short = document_number(json_array_get(runs, 0), "seconds") < MEASURED_SHORT_S,

@@ -133,6 +133,8 @@ void sweep_cell_state(const struct sweep *s, struct sweep_cell *cell)
 
 bool sweep_figure(const struct sweep_cell *cell, const char *member, struct bench_spread *out)
 {
+	const char *rate = strncmp(member, "write_", 6) == 0 ? "write_ops_per_s" : "ops_per_s";
+	bool is_latency = strcmp(member + strlen(member) - 3, "_ns") == 0, lacking = false;
 	double value[BENCH_RUNS_MAX];
 	unsigned n = 0;
 	json_t *run;
@@ -142,8 +144,12 @@ bool sweep_figure(const struct sweep_cell *cell, const char *member, struct benc
 		const json_t *v = json_object_get(run, member);
 		if (json_is_number(v) && n < BENCH_RUNS_MAX)
 			value[n++] = json_number_value(v);
+		/* Too few samples for a quantile: the slowest of the runs. Without it the others would speak for all.
+		 */
+		lacking |= is_latency && !v && json_object_get(run, rate);
 	}
-	if (n > 0)
-		bench_spread_of(value, n, out);
-	return n > 0;
+	if (lacking || n == 0)
+		return false;
+	bench_spread_of(value, n, out);
+	return true;
 }

@@ -73,7 +73,8 @@ unsigned sweep_order(const struct sweep *s, unsigned round, unsigned *out);
 /* sweep_cell_state -- bring the state up to date with the runs. */
 void sweep_cell_state(const struct sweep *s, struct sweep_cell *cell);
 
-/* sweep_figure -- median, range and spread of one member of a cell's runs. False: no run has it. */
+/* sweep_figure -- median, range and spread of one member of a cell's runs. False: no run has it; or, of a latency, one
+ * has too few samples for it. */
 struct bench_spread;
 bool sweep_figure(const struct sweep_cell *cell, const char *member, struct bench_spread *out);
 

@@ -194,9 +194,9 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 	kv_wrap(out, "           ", 0,
 		"Reads. Scaling: operations per second, as a multiple of the fewest workers' with the same size and "
 		"clients.%s",
-		s->opt.bench.repeat_runs > 1 ? " Medians of the runs; spread: of operations per second, largest less "
-					       "smallest, as a part of the "
-					       "median."
+		s->opt.bench.repeat_runs > 1 ? " Medians of the runs, also of their percentiles: what one run alone "
+					       "met is not in p99. Spread: of operations per second, largest "
+					       "less smallest, as a part of the median."
 					     : "");
 	if (any_brief)
 		kv_wrap(out, "         ~ ", 0,

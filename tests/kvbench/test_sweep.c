@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sweep.c -- kv-bench sweep without a run: lists, cells, their order and command lines, the table, and what a file
  * gives back. */
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "kvbench/measure/runs.h"
 #include "kvbench/report/document.h"
 #include "kvbench/report/figures.h"
+#include "kvbench/report/measured.h"
 #include "kvbench/report/page.h"
 #include "kvbench/sweep/sweep.h"
 #include "tests/kvbench/check.h"
@@ -387,6 +389,31 @@ static void a_file_gives_back_what_was_measured(void **state)
 	check_file_remove(&file);
 }
 
+static void a_quantile_that_a_run_lacks_is_that_of_none(void **state)
+{
+	static const struct measured_metric *const p99 = &measured_of_phases[2];
+	struct sweep_cell c = {.runs = json_pack("[{s:i, s:i, s:i}, {s:i, s:i}, {s:i, s:i, s:i}]", "ops_per_s", 300,
+						 "p50_ns", 5, "p99_ns", 9, "ops_per_s", 100, "p50_ns", 7, "ops_per_s",
+						 200, "p50_ns", 6, "p99_ns", 8)};
+	json_t *point = json_pack("{s:O}", "runs", c.runs);
+	struct bench_spread f;
+	(void)state;
+	assert_true(sweep_figure(&c, "p50_ns", &f) && f.median == 6);
+	assert_false(sweep_figure(&c, "p99_ns", &f));
+	assert_false(sweep_figure(&c, "write_p99_ns", &f));
+	assert_string_equal(p99->in_runs, "p99_ns");
+	assert_true(isnan(measured_of_point(point, p99).value));
+	/* A run that wrote nothing anew lacks no sample of writing. */
+	json_object_set_new(json_array_get(c.runs, 0), "write_p99_ns", json_integer(4));
+	json_object_set_new(json_array_get(c.runs, 0), "write_ops_per_s", json_integer(50));
+	assert_true(sweep_figure(&c, "write_p99_ns", &f) && f.median == 4);
+	json_object_set_new(json_array_get(c.runs, 1), "p99_ns", json_integer(10));
+	assert_true(sweep_figure(&c, "p99_ns", &f) && f.median == 9);
+	assert_true(measured_of_point(point, p99).value == 9);
+	json_decref(point);
+	json_decref(c.runs);
+}
+
 static void refused(const char *text, const char *words)
 {
 	struct check_file file = check_file_make(text);
@@ -525,6 +552,7 @@ int main(void)
 		cmocka_unit_test(a_run_under_other_conditions_is_not_taken),
 		cmocka_unit_test(the_table_is_no_wider_than_a_terminal),
 		cmocka_unit_test(a_file_gives_back_what_was_measured),
+		cmocka_unit_test(a_quantile_that_a_run_lacks_is_that_of_none),
 		cmocka_unit_test(a_file_of_another_sweep_is_refused_with_its_reason),
 		cmocka_unit_test(a_sweep_is_drawn),
 		cmocka_unit_test(a_hostile_sweep_is_drawn_without_harm),
