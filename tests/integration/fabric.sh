@@ -51,7 +51,7 @@ broken() { # broken SIGNAL WHOM STATUS PATTERN
 	wait "$pid"
 	got=$?
 	wait_until 30 not_running "$child" || { echo "the responder stays"; return 1; }
-	[ "$got" -eq "$3" ] && grep -q "$4" "$scratch/broken" || { echo "exit status $got"; cat "$scratch/broken"; return 1; }
+	[ "$got" -eq "$3" ] && unfolded "$scratch/broken" | grep -q "$4" || { echo "exit status $got"; cat "$scratch/broken"; return 1; }
 }
 not_running() { [ ! -d "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"; }
 check "the responder is killed: exit status 1" broken KILL child 1 'the responder ended'

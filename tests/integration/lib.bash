@@ -71,6 +71,9 @@ says() {
 	}
 }
 
+# unfolded FILE -- what a program has said, without the ends of lines: in 80 columns they are where the figures before them leave room.
+unfolded() { tr -s '[:space:]' ' ' <"$1"; }
+
 # json_is FILE EXPRESSION [STATUS] -- succeeds if the Python expression over the JSON of FILE (- is standard input) is true. It has j, all of it; m(NAME), a
 # model of kv-bench capacity; f(ID), findings of kv-doctor; rc, STATUS. If it is not true the whole JSON is shown, an item to a line.
 json_is() {
