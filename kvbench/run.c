@@ -569,6 +569,7 @@ int bench_run(const struct bench_options *options)
 	memset(&b, 0, sizeof(b));
 	b.opt = options;
 	bench_draw_init(&b.draw, &options->pattern, options->num_keys, options->seed);
+	bench_names_init(&b.names, options);
 	b.last = options->json && strcmp(options->json, "-") == 0 ? stderr : stdout;
 	b.out = options->quiet ? NULL : b.last;
 	bench_tally_init(&b.results.write.tally);

@@ -123,7 +123,7 @@ static void get_fill(const struct phase_op *op, struct bench_key *key, struct kv
 	unsigned n = batch_keys(o);
 	uint8_t *memory = worker_memory(op);
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t len = bench_key_of(o, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
+		uint64_t len = bench_key_of(&bench->names, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
 		item[i] = (struct kvc_item){
 			.key = {key[i].text, key[i].len}, .data = memory + i * place_bytes(o), .len = len};
 		slices_set(o, &item[i]);
@@ -135,7 +135,7 @@ static void put_fill(const struct phase_op *op, uint64_t from, unsigned n, struc
 	const struct bench *bench = op->phase->bench;
 	const struct bench_options *o = bench->opt;
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t len = bench_key_of(o, op->phase->key_base + from + i, &key[i]);
+		uint64_t len = bench_key_of(&bench->names, op->phase->key_base + from + i, &key[i]);
 		item[i] = (struct kvc_item){
 			.key = {key[i].text, key[i].len}, .data = values_of(bench, &key[i], len), .len = len};
 		if (o->slices) {
@@ -278,7 +278,7 @@ int phase_op_exists_batch(const struct phase_op *op)
 	uint64_t hits = 0;
 	int rc;
 	for (unsigned i = 0; i < n; i++) {
-		bench_key_of(bench->opt, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
+		bench_key_of(&bench->names, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
 		name[i] = (struct kvc_key){key[i].text, key[i].len};
 	}
 	rc = kvc_exists_await(op->client, name, n, found, NULL, &call);

@@ -152,7 +152,8 @@ struct values;
 
 struct bench {
 	const struct bench_options *opt;
-	struct bench_draw draw; /* which key a read is of */
+	struct bench_draw draw;   /* which key a read is of */
+	struct bench_names names; /* of its keys */
 	struct kvc_pool *pool;
 	unsigned num_clients;
 	struct server_child *server; /* the own one, or NULL */

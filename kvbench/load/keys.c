@@ -124,10 +124,19 @@ uint64_t bench_size_of(const struct bench_options *o, uint64_t index)
 	return s->row[i].size;
 }
 
-uint64_t bench_key_of(const struct bench_options *o, uint64_t index, struct bench_key *key)
+void bench_names_init(struct bench_names *names, const struct bench_options *options)
 {
-	uint64_t size = bench_size_of(o, index);
-	bench_key_make(key, o->seed, size, index);
+	names->opt = options;
+	bench_key_begin(&names->head, options->seed, options->value_size);
+}
+
+uint64_t bench_key_of(const struct bench_names *names, uint64_t index, struct bench_key *key)
+{
+	uint64_t size = bench_size_of(names->opt, index);
+	if (size == names->opt->value_size)
+		bench_key_end(key, &names->head, index);
+	else
+		bench_key_make(key, names->opt->seed, size, index);
 	return size;
 }
 

@@ -25,8 +25,17 @@ uint64_t bench_draw_key(const struct bench_draw *d, uint64_t number);
 /* bench_size_of -- of the value of the key with this number, in bytes. */
 uint64_t bench_size_of(const struct bench_options *o, uint64_t index);
 
-/* bench_key_of -- make that key. Returns the size of its value. */
-uint64_t bench_key_of(const struct bench_options *o, uint64_t index, struct bench_key *key);
+/* The names of a run's keys: constants. */
+struct bench_names {
+	const struct bench_options *opt;
+	struct bench_key head; /* of those whose values have --value-size */
+};
+
+/* bench_names_init -- options must outlive them. Any thread may read them then. */
+void bench_names_init(struct bench_names *names, const struct bench_options *options);
+
+/* bench_key_of -- make the key with this number. Returns the size of its value. */
+uint64_t bench_key_of(const struct bench_names *names, uint64_t index, struct bench_key *key);
 
 /* bench_size_mean -- of all values, by weight. */
 uint64_t bench_size_mean(const struct bench_options *o);

@@ -58,7 +58,7 @@ static int op_exists_one(const struct phase_op *op)
 	struct kvc_key name;
 	uint8_t found = 0;
 	int rc;
-	bench_key_of(b->opt, bench_draw_key(&b->draw, op->number), &key);
+	bench_key_of(&b->names, bench_draw_key(&b->draw, op->number), &key);
 	name = (struct kvc_key){key.text, key.len};
 	rc = kvc_exists_await(op->client, &name, 1, &found, NULL, &call);
 	if (rc < 0)

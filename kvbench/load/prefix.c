@@ -73,7 +73,7 @@ static void items_fill(struct prefix *p)
 	for (unsigned i = 0; i < p->layers; i++)
 		p->part_end[i] = (uint64_t)(i + 1) * m->slices_per_layer * m->slice;
 	for (unsigned i = 0; i < p->blocks; i++) {
-		uint64_t len = bench_key_of(o, i, &p->key[i]);
+		uint64_t len = bench_key_of(&p->bench->names, i, &p->key[i]);
 		p->layout[i] = (struct kvc_layout){.size = sizeof(p->layout[i]),
 						   .num_parts = p->layers,
 						   .part_ends = p->part_end,

@@ -91,7 +91,7 @@ static void messages_touch(struct kvc_client *client, const struct bench *b)
 	struct bench_key *text = calloc(ASKED, sizeof(*text));
 	struct kvc_key key[ASKED];
 	for (unsigned i = 0; text && i < ASKED; i++) {
-		bench_key_of(b->opt, i, &text[i]);
+		bench_key_of(&b->names, i, &text[i]);
 		key[i] = (struct kvc_key){text[i].text, text[i].len};
 	}
 	if (text)

@@ -3,7 +3,7 @@
  *
  * Values: what a user stores lies ready in registered memory, so kv-bench makes no value while the clock runs. There is
  * one stock of bytes, the same in every process: its word i is a mix of i. A value is the part of the stock that begins
- * where the hash of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a stock of
+ * where the mark of its key says, at a multiple of a page (of 64 bytes for small values). Parts overlap, so a stock of
  * 64 MiB holds some 16,000 different values of any size up to a few MiB, and 2,049 of larger ones. A block that was
  * shifted or partly overwritten differs at once, which a repeated pattern would not. A value under a wrong key differs
  * at once unless both keys begin at the same place, which happens once in as many cases as there are values.
@@ -11,16 +11,17 @@
  * A value is compared with what its words must be, by one multiplication per 8 bytes, and not with the stock: that
  * would read twice as much memory. The last word is cut at the value's end. Rejected: to make each value before its
  * PUT, from the whole hash. Nothing was noticed more often in practice, and the write phase measured the making. The
- * names of keys have a 2 because the values under names without it, of older kv-bench, were made so.
+ * names of keys have a 3 because other values are under those without it, of older kv-bench.
  *
- * Order: a permutation of [0, num_keys) by a Feistel network with cycle walking, a new one for every round. The
- * rejected alternative, a shuffled array, costs 8 bytes per key and a cache miss per operation; plain random keys would
- * read some keys never. */
+ * Order: a permutation of [0, num_keys) by a cipher over the next power of two with cycle walking, a new one for every
+ * round. Products and shifts that can be undone are enough: nobody attacks it. Rejected: a shuffled array, which costs
+ * 8 bytes per key and a cache miss per operation; plain random keys, which would read some keys never; four rounds of a
+ * Feistel network, which took three times the instructions beside each GET. */
 #include "kvbench/load/workload.h"
 
 #include <stdio.h>
 
-enum { FEISTEL_ROUNDS = 4 };
+#define VALUE_STEP 0x9e3779b97f4a7c15ull
 
 static uint64_t mix(uint64_t x)
 {
@@ -38,15 +39,6 @@ static uint64_t mix_strong(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c)
-	__attribute__((format(printf, 2, 0)));
-static void key_print(struct bench_key *key, const char *fmt, uint64_t a, uint64_t b, uint64_t c)
-{
-	int n = snprintf(key->text, sizeof(key->text), fmt, (unsigned long long)a, (unsigned long long)b,
-			 (unsigned long long)c);
-	key->len = n > 0 ? KV_MIN((size_t)n, sizeof(key->text) - 1) : 0;
-}
-
 static char *hex_put(char *at, uint64_t v)
 {
 	unsigned digits = v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
@@ -55,26 +47,48 @@ static char *hex_put(char *at, uint64_t v)
 	return at + digits;
 }
 
-/* By hand: a GET makes one, and printf took 1,500 instructions for it, a sixth of all that a client executes for a GET
- * of 4 KiB. */
-void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index)
+/* By hand, and in two parts: a GET makes one, and printf took 1,500 instructions for it, a sixth of all that a client
+ * executes for a GET of 4 KiB. */
+enum { HEAD_MAX = sizeof("kvbench3/") - 1 + 2 * (16 + 1) };
+
+void bench_key_begin(struct bench_key *head, uint64_t seed, uint64_t value_size)
 {
-	static const char prefix[] = "kvbench2/";
-	char *at = key->text;
-	_Static_assert(sizeof(prefix) + 3 * 16 + 2 <= sizeof(key->text), "the longest key fits");
+	static const char prefix[] = "kvbench3/";
+	char *at = head->text;
 	memcpy(at, prefix, sizeof(prefix) - 1);
 	at = hex_put(at + sizeof(prefix) - 1, seed);
 	*at++ = '/';
 	at = hex_put(at, value_size);
 	*at++ = '/';
-	at = hex_put(at, index);
+	memset(at, 0, (size_t)(head->text + HEAD_MAX + 1 - at));
+	head->len = (size_t)(at - head->text);
+	head->mark = mix_strong(seed + mix_strong(value_size + VALUE_STEP));
+}
+
+void bench_key_end(struct bench_key *key, const struct bench_key *head, uint64_t index)
+{
+	char *at;
+	_Static_assert(HEAD_MAX + 16 + 1 <= sizeof(key->text), "the longest key fits");
+	memcpy(key->text, head->text, HEAD_MAX + 1);
+	at = hex_put(key->text + head->len, index);
 	*at = 0;
 	key->len = (size_t)(at - key->text);
+	key->mark = mix_strong(head->mark + index * VALUE_STEP);
+}
+
+void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index)
+{
+	struct bench_key head;
+	bench_key_begin(&head, seed, value_size);
+	bench_key_end(key, &head, index);
 }
 
 void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t hash_id)
 {
-	key_print(key, "trace2/%llx/%llx/%016llx", seed, value_size, hash_id);
+	int n = snprintf(key->text, sizeof(key->text), "trace3/%llx/%llx/%016llx", (unsigned long long)seed,
+			 (unsigned long long)value_size, (unsigned long long)hash_id);
+	key->len = n > 0 ? KV_MIN((size_t)n, sizeof(key->text) - 1) : 0;
+	key->mark = mix_strong(mix_strong(seed + mix_strong(value_size + 2 * VALUE_STEP)) + hash_id * VALUE_STEP);
 }
 
 /* ---- values ---- */
@@ -84,10 +98,9 @@ static uint64_t value_word(uint64_t state)
 	return htole64(mix(state));
 }
 
-#define VALUE_STEP 0x9e3779b97f4a7c15ull
 #define STOCK_SEED 0x6b767261696c2e32ull
 
-enum { STOCK_BYTES = 64 << 20, STOCK_ROOM = 8 << 20, PLACE_MAX = 4096, PLACE_MIN = 64 };
+enum { STOCK_BYTES = 64 << 20, STOCK_ROOM = 8 << 20, PLACE_MIN_BITS = 6, PLACE_MAX_BITS = 12, PLACE_MAX = 4096 };
 
 uint64_t bench_stock_bytes(uint64_t value_size)
 {
@@ -96,9 +109,9 @@ uint64_t bench_stock_bytes(uint64_t value_size)
 
 uint64_t bench_value_at(const struct bench_key *key, uint64_t value_size)
 {
-	uint64_t step = KV_MIN(kv_align_up(value_size + !value_size, PLACE_MIN), (uint64_t)PLACE_MAX);
-	uint64_t places = (bench_stock_bytes(value_size) - value_size) / step + 1;
-	return kv_hash_key(key->text, key->len, 0) % places * step;
+	unsigned step_bits = value_size < PLACE_MAX ? PLACE_MIN_BITS : PLACE_MAX_BITS;
+	uint64_t places = ((bench_stock_bytes(value_size) - value_size) >> step_bits) + 1;
+	return (uint64_t)((unsigned __int128)key->mark * places >> 64) << step_bits;
 }
 
 /* Of the stock's word at this offset, a multiple of 8. */
@@ -194,18 +207,16 @@ bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *fi
 
 /* ---- order ---- */
 
-/* One pass of the network over bits: a bijection, whatever the round function. Two halves that may differ by a bit, so
- * that the domain is less than twice the keys. */
-static uint64_t feistel(uint64_t x, unsigned bits, uint64_t seed)
+/* One pass of the cipher over so many bits: each step can be undone, so no two numbers become one. A product moves low
+ * bits up, a shift by half moves them down again. */
+static uint64_t scramble(uint64_t x, unsigned bits, uint64_t seed)
 {
-	unsigned low_bits = bits / 2;
-	uint64_t low_mask = ((uint64_t)1 << low_bits) - 1, high_mask = ((uint64_t)1 << (bits - low_bits)) - 1;
-	uint64_t high = x >> low_bits, low = x & low_mask;
-	for (unsigned r = 0; r < FEISTEL_ROUNDS; r += 2) {
-		high ^= mix_strong(low + seed + r * VALUE_STEP) & high_mask;
-		low ^= mix_strong(high + seed + (r + 1) * VALUE_STEP) & low_mask;
-	}
-	return high << low_bits | low;
+	uint64_t mask = ((uint64_t)1 << bits) - 1;
+	unsigned half = (bits + 1) / 2;
+	x = (x + seed) * 0xbf58476d1ce4e5b9ull & mask;
+	x ^= x >> half;
+	x = (x + (seed >> 32)) * 0x94d049bb133111ebull & mask;
+	return x ^ x >> half;
 }
 
 static unsigned bits_for(uint64_t n)
@@ -215,12 +226,12 @@ static unsigned bits_for(uint64_t n)
 
 uint64_t bench_order_key(uint64_t op, uint64_t num_keys, uint64_t seed)
 {
-	uint64_t round_seed = mix_strong(seed ^ mix_strong(op / num_keys + 1));
+	uint64_t round = op / num_keys, x = op - round * num_keys;
+	uint64_t round_seed = mix_strong(seed + round * VALUE_STEP);
 	unsigned bits = bits_for(num_keys);
-	uint64_t x = op % num_keys;
 	/* Walking on until inside num_keys stays a bijection, and ends soon. */
 	do
-		x = feistel(x, bits, round_seed);
+		x = scramble(x, bits, round_seed);
 	while (x >= num_keys);
 	return x;
 }

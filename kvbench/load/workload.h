@@ -12,13 +12,19 @@
 struct bench_key {
 	char text[KV_KEY_MAX];
 	size_t len;
+	uint64_t mark; /* random bits that follow from what the text names: where its value lies in the stock */
 };
 
-/* bench_key_make -- the key of number `index` of a run with this seed and value size ("kvbench2/<seed>/<size>/<index>",
+/* bench_key_make -- the key of number `index` of a run with this seed and value size ("kvbench3/<seed>/<size>/<index>",
  * hexadecimal). */
 void bench_key_make(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t index);
 
-/* bench_key_trace -- the key of a trace's block ("trace2/<seed>/<size>/<hash_id, 16 digits>", hexadecimal). */
+/* bench_key_begin, _end -- the same in two parts: what the keys of a seed and a size have in common, and one of them.
+ */
+void bench_key_begin(struct bench_key *head, uint64_t seed, uint64_t value_size);
+void bench_key_end(struct bench_key *key, const struct bench_key *head, uint64_t index);
+
+/* bench_key_trace -- the key of a trace's block ("trace3/<seed>/<size>/<hash_id, 16 digits>", hexadecimal). */
 void bench_key_trace(struct bench_key *key, uint64_t seed, uint64_t value_size, uint64_t hash_id);
 
 /* bench_stock_bytes -- of the stock that values of this size are parts of: 64 MiB, or the value and 8 MiB more. */

@@ -43,7 +43,7 @@ check "all of them" json_is "$scratch/missing.json" '(lambda r: r["ops"] == r["m
 conflicting() {
 	local i
 	head -c 3000 /dev/urandom >"$scratch/other"
-	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench2/77/bb8/$i" -f "$scratch/other" || return 1; done
+	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench3/77/bb8/$i" -f "$scratch/other" || return 1; done
 	alike conflict 1 "${small[@]}" --seed 119 --value-size 3000
 }
 check "reads of put conflicts fail the run, as with workers" conflicting

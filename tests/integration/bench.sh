@@ -38,10 +38,10 @@ check "roofline of one pair with 64 writes in flight" run "${hot[@]}" --roofline
 check "has both sides and the range" json_is "$scratch/hot.json" \
 	'(lambda r: r["bytes_per_s"] > 0 and r["get_bytes_per_s"] > 0 and r["depth"] == 64 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline"])'
 puts_roof() {
-	if tr -s ' \n' ' ' <"$scratch/roof.out" | grep -q 'PUT beside them'; then
+	if unfolded "$scratch/roof.out" | grep -q 'PUT beside them'; then
 		json_is "$scratch/roof.json" '(lambda r: r["bytes_per_s"] > 0 and r["put_bytes_per_s"] > 0 and r["p50_ns"] > 0 and 0 < r["efficiency_min"] <= r["efficiency"] <= r["efficiency_max"])(j["roofline_put"])'
 	else
-		grep -q 'of PUT: none here' "$scratch/roof.out" && json_is "$scratch/roof.json" '"roofline_put" not in j'
+		unfolded "$scratch/roof.out" | grep -q 'of PUT: none here' && json_is "$scratch/roof.json" '"roofline_put" not in j'
 	fi
 }
 check "PUT has a roofline where clients write, or the report says that they do not" puts_roof
@@ -53,13 +53,13 @@ check "and a run that writes nothing reads it" run --server "$server" "${small[@
 check "writes nothing" json_is "$scratch/kept.json" \
 	'j["phases"]["write"]["ops"] == 0 and j["phases"]["read"]["hits"] == 1000 and j["verify"]["wrong"] == 0'
 check "two copies at one server: it is said that there is one" says 'there is one server: it has the only copy' run --server "$server" "${small[@]}" --no-write --copies 2
-two_servers() { run "${small[@]}" --servers 2 --copies 2 >"$scratch/two" && ! grep -q 'only copy' "$scratch/two"; }
+two_servers() { run "${small[@]}" --servers 2 --copies 2 >"$scratch/two" && ! unfolded "$scratch/two" | grep -q 'only copy'; }
 check "and not where there are two" two_servers
 # Somebody else has stored other bytes under three of the keys. Each is read five times.
 conflicting() {
 	local i
 	head -c 3000 /dev/urandom >"$scratch/other"
-	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench2/77/bb8/$i" -f "$scratch/other" || return 1; done
+	for i in 0 1 2; do timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "kvbench3/77/bb8/$i" -f "$scratch/other" || return 1; done
 	run --server "$server" "${small[@]}" --seed 119 --value-size 3000 --json "$scratch/conflict.json" "$@"
 }
 check "other bytes under a key fail the run that reads them" status 1 conflicting
@@ -69,7 +69,7 @@ check "and are counted as put conflicts, not as errors" json_is "$scratch/confli
 	'(lambda w: w["put_conflicts"] == 3 and w["ops"] == 200 and w["errors"] == {} and w["bytes"] == 197 * 3000)(j["phases"]["write"]) and j["phases"]["read"]["hits"] == 1000 and j["counters"]["calls"]["put_conflicts"] == 3'
 printf '{"timestamp": 0, "hash_ids": [1, 2]}\n' >"$scratch/trace"
 conflicting_trace() {
-	timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "trace2/77/bb8/0000000000000002" -f "$scratch/other" &&
+	timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" put "trace3/77/bb8/0000000000000002" -f "$scratch/other" &&
 		run --server "$server" --trace "$scratch/trace" --value-size 3000 --seed 119 --json "$scratch/conflict.json"
 }
 check "nor do they fail a replay" conflicting_trace
@@ -101,7 +101,7 @@ interrupted() {
 }
 check "Ctrl-C ends a run with status 130" interrupted
 check "and its report is printed" grep -q '^read .* ops/s' "$scratch/cut"
-check "with a line that says so" grep -q 'interrupted by signal 2: these are figures of what was done until then' "$scratch/cut"
+check "with a line that says so" eval 'unfolded "$scratch/cut" | grep -q "interrupted by signal 2: these are figures of what was done until then"'
 check "and written, with the signal" json_is "$scratch/cut.json" 'j["run"]["interrupted"] == 2 and j["phases"]["read"]["ops"] > 0 and j["phases"]["write"]["ops"] == 200'
 check "a rate that this machine does not reach says offered and achieved" says 'offered 900,000,000 per second, achieved [0-9,]+ \([0-9]+ %\): less' run "${small[@]}" --rate 900000000
 check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1

@@ -208,21 +208,25 @@ static void of_every_hundred_keys_sizes_are_exact(void **state)
 static void a_keys_name_has_its_own_size(void **state)
 {
 	struct bench_options o = {.seed = 3};
+	struct bench_names names;
 	struct bench_key key, same;
 	struct kv_error err;
 
 	(void)state;
 	assert_int_equal(bench_sizes_parse("100,200:3", &o.sizes, &err), 0);
 	o.value_size = 200;
+	bench_names_init(&names, &o);
 	for (uint64_t i = 0; i < 100; i++) {
-		uint64_t size = bench_key_of(&o, i, &key);
+		uint64_t size = bench_key_of(&names, i, &key);
 		assert_true(size == 100 || size == 200);
 		bench_key_make(&same, 3, size, i);
 		assert_string_equal(key.text, same.text);
+		assert_true(key.len == same.len && key.mark == same.mark);
 	}
 	o = (struct bench_options){.seed = 3, .value_size = 100};
-	assert_int_equal(bench_key_of(&o, 7, &key), 100);
-	assert_string_equal(key.text, "kvbench2/3/64/7");
+	bench_names_init(&names, &o);
+	assert_int_equal(bench_key_of(&names, 7, &key), 100);
+	assert_string_equal(key.text, "kvbench3/3/64/7");
 }
 
 static void lognormal_has_its_median_and_mean(void **state)

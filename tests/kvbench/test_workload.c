@@ -11,13 +11,13 @@ static void keys_name_seed_size_and_number(void **state)
 
 	(void)state;
 	bench_key_make(&key, 1, 65536, 255);
-	assert_string_equal(key.text, "kvbench2/1/10000/ff");
+	assert_string_equal(key.text, "kvbench3/1/10000/ff");
 	assert_int_equal(key.len, strlen(key.text));
 	bench_key_make(&key, 0, 16, 0x123456789abcdef0);
-	assert_string_equal(key.text, "kvbench2/0/10/123456789abcdef0");
+	assert_string_equal(key.text, "kvbench3/0/10/123456789abcdef0");
 	assert_int_equal(key.len, strlen(key.text));
 	bench_key_trace(&key, 1, 65536, 255);
-	assert_string_equal(key.text, "trace2/1/10000/00000000000000ff");
+	assert_string_equal(key.text, "trace3/1/10000/00000000000000ff");
 }
 
 static void the_longest_key_is_allowed(void **state)
@@ -26,7 +26,7 @@ static void the_longest_key_is_allowed(void **state)
 
 	(void)state;
 	bench_key_make(&key, UINT64_MAX, UINT64_MAX, UINT64_MAX);
-	assert_int_equal(key.len, strlen("kvbench2/") + 3 * 16 + 2);
+	assert_int_equal(key.len, strlen("kvbench3/") + 3 * 16 + 2);
 	assert_in_range(key.len, 1, KV_KEY_MAX);
 }
 
@@ -242,6 +242,25 @@ static void the_order_depends_on_seed_and_round(void **state)
 	assert_in_range(sorted, 0, 20);
 }
 
+/* Neighbours in the order are at no distance that comes again and again: a machine would learn such an order. */
+static void the_order_has_no_stride(void **state)
+{
+	enum { KEYS = 1000 };
+	static unsigned seen[KEYS];
+	unsigned most = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		memset(seen, 0, sizeof(seen));
+		for (uint64_t op = 0; op + 1 < KEYS; op++) {
+			uint64_t from = bench_order_key(op, KEYS, seed), to = bench_order_key(op + 1, KEYS, seed);
+			unsigned *same = &seen[(to + KEYS - from) % KEYS];
+			most = KV_MAX(most, ++*same);
+		}
+	}
+	assert_in_range(most, 0, KEYS / 50); /* by chance some six of them */
+}
+
 static void the_order_is_repeatable(void **state)
 {
 	(void)state;
@@ -344,6 +363,7 @@ int main(void)
 		cmocka_unit_test(a_shifted_value_is_wrong),
 		cmocka_unit_test(every_round_visits_every_key_once),
 		cmocka_unit_test(the_order_depends_on_seed_and_round),
+		cmocka_unit_test(the_order_has_no_stride),
 		cmocka_unit_test(the_order_is_repeatable),
 		cmocka_unit_test(memory_holds_the_values_with_headroom),
 		cmocka_unit_test(memory_grows_with_everything),
