@@ -327,6 +327,29 @@ unsigned kv_cpus_available(void)
 	return (unsigned)KV_MIN(cpus, quota);
 }
 
+/* A line of /proc/cpuinfo is "name\t: value". */
+static bool cpuinfo(const char *root, const char *name, char *out, size_t cap)
+{
+	char value[LINE_CAP];
+	if (!kv_file_field(value, sizeof(value), name, "%s/proc/cpuinfo", root))
+		return false;
+	snprintf(out, cap, "%s", value + strspn(value, ": \t"));
+	return true;
+}
+
+const char *kv_cpu_name(const char *root, char *buf, size_t cap)
+{
+	char name[WORD_CAP] = "", family[WORD_CAP] = "", model[WORD_CAP] = "";
+	buf[0] = 0;
+	if (cpuinfo(root, "model name\t", name, sizeof(name)) &&
+	    cpuinfo(root, "cpu family\t", family, sizeof(family)) && cpuinfo(root, "model\t", model, sizeof(model)))
+		snprintf(buf, cap, "%s (family %s, model %s)", name, family, model);
+	else if (cpuinfo(root, "CPU implementer\t", family, sizeof(family)) &&
+		 cpuinfo(root, "CPU part\t", model, sizeof(model)))
+		snprintf(buf, cap, "implementer %s, part %s", family, model);
+	return buf;
+}
+
 void kv_host_id(uint8_t out[16])
 {
 	struct {

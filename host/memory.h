@@ -63,6 +63,10 @@ uint64_t kv_memory_rss_peak(void); /* VmHWM of this process, bytes */
 uint64_t kv_memory_rss(void);      /* VmRSS of this process, bytes */
 unsigned kv_cpus_available(void);  /* CPUs this process may run on (sched_getaffinity, cgroup quota rounded up) */
 
+/* kv_cpu_name -- what the kernel calls the processors in /proc/cpuinfo, with family and model, or on ARM the numbers of
+ * implementer and part. Returns buf; "" where it does not say. */
+const char *kv_cpu_name(const char *root, char *buf, size_t cap);
+
 /* kv_host_id -- 16 bytes that are equal for two processes of one running kernel and network namespace (boot id and
  * netns inode), and different otherwise. */
 void kv_host_id(uint8_t out[16]);

@@ -51,6 +51,12 @@ $(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free
 $(B)/tests/base/test_log: LDFLAGS += -Wl,--wrap=poll
 $(B)/tests/kvserver/test_landing: LDFLAGS += -Wl,--wrap=te_region_register
 
+# The time of day jumps by an hour: preloaded by output.sh, also into programs that have no sanitizer.
+$(B)/tests/integration/stepped_clock.so: tests/integration/stepped_clock.c
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  LINK  $@")
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -fPIC -fvisibility=hidden $(WARN) -shared -o $@ $<
+
 # Programs of the chaos and port tests, and of tests/bench submit and lookup, which is run by hand, on the public API alone.
 $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c tests/port/*.c) tests/bench/lookup.c tests/bench/submit.c): %: %.c.o $(call a,$(CLIENT_LAYERS))
 	$(link)
@@ -89,7 +95,7 @@ $(addprefix $(B)/tests/fuzz/fuzz_,$(FUZZ)): $(B)/tests/fuzz/fuzz_%: $(B)/tests/f
 	$(link) -fsanitize=fuzzer
 
 .PHONY: tests
-tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
+tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/stepped_clock.so $(SHIM_ENGINE) $(addprefix $(B)/tests/fuzz/smoke_,$(FUZZ)) $(BENCH_TOOLS) $(PROGRAMS) library python
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -21,6 +22,7 @@ enum { TRIPS = 200, BATCHES = 100 };
 #define ALIKE       1.8 /* 58 to 84 ns were seen within a minute with nothing changed */
 #define NEAR_NS     85
 #define MID_NS      250
+#define SLEPT_MIN_S 0.01 /* less is the time between two looks at clocks */
 #define FAR_MAX_NS  5000 /* no two CPUs of one machine are farther apart: somebody else ran in every batch */
 
 /* ---- the distance ---- */
@@ -144,6 +146,15 @@ static bool read_stat(double *all, double *idle, double *steal)
 	return true;
 }
 
+/* CLOCK_MONOTONIC, which all times of kv-bench are taken from, stands still while the machine is suspended. */
+static double seconds_slept(void)
+{
+	struct timespec with, without;
+	clock_gettime(CLOCK_MONOTONIC, &without);
+	clock_gettime(CLOCK_BOOTTIME, &with);
+	return (double)(with.tv_sec - without.tv_sec) + (double)(with.tv_nsec - without.tv_nsec) / 1e9;
+}
+
 static double seconds_used(int who)
 {
 	struct rusage u;
@@ -163,6 +174,7 @@ void bench_conditions_begin(struct bench_conditions *c, double server_seconds)
 {
 	*c = (struct bench_conditions){.distance_before_ns = bench_distance_ns()};
 	c->own = own_seconds() + server_seconds;
+	c->slept = seconds_slept();
 	c->start_ns = kv_clock_now(&kv_clock_monotonic);
 	if (!read_stat(&c->all, &c->idle, &c->steal))
 		c->all = 0;
@@ -179,6 +191,9 @@ void bench_conditions_end(struct bench_conditions *c, double server_seconds)
 		c->steal_share = KV_MAX((steal - c->steal) / (all - c->all), 0.0);
 		c->others_cores = KV_MAX(others, 0.0);
 	}
+	c->suspended_s = seconds_slept() - c->slept;
+	if (c->suspended_s < SLEPT_MIN_S)
+		c->suspended_s = 0;
 	c->distance_after_ns = bench_distance_ns();
 }
 

@@ -2,7 +2,11 @@
 /* compare.c -- kv-bench compare: whether a later result is worse than an earlier one, and not only by chance.
  *
  * A difference counts if it is above the threshold and above both noises (measured.h) together, so that the two ranges
- * do not meet. Of sweeps each combination is compared, and shown where it differs: most do not. */
+ * do not meet. Of sweeps each combination is compared, and shown where it differs: most do not.
+ *
+ * A difference that the distance of two cores explains, worse where they were farther apart or better where they were
+ * nearer, is shown and not judged: it is the machine's. Any other is judged: a figure that did not change, or that is
+ * worse though they were nearer, needs no second run. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,13 +42,14 @@ static const struct kv_opt_program compare_program = {
 		 "trend.",
 	.epilogue = "Exit status: 0 no regression, 1 a figure is worse by more than the threshold and the noise, or "
 		    "a combination of a sweep failed that did not before, 2 usage, a "
-		    "result that cannot be read, or results under different conditions.",
+		    "result that cannot be read, results under different conditions, or none worse and one that "
+		    "differs as the distance of two cores does.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
 /* ---- the verdict ---- */
 
-enum { WORSE, SAME, BETTER, UNSURE, SHOWN, SHORT };
+enum { WORSE, SAME, BETTER, UNSURE, SHOWN, SHORT, MOVED };
 
 /* From nothing, anything is more. */
 static double change_of(struct measured from, struct measured to)
@@ -101,7 +106,9 @@ struct results {
 	json_t *doc[KV_OPT_STRINGS_MAX];
 	double threshold; /* a share */
 	bool sweeps, force;
-	unsigned judged, worse, same;
+	unsigned judged, worse, same, moved;
+	enum state_distance distance; /* of what is judged now: the last result's, beside the first's */
+	char distances[160];
 	unsigned unknown;        /* judged by the threshold alone */
 	unsigned unlike;         /* unlike: combinations that were measured under different conditions */
 	unsigned absent, failed; /* combinations that a later one did not measure; that failed in the last */
@@ -137,6 +144,13 @@ static bool beginning(const struct measured *v)
 	return v->is_short && !isfinite(v->noise);
 }
 
+/* Whether the distance of two cores is reason enough for a verdict. */
+static bool explained(const struct results *r, int verdict)
+{
+	return !r->force && ((verdict == WORSE && (r->distance == STATE_FARTHER || r->distance == STATE_OTHER)) ||
+			     (verdict == BETTER && (r->distance == STATE_NEARER || r->distance == STATE_OTHER)));
+}
+
 /* One figure of all results, which each has measured. */
 static void judge_all(struct results *r, const char *name, const struct measured_metric *m, const struct measured *v)
 {
@@ -145,20 +159,25 @@ static void judge_all(struct results *r, const char *name, const struct measured
 					       [BETTER] = "better",
 					       [UNSURE] = "within the noise: no difference that is sure",
 					       [SHOWN] = "differs, but its noise is not known: not judged",
-					       [SHORT] = "differs, but of less than 0.1 s: not judged"};
+					       [SHORT] = "differs, but of less than 0.1 s: not judged",
+					       [MOVED] = "differs as the distance of two cores does"};
 	const struct measured *last = &v[r->count - 1];
 	int verdict = judge(m, v[0], *last, r->threshold);
 	if (m->shown_only && verdict != SAME)
 		verdict = SHOWN;
 	else if (verdict != SAME && (beginning(&v[0]) || beginning(last)))
 		verdict = SHORT;
+	else if (explained(r, verdict))
+		verdict = MOVED;
 	r->judged++;
 	r->worse += verdict == WORSE;
+	r->moved += verdict == MOVED;
 	r->unknown += (verdict == WORSE || verdict == BETTER) && !(isfinite(v[0].noise) && isfinite(last->noise));
 	r->same += verdict == SAME;
 	if (r->sweeps && verdict == SAME)
 		return;
-	printf("%s %s: %s\n", name, m->name, verdicts[verdict]);
+	printf("%s %s: %s", name, m->name, verdicts[verdict]);
+	printf(verdict == MOVED ? ", %s: not judged\n" : "\n", r->distances);
 	for (unsigned i = 0; i < r->count; i++)
 		row(short_name(r->path[i]), m, v[i], v[0], i == 0);
 }
@@ -255,6 +274,7 @@ static void compare_point(struct results *r, const json_t *first)
 	r->unlike += differ > 0;
 	if (differ > 0 && !r->force)
 		return;
+	r->distance = state_distance(first, point[r->count - 1], r->distances, sizeof(r->distances));
 	for (unsigned k = 0; k < MEASURED_OF_POINT; k++) {
 		for (unsigned i = 0; i < r->count; i++)
 			v[i] = measured_of_point(point[i], &measured_of_phases[k]);
@@ -281,6 +301,7 @@ static int compare_all(struct results *r)
 {
 	struct document_phase phase[DOCUMENT_PHASES_MAX];
 	unsigned n = r->sweeps ? 0 : document_phases(r->doc[0], phase);
+	r->distance = state_distance(r->doc[0], r->doc[r->count - 1], r->distances, sizeof(r->distances));
 	printf("  %-34s %12s %10s %10s\n", "", "figure", "noise", "change");
 	for (unsigned i = 0; i < n; i++)
 		compare_phase(r, phase[i].name, measured_of_phases, MEASURED_OF_PHASE);
@@ -300,7 +321,12 @@ static int compare_all(struct results *r)
 			"(--repeat-runs 5), or have four windows of each phase (--duration, --interval)",
 			r->unknown);
 	printf("%u of %u figures worse by more than %g %% and their noise\n", r->worse, r->judged, 100 * r->threshold);
-	return r->worse || r->failed ? BENCH_FAILED : BENCH_OK;
+	if (r->moved > 0)
+		kv_wrap(stdout, "note    ", 0,
+			"%u differ as the distance of two cores does, which is the machine's: measure again (virtual "
+			"CPUs move: another run may find them where they were), or --force",
+			r->moved);
+	return r->worse || r->failed ? BENCH_FAILED : r->moved ? BENCH_USAGE : BENCH_OK;
 }
 
 /* ---- the whole ---- */
@@ -310,15 +336,22 @@ static void say(const char *sentence, void *arg)
 	fprintf(stderr, "kv-bench compare: %s: %s\n", (const char *)arg, sentence);
 }
 
+static void note(const char *sentence, void *arg)
+{
+	kv_wrap(stdout, "note    ", 0, "%s: %s", (const char *)arg, sentence);
+}
+
 static bool same_state(const struct results *r)
 {
 	unsigned count = 0;
 	for (unsigned i = 1; i < r->count; i++)
 		count += state_differs(r->doc[0], r->doc[i], say, (void *)r->path[i]);
+	for (unsigned i = 1; i < r->count && (count == 0 || r->force); i++)
+		state_notes(r->doc[0], r->doc[i], note, (void *)r->path[i]);
 	if (count > 0 && !r->force)
 		fprintf(stderr,
 			"kv-bench compare: %u condition%s from %s's: these results do not compare. Measure again as it "
-			"was then (virtual CPUs move: another run may find them at the same distance), or --force\n",
+			"was then, or --force\n",
 			count, count == 1 ? " differs" : "s differ", r->path[0]);
 	return count == 0 || r->force;
 }

@@ -42,6 +42,11 @@ static void print_machine(const struct bench_conditions *m, FILE *out)
 		kv_wrap(out, "            ", 0,
 			"a cache line goes between two cores and back in %.0f ns before the run, %.0f ns after",
 			m->distance_before_ns, m->distance_after_ns);
+	if (m->suspended_s > 0)
+		kv_wrap(out, "            ", 0,
+			"this machine was suspended for %.1f s meanwhile: no figure contains that time, and what was "
+			"under way then may have failed for it",
+			m->suspended_s);
 }
 
 static void print_excluded(const struct report_conditions *c, FILE *out)
@@ -83,6 +88,8 @@ static void add_machine(json_t *object, const struct bench_conditions *m)
 		json_object_set_new(object, "core_distance_before_ns", json_real(m->distance_before_ns));
 	if (m->distance_after_ns > 0)
 		json_object_set_new(object, "core_distance_after_ns", json_real(m->distance_after_ns));
+	if (m->suspended_s > 0)
+		json_object_set_new(object, "suspended_s", json_real(m->suspended_s));
 }
 
 json_t *conditions_json(const struct report_conditions *c)

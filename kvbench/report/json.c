@@ -129,7 +129,7 @@ static json_t *run_object(const struct bench *b)
 static json_t *host_object(void)
 {
 	struct utsname u = {0};
-	char congestion[64] = "";
+	char congestion[64] = "", processor[128];
 	FILE *f = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
 	if (f && !fgets(congestion, sizeof(congestion), f))
 		congestion[0] = 0;
@@ -137,9 +137,10 @@ static json_t *host_object(void)
 		fclose(f);
 	congestion[strcspn(congestion, "\n")] = 0;
 	uname(&u);
-	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture",
-			 u.machine, "cores", (json_int_t)kv_cpus_available(), "numa_nodes",
-			 (json_int_t)kv_numa_nodes(""), "congestion_control", congestion);
+	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s}", "name", u.nodename, "kernel", u.release, "architecture",
+			 u.machine, "processor", kv_cpu_name("", processor, sizeof(processor)), "cores",
+			 (json_int_t)kv_cpus_available(), "numa_nodes", (json_int_t)kv_numa_nodes(""),
+			 "congestion_control", congestion);
 }
 
 static json_t *rails_array(const struct bench_results *r)

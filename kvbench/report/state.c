@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c -- conditions of two results, one by one. A condition that one result lacks differs: who does not know cannot
- * compare. Only options have a default. */
+ * compare. Only options have a default.
+ *
+ * The distance of two cores is none of those: where virtual CPUs move it is another in every second run, and most pairs
+ * would be refused though nothing differs. So it is told beside them, and the caller judges what it does not explain.
+ * Names of hosts and kernels are told only: a container has another name each time, and a kernel may be what is
+ * compared. Other machines differ in their processor. */
 #include "kvbench/report/state.h"
 
 #include <math.h>
@@ -43,27 +48,67 @@ static void same(struct asking *q, const char *what, const json_t *a, const json
 		differ(q, what, a, b);
 }
 
-static const char *far_apart(char text[32], double ns)
-{
-	if (!isfinite(ns))
-		return "not known";
-	snprintf(text, 32, "%.0f ns (%s)", ns, bench_distance_name(ns));
-	return text;
-}
+/* ---- the distance of two cores ---- */
 
-static void distances(struct asking *q, const json_t *a, const json_t *b)
+/* The nearest and the farthest look at it; 0: nobody looked. */
+struct span {
+	double low, high;
+};
+
+static void span_add(struct span *s, const json_t *conditions)
 {
 	static const char *const when[] = {"core_distance_before_ns", "core_distance_after_ns"};
 	for (unsigned i = 0; i < KV_COUNT(when); i++) {
-		double x = document_number(a, when[i]), y = document_number(b, when[i]);
-		char sentence[128], tx[32], ty[32];
-		if (isfinite(x) && isfinite(y) ? bench_distances_alike(x, y) : isfinite(x) == isfinite(y))
+		double ns = document_number(conditions, when[i]);
+		if (!(ns > 0))
 			continue;
-		snprintf(sentence, sizeof(sentence), "distance of two cores %s the run: %s, then %s",
-			 i ? "after" : "before", far_apart(tx, x), far_apart(ty, y));
-		q->count++;
-		q->say(sentence, q->arg);
+		s->low = s->low > 0 ? KV_MIN(s->low, ns) : ns;
+		s->high = KV_MAX(s->high, ns);
 	}
+}
+
+/* Of a run: before and after it. Of a combination of a sweep: of all its runs. */
+static struct span span_of(const json_t *result)
+{
+	struct span s = {0, 0};
+	const json_t *runs = json_object_get(result, "runs"), *run;
+	size_t i;
+	span_add(&s, json_object_get(result, "conditions"));
+	json_array_foreach(runs, i, run) span_add(&s, run);
+	return s;
+}
+
+static const char *span_text(struct span s, char buf[64])
+{
+	if (!(s.low > 0))
+		snprintf(buf, 64, "not known");
+	else if (bench_distances_alike(s.low, s.high))
+		snprintf(buf, 64, "%.0f ns (%s)", s.low, bench_distance_name(s.low));
+	else
+		snprintf(buf, 64, "%.0f to %.0f ns (%s to %s)", s.low, s.high, bench_distance_name(s.low),
+			 bench_distance_name(s.high));
+	return buf;
+}
+
+static int farther(double a_ns, double b_ns)
+{
+	return bench_distances_alike(a_ns, b_ns) ? 0 : b_ns > a_ns ? 1 : -1;
+}
+
+enum state_distance state_distance(const json_t *a, const json_t *b, char *text, size_t cap)
+{
+	struct span x = span_of(a), y = span_of(b);
+	int low = farther(x.low, y.low), high = farther(x.high, y.high);
+	bool known = x.low > 0 && y.low > 0;
+	char of_a[64], of_b[64];
+	snprintf(text, cap, "%s, then %s", span_text(x, of_a), span_text(y, of_b));
+	if (known ? low == 0 && high == 0 : x.low == y.low)
+		return STATE_SAME;
+	if (known && low >= 0 && high >= 0)
+		return STATE_FARTHER;
+	if (known && low <= 0 && high <= 0)
+		return STATE_NEARER;
+	return STATE_OTHER;
 }
 
 /* A little is stolen on every virtual machine. */
@@ -163,10 +208,13 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 		{"way of PUT", "provider", "put"},
 		{"security", "provider", "security"},
 		{"architecture", "host", "architecture"},
+		{"processor", "host", "processor"},
 		{"cores", "host", "cores"},
+		{"NUMA nodes", "host", "numa_nodes"},
 		{"congestion control", "host", "congestion_control"},
 		{"congestion control of loopback", "provider", "loopback_congestion_control"},
 		{"shared machine", "conditions", "shared_machine"},
+		{"suspended, seconds", "conditions", "suspended_s"},
 		{"driver", "run", "driver"},
 	};
 	struct asking q = {say, arg, 0};
@@ -179,13 +227,19 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 				    document_at(b, "sweep", "settings", NULL), setting, &q);
 		return q.count;
 	}
-	distances(&q, json_object_get(a, "conditions"), json_object_get(b, "conditions"));
 	stolen(&q, json_object_get(a, "conditions"), json_object_get(b, "conditions"));
 	options(&q, a, b);
 	return q.count;
 }
 
-/* Of the runs of a combination: the first's distances, the worst of what others took. */
+void state_notes(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg), void *arg)
+{
+	struct asking q = {say, arg, 0};
+	same(&q, "host", document_at(a, "host", "name", NULL), document_at(b, "host", "name", NULL));
+	same(&q, "kernel", document_at(a, "host", "kernel", NULL), document_at(b, "host", "kernel", NULL));
+}
+
+/* Of the runs of a combination: the worst of what others took. */
 static json_t *worst_of(const json_t *point)
 {
 	json_t *runs = json_object_get(point, "runs"), *run, *worst = json_deep_copy(json_array_get(runs, 0));
@@ -194,6 +248,8 @@ static json_t *worst_of(const json_t *point)
 	{
 		if (json_is_true(json_object_get(run, "shared_machine")))
 			json_object_set_new(worst, "shared_machine", json_true());
+		if (json_object_get(run, "suspended_s"))
+			json_object_set(worst, "suspended_s", json_object_get(run, "suspended_s"));
 		if (isfinite(document_number(run, "steal_share")) &&
 		    !(document_number(run, "steal_share") <= document_number(worst, "steal_share")))
 			json_object_set(worst, "steal_share", json_object_get(run, "steal_share"));
@@ -207,7 +263,7 @@ unsigned state_of_points_differs(const json_t *a, const json_t *b, void (*say)(c
 	struct asking q = {say, arg, 0};
 	json_t *x = worst_of(a), *y = worst_of(b);
 	same(&q, "shared machine", json_object_get(x, "shared_machine"), json_object_get(y, "shared_machine"));
-	distances(&q, x, y);
+	same(&q, "suspended, seconds", json_object_get(x, "suspended_s"), json_object_get(y, "suspended_s"));
 	stolen(&q, x, y);
 	json_decref(x);
 	json_decref(y);

@@ -200,8 +200,8 @@ static int same(json_t **kept, json_t *now, const char *what, struct kv_error *e
 
 static int conditions_same(struct sweep *s, const json_t *doc, struct kv_error *err)
 {
-	static const char *const host[] = {
-		"name", "kernel", "architecture", "cores", "numa_nodes", "congestion_control", NULL};
+	static const char *const host[] = {"name",  "kernel",     "architecture",       "processor",
+					   "cores", "numa_nodes", "congestion_control", NULL};
 	static const char *const provider[] = {"name",      "fabric", "domain",   "wait",
 					       "libfabric", "mode",   "security", "loopback_congestion_control",
 					       NULL};
@@ -216,9 +216,13 @@ static int conditions_same(struct sweep *s, const json_t *doc, struct kv_error *
 
 static json_t *run_of(const json_t *doc, uint64_t seed)
 {
-	static const char *const noise[] = {
-		"steal_share", "others_cores", "shared_machine", "core_distance_before_ns", "core_distance_after_ns",
-		NULL};
+	static const char *const noise[] = {"steal_share",
+					    "others_cores",
+					    "shared_machine",
+					    "core_distance_before_ns",
+					    "core_distance_after_ns",
+					    "suspended_s",
+					    NULL};
 	const json_t *read = document_at(doc, "phases", "read", NULL),
 		     *write = document_at(doc, "phases", "write", NULL);
 	const json_t *latency = json_object_get(read, "latency_ns"), *written = json_object_get(write, "latency_ns");

@@ -280,6 +280,20 @@ static void nonsense_is_no_limit(void **state)
 	assert_true(kv_cgroup_cpus(tree_root) == UINT64_MAX);
 }
 
+static void processors_have_a_name(void **state)
+{
+	char name[128];
+	(void)state;
+	assert_string_equal(kv_cpu_name(tree_root, name, sizeof(name)), "");
+	tree_put("/proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 2100.00\n");
+	assert_string_equal(kv_cpu_name(tree_root, name, sizeof(name)), "");
+	tree_put("/proc/cpuinfo",
+		 "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nstepping\t: 1\n");
+	assert_string_equal(kv_cpu_name(tree_root, name, sizeof(name)), "AMD EPYC (family 25, model 17)");
+	tree_put("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n");
+	assert_string_equal(kv_cpu_name(tree_root, name, sizeof(name)), "implementer 0x41, part 0xd0c");
+}
+
 #define MACHINE_TEST(f) cmocka_unit_test_setup_teardown(f, tree_make, tree_remove)
 
 int main(void)
@@ -306,6 +320,7 @@ int main(void)
 		MACHINE_TEST(v2_quota_rounds_up_to_cpus),
 		MACHINE_TEST(v1_quota_counts),
 		MACHINE_TEST(nonsense_is_no_limit),
+		MACHINE_TEST(processors_have_a_name),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 47
+plan 59
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -163,6 +163,26 @@ j['config']['copies'] = 2"
 older() { status 0 compare "$scratch/older.json" "$scratch/base.json" && status 0 compare "$scratch/base.json" "$scratch/older.json" && says 'option copies: 1, then 2' compare "$scratch/older.json" "$scratch/copies.json"; }
 check "an option that came later had its default" older
 check "nor one whose time was stolen" says 'hypervisor stole: 0.0 %, then 30.0 %' compare "$scratch/unstolen.json" "$scratch/stolen.json"
+for far in base slow fast; do # as base, slow and fast are, and their cores farther apart
+	vary "far_$far" "$steady
+speed({'base': 1, 'slow': 0.8, 'fast': 1.2}['$far'])
+j['conditions'].update(core_distance_before_ns=60, core_distance_after_ns=300)"
+	vary "near_$far" "$steady
+speed({'base': 1, 'slow': 0.8, 'fast': 1.2}['$far'])
+j['conditions'].update(core_distance_before_ns=60, core_distance_after_ns=60)"
+done
+check "cores farther apart and no figure that differs: no regression" status 0 compare "$scratch/near_base.json" "$scratch/far_base.json"
+check "slower with them: not judged, status 2" eval 'status 2 compare "$scratch/near_base.json" "$scratch/far_slow.json" && says "read ops/s: differs as the distance of two cores does, 60 ns .near., then 60 to 300 ns .near to far.: not judged.*0 of . figures worse.*measure again" compare "$scratch/near_base.json" "$scratch/far_slow.json"'
+check "faster all the same is faster, slower with cores that are nearer is slower" eval 'status 0 compare "$scratch/near_base.json" "$scratch/far_fast.json" && status 1 compare "$scratch/far_base.json" "$scratch/near_slow.json"'
+check "faster with nearer cores is not judged; --force judges all" eval 'status 2 compare "$scratch/far_base.json" "$scratch/near_fast.json" && status 1 compare --force "$scratch/near_base.json" "$scratch/far_slow.json" && status 0 compare --force "$scratch/far_base.json" "$scratch/near_fast.json"'
+vary elsewhere "$steady
+speed(1)
+j['host']['name'] = 'elsewhere'"
+vary other_cpu "$steady
+speed(1)
+j['host']['processor'] = 'another'"
+check "another processor is another machine: status 2" eval 'status 2 compare "$scratch/base.json" "$scratch/other_cpu.json" && says "processor: .*, then .another." compare "$scratch/base.json" "$scratch/other_cpu.json"'
+check "another name is told, and compares" eval 'status 0 compare "$scratch/base.json" "$scratch/elsewhere.json" && says "note .*elsewhere.json: host: .*, then .elsewhere." compare "$scratch/base.json" "$scratch/elsewhere.json"'
 check "an interrupted run does not compare with a whole one" says 'interrupted: false, then true' compare "$scratch/base.json" "$scratch/cut.json"
 vary brief "$steady
 speed(1)
@@ -248,4 +268,34 @@ cut_short() {
 		json_is "$scratch/cut.json" 'j["interrupted"] is True and j["verdict"]["ok"] is False and j["phases"]["read"]["ops"] > 0'
 }
 check "--progress shows percentiles, and an interrupted run says so in all its files" cut_short
+closed() { run "${small[@]}" --repeat-reads 1 --json "$scratch/closed.json" >&- 2>"$scratch/lost"; [ $? -eq 1 ] && unfolded "$scratch/lost" | grep -q 'could not be written to standard output' && schema "$scratch/closed.json"; }
+check "a closed standard output: status 1, and no file is written in its place" closed
+unprinted() { "$build/kv-bench" "$@" >&- 2>/dev/null; [ $? -eq 1 ]; }
+closed_verbs() { unprinted models && unprinted compare "$r" "$r"; }
+check "so are verbs" closed_verbs
+
+# ---- a clock that is set ----
+# ASan wants to come first; it need not, since the preloaded file defines nothing of its own.
+stepped() { ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" LD_PRELOAD="$build/tests/integration/stepped_clock.so" "$@"; }
+durations() { # that no duration of a report is one of those jumps
+	python3 - "$1" <<'P'
+import json, sys
+def look(value, name):
+    if isinstance(value, dict):
+        for n, v in value.items(): look(v, n)
+    elif isinstance(value, list):
+        for v in value: look(v, name)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        limit = 600e9 if name.endswith("_ns") else 600 if name.endswith("_s") and not name.endswith("per_s") or name == "seconds" else None
+        assert name.endswith("unix_ns") or limit is None or 0 <= value <= limit, (name, value)
+look({n: v for n, v in json.load(open(sys.argv[1])).items() if n != "config"}, "")
+P
+}
+jumps() { stepped run "${small[@]}" --duration 1 --interval 200ms --rate 2000 --breakdown --json "$scratch/jumps.json" && durations "$scratch/jumps.json" && json_is "$scratch/jumps.json" '0.9 < j["phases"]["read"]["seconds"] < 60 and j["rate"]["achieved_per_s"] > 100 and "suspended_s" not in j["conditions"]'; }
+check "the time of day jumps by hours: no figure does" jumps
+sweep_jumps() { stepped "$build/kv-bench" sweep -w 1,2 -c 1 -v 4KB --num-keys 50 "${over[@]}" --json "$scratch/jumps.json" && durations "$scratch/jumps.json"; }
+check "nor one of a sweep" sweep_jumps
+slept() { STEPPED_SLEEP=7 stepped run "${small[@]}" --repeat-reads 1 --json "$scratch/slept.json" >"$scratch/slept" && durations "$scratch/slept.json" && json_is "$scratch/slept.json" '6.9 < j["conditions"]["suspended_s"] < 7.1' && schema "$scratch/slept.json" && unfolded "$scratch/slept" | grep -q 'this machine was suspended for 7.0 s meanwhile'; }
+check "a machine that slept: the report says so" slept
+check "and compares with no other" eval 'run "${small[@]}" --repeat-reads 1 --json "$scratch/awake.json" >/dev/null; says "suspended, seconds: not known, then 7" "$build/kv-bench" compare "$scratch/awake.json" "$scratch/slept.json"'
 finish

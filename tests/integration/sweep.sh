@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
 . "$(dirname "$0")/lib.bash"
-plan 45
+plan 46
 tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
 sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
 schema() { tests/integration/schema.py "$@"; }
@@ -26,7 +26,7 @@ spoilt() {
 }
 check "and what the schema forbids is found" spoilt
 check "no line is wider than a terminal" eval '! grep -nE "^.{81}" "$scratch/table"'
-check "the seed of the order is printed, and the time that is left" eval 'grep -q "seed 3" "$scratch/table" && grep -qE "^ +1/20 .* (s|min|h)$" "$scratch/table"'
+check "the seed of the order is printed, and the time that is left" eval 'unfolded "$scratch/table" | grep -q "seed 3" && grep -qE "^ +1/20 .* (s|min|h)$" "$scratch/table"'
 check "nothing lies beside the files" test "$(find "$scratch" -name '*.tmp' | wc -l)" -eq 0
 well_formed() { python3 -c 'import sys, xml.dom.minidom as x; assert x.parse(sys.argv[1]).documentElement.tagName == "svg"' "$1"; }
 check "plot draws the heat map" eval '"$build/kv-bench" plot "$r" -o "$scratch/heat.svg" && well_formed "$scratch/heat.svg" && grep -q "64 KiB" "$scratch/heat.svg"'
@@ -53,6 +53,9 @@ vary unlike 'speed(points[3], 0.8)
 for run in points[3]["runs"]: run["shared_machine"] = True'
 vary stolen 'speed(points[3], 0.8)
 for run in points[3]["runs"]: run["steal_share"] = 0.2'
+vary far 'speed(points[3], 0.8); speed(points[4], 1.3)
+for p in points[3:5]:
+    for run in p["runs"]: run["core_distance_after_ns"] = 300'
 vary stolen_later 'speed(points[3], 0.8)
 del points[3]["runs"][0]["steal_share"]
 points[3]["runs"][1]["steal_share"] = 0.2'
@@ -66,6 +69,7 @@ check "those without a difference are counted" says '28 figures without a differ
 check "below the threshold it is not" status 0 compare base.json slow.json --threshold 25
 check "of several the last decides, and each is shown" eval 'status 0 compare base.json slow.json base.json --threshold 5 && status 1 compare base.json base.json slow.json && says "base.json .* slow.json .*-20.0 %" compare base.json base.json slow.json'
 check "a combination on a shared machine is not compared" eval 'status 0 compare base.json unlike.json && says "workers, shared machine: false, then true.*1 combinations? w.* under different conditions" compare base.json unlike.json && status 1 compare --force base.json unlike.json'
+check "one that is slower with cores farther apart is not judged; one that is faster with them is" eval 'status 2 compare base.json far.json && says "workers, ops/s: differs as the distance of two cores does, 60 ns .near., then 60 to 300 ns .near to far.: not judged" compare base.json far.json && says "workers, ops/s: better" compare base.json far.json && status 1 compare --force base.json far.json'
 check "nor one whose time was stolen" eval 'status 0 compare base.json stolen.json && says "hypervisor stole: 0.0 %, then 20.0 %" compare base.json stolen.json'
 check "also where the first run does not know it" eval 'status 0 compare base.json stolen_later.json && says "hypervisor stole: 0.0 %, then 20.0 %" compare base.json stolen_later.json'
 check "a combination that failed is worse, and is named" eval 'status 1 compare base.json failed.json && says "workers, FAILED in failed.json: its server ended.*1 of the first.s combinations was not measured again, 1 of them failed" compare base.json failed.json && status 0 compare failed.json base.json'
@@ -75,8 +79,8 @@ check "the report to standard output is JSON alone" eval 'sweep -w 1 --json - 2>
 
 # Taking up.
 again() { sweep -w 1,2,4 -c 1,2 -v 4KB,64KB --repeat-runs "$1" --resume "$r" >"$scratch/again" 2>&1 || { cat "$scratch/again"; return 1; }; }
-check "what is complete runs nothing again" eval 'again 2 && grep -q "0 runs to make" "$scratch/again" && grep -q "20 runs of an earlier" "$scratch/again"'
-check "one more run of each is added" eval 'again 3 && grep -q " 10 runs to make" "$scratch/again"'
+check "what is complete runs nothing again" eval 'again 2 && unfolded "$scratch/again" | grep -q " 0 runs to make.* 20 runs of an earlier"'
+check "one more run of each is added" eval 'again 3 && unfolded "$scratch/again" | grep -q " 10 runs to make"'
 check "to those that were there" json_is "$r" 'all(len(p["runs"]) == 3 for p in j["sweep"]["points"] if p["state"] == "done")'
 check "other options are refused: exit status 2" status 2 "$build/kv-bench" sweep "${tiny[@]}" -w 1,2,4 -c 1,2 -v 4KB,64KB --verify --resume "$r"
 check "and named" says '--verify is an option of this sweep only' "$build/kv-bench" sweep "${tiny[@]}" -w 1,2,4 -c 1,2 -v 4KB,64KB --verify --resume "$r"
@@ -113,9 +117,9 @@ ended_by() { # ended_by SIGNAL STATUS SEED FILE
 check "SIGKILL leaves no process" ended_by KILL 137 918273 "$scratch/kill.json"
 check "and a whole file with what was over" eval 'schema "$scratch/kill.json" && some_over "$scratch/kill.json"'
 k=$(runs_in "$scratch/kill.json")
-check "from which it goes on" eval 'sweep -w 1,2,3,...,40 --seed 918273 --resume "$scratch/kill.json" >"$scratch/ended" 2>&1 && grep -q "$k runs of an earlier" "$scratch/ended" && [ "$(runs_in "$scratch/kill.json")" -eq 40 ]'
+check "from which it goes on" eval 'sweep -w 1,2,3,...,40 --seed 918273 --resume "$scratch/kill.json" >"$scratch/ended" 2>&1 && unfolded "$scratch/ended" | grep -q "$k runs of an earlier" && [ "$(runs_in "$scratch/kill.json")" -eq 40 ]'
 check "Ctrl-C: the report has what there is, exit status 130" ended_by INT 130 918274 "$scratch/int.json"
-check "and says so" eval 'grep -q "interrupted by signal 2" "$scratch/ended" && grep -q "workers  *ops/s" "$scratch/ended" && json_is "$scratch/int.json" "j[\"interrupted\"] is True and not j[\"verdict\"][\"ok\"] and j[\"run\"][\"interrupted\"] == 2"'
+check "and says so" eval 'unfolded "$scratch/ended" | grep -q "interrupted by signal 2" && grep -q "workers  *ops/s" "$scratch/ended" && json_is "$scratch/int.json" "j[\"interrupted\"] is True and not j[\"verdict\"][\"ok\"] and j[\"run\"][\"interrupted\"] == 2"'
 
 # What fails is marked, and the others go on.
 start_server small --memory-mb 64 || exit 1

@@ -92,7 +92,8 @@ static void every_part_has_the_names_that_are_documented(void **state)
 	check_names(j, "schema interrupted verdict conditions run host provider config resources phases verify");
 	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "run"), "driver")), "workers");
 	check_names(json_object_get(j, "run"), "version time options driver interrupted");
-	check_names(json_object_get(j, "host"), "name kernel architecture cores numa_nodes congestion_control");
+	check_names(json_object_get(j, "host"),
+		    "name kernel architecture processor cores numa_nodes congestion_control");
 	assert_string_equal(json_string_value(json_object_get(j, "schema")), "kvbench/1");
 	check_names(json_object_get(j, "provider"),
 		    "name fabric domain wait libfabric loopback_congestion_control mode put doorkeeper security "

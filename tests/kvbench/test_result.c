@@ -340,17 +340,84 @@ static void a_condition_that_differs_is_named(void **state)
 	(void)state;
 	assert_int_equal(differences(a, b), 0);
 	json_object_set_new(json_object_get(b, "provider"), "wait", json_string("spin"));
-	json_object_set_new(json_object_get(b, "conditions"), "core_distance_before_ns", json_real(300));
 	json_object_set_new(json_object_get(b, "conditions"), "shared_machine", json_true());
+	json_object_set_new(json_object_get(b, "host"), "processor", json_string("another"));
 	json_object_set_new(json_object_get(b, "config"), "num_workers", json_integer(3));
 	json_object_set_new(json_object_get(b, "config"), "json", json_string("elsewhere"));
 	assert_int_equal(differences(a, b), 4);
 	check_contains(told, "wait mode: not known, then \"spin\"");
-	check_contains(told, "distance of two cores before the run: not known, then 300 ns (far)");
+	check_contains(told, "processor: ");
 	check_contains(told, "shared machine: not known, then true");
 	check_contains(told, "option num_workers: 16, then 3");
 	json_decref(a);
 	json_decref(b);
+}
+
+static void what_keeps_nobody_from_comparing_is_a_note(void **state)
+{
+	json_t *a = made(), *b = made();
+	(void)state;
+	told[0] = 0;
+	state_notes(a, b, tell, NULL);
+	assert_string_equal(told, "");
+	json_object_set_new(json_object_get(a, "host"), "name", json_string("ash"));
+	json_object_set_new(json_object_get(b, "host"), "name", json_string("oak\x1b"));
+	assert_int_equal(differences(a, b), 0);
+	state_notes(a, b, tell, NULL);
+	assert_string_equal(told, "host: \"ash\", then \"oak\\u001B\"\n");
+	json_decref(a);
+	json_decref(b);
+}
+
+/* before, after: ns; 0: nobody looked. */
+static json_t *distance_made(double before, double after)
+{
+	json_t *conditions = json_object();
+	if (before > 0)
+		json_object_set_new(conditions, "core_distance_before_ns", json_real(before));
+	if (after > 0)
+		json_object_set_new(conditions, "core_distance_after_ns", json_real(after));
+	return conditions;
+}
+
+static void distances_are_told_apart(void **state)
+{
+	static const struct {
+		double a[2], b[2];
+		enum state_distance is;
+		const char *text;
+	} row[] = {
+		{{60, 60}, {58, 84}, STATE_SAME, "60 ns (near), then 58 ns (near)"},
+		{{60, 300}, {310, 58}, STATE_SAME, "60 to 300 ns (near to far), then 58 to 310 ns (near to far)"},
+		{{0, 0}, {0, 0}, STATE_SAME, "not known, then not known"},
+		{{60, 60}, {60, 120}, STATE_FARTHER, "60 ns (near), then 60 to 120 ns (near to mid)"},
+		{{60, 0}, {300, 0}, STATE_FARTHER, "60 ns (near), then 300 ns (far)"},
+		{{60, 120}, {130, 300}, STATE_FARTHER, "60 to 120 ns (near to mid), then 130 to 300 ns (mid to far)"},
+		{{130, 300}, {60, 60}, STATE_NEARER, "130 to 300 ns (mid to far), then 60 ns (near)"},
+		{{60, 120}, {60, 60}, STATE_NEARER, "60 to 120 ns (near to mid), then 60 ns (near)"},
+		{{60, 300}, {130, 130}, STATE_OTHER, "60 to 300 ns (near to far), then 130 ns (mid)"},
+		{{130, 130}, {60, 300}, STATE_OTHER, "130 ns (mid), then 60 to 300 ns (near to far)"},
+		{{0, 0}, {60, 60}, STATE_OTHER, "not known, then 60 ns (near)"},
+	};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(row); i++) {
+		json_t *a = json_pack("{s:o}", "conditions", distance_made(row[i].a[0], row[i].a[1]));
+		json_t *b = json_pack("{s:o}", "conditions", distance_made(row[i].b[0], row[i].b[1]));
+		/* A combination of a sweep has those of all its runs. */
+		json_t *x =
+			json_pack("{s:[o, o]}", "runs", distance_made(row[i].a[0], 0), distance_made(0, row[i].a[1]));
+		json_t *y =
+			json_pack("{s:[o, o]}", "runs", distance_made(row[i].b[1], 0), distance_made(row[i].b[0], 0));
+		char text[160];
+		assert_int_equal(state_distance(a, b, text, sizeof(text)), row[i].is);
+		assert_string_equal(text, row[i].text);
+		assert_int_equal(state_distance(x, y, text, sizeof(text)), row[i].is);
+		assert_string_equal(text, row[i].text);
+		json_decref(a);
+		json_decref(b);
+		json_decref(x);
+		json_decref(y);
+	}
 }
 
 /* ---- sampling ---- */
@@ -525,6 +592,8 @@ int main(void)
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
 		cmocka_unit_test(an_axis_of_less_than_a_decade_has_ticks),
 		cmocka_unit_test(a_condition_that_differs_is_named),
+		cmocka_unit_test(what_keeps_nobody_from_comparing_is_a_note),
+		cmocka_unit_test(distances_are_told_apart),
 		cmocka_unit_test(windows_add_up_to_what_was_counted),
 		cmocka_unit_test(a_phase_without_operations_has_windows_without_percentiles),
 		cmocka_unit_test(repeated_runs_make_one_series),
