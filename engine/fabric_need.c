@@ -49,6 +49,13 @@ static uint64_t cq_entries(const struct fab_quirk *quirk, const struct fab_optio
 	return wanted;
 }
 
+/* From 1.18 on tcp's domain and its event queue have an epoll and a pair of sockets each (xnet_init_progress); before,
+ * the fabric had one for both. */
+static uint64_t files_own(const struct fab_quirk *quirk)
+{
+	return quirk->fds + (quirk->tcp && quirk->rxm && fi_version() >= FI_VERSION(1, 18) ? 6 : 0);
+}
+
 void fab_need(const struct fab_device *device, const struct fab_options *options, unsigned peers, struct kv_need *out)
 {
 	const struct fab_quirk *quirk = fab_quirk_find(device->short_name);
@@ -57,7 +64,7 @@ void fab_need(const struct fab_device *device, const struct fab_options *options
 	uint64_t shm_look = shm ? fab_shm_look() : 0;
 	*out = (struct kv_need){
 		.endpoints = 1,
-		.files = quirk->fds + (uint64_t)(quirk->rxm && peers > 1 ? peers - 1 : 0) * FILES_PER_CONNECTION,
+		.files = files_own(quirk) + (uint64_t)(quirk->rxm && peers > 1 ? peers - 1 : 0) * FILES_PER_CONNECTION,
 		.memory_bytes = shm ? 0 : own,
 		.address_bytes = own,
 		.shm_bytes = shm ? own : 0,

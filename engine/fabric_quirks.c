@@ -142,7 +142,7 @@ static const struct fab_quirk quirks[] = {
 		.zerocopy_env = "FI_TCP_ZEROCOPY_SIZE",
 		.prefetch_env = "FI_TCP_PREFETCH_RBUF_SIZE",
 		.delivery_flag = true,
-		.fds = 6,
+		.fds = 10,
 		.memory_bytes = 1ull << 20,
 	},
 	{
@@ -158,7 +158,7 @@ static const struct fab_quirk quirks[] = {
 		.zerocopy_env = "FI_NET_ZEROCOPY_SIZE",
 		.prefetch_env = "FI_NET_PREFETCH_RBUF_SIZE",
 		.delivery_flag = true,
-		.fds = 6,
+		.fds = 7,
 		.memory_bytes = 1ull << 20,
 	},
 };

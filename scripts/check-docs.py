@@ -10,6 +10,7 @@ neither is looked at for names. docs/runs/bench.md is what `make bench` writes.
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -43,8 +44,9 @@ def codes_without_advice(files):
 
 
 def main():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True)
-    files = [f for f in listed.stdout.split() if os.path.isfile(f)]
+    git = shutil.which("git")
+    listed = subprocess.run([git, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True).stdout if git else ""
+    files = [f for f in listed.split() if os.path.isfile(f)]
     if not files:
         files = [f for f in glob.glob("**/*", recursive=True) if os.path.isfile(f) and not f.startswith("build/")]
     by_name, headings, wrong = {}, {}, codes_without_advice(files)

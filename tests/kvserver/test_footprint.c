@@ -12,6 +12,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <openssl/opensslv.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -25,9 +26,12 @@
 #define COUNTED 1
 #endif
 
+/* OpenSSL 3.5 has 8 KiB more for a connection, and keeps the 10 KiB of keys of its group with ML-KEM. */
+#define TLS_MORE (OPENSSL_VERSION_NUMBER >= 0x30500000L ? 20 << 10 : 0)
+
 enum {
 	LINKS = KV_RAILS_MAX,
-	MEMORY = 64 << 10,
+	MEMORY = (64 << 10) + TLS_MORE,
 	SHARD = 3584 /* more for each further shard */,
 	CLIENTS = 4,
 	LOOKS = 50,
@@ -244,7 +248,7 @@ static void attach_all(void)
 		boot_close(&c[i]);
 }
 
-static void a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards(void **state)
+static void a_client_with_32_links_takes_64_kib_or_so_and_little_more_with_many_shards(void **state)
 {
 	(void)state;
 	if (!COUNTED) {
@@ -293,9 +297,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
-			a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards, up_one, down),
+			a_client_with_32_links_takes_64_kib_or_so_and_little_more_with_many_shards, up_one, down),
 		cmocka_unit_test_setup_teardown(
-			a_client_with_32_links_takes_64_kib_at_most_and_little_more_with_many_shards, up_eight, down),
+			a_client_with_32_links_takes_64_kib_or_so_and_little_more_with_many_shards, up_eight, down),
 	};
 	bystander = true;
 	dl_iterate_phdr(range_add, NULL);
