@@ -63,6 +63,10 @@ void kv_log_stderr(void *arg, enum kv_log_level level, const char *line);
 /* kv_log_stderr_event -- the sink for `event` beside it, with the same arg. */
 void kv_log_stderr_event(void *arg, enum kv_log_level level, const char *line, const struct kv_event *event);
 
+/* kv_log_stdout -- write a line, its end included, to standard output, whose reader is not waited for: 20 ms at most.
+ * False: it is lost. Thread: any. */
+bool kv_log_stdout(const char *line, size_t len);
+
 /* kv_log_level_parse -- read "off", "error", "warn", "info", "debug" or "trace". Returns 0 or -KV_EINVAL. */
 int kv_log_level_parse(const char *text, enum kv_log_level *out_level);
 const char *kv_log_level_name(enum kv_log_level level);

@@ -23,25 +23,33 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/signals.h"
 
 enum { PIECE = 4096 /* PIPE_BUF of Linux */, AGAIN = 8, TRIES = 200, TRY_NS = 100000 };
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static bool stalled, half; /* under `turn`. half: the last line has no end */
+struct stream {
+	int fd;
+	pthread_mutex_t turn;
+	bool stalled, half; /* under `turn`. half: the last line has no end */
+};
 
-static bool turn_take(void)
+static struct stream standard_error = {.fd = STDERR_FILENO, .turn = PTHREAD_MUTEX_INITIALIZER};
+static struct stream standard_output = {.fd = STDOUT_FILENO, .turn = PTHREAD_MUTEX_INITIALIZER};
+
+static bool turn_take(struct stream *s)
 {
 	const struct timespec pause = {.tv_nsec = TRY_NS};
 
 	for (unsigned i = 0; i < TRIES; i++) {
-		if (pthread_mutex_trylock(&turn) == 0)
+		if (pthread_mutex_trylock(&s->turn) == 0)
 			return true;
 		nanosleep(&pause, NULL);
 	}
@@ -53,30 +61,32 @@ struct out {
 	bool own, socket; /* own: to be closed */
 };
 
-static struct out out_open(void)
+static struct out out_open(const struct stream *s)
 {
-	struct out o = {.fd = STDERR_FILENO};
+	struct out o = {.fd = s->fd};
+	char path[32];
 	struct stat st;
 	int fd = -1;
 
-	if (fstat(STDERR_FILENO, &st) != 0)
+	if (fstat(s->fd, &st) != 0)
 		return o;
 	o.socket = S_ISSOCK(st.st_mode);
-	if (S_ISFIFO(st.st_mode) || isatty(STDERR_FILENO))
-		fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
+	if (S_ISFIFO(st.st_mode) || isatty(s->fd))
+		fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd >= 0)
 		o = (struct out){.fd = fd, .own = true};
 	return o;
 }
 
-static bool takes(int fd)
+static bool takes(struct stream *s, int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	int got = poll(&p, 1, 0);
 
-	if (got == 0 && !stalled)
+	if (got == 0 && !s->stalled)
 		got = poll(&p, 1, KV_LOG_OUT_MS);
-	stalled = got <= 0; /* also where a signal ends the wait: there may be many, of a profiler */
+	s->stalled = got <= 0; /* also where a signal ends the wait: there may be many, of a profiler */
 	return got > 0 && !(p.revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
@@ -103,11 +113,11 @@ static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 }
 
 /* Returns how much of it was written. */
-static size_t pieces_write(const struct out *o, const char *line, size_t len)
+static size_t pieces_write(struct stream *s, const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;
 
-	for (unsigned tries = 0; done < len && tries < AGAIN && takes(o->fd);) {
+	for (unsigned tries = 0; done < len && tries < AGAIN && takes(s, o->fd);) {
 		ssize_t n = piece_write(o, line + done, KV_MIN(len - done, (size_t)PIECE));
 		if (n > 0)
 			done += (size_t)n;
@@ -119,29 +129,39 @@ static size_t pieces_write(const struct out *o, const char *line, size_t len)
 	return done;
 }
 
-static size_t line_write(const struct out *o, const char *line, size_t len)
+static size_t line_write(struct stream *s, const struct out *o, const char *line, size_t len)
 {
 	size_t done = 0;
 
-	if (half) /* a full disk has room again */
-		half = pieces_write(o, "\n", 1) == 0;
-	if (!half)
-		done = pieces_write(o, line, len);
-	half = half || (done > 0 && done < len);
+	if (s->half) /* a full disk has room again */
+		s->half = pieces_write(s, o, "\n", 1) == 0;
+	if (!s->half)
+		done = pieces_write(s, o, line, len);
+	s->half = s->half || (done > 0 && done < len);
 	return done;
 }
 
-bool kv_log_out(const char *line, size_t len)
+static bool line_out(struct stream *s, const char *line, size_t len)
 {
 	struct out o;
 	size_t done;
 
-	if (!turn_take())
+	if (!turn_take(s))
 		return false;
-	o = out_open();
-	done = line_write(&o, line, len);
+	o = out_open(s);
+	done = line_write(s, &o, line, len);
 	if (o.own)
 		close(o.fd);
-	pthread_mutex_unlock(&turn);
+	pthread_mutex_unlock(&s->turn);
 	return done == len;
+}
+
+bool kv_log_out(const char *line, size_t len)
+{
+	return line_out(&standard_error, line, len);
+}
+
+bool kv_log_stdout(const char *line, size_t len)
+{
+	return line_out(&standard_output, line, len);
 }

@@ -262,24 +262,26 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
-/* A line on standard output, in the log's form. */
+/* A line on standard output, in the log's form. It is not waited for: signals are, from now on. */
 static void ready_line(const struct kv_log_style *style, const struct kv_event *event, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void ready_line(const struct kv_log_style *style, const struct kv_event *event, const char *fmt, ...)
 {
 	struct kv_log_style plain = *style;
 	char text[1536], line[KV_LOG_LINE_CAP], fields[KV_EVENT_CAP], now[KV_LOG_TIME_CAP];
+	int len;
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (style->format == KV_LOG_TEXT) {
-		printf("%s READY %s%s\n", kv_log_time(now), text, kv_event_text(event, fields));
-		return;
-	}
 	plain.journal = false; /* that is about standard error */
-	fwrite(line, 1, kv_log_line(&plain, KV_LOG_INFO, text, event, line, sizeof(line)), stdout);
+	if (style->format == KV_LOG_TEXT)
+		len = snprintf(line, sizeof(line), "%s READY %s%s\n", kv_log_time(now), text,
+			       kv_event_text(event, fields));
+	else
+		len = (int)kv_log_line(&plain, KV_LOG_INFO, text, event, line, sizeof(line));
+	kv_log_stdout(line, (size_t)len);
 }
 
 static void ready_print(const struct kvs_server *server, const struct http *http, const struct kv_log_style *style,
@@ -312,7 +314,6 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 		http_url(http, url, sizeof(url));
 		ready_line(style, KV_EVENT("http", KV_FIELD("url", url)), "metrics and health on %s", url);
 	}
-	fflush(stdout);
 }
 
 /* Tells the service manager. more: lines, each with its end. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # messages.sh -- what programs say when something is wrong names the cause and the way out, once; and keys are made by kv-server itself.
 . "$(dirname "$0")/lib.bash"
-plan 30
+plan 31
 key=$scratch/key
 check "--make-psk makes a key" status 0 "$build/kv-server" --make-psk "$key"
 check "for its owner alone" eval '[ "$(stat -c %a "$key")" = 600 ]'
@@ -56,6 +56,27 @@ unheard() { timeout -k 5 60 "$build/kv-client" --server "$server" --server b=127
 check "a server that was never heard is no time ago" eval 'unheard | tr -s "[:space:]" " " | grep -q "never heard," && ! unheard | tr -s "[:space:]" " " | grep -q "never ago"'
 client --psk-file "$key" ping >/dev/null 2>&1 || true
 check "a server without a key says why it let in no client with one" grep -q 'not let in: what it says first is no HELLO; does it have a key' "$scratch/bare.err"
+# A terminal that was stopped with Ctrl-S, or a pager. Both outputs are full before it starts.
+unread() {
+	timeout -k 5 60 python3 - "$scratch/unread.ready" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 8 --worker-threads 1 "${over[@]}" --ready-fd 3 <<'P'
+import os, signal, subprocess, sys
+r, w = os.pipe()
+os.set_blocking(w, False)
+try:
+    while os.write(w, bytes(4096)):
+        pass
+except BlockingIOError:
+    os.set_blocking(w, True)
+ready = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+os.dup2(ready, 3)
+server = subprocess.Popen(sys.argv[2:], stdout=w, stderr=w, pass_fds=[3])
+while os.path.getsize(sys.argv[1]) == 0:
+    assert server.poll() is None
+server.send_signal(signal.SIGTERM)
+sys.exit(server.wait())
+P
+}
+check "a server whose outputs nobody reads is ready, and ends at SIGTERM" unread
 check "SIGTERM ends it" stop_server "$server_pid"
 check "and its last line says so" eval 'tail -n 1 "$scratch/bare.err" | grep -q "stopped"'
 finish
