@@ -340,14 +340,17 @@ static int http_open(const struct flags *f, const struct kv_log *log, struct htt
 
 static void push_log(const struct kv_log *log, const struct push_result *done)
 {
+	const char *rest = done->all     ? ""
+			   : done->alone ? ", and no other member takes what is left"
+					 : ", and time is over for what is left";
 	char bytes[32];
 
 	kv_event(log, KV_LOG_INFO,
 		 KV_EVENT("drain_pushed", KV_NUMBER("values", done->blocks), KV_NUMBER("bytes", done->bytes),
 			  KV_NUMBER("failed", done->failed), KV_FIELD("all", done->all ? "yes" : "no")),
 		 "drain: %llu values, %s, were put to the others%s; %llu could not be",
-		 (unsigned long long)done->blocks, kv_size_format(done->bytes, bytes, sizeof(bytes)),
-		 done->all ? "" : ", and time is over for what is left", (unsigned long long)done->failed);
+		 (unsigned long long)done->blocks, kv_size_format(done->bytes, bytes, sizeof(bytes)), rest,
+		 (unsigned long long)done->failed);
 }
 
 /* Others that have keys when this server has gone. One that joins has its share: after an upgrade all may. */

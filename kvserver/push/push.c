@@ -6,7 +6,8 @@
  * time, in turn (lot.h), and are put as batches. After each lot it rests as long as its bytes take at the rate that is
  * allowed. A block whose bytes do not have their checksum is not put: a new one would hide that.
  *
- * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it.
+ * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. It
+ * ends, too, when no other member is up: the library would then put values to this server, which has them.
  *
  * Rejected: writing into the others' memory by the server's own engine. That would be a second protocol for PUT, with
  * the first one's cases of death and retry. */
@@ -121,6 +122,24 @@ static int view_wait(const struct push *p, struct kv_error *err)
 	return 0;
 }
 
+/* Whether there is a server to put values to. Members are in the pool's list by their number in the view. */
+static bool others_up(const struct push *p)
+{
+	const struct kv_view *v = p->opt->view;
+	for (uint32_t i = 0; i < v->count; i++) {
+		struct kvc_server_info info = {.size = sizeof(info)};
+		if (strcmp(v->member[i].node_id, p->opt->self) != 0 && kvc_server_info(p->pool, 0, i, &info) == 0 &&
+		    info.state == KVC_SERVER_UP && info.member_state != KVC_MEMBER_DRAINING)
+			return true;
+	}
+	return false;
+}
+
+static int others_find(const struct push *p, struct kv_error *err)
+{
+	return others_up(p) ? 0 : kv_fail(err, -KV_EPEERDOWN, "no other member that stays answers");
+}
+
 /* ---- lots ---- */
 
 static bool sound(const struct lot_item *it)
@@ -182,18 +201,23 @@ static bool shard_turn(struct push *p, unsigned i)
 	return !lot->over || lot->count;
 }
 
-static bool time_left(const struct push *p)
+static bool goes_on(struct push *p)
 {
-	return now() < p->opt->until_ns && p->failing < LOTS_FAILED;
+	if (now() >= p->opt->until_ns)
+		return false;
+	p->result.alone = p->failing >= LOTS_FAILED || !others_up(p);
+	return !p->result.alone;
 }
 
 static void shards_run(struct push *p)
 {
 	bool more = true;
-	while (more && time_left(p)) {
+	while (more && goes_on(p)) {
+		unsigned i;
 		more = false;
-		for (unsigned i = 0; i < p->shards && time_left(p); i++)
+		for (i = 0; i < p->shards && goes_on(p); i++)
 			more |= shard_turn(p, i);
+		more |= i < p->shards; /* the others were not asked */
 	}
 	p->result.all = !more;
 }
@@ -219,6 +243,8 @@ int push_run(const struct push_options *options, struct push_result *out, struct
 	rc = pool_open(p, err);
 	if (rc == 0)
 		rc = view_wait(p, err);
+	if (rc == 0)
+		rc = others_find(p, err);
 	if (rc == 0)
 		rc = lots_make(p, err);
 	if (rc == 0)

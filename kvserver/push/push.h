@@ -20,7 +20,8 @@ struct push_options {
 
 struct push_result {
 	uint64_t blocks, bytes, failed;
-	bool all; /* nothing that was hit lately is left */
+	bool all;   /* nothing that was hit lately is left */
+	bool alone; /* something is, but no other member answers, or those that do take nothing */
 };
 
 /* push_run -- put the blocks, the hottest first, until all of them were, or the time is over. Clients are served

@@ -580,10 +580,15 @@ def drain_without_others() -> None:
     alone.sees("a")
     alone.end()
     alone.says("drain: no value is put to another server: no other member stays")
-    dead = KvServer("a", "list:a=127.0.0.1:1,b=127.0.0.1:9", "--drain-sec", "4")
+    port = free_port()
+    dead = KvServer("a", f"list:a=127.0.0.1:{port},b=127.0.0.1:9", "--drain-sec", "4", port=port)
     dead.sees("a b")
-    dead.end()
-    dead.says("drain: (0 values.* put to the others|no value is put to another server)")
+    kv_client(dead, "put", "k", "v")
+    if kv_client(dead, "get", "k").returncode != 0:
+        raise Failed("a has no value to hand over")
+    dead.end()  # what it has is not said to be with others
+    dead.says(r"drain: no value is put to another server: .*event=drain_push_failed reason=.no other member")
+    dead.never_said("event=drain_pushed")
     none = KvServer("a", "list:b=127.0.0.1:9")
     none.sees("b")
     none.end()
