@@ -48,7 +48,8 @@ struct keep_going_result {
 
 struct roofline_result {
 	bool ran;
-	int code; /* 0, or why there is no figure */
+	int code;         /* 0, or why there is no figure */
+	bool server_died; /* which is the reason for the code */
 	unsigned rounds;
 	double op_bytes_per_s, bytes_per_s;                /* medians over the rounds: of GET or PUT, of bare writes */
 	double efficiency, efficiency_min, efficiency_max; /* GET or PUT / bare of a round: median, range */

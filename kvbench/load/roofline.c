@@ -25,6 +25,7 @@
 
 #include "kvbench/load/phase.h"
 #include "kvbench/load/values.h"
+#include "kvbench/setup/server_child.h"
 #include "kvclient/raw.h"
 
 /* DEPTH_MAX: a kv-server keeps no more in flight for one call. BORROWED_SHARE: a call borrows this part of a client's
@@ -243,6 +244,7 @@ static void conclude(struct roofline *r, struct roofline_result *out)
 	out->rounds = ROUNDS;
 	if (r->errors->num_codes > 0) {
 		out->code = r->errors->row[0].code;
+		out->server_died = server_child_dead(r->bench->server);
 		return;
 	}
 	out->efficiency = roofline_median(r->ratio, ROUNDS);

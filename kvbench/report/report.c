@@ -791,12 +791,14 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 		judge_misses(&v, r, "mix", &r->mix_exists);
 		judge_misses(&v, r, "mixed", &r->mixed.read);
 	}
-	if (r->roofline.code < 0)
+	if (r->roofline.server_died || r->roofline_put.server_died)
+		problem(&v, "the server died during the roofline");
+	else if (r->roofline.code < 0)
 		problem(&v,
 			"the roofline could not be measured: %s (does the server run with --allow-bench, and has each "
 			"shard a block of this size?)",
 			kv_strerror(r->roofline.code));
-	if (r->roofline_put.code < 0)
+	else if (r->roofline_put.code < 0)
 		problem(&v, "the roofline of PUT could not be measured: %s", kv_strerror(r->roofline_put.code));
 	judge_replay(&v, b);
 	return v.count;

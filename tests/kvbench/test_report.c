@@ -798,8 +798,19 @@ static void a_roofline_without_figure_fails_a_run(void **state)
 {
 	struct fixture *f = *state;
 
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out;
+
 	f->bench.results.roofline = (struct roofline_result){.ran = true, .code = -KV_ENOTSUP};
 	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+	/* Where the server is gone, nobody is asked how it was started. */
+	f->bench.results.roofline = (struct roofline_result){.ran = true, .code = -KV_ETIMEOUT, .server_died = true};
+	out = open_memstream(&text, &len);
+	assert_int_equal(report_verdict(&f->bench, out), 1);
+	fclose(out);
+	assert_string_equal(text, "FAILED: the server died during the roofline\n");
+	free(text);
 }
 
 /* ---- small ones ---- */
