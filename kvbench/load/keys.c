@@ -92,7 +92,7 @@ static uint64_t hot_key(const struct bench_draw *d, uint64_t number)
 	return d->hot_keys + below(which, cold);
 }
 
-uint64_t bench_draw_key(const struct bench_draw *d, uint64_t number)
+uint64_t bench_draw_other(const struct bench_draw *d, uint64_t number)
 {
 	switch (d->pattern.kind) {
 	case BENCH_KEYS_SHUFFLED:
@@ -130,13 +130,10 @@ void bench_names_init(struct bench_names *names, const struct bench_options *opt
 	bench_key_begin(&names->head, options->seed, options->value_size);
 }
 
-uint64_t bench_key_of(const struct bench_names *names, uint64_t index, struct bench_key *key)
+uint64_t bench_key_sized(const struct bench_names *names, uint64_t index, struct bench_key *key)
 {
 	uint64_t size = bench_size_of(names->opt, index);
-	if (size == names->opt->value_size)
-		bench_key_end(key, &names->head, index);
-	else
-		bench_key_make(key, names->opt->seed, size, index);
+	bench_key_make(key, names->opt->seed, size, index);
 	return size;
 }
 

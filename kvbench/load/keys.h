@@ -19,8 +19,13 @@ struct bench_draw {
 void bench_draw_init(struct bench_draw *d, const struct bench_pattern *pattern, uint64_t num_keys, uint64_t seed);
 
 /* bench_draw_key -- the number of the key that read `number` is of, below num_keys. Of zipf and hot the first keys are
- * read most. */
-uint64_t bench_draw_key(const struct bench_draw *d, uint64_t number);
+ * read most. Inline, as bench_key_of is: both run beside each GET. */
+uint64_t bench_draw_other(const struct bench_draw *d, uint64_t number); /* of the other patterns */
+static inline uint64_t bench_draw_key(const struct bench_draw *d, uint64_t number)
+{
+	return d->pattern.kind == BENCH_KEYS_SHUFFLED ? bench_order_key(number, d->num_keys, d->seed)
+						      : bench_draw_other(d, number);
+}
 
 /* bench_size_of -- of the value of the key with this number, in bytes. */
 uint64_t bench_size_of(const struct bench_options *o, uint64_t index);
@@ -35,7 +40,15 @@ struct bench_names {
 void bench_names_init(struct bench_names *names, const struct bench_options *options);
 
 /* bench_key_of -- make the key with this number. Returns the size of its value. */
-uint64_t bench_key_of(const struct bench_names *names, uint64_t index, struct bench_key *key);
+uint64_t bench_key_sized(const struct bench_names *names, uint64_t index,
+			 struct bench_key *key); /* with --value-sizes */
+static inline uint64_t bench_key_of(const struct bench_names *names, uint64_t index, struct bench_key *key)
+{
+	if (names->opt->sizes.count)
+		return bench_key_sized(names, index, key);
+	bench_key_end(key, &names->head, index);
+	return names->opt->value_size;
+}
 
 /* bench_size_mean -- of all values, by weight. */
 uint64_t bench_size_mean(const struct bench_options *o);

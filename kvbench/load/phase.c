@@ -116,7 +116,8 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .client = client,
 			      .worker = w,
 			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
-			      .outages = p->outages ? &p->outages[c] : NULL};
+			      .outages = p->outages ? &p->outages[c] : NULL,
+			      .call = phase_call(p->bench->opt)};
 	uint64_t backoff_ns = 0, pause_until_ns;
 	while (take_await(p, &op)) {
 		op.kind = p->kind_of ? p->kind_of(p, &op.number) : 0;
@@ -385,8 +386,9 @@ int phase_op_read(const struct phase_op *op)
 {
 	const struct bench *b = op->phase->bench;
 	uint64_t index = bench_draw_key(&b->draw, op->number), len, start_ns;
-	struct kvc_call call = phase_call(b->opt);
+	const struct kvc_call *call = &op->call;
 	struct kvc_phases phases;
+	struct kvc_call measured;
 	struct bench_key key;
 	struct kvc_borrowed borrowed;
 	int64_t got;
@@ -394,9 +396,11 @@ int phase_op_read(const struct phase_op *op)
 	start_ns = op->outages ? phase_now() : 0;
 	if (op->breakdown) {
 		phases = (struct kvc_phases){.size = sizeof(phases)};
-		call.phases = &phases;
+		measured = op->call;
+		measured.phases = &phases;
+		call = &measured;
 	}
-	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, &call, &borrowed);
+	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, call, &borrowed);
 	watch(op, index, start_ns, got);
 	if (got < 0)
 		phase_count_undone(op, (int)got, phase_now());

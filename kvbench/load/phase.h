@@ -28,6 +28,7 @@ struct phase_op {
 	struct bench_tally *tally;         /* where it counts */
 	struct bench_breakdown *breakdown; /* and its phases; NULL: not asked for */
 	struct bench_outages *outages;
+	struct kvc_call call; /* of a GET, without phases */
 };
 
 struct phase {

@@ -183,24 +183,20 @@ uint64_t bench_value_check_part(const struct bench_key *key, uint64_t len, uint6
 	return first_wrong(p, at, part_len, state);
 }
 
-uint64_t bench_value_last(uint64_t len)
-{
-	return len ? (len - 1) / 8 * 8 : 0;
-}
-
 /* Whether data begins with these bytes of a word, of which there are eight at most. */
 static bool word_begins(const void *data, uint64_t word, uint64_t bytes)
 {
-	uint64_t found;
-	if (bytes < sizeof(found))
-		return memcmp(data, &word, bytes) == 0;
-	memcpy(&found, data, sizeof(found)); /* no call of memcmp: this runs beside each GET */
-	return found == word;
+	return memcmp(data, &word, KV_MIN(bytes, sizeof(word))) == 0;
 }
 
 bool bench_value_edges(const struct bench_key *key, uint64_t len, const void *first, const void *last)
 {
-	uint64_t at = bench_value_at(key, len), from = bench_value_last(len);
+	uint64_t at = bench_value_at(key, len), from = bench_value_last(len), word[2];
+	if (KV_LIKELY(len - from == sizeof(*word))) {
+		memcpy(&word[0], first, sizeof(*word)); /* no call of memcmp: this runs beside each GET */
+		memcpy(&word[1], last, sizeof(*word));
+		return ((word[0] ^ value_word(stock_state(at))) | (word[1] ^ value_word(stock_state(at + from)))) == 0;
+	}
 	return word_begins(first, value_word(stock_state(at)), len) &&
 	       word_begins(last, value_word(stock_state(at + from)), len - from);
 }
