@@ -29,7 +29,8 @@ COMPONENTS = sorted(os.listdir(os.path.join(DEPLOY, "components")))
 PROBES = {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/healthz"}
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 PREFAULT = 100 << 20  # bytes of pages that a small virtual machine, whose memory is cold, makes and registers in a second
-ROOM = 1 << 30  # for connections, messages and the index of large values
+VALUE = 640  # bytes of key and index of a value
+ROOM = 1 << 30  # for connections and messages
 failed = count = 0
 
 
@@ -196,8 +197,10 @@ class Check:
         self.must(r["requests"] == r["limits"], "requests and limits differ")
         self.must(cores(r["requests"]["cpu"]) >= int(self.config["worker-threads"]), "fewer cores than worker-threads")
         need = (int(self.config["memory-mb"]) + int(self.config.get("landing-mb", 128))) << 20
+        index = int(self.config.get("max-values", int(self.config["memory-mb"]) << 10)) * VALUE
         huge, small = size(r["limits"].get("hugepages-2Mi", 0)), size(r["limits"]["memory"])
-        self.must(small + huge >= need + ROOM, "the memory limit is below memory-mb, landing-mb and 1 GiB")
+        self.must(small + huge >= need + index + ROOM and small >= index + ROOM,
+                  "the memory limit is below memory-mb, landing-mb, what max-values take, and 1 GiB")
         self.must(not huge or huge >= need, "hugepages-2Mi does not cover memory-mb and landing-mb")
 
     def confinement(self):
@@ -270,6 +273,7 @@ def breakages():
     yield "an argument that does not exist", "no option", lambda o: box(o)["args"].append("--no-such-thing=1")
     yield "a drain longer than the grace", "terminationGrace", lambda o: config(o, "drain-sec = 60", "drain-sec = 85")
     yield "memory that does not fit", "memory limit", lambda o: config(o, "8192", "16384")
+    yield "an index that does not fit", "memory limit", lambda o: config(o, "max-values = 2000000", "")
     yield "a selector of other pods", "Service selects", lambda o: one(o, "Service")["spec"].update(selector={"app": "x"})
     yield "a port that leads nowhere", "leads nowhere", lambda o: one(o, "Service")["spec"]["ports"][0].update(port=7412)
     yield "a probe of another path", "livenessProbe", lambda o: box(o)["livenessProbe"]["httpGet"].update(path="/health")
