@@ -134,14 +134,23 @@ static void ticks_even(struct range *r, double low, double high)
 		tick(r, fabs(v) < step * 1e-9 ? 0 : v);
 }
 
-/* One tick says nothing of a scale: where fewer than three of 1, 2 and 5 fit, they are at even steps. */
+static void ticks_decades(struct range *r, unsigned parts, double step)
+{
+	static const double part[] = {1, 2, 5};
+	r->ticks = 0;
+	for (double k = floor(r->low); k <= r->high; k += step)
+		for (unsigned i = 0; i < parts; i++)
+			tick(r, part[i] * pow(10, k));
+}
+
+/* Two ticks say little of a scale: where fewer than three powers of ten fit, there are 2 and 5 as well; where those are
+ * fewer, too, ticks are at even steps. */
 static void ticks_log(struct range *r)
 {
-	static const double parts[] = {1, 2, 5};
-	double decades = r->high - r->low, step = decades > 8 ? 2 : 1;
-	for (double k = floor(r->low); k <= r->high; k += step)
-		for (unsigned i = 0; i < (decades < 2.5 ? 3 : 1); i++)
-			tick(r, parts[i] * pow(10, k));
+	double decades = r->high - r->low;
+	ticks_decades(r, decades < 2.5 ? 3 : 1, decades > 8 ? 2 : 1);
+	if (r->ticks < 3)
+		ticks_decades(r, 3, 1);
 	if (r->ticks >= 3)
 		return;
 	r->ticks = 0;

@@ -296,10 +296,9 @@ static void odd_numbers_make_no_odd_picture(void **state)
 		}
 }
 
-/* Between 11 and 19 ms there is none of 1, 2 and 5. */
-static void an_axis_of_less_than_a_decade_has_ticks(void **state)
+static char *narrow_picture(double low, double high)
 {
-	const double x[2] = {0, 1}, y[2] = {11e6, 19e6};
+	const double x[2] = {0, 1}, y[2] = {low, high};
 	struct chart c = {.title = "narrow",
 			  .x = {"x", CHART_LINEAR, CHART_COUNT, false},
 			  .y = {"y", CHART_LOG, CHART_TIME_NS, false},
@@ -307,14 +306,33 @@ static void an_axis_of_less_than_a_decade_has_ticks(void **state)
 			  .num_lines = 1};
 	char *text = NULL;
 	size_t len = 0;
-	unsigned ticks = 0;
 	FILE *out = open_memstream(&text, &len);
-	(void)state;
 	chart_lines(out, &c, false);
 	fclose(out);
+	return text;
+}
+
+/* Between 11 and 19 ms there is none of 1, 2 and 5. */
+static void an_axis_of_less_than_a_decade_has_ticks(void **state)
+{
+	char *text = narrow_picture(11e6, 19e6);
+	unsigned ticks = 0;
+	(void)state;
 	for (const char *at = text; (at = strstr(at, " ms<")); at++)
 		ticks++;
 	assert_in_range(ticks, 3, 8);
+	free(text);
+}
+
+/* 170 us to 75 ms: two powers of ten, more than two decades. */
+static void an_axis_of_some_decades_has_ticks_in_all_of_them(void **state)
+{
+	char *text = narrow_picture(170e3, 75e6);
+	(void)state;
+	check_contains(text, ">200 us<");
+	check_contains(text, ">1 ms<");
+	check_contains(text, ">5 ms<");
+	check_contains(text, ">50 ms<");
 	free(text);
 }
 
@@ -591,6 +609,7 @@ int main(void)
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
 		cmocka_unit_test(an_axis_of_less_than_a_decade_has_ticks),
+		cmocka_unit_test(an_axis_of_some_decades_has_ticks_in_all_of_them),
 		cmocka_unit_test(a_condition_that_differs_is_named),
 		cmocka_unit_test(what_keeps_nobody_from_comparing_is_a_note),
 		cmocka_unit_test(distances_are_told_apart),
