@@ -2,11 +2,12 @@
 # lib.bash -- what the tests of the engines share: a virtual environment of pinned packages, kept between runs, with the
 # package kvrail of this tree in it. Source it, then call `venv NAME LIST`; it has all of tests/integration/lib.bash.
 #
-# An engine is NAME.sh, a TAP program of its own, and NAME.txt, its packages, each with its exact version. Nothing of an
+# An engine is NAME.sh, a TAP program of its own, and NAME.txt, its packages, each with its exact version. `NAME.sh
+# environment` makes the environment and ends there: it takes minutes, which are not the tests'. Nothing of an
 # engine is in this tree: packages and upstream's own tests come from the package index when the tests are run, into
 # build/engines/. Without a network, or where a package cannot be had, the tests are skipped, and say which it was.
 . "$(dirname "${BASH_SOURCE[0]}")/../integration/lib.bash"
-engines=$PWD/build/engines
+engines=$PWD/build/engines only=${1:-}
 export KVRAIL_KV_SERVER=$build/kv-server PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONHASHSEED=0
 
 # digest FILE... -- a short hash of the files and of the Python they are for.
@@ -16,6 +17,12 @@ digest() { { python3 -c 'import sys; print(sys.version, sys.prefix)' && cat "$@"
 # once for each content of LIST; older ones of the same name are removed. What the function `made_NAME` installs after
 # the list, where there is one, is a part of it: its text is hashed, too. Returns 1 with the reason in $why.
 venv() {
+	venv_made "$@"
+	local rc=$?
+	[ "$only" != environment ] || exit 0
+	return $rc
+}
+venv_made() {
 	local name=$1 list=$2 text=$scratch/$1.made log=$engines/$1.log
 	declare -f "made_$name" >"$text"
 	venv=$engines/$name-$(digest "$list" "$text") python=$venv/bin/python

@@ -9,7 +9,7 @@ export LMCACHE_TRACK_USAGE=false LMCACHE_DISABLE_BANNER=1 MAX_JOBS=2
 
 # LMCache publishes wheels for CUDA alone; its source package also builds for CPUs, and has its tests.
 made_lmcache() {
-	cd "$venv" && export NO_GPU_EXT=1 &&
+	cd "$venv" && export NO_GPU_EXT=1 CFLAGS=-g0 &&
 		"$python" -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: lmcache==0.5.6 &&
 		"$python" -m pip install --quiet --no-deps --no-build-isolation ./lmcache-0.5.6.tar.gz &&
 		tar -xzf lmcache-0.5.6.tar.gz lmcache-0.5.6/tests lmcache-0.5.6/pytest.ini && mv lmcache-0.5.6 upstream &&

@@ -18,9 +18,12 @@ and fault_plugin (these below fault_inject), fs or redis.
   ratio [ROUNDS]        ours, fs_native and lmcache_floor.py against redis at 1 MiB, in turns; not a test, and not run by lmcache.sh
 """
 
+import atexit
 import contextlib
 import itertools
 import json
+import multiprocessing
+import multiprocessing.resource_tracker
 import os
 import pathlib
 import re
@@ -65,6 +68,63 @@ def spec(kind, address, **more):
         "class_name": way[1],
         "adapter_params": params,
     }
+
+
+# ---- the command lmcache, without its imports ----
+#
+# They take some 3 s of a processor, and a case starts the command up to seven times. So a process imports what it needs
+# once, and the others are forked from that. (`guide` starts the command itself, as its users do.)
+
+FORKSERVER = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload(
+    [
+        "lmcache.cli.commands.bench.server_bench.command",
+        "lmcache.cli.main",
+        "lmcache.v1.gpu_connector.utils",
+        "lmcache.v1.multiprocess.http_server",
+        "lmcache.v1.multiprocess.transfer_context",
+    ]
+)
+
+
+def command(tokens, log):
+    """What a forked process does: `lmcache TOKENS`, which prints to the file `log`."""
+    with open(log, "ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["lmcache", *tokens]
+    # One of its own, if it needs one: shared memory that a server and a bench both use is removed by each.
+    multiprocessing.resource_tracker._resource_tracker._fd = None
+    multiprocessing.resource_tracker._resource_tracker._pid = None
+    from lmcache.cli.main import main
+
+    try:
+        main()
+    finally:
+        atexit._run_exitfuncs()  # multiprocessing does not
+
+
+class Forked:
+    """A process of lmcache, with the methods of a Popen."""
+
+    def __init__(self, tokens, log):
+        self.process = FORKSERVER.Process(target=command, args=(tokens, log))
+        self.process.start()
+
+    def poll(self):
+        return self.process.exitcode
+
+    def wait(self, timeout=None):
+        self.process.join(timeout)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired("lmcache", timeout)
+        return self.process.exitcode
+
+    def send_signal(self, number):
+        os.kill(self.process.pid, number)
+
+    def kill(self):
+        self.process.kill()
 
 
 def free_ports(count):
@@ -172,8 +232,14 @@ def guide():
         assert int(re.search(r"^puts +(\d+)$", said, re.M).group(1)) > 0
         # The server's command, but for the engine's end of it; --l1-size-gb and the rest are LMCache's.
         (adapter,) = re.findall(r"--l2-adapter '(.*?)'", lines.block("lmcache server"), re.S)
-        with LMCache("lmcache_driven", json.loads(adapter)) as lmcache:
+        with LMCache("lmcache_driven", json.loads(adapter), started) as lmcache:
             assert lmcache.bench().count("CHECKSUM MATCH OK") == 3
+
+
+def started(tokens, log):
+    """The command itself."""
+    with open(log, "w") as file:
+        return subprocess.Popen([LMCACHE, *tokens], stdout=file, stderr=subprocess.STDOUT)
 
 
 class Floor:
@@ -451,12 +517,11 @@ def wrong(kind):
 class LMCache:
     """lmcache server with an adapter. It ends by SIGTERM, and must do so within a minute, without an exception."""
 
-    def __init__(self, mode, adapter):
+    def __init__(self, mode, adapter, start=Forked):
         self.mode = mode
         self.port, self.http = free_ports(2)
         self.log = tempfile.NamedTemporaryFile("r")
         command = [
-            LMCACHE,
             "server",
             "--port",
             str(self.port),
@@ -475,9 +540,7 @@ class LMCache:
         ]
         if mode == "engine_driven":
             command += ["--shm-name", f"kvrail{os.getpid()}x{self.port}"]
-        self.process = subprocess.Popen(
-            command, stdout=open(self.log.name, "w"), stderr=subprocess.STDOUT
-        )
+        self.process = start(command, self.log.name)
         soon("lmcache server is there", self.is_healthy)
 
     def is_healthy(self):
@@ -495,7 +558,6 @@ class LMCache:
     def bench(self, start=0, count=3):
         """lmcache bench server: what it printed."""
         command = [
-            LMCACHE,
             "bench",
             "server",
             "--mode",
@@ -522,12 +584,16 @@ class LMCache:
             "256",
         ]
         command += ["--kvcache-shape-spec", "(2,256,16,8,64):float16:4"]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120
-        )
-        print(done.stdout)
-        assert done.returncode == 0, done.returncode
-        return done.stdout
+        with tempfile.NamedTemporaryFile("r") as log:
+            process = Forked(command, log.name)
+            try:
+                status = process.wait(120)
+            finally:
+                process.kill()
+                said = log.read()
+                print(said)
+        assert status == 0, status
+        return said
 
     def __enter__(self):
         return self
