@@ -7,11 +7,26 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import tempfile
 
 import kvrail
 
+MODEL = "Qwen/Qwen3-0.6B"
+QWEN3 = {  # as much of its config.json as engines read before they load weights
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "max_position_embeddings": 40960,
+    "torch_dtype": "bfloat16",
+}
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 
@@ -43,10 +58,14 @@ class Guide:
         assert self.listens in block, block
         return block.replace(self.listens, self.server.address)
 
-    def option(self, name):
-        """What JSON the commands give an option."""
-        (value,) = re.findall(rf"{name} '(.*?)'", self.block(name), re.S)
-        return json.loads(value)
+    def words(self, command):
+        """The arguments of a command, with a folder that has the model's config.json in place of its name."""
+        (given,) = re.findall(rf"{command} (.*?'\n?.*?')\s*$", self.block(command), re.M | re.S)
+        words = shlex.split(given.replace("\\\n", ""))
+        pathlib.Path("model").mkdir()
+        pathlib.Path("model", "config.json").write_text(json.dumps(QWEN3))
+        words[words.index(MODEL)] = "model"
+        return words
 
     def run(self, commands):
         """Run them as a shell does that stops at a failure; what they print."""

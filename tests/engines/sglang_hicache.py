@@ -7,6 +7,7 @@ without Triton. Host pools are made without their constructor, which needs a dev
 
 import importlib.machinery
 import importlib.util
+import json
 import logging
 import os
 import pathlib
@@ -77,6 +78,7 @@ from sglang.srt.mem_cache.memory_pool_host import LogicalHostPool
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory
 from sglang.srt.mem_cache.utils import get_hash_str
+from sglang.srt.server_args import prepare_server_args
 
 PAGE, LAYERS, HEADS, DIM, PAGES = 8, 4, 2, 32, 16
 LAYOUTS = ("layer_first", "page_first", "page_first_direct", "page_head")
@@ -201,11 +203,15 @@ def test_v1_stores_and_loads_every_layout(server):
             assert not page(other, 9).any()
 
 
-def test_the_guides_configuration(server):
+def test_the_guides_command_up_to_the_backend(server):
+    """Its words through SGLang's own parser and checks; what they make of them through its factory. A server that starts
+    with them needs a GPU."""
     with Guide("sglang") as guide:
-        options = guide.option("--hicache-storage-backend-extra-config")
+        args = prepare_server_args(guide.words("sglang.launch_server"))
+        assert args.hicache_storage_backend == "dynamic" and args.hicache_io_backend == "direct"
+        options = json.loads(args.hicache_storage_backend_extra_config)
         assert options.pop("servers") == guide.server.address and options["interface_v1"] == 1
-        pool = host_pool("page_first_direct")
+        pool = host_pool(args.hicache_mem_layout)
         fill(pool, 40)
         keys = hashes(2)
         with Open(guide.server, pool, **options) as b:

@@ -12,7 +12,7 @@ import pathlib
 import sys
 import time
 import traceback
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
@@ -23,7 +23,7 @@ import torch
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 from common import freeze
-from guide import Guide
+from guide import QWEN3, Guide
 from vllm.v1.kv_offload.base import LookupResult, ReqContext, ScheduleEndContext, make_offload_key
 from vllm.v1.kv_offload.config import (
     OffloadingCacheConfig,
@@ -100,7 +100,9 @@ class Tier:
     def __init__(self, server, of=None, rows=ROWS, **config):
         self.tensor = torch.zeros((rows, ROW_BYTES), dtype=torch.uint8)
         self.view = memoryview(self.tensor.numpy())
-        config = {"type": "kvrail", "servers": server.address, "num_clients": 1, **config}
+        # On a busy machine an answer takes longer than the half second that is the default.
+        more = {"num_clients": 1, "lookup_timeout": 60, **config}
+        config = {"type": "kvrail", "servers": server.address, **more}
         self.tier = SecondaryTierFactory.create_secondary_tier(config, self.view, of or spec())
 
     def __enter__(self):
@@ -160,19 +162,50 @@ def test_module_path_without_a_plugin(server):
     assert found.__name__ == "KVRailTierManager"
 
 
-def test_the_guides_configuration(server):
-    with Guide("vllm") as guide:
-        connector = guide.option("--kv-transfer-config")
-        assert connector["kv_connector"] == "OffloadingConnector"
-        (config,) = connector["kv_connector_extra_config"]["secondary_tiers"]
-        assert config.pop("type") == "kvrail"
-        assert config.pop("servers") == guide.server.address
-        with Tier(guide.server, **config) as t:
-            t.fill(9)
-            assert t.store(1, [key(1)], [0])[0].success
-            assert t.lookup([key(1)]) == [HIT]
-            assert t.load(2, [key(1)], [1])[0].success
-            assert torch.equal(t.tensor[0], t.tensor[1])
+def test_the_guides_command_up_to_the_scheduler(server):
+    """Its words through vLLM's own parser, configuration and connector; the half of the connector that is in the
+    scheduler has the tier then, and it answers. The other half copies from GPUs."""
+    from vllm import platforms
+    from vllm.platforms.cpu import CpuPlatform
+
+    # This build is for no device, and vLLM stops at that. (Modules keep the platform that they were imported with.)
+    with patch.object(platforms, "_current_platform", CpuPlatform()), Guide("vllm") as guide:
+        from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+        from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.entrypoints.common.cli_args import make_arg_parser
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
+        from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+
+        model, *words = guide.words("vllm serve")
+        words = ["--model", model, "--skip-tokenizer-init", *words]
+        args = make_arg_parser(FlexibleArgumentParser()).parse_args(words)
+        args.kv_transfer_config.kv_connector_extra_config["cpu_bytes_to_use"] = 64 << 20
+        config = EngineArgs.from_cli_args(args).create_engine_config()
+        attention = FullAttentionSpec(
+            block_size=config.cache_config.block_size,
+            num_kv_heads=QWEN3["num_key_value_heads"],
+            head_size=QWEN3["head_dim"],
+            dtype=config.model_config.dtype,
+        )
+        layers = [f"model.layers.{i}.self_attn.attn" for i in range(QWEN3["num_hidden_layers"])]
+        cache = KVCacheConfig(64, [], [KVCacheGroupSpec(layers, attention)])
+        connector = KVConnectorFactory.create_connector(config, KVConnectorRole.SCHEDULER, cache)
+        try:
+            manager = connector.connector_scheduler.manager
+            (tier,) = manager.secondary_tiers
+            assert type(tier).__name__ == "KVRailTierManager"
+            assert tier._row_bytes == len(layers) * attention.page_size_bytes, tier._row_bytes
+            ctx = context()
+            manager.on_new_request(ctx)
+            while (found := manager.lookup(key(1), ctx)) is not MISS:
+                assert found in (RETRY, HIT_PENDING), found
+                manager.on_schedule_end(STEP)
+                time.sleep(0.001)  # a step
+            assert tier._client.counters()["exists"] > 0, "no server was asked"
+            manager.on_request_finished(ctx)
+        finally:
+            connector.shutdown()
 
 
 def test_lookup_of_nothing_is_retry_then_miss(server):
@@ -346,7 +379,7 @@ def test_no_server_at_all(server):
 def test_a_server_that_stands_still(server):
     import signal
 
-    with kvrail.Server(memory_mb=64) as still, Tier(still, timeout=1.0) as t:
+    with kvrail.Server(memory_mb=64) as still, Tier(still, timeout=1.0, lookup_timeout=0.5) as t:
         t.fill(7)
         t.store(1, [key(1)], [0])
         freeze(still)
