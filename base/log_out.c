@@ -12,8 +12,8 @@
  * What cannot be opened (another user's, or without /proc) is written to as it is: a pipe that is ready takes PIECE
  * bytes without waiting, unless another process is quicker. Lines of this process take turns.
  *
- * A reader that has gone is seen by poll. If it goes after that, SIGPIPE does not reach the process: it may be a
- * host's.
+ * A reader that has gone is seen by poll. If it goes after that, SIGPIPE does not reach the process, which may be a
+ * host's; nor does SIGXFSZ where a file is as long as it may be.
  *
  * Who cannot have its turn loses the line: in a child of a process that forked in the middle of a line, nobody ends
  * it. */
@@ -90,11 +90,12 @@ static bool takes(struct stream *s, int fd)
 	return got > 0 && !(p.revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
-/* As write. A SIGPIPE that it raises is taken back, unless one was pending before. */
+/* As write. A SIGPIPE or SIGXFSZ that it raises is taken back, unless one was pending before. */
 static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 {
 	const struct timespec at_once = {0};
 	sigset_t before, pending, gone;
+	int raised;
 	ssize_t n;
 
 	if (o->socket)
@@ -102,11 +103,12 @@ static ssize_t piece_write(const struct out *o, const char *at, size_t len)
 	kv_signals_block(&before);
 	sigpending(&pending);
 	n = write(o->fd, at, len);
-	if (n < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE)) {
+	raised = n >= 0 ? 0 : errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+	if (raised && !sigismember(&pending, raised)) {
 		sigemptyset(&gone);
-		sigaddset(&gone, SIGPIPE);
+		sigaddset(&gone, raised);
 		sigtimedwait(&gone, NULL, &at_once);
-		errno = EPIPE;
+		errno = raised == SIGPIPE ? EPIPE : EFBIG;
 	}
 	kv_signals_restore(&before);
 	return n;
