@@ -176,8 +176,8 @@ static void judge_all(struct results *r, const char *name, const struct measured
 	r->same += verdict == SAME;
 	if (r->sweeps && verdict == SAME)
 		return;
-	printf("%s %s: %s", name, m->name, verdicts[verdict]);
-	printf(verdict == MOVED ? ", %s: not judged\n" : "\n", r->distances);
+	kv_wrap(stdout, "", 2, "%s %s: %s%s%s%s", name, m->name, verdicts[verdict], verdict == MOVED ? ", " : "",
+		verdict == MOVED ? r->distances : "", verdict == MOVED ? ": not judged" : "");
 	for (unsigned i = 0; i < r->count; i++)
 		row(short_name(r->path[i]), m, v[i], v[0], i == 0);
 }

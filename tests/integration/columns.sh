@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 35
+plan 36
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -50,6 +50,16 @@ check "of a mix, in runs" fits "$build/kv-bench" "${small[@]}" --mix 80:10:10 --
 check "of kv-bench versus" fits "$build/kv-bench" versus --targets kvrail --num-workers 2 --num-keys 100 --duration 50ms --rounds 1 --mixed -- --num-threads 1 "${over[@]}"
 compared() { timeout 60 "$build/kv-bench" "${small[@]}" -q --json "$scratch/a-result-of-kv-bench-with-a-long-name.json" && fits "$build/kv-bench" compare "$scratch"/a-result*.json "$scratch"/a-result*.json; }
 check "of kv-bench compare" compared
+moved() { # what compare does not judge, for cores were farther apart
+	python3 -c 'import json, sys
+for name, far, part in (("near", 60, 1), ("far", 300, 0.5)):
+    j = json.load(open(sys.argv[1]))
+    j["phases"]["read"].update(ops_per_s=1000 * part, seconds=1)
+    j["conditions"].update(core_distance_before_ns=60, core_distance_after_ns=far)
+    json.dump(j, open(sys.argv[2] + "/" + name + ".json", "w"))' "$scratch"/a-result*.json "$scratch"
+	fits "$build/kv-bench" compare "$scratch/near.json" "$scratch/far.json" && grep -q 'distance of two cores' "$scratch/text"
+}
+check "also where it does not judge" moved
 check "of kv-bench hits" fits "$build/kv-bench" hits --trace "$scratch/trace" --capacity 1,1000000
 check "of kv-bench models" fits "$build/kv-bench" models --tp 16
 check "of kv-doctor" fits "$build/kv-doctor"
