@@ -247,9 +247,11 @@ int kvc_queue_open(struct kvc_pool *pool, const struct kvc_queue_options *option
 			    "struct kvc_queue_options", err);
 	if (rc < 0)
 		return rc;
-	if (o.depth > 1u << KVC_QUEUE_DEPTH_BITS || o.reserved)
-		return kv_fail(err, -KV_EINVAL, "the depth of a queue is at most %u, and `reserved` is 0",
+	if (o.depth > 1u << KVC_QUEUE_DEPTH_BITS)
+		return kv_fail(err, -KV_EINVAL, "the depth of a queue is %u; it is %u at most", o.depth,
 			       1u << KVC_QUEUE_DEPTH_BITS);
+	if (o.reserved)
+		return kv_fail(err, -KV_EINVAL, "struct kvc_queue_options: `reserved` is not 0");
 	rc = kvc_pool_enter(pool);
 	if (rc < 0)
 		return kv_fail(err, rc, "the pool is being closed, or is of the parent of this process");

@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
     nic: str | None
     num_rails: int
     buffer_bytes: int
-    timeout: float
+    timeout: float | None
     depth: int
     psk: str | None
     psk_file: Path | None

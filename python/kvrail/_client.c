@@ -186,6 +186,35 @@ static int take_copies(PyObject *object, unsigned *flags)
 	return 0;
 }
 
+/* None and 0: the library's default. */
+static int take_timeout(PyObject *object, uint64_t *out_ns)
+{
+	double s = 0;
+	if (!object || object == Py_None)
+		return 0;
+	if (seconds_of(object, &s) < 0)
+		return -1;
+	if (!(s >= 0)) {
+		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; 0 means the library's default");
+		return -1;
+	}
+	*out_ns = seconds_ns(s);
+	return 0;
+}
+
+static int take_level(PyObject *object, int *out)
+{
+	unsigned level = 2;
+	if (take_count(object, "log_level", &level) < 0)
+		return -1;
+	if (level > 4) {
+		PyErr_Format(PyExc_ValueError, "log_level is from 0, none, to 4, debug, not %u", level);
+		return -1;
+	}
+	*out = (int)level;
+	return 0;
+}
+
 static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
@@ -194,25 +223,20 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 				"verify",       "wait",        "log_level",   "copies",      NULL};
 	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
 			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
-			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL;
-	double timeout = 0;
-	int down_is_miss = 0, verify = 1, wait = 0, level = 2;
+			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL,
+			   *timeout = NULL, *level = NULL;
+	int down_is_miss = 0, verify = 1, wait = 0;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOdOOOOOOOOOpppiO:Client", names, &servers, &clients,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOO:Client", names, &servers, &clients,
 					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
 					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
 					 &level, &copies))
 		return -1;
-	if (!(timeout >= 0)) {
-		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; 0 means the library's default");
-		return -1;
-	}
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
-	p->timeout_ns = seconds_ns(timeout);
 	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
-	p->log_level = level;
-	if ((buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
+	if (take_timeout(timeout, &p->timeout_ns) < 0 || take_level(level, &p->log_level) < 0 ||
+	    (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
 	    take_count(clients, "num_clients", &p->num_clients) < 0 ||
 	    take_count(threads, "num_threads", &p->num_threads) < 0 ||
 	    take_count(rails, "num_rails", &p->num_rails) < 0 || take_count(depth, "depth", &o->queue.depth) < 0 ||

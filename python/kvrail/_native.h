@@ -70,7 +70,9 @@ PyObject *kvrail_type_name(PyObject *object);
 /* kvrail_uint -- a Python int from 0 to UINT64_MAX. Returns -1 with an exception that begins with `what`. */
 int kvrail_uint(PyObject *object, const char *what, uint64_t *out);
 
-/* seconds_ns -- seconds, 0 or more, in nanoseconds: at least one above 0, and at most 1e18, which is inf, too. */
+/* seconds_of -- the seconds of a timeout; an int that is too large is infinite. Returns -1 with an exception.
+ * seconds_ns -- seconds, 0 or more, in nanoseconds: at least one above 0, and at most 1e18, which is inf, too. */
+int seconds_of(PyObject *timeout, double *out);
 uint64_t seconds_ns(double seconds);
 /* timeout_parse -- seconds above 0 of a call. Returns -1 with an exception. */
 int timeout_parse(PyObject *timeout, uint64_t *out_ns);

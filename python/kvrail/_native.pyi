@@ -9,7 +9,7 @@ once, by its deadline: `timeout` seconds, above 0, after the submit; None: the c
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 from typing_extensions import (
     Buffer as _Buffer,
@@ -33,6 +33,7 @@ def program_setup() -> None:
 
 def close_all() -> None: ...
 
+@final
 class Region:
     """Registered memory. It stays registered until unregister() or the client's close()."""
 
@@ -63,7 +64,7 @@ class Client:
         nic: str | None = None,
         num_rails: int = 0,
         buffer_bytes: int = 0,
-        timeout: float = 0.0,
+        timeout: float | None = None,
         depth: int = 0,
         psk: str | None = None,
         psk_file: Path | None = None,
@@ -81,7 +82,7 @@ class Client:
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
-        timeout: seconds of calls that name none; 0: 5, and 1 more for each 100 MB; float("inf"): no end. prefix: put
+        timeout: seconds of calls that name none; by default 5, and 1 more for each 100 MB; float("inf"): no end. prefix: put
         before every key. depth: ids that may be out, half of them in the background. down_is_miss: keys are misses if
         all servers are down. wait: return when the first attempts to connect are over, and raise if one of the
         num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.

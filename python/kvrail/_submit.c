@@ -82,15 +82,32 @@ static int arguments_parse(const char *call, const char *const *names, unsigned 
 	return 0;
 }
 
+int seconds_of(PyObject *timeout, double *out)
+{
+	*out = PyFloat_AsDouble(timeout);
+	if (*out != -1.0 || !PyErr_Occurred())
+		return 0;
+	if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int that no float has room for */
+		PyErr_Clear();
+		*out = PyObject_RichCompareBool(timeout, Py_False, Py_GT) > 0 ? HUGE_VAL : -HUGE_VAL;
+		return 0;
+	}
+	if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+		PyObject *type;
+		PyErr_Clear();
+		type = kvrail_type_name(timeout);
+		if (type)
+			PyErr_Format(PyExc_TypeError, "timeout must be a number of seconds, not %U", type);
+		Py_XDECREF(type);
+	}
+	return -1;
+}
+
 int timeout_parse(PyObject *timeout, uint64_t *out_ns)
 {
-	double s = PyFloat_AsDouble(timeout);
-	if (s == -1.0 && PyErr_Occurred()) {
-		if (!PyErr_ExceptionMatches(PyExc_OverflowError))
-			return -1;
-		PyErr_Clear(); /* an int that no float has room for */
-		s = PyObject_RichCompareBool(timeout, Py_False, Py_GT) > 0 ? HUGE_VAL : -HUGE_VAL;
-	}
+	double s;
+	if (seconds_of(timeout, &s) < 0)
+		return -1;
 	if (!(s > 0)) {
 		PyErr_SetString(PyExc_ValueError, "timeout is in seconds, above 0; None means the client's");
 		return -1;

@@ -247,7 +247,9 @@ class ArgumentsTest(NativeTest):
             self.refuses(
                 ValueError, "timeout is in seconds, above 0", exists, ["a"], timeout=timeout
             )
-        self.refuses(TypeError, "", exists, ["a"], timeout="soon")
+        self.refuses(
+            TypeError, "timeout must be a number of seconds, not str", exists, ["a"], timeout="soon"
+        )
         self.refuses(ValueError, "ttl is at most", put, ["a"], [b"x"], ttl=1 << 32)
         self.refuses(
             TypeError, r"submit_batch_exists\(\) has no argument 'ttl'", exists, ["a"], ttl=1
@@ -278,11 +280,13 @@ class ArgumentsTest(NativeTest):
             id = self.client.submit_batch_exists(["a"], timeout)
             self.assertEqual(results(self.client, id), [0])
         self.assertGreaterEqual(self.client.call_bound(float("inf")), 1e9)
-        for timeout in (float("inf"), 1e300):
+        for timeout in (float("inf"), 1e300, 10**400):
             with _native.Client(server().address, num_clients=1, timeout=timeout) as client:
                 self.assertGreaterEqual(client.call_bound(), 1e9)
                 id = client.submit_batch_exists(["a"])
                 self.assertEqual(results(client, id), [0])
+        with _native.Client(server().address, num_clients=1, timeout=None) as client:
+            self.assertLess(client.call_bound(), 60, "the library's default")
 
     def test_wrong_options_each_have_a_sentence(self):
         address = server().address
@@ -298,6 +302,10 @@ class ArgumentsTest(NativeTest):
             self.refuses(
                 ValueError, "timeout is in seconds", _native.Client, address, timeout=timeout
             )
+        self.refuses(TypeError, "timeout .* not str", _native.Client, address, timeout="soon")
+        self.refuses(TypeError, "log_level must be an int", _native.Client, address, log_level="2")
+        self.refuses(ValueError, "log_level is from 0", _native.Client, address, log_level=5)
+        self.refuses(kvrail.Invalid, "depth of a queue", _native.Client, address, depth=1 << 20)
         self.refuses(
             TypeError, "provider must be a str, not int", _native.Client, address, provider=3
         )
