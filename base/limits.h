@@ -27,7 +27,7 @@ enum {
 #define KV_VALUE_MAX          ((uint64_t)1 << 30)  /* bytes of a value */
 #define KV_RANGE_MAX          ((uint64_t)16 << 20) /* bytes that one GET or PUT request moves */
 #define KV_TIMEOUT_DEFAULT_NS 5000000000ull        /* deadline of a call that has no other */
-#define KV_GRACE_DEFAULT_NS   50000000ull          /* how long a CANCEL may stay unanswered */
+#define KV_GRACE_DEFAULT_NS   200000000ull         /* how long a CANCEL may stay unanswered */
 #define KV_NEVER              UINT64_MAX           /* a deadline that never comes */
 
 #endif

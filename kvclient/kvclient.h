@@ -28,10 +28,11 @@
  * call's timeout_ns from now; 0 means the pool's timeout_ns. If that is 0, too, the call has 5 s, and 1 s more for
  * every 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a call that blocks
  * counts from its beginning, also while its loop is busy.
- *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped. If it does not,
- * and memory of the caller is in question, the call fences before it returns: afterwards nothing late can land there.
- * On tcp behind a doorkeeper the fence cuts that server alone. Elsewhere it rebuilds the client's endpoint: some ms, up
- * to 100 ms on tcp with large rxm buffers, and on EFA seconds where a host died.
+ *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped. It counts from the
+ * moment at which it is asked: a loop that comes late to the end of a call, or of the grace, adds that time. If it does
+ * not, and memory of the caller is in question, the call fences before it returns: afterwards nothing late can land
+ * there. On tcp behind a doorkeeper the fence cuts that server alone. Elsewhere it rebuilds the client's endpoint: some
+ * ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds where a host died.
  *   No deadline bounds two things. A worker that keeps its thread holds up the calls of its loop that have begun. A
  * provider that pins memory or opens an endpoint takes the time that it takes, and on shm a killed peer may leave it
  * spinning for ever (docs/internals/providers.md). A call that takes no timeout says below what bounds it.
@@ -180,7 +181,7 @@ struct kvc_options {
 	/* The time of calls that name no timeout, and of calls that take none. 0: 5 s, and 1 s more for every 100 MB.
 	 */
 	uint64_t timeout_ns;
-	uint64_t grace_ns; /* 50 ms; a minute at most. See "Deadlines" */
+	uint64_t grace_ns; /* 200 ms; a minute at most. See "Deadlines" */
 	/* 5 s. For one attempt to reach a server: to look up its name, try all its addresses, and get the first answers
 	 * over the fabric. */
 	uint64_t connect_timeout_ns;

@@ -227,18 +227,22 @@ int kvc_call_wait_await(struct kvc_client *c, struct kvc_req *r, uint64_t deadli
 	return 0;
 }
 
-/* The grace begins when the call should have ended, not when it comes to this one of its requests. */
-static uint64_t grace_end(const struct kvc_client *c, const struct kvc_req *r)
+/* Wait for the answer to a CANCEL, or the end of the grace. All requests of a call are given up at once, so that they
+ * share it. It begins when they are, not at the call's deadline, and a loop that comes late to its end adds as much:
+ * where the processor is short, the answer may lie there unread, and a server must not be cut off for that. */
+static void grace_await(struct kvc_client *c, const struct kvc_req *r)
 {
-	uint64_t from = KV_MIN(loop_now(c->loop), r->deadline_ns);
-	if (c->closing)
-		from = KV_MIN(from, c->closing_ns);
-	return from + c->pool->options.grace_ns;
+	const uint64_t grace_ns = c->pool->options.grace_ns;
+	uint64_t end = r->at.given_up_ns + grace_ns, late = 0;
+	while (r->state != KVC_REQ_DONE && loop_now(c->loop) < end)
+		if (co_park_await(end) < 0 && late == 0) {
+			late = KV_MIN(loop_now(c->loop) - end, grace_ns);
+			end = loop_now(c->loop) + late;
+		}
 }
 
 static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 {
-	uint64_t grace = grace_end(c, r);
 	if (r->state == KVC_REQ_LIMBO) {
 		kvc_client_fenced_await(c);
 		return;
@@ -246,8 +250,7 @@ static void give_up_await(struct kvc_client *c, struct kvc_req *r, int why)
 	kvc_req_cancel(r, why);
 	if (kvc_req_out(r) && r->wire.dest.count == 0)
 		return;
-	while (r->state != KVC_REQ_DONE && co_park_await(grace) == 0)
-		;
+	grace_await(c, r);
 	if (r->state == KVC_REQ_DONE)
 		return;
 	if (r->mem.callers || kvc_client_quarantine_full(c, r->mem.piece.len_bytes))
@@ -296,6 +299,8 @@ int kvc_window_next_await(struct kvc_client *c, struct kvc_window *w, uint64_t d
 
 void kvc_window_drop_await(struct kvc_client *c, struct kvc_window *w)
 {
+	for (unsigned i = 0; i < w->count; i++)
+		kvc_req_cancel(w->req[(w->head + i) % KVC_WINDOW], -KV_ETIMEOUT);
 	for (; w->count > 0; w->count--, w->head = (w->head + 1) % KVC_WINDOW) {
 		kvc_call_done_await(c, w->req[w->head], 0);
 		kvc_req_release(c, w->req[w->head]);

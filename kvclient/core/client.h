@@ -390,7 +390,6 @@ struct kvc_client {
 		parts_max; /* parts of batches that run in coroutines of their own, and their share of KVC_PARTS_MAX */
 	uint64_t last_len; /* of the last value read: a guess for the next one where nothing better is known */
 	bool opened, closing;
-	uint64_t closing_ns; /* when closing began */
 	enum boot_mode mode;
 	unsigned servers_up; /* first connections that succeeded; under the pool's lock */
 	struct kvc_count count;

@@ -51,11 +51,12 @@ struct kvc_wait {
 
 /* When things happened to a request, on the loop's clock; 0: they did not. In order of time. */
 struct kvc_stamps {
-	uint64_t asked_ns;   /* the call wanted to make it, and begins to wait for a connection and for room */
-	uint64_t made_ns;    /* it got its room, and begins to wait for a credit */
-	uint64_t sent_ns;    /* its frame was handed to the engine */
-	uint64_t replied_ns; /* its reply arrived */
-	uint64_t done_ns;    /* its last data write arrived, or its call gave up */
+	uint64_t asked_ns;    /* the call wanted to make it, and begins to wait for a connection and for room */
+	uint64_t made_ns;     /* it got its room, and begins to wait for a credit */
+	uint64_t sent_ns;     /* its frame was handed to the engine */
+	uint64_t replied_ns;  /* its reply arrived */
+	uint64_t given_up_ns; /* it was cancelled while it was out */
+	uint64_t done_ns;     /* its last data write arrived, or its call gave up */
 	uint32_t server_posted_ns, server_replied_ns; /* how long the server says that it took; see wire.h */
 	uint16_t server, shard, link;
 	uint8_t type; /* enum wire_type */

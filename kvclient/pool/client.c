@@ -390,7 +390,6 @@ static void closer_start(struct loop_timer *t)
 
 void kvc_client_close(struct kvc_client *c)
 {
-	c->closing_ns = loop_now(c->loop);
 	c->closing = true;
 	c->close_again = (struct loop_timer){.fire = closer_start};
 	if (c->opened)

@@ -121,6 +121,7 @@ void kvc_req_cancel(struct kvc_req *r, int status)
 	if (r->state != KVC_REQ_SENT)
 		return;
 	kvc_req_advance(r, KVC_REQ_GIVEN_UP);
+	r->at.given_up_ns = loop_now(kvc_link_client(l)->loop);
 	kvc_add(&kvc_link_client(l)->count.cancels, 1);
 	if (r->mem.pull) /* read no more of it; the read that is under way still ends */
 		te_xfer_cancel(kvc_link_client(l)->te, &r->mem.pull->xfer);

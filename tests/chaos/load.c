@@ -6,7 +6,8 @@
  * the destination must not change;
  *   - a late byte: between two calls a worker's buffer holds a pattern, and whatever writes to it after its call
  * returned changes the pattern;
- *   - an overdue call: one that ended more than 100 ms (the grace of a CANCEL and as much again) past its deadline;
+ *   - an overdue call: one that ended more than 100 ms (the grace of a CANCEL, here 50 ms, and as much again) past its
+ * deadline;
  *   - a code that no broken server explains (corrupt, invalid, internal ...), and a call that never returned at all
  * (the program then ends itself, exit 3);
  *   - with several servers: a failure of a key. One of them is well at any time, and stands in for the others
@@ -66,7 +67,8 @@ enum {
 };
 
 #define MS       1000000ull
-#define SLACK_NS (2 * KV_GRACE_DEFAULT_NS) /* past its deadline by so much, a call is overdue */
+#define GRACE_NS (50 * MS)
+#define SLACK_NS (2 * GRACE_NS) /* past its deadline by so much, a call is overdue */
 _Static_assert(SLACK_NS == 100 * MS, "every call has ended 100 ms past its deadline");
 #define STILL_NS    (25 * MS)    /* a gap between two ticks from which on the process stood still */
 #define HANG_NS     (60000 * MS) /* past its limit by so much, a call has not returned */
@@ -1040,7 +1042,7 @@ static int verdict(void)
 
 static int pool_open(struct kvc_pool **out)
 {
-	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT};
+	struct kvc_options o = {.size = sizeof(o), .flags = KVC_OPEN_WAIT, .grace_ns = GRACE_NS};
 	struct kv_error err = {0};
 	int rc;
 	o.servers = opt.server;

@@ -32,7 +32,7 @@ def main():
     marks = [(w, int(t)) for w, t in (line.split() for line in open(sys.argv[2]))]
     kept, errors, verify = report["keep_going"], report["phases"]["read"]["errors"], report["verify"]
     ms = recoveries(marks, kept["outages"], int(report["config"]["timeout"] * 1e9))
-    print("kv-bench --verify: calls %d, errors {%s}, by deadline + 100 ms %d/%d (longest %.0f ms), values checked %d, wrong %d, stored again %d, outages %d" % (
+    print("kv-bench --verify: calls %d, errors {%s}, by deadline + 250 ms %d/%d (longest %.0f ms), values checked %d, wrong %d, stored again %d, outages %d" % (
         kept["calls"], ", ".join("%s: %d" % e for e in errors.items()), kept["calls"] - kept["overdue"], kept["calls"], kept["longest_ns"] / 1e6,
         verify["checked"], verify["wrong"], kept["stored_again"], kept["outages_count"]))
     if ms:

@@ -7,7 +7,7 @@
 #   CHAOS_LOG=3: what the load says of its connections. KVRAIL_SHIM=MACHINE,...: on an imitated machine (tests/shim/README.md).
 #   KVRAIL_BUILD: where the programs are (default build/release). KVRAIL_SEED: the load's seed. KVRAIL_TEST_PROVIDER: over which provider (tcp).
 # Every scenario runs load.c (what it checks is written there) while something is broken, and where servers are killed or cut off `kv-bench --verify --keep-going`
-# beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms, wrong bytes, and the time from the server's being whole again to the
+# beside it. Each prints how many calls were made, how many of them ended by their deadline + 100 ms (kv-bench, with the default grace: 250 ms), wrong bytes, and the time from the server's being whole again to the
 # first success. Traffic stays on loopback and in namespaces made here. Processes, namespaces and control groups go away at the end, also when this script is
 # killed: a janitor waits for that.
 limit=480 keep=

@@ -31,7 +31,7 @@ static void zero_means_the_default(void **state)
 	assert_int_equal(f.num_rails, 0); /* the engine decides */
 	assert_int_equal(f.buffer_bytes, 64 << 20);
 	assert_int_equal(f.timeout_ns, 5000000000ull);
-	assert_int_equal(f.grace_ns, 50000000ull);
+	assert_int_equal(f.grace_ns, 200000000ull);
 	assert_int_equal(f.connect_timeout_ns, 5000000000ull);
 	assert_int_equal(f.base_client_id, 100);
 }

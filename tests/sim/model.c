@@ -354,7 +354,7 @@ static void timed_end(struct worker *k, const struct timed *t, const char *what,
 	const struct world_options *wo = &k->m->w->options;
 	const struct kvc_pool *pool = k->m->w->pool[k->pool].pool;
 	uint64_t took = world_now(k->m->w) - t->begun_ns;
-	uint64_t most = t->timeout_ns + (wo->grace_ns ? wo->grace_ns : KV_GRACE_DEFAULT_NS) + SLACK_NS;
+	uint64_t most = t->timeout_ns + (wo->grace_ns ? wo->grace_ns : WORLD_GRACE) + SLACK_NS;
 	if (!t->pieces)
 		most += 2 * wo->fabric.close_max_ns; /* a second one may be given up meanwhile */
 	if (took > most)

@@ -293,8 +293,10 @@ static void queue_end(bool stop)
 	for (unsigned i = 0; i < SLOTS; i++)
 		q.slot[i].cancelled = true;
 	dropped = kvc_queue_close(&q.queue);
-	if (dropped != (int)out)
+	if (dropped != (int)out) {
 		world_wrong(q.w, "%d ids were dropped, and %u were out", dropped, out);
+		world_sleep(q.w, 0); /* at once: what was dropped early goes on in memory that is free */
+	}
 	for (unsigned i = 0; i < SLOTS; i++)
 		if (q.slot[i].id)
 			slot_take(&q.slot[i]);

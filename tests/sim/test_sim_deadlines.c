@@ -24,7 +24,7 @@
 #include "tests/sim/world.h"
 
 #define TIMEOUT (300 * MS)
-#define GRACE   (50 * MS)
+#define GRACE   WORLD_GRACE
 
 enum { VALUE = 100000, LARGE = 1500000, KEYS = 64, ITEMS = 40, ITEM = 5000, BUFFER = 2 << 20 };
 
@@ -874,6 +874,44 @@ static void sleeper(struct kvc_client *c, void *arg)
 	*(int64_t *)arg = kvc_get_await(c, (struct kvc_key){"value/0", 7}, memory, VALUE, &call);
 }
 
+static void late_reader(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = TIMEOUT};
+	*(int64_t *)arg = kvc_get_await(c, (struct kvc_key){"value/0", 7}, test.memory, VALUE, &call);
+}
+
+/* Both stand still at the end of the call, or of the grace, and go on together: nobody is cut off for that. */
+static void a_client_that_comes_late_leaves_the_server_its_grace(void **state)
+{
+	struct world_options wo = {.clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	static const uint64_t stops[] = {TIMEOUT / 2, TIMEOUT + GRACE / 2};
+	static uint8_t memory[VALUE];
+	(void)state;
+	test.memory = memory;
+	for (unsigned i = 0; i < 2 * KV_COUNT(stops); i++) {
+		struct kvc_mem *mem = NULL;
+		int64_t rc = 1;
+		wo.seed = 43 + i;
+		wo.fence = i % 2 ? WORLD_FENCE_ONE : WORLD_FENCE_ALL;
+		world_open(&world, &wo);
+		world_do(&world, 0, values_put, NULL);
+		assert_int_equal(world_register(&world, 0, memory, VALUE, &mem), 0);
+		world_server_freeze(&world, 0, true);
+		world_worker(&world, 0, 0, late_reader, &rc);
+		world_sleep(&world, stops[i / 2]);
+		sim_loop_freeze(world.pool[0].loop[0], true);
+		world_sleep(&world, TIMEOUT + 2 * GRACE);
+		sim_loop_freeze(world.pool[0].loop[0], false);
+		world_server_freeze(&world, 0, false);
+		world_join(&world, SECOND);
+		assert_true(rc == VALUE || rc == -KV_ETIMEOUT);
+		assert_int_equal(world_counters(&world, 0).cancels, 1);
+		assert_int_equal(world_counters(&world, 0).fences, 0);
+		assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+		world_close(&world);
+	}
+}
+
 static void closing_ends_calls_within_the_grace(void **state)
 {
 	struct world_options wo = {.seed = 41, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
@@ -998,6 +1036,7 @@ int main(void)
 		cmocka_unit_test(unregistering_has_one_deadline_for_all_clients_and_servers),
 		cmocka_unit_test(a_registration_that_failed_is_undone_by_one_deadline),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
+		cmocka_unit_test(a_client_that_comes_late_leaves_the_server_its_grace),
 		cmocka_unit_test(closing_ends_calls_within_the_grace),
 		cmocka_unit_test(closing_fences_memory_of_callers_when_the_server_is_lost),
 		cmocka_unit_test(the_default_deadline_grows_with_the_bytes),

@@ -97,7 +97,7 @@ static void user_get(struct kvc_client *c, void *arg)
 		uint64_t begun = world_now(&world);
 		int64_t rc = kvc_get_await(c, user_key(u, i, buf), u->back, VALUE, &call);
 		uint64_t took = world_now(&world) - begun;
-		if (u->until_ns && took > u->timeout_ns + KV_GRACE_DEFAULT_NS + 2 * MS)
+		if (u->until_ns && took > u->timeout_ns + WORLD_GRACE + 2 * MS)
 			world_wrong(&world, "GET took %.3f ms (%s)", (double)took / 1e6,
 				    kv_errname((int)KV_MIN(rc, 0)));
 		user_value(u, i);
