@@ -104,7 +104,8 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 	p->num_servers = p->options.num_servers;
 	p->room = p->options.servers_max;
 	p->server = calloc(p->room, sizeof(*p->server));
-	if (!p->server)
+	p->taken = calloc(p->room, sizeof(*p->taken));
+	if (!p->server || !p->taken)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	if (kvc_place_init(&p->place, p->num_servers) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the placement of keys on %u servers", p->num_servers);
@@ -221,6 +222,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->bound);
 	boot_resolver_destroy(&p->resolver);
 	free(p->server);
+	free(p->taken);
 	kvc_place_fini(&p->place);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
