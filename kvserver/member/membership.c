@@ -55,6 +55,8 @@ struct membership {
 	bool untold, untold_said; /* on_view is to be called again; that is in the log */
 	/* under the lock */
 	pthread_mutex_t lock;
+	pthread_cond_t over_set;
+	bool over;                 /* the thread touches nothing any more */
 	struct membership_now now; /* but for `silence_ns` */
 	uint64_t heard_ns;         /* 0: never */
 };
@@ -478,6 +480,10 @@ static void *membership_run(void *arg)
 		web_run(m->web, until > now ? until - now : 0);
 	}
 	leave(m);
+	pthread_mutex_lock(&m->lock);
+	m->over = true;
+	pthread_cond_signal(&m->over_set);
+	pthread_mutex_unlock(&m->lock);
 	return NULL;
 }
 
@@ -549,8 +555,21 @@ static void membership_free(struct membership *m)
 	guard_fini(&m->guard);
 	kv_view_fini(&m->waiting);
 	kv_view_fini(&m->now.view);
+	pthread_cond_destroy(&m->over_set);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
+}
+
+/* By the monotonic clock: a clock that is set back would make the end wait. */
+static void lock_init(struct membership *m)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->over_set, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err)
@@ -560,7 +579,7 @@ int membership_start(const struct membership_options *options, struct membership
 
 	if (!m)
 		return kv_fail(err, -KV_ENOMEM, "no memory for --members");
-	pthread_mutex_init(&m->lock, NULL);
+	lock_init(m);
 	m->opt = *options;
 	atomic_store(&m->weight, options->self.weight);
 	m->weight_told = options->self.weight;
@@ -635,6 +654,7 @@ void membership_stop(struct membership **membership)
 {
 	struct membership *m = *membership;
 	struct timespec until;
+	bool over;
 
 	if (!m)
 		return;
@@ -643,6 +663,13 @@ void membership_stop(struct membership **membership)
 	web_wake(m->web);
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += STOP_PATIENCE_S;
-	if (pthread_clockjoin_np(m->thread, NULL, CLOCK_MONOTONIC, &until) == 0)
-		membership_free(m);
+	pthread_mutex_lock(&m->lock);
+	while (!m->over && pthread_cond_timedwait(&m->over_set, &m->lock, &until) != ETIMEDOUT)
+		;
+	over = m->over;
+	pthread_mutex_unlock(&m->lock);
+	if (!over)
+		return;
+	pthread_join(m->thread, NULL);
+	membership_free(m);
 }
