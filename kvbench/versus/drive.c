@@ -167,7 +167,7 @@ static void send_more(const struct load *l, struct conn *c)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0 && errno != EINTR)
-			rival_die_errno("send");
+			rival_die_peer("send");
 		for (size_t left = n > 0 ? (size_t)n : 0; left > 0;) {
 			struct iovec *v = &c->iov[c->iov_at];
 			size_t part = KV_MIN(left, v->iov_len);
@@ -364,7 +364,7 @@ static void receive(struct load *l, struct conn *c)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n < 0)
-			rival_die_errno("recv");
+			rival_die_peer("recv");
 		if (n == 0)
 			rival_die("recv", "the server closed the connection");
 		if (!c->busy)

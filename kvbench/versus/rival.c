@@ -27,6 +27,11 @@ void rival_die_errno(const char *what)
 	rival_die(what, strerror(errno));
 }
 
+void rival_die_peer(const char *what)
+{
+	rival_die(what, errno == EPIPE || errno == ECONNRESET ? "the server closed the connection" : strerror(errno));
+}
+
 static int connect_unix(const char *path)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -126,7 +131,7 @@ void rival_send(int fd, const void *data, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			rival_die_errno("send");
+			rival_die_peer("send");
 		p += n;
 		len -= (size_t)n;
 	}
@@ -140,8 +145,10 @@ void rival_line(int fd, char out[RIVAL_HEAD_BYTES])
 		ssize_t got = recv(fd, &c, 1, 0);
 		if (got < 0 && errno == EINTR)
 			continue;
+		if (got < 0 && errno == EAGAIN)
+			rival_die("the server", "no answer any more");
 		if (got < 0)
-			rival_die("the server", errno == EAGAIN ? "no answer any more" : strerror(errno));
+			rival_die_peer("recv");
 		if (got == 0)
 			rival_die("recv", "the server closed the connection");
 		if (c == '\n')

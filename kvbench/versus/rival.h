@@ -22,6 +22,7 @@ struct rival {
 extern const char *rival_program;
 _Noreturn void rival_die(const char *what, const char *why);
 _Noreturn void rival_die_errno(const char *what);
+_Noreturn void rival_die_peer(const char *what); /* the same of a connection: its end has no other words than recv's */
 
 /* rival_connect -- a connected socket, with bounds of RIVAL_GRACE_S for receiving and sending where it blocks. */
 int rival_connect(const struct rival *rival);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 45
+plan 46
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py "$@"; }
@@ -72,6 +72,7 @@ check "that brings other bytes" program_bad 'not what was stored' flip
 check "fewer bytes" program_bad 'another length' short
 check "that says what went wrong" program_bad 'the disk is on fire' error
 check "that ends" program_bad 'closed the connection' die
+check "that ends at once" says 'failed: (send|recv): the server closed the connection' "$build/kv-bench" versus --targets program:/bin/true --num-workers 2 --num-keys 20 --rounds 1
 check "that is none" says 'cannot be run' "$build/kv-bench" versus --targets "program:$scratch/none"
 # The servers themselves, where they are installed.
 real() { # real NAME OPTIONS OF THE SERVER...
