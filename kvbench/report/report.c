@@ -801,5 +801,8 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	else if (r->roofline_put.code < 0)
 		problem(&v, "the roofline of PUT could not be measured: %s", kv_strerror(r->roofline_put.code));
 	judge_replay(&v, b);
+	if (v.count == 0 && r->read.ran && !b->opt->trace && !r->interrupted && bench_measured_ops(r) == 0 &&
+	    bench_errors_total(&r->read.tally.errors) == 0)
+		problem(&v, "the read phase ended before an operation did: give it a longer --duration");
 	return v.count;
 }

@@ -769,6 +769,30 @@ static void errors_misses_and_wrong_bytes_fail_a_run(void **state)
 	assert_int_equal(report_verdict(&f->bench, NULL), 4);
 }
 
+/* There is no figure then, and 0 is none. */
+static void reads_of_nothing_fail_a_run(void **state)
+{
+	struct fixture *f = *state;
+	struct bench_results *r = &f->bench.results;
+
+	r->read.tally.ops = 0;
+	assert_int_equal(report_verdict(&f->bench, NULL), 1);
+	r->mix_put.tally.ops = 1;
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	r->mix_put.tally.ops = 0;
+	r->interrupted = 2;
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	r->interrupted = 0;
+	f->opt.keep_going = true; /* through errors alone */
+	bench_errors_add(&r->read.tally.errors, -KV_EPEERDOWN, 1);
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	f->opt.keep_going = false;
+	r->read.tally.errors.num_codes = 0;
+	f->opt.trace = "file"; /* of which no block was found */
+	assert_int_equal(report_verdict(&f->bench, NULL), 0);
+	f->opt.trace = NULL;
+}
+
 static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
@@ -891,6 +915,7 @@ int main(void)
 		WITH_RUN(a_full_device_is_an_error_and_stays_a_device),
 		WITH_RUN(a_good_run_has_no_problem),
 		WITH_RUN(errors_misses_and_wrong_bytes_fail_a_run),
+		WITH_RUN(reads_of_nothing_fail_a_run),
 		WITH_RUN(expected_misses_do_not_fail_a_run),
 		WITH_RUN(a_strict_replay_must_have_the_expected_hits),
 		WITH_RUN(a_roofline_without_figure_fails_a_run),
