@@ -8,27 +8,34 @@
 
 struct kvc_put {
 	struct kvc_client *c;
-	struct kvc_node *n;
+	struct kvc_node *n; /* the server that is asked */
 	struct kvc_key key;
-	struct kvc_target from;
-	uint64_t len, checksum;
-	uint64_t attaches;           /* the attachment that the rest is planned for (kvc_node_uses) */
-	bool summed;                 /* the checksum is there */
-	bool found, direct;          /* found: the value lies in `region`; direct: it goes from there */
-	bool inlined;                /* the server reads nothing: all bytes go in requests */
-	bool packed;                 /* ... or it is small and goes with others, copied (request/pack.c) */
-	bool fixed;                  /* it goes to no other server if n is lost */
-	bool batched;                /* an item of a batch: others are sent with it ... */
-	uint32_t turn;               /* ... over the link of this turn */
-	unsigned tries;              /* of kvc_call_again_await, before this */
-	uint64_t landed;             /* ... or we write them: bytes of a range at most; 0: we do not */
 	struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
-	bool background;             /* KVC_BACKGROUND */
-	uint32_t region, ttl_s;
-	uint64_t region_offset;
-	struct kvc_client_mem *mem;
 	uint64_t deadline_ns;
 	struct kvc_wait own_wait, *wait;
+	unsigned tries;  /* of kvc_call_again_await, before this */
+	bool fixed;      /* it goes to no other server if n is lost */
+	bool batched;    /* an item of a batch: others are sent with it, ... */
+	uint32_t turn;   /* ... over the link of this turn */
+	bool background; /* KVC_BACKGROUND */
+
+	/* The value, and where it lies. */
+	struct kvc_target from;
+	uint64_t len, checksum;
+	bool summed; /* the checksum is there */
+	uint32_t ttl_s;
+	struct kvc_client_mem *mem; /* the registration that it lies in; NULL: none, or the client's own buffer */
+	bool found;                 /* it lies in registered memory: at region_offset of `region` */
+	uint32_t region;
+	uint64_t region_offset;
+
+	/* The way of its bytes, by what the server offers; planned for each attachment anew. The first of these that is
+	 * set: packed; inlined; landed. None of them: the server reads the bytes. */
+	uint64_t attaches; /* the attachment that the rest is planned for (kvc_node_uses) */
+	bool packed;       /* it is small, and goes copied into a frame with others (request/pack.c) */
+	bool inlined;      /* all bytes go in requests, since the server reads nothing and we may not write */
+	uint64_t landed;   /* we write them, so many of a range at most; 0: we do not */
+	bool direct;       /* they go from where they lie, not from a copy in a piece of the buffer */
 };
 
 /* kvc_put_init -- fill *p. from: a target as kvc_target_make makes it, or one place; that memory and the key stay the
