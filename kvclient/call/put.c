@@ -118,31 +118,42 @@ static bool source_whole(const struct kvc_put *p)
 static bool source_direct(const struct kvc_put *p)
 {
 	uint64_t slice = p->from.slice;
-	if (!p->found || p->packed || p->inlined)
+	if (!p->found || p->by == KVC_BY_PACK || p->by == KVC_BY_INLINE)
 		return false;
-	if (p->landed)
-		return (slice == 0 || slice >= p->landed) && source_whole(p);
+	if (p->by == KVC_BY_LAND)
+		return (slice == 0 || slice >= p->land_max) && source_whole(p);
 	return slice == 0 || slice >= GATHER_MIN;
 }
 
-/* Plan for the way of the bytes that the server offers or demands in its attachment s, which is in use. */
-static void mode_set(struct kvc_put *p, const struct kvc_attachment *s)
+/* What the server offers or demands in its attachment s. land_max: bytes that we may land at a time, or 0. */
+static enum kvc_put_by by_of(const struct kvc_put *p, const struct kvc_attachment *s, uint64_t land_max)
 {
-	p->packed =
-		p->len > (p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX) && p->len <= kvc_pack_max(s, put_shard(p, s));
-	p->landed = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
-	p->inlined = !p->packed && p->landed == 0 && s->flags & WIRE_WELCOME_INLINE_PUT;
+	uint64_t small = p->batched ? KVC_PACK_SMALL : KV_INLINE_MAX;
+	if (p->len > small && p->len <= kvc_pack_max(s, put_shard(p, s)))
+		return KVC_BY_PACK;
+	if (p->len <= KV_INLINE_MAX)
+		return KVC_BY_INLINE;
+	if (land_max > 0)
+		return KVC_BY_LAND;
+	return s->flags & WIRE_WELCOME_INLINE_PUT ? KVC_BY_INLINE : KVC_BY_READ;
+}
+
+/* Plan for attachment s, which is in use. */
+static void way_plan(struct kvc_put *p, const struct kvc_attachment *s)
+{
+	p->land_max = p->len > KV_INLINE_MAX ? kvc_landing_max(s, put_shard(p, s)) : 0;
+	p->by = by_of(p, s, p->land_max);
 	p->direct = source_direct(p);
 	p->attaches = p->n->attaches;
 }
 
 static uint64_t range_max(const struct kvc_put *p)
 {
-	if (p->packed)
+	if (p->by == KVC_BY_PACK)
 		return p->len;
-	if (p->inlined)
+	if (p->by == KVC_BY_INLINE)
 		return KV_INLINE_MAX;
-	return KV_MIN(p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c), p->landed ? p->landed : UINT64_MAX);
+	return KV_MIN(p->direct ? KV_RANGE_MAX : kvc_room_piece(p->c), p->by == KVC_BY_LAND ? p->land_max : UINT64_MAX);
 }
 
 /* Bytes of the range that begins at `offset`. Of slices that go from where they lie it has several whole ones, if the
@@ -159,7 +170,7 @@ static uint64_t range_len(const struct kvc_put *p, uint64_t offset)
 bool kvc_put_single(struct kvc_put *p)
 {
 	if (p->n->state == KVC_NODE_UP)
-		mode_set(p, p->n->attachment);
+		way_plan(p, p->n->attachment);
 	return range_len(p, 0) == p->len;
 }
 
@@ -189,6 +200,7 @@ static struct wire_dest source_dest(const struct kvc_put *p, uint64_t offset, ui
 static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, uint64_t length, uint64_t stage)
 {
 	struct wire_request *w = &r->wire;
+	const uint8_t *piece = kvc_buffer_at(&p->c->buffer, &r->mem.piece); /* of what was copied, if it was */
 	w->type = WIRE_PUT;
 	w->flags = (offset == 0 ? WIRE_PUT_FIRST : 0) | (offset + length == p->len ? WIRE_PUT_LAST : 0);
 	w->key = (struct wire_bytes){p->key.data, (uint32_t)p->key.len};
@@ -199,26 +211,29 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
 	r->deadline_ns = p->deadline_ns;
-	if (p->packed) {
+	switch (p->by) {
+	case KVC_BY_PACK:
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
 		r->mem.small = true;
 		r->place = p->from;
-	} else if (p->inlined || p->len <= KV_INLINE_MAX) {
-		const uint8_t *gathered = kvc_buffer_at(&p->c->buffer, &r->mem.piece);
-		w->put.inline_data = (struct wire_bytes){kvc_target_flat(&p->from) ? p->from.at + offset : gathered,
-							 (uint32_t)length};
-	} else if (p->landed) {
+		break;
+	case KVC_BY_INLINE:
+		w->put.inline_data =
+			(struct wire_bytes){kvc_target_flat(&p->from) ? p->from.at + offset : piece, (uint32_t)length};
+		break;
+	case KVC_BY_LAND:
 		w->flags |= WIRE_PUT_LANDED;
 		w->dest = (struct wire_dest){0, 1, 0, 0, length};
 		r->mem.callers = p->direct;
 		r->mem.region = p->direct && p->mem ? p->mem->region : p->c->region;
 		r->mem.source = p->direct ? source_at(p, offset) : r->mem.piece.offset;
-	} else if (p->direct) {
-		r->mem.callers = true;
-		w->dest = source_dest(p, offset, length);
-	} else {
-		w->dest = (struct wire_dest){KVC_REGION_BUFFER, 1, r->mem.piece.offset, 0, length};
+		break;
+	case KVC_BY_READ:
+		r->mem.callers = p->direct;
+		w->dest = p->direct ? source_dest(p, offset, length)
+				    : (struct wire_dest){KVC_REGION_BUFFER, 1, r->mem.piece.offset, 0, length};
+		break;
 	}
 }
 
@@ -226,7 +241,7 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 			struct kvc_req **out)
 {
 	bool flat = kvc_target_flat(&p->from);
-	bool copy = !p->packed && !p->direct && (!flat || (!p->inlined && p->len > KV_INLINE_MAX));
+	bool copy = !p->direct && p->by != KVC_BY_PACK && !(flat && p->by == KVC_BY_INLINE);
 	struct kvc_target from = p->from;
 	struct kvc_need need = {
 		.piece_bytes = copy ? length : 0, .node = p->n, .session = p->session, .background = p->background};
@@ -246,8 +261,8 @@ int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uin
 	}
 	range_fill(p, *out, offset, length, stage);
 	shard = put_shard(p, s);
-	kvc_req_submit(p->packed && p->batched ? kvc_link_keep(s, shard, p->turn) : kvc_link_pick(s, shard), *out,
-		       p->wait);
+	kvc_req_submit(p->by == KVC_BY_PACK && p->batched ? kvc_link_keep(s, shard, p->turn) : kvc_link_pick(s, shard),
+		       *out, p->wait);
 	return 0;
 }
 
@@ -277,7 +292,7 @@ static int ranges_await(struct kvc_put *p, uint64_t from, uint64_t to, uint64_t 
 	struct kvc_req *r;
 	int rc = 0;
 	do {
-		while (out.count < (p->inlined ? INLINE_WINDOW : READ_WINDOW) && from < to) {
+		while (out.count < (p->by == KVC_BY_INLINE ? INLINE_WINDOW : READ_WINDOW) && from < to) {
 			uint64_t n = range_len(p, from);
 			rc = kvc_put_issue_await(p, from, n, stage, out.count == 0, &r);
 			if (rc < 0)
@@ -302,14 +317,14 @@ static int put_once_await(struct kvc_put *p)
 	int rc = kvc_node_ready_await(p->n, p->deadline_ns, &s);
 	if (rc < 0)
 		return rc;
-	mode_set(p, s);
+	way_plan(p, s);
 	first = range_len(p, 0);
 	for (last = 0; last + range_len(p, last) < p->len;)
 		last += range_len(p, last);
 	rc = range_await(p, 0, first, &stage, &done);
 	if (rc < 0 || done)
 		return rc;
-	if (p->inlined)
+	if (p->by == KVC_BY_INLINE)
 		return ranges_await(p, first, p->len, stage);
 	rc = ranges_await(p, first, last, stage);
 	if (rc < 0)

@@ -6,6 +6,14 @@
 
 #include "kvclient/call/call.h"
 
+/* The ways of a value's bytes (the note in put.c says which is taken when). */
+enum kvc_put_by {
+	KVC_BY_READ,   /* the server reads them */
+	KVC_BY_LAND,   /* we write them to our landing area there */
+	KVC_BY_PACK,   /* likewise, copied into a write with other values */
+	KVC_BY_INLINE, /* they are in the requests */
+};
+
 struct kvc_put {
 	struct kvc_client *c;
 	struct kvc_node *n; /* the server that is asked */
@@ -29,12 +37,10 @@ struct kvc_put {
 	uint32_t region;
 	uint64_t region_offset;
 
-	/* The way of its bytes, by what the server offers; planned for each attachment anew. The first of these that is
-	 * set: packed; inlined; landed. None of them: the server reads the bytes. */
-	uint64_t attaches; /* the attachment that the rest is planned for (kvc_node_uses) */
-	bool packed;       /* it is small, and goes copied into a frame with others (request/pack.c) */
-	bool inlined;      /* all bytes go in requests, since the server reads nothing and we may not write */
-	uint64_t landed;   /* we write them, so many of a range at most; 0: we do not */
+	/* How its bytes get there, by what the server offers: planned for each attachment anew. */
+	uint64_t attaches; /* the attachment that it is planned for (kvc_node_uses) */
+	enum kvc_put_by by;
+	uint64_t land_max; /* KVC_BY_LAND: bytes of a range at most */
 	bool direct;       /* they go from where they lie, not from a copy in a piece of the buffer */
 };
 
