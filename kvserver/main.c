@@ -364,11 +364,11 @@ static unsigned members_staying(const struct kv_view *view, const char *self)
 }
 
 /* Why nothing is put to other servers; NULL: they are given what was hit. */
-static const char *no_push_why(const struct push_options *o, unsigned others)
+static const char *no_push_why(const struct push_options *o, bool member, unsigned others)
 {
 	if (!o->bytes_s)
 		return "--drain-mb is 0";
-	if (!o->epoch)
+	if (!member)
 		return "this server is in no view of --members";
 	return others ? NULL : "no other member stays";
 }
@@ -381,7 +381,6 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct push_options o = {.server = r->server,
 				 .view = &now.view,
 				 .self = membership_self(r->membership),
-				 .epoch = membership_drain(r->membership),
 				 .bytes_s = bounds->bytes_s,
 				 .until_ns = bounds->begun_ns + bounds->time_ns / 4 * 3,
 				 .psk = r->psk,
@@ -394,9 +393,10 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct push_result done;
 	struct kv_error err;
 	char rate[32];
+	bool member = membership_drain(r->membership);
 	int rc = membership_read(r->membership, &now);
 	unsigned others = rc == 0 ? members_staying(&now.view, o.self) : 0;
-	const char *why_not = no_push_why(&o, others);
+	const char *why_not = no_push_why(&o, member, others);
 
 	if (why_not) {
 		kv_event(r->log, KV_LOG_INFO, KV_EVENT("drain_no_push", KV_FIELD("reason", why_not)),

@@ -43,6 +43,7 @@ struct membership {
 	pthread_t thread;
 	_Atomic bool stop, draining;
 	_Atomic uint32_t weight;
+	uint64_t drained_ms; /* when the drain began; set before `draining` */
 	/* the thread's */
 	uint32_t weight_told;
 	struct guard guard;
@@ -166,7 +167,8 @@ static void self_check(struct membership *m)
 /* ---- the view ---- */
 
 /* Mark this server as draining in a view whose source does not say so yet. The epoch is the next one: of two that
- * differ the newer one counts, and what the source says later is newer still. */
+ * differ the newer one counts, and what the source says later is newer still. Where the others have later epochs than
+ * this server, it is the time at which the drain began. */
 static void self_drain(const struct membership *m, struct kv_view *view)
 {
 	struct kv_member *self = (struct kv_member *)(uintptr_t)kv_view_find(view, m->opt.self.node_id);
@@ -175,7 +177,7 @@ static void self_drain(const struct membership *m, struct kv_view *view)
 		return;
 	self->state = KV_MEMBER_DRAINING;
 	self->incarnation = m->opt.self.incarnation; /* this process drains, and not the one that follows it */
-	view->epoch++;
+	view->epoch = KV_MAX(view->epoch + 1, m->class->own_epochs ? m->drained_ms : 0);
 }
 
 static int view_say(struct membership *m)
@@ -607,21 +609,18 @@ out:
 	return rc;
 }
 
-uint64_t membership_drain(struct membership *m)
+bool membership_drain(struct membership *m)
 {
-	struct kv_view view = {0};
-	uint64_t epoch = 0;
+	bool member;
 
-	pthread_mutex_lock(&m->lock);
-	if (members_copy(&m->now.view, &view) == 0 && kv_view_find(&view, m->opt.self.node_id)) {
-		self_drain(m, &view);
-		epoch = view.epoch;
-	}
-	pthread_mutex_unlock(&m->lock);
-	kv_view_fini(&view);
+	if (!atomic_load(&m->draining))
+		m->drained_ms = members_now_ms();
 	atomic_store(&m->draining, true);
 	web_wake(m->web);
-	return epoch;
+	pthread_mutex_lock(&m->lock);
+	member = kv_view_find(&m->now.view, m->opt.self.node_id) != NULL;
+	pthread_mutex_unlock(&m->lock);
+	return member;
 }
 
 void membership_weigh(struct membership *m, uint32_t weight)

@@ -52,9 +52,9 @@ int membership_check(const struct membership_options *options, struct kv_error *
 int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err);
 
 /* membership_drain -- this server wants no PUTs any more. The source is told, if it takes that, and on_view has a view
- * in which this server drains, at once: its clients learn that from it, whatever the source says. Returns the epoch of
- * that view; 0: this server is in no view. Thread: any. */
-uint64_t membership_drain(struct membership *m);
+ * in which this server drains, at once: its clients learn that from it, whatever the source says. False: this
+ * server is in no view. Thread: any. */
+bool membership_drain(struct membership *m);
 
 /* membership_weigh -- this server has another weight; the source is told, if it registers servers. Thread: any. */
 void membership_weigh(struct membership *m, uint32_t weight);

@@ -62,6 +62,7 @@ struct source_class {
 	bool (*leave)(struct source *s);
 	void (*close)(struct source **s);
 	bool registers, asks_http;
+	bool own_epochs; /* its epoch is the time in ms at which this server began or saw a change: each has its own */
 };
 
 extern const struct source_class source_list, source_file, source_dns, source_kube, source_etcd;

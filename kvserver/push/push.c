@@ -6,8 +6,9 @@
  * time, in turn (lot.h), and are put as batches. After each lot it rests as long as its bytes take at the rate that is
  * allowed. A block whose bytes do not have their checksum is not put: a new one would hide that.
  *
- * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. It
- * ends, too, when no other member is up: the library would then put values to this server, which has them.
+ * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
+ * this server does not drain in the pool's view, or no other member is up, the library would put values to this server,
+ * which has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again.
  *
  * Rejected: writing into the others' memory by the server's own engine. That would be a second protocol for PUT, with
  * the first one's cases of death and retry. */
@@ -23,7 +24,7 @@
 enum { LOTS_FAILED = 3 };
 
 #define BUFFER_BYTES (64ull << 20)
-#define VIEW_NS      3000000000ull /* to hear the view in which it drains */
+#define OTHERS_NS    5000000000ull /* to hear the view in which it drains; for a member whose connection broke */
 #define POLL_NS      20000000ull
 #define LOOP_NS      5000000000ull /* a loop that does not turn for so long is given up */
 #define CONNECT_NS   1000000000ull /* a member that does not answer must not use the time up */
@@ -109,35 +110,61 @@ static int pool_open(struct push *p, struct kv_error *err)
 	return rc;
 }
 
-/* Wait until keys are placed as if this server had gone. */
-static int view_wait(const struct push *p, struct kv_error *err)
+/* Members are in the pool's list by their number in the view. */
+static bool member_ask(const struct push *p, uint32_t i, struct kvc_server_info *out)
 {
-	uint64_t until_ns = KV_MIN(now() + VIEW_NS, p->opt->until_ns);
-	struct kvc_counters c = {.size = sizeof(c)};
-	while (kvc_counters(p->pool, &c) == 0 && c.view_epoch < p->opt->epoch) {
-		if (now() >= until_ns)
-			return kv_fail(err, -KV_ETIMEOUT, "the others' view of this server does not change");
-		sleep_until(now() + POLL_NS);
-	}
-	return 0;
+	*out = (struct kvc_server_info){.size = sizeof(*out)};
+	return kvc_server_info(p->pool, 0, i, out) == 0;
 }
 
-/* Whether there is a server to put values to. Members are in the pool's list by their number in the view. */
+/* Whether keys are placed as if this server had gone. */
+static bool self_drains(const struct push *p)
+{
+	const struct kv_view *v = p->opt->view;
+	struct kvc_server_info info;
+	uint32_t i = 0;
+	while (i < v->count && strcmp(v->member[i].node_id, p->opt->self) != 0)
+		i++;
+	return i < v->count && member_ask(p, i, &info) && info.member_state == KVC_MEMBER_DRAINING;
+}
+
+/* Whether there is a server to put values to. */
 static bool others_up(const struct push *p)
 {
 	const struct kv_view *v = p->opt->view;
-	for (uint32_t i = 0; i < v->count; i++) {
-		struct kvc_server_info info = {.size = sizeof(info)};
-		if (strcmp(v->member[i].node_id, p->opt->self) != 0 && kvc_server_info(p->pool, 0, i, &info) == 0 &&
+	struct kvc_server_info info;
+	for (uint32_t i = 0; i < v->count; i++)
+		if (strcmp(v->member[i].node_id, p->opt->self) != 0 && member_ask(p, i, &info) &&
 		    info.state == KVC_SERVER_UP && info.member_state != KVC_MEMBER_DRAINING)
 			return true;
-	}
 	return false;
 }
 
-static int others_find(const struct push *p, struct kv_error *err)
+static bool others_take(const struct push *p)
 {
-	return others_up(p) ? 0 : kv_fail(err, -KV_EPEERDOWN, "no other member that stays answers");
+	return self_drains(p) && others_up(p);
+}
+
+static bool others_wait(struct push *p)
+{
+	uint64_t until_ns = KV_MIN(now() + OTHERS_NS, p->opt->until_ns);
+	while (!others_take(p)) {
+		if (now() >= until_ns) {
+			p->result.alone = true;
+			return false;
+		}
+		sleep_until(now() + POLL_NS);
+	}
+	return true;
+}
+
+static int others_find(struct push *p, struct kv_error *err)
+{
+	if (others_wait(p))
+		return 0;
+	if (!self_drains(p))
+		return kv_fail(err, -KV_ETIMEOUT, "the others' view of this server does not change");
+	return kv_fail(err, -KV_EPEERDOWN, "no other member that stays answers");
 }
 
 /* ---- lots ---- */
@@ -172,10 +199,13 @@ static void lot_put(struct push *p, struct lot *lot)
 {
 	struct push_result *r = &p->result;
 	uint64_t bytes = 0, pushed = 0, begun_ns = now();
-	for (unsigned i = 0; i < lot->count;)
-		i += items_put(p, lot, i);
+	do
+		for (unsigned i = 0; i < lot->count;)
+			i += items_put(p, lot, i);
+	while (!others_take(p) && others_wait(p));
 	for (unsigned i = 0; i < lot->count; i++) {
-		const struct lot_item *it = &lot->item[i];
+		struct lot_item *it = &lot->item[i];
+		it->pushed &= !p->result.alone;
 		pushed += it->pushed;
 		bytes += it->pushed ? it->len : 0;
 	}
@@ -205,8 +235,8 @@ static bool goes_on(struct push *p)
 {
 	if (now() >= p->opt->until_ns)
 		return false;
-	p->result.alone = p->failing >= LOTS_FAILED || !others_up(p);
-	return !p->result.alone;
+	p->result.alone |= p->failing >= LOTS_FAILED;
+	return !p->result.alone && others_wait(p);
 }
 
 static void shards_run(struct push *p)
@@ -242,8 +272,6 @@ int push_run(const struct push_options *options, struct push_result *out, struct
 	p->opt = options;
 	rc = pool_open(p, err);
 	if (rc == 0)
-		rc = view_wait(p, err);
-	if (rc == 0)
 		rc = others_find(p, err);
 	if (rc == 0)
 		rc = lots_make(p, err);
@@ -252,7 +280,8 @@ int push_run(const struct push_options *options, struct push_result *out, struct
 	for (unsigned i = 0; i < p->shards; i++)
 		(void)lot_end_wait(&p->lot[i], now() + LOOP_NS);
 	kvc_pool_close(&p->pool);
-	*out = p->result;
+	if (rc == 0)
+		*out = p->result;
 	free(p);
 	return rc;
 }

@@ -11,7 +11,6 @@ struct push_options {
 	struct kvs_server *server;  /* it runs */
 	const struct kv_view *view; /* the members, this server among them */
 	const char *self;           /* its node id */
-	uint64_t epoch;             /* of the view in which it drains, which the server tells */
 	uint64_t bytes_s;           /* at most; above 0 */
 	uint64_t until_ns;          /* of kv_clock_monotonic: by then it is over */
 	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */

@@ -574,6 +574,29 @@ def drain_hands_over() -> None:
         raise Failed(f"{before} values were there; {read_of(report)}")
 
 
+def drain_of_a_list() -> None:
+    """The other server began later, so its list is the newer one. It stands still for a while, and is taken for dead:
+    what it could not take then it has in the end."""
+    ports = free_port(), free_port()
+    members = f"list:a=127.0.0.1:{ports[0]},b=127.0.0.1:{ports[1]}"
+    more = ("--drain-sec", "60", "--memory-mb", "64", "--drain-mb", "1")
+    a, b = (KvServer(name, members, *more, port=port) for name, port in zip("ab", ports))
+    load = "--num-keys 800 --value-size 16KB --num-workers 4 --seed 7".split()
+    if bench_begin(a, SCRATCH / "listed.json", *load).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    before, had = counted(a, BLOCKS), counted(b, BLOCKS)
+    a.process.send_signal(signal.SIGTERM)
+    soon("b gets values", lambda: counted(b, BLOCKS) > had)
+    b.process.send_signal(signal.SIGSTOP)
+    a.says("no heartbeat from it.*event=drain_push_trouble")
+    b.process.send_signal(signal.SIGCONT)
+    if a.process.wait(PATIENCE_S) != 0:
+        raise Failed(a.text())
+    a.says(rf"drain: {before} values, .* were put to the others; 0 could not be")
+    if before < 300 or counted(b, BLOCKS) != had + before:
+        raise Failed(f"a had {before}, b {had}, and {counted(b, BLOCKS)} in the end: {a.text()}")
+
+
 def drain_without_others() -> None:
     """It says why it hands nothing over, and ends."""
     alone = KvServer("a", "list:a=127.0.0.1:1")
@@ -1404,6 +1427,7 @@ def main() -> int:
         ("clients follow what servers learn", clients_follow, ""),
         ("a join under load is no miss, and values follow", join_costs_nothing, ""),
         ("a server that drains hands over what was hit", drain_hands_over, ""),
+        ("a server of a list hands over, also to one that stood still", drain_of_a_list, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
