@@ -34,7 +34,8 @@ enum { NAME_TRIES = 3 };
 struct source {
 	struct source_setup setup;
 	struct kv_hostport at;
-	struct kv_view known;
+	struct kv_view known; /* by these an address keeps its id */
+	bool told;            /* there is a first view */
 	uint64_t epoch;
 	char silent[KV_MEMBER_ADDRESS]; /* the address whose name nobody could say in the last look, or "" */
 	unsigned unnamed;               /* looks in a row that had one */
@@ -196,7 +197,7 @@ static const char *trouble_of(const struct source *s, const struct look *l, int 
 {
 	if (rc)
 		return "too many addresses, or no memory";
-	if (l->left_out && (s->known.count == 0 || l->found.count == 0))
+	if (l->left_out && (!s->told || l->found.count == 0))
 		return "the names of its addresses cannot be looked up now";
 	return l->found.count ? NULL : "the name has no address";
 }
@@ -214,8 +215,9 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	if (!l.silent)
 		s->silent[0] = '\0';
 	trouble = trouble_of(s, &l, rc);
-	if (trouble) {
+	if (trouble)
 		sink->trouble(sink->arg, trouble);
+	if (rc || (trouble && s->told)) {
 		kv_view_fini(&l.found);
 		return;
 	}
@@ -227,6 +229,9 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	s->known = l.found;
 	s->known.source = members_source("dns", s->setup.spec);
 	s->known.epoch = s->epoch;
+	if (trouble) /* the next look asks for the other names alone */
+		return;
+	s->told = true;
 	sink->members(sink->arg, &s->known);
 }
 

@@ -462,6 +462,30 @@ static void dns_one_without_a_name(void **state)
 	kv_view_fini(&told);
 }
 
+/* The first view waits for one of many names: the others are not asked for again. */
+static void dns_keeps_the_names_it_heard(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	troubles = tellings = unnamed = names_asked = 0;
+	addresses(2, 4, 6, 8);
+	name_silent = 8;
+	source_dns.turn(s, 0);
+	assert_int_equal(names_asked, 4);
+	assert_int_equal(tellings, 0);
+	name_silent = 0;
+	source_dns.turn(s, 0);
+	assert_int_equal(names_asked, 5);
+	assert_int_equal(tellings, 1);
+	assert_int_equal(told.count, 4);
+	assert_int_equal(troubles, 1);
+	source_dns.close(&s);
+	kv_view_fini(&told);
+}
+
 /* ---- what clients are told ---- */
 
 static _Atomic int view_rc;
@@ -528,6 +552,7 @@ int main(void)
 		cmocka_unit_test(dns_sorts_and_names),
 		cmocka_unit_test(dns_waits_for_names),
 		cmocka_unit_test(dns_one_without_a_name),
+		cmocka_unit_test(dns_keeps_the_names_it_heard),
 		cmocka_unit_test(a_view_that_cannot_be_told_is_told_later),
 	};
 	return cmocka_run_group_tests_name("kvserver/members", tests, NULL, NULL);
