@@ -11,8 +11,6 @@
 #include "kvbench/setup/signals.h"
 #include "kvbench/versus/versus.h"
 
-/* Round trips of a cache line between two CPUs, ns: one core, one socket, farther. */
-
 const char *const versus_figure_names[VERSUS_FIGURES] = {"put", "get", "mixed"};
 
 /* ---- reading a round ---- */
