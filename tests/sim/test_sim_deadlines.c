@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "kvclient/call/put.h"
 #include "kvclient/core/client.h"
 #include "kvclient/pool/hosted.h"
 #include "kvclient/raw.h"
@@ -912,6 +913,48 @@ static void a_client_that_comes_late_leaves_the_server_its_grace(void **state)
 	}
 }
 
+/* As a PUT whose first range was refused: the others, which have pieces of the buffer, are under way. */
+static void dropper(struct kvc_client *c, void *arg)
+{
+	static uint8_t value[VALUE];
+	const struct kvc_target from = {.at = value};
+	const struct kvc_call call = {.size = sizeof(call)};
+	struct kvc_window out = {0};
+	struct kvc_put p;
+	struct kvc_req *r;
+	uint64_t begun;
+	(void)arg;
+	if (kvc_put_init(&p, c, (struct kvc_key){"new", 3}, &from, VALUE, &call, world_now(&world) + SECOND) < 0)
+		world_wrong(&world, "the PUT cannot be planned");
+	kvc_put_single(&p);
+	for (unsigned i = 0; i < 3; i++) {
+		if (kvc_put_issue_await(&p, i * (VALUE / 4), VALUE / 4, i, true, &r) < 0)
+			world_wrong(&world, "a range cannot be sent");
+		else
+			kvc_window_add(&out, r);
+	}
+	co_sleep_await(world_now(&world) + MS);
+	begun = world_now(&world);
+	kvc_window_drop_await(c, &out);
+	if (took_since(begun) > GRACE + MS)
+		world_wrong(&world, "dropping a window took %.3f ms", (double)took_since(begun) / 1e6);
+	kvc_put_fini(&p);
+}
+
+static void dropped_requests_share_the_grace(void **state)
+{
+	struct world_options wo = {.seed = 44, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
+	(void)state;
+	world_open(&world, &wo);
+	world_do(&world, 0, values_put, NULL);
+	world_server_freeze(&world, 0, true);
+	world_do(&world, 0, dropper, NULL);
+	assert_int_equal(world_counters(&world, 0).cancels, 3);
+	assert_int_equal(world_counters(&world, 0).fences, 0);
+	world_server_freeze(&world, 0, false);
+	world_close(&world);
+}
+
 static void closing_ends_calls_within_the_grace(void **state)
 {
 	struct world_options wo = {.seed = 41, .clients = 1, .buffer_bytes = BUFFER, .peer_timeout_ns = 60 * SECOND};
@@ -1037,6 +1080,7 @@ int main(void)
 		cmocka_unit_test(a_registration_that_failed_is_undone_by_one_deadline),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
 		cmocka_unit_test(a_client_that_comes_late_leaves_the_server_its_grace),
+		cmocka_unit_test(dropped_requests_share_the_grace),
 		cmocka_unit_test(closing_ends_calls_within_the_grace),
 		cmocka_unit_test(closing_fences_memory_of_callers_when_the_server_is_lost),
 		cmocka_unit_test(the_default_deadline_grows_with_the_bytes),
