@@ -306,7 +306,8 @@ rail_cut() { # two rails; the far end of one goes dark under load, then the near
 		return 1
 	}
 	rails_used || {
-		tail -n 60 "$scratch/reads.out"
+		grep -E ' (INFO|WARN|ERROR) ' "$scratch/reads.out" | cut -c 1-240 | tail -n 80 # what happened to whom, from the start
+		tail -n 60 "$scratch/reads.out" | grep -vE ' (INFO|WARN|ERROR) '
 		return 1
 	}
 	verified 100 "$scratch/reads.json" && serve_end
