@@ -41,7 +41,7 @@ check "slow lines show 48 bytes of a key" says "key '$(printf %.48s "$long")'" s
 # One of two servers is gone: the other stands in.
 first=$server
 start_server second --psk-file "$key" || exit 1
-both() { timeout -k 5 60 "$build/kv-client" --server "$first" --server "$server" --timeout 20 "${over[@]}" --psk-file "$key" "$@"; }
+both() { timeout -k 5 60 "$build/kv-client" --server "$first" --server "$server" --timeout 3 "${over[@]}" --psk-file "$key" "$@"; }
 stop_server "$server_pid"
 stood_in() { local i; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do both put "spread-$i" x || return 1; done; }
 check "of two servers the one that is there takes all keys" stood_in

@@ -293,8 +293,6 @@ rail_cut() { # two rails; the far end of one goes dark under load, then the near
 		back=$(grep -c 'answers again' "$scratch/reads.out")
 		ip link set $port down
 		said $((out + 1)) 'links do not answer over the fabric.*going on' || return
-		# The other client may still be connecting anew, for which it needs its neighbours: without them it was away for 15 s and more.
-		sleep 10
 		# As if the host had been gone for so long that nobody remembers where it was.
 		ip neigh flush all
 		again || return
