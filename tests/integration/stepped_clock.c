@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stepped_clock.c -- preloaded: the time of day jumps by an hour, to and fro, at each look at it, as no NTP does. With
- * STEPPED_SLEEP=SECONDS the machine has also been suspended for so long before each look at CLOCK_BOOTTIME.
- * CLOCK_MONOTONIC is the kernel's. */
+ * STEPPED_SLEEP=SECONDS the machine has also been suspended for so long, once: some time after the first look at
+ * CLOCK_BOOTTIME, whose neighbours may already see it. CLOCK_MONOTONIC is the kernel's. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -9,11 +9,19 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_S = 3600 };
+enum { STEP_S = 3600, AWAKE_MS = 200 };
 
 #define API __attribute__((visibility("default")))
 
-static atomic_uint looks, sleeps;
+static atomic_uint looks;
+static atomic_llong first_ms;
+
+/* Whether the sleep is over, which begins AWAKE_MS after the first call. */
+static int slept(const struct timespec *booted)
+{
+	long long none = 0, ms = booted->tv_sec * 1000LL + booted->tv_nsec / 1000000;
+	return !atomic_compare_exchange_strong(&first_ms, &none, ms) && ms - none >= AWAKE_MS;
+}
 
 API int clock_gettime(clockid_t id, struct timespec *ts)
 {
@@ -21,8 +29,8 @@ API int clock_gettime(clockid_t id, struct timespec *ts)
 	int rc = (int)syscall(SYS_clock_gettime, id, ts);
 	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
 		ts->tv_sec += atomic_fetch_add(&looks, 1) % 2 ? STEP_S : -STEP_S;
-	if (id == CLOCK_BOOTTIME && sleep)
-		ts->tv_sec += atoi(sleep) * (time_t)atomic_fetch_add(&sleeps, 1);
+	if (id == CLOCK_BOOTTIME && sleep && slept(ts))
+		ts->tv_sec += atoi(sleep);
 	return rc;
 }
 
