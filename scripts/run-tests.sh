@@ -30,7 +30,15 @@ passed=0 failed=0 skipped=0
 export CMOCKA_MESSAGE_OUTPUT=tap
 child=
 
-log_of() { printf '%s/%s.log' "$logs" "$(printf '%s' "$1" | tr '/' '_')"; }
+# log_take PROGRAM -- sets $log. A program may be named twice, and two names may differ in / and _ alone: each run has a
+# log of its own.
+declare -A taken=()
+log_take() {
+	local n=1
+	log=$logs/${1//\//_}.log
+	while [ -n "${taken[$log]:-}" ]; do log=$logs/${1//\//_}.$((++n)).log; done
+	taken[$log]=1
+}
 
 # A signal ends what this shell started. What was started in the background ignores Ctrl-C unless it is told otherwise,
 # and bash attends to a signal only while it waits for such a child.
@@ -41,10 +49,9 @@ end() {
 }
 trap end INT TERM HUP
 
-# run PROGRAM -- runs it. LOG.said is then what there is to say of it, LOG.count its exit status and counts.
+# run PROGRAM LOG -- runs it. LOG.said is then what there is to say of it, LOG.count its counts.
 run() {
-	local program=$1 log start=$SECONDS rc plan ok bad skip missing
-	log=$(log_of "$program")
+	local program=$1 log=$2 start=$SECONDS rc plan ok bad skip missing
 	env --default-signal=INT,QUIT timeout -k 10 "$limit" "$program" >"$log" 2>&1 </dev/null &
 	child=$!
 	wait "$child"
@@ -80,10 +87,9 @@ run() {
 	echo "$ok $bad $skip" >"$log.counting" && mv "$log.counting" "$log.count"
 }
 
-# tell PROGRAM -- says and counts it, if it has ended. One shell tells everything, so that no two reports mix.
+# tell LOG -- says and counts the program, if it has ended. One shell tells everything, so that no two reports mix.
 tell() {
-	local log ok bad skip
-	log=$(log_of "$1")
+	local log=$1 ok bad skip
 	[ -e "$log.count" ] || return
 	read -r ok bad skip <"$log.count"
 	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
@@ -93,23 +99,27 @@ tell() {
 
 told=0
 tell_beside() {
-	while [ "$told" -lt ${#beside[@]} ] && tell "${beside[told]}"; do told=$((told + 1)); done
+	while [ "$told" -lt ${#beside[@]} ] && tell "${logs_beside[told]}"; do told=$((told + 1)); done
 }
 
-for program in "${beside[@]}" "$@"; do rm -f "$(log_of "$program")".{said,count}; done
+logs_first=() logs_beside=()
+for program in "$@"; do log_take "$program" && logs_first+=("$log"); done
+for program in "${beside[@]}"; do log_take "$program" && logs_beside+=("$log"); done
+for log in "${!taken[@]}"; do rm -f "$log".{said,count}; done
 for ((first = 0; first < 2 && first < ${#beside[@]}; first++)); do
 	(
 		lanes=() limit=$((2 * limit)) # they have what the others leave
 		trap end INT TERM HUP
 		renice -n 10 "$BASHPID" >/dev/null
-		for ((i = first; i < ${#beside[@]}; i += 2)); do run "${beside[i]}"; done
+		for ((i = first; i < ${#beside[@]}; i += 2)); do run "${beside[i]}" "${logs_beside[i]}"; done
 	) &
 	lanes+=($!)
 done
-for program in "$@"; do
-	run "$program"
-	tell "$program"
+for log in "${logs_first[@]}"; do
+	run "$1" "$log"
+	tell "$log"
 	tell_beside
+	shift
 done
 while [ "$told" -lt ${#beside[@]} ]; do
 	kill -0 "${lanes[told % 2]}" 2>/dev/null && ended= || ended=1

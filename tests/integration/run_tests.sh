@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends.
 . "$(dirname "$0")/lib.bash"
-plan 18
+plan 20
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -60,6 +60,19 @@ beside() {
 	[ "$(grep -oE '^(pass|FAIL) ./[a-z]+' out | grep -E 'one|two|bad' | tr '\n' ' ')" = 'pass ./one pass ./two FAIL ./bad ' ]
 }
 check "two run beside the others, and are told in their order" beside
+
+# Each run of a program tells its own number. dir/twice and dir_twice would have one name of a log, too.
+program twice 'echo 1..1; echo "ok 1 - a"; echo "#: run $(mktemp -u) of twice" | tee -a runs'
+mkdir dir && cp twice dir/twice && cp twice dir_twice
+twice() {
+	local log
+	rm -rf runs logs
+	gives 0 '6 passed, 0 failed, 0 skipped' -b './twice ./dir/twice' ./twice ./twice ./dir_twice ./dir/twice || return 1
+	[ "$(cat logs/._*.log | grep '^#: ' | sort)" = "$(sort runs)" ] || { echo "these runs have left no log:" && cat logs/._*.log | sort - runs | uniq -u && return 1; }
+	[ "$(grep -c '^pass ' out)" = 6 ] && [ "$(grep '^    run ' out | sort -u | wc -l)" = 6 ]
+}
+check "a program that is named twice has a log for each run, and each is told" twice
+check "the first of them has the plain name" test -e logs/._twice.log -a -e logs/._twice.2.log -a -e logs/._twice.3.log -a -e logs/._dir_twice.3.log
 
 program killer 'echo 1..1; read -r _ _ _ lane _ <"/proc/$PPID/stat"; kill -KILL "$lane"; echo "ok 1 - a"'
 check "a lane that is killed is a failure, not a wait for ever" eval "gives 1 '2 passed, 1 failed, 0 skipped' -b ./killer ./good && shown 'it did not end'"
