@@ -5,8 +5,8 @@
  * do not meet. Of sweeps each combination is compared, and shown where it differs: most do not.
  *
  * A difference that the distance of two cores explains, worse where they were farther apart or better where they were
- * nearer, is shown and not judged: it is the machine's. Any other is judged: a figure that did not change, or that is
- * worse though they were nearer, needs no second run. */
+ * nearer, or either where nobody knows which they were for longer, is shown and not judged: it is the machine's. Any
+ * other is judged: a figure that did not change, or that is worse though they were nearer, needs no second run. */
 #include <math.h>
 #include <stdlib.h>
 

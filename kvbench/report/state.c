@@ -90,25 +90,25 @@ static const char *span_text(struct span s, char buf[64])
 	return buf;
 }
 
-static int farther(double a_ns, double b_ns)
+/* Whether it was never nearer than the other, as far as a measurement can tell. */
+static bool never_nearer(struct span s, struct span other)
 {
-	return bench_distances_alike(a_ns, b_ns) ? 0 : b_ns > a_ns ? 1 : -1;
+	return s.low >= other.high || bench_distances_alike(s.low, other.high);
 }
 
+/* Nobody looks while it measures: where the looks of a result differ, its CPUs moved at a moment that is not known, and
+ * may have been near nearly all of the time, or far. So the farthest look of one is compared with the nearest of the
+ * other, and two results whose CPUs moved are not the same because their looks are. */
 enum state_distance state_distance(const json_t *a, const json_t *b, char *text, size_t cap)
 {
 	struct span x = span_of(a), y = span_of(b);
-	int low = farther(x.low, y.low), high = farther(x.high, y.high);
-	bool known = x.low > 0 && y.low > 0;
 	char of_a[64], of_b[64];
 	snprintf(text, cap, "%s, then %s", span_text(x, of_a), span_text(y, of_b));
-	if (known ? low == 0 && high == 0 : x.low == y.low)
-		return STATE_SAME;
-	if (known && low >= 0 && high >= 0)
-		return STATE_FARTHER;
-	if (known && low <= 0 && high <= 0)
-		return STATE_NEARER;
-	return STATE_OTHER;
+	if (!(x.low > 0 && y.low > 0))
+		return x.low == y.low ? STATE_SAME : STATE_OTHER;
+	if (never_nearer(y, x))
+		return never_nearer(x, y) ? STATE_SAME : STATE_FARTHER;
+	return never_nearer(x, y) ? STATE_NEARER : STATE_OTHER;
 }
 
 /* A little is stolen on every virtual machine. */

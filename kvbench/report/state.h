@@ -14,8 +14,8 @@ unsigned state_of_points_differs(const json_t *a, const json_t *b, void (*say)(c
 				 void *arg);
 
 /* state_distance -- how far apart two cores were in b, beside a: both results of runs, or both combinations of sweeps.
- * Threads that are farther apart are slower together. STATE_OTHER: one does not know, or was at times farther and at
- * times nearer. *text: both, as a reader is told ("60 ns (near), then 60 to 300 ns (near to far)"). */
+ * Threads that are farther apart are slower together. STATE_OTHER: one does not know, or nobody can tell which was
+ * farther, or for longer. *text: both, as a reader is told ("60 ns (near), then 60 to 300 ns (near to far)"). */
 enum state_distance { STATE_SAME, STATE_FARTHER, STATE_NEARER, STATE_OTHER };
 enum state_distance state_distance(const json_t *a, const json_t *b, char *text, size_t cap);
 
