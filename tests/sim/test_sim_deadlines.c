@@ -13,9 +13,12 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "kvclient/call/put.h"
@@ -1055,6 +1058,49 @@ static void the_default_deadline_grows_with_the_bytes(void **state)
 	free(memory);
 }
 
+static void say_wrong(void *arg)
+{
+	(void)arg;
+	world_wrong(&world, "the test wants it");
+}
+
+/* In a child: a call that waits in the middle of it, by a time after which it would look again. */
+static void something_is_wrong_under_a_blocking_call(void **state)
+{
+	struct world_options wo = {.seed = 36, .buffer_bytes = BUFFER, .timeout_ns = 30 * SECOND};
+	static uint8_t memory[4096];
+	struct kvc_mem *mem = NULL;
+	(void)state;
+	world_open(&world, &wo);
+	assert_int_equal(world_register(&world, 0, memory, sizeof(memory), &mem), 0);
+	sim_loop_freeze(world.server[0].loop[0], true);
+	sim_world_at(world.sim, world_now(&world) + MS, say_wrong, NULL);
+	(void)kvc_unregister(world.pool[0].pool, &mem);
+}
+
+/* The simulation's own: what it finds under a call that blocks fails the test, and does not turn the world for ever. */
+static void what_is_wrong_under_a_blocking_call_is_told(void **state)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(something_is_wrong_under_a_blocking_call)};
+	int status;
+	pid_t pid;
+	(void)state;
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int nowhere = open("/dev/null", O_WRONLY);
+		alarm(20);
+		cmocka_set_test_filter(NULL);
+		dup2(nowhere, STDOUT_FILENO);
+		dup2(nowhere, STDERR_FILENO);
+		_exit(cmocka_run_group_tests(tests, NULL, NULL));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 #define CALLS_END(name, trouble) {#name, every_kind_of_call, NULL, NULL, (void *)(uintptr_t)(trouble)}
 
 int main(void)
@@ -1084,6 +1130,7 @@ int main(void)
 		cmocka_unit_test(closing_ends_calls_within_the_grace),
 		cmocka_unit_test(closing_fences_memory_of_callers_when_the_server_is_lost),
 		cmocka_unit_test(the_default_deadline_grows_with_the_bytes),
+		cmocka_unit_test(what_is_wrong_under_a_blocking_call_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

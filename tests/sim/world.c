@@ -572,14 +572,19 @@ static bool futex_changed(void *arg)
 	return atomic_load(f->at) != f->value;
 }
 
+/* A call may sleep with a limit again and again (core/block.c does, to see whether the loop stands still). So what is
+ * wrong is told here: the call would not return to tell it, and no time passes in a world that is wrong. */
 static void futex_wait(struct world *w, struct futex *f, const struct timespec *timeout)
 {
 	struct until u = {w, futex_changed, f};
-	if (timeout)
-		sim_run(w->sim, w->loops, w->num_loops, done_or_wrong, &u,
-			world_now(w) + (uint64_t)timeout->tv_sec * SECOND + (uint64_t)timeout->tv_nsec);
-	else
+	if (!timeout) {
 		world_run(w, futex_changed, f, BLOCK_NS, "a blocking call did not return");
+		return;
+	}
+	sim_run(w->sim, w->loops, w->num_loops, done_or_wrong, &u,
+		world_now(w) + (uint64_t)timeout->tv_sec * SECOND + (uint64_t)timeout->tv_nsec);
+	if (w->wrong[0])
+		world_fail(w, w->wrong);
 }
 
 /* Everything but a futex of a thread that turns a world goes to the kernel. */
