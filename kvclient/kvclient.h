@@ -300,7 +300,8 @@ struct kvc_options {
  *   -KV_ECANCELED  options->opening returned false
  * With KVC_OPEN_WAIT, if a server is another one than the list says:
  *   -KV_EINVAL
- * With KVC_OPEN_WAIT, if some client has no server, the code of the first attempt that failed:
+ * With KVC_OPEN_WAIT, if some client has no server, the code of its first attempt that failed; if another server failed
+ * otherwise, the sentence says why, too:
  *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
  *   -KV_EFULL      the server admits no more clients
  *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow

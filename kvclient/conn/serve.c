@@ -492,7 +492,7 @@ static void first_tell(struct kvc_node *n, int rc)
 	if (n->attempt.first_told || (rc == -KV_ERESET && !c->closing && loop_now(c->loop) < n->attempt.first_ns))
 		return;
 	n->attempt.first_told = true;
-	kvc_pool_tell_attempt(c->pool, &c->servers_up, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
+	kvc_pool_tell_attempt(c->pool, &c->attempts, rc == -KV_ERESET ? -KV_ETIMEOUT : rc, &n->error);
 }
 
 /* A server of the user's list told a view without itself: that is what it was wanted for. */
@@ -502,7 +502,7 @@ static void first_parted(struct kvc_node *n)
 	if (n->attempt.first_told)
 		return;
 	n->attempt.first_told = true;
-	kvc_pool_tell_attempt(c->pool, &c->servers_up, 0, &n->error);
+	kvc_pool_tell_attempt(c->pool, &c->attempts, 0, &n->error);
 }
 
 /* Log and count an attachment that ended without a goodbye. */

@@ -391,7 +391,7 @@ struct kvc_client {
 	uint64_t last_len; /* of the last value read: a guess for the next one where nothing better is known */
 	bool opened, closing;
 	enum boot_mode mode;
-	unsigned servers_up; /* first connections that succeeded; under the pool's lock */
+	struct kvc_attempts attempts; /* under the pool's lock */
 	struct kvc_count count;
 	struct kv_rate slow_lines;
 	/* What a room below calls in a room above. Set before the first node is made. */

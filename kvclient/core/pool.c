@@ -3,6 +3,8 @@
  * wait for. */
 #include "kvclient/core/pool.h"
 
+#include <string.h>
+
 int kvc_pool_enter(struct kvc_pool *p)
 {
 	if (KV_UNLIKELY(kvc_pool_alien(p)))
@@ -33,16 +35,30 @@ void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error
 	pthread_mutex_unlock(&p->lock);
 }
 
-void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned *servers_up, int status, const struct kv_error *err)
+/* "server NAME: " stands before it. */
+static const char *reason(const struct kv_error *err)
+{
+	const char *colon = strstr(err->text, ": ");
+	return colon ? colon : err->text;
+}
+
+static void failure_keep(struct kvc_attempts *of, int status, const struct kv_error *err)
+{
+	struct kv_error *at = of->failed++ == 0 ? &of->first : &of->other;
+	if (at->code != 0 || (at == &of->other && strcmp(reason(err), reason(&of->first)) == 0))
+		return;
+	*at = *err;
+	at->code = status;
+}
+
+void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int status, const struct kv_error *err)
 {
 	pthread_mutex_lock(&p->lock);
 	p->progress.attempted++;
-	if (status == 0 && (*servers_up)++ == 0)
+	if (status == 0 && of->up++ == 0)
 		p->progress.up++;
-	if (status < 0 && p->progress.node_status == 0) {
-		p->progress.node_status = status;
-		p->progress.node_error = *err;
-	}
+	if (status < 0)
+		failure_keep(of, status, err);
 	if (status == -KV_EINVAL && p->progress.list_status == 0) {
 		p->progress.list_status = status;
 		p->progress.list_error = *err;

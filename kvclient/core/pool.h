@@ -38,11 +38,17 @@ struct kvc_progress {
 	unsigned closed;       /* clients that are closed */
 	int status;            /* the first failure of a client, which ends the opening */
 	struct kv_error error; /* of that failure */
-	int node_status;
-	struct kv_error node_error; /* of the first connection that failed */
 	int list_status; /* the first failure that showed the list of servers to be wrong: it ends the opening, even if
 			    other servers are up */
 	struct kv_error list_error;
+};
+
+/* How a client's first connections went; under the pool's lock. Two reasons are kept, since one server that is gone
+ * must not hide why another does not take us. */
+struct kvc_attempts {
+	unsigned up, failed;
+	struct kv_error first; /* that failed */
+	struct kv_error other; /* the first that failed for another reason; code 0: none */
 };
 
 /* What a thread of ours is bound to. That thread alone touches it. */
@@ -108,9 +114,9 @@ int kvc_pool_enter(struct kvc_pool *p);
 void kvc_pool_leave(struct kvc_pool *p);
 
 /* kvc_pool_tell_* -- reports to opening and closing. Any thread. kvc_pool_tell_attempt -- a client's first attempt to
- * attach to a server is decided. *servers_up counts those of the client that succeeded; the pool's lock guards it. */
+ * attach to a server is decided; it is counted in *of. */
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
-void kvc_pool_tell_attempt(struct kvc_pool *p, unsigned *servers_up, int status, const struct kv_error *err);
+void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
 
 /* kvc_pool_server_take -- a place of the table for a member of a view: the one that another client has taken for it, or

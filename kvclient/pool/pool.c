@@ -346,6 +346,16 @@ static void clients_open(struct kvc_pool *p)
 	}
 }
 
+/* A client has no server: why. */
+static int unserved(const struct kvc_attempts *a, struct kv_error *err)
+{
+	unsigned more = a->failed - (a->other.code ? 2 : 1);
+	char text[48] = "";
+	if (more > 0)
+		snprintf(text, sizeof(text), " (%u more server%s, too)", more, more == 1 ? " fails" : "s fail");
+	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
+}
+
 /* Under the lock: what kvc_pool_status returns. */
 static int status_look(struct kvc_pool *p, struct kv_error *err)
 {
@@ -365,11 +375,9 @@ static int status_look(struct kvc_pool *p, struct kv_error *err)
 		if (err)
 			*err = g->list_error;
 	} else {
-		for (unsigned i = 0; i < p->num_clients; i++)
-			if (p->client[i]->servers_up == 0)
-				rc = g->node_status;
-		if (rc < 0 && err)
-			*err = g->node_error;
+		for (unsigned i = 0; i < p->num_clients && rc == 0; i++)
+			if (p->client[i]->attempts.up == 0)
+				rc = unserved(&p->client[i]->attempts, err);
 	}
 	return rc;
 }

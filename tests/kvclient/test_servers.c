@@ -400,6 +400,37 @@ static void a_server_that_came_back_and_does_not_take_us_is_not_a_miss(void **st
 	unlink(path[1]);
 }
 
+/* Those that are not there do not hide why the one that is there does not take us. */
+static void an_opening_without_a_server_says_all_reasons(void **state)
+{
+	char path[] = "/tmp/kvrail-key-XXXXXX";
+	struct test_server guarded = {0};
+	const char *list[] = {"127.0.0.1:1", "127.0.0.2:1", "127.0.0.3:1", NULL};
+	struct kvc_options o = options_of(list, 3);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	int rc;
+	(void)state;
+	test_server_need(&test_first);
+	key_file(path, "me:ffeeddccbbaa99887766554433221100");
+	o.psk = "me:00112233445566778899aabbccddeeff";
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EPEERDOWN);
+	said(&err, "connection refused: is kv-server running there, on this port? (2 more servers fail, too)");
+	assert_null(strchr(err.text, ';'));
+	test_server_start_with(&guarded, NULL, (const char *const[]){"--psk-file", path, NULL});
+	list[2] = guarded.entry;
+	rc = kvc_pool_open(&o, &pool, &err);
+	assert_true(rc == -KV_EPEERDOWN || rc == -KV_EDENIED);
+	assert_int_equal(err.code, rc);
+	assert_null(pool);
+	said(&err, "connection refused");
+	said(&err, "; server ");
+	said(&err, "the pre-shared keys differ");
+	said(&err, " (1 more server fails, too)");
+	test_server_kill(&guarded);
+	unlink(path);
+}
+
 static _Atomic unsigned lost, refused, back;
 
 static void outages_count(void *arg, int level, const char *line)
@@ -534,6 +565,7 @@ int main(void)
 		cmocka_unit_test(a_server_with_two_names_is_told_once),
 		cmocka_unit_test(there_is_no_why_while_a_server_is_up),
 		cmocka_unit_test(a_server_that_came_back_and_does_not_take_us_is_not_a_miss),
+		cmocka_unit_test(an_opening_without_a_server_says_all_reasons),
 		cmocka_unit_test(one_line_tells_of_a_server_that_four_clients_lose),
 		cmocka_unit_test(servers_are_reached_over_ipv6),
 		cmocka_unit_test(what_another_address_said_is_not_why_the_hello_failed),
