@@ -373,6 +373,11 @@ static const char *no_push_why(const struct push_options *o, bool member, unsign
 	return others ? NULL : "no other member stays";
 }
 
+static void undrained(void *membership, const struct kv_view *view)
+{
+	membership_undrained(membership, view);
+}
+
 /* This server drains: the others get what was hit lately. */
 static void hand_over(struct run *r, const struct drain_bounds *bounds)
 {
@@ -381,6 +386,8 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct push_options o = {.server = r->server,
 				 .view = &now.view,
 				 .self = membership_self(r->membership),
+				 .undrained = undrained,
+				 .arg = r->membership,
 				 .bytes_s = bounds->bytes_s,
 				 .until_ns = bounds->begun_ns + bounds->time_ns / 4 * 3,
 				 .psk = r->psk,

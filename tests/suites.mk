@@ -50,6 +50,8 @@ $(B)/tests/sim/test_sim_plans: LDFLAGS += -Wl,--wrap=calloc -Wl,--wrap=free
 # In it other processes do something between poll and write; here a region cannot be registered.
 $(B)/tests/base/test_log: LDFLAGS += -Wl,--wrap=poll
 $(B)/tests/kvserver/test_landing: LDFLAGS += -Wl,--wrap=te_region_register
+PUSH_WRAPS := kv_clock_monotonic clock_nanosleep kvc_pool_open kvc_pool_close kvc_counters kvc_server_info kvc_put_batch kvs_server_info lot_new lot_next_wait lot_end_wait
+$(B)/tests/kvserver/test_push: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(PUSH_WRAPS))
 
 # The time of day jumps by an hour: preloaded by output.sh, also into programs that have no sanitizer.
 $(B)/tests/integration/stepped_clock.so: tests/integration/stepped_clock.c

@@ -5,7 +5,9 @@
  * It is the one thread of kv-server that speaks to etcd and to Kubernetes. It serves nobody: what blocks it or is slow
  * there delays a change of the view, and nothing else. No answer and no silence of a source ends the server.
  *
- * Locks: `lock` guards what other threads read; the thread alone writes it. Nobody calls out under it. */
+ * Locks: `lock` guards what other threads read; the thread alone writes it. Nobody calls out under it. `saying` is held
+ * around on_view, and taken before `lock`: the drain's begin is told on the thread that drains, since the membership's
+ * own may wait for a resolver or a file system meanwhile. */
 #include "kvserver/member/membership.h"
 
 #include <errno.h>
@@ -54,6 +56,10 @@ struct membership {
 	bool waits;
 	bool drain_told, self_said;
 	bool untold, untold_said; /* on_view is to be called again; that is in the log */
+	/* under `saying` */
+	pthread_mutex_t saying;
+	uint64_t said_epoch;   /* of the view that on_view took last */
+	struct kv_view others; /* theirs, without the drain; where it is newer than ours it counts while we drain */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t over_set;
@@ -180,21 +186,50 @@ static void self_drain(const struct membership *m, struct kv_view *view)
 	view->epoch = KV_MAX(view->epoch + 1, m->class->own_epochs ? m->drained_ms : 0);
 }
 
-static int view_say(struct membership *m)
+/* With `saying`. own: the view of our source. */
+static int say(struct membership *m, const struct kv_view *own)
 {
 	struct kv_view view = {0};
+	int rc = members_copy(own, &view);
+
+	if (rc == 0 && atomic_load(&m->draining)) {
+		if (m->others.epoch > own->epoch)
+			rc = members_copy(&m->others, &view);
+		view.source = own->source;
+		self_drain(m, &view);
+	}
+	if (rc == 0)
+		rc = m->opt.on_view(m->opt.arg, &view);
+	if (rc == 0)
+		m->said_epoch = view.epoch;
+	kv_view_fini(&view);
+	return rc;
+}
+
+/* With `saying`. Of another thread than the membership's. */
+static int now_say(struct membership *m)
+{
+	struct kv_view own = {0};
+	int rc;
+
+	pthread_mutex_lock(&m->lock);
+	rc = members_copy(&m->now.view, &own);
+	pthread_mutex_unlock(&m->lock);
+	if (rc == 0 && own.epoch)
+		rc = say(m, &own);
+	kv_view_fini(&own);
+	return rc;
+}
+
+static int view_say(struct membership *m)
+{
 	int rc;
 
 	if (!m->opt.on_view)
 		return 0;
-	if (!atomic_load(&m->draining))
-		return m->opt.on_view(m->opt.arg, &m->guard.view);
-	rc = members_copy(&m->guard.view, &view);
-	if (rc == 0) {
-		self_drain(m, &view);
-		rc = m->opt.on_view(m->opt.arg, &view);
-	}
-	kv_view_fini(&view);
+	pthread_mutex_lock(&m->saying);
+	rc = say(m, &m->guard.view);
+	pthread_mutex_unlock(&m->saying);
 	return rc;
 }
 
@@ -557,8 +592,10 @@ static void membership_free(struct membership *m)
 	guard_fini(&m->guard);
 	kv_view_fini(&m->waiting);
 	kv_view_fini(&m->now.view);
+	kv_view_fini(&m->others);
 	pthread_cond_destroy(&m->over_set);
 	pthread_mutex_destroy(&m->lock);
+	pthread_mutex_destroy(&m->saying);
 	free(m);
 }
 
@@ -567,6 +604,7 @@ static void lock_init(struct membership *m)
 {
 	pthread_condattr_t attr;
 
+	pthread_mutex_init(&m->saying, NULL);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -616,11 +654,24 @@ bool membership_drain(struct membership *m)
 	if (!atomic_load(&m->draining))
 		m->drained_ms = members_now_ms();
 	atomic_store(&m->draining, true);
+	if (m->opt.on_view) {
+		pthread_mutex_lock(&m->saying);
+		(void)now_say(m); /* the thread says it again, and more than once if it must (drain_tell) */
+		pthread_mutex_unlock(&m->saying);
+	}
 	web_wake(m->web);
 	pthread_mutex_lock(&m->lock);
 	member = kv_view_find(&m->now.view, m->opt.self.node_id) != NULL;
 	pthread_mutex_unlock(&m->lock);
 	return member;
+}
+
+void membership_undrained(struct membership *m, const struct kv_view *others)
+{
+	pthread_mutex_lock(&m->saying);
+	if (others->epoch >= m->said_epoch && members_copy(others, &m->others) == 0 && m->opt.on_view)
+		(void)now_say(m);
+	pthread_mutex_unlock(&m->saying);
 }
 
 void membership_weigh(struct membership *m, uint32_t weight)

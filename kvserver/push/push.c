@@ -2,13 +2,16 @@
 /* push.c -- a server that goes hands over what is hot, as a client of the others.
  *
  * It opens a pool of the client library, one client, to all members, itself among them: from itself it learns the view
- * in which it drains, so keys are placed where all clients will look for them. Blocks come from the shards a lot at a
- * time, in turn (lot.h), and are put as batches. After each lot it rests as long as its bytes take at the rate that is
- * allowed. A block whose bytes do not have their checksum is not put: a new one would hide that.
+ * in which it drains, so keys are placed where all clients will look for them. The pool follows the view, so members
+ * that come while it runs get their share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as
+ * batches. After each lot it rests as long as its bytes take at the rate that is allowed. A block whose bytes do not
+ * have their checksum is not put: a new one would hide that.
  *
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
- * this server does not drain in the pool's view, or no other member is up, the library would put values to this server,
- * which has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again.
+ * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
+ * has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again. It stays there again
+ * where another server has seen a change of the members later, by a source that knows no drains: the pool's view is
+ * then what all clients have, and its owner is told (undrained).
  *
  * Rejected: writing into the others' memory by the server's own engine. That would be a second protocol for PUT, with
  * the first one's cases of death and retry. */
@@ -33,6 +36,8 @@ enum { LOTS_FAILED = 3 };
 struct push {
 	const struct push_options *opt;
 	struct kvc_pool *pool;
+	struct kv_view view; /* the pool's */
+	unsigned other;      /* a server of the pool that took values last */
 	struct lot *lot[KV_SHARDS_MAX];
 	unsigned shards, failing; /* failing: lots behind each other of which nothing was put */
 	struct push_result result;
@@ -110,39 +115,108 @@ static int pool_open(struct push *p, struct kv_error *err)
 	return rc;
 }
 
-/* Members are in the pool's list by their number in the view. */
-static bool member_ask(const struct push *p, uint32_t i, struct kvc_server_info *out)
+/* ---- the members ---- */
+
+/* Server i of the pool. 0, -KV_ENOTFOUND: it has left; -KV_EINVAL: there are no more; or another code. */
+static int server_ask(const struct push *p, unsigned i, struct kvc_server_info *out)
 {
 	*out = (struct kvc_server_info){.size = sizeof(*out)};
-	return kvc_server_info(p->pool, 0, i, out) == 0;
+	return kvc_server_info(p->pool, 0, i, out);
+}
+
+static uint64_t epoch_ask(const struct push *p)
+{
+	struct kvc_counters c = {.size = sizeof(c)};
+	return kvc_counters(p->pool, &c) == 0 ? c.view_epoch : 0;
+}
+
+static int member_add(struct kv_view *v, const struct kvc_server_info *info)
+{
+	const char *address = strchr(info->name, '='); /* "NAME=HOST:PORT": no server is in the pool without a name */
+	struct kv_member m = {.weight = info->weight,
+			      .state = (enum kv_member_state)info->member_state,
+			      .incarnation = info->member_incarnation};
+	if (!info->member[0] || !address)
+		return 0;
+	snprintf(m.node_id, sizeof(m.node_id), "%s", info->member);
+	snprintf(m.zone, sizeof(m.zone), "%s", info->zone);
+	snprintf(m.address, sizeof(m.address), "%.*s", (int)sizeof(m.address) - 1, address + 1);
+	return kv_view_add(v, &m);
+}
+
+/* All members that the pool knows. 0 or a code. */
+static int members_read(const struct push *p, struct kv_view *out)
+{
+	struct kvc_server_info info;
+	int rc = 0;
+	for (unsigned i = 0; rc == 0; i++) {
+		rc = server_ask(p, i, &info);
+		if (rc == -KV_EINVAL)
+			return 0;
+		if (rc == 0)
+			rc = member_add(out, &info);
+		else if (rc == -KV_ENOTFOUND)
+			rc = 0;
+	}
+	return rc;
+}
+
+/* If the pool has another view than the one that was read last, read it. One that changes meanwhile is read again at
+ * the next look. */
+static void view_read(struct push *p)
+{
+	struct kv_view v = {.epoch = epoch_ask(p)};
+	if (v.epoch == p->view.epoch)
+		return;
+	if (members_read(p, &v) == 0 && epoch_ask(p) == v.epoch) {
+		kv_view_fini(&p->view);
+		p->view = v;
+	} else {
+		kv_view_fini(&v);
+	}
 }
 
 /* Whether keys are placed as if this server had gone. */
-static bool self_drains(const struct push *p)
+static bool self_goes(struct push *p)
 {
-	const struct kv_view *v = p->opt->view;
-	struct kvc_server_info info;
-	uint32_t i = 0;
-	while (i < v->count && strcmp(v->member[i].node_id, p->opt->self) != 0)
-		i++;
-	return i < v->count && member_ask(p, i, &info) && info.member_state == KVC_MEMBER_DRAINING;
-}
-
-/* Whether there is a server to put values to. */
-static bool others_up(const struct push *p)
-{
-	const struct kv_view *v = p->opt->view;
-	struct kvc_server_info info;
-	for (uint32_t i = 0; i < v->count; i++)
-		if (strcmp(v->member[i].node_id, p->opt->self) != 0 && member_ask(p, i, &info) &&
-		    info.state == KVC_SERVER_UP && info.member_state != KVC_MEMBER_DRAINING)
-			return true;
+	const struct kv_member *self;
+	view_read(p);
+	if (p->view.epoch == 0)
+		return false;
+	self = kv_view_find(&p->view, p->opt->self);
+	if (!self || self->state == KV_MEMBER_DRAINING)
+		return true;
+	p->opt->undrained(p->opt->arg, &p->view);
 	return false;
 }
 
-static bool others_take(const struct push *p)
+static bool takes(const struct push *p, const struct kvc_server_info *info)
 {
-	return self_drains(p) && others_up(p);
+	return info->state == KVC_SERVER_UP && info->member[0] && info->member_state != KVC_MEMBER_DRAINING &&
+	       strcmp(info->member, p->opt->self) != 0;
+}
+
+/* Whether there is a server to put values to. */
+static bool others_up(struct push *p)
+{
+	struct kvc_server_info info;
+	int rc = server_ask(p, p->other, &info);
+	if (rc == 0 && takes(p, &info))
+		return true;
+	rc = 0;
+	for (unsigned i = 0; rc == 0 || rc == -KV_ENOTFOUND; i++) {
+		rc = server_ask(p, i, &info);
+		if (rc == 0 && takes(p, &info)) {
+			p->other = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool others_take(struct push *p)
+{
+	return self_goes(p) && others_up(p);
 }
 
 static bool others_wait(struct push *p)
@@ -162,7 +236,7 @@ static int others_find(struct push *p, struct kv_error *err)
 {
 	if (others_wait(p))
 		return 0;
-	if (!self_drains(p))
+	if (!self_goes(p))
 		return kv_fail(err, -KV_ETIMEOUT, "the others' view of this server does not change");
 	return kv_fail(err, -KV_EPEERDOWN, "no other member that stays answers");
 }
@@ -280,6 +354,7 @@ int push_run(const struct push_options *options, struct push_result *out, struct
 	for (unsigned i = 0; i < p->shards; i++)
 		(void)lot_end_wait(&p->lot[i], now() + LOOP_NS);
 	kvc_pool_close(&p->pool);
+	kv_view_fini(&p->view);
 	if (rc == 0)
 		*out = p->result;
 	free(p);

@@ -9,10 +9,14 @@ struct kvs_server;
 
 struct push_options {
 	struct kvs_server *server;  /* it runs */
-	const struct kv_view *view; /* the members, this server among them */
+	const struct kv_view *view; /* the members at first, this server among them */
 	const char *self;           /* its node id */
-	uint64_t bytes_s;           /* at most; above 0 */
-	uint64_t until_ns;          /* of kv_clock_monotonic: by then it is over */
+	/* The others have this view now, in which this server stays: somebody is to tell them otherwise. Called again
+	 * until it has changed. On the calling thread. */
+	void (*undrained)(void *arg, const struct kv_view *view);
+	void *arg;
+	uint64_t bytes_s;  /* at most; above 0 */
+	uint64_t until_ns; /* of kv_clock_monotonic: by then it is over */
 	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */
 	const struct kv_log *log;
 };
@@ -23,9 +27,9 @@ struct push_result {
 	bool alone; /* something is, but no other member answers, or those that do take nothing */
 };
 
-/* push_run -- put the blocks, the hottest first, until all of them were, or the time is over. Clients are served
- * meanwhile. Blocks: the calling thread, which is none of the server's.
- * 0, or a code with *err: nothing could be put, and *out is zero. */
+/* push_run -- put the blocks, the hottest first, until all of them were, or the time is over, to whoever are the
+ * members then. Clients are served meanwhile. Blocks: the calling thread, which is none of the server's. 0, or a code
+ * with *err: nothing could be put, and *out is zero. */
 int push_run(const struct push_options *options, struct push_result *out, struct kv_error *err);
 
 #endif

@@ -600,6 +600,30 @@ def drain_of_a_list() -> None:
         raise Failed(f"a had {before}, put {said}, and {now} of them are there: {a.text()}")
 
 
+def drain_beside_a_start() -> None:
+    """While a server of a list drains, another one starts again: its list is the newer one, and says that the first one
+    is up. What that one has left goes to the others all the same."""
+    ports = [free_port() for _ in "abc"]
+    members = "list:" + ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip("abc", ports))
+    more = ("--drain-sec", "60", "--memory-mb", "64", "--drain-mb", "1")
+    a, b, c = (KvServer(name, members, *more, port=port) for name, port in zip("abc", ports))
+    load = "--num-keys 900 --value-size 16KB --num-workers 4 --seed 7".split()
+    if bench_begin(a, SCRATCH / "beside.json", *load).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    before, had = counted(a, BLOCKS), counted(b, BLOCKS)
+    a.process.send_signal(signal.SIGTERM)
+    soon("b gets values", lambda: counted(b, BLOCKS) > had)
+    c.kill()
+    c = KvServer("c", members, *more, port=ports[2])
+    if a.process.wait(PATIENCE_S) != 0:
+        raise Failed(a.text())
+    a.says(r"event=drain_pushed .* all=yes")
+    said = int(re.search(r"event=drain_pushed values=(\d+)", a.text())[1])
+    # The lot that was under way when c ended may have come to its deadline.
+    if before < 200 or said < before - 32 or counted(c, BLOCKS) < 20:
+        raise Failed(f"a had {before}, put {said}, and {counted(c, BLOCKS)} are at c: {a.text()}")
+
+
 def drain_without_others() -> None:
     """It says why it hands nothing over, and ends."""
     alone = KvServer("a", "list:a=127.0.0.1:1")
@@ -1431,6 +1455,7 @@ def main() -> int:
         ("a join under load is no miss, and values follow", join_costs_nothing, ""),
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server of a list hands over, also to one that stood still", drain_of_a_list, ""),
+        ("a server hands over while another one starts", drain_beside_a_start, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),

@@ -4,6 +4,8 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -536,6 +538,138 @@ static void a_view_that_cannot_be_told_is_told_later(void **state)
 	assert_int_equal(untold, 1);
 }
 
+/* ---- the drain ---- */
+
+static struct kv_view
+	said; /* what on_view had last; the membership calls it under a lock, and so does the test's own */
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int on_view_keep(void *arg, const struct kv_view *view)
+{
+	int rc;
+	(void)arg;
+	pthread_mutex_lock(&said_lock);
+	rc = members_copy(view, &said);
+	pthread_mutex_unlock(&said_lock);
+	views_taken++;
+	return rc;
+}
+
+static void on_nothing(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	(void)line;
+}
+
+/* The epoch of the view that was said last, in which "a" has this state. */
+static uint64_t said_with(enum kv_member_state state, unsigned members)
+{
+	const struct kv_member *a;
+	uint64_t epoch;
+	pthread_mutex_lock(&said_lock);
+	a = kv_view_find(&said, "a");
+	assert_non_null(a);
+	assert_int_equal(a->state, state);
+	assert_int_equal(a->incarnation, state == KV_MEMBER_DRAINING ? 77 : 0);
+	assert_int_equal(said.count, members);
+	assert_int_equal(said.source, members_source("list", ""));
+	epoch = said.epoch;
+	pthread_mutex_unlock(&said_lock);
+	return epoch;
+}
+
+/* Another server has seen a change later, by a clock that is ahead: its members count, and our drain with them. */
+static void a_drain_outlives_a_newer_view(void **state)
+{
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = on_nothing};
+	const struct membership_options options = {
+		.members = "list:a=h:97,b=h:98",
+		.self = {.node_id = "a", .address = "h:97", .weight = 1, .incarnation = 77},
+		.log = &log,
+		.on_view = on_view_keep};
+	struct kv_view theirs = view_of("abc"), old = view_of("ab");
+	struct membership *m;
+	uint64_t epoch;
+	(void)state;
+	views_taken = 0;
+	assert_int_equal(membership_start(&options, &m, NULL), 0);
+	assert_true(within(&views_taken, 1));
+	epoch = said_with(KV_MEMBER_UP, 2);
+	assert_true(membership_drain(m));
+	assert_true(said_with(KV_MEMBER_DRAINING, 2) > epoch);
+	membership_undrained(m, &old); /* it is of before the drain */
+	epoch = said_with(KV_MEMBER_DRAINING, 2);
+	theirs.epoch = epoch + 3600000;
+	membership_undrained(m, &theirs);
+	assert_int_equal(said_with(KV_MEMBER_DRAINING, 3), theirs.epoch + 1);
+	views_taken = 0;
+	membership_undrained(m, &theirs); /* beaten already */
+	membership_weigh(m, 2);           /* a turn of the thread changes nothing */
+	assert_int_equal(said_with(KV_MEMBER_DRAINING, 3), theirs.epoch + 1);
+	theirs.epoch += 2;
+	membership_undrained(m, &theirs);
+	assert_int_equal(said_with(KV_MEMBER_DRAINING, 3), theirs.epoch + 1);
+	membership_stop(&m);
+	assert_int_equal(said_with(KV_MEMBER_DRAINING, 3), theirs.epoch + 1);
+	kv_view_fini(&theirs);
+	kv_view_fini(&old);
+	kv_view_fini(&said);
+}
+
+static sem_t asked, answer;
+static _Atomic bool resolver_hangs;
+
+static int look_up_slowly(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
+{
+	if (resolver_hangs) {
+		sem_post(&asked);
+		sem_wait(&answer);
+		resolver_hangs = false;
+	}
+	return look_up(host, port, hints, out);
+}
+
+static int name_is_a(const struct addrinfo *a, char *buf, unsigned cap)
+{
+	(void)a;
+	snprintf(buf, cap, "a.kv.ns.svc");
+	return 0;
+}
+
+/* The resolver keeps the membership's thread: clients hear of the drain all the same, before the call returns. */
+static void a_drain_waits_for_no_resolver(void **state)
+{
+	static const struct source_names names = {look_up_slowly, list_free, name_is_a};
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = on_nothing};
+	const struct membership_options options = {.members = "dns:kv:97",
+						   .self = {.node_id = "a", .weight = 1, .incarnation = 77},
+						   .pace = 1000,
+						   .names = &names,
+						   .log = &log,
+						   .on_view = on_view_keep};
+	struct membership *m;
+	(void)state;
+	addresses(2, 2, 2, 2);
+	sem_init(&asked, 0, 0);
+	sem_init(&answer, 0, 0);
+	views_taken = 0;
+	assert_int_equal(membership_start(&options, &m, NULL), 0);
+	assert_true(within(&views_taken, 1));
+	resolver_hangs = true;
+	sem_wait(&asked);
+	assert_true(membership_drain(m));
+	pthread_mutex_lock(&said_lock);
+	assert_int_equal(said.member[0].state, KV_MEMBER_DRAINING);
+	pthread_mutex_unlock(&said_lock);
+	sem_post(&answer);
+	membership_stop(&m);
+	assert_int_equal(said.member[0].state, KV_MEMBER_DRAINING);
+	kv_view_fini(&said);
+	sem_destroy(&asked);
+	sem_destroy(&answer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -554,6 +688,8 @@ int main(void)
 		cmocka_unit_test(dns_one_without_a_name),
 		cmocka_unit_test(dns_keeps_the_names_it_heard),
 		cmocka_unit_test(a_view_that_cannot_be_told_is_told_later),
+		cmocka_unit_test(a_drain_outlives_a_newer_view),
+		cmocka_unit_test(a_drain_waits_for_no_resolver),
 	};
 	return cmocka_run_group_tests_name("kvserver/members", tests, NULL, NULL);
 }
