@@ -7,11 +7,12 @@
  * again when it was away. All servers do the same, so they have the same ids.
  *
  * A resolver that cannot say now what an address is called has not said that it has no name: a server that took the
- * address for its id would differ from the others for good. So the address is no member yet, and is asked for again at
- * the next looks, NAME_TRIES in all, behind the other addresses; then its id is ADDRESS:PORT. Each question without an
- * answer is waited for, so a look has one of them: in a network where such questions are never answered, all addresses
- * are ids after NAME_TRIES looks. The first view waits for all of its names: a part of the members, told as news, would
- * draw clients from the whole view that they have.
+ * address for its id would differ from the others for good. So the address is left out: it is no member yet, and is
+ * asked for again at the next look, behind the other addresses. After LOOKS_LEFT looks in a row that left one out, the
+ * next look asks once more, and then an id is ADDRESS:PORT. Each question without an answer is waited for, so a look
+ * has one of them, and looks are counted, not questions: in a network where such questions are never answered, all
+ * addresses are ids by then. The first view waits for all of its names: a part of the members, told as news, would draw
+ * clients from the whole view that they have.
  *
  * "There is no such name" is an answer where a headless service has no member, but it is also what a resolver says that
  * has lost its upstream: it is trouble here, and the view stays. DNS has neither numbers nor states: all are up. The
@@ -27,7 +28,7 @@
 
 #include "kvserver/member/source.h"
 
-enum { NAME_TRIES = 3 };
+enum { LOOKS_LEFT = 3 };
 
 #define LOOK_NS 5000000000ull
 
@@ -38,7 +39,7 @@ struct source {
 	bool told;            /* there is a first view */
 	uint64_t epoch;
 	char silent[KV_MEMBER_ADDRESS]; /* the address whose name nobody could say in the last look, or "" */
-	unsigned unnamed;               /* looks in a row that had one */
+	unsigned looks_left;            /* looks in a row that left an address out */
 };
 
 /* One look. */
@@ -128,7 +129,7 @@ static bool name_take(struct source *s, struct look *l, const struct addrinfo *a
 		l->silent = true;
 		snprintf(s->silent, sizeof(s->silent), "%s", m->address);
 	}
-	if (s->unnamed < NAME_TRIES) {
+	if (s->looks_left < LOOKS_LEFT) {
 		l->left_out++;
 		return false;
 	}
@@ -211,7 +212,7 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 
 	memcpy(l.last, s->silent, sizeof(l.last));
 	rc = addresses_take(s, list, &l);
-	s->unnamed = l.left_out ? s->unnamed + 1 : 0;
+	s->looks_left = l.left_out ? s->looks_left + 1 : 0;
 	if (!l.silent)
 		s->silent[0] = '\0';
 	trouble = trouble_of(s, &l, rc);
