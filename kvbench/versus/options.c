@@ -161,10 +161,10 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 	static const struct {
 		const char *scheme;
 		enum versus_kind kind;
-		bool path;
-	} known[] = {{"kvrail://", VERSUS_KVRAIL, false},           {"redis://", VERSUS_REDIS, false},
-		     {"redis+unix://", VERSUS_REDIS, true},         {"memcached://", VERSUS_MEMCACHED, false},
-		     {"memcached+unix://", VERSUS_MEMCACHED, true}, {"program:", VERSUS_PROGRAM, true}};
+		unsigned port; /* its usual one; 0: it has a path */
+	} known[] = {{"kvrail://", VERSUS_KVRAIL, 7411},         {"redis://", VERSUS_REDIS, 6379},
+		     {"redis+unix://", VERSUS_REDIS, 0},         {"memcached://", VERSUS_MEMCACHED, 11211},
+		     {"memcached+unix://", VERSUS_MEMCACHED, 0}, {"program:", VERSUS_PROGRAM, 0}};
 	struct kv_hostport hp;
 	snprintf(t->name, sizeof(t->name), "%s", item);
 	if (strcmp(item, "kvrail") == 0)
@@ -175,13 +175,16 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 			continue;
 		t->kind = known[i].kind;
 		snprintf(t->address, sizeof(t->address), "%s", item + len);
-		if (known[i].path && t->address[0] != '/')
+		if (!known[i].port && t->address[0] != '/')
 			return kv_fail(err, -KV_EINVAL, "--targets: '%s' needs the whole path of a %s, as in %s/run/x",
 				       item, known[i].kind == VERSUS_PROGRAM ? "program" : "socket", known[i].scheme);
 		if (known[i].kind == VERSUS_PROGRAM && access(t->address, X_OK) < 0)
 			return kv_fail(err, -KV_EINVAL, "--targets: %s cannot be run: %s", t->address,
 				       kv_strerror(-errno));
-		if (!known[i].path && kv_hostport_parse(t->address, &hp, err) < 0)
+		if (known[i].port && (!t->address[0] || t->address[0] == ':'))
+			return kv_fail(err, -KV_EINVAL, "--targets: '%s' names no host: give it, as in %s127.0.0.1:%u",
+				       item, known[i].scheme, known[i].port);
+		if (known[i].port && kv_hostport_parse(t->address, &hp, err) < 0)
 			return kv_fail_more(err, "--targets: '%s'", item);
 		return 0;
 	}

@@ -13,9 +13,13 @@
 #include "_native.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* What the library takes; the tests compare. */
+enum { CLIENTS_MOST = 4096, THREADS_MOST = 256, RAILS_MOST = 32, DEPTH_MOST = 65536 };
 
 static struct client_object *live;
 
@@ -161,22 +165,28 @@ static int take_prefix(struct opening *o, PyObject *prefix)
 	return o->prefix ? 0 : -1;
 }
 
-/* What is too much for an unsigned is UINT_MAX: the library refuses that, and says what it takes. */
-static int take_count(PyObject *object, const char *what, unsigned *out)
+/* most: what the library takes. It says so itself of a number that it can be given. */
+static int take_count(PyObject *object, const char *what, unsigned most, unsigned *out)
 {
 	uint64_t value;
+	char range[32];
 	if (!object)
 		return 0;
-	if (kvrail_uint(object, what, &value) < 0)
+	snprintf(range, sizeof(range), "from 0 to %u", most);
+	if (kvrail_uint_in(object, what, range, &value) < 0)
 		return -1;
-	*out = value > UINT_MAX ? UINT_MAX : (unsigned)value;
+	if (value > UINT_MAX) {
+		kvrail_raise(-KV_EINVAL, "%s must be %s, not %llu", what, range, (unsigned long long)value);
+		return -1;
+	}
+	*out = (unsigned)value;
 	return 0;
 }
 
 static int take_copies(PyObject *object, unsigned *flags)
 {
-	unsigned copies = 1;
-	if (take_count(object, "copies", &copies) < 0)
+	uint64_t copies = 1;
+	if (object && kvrail_uint_in(object, "copies", "1 or 2", &copies) < 0)
 		return -1;
 	if (copies != 1 && copies != 2) {
 		PyErr_SetString(PyExc_ValueError, "copies is 1, or 2 to keep each value at two servers");
@@ -204,11 +214,12 @@ static int take_timeout(PyObject *object, uint64_t *out_ns)
 
 static int take_level(PyObject *object, int *out)
 {
-	unsigned level = 2;
-	if (take_count(object, "log_level", &level) < 0)
+	const char *range = "from 0, none, to 4, debug";
+	uint64_t level = 2;
+	if (object && kvrail_uint_in(object, "log_level", range, &level) < 0)
 		return -1;
 	if (level > 4) {
-		PyErr_Format(PyExc_ValueError, "log_level is from 0, none, to 4, debug, not %u", level);
+		PyErr_Format(PyExc_ValueError, "log_level must be %s, not %S", range, object);
 		return -1;
 	}
 	*out = (int)level;
@@ -237,10 +248,10 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	p->flags = (down_is_miss ? KVC_DOWN_IS_MISS : 0u) | (verify ? 0u : KVC_NO_VERIFY) | (wait ? KVC_OPEN_WAIT : 0u);
 	if (take_timeout(timeout, &p->timeout_ns) < 0 || take_level(level, &p->log_level) < 0 ||
 	    (buffer && kvrail_uint(buffer, "buffer_bytes", &p->buffer_bytes) < 0) ||
-	    take_count(clients, "num_clients", &p->num_clients) < 0 ||
-	    take_count(threads, "num_threads", &p->num_threads) < 0 ||
-	    take_count(rails, "num_rails", &p->num_rails) < 0 || take_count(depth, "depth", &o->queue.depth) < 0 ||
-	    take_copies(copies, &p->flags) < 0)
+	    take_count(clients, "num_clients", CLIENTS_MOST, &p->num_clients) < 0 ||
+	    take_count(threads, "num_threads", THREADS_MOST, &p->num_threads) < 0 ||
+	    take_count(rails, "num_rails", RAILS_MOST, &p->num_rails) < 0 ||
+	    take_count(depth, "depth", DEPTH_MOST, &o->queue.depth) < 0 || take_copies(copies, &p->flags) < 0)
 		return -1;
 	return take_servers(o, servers) < 0 || take_text(o, provider, "provider", false, &p->provider) < 0 ||
 			       take_text(o, nic, "nic", false, &p->nic) < 0 ||

@@ -39,6 +39,11 @@ PyObject *kvrail_type_name(PyObject *object)
 
 int kvrail_uint(PyObject *object, const char *what, uint64_t *out)
 {
+	return kvrail_uint_in(object, what, "from 0 to 2^64 - 1", out);
+}
+
+int kvrail_uint_in(PyObject *object, const char *what, const char *range, uint64_t *out)
+{
 	PyObject *index;
 	if (!PyIndex_Check(object)) {
 		PyObject *type = kvrail_type_name(object);
@@ -56,7 +61,7 @@ int kvrail_uint(PyObject *object, const char *what, uint64_t *out)
 		return 0;
 	if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
 		PyErr_Clear();
-		PyErr_Format(PyExc_ValueError, "%s must be from 0 to 2^64 - 1, not %S", what, object);
+		PyErr_Format(PyExc_ValueError, "%s must be %s, not %S", what, range, object);
 	}
 	return -1;
 }

@@ -67,8 +67,10 @@ struct region_object {
 PyObject *kvrail_raise(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* kvrail_type_name -- the name of an object's type, for a sentence: a new reference, or NULL with an exception. */
 PyObject *kvrail_type_name(PyObject *object);
-/* kvrail_uint -- a Python int from 0 to UINT64_MAX. Returns -1 with an exception that begins with `what`. */
+/* kvrail_uint -- a Python int from 0 to UINT64_MAX. Returns -1 with an exception that begins with `what`.
+ * kvrail_uint_in -- its sentence names another range, which the caller looks at. */
 int kvrail_uint(PyObject *object, const char *what, uint64_t *out);
+int kvrail_uint_in(PyObject *object, const char *what, const char *range, uint64_t *out);
 
 /* seconds_of -- the seconds of a timeout; an int that is too large is infinite. Returns -1 with an exception.
  * seconds_ns -- seconds, 0 or more, in nanoseconds: at least one above 0, and at most 1e18, which is inf, too. */

@@ -304,19 +304,42 @@ class ArgumentsTest(NativeTest):
             )
         self.refuses(TypeError, "timeout .* not str", _native.Client, address, timeout="soon")
         self.refuses(TypeError, "log_level must be an int", _native.Client, address, log_level="2")
-        self.refuses(ValueError, "log_level is from 0", _native.Client, address, log_level=5)
+        for level in (5, -1, 1 << 70):
+            self.refuses(
+                ValueError,
+                f"log_level must be from 0, none, to 4, debug, not {level}$",
+                _native.Client,
+                address,
+                log_level=level,
+            )
+        for copies in (-1, 1 << 70):
+            self.refuses(
+                ValueError, f"copies must be 1 or 2, not {copies}$", _native.Client, address, copies=copies
+            )
         self.refuses(kvrail.Invalid, "depth of a queue", _native.Client, address, depth=1 << 20)
         self.refuses(
             TypeError, "provider must be a str, not int", _native.Client, address, provider=3
         )
         self.refuses(TypeError, "prefix must be str or bytes", _native.Client, address, prefix=3)
         self.refuses(ValueError, "zero byte", _native.Client, address, psk="a\0b")
-        for name in ("num_clients", "num_threads", "num_rails", "depth"):
-            self.refuses(
-                ValueError, f"{name} must be from 0", _native.Client, address, **{name: -1}
-            )
-            for many in (1 << 20, 1 << 32, (1 << 40) + 1):
-                self.refuses(kvrail.Invalid, "at most", _native.Client, address, **{name: many})
+        counts = {"num_clients": 4096, "num_threads": 256, "num_rails": 32, "depth": 65536}
+        for name, most in counts.items():
+            for wrong, many in ((ValueError, -1), (kvrail.Invalid, 1 << 40), (ValueError, 1 << 64)):
+                self.refuses(
+                    wrong,
+                    f"{name} must be from 0 to {most}, not {many}$",
+                    _native.Client,
+                    address,
+                    **{name: many},
+                )
+            for many in (most + 1, (1 << 32) - 1):  # the library says so itself
+                self.refuses(
+                    kvrail.Invalid,
+                    f"{many}.* {most}|{most}.* {many}",
+                    _native.Client,
+                    address,
+                    **{name: many},
+                )
         self.refuses(TypeError, "", _native.Client, address, colour="red")
         self.refuses(
             kvrail.Error, "no-such-file", _native.Client, address, psk_file="/no-such-file"

@@ -44,6 +44,23 @@ static void other_names_are_refused(void **state)
 	}
 }
 
+/* It connects: to listen on every address is no way out. */
+static void a_target_without_a_host_is_told_what_to_write(void **state)
+{
+	static const char *const bad[][2] = {{"redis://", "as in redis://127.0.0.1:6379"},
+					     {"kvrail,redis://:6379", "as in redis://127.0.0.1:6379"},
+					     {"memcached://", "as in memcached://127.0.0.1:11211"},
+					     {"kvrail://", "as in kvrail://127.0.0.1:7411"}};
+	struct versus_options o;
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct kv_error err = {0};
+		assert_int_equal(parse(bad[i][0], &o, &err), -KV_EINVAL);
+		check_contains(err.text, bad[i][1]);
+		assert_null(strstr(err.text, "0.0.0.0"));
+	}
+}
+
 static void labels_are_short_and_differ(void **state)
 {
 	const char *list = "kvrail,redis://10.0.0.1:6379,redis+unix:///run/x.sock,program:/bin/true,kvrail://h:1";
@@ -280,6 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(targets_have_kinds_and_addresses),
 		cmocka_unit_test(other_names_are_refused),
+		cmocka_unit_test(a_target_without_a_host_is_told_what_to_write),
 		cmocka_unit_test(labels_are_short_and_differ),
 		cmocka_unit_test(others_with_clients_of_their_own_are_named),
 		cmocka_unit_test(ratios_are_of_rounds_that_count),
