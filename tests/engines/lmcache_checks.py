@@ -283,8 +283,12 @@ def of_round(kind, address, r):
 
 
 def ratio(rounds="7"):
-    """Each kind, then redis, in turns: the median of the ratios of neighbours."""
+    """Each kind, then redis, in turns: the median of the ratios of neighbours.
+
+    The bench clears what it loads into before each round, with PyTorch, whose threads then spin for a while: on few cores
+    they would take those of whoever loads. Passive ones sleep. Whoever sets OMP_WAIT_POLICY measures it otherwise."""
     os.environ["PYTHONPATH"] = str(HERE)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     ratios = {}
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
