@@ -149,28 +149,6 @@ struct index_item *index_find(const struct index *ix, uint64_t hash, const void 
 	return item || !ix->old.slots ? item : table_find(&ix->old, hash, key, len);
 }
 
-void index_prefetch(const struct index *ix, uint64_t hash)
-{
-	__builtin_prefetch(&ix->now.slots[hash & ix->now.mask]);
-	if (ix->old.slots)
-		__builtin_prefetch(&ix->old.slots[hash & ix->old.mask]);
-}
-
-static struct index_item *table_peek(const struct index_table *t, uint64_t hash)
-{
-	for (uint64_t i = hash & t->mask; t->slots[i].item; i = (i + 1) & t->mask)
-		if (t->slots[i].hash == hash)
-			return t->slots[i].item;
-	return NULL;
-}
-
-struct index_item *index_peek(const struct index *ix, uint64_t hash)
-{
-	struct index_item *item = table_peek(&ix->now, hash);
-
-	return item || !ix->old.slots ? item : table_peek(&ix->old, hash);
-}
-
 int index_insert(struct index *ix, struct index_item *item)
 {
 	index_migrate(ix);

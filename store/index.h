@@ -56,9 +56,28 @@ static inline uint64_t index_hash(const struct index *ix, const void *key, size_
 struct index_item *index_find(const struct index *ix, uint64_t hash, const void *key, size_t len);
 
 /* index_prefetch -- begin to load the slot where a look-up of this hash will begin. index_peek -- the item of this
- * hash, or NULL, without a look at its key. */
-void index_prefetch(const struct index *ix, uint64_t hash);
-struct index_item *index_peek(const struct index *ix, uint64_t hash);
+ * hash, or NULL, without a look at its key. (Inline, as above.) */
+static inline void index_prefetch(const struct index *ix, uint64_t hash)
+{
+	__builtin_prefetch(&ix->now.slots[hash & ix->now.mask]);
+	if (KV_UNLIKELY(ix->old.slots))
+		__builtin_prefetch(&ix->old.slots[hash & ix->old.mask]);
+}
+
+static inline struct index_item *index_table_peek(const struct index_table *t, uint64_t hash)
+{
+	for (uint64_t i = hash & t->mask; t->slots[i].item; i = (i + 1) & t->mask)
+		if (t->slots[i].hash == hash)
+			return t->slots[i].item;
+	return NULL;
+}
+
+static inline struct index_item *index_peek(const struct index *ix, uint64_t hash)
+{
+	struct index_item *item = index_table_peek(&ix->now, hash);
+
+	return item || KV_LIKELY(!ix->old.slots) ? item : index_table_peek(&ix->old, hash);
+}
 
 /* index_insert -- add an item whose hash is not in the index. item->hash is index_hash of its key. Returns 0 or
  * -KV_ENOMEM (nothing changed). */

@@ -13,7 +13,7 @@
 
 /* So much of a value is loaded before it is sent; from there on the processor reads ahead by itself. 4 KiB is no
  * faster, 512 bytes are slower by one or two per cent (a million keys of 4 KiB). */
-enum { AHEAD_BYTES = 1024 };
+enum { AHEAD_BYTES = 1024, DIGESTS_AHEAD = 16 };
 
 int store_init(struct store *s, const struct store_options *o)
 {
@@ -174,11 +174,26 @@ void store_stage_end(struct store *s, struct room *r)
 	slab_put(&s->rooms, r);
 }
 
+/* The block of an item, or NULL if there is none or its time has come. */
+static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
+{
+	struct block *b;
+
+	if (!item)
+		return NULL;
+	b = KV_CONTAINER(item, struct block, item);
+	if (!expire_over(&b->expire, now_ns))
+		return b;
+	s->events[STORE_EXPIRED]++;
+	store_drop(s, b);
+	return NULL;
+}
+
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 		 struct block **out_holder)
 {
 	/* Another key of the same digest (index.h) has the place as well. */
-	struct block *holder = store_digest_find(s, b->item.hash, now_ns);
+	struct block *holder = live(s, index_peek(&s->index, b->item.hash), now_ns);
 	int rc;
 
 	if (holder) {
@@ -196,39 +211,46 @@ int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t e
 	return 0;
 }
 
-/* The block of an item, or NULL if there is none or its time has come. */
-static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
-{
-	struct block *b;
-
-	if (!item)
-		return NULL;
-	b = KV_CONTAINER(item, struct block, item);
-	if (!expire_over(&b->expire, now_ns))
-		return b;
-	s->events[STORE_EXPIRED]++;
-	store_drop(s, b);
-	return NULL;
-}
-
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns)
 {
 	return live(s, index_find(&s->index, index_hash(&s->index, key, len), key, len), now_ns);
 }
 
-uint64_t store_digest_hash(const struct store *s, uint64_t digest)
+/* Find some digests, no more than DIGESTS_AHEAD. A look-up is two cache misses, the slot and its block: those of all
+ * are under way together. None is deleted before all were looked at, since two digests may be of one block. */
+static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap,
+			 uint32_t at)
 {
-	return index_digest_hash(&s->index, digest);
+	uint64_t hash[DIGESTS_AHEAD];
+	struct block *found[DIGESTS_AHEAD];
+	uint32_t over = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		hash[i] = index_digest_hash(&s->index, kv_get64(digests + 8 * (size_t)(at + i)));
+		index_prefetch(&s->index, hash[i]);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct index_item *item = index_peek(&s->index, hash[i]);
+		found[i] = item ? KV_CONTAINER(item, struct block, item) : NULL;
+		if (item)
+			__builtin_prefetch(&found[i]->expire.when_ns);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (!found[i])
+			continue;
+		if (KV_UNLIKELY(expire_over(&found[i]->expire, now_ns)))
+			over |= 1u << i;
+		else
+			bitmap[(at + i) / 8] |= (uint8_t)(1u << (at + i) % 8);
+	}
+	for (; KV_UNLIKELY(over); over &= over - 1)
+		(void)live(s, index_peek(&s->index, hash[__builtin_ctz(over)]), now_ns);
 }
 
-void store_digest_ahead(const struct store *s, uint64_t hash)
+void store_digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap)
 {
-	index_prefetch(&s->index, hash);
-}
-
-struct block *store_digest_find(struct store *s, uint64_t hash, uint64_t now_ns)
-{
-	return live(s, index_peek(&s->index, hash), now_ns);
+	for (uint32_t at = 0; at < n; at += DIGESTS_AHEAD)
+		digests_find(s, digests, KV_MIN(n - at, (uint32_t)DIGESTS_AHEAD), now_ns, bitmap, at);
 }
 
 uint64_t store_ahead(const struct store *s, const void *key, size_t len)

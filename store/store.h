@@ -60,11 +60,10 @@ void store_fini(struct store *s);
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
 void store_use(struct store *s, struct block *b);
 
-/* store_digest_ahead -- begin to load what store_digest_find reads; both take what store_digest_hash made of a key's
- * digest (index.h). store_digest_find -- as store_find, without a look at the key. */
-uint64_t store_digest_hash(const struct store *s, uint64_t digest);
-void store_digest_ahead(const struct store *s, uint64_t hash);
-struct block *store_digest_find(struct store *s, uint64_t hash, uint64_t now_ns);
+/* store_digests_find -- which keys have a live block, of n that only digests are known of (index.h): 8 bytes each,
+ * little-endian, one after the other. Sets bit i % 8 of byte i / 8 of the bitmap for key i, and clears none. A block
+ * whose time has come is deleted on the way. */
+void store_digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap);
 
 /* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with
  * what that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one

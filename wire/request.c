@@ -74,7 +74,6 @@ enum {
 	RELEASE_ZERO_32 = 4,
 	RELEASE_FIXED = 8,
 	LEASE_SIZE = 8,
-	DIGEST_SIZE = 8,
 
 	PROVE_NONCE = 0,
 	PROVE_FIXED = 8
@@ -218,7 +217,7 @@ static uint32_t request_bytes(const struct wire_request *r)
 	if (r->type == WIRE_PUT)
 		n += r->put.inline_data.len;
 	if (r->type == WIRE_EXISTS)
-		n += r->exists.count * DIGEST_SIZE;
+		n += r->exists.count * WIRE_DIGEST_BYTES;
 	if (r->type == WIRE_RELEASE)
 		n += r->release.count * LEASE_SIZE;
 	return n;
@@ -272,7 +271,7 @@ static void exists_write(uint8_t *p, const struct wire_request *r)
 	kv_put16(p + EXISTS_COUNT, (uint16_t)r->exists.count);
 	kv_put16(p + EXISTS_ZERO_16, 0);
 	kv_put32(p + EXISTS_ZERO_32, 0);
-	memcpy(p + EXISTS_FIXED, r->exists.digests, (size_t)r->exists.count * DIGEST_SIZE);
+	memcpy(p + EXISTS_FIXED, r->exists.digests, (size_t)r->exists.count * WIRE_DIGEST_BYTES);
 }
 
 static void keyed_write(uint8_t *p, const struct wire_request *r)
@@ -405,7 +404,7 @@ static bool put_read(struct wire_cur *c, const uint8_t *p, struct wire_request *
 static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
 	out->exists.count = kv_get16(p + EXISTS_COUNT);
-	out->exists.digests = wire_cur_take(c, (size_t)out->exists.count * DIGEST_SIZE);
+	out->exists.digests = wire_cur_take(c, (size_t)out->exists.count * WIRE_DIGEST_BYTES);
 	return (kv_get16(p + EXISTS_ZERO_16) | kv_get32(p + EXISTS_ZERO_32)) == 0;
 }
 
@@ -507,14 +506,4 @@ void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease)
 uint64_t wire_release_lease(const uint8_t *leases, uint32_t i)
 {
 	return kv_get64(leases + (size_t)i * LEASE_SIZE);
-}
-
-void wire_exists_put(uint8_t *digests, uint32_t i, uint64_t digest)
-{
-	kv_put64(digests + (size_t)i * DIGEST_SIZE, digest);
-}
-
-uint64_t wire_exists_digest(const uint8_t *digests, uint32_t i)
-{
-	return kv_get64(digests + (size_t)i * DIGEST_SIZE);
 }

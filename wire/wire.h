@@ -163,6 +163,7 @@ enum {
 	WIRE_RECORD_HEADER = 16, /* of a request; a reply's header begins with the same fields */
 	WIRE_REPLY_HEADER = 24,
 	WIRE_RECORDS_MAX = 255,
+	WIRE_DIGEST_BYTES = 8,
 	WIRE_EXISTS_MAX = 500, /* so many fit a frame, behind a PROVE, too */
 	WIRE_EXISTS_BITMAP = (WIRE_EXISTS_MAX + 7) / 8,
 	WIRE_STAT_MAX = 200,
@@ -495,8 +496,15 @@ int wire_reply_add(struct wire_writer *w, const struct wire_reply *r);
 uint32_t wire_frame_end(struct wire_writer *w);
 
 /* wire_exists_put, wire_exists_digest -- write and read digest i of an EXISTS request. */
-void wire_exists_put(uint8_t *digests, uint32_t i, uint64_t digest);
-uint64_t wire_exists_digest(const uint8_t *digests, uint32_t i);
+static inline void wire_exists_put(uint8_t *digests, uint32_t i, uint64_t digest)
+{
+	kv_put64(digests + (size_t)i * WIRE_DIGEST_BYTES, digest);
+}
+
+static inline uint64_t wire_exists_digest(const uint8_t *digests, uint32_t i)
+{
+	return kv_get64(digests + (size_t)i * WIRE_DIGEST_BYTES);
+}
 
 /* wire_stat_add -- append one {id, value} pair to the *count packed pairs in buf[cap]. Returns 0 or -KV_EBUSY. */
 int wire_stat_add(uint8_t *buf, uint32_t cap, uint32_t *count, uint32_t id, uint64_t value);

@@ -26,22 +26,6 @@ static struct block *block_find(struct link *l, const struct wire_request *q, ui
 	return store_find(&l->session->shard->store, q->key.data, q->key.len, now_ns);
 }
 
-/* Keys of an EXISTS that are looked up together: look-ups are cache misses, which these wait for at the same time. */
-enum { AHEAD = 16 };
-
-static void digests_look(struct store *store, const uint8_t *digests, uint32_t from, uint32_t to, uint64_t now_ns,
-			 uint8_t *bitmap)
-{
-	uint64_t hash[AHEAD];
-
-	for (uint32_t i = from; i < to; i++) {
-		hash[i - from] = store_digest_hash(store, wire_exists_digest(digests, i));
-		store_digest_ahead(store, hash[i - from]);
-	}
-	for (uint32_t i = from; i < to; i++)
-		bitmap[i / 8] |= (uint8_t)((store_digest_find(store, hash[i - from], now_ns) != NULL) << i % 8);
-}
-
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
@@ -50,8 +34,9 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		.type = WIRE_EXISTS, .id = q->id, .exists = {.count = q->exists.count, .bitmap = bitmap}};
 	uint32_t n = q->exists.count;
 
-	for (uint32_t i = 0; i < n; i += AHEAD)
-		digests_look(&s->store, q->exists.digests, i, KV_MIN(i + AHEAD, n), now_ns, bitmap);
+	store_digests_find(&s->store, q->exists.digests, n, now_ns, bitmap);
+	while (r.exists.prefix + 8 <= n && bitmap[r.exists.prefix / 8] == 0xFF)
+		r.exists.prefix += 8;
 	while (r.exists.prefix < n && bitmap[r.exists.prefix / 8] >> r.exists.prefix % 8 & 1)
 		r.exists.prefix++;
 	shard_count(s, WIRE_STAT_EXISTS);

@@ -258,27 +258,63 @@ static void the_first_commit_wins(void **state)
 	close_store();
 }
 
+static bool there(uint64_t digest, uint64_t now_ns)
+{
+	uint8_t wire[8], bitmap[1] = {0};
+	kv_put64(wire, digest);
+	store_digests_find(&store, wire, 1, now_ns, bitmap);
+	assert_int_equal(bitmap[0] & ~1, 0);
+	return bitmap[0];
+}
+
+static void many_digests_are_found_together_and_one_that_expired_is_deleted_once(void **state)
+{
+	(void)state;
+	enum { PAIRS = 40 };
+	struct block *b, *holder;
+	uint8_t digests[8 * 2 * PAIRS], bitmap[2 * PAIRS / 8] = {0};
+	char key[PAIRS][8];
+	open_store(1 << 20, PAIRS);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		int len = snprintf(key[i], sizeof(key[i]), "k%u", i);
+		uint64_t digest = kv_hash_key(key[i], (size_t)len, 0);
+		/* Each is asked for twice: beside itself, so that both are looked up together. */
+		kv_put64(digests + (size_t)16 * i, digest);
+		kv_put64(digests + (size_t)16 * i + 8, digest);
+		if (i % 3 == 2)
+			continue; /* is not there */
+		assert_int_equal(stage(key[i], (size_t)len, 100, &b), 0);
+		assert_int_equal(store_commit(&store, b, 1, i % 3 ? KV_NEVER : 5 * SECOND, 0, &holder), 0);
+		block_unref(&store, b);
+	}
+	store_digests_find(&store, digests, 2 * PAIRS - 1, 5 * SECOND, bitmap);
+	for (unsigned i = 0; i < 2 * PAIRS; i++)
+		assert_int_equal(bitmap[i / 8] >> i % 8 & 1, i / 2 % 3 == 1);
+	assert_int_equal(store.events[STORE_EXPIRED], (PAIRS + 2) / 3);
+	check_store();
+	close_store();
+}
+
 /* Nobody can make such keys by chance. Whoever can make them shall not fill the index's slots around one place. */
 static void a_key_of_the_same_digest_has_the_place_of_the_first(void **state)
 {
 	(void)state;
 	struct block *a, *b, *holder = NULL;
-	uint64_t hash;
+	uint64_t digest = kv_hash_key("one", 3, 0);
 	open_store(64 * 1024, 1);
 	assert_int_equal(stage("one", 3, 100, &a), 0);
 	assert_int_equal(stage("other", 5, 100, &b), 0);
-	hash = store_digest_hash(&store, kv_hash_key("one", 3, 0));
-	assert_int_equal(a->item.hash, hash);
-	b->item.hash = hash;
-	assert_null(store_digest_find(&store, hash, 0));
+	assert_int_equal(a->item.hash, index_digest_hash(&store.index, digest));
+	b->item.hash = a->item.hash;
+	assert_false(there(digest, 0));
 	assert_int_equal(store_commit(&store, a, 1, 5 * SECOND, 0, &holder), 0);
-	assert_ptr_equal(store_digest_find(&store, hash, 0), a);
+	assert_true(there(digest, 0));
 	assert_int_equal(store_commit(&store, b, 1, KV_NEVER, 0, &holder), -KV_EEXIST);
 	assert_ptr_equal(holder, a);
 	assert_ptr_equal(get("one", 0), a);
 	assert_null(get("other", 0));
 	block_unref(&store, a);
-	assert_null(store_digest_find(&store, hash, 6 * SECOND)); /* its time has come */
+	assert_false(there(digest, 6 * SECOND)); /* its time has come */
 	store_drop(&store, b);
 	block_unref(&store, b);
 	check_store();
@@ -996,6 +1032,7 @@ int main(void)
 		cmocka_unit_test(a_block_that_was_in_use_can_be_evicted_later),
 		cmocka_unit_test(a_block_that_was_in_use_can_be_deleted),
 		cmocka_unit_test(the_first_commit_wins),
+		cmocka_unit_test(many_digests_are_found_together_and_one_that_expired_is_deleted_once),
 		cmocka_unit_test(a_key_of_the_same_digest_has_the_place_of_the_first),
 		cmocka_unit_test(an_expired_block_is_gone_at_the_next_look),
 		cmocka_unit_test(a_sweep_frees_values_that_nobody_looks_at),
