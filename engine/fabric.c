@@ -641,6 +641,14 @@ static inline int way_check(struct fab *fab, uint64_t to)
 	return KV_UNLIKELY(fab->resolve != NULL) && !fab_resolve_known(fab, to) ? -FI_EAGAIN : 0;
 }
 
+/* What the provider said to a posting to this address. */
+static inline int way_told(struct fab *fab, uint64_t to, int rc)
+{
+	if (KV_UNLIKELY(fab->resolve != NULL))
+		fab_resolve_posted(fab, to, rc);
+	return rc;
+}
+
 static void *desc_of(struct fab_mr *mr)
 {
 	return mr ? fi_mr_desc(mr->mr) : NULL;
@@ -667,7 +675,7 @@ int fab_send(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, ui
 	if (KV_UNLIKELY(rc != 0))
 		return rc;
 	ctx_arm(fab, ctx, 1);
-	return (int)fi_send(fab->ends.ep, buf, len, desc_of(mr), to, ctx);
+	return way_told(fab, to, (int)fi_send(fab->ends.ep, buf, len, desc_of(mr), to, ctx));
 }
 
 /* A write that completes only at the target: one flag on providers whose plain completion means less. */
@@ -700,10 +708,24 @@ static int write_more(struct fab *fab, const void *buf, size_t len, struct fab_m
 	return rc;
 }
 
+/* One operation of the provider's. */
+static int write_one(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
+		     uint64_t key, const uint32_t *imm, unsigned how, struct fab_ctx *ctx)
+{
+	ctx_arm(fab, ctx, 1);
+	if (how & FAB_DELIVERED && fab->quirk->delivery_flag)
+		return write_delivered(fab, buf, len, desc_of(mr), to, addr, key, imm, ctx);
+	if (imm)
+		return (int)fi_writedata(fab->ends.ep, buf, len, desc_of(mr), *imm, to, addr, key, ctx);
+	if (how & FAB_MORE && fab->door)
+		return write_more(fab, buf, len, mr, to, addr, key, ctx);
+	return (int)fi_write(fab->ends.ep, buf, len, desc_of(mr), to, addr, key, ctx);
+}
+
 static int write_split(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, uint64_t to, uint64_t addr,
 		       uint64_t key, uint32_t imm, unsigned how, struct fab_ctx *ctx)
 {
-	int rc = fab_write(fab, buf, len, mr, to, addr, key, NULL, how | FAB_MORE, ctx);
+	int rc = write_one(fab, buf, len, mr, to, addr, key, NULL, how | FAB_MORE, ctx);
 	if (rc)
 		return rc;
 	ctx_arm(fab, ctx, 2);
@@ -721,14 +743,7 @@ int fab_write(struct fab *fab, const void *buf, size_t len, struct fab_mr *mr, u
 		return rc;
 	if (imm && len && fab->split_imm)
 		return write_split(fab, buf, len, mr, to, addr, key, *imm, how, ctx);
-	ctx_arm(fab, ctx, 1);
-	if (how & FAB_DELIVERED && fab->quirk->delivery_flag)
-		return write_delivered(fab, buf, len, desc_of(mr), to, addr, key, imm, ctx);
-	if (imm)
-		return (int)fi_writedata(fab->ends.ep, buf, len, desc_of(mr), *imm, to, addr, key, ctx);
-	if (how & FAB_MORE && fab->door)
-		return write_more(fab, buf, len, mr, to, addr, key, ctx);
-	return (int)fi_write(fab->ends.ep, buf, len, desc_of(mr), to, addr, key, ctx);
+	return way_told(fab, to, write_one(fab, buf, len, mr, to, addr, key, imm, how, ctx));
 }
 
 /* The guard is told which answer will come. */
@@ -757,5 +772,5 @@ int fab_read(struct fab *fab, void *buf, size_t len, struct fab_mr *mr, uint64_t
 	ctx_arm(fab, ctx, 1);
 	if (fab->door)
 		return read_guarded(fab, buf, len, mr, from, addr, key, ctx);
-	return (int)fi_read(fab->ends.ep, buf, len, desc_of(mr), from, addr, key, ctx);
+	return way_told(fab, from, (int)fi_read(fab->ends.ep, buf, len, desc_of(mr), from, addr, key, ctx));
 }

@@ -9,9 +9,13 @@
  *
  * So we ask for each address first. We ask the same part of the kernel (/dev/infiniband/rdma_cm, which librdmacm is
  * written for), on a descriptor that does not block. Until the answer is here postings to the address get -FI_EAGAIN,
- * as while it connects. Then the kernel knows the neighbour, and libfabric's own question is answered at once. An
- * address is asked for once in the life of its handle: rxm connects again only where the peer said goodbye, and then
- * its host was there a moment ago.
+ * as while it connects. Then the kernel knows the neighbour, and libfabric's own question is answered at once.
+ *
+ * libfabric asks again whenever it connects anew, and does not tell us. The kernel ends a connection, also one that is
+ * being made, when its neighbour has not answered for 3 s: the host is gone, or its rail. So what we know is good until
+ * a posting is taken, since then there is a connection, and for KNOWN_NS after a posting that was not. That is shorter
+ * than the 3 s in which the kernel answers no question. Only a connection that ends while nothing is under way can cost
+ * the loop 2 s: the posting that meets its end fails, and the next one asks.
  *
  * Rejected: librdmacm itself, whose header would be one more package for every build, for one call that old libfabrics
  * need; a thread that waits for us; the kernel's neighbour table by netlink, which would need its routes too and know
@@ -29,13 +33,17 @@
 
 enum { ANSWER_MS = 2000, HANDLES_MAX = 1 << 16, ADDR_RESOLVED = 0 /* the first RDMA_CM_EVENT_ */ };
 #define AGAIN_NS 100000000ull /* after a question that was answered with an error */
+#define KNOWN_NS 500000000ull
 
-enum way_state { WAY_NEW, WAY_ASKED, WAY_KNOWN };
+/* NEW --asked--> ASKED --the neighbour is there--> KNOWN --a posting is taken--> OPEN --one is not--> KNOWN
+ *                ASKED --it is not--> NEW           KNOWN --KNOWN_NS are over--> NEW   any --one fails--> NEW */
+enum way_state { WAY_NEW, WAY_ASKED, WAY_KNOWN, WAY_OPEN };
 
 struct way {
 	enum way_state state;
-	uint32_t id; /* the kernel's, while WAY_ASKED */
-	uint64_t again_ns;
+	uint32_t id;       /* the kernel's, while WAY_ASKED */
+	uint64_t again_ns; /* WAY_NEW: not asked before; WAY_KNOWN: until then */
+	bool any;          /* no IP address: libfabric deals with it */
 	struct sockaddr_storage to;
 };
 
@@ -173,8 +181,7 @@ int fab_resolve_insert(struct fab *fab, uint64_t handle, const void *addr, size_
 	struct way *w = &r->ways[handle];
 	way_forget(r, w);
 	w->again_ns = 0;
-	if (!address_take(&w->to, addr, len))
-		w->state = WAY_KNOWN; /* libfabric deals with it */
+	w->any = !address_take(&w->to, addr, len);
 	return 0;
 }
 
@@ -194,9 +201,8 @@ static void answers_take(struct fab_resolve *r, uint64_t now)
 		if (!w || w->state != WAY_ASKED || w->id != event.id)
 			continue;
 		way_forget(r, w);
-		w->again_ns = now + AGAIN_NS;
-		if (event.event == ADDR_RESOLVED)
-			w->state = WAY_KNOWN;
+		w->state = event.event == ADDR_RESOLVED ? WAY_KNOWN : WAY_NEW;
+		w->again_ns = now + (w->state == WAY_KNOWN ? KNOWN_NS : AGAIN_NS);
 	}
 }
 
@@ -210,15 +216,40 @@ static void ask(struct fab_resolve *r, struct way *w, uint64_t now)
 		way_forget(r, w);
 }
 
+static struct way *way_of(struct fab_resolve *r, uint64_t handle)
+{
+	return handle < r->nways && !r->ways[handle].any ? &r->ways[handle] : NULL;
+}
+
 bool fab_resolve_known(struct fab *fab, uint64_t handle)
 {
 	struct fab_resolve *r = fab->resolve;
-	if (handle >= r->nways || r->ways[handle].state == WAY_KNOWN)
+	struct way *w = way_of(r, handle);
+	if (!w || w->state == WAY_OPEN)
 		return true;
-	struct way *w = &r->ways[handle];
 	uint64_t now = kv_clock_now(&kv_clock_monotonic);
 	answers_take(r, now);
+	if (w->state == WAY_KNOWN && now < w->again_ns)
+		return true;
+	if (w->state == WAY_KNOWN)
+		way_forget(r, w);
 	if (w->state == WAY_NEW && now >= w->again_ns)
 		ask(r, w, now);
-	return w->state == WAY_KNOWN;
+	return false;
+}
+
+void fab_resolve_posted(struct fab *fab, uint64_t handle, int rc)
+{
+	struct way *w = way_of(fab->resolve, handle);
+	if (!w || (w->state != WAY_KNOWN && w->state != WAY_OPEN))
+		return;
+	if (rc == 0) {
+		w->state = WAY_OPEN;
+	} else if (rc != -FI_EAGAIN) {
+		way_forget(fab->resolve, w);
+		w->again_ns = 0;
+	} else if (w->state == WAY_OPEN) {
+		w->state = WAY_KNOWN;
+		w->again_ns = kv_clock_now(&kv_clock_monotonic) + KNOWN_NS;
+	}
 }
