@@ -38,7 +38,7 @@ of() {
 	grep -rlE --include='*.[ch]' "#include <($1)" $layers 2>/dev/null
 }
 
-echo 1..20
+echo 1..21
 for layer in $layers; do
 	bad=$(grep -rnHE --include='*.[chS]' '^#include "' "$layer" 2>/dev/null | while IFS= read -r line; do
 		file=${line%%:*}
@@ -78,4 +78,11 @@ unlicensed() {
 	done
 }
 result "every source file has its licence line" "$(unlicensed)"
+# A dump of a process, or what a slip of the shell made, is easily added with the rest.
+slips() {
+	git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$' | sed 's/$/: an odd name/'
+	git ls-files -z 2>/dev/null | xargs -0r stat -c '%s %n' 2>/dev/null |
+		awk '$1 > 262144 { print $2 ": " $1 " bytes, more than 256 KiB" }'
+}
+result "no tracked file has an odd name or more than 256 KiB" "$(slips)"
 exit $fail
