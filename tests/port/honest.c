@@ -50,8 +50,7 @@ enum {
 	EXIT_SETUP = 2
 };
 
-#define MS         1000000ull
-#define TIMEOUT_NS (2000 * MS)
+#define MS 1000000ull
 
 enum known { ABSENT, PRESENT, DOUBT };
 
@@ -67,7 +66,8 @@ static struct {
 	const char *server, *psk, *provider;
 	unsigned clients;
 	uint64_t seed, pace_us, warm;
-} opt = {.clients = 2, .seed = 1, .pace_us = 4000};
+	uint64_t timeout_ns; /* of a call, and of a server's silence */
+} opt = {.clients = 2, .seed = 1, .pace_us = 4000, .timeout_ns = 2000 * MS};
 
 static struct worker workers[WORKERS + 1];
 static struct kvc_pool *pool;
@@ -161,7 +161,7 @@ static void got(struct worker *k, const char *what, unsigned key, int64_t rc, co
 static struct kvc_call call_make(void)
 {
 	atomic_fetch_add(&calls, 1);
-	return (struct kvc_call){.size = sizeof(struct kvc_call), .timeout_ns = TIMEOUT_NS};
+	return (struct kvc_call){.size = sizeof(struct kvc_call), .timeout_ns = opt.timeout_ns};
 }
 
 /* ---- the calls ---- */
@@ -223,7 +223,7 @@ static void do_put_borrowed_await(struct worker *k, unsigned key)
 		do_put_await(k, key);
 		return;
 	}
-	rc = kvc_borrow_await(k->client, value_len(key), TIMEOUT_NS, &borrowed);
+	rc = kvc_borrow_await(k->client, value_len(key), opt.timeout_ns, &borrowed);
 	if (rc < 0) {
 		lose(k, "a borrowed piece for PUT", key, rc);
 		return;
@@ -451,7 +451,8 @@ static int pool_open(void)
 				.buffer_bytes = 16 << 20,
 				.provider = opt.provider,
 				.psk_file = opt.psk,
-				.timeout_ns = TIMEOUT_NS,
+				.timeout_ns = opt.timeout_ns,
+				.peer_timeout_ns = opt.timeout_ns,
 				.log_level = 2};
 	int rc = kvc_pool_open(&o, &pool, &err);
 	if (rc < 0)
@@ -521,7 +522,8 @@ static const struct option long_options[] = {
 	{"server", required_argument, NULL, 's'},   {"psk-file", required_argument, NULL, 'k'},
 	{"provider", required_argument, NULL, 'P'}, {"clients", required_argument, NULL, 'c'},
 	{"seed", required_argument, NULL, 'r'},     {"pace-us", required_argument, NULL, 'p'},
-	{"warm", required_argument, NULL, 'w'},     {NULL, 0, NULL, 0},
+	{"warm", required_argument, NULL, 'w'},     {"timeout-ms", required_argument, NULL, 't'},
+	{NULL, 0, NULL, 0},
 };
 
 int main(int argc, char **argv)
@@ -542,12 +544,14 @@ int main(int argc, char **argv)
 			opt.pace_us = strtoull(optarg, NULL, 10);
 		else if (o == 'w')
 			opt.warm = strtoull(optarg, NULL, 10);
+		else if (o == 't')
+			opt.timeout_ns = strtoull(optarg, NULL, 10) * MS;
 		else
 			return EXIT_SETUP;
 	}
 	if (!opt.server || optind != argc) {
 		fprintf(stderr, "usage: honest --server HOST:PORT --psk-file FILE [--provider NAME] [--clients N] "
-				"[--seed N] [--pace-us N] [--warm CALLS]\n");
+				"[--seed N] [--pace-us N] [--warm CALLS] [--timeout-ms N]\n");
 		return EXIT_SETUP;
 	}
 	kvc_program_setup();

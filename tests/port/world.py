@@ -26,6 +26,7 @@ FDS_SLACK = 3        # ... or so many more: a connection of the control port may
 WAITING_MAX = 64     # connections of an honest client's host that may wait at a door meanwhile (engine/fabric_door_inside.h), each for 5 s at most
 CONNECT_S = 2        # a new honest client is served by then, on a machine that has nothing else to do
 CALLS_S = 2.5        # the honest process makes 100 calls by then, likewise
+TIMEOUT_S = 2        # of the honest process's calls, and of the server's silence, likewise
 SPIN = 0.85          # a thread that wanted the processor for so much of the time is no thread at rest ...
 SLEPT = 3            # ... unless it slept so often in the meantime
 CANARIES = 48
@@ -106,10 +107,17 @@ def wanted_ns(pid):
 
 
 def patience():
-    """How many runnable threads share a processor: make check may run beside others."""
+    """How many times longer than on an idle machine something takes now. Others use the processors, too, and each has 1.25 times our share for every step that we are
+    niced: beside the other tests of make check (scripts/run-tests.sh) a busy neighbour has nine times as much."""
     with open("/proc/loadavg") as f:
         one_minute, _, _, running = f.read().split()[:4]
-    return max(1.0, float(one_minute) / os.cpu_count(), int(running.split("/")[0]) / os.cpu_count())
+    sharing = max(float(one_minute), int(running.split("/")[0])) / os.cpu_count()
+    return 1 + max(0, sharing - 1) * 1.25 ** max(0, os.nice(0))
+
+
+def patient(seconds):
+    """So many seconds of an idle machine."""
+    return round(seconds * patience(), 1)
 
 
 def turns_in_circles(before, after, dt):
@@ -178,11 +186,12 @@ class World:
     def tool(self, name):
         return os.path.join(build_dir(), name)
 
-    def client(self, *args, text=None, limit=10):
+    def client(self, *args, text=None, limit=None):
         """kv-client with the key. Returns (status, output); status None: it took longer."""
+        limit = limit or patient(10)
         command = [self.tool("kv-client"), "--server", self.address, "--psk-file", self.psk, "--provider", self.provider, "--timeout", str(limit), *args]
         try:
-            r = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit + 3, env=self.environment)
+            r = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=limit + patient(3), env=self.environment)
             return r.returncode, r.stdout
         except subprocess.TimeoutExpired as e:
             return None, (e.stdout or b"").decode(errors="replace") if isinstance(e.stdout, bytes) else e.stdout or ""
@@ -210,14 +219,15 @@ class World:
 
     def honest_start(self):
         self.honest = Process("honest", [self.tool("tests/port/honest"), "--server", self.address, "--psk-file", self.psk, "--provider", self.provider,
-                                         "--seed", str(self.seed + self.restarts), "--pace-us", "12000" if sanitized() else "8000", *(["--warm", str(self.warm)] if self.warm else [])], self.dir,
+                                         "--seed", str(self.seed + self.restarts), "--pace-us", "12000" if sanitized() else "8000",
+                                         "--timeout-ms", str(round(1000 * patient(TIMEOUT_S))), *(["--warm", str(self.warm)] if self.warm else [])], self.dir,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment)
         self.restarts += 1
         self.end_line = None
         self.counts = (0, 0, 0)
         self.reader = threading.Thread(target=self.read_counts, args=(self.honest.p.stdout,), daemon=True)
         self.reader.start()
-        limit, first = time.monotonic() + 30 + self.warm / 1000, 300 + self.warm
+        limit, first = time.monotonic() + patient(30 + self.warm / 1000), 300 + self.warm
         while self.counts[0] < first and time.monotonic() < limit and self.honest.p.poll() is None:
             time.sleep(0.05)
         if self.counts[0] < first:
@@ -253,10 +263,10 @@ class World:
         self.bench_json, out = os.path.join(self.dir, "bench.json"), os.path.join(self.dir, "bench.out")
         with open(out, "wb") as f:
             self.bench = Process("kv-bench", [self.tool("kv-bench"), "--server", self.address, "--psk-file", self.psk, "--provider", self.provider, "--verify", "--keep-going",
-                                              "--duration", "3600", "--rate", "300", "--timeout", "2", "--num-clients", "2", "--num-threads", "2", "--num-keys", "100",
+                                              "--duration", "3600", "--rate", "300", "--timeout", str(patient(TIMEOUT_S)), "--peer-timeout", str(patient(TIMEOUT_S)), "--num-clients", "2", "--num-threads", "2", "--num-keys", "100",
                                               "--value-size", "64KB", "--buffer-mb", "16", "--warmup", "0", "--log-level", "error", "--json", self.bench_json], self.dir,
                                  stdout=f, stdin=subprocess.DEVNULL, env=self.environment)
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + patient(30)
         while time.monotonic() < limit and self.bench.p.poll() is None:
             with open(out, errors="replace") as f:
                 if re.search(r"^\[1/4\]", f.read(), re.M):
@@ -272,9 +282,9 @@ class World:
         if why is None:
             self.bench.p.send_signal(signal.SIGINT)
             try:
-                self.bench.p.wait(15)
-            except subprocess.TimeoutExpired:
-                why = "kv-bench does not end: 15 s after SIGINT it is still there"
+                self.bench.p.wait(patient(15))
+            except subprocess.TimeoutExpired as e:
+                why = "kv-bench does not end: %g s after SIGINT it is still there" % e.timeout
         if why is None:
             try:
                 with open(self.bench_json) as f:
@@ -305,10 +315,9 @@ class World:
 
     # -- what must hold --
 
-    def stat(self, limit=None):
+    def stat(self):
         """Counters, flat, and the turns of each shard; None: the server did not say."""
-        limit = limit or round(CONNECT_S * patience())
-        rc, out = self.client("stat", "--shards", "--json", limit=limit)
+        rc, out = self.client("stat", "--shards", "--json", limit=patient(CONNECT_S))
         try:
             server = json.loads(out)["servers"][0]
         except (ValueError, KeyError, IndexError):
@@ -326,7 +335,7 @@ class World:
         return ["shard %s makes no turn" % stuck] if stuck else []
 
     def judge_keys(self):
-        rc, out = self.client("exists", *[canary(i) for i in range(CANARIES)], EVIL, limit=5)
+        rc, out = self.client("exists", *[canary(i) for i in range(CANARIES)], EVIL, limit=patient(5))
         if rc is None or "exist" not in out:
             return ["the canaries cannot be asked for: " + " ".join(out.split())[:200]]
         there = {line.split(" ", 1)[1]: line[0] == "1" for line in out.splitlines() if re.match(r"[01] \S+$", line)}
@@ -353,16 +362,16 @@ class World:
 
     def judge_size(self, since, place):
         """Memory now; descriptors by FDS_BACK_S after the attack, or never more than may wait."""
-        bad = []
+        bad, until = [], since + patient(FDS_BACK_S)
         for p in self.processes():
             room = p.fds + FDS_SLACK + (WAITING_MAX * len(listeners(p.pid)) if place in ("neighbour", "twin") and p.p.poll() is None else 0)
-            while p.p.poll() is None and descriptors(p.pid) > room and time.monotonic() < since + FDS_BACK_S:
+            while p.p.poll() is None and descriptors(p.pid) > room and time.monotonic() < until:
                 time.sleep(0.1)
             if p.p.poll() is not None:
                 continue
             fds, kib = descriptors(p.pid), memory_kib(p.pid)
             if fds > room:
-                bad.append("%s has %d descriptors %d s later, %d before" % (p.name, fds, FDS_BACK_S, p.fds))
+                bad.append("%s has %d descriptors %d s later, %d before" % (p.name, fds, until - since, p.fds))
             if kib > p.kib + MEMORY_MIB * 1024 * (3 if sanitized() else 1):
                 bad.append("%s grew from %d to %d MiB" % (p.name, p.kib // 1024, kib // 1024))
         return bad
@@ -370,7 +379,7 @@ class World:
     def judge_honest(self, before):
         """No call lost, no wrong byte, and calls go on."""
         bad = []
-        start, limit = self.counts[0], time.monotonic() + CALLS_S * patience()
+        start, limit = self.counts[0], time.monotonic() + patient(CALLS_S)
         while self.counts[0] < start + 100 and time.monotonic() < limit and self.honest.p.poll() is None:
             time.sleep(0.05)
         calls, lost, wrong = self.counts
@@ -402,15 +411,16 @@ class World:
             bad += self.judge_keys()
         return bad + self.alive()
 
-    def end_honest(self, limit=10):
+    def end_honest(self):
         """Its input ends: it must close its pool and go."""
+        limit = patient(10)
         if self.honest.p.poll() is not None:
             return self.alive()
         self.honest.p.stdin.close()
         try:
             self.honest.p.wait(limit)
         except subprocess.TimeoutExpired:
-            return ["the honest process does not end: kvc_pool_close has not returned after %d s" % limit]
+            return ["the honest process does not end: kvc_pool_close has not returned after %g s" % limit]
         self.reader.join(2)
         return ["honest ended without a word"] if self.end_line is None else []
 
