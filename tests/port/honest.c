@@ -519,10 +519,14 @@ static int run(void)
 }
 
 static const struct option long_options[] = {
-	{"server", required_argument, NULL, 's'},   {"psk-file", required_argument, NULL, 'k'},
-	{"provider", required_argument, NULL, 'P'}, {"clients", required_argument, NULL, 'c'},
-	{"seed", required_argument, NULL, 'r'},     {"pace-us", required_argument, NULL, 'p'},
-	{"warm", required_argument, NULL, 'w'},     {"timeout-ms", required_argument, NULL, 't'},
+	{"server", required_argument, NULL, 's'},
+	{"psk-file", required_argument, NULL, 'k'},
+	{"provider", required_argument, NULL, 'P'},
+	{"clients", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 'r'},
+	{"pace-us", required_argument, NULL, 'p'},
+	{"warm", required_argument, NULL, 'w'},
+	{"timeout-ms", required_argument, NULL, 't'},
 	{NULL, 0, NULL, 0},
 };
 
