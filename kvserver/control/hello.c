@@ -16,8 +16,9 @@
  *
  * Each HELLO costs a message to every shard, a session there, and a slot for as long as the attachment before lingers.
  * So a connection may have CONN_ENDING_MAX attachments that linger, and CONN_HELLOS_RATE HELLOs per second. Beyond that
- * its HELLO waits, and no other connection does. When all slots are taken, a connection waits for a slot of its own
- * attachments.
+ * its HELLO waits, and no other connection does. What a NIC has under way over a rail that went dark may linger for a
+ * minute, and a rail may come and go within seconds: after ENDING_NS the client is told to connect anew, lest its calls
+ * wait for that. When all slots are taken, a connection waits for a slot of its own attachments.
  *
  * Rejected: answering at once with a flag that says whether the fence holds. The client would have to ask again, and
  * again. */
@@ -30,6 +31,7 @@
 #include "kvserver/control/conn.h"
 
 #define PRIOR_HURRY_NS 1000000000ull
+#define ENDING_NS      1000000000ull
 
 static struct loop *loop_of(const struct conn *c)
 {
@@ -132,12 +134,12 @@ static int turn_await(struct conn *c)
 	return conn_over(c) ? -KV_EPEERDOWN : 0;
 }
 
-/* Wait until no more than so many attachments of this connection are ending. */
-static int ending_await(struct conn *c, unsigned most)
+/* Wait until no more than so many attachments of this connection are ending. -KV_EBUSY: there are more by then. */
+static int ending_await(struct conn *c, unsigned most, uint64_t deadline_ns)
 {
-	while (c->ending > most && !conn_over(c))
-		co_park_await(KV_NEVER);
-	return conn_over(c) ? -KV_EPEERDOWN : 0;
+	while (c->ending > most && !conn_over(c) && co_park_await(deadline_ns) == 0)
+		continue;
+	return conn_over(c) ? -KV_EPEERDOWN : c->ending > most ? -KV_EBUSY : 0;
 }
 
 /* Wait until the attachment is gone or it is time to look again. The caller does not touch it afterwards. */
@@ -178,7 +180,7 @@ static int make_await(struct conn *c, const struct wire_hello *h, struct kv_erro
 	int rc;
 
 	while ((rc = attachment_create(c, c->server, c->boot, h, &c->now, err)) == -KV_EFULL && c->ending)
-		if (ending_await(c, c->ending - 1))
+		if (ending_await(c, c->ending - 1, KV_NEVER))
 			return -KV_EPEERDOWN;
 	c->attachments += rc == 0;
 	return rc ? rc : attachment_open_await(c->now, err);
@@ -309,6 +311,11 @@ int hello_again_await(struct conn *c, const struct wire_hello *h)
 	conn_retire_await(c);
 	rc = turn_await(c);
 	if (rc == 0)
-		rc = ending_await(c, CONN_ENDING_MAX);
+		rc = ending_await(c, CONN_ENDING_MAX, loop_now(loop_of(c)) + ENDING_NS);
+	if (rc == -KV_EBUSY)
+		return refuse_await(
+			c, rc,
+			"transfers of its last attachments are still under way, perhaps over a rail that went "
+			"dark: connect anew");
 	return rc ? rc : hello_await(c, h);
 }
