@@ -364,11 +364,11 @@ static unsigned members_staying(const struct kv_view *view, const char *self)
 }
 
 /* Why nothing is put to other servers; NULL: they are given what was hit. */
-static const char *no_push_why(const struct push_options *o, bool member, unsigned others)
+static const char *no_push_why(const struct push_options *o, unsigned others)
 {
 	if (!o->bytes_s)
 		return "--drain-mb is 0";
-	if (!member)
+	if (!o->self)
 		return "this server is in no view of --members";
 	return others ? NULL : "no other member stays";
 }
@@ -384,8 +384,6 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	const struct flags *f = r->flags;
 	struct membership_now now = {.silence_ns = 0};
 	struct push_options o = {.server = r->server,
-				 .view = &now.view,
-				 .self = membership_self(r->membership),
 				 .undrained = undrained,
 				 .arg = r->membership,
 				 .bytes_s = bounds->bytes_s,
@@ -400,11 +398,15 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct push_result done;
 	struct kv_error err;
 	char rate[32];
-	bool member = membership_drain(r->membership);
-	int rc = membership_read(r->membership, &now);
-	unsigned others = rc == 0 ? members_staying(&now.view, o.self) : 0;
-	const char *why_not = no_push_why(&o, member, others);
+	const char *why_not;
+	unsigned others;
+	int rc;
 
+	membership_drain(r->membership);
+	rc = membership_read(r->membership, &now);
+	o.self = kv_view_find(&now.view, membership_self(r->membership));
+	others = members_staying(&now.view, membership_self(r->membership));
+	why_not = rc < 0 ? "no memory for the members" : no_push_why(&o, others);
 	if (why_not) {
 		kv_event(r->log, KV_LOG_INFO, KV_EVENT("drain_no_push", KV_FIELD("reason", why_not)),
 			 "drain: no value is put to another server: %s", why_not);

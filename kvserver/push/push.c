@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* push.c -- a server that goes hands over what is hot, as a client of the others.
  *
- * It opens a pool of the client library, one client, to all members, itself among them: from itself it learns the view
- * in which it drains, so keys are placed where all clients will look for them. The pool follows the view, so members
- * that come while it runs get their share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as
- * batches. After each lot it rests as long as its bytes take at the rate that is allowed. A block whose bytes do not
- * have their checksum is not put: a new one would hide that.
+ * It opens a pool of the client library, one client, to itself: so it learns the view in which it drains, and keys are
+ * placed where all clients will look for them. The pool follows the view: members that come while it runs get their
+ * share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it rests
+ * as long as its bytes take at the rate that is allowed. A block whose bytes do not have their checksum is not put: a
+ * new one would hide that.
  *
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
  * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
@@ -13,8 +13,9 @@
  * where another server has seen a change of the members later, by a source that knows no drains: the pool's view is
  * then what all clients have, and its owner is told (undrained).
  *
- * Rejected: writing into the others' memory by the server's own engine. That would be a second protocol for PUT, with
- * the first one's cases of death and retry. */
+ * Rejected: a list of all members for the pool. It would not open where one of them has another name than the view
+ * says, and would keep the place of each that leaves. Writing into the others' memory by the server's own engine. That
+ * would be a second protocol for PUT, with the first one's cases of death and retry. */
 #include "kvserver/push/push.h"
 
 #include <stdlib.h>
@@ -69,29 +70,19 @@ static void log_line(void *arg, int level, const char *line)
 		 "push: %.*s", len, line);
 }
 
-/* Members as the entries of a list; NULL: no memory. One block of memory. */
-static const char **servers_of(const struct kv_view *v)
-{
-	enum { ENTRY = sizeof(v->member->node_id) + sizeof(v->member->address) + 1 };
-	char **list = calloc(v->count, sizeof(*list) + ENTRY), *text = (char *)(list + v->count);
-	for (uint32_t i = 0; list && i < v->count; i++, text += ENTRY) {
-		snprintf(text, ENTRY, "%s=%s", v->member[i].node_id, v->member[i].address);
-		list[i] = text;
-	}
-	return (const char **)list;
-}
-
 static int pool_open(struct push *p, struct kv_error *err)
 {
 	const struct push_options *o = p->opt;
-	const char **servers = servers_of(o->view);
+	char self[sizeof(o->self->node_id) + sizeof(o->self->address) + 1];
+	const char *servers[] = {self};
 	struct kvs_info info;
 	struct kvc_options ko = {.size = sizeof(ko),
 				 .num_clients = 1,
 				 .num_threads = 1,
 				 .buffer_bytes = BUFFER_BYTES,
 				 .servers = servers,
-				 .num_servers = o->view->count,
+				 .num_servers = KV_COUNT(servers),
+				 .servers_max = KV_VIEW_MAX,
 				 .timeout_ns = PUT_NS,
 				 .connect_timeout_ns = CONNECT_NS,
 				 .settle_ns = 1,
@@ -105,14 +96,10 @@ static int pool_open(struct push *p, struct kv_error *err)
 				 .log_level = (int)KV_LOG_WARN,
 				 .log = log_line,
 				 .log_arg = (void *)(uintptr_t)o->log};
-	int rc;
-	if (!servers)
-		return kv_fail(err, -KV_ENOMEM, "no memory for a list of %u servers", o->view->count);
+	snprintf(self, sizeof(self), "%s=%s", o->self->node_id, o->self->address);
 	kvs_server_info(o->server, &info);
 	ko.provider = info.provider;
-	rc = kvc_pool_open(&ko, &p->pool, err);
-	free(servers);
-	return rc;
+	return kvc_pool_open(&ko, &p->pool, err);
 }
 
 /* ---- the members ---- */
@@ -183,7 +170,7 @@ static bool self_goes(struct push *p)
 	view_read(p);
 	if (p->view.epoch == 0)
 		return false;
-	self = kv_view_find(&p->view, p->opt->self);
+	self = kv_view_find(&p->view, p->opt->self->node_id);
 	if (!self || self->state == KV_MEMBER_DRAINING)
 		return true;
 	p->opt->undrained(p->opt->arg, &p->view);
@@ -193,7 +180,7 @@ static bool self_goes(struct push *p)
 static bool takes(const struct push *p, const struct kvc_server_info *info)
 {
 	return info->state == KVC_SERVER_UP && info->member[0] && info->member_state != KVC_MEMBER_DRAINING &&
-	       strcmp(info->member, p->opt->self) != 0;
+	       strcmp(info->member, p->opt->self->node_id) != 0;
 }
 
 /* Whether there is a server to put values to. */

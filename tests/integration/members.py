@@ -624,6 +624,22 @@ def drain_beside_a_start() -> None:
         raise Failed(f"a had {before}, put {said}, and {counted(c, BLOCKS)} are at c: {a.text()}")
 
 
+def drain_beside_a_stranger() -> None:
+    """At the address of a member there is another server: the members that are there get the values all the same."""
+    ports = [free_port() for _ in "abc"]
+    members = "list:" + ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip("abc", ports))
+    more = ("--drain-sec", "60", "--memory-mb", "64")
+    a, b, x = (KvServer(name, members, *more, port=port) for name, port in zip("abx", ports))
+    load = "--num-keys 400 --value-size 16KB --num-workers 4 --seed 7".split()
+    if bench_begin(a, SCRATCH / "stranger.json", *load).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    before, had = counted(a, BLOCKS), counted(b, BLOCKS)
+    a.end()
+    a.says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    if before < 50 or counted(b, BLOCKS) - had != before or counted(x, BLOCKS) != 0:
+        raise Failed(f"a had {before}, {counted(b, BLOCKS) - had} are at b: {a.text()}")
+
+
 def drain_without_others() -> None:
     """It says why it hands nothing over, and ends."""
     alone = KvServer("a", "list:a=127.0.0.1:1")
@@ -1456,6 +1472,7 @@ def main() -> int:
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server of a list hands over, also to one that stood still", drain_of_a_list, ""),
         ("a server hands over while another one starts", drain_beside_a_start, ""),
+        ("a server hands over while a member is another server", drain_beside_a_stranger, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
