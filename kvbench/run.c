@@ -222,7 +222,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .settle_ns = KV_MAX(o->settle_ns, (uint64_t)1), /* 1 is never, and 0 the default */
 				 .repair_bytes_s = KV_MAX(o->repair_mb << 20, (uint64_t)1),
 				 .slow_ns = o->slow_ms * 1000000ull,
-				 .connect_timeout_ns = CONNECT_TIMEOUT_NS,
+				 .connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->timeout_ns),
 				 .base_client_id = o->base_client_id,
 				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0) |
 					  (o->copies == 2 ? KVC_TWO_COPIES : 0) | (o->no_threads ? KVC_NO_THREADS : 0),
