@@ -80,7 +80,7 @@ own_dies() {
 check "a run ends when its own server dies" own_dies
 check "and says so" grep -q 'the server died during the read phase' "$scratch/own"
 start_server dying --memory-mb 64 || exit 1
-other_dies() { reading dying --server "$server" --timeout 0.2 --duration 2 && kill -KILL "$server_pid" && ends dying 1; }
+other_dies() { reading dying --server "$server" --timeout 5 --duration 2 && kill -KILL "$server_pid" && ends dying 1; }
 check "of another server that dies every error counts, and the time ends the run" other_dies
 check "by its code" json_is "$scratch/dying.json" 'sum(j["phases"]["read"]["errors"].values()) > 0 and j["run"]["interrupted"] is None'
 check "it does not go with what changes reads otherwise" status 2 run --async --mixed --num-keys 1
