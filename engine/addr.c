@@ -128,7 +128,10 @@ void addr_broken(const struct op *op, bool certain)
 {
 	struct addr *a = op->addr;
 	struct rail *r = a->rail;
-	if (!fab_caps(r->fab)->breaks_stay || r->te->rules.peers_heal || a->generation != r->te->fence.generation)
+	if (a->generation != r->te->fence.generation)
+		return;
+	fab_broken(r->fab, a->handle);
+	if (!fab_caps(r->fab)->breaks_stay || r->te->rules.peers_heal)
 		return;
 	a->broke = true;
 	if (a->lost || (!certain && !op->after_break))

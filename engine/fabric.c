@@ -631,6 +631,12 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 		(void)fi_av_remove(fab->ends.av, &addr, 1, 0);
 }
 
+void fab_broken(struct fab *fab, uint64_t handle)
+{
+	if (fab->resolve)
+		fab_resolve_posted(fab, handle, -FI_ENOTCONN);
+}
+
 /* ---- posting ---- */
 
 /* 0 where an operation to this address may be handed to the provider; -FI_EAGAIN where it would block. */

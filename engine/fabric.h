@@ -177,6 +177,8 @@ int fab_av_insert(struct fab *fab, const void *blob, size_t len, uint64_t *out_h
 /* fab_av_remove -- the handle is void. used: a peer proved to be at that address, and may keep its connection some
  * seconds, to come back. */
 void fab_av_remove(struct fab *fab, uint64_t handle, bool used);
+/* fab_broken -- an operation to the handle failed with its connection: the provider may make that anew. */
+void fab_broken(struct fab *fab, uint64_t handle);
 
 /* fab_cut -- the fence of one address. When it returns 0, no operation that was posted to or by that endpoint can touch
  * memory of ours any more, and nothing new of it reaches us until fab_av_insert (of an address that is not there any

@@ -177,8 +177,8 @@ int fab_verbs_check(const struct fab *fab, struct kv_error *err);
 /* fab_resolve_open, _close -- with the endpoint. Where it fails fab->resolve stays NULL, and postings may block where a
  * peer's address does not answer. fab_resolve_insert, _remove -- a handle of the address vector, and its address. 0 or
  * -KV_ENOMEM. fab_resolve_known -- whether libfabric may be asked to connect to it; if not, the question is on its way:
- * try again later, as after -FI_EAGAIN. fab_resolve_posted -- what libfabric said to a posting there. The last two only
- * with fab->resolve. */
+ * try again later, as after -FI_EAGAIN. fab_resolve_posted -- what libfabric said to a posting there, or an operation
+ * that failed with its connection. The last two only with fab->resolve. */
 void fab_resolve_open(struct fab *fab);
 void fab_resolve_close(struct fab *fab);
 int fab_resolve_insert(struct fab *fab, uint64_t handle, const void *addr, size_t len);

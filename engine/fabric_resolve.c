@@ -13,9 +13,10 @@
  *
  * libfabric asks again whenever it connects anew, and does not tell us. The kernel ends a connection, also one that is
  * being made, when its neighbour has not answered for 3 s: the host is gone, or its rail. So what we know is good until
- * a posting is taken, since then there is a connection, and for KNOWN_NS after a posting that was not. That is shorter
- * than the 3 s in which the kernel answers no question. Only a connection that ends while nothing is under way can cost
- * the loop 2 s: the posting that meets its end fails, and the next one asks.
+ * a posting is taken, since then there is a connection, until an operation there fails, and for KNOWN_NS after a
+ * posting that was not taken. That is shorter than the 3 s in which the kernel answers no question. Only a connection
+ * that ends while nothing is under way can cost the loop 2 s: the posting that meets its end fails, and the next one
+ * asks.
  *
  * Rejected: librdmacm itself, whose header would be one more package for every build, for one call that old libfabrics
  * need; a thread that waits for us; the kernel's neighbour table by netlink, which would need its routes too and know
@@ -35,8 +36,9 @@ enum { ANSWER_MS = 2000, HANDLES_MAX = 1 << 16, ADDR_RESOLVED = 0 /* the first R
 #define AGAIN_NS 100000000ull /* after a question that was answered with an error */
 #define KNOWN_NS 500000000ull
 
-/* NEW --asked--> ASKED --the neighbour is there--> KNOWN --a posting is taken--> OPEN --one is not--> KNOWN
- *                ASKED --it is not--> NEW           KNOWN --KNOWN_NS are over--> NEW   any --one fails--> NEW */
+/* NEW --asked--> ASKED --the neighbour is there--> KNOWN --a posting is taken--> OPEN
+ * ASKED --it is not there--> NEW; KNOWN --KNOWN_NS are over--> NEW; OPEN --a posting is not taken--> KNOWN
+ * KNOWN, OPEN --a posting or an operation fails--> NEW */
 enum way_state { WAY_NEW, WAY_ASKED, WAY_KNOWN, WAY_OPEN };
 
 struct way {

@@ -312,8 +312,7 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "0",
 	 .max = 3600000000000ull,
 	 .help = "Deadline of one operation. 0: 5 s, and 1 s more for every 100 MB. Connecting may take as long, and "
-		 "15 s at "
-		 "least."},
+		 "15 s at least."},
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 	{.name = "settle",
 	 .type = KV_OPT_DURATION,

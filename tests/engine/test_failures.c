@@ -74,6 +74,7 @@ static void failures_are_judged(void **state)
 		assert_int_equal(r.status, cases[i].means);
 		assert_int_equal(x.posted, 2);
 		assert_int_equal(n.resets, cases[i].reset);
+		assert_int_equal(fake.broken, cases[i].means == -KV_EPEERDOWN); /* the fabric hears of it */
 		close_all();
 	}
 }

@@ -652,6 +652,12 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 	(void)handle;
 }
 
+void fab_broken(struct fab *fab, uint64_t handle)
+{
+	(void)fab;
+	(void)handle;
+}
+
 unsigned te_rdma_list(const char *root, const char *domain, struct te_rdma *out, unsigned max)
 {
 	(void)root, (void)domain, (void)out, (void)max;

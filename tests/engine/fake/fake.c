@@ -207,6 +207,12 @@ void fab_av_remove(struct fab *fab, uint64_t handle, bool used)
 	fake.known[fab->rail][handle] = false;
 }
 
+void fab_broken(struct fab *fab, uint64_t handle)
+{
+	assert_true(fab->open && fake.known[fab->rail][handle]);
+	fake.broken++;
+}
+
 int fab_cut(struct fab *fab, const void *blob, size_t len)
 {
 	(void)len;

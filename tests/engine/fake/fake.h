@@ -60,7 +60,7 @@ struct fake {
 	uint64_t mr_max; /* larger registrations fail */
 	int cut_fails;   /* what fab_cut says */
 	bool cut[FAKE_HANDLES];
-	unsigned cuts;
+	unsigned cuts, broken;
 	struct fab_caps caps;
 	uint32_t tx_depth, cq_depth;
 	bool closed;                  /* what was given up is closed, ... */
