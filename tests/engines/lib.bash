@@ -45,3 +45,24 @@ venv_made() {
 
 # our_package -- installs the package kvrail of this tree into $venv. setuptools and wheel must be in its list.
 our_package() { "$python" -m pip install --quiet --no-deps --no-build-isolation ./python; }
+
+# gist STATUS FILE -- what to know of the output of a program that failed, in less than 60 lines: what was raised, the last
+# first; then the end of the output, without what LMCache prints when all is well. A copy of all of it stays in
+# build/engines/.
+gist() {
+	local all
+	all=$engines/failed-$(basename "$0" .sh)-$tap_n.log
+	mkdir -p "$engines" && sed 's/\x1b\[[0-9;]*m//g' "$2" >"$all"
+	awk -v status="$1" '
+		/^[^ ]/ && traced { said[n++] = /^[A-Za-z_.]+$/ ? $0 ":" before : $0 }
+		/^[^ ]/ { traced = 0 }
+		/^Traceback \(most recent call last\)/ { traced = 1 }
+		!/^ *[~^]+$/ { before = $0 }
+		END {
+			for (i = n - 1; i >= 0 && i >= n - 5; i--) print substr(said[i], 1, 300)
+			print "exit status " status (status == 124 ? ": it did not end within its time" : "")
+		}' "$all"
+	echo "The end of what it printed (all of it is in ${all#"$PWD/"}):"
+	grep -v -E ' LMCache INFO: |^(count|mean|min|max|p50|p99|Mode|RPC URL|Transfer mode|Interval \(s\)|Tokens / request): |^[-=]{6,}|"GET /healthcheck|^ *$' "$all" |
+		cut -c 1-300 | tail -n 50
+}

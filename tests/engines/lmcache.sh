@@ -23,10 +23,12 @@ lmcache() {
 	check "$name" quiet timeout -k 10 240 "$python" tests/engines/lmcache_checks.py "$@"
 }
 quiet() {
-	"$@" >"$scratch/quiet" 2>&1 </dev/null
-	local rc=$?
-	cat "$scratch/quiet"
-	! grep -q 'Traceback\|drain_completions failed' "$scratch/quiet" && return "$rc"
+	local said="$scratch/quiet" rc
+	PYTHONUNBUFFERED=1 "$@" >"$said" 2>&1 </dev/null
+	rc=$?
+	[ "$rc" -ne 0 ] || grep -q 'Traceback\|drain_completions failed' "$said" || return 0
+	gist "$rc" "$said"
+	return 1
 }
 
 plan $tests

@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 import types
 
 import torch
@@ -63,6 +62,7 @@ def stand_in():
 version = stand_in()
 
 import kvrail
+import tap
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
 from common import freeze
@@ -585,20 +585,7 @@ def test_close_under_a_call(server):
 
 def main():
     print(f"# SGLang {version}, torch {torch.__version__}, kvrail {kvrail.__version__}")
-    tests = [(n, f) for n, f in globals().items() if n.startswith("test_")]
-    print(f"1..{len(tests)}", flush=True)
-    failed = 0
-    with kvrail.Server(memory_mb=256) as server:
-        for i, (name, test) in enumerate(tests, 1):
-            try:
-                test(server)
-            except BaseException:
-                failed += 1
-                print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
-                print(f"not ok {i} - sglang: {name[5:].replace('_', ' ')}", flush=True)
-            else:
-                print(f"ok {i} - sglang: {name[5:].replace('_', ' ')}", flush=True)
-    return 1 if failed else 0
+    return 1 if tap.run("sglang", globals()) else 0
 
 
 if __name__ == "__main__":

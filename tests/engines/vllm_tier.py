@@ -11,7 +11,6 @@ import os
 import pathlib
 import sys
 import time
-import traceback
 from unittest.mock import MagicMock, patch
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
@@ -19,6 +18,7 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 import kvrail
 import kvrail_vllm_plugin
 import numpy as np
+import tap
 import torch
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python" / "tests"))
@@ -554,20 +554,7 @@ def main():
 
     print(f"# vLLM {vllm.__version__}, torch {torch.__version__}, kvrail {kvrail.__version__}")
     kvrail_vllm_plugin.register()
-    tests = [(n, f) for n, f in globals().items() if n.startswith("test_")]
-    print(f"1..{len(tests)}", flush=True)
-    failed = 0
-    with kvrail.Server(memory_mb=256) as server:
-        for i, (name, test) in enumerate(tests, 1):
-            try:
-                test(server)
-            except BaseException:
-                failed += 1
-                print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
-                print(f"not ok {i} - vllm: {name[5:].replace('_', ' ')}", flush=True)
-            else:
-                print(f"ok {i} - vllm: {name[5:].replace('_', ' ')}", flush=True)
-    return 1 if failed else 0
+    return 1 if tap.run("vllm", globals()) else 0
 
 
 if __name__ == "__main__":
