@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import fcntl
+import ipaddress
 import os
 import pathlib
 import queue
 import select
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -51,9 +53,10 @@ def _forgotten(process: subprocess.Popen[bytes], starter: int) -> None:
         process.wait()
 
 
-def _log_over(fd: int, path: str, maker: int) -> None:
+def _over(fds: list[int], path: str, maker: int) -> None:
     """The object, or the program, ends. A child of fork() leaves the file to its parent."""
-    os.close(fd)
+    for fd in fds:
+        os.close(fd)
     if os.getpid() == maker:
         pathlib.Path(path).unlink(missing_ok=True)
 
@@ -110,6 +113,21 @@ def _pipe() -> tuple[int, int]:
             os.close(fd)
 
 
+def _hold(listen: str) -> tuple[list[int], str]:
+    """A socket that is bound to the address and does not listen, and the address with its port. While it is open the
+    kernel gives the port to no outgoing connection, which would keep a killed server from starting again; a server binds
+    it all the same (both with SO_REUSEADDR). None where that is left to the server: it says best what is wrong."""
+    host, _, port = listen.rpartition(":")
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as held:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((str(address), int(port)))
+            return [os.dup(held.fileno())], f"{host}:{held.getsockname()[1]}"
+    except (ValueError, OSError, OverflowError):
+        return [], listen
+
+
 class Server:
     """Starts a kv-server and waits until clients can connect.
 
@@ -134,17 +152,18 @@ class Server:
         self.address = ""
         self.binary = os.fspath(binary) if binary is not None else find_binary()
         self._memory_mb = memory_mb
-        self._listen = listen
         self._startup_timeout = startup_timeout
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
         self._log, self.log_path = tempfile.mkstemp(prefix="kv-server-", suffix=".log")
-        self._log_guard = weakref.finalize(self, _log_over, self._log, self.log_path, self._owner)
+        held, self._listen = _hold(listen)
+        fds = [self._log, *held]
+        self._end_guard = weakref.finalize(self, _over, fds, self.log_path, self._owner)
         try:
-            self._start(listen)
+            self._start(self._listen)
         except BaseException:
-            self._log_guard()
+            self._end_guard()
             raise
 
     # ---- start ----
@@ -276,4 +295,4 @@ class Server:
     def close(self) -> None:
         """stop(), and remove the log."""
         self.stop()
-        self._log_guard()
+        self._end_guard()

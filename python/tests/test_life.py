@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """How clients end: close while calls are out, fork, the garbage collector, the end of the interpreter, a dead server."""
 
+import errno
 import gc
 import os
 import pathlib
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import warnings
 
 import kvrail
 from common import NativeTest, completions, freeze, fresh, nobody, server
 from kvrail import _native
+
+
+def listens(*address):
+    with socket.socket() as s:
+        return s.connect_ex(address) == 0
 
 
 class CloseTest(NativeTest):
@@ -473,6 +481,21 @@ class ServerTest(NativeTest):
             code = completions(client)[0][1]
             self.assertIn(code, (0, kvrail.PeerDown.code, kvrail.Timeout.code))
         self.assertEqual(mortal.stop(), 0)
+
+    def test_no_connection_gets_the_port_of_a_killed_server(self):
+        with kvrail.Server(64) as mortal, socket.create_server(("127.0.0.1", 0)) as other:
+            address = mortal.address
+            host, _, port = address.rpartition(":")
+            mortal.kill()
+            while listens(host, int(port)):  # the kernel closes what a ring held after the process is gone
+                time.sleep(0.01)
+            # The kernel could have chosen it for this one; then it would be in the server's way for a minute.
+            with self.assertRaises(OSError) as failed:
+                source = (host, int(port))
+                socket.create_connection(other.getsockname(), source_address=source).close()
+            self.assertEqual(failed.exception.errno, errno.EADDRINUSE)
+            mortal.restart()
+            self.assertEqual(mortal.address, address)
 
     def test_a_server_outlives_the_thread_that_started_it_and_not_its_object(self):
         started = []
