@@ -78,6 +78,7 @@ _ADAPTER = ["max_capacity_gb", "register"]
 _BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
 _QUIET_SECONDS = 10.0  # between two lines about failures
+_CLOSE_SECONDS = 5.0  # that close() gives to stores
 _MODELS_MAX = 4096  # whose layouts are remembered
 
 
@@ -136,9 +137,10 @@ class Client:
             self._native = _native.Client(down_is_miss=True, **params)
         except TypeError as error:
             raise ValueError(f"a parameter has the wrong type: {error}") from error
-        self._locks = {os.getpid(): threading.Lock()}  # of what follows
-        self._refused: list[Completion] = []
+        self._locks = {os.getpid(): threading.RLock()}  # of what follows
+        self._over: list[Completion] = []  # refused, or reaped by close()
         self._refused_ids = 0
+        self._stores: set[int] = set()  # under way
         self._failures = 0
         self._failures_said = float("-inf")
         self._pid = os.getpid()
@@ -164,7 +166,13 @@ class Client:
         return self._submit(self._native.submit_batch_get, keys, memoryviews)
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        return self._submit(self._native.submit_batch_set, keys, memoryviews, None, self._ttl, True)
+        with self._lock():  # so that no drain comes between the submit and the note of it
+            self._in_this_process()
+            submit = self._native.submit_batch_set
+            id = self._submit(submit, keys, memoryviews, None, self._ttl, True)
+            if id < _OWN_IDS:
+                self._stores.add(id)
+        return id
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
         return self._submit(self._native.submit_batch_exists, keys, self._lookup_timeout)
@@ -179,28 +187,25 @@ class Client:
         bytes is a stored one. Of a load and a lookup the bools count: False is a miss, which a
         value of another length is, too.
         """
-        try:
-            over = self._native.drain_completions()
-        except Closed:  # in a child
-            over = []
-        except MemoryError:  # they are still there: the descriptor has to tell of them again
-            os.eventfd_write(self._wake, 1)
-            return []
         with self._lock():
             self._in_this_process()
+            try:
+                self._reap()
+            except MemoryError:  # they are still there: the descriptor has to tell of them again
+                os.eventfd_write(self._wake, 1)
+                return []
             try:
                 os.eventfd_read(self._wake)
             except BlockingIOError:
                 pass
-            refused, self._refused = self._refused, []
-        over += refused
-        for _id, ok, text, _keys in over:
-            if not ok:
-                self._tell(text)
+            over, self._over = self._over, []
+        self._tell_of(over)
         return over
 
     def close(self) -> None:
-        """End all batches: when it returns, nothing touches the memoryviews any more. Bounded."""
+        """Give stores that are under way 5 s to end, then end all batches: when it returns, nothing touches the
+        memoryviews any more. Bounded. What was not drained still can be."""
+        self._stores_await()
         self._native.close()
 
     # ---- beside the contract ----
@@ -227,13 +232,44 @@ class Client:
             self._in_this_process()
             self._refused_ids += 1
             own = _OWN_IDS + self._refused_ids
-            self._refused.append((own, False, text, None))
+            self._over.append((own, False, text, None))
             os.eventfd_write(self._wake, 1)
         return own
 
-    def _lock(self) -> threading.Lock:
+    def _reap(self) -> list[Completion]:
+        """Under the lock: what is over goes to _over, too."""
+        try:
+            over = self._native.drain_completions()
+        except Closed:  # in a child
+            return []
+        self._stores.difference_update(id for id, *_ in over)
+        self._over = over + self._over if self._over else over
+        return over
+
+    def _stores_await(self) -> None:
+        """LMCache stops its drains before it closes, so this reaps, too."""
+        if self._pid != os.getpid():
+            return
+        poll = select.poll()
+        poll.register(self._native.event_fd(), select.POLLIN)
+        end = time.monotonic() + _CLOSE_SECONDS
+        while self._stores and (left := end - time.monotonic()) > 0 and not self._native.closed:
+            poll.poll(min(left, 0.1) * 1000)  # another thread may drain, and leave nothing to wake for
+            with self._lock(), contextlib.suppress(MemoryError):
+                over = self._reap()
+                if over:
+                    os.eventfd_write(self._wake, 1)
+                self._tell_of(over)
+        if self._stores and not self._native.closed:
+            logger.warning(
+                "closed with %d batches not stored after %g s: their chunks are misses later",
+                len(self._stores),
+                _CLOSE_SECONDS,
+            )
+
+    def _lock(self) -> threading.RLock:
         """A child of fork gets its own: a thread of the parent's may hold the parent's there for ever."""
-        return self._locks.setdefault(os.getpid(), threading.Lock())
+        return self._locks.setdefault(os.getpid(), threading.RLock())
 
     def _in_this_process(self) -> None:
         """A child of fork gets descriptors of its own, under the same numbers."""
@@ -245,7 +281,13 @@ class Client:
         poll.register(self._wake, select.EPOLLIN)
         os.dup2(poll.fileno(), self._fd.fileno(), inheritable=False)
         poll.close()
-        self._refused, self._pid = [], os.getpid()
+        self._over, self._pid = [], os.getpid()
+        self._stores.clear()
+
+    def _tell_of(self, over: list[Completion]) -> None:
+        for _id, ok, text, _keys in over:
+            if not ok:
+                self._tell(text)
 
     def _tell(self, text: str) -> None:
         """LMCache drops the text of a failure: log the first, then one line in ten seconds."""

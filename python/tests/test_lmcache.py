@@ -16,7 +16,7 @@ import unittest
 from unittest import mock
 
 import kvrail
-from common import completions, fresh, nobody, server
+from common import completions, freeze, fresh, nobody, server
 from kvrail import _arena, lmcache
 
 
@@ -182,6 +182,41 @@ class NeverRaises(Case):
         self.assertEqual(client.event_fd(), fd)
         self.refused(client, client.submit_batch_exists(["k"]), "Closed")
         self.refused(client, client.submit_batch_set(["k"], [b"x"]), "Closed")
+
+    def test_a_store_under_way_at_the_close_is_done(self):
+        mine = kvrail.Server(memory_mb=64)
+        self.addCleanup(mine.close)
+        ends = []
+        for _ in range(10):  # a machine may be so busy that the server is taken for dead meanwhile
+            client = self.client(mine.address, timeout=60)
+            self.assertTrue(self.over(client, client.submit_batch_set(["k"], [b"value"]))[0])
+            freeze(mine)
+            goes_on = threading.Timer(0.7, os.kill, (mine.pid, signal.SIGCONT))
+            goes_on.start()
+            id = client.submit_batch_set(["new"], [b"value"])
+            with mock.patch.object(lmcache, "_CLOSE_SECONDS", 60):
+                client.close()
+            goes_on.join()
+            ends += client.drain_completions()
+            if ends[-1] == (id, True, "", None):
+                break
+        else:
+            self.fail(f"no store was done: {ends}")
+
+    def test_a_store_that_the_close_drops_is_told(self):
+        mine = kvrail.Server(memory_mb=64)
+        self.addCleanup(mine.close)
+        client = self.client(mine.address, timeout=60)
+        self.assertTrue(self.over(client, client.submit_batch_set(["k"], [b"value"]))[0])
+        freeze(mine)
+        self.addCleanup(os.kill, mine.pid, signal.SIGCONT)
+        id = client.submit_batch_set(["new"], [b"value"])
+        dropped = mock.patch.object(lmcache, "_CLOSE_SECONDS", 0.2)
+        with dropped, self.assertLogs("kvrail.lmcache", "WARNING") as lines:
+            client.close()
+        # The latter, if the server was taken for dead before.
+        self.assertRegex(lines.output[0], "closed with 1 batches not stored|a batch failed")
+        self.assertEqual([c[:2] for c in client.drain_completions()], [(id, False)])
 
     def test_ids_of_its_own_are_never_those_of_the_queue(self):
         client = self.client()
