@@ -624,6 +624,31 @@ def drain_beside_a_start() -> None:
         raise Failed(f"a had {before}, put {said}, and {counted(c, BLOCKS)} are at c: {a.text()}")
 
 
+def drain_while_taken_out() -> None:
+    """As with Kubernetes: a server that drains is not ready, and so it is no member any more. It hands over all of it."""
+    path, servers, _ = rolling("out", "--drain-sec", "60", "--drain-mb", "1")
+    load = "--num-keys 1200 --value-size 16KB --num-workers 4 --seed 7".split()
+    if bench_begin(servers[0], SCRATCH / "out.json", *load).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    before = counted(servers[1], BLOCKS)
+    others = [s for s in servers if s.name != "b"]
+    had = sum(counted(s, BLOCKS) for s in others)
+    servers[1].process.send_signal(signal.SIGTERM)
+    soon("others get values", lambda: sum(counted(s, BLOCKS) for s in others) > had)
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(f"{s.name}={s.address}\n" for s in others))
+    fresh.rename(path)
+    servers[0].sees("a c d")
+    if servers[1].process.poll() is not None:
+        raise Failed("the drain ended too soon to tell")
+    if servers[1].process.wait(PATIENCE_S) != 0:
+        raise Failed(servers[1].text())
+    servers[1].says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    now = sum(counted(s, BLOCKS) for s in others) - had
+    if before < 200 or now != before:
+        raise Failed(f"b had {before}, {now} are at others: {servers[1].text()}")
+
+
 def drain_beside_a_stranger() -> None:
     """At the address of a member there is another server: the members that are there get the values all the same."""
     ports = [free_port() for _ in "abc"]
@@ -1472,6 +1497,7 @@ def main() -> int:
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server of a list hands over, also to one that stood still", drain_of_a_list, ""),
         ("a server hands over while another one starts", drain_beside_a_start, ""),
+        ("a server hands over when its source has taken it out", drain_while_taken_out, ""),
         ("a server hands over while a member is another server", drain_beside_a_stranger, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
