@@ -369,7 +369,7 @@ static const char *no_push_why(const struct push_options *o, unsigned others)
 	if (!o->bytes_s)
 		return "--drain-mb is 0";
 	if (!o->self)
-		return "this server is in no view of --members";
+		return "this server has been in no view of --members";
 	return others ? NULL : "no other member stays";
 }
 
@@ -399,12 +399,12 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct kv_error err;
 	char rate[32];
 	const char *why_not;
+	struct kv_member self;
 	unsigned others;
 	int rc;
 
-	membership_drain(r->membership);
+	o.self = membership_drain(r->membership, &self) ? &self : NULL;
 	rc = membership_read(r->membership, &now);
-	o.self = kv_view_find(&now.view, membership_self(r->membership));
 	others = members_staying(&now.view, membership_self(r->membership));
 	why_not = rc < 0 ? "no memory for the members" : no_push_why(&o, others);
 	if (why_not) {

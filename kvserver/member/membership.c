@@ -65,6 +65,7 @@ struct membership {
 	pthread_cond_t over_set;
 	bool over;                 /* the thread touches nothing any more */
 	struct membership_now now; /* but for `silence_ns` */
+	struct kv_member self;     /* this server in the last view that had it; without a name: none had */
 	uint64_t heard_ns;         /* 0: never */
 };
 
@@ -151,7 +152,7 @@ static void self_check(struct membership *m)
 	const struct kv_member *by_address =
 		self->address[0] ? members_by_address(&m->guard.view, self->address) : NULL;
 
-	if (m->class->registers || m->self_said)
+	if (m->class->registers || m->self_said || atomic_load(&m->draining)) /* who drains may be taken out */
 		return;
 	m->self_said = !by_id;
 	if (!by_id && by_address && m->opt.named)
@@ -252,12 +253,14 @@ static void view_tell(struct membership *m)
 static void view_take(struct membership *m, const struct kv_view *was)
 {
 	struct kv_view *view = &m->guard.view;
+	const struct kv_member *self = kv_view_find(view, m->opt.self.node_id);
 	int rc;
 
 	view->epoch = KV_MAX(view->epoch, view->source == was->source ? was->epoch + 1 : 1);
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(view, &m->now.view);
 	m->now.changes++;
+	m->self = self ? *self : m->self;
 	pthread_mutex_unlock(&m->lock);
 	if (rc)
 		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("view_no_memory", KV_NUMBER("members", view->count)),
@@ -647,9 +650,8 @@ out:
 	return rc;
 }
 
-bool membership_drain(struct membership *m)
+bool membership_drain(struct membership *m, struct kv_member *out_self)
 {
-	bool member;
 
 	if (!atomic_load(&m->draining))
 		m->drained_ms = members_now_ms();
@@ -661,9 +663,9 @@ bool membership_drain(struct membership *m)
 	}
 	web_wake(m->web);
 	pthread_mutex_lock(&m->lock);
-	member = kv_view_find(&m->now.view, m->opt.self.node_id) != NULL;
+	*out_self = m->self;
 	pthread_mutex_unlock(&m->lock);
-	return member;
+	return out_self->node_id[0] != '\0';
 }
 
 void membership_undrained(struct membership *m, const struct kv_view *others)

@@ -54,12 +54,12 @@ int membership_start(const struct membership_options *options, struct membership
 
 /* membership_drain -- this server wants no PUTs any more. The source is told, if it takes that, and on_view has a view
  * in which this server drains before the call returns, whatever the source says or waits for: clients learn that from
- * this server. False: this server is in no view. Thread: any.
+ * this server. *out_self: this server in the last view that had it. False: none had. Thread: any.
  *
  * membership_undrained -- while this server drains, the others have this view, in which it does not: their source knows
  * no drains, and saw a change later than that of this server. If it is newer than what on_view had last, on_view has
  * its members with the drain, as a newer one still. Copied. Thread: any. */
-bool membership_drain(struct membership *m);
+bool membership_drain(struct membership *m, struct kv_member *out_self);
 void membership_undrained(struct membership *m, const struct kv_view *others);
 
 /* membership_weigh -- this server has another weight; the source is told, if it registers servers. Thread: any. */

@@ -590,13 +590,15 @@ static void a_drain_outlives_a_newer_view(void **state)
 		.on_view = on_view_keep};
 	struct kv_view theirs = view_of("abc"), old = view_of("ab");
 	struct membership *m;
+	struct kv_member self;
 	uint64_t epoch;
 	(void)state;
 	views_taken = 0;
 	assert_int_equal(membership_start(&options, &m, NULL), 0);
 	assert_true(within(&views_taken, 1));
 	epoch = said_with(KV_MEMBER_UP, 2);
-	assert_true(membership_drain(m));
+	assert_true(membership_drain(m, &self));
+	assert_string_equal(self.address, "h:97");
 	assert_true(said_with(KV_MEMBER_DRAINING, 2) > epoch);
 	membership_undrained(m, &old); /* it is of before the drain */
 	epoch = said_with(KV_MEMBER_DRAINING, 2);
@@ -649,6 +651,7 @@ static void a_drain_waits_for_no_resolver(void **state)
 						   .log = &log,
 						   .on_view = on_view_keep};
 	struct membership *m;
+	struct kv_member self;
 	(void)state;
 	addresses(2, 2, 2, 2);
 	sem_init(&asked, 0, 0);
@@ -658,7 +661,7 @@ static void a_drain_waits_for_no_resolver(void **state)
 	assert_true(within(&views_taken, 1));
 	resolver_hangs = true;
 	sem_wait(&asked);
-	assert_true(membership_drain(m));
+	assert_true(membership_drain(m, &self));
 	pthread_mutex_lock(&said_lock);
 	assert_int_equal(said.member[0].state, KV_MEMBER_DRAINING);
 	pthread_mutex_unlock(&said_lock);
