@@ -102,6 +102,18 @@ static int shards_fence(const struct fence *f, struct kv_error *err)
 	return rc;
 }
 
+/* Of an attachment that ends because its server or a link is lost, which was said, there is no more to say. */
+static void cut_tell(struct kvc_client *c, const struct kvc_node *n)
+{
+	if (n->state != KVC_NODE_UP)
+		return;
+	kv_info(kvc_client_log(c),
+		"client %u: server %s was cut off, and is connected anew: it did not confirm within the grace "
+		"that it has stopped to use memory of calls that were given up; it stands still or is busy; "
+		"where that is often so, raise grace_ns of struct kvc_options",
+		c->index, kvc_node_name(n));
+}
+
 static void fence_run(void *arg)
 {
 	struct fence *f = arg;
@@ -115,11 +127,7 @@ static void fence_run(void *arg)
 	f->attachment->node->fences++;
 	rc = shards_fence(f, &err);
 	if (rc == 0 && c->info.peer_fence && !te_reset_due(c->te)) {
-		kv_info(kvc_client_log(c),
-			"client %u: server %s was cut off, and is connected anew: it did not confirm within the grace "
-			"that it has stopped to use memory of calls that were given up; it stands still or is busy; "
-			"where that is often so, raise grace_ns of struct kvc_options",
-			c->index, kvc_node_name(f->attachment->node));
+		cut_tell(c, f->attachment->node);
 		kvc_attachment_fail(f->attachment, -KV_ERESET, true);
 		kvc_link_redo(f->attachment->node, "it stands still or is busy: it did not confirm that it has stopped "
 						   "to use memory of calls that were given up");

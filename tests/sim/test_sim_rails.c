@@ -210,6 +210,8 @@ static void a_cut_rail(unsigned seed, bool of_server)
 	assert_true(progress(6 * SECOND) > 10);
 	assert_int_equal(links_up(0), WORLD_SHARDS);
 	assert_true(load.slowest_ns < 4 * SECOND);
+	assert_non_null(world_said("is silent while another one answers"));
+	assert_null(world_said("did not confirm within the grace")); /* the server is not slow */
 	uint64_t reattaches = world_counters(&world, 0).reattaches;
 	assert_in_range(reattaches, 1, 3);
 	/* No more of that while it stays cut. */
