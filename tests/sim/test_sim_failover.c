@@ -417,6 +417,34 @@ static void a_server_that_flaps_fails_no_call(void **state)
 	}
 }
 
+static void looker(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	while (!test.stop && !world.wrong[0])
+		lookup_call(c);
+}
+
+/* Beside other calls the end of an attachment is a fence, which ends lookups as one that is to be made again. Alone
+ * they have no memory in question, and end as their server is: it is the lookup that looks for who stands in. */
+static void lookups_alone_are_made_again_elsewhere(void **state)
+{
+	(void)state;
+	for (test.trouble = 0; test.trouble < TROUBLES; test.trouble++) {
+		unsigned victim;
+		open_world(900 + test.trouble, SERVERS);
+		for (unsigned i = 0; i < 2; i++)
+			world_worker(&world, 0, i, looker, NULL);
+		world_sleep(&world, 100 * MS + some(10 * MS));
+		victim = down(some(SERVERS));
+		world_sleep(&world, notice_ns() + MS);
+		up(victim);
+		test.stop = true;
+		world_join(&world, 11 * SECOND);
+		world_rest_check(&world);
+		world_close(&world);
+	}
+}
+
 static void all_fail(struct kvc_client *c, void *arg)
 {
 	struct kvc_call miss = {.size = sizeof(miss), .flags = KVC_DOWN_IS_MISS};
@@ -463,6 +491,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_is_lost_fails_no_call),
 		cmocka_unit_test(a_server_that_stops_among_hasty_calls_is_avoided_as_soon),
 		cmocka_unit_test(a_server_that_flaps_fails_no_call),
+		cmocka_unit_test(lookups_alone_are_made_again_elsewhere),
 		cmocka_unit_test(with_all_servers_down_calls_fail_at_once),
 	};
 	return cmocka_run_group_tests_name("sim/failover", tests, NULL, NULL);
