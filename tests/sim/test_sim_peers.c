@@ -524,7 +524,7 @@ static void batch_of_two(struct kvc_client *c, void *arg)
 		its[i] = (struct kvc_item){
 			.key = two.key[i % 2 ? 0 : 1][i / 2].key, .data = memory + i * LEN, .len = LEN};
 	rc = put ? kvc_put_batch_await(c, its, N, &call) : kvc_get_batch_await(c, its, N, &call);
-	if (rc != -KV_ETIMEOUT || world_now(&world) - begun > 1600 * MS)
+	if (rc != -KV_ETIMEOUT || world_now(&world) - begun > call.timeout_ns + WORLD_GRACE + MS)
 		world_wrong(&world, "a batch over a stopped server ended with %s after %.3f s", kv_errname(rc),
 			    (double)(world_now(&world) - begun) / 1e9);
 	for (unsigned i = 0; i < N; i++) {
@@ -752,7 +752,7 @@ static void a_batch_returns_after_all_its_parts(void **state)
 	assert_int_equal(kvc_pool_client(world.pool[0].pool, 0)->parts, MANY - 2);
 	kvc_pool_stop(world.pool[0].pool);
 	world_join(&world, SECOND);
-	assert_in_range(world_now(&world) - begun, 0, 51 * MS);
+	assert_in_range(world_now(&world) - begun, 0, WORLD_GRACE + MS);
 	for (unsigned s = 0; s < MANY; s++)
 		assert_int_equal(many.result[s], s < 2 ? LONG : -KV_ECLOSED);
 	for (unsigned s = 2; s < MANY; s++)
@@ -1232,7 +1232,7 @@ static void a_large_piece_is_had_beside_orphans(void **state)
 	world_server_freeze(&world, 0, true);
 	for (unsigned i = 0; i < TOUCHERS; i++)
 		world_worker(&world, 0, 0, given_up, crowd.memory[i]);
-	world_sleep(&world, 200 * MS);
+	world_sleep(&world, 20 * MS + WORLD_GRACE + MS);
 	assert_int_equal(c->unsafe.orphan_bytes, TOUCHERS * CROWD_LEN);
 	assert_int_equal(c->node[0].share.bytes, c->unsafe.orphan_bytes);
 	assert_int_equal(c->node[0].share.out + c->node[0].share.out_bytes, 0);

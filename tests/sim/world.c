@@ -365,7 +365,7 @@ static void pool_open(struct world *w, struct world_pool *p)
 				.servers_max = wo->servers_max,
 				.provider = "sim",
 				.timeout_ns = wo->timeout_ns,
-				.grace_ns = wo->grace_ns ? wo->grace_ns : WORLD_GRACE,
+				.grace_ns = wo->grace_ns,
 				.connect_timeout_ns = wo->connect_timeout_ns,
 				.peer_timeout_ns = wo->peer_timeout_ns,
 				.settle_ns = wo->settle_ns,

@@ -23,7 +23,7 @@ enum { WORLD_SHARDS = 2, WORLD_SERVERS = 1024, WORLD_POOLS = 2, WORLD_CLIENTS = 
 #define MS     1000000ull
 #define SECOND 1000000000ull
 
-#define WORLD_GRACE (50 * MS) /* of pools, unless the options say another */
+#define WORLD_GRACE KV_GRACE_DEFAULT_NS /* the library's, which pools have unless the options say another */
 
 /* Whether the fabric can fence one peer alone, as tcp behind a doorkeeper. */
 enum world_fence { WORLD_FENCE_BY_SEED, WORLD_FENCE_ONE, WORLD_FENCE_ALL };
@@ -46,7 +46,7 @@ struct world_options {
 	unsigned pools, clients;       /* clients: of each pool, each on a loop of its own; 0: 1 and 2 */
 	uint64_t buffer_bytes;         /* of a client; 0: 16 MiB */
 	uint64_t timeout_ns;           /* 0: the library's default */
-	uint64_t grace_ns;             /* 0: WORLD_GRACE */
+	uint64_t grace_ns;             /* 0: the default, WORLD_GRACE */
 	uint64_t connect_timeout_ns, peer_timeout_ns;
 	uint64_t settle_ns, repair_bytes_s;
 	unsigned pool_flags;
