@@ -32,7 +32,8 @@ enum { LOTS_FAILED = 3 };
 #define POLL_NS      20000000ull
 #define LOOP_NS      5000000000ull /* a loop that does not turn for so long is given up */
 #define CONNECT_NS   1000000000ull /* a member that does not answer must not use the time up */
-#define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth it */
+#define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth it. And for each byte: */
+#define BYTE_NS      10ull         /* as calls have that name no time */
 
 struct push {
 	const struct push_options *opt;
@@ -241,8 +242,8 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 	struct kvc_item item[LOT_BLOCKS] = {0};
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = lot->item[at].ttl_s, .timeout_ns = PUT_NS};
 	unsigned n = 0, last = at;
-	for (; last < lot->count && lot->item[last].ttl_s == call.ttl_s; last++)
-		n++;
+	for (; last < lot->count && lot->item[last].ttl_s == call.ttl_s; last++, n++)
+		call.timeout_ns += lot->item[last].len * BYTE_NS;
 	for (unsigned i = 0; i < n; i++) {
 		const struct lot_item *it = &lot->item[at + i];
 		item[i] = (struct kvc_item){.key = {it->key, it->key_len}, .data = it->data, .len = it->len};

@@ -13,9 +13,10 @@
 #include "kvserver/push/lot.h"
 #include "kvserver/push/push.h"
 
-enum { SERVERS = 4, SHARDS = 2, VALUE = 100 };
+enum { SERVERS = 4, SHARDS = 2, VALUE = 100, LARGE = 100000000 };
 
 #define SECOND 1000000000ull
+#define MS     1000000ull
 
 struct fake_server {
 	const char *name;   /* NULL: it has left */
@@ -30,6 +31,8 @@ static struct {
 	unsigned lots[SHARDS];              /* with a block each, still to come */
 	bool stands_still[SHARDS];
 	unsigned batches, undrained, others; /* others: members of the view that was told with it last */
+	uint8_t *large;                      /* the block's bytes, if it is to be a large one */
+	uint64_t timeout_ns;                 /* of the last batch */
 	void (*on_batch)(void);
 	void (*on_undrained)(void);
 } fake;
@@ -107,7 +110,7 @@ int __wrap_kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned
 int __wrap_kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	(void)pool;
-	(void)call;
+	fake.timeout_ns = call->timeout_ns;
 	for (unsigned i = 0; i < n; i++)
 		items[i].result = 0;
 	fake.batches++;
@@ -150,7 +153,8 @@ int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns)
 	}
 	fake.lots[i]--;
 	lot->item[lot->count++] = (struct lot_item){
-		.key = "k", .key_len = 1, .data = value, .len = VALUE, .checksum = kv_hash_block(value, VALUE)};
+		.key = "k", .key_len = 1, .data = fake.large ? fake.large : value, .len = fake.large ? LARGE : VALUE};
+	lot->item[0].checksum = kv_hash_block(lot->item[0].data, lot->item[0].len);
 	return 0;
 }
 
@@ -195,7 +199,7 @@ static int run(uint64_t for_ns, struct push_result *out, struct kv_error *err)
 	const struct push_options o = {.server = &server,
 				       .self = &self,
 				       .undrained = undrained,
-				       .bytes_s = 1 << 20,
+				       .bytes_s = 1 << 30,
 				       .until_ns = fake.now_ns + for_ns};
 	server.shard[0] = some_shard;
 	server.shard[1] = (void *)&server;
@@ -320,6 +324,23 @@ static void a_shard_that_was_not_asked_has_values_left(void **state)
 	assert_int_equal(r.blocks, 0);
 }
 
+/* A value of a gigabyte takes ten seconds on a slow network, and none of them is lost for that. */
+static void a_large_value_has_more_time(void **state)
+{
+	uint64_t small_ns;
+	(void)state;
+	fake_begin();
+	assert_all_pushed(2);
+	small_ns = fake.timeout_ns;
+	fake_begin();
+	fake.large = calloc(1, LARGE);
+	assert_non_null(fake.large);
+	fake.lots[1] = 0;
+	assert_all_pushed(1);
+	assert_in_range(fake.timeout_ns, small_ns + SECOND - MS, small_ns + SECOND);
+	free(fake.large);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +350,7 @@ int main(void)
 		cmocka_unit_test(a_view_that_stays_without_the_drain_is_an_error),
 		cmocka_unit_test(nobody_takes_what_is_left),
 		cmocka_unit_test(a_shard_that_was_not_asked_has_values_left),
+		cmocka_unit_test(a_large_value_has_more_time),
 	};
 	return cmocka_run_group_tests_name("kvserver/push", tests, NULL, NULL);
 }
