@@ -127,9 +127,10 @@ boot() {
 	local cat_out=$!
 	cat "$scratch/err" >&2 &
 	local cat_err=$!
-	# setpriv: if this script is killed, so is the guest.
+	# setpriv: if this script is killed, so is the guest. no_timer_check: while it boots, a kernel counts ticks of its
+	# timer, and panics where a loaded host let none through.
 	setpriv --pdeathsig KILL qemu-system-x86_64 -accel "$how" -cpu "$cpu" -smp "$cpus" -m "$memory" "${nodes[@]}" -nodefaults -no-user-config -display none -no-reboot \
-		-kernel "$guest/vmlinuz" -initrd "$scratch/initramfs" -append "console=ttyS0 quiet mitigations=off panic=-1 oops=panic" \
+		-kernel "$guest/vmlinuz" -initrd "$scratch/initramfs" -append "console=ttyS0 quiet mitigations=off no_timer_check panic=-1 oops=panic" \
 		-chardev "file,id=console,path=$scratch/console" -serial chardev:console \
 		-device virtio-serial-pci \
 		-chardev "file,id=status,path=$scratch/status" -device virtserialport,chardev=status,name=status \
