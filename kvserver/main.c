@@ -384,6 +384,7 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	const struct flags *f = r->flags;
 	struct membership_now now = {.silence_ns = 0};
 	struct push_options o = {.server = r->server,
+				 .view = &now.view,
 				 .undrained = undrained,
 				 .arg = r->membership,
 				 .bytes_s = bounds->bytes_s,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* push.c -- a server that goes hands over what is hot, as a client of the others.
  *
- * It opens a pool of the client library, one client, to itself: so it learns the view in which it drains, and keys are
- * placed where all clients will look for them. The pool follows the view: members that come while it runs get their
+ * It opens a pool of the client library, one client, to this server: so it learns the view in which it drains, and keys
+ * are placed where all clients will look for them. The pool follows the view: members that come while it runs get their
  * share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it rests
  * as long as its bytes take at the rate that is allowed. A block whose bytes do not have their checksum is not put: a
  * new one would hide that.
@@ -71,11 +71,11 @@ static void log_line(void *arg, int level, const char *line)
 		 "push: %.*s", len, line);
 }
 
-static int pool_open(struct push *p, struct kv_error *err)
+static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_error *err)
 {
 	const struct push_options *o = p->opt;
-	char self[sizeof(o->self->node_id) + sizeof(o->self->address) + 1];
-	const char *servers[] = {self};
+	char server[sizeof(m->node_id) + sizeof(m->address) + 1];
+	const char *servers[] = {server};
 	struct kvs_info info;
 	struct kvc_options ko = {.size = sizeof(ko),
 				 .num_clients = 1,
@@ -97,10 +97,25 @@ static int pool_open(struct push *p, struct kv_error *err)
 				 .log_level = (int)KV_LOG_WARN,
 				 .log = log_line,
 				 .log_arg = (void *)(uintptr_t)o->log};
-	snprintf(self, sizeof(self), "%s=%s", o->self->node_id, o->self->address);
+	snprintf(server, sizeof(server), "%s=%s", m->node_id, m->address);
 	kvs_server_info(o->server, &info);
 	ko.provider = info.provider;
 	return kvc_pool_open(&ko, &p->pool, err);
+}
+
+/* This server may have no room for one client more, or not be reached at its own address. Others know of the drain,
+ * too, where the source does. */
+static int pool_open(struct push *p, struct kv_error *err)
+{
+	const struct push_options *o = p->opt;
+	uint64_t until_ns = KV_MIN(now() + OTHERS_NS, o->until_ns);
+	struct kv_error again;
+	int rc = pool_open_at(p, o->self, err);
+	for (uint32_t i = 0; rc < 0 && i < o->view->count && now() < until_ns; i++)
+		if (strcmp(o->view->member[i].node_id, o->self->node_id) != 0 &&
+		    pool_open_at(p, &o->view->member[i], &again) == 0)
+			rc = 0;
+	return rc;
 }
 
 /* ---- the members ---- */

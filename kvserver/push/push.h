@@ -10,6 +10,7 @@ struct kvs_server;
 struct push_options {
 	struct kvs_server *server;    /* it runs */
 	const struct kv_member *self; /* as clients find it in the view */
+	const struct kv_view *view;   /* the members at first */
 	/* The others have this view now, in which this server stays: somebody is to tell them otherwise. Called again
 	 * until it has changed. On the calling thread. */
 	void (*undrained)(void *arg, const struct kv_view *view);

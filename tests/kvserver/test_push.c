@@ -31,6 +31,7 @@ static struct {
 	unsigned lots[SHARDS];              /* with a block each, still to come */
 	bool stands_still[SHARDS];
 	unsigned batches, undrained, others; /* others: members of the view that was told with it last */
+	unsigned tries, refused;             /* to open the pool; of the first ones so many are refused */
 	uint8_t *large;                      /* the block's bytes, if it is to be a large one */
 	uint64_t timeout_ns;                 /* of the last batch */
 	void (*on_batch)(void);
@@ -65,10 +66,11 @@ int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *at
 int __wrap_kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 int __wrap_kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err)
 {
-	(void)err;
 	assert_int_equal(options->num_servers, 1);
-	assert_string_equal(options->servers[0], "a=h:1");
+	assert_string_equal(options->servers[0], fake.tries++ == 0 ? "a=h:1" : "b=h:2");
 	assert_int_equal(options->servers_max, KV_VIEW_MAX); /* whoever comes has room */
+	if (fake.tries <= fake.refused)
+		return kv_fail(err, -KV_ELIMIT, "refusal %u", fake.tries);
 	*out = (void *)&fake;
 	return 0;
 }
@@ -195,9 +197,11 @@ static void fake_begin(void)
 static int run(uint64_t for_ns, struct push_result *out, struct kv_error *err)
 {
 	static struct kvs_server server;
-	const struct kv_member self = {.node_id = "a", .address = "h:1"};
+	struct kv_member member[] = {{.node_id = "a", .address = "h:1"}, {.node_id = "b", .address = "h:2"}};
+	const struct kv_view view = {.epoch = 1, .member = member, .count = 2, .room = 2};
 	const struct push_options o = {.server = &server,
-				       .self = &self,
+				       .self = &member[0],
+				       .view = &view,
 				       .undrained = undrained,
 				       .bytes_s = 1 << 30,
 				       .until_ns = fake.now_ns + for_ns};
@@ -324,6 +328,23 @@ static void a_shard_that_was_not_asked_has_values_left(void **state)
 	assert_int_equal(r.blocks, 0);
 }
 
+/* It has as many clients as it takes. */
+static void a_server_without_room_for_itself_hands_over_by_another(void **state)
+{
+	struct push_result r;
+	struct kv_error err;
+	(void)state;
+	fake_begin();
+	fake.refused = 1;
+	assert_all_pushed(2);
+	assert_int_equal(fake.tries, 2);
+	fake_begin();
+	fake.refused = 2;
+	assert_int_equal(run(60 * SECOND, &r, &err), -KV_ELIMIT);
+	assert_string_equal(err.text, "refusal 1");
+	assert_int_equal(fake.tries, 2);
+}
+
 /* A value of a gigabyte takes ten seconds on a slow network, and none of them is lost for that. */
 static void a_large_value_has_more_time(void **state)
 {
@@ -350,6 +371,7 @@ int main(void)
 		cmocka_unit_test(a_view_that_stays_without_the_drain_is_an_error),
 		cmocka_unit_test(nobody_takes_what_is_left),
 		cmocka_unit_test(a_shard_that_was_not_asked_has_values_left),
+		cmocka_unit_test(a_server_without_room_for_itself_hands_over_by_another),
 		cmocka_unit_test(a_large_value_has_more_time),
 	};
 	return cmocka_run_group_tests_name("kvserver/push", tests, NULL, NULL);
