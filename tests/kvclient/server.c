@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,9 +47,12 @@ static void ready_read(int fd, char *address, size_t cap)
 	size_t have = 0;
 	while (!strchr(line, '\n')) {
 		struct pollfd p = {.fd = fd, .events = POLLIN};
-		ssize_t n = poll(&p, 1, 120000) == 1 ? read(fd, line + have, sizeof(line) - 1 - have) : 0;
+		ssize_t n;
+		if (poll(&p, 1, 120000) != 1)
+			fail_msg("kv-server did not become ready within 120 s");
+		n = read(fd, line + have, sizeof(line) - 1 - have);
 		if (n <= 0)
-			fail_msg("kv-server did not become ready");
+			fail_msg("kv-server ended before it was ready");
 		have += (size_t)n;
 		line[have] = 0;
 	}
@@ -109,6 +113,24 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 	snprintf(s->entry, sizeof(s->entry), "%s%s%s", node_id ? node_id : "", node_id ? "=" : "", s->address);
 }
 
+static bool taken(const char *address)
+{
+	struct kv_hostport at;
+	struct sockaddr_storage sa;
+	socklen_t len;
+	bool connected;
+	int fd;
+	if (kv_hostport_parse(address, &at, NULL) < 0 || kv_hostport_resolve(&at, &sa, &len, NULL) < 0)
+		fail_msg("%s is no address", address);
+	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	connected = connect(fd, (struct sockaddr *)&sa, len) == 0;
+	close(fd);
+	return connected;
+}
+
+/* What io_uring holds of a killed process the kernel closes a moment after the process has ended: until then its port
+ * takes connections. */
 void test_server_kill(struct test_server *s)
 {
 	if (s->pid <= 0)
@@ -116,6 +138,11 @@ void test_server_kill(struct test_server *s)
 	kill(s->pid, SIGKILL);
 	waitpid(s->pid, NULL, 0);
 	s->pid = 0;
+	for (unsigned i = 0; s->address[0] && taken(s->address); i++) {
+		if (i == 3000)
+			fail_msg("%s still takes connections 30 s after its server was killed", s->address);
+		usleep(10000);
+	}
 }
 
 void test_server_stop(struct test_server *s)
