@@ -1030,6 +1030,7 @@ static void *run(void *arg)
 static void start(void)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
+	static const int open_to[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF};
 	sigset_t all, old;
 	pthread_t thread;
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -1038,6 +1039,8 @@ static void start(void)
 	if (epoll_fd < 0 || bell_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell_fd, &ev))
 		goto fail;
 	sigfillset(&all);
+	for (unsigned i = 0; i < sizeof(open_to) / sizeof(open_to[0]); i++) /* as threads of the library (base/signals.c) */
+		sigdelset(&all, open_to[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

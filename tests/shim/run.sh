@@ -135,7 +135,7 @@ pairs=("$@")
 [ $# -gt 0 ] || IFS=, read -r -a pairs <<<"${SHIM_PAIRS:-efa:efa,efa:efa-direct,efa-p4d:efa,verbs:verbs}"
 tests=1
 for pair in "${pairs[@]}"; do
-	case $pair in efa:efa) tests=$((tests + 31)) ;; efa:*) tests=$((tests + 29)) ;; efa-p4d:*) tests=$((tests + 31)) ;; *) tests=$((tests + 28)) ;; esac
+	case $pair in efa:efa) tests=$((tests + 38)) ;; efa:*) tests=$((tests + 36)) ;; efa-p4d:*) tests=$((tests + 38)) ;; *) tests=$((tests + 35)) ;; esac
 done
 plan $tests
 case ${MODE:-release}$real in *san*)
