@@ -1039,7 +1039,8 @@ static void start(void)
 	if (epoll_fd < 0 || bell_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell_fd, &ev))
 		goto fail;
 	sigfillset(&all);
-	for (unsigned i = 0; i < sizeof(open_to) / sizeof(open_to[0]); i++) /* as threads of the library (base/signals.c) */
+	for (unsigned i = 0; i < sizeof(open_to) / sizeof(open_to[0]);
+	     i++) /* as threads of the library (base/signals.c) */
 		sigdelset(&all, open_to[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&thread, NULL, run, NULL);
