@@ -117,7 +117,7 @@ static bool taken(const char *address)
 {
 	struct kv_hostport at;
 	struct sockaddr_storage sa;
-	socklen_t len;
+	socklen_t len = 0;
 	bool connected;
 	int fd;
 	if (kv_hostport_parse(address, &at, NULL) < 0 || kv_hostport_resolve(&at, &sa, &len, NULL) < 0)
