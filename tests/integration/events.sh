@@ -55,7 +55,8 @@ forgets() { joined --settle 0 && json_is "$j" '191 * 12 <= j["trace"]["before"][
 check "and fewer when it is not asked, until all is stored again" forgets
 
 # The published figures are means over which server it is (operations.md of the project's facts): 4 servers, .211 in five minutes and .373 later.
-if [ -r "$trace" ]; then
+# ThreadSanitizer takes a minute and a half for each, and sees these threads above.
+if [ -r "$trace" ] && [ "${MODE:-release}" != tsan ]; then
 	published() {
 		run --quiet --trace "$trace" --value-size 512 --ttl 0 --servers 4 --event 'kill 2 at 30m' && json_is "$j" \
 			'[print({n: j["trace"][n]["hit_ratio"] for n in ("before", "five_minutes", "later")}), j["trace"]["five_minutes"]["hit_ratio"] >= 0.211 - 0.02 and j["trace"]["later"]["hit_ratio"] >= 0.373 - 0.02][1]'
@@ -75,9 +76,10 @@ if [ -r "$trace" ]; then
 	}
 	check "by its own times, the fourth server joins: no hit is lost" unharmed
 else
-	tap_n=$((tap_n + 3))
-	echo "ok $((tap_n - 2)) - the conversation trace, a server of four killed at minute 30 # SKIP $trace is not here"
-	echo "ok $((tap_n - 1)) - with two copies of each value # SKIP $trace is not here"
-	echo "ok $tap_n - by its own times, the fourth server joins # SKIP $trace is not here"
+	tap_n=$((tap_n + 3)) why="$trace is not here"
+	[ ! -r "$trace" ] || why="it takes minutes under ThreadSanitizer"
+	echo "ok $((tap_n - 2)) - the conversation trace, a server of four killed at minute 30 # SKIP $why"
+	echo "ok $((tap_n - 1)) - with two copies of each value # SKIP $why"
+	echo "ok $tap_n - by its own times, the fourth server joins # SKIP $why"
 fi
 finish
