@@ -8,11 +8,13 @@
  *
  * A resolver that cannot say now what an address is called has not said that it has no name: a server that took the
  * address for its id would differ from the others for good. So the address is left out: it is no member yet, and is
- * asked for again at the next look, behind the other addresses. After LOOKS_LEFT looks in a row that left one out, the
- * next look asks once more, and then an id is ADDRESS:PORT. Each question without an answer is waited for, so a look
- * has one of them, and looks are counted, not questions: in a network where such questions are never answered, all
- * addresses are ids by then. The first view waits for all of its names: a part of the members, told as news, would draw
- * clients from the whole view that they have.
+ * asked for again at the next look. An address that LOOKS_LEFT looks in a row have left out is asked for once more, and
+ * then its id is ADDRESS:PORT. Each question without an answer is waited for, so a look has one of them, and looks are
+ * counted, not questions: in a network where such questions are never answered, all addresses are ids by then. Each
+ * address has its own count: one that nobody can name takes no time from one that came later. Those that were asked for
+ * the fewest times without an answer come first, so that it keeps no other one from being asked for. The first view
+ * waits for its names, LOOKS_LEFT looks at most: a part of the members, told as news, would draw clients from the whole
+ * view that they have.
  *
  * "There is no such name" is an answer where a headless service has no member, but it is also what a resolver says that
  * has lost its upstream: it is trouble here, and the view stays. DNS has neither numbers nor states: all are up. The
@@ -32,23 +34,34 @@ enum { LOOKS_LEFT = 3 };
 
 #define LOOK_NS 5000000000ull
 
+/* An address that was found, or was left out: it is no member yet, since nobody says its name. */
+struct address {
+	const struct addrinfo *at; /* of this look */
+	char text[KV_MEMBER_ADDRESS];
+	unsigned looks; /* in a row that have left it out */
+	unsigned asked; /* questions for its name without an answer */
+};
+
 struct source {
 	struct source_setup setup;
 	struct kv_hostport at;
 	struct kv_view known; /* by these an address keeps its id */
 	bool told;            /* there is a first view */
+	unsigned waits;       /* looks by which there was none, for want of names */
 	uint64_t epoch;
-	char silent[KV_MEMBER_ADDRESS]; /* the address whose name nobody could say in the last look, or "" */
-	unsigned looks_left;            /* looks in a row that left an address out */
+	struct address *left; /* out by the last look */
+	size_t left_count;
 };
 
 /* One look. */
 struct look {
 	struct kv_view found;
-	char last[KV_MEMBER_ADDRESS]; /* asked for behind the others */
-	bool silent;                  /* a question had no answer: no further one is asked */
-	unsigned left_out;            /* addresses that are no members yet, since nobody says their names */
-	unsigned unnamed;             /* those that are members under their addresses for that reason */
+	struct address *address;
+	size_t count;
+	size_t left;                        /* out: the first ones of the addresses, once all are taken */
+	bool silent;                        /* a question had no answer: no further one is asked */
+	unsigned unnamed;                   /* members under their addresses, since nobody says their names */
+	char unnamed_at[KV_MEMBER_ADDRESS]; /* the first of them */
 };
 
 static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
@@ -91,6 +104,7 @@ static int dns_open(const struct source_setup *setup, struct source **out)
 static void dns_close(struct source **s)
 {
 	kv_view_fini(&(*s)->known);
+	free((*s)->left);
 	free(*s);
 	*s = NULL;
 }
@@ -114,83 +128,107 @@ static void label_take(const struct source *s, const char *name, struct kv_membe
 
 /* Give a member its id: its name, or its address if it has none. False: nobody says what it is called, and it is to be
  * asked for again. */
-static bool name_take(struct source *s, struct look *l, const struct addrinfo *a, struct kv_member *m)
+static bool name_take(const struct source *s, struct look *l, struct address *a, struct kv_member *m)
 {
 	char name[NI_MAXHOST];
 	int rc;
 
 	snprintf(m->node_id, sizeof(m->node_id), "%.*s", KV_NAME_MAX - 1, m->address);
 	if (!l->silent) {
-		rc = s->setup.names->name_of(a, name, sizeof(name));
+		rc = s->setup.names->name_of(a->at, name, sizeof(name));
 		if (rc == 0)
 			label_take(s, name, m);
 		if (rc != EAI_AGAIN)
 			return true;
 		l->silent = true;
-		snprintf(s->silent, sizeof(s->silent), "%s", m->address);
+		a->asked++;
 	}
-	if (s->looks_left < LOOKS_LEFT) {
-		l->left_out++;
+	if (a->looks++ < LOOKS_LEFT)
 		return false;
-	}
-	l->unnamed++;
+	if (l->unnamed++ == 0)
+		snprintf(l->unnamed_at, sizeof(l->unnamed_at), "%s", m->address);
 	return true;
 }
 
-/* last: it is the turn of the address that is asked for behind the others. */
-static int address_take(struct source *s, struct look *l, const struct addrinfo *a, bool last)
+static int address_take(const struct source *s, struct look *l, struct address *a)
 {
-	struct sockaddr_storage addr = {0};
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP};
-	const struct kv_member *was;
+	const struct kv_member *was = members_by_address(&s->known, a->text);
 
-	if (a->ai_addrlen > sizeof(addr) || (a->ai_family != AF_INET && a->ai_family != AF_INET6))
-		return 0;
-	memcpy(&addr, a->ai_addr, a->ai_addrlen);
-	kv_sockaddr_format(&addr, m.address, sizeof(m.address));
-	if ((strcmp(m.address, l->last) == 0) != last || members_by_address(&l->found, m.address))
-		return 0;
-	was = members_by_address(&s->known, m.address);
-	if (was)
+	memcpy(m.address, a->text, sizeof(m.address));
+	if (was) {
 		memcpy(m.node_id, was->node_id, sizeof(m.node_id));
-	else if (!name_take(s, l, a, &m))
+	} else if (!name_take(s, l, a, &m)) {
+		l->address[l->left++] = *a;
 		return 0;
+	}
 	if (kv_view_find(&l->found, m.node_id)) /* two addresses of one name (IPv4 and IPv6): the first one */
 		return 0;
 	return kv_view_add(&l->found, &m);
 }
 
-static int by_address(const void *a, const void *b)
+static int in_turn(const void *a, const void *b)
 {
-	const struct addrinfo *one = *(const struct addrinfo *const *)a, *other = *(const struct addrinfo *const *)b;
+	const struct address *one = a, *other = b;
+	const struct addrinfo *x = one->at, *y = other->at;
 
-	if (one->ai_family != other->ai_family)
-		return one->ai_family == AF_INET ? -1 : 1;
-	if (one->ai_addrlen != other->ai_addrlen)
-		return one->ai_addrlen < other->ai_addrlen ? -1 : 1;
-	return memcmp(one->ai_addr, other->ai_addr, one->ai_addrlen);
+	if (one->asked != other->asked)
+		return one->asked < other->asked ? -1 : 1;
+	if (x->ai_family != y->ai_family)
+		return x->ai_family == AF_INET ? -1 : 1;
+	if (x->ai_addrlen != y->ai_addrlen)
+		return x->ai_addrlen < y->ai_addrlen ? -1 : 1;
+	return memcmp(x->ai_addr, y->ai_addr, x->ai_addrlen);
 }
 
-/* In an order that all servers share; resolvers turn theirs round. */
-static int addresses_take(struct source *s, const struct addrinfo *list, struct look *l)
+static void address_add(const struct source *s, struct look *l, const struct addrinfo *at)
 {
-	const struct addrinfo **sorted;
+	struct address *a = &l->address[l->count];
+	struct sockaddr_storage addr = {0};
+
+	if (at->ai_addrlen > sizeof(addr) || (at->ai_family != AF_INET && at->ai_family != AF_INET6))
+		return;
+	memcpy(&addr, at->ai_addr, at->ai_addrlen);
+	a->at = at;
+	kv_sockaddr_format(&addr, a->text, sizeof(a->text));
+	for (size_t i = 0; i < l->count; i++)
+		if (strcmp(l->address[i].text, a->text) == 0)
+			return;
+	for (size_t i = 0; i < s->left_count; i++)
+		if (strcmp(s->left[i].text, a->text) == 0) {
+			a->looks = s->left[i].looks;
+			a->asked = s->left[i].asked;
+		}
+	l->count++;
+}
+
+/* But for those that are asked for again, in an order that all servers share; resolvers turn theirs round. */
+static int addresses_take(const struct source *s, const struct addrinfo *list, struct look *l)
+{
 	size_t n = 0;
 	int rc = 0;
 
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
 		n++;
-	sorted = calloc(KV_MAX(n, (size_t)1), sizeof(const struct addrinfo *));
-	if (!sorted)
+	l->address = calloc(KV_MAX(n, (size_t)1), sizeof(*l->address));
+	if (!l->address)
 		return -KV_ENOMEM;
-	n = 0;
 	for (const struct addrinfo *a = list; a; a = a->ai_next)
-		sorted[n++] = a;
-	qsort(sorted, n, sizeof(const struct addrinfo *), by_address);
-	for (size_t i = 0; i < 2 * n && rc == 0; i++)
-		rc = address_take(s, l, sorted[i % n], i >= n);
-	free(sorted);
+		address_add(s, l, a);
+	qsort(l->address, l->count, sizeof(*l->address), in_turn);
+	for (size_t i = 0; i < l->count && rc == 0; i++)
+		rc = address_take(s, l, &l->address[i]);
 	return rc;
+}
+
+/* The next look goes on with the addresses that this one has left out. */
+static void left_keep(struct source *s, struct look *l)
+{
+	for (size_t i = 0; i < l->left; i++)
+		l->address[i].at = NULL;
+	free(s->left);
+	s->left = l->address;
+	s->left_count = l->left;
 }
 
 /* Why the view stays as it is; NULL: there is another one. */
@@ -198,7 +236,7 @@ static const char *trouble_of(const struct source *s, const struct look *l, int 
 {
 	if (rc)
 		return "too many addresses, or no memory";
-	if (l->left_out && (!s->told || l->found.count == 0))
+	if (l->left && ((!s->told && s->waits < LOOKS_LEFT) || l->found.count == 0))
 		return "the names of its addresses cannot be looked up now";
 	return l->found.count ? NULL : "the name has no address";
 }
@@ -208,13 +246,12 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 	const struct source_sink *sink = s->setup.sink;
 	struct look l = {.found = {0}};
 	const char *trouble;
-	int rc;
+	int rc = addresses_take(s, list, &l);
 
-	memcpy(l.last, s->silent, sizeof(l.last));
-	rc = addresses_take(s, list, &l);
-	s->looks_left = l.left_out ? s->looks_left + 1 : 0;
-	if (!l.silent)
-		s->silent[0] = '\0';
+	if (rc)
+		free(l.address);
+	else
+		left_keep(s, &l);
 	trouble = trouble_of(s, &l, rc);
 	if (trouble)
 		sink->trouble(sink->arg, trouble);
@@ -223,15 +260,17 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 		return;
 	}
 	if (l.unnamed)
-		sink->unnamed(sink->arg, s->silent, l.unnamed);
+		sink->unnamed(sink->arg, l.unnamed_at, l.unnamed);
 	if (!kv_view_same(&l.found, &s->known))
 		s->epoch = members_now_ms();
 	kv_view_fini(&s->known);
 	s->known = l.found;
 	s->known.source = members_source("dns", s->setup.spec);
 	s->known.epoch = s->epoch;
-	if (trouble) /* the next look asks for the other names alone */
+	if (trouble) { /* the next look asks for the other names alone */
+		s->waits++;
 		return;
+	}
 	s->told = true;
 	sink->members(sink->arg, &s->known);
 }

@@ -319,7 +319,7 @@ static const struct source_sink sink = {
 static struct sockaddr_in address[4];
 static struct addrinfo info[4];
 static int look_up_rc, name_rc;
-static unsigned names_asked, name_silent; /* name_silent: of this address nobody says the name */
+static unsigned names_asked, name_silent, silent_too; /* of these two addresses nobody says the name */
 
 static int look_up(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out)
 {
@@ -347,7 +347,7 @@ static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
 {
 	uint32_t n = ntohl(((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr) & 255;
 	names_asked++;
-	if (name_rc || n == name_silent)
+	if (name_rc || n == name_silent || (silent_too && n == silent_too))
 		return name_rc ? name_rc : EAI_AGAIN;
 	snprintf(buf, cap, n % 2 ? "host-%u.example" : "kv-%u.kv.ns.svc", n);
 	return 0;
@@ -462,6 +462,81 @@ static void dns_one_without_a_name(void **state)
 	assert_int_equal(unnamed, 1);
 	source_dns.close(&s);
 	kv_view_fini(&told);
+}
+
+/* An address comes when another one has been without a name for long: it has its own time to hear its name. */
+static void dns_gives_each_address_its_time(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	troubles = tellings = unnamed = 0;
+	addresses(2, 4, 6, 6);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	name_silent = 8;
+	addresses(2, 4, 6, 8);
+	for (unsigned i = 0; i < 3; i++)
+		source_dns.turn(s, 0);
+	name_silent = 10;
+	addresses(2, 4, 6, 10); /* in the place of 8, which was left out three times */
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	name_silent = 0;
+	source_dns.turn(s, 0);
+	assert_non_null(kv_view_find(&told, "kv-10"));
+	assert_int_equal(unnamed, 0);
+	source_dns.close(&s);
+	kv_view_fini(&told);
+}
+
+/* Two that nobody can name come first in the order of addresses: the third one is asked for all the same. */
+static void dns_asks_for_each_address(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	troubles = tellings = unnamed = 0;
+	name_silent = 2;
+	silent_too = 4;
+	addresses(2, 4, 6, 6);
+	for (unsigned i = 0; i < 4; i++)
+		source_dns.turn(s, 0);
+	assert_int_equal(tellings, 1);
+	assert_int_equal(told.count, 3);
+	assert_non_null(kv_view_find(&told, "kv-6"));
+	assert_int_equal(unnamed, 2);
+	source_dns.close(&s);
+	kv_view_fini(&told);
+	silent_too = name_silent = 0;
+}
+
+/* At the start there is always an address that came just now and has no name: the others are told in the end. */
+static void dns_first_view_comes(void **state)
+{
+	(void)state;
+	static const struct source_names names = {look_up, list_free, name_of};
+	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	struct source *s;
+	assert_int_equal(source_dns.open(&setup, &s), 0);
+	troubles = tellings = unnamed = 0;
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(tellings, 0);
+		name_silent = 10 + 2 * i;
+		addresses(2, 4, 6, name_silent);
+		source_dns.turn(s, 0);
+	}
+	assert_int_equal(tellings, 1);
+	assert_int_equal(troubles, 3);
+	assert_int_equal(told.count, 3);
+	assert_int_equal(unnamed, 0);
+	source_dns.close(&s);
+	kv_view_fini(&told);
+	name_silent = 0;
 }
 
 /* The first view waits for one of many names: the others are not asked for again. */
@@ -689,6 +764,9 @@ int main(void)
 		cmocka_unit_test(dns_sorts_and_names),
 		cmocka_unit_test(dns_waits_for_names),
 		cmocka_unit_test(dns_one_without_a_name),
+		cmocka_unit_test(dns_gives_each_address_its_time),
+		cmocka_unit_test(dns_asks_for_each_address),
+		cmocka_unit_test(dns_first_view_comes),
 		cmocka_unit_test(dns_keeps_the_names_it_heard),
 		cmocka_unit_test(a_view_that_cannot_be_told_is_told_later),
 		cmocka_unit_test(a_drain_outlives_a_newer_view),
