@@ -20,8 +20,11 @@
  * The mutex guards the reports of opening and closing and the list of registrations; no call on the data path takes it.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -160,6 +163,25 @@ static int local_look(struct kvc_pool *p, bool last)
 	return pending ? 1 : -KV_EPEERDOWN;
 }
 
+/* Without a descriptor no route is found and no name looked up: that is told, and not that there is no route. */
+static int files_check(struct kv_error *err)
+{
+	int fd = eventfd(0, EFD_CLOEXEC), rc = fd < 0 ? errno : 0;
+	struct rlimit limit = {0};
+	if (fd >= 0)
+		close(fd);
+	if (rc == ENFILE)
+		return kv_fail(err, -KV_ELIMIT,
+			       "opening a pool: the machine has no more files; raise the sysctl fs.file-max");
+	if (rc != EMFILE)
+		return 0;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	return kv_fail(err, -KV_ELIMIT,
+		       "opening a pool: this process has all of its %llu files open; raise the limit (ulimit -n, "
+		       "LimitNOFILE), or close some",
+		       (unsigned long long)limit.rlim_cur);
+}
+
 /* The fabric is to use the interface that the control connections use. Name servers that do not answer must not hold up
  * a pool for long: without an address (family 0) the provider takes any interface. */
 static void local_find(struct kvc_pool *p, uint64_t wait_ns)
@@ -270,6 +292,8 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 		goto err_pool;
 	}
 	rc = servers_keep(p, err);
+	if (rc == 0)
+		rc = files_check(err);
 	if (rc < 0)
 		goto err_pool;
 	local_find(p, look_up_ns);

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -229,6 +230,42 @@ static void the_first_client_that_fails_ends_opening(void **state)
 	assert_non_null(strstr(err.text, "client 0"));
 	assert_int_equal(seen.open, 0);
 	assert_null(pool);
+}
+
+static void lines_count(void *arg, int level, const char *line)
+{
+	(void)level;
+	print_message("%s\n", line);
+	++*(_Atomic unsigned *)arg;
+}
+
+/* Not that there is no route, which would be looked for. */
+static void a_pool_without_a_descriptor_names_the_limit_first(void **state)
+{
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	struct rlimit old, tight;
+	_Atomic unsigned lines = 0;
+	int rc, next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	(void)state;
+	need_server();
+	o = test_options(one, 1, 1);
+	o.log = lines_count;
+	o.log_arg = &lines;
+	o.log_level = KV_LOG_WARN;
+	assert_true(next >= 0);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	tight = old;
+	tight.rlim_cur = (rlim_t)next; /* all numbers below are taken */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	rc = kvc_pool_open(&o, &pool, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(rc, -KV_ELIMIT);
+	assert_null(pool);
+	assert_int_equal(lines, 0);
+	check_contains(err.text, "files open; raise the limit (ulimit -n");
 }
 
 static void the_memory_of_buffers_is_told(void **state)
@@ -495,6 +532,7 @@ int main(void)
 		cmocka_unit_test(opening_shows_how_far_it_is),
 		cmocka_unit_test_teardown(opening_can_be_given_up, let_go),
 		cmocka_unit_test(the_first_client_that_fails_ends_opening),
+		cmocka_unit_test(a_pool_without_a_descriptor_names_the_limit_first),
 		cmocka_unit_test(the_memory_of_buffers_is_told),
 		cmocka_unit_test(sixty_four_workers_share_four_clients),
 		cmocka_unit_test(spawned_coroutines_run),
