@@ -185,9 +185,11 @@ struct kvc_options {
 	/* 5 s. For one attempt to reach a server: to look up its name, try all its addresses, and get the first answers
 	 * over the fabric. */
 	uint64_t connect_timeout_ns;
-	uint64_t spin_ns;        /* 50 us. A loop polls at most this long before it sleeps, while that pays; 1: never */
-	uint64_t base_client_id; /* 100. The server shows each client by this number plus the client's index */
-	unsigned flags;          /* enum kvc_flag */
+	uint64_t spin_ns; /* 50 us. A loop polls at most this long before it sleeps, while that pays; 1: never */
+	/* 100. The server shows each client by this number plus the client's index. Numbers from 2^64 - 2^16 on are
+	 * those of servers and kv-client, for which kv-server keeps places beside --max-clients. */
+	uint64_t base_client_id;
+	unsigned flags; /* enum kvc_flag */
 	/* A pre-shared key, "identity:hex", as the last line of a file, or directly: `kv-server --make-psk FILE` makes
 	 * one. */
 	const char *psk_file, *psk;

@@ -552,7 +552,7 @@ int main(int argc, char **argv)
 	/* --max-clients counts sessions, and many may share one connection. Queues for thousands of peers would be
 	 * waste. */
 	if (rc == 0)
-		te_env_for_peers(KV_MIN(f.max_clients, (uint32_t)PEERS_MAX));
+		te_env_for_peers(KV_MIN(f.max_clients + CLUSTER_PLACES, (uint32_t)PEERS_MAX));
 	te_env_for_programs();
 	if (rc) {
 		if (rc < 0)
@@ -566,7 +566,7 @@ int main(int argc, char **argv)
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
-	files_allow(f.max_clients);
+	files_allow(f.max_clients + CLUSTER_PLACES);
 	signals_block();
 	start_begin(&start);
 	if (f.psk_fd != FLAGS_FD_NONE)

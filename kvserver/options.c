@@ -75,7 +75,7 @@ static const struct kv_opt table[] = {
 	 .min = 1,
 	 .max = KVS_CLIENTS_MAX,
 	 .help = "Clients admitted at a time; further sessions on their connections count, too. Others are told that "
-		 "the server is full."},
+		 "the server is full. 16 places beside them are for kv-client, and for servers that drain."},
 	{.name = "max-sessions",
 	 .type = KV_OPT_U32,
 	 .offset = AT(max_sessions),

@@ -3,6 +3,8 @@
  *
  *     open already + places of handshakes + clients * (1 + fabric connections of a client) + a reserve  <=  the limit
  *
+ * Clients are those of --max-clients, and CLUSTER_PLACES beside them.
+ *
  * The rest is known at the start, so the limit says how many clients are let in. One more is told that the server is
  * full, over the place of its handshake, instead of failing at the fabric without a reason. Without this sum the
  * descriptors went to the first that came, and a client with the right key failed in TLS.
@@ -18,6 +20,8 @@
 #include "host/host.h"
 #include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
+
+enum { CLUSTER_SHARE = 8 /* of few places one in so many is for CLUSTER_PLACES */ };
 
 /* Descriptors that all engines of this server need for one more client. */
 static int client_files(const struct te_options *engine, unsigned shards, uint64_t *out, struct kv_error *err)
@@ -41,11 +45,13 @@ void files_divide(struct files *f, unsigned clients_wanted)
 	uint64_t others = f->open + KV_FILES_LATER + f->handshakes + KV_FILES_RESERVE, each = 1 + f->client;
 	uint64_t room = f->limit > others ? (f->limit - others) / each : 0;
 
-	f->wanted = others - f->handshakes + HANDSHAKES_MAX + clients_wanted * each;
+	f->wanted = others - f->handshakes + HANDSHAKES_MAX + (clients_wanted + CLUSTER_PLACES) * each;
 	if (f->limit >= KV_UNKNOWN)
-		room = clients_wanted;
-	f->clients = (unsigned)KV_MIN(KV_MAX(room, (uint64_t)1),
+		room = (uint64_t)clients_wanted + CLUSTER_PLACES;
+	f->more = (unsigned)KV_MIN((uint64_t)CLUSTER_PLACES, room / CLUSTER_SHARE);
+	f->clients = (unsigned)KV_MIN(KV_MAX(room - f->more, (uint64_t)1),
 				      (uint64_t)clients_wanted); /* at least one: it is told which limit is too low */
+	f->more = (unsigned)KV_MIN((uint64_t)CLUSTER_PLACES, room - KV_MIN(room, (uint64_t)f->clients));
 }
 
 int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_error *err)
@@ -55,6 +61,7 @@ int files_plan(struct kvs_server *s, const struct te_options *engine, struct kv_
 	int rc;
 
 	f->clients = s->opt.max_clients;
+	f->more = CLUSTER_PLACES;
 	if (s->opt.loops)
 		return 0;
 	kv_host_read("", &host);

@@ -70,12 +70,16 @@ static int closing_fail(struct kv_error *err)
 	return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 }
 
-static int room_check(const struct kvs_server *s, struct kv_error *err)
+/* Who serves the cluster itself has a place beside --max-clients: a server that hands over what it has must get at its
+ * own view, and at others whose clients are the same; and kv-client must see a full server, and end it. */
+static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
-	if (s->open >= s->opt.max_clients)
+	bool cluster = client_id >= KV_CLUSTER_CLIENT;
+
+	if (s->open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
 		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows", s->open,
 			       s->open == 1 ? "" : "s");
-	if (s->clients >= s->files.clients)
+	if (s->clients >= s->files.clients + (cluster ? s->files.more : 0))
 		return kv_fail(err, -KV_EFULL,
 			       "the server has %u client%s, as many as its limit of %" PRIu64
 			       " open files has room for; for "
@@ -90,7 +94,7 @@ static int room_check(const struct kvs_server *s, struct kv_error *err)
 }
 
 /* Its place among the clients: its own; or that of the connection that its client had before; or a new one. */
-static int admit(struct conn *c, struct conn *before, struct kv_error *err)
+static int admit(struct conn *c, uint64_t client_id, struct conn *before, struct kv_error *err)
 {
 	struct kvs_server *s = c->server;
 	int rc;
@@ -104,7 +108,7 @@ static int admit(struct conn *c, struct conn *before, struct kv_error *err)
 		c->admitted = true;
 		return 0;
 	}
-	rc = room_check(s, err);
+	rc = room_check(s, client_id, err);
 	if (rc)
 		return rc;
 	c->admitted = true;
@@ -245,7 +249,7 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	int rc = hello_check(c, h, &err);
 
 	if (rc == 0)
-		rc = admit(c, before, &err);
+		rc = admit(c, h->client_id, before, &err);
 	if (rc)
 		return refuse_await(c, rc, err.text);
 	conn_knocked(c);

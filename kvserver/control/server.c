@@ -36,7 +36,7 @@ static int secrets_make(struct kvs_server *s, struct kv_error *err)
 static int slots_make(struct kvs_server *s, struct kv_error *err)
 {
 	/* Of connections: there are never more than numbers have bits for. */
-	s->slot_count = KV_MIN(s->opt.max_clients + CLOSING_SLOTS, (unsigned)CONNS_MAX);
+	s->slot_count = KV_MIN(s->opt.max_clients + CLUSTER_PLACES + CLOSING_SLOTS, (unsigned)CONNS_MAX);
 	s->slots = calloc(s->slot_count, sizeof(s->slots[0]));
 	return s->slots ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for %u session slots", s->slot_count);
 }

@@ -23,6 +23,7 @@ enum {
 	LOGS_PER_SECOND = 10,   /* log lines about clients that are not let in */
 	CONNS_MAX = 0xFFFF,     /* with a session: its number has 16 bits for the slot */
 	BEATS_MAX = 1024,       /* heartbeats and other messages that are being sent at a time */
+	CLUSTER_PLACES = 16,    /* for clients beside --max-clients: servers that hand over, and kv-client */
 	CLOSING_SLOTS = 64,     /* slots beside those of open sessions: for sessions that end but have something in
 				 * flight */
 	QUIET_BEATS = 500,      /* heartbeats per second to clients that do not ask, in all */
@@ -61,6 +62,7 @@ struct files {
 	uint64_t client;                  /* of the fabric, for each client */
 	uint64_t wanted;                  /* the limit that would be enough for --max-clients */
 	_Atomic unsigned clients;         /* clients that may have connections at a time; tests change it */
+	unsigned more;                    /* ... beside these, for CLUSTER_PLACES */
 };
 
 /* The view of the cluster (view.c). */

@@ -4,8 +4,9 @@
  * It opens a pool of the client library, one client, to this server: so it learns the view in which it drains, and keys
  * are placed where all clients will look for them. The pool follows the view: members that come while it runs get their
  * share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it rests
- * as long as its bytes take at the rate that is allowed. A block whose bytes do not have their checksum is not put: a
- * new one would hide that.
+ * as long as its bytes take at the rate that is allowed. It is a client with a place beside --max-clients, here and at
+ * the others: where clients are as many as this server takes, they are that at the others, too. A block whose bytes do
+ * not have their checksum is not put: a new one would hide that.
  *
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
  * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
@@ -87,6 +88,7 @@ static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_err
 				 .timeout_ns = PUT_NS,
 				 .connect_timeout_ns = CONNECT_NS,
 				 .settle_ns = 1,
+				 .base_client_id = KV_CLUSTER_CLIENT,
 				 .flags = KVC_OPEN_WAIT,
 				 .psk = o->psk,
 				 .psk_file = o->psk ? NULL : o->psk_file,
@@ -103,8 +105,8 @@ static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_err
 	return kvc_pool_open(&ko, &p->pool, err);
 }
 
-/* This server may have no room for one client more, or not be reached at its own address. Others know of the drain,
- * too, where the source does. */
+/* This server may have no room for one client more, as several do that drain at a time, or not be reached at its own
+ * address. Others know of the drain, too, where the source does. */
 static int pool_open(struct push *p, struct kv_error *err)
 {
 	const struct push_options *o = p->opt;

@@ -699,6 +699,29 @@ def drain_beside_a_stranger() -> None:
         raise Failed(f"a had {before}, and x has {counted(x, BLOCKS)}: {a.text()}")
 
 
+def drain_when_full() -> None:
+    """All servers have as many clients as they take: a server that drains, and the operator, have places all the same."""
+    ports = free_port(), free_port()
+    members = f"list:a=127.0.0.1:{ports[0]},b=127.0.0.1:{ports[1]}"
+    more = ("--drain-sec", "60", "--memory-mb", "64", "--max-clients", "2", "--allow-drain")
+    a, b = (KvServer(name, members, *more, port=port) for name, port in zip("ab", ports))
+    load = "--num-keys 400 --value-size 16KB --num-workers 4 --seed 7 --duration 12 --keep-going --verify".split()
+    report = SCRATCH / "full.json"
+    bench = bench_begin(a, report, *load)
+    soon("kv-bench reads", lambda: counted(a, "kvrail_gets_total") > 500)
+    all_counted((a, b), 400)
+    before, had = counted(a, BLOCKS), counted(b, BLOCKS)
+    done = kv_client(b, "drain", "a")
+    if done.returncode != 0 or a.process.wait(PATIENCE_S) != 0:
+        raise Failed(f"kv-client drain: {done}; {a.text()[-3000:]}")
+    a.says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    if bench.wait(PATIENCE_S) != 0 or read_of(report)["misses"] != 0 or read_of(report)["errors"]:
+        raise Failed(f"{read_of(report)}")
+    all_counted((b,), 400)
+    if before < 50:
+        raise Failed(f"a had {before}, b {had}: {a.text()[-3000:]}")
+
+
 def drain_without_others() -> None:
     """It says why it hands nothing over, and ends."""
     alone = KvServer("a", "list:a=127.0.0.1:1")
@@ -1533,6 +1556,7 @@ def main() -> int:
         ("a server hands over while another one starts", drain_beside_a_start, ""),
         ("a server hands over when its source has taken it out", drain_while_taken_out, ""),
         ("a server hands over while a member is another server", drain_beside_a_stranger, ""),
+        ("servers that are full: one hands over, and kv-client gets in", drain_when_full, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),

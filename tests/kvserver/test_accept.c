@@ -47,6 +47,54 @@ static void a_full_server_says_so_and_has_room_again_later(void **state)
 	in_coroutine(full_body);
 }
 
+static struct boot_conn *greet_as(uint64_t client_id, struct wire_ctrl_msg *m)
+{
+	struct wire_ctrl_msg h = hello_make(te);
+	struct boot_conn *c = dial(server, ctx);
+	expect(c != NULL);
+	if (!c)
+		return NULL;
+	h.hello.client_id = client_id;
+	expect(boot_send_await(c, &h, soon()) == 0);
+	expect(next(c, m) == 0);
+	return c;
+}
+
+static void cluster_body(void)
+{
+	struct boot_conn *c[CLIENTS], *more[CLUSTER_PLACES + 1];
+	struct wire_ctrl_msg m;
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		c[i] = greet(&m);
+		expect(m.type == WIRE_CTRL_WELCOME);
+	}
+	for (unsigned i = 0; i < CLUSTER_PLACES; i++) {
+		more[i] = greet_as(KV_CLUSTER_CLIENT + i, &m);
+		expect(m.type == WIRE_CTRL_WELCOME);
+	}
+	more[CLUSTER_PLACES] = greet_as(UINT64_MAX, &m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
+	boot_close(&more[CLUSTER_PLACES]);
+	/* A place that one of them leaves is none for others. */
+	leave(more[0]);
+	expect(open_becomes(CLIENTS + CLUSTER_PLACES - 1));
+	more[0] = greet_as(KV_CLUSTER_CLIENT - 1, &m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
+	boot_close(&more[0]);
+	for (unsigned i = 1; i < CLUSTER_PLACES; i++)
+		leave(more[i]);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		leave(c[i]);
+	expect(open_becomes(0));
+}
+
+/* A server that hands over, and kv-client. */
+static void a_full_server_has_places_for_the_cluster(void **state)
+{
+	(void)state;
+	in_coroutine(cluster_body);
+}
+
 /* ---- the limit of open files ---- */
 
 static void the_limit_of_open_files_is_shared_out(void **state)
@@ -54,21 +102,30 @@ static void the_limit_of_open_files_is_shared_out(void **state)
 	(void)state;
 	struct files f = {.limit = 1024, .open = 40, .handshakes = 256, .client = 4};
 	files_divide(&f, 256);
-	assert_int_equal(f.clients, (1024 - 40 - 8 - 256 - KV_FILES_RESERVE) / 5);
-	assert_int_equal(f.wanted, 40 + 8 + HANDSHAKES_MAX + KV_FILES_RESERVE + 256 * 5);
+	assert_int_equal(f.clients, (1024 - 40 - 8 - 256 - KV_FILES_RESERVE) / 5 - CLUSTER_PLACES);
+	assert_int_equal(f.more, CLUSTER_PLACES);
+	assert_int_equal(f.wanted, 40 + 8 + HANDSHAKES_MAX + KV_FILES_RESERVE + (256 + CLUSTER_PLACES) * 5);
 	f.limit = f.wanted;
 	f.handshakes = HANDSHAKES_MAX;
 	files_divide(&f, 256);
 	assert_int_equal(f.clients, 256); /* what it asks for is enough ... */
+	assert_int_equal(f.more, CLUSTER_PLACES);
 	f.limit--;
 	files_divide(&f, 256);
 	assert_int_equal(f.clients, 255); /* ... and no less is */
 	f.limit = KV_NO_LIMIT;
 	files_divide(&f, 1 << 18);
 	assert_int_equal(f.clients, 1 << 18);
+	assert_int_equal(f.more, CLUSTER_PLACES);
+	f = (struct files){
+		.limit = 1024 + 17 * 5 + 40 + 8 + KV_FILES_RESERVE, .open = 40, .handshakes = 1024, .client = 4};
+	files_divide(&f, 256);
+	assert_int_equal(f.clients, 15); /* of 17 */
+	assert_int_equal(f.more, 2);
 	f = (struct files){.limit = 64, .open = 40, .handshakes = 16, .client = 0};
 	files_divide(&f, 4);
 	assert_int_equal(f.clients, 1);
+	assert_int_equal(f.more, 0);
 }
 
 /* The engine's part is what a second peer adds: a descriptor or two per shard where connections have sockets. */
@@ -359,6 +416,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_full_server_says_so_and_has_room_again_later),
+		cmocka_unit_test(a_full_server_has_places_for_the_cluster),
 		cmocka_unit_test(the_limit_of_open_files_is_shared_out),
 		cmocka_unit_test(a_client_takes_files_of_each_shard),
 		cmocka_unit_test(a_client_that_the_files_have_no_room_for_is_told_so),

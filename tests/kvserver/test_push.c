@@ -68,7 +68,8 @@ int __wrap_kvc_pool_open(const struct kvc_options *options, struct kvc_pool **ou
 {
 	assert_int_equal(options->num_servers, 1);
 	assert_string_equal(options->servers[0], fake.tries++ == 0 ? "a=h:1" : "b=h:2");
-	assert_int_equal(options->servers_max, KV_VIEW_MAX); /* whoever comes has room */
+	assert_int_equal(options->servers_max, KV_VIEW_MAX);       /* whoever comes has room */
+	assert_true(options->base_client_id == KV_CLUSTER_CLIENT); /* and a full server has a place for it */
 	if (fake.tries <= fake.refused)
 		return kv_fail(err, -KV_ELIMIT, "refusal %u", fake.tries);
 	*out = (void *)&fake;
