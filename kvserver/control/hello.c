@@ -239,13 +239,22 @@ static int welcome_await(struct conn *c)
 	return rc;
 }
 
+/* A number of twenty digits would say less than what it stands for. */
+static const char *id_text(uint64_t client_id, char *buf, size_t cap)
+{
+	if (client_id >= KV_CLUSTER_CLIENT)
+		return "of the cluster";
+	snprintf(buf, cap, "id %" PRIu64, client_id);
+	return buf;
+}
+
 /* The connection has no attachment in use. */
 static int hello_await(struct conn *c, const struct wire_hello *h)
 {
 	struct attachment *prior = attachment_find(c->server, &h->prior);
 	struct conn *before = prior && prior->conn != c ? prior->conn : NULL;
 	struct kv_error err = {0};
-	char name[KV_HOST_MAX];
+	char name[KV_HOST_MAX], id[32];
 	int rc = hello_check(c, h, &err);
 
 	if (rc == 0)
@@ -275,9 +284,9 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 		 KV_EVENT("client_in", KV_FIELD("client", name), KV_FIELD("who", boot_peer_who(c->boot)),
 			  KV_NUMBER("client_id", c->now->client_id), KV_NUMBER("session", c->now->number),
 			  KV_NUMBER("rails", c->now->rails)),
-		 "client %s (%s, id %" PRIu64 ", %u rail%s) is session %u", conn_name(c, name, sizeof(name)),
-		 boot_peer_who(c->boot), c->now->client_id, c->now->rails, c->now->rails == 1 ? "" : "s",
-		 c->now->number);
+		 "client %s (%s, %s, %u rail%s) is session %u", conn_name(c, name, sizeof(name)),
+		 boot_peer_who(c->boot), id_text(c->now->client_id, id, sizeof(id)), c->now->rails,
+		 c->now->rails == 1 ? "" : "s", c->now->number);
 	conn_welcomed(c);
 	return 0;
 }
