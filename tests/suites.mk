@@ -53,6 +53,9 @@ $(B)/tests/kvserver/test_landing: LDFLAGS += -Wl,--wrap=te_region_register
 PUSH_WRAPS := kv_clock_monotonic clock_nanosleep kvc_pool_open kvc_pool_close kvc_counters kvc_server_info kvc_put_batch kvs_server_info lot_new lot_next_wait lot_end_wait
 $(B)/tests/kvserver/test_push: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(PUSH_WRAPS))
 
+# A run of kv-bench ends where its pool would open.
+$(B)/tests/kvbench/test_run: LDFLAGS += -Wl,--wrap=kvc_pool_open
+
 # The time of day jumps by an hour: preloaded by output.sh, also into programs that have no sanitizer.
 $(B)/tests/integration/stepped_clock.so: tests/integration/stepped_clock.c
 	@mkdir -p $(@D)
