@@ -36,6 +36,9 @@ import textwrap
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests"))
+from ports import free_ports
+
 BUILD = os.path.join(ROOT, os.environ.get("KVRAIL_BUILD", "build/release"))
 RESULTS = os.path.join(ROOT, "build/bench/results.json")
 DOC_NAME = "docs/runs/bench.md"
@@ -122,12 +125,6 @@ def need(program):
     if not path:
         raise Skipped(f"{program} is not installed: scripts/install-deps.sh bench")
     return path
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def wait_port(p, port):
@@ -314,7 +311,7 @@ def congestion(name):
 @contextlib.contextmanager
 def redis_server(*more, reno=False):
     """A redis on a free port: its address, and its unix socket."""
-    port = free_port()
+    (port,) = free_ports()
     with tempfile.TemporaryDirectory(prefix="kvrail-bench.") as d:
         sock = os.path.join(d, "redis.sock")
         p = start([need("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", sock,
@@ -329,7 +326,7 @@ def redis_server(*more, reno=False):
 
 @contextlib.contextmanager
 def memcached_server(mb=2048, reno=False):
-    port = free_port()
+    (port,) = free_ports()
     user = ["-u", "root"] if os.geteuid() == 0 else []
     p = start([need("memcached"), *user, "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-I", "8m", "-m", str(mb),
                "-t", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=congestion(reno and "reno"))
@@ -392,7 +389,7 @@ def fi_rma_bw(size, reno=False):
                       "FABTESTS=DIR")
 
     def one():
-        port = str(free_port())
+        port = str(free_ports()[0])
         count = str(int(max(64, 3e9 * SECONDS // size)))
         common = [path, "-p", "tcp;ofi_rxm", "-S", str(size), "-I", count, "-o", "writedata"]
         env = dict(congestion(reno and "reno") or os.environ, FI_TCP_IFACE="lo")

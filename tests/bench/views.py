@@ -24,6 +24,9 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from ports import free_ports
+
 LOOKS_S = 3  # a file is believed after two looks a second apart; then heartbeats tell (window_s)
 HELLO, WELCOME, VIEW_ASK, VIEW, VIEW_NEWS = 1, 2, 25, 26, 27
 BUILD = Path(os.environ.get("KVRAIL_BUILD", "build/release"))
@@ -141,9 +144,7 @@ def members_write(path: Path, server: str, count: int, zone: int) -> None:
 
 def server_start(members: Path, count: int, clients: int, *more: str) -> tuple[subprocess.Popen, str]:
     log = members.with_suffix(".log")
-    with socket.socket() as s:  # its address stands in the file that it reads at its start
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports()[0]}"  # it stands in the file that the server reads at its start
     members_write(members, address, count, 1)
     ready, told = os.pipe()
     server = subprocess.Popen([BUILD / "kv-server", "--listen-addr", address, "--provider", "tcp", "--memory-mb", "64",

@@ -26,7 +26,6 @@ import multiprocessing
 import multiprocessing.resource_tracker
 import os
 import pathlib
-import random
 import re
 import select
 import signal
@@ -41,6 +40,9 @@ import time
 import kvrail
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from ports import free_ports
+
 LMCACHE = str(pathlib.Path(sys.executable).parent / "lmcache")
 SECONDS = 60  # that anything may take at most
 # The file's own; test_connector_base_completion_contract.py, LMCache's contract for connectors in C++, is not in the
@@ -126,20 +128,6 @@ class Forked:
 
     def kill(self):
         self.process.kill()
-
-
-def free_ports(count):
-    """Ports that were free a moment ago, below those that the kernel gives to connections: one of these would keep the
-    port from the server that is to have it."""
-    ports = []
-    while len(ports) < count:
-        port = random.randrange(20000, 32000)
-        try:
-            socket.create_server(("", port)).close()
-        except OSError:
-            continue
-        ports.append(port)
-    return ports
 
 
 class Redis:

@@ -155,23 +155,8 @@ stop_server() {
 	kill -TERM "$1" && wait "$1"
 }
 
-# free_ports N -- prints the first of N ports in a row that were free a moment ago, not the same ones for two who ask at once.
-free_ports() {
-	python3 - "$1" <<'P'
-import random, socket, sys
-while True:
-    base = random.randrange(20000, 32000)
-    held = [socket.socket() for _ in range(int(sys.argv[1]))]
-    try:
-        for i, s in enumerate(held):
-            s.bind(("127.0.0.1", base + i))
-        print(base)
-        break
-    except OSError:
-        for s in held:
-            s.close()
-P
-}
+# free_ports N -- prints the first of N ports in a row that nobody has and no connection gets.
+free_ports() { python3 tests/ports.py "$1"; }
 
 soon() { # soon COMMAND... -- it succeeds within half a minute
 	local i

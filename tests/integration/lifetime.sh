@@ -24,7 +24,7 @@ small=(--memory-mb 16 --worker-threads 1 --log-level warn "${over[@]}")
 port=$(lingering_port)
 check "the port of a connection in TIME_WAIT: the start fails with the address and the cause" \
 	says "listening on 127\.0\.0\.1:$port: .*nobody listens there.*TIME_WAIT" "$build/kv-server" --listen-addr "127.0.0.1:$port" "${small[@]}"
-start_server first || exit 1
+start_server first --listen-addr "127.0.0.1:$(free_ports 1)" || exit 1
 check "where a server listens, a second one says so" says "listening on $server: .*another process listens there" "$build/kv-server" --listen-addr "$server" "${small[@]}"
 again() { # a server with connections, ended and started at once, has its port
 	local at=$server

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -25,6 +24,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import IO, Any, Callable, Iterable
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from ports import free_ports
 
 from members_fakes import FakeDns, FakeEtcd, FakeKube, b64
 
@@ -54,17 +56,11 @@ def soon(what: str | Callable[[], str], true: Callable[[], Any]) -> Any:
         time.sleep(0.03)
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class KvServer:
     def __init__(
         self, name: str | None, members: str, *more: str, port: int = 0, **env: str
     ) -> None:
-        self.name, self.port = name, port or free_port()
+        self.name, self.port = name, port or free_ports()[0]
         self.address = f"127.0.0.1:{self.port}"
         self.log = SCRATCH / f"{name}.{self.port}.{time.monotonic_ns()}.log"
         command = [
@@ -166,8 +162,8 @@ class RealEtcd:
     def __init__(
         self, name: str = "e0", cluster: dict[str, int] | None = None, tls: Path | None = None
     ) -> None:
-        self.client, self.name, self.token = free_port(), name, ""
-        self.peers = cluster or {name: free_port()}
+        (self.client,), self.name, self.token = free_ports(), name, ""
+        self.peers = cluster or {name: free_ports()[0]}
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.client}"
         self.tls: ssl.SSLContext | None = None
         self.more: list[str] = []
@@ -336,7 +332,7 @@ def refused_options() -> None:
 
 
 def a_list() -> None:
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     text = f"list:a=127.0.0.1:{ports[0]};weight=2;zone=z1,b=127.0.0.1:{ports[1]};state=draining"
     a = KvServer("a", text, port=ports[0])
     a.sees("a b-draining")
@@ -367,7 +363,7 @@ def a_list() -> None:
 
 
 def not_in_the_list() -> None:
-    port = free_port()
+    (port,) = free_ports()
     KvServer("a", f"list:b=127.0.0.1:{port}", port=port).says(
         "clients that learn the view refuse this server"
     )
@@ -586,7 +582,7 @@ def drain_hands_over() -> None:
 def drain_of_a_list() -> None:
     """The other server began later, so its list is the newer one. It stands still for a while, and is taken for dead:
     what it could not take then it has in the end."""
-    ports = free_port(), free_port()
+    ports = free_ports(2)
     members = f"list:a=127.0.0.1:{ports[0]},b=127.0.0.1:{ports[1]}"
     more = ("--drain-sec", "60", "--memory-mb", "64", "--drain-mb", "1")
     a, b = (KvServer(name, members, *more, port=port) for name, port in zip("ab", ports))
@@ -616,7 +612,7 @@ def drain_of_a_list() -> None:
 def drain_beside_a_start() -> None:
     """While a server of a list drains, another one starts again: its list is the newer one, and says that the first one
     is up. What that one has left goes to the others all the same."""
-    ports = [free_port() for _ in "abc"]
+    ports = free_ports(3)
     members = "list:" + ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip("abc", ports))
     more = ("--drain-sec", "60", "--memory-mb", "64", "--drain-mb", "1")
     a, b, c = (KvServer(name, members, *more, port=port) for name, port in zip("abc", ports))
@@ -680,7 +676,7 @@ def drain_while_taken_out() -> None:
 
 def drain_beside_a_stranger() -> None:
     """At the address of a member there is another server: the members that are there get the values all the same."""
-    ports = [free_port() for _ in "abc"]
+    ports = free_ports(3)
     members = "list:" + ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip("abc", ports))
     more = ("--drain-sec", "60", "--memory-mb", "64")
     a, b, x = (KvServer(name, members, *more, port=port) for name, port in zip("abx", ports))
@@ -728,7 +724,7 @@ def drain_without_others() -> None:
     alone.sees("a")
     alone.end()
     alone.says("drain: no value is put to another server: no other member stays")
-    port = free_port()
+    (port,) = free_ports()
     dead = KvServer("a", f"list:a=127.0.0.1:{port},b=127.0.0.1:9", "--drain-sec", "4", port=port)
     dead.sees("a b")
     kv_client(dead, "put", "k", "v")
@@ -818,7 +814,7 @@ def drain_is_bounded() -> None:
 
 def drain_is_refused() -> None:
     """Who may not drain a server, or calls it by a wrong name, is told the way out."""
-    port = free_port()
+    (port,) = free_ports()
     a = KvServer("a", f"list:a=127.0.0.1:{port}", port=port)
     a.sees("a")
     no = kv_client(a, "drain", "a")
@@ -945,7 +941,7 @@ def dns() -> None:
 
 
 def local_name() -> None:
-    port = free_port()
+    (port,) = free_ports()
     a = KvServer(None, f"dns:localhost:{port}", port=port)
     soon(
         "localhost is found",
@@ -1271,7 +1267,7 @@ def real_anew() -> None:
 
 
 def real_three() -> None:
-    ports = {n: free_port() for n in ("e0", "e1", "e2")}
+    ports = dict(zip(("e0", "e1", "e2"), free_ports(3)))
     etcds = [RealEtcd(n, ports) for n in ports]
     for e in etcds:
         e.ready()
@@ -1336,7 +1332,7 @@ def one_fake() -> FakeEtcd:
 
 def a_dead_endpoint() -> None:
     """The first endpoint is dead from the start, the second one answers."""
-    dead, e = f"http://127.0.0.1:{free_port()}", one_fake()
+    dead, e = f"http://127.0.0.1:{free_ports()[0]}", one_fake()
     a = KvServer("a", f"etcd:{dead},{e.url}/test/kv", *LEASE)
     a.sees("a")
     a.never_said("the view stays")

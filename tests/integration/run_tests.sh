@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends.
+# run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends. And which ports
+# tests/ports.py gives.
 . "$(dirname "$0")/lib.bash"
-plan 20
+plan 21
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -92,4 +93,16 @@ signalled() {
 	[ "$got" = 130 ] && ! kill -0 "$(cat ./waits.pid)" 2>/dev/null && ! kill -0 "$(cat ./waits_beside.pid)" 2>/dev/null
 }
 check "a signal ends it, and what it runs" signalled
+
+check "ports for servers are none that a connection gets, and each is given once" python3 - "$OLDPWD/tests" <<'P'
+import sys
+sys.path.insert(0, sys.argv[1])
+import ports
+for low, high in (32768, 60999), (1024, 30000), (10000, 65535), (40000, 40100), (1024, 65535):
+    among = ports.outside(low, high)
+    assert len(among) >= ports.ENOUGH and among.stop <= 65536, (low, high, among)
+    assert high - low > 55000 or not set(among) & set(range(low, high + 1)), (low, high, among)
+given = [port for _ in range(100) for port in ports.free_ports(3)]
+assert len(set(given)) == 300 and set(given) <= set(ports.ours()), given
+P
 finish
