@@ -2,6 +2,7 @@
 /* server.c -- kv-server children for the tests. */
 #include "server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -69,6 +70,20 @@ static void server_exec(const char *binary, char **argv, int ready_fd)
 	_exit(127);
 }
 
+/* A free port. The socket is bound, does not listen, and stays until the program ends: while its server is dead neither
+ * a connection nor somebody else's server gets the port. Ours does, for both sockets have SO_REUSEADDR. */
+static void address_hold(char *address, size_t cap)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	snprintf(address, cap, "127.0.0.1:%u", ntohs(at.sin_port));
+}
+
 void test_server_start(struct test_server *s, const char *node_id)
 {
 	test_server_start_with(s, node_id, NULL);
@@ -76,10 +91,10 @@ void test_server_start(struct test_server *s, const char *node_id)
 
 void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more)
 {
-	const char *binary = test_server_binary(), *listen = s->address[0] ? s->address : "127.0.0.1:0";
+	const char *binary = test_server_binary();
 	char *argv[] = {"kv-server",
 			"--listen-addr",
-			(char *)listen,
+			s->address,
 			"--provider",
 			(char *)test_provider(),
 			"--memory-mb",
@@ -98,6 +113,8 @@ void test_server_start_with(struct test_server *s, const char *node_id, const ch
 			[18] = NULL,
 			[32] = NULL};
 	int pipe_fd[2];
+	if (!s->address[0])
+		address_hold(s->address, sizeof(s->address));
 	for (unsigned i = node_id ? 18 : 16; more && *more && i < 32; i++)
 		argv[i] = (char *)*more++;
 	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);

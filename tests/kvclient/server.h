@@ -20,8 +20,8 @@ struct test_server {
 /* The binary: $KV_SERVER, or kv-server beside the tests folder of this program. NULL: not built. */
 const char *test_server_binary(void);
 
-/* test_server_start -- node_id NULL: without one. Listen on 127.0.0.1; address "" lets the kernel choose a port, else
- * that one is used again. Fails the test after 30 s. */
+/* test_server_start -- node_id NULL: without one. Listen on 127.0.0.1; address "" is a free port, which stays the
+ * server's own, else that one is used again. Fails the test after 30 s. */
 void test_server_start(struct test_server *s, const char *node_id);
 /* test_server_start_with -- with more arguments, which end with NULL. */
 void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more);
