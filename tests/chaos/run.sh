@@ -110,7 +110,8 @@ shim_wrap() {
 
 in_space=() # a command before the programs: ip netns exec NAME
 
-# serve NAME ADDRESS ARGS... -- a kv-server in the background; $server is its address, $server_pid its process. Fails if it is not ready in 30 s.
+# serve NAME ADDRESS ARGS... -- a kv-server in the background; $server is its address, $server_pid its process. Fails if it is not ready in 30 s. One that
+# is to be started again has a port of free_ports: port 0 is one that a connection could have meanwhile.
 serve() {
 	local name=$1 address=$2 ready="$scratch/$1.ready"
 	shift 2
@@ -119,17 +120,6 @@ serve() {
 		--ready-fd 3 "$@" 3>"$ready" >>"$scratch/$name.out" 2>>"$scratch/$name.err" &
 	server_pid=$!
 	server_wait "$name" "$ready" 300 "$scratch/$name.err"
-}
-
-# serve_again NAME ADDRESS ARGS... -- the same on the port it had. Somebody else's connection may have that port for a moment.
-serve_again() {
-	local try
-	for try in 1 2 3 4 5 6 7 8; do
-		serve "$@" && return 0
-		ss -tanpH "( sport = :${2##*:} )" 2>/dev/null # who has the port
-		sleep 0.5
-	done
-	return 1
 }
 
 # gone PID -- wait until a process that we started is no more; at most 20 s. Its exit status.
@@ -340,7 +330,7 @@ steady() { # nothing is broken: the load itself is sound
 
 kills() { # kill -9 under load, again on the same port
 	local k address
-	serve kills 127.0.0.1:0 || return
+	serve kills "127.0.0.1:$(free_ports 1)" || return
 	address=$server
 	load_start kills --server "$address" && bench_start --server "$address" || return
 	for ((k = 0; k < kills; k++)); do
@@ -349,7 +339,7 @@ kills() { # kill -9 under load, again on the same port
 		kill -KILL "$server_pid"
 		wait "$server_pid" 2>/dev/null
 		pause_ms "$(random_below 400)"
-		serve_again kills "$address" || return
+		serve kills "$address" || return
 		mark ready
 		pause_ms 1000
 	done
@@ -359,14 +349,14 @@ kills() { # kill -9 under load, again on the same port
 
 kills_rapid() { # killed again while the clients are still connecting
 	local k address
-	serve rapid 127.0.0.1:0 || return
+	serve rapid "127.0.0.1:$(free_ports 1)" || return
 	address=$server
 	load_start rapid --server "$address" || return
 	for ((k = 0; k < 2 * kills; k++)); do
 		mark down
 		kill -KILL "$server_pid"
 		wait "$server_pid" 2>/dev/null
-		serve_again rapid "$address" || return
+		serve rapid "$address" || return
 		pause_ms "$(random_below 150)"
 	done
 	mark ready
@@ -376,14 +366,14 @@ kills_rapid() { # killed again while the clients are still connecting
 
 drain() { # SIGTERM under load: the server ends in good order, with status 0
 	local k address
-	serve drain 127.0.0.1:0 || return
+	serve drain "127.0.0.1:$(free_ports 1)" || return
 	address=$server
 	load_start drain --server "$address" --pace-us 2000 || return
 	for k in 1 2 3; do
 		sleep 1
 		mark down
 		serve_stop || return
-		serve_again drain "$address" || return
+		serve drain "$address" || return
 		mark ready
 	done
 	sleep 2
@@ -496,7 +486,7 @@ one_of_two() { # one_of_two [NAME ARGS...] -- while a server is killed three tim
 	local a a_pid b b_pid k quarantine_max=${quarantine_max:-$((2 * 4 << 20))} name=${1:-two}
 	serve "$name-a" 127.0.0.1:0 || return
 	a=$server a_pid=$server_pid
-	serve "$name-b" 127.0.0.1:0 || return
+	serve "$name-b" "127.0.0.1:$(free_ports 1)" || return
 	b=$server b_pid=$server_pid
 	load_start "$name" --server "$a" --server "$b" --timeout-ms 3000 "${@:2}" && bench_start --server "$a" --server "$b" || return
 	for k in 1 2 3; do
@@ -507,7 +497,7 @@ one_of_two() { # one_of_two [NAME ARGS...] -- while a server is killed three tim
 		sleep 1.5
 		mark rising
 		sleep 0.3 # it is read by a program that may be short of processor time
-		serve_again "$name-b" "$b" || return
+		serve "$name-b" "$b" || return
 		b_pid=$server_pid
 		mark ready
 		sleep 1
@@ -603,7 +593,7 @@ load_served() {
 put_kills() { # the server is killed while values go to it in packs, to landing areas, in ranges
 	local k address seed
 	seed=${KVRAIL_SEED:-$(random_below 60000)}
-	serve pkills 127.0.0.1:0 || return
+	serve pkills "127.0.0.1:$(free_ports 1)" || return
 	address=$server
 	landing_learn
 	load_start pkills --server "$address" --seed "$seed" "${storm[@]}" --pace-us 1000 || return
@@ -614,7 +604,7 @@ put_kills() { # the server is killed while values go to it in packs, to landing 
 		kill -KILL "$server_pid"
 		wait "$server_pid" 2>/dev/null
 		pause_ms "$(random_below 300)"
-		serve_again pkills "$address" || return
+		serve pkills "$address" || return
 		mark ready
 		load_served $((k + 1)) || return
 		pause_ms "$(random_below 800)"
@@ -891,7 +881,7 @@ cgroup_make() {
 killed_for_memory() { # the machine's memory is short: the kernel kills the server while it fills up; another one takes its place
 	local group address i
 	group=$(cgroup_make "kvrail-$$" 24) || return
-	serve oom 127.0.0.1:0 --prefault off --memory-mb 1024 || return # so its memory grows with the values, and for long
+	serve oom "127.0.0.1:$(free_ports 1)" --prefault off --memory-mb 1024 || return # so its memory grows with the values, and for long
 	address=$server
 	load_start oom --server "$address" --keys 8192 && bench_start --server "$address" --num-keys 50 || return
 	echo "$server_pid" >"$group/cgroup.procs" || return # what it takes from now on counts
@@ -907,7 +897,7 @@ killed_for_memory() { # the machine's memory is short: the kernel kills the serv
 	wait "$server_pid" 2>/dev/null
 	say "the kernel killed the server (status $?) after $((i / 10)) s"
 	sleep 0.3
-	serve_again oom "$address" || return
+	serve oom "$address" || return
 	mark ready
 	sleep 3
 	load_end 100 && idle && serve_stop

@@ -52,8 +52,8 @@ no_violation() { ! grep -rl VIOLATION "$scratch" --include='*.err' --include='*.
 # Reads go on while the server is killed and comes back, twice.
 server_is_killed() {
 	local address pid i
-	start_server victim --provider "$provider" || return 1
-	address=$server
+	address=127.0.0.1:$(free_ports 1)
+	start_server victim --provider "$provider" --listen-addr "$address" || return 1
 	timeout -k 5 60 "$build/kv-bench" --provider "$provider" --server "$address" "${small[@]}" --keep-going --duration 6 --rate 300 --timeout 3 \
 		--json "$scratch/killed.json" >"$scratch/killed.out" 2>"$scratch/killed.err" &
 	pid=$!
@@ -63,8 +63,7 @@ server_is_killed() {
 		sleep 1.5
 		kill -KILL "$server_pid" && wait "$server_pid" 2>/dev/null
 		rm -f "$scratch/victim.ready"
-		# Somebody else's connection may have the port for a moment.
-		soon start_server victim --provider "$provider" --listen-addr "$address" || return 1
+		start_server victim --provider "$provider" --listen-addr "$address" || return 1
 	done
 	wait "$pid"
 	stop_server "$server_pid"

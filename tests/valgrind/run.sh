@@ -118,7 +118,7 @@ restart() { # the server goes and comes back while kv-bench reads
 	return 1
 }
 
-check "a server starts" grind_server server 127.0.0.1:0
+check "a server starts" grind_server server "127.0.0.1:$(free_ports 1)"
 [ "$tap_failed" -eq 0 ] || exit 1
 check "values of every kind of transfer, put and read" values
 check "exists, delete, stat, ping, misses" lookups
