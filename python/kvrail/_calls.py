@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -34,6 +36,7 @@ _OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
 NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
 _NAMED = 3  # servers that an error names
 ASK_SECONDS = 0.05  # that an error waits to learn how the servers stand
+COPIED = "a kvrail client cannot be copied or pickled: open another one, with the same servers"
 STUCK = "a thread of the client, which knows how its servers stand, does not answer"
 
 
@@ -83,6 +86,26 @@ def down(servers: Iterable[Mapping[str, str | int]]) -> str:
     return begin + "; ".join(texts[:_NAMED]) + (f"; and {more} more servers" if more > 0 else "")
 
 
+def stuck(proc: str = "/proc") -> str:
+    """Why nobody can say how the servers stand, with what the kernel knows of the client's threads: one that lacks a
+    processor or a disk is not to be mended here."""
+    states = set()
+    for path in pathlib.Path(proc).glob("self/task/*/stat"):
+        try:
+            name, _, rest = path.read_text(errors="replace").partition("(")[2].rpartition(") ")
+        except OSError:  # the thread has ended
+            continue
+        if name.startswith("kvc-"):
+            states.add(rest[:1])
+    processors, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    words = {
+        "R": f"it runs, or waits for a processor (of {processors}, load {load:.0f})",
+        "D": "it waits for a disk or for memory",
+        "T": "it is stopped",
+    }
+    return "; ".join([STUCK, *(text for state, text in words.items() if state in states)])
+
+
 def who_is_down(native: _native.Client, results: list[int]) -> str:
     """For the error of a call that failed because of servers: which of them are down, and why. It is made after the call's
     deadline, so it asks for a moment only."""
@@ -91,7 +114,7 @@ def who_is_down(native: _native.Client, results: list[int]) -> str:
     try:
         return down(native.servers(ASK_SECONDS))
     except Timeout:
-        return STUCK
+        return stuck()
     except Error:  # it was closed meanwhile
         return ""
 

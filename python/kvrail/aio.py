@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _native
 from ._errors import Busy, Closed, Error, Timeout
@@ -87,6 +87,9 @@ class Client:
     def closed(self) -> bool:
         return self._native is None or self._native.closed
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(_calls.COPIED)
+
     # ---- calls ----
 
     def _drain(self) -> None:
@@ -95,7 +98,11 @@ class Client:
             self._admit()
 
     def _settle(self, native: _native.Client) -> None:
-        for id, _, results in native.drain_results():
+        over = native.drain_results()
+        if self._loop and self._loop.is_closed():  # nobody can be woken any more
+            self._waiting.clear()
+            self._room.clear()
+        for id, _, results in over:
             future = self._waiting.pop(id, None)
             if future is not None and not future.done():
                 future.set_result(results)
@@ -225,7 +232,7 @@ class Client:
                 )
             )
         except Timeout:
-            return _calls.STUCK
+            return _calls.stuck()
         except (Error, asyncio.TimeoutError):  # it was closed meanwhile, or the executor is busy
             return ""
 

@@ -11,7 +11,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _native
 from ._errors import Busy, Closed
@@ -277,6 +277,9 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:  # a copy that goes away would close the connections of both
+        raise TypeError(_calls.COPIED)
 
     def __del__(self) -> None:
         reaper = getattr(self, "_reaper", None)

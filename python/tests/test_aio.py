@@ -98,6 +98,24 @@ class AioTest(unittest.TestCase):
 
         self.run_async(body)
 
+    def test_it_closes_after_its_event_loop(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+        client = kvrail.aio.Client(stopped.address, wait=True, num_clients=1, depth=2)
+        buffers = [bytearray(64) for _ in range(4)]  # two wait for room
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(client.open())
+        freeze(stopped)
+        tasks = [loop.create_task(client.get("a", b, timeout=600)) for b in buffers]
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+        asyncio.run(client.close())
+        asyncio.run(client.close())
+        self.assertTrue(client.closed)
+        for task, buffer in zip(tasks, buffers):
+            buffer.append(0)  # nobody exports it
+            task._log_destroy_pending = False  # nobody can end it
+
     def test_a_server_that_is_not_there(self):
         address, held = nobody()
         self.addCleanup(held.close)

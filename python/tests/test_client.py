@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvrail.Client: blocking calls of several threads, and what interrupts them."""
 
+import copy
+import gc
 import os
 import pathlib
+import pickle
 import random
 import signal
 import socket
@@ -125,8 +128,28 @@ class ClientTest(unittest.TestCase):
                 raise kvrail.Timeout("the loop stands still")
 
         of_servers = [kvrail.PeerDown.code]
-        self.assertEqual(kvrail._calls.who_is_down(Native(), of_servers), kvrail._calls.STUCK)
+        told = kvrail._calls.who_is_down(Native(), of_servers)
+        self.assertTrue(told.startswith(kvrail._calls.STUCK), told)
         self.assertEqual(kvrail._calls.who_is_down(Native(), [0]), "")
+
+    def test_and_what_the_thread_waits_for(self):
+        stuck = kvrail._calls.STUCK
+        for threads, more in (
+            ("kvc-0 S, python D", ""),
+            ("kvc-0 R", "; it runs, or waits for a processor (of "),
+            ("kvc-0 S, kvc-1 D", "; it waits for a disk or for memory"),
+            ("kvc-0 T, a) R (b S", "; it is stopped"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                for number, thread in enumerate(threads.split(", ")):
+                    name, _, state = thread.rpartition(" ")
+                    path = pathlib.Path(folder, "self", "task", str(number))
+                    path.mkdir(parents=True)
+                    (path / "stat").write_text(f"{number} ({name}) {state} 1 1 0\n")
+                told = kvrail._calls.stuck(folder)
+                self.assertTrue(told.startswith(stuck + more), (threads, told))
+                self.assertEqual(told == stuck, not more, (threads, told))
+        self.assertEqual(kvrail._calls.stuck("/nowhere"), stuck)
 
     def test_members_of_a_view_are_servers(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -239,6 +262,14 @@ class ClientTest(unittest.TestCase):
         with unittest.mock.patch.object(self.client._reaper, "call", call):
             with self.assertRaisesRegex(kvrail.Timeout, "2 of 2 keys"):
                 self.client.get_many(keys, [bytearray(1), bytearray(1)])
+
+    def test_it_cannot_be_copied_or_pickled(self):
+        for client in (self.client, kvrail.aio.Client("127.0.0.1:1")):
+            for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(TypeError, "cannot be copied or pickled: open another"):
+                    copied(client)
+        gc.collect()
+        self.assertFalse(self.client.closed, "a copy went away, and closed the client")
 
     def test_two_threads_close_at_once(self):
         reaper, go = self.client._reaper, threading.Event()
