@@ -411,9 +411,9 @@ static void pool_close(struct client_object *self)
 	Py_END_ALLOW_THREADS
 }
 
-static void close_wait(struct client_object *self)
+void client_close_wait(struct client_object *self)
 {
-	if (pthread_equal(self->closer, pthread_self()))
+	if (client_is_childs(self) || pthread_equal(self->closer, pthread_self()))
 		return;
 	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
 	while (!self->closed)
@@ -427,7 +427,7 @@ static void close_now(struct client_object *self)
 	if (!self->queue || client_is_childs(self)) {
 		self->closing = true;
 	} else if (self->closing) {
-		close_wait(self);
+		client_close_wait(self);
 	} else {
 		self->closer = pthread_self();
 		self->closing = true;

@@ -124,8 +124,12 @@ static PyObject *region_unregister(PyObject *object, PyObject *unused)
 	struct region *r = self->region;
 	int rc;
 	(void)unused;
-	if (!r || client->closing)
-		Py_RETURN_NONE; /* it ends, or has ended, with the client */
+	if (!r)
+		Py_RETURN_NONE;
+	if (client->closing) { /* it ends with the client: until then the memory may be written to */
+		client_close_wait(client);
+		Py_RETURN_NONE;
+	}
 	if (client_usable(client) < 0)
 		return NULL;
 	if (self->unregistering)

@@ -148,6 +148,22 @@ class CloseTest(NativeTest):
         self.assertEqual(wrong, [])
         self.assertFalse(any(t.is_alive() for t in threads))
 
+    def test_unregister_beside_close_returns_when_the_memory_is_free(self):
+        stopped = kvrail.Server(memory_mb=64)
+        self.addCleanup(stopped.kill)
+        client = self.open(stopped.address, wait=True)
+        area = bytearray(100_000)
+        region = client.register(area)
+        freeze(stopped)
+        thread = threading.Thread(target=client.close)
+        thread.start()  # it takes the second of its goodbye
+        while not client.closed:
+            time.sleep(0.001)
+        region.unregister()
+        self.assertFalse(region.registered)
+        area.append(0)
+        thread.join(30)
+
     def test_an_exporter_written_in_python_may_close_the_client(self):
         if sys.version_info < (3, 12):
             self.skipTest("Python has __buffer__ from 3.12")

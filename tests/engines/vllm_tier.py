@@ -100,8 +100,9 @@ class Tier:
     def __init__(self, server, of=None, rows=ROWS, **config):
         self.tensor = torch.zeros((rows, ROW_BYTES), dtype=torch.uint8)
         self.view = memoryview(self.tensor.numpy())
-        # On a busy machine an answer takes longer than the half second that is the default.
-        more = {"num_clients": 1, "lookup_timeout": 60, **config}
+        # On a busy machine an answer takes longer than the defaults, half a second and five: a thread may get no
+        # processor for as long.
+        more = {"num_clients": 1, "lookup_timeout": 60, "timeout": 60, **config}
         config = {"type": "kvrail", "servers": server.address, **more}
         self.tier = SecondaryTierFactory.create_secondary_tier(config, self.view, of or spec())
 
