@@ -86,8 +86,8 @@ bool client_is_childs(const struct client_object *self);
 void client_enter(struct client_object *self);
 void client_leave(struct client_object *self);
 
-/* client_close_wait -- while the client closes: wait until nothing touches callers' memory, and exports are released. Not
- * in a child of fork(), nor in what the close itself runs. */
+/* client_close_wait -- while the client closes: wait until nothing touches callers' memory, and exports are released.
+ * Not in a child of fork(), nor in what the close itself runs. */
 void client_close_wait(struct client_object *self);
 
 /* batch_take -- a batch with room for n items, from those that are kept, or a new one. NULL with MemoryError. */
