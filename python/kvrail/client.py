@@ -127,9 +127,13 @@ class Reaper:
                 waiter.lock.release()
 
     def close(self) -> None:
-        self.native.close()
-        if os.getpid() != self.pid:
-            return
+        try:
+            self.native.close()
+        finally:  # it takes a second if a server is silent, and Ctrl-C raises when it is over
+            if os.getpid() == self.pid:
+                self._end()
+
+    def _end(self) -> None:
         with self.lock:
             thread, self.thread = self.thread, None
             bell, self.bell = self.bell, -1

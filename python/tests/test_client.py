@@ -402,6 +402,22 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(said, "interrupted\n", log)
         self.assertNotIn("no answer", log, "it waited for the server first")
 
+    def test_an_interrupt_of_close_leaves_no_thread(self):
+        self.client.put(fresh(), b"v")
+        reaper = self.client._reaper
+        thread, close = reaper.thread, reaper.native.close
+
+        def interrupted():
+            close()
+            raise KeyboardInterrupt
+
+        again = unittest.mock.Mock(wraps=reaper.native, close=interrupted)
+        with unittest.mock.patch.object(reaper, "native", again):
+            with self.assertRaises(KeyboardInterrupt):
+                self.client.close()
+        self.assertFalse(thread.is_alive())
+        self.assertEqual((reaper.thread, reaper.bell), (None, -1))
+
     def test_interrupts_at_any_point_leave_no_buffer_in_use(self):
         class Interrupted(BaseException):
             pass
