@@ -252,7 +252,8 @@ static int address_parse(PyObject *tuple, Py_ssize_t i, struct kvc_item *item)
 static int export_refused(PyObject *object, Py_ssize_t i, bool writable)
 {
 	PyObject *type, *value, *trace, *name;
-	if (PyErr_ExceptionMatches(PyExc_MemoryError))
+	/* An exporter written in Python may be interrupted. */
+	if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
 		return -1;
 	PyErr_Fetch(&type, &value, &trace);
 	name = kvrail_type_name(object);

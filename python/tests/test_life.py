@@ -177,6 +177,21 @@ class CloseTest(NativeTest):
         with self.assertRaises(kvrail.Closed):
             client.submit_batch_get(["a"], [Evil()])
 
+    def test_an_interrupt_of_an_exporter_stays_one(self):
+        if sys.version_info < (3, 12):
+            self.skipTest("Python has __buffer__ from 3.12")
+        client, error = self.open(), KeyboardInterrupt()
+
+        class Interrupted:
+            def __buffer__(self, flags):
+                raise error
+
+        with self.assertRaises(KeyboardInterrupt):
+            client.submit_batch_get(["a"], [Interrupted()])
+        error = BufferError("no")
+        with self.assertRaisesRegex(ValueError, r"buffers\[0\] \(Interrupted\) is not .*: no"):
+            client.submit_batch_get(["a"], [Interrupted()])
+
     def test_the_finalizer_of_a_buffer_may_close_the_client_that_closes(self):
         script = """
 import kvrail.client, sys
