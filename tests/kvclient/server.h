@@ -21,7 +21,8 @@ struct test_server {
 const char *test_server_binary(void);
 
 /* test_server_start -- node_id NULL: without one. Listen on 127.0.0.1; address "" is a free port, which stays the
- * server's own, else that one is used again. Fails the test after 30 s. */
+ * server's own, else that one is used again. Fails the test after 30 s beside those in which the server waits for a
+ * processor. */
 void test_server_start(struct test_server *s, const char *node_id);
 /* test_server_start_with -- with more arguments, which end with NULL. */
 void test_server_start_with(struct test_server *s, const char *node_id, const char *const *more);
