@@ -24,11 +24,15 @@ enum {
 	KV_CHUNK_DEFAULT = 1 << 20 /* most bytes of one RMA operation, unless HELLO and WELCOME agree on less */
 };
 
-#define KV_VALUE_MAX          ((uint64_t)1 << 30)   /* bytes of a value */
-#define KV_RANGE_MAX          ((uint64_t)16 << 20)  /* bytes that one GET or PUT request moves */
-#define KV_TIMEOUT_DEFAULT_NS 5000000000ull         /* deadline of a call that has no other */
-#define KV_GRACE_DEFAULT_NS   200000000ull          /* how long a CANCEL may stay unanswered */
-#define KV_CLUSTER_CLIENT     0xFFFFFFFFFFFF0000ull /* client ids from here on: who serves the cluster itself */
-#define KV_NEVER              UINT64_MAX            /* a deadline that never comes */
+#define KV_VALUE_MAX          ((uint64_t)1 << 30)  /* bytes of a value */
+#define KV_RANGE_MAX          ((uint64_t)16 << 20) /* bytes that one GET or PUT request moves */
+#define KV_TIMEOUT_DEFAULT_NS 5000000000ull        /* deadline of a call that has no other */
+#define KV_GRACE_DEFAULT_NS   200000000ull         /* how long a CANCEL may stay unanswered */
+#define KV_NEVER              UINT64_MAX           /* a deadline that never comes */
+
+/* So many client ids from this one on are those of clients that serve the cluster itself. (Logs have them as numbers,
+ * and readers of JSON know none beyond 2^53 for sure.) */
+#define KV_CLUSTER_CLIENT  1000000000000000ull
+#define KV_CLUSTER_CLIENTS 65536ull
 
 #endif

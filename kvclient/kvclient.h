@@ -186,7 +186,7 @@ struct kvc_options {
 	 * over the fabric. */
 	uint64_t connect_timeout_ns;
 	uint64_t spin_ns; /* 50 us. A loop polls at most this long before it sleeps, while that pays; 1: never */
-	/* 100. The server shows each client by this number plus the client's index. Numbers from 2^64 - 2^16 on are
+	/* 100. The server shows each client by this number plus the client's index. 65,536 numbers from 10^15 on are
 	 * those of servers and kv-client, for which kv-server keeps places beside --max-clients. */
 	uint64_t base_client_id;
 	unsigned flags; /* enum kvc_flag */

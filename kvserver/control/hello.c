@@ -74,7 +74,7 @@ static int closing_fail(struct kv_error *err)
  * own view, and at others whose clients are the same; and kv-client must see a full server, and end it. */
 static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
-	bool cluster = client_id >= KV_CLUSTER_CLIENT;
+	bool cluster = client_id - KV_CLUSTER_CLIENT < KV_CLUSTER_CLIENTS;
 
 	if (s->open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
 		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows", s->open,

@@ -72,13 +72,16 @@ static void cluster_body(void)
 		more[i] = greet_as(KV_CLUSTER_CLIENT + i, &m);
 		expect(m.type == WIRE_CTRL_WELCOME);
 	}
-	more[CLUSTER_PLACES] = greet_as(UINT64_MAX, &m);
+	more[CLUSTER_PLACES] = greet_as(KV_CLUSTER_CLIENT + KV_CLUSTER_CLIENTS - 1, &m);
 	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
 	boot_close(&more[CLUSTER_PLACES]);
 	/* A place that one of them leaves is none for others. */
 	leave(more[0]);
 	expect(open_becomes(CLIENTS + CLUSTER_PLACES - 1));
 	more[0] = greet_as(KV_CLUSTER_CLIENT - 1, &m);
+	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
+	boot_close(&more[0]);
+	more[0] = greet_as(KV_CLUSTER_CLIENT + KV_CLUSTER_CLIENTS, &m);
 	expect(m.type == WIRE_CTRL_REFUSE && m.refuse.status == WIRE_FULL);
 	boot_close(&more[0]);
 	for (unsigned i = 1; i < CLUSTER_PLACES; i++)
