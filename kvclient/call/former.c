@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* former.c -- which servers may have a key that its server does not have, because the view changed lately.
  *
- * Three kinds: a server that drains, past which calls go, is the key's own, or the second one of a value that is kept
+ * Four kinds: a server that drains, past which calls go, is the key's own, or the second one of a value that is kept
  * twice, and has what was put there before. While the key's own server joins, the one that has the key without those
- * that join: it stood in, or was the owner, and a client that has not seen the change knows it, too. And for
- * kvc_options.settle_ns after a view came into force that places keys otherwise, the owner by the older view
- * (pool/cluster.c keeps up to KVC_FORMER_PLACES of them). A join moves one key in n + 1, so only that one pays another
- * round trip, and no hit is lost. A key that nobody has pays it, too, KVC_FORMERS_ASKED times at most.
+ * that join: it stood in, or was the owner, and a client that has not seen the change knows it, too. For
+ * kvc_options.settle_ns after the key's own server was seen to have restarted, with nothing in its memory, the one that
+ * has the key without it: it stood in, and was handed what the server had if that drained. (Not every source knows who
+ * joins, and nothing changes where a server is back before its source takes it out.) And for as long after a view came
+ * into force that places keys otherwise, the owner by the older view (pool/cluster.c keeps up to KVC_FORMER_PLACES of
+ * them). A join moves one key in n + 1, so only that one pays another round trip, and no hit is lost. A key that nobody
+ * has pays it, too, KVC_FORMERS_ASKED times at most.
  *
  * Only servers that are up are asked: one that is down cannot tell, and waiting for it would make a miss expensive.
  * What is found there is copied to where it belongs now (repair.c).
  *
- * Rejected: the stand-ins of an outage. Which server stood in depends on what was down when the value was put, and
+ * Rejected: all stand-ins of an outage. Which server stood in depends on what else was down when the value was put, and
  * that no client knows of another. */
 #include "kvclient/call/former.h"
 
@@ -33,6 +36,16 @@ static struct kvc_node *elder(struct kvc_client *c, struct kvc_key key)
 	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, joining)];
 }
 
+static struct kvc_node *stand_in(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_node *owner = kvc_call_owner(c, key);
+	struct kvc_place_set without = {0};
+	if (!kvc_place_set_has(&c->cluster.restarted, owner->index))
+		return NULL;
+	kvc_place_set_put(&without, owner->index, true);
+	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, &without)];
+}
+
 /* The second server of a value that is kept twice, if it drains: it has what was copied there before. */
 static struct kvc_node *second_leaver(struct kvc_client *c, struct kvc_key key, bool twice)
 {
@@ -45,9 +58,9 @@ static struct kvc_node *second_leaver(struct kvc_client *c, struct kvc_key key, 
 	return kvc_place_set_has(&c->cluster.draining, at) ? &c->node[at] : NULL;
 }
 
-/* Candidate 0 is the owner, if it drains, 1 who has the key without an owner that joins, and 2 the second server, if it
- * drains; those behind them are owners by older placements, the newest first. */
-enum { FORMER_FIRST = 3 };
+/* Candidate 0 is the owner, if it drains, 1 who has the key without an owner that restarted, 2 without all that join,
+ * and 3 the second server, if it drains; those behind them are owners by older placements, the newest first. */
+enum { FORMER_FIRST = 4 };
 
 static bool asked(const struct kvc_node *n)
 {
@@ -68,8 +81,14 @@ static struct kvc_node *owner_once(struct kvc_client *c, const struct kvc_place 
 
 static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool twice, unsigned i)
 {
+	if (i == 0)
+		return leaver(c, key);
+	if (i == 1)
+		return stand_in(c, key);
+	if (i == 2)
+		return elder(c, key);
 	if (i < FORMER_FIRST)
-		return i == 0 ? leaver(c, key) : i == 1 ? elder(c, key) : second_leaver(c, key, twice);
+		return second_leaver(c, key, twice);
 	return owner_once(c, &c->cluster.former[i - FORMER_FIRST].place, key, twice);
 }
 

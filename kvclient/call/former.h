@@ -6,10 +6,11 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_formers -- whether any key can have a former server: a load or two, for the hot path. */
+/* kvc_formers -- whether any key can have a former server: a few loads, for the hot path. */
 static inline bool kvc_formers(const struct kvc_client *c)
 {
-	return KV_UNLIKELY((c->cluster.draining.count | c->cluster.joining.count | c->cluster.num_former) != 0);
+	const struct kvc_cluster *k = &c->cluster;
+	return KV_UNLIKELY((k->draining.count | k->joining.count | k->restarted.count | k->num_former) != 0);
 }
 
 /* kvc_former -- the k-th of the servers to be asked for a key that the server in charge of it does not have,

@@ -203,6 +203,7 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "no memory or no keys for an attachment of %u shards: %s", w->shards,
 			       kv_strerror(rc));
+	n->restarted |= n->incarnation && n->incarnation != w->incarnation;
 	if (atomic_exchange(&c->pool->server[n->index].told.incarnation, w->incarnation) != w->incarnation &&
 	    n->incarnation && n->incarnation != w->incarnation)
 		kv_event(kvc_node_log(n), KV_LOG_INFO,

@@ -187,6 +187,8 @@ struct kvc_node {
 	uint64_t attaches; /* attachments that were UP: the number of the last one, which may be in use */
 	/* Told by kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
+	bool restarted;      /* since the last attachment that was UP */
+	uint64_t settled_ns; /* when it counts as restarted no longer (pool/cluster.c) */
 	char node_id[KV_NAME_MAX];
 	uint64_t connects, fences, ping_ns;
 	struct kv_error error; /* why the last attempt failed, or the attachment ends */
@@ -335,7 +337,7 @@ struct kvc_cluster {
 	uint64_t digest;        /* of it; 0: none */
 	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
 	struct kvc_place place; /* of keys on the members of the view */
-	struct kvc_place_set draining, joining;
+	struct kvc_place_set draining, joining, restarted;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
 	bool said; /* the log knows why the last view was not believed */

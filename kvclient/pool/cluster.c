@@ -195,6 +195,27 @@ static void former_expire(struct kvc_client *c)
 		former_drop(k);
 }
 
+/* A server that was restarted has nothing: who stood in for it is asked for a while. */
+static void restarted_set(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	uint64_t settle_ns = c->pool->options.settle_ns;
+	if (!n->restarted || settle_ns <= 1)
+		return;
+	n->restarted = false;
+	n->settled_ns = kv_deadline(loop_now(c->loop), settle_ns);
+	kvc_place_set_put(&c->cluster.restarted, n->index, true);
+	kvc_repair_ready(c);
+}
+
+static void restarted_expire(struct kvc_client *c)
+{
+	uint64_t now_ns = loop_now(c->loop);
+	for (unsigned i = 0; i < c->num_nodes && c->cluster.restarted.count > 0; i++)
+		if (c->node[i].settled_ns <= now_ns)
+			kvc_place_set_put(&c->cluster.restarted, i, false);
+}
+
 static void places_give(struct kvc_client *c)
 {
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes && !c->closing; i++) {
@@ -208,6 +229,7 @@ static void places_give(struct kvc_client *c)
 		kvc_place_set_put(&c->shunned, i, false);
 		kvc_place_set_put(&c->cluster.draining, i, false);
 		kvc_place_set_put(&c->cluster.joining, i, false);
+		kvc_place_set_put(&c->cluster.restarted, i, false);
 	}
 }
 
@@ -332,7 +354,10 @@ void kvc_cluster_node_up(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	const struct kv_member *m = kv_view_find(&c->cluster.view, n->member_id);
-	if (!m || n->retired || drains(n, m))
+	if (!m || n->retired)
+		return;
+	restarted_set(n);
+	if (drains(n, m))
 		return;
 	kvc_place_set_put(&c->cluster.draining, n->index, false);
 	kvc_place_set_put(&c->shunned, n->index, false);
@@ -383,6 +408,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 			continue;
 		kvc_place_set_put(&k->draining, i, false);
 		kvc_place_set_put(&k->joining, i, false);
+		kvc_place_set_put(&k->restarted, i, false);
 		c->node[i].member_id[0] = '\0';
 		kvc_node_retire(&c->node[i]);
 	}
@@ -507,6 +533,7 @@ void kvc_cluster_look(struct kvc_client *c)
 		return;
 	c->cluster.looked_ns = now_ns;
 	former_expire(c);
+	restarted_expire(c);
 	places_give(c);
 	if (d->epoch && newer(c, d->source, d->epoch, kv_view_digest(d)))
 		view_try(c, d);

@@ -587,6 +587,49 @@ static void a_server_that_was_restarted_and_joins_has_the_help_of_those_that_sto
 	close_world();
 }
 
+/* The same where the source knows no states, and names the server all the time: it drained, say, and is there again. */
+static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void **state)
+{
+	unsigned its;
+	(void)state;
+	open_world(614, 20 * SECOND, 0);
+	its = keys_of("node-1");
+	world_server_crash(&members.world, 1, false);
+	world_do(&members.world, 0, members_put_all, NULL);
+	(void)world_server_again(&members.world, 1);
+	members_settle();
+	assert_int_equal(keys_of("node-1"), its);
+	world_do(&members.world, 0, members_find_all, NULL);
+	assert_int_equal(counters().settle_hits, its);
+	world_do(&members.world, 0, members_get_all, NULL);
+	assert_int_equal(members.misses, 0);
+	members_settle();
+	assert_int_equal(counters().repairs, its);
+	world_sleep(&members.world, 20 * SECOND);
+	assert_false(kvc_formers(client()));
+	world_do(&members.world, 0, members_get_all, NULL); /* values have come to where they belong */
+	assert_int_equal(members.misses, 0);
+	close_world();
+}
+
+/* One after the other, as in an upgrade: what the second one had may be at the first one. */
+static void servers_that_restart_behind_each_other_lose_nothing(void **state)
+{
+	(void)state;
+	open_world(615, 0, 1); /* nothing is copied */
+	for (unsigned i = 0; i < FEWER; i++) {
+		world_server_crash(&members.world, i, false);
+		world_do(&members.world, 0, members_put_all, NULL);
+		(void)world_server_again(&members.world, i);
+		members_settle();
+		members.misses = 0;
+		world_do(&members.world, 0, members_get_all, NULL);
+		assert_int_equal(members.misses, 0);
+		world_do(&members.world, 0, members_put_all, NULL);
+	}
+	close_world();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -609,6 +652,8 @@ int main(void)
 		cmocka_unit_test(a_pool_closes_while_values_are_copied),
 		cmocka_unit_test(a_pool_that_comes_while_a_server_joins_finds_what_is_elsewhere),
 		cmocka_unit_test(a_server_that_was_restarted_and_joins_has_the_help_of_those_that_stood_in),
+		cmocka_unit_test(a_server_that_was_restarted_has_the_help_of_those_that_stood_in),
+		cmocka_unit_test(servers_that_restart_behind_each_other_lose_nothing),
 	};
 	return cmocka_run_group_tests_name("sim/settle", tests, NULL, NULL);
 }
