@@ -267,6 +267,29 @@ static int export_refused(PyObject *object, Py_ssize_t i, bool writable)
 	return -1;
 }
 
+/* Whether a format (PEP 3118) has Python objects in it. The names of fields stand between colons. */
+static bool format_has_objects(const char *format)
+{
+	bool name = false, found = false;
+	for (; format && *format; format++) {
+		name ^= *format == ':';
+		found |= !name && *format == 'O';
+	}
+	return found;
+}
+
+/* numpy has no format for some types, its dates among others: those are taken without. */
+static int export_get(PyObject *object, Py_buffer *view, bool writable)
+{
+	int flags = writable ? PyBUF_WRITABLE : PyBUF_SIMPLE;
+	if (PyObject_GetBuffer(object, view, flags | PyBUF_ND | PyBUF_FORMAT) == 0)
+		return 0;
+	if (!PyErr_ExceptionMatches(PyExc_ValueError))
+		return -1;
+	PyErr_Clear();
+	return PyObject_GetBuffer(object, view, flags);
+}
+
 static int export_parse(PyObject *object, Py_ssize_t i, bool writable, struct batch *b)
 {
 	Py_buffer *view = &b->views[b->num_views];
@@ -280,9 +303,13 @@ static int export_parse(PyObject *object, Py_ssize_t i, bool writable, struct ba
 		Py_XDECREF(type);
 		return -1;
 	}
-	if (PyObject_GetBuffer(object, view, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE) < 0)
+	if (export_get(object, view, writable) < 0)
 		return export_refused(object, i, writable);
 	b->num_views++;
+	if (format_has_objects(view->format)) {
+		PyErr_Format(PyExc_TypeError, "buffers[%zd] has Python objects in it, whose addresses are no value", i);
+		return -1;
+	}
 	if (view->len == 0) {
 		PyErr_Format(PyExc_ValueError, "buffers[%zd] is empty: a value has at least one byte", i);
 		return -1;

@@ -76,6 +76,33 @@ class MemoryTest(NativeTest):
         with self.assertRaisesRegex(ValueError, "writable memory: .*read-only"):
             self.client.submit_batch_get([key], [into])
 
+    def test_python_objects_are_no_memory(self):
+        class Row(ctypes.Structure):
+            _fields_ = [("Object", ctypes.c_int), ("a", ctypes.c_int)]  # the name has an O
+
+        class Reference(ctypes.Structure):
+            _fields_ = [("a", ctypes.c_int), ("b", ctypes.py_object)]
+
+        key = fresh()
+        self.put(key, (Row * 4)())
+        self.assertEqual(self.get(key, (Row * 4)()), 32)
+        for objects in ((ctypes.py_object * 4)(), (Reference * 2)()):
+            for memory in (objects, memoryview(objects)):
+                with self.assertRaisesRegex(TypeError, r"buffers\[0\] has Python objects in it"):
+                    self.client.submit_batch_get([key], [memory])
+                with self.assertRaisesRegex(TypeError, r"buffers\[1\] has Python objects in it"):
+                    self.client.submit_batch_set([key, key], [b"v", memory])
+
+    @unittest.skipUnless(numpy, "numpy is not installed")
+    def test_numpys_types(self):
+        for dtype in ("f2", "?", "S5", "U3", "V8", "M8[s]", [("Own", "f8"), ("b", "M8[s]")]):
+            into, key = numpy.zeros(3, dtype), fresh()
+            self.put(key, numpy.zeros(3, dtype))
+            self.assertEqual(self.get(key, into), into.nbytes, dtype)
+        for dtype in ("O", [("a", "O")]):
+            with self.assertRaisesRegex(TypeError, "Python objects"):
+                self.client.submit_batch_get([key], [numpy.zeros(3, dtype)])
+
     def test_addresses(self):
         value = b"0123456789" * 1000
         source, into = ctypes.create_string_buffer(value, len(value)), ctypes.create_string_buffer(
