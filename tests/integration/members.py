@@ -697,7 +697,7 @@ def drain_beside_a_stranger() -> None:
 
 def drain_when_full() -> None:
     """All servers have as many clients as they take: a server that drains, and the operator, have places all the same."""
-    ports = free_port(), free_port()
+    ports = free_ports(2)
     members = f"list:a=127.0.0.1:{ports[0]},b=127.0.0.1:{ports[1]}"
     more = ("--drain-sec", "60", "--memory-mb", "64", "--max-clients", "2", "--allow-drain")
     a, b = (KvServer(name, members, *more, port=port) for name, port in zip("ab", ports))
