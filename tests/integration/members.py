@@ -1057,11 +1057,11 @@ def etcd_life(make: Callable[[], Any]) -> None:
     config = SCRATCH / "a.conf"
     config.write_text("weight = 3\n")
     a = KvServer("a", etcd_spec(e), *LEASE, "--config", str(config), "--zone", "z")
-    b = KvServer("b", etcd_spec(e), *LEASE, "--advertise", "10.1.2.3:0")
+    b = KvServer("b", etcd_spec(e), *LEASE, "--advertise", "127.1.2.3:0")
     a.sees("a b")
     b.sees("a b")
     one, two = a.view()["members"]
-    if (one["weight"], one["zone"], two["address"]) != (3, "z", f"10.1.2.3:{b.port}"):
+    if (one["weight"], one["zone"], two["address"]) != (3, "z", f"127.1.2.3:{b.port}"):
         raise Failed(str(a.view()))
     config.write_text("weight = 5\n")
     a.process.send_signal(signal.SIGHUP)
