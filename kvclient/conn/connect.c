@@ -296,7 +296,11 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	if (m.type == WIRE_CTRL_REFUSE)
 		return refused(n, &m.refuse);
 	if (m.type != WIRE_CTRL_WELCOME)
-		return kv_fail(&n->error, -KV_EPROTO, "it answered our hello with message %d", (int)m.type);
+		return kv_fail(
+			&n->error, -KV_EPROTO,
+			"it answered our hello with message %d: another program than kv-server has this port, or "
+			"a server of another release",
+			(int)m.type);
 	rc = welcome_take_await(n, &m.welcome);
 	explicit_bzero(m.welcome.token, sizeof(m.welcome.token));
 	return rc;

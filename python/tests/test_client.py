@@ -250,6 +250,21 @@ class ClientTest(unittest.TestCase):
             with self.assertRaisesRegex(kvrail.Error, "2 of 2 keys"):
                 client.exists(["a", "b"])
 
+    def test_another_program_on_the_port_of_a_server(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+
+            def echo():
+                taken, _ = listener.accept()
+                with taken:
+                    while data := taken.recv(4096):
+                        taken.sendall(data)
+
+            threading.Thread(target=echo, daemon=True).start()
+            with self.assertRaisesRegex(kvrail.Protocol, "another program than kv-server has"):
+                kvrail.Client(
+                    "127.0.0.1:%d" % listener.getsockname()[1], num_clients=1, wait=True
+                )
+
     def test_a_list_of_keys_that_shrinks_meanwhile_hides_no_failure(self):
         keys = [fresh(), fresh()]
 
