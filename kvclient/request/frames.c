@@ -181,6 +181,13 @@ static bool frame_requests(struct kvc_link *l, struct wire_writer *w, uint64_t n
 	return true;
 }
 
+/* Whether a frame has nothing but a proof that an earlier one had. It would be sent for nothing, once for each try of a
+ * PUT at the head of the queue whose bytes find no room; and such frames under way keep its bytes from finding any. */
+static bool proof_again(const struct kvc_link *l, const struct wire_writer *w, bool due)
+{
+	return l->nonce && !due && w->records == 1 && !kvc_link_has_work(l);
+}
+
 /* Send one frame. 0; -KV_EBUSY: no message buffer is free; or -KV_EINTERNAL: the node attaches anew. */
 static int link_send(struct kvc_client *c, struct kvc_link *l)
 {
@@ -188,7 +195,7 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	struct wire_frame frame = {
 		.session = s->number, .mark = s->node->index, .link = (uint8_t)l->index, .shard = (uint8_t)l->shard};
 	uint64_t now_ns = loop_now(c->loop);
-	bool ordered = s->landing != NULL, follows = false;
+	bool ordered = s->landing != NULL, follows = false, proof_due = l->prove_due;
 	struct wire_writer w;
 	struct te_msg *msg = te_msg_acquire(c->te);
 	if (!msg)
@@ -201,7 +208,7 @@ static int link_send(struct kvc_client *c, struct kvc_link *l)
 	if (frame_cancels(l, &w))
 		frame_requests(l, &w, now_ns, &follows);
 	msg->len = wire_frame_end(&w);
-	if (msg->len == 0) {
+	if (msg->len == 0 || proof_again(l, &w, proof_due)) {
 		if (ordered)
 			te_order_end(c->te);
 		te_msg_release(c->te, msg);

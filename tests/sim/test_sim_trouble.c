@@ -39,6 +39,16 @@ static void trouble_with_a_seed_that_nobody_chose_shows_nothing_either(void **st
 	life_run(&world, seed, LIFE_TROUBLED, &report);
 }
 
+/* A calm world of this seed: the wire takes eight operations, and a PUT whose bytes wait for it is the first request of
+ * a link whose proof is not confirmed. The proof was sent again and again, and the PUT never. */
+static void proofs_do_not_keep_a_put_from_the_wire(void **state)
+{
+	struct life_report report = {0};
+	(void)state;
+	life_run(&world, 20029, LIFE_ANY, &report);
+	assert_int_equal(report.failed, 0);
+}
+
 static void the_same_seed_makes_the_same_trouble_twice(void **state)
 {
 	struct life_report report = {0};
@@ -439,6 +449,7 @@ int main(void)
 		cmocka_unit_test(a_pool_is_closed_under_its_calls),
 		cmocka_unit_test(trouble_never_shows_wrong_bytes_nor_late_calls),
 		cmocka_unit_test(trouble_with_a_seed_that_nobody_chose_shows_nothing_either),
+		cmocka_unit_test(proofs_do_not_keep_a_put_from_the_wire),
 		cmocka_unit_test(the_same_seed_makes_the_same_trouble_twice),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
