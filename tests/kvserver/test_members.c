@@ -360,15 +360,30 @@ static void addresses(unsigned a, unsigned b, unsigned c, unsigned d)
 		address[i].sin_addr.s_addr = htonl(0x0A000000 + all[i]);
 }
 
-static void dns_sorts_and_names(void **state)
+static struct source *dns_begin(void)
 {
-	(void)state;
 	static const struct source_names names = {look_up, list_free, name_of};
 	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
 	struct source *s;
-	uint64_t epoch;
 	assert_int_equal(source_dns.check(&setup, NULL), 0);
 	assert_int_equal(source_dns.open(&setup, &s), 0);
+	troubles = tellings = unnamed = names_asked = name_silent = silent_too = 0;
+	name_rc = look_up_rc = 0;
+	return s;
+}
+
+static void dns_end(struct source *s)
+{
+	source_dns.close(&s);
+	assert_null(s);
+	kv_view_fini(&told);
+}
+
+static void dns_sorts_and_names(void **state)
+{
+	struct source *s = dns_begin();
+	uint64_t epoch;
+	(void)state;
 	addresses(4, 3, 2, 3);
 	source_dns.turn(s, 0);
 	assert_int_equal(told.count, 3);
@@ -385,22 +400,15 @@ static void dns_sorts_and_names(void **state)
 	source_dns.turn(s, 0);
 	assert_int_equal(troubles, 2);
 	assert_int_equal(told.count, 3);
-	look_up_rc = 0;
-	source_dns.close(&s);
-	assert_null(s);
-	kv_view_fini(&told);
+	dns_end(s);
 }
 
 /* A resolver that does not answer for names: members are not called by their addresses at once. */
 static void dns_waits_for_names(void **state)
 {
+	struct source *s = dns_begin();
 	(void)state;
-	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
-	struct source *s;
-	assert_int_equal(source_dns.open(&setup, &s), 0);
 	addresses(2, 4, 6, 8);
-	troubles = tellings = names_asked = 0;
 	name_rc = EAI_AGAIN;
 	source_dns.turn(s, 0);
 	source_dns.turn(s, 0);
@@ -423,20 +431,14 @@ static void dns_waits_for_names(void **state)
 	assert_int_equal(told.count, 4);
 	assert_non_null(kv_view_find(&told, "kv-2"));
 	assert_non_null(kv_view_find(&told, "10.0.0.10:7411"));
-	name_rc = 0;
-	source_dns.close(&s);
-	kv_view_fini(&told);
+	dns_end(s);
 }
 
 /* One address of which nobody says the name: the others have theirs, and it is called by its address in the end. */
 static void dns_one_without_a_name(void **state)
 {
+	struct source *s = dns_begin();
 	(void)state;
-	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
-	struct source *s;
-	assert_int_equal(source_dns.open(&setup, &s), 0);
-	troubles = tellings = unnamed = 0;
 	name_silent = 2; /* it is the first of all in their order */
 	addresses(2, 4, 6, 8);
 	for (unsigned i = 0; i < 3; i++)
@@ -460,19 +462,14 @@ static void dns_one_without_a_name(void **state)
 	assert_non_null(kv_view_find(&told, "kv-10"));
 	assert_int_equal(troubles, 3);
 	assert_int_equal(unnamed, 1);
-	source_dns.close(&s);
-	kv_view_fini(&told);
+	dns_end(s);
 }
 
 /* An address comes when another one has been without a name for long: it has its own time to hear its name. */
 static void dns_gives_each_address_its_time(void **state)
 {
+	struct source *s = dns_begin();
 	(void)state;
-	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
-	struct source *s;
-	assert_int_equal(source_dns.open(&setup, &s), 0);
-	troubles = tellings = unnamed = 0;
 	addresses(2, 4, 6, 6);
 	source_dns.turn(s, 0);
 	assert_int_equal(told.count, 3);
@@ -488,19 +485,14 @@ static void dns_gives_each_address_its_time(void **state)
 	source_dns.turn(s, 0);
 	assert_non_null(kv_view_find(&told, "kv-10"));
 	assert_int_equal(unnamed, 0);
-	source_dns.close(&s);
-	kv_view_fini(&told);
+	dns_end(s);
 }
 
 /* Two that nobody can name come first in the order of addresses: the third one is asked for all the same. */
 static void dns_asks_for_each_address(void **state)
 {
+	struct source *s = dns_begin();
 	(void)state;
-	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
-	struct source *s;
-	assert_int_equal(source_dns.open(&setup, &s), 0);
-	troubles = tellings = unnamed = 0;
 	name_silent = 2;
 	silent_too = 4;
 	addresses(2, 4, 6, 6);
@@ -510,20 +502,14 @@ static void dns_asks_for_each_address(void **state)
 	assert_int_equal(told.count, 3);
 	assert_non_null(kv_view_find(&told, "kv-6"));
 	assert_int_equal(unnamed, 2);
-	source_dns.close(&s);
-	kv_view_fini(&told);
-	silent_too = name_silent = 0;
+	dns_end(s);
 }
 
 /* At the start there is always an address that came just now and has no name: the others are told in the end. */
 static void dns_first_view_comes(void **state)
 {
+	struct source *s = dns_begin();
 	(void)state;
-	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
-	struct source *s;
-	assert_int_equal(source_dns.open(&setup, &s), 0);
-	troubles = tellings = unnamed = 0;
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(tellings, 0);
 		name_silent = 10 + 2 * i;
@@ -534,20 +520,14 @@ static void dns_first_view_comes(void **state)
 	assert_int_equal(troubles, 3);
 	assert_int_equal(told.count, 3);
 	assert_int_equal(unnamed, 0);
-	source_dns.close(&s);
-	kv_view_fini(&told);
-	name_silent = 0;
+	dns_end(s);
 }
 
 /* The first view waits for one of many names: the others are not asked for again. */
 static void dns_keeps_the_names_it_heard(void **state)
 {
+	struct source *s = dns_begin();
 	(void)state;
-	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
-	struct source *s;
-	assert_int_equal(source_dns.open(&setup, &s), 0);
-	troubles = tellings = unnamed = names_asked = 0;
 	addresses(2, 4, 6, 8);
 	name_silent = 8;
 	source_dns.turn(s, 0);
@@ -559,8 +539,7 @@ static void dns_keeps_the_names_it_heard(void **state)
 	assert_int_equal(tellings, 1);
 	assert_int_equal(told.count, 4);
 	assert_int_equal(troubles, 1);
-	source_dns.close(&s);
-	kv_view_fini(&told);
+	dns_end(s);
 }
 
 /* ---- what clients are told ---- */
