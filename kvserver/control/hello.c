@@ -70,11 +70,16 @@ static int closing_fail(struct kv_error *err)
 	return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
 }
 
+static bool of_cluster(uint64_t client_id)
+{
+	return client_id - KV_CLUSTER_CLIENT < KV_CLUSTER_CLIENTS;
+}
+
 /* Who serves the cluster itself has a place beside --max-clients: a server that hands over what it has must get at its
  * own view, and at others whose clients are the same; and kv-client must see a full server, and end it. */
 static int room_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
 {
-	bool cluster = client_id - KV_CLUSTER_CLIENT < KV_CLUSTER_CLIENTS;
+	bool cluster = of_cluster(client_id);
 
 	if (s->open >= s->opt.max_clients + (cluster ? CLUSTER_PLACES : 0))
 		return kv_fail(err, -KV_EFULL, "the server has %u client%s, as many as --max-clients allows", s->open,
@@ -239,10 +244,10 @@ static int welcome_await(struct conn *c)
 	return rc;
 }
 
-/* A number of twenty digits would say less than what it stands for. */
+/* What a number of sixteen digits stands for says more than the number. */
 static const char *id_text(uint64_t client_id, char *buf, size_t cap)
 {
-	if (client_id >= KV_CLUSTER_CLIENT)
+	if (of_cluster(client_id))
 		return "of the cluster";
 	snprintf(buf, cap, "id %" PRIu64, client_id);
 	return buf;
