@@ -507,7 +507,8 @@ def join_costs_nothing() -> None:
 
 
 def join_in_a_trace() -> None:
-    """An hour of real conversations; two servers join while it is replayed. Its hits are what they are without that."""
+    """An hour of real conversations; two servers join while it is replayed. Its hits are what they are without that. (By
+    one client: of several one may know of a change before another one, and miss what that puts, for as long.)"""
     path, report = SCRATCH / "traced", SCRATCH / "traced.json"
     room = ("--memory-mb", "256")
     servers = [KvServer(n, f"file:{path}", *room) for n in "ab"]
@@ -519,7 +520,7 @@ def join_in_a_trace() -> None:
     for s in servers:
         s.sees("a b")
     bench = bench_begin(
-        servers[0], report, *f"--trace {TRACE} --value-size 512 --ttl 0 --num-workers 8".split()
+        servers[0], report, *f"--trace {TRACE} --value-size 512 --ttl 0 --num-workers 8 --num-clients 1".split()
     )
     for name, puts in (("c", 10000), ("d", 30000)):
         soon("the replay goes on", lambda puts=puts: counted(servers[0], "kvrail_puts_total") > puts)
@@ -531,7 +532,7 @@ def join_in_a_trace() -> None:
         raise Failed("kv-bench failed")
     trace = json.loads(report.read_text())["trace"]
     # Without limits of memory 105,710 of the 288,500 blocks are hits (tests/kvbench/test_trace.c).
-    if not 105710 - 100 <= trace["block_hits"] <= 105710:
+    if trace["block_hits"] != 105710:
         raise Failed(f"hits: {trace['block_hits']}")
 
 
