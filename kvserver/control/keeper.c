@@ -48,6 +48,7 @@ struct keeper {
 	char *file[FILES]; /* or NULL */
 	struct mark crl;   /* as it was when it was last read here; the thread's */
 	bool crl_begun, crl_failed;
+	pthread_t thread; /* keeper_end's */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -271,7 +272,6 @@ int keeper_start(struct kvs_server *s, struct keeper **out, struct kv_error *err
 {
 	const struct kvs_options *o = &s->opt;
 	struct keeper *k;
-	pthread_t thread;
 	int rc;
 
 	*out = NULL;
@@ -281,12 +281,11 @@ int keeper_start(struct kvs_server *s, struct keeper **out, struct kv_error *err
 	if (!k)
 		return kv_fail(err, -KV_ENOMEM, "no memory for reading keys again");
 	k->refs++;
-	rc = pthread_create(&thread, NULL, keeper_run, k);
+	rc = pthread_create(&k->thread, NULL, keeper_run, k);
 	if (rc) {
 		keeper_free(k);
 		return kv_fail(err, -rc, "starting the thread that reads keys again: %s", kv_strerror(-rc));
 	}
-	pthread_detach(thread);
 	*out = k;
 	return 0;
 }
@@ -314,15 +313,25 @@ void keeper_end(struct keeper **keeper)
 {
 	struct keeper *k = *keeper;
 	uint64_t until_ns = now_ns() + KEEPER_PATIENCE_NS;
+	pthread_t thread;
+	bool gone;
 
 	if (!k)
 		return;
 	*keeper = NULL;
+	thread = k->thread;
 	pthread_mutex_lock(&k->lock);
 	k->server = NULL;
 	pthread_cond_broadcast(&k->changed);
 	while (!k->gone && now_ns() < until_ns)
 		wait_until(k, until_ns);
+	gone = k->gone;
 	fresh_fini(&k->fresh);
 	unref_unlock(k);
+	/* It waits for nothing more. What OpenSSL keeps for a thread goes when that ends, and exit() must not be first.
+	 */
+	if (gone)
+		pthread_join(thread, NULL);
+	else
+		pthread_detach(thread);
 }
