@@ -328,8 +328,7 @@ void keeper_end(struct keeper **keeper)
 	gone = k->gone;
 	fresh_fini(&k->fresh);
 	unref_unlock(k);
-	/* It waits for nothing more. What OpenSSL keeps for a thread goes when that ends, and exit() must not be first.
-	 */
+	/* It waits for nothing more. What OpenSSL keeps for a thread goes at its end: exit() must not overtake it. */
 	if (gone)
 		pthread_join(thread, NULL);
 	else

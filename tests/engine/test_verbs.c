@@ -39,8 +39,10 @@ static int here(void **state)
 static void skip_without_a_device(void)
 {
 	struct te_rdma one[1];
-	if (te_rdma_list("", NULL, one, 1) == 0)
+	if (te_rdma_list("", NULL, one, 1) == 0) {
+		print_message("this machine has no RDMA device: make check-verbs has one\n");
 		skip();
+	}
 }
 
 static void the_sizes_that_programs_choose_work(void **state)
@@ -165,8 +167,10 @@ static void an_address_that_nobody_has_any_more_stops_no_other(void **state)
 	char host[16] = "";
 	(void)state;
 	skip_without_a_device();
-	if (gethostname(host, sizeof(host) - 1) < 0 || strcmp(host, "kvrail-guest") != 0)
+	if (gethostname(host, sizeof(host) - 1) < 0 || strcmp(host, "kvrail-guest") != 0) {
+		print_message("only the guest of make check-verbs has such a network\n");
 		skip();
+	}
 	node_open(&a, "verbs", NULL);
 	node_open(&b, "verbs", NULL);
 	struct te_peer *peer = node_peer(&a, &b);
