@@ -73,6 +73,11 @@ run() {
 	if [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] || [ $((ok + bad + skip)) -eq 0 ]; then
 		bad=$((bad + 1))
 	fi
+	# cmocka keeps its message to itself then, and what the program still had to print comes out.
+	if [ "$rc" -eq 255 ] && [ "$missing" -gt 0 ]; then
+		echo "exit status 255: an assertion failed, or there was a crash, in a thread that is not the test's;" \
+			"CMOCKA_TEST_ABORT=1 makes it a core file" >>"$log"
+	fi
 	if [ "$bad" -gt 0 ]; then
 		echo "FAIL $program ($ok passed, $bad failed, exit status $rc, $((SECONDS - start)) s)"
 		sed 's/^/    /' "$log" | tail -n 400
