@@ -399,8 +399,9 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * /dev/shm is full. A pool has at most 256 registrations. They may adjoin, so an arena may grow: reserve its addresses,
  * and register each piece when it is mapped. A value that does not lie in one registration is copied, as in other
  * memory. Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time
- * that pinning takes: with NICs 0.1 to 1 s for each GiB. The clients work on meanwhile; threads that end before the
- * call returns make the pages first. A failure is undone, which takes the grace for all servers at most. Thread: host.
+ * that pinning takes: with NICs 0.1 to 1 s for each GiB. A server that has not answered by then is connected anew, and
+ * told then. The clients work on meanwhile; threads that end before the call returns make the pages first. A failure is
+ * undone, which takes the grace for all servers at most. Thread: host.
  * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
  * Errors: also the loop codes.
  *   -KV_EINVAL     it overlaps another registration of the pool, is not mapped, is not writable, or reaches beyond the
@@ -408,7 +409,7 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  *   -KV_ELIMIT     too many registrations, or a limit of the machine or the NIC is reached
  *   -KV_ENOMEM     the machine has no pages, or the NIC has no room
  *   -KV_EPROVIDER  the provider refuses the memory
- *   -KV_ETIMEOUT   a server did not answer */
+ *   -KV_ETIMEOUT   a loop is stuck */
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);
 

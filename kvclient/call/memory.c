@@ -5,16 +5,20 @@
  * new one. Each client keeps its own record of it (struct kvc_client_mem), sorted by address, with the number of calls
  * that use it. A node that connects later announces all of them before it is up.
  *
+ * Registering has two phases. First the memory is opened with one client's engine after the other. Then all clients
+ * announce it to all of their servers at once. A server that does not answer by the deadline loses its attachment, and
+ * hears of the memory while it is attached again: one that stands still keeps no program from registering.
+ *
  * Unregistering has two phases. First all clients stop using the memory; if one still uses it, the call is refused and
  * everything is as before. Then servers are told (REVOKE), and the regions are closed only when they have answered: on
  * tcp a late operation on a closed region would cost the connection. A server that does not answer by the deadline
  * loses its attachment instead. By then no call uses the region and none is in flight, so closing it is safe all the
  * same.
  *
- * Registering and unregistering have one deadline over all clients and servers, the pool's. When memory is
- * unregistered, all clients and servers are waited for at the same time. Pinning memory takes its time and cannot be
- * given up in the middle, so that time is added. But it is done between turns of the loops (te_region_step), after
- * helper threads have made the pages (kv_memory_populate), and so is undoing it: the clients work on meanwhile. */
+ * Registering and unregistering have one deadline over all clients and servers, the pool's, which wait for their
+ * servers at the same time. Pinning memory takes its time and cannot be given up in the middle, so that time is added.
+ * But it is done between turns of the loops (te_region_step), after helper threads have made the pages
+ * (kv_memory_populate), and so is undoing it: the clients work on meanwhile. */
 #include "kvclient/call/memory.h"
 
 #include <stdlib.h>
@@ -35,10 +39,12 @@ struct kvc_mem {
 	uint32_t id, slot;
 };
 
-struct revoke {
+/* One server is told of a registration, or to forget it. */
+struct word {
 	struct kvc_node *node;
 	const struct kvc_client_mem *own;
 	uint64_t deadline_ns;
+	int rc;
 	unsigned *left; /* coroutines that have not returned */
 	struct co *waiter;
 };
@@ -49,7 +55,8 @@ struct mem_job {
 	struct kvc_client_mem *own;
 	struct kv_error *err;
 	uint64_t deadline_ns;
-	unsigned made; /* clients that have it */
+	unsigned made;      /* clients that have it */
+	atomic_bool failed; /* a client could not announce it, and *err says why */
 	int rc;
 };
 
@@ -124,45 +131,75 @@ static int region_open_await(struct mem_job *j)
 	return j->rc;
 }
 
-/* Tell one server. If it does not answer, it loses its attachment: no call uses the region, and none is in flight. */
+static void word_over(const struct word *w)
+{
+	if (--*w->left == 0 && w->waiter)
+		co_wake(w->waiter);
+}
+
+/* If the server does not answer, it loses its attachment: no call uses the region, and none is in flight. */
 static void revoke_await(void *arg)
 {
-	struct revoke *r = arg;
-	const struct kvc_client *c = r->node->client;
-	/* A server whose turn comes late has at least the grace, or it would look as if it had not answered. */
-	uint64_t deadline = KV_MAX(r->deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
-	if (kvc_node_revoke_await(r->node, r->own->id, r->own->slot, deadline) < 0)
-		kvc_node_redial(r->node, "it did not confirm that it forgets a region");
-	if (--*r->left == 0 && r->waiter)
-		co_wake(r->waiter);
+	struct word *w = arg;
+	if (kvc_node_revoke_await(w->node, w->own->id, w->own->slot, w->deadline_ns) < 0)
+		kvc_node_redial(w->node, "it did not confirm that it forgets a region");
+	word_over(w);
+}
+
+/* If the server does not answer, it loses its attachment, and hears of the region in the next one. */
+static void announce_await(void *arg)
+{
+	struct word *w = arg;
+	w->rc = kvc_node_region_await(w->node, w->own->region, w->own->id, w->own->slot, w->deadline_ns);
+	if (w->rc == -KV_ETIMEOUT) {
+		kvc_node_redial(w->node, "it did not answer the announcement of a region");
+		w->rc = 0;
+	}
+	word_over(w);
 }
 
 /* Tell all servers at once: they share the time, and a silent one takes nobody else's. A server for which there is no
- * coroutine is told here. */
-static void revoke_all_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns)
+ * coroutine is told here; one whose turn comes late has at least the grace, or it would look as if it had not answered.
+ * Returns the first code of a server, which is *out_node then. */
+static int servers_await(struct kvc_client *c, const struct kvc_client_mem *m, uint64_t deadline_ns,
+			 void (*tell_await)(void *word), unsigned *out_node)
 {
 	unsigned n = c->num_nodes, left = n;
-	struct revoke one = {.own = m, .deadline_ns = deadline_ns, .left = &left}, *all = calloc(n, sizeof(*all));
+	struct word *all = calloc(n, sizeof(*all));
+	int rc = 0;
 	for (unsigned i = 0; i < n; i++) {
-		one.node = &c->node[i];
-		if (all) {
-			all[i] = one;
-			all[i].waiter = co_self();
+		struct word here, *w = all ? &all[i] : &here;
+		*w = (struct word){.node = &c->node[i],
+				   .own = m,
+				   .deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns),
+				   .left = &left,
+				   .waiter = all ? co_self() : NULL};
+		if (all && co_spawn(c->loop, tell_await, w, "kvc region") == 0)
+			continue;
+		w->waiter = NULL;
+		tell_await(w);
+		if (w->rc < 0 && rc == 0) {
+			rc = w->rc;
+			*out_node = i;
 		}
-		if (!all || co_spawn(c->loop, revoke_await, &all[i], "kvc revoke") < 0)
-			revoke_await(&one);
 	}
 	while (left > 0)
 		co_park_await(KV_NEVER);
+	for (unsigned i = 0; all && i < n && rc == 0; i++) {
+		rc = all[i].rc;
+		*out_node = i;
+	}
 	free(all);
+	return rc;
 }
 
 /* Tell the servers, and close the region. It may take until the deadline, and the grace if reads were fenced for it. */
 static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns)
 {
 	struct mem_job j = {.client = c, .own = m};
+	unsigned node;
 	m->closing = true;
-	revoke_all_await(c, m, deadline_ns);
+	(void)servers_await(c, m, deadline_ns, revoke_await, &node);
 	region_close_await(&j);
 	/* The engine has not told of all reads yet that were fenced. */
 	deadline_ns = KV_MAX(deadline_ns, loop_now(c->loop) + c->pool->options.grace_ns);
@@ -176,32 +213,15 @@ static int own_close_await(struct kvc_client *c, struct kvc_client_mem *m, uint6
 	return 0;
 }
 
-/* Announce it to the servers that are up. The others hear of it before they are. */
-static int announce_await(struct kvc_client *c, struct kvc_client_mem *m, uint64_t deadline_ns, struct kv_error *err)
-{
-	for (unsigned i = 0; i < c->num_nodes; i++) {
-		int rc = kvc_node_region_await(&c->node[i], m->region, m->id, m->slot, deadline_ns);
-		if (rc == 0)
-			continue;
-		/* It may know the region now, and must not know a region that is gone. */
-		if (rc == -KV_ETIMEOUT)
-			kvc_node_redial(&c->node[i], "it did not answer the announcement of a region");
-		return kv_fail(err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s",
-			       c->index, c->pool->server[i].entry.text, (unsigned long long)m->len_bytes,
-			       kv_strerror(rc));
-	}
-	return 0;
-}
-
-static int64_t client_register_await(struct kvc_client *c, void *arg)
+static int64_t client_open_await(struct kvc_client *c, void *arg)
 {
 	struct mem_job *given = arg;
 	struct mem_job j = {.client = c, .err = given->err};
 	uint64_t begun = loop_now(c->loop);
-	struct kvc_trace t;
-	int rc = kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL);
+	int rc = kvc_call_allowed(c);
 	if (rc < 0)
 		return kv_fail(j.err, rc, "the pool is being closed");
+	kvc_client_hold(c);
 	j.own = calloc(1, sizeof(*j.own));
 	if (!j.own) {
 		rc = kv_fail(j.err, -KV_ENOMEM, "no memory for a registration");
@@ -220,12 +240,34 @@ static int64_t client_register_await(struct kvc_client *c, void *arg)
 	given->deadline_ns = kv_deadline(given->deadline_ns, loop_now(c->loop) - begun);
 	own_insert(c, j.own);
 	given->made++;
-	rc = announce_await(c, j.own, given->deadline_ns, j.err);
-	j.own->ready = rc == 0;
-	j.own->closing =
-		rc < 0; /* a node that connects from now on does not announce it; register_undo takes it back */
 out:
-	return kvc_call_end(c, &t, rc);
+	if (rc < 0) /* else the announcement is what is counted */
+		kvc_result_count(c, KVC_OP_REGISTER, rc);
+	kvc_client_unhold(c);
+	return rc;
+}
+
+/* Announce it to the servers that are up. The others hear of it before they are. Several clients do so at a time: the
+ * first one that fails says why. */
+static int64_t client_announce_await(struct kvc_client *c, void *arg)
+{
+	struct mem_job *job = arg;
+	struct kvc_client_mem *m = own_find(c, job->mem->id);
+	struct kvc_trace t;
+	unsigned node = 0;
+	int rc = m ? kvc_call_begin(c, &t, KVC_OP_REGISTER, NULL) : -KV_ECLOSED;
+	if (!m) /* the client has ended meanwhile */
+		return rc;
+	if (rc == 0) {
+		rc = servers_await(c, m, job->deadline_ns, announce_await, &node);
+		rc = kvc_call_end(c, &t, rc);
+	}
+	m->ready = rc == 0;
+	m->closing = rc < 0; /* a node that connects from now on does not announce it; register_undo takes it back */
+	if (rc < 0 && !atomic_exchange(&job->failed, true))
+		kv_fail(job->err, rc, "client %u: server %s did not take the announcement of %llu bytes: %s", c->index,
+			c->pool->server[node].entry.text, (unsigned long long)m->len_bytes, kv_strerror(rc));
+	return rc;
 }
 
 static int64_t client_quiesce(struct kvc_client *c, void *arg)
@@ -394,10 +436,16 @@ static int register_all(struct kvc_pool *pool, void *base, uint64_t len_bytes, s
 	}
 	if (err)
 		err->text[0] = 0;
-	rc = on_clients(pool, pool->num_clients, client_register_await, &job, &ok);
+	rc = on_clients(pool, pool->num_clients, client_open_await, &job, &ok);
+	if (rc < 0 && err && !err->text[0])
+		kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
+	if (rc == 0) {
+		job.deadline_ns = KV_MAX(job.deadline_ns, kvc_block_now(pool) + pool->options.grace_ns);
+		rc = kvc_block_run_all(pool, pool->num_clients, job.deadline_ns, client_announce_await, &job);
+		if (rc < 0 && !atomic_load(&job.failed))
+			kv_fail(err, rc, "servers could not be told of the memory: %s", kv_strerror(rc));
+	}
 	if (rc < 0) {
-		if (err && !err->text[0])
-			kv_fail(err, rc, "the registration could not be started on client %u: %s", ok, kv_strerror(rc));
 		register_undo(pool, &job);
 		mem_leave(pool, job.mem);
 		return rc;
