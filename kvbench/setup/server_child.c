@@ -10,11 +10,12 @@
  *
  * A server that is to start while a run measures (--event) is spawned before it, too, since a process that uses a
  * fabric must start none. It reads its key before it maps memory and listens, and gets it when its time has come. A
- * server that is started again gets the address that it had. If one comes that was not there before, all servers have
- * their members from a file, which is written when a server has become ready: so clients learn of it as in a cluster.
- */
+ * server that is started again gets the address that it had: kv-bench holds its port meanwhile. If one comes that was
+ * not there before, all servers have their members from a file, which is written when a server has become ready: so
+ * clients learn of it as in a cluster. */
 #include "kvbench/setup/server_child.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +24,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +53,7 @@ struct server_child {
 	char name[KV_HOST_MAX + 32];
 	atomic_bool was_killed; /* by us, as an event */
 	char address[KV_HOST_MAX + 8];
+	int held_fd; /* a socket of its port, so that nobody has it while the server is dead; or -1 */
 	char psk[32 + 2 * PSK_BYTES];
 	int log_fd;
 	pthread_t log_thread;
@@ -325,7 +328,7 @@ static struct server_child *child_alloc(const struct server_child_options *optio
 	if (!c)
 		return NULL;
 	pthread_mutex_init(&c->lock, NULL);
-	c->log_fd = c->psk_pipe[0] = c->psk_pipe[1] = c->ready_fd = -1;
+	c->log_fd = c->psk_pipe[0] = c->psk_pipe[1] = c->ready_fd = c->held_fd = -1;
 	c->ready_timeout_ns = options->ready_timeout_ns;
 	c->log_live = options->log_level >= KV_LOG_DEBUG;
 	return c;
@@ -337,6 +340,7 @@ static void child_free(struct server_child *c)
 	close_fd(&c->psk_pipe[0]);
 	close_fd(&c->psk_pipe[1]);
 	close_fd(&c->ready_fd);
+	close_fd(&c->held_fd);
 	if (c->members[0])
 		unlink(c->members);
 	pthread_mutex_destroy(&c->lock);
@@ -545,13 +549,43 @@ static void child_fail(struct server_child *c, int rc, struct kv_error *err)
 		log_show(c);
 }
 
+/* Take a free port. The socket does not listen; the server's may use the port beside it, for both have SO_REUSEADDR. No
+ * connection is given it, and nobody else may listen there without asking for that. */
+static int port_hold(int *out_fd, char *address, size_t cap, struct kv_error *err)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	*out_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (*out_fd < 0 || setsockopt(*out_fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) < 0 ||
+	    bind(*out_fd, (struct sockaddr *)&at, len) < 0 || getsockname(*out_fd, (struct sockaddr *)&at, &len) < 0)
+		return kv_fail(err, -errno, "no port for its own server: %s", kv_strerror(errno));
+	snprintf(address, cap, "127.0.0.1:%u", ntohs(at.sin_port));
+	return 0;
+}
+
+static bool starts_again(const struct server_child_options *o, unsigned number)
+{
+	for (unsigned i = 0; i < o->num_starts; i++)
+		if (o->start[i] == number)
+			return true;
+	return false;
+}
+
 /* One more process at *at; it runs at once, or waits. */
 static int start_one(const struct server_child_options *options, const struct server_child *first, unsigned number,
 		     bool wait, struct server_child **at, struct kv_error *err)
 {
 	const struct server_child *old = wait ? running(first, number) : NULL;
+	char held[KV_HOST_MAX + 8];
 	struct server_child *c = NULL;
-	int rc = child_spawn(options, first, number, old ? old->address : NULL, &c, err);
+	bool hold = !wait && starts_again(options, number);
+	int held_fd = -1, rc = hold ? port_hold(&held_fd, held, sizeof(held), err) : 0;
+	if (rc == 0)
+		rc = child_spawn(options, first, number, hold ? held : old ? old->address : NULL, &c, err);
+	if (c)
+		c->held_fd = held_fd;
+	else
+		close_fd(&held_fd);
 	if (rc == 0 && !wait)
 		rc = child_run(c, err);
 	if (rc == 0) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_server_child.c -- starting, losing and ending a child, with shell scripts in the server's place. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -335,6 +337,17 @@ static void a_server_is_started_later_and_becomes_a_member(void **state)
 	check_file_remove(&seen);
 }
 
+static bool port_free(const char *port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+				 .sin_port = htons((uint16_t)atoi(port))};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+	close(fd);
+	return is;
+}
+
 static void a_server_that_was_killed_is_started_where_it_was(void **state)
 {
 	struct check_file seen = check_file_make(""), file;
@@ -359,6 +372,7 @@ static void a_server_that_was_killed_is_started_where_it_was(void **state)
 	assert_int_equal(server_child_start(&o, &child, &err), 0);
 	snprintf(line, sizeof(line), "%s", server_child_name(child, 2));
 	server_child_signal(child, 2, SIGKILL);
+	assert_false(port_free(strrchr(line, ':') + 1)); /* a connection would be given it while the server is dead */
 	assert_int_equal(server_child_run(child, 2, &err), 0);
 	assert_string_equal(server_child_name(child, 2), line);
 	assert_false(server_child_dead(child));
