@@ -307,6 +307,13 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	return rc;
 }
 
+/* The view has changed since n was asked: others may have the value. */
+static bool delete_elsewhere(const struct batch *b, struct kvc_key key, const struct kvc_node *n)
+{
+	return b->pass == 0 && !stopped(b) &&
+	       (kvc_call_node(b->c, key) != n || kvc_former_missed(b->c, key, false, -KV_ENOTFOUND, 0));
+}
+
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
@@ -314,6 +321,8 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 	kvc_req_release(b->c, slot->req);
 	if (status < 0 && status != -KV_ENOTFOUND)
 		failed_await(b, slot->item, status, n);
+	else if (delete_elsewhere(b, it->key, n))
+		again(b, slot->item, KVC_MARK_AGAIN);
 	else
 		it->result = kvc_delete_said(n, it->key, status, b->pass);
 }

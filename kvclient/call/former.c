@@ -60,22 +60,28 @@ static struct kvc_node *second_leaver(struct kvc_client *c, struct kvc_key key, 
 
 /* Candidate 0 is the owner, if it drains, 1 who has the key without an owner that restarted, 2 without all that join,
  * and 3 the second server, if it drains; those behind them are owners by older placements, the newest first. */
-enum { FORMER_FIRST = 4 };
+enum { FORMER_FIRST = 4, FORMERS_MAX = FORMER_FIRST + KVC_FORMER_PLACES };
 
 static bool asked(const struct kvc_node *n)
 {
 	return n->state == KVC_NODE_UP && !n->retired;
 }
 
+static struct kvc_node *second_once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, unsigned owner)
+{
+	struct kvc_place_set first = {0};
+	unsigned at;
+	kvc_place_set_put(&first, owner, true);
+	at = kvc_place_among(p, key.data, key.len, &first);
+	return at < c->num_nodes ? &c->node[at] : NULL;
+}
+
 /* The owner by an older placement; of a value that was kept twice the second one, if the first is not to be asked. */
 static struct kvc_node *owner_once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice)
 {
 	unsigned at = kvc_place_node(p, key.data, key.len);
-	struct kvc_place_set first = {0};
-	if (twice && at < c->num_nodes && !asked(&c->node[at])) {
-		kvc_place_set_put(&first, at, true);
-		at = kvc_place_among(p, key.data, key.len, &first);
-	}
+	if (twice && at < c->num_nodes && !asked(&c->node[at]))
+		return second_once(c, p, key, at);
 	return at < c->num_nodes ? &c->node[at] : NULL;
 }
 
@@ -94,7 +100,7 @@ static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool
 
 struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
 {
-	struct kvc_node *seen[2 + KVC_FORMERS_ASKED] = {kvc_call_node(c, key), twice ? kvc_second(c, key) : NULL};
+	struct kvc_node *seen[2 + FORMERS_MAX] = {kvc_call_node(c, key), twice ? kvc_second(c, key) : NULL};
 	unsigned charged = twice ? 2 : 1, num = charged; /* those in charge of the key, which were asked before */
 	for (unsigned i = 0; i < FORMER_FIRST + c->cluster.num_former && num < charged + k + 1; i++) {
 		struct kvc_node *n = candidate(c, key, twice, i);
@@ -105,6 +111,36 @@ struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice
 			seen[num++] = n;
 	}
 	return num == charged + k + 1 ? seen[charged + k] : NULL;
+}
+
+static bool tell(struct kvc_place_set *told, const struct kvc_node *n)
+{
+	return n && n->state != KVC_NODE_DOWN && kvc_place_set_put(told, n->index, true);
+}
+
+/* The second server by an older placement. */
+static struct kvc_node *second_drop(struct kvc_client *c, struct kvc_key key, struct kvc_place_set *told)
+{
+	for (unsigned i = 0; i < c->cluster.num_former; i++) {
+		const struct kvc_place *p = &c->cluster.former[i].place;
+		struct kvc_node *n = second_once(c, p, key, kvc_place_node(p, key.data, key.len));
+		if (n && asked(n) && tell(told, n))
+			return n;
+	}
+	return NULL;
+}
+
+struct kvc_node *kvc_former_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+{
+	struct kvc_node *n = kvc_call_node(c, key);
+	if (tell(told, n))
+		return n;
+	if (twice && tell(told, n = kvc_second(c, key)))
+		return n;
+	for (unsigned k = 0; kvc_formers(c) && (n = kvc_former(c, key, twice, k)); k++)
+		if (tell(told, n))
+			return n;
+	return twice ? second_drop(c, key, told) : NULL;
 }
 
 bool kvc_former_next(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned *k, struct kvc_node **n)

@@ -13,10 +13,15 @@ static inline bool kvc_formers(const struct kvc_client *c)
 	return KV_UNLIKELY((k->draining.count | k->joining.count | k->restarted.count | k->num_former) != 0);
 }
 
-/* kvc_former -- the k-th of the servers to be asked for a key that the server in charge of it does not have,
- * k < KVC_FORMERS_ASKED, the likeliest first. It is up. twice: the second one in charge does not have it, either
- * (second.h). NULL: there is no such one. */
+/* kvc_former -- the k-th of the servers that may have a key which the server in charge of it does not have, the
+ * likeliest first: the first KVC_FORMERS_ASKED of them are asked for it. It is up. twice: the second one in charge does
+ * not have it, either (second.h). NULL: there is no such one. */
 struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k);
+
+/* kvc_former_drop -- the next server to delete the key at: those in charge of it now (twice: both), and then all its
+ * former servers, since each may be asked when one before it has gone. *told: the servers that were told, also by the
+ * caller; the next one is told from now on. NULL: there is none left. */
+struct kvc_node *kvc_former_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told);
 
 /* kvc_former_missed -- whether rc is a miss about the key, and there is a k-th former server to be asked. */
 static inline bool kvc_former_missed(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned k)

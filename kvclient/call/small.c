@@ -162,27 +162,39 @@ static int other_drop_await(const struct others *o, struct kvc_node *n, int said
 	return said == 0 || said == -KV_ENOTFOUND ? rc : said; /* the first code stays */
 }
 
-/* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. A TOUCH goes to
- * both servers of a value that is kept twice. A DELETE goes to all that may have it, or a GET would find there what was
- * deleted. */
-static int others_await(const struct others *o, const struct kvc_node *n, int said)
+/* The server n said `said` to a DELETE. It goes to all others that may have the value, or a GET would find there what
+ * was deleted: to those in charge of it by now, too, since the view may have changed meanwhile. */
+static int others_drop_await(const struct others *o, const struct kvc_node *n, int said)
 {
 	struct kvc_key key = {o->wire->key.data, o->wire->key.len};
-	bool drop = o->wire->type == WIRE_DELETE, look = o->wire->flags & WIRE_TOUCH_LOOK && !drop;
+	struct kvc_place_set told = {0};
 	struct kvc_node *next;
 	if (said != 0 && said != -KV_ENOTFOUND)
 		return said;
-	if (o->twice && drop && (next = kvc_second_undown(o->c, key, n)))
+	kvc_place_set_put(&told, n->index, true);
+	while ((next = kvc_former_drop(o->c, key, o->twice, &told)))
 		said = other_drop_await(o, next, said);
-	else if (o->twice && !drop && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
-		said = other_await(o, next, said);
-	if (said != 0 && said != -KV_ENOTFOUND && !drop)
+	return said;
+}
+
+/* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. A TOUCH goes to
+ * both servers of a value that is kept twice. */
+static int others_await(const struct others *o, const struct kvc_node *n, int said)
+{
+	struct kvc_key key = {o->wire->key.data, o->wire->key.len};
+	bool look = o->wire->flags & WIRE_TOUCH_LOOK;
+	struct kvc_node *next;
+	if (o->wire->type == WIRE_DELETE)
+		return others_drop_await(o, n, said);
+	if (said != 0 && said != -KV_ENOTFOUND)
 		return said;
-	for (unsigned k = 0; kvc_formers(o->c) && k < KVC_FORMERS_ASKED && (drop || said < 0); k++) {
+	if (o->twice && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
+		said = other_await(o, next, said);
+	for (unsigned k = 0; kvc_formers(o->c) && k < KVC_FORMERS_ASKED && said == -KV_ENOTFOUND; k++) {
 		next = kvc_former(o->c, key, o->twice, k);
 		if (!next)
 			break;
-		said = drop ? other_drop_await(o, next, said) : other_await(o, next, said);
+		said = other_await(o, next, said);
 	}
 	return said;
 }

@@ -305,6 +305,99 @@ static void what_is_deleted_is_found_nowhere(void **state)
 		delete_once(seed, seed % 2);
 }
 
+/* This server has all keys. */
+static void heavy_tell(unsigned server)
+{
+	for (unsigned i = 0; i < SERVERS; i++)
+		members.weight[i] = i == server ? KV_WEIGHT_MAX : 1;
+	members_tell(++members.epoch);
+}
+
+static void heavy(unsigned server)
+{
+	heavy_tell(server);
+	members_settle();
+}
+
+/* More servers have had the keys than a GET asks: it asks the older ones when the newer have gone. */
+static void what_is_deleted_is_found_at_no_older_server(void **state)
+{
+	(void)state;
+	open_world(616, 0, 1); /* nothing is copied */
+	members_all_up(SERVERS);
+	heavy(0);
+	world_do(&members.world, 0, members_put_all, NULL);
+	for (unsigned i = 1; i < SERVERS; i++)
+		heavy(i);
+	world_do(&members.world, 0, delete_all, NULL);
+	world_server_crash(&members.world, 2, false);
+	members_settle();
+	members.hits = members.misses = 0;
+	world_do(&members.world, 0, get_some, NULL);
+	assert_int_equal(members.hits, 0);
+	assert_int_equal(members.misses, KEYS);
+	close_world();
+}
+
+/* Each value is kept at two servers, and both are others now. */
+static void what_is_kept_twice_and_deleted_is_found_at_no_older_server(void **state)
+{
+	struct world_options wo = options(619);
+	(void)state;
+	wo.repair_bytes_s = 1;
+	wo.pool_flags = KVC_TWO_COPIES;
+	open_with(&wo);
+	for (unsigned from = 0; from < SERVERS; from += 2) {
+		for (unsigned i = 0; i < SERVERS; i++)
+			members.weight[i] = i / 2 == from / 2 ? KV_WEIGHT_MAX : 1;
+		members_all_up(SERVERS);
+		if (from == 0)
+			world_do(&members.world, 0, members_put_all, NULL);
+	}
+	world_do(&members.world, 0, delete_all, NULL);
+	world_server_crash(&members.world, 0, false);
+	members_settle();
+	members.hits = members.misses = 0;
+	world_do(&members.world, 0, get_some, NULL);
+	assert_int_equal(members.hits, 0);
+	assert_int_equal(members.misses, KEYS);
+	close_world();
+}
+
+/* Two servers have each value. The one in charge answers a DELETE late, and the other one is in charge by then. */
+static void delete_under_change(uint64_t seed, bool batch)
+{
+	unsigned pool;
+	open_world(seed, 0, 0);
+	heavy(0);
+	world_do(&members.world, 0, members_put_all, NULL);
+	heavy(1);
+	world_do(&members.world, 0, members_get_all, NULL);
+	members_settle();
+	heavy(0);
+	pool = world_pool_open(&members.world); /* it knows no older placement */
+	members_settle();
+	world_server_freeze(&members.world, 0, true);
+	world_worker(&members.world, pool, 0, delete_all, batch ? &members : NULL);
+	world_sleep(&members.world, 10 * MS);
+	heavy_tell(1);
+	world_sleep(&members.world, 400 * MS);
+	world_server_freeze(&members.world, 0, false);
+	world_join(&members.world, 20 * SECOND);
+	members.hits = members.misses = 0;
+	world_do(&members.world, pool, get_some, NULL);
+	assert_int_equal(members.hits, 0);
+	assert_int_equal(members.misses, KEYS);
+	close_world();
+}
+
+static void what_is_deleted_while_the_view_changes_is_found_nowhere(void **state)
+{
+	(void)state;
+	delete_under_change(617, false);
+	delete_under_change(618, true);
+}
+
 /* GET each value, and DELETE it some moments later, when it is just being copied: it is found nowhere afterwards. */
 static void chase(struct kvc_client *c, void *arg)
 {
@@ -642,6 +735,9 @@ int main(void)
 		cmocka_unit_test(it_has_an_end),
 		cmocka_unit_test(it_can_be_off),
 		cmocka_unit_test(what_is_deleted_is_found_nowhere),
+		cmocka_unit_test(what_is_deleted_is_found_at_no_older_server),
+		cmocka_unit_test(what_is_kept_twice_and_deleted_is_found_at_no_older_server),
+		cmocka_unit_test(what_is_deleted_while_the_view_changes_is_found_nowhere),
 		cmocka_unit_test(a_delete_that_does_not_reach_the_former_server_is_not_done),
 		cmocka_unit_test(what_is_deleted_while_it_is_copied_stays_deleted),
 		cmocka_unit_test(a_copy_lives_as_long_as_the_original),
