@@ -222,10 +222,11 @@ struct kvc_options {
 	 * when it changes. With a list that has expired every server is refused. NULL: revocation is not checked. */
 	const char *crl_file;
 	/* Called when a pin was lost with a connection and could not be made again. Either the value is gone (evicted,
-	 * deleted, or the server was restarted), or there is no room for the pin, or no answer came within the pool's
-	 * timeout. To keep the value, store and pin it anew. It runs on the client's loop: it must return at once and
-	 * make no call of the library. The key is valid until it returns. session: whose pin it was; NULL: the client's
-	 * own. With or without it the counter pins_lost and a line of the log tell of the loss. */
+	 * deleted, or the server was restarted), or the server left the cluster, or there is no room for the pin, or no
+	 * answer came within the pool's timeout. To keep the value, store and pin it anew. It runs on the client's
+	 * loop: it must return at once and make no call of the library. The key is valid until it returns. session:
+	 * whose pin it was; NULL: the client's own. With or without it the counter pins_lost and a line of the log tell
+	 * of the loss. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;

@@ -132,6 +132,13 @@ static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
 		o->pin_lost(o->pin_lost_arg, n->client, p->key, p->len, p->session);
 }
 
+static const char *lost_why(int rc)
+{
+	if (rc == -KV_ENOTFOUND)
+		return "the value was evicted or deleted while there was no connection, or the server was restarted";
+	return rc == -KV_ELEFT ? "the server is no member of the cluster any more" : kv_strerror(rc);
+}
+
 /* One line for each attachment, however many pins there are. */
 static void told(struct kvc_node *n)
 {
@@ -146,9 +153,7 @@ static void told(struct kvc_node *n)
 			 "client %u, server %s: %llu pins are lost and %llu were made again; why the last one is lost: "
 			 "%s",
 			 c->index, name, (unsigned long long)n->pins.lost, (unsigned long long)n->pins.again,
-			 n->pins.lost_rc == -KV_ENOTFOUND ? "the value was evicted or deleted while there was no "
-							    "connection, or the server was restarted"
-							  : kv_strerror(n->pins.lost_rc));
+			 lost_why(n->pins.lost_rc));
 	else if (n->pins.again)
 		kv_event(kvc_client_log(c), KV_LOG_INFO,
 			 KV_EVENT("pins_again", KV_NUMBER("client", c->index), KV_FIELD("server", name),
@@ -177,6 +182,8 @@ void kvc_pin_end(struct kvc_node *n, struct kvc_pin *p, int rc)
 {
 	p->calls--;
 	p->held |= rc == 0;
+	if (n->retired)
+		p->missed = -KV_ELEFT;
 	if (rc == 0 && p->missed) {
 		pin_lose(n, p, p->missed);
 		told(n);
@@ -215,6 +222,19 @@ void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key)
 		p->held = false;
 		pin_settle(p);
 	}
+}
+
+void kvc_pins_leave(struct kvc_node *n)
+{
+	struct kv_list *e, *next;
+	for (e = n->pins.all.next; e != &n->pins.all; e = next) {
+		struct kvc_pin *p = KV_LIST_ENTRY(e, struct kvc_pin, node);
+		next = e->next;
+		if (p->held)
+			pin_lose(n, p, -KV_ELEFT);
+		pin_settle(p);
+	}
+	told(n);
 }
 
 int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)

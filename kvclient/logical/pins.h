@@ -35,6 +35,9 @@ int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct
 /* kvc_pins_deleted -- the client has deleted the value at this node: forget all pins of it there. */
 void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key);
 
+/* kvc_pins_leave -- the view has the node no more (node.retired): its pins are lost. */
+void kvc_pins_leave(struct kvc_node *n);
+
 /* kvc_pins_part_await -- the session is about to be closed. 0: none of its pins is being made again, and all are
  * forgotten; -KV_ETIMEOUT: one is being made again, and nothing is forgotten. */
 int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns);

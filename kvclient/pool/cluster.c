@@ -28,6 +28,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/logical/opener.h"
+#include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
 
 #define LOOK_NS 20000000ull /* with a thousand servers a heartbeat comes each half millisecond */
@@ -411,6 +412,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		kvc_place_set_put(&k->restarted, i, false);
 		c->node[i].member_id[0] = '\0';
 		kvc_node_retire(&c->node[i]);
+		kvc_pins_leave(&c->node[i]);
 	}
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
 		kvc_repair_ready(c); /* what is found at former servers is copied */

@@ -368,6 +368,65 @@ static void split_open(uint64_t seed)
 	members_settle();
 }
 
+/* ---- pins ---- */
+
+static unsigned pins_told;
+
+static void pin_lost(void *arg, struct kvc_client *c, const void *key, size_t len, struct kvc_session *session)
+{
+	(void)arg, (void)c, (void)key, (void)len, (void)session;
+	pins_told++;
+}
+
+static void pin_all(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		int rc = kvc_pin_await(c, members_key_of(&i), NULL);
+		if (rc != 0)
+			world_wrong(&members.world, "view: PIN returned %s", kv_errname(rc));
+	}
+}
+
+/* A server that leaves takes its pins along: each is told of once, and nothing of it is left. More servers come and go
+ * than the pool has places. */
+static void pins_leave_with_their_server_and_are_told_of(void **state)
+{
+	struct world_options wo = {.seed = 455,
+				   .servers = 2,
+				   .listed = 1,
+				   .servers_max = 4,
+				   .clients = 1,
+				   .heartbeat_ms = 100,
+				   .settle_ns = 1,
+				   .pin_lost = pin_lost};
+	unsigned last = 1, lost = 0;
+	(void)state;
+	memset(&members, 0, sizeof(members));
+	pins_told = 0;
+	world_open(&members.world, &wo);
+	members_all_up(2);
+	for (unsigned round = 0; round < 6; round++) {
+		unsigned its = 0, before = pins_told;
+		char name[32];
+		world_do(&members.world, 0, members_put_all, NULL);
+		world_do(&members.world, 0, pin_all, NULL);
+		snprintf(name, sizeof(name), "node-%u", members.world.server[last].as);
+		for (uint32_t i = 0; i < KEYS; i++)
+			its += strcmp(members_owner_name(members.world.pool[0].pool->client[0], i), name) == 0;
+		members.state[last] = 0;
+		world_server_crash(&members.world, last, false);
+		last = world_server_moved(&members.world, last);
+		members_change(last, KV_MEMBER_UP);
+		members_settle();
+		assert_int_equal(epoch_here(), members.epoch);
+		assert_int_equal(pins_told - before, its);
+		lost += its;
+	}
+	assert_int_equal(world_counters(&members.world, 0).pins_lost, lost);
+	world_close(&members.world);
+}
+
 static void get_some(struct kvc_client *c, void *arg)
 {
 	uint8_t *at = malloc(LONG);
@@ -452,6 +511,7 @@ int main(void)
 		cmocka_unit_test(one_address_is_enough),
 		cmocka_unit_test(a_list_leads_back_to_servers_that_all_moved),
 		cmocka_unit_test(a_view_that_has_no_room_is_not_taken),
+		cmocka_unit_test(pins_leave_with_their_server_and_are_told_of),
 		cmocka_unit_test(split_views_cost_misses_and_nothing_else),
 		cmocka_unit_test(no_call_fails_while_views_are_split),
 		cmocka_unit_test(nothing_is_left_of_servers_that_went),
