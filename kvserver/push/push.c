@@ -10,7 +10,8 @@
  *
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
  * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
- * has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again. It stays there again
+ * has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again, also if the moment
+ * was over when we look: one member was up all the while, or the lot is put again. This server stays in the view again
  * where another server has seen a change of the members later, by a source that knows no drains: the pool's view is
  * then what all clients have, and its owner is told (undrained).
  *
@@ -40,7 +41,8 @@ struct push {
 	const struct push_options *opt;
 	struct kvc_pool *pool;
 	struct kv_view view; /* the pool's */
-	unsigned other;      /* a server of the pool that took values last */
+	unsigned other;      /* a server of the pool that took values last, */
+	uint64_t attaches;   /* and how often the pool had attached to it by then */
 	struct lot *lot[KV_SHARDS_MAX];
 	unsigned shards, failing; /* failing: lots behind each other of which nothing was put */
 	struct push_result result;
@@ -205,18 +207,19 @@ static bool takes(const struct push *p, const struct kvc_server_info *info)
 static bool others_up(struct push *p)
 {
 	struct kvc_server_info info;
-	int rc = server_ask(p, p->other, &info);
-	if (rc == 0 && takes(p, &info))
-		return true;
+	unsigned at = p->other;
+	int rc = server_ask(p, at, &info);
+	bool found = rc == 0 && takes(p, &info);
 	rc = 0;
-	for (unsigned i = 0; rc == 0 || rc == -KV_ENOTFOUND; i++) {
-		rc = server_ask(p, i, &info);
-		if (rc == 0 && takes(p, &info)) {
-			p->other = i;
-			return true;
-		}
+	for (unsigned i = 0; !found && (rc == 0 || rc == -KV_ENOTFOUND); i++) {
+		rc = server_ask(p, at = i, &info);
+		found = rc == 0 && takes(p, &info);
 	}
-	return false;
+	if (!found)
+		return false;
+	p->other = at;
+	p->attaches = info.attaches;
+	return true;
 }
 
 static bool others_take(struct push *p)
@@ -273,15 +276,23 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 	return n;
 }
 
+/* Put the items, once. False: another member was not there all the while, so that some may have gone to this server. */
+static bool items_put_all(struct push *p, struct lot *lot)
+{
+	unsigned other = p->other;
+	uint64_t attaches = p->attaches;
+	for (unsigned i = 0; i < lot->count;)
+		i += items_put(p, lot, i);
+	return others_take(p) && p->other == other && p->attaches == attaches;
+}
+
 /* Put what the lot has, and rest. */
 static void lot_put(struct push *p, struct lot *lot)
 {
 	struct push_result *r = &p->result;
 	uint64_t bytes = 0, pushed = 0, begun_ns = now();
-	do
-		for (unsigned i = 0; i < lot->count;)
-			i += items_put(p, lot, i);
-	while (!others_take(p) && others_wait(p));
+	while (!items_put_all(p, lot) && others_wait(p) && now() < p->opt->until_ns)
+		;
 	for (unsigned i = 0; i < lot->count; i++) {
 		struct lot_item *it = &lot->item[i];
 		it->pushed &= !p->result.alone;

@@ -26,7 +26,7 @@ struct fake_server {
 };
 
 static struct {
-	uint64_t now_ns, epoch;
+	uint64_t now_ns, epoch, attaches;
 	struct fake_server server[SERVERS]; /* the first one is in the pool's list */
 	unsigned lots[SHARDS];              /* with a block each, still to come */
 	bool stands_still[SHARDS];
@@ -104,6 +104,7 @@ int __wrap_kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned serv
 	out->state = s->up ? KVC_SERVER_UP : KVC_SERVER_DOWN;
 	out->member_state = s->member[0] ? s->state : KVC_MEMBER_NONE;
 	out->weight = s->member[0] ? 1 : 0;
+	out->attaches = fake.attaches;
 	snprintf(out->name, sizeof(out->name), "%s", s->name);
 	snprintf(out->member, sizeof(out->member), "%s", s->member);
 	return 0;
@@ -241,6 +242,21 @@ static void members_that_come_later_get_their_share(void **state)
 	assert_int_equal(fake.undrained, 0);
 }
 
+static void b_was_away(void)
+{
+	fake.attaches += fake.batches < 3;
+}
+
+/* The only other one is down and up again before anybody looks: the library has put values to this server meanwhile. */
+static void what_is_put_while_nobody_is_there_is_put_again(void **state)
+{
+	(void)state;
+	fake_begin();
+	fake.on_batch = b_was_away;
+	assert_all_pushed(2);
+	assert_int_equal(fake.batches, 4); /* the first block three times */
+}
+
 static void a_leaves(void)
 {
 	fake.epoch++;
@@ -367,6 +383,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_that_come_later_get_their_share),
+		cmocka_unit_test(what_is_put_while_nobody_is_there_is_put_again),
 		cmocka_unit_test(a_server_that_is_no_member_any_more_hands_over),
 		cmocka_unit_test(a_view_without_the_drain_is_told_of),
 		cmocka_unit_test(a_view_that_stays_without_the_drain_is_an_error),
