@@ -340,7 +340,8 @@ struct kvc_cluster {
 	struct kvc_place_set draining, joining, restarted;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
-	bool said; /* the log knows why the last view was not believed */
+	bool said;   /* the log knows why the last view was not believed */
+	bool posted; /* another client of the pool has told us a view (pool->view). Under the pool's lock */
 	struct kvc_asking asking;
 	uint64_t asked;     /* times that a server was asked for its view because it had news */
 	uint64_t looked_ns; /* when kvc_cluster_look last looked */

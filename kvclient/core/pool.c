@@ -74,3 +74,11 @@ void kvc_pool_tell_closed(struct kvc_pool *p)
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
+
+void kvc_pool_tell_heard(struct kvc_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->progress.posts--;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}

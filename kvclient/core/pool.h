@@ -36,6 +36,7 @@ struct kvc_progress {
 	unsigned up;           /* clients that have a server */
 	unsigned attempted;    /* first connections whose outcome is known */
 	unsigned closed;       /* clients that are closed */
+	unsigned posts;        /* to clients from others of the pool, which the loops have yet to come to */
 	int status;            /* the first failure of a client, which ends the opening */
 	struct kv_error error; /* of that failure */
 	int list_status; /* the first failure that showed the list of servers to be wrong: it ends the opening, even if
@@ -92,6 +93,7 @@ struct kvc_pool {
 	_Atomic uint32_t *load;       /* of each client: keys of blocking calls; large batches are not in it */
 	_Atomic uint32_t *down;       /* of each client: servers that are down for it; its loop writes it */
 	_Atomic uint64_t view_told, view_doubt_told; /* digests: what the log was told of the cluster */
+	struct kv_view view;                         /* under lock: the last that a client has told the others */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
 };
@@ -118,6 +120,13 @@ void kvc_pool_leave(struct kvc_pool *p);
 void kvc_pool_tell_started(struct kvc_pool *p, int status, const struct kv_error *err);
 void kvc_pool_tell_attempt(struct kvc_pool *p, struct kvc_attempts *of, int status, const struct kv_error *err);
 void kvc_pool_tell_closed(struct kvc_pool *p);
+/* kvc_pool_tell_heard -- a client has come to a post of another: its last touch of the pool. kvc_pool_over -- all
+ * clients are closed, and no loop will touch the pool. Under the lock. */
+void kvc_pool_tell_heard(struct kvc_pool *p);
+static inline bool kvc_pool_over(const struct kvc_pool *p)
+{
+	return p->progress.closed == p->num_clients && p->progress.posts == 0;
+}
 
 /* kvc_pool_server_take -- a place of the table for a member of a view: the one that another client has taken for it, or
  * a free one. Returns its index, or -KV_EFULL. kvc_pool_server_give -- this client needs it no more. Any thread. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster.c -- the view of the cluster at a client: what is believed, and how the nodes follow it.
  *
- * A server that is asked while a client attaches (conn/connect.c), or that has news (conn/serve.c), tells its view.
- * Each client of a pool believes for itself, on its own loop. So clients of a pool may differ for a moment: they miss
- * then, and never read wrong bytes.
+ * A server that is asked while a client attaches (conn/connect.c), or that has news (conn/serve.c), tells its view. The
+ * first client of a pool that takes it tells the others. Each believes for itself, on its own loop. So clients of a
+ * pool may differ for a moment: they miss then, and never read wrong bytes.
  *
  * When a server that has news is asked is said in core/asking.c. Believed is what is newer, by epoch and, where epochs
  * are equal, by digest; of another source only if no server of the present view answers. Not believed are a view
@@ -265,6 +265,8 @@ void kvc_cluster_node_ended(struct kvc_node *n)
 
 /* ---- a view comes into force ---- */
 
+static bool view_hear(struct kvc_client *c, struct kv_view *v);
+
 /* What a view asks for: the node of each member. `fresh`: taken from the pool's table, not started yet. */
 struct plan {
 	uint16_t *node;
@@ -388,8 +390,47 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	kvc_place_set_put(&c->shunned, i, draining || n->state == KVC_NODE_DOWN);
 }
 
+/* Another client of the pool has told a view. A client that no server answers does not take it: the first server would
+ * undo it, however old its own view is (newer). */
+static void on_told(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kvc_pool *p = c->pool;
+	struct kv_view v;
+	pthread_mutex_lock(&p->lock);
+	c->cluster.posted = false;
+	(void)kv_view_copy(&p->view, &v); /* no memory: it is empty, and the servers tell it */
+	pthread_mutex_unlock(&p->lock);
+	if (c->opened && !c->closing && c->nodes_up > 0)
+		(void)view_hear(c, &v);
+	kv_view_fini(&v);
+	kvc_pool_tell_heard(p);
+}
+
+/* Have the other clients look at the view in force. They would hear of it from servers, each in its time, and miss
+ * meanwhile what is put where they do not look yet. A client whose loop takes no more does hear of it so. */
+static void others_tell(const struct kvc_client *c)
+{
+	struct kvc_pool *p = c->pool;
+	struct kv_view v;
+	if (p->num_clients == 1 || kv_view_copy(&c->cluster.view, &v) < 0)
+		return;
+	pthread_mutex_lock(&p->lock);
+	kv_view_fini(&p->view);
+	p->view = v;
+	for (unsigned i = 0; i < p->num_clients; i++) {
+		struct kvc_client *o = p->client[i];
+		if (o == c || o->cluster.posted || loop_post(o->loop, on_told, o) < 0)
+			continue;
+		o->cluster.posted = true;
+		p->progress.posts++;
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 {
+	bool told;
 	struct kvc_cluster *k = &c->cluster;
 	struct kvc_place_set used = {0};
 	for (uint32_t i = 0; i < v->count; i++) {
@@ -420,12 +461,14 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	kvc_asking_over(&k->asking);
 	kvc_set(&c->count.view_epoch, k->view.epoch);
 	kvc_set(&c->count.members, k->view.count);
-	kv_event(kvc_client_log(c),
-		 atomic_exchange(&c->pool->view_told, k->digest) == k->digest ? KV_LOG_DEBUG : KV_LOG_INFO,
+	told = atomic_exchange(&c->pool->view_told, k->digest) == k->digest;
+	kv_event(kvc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
 		 KV_EVENT("cluster", KV_NUMBER("client", c->index), KV_NUMBER("members", k->view.count),
 			  KV_NUMBER("epoch", k->view.epoch)),
 		 "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
 		 (unsigned long long)k->view.epoch);
+	if (!told)
+		others_tell(c);
 }
 
 static void doubt(struct kvc_client *c, struct kv_view *v, const char *why)
@@ -483,15 +526,22 @@ static void confirm(struct kvc_client *c, uint64_t source, uint64_t epoch, uint6
 	kvc_set(&c->count.view_epoch, epoch);
 }
 
+/* False: it is not newer than the one in force. */
+static bool view_hear(struct kvc_client *c, struct kv_view *v)
+{
+	uint64_t digest = kv_view_digest(v);
+	confirm(c, v->source, v->epoch, digest);
+	if (!newer(c, v->source, v->epoch, digest))
+		return false;
+	view_try(c, v);
+	return true;
+}
+
 void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
 {
 	struct kvc_client *c = n->client;
-	uint64_t digest = kv_view_digest(v);
-	n->view_told = digest;
-	confirm(c, v->source, v->epoch, digest);
-	if (!c->closing && newer(c, v->source, v->epoch, digest))
-		view_try(c, v);
-	else if (!c->closing && digest != c->cluster.digest)
+	n->view_told = kv_view_digest(v);
+	if (!c->closing && !view_hear(c, v) && n->view_told != c->cluster.digest)
 		kvc_add(&c->count.views_old, v->epoch != 0);
 	kv_view_fini(v);
 }

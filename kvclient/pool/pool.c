@@ -246,6 +246,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	free(p->server);
 	free(p->taken);
 	kvc_place_fini(&p->place);
+	kv_view_fini(&p->view);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
@@ -545,7 +546,7 @@ static int opening_wait(struct kvc_pool *p, struct kv_error *err)
 static int stopped_look(struct kvc_pool *p, struct kv_error *err)
 {
 	(void)err;
-	return p->progress.closed == p->num_clients ? 0 : 1;
+	return kvc_pool_over(p) ? 0 : 1;
 }
 
 static void pool_shut(struct kvc_pool *p)
@@ -698,7 +699,7 @@ bool kvc_pool_stopped(struct kvc_pool *p)
 {
 	bool stopped;
 	pthread_mutex_lock(&p->lock);
-	stopped = p->progress.closed == p->num_clients;
+	stopped = kvc_pool_over(p);
 	pthread_mutex_unlock(&p->lock);
 	return stopped;
 }

@@ -320,7 +320,7 @@ static struct kvc_client *client(unsigned i)
 	return world.pool[0].pool->client[i];
 }
 
-/* All servers tell at the next heartbeat: each client asks one of them. */
+/* All servers tell at the next heartbeat: a client asks one of them, or has heard the view from another client. */
 static void a_client_asks_one_server(void **state)
 {
 	(void)state;
@@ -328,15 +328,17 @@ static void a_client_asks_one_server(void **state)
 	view_tell(1, REAL);
 	world_sleep(&world, 3 * SECOND);
 	for (unsigned epoch = 2; epoch < 6; epoch++) {
-		uint64_t before[3];
+		uint64_t before[3], asked = 0;
 		for (unsigned i = 0; i < 3; i++)
 			before[i] = client(i)->cluster.asked;
 		view_tell(epoch, epoch % 2 ? REAL : REAL - 1);
 		world_sleep(&world, 3 * SECOND);
 		for (unsigned i = 0; i < 3; i++) {
 			assert_int_equal(client(i)->cluster.view.epoch, epoch);
-			assert_int_equal(client(i)->cluster.asked - before[i], 1);
+			assert_in_range(client(i)->cluster.asked - before[i], 0, 1);
+			asked += client(i)->cluster.asked - before[i];
 		}
+		assert_in_range(asked, 1, 3);
 	}
 	world_close(&world);
 }

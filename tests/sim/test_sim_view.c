@@ -19,6 +19,7 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/pool/cluster.h"
 #include "tests/sim/churn.h"
 #include "tests/sim/members.h"
 
@@ -218,6 +219,46 @@ static void news_that_comes_while_a_client_attaches_is_not_lost(void **state)
 			fail_msg("round %u: epoch %llu, not %llu", i, (unsigned long long)epoch_here(),
 				 (unsigned long long)members.epoch);
 	}
+	world_close(&members.world);
+}
+
+/* As a server tells it, but one that only this client hears of. */
+static void take_heavier(struct kvc_client *c, void *arg)
+{
+	struct kv_view view;
+	(void)arg;
+	assert_int_equal(kv_view_copy(&c->cluster.view, &view), 0);
+	view.epoch = ++members.epoch;
+	view.member[3].weight++;
+	kvc_cluster_take(&c->node[0], &view);
+}
+
+static void a_client_that_hears_of_a_view_tells_the_others_of_its_pool(void **state)
+{
+	struct world_options wo = {.seed = 466,
+				   .pools = 2,
+				   .servers = SERVERS,
+				   .clients = 4,
+				   .timeout_ns = 10 * SECOND,
+				   .heartbeat_ms = 1000,
+				   .peer_timeout_ns = 10 * SECOND};
+	uint64_t before;
+	(void)state;
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &wo);
+	members_all_up(SERVERS);
+	members_settle();
+	for (unsigned i = 0; i < 20; i++) {
+		before = members.epoch;
+		world_do(&members.world, 0, take_heavier, NULL);
+		world_sleep(&members.world, MS);
+		for (unsigned c = 0; c < wo.clients; c++) {
+			assert_int_equal(members.world.pool[0].pool->client[c]->cluster.view.epoch, before + 1);
+			assert_int_equal(members.world.pool[1].pool->client[c]->cluster.view.epoch, before - i);
+		}
+		assert_int_equal(world_counters(&members.world, 0).views_old, 0);
+	}
+	world_do(&members.world, 0, take_heavier, NULL); /* and the pools close at once */
 	world_close(&members.world);
 }
 
@@ -505,6 +546,7 @@ int main(void)
 		cmocka_unit_test(what_comes_between_two_epochs_of_one_view_is_old),
 		cmocka_unit_test(a_pool_that_opens_has_the_newest_view),
 		cmocka_unit_test(news_that_comes_while_a_client_attaches_is_not_lost),
+		cmocka_unit_test(a_client_that_hears_of_a_view_tells_the_others_of_its_pool),
 		cmocka_unit_test(a_view_without_half_of_the_servers_is_believed_when_they_are_gone),
 		cmocka_unit_test(a_draining_server_is_given_nothing_and_asked),
 		cmocka_unit_test(a_server_that_drained_is_used_again_after_a_restart),
