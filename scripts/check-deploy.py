@@ -60,11 +60,11 @@ def rendered(directory):
     return [o for o in yaml.safe_load_all(out.stdout) if o]
 
 
-def with_components(names):
+def with_components(names, over="base"):
     with tempfile.TemporaryDirectory(dir=DEPLOY, prefix=".check.") as d:
         with open(os.path.join(d, "kustomization.yaml"), "w", encoding="utf-8") as f:
             yaml.safe_dump({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-                            "resources": ["../base"], "components": [f"../components/{n}" for n in names]}, f)
+                            "resources": [f"../{over}"], "components": [f"../components/{n}" for n in names]}, f)
         return rendered(d)
 
 
@@ -316,10 +316,15 @@ def main():
         found = Check(broken, known).problems
         tap(f"found: {what}", [] if any(said in f for f in found) else [f"not found; what was: {found}"])
     if shutil.which("kubectl"):
-        for name in COMPONENTS:
-            tap(f"component {name}", Check(with_components([name]), known).problems)
-        tap("all components", Check(with_components(COMPONENTS), known).problems)
-        tap("the DaemonSet", Check(rendered(os.path.join(DEPLOY, "daemonset")), known).problems)
+        for over, what in (("base", "the StatefulSet"), ("daemonset", "the DaemonSet")):
+            bare = rendered(os.path.join(DEPLOY, over))
+            tap(what, Check(bare, known).problems)
+            for name in COMPONENTS:
+                objects = with_components([name], over)
+                # kustomize says nothing where a patch finds no target.
+                nothing = ["it changes nothing"] if objects == bare else []
+                tap(f"{what} with component {name}", Check(objects, known).problems + nothing)
+            tap(f"{what} with all components", Check(with_components(COMPONENTS, over), known).problems)
     else:
         tap("variants # SKIP kubectl is not installed", [])
     for left in glob.glob(os.path.join(DEPLOY, ".check.*")):
