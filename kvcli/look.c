@@ -53,6 +53,15 @@ static unsigned places(struct cli *cli, struct look *out)
 	return LOOK_MAX;
 }
 
+/* A server of the list that the view has at another address is that member, and has one line. */
+static void twice_drop(struct cli *cli, struct look *looks, unsigned n)
+{
+	for (unsigned i = 0; i < KV_MIN(n, cli->opt->servers.count); i++)
+		for (unsigned k = i + 1; k < n && looks[i].known && looks[i].info.member[0]; k++)
+			if (looks[k].known && strcmp(looks[i].info.member, looks[k].info.member) == 0)
+				looks[i].known = false;
+}
+
 unsigned look_all(struct cli *cli, struct look *out)
 {
 	unsigned n = places(cli, out);
@@ -64,6 +73,7 @@ unsigned look_all(struct cli *cli, struct look *out)
 		if (out[i].known) /* the first attempt to connect to it may have ended meanwhile */
 			kvc_server_info(cli->pool, 0, i, &out[i].info);
 	}
+	twice_drop(cli, out, n);
 	return n;
 }
 

@@ -1097,7 +1097,9 @@ enum kvc_put_way {
 };
 
 /* kvc_server_info -- server `server` as client `client` sees it, all at one moment: an index into options.servers;
- * members of a view that are not in that list follow, at any number below servers_max. out->size is set before.
+ * members of a view that are not in that list follow, at any number below servers_max. One of the list that the view
+ * has at another address (the list has a host's name) is that member, under the name that the list has: calls about a
+ * server, too. out->size is set before.
  * Returns 0 or a code.
  * It asks no server, so it waits for nothing but its turn on the client's loop: microseconds, unless a worker keeps the
  * loop's thread, or the provider does.

@@ -6,6 +6,7 @@
  * the wait goes on. It ends when the node is DOWN: after a goodbye, or because the server is no member of the view any
  * more (both as node.goodbye says), or because it was lost. */
 #include "kvclient/call/call.h"
+#include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"
 
@@ -75,7 +76,7 @@ static int goodbye_await(struct kvc_node *n, uint64_t deadline_ns)
 static int drain_await(struct kvc_client *c, const struct kvc_drain *drain, const struct kvc_call *call)
 {
 	uint64_t asked_ns = loop_now(c->loop), deadline_ns = kvc_call_deadline(c, call, 0);
-	struct kvc_node *n = &c->node[call->server];
+	struct kvc_node *n = kvc_alias_node_await(c, call->server, deadline_ns);
 	int rc = ask_await(n, drain, deadline_ns);
 
 	if (rc < 0)

@@ -8,6 +8,7 @@
  * fenced, and the memory is the caller's again; the registration cannot be undone before the engine has told of all. */
 #include "kvclient/call/call.h"
 #include "kvclient/call/memory.h"
+#include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/raw.h"
 #include "kvclient/request/bare.h"
@@ -69,7 +70,7 @@ int kvc_raw_await(struct kvc_client *client, unsigned w, struct kvc_borrowed *bo
 		rc = -KV_EINVAL;
 	if (rc == 0)
 		rc = (int)kvc_call_code(client,
-					raw_once_await(&client->node[own.server], w, borrowed, &wire,
+					raw_once_await(kvc_alias_node(client, own.server), w, borrowed, &wire,
 						       kvc_call_deadline(client, &own, raw_bytes(len, ops)), &t));
 	return (int)kvc_call_end(client, &t, rc);
 }
@@ -170,7 +171,7 @@ int kvc_raw_put_await(struct kvc_client *client, unsigned w, const void *data, u
 		ask.from = (uint64_t)((const uint8_t *)data - ask.mem->base);
 		ask.deadline_ns = kvc_call_deadline(client, &own, raw_bytes(len, ops));
 		ask.mem->users++; /* it may park before the writes begin */
-		rc = (int)kvc_call_code(client, bare_once_await(&client->node[own.server], w, &ask, &t));
+		rc = (int)kvc_call_code(client, bare_once_await(kvc_alias_node(client, own.server), w, &ask, &t));
 		ask.mem->users--;
 	}
 	return (int)kvc_call_end(client, &t, rc);

@@ -11,6 +11,7 @@
 #include "kvclient/call/repair.h"
 #include "kvclient/call/second.h"
 #include "kvclient/call/second_put.h"
+#include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/logical/pins.h"
@@ -414,18 +415,20 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 			struct kvc_stats *stats, struct kvc_trace *t)
 {
 	struct kvc_call own;
+	struct kvc_node *n;
 	uint64_t deadline;
 	unsigned tries;
 	int rc = 0;
 	if (kvc_call_check(call, &own) < 0 || own.server >= c->num_nodes)
 		return -KV_EINVAL;
 	deadline = kvc_call_deadline(c, &own, 0);
+	n = kvc_alias_node_await(c, own.server, deadline);
 	if (own.shard > 0) {
-		rc = simple_await(&c->node[own.server], wire, own.shard - 1, deadline, stats, NULL, &tries, t);
+		rc = simple_await(n, wire, own.shard - 1, deadline, stats, NULL, &tries, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
-		rc = simple_await(&c->node[own.server], wire, shard, deadline, stats, NULL, &tries, t);
+		rc = simple_await(n, wire, shard, deadline, stats, NULL, &tries, t);
 	return rc == 1 ? 0 : rc;
 }
 

@@ -13,6 +13,7 @@
 #include "kvclient/conn/connect.h"
 
 #include "host/host.h"
+#include "kvclient/conn/alias.h"
 #include "kvclient/conn/arenas.h"
 #include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
@@ -370,6 +371,8 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_a
 		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
 		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
 	}
+	if (rc == 0)
+		kvc_alias_looked_up(n, out);
 	return rc == 1 ? -KV_ERESET : rc;
 }
 

@@ -649,9 +649,9 @@ void kvc_node_retire(struct kvc_node *n)
 		kvc_node_set(n, KVC_NODE_CLOSED);
 		return;
 	}
+	snprintf(n->why, sizeof(n->why), "the view of the cluster does not name it");
 	if (n->state == KVC_NODE_UP) {
 		n->goodbye = KVC_GOODBYE_HEARD;
-		snprintf(n->why, sizeof(n->why), "it is no member of the cluster any more");
 		kvc_node_set(n, KVC_NODE_DOWN);
 		return;
 	}

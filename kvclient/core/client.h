@@ -151,6 +151,13 @@ struct kvc_node_drain {
 	uint64_t time_ms; /* the last answer: it may take so long; 0: none since the last question */
 };
 
+/* Which member it is, where the view has another address than the user's list (conn/alias.c). */
+struct kvc_node_alias {
+	uint64_t at[KV_ADDRESSES_MAX]; /* hashes of the addresses that its host had when it was looked up last */
+	unsigned count;
+	char id[KV_NAME_MAX]; /* of the member; "": unknown */
+};
+
 struct kvc_node {
 	struct kvc_client *client;
 	unsigned index;
@@ -184,6 +191,7 @@ struct kvc_node {
 	struct kvc_node_sessions sessions;
 	struct kvc_node_pins pins;
 	struct kvc_node_drain drain;
+	struct kvc_node_alias alias;
 	uint64_t attaches; /* attachments that were UP: the number of the last one, which may be in use */
 	/* Told by kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "kvclient/call/repair.h"
+#include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/logical/opener.h"
@@ -359,6 +360,8 @@ void kvc_cluster_node_up(struct kvc_node *n)
 	const struct kv_member *m = kv_view_find(&c->cluster.view, n->member_id);
 	if (!m || n->retired)
 		return;
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		(void)kvc_alias_node(c, i); /* it learns which of them is this one, while it is this process */
 	restarted_set(n);
 	if (drains(n, m))
 		return;

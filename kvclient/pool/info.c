@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvclient/conn/alias.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
 #include "kvclient/request/landing.h"
@@ -348,7 +349,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	if (a->index >= c->num_nodes)
 		return -KV_EINVAL;
 	engine_count(c);
-	n = &c->node[a->index];
+	n = kvc_alias_node(c, a->index);
 	if (a->index >= c->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined)
 		return -KV_ENOTFOUND; /* the place of a member that has left */
 	*o = (struct kvc_server_info){.state = states[n->state],

@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import ssl
@@ -764,6 +765,65 @@ def kv_client(s: KvServer, *command: str) -> subprocess.CompletedProcess[str]:
         timeout=2 * PATIENCE_S,
         check=False,
     )
+
+
+def asked_by_host() -> None:
+    """The list has hosts' names, as on Kubernetes, and the view has addresses: what is asked about a server of the list
+    is asked of the member that it is, and the member has one line."""
+    path = SCRATCH / "hosts"
+    servers = [KvServer(n, f"file:{path}") for n in "ab"]
+    path.write_text("".join(f"{s.name}={s.address}\n" for s in servers))
+    for s in servers:
+        s.sees("a b")
+    hosts = [f"localhost:{s.port}" for s in servers]
+    for lists in ([f"a={hosts[0]}"], hosts[:1], hosts):
+        client = [f"{BUILD}/kv-client", "--provider", PROVIDER]
+        for host in lists:
+            client += ["-s", host]
+
+        def says(*command: str, client: list[str] = client, **more: Any) -> str:
+            done = subprocess.run(
+                [*client, *command], capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False, **more
+            )
+            if done.returncode != 0:
+                raise Failed(f"{client} {command}: {done.returncode} {done.stdout}{done.stderr}")
+            return done.stdout
+
+        if says("ping").count("every shard answered") != len(lists):
+            raise Failed("a server of the list is not asked")
+        if len(json.loads(says("stat", "--json"))["servers"]) != len(lists):
+            raise Failed("a server of the list does not tell")
+        members = json.loads(says("cluster", "--json"))["members"]
+        if [(m["node_id"], m["answers"]) for m in members] != [("a", True), ("b", True)]:
+            raise Failed(f"members: {members}")
+        if len(says("top", "--once", "--interval", "0.1s").splitlines()) != 4:
+            raise Failed("top has other lines than one for each member")
+    # It is still that server when it was restarted.
+    asking = subprocess.Popen(
+        [f"{BUILD}/kv-client", "--provider", PROVIDER, "-s", hosts[0]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        bufsize=1,
+    )
+    running.append(asking)
+    assert asking.stdin and asking.stdout
+    for _ in range(2):
+
+        def answers(ask: IO[str] = asking.stdin, answer: IO[str] = asking.stdout) -> bool:
+            ask.write("ping\n")
+            ask.flush()
+            return bool(select.select([answer], [], [], 0.2)[0])
+
+        soon("the server answers", answers)
+        if "every shard answered" not in asking.stdout.readline():
+            raise Failed("no ping")
+        servers[0].kill()
+        while select.select([asking.stdout], [], [], 1)[0]:
+            asking.stdout.readline()  # an answer that came before
+        servers[0] = KvServer("a", f"file:{path}", port=servers[0].port)
+    asking.kill()
 
 
 def kv_client_drains() -> None:
@@ -1556,6 +1616,7 @@ def main() -> int:
         ("servers that are full: one hands over, and kv-client gets in", drain_when_full, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
+        ("kv-client asks members by the names of their hosts", asked_by_host, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
         ("kv-client drain keeps its bounds", drain_is_bounded, ""),
         ("kv-client drain says who may not", drain_is_refused, ""),

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* alias.c -- see alias.h.
+ *
+ * A list may call a server by its host's name, and the view has its address. Then the node of the list rests
+ * (pool/cluster.c), and another node is the same server: who asks about the server of the list means that one.
+ *
+ * They are the same if they are one process, or were looked up as one address. Once that is found out, the member's
+ * node id counts: a member that moves is still that server. One of the list that was never reached is the member that
+ * the list calls it. (Rejected: the node id alone. Two servers may have one by mistake, and the list has the one, the
+ * view the other.) */
+#include "kvclient/conn/alias.h"
+
+#include "kvclient/core/pool.h"
+
+#define LOOK_NS 5000000ull
+
+void kvc_alias_looked_up(struct kvc_node *n, const struct kv_addresses *found)
+{
+	char text[KV_HOST_MAX];
+	n->alias.count = KV_MIN(found->count, (unsigned)KV_ADDRESSES_MAX);
+	for (unsigned i = 0; i < n->alias.count; i++) {
+		kv_sockaddr_format(&found->addr[i], text, sizeof(text));
+		n->alias.at[i] = kv_hash_key(text, strlen(text), 0);
+	}
+}
+
+static bool one_id(const struct kvc_node *listed, const struct kvc_node *n)
+{
+	return listed->alias.id[0] && strcmp(listed->alias.id, n->member_id) == 0;
+}
+
+static bool one_process(const struct kvc_node *listed, const struct kvc_node *n)
+{
+	return listed->incarnation && listed->incarnation == n->incarnation;
+}
+
+static bool one_address(const struct kvc_node *listed, const struct kvc_node *n)
+{
+	for (unsigned i = 0; i < listed->alias.count; i++)
+		for (unsigned k = 0; k < n->alias.count; k++)
+			if (listed->alias.at[i] == n->alias.at[k])
+				return true;
+	return false;
+}
+
+static bool one_name(const struct kvc_node *listed, const struct kvc_node *n)
+{
+	const struct kv_server_entry *e = &listed->client->pool->server[listed->index].entry;
+	return !listed->incarnation && e->named && strcmp(e->id, n->member_id) == 0;
+}
+
+struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server)
+{
+	static bool (*const same[])(const struct kvc_node *listed, const struct kvc_node *n) = {one_id, one_process,
+												one_address, one_name};
+	struct kvc_node *listed = &c->node[server];
+	if (!listed->retired || listed->joined)
+		return listed;
+	for (unsigned way = 0; way < KV_COUNT(same); way++)
+		for (unsigned i = 0; i < c->num_nodes; i++) {
+			struct kvc_node *n = &c->node[i];
+			if (n->retired || !n->member_id[0] || !same[way](listed, n))
+				continue;
+			memcpy(listed->alias.id, n->member_id, sizeof(listed->alias.id));
+			return n;
+		}
+	return listed;
+}
+
+/* Whether more may soon be known: the server's name is being looked up, or a member is reached for the first time. */
+static bool more_soon(struct kvc_client *c, struct kvc_node *listed)
+{
+	struct kvc_pool *p = c->pool;
+	struct kv_addresses found;
+	struct kv_error err;
+	int rc = listed->alias.count
+			 ? -KV_EPEERDOWN
+			 : boot_resolve(p->resolver, listed->index, &p->server[listed->index].entry.at, &found, &err);
+	bool soon = rc >= 0;
+	if (rc == 0)
+		kvc_alias_looked_up(listed, &found);
+	for (unsigned i = 0; i < c->num_nodes && !soon; i++)
+		soon = c->node[i].joined && c->node[i].state == KVC_NODE_CONNECTING && !c->node[i].incarnation;
+	return soon;
+}
+
+struct kvc_node *kvc_alias_node_await(struct kvc_client *c, unsigned server, uint64_t deadline_ns)
+{
+	struct kvc_node *n;
+	while ((n = kvc_alias_node(c, server))->retired && !n->joined && !c->closing &&
+	       loop_now(c->loop) < deadline_ns && more_soon(c, n))
+		co_sleep_await(KV_MIN(deadline_ns, loop_now(c->loop) + LOOK_NS));
+	return n;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* alias.h -- which member of the view a server of the user's list is. Private to kvclient/. On the client's loop. */
+#ifndef KVRAIL_KVCLIENT_CONN_ALIAS_H
+#define KVRAIL_KVCLIENT_CONN_ALIAS_H
+
+#include "kvclient/core/client.h"
+
+/* kvc_alias_looked_up -- the addresses of a node's server were looked up. */
+void kvc_alias_looked_up(struct kvc_node *n, const struct kv_addresses *found);
+
+/* kvc_alias_node -- the node of server number `server`: one of the user's list that rests, since the view has it at
+ * another address, is the member that is the same server. Where none is known to be, it is the node that rests.
+ * kvc_alias_node_await -- the same; waits while it may soon be known. */
+struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server);
+struct kvc_node *kvc_alias_node_await(struct kvc_client *c, unsigned server, uint64_t deadline_ns);
+
+#endif
