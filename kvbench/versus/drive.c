@@ -246,13 +246,32 @@ static void value_check(const struct load *l, const struct conn *c, const uint8_
 		rival_die("GET", "a value is not what was stored");
 }
 
+/* In the server's own words, once their line is whole. */
+static void put_refused(const struct conn *c)
+{
+	const char *line = (const char *)c->buf + c->at, *end = memchr(line, '\n', c->have - c->at);
+	char said[160], why[320];
+	size_t len = end ? (size_t)(end - line) : c->have - c->at;
+	if (!end && len < sizeof(said))
+		return;
+	snprintf(said, sizeof(said), "%.*s", (int)KV_MIN(len, sizeof(said) - 1), line);
+	for (char *p = said; *p; p++)
+		*p = *p == '\r' && !p[1] ? 0 : (unsigned char)*p < ' ' || *p == 127 ? '?' : *p;
+	snprintf(why, sizeof(why), "the server did not store a value: \"%s\" (%s)", said,
+		 strstr(said, "NOAUTH") ? "kv-bench gives no password: take a server that asks for none"
+					: "has it memory enough, and items so large?");
+	rival_die("SET", why);
+}
+
 /* The answer to a PUT. False: it is not whole yet. */
 static bool put_answer(const struct load *l, struct conn *c)
 {
 	const char *yes = rival_stored_text(l->rival.protocol);
 	size_t len = strlen(yes), have = KV_MIN(len, c->have - c->at);
-	if (memcmp(c->buf + c->at, yes, have))
-		rival_die("SET", "the server did not store a value (has it memory enough, and items so large?)");
+	if (memcmp(c->buf + c->at, yes, have)) {
+		put_refused(c);
+		return false;
+	}
 	if (have < len)
 		return false;
 	c->at += len;

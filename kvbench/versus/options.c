@@ -134,7 +134,8 @@ static const struct kv_opt_program versus_options_program = {
 	.epilogue =
 		"Each round of each target is a process: kv-bench for KVRail, and a client of kv-bench's own for the "
 		"others, with one thread, which copies no value (client libraries copy each once). A wrong or missing "
-		"value, or a server that is gone, puts its target out, and the run fails.\n\n"
+		"value, or a server that is gone, puts its target out, and the run fails. Servers that ask for a "
+		"password cannot be targets. -- --help lists what KVRail alone can be given.\n\n"
 		"  kv-bench versus --targets kvrail,redis://127.0.0.1:6379,memcached://127.0.0.1:11211\n"
 		"  kv-bench versus --targets kvrail://10.0.0.5:7700,redis://10.0.0.5:6379 -- --psk-file key",
 	.args_max = KV_OPT_STRINGS_MAX,
@@ -181,6 +182,11 @@ static int target_parse(const char *item, struct versus_target *t, struct kv_err
 		if (known[i].kind == VERSUS_PROGRAM && access(t->address, X_OK) < 0)
 			return kv_fail(err, -KV_EINVAL, "--targets: %s cannot be run: %s", t->address,
 				       kv_strerror(-errno));
+		if (known[i].port && strchr(t->address, '@'))
+			return kv_fail(err, -KV_EINVAL,
+				       "--targets: %s can have no user and no password: kv-bench gives none to a "
+				       "server; take one that asks for none",
+				       known[i].scheme);
 		if (known[i].port && (!t->address[0] || t->address[0] == ':'))
 			return kv_fail(err, -KV_EINVAL, "--targets: '%s' names no host: give it, as in %s127.0.0.1:%u",
 				       item, known[i].scheme, known[i].port);
@@ -236,6 +242,77 @@ int versus_targets_parse(struct versus_options *o, struct kv_error *err)
 	return 0;
 }
 
+/* Options of kv-bench that say where KVRail is and what it may use. The load is the same for all targets, so what
+ * changes it, or what is measured of it, has no place behind "--". */
+static const char *const own_names[] = {"server",
+					"provider",
+					"nic",
+					"rails",
+					"numa",
+					"door",
+					"mode",
+					"num-threads",
+					"async",
+					"submitters",
+					"no-threads",
+					"ttl",
+					"timeout",
+					"peer-timeout",
+					"settle",
+					"repair-mb",
+					"copies",
+					"buffer-mb",
+					"servers",
+					"server-threads",
+					"memory-mb",
+					"eviction",
+					"psk-file",
+					"cert",
+					"key",
+					"ca",
+					"crl",
+					"server-name",
+					"base-client-id",
+					"log-level",
+					"slow-ms",
+					"background-puts"};
+
+enum { OWN_MAX = KV_COUNT(own_names) };
+
+static const struct kv_opt *own_table(void)
+{
+	static struct kv_opt table[OWN_MAX + 1];
+	const char *group = NULL;
+	unsigned n = 0;
+	for (const struct kv_opt *row = bench_options_table; row->name; row++) {
+		group = row->group ? row->group : group; /* a heading outlives the first of its rows */
+		for (unsigned i = 0; i < OWN_MAX; i++) {
+			if (strcmp(row->name, own_names[i]) != 0)
+				continue;
+			table[n] = *row;
+			table[n++].group = group;
+			group = NULL;
+		}
+	}
+	return table;
+}
+
+/* Before the first round: what KVRail's kv-bench would refuse later, and what it would take and not be compared by. */
+static int own_check(const struct versus_options *o, struct kv_error *err)
+{
+	static const struct kv_opt_program program = {
+		.name = "kv-bench versus ... --",
+		.about = "What KVRail alone may be given: where it is, and what it may use. The load is that of all "
+			 "targets, and its options stand before the --."};
+	static struct bench_options parsed;
+	char *argv[KV_OPT_STRINGS_MAX + 2] = {(char *)"kv-bench"};
+	int rc;
+	for (unsigned i = 0; i < o->own.count; i++)
+		argv[i + 1] = (char *)o->own.item[i];
+	rc = kv_opt_parse(&program, own_table(), (int)o->own.count + 1, argv, &parsed, NULL, err);
+	return rc < 0 ? kv_fail_more(err, "behind -- are options for KVRail alone, and none of the load") : rc;
+}
+
 static bool any_kvrail(const struct versus_options *o)
 {
 	for (unsigned i = 0; i < o->num_targets; i++)
@@ -280,5 +357,5 @@ int versus_options_parse(int argc, char **argv, struct versus_options *out, stru
 		rc = check(out, err);
 	if (rc == 0)
 		rc = kv_opt_json_check(out->json, err);
-	return rc;
+	return rc == 0 && out->own.count > 0 ? own_check(out, err) : rc;
 }

@@ -45,6 +45,13 @@ static bool mixed_read(const json_t *doc, struct versus_measure *m)
 	return good;
 }
 
+/* A GET that found nothing is no operation to compare. KVRail's own run takes it for one where keys expire, or memory
+ * is smaller than the load. */
+static bool complete(const json_t *phase)
+{
+	return !(document_number(phase, "misses") > 0);
+}
+
 static void text_take(char *to, size_t cap, const json_t *doc, const char *name)
 {
 	const char *text = document_text(json_object_get(doc, "conditions"), name);
@@ -65,6 +72,9 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 	good = measure_read(put, &out->figure[VERSUS_PUT]) && measure_read(get, &out->figure[VERSUS_GET]);
 	if (mixed && good)
 		good = mixed_read(doc, &out->figure[VERSUS_MIXED]);
+	if (!complete(get) || (mixed && !complete(document_at(doc, "phases", "mixed", "read", NULL))))
+		return kv_fail(err, -KV_EINVAL,
+			       "GETs missed keys: give it memory for all values, and a --ttl longer than a round");
 	if (!good)
 		return kv_fail(err, -KV_EINVAL, "a phase did nothing: use more --num-keys, or a longer --duration");
 	/* PUTs of what is there already move nothing. */
@@ -144,7 +154,8 @@ struct versus_spread versus_cpu_ratio(const struct versus *v, unsigned target, e
 	return ratio_of(v, target, f, true);
 }
 
-static double median_of(const struct versus *v, unsigned target, enum versus_figure f, size_t offset)
+/* all: where a round lacks it, there is none. A p99 of the other rounds may lie below a p50 of all. */
+static double median_of(const struct versus *v, unsigned target, enum versus_figure f, size_t offset, bool all)
 {
 	double value[2 * VERSUS_ROUNDS_MAX];
 	unsigned n = 0;
@@ -153,18 +164,20 @@ static double median_of(const struct versus *v, unsigned target, enum versus_fig
 		double x = *(const double *)((const char *)&run->figure[f] + offset);
 		if (v->round[i].counts && run->ran && x > 0)
 			value[n++] = x;
+		else if (v->round[i].counts && run->ran && all)
+			return 0;
 	}
 	return spread(value, n).median;
 }
 
 struct versus_measure versus_median(const struct versus *v, unsigned target, enum versus_figure f)
 {
-	return (struct versus_measure){median_of(v, target, f, offsetof(struct versus_measure, ops_per_s)),
-				       median_of(v, target, f, offsetof(struct versus_measure, bytes_per_s)),
-				       median_of(v, target, f, offsetof(struct versus_measure, p50_ns)),
-				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns)),
-				       median_of(v, target, f, offsetof(struct versus_measure, seconds)),
-				       median_of(v, target, f, offsetof(struct versus_measure, cpu_ns))};
+	return (struct versus_measure){median_of(v, target, f, offsetof(struct versus_measure, ops_per_s), false),
+				       median_of(v, target, f, offsetof(struct versus_measure, bytes_per_s), false),
+				       median_of(v, target, f, offsetof(struct versus_measure, p50_ns), false),
+				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns), true),
+				       median_of(v, target, f, offsetof(struct versus_measure, seconds), false),
+				       median_of(v, target, f, offsetof(struct versus_measure, cpu_ns), false)};
 }
 
 /* The fabric is that of the first target that is KVRail. text: of the result's, whose owner is the caller. */
@@ -192,11 +205,14 @@ void versus_print_round(const struct versus *v, const struct versus_round *r)
 	fprintf(v->out, "round %-3u", (unsigned)(r - v->round) + 1);
 	for (unsigned t = 0; t < o->num_targets; t++)
 		fprintf(v->out, " %14s", r->run[t].ran ? COUNT(r->run[t].figure[VERSUS_GET].ops_per_s) : "-");
-	fprintf(v->out, "  %s%s\n", versus_round_state(r), r->counts ? "" : ": does not count");
+	fprintf(v->out, "  %s%s\n", versus_round_state(r),
+		r->counts                                       ? ""
+		: strcmp(versus_round_state(r), "changed") == 0 ? ": does not count"
+								: ", a target failed: does not count");
 	fflush(v->out);
 }
 
-static void print_server(const struct versus *v, unsigned t)
+static void print_server(const struct versus *v, unsigned t, bool first)
 {
 	const struct versus_server *s = &v->server[t];
 	char threads[48] = "an unknown number of threads";
@@ -204,7 +220,7 @@ static void print_server(const struct versus *v, unsigned t)
 		snprintf(threads, sizeof(threads), "%lld thread%s", (long long)s->threads,
 			 kv_plural((uint64_t)s->threads));
 	bool same = strcmp(v->opt.target[t].label, v->opt.target[t].name) == 0;
-	kv_wrap(v->out, t ? "        " : "targets ", 0, "%s%s%s%s%s: server with %s, client with %lld",
+	kv_wrap(v->out, first ? "targets " : "        ", 0, "%s%s%s%s%s: server with %s, client with %lld",
 		v->opt.target[t].label, same ? "" : " is ", same ? "" : v->opt.target[t].name,
 		s->version[0] ? ", version " : "", s->version, threads, (long long)s->client_threads);
 }
@@ -223,15 +239,17 @@ static void print_ratio(const struct versus *v, unsigned t, enum versus_figure f
 static void print_figure(const struct versus *v, enum versus_figure f)
 {
 	char p50[32], p99[32], rate[32], cpu[32];
+	const char *name = versus_figure_names[f]; /* before the first target that has it */
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		struct versus_measure m = versus_median(v, t, f);
 		if (m.ops_per_s <= 0)
 			continue;
-		fprintf(v->out, "%-6s %-20s %10s %10s %8s %8s %8s\n", t ? "" : versus_figure_names[f],
-			v->opt.target[t].label, COUNT(m.ops_per_s), kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
+		fprintf(v->out, "%-6s %-20s %10s %10s %8s %8s %8s\n", name, v->opt.target[t].label, COUNT(m.ops_per_s),
+			kv_rate_format(m.bytes_per_s, rate, sizeof(rate)),
 			kv_duration_format((uint64_t)m.p50_ns, p50, sizeof(p50)),
 			m.p99_ns > 0 ? kv_duration_format((uint64_t)m.p99_ns, p99, sizeof(p99)) : "-",
 			m.cpu_ns > 0 ? kv_duration_format((uint64_t)m.cpu_ns, cpu, sizeof(cpu)) : "-");
+		name = "";
 		if (t)
 			print_ratio(v, t, f);
 	}
@@ -261,10 +279,14 @@ void versus_print_summary(const struct versus *v)
 {
 	struct report_conditions c;
 	char text[96];
+	bool first = true;
 	fputc('\n', v->out);
-	for (unsigned t = 0; t < v->opt.num_targets; t++)
-		if (v->round[0].run[t].ran)
-			print_server(v, t);
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		if (!v->round[0].run[t].ran)
+			continue;
+		print_server(v, t, first);
+		first = false;
+	}
 	if (v->rounds > 0) {
 		fprintf(v->out, "\n%-6s %-20s %10s %10s %8s %8s %8s\n", "", "median", "ops/s", "bytes/s", "p50", "p99",
 			"CPU/op");

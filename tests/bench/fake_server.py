@@ -2,7 +2,8 @@
 """fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kv-bench versus and kvreplay.
 
 FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
-close (the connection ends at the first GET); stall (so does all speech); full (nothing is stored). Prints its port.
+close (the connection ends at the first GET); stall (so does all speech); full (nothing is stored); auth (a password is
+wanted). Prints its port.
 """
 import contextlib
 import resource
@@ -39,6 +40,8 @@ def redis_command(f):
     for _ in range(n):
         args.append(f.read(int(f.readline()[1:])))
         f.read(2)
+    if fault == "auth":
+        return b"-NOAUTH Authentication required.\r\n"
     if args[0] == b"SET" and fault == "full":
         return b"-OOM\r\n"
     if args[0] == b"DBSIZE":

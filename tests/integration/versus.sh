@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 46
+plan 52
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py "$@"; }
@@ -46,6 +46,8 @@ check "the open loop" good redis --rate 400 --arrivals poisson --duration 0.3
 check "makes no more GETs than are due" json_is "$j" '0 < j["targets"][0]["get"]["ops_per_s"] < 1000'
 check "another pattern" good redis --keys-pattern zipf:0.9
 check "a PUT that is refused" bad 'did not store' redis full
+check "in the server's own words" bad 'did not store a value: "-OOM" (has it memory' redis full
+check "a password that is wanted" bad 'NOAUTH Authentication required." (kv-bench gives no password' redis auth
 check "a wrong last byte" bad 'not what was stored' redis flip
 check "a wrong byte in the middle" bad 'not what was stored' memcached middle
 check "a wrong byte in the middle, with --verify" bad 'not what was stored' redis middle --verify --no-checksum
@@ -134,6 +136,18 @@ stops() { # a server that is there and says nothing any more: the time of grace 
 	[ $? -eq 1 ] && grep -q 'no answer any more' "$scratch/stops"
 }
 check "a server that says nothing any more" stops
+refused() { # refused TEXT OPTIONS BEHIND --...: before any round
+	versus --targets "kvrail,$one" "${small[@]}" -- "${@:2}" >"$scratch/refused" 2>&1
+	[ $? -eq 2 ] && grep -q -- "behind -- are options for KVRail alone, and none of the load: $1" "$scratch/refused" && ! grep -q '^round' "$scratch/refused"
+}
+check "another load for KVRail alone is refused" refused 'unknown option --value-size' --value-size 1MB
+check "by its letter and short names, too" eval 'refused "unknown option -k" -k 7 && refused "unknown option --keys-pat" --keys-pat zipf:2'
+check "as is what there is not" refused 'unknown option --no-such' --no-such
+loses() { # KVRail's own run may miss what was evicted; here a missing value fails its target
+	versus --targets "$one,kvrail" "${small[@]}" --num-keys 100 --value-size 256KB --json "$j" -- "${over[@]}" --memory-mb 8 >"$scratch/loses" 2>&1
+	[ $? -eq 1 ] && grep -q 'kvrail failed: GETs missed keys' "$scratch/loses" && schema "$j" && json_is "$j" 'not j["targets"][1]["ok"]'
+}
+check "GETs that miss are no operations to compare" loses
 dies() { # the client of KVRail says why
 	versus --targets kvrail "${small[@]}" -- --nic no-such-device >"$scratch/dies" 2>&1
 	[ $? -eq 1 ] && grep -q 'kvrail failed: .*no-such-device' "$scratch/dies"

@@ -85,6 +85,78 @@ static void others_with_clients_of_their_own_are_named(void **state)
 	assert_non_null(strstr(err.text, "LMCache"));
 }
 
+static void behind_two_hyphens_is_no_load(void **state)
+{
+	static char *const good[][8] = {{"kv-bench", "--targets", "kvrail", "--", "--nic=lo", "--num-threads", "2"},
+					{"kv-bench", "--targets", "kvrail", "--", "--memory-mb", "64", "-p", "tcp"}};
+	static char *const bad[][7] = {{"kv-bench", "--targets", "kvrail", "--", "--value-size", "4KB", NULL},
+				       {"kv-bench", "--targets", "kvrail", "--", "--mix", "1:1:1", NULL},
+				       {"kv-bench", "--targets", "kvrail", "--", "--no-checksum", NULL, NULL},
+				       {"kv-bench", "--targets", "kvrail", "--", "--json", "x", NULL},
+				       {"kv-bench", "--targets", "kvrail", "--", "-w", "9", NULL},
+				       {"kv-bench", "--targets", "kvrail", "--", "9", NULL, NULL}};
+	struct versus_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(versus_options_parse(7, (char **)good[0], &o, &err), 0);
+	assert_int_equal(versus_options_parse(8, (char **)good[1], &o, &err), 0);
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		int n = 0;
+		while (n < 7 && bad[i][n])
+			n++;
+		assert_int_equal(versus_options_parse(n, (char **)bad[i], &o, &err), -KV_EINVAL);
+		check_contains(err.text, "behind -- are options for KVRail alone, and none of the load: ");
+	}
+}
+
+static void passwords_have_no_place_in_a_target(void **state)
+{
+	struct versus_options o;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse("kvrail,redis://:secret@10.0.0.1:6379", &o, &err), -KV_EINVAL);
+	check_contains(err.text, "redis:// can have no user and no password");
+	assert_null(strstr(err.text, "secret"));
+}
+
+/* A run may have misses that are no failure of its own; beside others they are. */
+static void a_round_with_misses_is_refused(void **state)
+{
+	const char *text = "{\"verdict\": {\"problems\": []}, \"phases\": {\"write\": {\"ops_per_s\": 9}, "
+			   "\"read\": {\"ops_per_s\": 9, \"misses\": %d}}}";
+	struct versus_server server = {0};
+	struct versus_run run;
+	struct kv_error err = {0};
+	char doc[256];
+	(void)state;
+	for (int misses = 0; misses < 2; misses++) {
+		json_t *d;
+		snprintf(doc, sizeof(doc), text, misses);
+		d = json_loads(doc, 0, NULL);
+		assert_int_equal(versus_run_read(d, false, &run, &server, &err), misses ? -KV_EINVAL : 0);
+		assert_int_equal(run.ran, !misses);
+		json_decref(d);
+	}
+	check_contains(err.text, "GETs missed keys");
+}
+
+static void a_percentile_that_a_round_lacks_is_not_given(void **state)
+{
+	static struct versus v;
+	(void)state;
+	v = (struct versus){.rounds = 2};
+	for (unsigned i = 0; i < 2; i++) {
+		v.round[i].counts = true;
+		v.round[i].run[0] = (struct versus_run){.ran = true};
+		v.round[i].run[0].figure[VERSUS_GET] =
+			(struct versus_measure){.ops_per_s = 9, .p50_ns = i ? 9000 : 100, .p99_ns = i ? 0 : 200};
+	}
+	assert_true(versus_median(&v, 0, VERSUS_GET).p50_ns == 4550);
+	assert_true(versus_median(&v, 0, VERSUS_GET).p99_ns == 0); /* and not 200 */
+	v.round[1].counts = false;
+	assert_true(versus_median(&v, 0, VERSUS_GET).p99_ns == 200);
+}
+
 static void ratios_are_of_rounds_that_count(void **state)
 {
 	static struct versus v;
@@ -300,6 +372,10 @@ int main(void)
 		cmocka_unit_test(a_target_without_a_host_is_told_what_to_write),
 		cmocka_unit_test(labels_are_short_and_differ),
 		cmocka_unit_test(others_with_clients_of_their_own_are_named),
+		cmocka_unit_test(behind_two_hyphens_is_no_load),
+		cmocka_unit_test(passwords_have_no_place_in_a_target),
+		cmocka_unit_test(a_round_with_misses_is_refused),
+		cmocka_unit_test(a_percentile_that_a_round_lacks_is_not_given),
 		cmocka_unit_test(ratios_are_of_rounds_that_count),
 		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
 		cmocka_unit_test(a_report_without_figures_is_refused),
