@@ -3,7 +3,10 @@
  *
  * A field with null counts as absent, as it does there. What a model of text and images says of text lies in
  * "text_config". A field that is needed and absent is named; nothing is guessed but the two defaults of the format:
- * head_dim is hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads. */
+ * head_dim is hidden_size / num_attention_heads, and num_key_value_heads is num_attention_heads.
+ *
+ * Many models do not keep K and V of each token in every layer, or heads of one size. Their fields say so, and are
+ * looked for by name: bytes that are none of the model's must not come out. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -44,12 +47,24 @@ static int lacks(const char *file, const char *field, struct kv_error *err)
 		       file, field);
 }
 
+/* Falcon has names of its own for how many heads have K and V. */
+static int read_kv_heads(const json_t *o, const char *file, struct model *m, struct kv_error *err)
+{
+	int rc = dimension(o, "num_key_value_heads", MODEL_DIMENSION_MAX, file, &m->kv_heads, err);
+	if (rc == 0 && json_is_true(field_of(o, "multi_query")) &&
+	    !json_is_true(field_of(o, "new_decoder_architecture")))
+		m->kv_heads = 1;
+	else if (rc == 0 && !m->kv_heads)
+		rc = dimension(o, "num_kv_heads", MODEL_DIMENSION_MAX, file, &m->kv_heads, err);
+	return rc;
+}
+
 static int read_heads(const json_t *o, const char *file, struct model *m, struct kv_error *err)
 {
 	uint32_t heads, hidden;
 	int rc = dimension(o, "num_attention_heads", MODEL_DIMENSION_MAX, file, &heads, err);
 	if (rc == 0)
-		rc = dimension(o, "num_key_value_heads", MODEL_DIMENSION_MAX, file, &m->kv_heads, err);
+		rc = read_kv_heads(o, file, m, err);
 	if (rc == 0)
 		rc = dimension(o, "head_dim", MODEL_DIMENSION_MAX, file, &m->head_dim, err);
 	if (rc == 0)
@@ -75,6 +90,59 @@ static int read_heads(const json_t *o, const char *file, struct model *m, struct
 				 m->head_dim, (unsigned)MODEL_DIMENSION_MAX);
 }
 
+/* False and 0 stand for a feature that a model of the family does not use. every: of layers, 1 is each of them; a list
+ * of their kinds has 1 for those with K and V. */
+static bool says_nothing(const json_t *v, bool every)
+{
+	const json_t *kind;
+	size_t i;
+	bool all = json_is_array(v) && json_array_size(v) > 0;
+	if (!v || json_is_false(v) || (json_is_integer(v) && json_integer_value(v) <= every))
+		return true;
+	json_array_foreach(v, i, kind) all = all && json_is_integer(kind) && json_integer_value(kind) == 1;
+	return all;
+}
+
+/* Fields of models whose layers differ in what they keep. by_kind: layer_types says it better, where it is there. */
+static int refuse_others(const json_t *o, const char *file, const struct model *m, struct kv_error *err)
+{
+	static const struct {
+		const char *name, *what;
+		bool by_kind;
+	} fields[] = {
+		{"full_attention_interval", "only some layers keep K and V of each token", true}, /* Qwen3-Next */
+		{"linear_attn_config", "only some layers keep K and V of each token", true},      /* Kimi Linear */
+		{"attn_type_list", "only some layers keep K and V of each token", true},          /* MiniMax M1 */
+		{"attn_layer_period", "only some layers keep K and V of each token", true},       /* Jamba */
+		{"attn_layer_indices", "only some layers keep K and V of each token", true},      /* Bamba */
+		{"layers_block_type", "only some layers keep K and V of each token", true},       /* Zamba */
+		{"block_types", "only some layers keep K and V of each token", true},             /* RecurrentGemma */
+		{"hybrid_override_pattern", "only some layers keep K and V of each token", true}, /* Nemotron-H */
+		{"block_configs", "layers have heads of their own, or none", true},               /* Nemotron */
+		{"mamba_d_ssm", "layers keep a state beside K and V", true},                      /* Falcon-H1 */
+		{"num_kv_shared_layers", "some layers use the K and V of others", false},         /* Gemma 3n */
+		{"use_cla", "some layers use the K and V of others", false},                      /* Hunyuan */
+		{"index_head_dim", "layers keep keys of an indexer, too", false},                 /* DeepSeek V3.2 */
+		{"num_attention_groups", "heads share K and V in groups of its own", false},      /* Step 3 */
+		{"global_head_dim", "heads of some layers have another size", false},             /* Gemma 4 */
+		{"swa_head_dim", "heads of some layers have another size", false},                /* MiMo V2 */
+	};
+	uint32_t v_head = 0;
+	for (unsigned i = 0; i < KV_COUNT(fields); i++)
+		if (!says_nothing(field_of(o, fields[i].name), fields[i].by_kind) &&
+		    !(fields[i].by_kind && field_of(o, "layer_types")))
+			return kv_fail(err, -KV_ENOTSUP,
+				       "%s: \"%s\" says that %s: give the bytes of a block by --value-size", file,
+				       fields[i].name, fields[i].what);
+	if (!m->kv_lora_rank && dimension(o, "v_head_dim", MODEL_DIMENSION_MAX, file, &v_head, err) < 0)
+		return -KV_EINVAL;
+	if (v_head && v_head != m->head_dim)
+		return kv_fail(err, -KV_ENOTSUP,
+			       "%s: V has heads of %u numbers, and K of %u: give the bytes of a block by --value-size",
+			       file, v_head, m->head_dim);
+	return 0;
+}
+
 /* Layers by their kinds; a kind without K and V of each token cannot be counted in bytes of a token. */
 static int read_kinds(const json_t *kinds, const char *file, struct model *m, struct kv_error *err)
 {
@@ -86,7 +154,8 @@ static int read_kinds(const json_t *kinds, const char *file, struct model *m, st
 		const char *kind = json_string_value(json_array_get(kinds, i));
 		if (kind && strcmp(kind, "sliding_attention") == 0)
 			m->sliding_layers++;
-		else if (!kind || strcmp(kind, "full_attention") != 0)
+		else if (!kind || (strcmp(kind, "full_attention") != 0 && strcmp(kind, "attention") != 0 &&
+				   strcmp(kind, "chunked_attention") != 0))
 			return kv_fail(
 				err, -KV_ENOTSUP,
 				"%s: layer %zu is \"%s\", which keeps no K and V of each token: give the bytes of "
@@ -96,14 +165,30 @@ static int read_kinds(const json_t *kinds, const char *file, struct model *m, st
 	return 0;
 }
 
+/* Without a list: how many layers look back sliding_window tokens only. Every n-th is a full one if there is a pattern;
+ * Qwen2 begins at a layer; Gemma's older files do not say it, but their code does. */
+static int sliding_of(const json_t *o, const char *file, const struct model *m, uint32_t *out, struct kv_error *err)
+{
+	const json_t *pattern = field_of(o, "sliding_window_pattern"), *type = field_of(o, "model_type");
+	const char *name = json_is_string(type) ? json_string_value(type) : "";
+	uint32_t every = strcmp(name, "gemma2") == 0 ? 2 : strncmp(name, "gemma3", 6) == 0 ? 6 : 0, first = 0;
+	int rc = json_is_integer(pattern)
+			 ? dimension(o, "sliding_window_pattern", MODEL_DIMENSION_MAX, file, &every, err)
+			 : 0;
+	if (rc == 0 && strncmp(name, "qwen2", 5) == 0)
+		rc = dimension(o, "max_window_layers", MODEL_DIMENSION_MAX, file, &first, err);
+	*out = every ? m->layers - m->layers / every : m->layers - KV_MIN(first, m->layers);
+	return rc;
+}
+
 static int read_windows(const json_t *o, const char *file, struct model *m, struct kv_error *err)
 {
 	const json_t *use = field_of(o, "use_sliding_window"), *kinds = field_of(o, "layer_types");
 	int rc = dimension(o, "sliding_window", 1 << 30, file, &m->window, err);
 	if (rc == 0 && kinds)
 		rc = read_kinds(kinds, file, m, err);
-	else if (m->window && !json_is_false(use))
-		m->sliding_layers = m->layers;
+	else if (rc == 0 && m->window && !json_is_false(use))
+		rc = sliding_of(o, file, m, &m->sliding_layers, err);
 	if (rc == 0 && m->sliding_layers && !m->window)
 		rc = lacks(file, "sliding_window", err);
 	if (!m->sliding_layers)
@@ -124,6 +209,8 @@ static int read_config(const json_t *o, const char *file, struct model *m, struc
 		rc = read_heads(o, file, m, err);
 	if (rc == 0 && m->kv_lora_rank && !m->rope_dim)
 		rc = lacks(file, "qk_rope_head_dim", err);
+	if (rc == 0)
+		rc = refuse_others(o, file, m, err);
 	return rc == 0 ? read_windows(o, file, m, err) : rc;
 }
 

@@ -66,12 +66,19 @@ int model_measure(const struct model *m, const struct model_layout *l, struct mo
 	return 0;
 }
 
+/* What is loaded are whole blocks. */
+static uint64_t whole(double tokens, uint32_t block_tokens)
+{
+	double n = ceil(tokens / block_tokens) * block_tokens;
+	return n < 1e18 ? (uint64_t)n : 0;
+}
+
 /* Up to first_tokens take first_s; what is behind them comes at tokens_per_s. */
-struct model_load model_load_of(uint64_t first_tokens, double tokens_per_s, double first_s, uint64_t prefix_tokens,
-				double prefill_rate)
+struct model_load model_load_of(uint64_t first_tokens, uint32_t block_tokens, double tokens_per_s, double first_s,
+				uint64_t prefix_tokens, double prefill_rate)
 {
 	struct model_load l = {.tokens_per_s = tokens_per_s};
-	double first = (double)first_tokens, gain, even;
+	double first = (double)first_tokens, gain;
 	if (tokens_per_s <= 0)
 		return (struct model_load){0};
 	l.prefix_s = first_s + (prefix_tokens > first_tokens ? (double)prefix_tokens - first : 0) / tokens_per_s;
@@ -81,10 +88,9 @@ struct model_load model_load_of(uint64_t first_tokens, double tokens_per_s, doub
 	/* Each token behind the first call gains the difference of the two. */
 	gain = 1 / prefill_rate - 1 / tokens_per_s;
 	if (first_s <= first / prefill_rate) {
-		l.break_even = (uint64_t)ceil(first_s * prefill_rate);
+		l.break_even = whole(first_s * prefill_rate, block_tokens);
 	} else if (gain > 0) {
-		even = first + (first_s - first / prefill_rate) / gain;
-		l.break_even = even < 1e18 ? (uint64_t)ceil(even) : 0;
+		l.break_even = whole(first + (first_s - first / prefill_rate) / gain, block_tokens);
 	}
 	return l;
 }

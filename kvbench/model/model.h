@@ -61,13 +61,14 @@ struct model_load {
 	double tokens_per_s; /* loaded, at the run's concurrency */
 	double prefix_s;     /* of prefix_tokens at that rate, behind the first block's latency */
 	double prefill_s;    /* to compute them; 0: no prefill rate is known */
-	uint64_t break_even; /* tokens from which on loading is faster; 0: it never is, or no prefill rate is known */
+	uint64_t
+		break_even; /* tokens, in whole blocks, from which on loading is faster; 0: never, or no prefill rate */
 };
 
 /* model_load_of -- tokens come at tokens_per_s; the first call brings first_tokens of them and takes first_s.
  * prefill_rate: tokens per second, 0: unknown. */
-struct model_load model_load_of(uint64_t first_tokens, double tokens_per_s, double first_s, uint64_t prefix_tokens,
-				double prefill_rate);
+struct model_load model_load_of(uint64_t first_tokens, uint32_t block_tokens, double tokens_per_s, double first_s,
+				uint64_t prefix_tokens, double prefill_rate);
 
 /* model_main -- kv-bench models: the table. The exit status. argv[0] is the program's name. */
 int model_main(int argc, char **argv);

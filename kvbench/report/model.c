@@ -3,8 +3,8 @@
  *
  * Measured are how fast blocks came, all workers together, and how long one GET took. What a prefix takes follows from
  * both: the first GET's median, then the rest at that rate. It is of one rank: the others load theirs at the same time,
- * over NICs of their own or the same one. A trace's latencies are of requests, and --rate's throughput is what was
- * offered, so no prefix follows from these. */
+ * over NICs of their own or the same one. A trace's latencies are of requests, and the throughput of --rate and --slo
+ * is what was offered, so no prefix follows from these. */
 #include "kvbench/report/model.h"
 
 #define COUNT(n)    kv_count_format((n), (char[32]){0}, 32)
@@ -17,14 +17,14 @@ static struct model_load load_of(const struct bench *b)
 	const struct bench_options *o = b->opt;
 	const struct phase_result *p = &b->results.read;
 	double tokens = (double)p->tally.bytes / (double)o->value_size * o->layout.block_tokens;
-	return model_load_of((uint64_t)o->layout.block_tokens * KV_MAX(o->batch, 1u),
+	return model_load_of((uint64_t)o->layout.block_tokens * KV_MAX(o->batch, 1u), o->layout.block_tokens,
 			     p->elapsed_ns ? tokens * 1e9 / (double)p->elapsed_ns : 0,
 			     (double)kv_hist_quantile(&p->tally.latency, 0.5) / 1e9, o->prefix_tokens, o->prefill_rate);
 }
 
 static bool prefix_known(const struct bench *b)
 {
-	return !b->opt->trace && b->opt->rate <= 0;
+	return !b->opt->trace && b->opt->rate <= 0 && b->opt->aim.quantile <= 0;
 }
 
 void report_model_start(const struct bench *b)
@@ -84,8 +84,8 @@ void report_model(const struct bench *b)
 	prefix_lines(b);
 	if (!prefix_known(b))
 		return;
-	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s, computed (a GET's median, then the rest at that rate)",
-		OF(o->prefix_tokens, "token"), TIME(l.prefix_s));
+	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s, computed (a %s's median, then the rest at that rate)",
+		OF(o->prefix_tokens, "token"), TIME(l.prefix_s), o->batch > 1 ? "batch" : "GET");
 	if (o->prefill_rate > 0)
 		prefill_lines(b, &l);
 }

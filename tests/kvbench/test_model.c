@@ -112,6 +112,104 @@ static void sliding_windows_are_counted(void **state)
 	assert_int_equal(m.sliding_layers, 3);
 }
 
+/* As the models' own code has it where the file has no list. */
+static void windows_without_a_list_follow_the_family(void **state)
+{
+	static const struct {
+		const char *more;
+		unsigned layers, sliding;
+	} of[] = {
+		{"\"model_type\": \"gemma2\"", 42, 21},
+		{"\"model_type\": \"gemma3_text\"", 62, 52},
+		{"\"model_type\": \"cohere2\", \"sliding_window_pattern\": 4", 32, 24},
+		{"\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"max_window_layers\": 20", 28, 8},
+		{"\"model_type\": \"qwen2\", \"use_sliding_window\": true, \"max_window_layers\": 99", 28, 0},
+		{"\"model_type\": \"exaone4\", \"sliding_window_pattern\": \"LLLG\", \"layer_types\": "
+		 "[\"sliding_attention\", \"full_attention\"]",
+		 2, 1},
+		{"\"model_type\": \"mistral\"", 32, 32},
+	};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(of); i++) {
+		struct model m;
+		struct kv_error err = {0};
+		char text[512];
+		snprintf(
+			text, sizeof(text),
+			"{\"num_hidden_layers\": %u, \"num_key_value_heads\": 8, \"head_dim\": 64, \"sliding_window\": "
+			"4096, %s}",
+			of[i].layers, of[i].more);
+		assert_int_equal(parse(text, &m, &err), 0);
+		assert_int_equal(m.sliding_layers, of[i].sliding);
+		assert_int_equal(m.window, of[i].sliding ? 4096 : 0);
+	}
+}
+
+/* The essentials of public files; a number of bytes for any of these would be a wrong one. */
+static void models_that_keep_something_else_are_refused(void **state)
+{
+	static const struct {
+		const char *more, *part;
+	} bad[] = {
+		{"\"model_type\": \"qwen3_next\", \"full_attention_interval\": 4", "full_attention_interval"},
+		{"\"linear_attn_config\": {\"full_attn_layers\": [4]}, \"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64",
+		 "linear_attn_config"},
+		{"\"attn_type_list\": [0, 0, 1, 1]", "attn_type_list"},
+		{"\"attn_layer_period\": 8, \"attn_layer_offset\": 4", "attn_layer_period"},
+		{"\"hybrid_override_pattern\": \"M-M*\"", "hybrid_override_pattern"},
+		{"\"block_configs\": [{\"attention\": {}}]", "block_configs"},
+		{"\"mamba_d_ssm\": 1536", "keep a state beside K and V"},
+		{"\"num_kv_shared_layers\": 1", "use the K and V of others"},
+		{"\"use_cla\": true, \"cla_share_factor\": 2", "use_cla"},
+		{"\"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, \"index_head_dim\": 128", "keys of an indexer"},
+		{"\"num_attention_groups\": 1", "num_attention_groups"},
+		{"\"head_dim\": 192, \"v_head_dim\": 128", "V has heads of 128 numbers, and K of 192"},
+	};
+	static const char *const good[] = {
+		"\"attn_type_list\": [1, 1, 1, 1]",
+		"\"full_attention_interval\": 1",
+		"\"use_cla\": false",
+		"\"num_kv_shared_layers\": 0",
+		"\"kv_lora_rank\": 512, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128",
+		"\"mamba_d_ssm\": 9, \"layer_types\": [\"attention\", \"attention\", \"attention\", \"attention\"]",
+		"\"layer_types\": [\"chunked_attention\", \"full_attention\", \"full_attention\", \"full_attention\"]"};
+	struct model m;
+	struct kv_error err = {0};
+	char text[512];
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad) + KV_COUNT(good); i++) {
+		bool is_bad = i < KV_COUNT(bad);
+		snprintf(text, sizeof(text),
+			 "{\"num_hidden_layers\": 4, \"num_attention_heads\": 8, \"num_key_value_heads\": 2, "
+			 "\"hidden_size\": 512, %s}",
+			 is_bad ? bad[i].more : good[i - KV_COUNT(bad)]);
+		assert_int_equal(parse(text, &m, &err), is_bad ? -KV_ENOTSUP : 0);
+		if (is_bad) {
+			check_contains(err.text, bad[i].part);
+			check_contains(err.text, "give the bytes of a block by --value-size");
+		}
+	}
+}
+
+static void falcons_heads_have_names_of_their_own(void **state)
+{
+	struct model m;
+	struct kv_error err = {0};
+	(void)state;
+	assert_int_equal(parse("{\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_attention_heads\": 71, "
+			       "\"num_hidden_layers\": 32, \"multi_query\": true, \"new_decoder_architecture\": false}",
+			       &m, &err),
+			 0);
+	assert_int_equal(m.kv_heads, 1);
+	assert_int_equal(m.head_dim, 64);
+	assert_int_equal(parse("{\"model_type\": \"falcon\", \"hidden_size\": 8192, \"num_attention_heads\": 128, "
+			       "\"num_hidden_layers\": 60, \"num_kv_heads\": 8, \"multi_query\": true, "
+			       "\"new_decoder_architecture\": true}",
+			       &m, &err),
+			 0);
+	assert_int_equal(m.kv_heads, 8);
+}
+
 static void bad_configurations_are_named(void **state)
 {
 	static const struct {
@@ -189,19 +287,19 @@ static void options_set_the_value_size(void **state)
 
 static void a_prefix_follows_from_what_was_measured(void **state)
 {
-	struct model_load l = model_load_of(16, 160000, 0.001, 8016, 8000);
+	struct model_load l = model_load_of(16, 16, 160000, 0.001, 8016, 8000);
 	(void)state;
 	assert_true(fabs(l.prefix_s - 0.051) < 1e-9);  /* 1 ms, and 8,000 tokens at 160,000 per second */
 	assert_true(fabs(l.prefill_s - 1.002) < 1e-9); /* 8,016 at 8,000 per second */
-	assert_int_equal(l.break_even, 8);             /* 1 ms of prefill: less than a block */
+	assert_int_equal(l.break_even, 16);            /* 1 ms of prefill is 8 tokens: a block is the least */
 	/* The first GET takes as long as 100 tokens of prefill; loading is twice as fast from then on. */
-	l = model_load_of(16, 2000, 0.1, 16, 1000);
-	assert_int_equal(l.break_even, 184); /* 100 ms + (n - 16) / 2000 = n / 1000 */
-	l = model_load_of(16, 500, 0.1, 16, 1000);
+	l = model_load_of(16, 16, 2000, 0.1, 16, 1000);
+	assert_int_equal(l.break_even, 192); /* 100 ms + (n - 16) / 2000 = n / 1000 at 184: 12 blocks */
+	l = model_load_of(16, 16, 500, 0.1, 16, 1000);
 	assert_int_equal(l.break_even, 0);
-	l = model_load_of(16, 500, 0.1, 16, 0);
+	l = model_load_of(16, 16, 500, 0.1, 16, 0);
 	assert_true(l.prefill_s == 0 && l.break_even == 0 && l.prefix_s == 0.1);
-	l = model_load_of(16, 0, 0.1, 16, 1000);
+	l = model_load_of(16, 16, 0, 0.1, 16, 1000);
 	assert_true(l.tokens_per_s == 0 && l.prefix_s == 0);
 }
 
@@ -212,6 +310,9 @@ int main(void)
 		cmocka_unit_test(ranks_divide_heads_and_not_mla),
 		cmocka_unit_test(a_configuration_is_read),
 		cmocka_unit_test(sliding_windows_are_counted),
+		cmocka_unit_test(windows_without_a_list_follow_the_family),
+		cmocka_unit_test(models_that_keep_something_else_are_refused),
+		cmocka_unit_test(falcons_heads_have_names_of_their_own),
 		cmocka_unit_test(bad_configurations_are_named),
 		cmocka_unit_test(a_file_is_read_and_a_wrong_name_is_told),
 		cmocka_unit_test(options_set_the_value_size),
