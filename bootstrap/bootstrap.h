@@ -66,10 +66,10 @@ int boot_resolver_create(unsigned n, struct boot_resolver **out);
 /* boot_resolver_destroy -- never waits: a look-up in progress goes on by itself and frees the rest. Accepts NULL. */
 void boot_resolver_destroy(struct boot_resolver **resolver);
 
-/* boot_resolve -- get the addresses of name `i`, for which hp is always the same. Never blocks. Returns 0 with *out
- * filled; 1 while the look-up is in progress: ask again in at most BOOT_RESOLVE_AGAIN_NS; or an error with *err.
- * -KV_EPEERDOWN: there is no such name, or no name server answers, which may change later. -KV_ELIMIT: no thread could
- * be started. Thread: any. */
+/* boot_resolve -- get the addresses of name `i`: hp, which is the same for all who ask at a time. When it is another
+ * one, what was found before does not count. Never blocks. Returns 0 with *out filled; 1 while a look-up is in
+ * progress: ask again in at most BOOT_RESOLVE_AGAIN_NS; or an error with *err. -KV_EPEERDOWN: there is no such name, or
+ * no name server answers, which may change later. -KV_ELIMIT: no thread could be started. Thread: any. */
 int boot_resolve(struct boot_resolver *resolver, unsigned i, const struct kv_hostport *hp, struct kv_addresses *out,
 		 struct kv_error *err);
 

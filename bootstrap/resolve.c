@@ -25,6 +25,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RESOLVE_THREADS = 4 };
 
@@ -167,7 +168,10 @@ static int begin(struct boot_resolver *r, struct name *n, const struct kv_hostpo
 static int ask(struct boot_resolver *r, struct name *n, const struct kv_hostport *hp, struct kv_addresses *out,
 	       struct kv_error *err)
 {
-	bool fresh = kv_clock_now(&kv_clock_monotonic) < n->until_ns;
+	bool fresh = kv_clock_now(&kv_clock_monotonic) < n->until_ns && n->hp.port == hp->port &&
+		     strcmp(n->hp.host, hp->host) == 0;
+	if (n->state == NAME_QUEUED)
+		n->hp = *hp;
 	if (n->state == NAME_QUEUED || n->state == NAME_UNDER_WAY)
 		return 1;
 	if (n->state == NAME_KNOWN && fresh) {

@@ -157,6 +157,32 @@ static void a_name_is_looked_up_once_for_all_who_ask(void **state)
 	until(&ended, 2);
 }
 
+/* The place of a server that left is another one's: what was found for it, or is still being looked up, is not given to
+ * that one. */
+static void what_was_found_is_of_that_name_alone(void **state)
+{
+	const struct kv_hostport next = {.host = "next.example", .port = 78},
+				 last = {.host = "next.example", .port = 79};
+	struct boot_resolver *r = NULL;
+	struct kv_addresses a;
+	(void)state;
+	assert_int_equal(boot_resolver_create(1, &r), 0);
+	assert_int_equal(boot_resolve(r, 0, &cache, &a, NULL), 1);
+	until(&begun, 1);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(boot_resolve(r, 0, &next, &a, NULL), 1);
+	for (unsigned i = 0; i < 3; i++)
+		sem_post(&let);
+	while (boot_resolve(r, 0, &next, &a, NULL) == 1)
+		usleep(1000);
+	assert_int_equal(ntohs(((struct sockaddr_in *)&a.addr[0])->sin_port), 78);
+	while (boot_resolve(r, 0, &last, &a, NULL) == 1)
+		usleep(1000);
+	assert_int_equal(ntohs(((struct sockaddr_in *)&a.addr[0])->sin_port), 79);
+	assert_int_equal(begun, 3);
+	boot_resolver_destroy(&r);
+}
+
 static void a_name_that_is_not_there_may_be_there_later(void **state)
 {
 	struct boot_resolver *r = NULL;
@@ -206,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(addresses_need_no_look_up, reset),
 		cmocka_unit_test_setup(a_name_is_looked_up_once_for_all_who_ask, reset),
+		cmocka_unit_test_setup(what_was_found_is_of_that_name_alone, reset),
 		cmocka_unit_test_setup(a_name_that_is_not_there_may_be_there_later, reset),
 		cmocka_unit_test_setup(names_that_hang_hold_up_nobody, reset),
 	};
