@@ -21,7 +21,7 @@ check "the report says how it was driven" says '8 ids through a queue by 4 submi
 check "a batch per id" run "${small[@]}" --async --batch 7 --value-size 3000 --verify --json "$scratch/batch.json"
 check "counts keys, not batches; the last PUT is short" json_is "$scratch/batch.json" \
 	'(lambda r, w: r["ops"] == r["hits"] == 143 * 7 and r["bytes"] == 1001 * 3000 and w["ops"] == 200 and w["bytes"] == 200 * 3000 and r["errors"] == w["errors"] == {})(j["phases"]["read"], j["phases"]["write"]) and j["verify"] == {"checked": 1001, "wrong": 0}'
-check "more ids than loops take at a time" run --num-workers 20000 --num-clients 2 --num-threads 1 --num-keys 5000 --repeat-reads 8 --value-size 100 --buffer-mb 16 --async --submitters 4 --verify --json "$scratch/many.json"
+check "more ids than loops take at a time" run --num-workers 20000 --num-clients 2 --num-threads 1 --num-keys 5000 --repeat-reads 8 --value-size 100 --buffer-mb 16 --async --submitters 4 --verify --timeout 60 --json "$scratch/many.json"
 check "all end well" json_is "$scratch/many.json" 'j["phases"]["read"]["hits"] == j["phases"]["read"]["ops"] == 40000 and j["phases"]["write"]["ops"] == 5000 and j["phases"]["read"]["errors"] == j["phases"]["write"]["errors"] == {}'
 
 # The same against the same server, by workers and through a queue: what is counted is the same.

@@ -35,7 +35,7 @@ BUILD = os.environ.get("KVRAIL_BUILD", "build/release")
 PROVIDER = os.environ.get("KVRAIL_TEST_PROVIDER") or "tcp"
 SCRATCH = Path(tempfile.mkdtemp(prefix="kvrail-members."))
 TRACE = os.environ.get("KVRAIL_TRACE") or "../shared/data/conversation_trace.jsonl"
-PATIENCE_S = 60
+PATIENCE_S = 240 if "/tsan" in BUILD else 60
 LEASE = ["--lease-sec", "2", "--joining-sec", "1"]
 running: list[Any] = []
 number = failed = 0

@@ -343,9 +343,9 @@ class World:
         return (["FORGED: %d of %d canaries are gone" % (gone, CANARIES)] if gone else []) + (["FORGED: a foreign key is stored"] if there.get(EVIL) else [])
 
     def spinning(self):
-        """Processes with a thread that never rests, three times in a row; those that never rested before are not looked at."""
+        """Processes with a thread that never rests, three times in a row, and more often on a busy machine, where one that calls waits for the processor most of the time; those that never rested before are not looked at."""
         hot = {}
-        for look in range(3):
+        for look in range(round(3 * patience())):
             before, t0 = {p.name: wanted_ns(p.pid) for p in self.processes() if p.p.poll() is None}, time.monotonic_ns()
             time.sleep(0.2)
             dt = time.monotonic_ns() - t0
