@@ -485,9 +485,11 @@ static void on_keepalive(struct source *s, const json_t *answer)
 
 static void on_put(struct source *s, const json_t *answer)
 {
+	bool first = s->put_revision == 0;
+
 	s->put_done = !s->put_stale;
 	s->put_revision = etcd_revision(answer);
-	if (s->register_said || s->put_revision == 0)
+	if (s->register_said || first)
 		kv_event(s->setup.log, KV_LOG_INFO, KV_EVENT("registered"),
 			 "--members etcd: this server is registered");
 	s->register_said = false;

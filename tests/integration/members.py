@@ -1121,6 +1121,7 @@ def etcd_life(make: Callable[[], Any]) -> None:
     b = KvServer("b", etcd_spec(e), *LEASE, "--advertise", "127.1.2.3:0")
     a.sees("a b")
     b.sees("a b")
+    a.says("this server is registered .*event=registered")
     one, two = a.view()["members"]
     if (one["weight"], one["zone"], two["address"]) != (3, "z", f"127.1.2.3:{b.port}"):
         raise Failed(str(a.view()))
