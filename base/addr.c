@@ -128,10 +128,10 @@ int kv_node_id_check(const char *id, struct kv_error *err)
 		good = id[i] > ' ' && id[i] <= '~' && id[i] != '=' && id[i] != ',';
 	if (good)
 		return 0;
-	return kv_fail(
-		err, -KV_EINVAL,
-		"'%.100s' cannot be the name of a server: it must have 1 to %d characters, without spaces, '=' and ','",
-		id, KV_NAME_MAX - 1);
+	return kv_fail(err, -KV_EINVAL,
+		       "'%.100s' cannot be the name of a server: it must have 1 to %d characters of ASCII, without "
+		       "spaces, '=' and ','",
+		       id, KV_NAME_MAX - 1);
 }
 
 int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err)

@@ -460,7 +460,7 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 	snprintf(text, sizeof(text), "h:1;zone=%.200s", f->zone);
 	return f->zone && member_parse(text, &m, NULL)
 		       ? kv_fail(err, -KV_EINVAL,
-				 "--zone %s: it must have 1 to %d characters, without spaces, '=', ',' "
+				 "--zone %s: it must have 1 to %d characters of ASCII, without spaces, '=', ',' "
 				 "and ';'",
 				 f->zone, KV_NAME_MAX - 1)
 		       : 0;

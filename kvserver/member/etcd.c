@@ -11,9 +11,14 @@
  * etcd that is stopped keeps its connections open. When all endpoints have failed, the source is in trouble, and tries
  * on, with pauses. Reading and registering do not wait for each other: who may not write may still read.
  *
+ * A lease is renewed first of all, and without a token where there is none: etcd asks nobody who renews. So a password
+ * that is wrong for a while, or a login that is refused, ends no lease.
+ *
  * A renewal that is answered without a TTL says that the lease is gone: another is taken, and the key is put anew. The
  * same is looked for when the watch or a range shows that our key is gone. If another server has put our key, it keeps
  * it, and the log says so: two servers of one name would else take it from each other for ever.
+ *
+ * What has a further '/' behind the prefix is of another cluster, with a longer prefix: it is left out.
  *
  * Events are applied if they are not older than what is known; old versions of etcd repeat some and lose some, so each
  * minute's range decides. A watch that is cancelled (compacted, token gone) or that ends is followed by a range. */
@@ -56,6 +61,7 @@ struct source {
 	enum doing doing;
 	struct web_call *call, *watch;
 	uint64_t sent_ns, retry_ns;
+	uint64_t login_retry_ns; /* until then nothing is asked that needs a token */
 	char token[TOKEN_MAX];
 	unsigned tokens_lost; /* in a row */
 	bool auth_off;        /* etcd has no authentication */
@@ -136,6 +142,14 @@ static int etcd_check(const struct source_setup *setup, struct kv_error *err)
 		return kv_fail_more(err, "--members etcd");
 	if (!setup->user != !setup->password_file)
 		return kv_fail(err, -KV_EINVAL, "--members-user and --members-password-file go together");
+	if (setup->user && !text_utf8(setup->user))
+		return kv_fail(err, -KV_EINVAL, "--members-user is not in UTF-8, as etcd wants it");
+	if (strchr(setup->self.node_id, '/'))
+		return kv_fail(
+			err, -KV_EINVAL,
+			"'%s' cannot be the name of a server in etcd: '/' begins the keys of another cluster there; "
+			"give another --node-id",
+			setup->self.node_id);
 	if (!setup->cert_file != !setup->key_file)
 		return kv_fail(err, -KV_EINVAL, "--members-cert and --members-key go together");
 	return 0;
@@ -215,7 +229,7 @@ static void refused(struct source *s, enum doing doing, const char *why)
 	if (doing == AUTH || doing == RANGE) {
 		trouble(s, doing == AUTH ? "the user is refused" : "members cannot be read", why);
 		if (doing == AUTH)
-			s->retry_ns = again;
+			s->login_retry_ns = again;
 		s->read_retry_ns = again;
 		return;
 	}
@@ -230,10 +244,12 @@ static void refused(struct source *s, enum doing doing, const char *why)
 	s->register_said = true;
 }
 
-static void token_lost(struct source *s, const char *why)
+static void token_lost(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
 
+	if (doing == KEEPALIVE) /* an etcd that asks who renews: not before there is a token */
+		s->register_retry_ns = again;
 	if (s->setup.user && s->tokens_lost++ == 0) {
 		kv_debug(s->setup.log, "--members etcd: %s: another token is asked for", why);
 		s->token[0] = '\0';
@@ -242,7 +258,7 @@ static void token_lost(struct source *s, const char *why)
 	}
 	s->token[0] = '\0';
 	trouble(s, s->setup.user ? "the token is refused" : "it wants --members-user and --members-password-file", why);
-	s->retry_ns = again;
+	s->login_retry_ns = again;
 }
 
 /* ---- members ---- */
@@ -497,7 +513,7 @@ static void on_put(struct source *s, const json_t *answer)
 
 static void answer_take(struct source *s, enum doing doing, const json_t *answer)
 {
-	s->tokens_lost = doing == AUTH ? s->tokens_lost : 0;
+	s->tokens_lost = doing == AUTH || doing == KEEPALIVE ? s->tokens_lost : 0;
 	if (doing == AUTH)
 		on_token(s, answer);
 	else if (doing == GRANT)
@@ -528,7 +544,7 @@ static void on_answer(void *arg, const struct web_answer *a)
 	} else {
 		s->failed = 0;
 		if (a->status == 401 || etcd_error_is_auth(words))
-			token_lost(s, words);
+			token_lost(s, doing, words);
 		else if (a->status != 200 || words[0])
 			refused(s, doing, words[0] ? words : why);
 		else
@@ -580,9 +596,11 @@ static void auth_ask(struct source *s)
 	char password[1024];
 	struct kv_error err = {0};
 
-	if (text_file_line(s->setup.password_file, password, sizeof(password), &err)) {
+	if (text_file_line(s->setup.password_file, password, sizeof(password), &err) == 0 && !text_utf8(password))
+		kv_fail(&err, -KV_EINVAL, "%s is not in UTF-8, as etcd wants it", s->setup.password_file);
+	if (err.text[0]) {
 		trouble(s, "--members-password-file", err.text);
-		s->retry_ns = now_ns() + REFUSED_NS / s->setup.pace;
+		s->login_retry_ns = now_ns() + REFUSED_NS / s->setup.pace;
 		return;
 	}
 	ask(s, AUTH, "auth/authenticate", etcd_auth_text(s->setup.user, password));
@@ -595,6 +613,12 @@ static void put_ask(struct source *s)
 	ask(s, PUT, "kv/put", etcd_put_text(s->prefix, &s->self, s->lease));
 }
 
+/* When the lease is to be renewed; KV_NEVER: there is none. */
+static uint64_t renewal_ns(const struct source *s)
+{
+	return s->lease[0] ? KV_MAX(s->keepalive_ns, s->register_retry_ns) : KV_NEVER;
+}
+
 /* What this server has to say of itself; false: nothing. */
 static bool register_turn(struct source *s, uint64_t now)
 {
@@ -602,8 +626,6 @@ static bool register_turn(struct source *s, uint64_t now)
 		return false;
 	if (!s->lease[0])
 		ask(s, GRANT, "lease/grant", etcd_grant_text(s->setup.lease_ns / SECOND_NS));
-	else if (now >= s->keepalive_ns)
-		ask(s, KEEPALIVE, "lease/keepalive", etcd_lease_text(s->lease));
 	else if (!s->put_done)
 		put_ask(s);
 	else
@@ -637,28 +659,34 @@ static void etcd_weigh(struct source *s, uint32_t weight)
 	s->put_stale = true;
 }
 
+static uint64_t next_turn(const struct source *s, uint64_t now)
+{
+	uint64_t next = s->listed ? s->reread_ns : s->read_retry_ns;
+
+	if (now < s->login_retry_ns)
+		return KV_MIN(s->login_retry_ns, renewal_ns(s));
+	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);
+	next = KV_MIN(next, s->lease[0] ? renewal_ns(s) : s->register_retry_ns);
+	return s->self.state == KV_MEMBER_JOINING ? KV_MIN(next, s->up_ns) : next;
+}
+
 static uint64_t etcd_turn(struct source *s, uint64_t now)
 {
-	uint64_t next;
-
 	if (s->call)
 		return KV_NEVER; /* web.c watches its limit */
 	if (s->self.state == KV_MEMBER_JOINING && now >= s->up_ns)
 		etcd_announce(s, KV_MEMBER_UP);
 	if (now < s->retry_ns)
 		return s->retry_ns;
-	if (s->setup.user && !s->token[0] && !s->auth_off)
+	if (now >= renewal_ns(s))
+		ask(s, KEEPALIVE, "lease/keepalive", etcd_lease_text(s->lease));
+	else if (now < s->login_retry_ns)
+		;
+	else if (s->setup.user && !s->token[0] && !s->auth_off)
 		auth_ask(s);
 	else if (!register_turn(s, now))
 		read_turn(s, now);
-	if (s->call)
-		return KV_NEVER;
-	next = s->listed ? s->reread_ns : s->read_retry_ns;
-	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);
-	next = KV_MIN(next, KV_MAX(s->keepalive_ns, s->register_retry_ns));
-	if (s->self.state == KV_MEMBER_JOINING)
-		next = KV_MIN(next, s->up_ns);
-	return KV_MAX(KV_MAX(next, s->retry_ns), now + 1000000);
+	return s->call ? KV_NEVER : KV_MAX(KV_MAX(next_turn(s, now), s->retry_ns), now + 1000000);
 }
 
 static bool etcd_leave(struct source *s)

@@ -3,6 +3,7 @@
  *
  * Keys and values are base64, numbers of 64 bits are text, and what is 0 or false is not there. A member is the key
  * PREFIX/NODE-ID with the value {"address":"h:p","incarnation":"16 hex digits","state":"up","weight":1,"zone":"z"}.
+ * A key with another '/' behind the prefix is of another cluster: PREFIX/PROD/NODE-ID.
  * What others write there is read with suspicion: what is no member is left out. */
 #include "kvserver/member/etcd_text.h"
 
@@ -92,7 +93,7 @@ bool etcd_id_read(const json_t *kv, const char *prefix, char id[KV_NAME_MAX])
 	size_t len, before = strlen(prefix);
 
 	if (!base64_read(text_string(kv, "key"), key, sizeof(key), &len) || strlen(key) != len ||
-	    strncmp(key, prefix, before) != 0 || kv_node_id_check(key + before, NULL))
+	    strncmp(key, prefix, before) != 0 || strchr(key + before, '/') || kv_node_id_check(key + before, NULL))
 		return false;
 	snprintf(id, KV_NAME_MAX, "%s", key + before);
 	return true;

@@ -30,8 +30,8 @@ static int zone_take(const char *value, struct kv_member *m, struct kv_error *er
 {
 	if (!value[0] || kv_node_id_check(value, NULL))
 		return kv_fail(err, -KV_EINVAL,
-			       "zone=%.100s: it must have 1 to %d characters, without spaces, '=' and ','", value,
-			       KV_NAME_MAX - 1);
+			       "zone=%.100s: it must have 1 to %d characters of ASCII, without spaces, '=' and ','",
+			       value, KV_NAME_MAX - 1);
 	snprintf(m->zone, sizeof(m->zone), "%s", value);
 	return 0;
 }

@@ -24,6 +24,14 @@ int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err
 	return 0;
 }
 
+bool text_utf8(const char *text)
+{
+	json_t *value = json_string(text);
+
+	json_decref(value);
+	return value != NULL;
+}
+
 json_t *text_json(const char *text, size_t len)
 {
 	size_t values = 0;

@@ -11,6 +11,9 @@
  * replaced while we run. 0 or -KV_EINVAL, -errno with *err. */
 int text_file_line(const char *path, char *buf, size_t cap, struct kv_error *err);
 
+/* text_utf8 -- whether JSON can have this text. */
+bool text_utf8(const char *text);
+
 /* text_json -- what a service has sent, read. NULL: it is no JSON, or has more than TEXT_VALUES_MAX values, which would
  * take many times its bytes of memory. The caller gives it up with json_decref, which takes NULL. */
 enum { TEXT_VALUES_MAX = 1 << 18 };

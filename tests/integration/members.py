@@ -263,6 +263,9 @@ class RealEtcd:
         self.ask("auth/enable")
         self.login()
 
+    def change_password(self, password: str) -> None:
+        self.ask("auth/user/changepw", name="kv", password=password)
+
     def login(self) -> None:
         self.token = ""
         self.token = self.ask("auth/authenticate", name="root", password="root")["token"]
@@ -318,6 +321,10 @@ def refused_options() -> None:
         ("goes with --members etcd", "--members", "list:a=h:1", "--joining-sec", "5"),
         ("goes with --members k8s", "--members", "etcd:http://h:1", "--members-token-file", "/x"),
         ("go with --members", "--zone", "z"),
+        ("another --node-id", "--members", "etcd:http://h:1", "--node-id", "a/b"),
+        ("not in UTF-8", "--members", "etcd:http://h:1", "--members-user", "\udce4", "--members-password-file", "/x"),
+        ("63 characters of ASCII", "--members", "etcd:http://h:1", "--zone", "ä"),
+        ("63 characters of ASCII", "--node-id", "ä"),
         ("2s to 60s", "--members", "etcd:http://h:1", "--lease-sec", "61"),
     ):
         got = subprocess.run(
@@ -1225,6 +1232,45 @@ def etcd_auth(make: Callable[[], Any]) -> None:
         s.sees("a b c")
 
 
+def etcd_password(make: Callable[[], Any]) -> None:
+    """The password is changed in etcd, and the servers have the former one for longer than their leases last."""
+    e = make()
+    e.auth()
+    password = SCRATCH / "password"
+    login = ["--members-user", "kv", "--members-password-file", str(password), "--lease-sec", "2", "--joining-sec", "1"]
+    password.write_text("secret\n")
+    a, b = (KvServer(name, etcd_spec(e), *login) for name in "ab")
+    for s in (a, b):
+        s.sees("a b")
+    e.change_password("other")
+    for s in (a, b):
+        s.source("unreachable")
+    time.sleep(5)
+    for s in (a, b):
+        s.source("unreachable")
+        s.never_said("lease_lost|left; |members_doubted")
+    password.write_bytes(b"s\xe4cret\n")
+    soon("it says why it is no password", lambda: "is not in UTF-8" in a.view()["source"]["trouble"])
+    password.write_text("other\n")
+    for s in (a, b):
+        s.source("ok")
+        s.sees("a b")
+        s.never_said("lease_lost|left; |members_doubted")
+
+
+def etcd_prefixes(make: Callable[[], Any]) -> None:
+    """A cluster whose prefix is the beginning of another one's."""
+    e = make()
+    a = KvServer("a", f"etcd:{e.url}", *LEASE)
+    b = KvServer("b", f"etcd:{e.url}/kvrail/prod", *LEASE)
+    b.sees("b")
+    a.sees("a")
+    b.end()
+    a.says("is no member, and is left out")
+    if a.names() != "a":
+        raise Failed(a.names())
+
+
 def fake_days() -> None:
     """What only the fake can do: lost events, and a compaction between two watches."""
     e = FakeEtcd()
@@ -1655,6 +1701,8 @@ def main() -> int:
             ("leases and keys that are lost", etcd_lost),
             ("stopped, and going on", etcd_stopped),
             ("users, tokens, passwords", etcd_auth),
+            ("another password for longer than a lease", etcd_password),
+            ("a prefix within a prefix", etcd_prefixes),
         ):
             tests.append((f"etcd ({kind}): {name}", lambda run=run, make=make: run(make), why))
     for name, run in (

@@ -137,6 +137,10 @@ class FakeEtcd:
         with self.lock:
             self.tokens = set()
 
+    def change_password(self, password: str) -> None:
+        self.password = password
+        self.forget_tokens()
+
     def forget_tokens(self) -> None:
         self.auth()
         with self.lock:
@@ -196,6 +200,14 @@ class FakeEtcd:
             self.token_next += 1
             self.tokens.add(f"token.{self.token_next}")
             return 200, {"header": self.header(), "token": f"token.{self.token_next}"}
+        if path == "/v3/lease/keepalive":  # who has no token may renew, as with the real one
+            lease = self.leases.get(int(body["ID"]))
+            if not lease:
+                return 200, {"result": {"header": self.header(), "ID": body["ID"]}}
+            lease[1] = time.monotonic() + lease[0]
+            return 200, {
+                "result": {"header": self.header(), "ID": body["ID"], "TTL": str(int(lease[0]))}
+            }
         if self.tokens is not None and token is None:
             return error(400, 3, "etcdserver: user name is empty")
         if self.tokens is not None and token not in self.tokens:
@@ -205,14 +217,6 @@ class FakeEtcd:
             seconds = max(2, int(body["TTL"]))
             self.leases[self.lease_next] = [seconds, time.monotonic() + seconds]
             return 200, {"header": self.header(), "ID": str(self.lease_next), "TTL": str(seconds)}
-        if path == "/v3/lease/keepalive":
-            lease = self.leases.get(int(body["ID"]))
-            if not lease:
-                return 200, {"result": {"header": self.header(), "ID": body["ID"]}}
-            lease[1] = time.monotonic() + lease[0]
-            return 200, {
-                "result": {"header": self.header(), "ID": body["ID"], "TTL": str(int(lease[0]))}
-            }
         if path == "/v3/lease/revoke":
             if int(body["ID"]) in self.leases:
                 self.lease_end(int(body["ID"]))
