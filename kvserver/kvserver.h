@@ -71,6 +71,7 @@ struct kvs_options {
 	 * sessions on it. */
 	const char *session_keys;
 	bool publish;     /* keep copies of the counters that other threads read: for kv-server --http-addr */
+	bool members;     /* the program will tell it views (kvs_server_view_set), perhaps later */
 	bool insecure;    /* listen beyond loopback without keys */
 	bool allow_bench; /* answer BENCH requests */
 	bool allow_pull;  /* clients may read values by themselves: each admitted client can then read all the memory */

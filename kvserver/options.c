@@ -721,6 +721,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.crl_file = f->crl,
 		.insecure = f->insecure,
 		.publish = f->http_addr != NULL,
+		.members = f->members != NULL,
 		.allow_bench = f->allow_bench,
 		.allow_pull = f->allow_pull,
 		.pull_where_safe = f->pull_where_safe,

@@ -607,7 +607,8 @@ enum wire_welcome {
 	WIRE_WELCOME_SESSIONS = 8,   /* further sessions may be opened on the connection */
 	WIRE_WELCOME_LANDING = 16,   /* clients may ask for landing areas (LANDINGS) and PUT with WIRE_PUT_LANDED */
 	WIRE_WELCOME_VIEWS = 32,     /* clients may ask for the view of the cluster (VIEW_ASK) */
-	WIRE_WELCOME_DRAIN = 64      /* clients may have the server drain, and end (DRAIN) */
+	WIRE_WELCOME_DRAIN = 64,     /* clients may have the server drain, and end (DRAIN) */
+	WIRE_WELCOME_MEMBERS = 128   /* the server is of a cluster, of which it has a view, or will have one */
 };
 
 struct wire_blob_addr {

@@ -307,6 +307,21 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	return rc;
 }
 
+/* The list has an address alone, and the view says which member that is. A server that has just begun, or whose source
+ * does not answer, has none yet. */
+static int member_check(struct kvc_node *n)
+{
+	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
+	int rc = name_check(n, n->node_id);
+	if (rc < 0 && !e->named && n->attachment->flags & WIRE_WELCOME_MEMBERS && n->client->cluster.view.epoch == 0)
+		return kv_fail(
+			&n->error, -KV_EPEERDOWN,
+			"it knows no members of the cluster yet: does the source of its --members answer? (The list "
+			"could call it %s=%s.)",
+			n->node_id, e->text);
+	return rc;
+}
+
 /* Ask for the view of the cluster, before any call goes to the server: it may be another member than the list says, or
  * none. -KV_ERESET: it is none. */
 static int view_await(struct kvc_node *n, uint64_t deadline_ns)
@@ -331,8 +346,7 @@ static int view_await(struct kvc_node *n, uint64_t deadline_ns)
 	}
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "asking for the view of the cluster: %s", kv_strerror(rc));
-	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster")
-			  : name_check(n, n->node_id);
+	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : member_check(n);
 }
 
 /* After many fences the engine keeps its new addresses to itself for a while: wait for them. */

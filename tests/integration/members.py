@@ -833,6 +833,27 @@ def asked_by_host() -> None:
     asking.kill()
 
 
+def asked_before_there_is_a_view() -> None:
+    """A server whose source has not answered cannot say which member an address is: that passes, and is said."""
+    path = SCRATCH / "late"
+    a = KvServer("a", f"file:{path}")
+
+    def ask() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [f"{BUILD}/kv-client", "--provider", PROVIDER, "-s", a.address, "put", "k", "v"],
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE_S,
+            check=False,
+        )
+
+    early = ask()
+    if early.returncode != 3 or "knows no members of the cluster yet" not in early.stderr:
+        raise Failed(f"{early}")
+    path.write_text(f"a={a.address}\n")
+    soon("it has a view", lambda: ask().returncode == 0)
+
+
 def kv_client_drains() -> None:
     """An operator ends a server through another one, under load: no call fails, and no client logs a warning."""
     report, errors = SCRATCH / "drained.json", SCRATCH / "drained.err"
@@ -1664,6 +1685,7 @@ def main() -> int:
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
         ("kv-client asks members by the names of their hosts", asked_by_host, ""),
+        ("a server that has no view yet says so to kv-client", asked_before_there_is_a_view, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
         ("kv-client drain keeps its bounds", drain_is_bounded, ""),
         ("kv-client drain says who may not", drain_is_refused, ""),
