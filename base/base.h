@@ -30,6 +30,7 @@
 #include "base/signals.h"
 #include "base/stay.h"
 #include "base/stdio_fds.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "base/view.h"
 #include "base/window.h"

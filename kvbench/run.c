@@ -99,6 +99,13 @@ static int memory_refused(const struct bench_options *o, uint64_t values, uint64
 		       o->num_servers > 1 ? "fewer --servers, or " : "or ");
 }
 
+/* The reads of all runs, or trials, where --duration tells; else 0. */
+static uint64_t reads_ns(const struct bench_options *o)
+{
+	uint64_t runs = o->aim.quantile > 0 ? BENCH_SLO_TRIALS : o->repeat_runs;
+	return o->duration_ns > UINT64_MAX / runs ? UINT64_MAX : runs * o->duration_ns;
+}
+
 /* Memory of our own server, and whether a run may miss what was written. */
 static int plan_memory(struct bench *b, struct kv_error *err)
 {
@@ -109,7 +116,8 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	/* Of several, each has room for twice its share, also before others come. */
 	if (o->num_servers > 1)
 		values = (2 * values + servers_at_start(o) - 1) / servers_at_start(o);
-	b->results.misses_expected = (o->ttl && o->duration_ns / 1000000000 >= o->ttl) || o->events.count > 0;
+	b->results.expiring = o->ttl && reads_ns(o) / 1000000000 >= o->ttl;
+	b->results.misses_expected = b->results.expiring || o->events.count > 0;
 	if (o->servers.count > 0)
 		return 0;
 	if (o->memory_mb == 0) {
@@ -119,7 +127,7 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	}
 	b->results.memory_mb = o->memory_mb;
 	if (bench_keys_memory(o, values, shards) > o->memory_mb << 20)
-		b->results.misses_expected = true;
+		b->results.memory_short = b->results.misses_expected = true;
 	return 0;
 }
 

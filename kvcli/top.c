@@ -109,7 +109,7 @@ static void pause_until(uint64_t until_ns)
 int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	static struct look seen[2][LOOK_MAX];
-	bool terminal = isatty(STDOUT_FILENO) && !cli->opt->once;
+	bool terminal = kv_terminal(stdout) && !cli->opt->once;
 	int status = CLI_OK;
 
 	(void)line;

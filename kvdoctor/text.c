@@ -312,7 +312,7 @@ static void verdict_print(const struct page *p, const struct doctor *d)
 
 void text_print(const struct doctor *d, FILE *out)
 {
-	struct page p = {.out = out, .colour = isatty(fileno(out)) && !getenv("NO_COLOR")};
+	struct page p = {.out = out, .colour = kv_terminal_colours(out)};
 	if (d->opt->quiet)
 		for (enum section s = 0; s < SECTIONS; s++)
 			section_print(&p, d, s);

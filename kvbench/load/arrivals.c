@@ -17,6 +17,7 @@
 
 #include "kvbench/load/workload.h"
 
+#define DUE_MAX_NS    1e18 /* 30 years: whatever a rate near 0 comes to, it is not before that */
 #define ARRIVALS_SEED 0x6172726976616c73ull
 
 void bench_arrivals_init(struct bench_arrivals *a, double rate, bool poisson, uint64_t ramp_ns, uint64_t seed)
@@ -40,7 +41,7 @@ static uint64_t ramped(const struct bench_arrivals *a, uint64_t due_ns)
 
 static uint64_t uniform(const struct bench_arrivals *a, uint64_t number)
 {
-	return ramped(a, (uint64_t)((double)number * 1e9 / a->rate));
+	return ramped(a, (uint64_t)KV_MIN((double)number * 1e9 / a->rate, DUE_MAX_NS));
 }
 
 uint64_t bench_arrivals_last(const struct bench_arrivals *a, uint64_t count)
@@ -53,7 +54,8 @@ uint64_t bench_arrivals_due(struct bench_arrivals *a, uint64_t number)
 	double gap;
 	if (!a->poisson)
 		return uniform(a, number);
-	gap = -log(unit(bench_random(a->seed, number, 0))) * (1e9 / a->rate) + a->carry_ns;
+	gap = -log(unit(bench_random(a->seed, number, 0))) * KV_MIN(1e9 / a->rate, DUE_MAX_NS) + a->carry_ns;
+	gap = KV_MIN(gap, DUE_MAX_NS - (double)a->due_ns);
 	a->carry_ns = gap - floor(gap);
 	a->due_ns += (uint64_t)gap;
 	return ramped(a, a->due_ns);

@@ -120,7 +120,9 @@ struct bench_results {
 	int interrupted;                         /* the signal that ended the run before its end, or 0 */
 	uint64_t rss_peak, memory_mb;            /* memory_mb: of our own server, else 0 */
 	uint64_t values_bytes;                   /* of what PUT sends; 0: the run stores nothing */
-	bool misses_expected;                    /* the server's memory is smaller than the workload */
+	bool misses_expected;                    /* for one of these, or servers that go */
+	bool memory_short;                       /* the server's memory is smaller than the workload */
+	bool expiring;                           /* the reads take as long as --ttl, or longer */
 	enum kvc_put_way put_way;                /* of the first server; KVC_PUT_INLINE: of any */
 	uint64_t pages_left;                     /* bytes whose pages servers were still making when the run began */
 	struct phase_result write, warmup, read; /* read: of all runs, or of the best trial; with --mix its GETs */

@@ -127,7 +127,7 @@ void progress_start(struct progress *p)
 	p->running = p->ending = p->drawn = false;
 	if (!p->out)
 		return;
-	p->tty = isatty(fileno(p->out));
+	p->tty = kv_terminal(p->out);
 	p->start_ns = kv_clock_now(&kv_clock_monotonic);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

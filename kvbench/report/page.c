@@ -111,10 +111,12 @@ static void latency_cells(FILE *out, const json_t *latency)
 		cell_of(out, quantiles[q].class, document_number(latency, quantiles[q].name), CHART_TIME_NS);
 }
 
-/* Operations of a phase that did not succeed have no rate. */
-static void table_undone(FILE *out, const struct document_phase *phase)
+/* Operations of a phase that did not succeed have no rate; what the others took from when they really began is beside
+ * what they took from when they were due. */
+static void table_more(FILE *out, const struct document_phase *phase)
 {
-	static const char *const kinds[][2] = {{"missed_ns", "missed"}, {"failed_ns", "failed"}};
+	static const char *const kinds[][2] = {
+		{"service_ns", "service"}, {"missed_ns", "missed"}, {"failed_ns", "failed"}};
 	for (unsigned i = 0; i < KV_COUNT(kinds); i++) {
 		const json_t *latency = json_object_get(phase->phase, kinds[i][0]);
 		if (!latency)
@@ -123,6 +125,20 @@ static void table_undone(FILE *out, const struct document_phase *phase)
 		latency_cells(out, latency);
 		fputs("<td class=\"less\"></td></tr>\n", out);
 	}
+}
+
+/* What a latency is of, where it is not of an operation from its start to its end. */
+static void table_notes(FILE *out, const json_t *doc)
+{
+	double batch = document_number(json_object_get(doc, "config"), "batch");
+	if (document_at(doc, "phases", "read", "service_ns", NULL))
+		para(out, "quiet",
+		     "Latency of reads counts from when they were due; service: from when they really began.");
+	if (batch > 1 && batch < 1e9)
+		fprintf(out, "<p class=\"quiet\">A latency is of a batch of %.0f keys; operations are keys.</p>\n",
+			batch);
+	if (json_object_get(doc, "trace"))
+		para(out, "quiet", "A latency is of all blocks found, or stored, for one request.");
 }
 
 static void table(FILE *out, const json_t *doc)
@@ -143,9 +159,58 @@ static void table(FILE *out, const json_t *doc)
 		latency_cells(out, latency);
 		cell_of(out, "less", document_number(phase[i].phase, "ops"), CHART_COUNT);
 		fputs("</tr>\n", out);
-		table_undone(out, &phase[i]);
+		table_more(out, &phase[i]);
 	}
 	fputs("</table></div>\n", out);
+	table_notes(out, doc);
+}
+
+/* Of a combination: in any of its runs. */
+static bool point_shared(const json_t *point)
+{
+	const json_t *runs = json_object_get(point, "runs"), *run;
+	size_t i;
+	json_array_foreach(runs, i, run)
+	{
+		if (json_is_true(json_object_get(run, "shared_machine")))
+			return true;
+	}
+	return false;
+}
+
+/* A reader of figures wants to know it first. */
+static void sweep_shared(FILE *out, const json_t *doc)
+{
+	const json_t *points = document_at(doc, "sweep", "points", NULL), *p;
+	unsigned shared = 0, measured = 0;
+	size_t i;
+	json_array_foreach(points, i, p)
+	{
+		measured += json_array_size(json_object_get(p, "runs")) > 0;
+		shared += point_shared(p);
+	}
+	if (shared > 0)
+		fprintf(out,
+			"<div class=\"verdict cut\"><strong>Shared machine.</strong> Other processes kept cores busy "
+			"in "
+			"%u of %u combinations: these figures vary with it.</div>\n",
+			shared, measured);
+}
+
+/* As a command line has them. */
+static void sweep_settings(FILE *out, const json_t *doc)
+{
+	const json_t *settings = document_at(doc, "sweep", "settings", NULL), *word;
+	size_t i;
+	if (json_array_size(settings) == 0)
+		return;
+	fputs("<p class=\"quiet\">Options of each run beside these:", out);
+	json_array_foreach(settings, i, word)
+	{
+		if (json_is_string(word))
+			page_command_word(out, json_string_value(word));
+	}
+	fputs("; all others have their defaults.</p>\n", out);
 }
 
 /* One row for each combination. */
@@ -176,9 +241,13 @@ static void table_of_sweep(FILE *out, const json_t *doc)
 		else
 			fputs("<td class=\"less\"></td><td>", out);
 		chart_escape(out, document_text(p, "state"));
-		fputs("</td></tr>\n", out);
+		fputs(point_shared(p) ? " *</td></tr>\n" : "</td></tr>\n", out);
 	}
 	fputs("</table></div>\n", out);
+	para(out, "quiet",
+	     "Figures of reads: medians of the runs, also of their percentiles. Spread: of operations per second, "
+	     "largest "
+	     "less smallest, as a part of the median. *: others kept processors of this machine busy meanwhile.");
 }
 
 /* What became of the hits of a trace. */
@@ -327,11 +396,15 @@ static void pairs(FILE *out, const char *title, const json_t *object)
 static void model(FILE *out, const json_t *doc)
 {
 	const json_t *m = json_object_get(doc, "model");
+	bool batch = document_number(json_object_get(doc, "config"), "batch") > 1;
 	pairs(out, "Model", m);
 	if (isfinite(document_number(m, "prefix_load_s")))
 		para(out, "quiet",
-		     "Prefix load is computed: a GET's median, then the rest at the rate of the reads. It is of one "
-		     "rank.");
+		     batch ? "Prefix load is computed: a batch's median, then the rest at the rate of the reads. It is "
+			     "of one rank."
+			   : "Prefix load is computed: a GET's median, then the rest at the rate of the reads. It is "
+			     "of "
+			     "one rank.");
 	if (json_is_null(json_object_get(m, "break_even_tokens")))
 		para(out, "quiet", "Break-even: none, prefill is faster at every length.");
 }
@@ -415,6 +488,7 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 	title(out, doc);
 	verdict(out, doc);
 	page_shared(out, doc);
+	sweep_shared(out, doc);
 	if (document_is_sweep(doc))
 		table_of_sweep(out, doc);
 	else
@@ -429,8 +503,10 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 	pairs(out, "GET beside bare writes", json_object_get(doc, "roofline"));
 	pairs(out, "PUT beside bare writes", json_object_get(doc, "roofline_put"));
 	pairs(out, "Trace", json_object_get(doc, "trace"));
+	pairs(out, "Kept going", json_object_get(doc, "keep_going"));
 	page_conditions(out, doc);
 	pairs(out, "Sweep", json_object_get(doc, "sweep"));
+	sweep_settings(out, doc);
 	pairs(out, "Fabric", json_object_get(doc, "provider"));
 	pairs(out, "Host", json_object_get(doc, "host"));
 	pairs(out, "Resources", json_object_get(doc, "resources"));

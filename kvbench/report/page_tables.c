@@ -25,7 +25,9 @@ void page_runs(FILE *out, const json_t *doc)
 		       {"bytes_per_s", "bytes/s", CHART_COUNT},
 		       {"p50_ns", "p50 of reads", CHART_TIME_NS},
 		       {"p99_ns", "p99 of reads", CHART_TIME_NS}};
+	static const char *const numbers[][2] = {{"median", ""}, {"min", "less"}, {"max", "less"}};
 	const json_t *runs = json_object_get(doc, "runs");
+	char rate[32];
 	double count = document_number(runs, "count"), spread;
 	if (!(count > 1))
 		return;
@@ -39,9 +41,14 @@ void page_runs(FILE *out, const json_t *doc)
 			continue;
 		spread = 100 * document_number(f, "spread");
 		fprintf(out, "<tr><td>%s</td>", figures[i].name);
-		cell(out, "", document_number(f, "median"), figures[i].unit);
-		cell(out, "less", document_number(f, "min"), figures[i].unit);
-		cell(out, "less", document_number(f, "max"), figures[i].unit);
+		for (unsigned n = 0; n < KV_COUNT(numbers); n++) {
+			double value = document_number(f, numbers[n][0]);
+			if (strcmp(figures[i].member, "bytes_per_s") == 0)
+				fprintf(out, "<td class=\"%s\">%s</td>", numbers[n][1],
+					isfinite(value) ? kv_rate_format(value, rate, sizeof(rate)) : "");
+			else
+				cell(out, numbers[n][1], value, figures[i].unit);
+		}
 		fprintf(out, isfinite(spread) ? "<td>%.3g %%</td></tr>\n" : "<td></td></tr>\n", spread);
 	}
 	fputs("</table></div>\n<p class=\"quiet\">Spread: largest less smallest, as a part of the median.</p>\n", out);
@@ -79,9 +86,10 @@ void page_slo(FILE *out, const json_t *doc)
 		return;
 	fprintf(out, "<h2>Highest rate with p%g within %s: ", 100 * document_number(slo, "quantile"),
 		chart_number(document_number(slo, "limit_ns"), CHART_TIME_NS, text, sizeof(text)));
-	fprintf(out, "%s</h2>\n",
+	fprintf(out, "%s%s</h2>\n",
 		isfinite(best) ? kv_count_format((uint64_t)KV_MIN(KV_MAX(best, 0.0), 1e18), text, sizeof(text))
-			       : "none that was tried");
+			       : "none that was tried",
+		isfinite(best) ? " per second" : "");
 	fputs("<div class=\"wide\"><table><tr><th>offered/s</th><th>achieved/s</th><th>latency</th>"
 	      "<th class=\"less\">service</th><th class=\"less\">ops</th><th></th></tr>\n",
 	      out);

@@ -134,6 +134,13 @@ int plot_main(int argc, char **argv)
 		fprintf(stderr, "kv-bench plot: %s\n", err.text);
 		return BENCH_USAGE;
 	}
+	if (document_is_sweep(doc) && (kind_of(o.output) == HGRM || kind_of(o.output) == CSV)) {
+		fprintf(stderr, "kv-bench plot: a sweep has no percentiles and no time series of its own: draw it as "
+				".svg, .png or "
+				".html\n");
+		json_decref(doc);
+		return BENCH_FAILED;
+	}
 	if (document_is_sweep(doc) && o.figure == FIGURE_PERCENTILES)
 		o.figure = FIGURE_SCALING; /* a sweep has no other */
 	rc = write_to(o.output, doc, kind_of(o.output), o.figure, &err);

@@ -21,10 +21,9 @@
 #define RATE(n)        kv_rate_format((n), (char[32]){0}, 32)
 #define QUANTILE(h, q) quantile((h), (q), (char[32]){0}, 32)
 
-/* Colours appear on a terminal only, and never with NO_COLOR. */
 static const char *paint(FILE *to, const char *code)
 {
-	return isatty(fileno(to)) && !getenv("NO_COLOR") ? code : "";
+	return kv_terminal_colours(to) ? code : "";
 }
 
 static const char *quantile(const struct kv_hist *h, double q, char *buf, size_t cap)
@@ -85,23 +84,26 @@ static void start_fabric(const struct bench *b)
 static void start_load(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
-	char workers[160], by[64] = "";
+	char workers[160], by[64] = "", batch[48] = "";
 
 	if (o->async && o->submitters)
 		snprintf(by, sizeof(by), " by %s", OF(o->submitters, "submitter"));
 	snprintf(workers, sizeof(workers), "%s%s%s on %s, %s", OF(o->num_workers, o->async ? "id" : "worker"),
 		 o->async ? " through a queue" : "", by, OF(b->num_clients, "client"),
 		 OF(b->results.info.os_threads, "thread"));
+	if (o->batch > 1)
+		snprintf(batch, sizeof(batch), ", in batches of %s", COUNT(o->batch));
 	if (o->trace)
 		kv_wrap(b->out, "load       ", 0, "%s; %s, %s (%s distinct) of %s, %s order", workers,
 			OF(b->results.trace.requests, "request"), OF(b->results.trace.blocks, "block"),
 			COUNT(b->results.trace.distinct), SIZE(o->value_size),
 			o->trace_order == BENCH_ORDER_STRICT ? "strict" : "relaxed");
 	else
-		kv_wrap(b->out, "load       ", 0, "%s; %s of %s%s, seed %llu%s%s", workers, OF(o->num_keys, "key"),
-			o->value_sizes ? o->value_sizes : SIZE(o->value_size), o->value_sizes ? " (sizes)" : "",
-			(unsigned long long)o->seed, o->keys_pattern ? ", read " : "",
-			o->keys_pattern ? o->keys_pattern : "");
+		kv_wrap(b->out, "load       ", 0, "%s; %s of %s%s, seed %llu%s%s%s%s%s", workers,
+			OF(o->num_keys, "key"), o->value_sizes ? o->value_sizes : SIZE(o->value_size),
+			o->value_sizes ? " (sizes)" : "", (unsigned long long)o->seed, o->keys_pattern ? ", read " : "",
+			o->keys_pattern ? o->keys_pattern : "", o->mix.total ? ", mix " : "",
+			o->mix.total ? o->mix_text : "", batch);
 }
 
 static void start_notes(const struct bench *b)
@@ -118,12 +120,16 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",
 			tokens, o->layout.block_tokens);
-	if (o->ttl && o->duration_ns / 1000000000 >= o->ttl)
+	if (b->results.expiring)
 		kv_wrap(b->out, "note       ", 0,
-			"--duration is not shorter than --ttl: keys expire during the run and will be misses");
+			"the reads%s are not shorter than --ttl: keys expire during the run and will be misses, which "
+			"do not fail it",
+			o->repeat_runs > 1    ? " of --duration and --repeat-runs"
+			: o->aim.quantile > 0 ? " of all trials of --slo"
+					      : " of --duration");
 	if (o->events.count)
 		kv_wrap(b->out, "note       ", 0, "servers go or come during the run (--event): misses do not fail it");
-	else if (b->results.misses_expected)
+	else if (b->results.memory_short)
 		kv_wrap(b->out, "note       ", 0,
 			"the server's memory is smaller than the workload: evicted values are misses, which do not "
 			"fail this run");
@@ -191,7 +197,9 @@ void report_phase(const struct bench *b, const char *step, const char *name, con
 
 void report_latency(const struct bench *b)
 {
-	uint64_t samples = b->results.write.tally.latency.count + b->results.read.tally.latency.count;
+	uint64_t samples = b->results.write.tally.latency.count + b->results.read.tally.latency.count +
+			   b->results.mix_put.tally.latency.count + b->results.mix_exists.tally.latency.count +
+			   b->results.mixed.read.tally.latency.count + b->results.mixed.write.tally.latency.count;
 	if (b->out && !b->opt->trace)
 		fprintf(b->out, "[4/4] latency   %s of %s merged\n", OF(samples, "sample"),
 			OF(b->num_clients, "client"));
@@ -330,12 +338,16 @@ static void rate_line(const struct bench *b)
 {
 	double done = per_second((double)bench_measured_ops(&b->results), &b->results.read);
 	double offered = b->opt->rate;
+	char came[96] = "";
 	if (offered <= 0 || !b->results.read.ran)
 		return;
-	if (b->results.read.planned_ns) /* so many came due, by chance or in the ramp */
+	if (b->results.read.planned_ns) {
 		offered = (double)bench_measured_ops(&b->results) * 1e9 / (double)b->results.read.planned_ns;
-	kv_wrap(b->out, "rate    ", 0, "offered %s per second, achieved %s (%.0f %%)%s",
-		COUNT((uint64_t)(offered + 0.5)), COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
+		snprintf(came, sizeof(came), " (%s %s)", COUNT((uint64_t)(offered + 0.5)),
+			 b->opt->ramp_ns ? "with the ramp" : "by chance");
+	}
+	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s",
+		COUNT((uint64_t)(b->opt->rate + 0.5)), came, COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
 		done < BENCH_RATE_KEPT * offered
 			? ": less than was offered, and latency counts what reads waited for their turn"
 			: "");
@@ -382,6 +394,9 @@ static void latency_table(const struct bench *b)
 			"began)",
 			b->opt->arrivals == BENCH_POISSON ? "poisson" : "uniform",
 			b->opt->ramp_ns ? ", the ramp's, too" : "");
+	else if (b->opt->batch > 1)
+		kv_wrap(b->out, "        ", 0, "(a latency is of a batch of %s keys; ops are keys)",
+			COUNT(b->opt->batch));
 }
 
 static void breakdown_table(const struct bench *b)

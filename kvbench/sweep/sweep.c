@@ -108,7 +108,7 @@ static uint64_t time_left(const struct sweep *s, const struct progress_of *p)
 static void run_one(struct sweep *s, struct sweep_cell *cell, unsigned round, struct progress_of *p)
 {
 	FILE *out = s->opt.bench.quiet ? NULL : out_of(s);
-	bool tty = out && isatty(fileno(out));
+	bool tty = out && kv_terminal(out);
 	if (tty) {
 		fprintf(out, "%11s %7llu %8s %7llu ...", "running", (unsigned long long)cell->at[SWEEP_WORKERS],
 			cell->at[SWEEP_SIZE] ? kv_size_format(cell->at[SWEEP_SIZE], (char[32]){0}, 32) : "load",

@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((44 + 4 * ${#all[@]}))
+plan $((47 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -104,6 +104,11 @@ check "and its report is printed" grep -q '^read .* ops/s' "$scratch/cut"
 check "with a line that says so" eval 'unfolded "$scratch/cut" | grep -q "interrupted by signal 2: these are figures of what was done until then"'
 check "and written, with the signal" json_is "$scratch/cut.json" 'j["run"]["interrupted"] == 2 and j["phases"]["read"]["ops"] > 0 and j["phases"]["write"]["ops"] == 200'
 check "a rate that this machine does not reach says offered and achieved" says 'offered 900,000,000 per second, achieved [0-9,]+ \([0-9]+ %\): less' run "${small[@]}" --rate 900000000
+# Of one run no read takes as long as a key lives, of both together they do.
+expiring() { run "${small[@]}" --ttl 1 --duration 0.6 --repeat-runs 2 >"$scratch/ttl" 2>&1; }
+check "runs that are longer than --ttl together may miss" expiring
+check "which is told, and no memory is blamed" eval 'unfolded "$scratch/ttl" | grep -q "the reads of --duration and --repeat-runs are not shorter than --ttl" && ! unfolded "$scratch/ttl" | grep -q "memory is smaller"'
+check "batches are told beside the load, and where their latency is" says 'in batches of 4 .*\(a latency is of a batch of 4 keys; ops are keys\)' run "${small[@]}" --batch 4
 check "an unwritable report is found before the run" says 'cannot|Permission|No such' run --json /nonexistent/dir/out.json --num-keys 1
 check "no server there: exit status 3" status 3 "$build/kv-bench" --server 127.0.0.1:1 --timeout 2
 check "default options are the documented ones" says 'num.workers *= *16' "$build/kv-bench" --config

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 59
+plan 60
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -80,6 +80,7 @@ json.dump(j, open(sys.argv[2], 'w'))" "$r" "$scratch/$1.json"
 }
 steady='
 j["phases"]["mixed"] = None; del j["phases"]["mixed"]; j["phases"]["write"]["ops"] = 0
+j["conditions"].update(core_distance_before_ns=70, core_distance_after_ns=70) # whatever the run met
 def speed(f):
     p["ops_per_s"] = 10000 * f
     for i, x in enumerate(w): x.update(seconds=0.2, ops=int(2000 * f * (1 + 0.01 * (i % 3))), p50_ns=1000, p99_ns=9000)
@@ -222,7 +223,7 @@ lost() { # what prints without a run: its text is lost, and that is a failure
 check "text that could not be written fails every command" lost
 # on_terminal FILE COMMAND... -- what the command shows on a terminal of 80 columns.
 on_terminal() {
-	timeout -k 5 120 python3 -c '
+	TERM=${terminal:-xterm} timeout -k 5 120 python3 -c '
 import fcntl, os, pty, struct, sys, termios
 pid, fd = pty.fork()
 if pid == 0:
@@ -251,6 +252,8 @@ P
 check "on a terminal there are live percentiles, in 80 columns, and bold heads" live
 uncoloured() { NO_COLOR=1 on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --repeat-reads 1 && ! grep -q $'\033\[[0-9;]*m' "$scratch/tty"; }
 check "NO_COLOR leaves no colour" uncoloured
+dumb() { terminal=dumb on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 0.5 && ! grep -q $'\033' "$scratch/tty"; }
+check "nor does TERM=dumb, and no line is drawn over" dumb
 # ---- interrupted ----
 cut_short() {
 	local pid i

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
 . "$(dirname "$0")/lib.bash"
-plan 46
+plan 47
 tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
 sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
 schema() { tests/integration/schema.py "$@"; }
@@ -32,6 +32,7 @@ well_formed() { python3 -c 'import sys, xml.dom.minidom as x; assert x.parse(sys
 check "plot draws the heat map" eval '"$build/kv-bench" plot "$r" -o "$scratch/heat.svg" && well_formed "$scratch/heat.svg" && grep -q "64 KiB" "$scratch/heat.svg"'
 replotted() { "$build/kv-bench" plot "$r" -o "$scratch/again.html" && cmp "$scratch/again.html" "$scratch/r.html" && grep -q '<svg' "$scratch/r.html"; }
 check "and the page that --report wrote" replotted
+check "percentiles and time series are none of a sweep" eval 'for f in x.csv x.hgrm; do says "a sweep has no percentiles and no time series" "$build/kv-bench" plot "$r" -o "$scratch/$f" && ! test -e "$scratch/$f" || return 1; done'
 check "another chart of it is refused" says 'has no histogram' "$build/kv-bench" plot "$r" --figure histogram -o "$scratch/no.svg"
 
 # Compared: what differs is shown, and under other conditions nothing is.

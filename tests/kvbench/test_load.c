@@ -31,6 +31,25 @@ static void even_arrivals_do_not_drift(void **state)
 	}
 }
 
+/* 0 arrives at once; the next is years away, and no number has run over. */
+static void a_rate_near_0_is_not_all_at_once(void **state)
+{
+	static const double rates[] = {1e-6, 1e-12, 1e-300, 5e-324};
+	(void)state;
+	for (unsigned r = 0; r < KV_COUNT(rates); r++)
+		for (int poisson = 0; poisson < 2; poisson++) {
+			struct bench_arrivals a;
+			uint64_t last = 0;
+			bench_arrivals_init(&a, rates[r], poisson, 0, 1);
+			for (uint64_t i = 0; i < 100000; i++) {
+				uint64_t due = bench_arrivals_due(&a, i);
+				assert_true(due >= last && due <= (uint64_t)1e18);
+				assert_true(i == 0 || due > (uint64_t)1e10);
+				last = due;
+			}
+		}
+}
+
 /* Planned once more by hand, in a number with 64 bits behind the point: after a million arrivals it is the same to the
  * nanosecond. */
 static void poisson_arrivals_are_as_planned_after_a_million(void **state)
@@ -304,6 +323,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(even_arrivals_do_not_drift),
+		cmocka_unit_test(a_rate_near_0_is_not_all_at_once),
 		cmocka_unit_test(poisson_arrivals_are_as_planned_after_a_million),
 		cmocka_unit_test(poisson_gaps_are_exponential),
 		cmocka_unit_test(another_seed_has_another_schedule),

@@ -277,6 +277,30 @@ static void a_rate_says_offered_and_achieved(void **state)
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 200 per second, achieved 200 (100 %)\n"));
 	free(text);
+	/* The JSON's offered_per_s is what was asked for: so is the text's. */
+	f->opt.rate = 1000;
+	f->bench.results.read.planned_ns = 500000000;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "offered 1,000 per second (200 by chance), achieved 200 (100 %)\n"));
+	free(text);
+	f->opt.ramp_ns = 1;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "offered 1,000 per second (200 with the ramp), achieved 200 (100 %)\n"));
+	free(text);
+}
+
+static void batches_are_told_where_their_latency_is(void **state)
+{
+	struct fixture *f = *state;
+	char *text;
+	f->opt.batch = 1; /* as --slices has it */
+	text = summary_of(&f->bench);
+	assert_null(strstr(text, "of a batch"));
+	free(text);
+	f->opt.batch = 8;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "(a latency is of a batch of 8 keys; ops are keys)"));
+	free(text);
 }
 
 /* A phase of a GET may take no time at all: that is measured, too. */
@@ -892,6 +916,7 @@ int main(void)
 		WITH_RUN(the_report_says_who_drove_it),
 		WITH_RUN(the_summary_fits_80_columns),
 		WITH_RUN(a_rate_says_offered_and_achieved),
+		WITH_RUN(batches_are_told_where_their_latency_is),
 		WITH_RUN(a_phase_of_no_time_has_quantiles),
 		WITH_RUN(a_quantile_without_samples_beyond_it_is_not_given),
 		WITH_RUN(a_rate_of_a_moment_is_told),

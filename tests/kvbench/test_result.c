@@ -213,7 +213,12 @@ static void the_page_has_what_was_asked_for(void **state)
 		"<dt>first layer</dt><dd>38.2 ms</dd>",
 		"<h2>2 runs</h2>",
 		"<td>p50 of reads</td>",
-		"<h2>Highest rate with p99 within 2 ms: 110</h2>",
+		"<h2>Highest rate with p99 within 2 ms: 110 per second</h2>",
+		"<td>bytes/s</td><td class=\"\">940 MB/s</td><td class=\"less\">876 MB/s</td>",
+		"<tr><td>get, service</td><td></td><td></td><td class=\"\">7 us</td>",
+		"service: from when they really began",
+		"A latency is of a batch of 8 keys; operations are keys.",
+		"computed: a batch&#39;s median",
 		"<td>above the limit</td>",
 		"<td></td></tr>", /* of a file of a later kv-bench: an outcome without a name here */
 		"<dt>get bytes per s</dt><dd>1.00 GB/s</dd>",
@@ -226,7 +231,9 @@ static void the_page_has_what_was_asked_for(void **state)
 	more = json_loads(
 		"{\"model\": {\"tokens_per_s\": 6780.9, \"prefix_load_s\": 4.87, \"break_even_tokens\": null,"
 		" \"by_layer\": {\"first_layer_s\": 0.0382}},"
-		" \"runs\": {\"count\": 2, \"p50_ns\": {\"median\": 5, \"min\": 4, \"max\": 6, \"spread\": 0.4}},"
+		" \"config\": {\"batch\": 8},"
+		" \"runs\": {\"count\": 2, \"bytes_per_s\": {\"median\": 940e6, \"min\": 876e6, \"max\": 1e9}, "
+		"\"p50_ns\": {\"median\": 5, \"min\": 4, \"max\": 6, \"spread\": 0.4}},"
 		" \"slo\": {\"quantile\": 0.99, \"limit_ns\": 2000000, \"rate_per_s\": 110.4, \"trials\": ["
 		" {\"offered_per_s\": 221, \"latency_ns\": 9, \"why\": \"late\"}, {\"offered_per_s\": 110.4,"
 		" \"why\": \"kept\"}, {\"offered_per_s\": 300, \"why\": \"<b>\"}, {\"why\": 3}, 7]},"
@@ -234,6 +241,8 @@ static void the_page_has_what_was_asked_for(void **state)
 		0, NULL);
 	assert_non_null(more);
 	json_object_update(doc, more);
+	json_object_del(doc, "sweep");
+	json_object_set_new(document_at(doc, "phases", "read", NULL), "service_ns", json_pack("{s:i}", "p50", 7000));
 	text = page_html(doc, &len, &err);
 	assert_non_null(text);
 	for (unsigned i = 0; i < KV_COUNT(wanted); i++)
@@ -241,6 +250,31 @@ static void the_page_has_what_was_asked_for(void **state)
 	assert_true(strstr(text, "<td>kept</td>") < strstr(text, "<td>above the limit</td>"));
 	free(text);
 	json_decref(more);
+	json_decref(doc);
+}
+
+static void the_page_of_a_sweep_has_its_conditions(void **state)
+{
+	static const char *const wanted[] = {
+		"<strong>Shared machine.</strong> Other processes kept cores busy in 1 of 2 combinations",
+		"done *</td>",
+		"done</td>",
+		"skipped</td>",
+		"*: others kept processors of this machine busy meanwhile.",
+		"Options of each run beside these: <span>--num-keys=50</span>; all others have their defaults."};
+	json_t *doc = json_loads(
+		"{\"schema\": \"kvbench-sweep/1\", \"sweep\": {\"settings\": [\"--num-keys=50\"], \"points\": ["
+		"{\"state\": \"done\", \"runs\": [{\"shared_machine\": false}, {\"shared_machine\": true}]},"
+		"{\"state\": \"done\", \"runs\": [{\"shared_machine\": false}]}, {\"state\": \"skipped\"}, 3]}}",
+		0, NULL);
+	struct kv_error err = {0};
+	size_t len = 0;
+	char *text = page_html(doc, &len, &err);
+	(void)state;
+	assert_non_null(text);
+	for (unsigned i = 0; i < KV_COUNT(wanted); i++)
+		check_contains(text, wanted[i]);
+	free(text);
 	json_decref(doc);
 }
 
@@ -611,6 +645,7 @@ int main(void)
 		cmocka_unit_test(nothing_from_outside_becomes_markup),
 		cmocka_unit_test(the_page_has_what_was_asked_for),
 		cmocka_unit_test(conditions_have_no_more_digits_than_they_are_worth),
+		cmocka_unit_test(the_page_of_a_sweep_has_its_conditions),
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
 		cmocka_unit_test(an_axis_of_less_than_a_decade_has_ticks),

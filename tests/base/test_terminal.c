@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_terminal.c -- a terminal by its environment. */
+#include "tests/check.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static FILE *terminal_open(int *out_main)
+{
+	FILE *f = NULL;
+	*out_main = posix_openpt(O_RDWR | O_NOCTTY);
+	if (*out_main >= 0 && grantpt(*out_main) == 0 && unlockpt(*out_main) == 0)
+		f = fopen(ptsname(*out_main), "r+e");
+	return f;
+}
+
+static void the_environment_decides(void **state)
+{
+	static const struct {
+		const char *term, *no_color;
+		bool terminal, colours;
+	} of[] = {{"xterm", NULL, true, true}, {"xterm", "1", true, false},  {"xterm", "", true, true},
+		  {NULL, NULL, true, true},    {"dumb", NULL, false, false}, {"dumb", "", false, false}};
+	int fd;
+	FILE *f = terminal_open(&fd);
+	(void)state;
+	if (!f)
+		skip();
+	for (unsigned i = 0; i < KV_COUNT(of); i++) {
+		of[i].term ? setenv("TERM", of[i].term, 1) : unsetenv("TERM");
+		of[i].no_color ? setenv("NO_COLOR", of[i].no_color, 1) : unsetenv("NO_COLOR");
+		assert_int_equal(kv_terminal(f), of[i].terminal);
+		assert_int_equal(kv_terminal_colours(f), of[i].colours);
+	}
+	fclose(f);
+	close(fd);
+}
+
+static void a_file_is_none(void **state)
+{
+	FILE *f = fopen("/dev/null", "we");
+	(void)state;
+	assert_non_null(f);
+	setenv("TERM", "xterm", 1);
+	unsetenv("NO_COLOR");
+	assert_false(kv_terminal(f) || kv_terminal_colours(f));
+	fclose(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_environment_decides),
+		cmocka_unit_test(a_file_is_none),
+	};
+	return cmocka_run_group_tests_name("base/terminal", tests, NULL, NULL);
+}
