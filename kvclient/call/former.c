@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* former.c -- which servers may have a key that its server does not have, because the view changed lately.
  *
- * Four kinds: a server that drains, past which calls go, is the key's own, or the second one of a value that is kept
- * twice, and has what was put there before. While the key's own server joins, the one that has the key without those
- * that join: it stood in, or was the owner, and a client that has not seen the change knows it, too. For
- * kvc_options.settle_ns after the key's own server was seen to have restarted, with nothing in its memory, the one that
- * has the key without it: it stood in, and was handed what the server had if that drained. (Not every source knows who
- * joins, and nothing changes where a server is back before its source takes it out.) And for as long after a view came
- * into force that places keys otherwise, the owner by the older view (pool/cluster.c keeps up to KVC_FORMER_PLACES of
- * them). A join moves one key in n + 1, so only that one pays another round trip, and no hit is lost. A key that nobody
- * has pays it, too, KVC_FORMERS_ASKED times at most.
+ * Four kinds: a server that drains, past which calls go, is the key's own, or stood in for that until it drained, too,
+ * or was the second one of a value that is kept twice; it has what was put there before. While the key's own server
+ * joins, the one that has the key without those that join: it stood in, or was the owner, and a client that has not
+ * seen the change knows it, too. For kvc_options.settle_ns after the key's own server was seen to have restarted, with
+ * nothing in its memory, the one that has the key without it: it stood in, and was handed what the server had if that
+ * drained. (Not every source knows who joins, and nothing changes where a server is back before its source takes it
+ * out.) And for as long after a view came into force that places keys otherwise, the owner by the older view
+ * (pool/cluster.c keeps up to KVC_FORMER_PLACES of them); where that drains or is gone, also the one that stood in for
+ * it by that view. A join moves one key in n + 1, so only that one pays another round trip, and no hit is lost. A key
+ * that nobody has pays it, too, KVC_FORMERS_ASKED times at most.
  *
  * Only servers that are up are asked: one that is down cannot tell, and waiting for it would make a miss expensive.
  * What is found there is copied to where it belongs now (repair.c).
@@ -21,12 +22,6 @@
 #include "kvclient/call/call.h"
 #include "kvclient/call/second.h"
 #include "kvclient/core/placement.h"
-
-static struct kvc_node *leaver(struct kvc_client *c, struct kvc_key key)
-{
-	struct kvc_node *owner = kvc_call_owner(c, key);
-	return kvc_place_set_has(&c->cluster.draining, owner->index) ? owner : NULL;
-}
 
 static struct kvc_node *elder(struct kvc_client *c, struct kvc_key key)
 {
@@ -46,63 +41,56 @@ static struct kvc_node *stand_in(struct kvc_client *c, struct kvc_key key)
 	return &c->node[kvc_place_among(&c->cluster.place, key.data, key.len, &without)];
 }
 
-/* The second server of a value that is kept twice, if it drains: it has what was copied there before. */
-static struct kvc_node *second_leaver(struct kvc_client *c, struct kvc_key key, bool twice)
-{
-	struct kvc_place_set owner = {0};
-	unsigned at;
-	if (!twice || c->cluster.draining.count == 0)
-		return NULL;
-	kvc_place_set_put(&owner, kvc_call_owner(c, key)->index, true);
-	at = kvc_place_among(c->placement, key.data, key.len, &owner);
-	return kvc_place_set_has(&c->cluster.draining, at) ? &c->node[at] : NULL;
-}
-
-/* Candidate 0 is the owner, if it drains, 1 who has the key without an owner that restarted, 2 without all that join,
- * and 3 the second server, if it drains; those behind them are owners by older placements, the newest first. */
-enum { FORMER_FIRST = 4, FORMERS_MAX = FORMER_FIRST + KVC_FORMER_PLACES };
-
 static bool asked(const struct kvc_node *n)
 {
 	return n->state == KVC_NODE_UP && !n->retired;
 }
 
-static struct kvc_node *second_once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, unsigned owner)
+/* Servers in the key's order by a placement that are looked at: those that are gone, and those that drain, past which
+ * values go, may stand before the one that has it. */
+enum { ONCE = 4 };
+
+/* The k-th of them that can be asked; NULL: there is none, or `copies` of those before it do not drain, so that a value
+ * went no further. */
+static struct kvc_node *once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, unsigned k,
+			     unsigned copies)
 {
-	struct kvc_place_set first = {0};
-	unsigned at;
-	kvc_place_set_put(&first, owner, true);
-	at = kvc_place_among(p, key.data, key.len, &first);
-	return at < c->num_nodes ? &c->node[at] : NULL;
+	unsigned at = kvc_place_node(p, key.data, key.len), num = 0;
+	struct kvc_place_set before = {0};
+	for (unsigned i = 0; i < ONCE && copies > 0 && at < c->num_nodes; i++) {
+		struct kvc_node *n = &c->node[at];
+		if (!kvc_place_set_put(&before, at, true))
+			return NULL; /* it was the last one */
+		if (asked(n) && num++ == k)
+			return n;
+		copies -= asked(n) && !kvc_place_set_has(&c->cluster.draining, at);
+		if (copies > 0)
+			at = kvc_place_among(p, key.data, key.len, &before);
+	}
+	return NULL;
 }
 
-/* The owner by an older placement; of a value that was kept twice the second one, if the first is not to be asked. */
-static struct kvc_node *owner_once(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice)
-{
-	unsigned at = kvc_place_node(p, key.data, key.len);
-	if (twice && at < c->num_nodes && !asked(&c->node[at]))
-		return second_once(c, p, key, at);
-	return at < c->num_nodes ? &c->node[at] : NULL;
-}
+/* The first candidates are by the placement in force: those that drain. Then who has the key without an owner that
+ * restarted, without all that join, and the same as the first by older placements, the newest first. */
+enum { STAND_IN = ONCE, ELDER, OLDER, FORMERS_MAX = OLDER + KVC_FORMER_PLACES * ONCE };
 
 static struct kvc_node *candidate(struct kvc_client *c, struct kvc_key key, bool twice, unsigned i)
 {
-	if (i == 0)
-		return leaver(c, key);
-	if (i == 1)
+	if (i < STAND_IN)
+		return c->cluster.draining.count > 0 ? once(c, c->placement, key, i, twice ? 2 : 1) : NULL;
+	if (i == STAND_IN)
 		return stand_in(c, key);
-	if (i == 2)
+	if (i == ELDER)
 		return elder(c, key);
-	if (i < FORMER_FIRST)
-		return second_leaver(c, key, twice);
-	return owner_once(c, &c->cluster.former[i - FORMER_FIRST].place, key, twice);
+	i -= OLDER;
+	return once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 1);
 }
 
 struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k)
 {
 	struct kvc_node *seen[2 + FORMERS_MAX] = {kvc_call_node(c, key), twice ? kvc_second(c, key) : NULL};
 	unsigned charged = twice ? 2 : 1, num = charged; /* those in charge of the key, which were asked before */
-	for (unsigned i = 0; i < FORMER_FIRST + c->cluster.num_former && num < charged + k + 1; i++) {
+	for (unsigned i = 0; i < OLDER + c->cluster.num_former * ONCE && num < charged + k + 1; i++) {
 		struct kvc_node *n = candidate(c, key, twice, i);
 		unsigned at = 0;
 		while (at < num && seen[at] != n)
@@ -118,13 +106,12 @@ static bool tell(struct kvc_place_set *told, const struct kvc_node *n)
 	return n && n->state != KVC_NODE_DOWN && kvc_place_set_put(told, n->index, true);
 }
 
-/* The second server by an older placement. */
-static struct kvc_node *second_drop(struct kvc_client *c, struct kvc_key key, struct kvc_place_set *told)
+/* Both servers of a value that is kept twice, by an older placement. */
+static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, struct kvc_place_set *told)
 {
-	for (unsigned i = 0; i < c->cluster.num_former; i++) {
-		const struct kvc_place *p = &c->cluster.former[i].place;
-		struct kvc_node *n = second_once(c, p, key, kvc_place_node(p, key.data, key.len));
-		if (n && asked(n) && tell(told, n))
+	for (unsigned i = 0; i < c->cluster.num_former * ONCE; i++) {
+		struct kvc_node *n = once(c, &c->cluster.former[i / ONCE].place, key, i % ONCE, 2);
+		if (tell(told, n))
 			return n;
 	}
 	return NULL;
@@ -140,7 +127,7 @@ struct kvc_node *kvc_former_drop(struct kvc_client *c, struct kvc_key key, bool 
 	for (unsigned k = 0; kvc_formers(c) && (n = kvc_former(c, key, twice, k)); k++)
 		if (tell(told, n))
 			return n;
-	return twice ? second_drop(c, key, told) : NULL;
+	return twice ? twice_drop(c, key, told) : NULL;
 }
 
 bool kvc_former_next(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned *k, struct kvc_node **n)

@@ -626,6 +626,28 @@ static void a_draining_servers_values_are_copied_before_it_goes(void **state)
 	close_world();
 }
 
+/* What is put while a server drains is at those that stand in for it. Another one joins, perhaps in the view in which
+ * that one has left, as where pods are replaced. */
+static void a_join_beside_a_drain_loses_no_hit(void **state)
+{
+	(void)state;
+	for (unsigned leaves = 0; leaves < 2; leaves++) {
+		open_world(630 + leaves, 0, 1);
+		world_do(&members.world, 0, delete_all, NULL);
+		members_change(1, KV_MEMBER_DRAINING);
+		members_settle();
+		world_do(&members.world, 0, members_put_all, NULL);
+		if (leaves)
+			members.state[1] = 0;
+		members_change(3, KV_MEMBER_UP);
+		members_settle();
+		world_do(&members.world, 0, members_get_all, NULL);
+		world_do(&members.world, 0, members_find_all, NULL);
+		assert_int_equal(members.misses, 0);
+		close_world();
+	}
+}
+
 /* A client that closes while copies wait and rest. */
 static void a_pool_closes_while_values_are_copied(void **state)
 {
@@ -723,6 +745,90 @@ static void servers_that_restart_behind_each_other_lose_nothing(void **state)
 	close_world();
 }
 
+/* ---- whatever the view ---- */
+
+enum { FEW = 12, WORDS = 50 };
+
+/* The version of each key's value, which one user alone changes; 0: there is none. */
+static struct {
+	uint32_t of[FEW], last;
+	bool stop;
+} versions;
+
+static void version_get(struct kvc_client *c, uint32_t i)
+{
+	uint32_t value[WORDS];
+	int64_t rc = kvc_get_await(c, members_key_of(&i), value, sizeof(value), NULL);
+	if (rc > 0 && value[0] != versions.of[i])
+		world_wrong(&members.world, "versions: key %u has version %u, not %u", i, value[0], versions.of[i]);
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "versions: a GET returned %s", kv_errname((int)rc));
+}
+
+static void version_drop(struct kvc_client *c, uint32_t i)
+{
+	int rc = kvc_delete_await(c, members_key_of(&i), NULL);
+	versions.of[i] = 0;
+	if (rc < 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "versions: a DELETE returned %s", kv_errname(rc));
+}
+
+static void version_put(struct kvc_client *c, uint32_t i)
+{
+	uint32_t value[WORDS] = {++versions.last};
+	int rc;
+	if (versions.of[i])
+		return;
+	versions.of[i] = versions.last;
+	rc = kvc_put_await(c, members_key_of(&i), value, sizeof(value), NULL);
+	if (rc != 0) /* -KV_EEXIST: an older version is there */
+		world_wrong(&members.world, "versions: a PUT of what was deleted returned %s", kv_errname(rc));
+}
+
+static void versions_user(struct kvc_client *c, void *arg)
+{
+	struct kv_prng *prng = &members.world.prng;
+	(void)arg;
+	while (!versions.stop && !members.world.wrong[0]) {
+		uint32_t i = (uint32_t)kv_prng_below(prng, FEW), pick = (uint32_t)kv_prng_below(prng, 10);
+		(pick < 5 ? version_get : pick < 8 ? version_drop : version_put)(c, i);
+		co_sleep_await(world_now(&members.world) + kv_prng_below(prng, 10 * MS));
+	}
+}
+
+/* Members join and drain, and keys move four times: so often older placements are kept. */
+static void versions_run(uint64_t seed, bool twice)
+{
+	enum { CHANGES = 20, MOVES = 4 };
+	struct world_options wo = options(seed);
+	struct kv_prng *prng = &members.world.prng;
+	wo.pool_flags = twice ? KVC_TWO_COPIES : 0;
+	memset(&versions, 0, sizeof(versions));
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &wo);
+	members_all_up(SERVERS);
+	world_worker(&members.world, 0, 0, versions_user, NULL);
+	for (unsigned k = 1; k <= CHANGES; k++) {
+		unsigned at = (unsigned)kv_prng_below(prng, SERVERS);
+		if (k % (CHANGES / MOVES) == 0)
+			members.weight[at] = 1 + (unsigned)kv_prng_below(prng, 9);
+		if (at > 0 && members.state[at] != KV_MEMBER_DRAINING) /* who drains does so to its end */
+			members.state[at] = 1 + (enum kv_member_state)kv_prng_below(prng, 3);
+		members_tell(++members.epoch);
+		world_sleep(&members.world, kv_prng_below(prng, 800 * MS));
+	}
+	versions.stop = true;
+	world_join(&members.world, 20 * SECOND);
+	close_world();
+}
+
+static void what_was_deleted_comes_back_by_no_change(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 660; seed < 660 + world_seeds(32); seed++)
+		versions_run(seed, seed % 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -745,11 +851,13 @@ int main(void)
 		cmocka_unit_test(a_former_server_that_dies_is_a_miss),
 		cmocka_unit_test(a_copy_from_a_server_that_stands_still_fences_nobody),
 		cmocka_unit_test(a_draining_servers_values_are_copied_before_it_goes),
+		cmocka_unit_test(a_join_beside_a_drain_loses_no_hit),
 		cmocka_unit_test(a_pool_closes_while_values_are_copied),
 		cmocka_unit_test(a_pool_that_comes_while_a_server_joins_finds_what_is_elsewhere),
 		cmocka_unit_test(a_server_that_was_restarted_and_joins_has_the_help_of_those_that_stood_in),
 		cmocka_unit_test(a_server_that_was_restarted_has_the_help_of_those_that_stood_in),
 		cmocka_unit_test(servers_that_restart_behind_each_other_lose_nothing),
+		cmocka_unit_test(what_was_deleted_comes_back_by_no_change),
 	};
 	return cmocka_run_group_tests_name("sim/settle", tests, NULL, NULL);
 }
