@@ -8,6 +8,8 @@
  * earlier line, so there is no circle, and every request ends by its operations' deadlines. A block named twice in a
  * request has one claim.
  *
+ * A time that is earlier than one before it counts as that one: lines have an order, and nothing starts in the past.
+ *
  * One loop owns all of this, so there is no lock: workers post "looked up" and "next, please", the sequencer posts
  * "go". Parsing happens here too, off the loops that move data.
  *
@@ -30,9 +32,9 @@ struct sequencer {
 	struct trace_reader *reader;
 	struct trace_request next; /* read, but not handed out yet */
 	bool have_next, have_first, ended;
-	double first_ms;
-	uint64_t start_ns;
-	struct kv_list idle; /* workers without a request, first come first served */
+	double first_ms, latest_ms;
+	uint64_t start_ns, when_ns; /* when_ns: the next request is due */
+	struct kv_list idle;        /* workers without a request, first come first served */
 	struct loop_timer timer;
 	struct seq_stats stats;
 	int rc;
@@ -99,6 +101,10 @@ static void on_go(void *arg)
 /* The worker's loop never waits for this one, so its queue empties: yielding until then is safe. */
 static void worker_go(struct seq_worker *w, bool ended)
 {
+	struct sequencer *s = w->seq;
+	uint64_t now = loop_now(s->loop);
+	if (!ended && s->opt.speed > 0 && now > w->due_ns)
+		s->stats.late_max_ns = KV_MAX(s->stats.late_max_ns, now - w->due_ns);
 	w->verdict = ended;
 	while (loop_post(w->loop, on_go, w) == -KV_EBUSY)
 		sched_yield();
@@ -132,6 +138,7 @@ static int assign(struct sequencer *s, struct seq_worker *w)
 	w->ids = w->ids_copy;
 	w->num_ids = s->next.num_ids;
 	w->line = s->next.line;
+	w->due_ns = s->when_ns;
 	w->at_ns = (uint64_t)KV_MIN(KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6, LATEST_NS);
 	if (s->opt.before)
 		s->opt.before(s->opt.arg, w->at_ns);
@@ -152,8 +159,10 @@ static int read_next(struct sequencer *s)
 	s->have_next = rc > 0;
 	if (rc > 0 && !s->have_first) {
 		s->have_first = true;
-		s->first_ms = s->next.timestamp_ms;
+		s->first_ms = s->latest_ms = s->next.timestamp_ms;
 	}
+	if (rc > 0)
+		s->latest_ms = s->next.timestamp_ms = KV_MAX(s->next.timestamp_ms, s->latest_ms);
 	s->stats.end_of_file = rc == 0;
 	return rc;
 }
@@ -171,7 +180,7 @@ static bool due(struct sequencer *s)
 		loop_timer_arm(s->loop, &s->timer, KV_MIN(when, now + TICK_NS));
 		return false;
 	}
-	s->stats.late_max_ns = KV_MAX(s->stats.late_max_ns, now - when);
+	s->when_ns = when;
 	return true;
 }
 

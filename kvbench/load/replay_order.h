@@ -27,6 +27,7 @@ struct seq_worker {
 	const uint64_t *ids;
 	unsigned num_ids;
 	uint64_t line, at_ns; /* at_ns: of the trace, since its first request */
+	uint64_t due_ns;      /* the sequencer's, with a speed */
 	/* the sequencer's */
 	struct sequencer *seq;
 	struct loop *loop;
@@ -55,7 +56,7 @@ struct seq_options {
 struct seq_stats {
 	uint64_t started;     /* requests handed out */
 	uint64_t waited;      /* of those: had to wait for an earlier one */
-	uint64_t late_max_ns; /* behind its time, with a speed */
+	uint64_t late_max_ns; /* with a speed: of a start behind its time, also for what it had to wait for */
 	bool end_of_file;     /* all of the file was handed out */
 };
 

@@ -50,7 +50,8 @@ struct trace_totals {
 	uint64_t prefix_hits;      /* leading hash_ids of a request that an earlier request had, summed */
 	unsigned ids_max;          /* of one request */
 	unsigned block_tokens;     /* of the format; 0: lines of both */
-	double first_ms, last_ms;  /* timestamps of the first and last request */
+	double first_ms, last_ms;  /* timestamps of the first request, and the last time of all */
+	uint64_t back;             /* requests with an earlier time than one before them */
 };
 
 /* trace_scan -- read the whole file, which checks each line before anything is measured. 8 to 32 bytes of memory per

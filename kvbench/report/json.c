@@ -320,11 +320,14 @@ static json_t *keep_going_object(const struct keep_going_result *k)
 			 "outages", outages_array(k));
 }
 
-static json_t *trace_object(const struct replay_result *r)
+static json_t *trace_object(const struct replay_result *r, bool in_time)
 {
-	return json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks", (json_int_t)r->blocks,
-			 "block_hits", (json_int_t)r->block_hits, "hit_ratio",
-			 r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
+	json_t *object = json_pack("{s:I, s:I, s:I, s:f}", "requests", (json_int_t)r->requests, "blocks",
+				   (json_int_t)r->blocks, "block_hits", (json_int_t)r->block_hits, "hit_ratio",
+				   r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
+	if (object && in_time)
+		json_object_set_new(object, "latest_start_ns", json_integer((json_int_t)r->late_max_ns));
+	return object;
 }
 
 static json_t *part_object(const struct replay_part *p)
@@ -496,7 +499,7 @@ static json_t *report_object(const struct bench *b)
 	if (object && r->roofline_put.ran)
 		json_object_set_new(object, "roofline_put", roofline_object(&r->roofline_put, "put_bytes_per_s"));
 	if (object && r->replay.ran)
-		json_object_set_new(object, "trace", trace_object(&r->replay));
+		json_object_set_new(object, "trace", trace_object(&r->replay, b->opt->trace_speed > 0));
 	if (object && r->replay.part)
 		parts_add(json_object_get(object, "trace"), &r->replay);
 	if (object && b->opt->events.count)

@@ -120,6 +120,11 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",
 			tokens, o->layout.block_tokens);
+	if (o->trace && b->results.trace.back)
+		kv_wrap(b->out, "note       ", 0,
+			"%s of this trace %s a time before that of an earlier line, and %s due when that one is",
+			OF(b->results.trace.back, "request"), b->results.trace.back == 1 ? "has" : "have",
+			b->results.trace.back == 1 ? "is" : "are");
 	if (b->results.expiring)
 		kv_wrap(b->out, "note       ", 0,
 			"the reads%s are not shorter than --ttl: keys expire during the run and will be misses, which "

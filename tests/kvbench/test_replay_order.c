@@ -26,6 +26,8 @@ struct rig {
 	_Atomic unsigned running;
 	_Atomic bool over;
 	bool pauses;
+	uint64_t hold_ns;             /* a request takes so long after its look-up */
+	uint64_t at_ns[REQUESTS + 1]; /* by line */
 };
 
 struct worker {
@@ -76,8 +78,11 @@ static void work_main(void *arg)
 	while (seq_next_await(&w)) {
 		unsigned found;
 		pause_await(r);
+		r->at_ns[w.line] = w.at_ns;
 		found = look_up(r, &w);
 		seq_looked_up_await(&w, found);
+		if (r->hold_ns)
+			co_sleep_await(loop_now(loop_current()) + r->hold_ns);
 		for (unsigned i = found; i < w.num_ids; i++) {
 			pause_await(r);
 			store(r, &w, i);
@@ -218,6 +223,42 @@ static void speed_spreads_requests_over_the_traces_time(void **state)
 	check_file_remove(&file);
 }
 
+/* The second waits for the block that the first stores: it does not start at its time, and that is told. */
+static void what_a_start_waits_for_makes_it_late(void **state)
+{
+	struct check_file file =
+		check_file_make("{\"timestamp\": 0, \"hash_ids\": [1]}\n{\"timestamp\": 1, \"hash_ids\": [1]}\n");
+	struct rig r = {.hold_ns = 40000000};
+	struct seq_stats stats;
+	struct kv_error err;
+	(void)state;
+	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = true, .speed = 1}, &stats, &err), 0);
+	assert_int_equal(r.requests, 2);
+	assert_true(stats.late_max_ns >= 30000000); /* 39 ms, less a turn of each loop */
+	check_file_remove(&file);
+}
+
+static void a_time_that_goes_back_counts_as_the_one_before(void **state)
+{
+	struct check_file file =
+		check_file_make("{\"timestamp\": 10, \"hash_ids\": [1]}\n{\"timestamp\": 5, \"hash_ids\": [2]}\n"
+				"{\"timestamp\": 30, \"hash_ids\": [3]}\n{\"timestamp\": 12, \"hash_ids\": [4]}\n"
+				"{\"timestamp\": 31, \"hash_ids\": [5]}\n");
+	static const uint64_t want_ms[] = {0, 0, 20, 20, 21};
+	struct trace_totals totals;
+	struct rig r = {0};
+	struct seq_stats stats;
+	struct kv_error err;
+	(void)state;
+	assert_int_equal(trace_scan(file.path, &totals, &err), 0);
+	assert_int_equal(totals.back, 2);
+	assert_true(totals.last_ms == 31);
+	assert_int_equal(run_rig(&r, file.path, (struct seq_options){.strict = true, .speed = 1}, &stats, &err), 0);
+	for (unsigned i = 0; i < KV_COUNT(want_ms); i++)
+		assert_int_equal(r.at_ns[i + 1], want_ms[i] * 1000000);
+	check_file_remove(&file);
+}
+
 static void a_bad_line_ends_the_replay_with_its_sentence(void **state)
 {
 	struct check_file file = check_file_make(
@@ -274,6 +315,8 @@ int main(void)
 		cmocka_unit_test(strict_order_gives_the_hits_of_the_file),
 		cmocka_unit_test(relaxed_order_replays_everything_without_waiting),
 		cmocka_unit_test(speed_spreads_requests_over_the_traces_time),
+		cmocka_unit_test(what_a_start_waits_for_makes_it_late),
+		cmocka_unit_test(a_time_that_goes_back_counts_as_the_one_before),
 		cmocka_unit_test(a_bad_line_ends_the_replay_with_its_sentence),
 		cmocka_unit_test(over_ends_the_replay_while_it_waits_for_a_time),
 		cmocka_unit_test(no_request_is_started_once_it_is_over),

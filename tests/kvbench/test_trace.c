@@ -35,6 +35,26 @@ static void check_bad(const char *text, int code, const char *part)
 	check_contains(err.text, part);
 }
 
+/* jansson passes it over: 1 and 2 would be 12. */
+static void a_byte_0_is_no_blank(void **state)
+{
+	static const char *const bad[] = {"{\"timestamp\": 0, \"hash_ids\": [1%2]}\n", "%%\n",
+					  "{\"timestamp\": 0, %\"hash_ids\": [1]}"};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
+		struct trace_request last;
+		struct kv_error err = {0};
+		uint64_t count;
+		char text[64];
+		size_t len = strlen(bad[i]);
+		memcpy(text, bad[i], len);
+		for (size_t k = 0; k < len; k++)
+			text[k] = text[k] == '%' ? 0 : text[k];
+		assert_int_equal(read_all(text, len, &count, &last, &err), -KV_EINVAL);
+		check_contains(err.text, "made line 1 has a byte 0");
+	}
+}
+
 static void a_good_line_is_read(void **state)
 {
 	const char *text = "{\"timestamp\": 27.5, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1, "
@@ -318,6 +338,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_good_line_is_read),
+		cmocka_unit_test(a_byte_0_is_no_blank),
 		cmocka_unit_test(a_line_of_bailian_has_seconds),
 		cmocka_unit_test(lines_without_newline_blank_lines_and_crlf_are_read),
 		cmocka_unit_test(bad_lines_are_named),
