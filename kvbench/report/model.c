@@ -82,8 +82,11 @@ void report_model(const struct bench *b)
 	kv_wrap(b->out, "tokens  ", 0, "%s tokens per second of KV loaded, on one rank of %u",
 		COUNT((uint64_t)(l.tokens_per_s + 0.5)), o->layout.tp);
 	prefix_lines(b);
-	if (!prefix_known(b))
+	if (!prefix_known(b)) {
+		kv_wrap(b->out, "        ", 0, "no time of a prefix is computed, and nothing against prefill: %s",
+			o->trace ? "latencies are of a trace's requests" : "the rate is what was offered");
 		return;
+	}
 	kv_wrap(b->out, "        ", 0, "a prefix of %s: %s, computed (a %s's median, then the rest at that rate)",
 		OF(o->prefix_tokens, "token"), TIME(l.prefix_s), o->batch > 1 ? "batch" : "GET");
 	if (o->prefill_rate > 0)

@@ -726,12 +726,14 @@ static void judge_phase(struct verdict *v, const char *name, const struct phase_
 }
 
 /* A key that could not be written is rightly missed. */
-static void judge_misses(struct verdict *v, const struct bench_results *r, const char *name,
-			 const struct phase_result *p)
+static void judge_misses(struct verdict *v, const struct bench *b, const char *name, const struct phase_result *p)
 {
 	if (p->tally.misses)
 		problem(v, "%s of the %s phase missed a key%s", OF(p->tally.misses, "read"), name,
-			r->write.tally.errors.num_codes ? "; not all keys were written" : " that had been written");
+			b->opt->no_write ? ": --no-write reads what an earlier run with the same --seed and "
+					   "--value-size wrote, as long as its --ttl"
+			: b->results.write.tally.errors.num_codes ? "; not all keys were written"
+								  : " that had been written");
 }
 
 /* With --keep-going errors and misses are expected. A wrong value or a late answer is a failure all the same. */
@@ -806,10 +808,10 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	else
 		judge_phase(&v, "read", &r->read);
 	if (!b->opt->trace && !r->misses_expected && !r->keep_going.ran) {
-		judge_misses(&v, r, "warm-up", &r->warmup);
-		judge_misses(&v, r, "read", &r->read);
-		judge_misses(&v, r, "mix", &r->mix_exists);
-		judge_misses(&v, r, "mixed", &r->mixed.read);
+		judge_misses(&v, b, "warm-up", &r->warmup);
+		judge_misses(&v, b, "read", &r->read);
+		judge_misses(&v, b, "mix", &r->mix_exists);
+		judge_misses(&v, b, "mixed", &r->mixed.read);
 	}
 	if (r->roofline.server_died || r->roofline_put.server_died)
 		problem(&v, "the server died during the roofline");

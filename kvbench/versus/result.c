@@ -275,6 +275,14 @@ static void print_short(const struct versus *v)
 			ceil((double)v->opt.num_keys / shortest));
 }
 
+static bool any_measured(const struct versus *v)
+{
+	bool any = false;
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		any |= versus_median(v, t, VERSUS_GET).ops_per_s > 0;
+	return any;
+}
+
 void versus_print_summary(const struct versus *v)
 {
 	struct report_conditions c;
@@ -287,7 +295,7 @@ void versus_print_summary(const struct versus *v)
 		print_server(v, t, first);
 		first = false;
 	}
-	if (v->rounds > 0) {
+	if (any_measured(v)) {
 		fprintf(v->out, "\n%-6s %-20s %10s %10s %8s %8s %8s\n", "", "median", "ops/s", "bytes/s", "p50", "p99",
 			"CPU/op");
 		for (int f = 0; f < VERSUS_FIGURES; f++)

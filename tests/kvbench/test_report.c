@@ -289,6 +289,33 @@ static void a_rate_says_offered_and_achieved(void **state)
 	free(text);
 }
 
+/* An offered rate is none of loading, and a trace's latencies are of requests. */
+static void a_prefix_is_of_a_closed_loop_alone(void **state)
+{
+	static const char no_prefix[] = "no time of a prefix is computed";
+	struct fixture *f = *state;
+	f->opt.model = "made";
+	f->opt.layout = (struct model_layout){1, MODEL_BF16, 16};
+	f->opt.prefill_rate = 8000;
+	for (unsigned i = 0; i < 4; i++) {
+		json_t *j;
+		char *text;
+		f->opt.rate = i == 1 ? 100 : 0;
+		f->opt.aim.quantile = i == 2 ? 0.99 : 0;
+		f->opt.trace = i == 3 ? "t.jsonl" : NULL;
+		text = summary_of(&f->bench);
+		j = report_of(&f->bench);
+		assert_non_null(strstr(text, "tokens per second of KV loaded"));
+		assert_int_equal(strstr(text, "a prefix of 8,192 tokens: ") != NULL, i == 0);
+		assert_int_equal(strstr(text, "break-even") != NULL, i == 0);
+		assert_int_equal(strstr(text, no_prefix) != NULL, i != 0);
+		assert_int_equal(document_at(j, "model", "prefix_load_s", NULL) != NULL, i == 0);
+		assert_int_equal(document_at(j, "model", "break_even_tokens", NULL) != NULL, i == 0);
+		json_decref(j);
+		free(text);
+	}
+}
+
 static void batches_are_told_where_their_latency_is(void **state)
 {
 	struct fixture *f = *state;
@@ -815,6 +842,24 @@ static void reads_of_nothing_fail_a_run(void **state)
 	f->opt.trace = NULL;
 }
 
+/* What this run did not write had not been written as far as it knows. */
+static void misses_of_a_run_that_wrote_nothing_say_so(void **state)
+{
+	struct fixture *f = *state;
+	char *text = NULL;
+	size_t len = 0;
+	for (int no_write = 0; no_write < 2; no_write++) {
+		FILE *to = open_memstream(&text, &len);
+		f->opt.no_write = no_write;
+		f->bench.results.read.tally.misses = 1;
+		assert_int_equal(report_verdict(&f->bench, to), 1);
+		fclose(to);
+		assert_int_equal(strstr(text, "that had been written") != NULL, !no_write);
+		assert_int_equal(strstr(text, "an earlier run with the same --seed") != NULL, no_write);
+		free(text);
+	}
+}
+
 static void expected_misses_do_not_fail_a_run(void **state)
 {
 	struct fixture *f = *state;
@@ -916,6 +961,7 @@ int main(void)
 		WITH_RUN(the_report_says_who_drove_it),
 		WITH_RUN(the_summary_fits_80_columns),
 		WITH_RUN(a_rate_says_offered_and_achieved),
+		WITH_RUN(a_prefix_is_of_a_closed_loop_alone),
 		WITH_RUN(batches_are_told_where_their_latency_is),
 		WITH_RUN(a_phase_of_no_time_has_quantiles),
 		WITH_RUN(a_quantile_without_samples_beyond_it_is_not_given),
@@ -939,6 +985,7 @@ int main(void)
 		WITH_RUN(a_good_run_has_no_problem),
 		WITH_RUN(errors_misses_and_wrong_bytes_fail_a_run),
 		WITH_RUN(reads_of_nothing_fail_a_run),
+		WITH_RUN(misses_of_a_run_that_wrote_nothing_say_so),
 		WITH_RUN(expected_misses_do_not_fail_a_run),
 		WITH_RUN(a_strict_replay_must_have_the_expected_hits),
 		WITH_RUN(a_roofline_without_figure_fails_a_run),
