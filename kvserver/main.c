@@ -395,6 +395,7 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 				 .key_file = f->key,
 				 .ca_file = f->ca,
 				 .crl_file = f->crl,
+				 .server_name = f->server_name,
 				 .log = r->log};
 	struct push_result done;
 	struct kv_error err;

@@ -287,6 +287,13 @@ static const struct kv_opt table[] = {
 	 .offset = AT(crl),
 	 .metavar = "FILE",
 	 .help = "Revocation lists of that authority and of those below it (PEM); read again when the file changes."},
+	{.name = "server-name",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(server_name),
+	 .metavar = "NAME",
+	 .help = "With --members and certificates: the name that this server looks for in those of the others, to "
+		 "which "
+		 "it puts values when it drains. Without it the host of each one's address."},
 	{.name = "insecure",
 	 .type = KV_OPT_FLAG,
 	 .offset = AT(insecure),
@@ -394,6 +401,10 @@ static int security_check(const struct flags *f, struct kv_error *err)
 					      .ca = f->ca,
 					      .crl = f->crl};
 
+	if (f->server_name && (!f->members || !f->cert || !f->server_name[0]))
+		return kv_fail(err, -KV_EINVAL,
+			       "--server-name goes with --members and --cert: it is a name in the certificates of the "
+			       "other members");
 	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
 	return kv_opt_security_check(&files, err);

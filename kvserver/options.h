@@ -10,7 +10,7 @@ enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
 struct flags {
 	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
-		*log_level, *http_addr, *config;
+		*server_name, *log_level, *http_addr, *config;
 	const char *members, *advertise, *zone, *members_user, *members_password_file, *members_token_file, *members_ca,
 		*members_cert, *members_key;
 	uint32_t weight, lease_sec, joining_sec; /* 0: not given */

@@ -4,8 +4,9 @@
 #
 #   scripts/make-test-certs.sh [--rsa[=BITS]] [--odd] DIR [NAME...]
 #
-# Writes into DIR ca.pem, ca.key, server.pem, server.key, client.pem and client.key; revoked.pem and revoked.key of
-# another client, and crl.pem, which revokes it. The server's certificate names localhost, 127.0.0.1, ::1 and each NAME
+# Writes into DIR ca.pem, ca.key, server.pem, server.key, client.pem and client.key; member.pem and member.key of a
+# server of a cluster, which hands over to the others as their client; revoked.pem and revoked.key of
+# another client, and crl.pem, which revokes it. The servers' certificates name localhost, 127.0.0.1, ::1 and each NAME
 # (a host name or an address). Keys are P-256, or RSA (3072 bits) with --rsa. All is valid for 30 days. For production
 # use your own authority, with extended key usage serverAuth for servers and clientAuth for clients, and keep ca.key
 # away from both.
@@ -67,6 +68,7 @@ issue() { # NAME EXTENSIONS: makes NAME.key and NAME.pem, signed by the authorit
 	rm -f "$dir/$1.csr" "$dir/$1.ext"
 }
 issue server extendedKeyUsage=serverAuth "subjectAltName=$names"
+issue member extendedKeyUsage=serverAuth,clientAuth "subjectAltName=$names"
 issue client extendedKeyUsage=clientAuth
 issue revoked extendedKeyUsage=clientAuth
 if [ "$odd" ]; then
@@ -90,4 +92,4 @@ if [ "$odd" ]; then
 fi
 rm -f "$dir"/ca.srl "$dir"/ca.cnf "$dir"/ca.txt* "$dir"/ca.number*
 chmod 644 "$dir"/*.pem
-echo "made $dir/{ca,server,client,revoked}.{pem,key} and $dir/crl.pem"
+echo "made $dir/{ca,server,member,client,revoked}.{pem,key} and $dir/crl.pem"

@@ -59,10 +59,10 @@ def soon(what: str | Callable[[], str], true: Callable[[], Any]) -> Any:
 
 class KvServer:
     def __init__(
-        self, name: str | None, members: str, *more: str, port: int = 0, **env: str
+        self, name: str | None, members: str, *more: str, port: int = 0, host: str = "127.0.0.1", **env: str
     ) -> None:
         self.name, self.port = name, port or free_ports()[0]
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"{host}:{self.port}"
         self.log = SCRATCH / f"{name}.{self.port}.{time.monotonic_ns()}.log"
         command = [
             f"{BUILD}/kv-server",
@@ -762,6 +762,36 @@ def drain_push_cannot_begin() -> None:
     other.rename(key)
     servers[1].end()
     servers[1].says(r"drain: no value is put to another server: .* \| event=drain_push_failed reason=")
+
+
+def drain_with_certificates() -> None:
+    """The members' addresses are in no certificate: a server that drains looks for the name that it is told."""
+    certs, path, report = SCRATCH / "member.certs", SCRATCH / "certified", SCRATCH / "certified.json"
+    subprocess.run(["scripts/make-test-certs.sh", str(certs)], check=True, capture_output=True)
+
+    def files(of: str) -> list[str]:
+        return [
+            *("--cert", str(certs / f"{of}.pem"), "--key", str(certs / f"{of}.key")),
+            *("--ca", str(certs / "ca.pem"), "--server-name", "localhost"),
+        ]
+
+    ports = free_ports(3)
+    path.write_text("".join(f"{n}=127.0.0.2:{p}\n" for n, p in zip("abc", ports)))
+    servers = []
+    for name, port in zip("abc", ports):
+        more = files("member") if name != "c" else files("member")[:-2]
+        servers.append(KvServer(name, f"file:{path}", "--drain-sec", "8", *more, port=port, host="127.0.0.2"))
+    for s in servers:
+        s.sees("a b c")
+    load = "--num-keys 100 --value-size 4KB --num-workers 2".split()
+    if bench_begin(servers[0], report, *load, *files("client")).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    all_counted(servers, 100)
+    had = counted(servers[1], BLOCKS)
+    servers[1].end()
+    servers[1].says(rf"drain: {had} values, .* were put to the others; 0 could not be")
+    servers[2].end()
+    servers[2].says(r'does not name "127.0.0.2"')
 
 
 def kv_client(s: KvServer, *command: str) -> subprocess.CompletedProcess[str]:
@@ -1684,6 +1714,7 @@ def main() -> int:
         ("servers that are full: one hands over, and kv-client gets in", drain_when_full, ""),
         ("a server that cannot hand over says why", drain_without_others, ""),
         ("a server whose key nobody knows hands over nothing", drain_push_cannot_begin, ""),
+        ("a server with certificates hands over to members that they do not name", drain_with_certificates, ""),
         ("kv-client asks members by the names of their hosts", asked_by_host, ""),
         ("a server that has no view yet says so to kv-client", asked_before_there_is_a_view, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
