@@ -530,6 +530,18 @@ static int key_make(const char *path)
 	return fflush(stdout) ? EXIT_START : 0;
 }
 
+/* In the log's form, as far as that is known. */
+static void failed_tell(const struct kv_log_style *style, const char *why, const char *way_out)
+{
+	char line[KV_LOG_LINE_CAP];
+
+	snprintf(line, sizeof(line), "%s%s", why, way_out);
+	if (style->format == KV_LOG_JSON)
+		kv_log_stderr((void *)(uintptr_t)style, KV_LOG_ERROR, line);
+	else
+		fprintf(stderr, "kv-server: %s\n", line);
+}
+
 int main(int argc, char **argv)
 {
 	struct kv_log_style style;
@@ -537,7 +549,7 @@ int main(int argc, char **argv)
 		.level = KV_LOG_ERROR, .write = kv_log_stderr, .event = kv_log_stderr_event, .arg = &style};
 	struct kvs_options options;
 	struct kv_error err = {0};
-	struct flags f;
+	struct flags f = {0};
 	struct drain drain;
 	struct start start;
 	struct run r = {.flags = &f, .start = &start, .drain = &drain, .log = &log, .argc = argc, .argv = argv};
@@ -550,6 +562,8 @@ int main(int argc, char **argv)
 		return EXIT_START;
 	}
 	rc = flags_parse(argc, argv, &f, &err);
+	kv_log_style_from(&style, "kv-server");
+	style.format = (enum kv_log_format)f.log_format;
 	/* --max-clients counts sessions, and many may share one connection. Queues for thousands of peers would be
 	 * waste. */
 	if (rc == 0)
@@ -557,13 +571,11 @@ int main(int argc, char **argv)
 	te_env_for_programs();
 	if (rc) {
 		if (rc < 0)
-			fprintf(stderr, "kv-server: %s (try --help)\n", err.text);
+			failed_tell(&style, err.text, " (try --help)");
 		return rc > 0 ? 0 : EXIT_USAGE;
 	}
 	if (f.make_psk)
 		return key_make(f.make_psk);
-	kv_log_style_from(&style, "kv-server");
-	style.format = (enum kv_log_format)f.log_format;
 	kv_log_level_parse(f.log_level, &log.level);
 	if (f.die_with_parent)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -582,9 +594,7 @@ int main(int argc, char **argv)
 	}
 	start_end(&start);
 	explicit_bzero(psk, sizeof(psk));
-	if (rc && style.format == KV_LOG_JSON)
-		kv_log_stderr(&style, KV_LOG_ERROR, err.text);
-	else if (rc)
-		fprintf(stderr, "kv-server: %s\n", err.text);
+	if (rc)
+		failed_tell(&style, err.text, "");
 	return rc == 0 ? 0 : rc == -KV_EINVAL ? EXIT_USAGE : EXIT_START;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # config.sh -- kv-server --config and SIGHUP, and the forms of its log: JSON lines, the journal's levels.
 . "$(dirname "$0")/lib.bash"
-plan 11
+plan 12
 config=$scratch/server.conf
 cat >"$config" <<'C'
 # a comment
@@ -41,6 +41,8 @@ assert seen == 1
 P
 }
 check "each line of the log, and what stands on standard output, is a JSON object with the same names" json_lines
+usage_json() { ! "$build/kv-server" --log-format json --members nonsense 2>"$scratch/usage.err" && json_is "$scratch/usage.err" 'j["level"] == "error" and "--members nonsense" in j["msg"]'; }
+check "so is why it does not start" usage_json
 # What systemd connects to the journal is a socket with this device and inode; a file does as well.
 journal() {
 	: >"$scratch/journal"
