@@ -99,10 +99,14 @@ static int memory_refused(const struct bench_options *o, uint64_t values, uint64
 		       o->num_servers > 1 ? "fewer --servers, or " : "or ");
 }
 
-/* The reads of all runs, or trials, where --duration tells; else 0. */
-static uint64_t reads_ns(const struct bench_options *o)
+/* The reads of all runs, or trials, where --duration tells, or of a trace at its speed; else 0. */
+static uint64_t reads_ns(const struct bench_options *o, const struct trace_totals *t)
 {
 	uint64_t runs = o->aim.quantile > 0 ? BENCH_SLO_TRIALS : o->repeat_runs;
+	if (o->trace) {
+		double ns = o->trace_speed > 0 ? (t->last_ms - t->first_ms) * 1e6 / o->trace_speed : 0;
+		return (uint64_t)KV_MIN(ns, o->duration_ns ? (double)o->duration_ns : 1e18);
+	}
 	return o->duration_ns > UINT64_MAX / runs ? UINT64_MAX : runs * o->duration_ns;
 }
 
@@ -116,7 +120,7 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	/* Of several, each has room for twice its share, also before others come. */
 	if (o->num_servers > 1)
 		values = (2 * values + servers_at_start(o) - 1) / servers_at_start(o);
-	b->results.expiring = o->ttl && reads_ns(o) / 1000000000 >= o->ttl;
+	b->results.expiring = o->ttl && reads_ns(o, &b->results.trace) / 1000000000 >= o->ttl;
 	b->results.misses_expected = b->results.expiring || o->events.count > 0;
 	if (o->servers.count > 0)
 		return 0;

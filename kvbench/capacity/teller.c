@@ -117,7 +117,8 @@ bool capacity_look(struct capacity_teller *t)
 {
 	bool go_on = memory_left(t);
 	if (bench_interrupted())
-		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED, "interrupted by signal %d", bench_interrupted());
+		capacity_fail(t, CAPACITY_INTERRUPTED, -KV_ECANCELED,
+			      "interrupted"); /* by which signal kv-bench itself says */
 	else if (kv_clock_now(&kv_clock_monotonic) >= t->deadline_ns)
 		late(t);
 	else if (go_on) {

@@ -41,7 +41,7 @@ int scale_step_main(const struct scale_options *options)
 	}
 	explicit_bzero(psk, sizeof(psk));
 	if (bench_interrupted())
-		scale_end(&t, "interrupted by signal %d", bench_interrupted());
+		scale_end(&t, "interrupted"); /* by which signal the parent says: it passed on one of its own */
 	else if (kv_clock_now(&kv_clock_monotonic) >= t.deadline_ns)
 		scale_end(&t, "it was not over within %s (--timeout)",
 			  kv_duration_format(options->timeout_ns, limit, sizeof(limit)));

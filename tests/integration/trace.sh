@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # trace.sh -- replay of KV-cache request traces: hits must be exactly what a short reference program computes from the file.
 . "$(dirname "$0")/lib.bash"
-plan 14
+plan 17
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 
 replay() { # replay TRACE
@@ -79,5 +79,10 @@ seq -s, 0 59999 | sed 's/.*/{"timestamp": 0, "hash_ids": [&]}/' >"$scratch/large
 check "blocks that no memory holds are a property of the trace" says 'for 60000 blocks of 16 MiB each of 2 servers needs .* use a smaller --value-size, fewer --servers, or --memory-mb N' "$build/kv-bench" --trace "$scratch/large.jsonl" --value-size 16MB --servers 2
 check "a report that would take the place of the trace is refused" says 'the JSON report would take the place of .*small.jsonl, which --trace reads' "$build/kv-bench" --trace "$scratch/small.jsonl" --json "$scratch/small.jsonl"
 check "also of hits" status 2 "$build/kv-bench" hits --trace "$scratch/small.jsonl" --json "$scratch/../${scratch##*/}/small.jsonl"
+for i in 0 1 2 3 4; do echo "{\"timestamp\": $((i * 500)), \"hash_ids\": [7, $i]}"; done >"$scratch/slow.jsonl"
+outlived() { timeout -k 5 60 "$build/kv-bench" --log-level warn "${over[@]}" --trace "$scratch/slow.jsonl" --trace-speed 1 --value-size 4KB --ttl 1 --json "$scratch/slow.json" >"$scratch/slow" 2>&1 && json_is "$scratch/slow.json" 'j["trace"]["block_hits"] < 4'; }
+check "a trace that outlives its values has fewer hits, and does not fail" outlived
+check "which it says before and behind" eval 'tr -s "[:space:]" " " <"$scratch/slow" | grep -q "at this speed the trace is not shorter than --ttl.*values lived for --ttl 1 s, and the replay took longer: --ttl 0 keeps them"'
+check "and how late a start was" json_is "$scratch/slow.json" 'j["trace"]["latest_start_ns"] >= 0'
 check "a bad line is named by its number" says ':2|line 2' "$build/kv-bench" --log-level warn --trace "$scratch/bad.jsonl" --value-size 4KB
 finish
