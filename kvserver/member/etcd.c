@@ -12,7 +12,7 @@
  * on, with pauses. Reading and registering do not wait for each other: who may not write may still read.
  *
  * A lease is renewed first of all, and without a token where there is none: etcd asks nobody who renews. So a password
- * that is wrong for a while, or a login that is refused, ends no lease.
+ * that is wrong for a while, or a login that is refused, ends no lease. Nor does an etcd that is full and takes no key.
  *
  * A renewal that is answered without a TTL says that the lease is gone: another is taken, and the key is put anew. The
  * same is looked for when the watch or a range shows that our key is gone. If another server has put our key, it keeps
@@ -217,6 +217,12 @@ static void endpoint_fail(struct source *s, const char *why)
 	s->at = (s->at + 1) % s->urls;
 }
 
+/* A renewal was refused: the next one is not too late, either. */
+static void renew_later(struct source *s)
+{
+	s->keepalive_ns = now_ns() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
+}
+
 /* etcd has answered, and says no. */
 static void refused(struct source *s, enum doing doing, const char *why)
 {
@@ -237,7 +243,10 @@ static void refused(struct source *s, enum doing doing, const char *why)
 		s->lease[0] = '\0';
 		return;
 	}
-	s->register_retry_ns = again;
+	if (doing == KEEPALIVE)
+		renew_later(s);
+	else
+		s->register_retry_ns = again;
 	if (!s->register_said)
 		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("register_failed", KV_FIELD("reason", why)),
 			 "--members etcd: this server cannot be registered: %s; it serves on, and tries again", why);
@@ -248,8 +257,8 @@ static void token_lost(struct source *s, enum doing doing, const char *why)
 {
 	uint64_t again = now_ns() + REFUSED_NS / s->setup.pace;
 
-	if (doing == KEEPALIVE) /* an etcd that asks who renews: not before there is a token */
-		s->register_retry_ns = again;
+	if (doing == KEEPALIVE) /* an etcd that asks who renews */
+		renew_later(s);
 	if (s->setup.user && s->tokens_lost++ == 0) {
 		kv_debug(s->setup.log, "--members etcd: %s: another token is asked for", why);
 		s->token[0] = '\0';
@@ -616,7 +625,7 @@ static void put_ask(struct source *s)
 /* When the lease is to be renewed; KV_NEVER: there is none. */
 static uint64_t renewal_ns(const struct source *s)
 {
-	return s->lease[0] ? KV_MAX(s->keepalive_ns, s->register_retry_ns) : KV_NEVER;
+	return s->lease[0] ? s->keepalive_ns : KV_NEVER;
 }
 
 /* What this server has to say of itself; false: nothing. */
@@ -666,7 +675,7 @@ static uint64_t next_turn(const struct source *s, uint64_t now)
 	if (now < s->login_retry_ns)
 		return KV_MIN(s->login_retry_ns, renewal_ns(s));
 	next = KV_MIN(next, s->watch ? next : s->read_retry_ns);
-	next = KV_MIN(next, s->lease[0] ? renewal_ns(s) : s->register_retry_ns);
+	next = KV_MIN(next, KV_MIN(renewal_ns(s), s->put_done ? KV_NEVER : s->register_retry_ns));
 	return s->self.state == KV_MEMBER_JOINING ? KV_MIN(next, s->up_ns) : next;
 }
 

@@ -1322,6 +1322,26 @@ def etcd_prefixes(make: Callable[[], Any]) -> None:
         raise Failed(a.names())
 
 
+def etcd_full() -> None:
+    """An etcd that takes no writes renews leases, and does so in time."""
+    e = FakeEtcd()
+    config = SCRATCH / "full.conf"
+    config.write_text("weight = 3\n")
+    a = KvServer("a", etcd_spec(e), *LEASE, "--config", str(config), KVRAIL_TEST_PACE="1")
+    b = KvServer("b", etcd_spec(e), *LEASE)
+    a.sees("a b")
+    b.sees("a b")
+    e.full = True
+    config.write_text("weight = 5\n")
+    a.process.send_signal(signal.SIGHUP)
+    a.says("this server cannot be registered: etcdserver: mvcc: database space exceeded")
+    time.sleep(6)
+    e.full = False
+    b.says("a has weight 5")
+    for s in (a, b):
+        s.never_said("the lease of this server is gone|left; |members_doubted")
+
+
 def fake_days() -> None:
     """What only the fake can do: lost events, and a compaction between two watches."""
     e = FakeEtcd()
@@ -1743,6 +1763,7 @@ def main() -> int:
         ("etcd (fake): no watch lasts", no_watch_lasts, ""),
         ("etcd (fake): a dead endpoint is passed over", a_dead_endpoint, ""),
         ("etcd (fake): a change while a put is under way", a_put_under_way, ""),
+        ("etcd (fake): it takes no writes for longer than a lease", etcd_full, ""),
     ]
     for kind, make, why in (
         ("fake", one_fake, ""),

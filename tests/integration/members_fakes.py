@@ -97,6 +97,7 @@ class FakeEtcd:
         self.password = "secret"
         self.hung = self.closed = self.mute = False  # mute: watches get no event
         self.watches, self.put_pause_s = 0, 0.0
+        self.full = False
         self.server = Server(self)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.expire, daemon=True).start()
@@ -212,6 +213,8 @@ class FakeEtcd:
             return error(400, 3, "etcdserver: user name is empty")
         if self.tokens is not None and token not in self.tokens:
             return error(401, 16, "etcdserver: invalid auth token")
+        if self.full and path in ("/v3/lease/grant", "/v3/kv/put"):
+            return error(429, 8, "etcdserver: mvcc: database space exceeded")
         if path == "/v3/lease/grant":
             self.lease_next += 1
             seconds = max(2, int(body["TTL"]))
