@@ -503,6 +503,7 @@ char *page_html(const json_t *doc, size_t *len, struct kv_error *err)
 	pairs(out, "GET beside bare writes", json_object_get(doc, "roofline"));
 	pairs(out, "PUT beside bare writes", json_object_get(doc, "roofline_put"));
 	pairs(out, "Trace", json_object_get(doc, "trace"));
+	pairs(out, "Warm-up until steady", json_object_get(doc, "warmup"));
 	pairs(out, "Kept going", json_object_get(doc, "keep_going"));
 	page_conditions(out, doc);
 	pairs(out, "Sweep", json_object_get(doc, "sweep"));

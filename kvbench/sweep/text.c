@@ -198,6 +198,9 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 					       "met is not in p99. Spread: of operations per second, largest "
 					       "less smallest, as a part of the median."
 					     : "");
+	if (s->opt.bench.batch > 1)
+		kv_wrap(out, "           ", 0, "A latency is of a batch of %u keys, and an operation is a key.",
+			s->opt.bench.batch);
 	if (any_brief)
 		kv_wrap(out, "         ~ ", 0,
 			"read for less than 0.1 s, too short for a rate: use --duration 1, --repeat-reads or "

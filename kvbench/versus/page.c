@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page.c -- the comparison as one HTML page: ratios, figures, rounds. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "kvbench/report/chart.h"
 #include "kvbench/report/page.h"
@@ -78,14 +79,34 @@ static void rounds(FILE *out, const struct versus *v)
 	fputs("</table></div>\n", out);
 }
 
+static void targets(FILE *out, const struct versus *v)
+{
+	char text[768];
+	fputs("<h2>Targets</h2>\n", out);
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		if (!v->round[0].run[t].ran)
+			continue;
+		fputs("<p class=\"quiet\"><span>", out);
+		chart_escape(out, versus_target_text(v, t, text, sizeof(text)));
+		fputs("</span></p>\n", out);
+	}
+}
+
 static void heading(FILE *out, const struct versus *v)
 {
 	bool good = true;
-	fputs("<h1>kv-bench versus</h1>\n", out);
+	char text[768], day[32] = "";
+	time_t started = v->started_s;
+	struct tm tm;
+	if (gmtime_r(&started, &tm))
+		strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	fprintf(out, "<h1>kv-bench versus</h1>\n<p class=\"quiet\">%s, %s</p>\n", KVRAIL_VERSION, day);
 	page_command_begin(out, "kv-bench versus");
 	for (int i = 1; i < v->argc; i++)
 		page_command_word(out, v->argv[i]);
-	fputs("</p>\n", out);
+	fputs("</p>\n<p class=\"quiet\">", out);
+	chart_escape(out, versus_load_text(&v->opt, text, sizeof(text)));
+	fputs(".</p>\n", out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		if (!v->failed[t][0])
 			continue;
@@ -134,6 +155,7 @@ char *versus_page(const struct versus *v, size_t *len, struct kv_error *err)
 		bars(out, v, (enum versus_figure)f);
 	fputs("</div>\n", out);
 	rounds(out, v);
+	targets(out, v);
 	page_conditions(out, doc);
 	json_decref(doc);
 	fputs("</body></html>\n", out);

@@ -199,6 +199,25 @@ static struct report_conditions conditions_of(const struct versus *v, char text[
 
 #define COUNT(n) kv_count_format((uint64_t)(n), (char[32]){0}, 32)
 
+char *versus_load_text(const struct versus_options *o, char *buf, size_t cap)
+{
+	char size[32], seconds[32], batch[48] = "", rate[80] = "";
+	if (o->batch > 1) /* and so is a latency */
+		snprintf(batch, sizeof(batch), ", in batches of %s", COUNT(o->batch));
+	if (o->rate > 0)
+		snprintf(rate, sizeof(rate), ", %g reads per second (%s arrivals)", o->rate,
+			 o->arrivals == BENCH_POISSON ? "poisson" : "uniform");
+	snprintf(buf, cap, "%u in flight, %s keys of %s%s, %s of reads a round%s%s%.80s, %s compared, seed %llu",
+		 o->num_workers, COUNT(o->num_keys), kv_size_format(o->value_size, size, sizeof(size)), batch,
+		 kv_duration_format(o->duration_ns, seconds, sizeof(seconds)), rate, o->keys_pattern ? ", " : "",
+		 o->keys_pattern ? o->keys_pattern : "",
+		 o->verify        ? "every byte"
+		 : o->no_checksum ? "lengths"
+				  : "checksums",
+		 (unsigned long long)o->seed);
+	return buf;
+}
+
 void versus_print_round(const struct versus *v, const struct versus_round *r)
 {
 	const struct versus_options *o = &v->opt;
@@ -212,17 +231,18 @@ void versus_print_round(const struct versus *v, const struct versus_round *r)
 	fflush(v->out);
 }
 
-static void print_server(const struct versus *v, unsigned t, bool first)
+char *versus_target_text(const struct versus *v, unsigned t, char *buf, size_t cap)
 {
 	const struct versus_server *s = &v->server[t];
+	bool same = strcmp(v->opt.target[t].label, v->opt.target[t].name) == 0;
 	char threads[48] = "an unknown number of threads";
 	if (s->threads > 0)
 		snprintf(threads, sizeof(threads), "%lld thread%s", (long long)s->threads,
 			 kv_plural((uint64_t)s->threads));
-	bool same = strcmp(v->opt.target[t].label, v->opt.target[t].name) == 0;
-	kv_wrap(v->out, first ? "targets " : "        ", 0, "%s%s%s%s%s: server with %s, client with %lld",
-		v->opt.target[t].label, same ? "" : " is ", same ? "" : v->opt.target[t].name,
-		s->version[0] ? ", version " : "", s->version, threads, (long long)s->client_threads);
+	snprintf(buf, cap, "%s%s%s%s%s: server with %s, client with %lld", v->opt.target[t].label, same ? "" : " is ",
+		 same ? "" : v->opt.target[t].name, s->version[0] ? ", version " : "", s->version, threads,
+		 (long long)s->client_threads);
+	return buf;
 }
 
 static void print_ratio(const struct versus *v, unsigned t, enum versus_figure f)
@@ -286,13 +306,14 @@ static bool any_measured(const struct versus *v)
 void versus_print_summary(const struct versus *v)
 {
 	struct report_conditions c;
-	char text[96];
+	char text[96], server[768];
 	bool first = true;
 	fputc('\n', v->out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		if (!v->round[0].run[t].ran)
 			continue;
-		print_server(v, t, first);
+		kv_wrap(v->out, first ? "targets " : "        ", 0, "%s",
+			versus_target_text(v, t, server, sizeof(server)));
 		first = false;
 	}
 	if (any_measured(v)) {
@@ -402,11 +423,12 @@ json_t *versus_document(const struct versus *v)
 		json_array_append_new(targets, target_json(v, t));
 	for (unsigned i = 0; i < v->rounds; i++)
 		json_array_append_new(rounds, round_json(v, &v->round[i]));
-	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:o, s:I, s:I, s:f, s:s, s:I, s:o, s:o}", "schema",
-			 "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady, "run",
-			 "version", KVRAIL_VERSION, "time", time, "options", given, "conditions", conditions_json(&c),
-			 "in_flight", (json_int_t)o->num_workers, "value_bytes", (json_int_t)o->value_size, "rate",
-			 o->rate, "checked",
+	return json_pack("{s:s, s:b, s:b, s:{s:s, s:s, s:o}, s:o, s:I, s:I, s:f, s:I, s:I, s:f, s:s, s:I, s:o, s:o}",
+			 "schema", "kvbench-versus/1", "interrupted", bench_interrupted() != 0, "steady", !v->unsteady,
+			 "run", "version", KVRAIL_VERSION, "time", time, "options", given, "conditions",
+			 conditions_json(&c), "in_flight", (json_int_t)o->num_workers, "num_keys",
+			 (json_int_t)o->num_keys, "duration_s", (double)o->duration_ns / 1e9, "batch",
+			 (json_int_t)o->batch, "value_bytes", (json_int_t)o->value_size, "rate", o->rate, "checked",
 			 o->verify        ? "every byte"
 			 : o->no_checksum ? "length"
 					  : "checksum",

@@ -77,15 +77,8 @@ static void rounds_run(struct versus *v)
 static void print_head(const struct versus *v)
 {
 	const struct versus_options *o = &v->opt;
-	char size[32], seconds[32];
-	kv_wrap(v->out, "versus  ", 0, "%u in flight, %s keys of %s, %s of reads a round, %s compared, seed %llu",
-		o->num_workers, kv_count_format(o->num_keys, (char[32]){0}, 32),
-		kv_size_format(o->value_size, size, sizeof(size)),
-		kv_duration_format(o->duration_ns, seconds, sizeof(seconds)),
-		o->verify        ? "every byte"
-		: o->no_checksum ? "lengths"
-				 : "checksums",
-		(unsigned long long)o->seed);
+	char text[320];
+	kv_wrap(v->out, "versus  ", 0, "%s", versus_load_text(o, text, sizeof(text)));
 	fprintf(v->out, "%-9s", "GETs/s");
 	for (unsigned t = 0; t < o->num_targets; t++)
 		fprintf(v->out, " %14.14s", o->target[t].label);

@@ -133,6 +133,12 @@ struct versus_spread versus_ratio(const struct versus *v, unsigned target, enum 
 struct versus_spread versus_cpu_ratio(const struct versus *v, unsigned target, enum versus_figure figure);
 struct versus_measure versus_median(const struct versus *v, unsigned target, enum versus_figure figure);
 
+/* versus_load_text -- the load of all targets, in words. Returns buf. */
+char *versus_load_text(const struct versus_options *o, char *buf, size_t cap);
+
+/* versus_target_text -- which server a target is, and its threads. Returns buf. */
+char *versus_target_text(const struct versus *v, unsigned target, char *buf, size_t cap);
+
 void versus_print_round(const struct versus *v, const struct versus_round *round);
 void versus_print_summary(const struct versus *v);
 json_t *versus_document(const struct versus *v);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 52
+plan 55
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py "$@"; }
@@ -33,6 +33,7 @@ check "what the server says of itself is there" json_is "$j" '(j["targets"][0]["
 cpu_told='all(t[f]["cpu_ns"] > 0 for t in j["targets"] for f in ("put", "get"))'
 check "and the processor time of both sides" json_is "$j" "$cpu_told"
 check "redis, pipelined, the last pipeline short" good redis --batch 6
+check "which is told, since a latency is of one" eval 'versus --targets "$url" "${small[@]}" --batch 6 --rate 0 --json "$j" | grep -q "20 keys of 2.93 KiB, in batches of 6," && json_is "$j" "j[\"batch\"] == 6"'
 check "redis, values larger than what a socket takes" good redis --value-size 3000000 --num-keys 5
 check "memcached" good memcached --verify
 check "its threads, too" json_is "$j" 'j["targets"][0]["server_threads"] == 3'
@@ -106,6 +107,8 @@ check "and ratios by processor time, where it is told" json_is "$j" 'all("cpu_ns
 check "each round has other keys, and its distances" json_is "$j" 'len({r["seed"] for r in j["rounds"]}) == len(j["rounds"]) and all(len(r["core_distance_ns"]) == 3 for r in j["rounds"]) and all(r["counts"] == (not j["steady"] or r["cpus"] != "changed") for r in j["rounds"])'
 page() { grep -q 'kv-bench versus <span>--targets</span>' "$scratch/v.html" && grep -q "$one" "$scratch/v.html" && ! grep -qE '<(script|link|img)|https?://[^1w]' "$scratch/v.html"; }
 check "the page has the targets, and loads nothing" page
+check "the load, the servers' versions and threads" eval 'grep -q "3 in flight, 200 keys of 2.93 KiB, 50.0 ms of reads a round, checksums compared" "$scratch/v.html" && grep -q "redis is redis://.*, version 0.fake: server with 1 thread, client with 1" "$scratch/v.html"'
+check "so has the JSON" json_is "$j" '(j["num_keys"], j["batch"], j["duration_s"]) == (200, 0, 0.05)'
 one_out() { # a target that fails leaves the others in
 	versus --targets "kvrail,$url,$one" "${small[@]}" --num-keys 200 --json "$j" -- "${over[@]}" --buffer-mb 16 >/dev/null 2>&1
 	[ $? -eq 1 ] && schema "$j" && json_is "$j" '[t["ok"] for t in j["targets"]] == [True, False, True] and j["targets"][2]["get"]["ratio"]["median"] > 0'

@@ -219,6 +219,7 @@ static void the_page_has_what_was_asked_for(void **state)
 		"service: from when they really began",
 		"A latency is of a batch of 8 keys; operations are keys.",
 		"computed: a batch&#39;s median",
+		"<h2>Warm-up until steady</h2>",
 		"<td>above the limit</td>",
 		"<td></td></tr>", /* of a file of a later kv-bench: an outcome without a name here */
 		"<dt>get bytes per s</dt><dd>1.00 GB/s</dd>",
@@ -231,7 +232,7 @@ static void the_page_has_what_was_asked_for(void **state)
 	more = json_loads(
 		"{\"model\": {\"tokens_per_s\": 6780.9, \"prefix_load_s\": 4.87, \"break_even_tokens\": null,"
 		" \"by_layer\": {\"first_layer_s\": 0.0382}},"
-		" \"config\": {\"batch\": 8},"
+		" \"config\": {\"batch\": 8}, \"warmup\": {\"steady\": true, \"windows\": 5},"
 		" \"runs\": {\"count\": 2, \"bytes_per_s\": {\"median\": 940e6, \"min\": 876e6, \"max\": 1e9}, "
 		"\"p50_ns\": {\"median\": 5, \"min\": 4, \"max\": 6, \"spread\": 0.4}},"
 		" \"slo\": {\"quantile\": 0.99, \"limit_ns\": 2000000, \"rate_per_s\": 110.4, \"trials\": ["
