@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # help.sh -- kv-bench --help is one screen, its topics are all groups of options, its commands all commands; completion knows them.
 . "$(dirname "$0")/lib.bash"
-plan 13
+plan 14
 bench=$build/kv-bench
 screen() { [ "$("$bench" --help | wc -l)" -le 24 ] && [ "$("$bench" --help | wc -L)" -le 80 ]; }
 check "--help is one screen" screen
@@ -23,6 +23,11 @@ in_program() { # every command that the program knows
 check "the commands are the program's" in_program
 their_help() { for c in $(commands); do cmp <("$bench" help "$c") <("$bench" "$c" --help) || return 1; done; }
 check "help COMMAND is COMMAND --help" their_help
+described() { # also in the manual, which has this text
+	local c
+	for c in $(commands); do "$bench" help all | tr -s '[:space:]' ' ' | grep -q "\`kv-bench $c\`" || { echo "help all does not name $c" && return 1; }; done
+}
+check "the text before all options names every command" described
 check "a topic that there is not is refused with the list" status 2 "$bench" help nothing
 check "which names them" says "no topic 'nothing': use one of where, load, .*, all, or a command \(capacity," "$bench" help nothing
 full() { ! "$bench" help >/dev/full 2>/dev/null; }
