@@ -10,7 +10,7 @@
 const char *const figure_names[FIGURES + 1] = {"percentiles", "histogram", "throughput", "latency",
 					       "breakdown",   "scaling",   NULL};
 
-enum { MARKS_MAX = 256, BINS = 60, HEAT_MAX = 12, SEEN_MAX = 64 };
+enum { MARKS_MAX = 256, BINS = 60, HEAT_MAX = 12, HEAT_WIDE = 8, SEEN_MAX = 64 };
 
 struct points {
 	double *x, *y;
@@ -273,11 +273,28 @@ static void heat_names(const double *column, const double *row, const struct cha
 		kv_size_format((uint64_t)KV_MIN(KV_MAX(row[r], 0.0), 1e18), row_name[r], CHART_LABEL_MAX);
 }
 
+/* More columns than a telephone shows apart become rows, where there is room. */
+static void heat_turn(struct chart_heat *h, double turned[HEAT_MAX * HEAT_MAX])
+{
+	const struct chart_heat from = *h;
+	for (unsigned r = 0; r < h->rows; r++)
+		for (unsigned c = 0; c < h->columns; c++)
+			turned[c * h->rows + r] = h->value[r * h->columns + c];
+	h->x_label = from.y_label;
+	h->y_label = from.x_label;
+	h->column = from.row;
+	h->row = from.column;
+	h->columns = from.rows;
+	h->rows = from.columns;
+	h->value = turned;
+}
+
 /* A sweep's points: {num_workers, value_size, num_clients, ops_per_s}. Of several at one place the best counts. */
 static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *err)
 {
 	const json_t *points = document_at(doc, "sweep", "points", NULL), *p;
 	double column[SEEN_MAX] = {0}, row[SEEN_MAX] = {0}, clients[SEEN_MAX] = {0}, value[HEAT_MAX * HEAT_MAX];
+	double turned[HEAT_MAX * HEAT_MAX];
 	char column_name[HEAT_MAX][CHART_LABEL_MAX], row_name[HEAT_MAX][CHART_LABEL_MAX];
 	unsigned different = 0;
 	bool some;
@@ -319,6 +336,8 @@ static int scaling(FILE *out, const json_t *doc, bool alone, struct kv_error *er
 	else if (different > 1)
 		h.title = "Operations per second (best number of clients)";
 	heat_names(column, row, &h, column_name, row_name);
+	if (h.columns > HEAT_WIDE && h.rows <= HEAT_WIDE)
+		heat_turn(&h, turned);
 	chart_heat(out, &h, alone);
 	return 0;
 }

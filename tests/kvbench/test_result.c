@@ -254,6 +254,39 @@ static void the_page_has_what_was_asked_for(void **state)
 	json_decref(doc);
 }
 
+/* Eleven columns are too many for a telephone: workers are the rows then. */
+static void a_wide_heat_map_is_turned(void **state)
+{
+	(void)state;
+	for (unsigned workers = 8; workers <= 11; workers += 3) {
+		json_t *points = json_array(),
+		       *doc = json_pack("{s:s, s:{s:o}}", "schema", "kvbench-sweep/1", "sweep", "points", points);
+		struct kv_error err = {0};
+		char *text = NULL;
+		const char *x, *y;
+		size_t len = 0;
+		FILE *out = open_memstream(&text, &len);
+		for (unsigned w = 1; w <= workers; w++)
+			for (unsigned size = 1; size <= 2; size++)
+				json_array_append_new(points, json_pack("{s:i, s:i, s:i, s:f}", "num_workers", w,
+									"value_size", size << 12, "num_clients", 1,
+									"ops_per_s", w * 1000.0 + size * 100));
+		assert_int_equal(figure_write(out, doc, FIGURE_SCALING, true, &err), 0);
+		fclose(out);
+		y = strstr(text, ">workers</text>");
+		x = strstr(text, ">value</text>");
+		assert_true(x && y);
+		assert_int_equal(y < x, workers > 8); /* the rows' label comes first */
+		check_contains(text, ">4 KiB</text>");
+		check_contains(text, ">5.2k</text>");
+		/* The cell of 3 workers and 8 KiB is in the third column and second row, or the other way round. */
+		assert_true(strstr(text, ">3.1k</text>") < strstr(text, ">3.2k</text>"));
+		assert_int_equal(strstr(text, ">3.2k</text>") < strstr(text, ">4.1k</text>"), workers > 8);
+		free(text);
+		json_decref(doc);
+	}
+}
+
 static void the_page_of_a_sweep_has_its_conditions(void **state)
 {
 	static const char *const wanted[] = {
@@ -646,6 +679,7 @@ int main(void)
 		cmocka_unit_test(nothing_from_outside_becomes_markup),
 		cmocka_unit_test(the_page_has_what_was_asked_for),
 		cmocka_unit_test(conditions_have_no_more_digits_than_they_are_worth),
+		cmocka_unit_test(a_wide_heat_map_is_turned),
 		cmocka_unit_test(the_page_of_a_sweep_has_its_conditions),
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
