@@ -9,7 +9,8 @@
  *
  * A call that fails, or has no answer within its limit, moves everything to the next endpoint, the watch as well: an
  * etcd that is stopped keeps its connections open. When all endpoints have failed, the source is in trouble, and tries
- * on, with pauses. Reading and registering do not wait for each other: who may not write may still read.
+ * on, with pauses. These are short beside a lease: an etcd that comes back gives all leases their time again, and no
+ * more. Reading and registering do not wait for each other: who may not write may still read.
  *
  * A lease is renewed first of all, and without a token where there is none: etcd asks nobody who renews. So a password
  * that is wrong for a while, or a login that is refused, ends no lease. Nor does an etcd that is full and takes no key.
@@ -207,12 +208,13 @@ static void watch_drop(struct source *s)
 static void endpoint_fail(struct source *s, const char *why)
 {
 	unsigned rounds = ++s->failed / s->urls;
+	uint64_t pause = (PAUSE_NS << KV_MIN(rounds - 1, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
 
 	kv_debug(s->setup.log, "--members etcd: %s: %s", s->url[s->at], why);
 	watch_drop(s);
 	if (s->failed % s->urls == 0) {
 		trouble(s, s->url[s->at], why);
-		s->retry_ns = now_ns() + (PAUSE_NS << KV_MIN(rounds - 1, (unsigned)PAUSE_ROUNDS_MAX)) / s->setup.pace;
+		s->retry_ns = now_ns() + KV_MIN(pause, s->setup.lease_ns / 4);
 	}
 	s->at = (s->at + 1) % s->urls;
 }

@@ -1342,6 +1342,23 @@ def etcd_full() -> None:
         s.never_said("the lease of this server is gone|left; |members_doubted")
 
 
+def etcd_headless() -> None:
+    """An etcd that had no leader for a while hears of all servers before their leases end."""
+    e = FakeEtcd()
+    lease = ["--lease-sec", "3", "--joining-sec", "1"]
+    a, b, c = (KvServer(n, etcd_spec(e), *lease, KVRAIL_TEST_PACE="1") for n in "abc")
+    for s in (a, b, c):
+        s.sees("a b c")
+    e.lose_leader()
+    time.sleep(8)
+    e.elect()
+    for s in (a, b, c):
+        s.source("ok")
+    time.sleep(4)
+    for s in (a, b, c):
+        s.never_said("the lease of this server is gone|left; |members_doubted")
+
+
 def fake_days() -> None:
     """What only the fake can do: lost events, and a compaction between two watches."""
     e = FakeEtcd()
@@ -1764,6 +1781,7 @@ def main() -> int:
         ("etcd (fake): a dead endpoint is passed over", a_dead_endpoint, ""),
         ("etcd (fake): a change while a put is under way", a_put_under_way, ""),
         ("etcd (fake): it takes no writes for longer than a lease", etcd_full, ""),
+        ("etcd (fake): it has no leader for longer than a lease", etcd_headless, ""),
     ]
     for kind, make, why in (
         ("fake", one_fake, ""),

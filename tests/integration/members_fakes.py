@@ -97,7 +97,7 @@ class FakeEtcd:
         self.password = "secret"
         self.hung = self.closed = self.mute = False  # mute: watches get no event
         self.watches, self.put_pause_s = 0, 0.0
-        self.full = False
+        self.full = self.headless = False
         self.server = Server(self)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.expire, daemon=True).start()
@@ -113,6 +113,16 @@ class FakeEtcd:
 
     def go_on(self) -> None:
         self.hung = False
+
+    def lose_leader(self) -> None:
+        self.headless = True
+
+    def elect(self) -> None:
+        """The new leader gives all leases their time again."""
+        with self.lock:
+            for lease in self.leases.values():
+                lease[1] = time.monotonic() + lease[0]
+            self.headless = False
 
     def revoke_all(self) -> None:
         with self.lock:
@@ -153,7 +163,7 @@ class FakeEtcd:
             time.sleep(0.05)
             with self.lock:
                 now = time.monotonic()
-                for lease in [k for k, v in self.leases.items() if v[1] < now and not self.hung]:
+                for lease in [k for k, v in self.leases.items() if v[1] < now and not self.hung and not self.headless]:
                     self.lease_end(lease)
 
     def lease_end(self, lease: int) -> None:
@@ -191,6 +201,8 @@ class FakeEtcd:
         def error(status: int, code: int, text: str) -> tuple[int, Any]:
             return status, {"error": text, "code": code, "message": text}
 
+        if self.headless:
+            return error(503, 14, "etcdserver: no leader")
         if path == "/v3/auth/authenticate":
             if self.tokens is None:
                 return error(400, 9, "etcdserver: authentication is not enabled")
