@@ -270,9 +270,9 @@ struct kvc_options {
  * may be there still. What a GET finds there is copied in the background to the server that has the key now, with what
  * is left of its time to live, unless it is longer than half of the receive buffer. While the key's own server is
  * joining, and for settle_ns after it was seen to have restarted, the one that has the key without it is asked in the
- * same way. Not believed are a view that is older, or that has no members, and while they answer one that lacks half of
- * the servers that are up. Clients whose views differ miss values of each other, and never read wrong bytes. Without a
- * view the list alone counts.
+ * same way. Not believed are a view that is older, or of another source (--members) while a server tells of the
+ * former one, or that has no members, and while they answer one that lacks half of the servers that are up. Clients
+ * whose views differ miss values of each other, and never read wrong bytes. Without a view the list alone counts.
  *
  * Two copies. With KVC_TWO_COPIES a value is kept at the first two servers in its key's order that are neither down nor
  * draining. PUT returns when it is at the first one; a copy of it goes to the second one in the background, from a

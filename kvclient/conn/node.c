@@ -55,7 +55,8 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 		n->link_silent = false;
 	}
 	if (state != n->state && state != KVC_NODE_UP)
-		n->view_told = n->news.epoch = 0; /* it may be another process when it is there again */
+		n->view_told = n->source_told = n->news.epoch =
+			0; /* it may be another process when it is there again */
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
@@ -130,6 +131,7 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 	switch (m->type) {
 	case WIRE_CTRL_VIEW_NEWS: /* the first beat of the attachment asks (serve.c) */
 		n->view_told = m->view_news.digest;
+		n->source_told = m->view_news.source;
 		n->news = m->view_news;
 		return 0;
 	case WIRE_CTRL_VIEW:

@@ -175,6 +175,7 @@ struct kvc_node {
 	bool ending;                 /* its coroutine is about to end */
 	char member_id[KV_NAME_MAX]; /* its server's node id, as the view has it; "": there is no view */
 	uint64_t view_told;          /* digest of the view that it told; 0: none since it was connected to */
+	uint64_t source_told;        /* the source of that */
 	struct wire_view_news news;  /* of a view that it has and we have not, perhaps; epoch 0: none */
 	const char *redo;        /* why the attachment is to be dropped and a new one made at once; NULL: it is not */
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */

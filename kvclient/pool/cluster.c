@@ -6,7 +6,8 @@
  * pool may differ for a moment: they miss then, and never read wrong bytes.
  *
  * When a server that has news is asked is said in core/asking.c. Believed is what is newer, by epoch and, where epochs
- * are equal, by digest; of another source only if no server of the present view answers. Not believed are a view
+ * are equal, by digest; of another source only if no server that answers tells of the present one any more: servers get
+ * another source one after the other, and each source has its own epochs. Not believed are a view
  * without members, and one that lacks half of the members that are up here while these answer (draining ones are
  * expected to go). Such a view is kept and looked at again with each heartbeat.
  *
@@ -50,15 +51,15 @@ static bool answers(const struct kvc_client *c, const char *node_id)
 	return false;
 }
 
-/* Servers that are up, and those that are just being attached and told the view in force: while a pool opens, all are,
- * and one that is behind must not undo what another has told. */
+/* Servers that are up and tell of the source of the view in force, and those that are just being attached and told that
+ * view: while a pool opens, all are, and one that is behind must not undo what another has told. */
 static unsigned answering(const struct kvc_client *c)
 {
 	unsigned count = 0;
 	for (unsigned i = 0; i < c->num_nodes; i++) {
 		const struct kvc_node *n = &c->node[i];
 		bool told = n->state == KVC_NODE_CONNECTING && n->view_told && n->view_told == c->cluster.digest;
-		count += !n->retired && (n->state == KVC_NODE_UP || told);
+		count += !n->retired && n->source_told == c->cluster.view.source && (n->state == KVC_NODE_UP || told);
 	}
 	return count;
 }
@@ -540,12 +541,22 @@ static bool view_hear(struct kvc_client *c, struct kv_view *v)
 	return true;
 }
 
+/* Such a view may be wanted later, and a server tells its news once. */
+static bool of_another_source(const struct kvc_client *c, const struct wire_view_news *news)
+{
+	return news->epoch != 0 && news->source != c->cluster.view.source && news->digest != c->cluster.digest;
+}
+
 void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
 {
 	struct kvc_client *c = n->client;
-	n->view_told = kv_view_digest(v);
+	const struct wire_view_news told = {.source = v->source, .epoch = v->epoch, .digest = kv_view_digest(v)};
+	n->view_told = told.digest;
+	n->source_told = v->source;
 	if (!c->closing && !view_hear(c, v) && n->view_told != c->cluster.digest)
 		kvc_add(&c->count.views_old, v->epoch != 0);
+	if (of_another_source(c, &told))
+		n->news = told;
 	kv_view_fini(v);
 }
 
@@ -566,11 +577,13 @@ bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
 	} here = {loop_now(c->loop), c->pool->options.base_client_id + c->index, n->index};
 	if (news) {
 		n->view_told = news->digest;
+		n->source_told = news->source;
 		n->news = *news;
 		confirm(c, news->source, news->epoch, news->digest);
 	}
 	if (!wanted(c, &n->news)) {
-		n->news.epoch = 0;
+		if (!of_another_source(c, &n->news))
+			n->news.epoch = 0;
 		return false;
 	}
 	/* (No two clients choose alike, nor does one that is simulated twice choose otherwise.) */

@@ -111,7 +111,7 @@ void members_find_all(struct kvc_client *c, void *arg)
 
 static void view_make(struct kv_view *v, uint64_t epoch)
 {
-	*v = (struct kv_view){.source = 1, .epoch = epoch};
+	*v = (struct kv_view){.source = 1 + members.source, .epoch = epoch};
 	for (unsigned i = 0; i < members.world.num_servers; i++) {
 		struct kv_member m = {.weight = members.weight[i] ? members.weight[i] : 1 + i % 3,
 				      .state = members.state[i]};

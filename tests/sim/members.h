@@ -14,6 +14,7 @@ extern struct members {
 	enum kv_member_state state[WORLD_SERVERS]; /* by number of the server; 0: no member */
 	unsigned weight[WORLD_SERVERS];            /* the same; 0: 1 to 3, by number */
 	bool incarnations;                         /* views name them */
+	uint64_t source;                           /* another number for views of another source */
 } members;
 
 /* Key i of MEMBERS_KEYS, and its value, of MEMBERS_LONG bytes at most. */

@@ -172,6 +172,38 @@ static void what_comes_between_two_epochs_of_one_view_is_old(void **state)
 	world_close(&members.world);
 }
 
+/* One server after the other gets another source, which numbers otherwise and has one member more. `dies`: the last one
+ * is gone before it has the other source. */
+static void source_change(bool dies)
+{
+	open_world(dies ? 413 : 412, SERVERS);
+	members.epoch = 900;
+	members_all_up(SERVERS - 1);
+	members_settle();
+	agree();
+	members.source = 1;
+	members.state[3] = KV_MEMBER_UP;
+	for (unsigned i = 0; i + 1 < SERVERS; i++) {
+		assert_int_equal(world_counters(&members.world, 0).members, SERVERS - 1);
+		if (dies && i == 2)
+			world_server_crash(&members.world, i, false);
+		else
+			members_tell_one(i, 5);
+		members_settle();
+	}
+	world_sleep(&members.world, 5 * SECOND);
+	assert_int_equal(world_counters(&members.world, 0).members, SERVERS);
+	assert_int_equal(members.world.pool[0].pool->client[0]->cluster.view.source, 2);
+	world_close(&members.world);
+}
+
+static void a_cluster_that_gets_another_source_is_followed(void **state)
+{
+	(void)state;
+	source_change(false);
+	source_change(true);
+}
+
 /* One server has heard of a change, the others not yet: a pool that opens then has the newest view, whoever tells it
  * first. */
 static void a_pool_that_opens_has_the_newest_view(void **state)
@@ -544,6 +576,7 @@ int main(void)
 		cmocka_unit_test(members_come_and_go_and_no_call_fails),
 		cmocka_unit_test(a_view_that_is_old_or_empty_is_not_believed),
 		cmocka_unit_test(what_comes_between_two_epochs_of_one_view_is_old),
+		cmocka_unit_test(a_cluster_that_gets_another_source_is_followed),
 		cmocka_unit_test(a_pool_that_opens_has_the_newest_view),
 		cmocka_unit_test(news_that_comes_while_a_client_attaches_is_not_lost),
 		cmocka_unit_test(a_client_that_hears_of_a_view_tells_the_others_of_its_pool),
