@@ -232,11 +232,26 @@ unsigned state_differs(const json_t *a, const json_t *b, void (*say)(const char 
 	return q.count;
 }
 
+/* Both were shared, else they would not compare; how much others took may be what differs. */
+static void both_shared(struct asking *q, const json_t *a, const json_t *b)
+{
+	const json_t *x = json_object_get(a, "conditions"), *y = json_object_get(b, "conditions");
+	double of_a = document_number(x, "others_cores"), of_b = document_number(y, "others_cores");
+	char sentence[160];
+	if (!json_is_true(json_object_get(x, "shared_machine")) ||
+	    !json_is_true(json_object_get(y, "shared_machine")) || !isfinite(of_a) || !isfinite(of_b))
+		return;
+	snprintf(sentence, sizeof(sentence),
+		 "shared machine: others took %.2f cores, then %.2f: a difference may be theirs", of_a, of_b);
+	q->say(sentence, q->arg);
+}
+
 void state_notes(const json_t *a, const json_t *b, void (*say)(const char *sentence, void *arg), void *arg)
 {
 	struct asking q = {say, arg, 0};
 	same(&q, "host", document_at(a, "host", "name", NULL), document_at(b, "host", "name", NULL));
 	same(&q, "kernel", document_at(a, "host", "kernel", NULL), document_at(b, "host", "kernel", NULL));
+	both_shared(&q, a, b);
 }
 
 /* Of the runs of a combination: the worst of what others took. */

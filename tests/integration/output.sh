@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 60
+plan 61
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -80,7 +80,7 @@ json.dump(j, open(sys.argv[2], 'w'))" "$r" "$scratch/$1.json"
 }
 steady='
 j["phases"]["mixed"] = None; del j["phases"]["mixed"]; j["phases"]["write"]["ops"] = 0
-j["conditions"].update(core_distance_before_ns=70, core_distance_after_ns=70) # whatever the run met
+j["conditions"].update(core_distance_before_ns=70, core_distance_after_ns=70, shared_machine=False, others_cores=0.0) # whatever the run met
 def speed(f):
     p["ops_per_s"] = 10000 * f
     for i, x in enumerate(w): x.update(seconds=0.2, ops=int(2000 * f * (1 + 0.01 * (i % 3))), p50_ns=1000, p99_ns=9000)
@@ -184,6 +184,10 @@ speed(1)
 j['host']['processor'] = 'another'"
 check "another processor is another machine: status 2" eval 'status 2 compare "$scratch/base.json" "$scratch/other_cpu.json" && says "processor: .*, then .another." compare "$scratch/base.json" "$scratch/other_cpu.json"'
 check "another name is told, and compares" eval 'status 0 compare "$scratch/base.json" "$scratch/elsewhere.json" && says "note .*elsewhere.json: host: .*, then .elsewhere." compare "$scratch/base.json" "$scratch/elsewhere.json"'
+for n in 1 2; do vary "shared$n" "$steady
+speed(1)
+j['conditions'].update(shared_machine=True, others_cores=1 + 0.25 * $n)"; done
+check "of two on a shared machine it is told what others took" eval 'says "note .*shared2.json: shared machine: others took 1.25 cores, then 1.50: a difference may be theirs" compare "$scratch/shared1.json" "$scratch/shared2.json" && ! says "shared machine" compare "$scratch/base.json" "$scratch/base.json"'
 check "an interrupted run does not compare with a whole one" says 'interrupted: false, then true' compare "$scratch/base.json" "$scratch/cut.json"
 vary brief "$steady
 speed(1)
