@@ -40,7 +40,8 @@ static void print_row(const struct model *m, const struct model_layout *l)
 		snprintf(heads, sizeof(heads), "%u x %u", m->kv_heads, m->head_dim);
 	printf("%-16s %6u %10s", m->name, m->layers, heads);
 	if (model_measure(m, l, &b, NULL) < 0) {
-		printf(" %9s %9s %12s  tp %u does not divide its heads\n", "-", "-", "-", l->tp);
+		printf(" %9s %9s %9s %9s\n  %s; tp %u does not divide its heads\n", "-", "-", "-", "-", m->source,
+		       l->tp);
 		return;
 	}
 	snprintf(slices, sizeof(slices), "%u x %u", m->layers, b.slices_per_layer);

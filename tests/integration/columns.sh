@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # columns.sh -- what programs print for people fits 80 columns: every --help, and the tables of a small run.
 . "$(dirname "$0")/lib.bash"
-plan 36
+plan 37
 # fits COMMAND... -- nothing that it prints is wider, but words that are wider by themselves (paths, lists of addresses).
 fits() {
 	"$@" >"$scratch/text" 2>/dev/null </dev/null
@@ -42,6 +42,7 @@ printf '%s\n' '{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_
 check "of a replay" fits "$build/kv-bench" "${base[@]}" --trace "$scratch/trace" --value-size 4KB
 check "of a replay with events" fits "$build/kv-bench" "${base[@]}" --trace "$scratch/trace" --trace-speed 1 --servers 2 --value-size 4KB --event 'stop 2 at 500us' --event 'cont 2 at 600us'
 check "of a model" fits "$build/kv-bench" "${small[@]}" --model qwen3-0.6b --tp 8 --block-tokens 1 --prefill-rate 10
+check "of kv-bench models, also of what cannot be divided" fits "$build/kv-bench" models --tp 3
 check "of kv-bench capacity" fits "$build/kv-bench" capacity --steps 1,2 --max-sessions 5 "${over[@]}"
 check "of kv-bench fabric" fits "$build/kv-bench" fabric --sizes 1,1MB --time 1ms --histogram "${over[@]}"
 check "of kv-bench sweep" fits "$build/kv-bench" sweep -w 1,2 -c 1,2 --num-keys 20 --repeat-reads 2 --buffer-mb 4 --repeat-runs 2 "${over[@]}"
