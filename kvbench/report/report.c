@@ -781,8 +781,7 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 	if (r->slo_bad)
 		problem(v, "the trials of --slo met %s that were wrong or missing", OF(r->slo_bad, "value"));
 	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
-		problem(v,
-			"no rate that was tried keeps p%g within %s, down to %.3g per second",
+		problem(v, "no rate that was tried keeps p%g within %s, down to %.3g per second",
 			100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns), r->slo.high);
 }
 
