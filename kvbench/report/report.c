@@ -502,13 +502,13 @@ static void replay_table(const struct bench *b)
 			"in file order with memory for everything: %s, ratio %.4f; difference %+lld",
 			OF(r->expected_hits, "hit"), ratio(r->expected_hits, b->results.trace.blocks),
 			(long long)(r->block_hits - r->expected_hits));
+	else
+		kv_wrap(b->out, "          ", 0, "not all of the %s were replayed: hits are not compared",
+			OF(b->results.trace.requests, "request"));
 	if (r->complete && replay_outlived(b) && r->block_hits < r->expected_hits)
 		kv_wrap(b->out, "          ", 0,
 			"values lived for --ttl %llu s, and the replay took longer: --ttl 0 keeps them",
 			(unsigned long long)b->opt->ttl);
-	else
-		kv_wrap(b->out, "          ", 0, "not all of the %s were replayed: hits are not compared",
-			OF(b->results.trace.requests, "request"));
 	if (r->lost)
 		kv_wrap(b->out, "          ", 0,
 			"the lookup found %s that the GET then missed (evicted), and that were stored again",

@@ -893,6 +893,23 @@ static void a_strict_replay_must_have_the_expected_hits(void **state)
 	assert_int_equal(report_verdict(&f->bench, NULL), 0);
 }
 
+static void a_whole_replay_is_compared_and_a_part_is_not(void **state)
+{
+	struct fixture *f = *state;
+	struct replay_result *r = &f->bench.results.replay;
+	f->opt.trace = "file";
+	for (int i = 0; i < 3; i++) { /* whole; whole and outlived; a part */
+		char *text;
+		*r = (struct replay_result){.ran = true, .complete = i < 2, .block_hits = 6, .expected_hits = 7};
+		f->bench.results.read.elapsed_ns = i == 1 ? f->opt.ttl * 1000000000ull : 1000;
+		text = summary_of(&f->bench);
+		assert_int_equal(strstr(text, "in file order with memory for everything") != NULL, i < 2);
+		assert_int_equal(strstr(text, "values lived for --ttl") != NULL, i == 1);
+		assert_int_equal(strstr(text, "were replayed: hits are not compared") != NULL, i == 2);
+		free(text);
+	}
+}
+
 static void a_roofline_without_figure_fails_a_run(void **state)
 {
 	struct fixture *f = *state;
@@ -996,6 +1013,7 @@ int main(void)
 		WITH_RUN(misses_of_a_run_that_wrote_nothing_say_so),
 		WITH_RUN(expected_misses_do_not_fail_a_run),
 		WITH_RUN(a_strict_replay_must_have_the_expected_hits),
+		WITH_RUN(a_whole_replay_is_compared_and_a_part_is_not),
 		WITH_RUN(a_roofline_without_figure_fails_a_run),
 		cmocka_unit_test(errors_are_counted_by_code_and_bounded),
 		cmocka_unit_test(merging_adds_everything),
