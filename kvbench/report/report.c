@@ -134,9 +134,7 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"the reads%s are not shorter than --ttl: keys expire during the run and will be misses, which "
 			"do not fail it",
-			o->repeat_runs > 1    ? " of --duration and --repeat-runs"
-			: o->aim.quantile > 0 ? " of all trials of --slo"
-					      : " of --duration");
+			o->repeat_runs > 1 ? " of --duration and --repeat-runs" : " of --duration");
 	if (o->events.count)
 		kv_wrap(b->out, "note       ", 0, "servers go or come during the run (--event): misses do not fail it");
 	else if (b->results.memory_short)
