@@ -82,7 +82,7 @@ static const struct {
 	uint8_t flags; /* bits that are allowed */
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS | WIRE_GET_PACK |
-					 WIRE_GET_PULL | WIRE_GET_LEASED},
+					 WIRE_GET_PULL | WIRE_GET_LEASED | WIRE_GET_HOT},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
 	[WIRE_DELETE] = {0, 0},
@@ -121,11 +121,13 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	return reserved == 0;
 }
 
-/* FOLLOWS says that the bytes were moved, and LEASED that they were not. */
+/* FOLLOWS says that the bytes were moved, and LEASED that they were not. HOT speaks of a value that was found. */
 static bool get_valid(const struct wire_reply *r)
 {
 	bool follows = r->flags & WIRE_GET_FOLLOWS, leased = r->flags & WIRE_GET_LEASED;
 	uint32_t inline_len = r->get.inline_data.len;
+	if (r->flags & WIRE_GET_HOT && r->status != WIRE_OK)
+		return false;
 	if (inline_len > KV_INLINE_MAX || (follows && leased) || ((follows || leased) && r->get.posted != 0))
 		return false;
 	return !leased || (inline_len == 0 && r->get.lease != 0 && r->get.lease_us != 0);

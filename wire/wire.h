@@ -9,7 +9,7 @@
  * input.
  *
  * -- A fabric frame -----------------------------------------------------------------------------------------------
- *   0  u16 magic 0x524B ("KR")     2  u8 version (2)      3  u8 link (index among the links between the client and
+ *   0  u16 magic 0x524B ("KR")     2  u8 version (3)      3  u8 link (index among the links between the client and
  *      this shard)
  *   4  u32 session: the number from the WELCOME, in both directions
  *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the link in 4 bytes, then the counter's 8. The key
@@ -88,7 +88,8 @@
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
  *  A reply may repeat the flags of its request. If a reply to GET has FOLLOWS, its posted is 0 and the value's bytes
- *  are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline bytes.
+ *  are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline bytes. HOT
+ *  goes with status OK only, and with every other flag.
  *  EXISTS: bits of the bitmap beyond the last key are zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
@@ -206,6 +207,8 @@ enum wire_flag {
 	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes itself; see WIRE_WELCOME_PULL */
 	WIRE_GET_LEASED = 64, /* reply to GET: the bytes were not moved; the client reads them from the arena within the
 				 lease time */
+	WIRE_GET_HOT = 128,   /* reply to GET: the value was asked for often lately (store/heat.h); the client may keep
+				 a second copy of it elsewhere */
 	WIRE_PUT_FIRST = 1,   /* PUT: first range of a value */
 	WIRE_PUT_LAST = 2,    /* PUT: last range: check, then commit */
 	WIRE_PUT_LANDED = 4,  /* PUT: the client wrote the bytes to its landing area, before this message and over the

@@ -226,6 +226,17 @@ const struct golden_reply golden_replies[] = {
 		  .lease = 0x0000000200000001,
 		  .at = 0x123400,
 		  .lease_us = 1000000}}},
+	{"get_hot",
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf680001090d0c0b0a"
+	 "0807060504030201818240000000000095776655443322115030201090706050"
+	 "05000000000000009a00000000000000efcdab89674523010000000005000000"
+	 "68656c6c6f000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_INLINE | WIRE_GET_HOT,
+	  .id = ID + 13,
+	  .posted_ns = 0x10203050,
+	  .replied_ns = 0x50607090,
+	  .get = {.value_len = 5, .generation = 0x9a, .checksum = 0x0123456789abcdef, .inline_data = BYTES("hello")}}},
 	{"get_miss",
 	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf600001090d0c0b0a"
 	 "080706050403020181003800010000008a7766554433221100000000ffffffff"

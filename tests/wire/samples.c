@@ -171,6 +171,10 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 	switch (r->type) {
 	case WIRE_GET:
 		r->flags = (uint8_t)kv_prng_below(p, 8);
+		if (kv_prng_below(p, 4) == 0) {
+			r->flags |= WIRE_GET_HOT;
+			r->status = WIRE_OK;
+		}
 		r->get.value_len = upto(p, UINT64_MAX);
 		r->get.generation = upto(p, UINT64_MAX);
 		r->get.checksum = kv_prng_next(p);

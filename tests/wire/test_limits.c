@@ -59,7 +59,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 							[WIRE_PUT] = 7,
 							[WIRE_TOUCH] = WIRE_TOUCH_LOOK,
 							[WIRE_PIN] = 1};
-	const uint8_t only_replies = WIRE_GET_FOLLOWS | WIRE_GET_LEASED;
+	const uint8_t either = WIRE_GET_FOLLOWS | WIRE_GET_LEASED, only_replies = either | WIRE_GET_HOT;
 	uint8_t key[] = {1, 'k'};
 	(void)state;
 	for (unsigned type = 0; type < 256; type++) {
@@ -70,7 +70,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 			bool good_reply = good && type < WIRE_SESSION; /* the further types are not requests */
 			if (type == WIRE_GET) {
 				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
-					     (flags & only_replies) != only_replies;
+					     (flags & either) != either;
 				reply.get.lease = reply.get.lease_us = 1;
 			}
 			if (type == WIRE_PROVE) {
@@ -108,6 +108,27 @@ static void a_reply_that_follows_its_write_has_posted_none(void **state)
 	assert_int_equal(add_reply(&reply), 0);
 	reply.get.posted = 1;
 	assert_int_equal(add_reply(&reply), -KV_EINVAL);
+}
+
+/* Nothing but a value that was found is hot, however it travels. */
+static void a_hot_reply_has_status_ok(void **state)
+{
+	static const uint8_t others[] = {0,
+					 WIRE_GET_SUM_RANGE,
+					 WIRE_GET_INLINE,
+					 WIRE_GET_FOLLOWS,
+					 WIRE_GET_LEASED,
+					 WIRE_GET_PACK | WIRE_GET_FOLLOWS};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(others); i++) {
+		for (int status = -1; status <= WIRE_STATUS_MAX; status++) {
+			struct wire_reply r = {.type = WIRE_GET,
+					       .flags = others[i] | WIRE_GET_HOT,
+					       .status = status,
+					       .get = {.lease = 1, .lease_us = 1}};
+			assert_int_equal(add_reply(&r), status == WIRE_OK ? 0 : -KV_EINVAL);
+		}
+	}
 }
 
 /* A SESSION record is not a request: it has neither time nor id. */
@@ -518,6 +539,35 @@ static void a_reply_with_a_wrong_field_is_refused(void **state)
 	}
 }
 
+static const char *golden_get(const char *name)
+{
+	for (size_t k = 0; k < golden_replies_n; k++)
+		if (strcmp(golden_replies[k].name, name) == 0)
+			return golden_replies[k].hex;
+	fail();
+	return NULL;
+}
+
+/* Read, too, HOT goes with OK alone; and a request cannot ask with it. */
+static void hot_is_read_with_ok_and_in_replies_only(void **state)
+{
+	size_t len;
+	uint8_t *hot = unhex(golden_get("get_hot"), &len), *status = hot + WIRE_FRAME_HEADER + 4, *get;
+	(void)state;
+	assert_int_equal(check_replies(hot, len), 1);
+	for (uint32_t other = 1; other <= WIRE_STATUS_MAX; other++) {
+		kv_put32(status, other);
+		assert_int_equal(check_replies(hot, len), -KV_EPROTO);
+	}
+	free(hot);
+	get = unhex(golden_requests[0].hex, &len);
+	assert_string_equal(golden_requests[0].name, "get");
+	assert_int_equal(check_requests(get, len), 1);
+	get[WIRE_FRAME_HEADER + 1] |= WIRE_GET_HOT;
+	assert_int_equal(check_requests(get, len), -KV_EPROTO);
+	free(get);
+}
+
 static void unknown_status_is_the_receivers_business(void **state)
 {
 	struct wire_reply r = {.type = WIRE_TOUCH, .status = 12345};
@@ -533,6 +583,7 @@ int main(void)
 		cmocka_unit_test(each_type_has_its_flags_and_no_others),
 		cmocka_unit_test(a_session_record_has_a_number_and_nothing_else),
 		cmocka_unit_test(a_reply_that_follows_its_write_has_posted_none),
+		cmocka_unit_test(a_hot_reply_has_status_ok),
 		cmocka_unit_test(a_leased_reply_has_a_lease_and_no_bytes),
 		cmocka_unit_test(a_release_names_leases_and_has_no_id),
 		cmocka_unit_test(a_key_has_a_length_within_bounds),
@@ -551,6 +602,7 @@ int main(void)
 		cmocka_unit_test(replies_keep_their_contents_in_bounds),
 		cmocka_unit_test(a_request_with_a_wrong_field_is_refused),
 		cmocka_unit_test(a_reply_with_a_wrong_field_is_refused),
+		cmocka_unit_test(hot_is_read_with_ok_and_in_replies_only),
 		cmocka_unit_test(unknown_status_is_the_receivers_business),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

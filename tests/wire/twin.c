@@ -84,6 +84,7 @@ void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t
 		assert_true(r->get.inline_data.len <= KV_INLINE_MAX);
 		assert_inside(r->get.inline_data.data, r->get.inline_data.len, data, len);
 		assert_true(!(r->flags & WIRE_GET_FOLLOWS) || !(r->flags & WIRE_GET_LEASED));
+		assert_true(!(r->flags & WIRE_GET_HOT) || r->status == WIRE_OK);
 		if (r->flags & (WIRE_GET_FOLLOWS | WIRE_GET_LEASED))
 			assert_int_equal(r->get.posted, 0);
 		if (r->flags & WIRE_GET_LEASED)
