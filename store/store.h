@@ -6,6 +6,7 @@
 
 #include "store/block.h"
 #include "store/evict_policies.h"
+#include "store/heat.h"
 #include "store/hot.h"
 #include "store/pins.h"
 #include "store/room.h"

@@ -201,6 +201,7 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_EVICTED_RETURNED_QUARTER] = {"evicted_returned_quarter", "memory", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_VERSION] = {"version", "server", "", WIRE_STAT_GAUGE},
 	[WIRE_STAT_UPTIME_NS] = {"uptime_ns", "server", "ns", WIRE_STAT_GAUGE},
+	[WIRE_STAT_HOT_GETS] = {"hot_gets", "requests", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

@@ -356,6 +356,7 @@ enum wire_stat {
 	WIRE_STAT_EVICTED_RETURNED_QUARTER, /* ... a quarter more would have kept */
 	WIRE_STAT_VERSION,                  /* of the build: 0.1.0 is 1,000, 2.3.4 is 2,003,004 */
 	WIRE_STAT_UPTIME_NS,                /* gauge: since the server began to serve */
+	WIRE_STAT_HOT_GETS,                 /* GETs whose reply said HOT */
 	WIRE_STAT_END
 };
 

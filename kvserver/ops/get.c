@@ -351,11 +351,22 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 	return true;
 }
 
+/* Its bytes will move: count it, once for each value that a client takes, and tell the client if it is asked for often.
+ * Later ranges name the generation and have an offset; the first one may name it, too, if the client had to ask for the
+ * length before. */
+static void get_heat(struct shard *s, const struct wire_request *q, const struct block *b, struct wire_reply *reply,
+		     uint64_t now_ns)
+{
+	if ((q->get.generation == 0 || q->get.offset == 0) && heat_asked(&s->work->heat, b->item.hash, now_ns))
+		reply->flags |= WIRE_GET_HOT;
+}
+
 /* A block was found: see which part is asked for, and how it travels. */
 static void get_block(struct link *l, const struct wire_request *q, struct block *b, struct wire_reply *reply,
 		      uint64_t now_ns)
 {
 	uint64_t room = q->dest.slice * q->dest.count, length;
+	bool inlined;
 
 	if (q->get.generation && q->get.generation != b->generation) {
 		get_refuse(l, reply, WIRE_STALE);
@@ -374,12 +385,14 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	length = b->len - q->get.offset;
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
-	if ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && !check_takes_long(q, b))
-		get_inline(l, q, b, length, reply);
-	else if (length > room || length > KV_RANGE_MAX)
+	inlined = length == 0 || ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && !check_takes_long(q, b));
+	if (!inlined && (length > room || length > KV_RANGE_MAX)) {
 		get_refuse(l, reply, WIRE_TOOBIG);
-	else if (length == 0)
-		get_inline(l, q, b, 0, reply);
+		return;
+	}
+	get_heat(l->session->shard, q, b, reply, now_ns);
+	if (inlined)
+		get_inline(l, q, b, length, reply);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
 		get_alone(l, q, b, length, reply, now_ns);
 }

@@ -18,6 +18,7 @@ struct work {
 	struct kv_list rooms[WAIT_STATES]; /* struct put_wait, by state */
 	struct kv_list benches;            /* struct bench with writes to start at the end of the turn */
 	struct kv_rate refused_lines;      /* about PUTs without room */
+	struct heat heat;                  /* of the keys that GETs find */
 };
 
 #endif

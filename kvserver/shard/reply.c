@@ -226,6 +226,15 @@ static uint32_t saturated(uint64_t ns)
 	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
+/* A GET may have failed after its key was found hot: then its reply says nothing of that. */
+static void hot_account(struct shard *s, struct wire_reply *r)
+{
+	if (r->status == WIRE_OK)
+		shard_count(s, WIRE_STAT_HOT_GETS);
+	else
+		r->flags &= (uint8_t)~WIRE_GET_HOT;
+}
+
 static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, uint64_t posted_ns,
 		    const struct wire_bytes *key)
 {
@@ -244,6 +253,8 @@ static void account(struct link *l, struct wire_reply *r, uint64_t arrived_ns, u
 	s->tally.answered[r->type][KV_MIN((uint32_t)r->status, (uint32_t)(WIRE_STATUS_MAX - 1))]++;
 	s->tally.post[kv_metrics_bucket(posted)]++;
 	s->tally.serve[kv_metrics_bucket(replied)]++;
+	if (r->flags & WIRE_GET_HOT) /* of GETs alone */
+		hot_account(s, r);
 	if (KV_UNLIKELY(r->status == WIRE_INVALID))
 		shard_count(s, WIRE_STAT_INVALID_REQUESTS);
 	slow_ns = __atomic_load_n(&s->opt.slow_ns, __ATOMIC_RELAXED);

@@ -419,6 +419,152 @@ static void bench_without_blocks_of_that_length_finds_nothing(void **state)
 	assert_int_equal(rig_find(q.id)->bench.posted, 0);
 }
 
+/* ---- values that are asked for often ---- */
+
+/* Nobody was asked for yet, and the window of now never ends (heat.h: its begin is far away). */
+static int hot_open(void **state)
+{
+	int rc = rig_open(state);
+	rig.shard->work->heat = (struct heat){.began_ns = KV_NEVER};
+	return rc;
+}
+
+static int hot_close(void **state)
+{
+	rig.shard->work->heat = (struct heat){.began_ns = 0};
+	return rig_close(state);
+}
+
+static bool hot(const struct wire_request *q, int32_t status)
+{
+	const struct wire_reply *r = rig_ask(q);
+	assert_int_equal(r->status, status);
+	return r->flags & WIRE_GET_HOT;
+}
+
+static struct wire_request get_inline(const char *key)
+{
+	struct wire_request q = rig_get(key, 0, 1000);
+	q.flags = WIRE_GET_INLINE;
+	return q;
+}
+
+/* Store a value of n bytes, and ask for its first ones until the next GET will be told that it is hot. */
+static void heat_up(const char *key, uint64_t n)
+{
+	rig_store(key, n, 1);
+	for (unsigned i = 1; i < HEAT_GETS_MIN; i++) {
+		struct wire_request q = get_inline(key);
+		assert_false(hot(&q, WIRE_OK));
+	}
+	rig.replies = 0;
+}
+
+static void the_64th_get_of_a_key_says_that_it_is_hot(void **state)
+{
+	struct wire_request q, other;
+	(void)state;
+	rig_store("other", 1000, 2);
+	heat_up("k", 1000);
+	for (unsigned i = 0; i < 50; i++) {
+		q = get_inline("k");
+		other = get_inline("other");
+		assert_true(hot(&q, WIRE_OK));
+		assert_false(hot(&other, WIRE_OK));
+		assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), i + 1);
+	}
+}
+
+/* Inside the reply, behind a write, after immediates, and packed: whenever the reply is made. */
+static void a_hot_value_is_told_however_it_travels(void **state)
+{
+	enum { N = 5 * CHUNK };
+	struct wire_request q, pack[2];
+	struct wire_frame frame;
+	uint64_t before;
+	(void)state;
+	heat_up("k", N);
+	q = get_inline("k");
+	assert_true(hot(&q, WIRE_OK));
+	q = rig_get("k", 0, CHUNK); /* one chunk: the reply follows it, where that can be */
+	assert_true(hot(&q, WIRE_OK));
+	q = rig_get("k", 0, N);
+	assert_true(hot(&q, WIRE_OK));
+	q = rig_get("k", 0, N - 1); /* summed up over several turns */
+	q.flags = WIRE_GET_SUM_RANGE;
+	assert_true(hot(&q, WIRE_OK));
+	q = rig_get("k", 0, 1000);
+	q.flags = WIRE_GET_CHECK; /* likewise */
+	assert_true(hot(&q, WIRE_OK));
+	before = rig_stat(WIRE_STAT_HOT_GETS);
+	assert_int_equal(before, 5);
+	for (unsigned i = 0; i < 2; i++) {
+		pack[i] = rig_get("k", 0, 4096);
+		pack[i].flags = WIRE_GET_PACK;
+		pack[i].dest.offset = i * 4096;
+		pack[i].dest.slice = 4096;
+	}
+	frame = rig_frame();
+	rig_send_records(&frame, pack, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		rig_until(rig_find(pack[i].id));
+		assert_true(rig_find(pack[i].id)->flags & WIRE_GET_HOT);
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), before + 2);
+}
+
+/* The first range of a value is its GET. It is so, too, where the client had to ask for the length before. */
+static void a_value_counts_once_for_each_time_that_it_is_taken(void **state)
+{
+	enum { N = 10000, HALF = N / 2 };
+	(void)state;
+	rig_store("k", N, 1);
+	for (unsigned i = 1; i <= HEAT_GETS_MIN; i++) {
+		struct wire_request size = rig_get("k", 0, 0), first = rig_get("k", 0, HALF),
+				    second = rig_get("k", HALF, HALF);
+		size.dest = (struct wire_dest){0};
+		assert_false(hot(&size, WIRE_TOOBIG));
+		second.get.generation = rig_find(size.id)->get.generation;
+		if (i % 2)
+			first.get.generation = second.get.generation;
+		assert_int_equal(hot(&first, WIRE_OK), i == HEAT_GETS_MIN);
+		assert_false(hot(&second, WIRE_OK));
+		rig.replies = 0;
+	}
+	assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), 1);
+}
+
+/* Its reply would not even encode. */
+static void a_get_that_fails_says_nothing_of_heat(void **state)
+{
+	struct wire_request q, both[2], gone = rig_request(WIRE_DELETE, "k");
+	struct wire_frame frame;
+	(void)state;
+	heat_up("k", 16 << 20);
+	q = rig_get("k", 0, 1000);
+	q.dest.region = 2;
+	assert_false(hot(&q, WIRE_INVALID));
+	q = rig_get("k", 0, 0);
+	q.get.generation = UINT64_MAX;
+	assert_false(hot(&q, WIRE_STALE));
+	both[0] = rig_get("k", 0, 1000);
+	both[0].flags = WIRE_GET_CHECK;
+	both[1] = rig_request(WIRE_CANCEL, NULL);
+	both[1].cancel.id = both[0].id;
+	frame = rig_frame();
+	rig_send_records(&frame, both, 2);
+	rig_until(rig_find(both[0].id) && rig_find(both[1].id));
+	assert_int_equal(rig_find(both[0].id)->status, WIRE_CANCELED);
+	assert_false(rig_find(both[0].id)->flags & WIRE_GET_HOT);
+	assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), 0);
+	q = get_inline("k");
+	assert_true(hot(&q, WIRE_OK)); /* it was hot all the time */
+	assert_int_equal(rig_ask(&gone)->status, WIRE_OK);
+	q = get_inline("k");
+	assert_false(hot(&q, WIRE_NOTFOUND));
+	assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), 1);
+}
+
 /* ---- values that are damaged in memory ---- */
 
 static void damage(const char *key, uint64_t at)
@@ -642,6 +788,7 @@ static void random_frames_write_to_their_destinations_alone_and_leave_nothing(vo
 }
 
 #define GET_TEST(f) cmocka_unit_test_setup_teardown(f, rig_open, rig_close)
+#define HOT_TEST(f) cmocka_unit_test_setup_teardown(f, hot_open, hot_close)
 
 /* A value that is on its way in has 12 MiB to be summed up when a GET of 8 MiB begins: they take turns. */
 static void sums_of_gets_do_not_wait_for_those_of_puts(void **state)
@@ -703,6 +850,10 @@ int main(void)
 		GET_TEST(a_check_can_be_cancelled_and_outlived),
 		GET_TEST(random_frames_write_to_their_destinations_alone_and_leave_nothing),
 		GET_TEST(sums_of_gets_do_not_wait_for_those_of_puts),
+		HOT_TEST(the_64th_get_of_a_key_says_that_it_is_hot),
+		HOT_TEST(a_hot_value_is_told_however_it_travels),
+		HOT_TEST(a_value_counts_once_for_each_time_that_it_is_taken),
+		HOT_TEST(a_get_that_fails_says_nothing_of_heat),
 	};
 	return cmocka_run_group_tests_name("kvserver/get", tests, rig_up, rig_down);
 }

@@ -94,6 +94,7 @@ static void a_scrape_reads_no_shard(void **state)
 		stripped.shard[i] = (struct shard *)1;
 	from.server = &stripped;
 	page_is(&from, "/metrics", 200, "kvrail_evicted_returned_quarter_total 0\n");
+	page_is(&from, "/metrics", 200, "kvrail_hot_gets_total 0\n");
 	page_is(&from, "/metrics", 200, "kvrail_uptime_seconds ");
 	page_is(&from, "/stat", 200, "\"version\":");
 	page_is(&from, "/view", 200, "\"node_id\":\"n-1\"");

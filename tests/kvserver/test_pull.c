@@ -341,6 +341,26 @@ static void leases_outlive_a_session_that_is_lost(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BYTES_USED), 0);
 }
 
+/* Of a part, too, that is summed up before its lease is given. */
+static void a_leased_reply_may_say_that_its_value_is_hot(void **state)
+{
+	struct wire_request q;
+	struct wire_reply r;
+	(void)state;
+	rig_store("k", MIB, 1);
+	rig.shard->work->heat = (struct heat){.began_ns = KV_NEVER}; /* the window of now does not end */
+	for (unsigned i = 1; i <= HEAT_GETS_MIN + 2; i++) {
+		q = pull("k", 0, i <= HEAT_GETS_MIN ? MIB : 100000);
+		if (i > HEAT_GETS_MIN)
+			q.flags |= WIRE_GET_SUM_RANGE;
+		r = leased(&q);
+		assert_int_equal(!!(r.flags & WIRE_GET_HOT), i >= HEAT_GETS_MIN);
+		release(r.get.lease);
+		rig.replies = 0;
+	}
+	rig.shard->work->heat = (struct heat){.began_ns = 0};
+}
+
 /* A quarter of the memory for one session, half for all; a block that is leased again is kept once. What is beyond is
  * pushed. */
 static void beyond_the_budget_bytes_are_pushed(void **state)
@@ -543,6 +563,7 @@ int main(void)
 		PULL_TEST(a_lease_is_its_sessions_alone),
 		PULL_TEST(leases_end_with_a_goodbye),
 		PULL_TEST(leases_outlive_a_session_that_is_lost),
+		PULL_TEST(a_leased_reply_may_say_that_its_value_is_hot),
 		PULL_TEST(beyond_the_budget_bytes_are_pushed),
 		PULL_TEST(pins_and_stages_leave_no_room_for_leases),
 		PULL_TEST(leases_that_end_together_end_over_several_turns),
