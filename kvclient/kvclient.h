@@ -115,7 +115,10 @@ enum kvc_flag {
 	KVC_BACKGROUND = 32,
 	/* Of a pool or of calls. Values are kept at two servers: see "Two copies". All calls about a key must have the
 	 * flag, or none. */
-	KVC_TWO_COPIES = 64
+	KVC_TWO_COPIES = 64,
+	/* Of a pool, not of a call. Values that servers report as hot get a second copy: see "Two copies". All pools
+	 * that use a key must have the flag, or none. */
+	KVC_HOT_COPIES = 128
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
@@ -288,6 +291,12 @@ struct kvc_options {
  * items, and after calls of sessions, of coroutines on other clients, or of other programs. So may a copy to mend a
  * miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
  * blocks of prompts that many share, by the flag of calls.
+ *   With KVC_HOT_COPIES nobody marks anything: PUT keeps one copy. A server says in its reply to a GET that a value is
+ * hot, if it was asked for 64 times or more within a second and that was a 64th of the GETs of its shard. Each client
+ * that hears so sees to it that the second server has a copy, in the background and within repair_bytes_s, and then
+ * sends GETs of that key to the one with fewer requests under way, for as long as the value is hot and 30 s longer.
+ * DELETE and TOUCH of every key go to both servers. As above, a copy that another client makes at this moment may
+ * outlive a DELETE. The counters are those of copies.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

@@ -34,6 +34,7 @@
 
 #include "kvclient/call/exists.h"
 #include "kvclient/call/former.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/get.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/put.h"
@@ -77,18 +78,19 @@ static void again(struct batch *b, unsigned i, enum kvc_mark mark)
 	b->last = i;
 }
 
-static bool twice(const struct batch *b)
+/* A GET of this key: whether two servers have the value. */
+static bool twice(const struct batch *b, struct kvc_key key)
 {
-	return kvc_two_copies(b->c, b->call->flags);
+	return kvc_twice(b->c, b->call->flags, key);
 }
 
 /* The item was missed where it was asked for first: the server to ask now. */
 static void get_missed(const struct batch *b, enum kvc_mark mark, struct kvc_get *g)
 {
-	struct kvc_node *n = mark == KVC_MARK_FORMER   ? kvc_former(b->c, g->ask.key, twice(b), 0)
+	struct kvc_node *n = mark == KVC_MARK_FORMER   ? kvc_former(b->c, g->ask.key, g->ask.twice, 0)
 			     : mark == KVC_MARK_SECOND ? kvc_second(b->c, g->ask.key)
 						       : kvc_call_node(b->c, g->ask.key);
-	g->past.other = twice(b);
+	g->past.other = g->ask.twice;
 	if (!n)
 		return;
 	g->n = n;
@@ -156,7 +158,7 @@ static enum kvc_mark missed_at(const struct batch *b, unsigned i, int rc, const 
 {
 	struct kvc_key key = b->items[i].key;
 	const struct kvc_node *other;
-	if (rc != -KV_ENOTFOUND || !n || !twice(b) || kvc_chain_mark(&b->items[i]) >= KVC_MARK_FORMER)
+	if (rc != -KV_ENOTFOUND || !n || !twice(b, key) || kvc_chain_mark(&b->items[i]) >= KVC_MARK_FORMER)
 		return KVC_MARK_FRESH;
 	other = kvc_second_beside(b->c, key, n);
 	return !other ? KVC_MARK_FRESH : other == kvc_call_node(b->c, key) ? KVC_MARK_FIRST : KVC_MARK_SECOND;
@@ -171,7 +173,7 @@ static void failed_await(struct batch *b, unsigned i, int rc, const struct kvc_n
 	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
 	if (!stopped(b) && other != KVC_MARK_FRESH)
 		again(b, i, other);
-	else if (!stopped(b) && kvc_former_missed(b->c, key, twice(b), rc, mark == KVC_MARK_FORMER))
+	else if (!stopped(b) && kvc_former_missed(b->c, key, twice(b, key), rc, mark == KVC_MARK_FORMER))
 		again(b, i, KVC_MARK_FORMER);
 	else if (!stopped(b) && (kvc_call_moved(&n, key, rc, b->deadline_ns) ||
 				 kvc_call_again_await(b->c, rc, b->deadline_ns, &tries)))
@@ -270,7 +272,7 @@ static void put_end_await(struct batch *b, struct slot *slot, int status)
 		failed_await(b, slot->item, status, slot->node);
 	else
 		b->items[slot->item].result = 0;
-	if (status == 0 && twice(b))
+	if (status == 0 && kvc_two_copies(b->c, b->call->flags))
 		put_twice_await(b, &b->items[slot->item], checksum);
 	if (slot->mem)
 		slot->mem->users--;
@@ -285,7 +287,7 @@ static void put_whole_await(struct batch *b, unsigned i)
 	if (rc < 0)
 		return;
 	it->result = kvc_put_all_await(&p);
-	if (it->result == 0 && twice(b))
+	if (it->result == 0 && kvc_two_copies(b->c, b->call->flags))
 		put_twice_await(b, it, p.checksum);
 	kvc_put_fini(&p);
 }
@@ -296,7 +298,8 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	int rc;
 	if (!kvc_key_valid(it->key))
 		return -KV_EINVAL;
-	if (twice(b) || kvc_former_missed(b->c, it->key, false, -KV_ENOTFOUND, 0) || b->c->repairs.count > 0)
+	if (kvc_two_places(b->c, b->call->flags) || kvc_former_missed(b->c, it->key, false, -KV_ENOTFOUND, 0) ||
+	    b->c->repairs.count > 0)
 		return -KV_EBUSY; /* several servers are to be asked, or a copy awaited: as a single call */
 	slot->mem = NULL;
 	slot->item = i;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy.c -- read repair: what a GET found at a former server is copied to the server in charge of its key now; and what
- * is kept twice and was found at one of its two servers alone, to the other.
+ * is kept twice and was found at one of its two servers alone, to the other. A value that is hot goes to the second
+ * one, unless another client has copied it there.
  *
  * The caller's call is over by then and its memory is its own again. So the value is read once more, into a piece of
  * the receive buffer, and put from there: by one coroutine of the client, one key after the other, behind all other
@@ -15,6 +16,7 @@
  * loop, before the call returns, whether there is room for it or not. */
 #include "kvclient/call/former.h"
 #include "kvclient/call/get.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/put.h"
 #include "kvclient/call/repair.h"
 #include "kvclient/call/second.h"
@@ -73,7 +75,8 @@ static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struc
 	return kvc_get_lent_await(&g, guess, out);
 }
 
-/* Copy one value. Returns its length, or a code. *out_read: the bytes that were read for it. */
+/* Copy one value. Returns its length, 0 if it is there already, or a code. *out_read: the bytes that were read for it.
+ */
 static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, struct kvc_call *call, struct kvc_trace *t,
 			  uint64_t *out_read)
 {
@@ -83,6 +86,8 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 	struct kvc_node *to = target_of(c, r, key);
 	struct kvc_borrowed b;
 	int rc = r->forgotten ? -KV_ECANCELED : from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
+	if (rc == 0 && r->hot && kvc_left_await(to, key, deadline_ns, &left_ms, t) == 0)
+		return 0;
 	if (rc == 0)
 		rc = kvc_left_await(from, key, deadline_ns, &left_ms, t);
 	if (rc == 0)
@@ -111,32 +116,49 @@ static void rest_await(struct kvc_client *c, uint64_t bytes)
 		co_sleep_await(KV_MIN(now_ns + REST_NS, until_ns));
 }
 
-static int64_t one_await(struct kvc_client *c, uint64_t *out_read)
+static void repair_count(struct kvc_client *c, int64_t rc, uint64_t read)
+{
+	kvc_add(rc < 0 ? &c->count.repairs_dropped : &c->count.repairs, 1);
+	kvc_add(&c->count.repair_bytes, rc < 0 ? 0 : read);
+}
+
+static void hot_count(struct kvc_client *c, int64_t rc)
+{
+	kvc_add(&c->count.copies_dropped, rc < 0);
+	kvc_add(&c->count.copies, rc > 0);
+	kvc_add(&c->count.copy_bytes, rc > 0 ? (uint64_t)rc : 0);
+}
+
+/* Returns the bytes that were read. */
+static uint64_t one_await(struct kvc_client *c)
 {
 	struct kvc_call call = {.size = sizeof(call), .flags = KVC_BACKGROUND};
 	struct kvc_repairs *q = &c->repairs;
+	const struct kvc_repair *r = kvc_repair_at(q, 0); /* its place is its own until it is done */
 	struct kvc_trace t;
+	uint64_t read = 0;
 	int64_t rc;
 	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
 	q->copying = true;
-	rc = copy_await(c, kvc_repair_at(q, 0), &call, &t, out_read); /* its place is its own until it is done */
+	rc = copy_await(c, r, &call, &t, &read);
 	q->copying = false;
+	if (r->hot) {
+		hot_count(c, rc);
+		kvc_hot_copied(c, (struct kvc_key){r->key, r->len}, rc);
+	} else {
+		repair_count(c, rc, read);
+	}
 	q->head = (q->head + 1) % KVC_REPAIRS;
 	q->count--;
 	co_queue_wake_all(&q->copied);
-	return rc;
+	return read;
 }
 
 void kvc_repair_main_await(void *client)
 {
 	struct kvc_client *c = client;
-	while (c->repairs.count > 0 && !c->closing) {
-		uint64_t read = 0;
-		int64_t rc = one_await(c, &read);
-		kvc_add(rc < 0 ? &c->count.repairs_dropped : &c->count.repairs, 1);
-		kvc_add(&c->count.repair_bytes, rc < 0 ? 0 : read);
-		rest_await(c, read);
-	}
+	while (c->repairs.count > 0 && !c->closing)
+		rest_await(c, one_await(c));
 	kvc_add(&c->count.repairs_dropped, c->repairs.count);
 	c->repairs.count = 0;
 	c->repairs.running = false;

@@ -25,6 +25,7 @@
 #include <assert.h>
 
 #include "kvclient/call/former.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/memory.h"
 #include "kvclient/call/repair.h"
 #include "kvclient/call/second.h"
@@ -53,8 +54,8 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	if (!kvc_key_valid(key) || !(to->at || to->span) || len == 0)
 		return -KV_EINVAL;
 	g->c = c;
-	g->ask.twice = kvc_two_copies(c, call->flags);
-	g->n = g->ask.twice ? kvc_second_reader(c, key) : kvc_call_node(c, key);
+	g->ask.twice = kvc_twice(c, call->flags, key);
+	g->n = kvc_twice_reader(c, call->flags, key);
 	g->ask.key = key;
 	g->to.at = *to;
 	g->to.cap = len;
@@ -232,6 +233,8 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	g->value.total = g->ask.length ? KV_MIN(g->ask.length, there) : there;
 	get_advance(g, KVC_GET_READING);
 	g->c->last_len = g->value.total;
+	if (KV_UNLIKELY(r->reply.get.hot) && !g->ask.repair)
+		kvc_hot_told(g->c, g->ask.key, g->n);
 	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
 }
 

@@ -32,7 +32,7 @@ struct kvc_get {
 		struct kvc_session *session; /* whose call it is; NULL: the client's own session's */
 		bool background;             /* KVC_BACKGROUND */
 		bool repair;                 /* of the node n alone: what it has is to be copied (copy.c) */
-		bool twice;                  /* KVC_TWO_COPIES: two servers have it (second.h) */
+		bool twice;                  /* two servers have it (hot.h) */
 		uint64_t offset, length;     /* of a part of the value; length 0: to the end; both 0: the whole value */
 		uint64_t deadline_ns;
 		bool verify; /* a flag of the caller's and of the pool's */

@@ -25,6 +25,7 @@
 #include "kvclient/call/parts.h"
 
 #include "kvclient/call/former.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/get.h"
 #include "kvclient/call/second.h"
 #include "kvclient/core/sized.h"
@@ -93,9 +94,9 @@ static void item_over(struct kvc_item *it, int64_t code)
 	now->over = true;
 }
 
-static bool twice(const struct kvc_parts_job *j)
+static bool twice(const struct kvc_parts_job *j, const struct kvc_item *it)
 {
-	return kvc_two_copies(j->c, j->call->flags);
+	return kvc_twice(j->c, j->call->flags, it->key);
 }
 
 static uint64_t part_from(const struct kvc_item *it, unsigned part)
@@ -106,7 +107,7 @@ static uint64_t part_from(const struct kvc_item *it, unsigned part)
 /* The server that part 0 is asked for at. */
 static struct kvc_node *node_of(const struct kvc_parts_job *j, const struct kvc_item *it)
 {
-	return twice(j) ? kvc_second_reader(j->c, it->key) : kvc_call_node(j->c, it->key);
+	return kvc_twice_reader(j->c, j->call->flags, it->key);
 }
 
 static bool ends_right(const struct kvc_layout *l, uint64_t len)
@@ -191,8 +192,8 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	struct course *now = course_of(it);
 	struct kvc_node *n = &j->c->node[now->node];
 	now->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) || kvc_former_missed(j->c, it->key, twice(j), rc, 0) ||
-	    (rc == -KV_ENOTFOUND && twice(j) && kvc_second_beside(j->c, it->key, n)) ||
+	if (worth_again(rc) || kvc_former_missed(j->c, it->key, twice(j, it), rc, 0) ||
+	    (rc == -KV_ENOTFOUND && twice(j, it) && kvc_second_beside(j->c, it->key, n)) ||
 	    kvc_call_moved(&n, it->key, rc, j->deadline_ns))
 		now->slow = true; /* if time is up, its next part is told so */
 	else

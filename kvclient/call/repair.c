@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* repair.c -- the keys whose values wait to be copied to where they should be: a ring, which the coroutine of copy.c
  * empties. It runs while there are keys. The ring is made with the first view that leaves a former server
- * (pool/cluster.c), or with the first value that is kept twice, so noting a key takes no memory. */
+ * (pool/cluster.c), with the first value that is kept twice, or for hot values (hot.c) when the client opens, so noting
+ * a key takes no memory. */
 #include "kvclient/call/repair.h"
 
 #include <stdlib.h>
@@ -26,34 +27,46 @@ static bool waits(struct kvc_repairs *q, struct kvc_key key)
 }
 
 /* The ring has its first key: start the coroutine. */
-static void start(struct kvc_client *c)
+static bool start(struct kvc_client *c)
 {
 	struct kvc_repairs *q = &c->repairs;
 	if (co_spawn(c->loop, q->main_await, c, "kvc repair") < 0) {
 		q->count = 0; /* no coroutine is free: the next GET tries again */
-		kvc_add(&c->count.repairs_dropped, 1);
-		return;
+		return false;
 	}
 	q->running = true;
 	kvc_client_began(c);
+	return true;
+}
+
+/* False: it is not copied. */
+static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to,
+		 bool hot)
+{
+	struct kvc_repairs *q = &c->repairs;
+	struct kvc_repair *r;
+	if (q->count == KVC_REPAIRS)
+		return false;
+	r = kvc_repair_at(q, q->count++);
+	*r = (struct kvc_repair){.len = (uint8_t)key.len,
+				 .hot = hot,
+				 .node = (uint16_t)n->index,
+				 .to = to ? (uint16_t)to->index : KVC_REPAIR_OWNER};
+	memcpy(r->key, key.data, key.len);
+	return q->running || start(c);
 }
 
 void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	struct kvc_repairs *q = &c->repairs;
-	struct kvc_repair *r;
-	if (c->closing || !q->ring || waits(q, key))
-		return;
-	if (q->count == KVC_REPAIRS) {
-		kvc_add(&c->count.repairs_dropped, 1);
-		return;
-	}
-	r = kvc_repair_at(q, q->count++);
-	*r = (struct kvc_repair){
-		.len = (uint8_t)key.len, .node = (uint16_t)n->index, .to = to ? (uint16_t)to->index : KVC_REPAIR_OWNER};
-	memcpy(r->key, key.data, key.len);
-	if (!q->running)
-		start(c);
+	if (!c->closing && c->repairs.ring && !waits(&c->repairs, key))
+		kvc_add(&c->count.repairs_dropped, !note(c, key, n, to, false));
+}
+
+bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
+{
+	bool noted = !c->closing && c->repairs.ring && (waits(&c->repairs, key) || note(c, key, n, to, true));
+	kvc_add(&c->count.copies_dropped, !noted);
+	return noted;
 }
 
 void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)

@@ -9,9 +9,11 @@
 /* kvc_repair_ready -- values may be found elsewhere from now on: take the memory that their keys need to wait. Without
  * memory nothing is copied, nor where kvc_options.repair_bytes_s is 1.
  * kvc_repair_note -- the value of this key was found at n: have it copied in the background to `to`; NULL: to the
- * server in charge of the key. The key is copied. If too many wait already, the value is not. */
+ * server in charge of the key. The key is copied. If too many wait already, the value is not.
+ * kvc_repair_hot -- the same for a value that n says is hot. False: it is not copied. */
 void kvc_repair_ready(struct kvc_client *c);
 void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
+bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
 
 /* kvc_repair_forget_await -- the key is about to be deleted or touched: no copy of it is begun any more, and one that
  * is under way has ended, or the deadline is over. */

@@ -6,6 +6,7 @@
 #include "kvclient/call/small.h"
 
 #include "kvclient/call/former.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/get.h"
 #include "kvclient/call/put.h"
 #include "kvclient/call/repair.h"
@@ -243,7 +244,7 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 	k->said = moving_await(&k->n, wire, deadline_ns, out_left_ms, &k->tries, t);
 	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE)
 		k->said = others_await(
-			&(struct others){c, wire, deadline_ns, out_left_ms, t, kvc_two_copies(c, own.flags)}, k->n,
+			&(struct others){c, wire, deadline_ns, out_left_ms, t, kvc_two_places(c, own.flags)}, k->n,
 			k->said);
 	return (int)kvc_call_down(k->n, own.flags, k->said);
 }
@@ -278,7 +279,7 @@ int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned fla
 	int rc;
 	copies_forget_await(c, key, deadline_ns);
 	rc = moving_await(&n, &wire, deadline_ns, NULL, &tries, t);
-	rc = others_await(&(struct others){c, &wire, deadline_ns, NULL, t, kvc_two_copies(c, flags)}, n, rc);
+	rc = others_await(&(struct others){c, &wire, deadline_ns, NULL, t, kvc_two_places(c, flags)}, n, rc);
 	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(n, key, rc, again || tries > 0) : rc;
 }
 

@@ -305,6 +305,7 @@ struct kvc_former_place {
 struct kvc_repair {
 	uint8_t key[KV_KEY_MAX], len;
 	bool forgotten; /* the key was deleted */
+	bool hot;       /* the copy is made because a server said that the value is hot (hot.c) */
 	uint16_t node;  /* that has the value */
 	uint16_t to;    /* that is to have it; KVC_REPAIR_OWNER: whichever is in charge of the key */
 };
@@ -338,6 +339,19 @@ struct kvc_seconds {
 	struct kvc_second *slot; /* KVC_SECONDS of them; NULL: no copy was made yet */
 	uint64_t bytes;          /* of pieces */
 	struct co_queue over;    /* woken when one is no longer under way */
+};
+
+/* A value that a server has reported as hot (call/hot.c). */
+struct kvc_hot {
+	uint64_t digest;   /* of its key; 0: the place was never taken */
+	uint64_t fresh_ns; /* until then GETs go to both servers; 0: there is no second copy of this client's */
+	uint64_t until_ns; /* until then the place is the key's */
+	uint64_t again_ns; /* before then no copy is made */
+};
+
+struct kvc_hots {
+	struct kvc_hot *key; /* NULL: the pool copies no hot values */
+	unsigned used;       /* places that were ever taken */
 };
 
 /* The view of the cluster, as this client has it (pool/cluster.c). */
@@ -389,6 +403,7 @@ struct kvc_client {
 	struct kvc_cluster cluster;
 	struct kvc_repairs repairs;
 	struct kvc_seconds seconds;
+	struct kvc_hots hot;
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and those of draining servers */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */

@@ -124,6 +124,7 @@ struct kvc_req {
 		struct {
 			uint64_t value_len, generation, checksum;
 			bool inlined; /* the bytes came in the reply and are in `place`, in no memory of a peer's */
+			bool hot;     /* the server says that the value is asked for often */
 		} get;
 		struct {
 			uint64_t stage, generation;

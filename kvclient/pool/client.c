@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "host/host.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/repair.h"
 #include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
@@ -221,6 +222,8 @@ static int coroutines_start(struct kvc_client *c, struct kv_error *err)
 	/* All nodes first: closing, which undoes a failure, looks at each. */
 	for (unsigned i = 0; i < c->pool->room; i++)
 		kvc_node_init(&c->node[i], c, i);
+	if (kvc_hot_ready(c) < 0)
+		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its hot keys", c->index);
 	rc = co_spawn(c->loop, flusher, c, "kvc flush");
 	if (rc < 0)
 		return kv_fail(err, rc, "client %u: starting its coroutines: %s", c->index, kv_strerror(rc));
@@ -368,6 +371,7 @@ static void closer(void *arg)
 	kvc_pins_fini(c);
 	kvc_sessions_free(c);
 	kvc_cluster_fini(c);
+	kvc_hot_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);

@@ -72,10 +72,10 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 			"KVC_BACKGROUND is a flag of a call, not of a pool: set it in struct kvc_call of the calls "
 			"that can wait");
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT |
-				   KVC_NO_THREADS | KVC_TWO_COPIES))
+				   KVC_NO_THREADS | KVC_TWO_COPIES | KVC_HOT_COPIES))
 		return kv_fail(err, -KV_EINVAL,
 			       "flags are 0x%x; only KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_NO_PREFLIGHT, KVC_OPEN_WAIT, "
-			       "KVC_NO_THREADS and KVC_TWO_COPIES are known",
+			       "KVC_NO_THREADS, KVC_TWO_COPIES and KVC_HOT_COPIES are known",
 			       o->flags);
 	if (o->flags & KVC_NO_THREADS && o->num_threads > 1)
 		return kv_fail(err, -KV_EINVAL,

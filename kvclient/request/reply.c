@@ -44,6 +44,7 @@ static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_r
 	r->reply.get.generation = p->get.generation;
 	r->reply.get.checksum = p->get.checksum;
 	r->reply.get.inlined = false;
+	r->reply.get.hot = p->flags & WIRE_GET_HOT;
 	if (p->status != WIRE_OK)
 		return wire_status_error(p->status);
 	if (p->flags & WIRE_GET_LEASED && p->get.value_len <= KV_VALUE_MAX)

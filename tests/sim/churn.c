@@ -135,6 +135,17 @@ static void guest(struct kvc_client *c, void *arg)
 	free(at);
 }
 
+/* Asks for one key until the end, which is hot then. */
+static void fan(struct kvc_client *c, void *arg)
+{
+	const uint32_t i = 7;
+	uint8_t *at = malloc(MEMBERS_LONG);
+	(void)arg;
+	while (!members.stop)
+		members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, MEMBERS_LONG, NULL));
+	free(at);
+}
+
 static void open_world(uint64_t seed, enum churn_copies copies)
 {
 	struct world_options wo = {.seed = seed,
@@ -153,6 +164,8 @@ static void open_world(uint64_t seed, enum churn_copies copies)
 	wo.repair_bytes_s = kv_prng_below(&p, 4) ? 0 : 100000;
 	if (copies == CHURN_TWICE || (copies == CHURN_BY_SEED && kv_prng_below(&p, 2)))
 		wo.pool_flags = KVC_TWO_COPIES;
+	else if (copies == CHURN_HOT)
+		wo.pool_flags = KVC_HOT_COPIES;
 	memset(&members, 0, sizeof(members));
 	world_open(&members.world, &wo);
 }
@@ -194,6 +207,8 @@ void churn_run(uint64_t seed, enum churn_copies copies)
 	for (unsigned i = 0; i < WORKERS; i++)
 		world_worker(&members.world, 0, i % 2, churn_user, NULL);
 	world_worker(&members.world, 0, 0, guest, NULL);
+	for (unsigned i = 0; i < 4 && copies == CHURN_HOT; i++)
+		world_worker(&members.world, 0, i % 2, fan, NULL);
 	for (unsigned k = 0, rounds = 4 + some(30); k < rounds; k++) {
 		unsigned at = 1 + some(SERVERS - 1); /* the first one stays */
 		now[at] = trouble(now[at]);

@@ -5,8 +5,8 @@
 
 #include "tests/sim/members.h"
 
-/* Whether values are kept at two servers (KVC_TWO_COPIES). */
-enum churn_copies { CHURN_BY_SEED, CHURN_ONCE, CHURN_TWICE };
+/* Whether values are kept at two servers: all (KVC_TWO_COPIES), or hot ones (KVC_HOT_COPIES). */
+enum churn_copies { CHURN_BY_SEED, CHURN_ONCE, CHURN_TWICE, CHURN_HOT };
 
 /* churn_run -- one such world, to its end: no call fails because of what happens, no wrong byte is read, and nothing is
  * left. It is members.world. */

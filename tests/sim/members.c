@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kvclient/call/call.h"
+#include "kvclient/call/small.h"
 #include "kvserver/control/server.h"
 
 struct members members;
@@ -167,4 +168,23 @@ void members_all_up(unsigned n)
 		members.state[i] = KV_MEMBER_UP;
 	members_tell(++members.epoch);
 	members_settle();
+}
+
+unsigned members_holders_await(struct kvc_client *c, uint32_t i, uint64_t *left_ms)
+{
+	unsigned at = 0;
+	for (unsigned k = 0; k < c->num_nodes; k++) {
+		struct kvc_trace t;
+		uint64_t left = 0;
+		if (c->node[k].state != KVC_NODE_UP)
+			continue;
+		kvc_trace_begin(&t, c, KVC_OP_TOUCH, NULL, NULL);
+		if (kvc_left_await(&c->node[k], members_key_of(&i), world_now(&members.world) + 5 * SECOND, &left,
+				   &t) == 0)
+			at |= 1u << k;
+		kvc_trace_end(&t, c, 0);
+		if (left_ms)
+			left_ms[k] = left;
+	}
+	return at;
 }

@@ -39,6 +39,10 @@ void members_change(unsigned server, enum kv_member_state state);
 void members_all_up(unsigned n);
 void members_settle(void);
 
+/* members_holders_await -- a bit for each node of the client that has key i. left_ms: how long each has it still; NULL:
+ * not asked. In a worker. */
+unsigned members_holders_await(struct kvc_client *c, uint32_t i, uint64_t *left_ms);
+
 /* members_owner_name -- the node id of the server that this client asks for key i. */
 const char *members_owner_name(struct kvc_client *c, uint32_t i);
 

@@ -73,25 +73,6 @@ static void close_world(void)
 
 /* ---- where values are ---- */
 
-/* A bit for each node that has key i. left_ms: how long each has it still; NULL: not asked. */
-static unsigned holders_await(struct kvc_client *c, uint32_t i, uint64_t *left_ms)
-{
-	unsigned at = 0;
-	for (unsigned k = 0; k < c->num_nodes; k++) {
-		struct kvc_trace t;
-		uint64_t left = 0;
-		if (c->node[k].state != KVC_NODE_UP)
-			continue;
-		kvc_trace_begin(&t, c, KVC_OP_TOUCH, NULL, NULL);
-		if (kvc_left_await(&c->node[k], members_key_of(&i), world_now(world) + 5 * SECOND, &left, &t) == 0)
-			at |= 1u << k;
-		kvc_trace_end(&t, c, 0);
-		if (left_ms)
-			left_ms[k] = left;
-	}
-	return at;
-}
-
 static unsigned first_two(struct kvc_client *c, uint32_t i)
 {
 	const struct kvc_node *second = kvc_second(c, members_key_of(&i));
@@ -103,7 +84,7 @@ static void check_two(struct kvc_client *c, void *arg)
 {
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		unsigned at = holders_await(c, i, NULL);
+		unsigned at = members_holders_await(c, i, NULL);
 		if (at != first_two(c, i))
 			world_wrong(world, "copies: key %u is at %x, and belongs to %x", i, at, first_two(c, i));
 	}
@@ -113,7 +94,7 @@ static void check_none(struct kvc_client *c, void *arg)
 {
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++)
-		if (holders_await(c, i, NULL))
+		if (members_holders_await(c, i, NULL))
 			world_wrong(world, "copies: key %u was deleted and is there", i);
 }
 
@@ -344,7 +325,8 @@ static void check_marked(struct kvc_client *c, void *arg)
 {
 	(void)arg;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		unsigned at = holders_await(c, i, NULL), first = 1u << kvc_call_node(c, members_key_of(&i))->index;
+		unsigned at = members_holders_await(c, i, NULL),
+			 first = 1u << kvc_call_node(c, members_key_of(&i))->index;
 		if (at != (i % 2 ? first_two(c, i) : first))
 			world_wrong(world, "copies: key %u is at %x", i, at);
 	}
@@ -386,7 +368,7 @@ static void check_lives(struct kvc_client *c, void *arg)
 	const struct lives *l = arg;
 	uint64_t left[SERVERS] = {0}, told = 0;
 	for (uint32_t i = 0; i < KEYS; i++) {
-		unsigned at = holders_await(c, i, left);
+		unsigned at = members_holders_await(c, i, left);
 		for (unsigned k = 0; k < SERVERS; k++)
 			if (at >> k & 1 && (left[k] < l->least_ms || left[k] > l->most_ms))
 				world_wrong(world, "copies: a copy lives for %llu ms", (unsigned long long)left[k]);
@@ -718,7 +700,7 @@ static void chase(struct kvc_client *c, void *arg)
 		if (kvc_delete_await(c, members_key_of(&i), NULL) != 0)
 			world_wrong(world, "copies: a DELETE failed");
 		co_sleep_await(world_now(world) + 20 * MS);
-		if (holders_await(c, i, NULL))
+		if (members_holders_await(c, i, NULL))
 			world_wrong(world, "copies: a value that was deleted while it was copied is there");
 	}
 	free(at);
@@ -833,7 +815,7 @@ static void get_and_touch(struct kvc_client *c, void *arg)
 			world_wrong(world, "copies: a TOUCH failed");
 		while (c->repairs.count > 0)
 			co_sleep_await(world_now(world) + MS);
-		at_two = holders_await(c, i, left);
+		at_two = members_holders_await(c, i, left);
 		for (unsigned k = 0; k < SERVERS; k++)
 			if (at_two >> k & 1 && left[k] < 190000)
 				world_wrong(world, "copies: key %u lives %llu ms at %u, and was touched", i,

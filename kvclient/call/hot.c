@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hot.c -- values that servers report as hot are kept at two servers (KVC_HOT_COPIES).
+ *
+ *   a reply says hot -> the value is copied to the key's second server (copy.c) -> GETs of the key go to the one of the
+ *                                                                                  two with fewer requests under way
+ *
+ * Each client finds that out for itself, from the replies that it gets; the first one that copies spares the others the
+ * bytes. What clients need not know of each other is which keys are hot: a DELETE and a TOUCH of any key go to both
+ * servers in a pool with this flag.
+ *
+ * A key stays here as long as replies say that it is hot, and FRESH_NS longer: then GETs go to its first server alone
+ * again. For a miss it counts KEPT_NS more, since a GET that is under way may have asked the second one. A copy that
+ * failed, or had no server to go to, is tried again after AGAIN_NS. The table has room for SETS * WAYS keys. A key that
+ * finds none is not copied, until others have become cold.
+ *
+ * Rejected: a list of hot keys that servers tell their clients. It would name keys to clients that may not know them,
+ * and a client that does not ask for a key has no use for its copy. Copies made by the servers: they would need to be
+ * clients of each other all the time, and to know the view that each client has. */
+#include "kvclient/call/hot.h"
+
+#include <stdlib.h>
+
+#include "kvclient/call/repair.h"
+#include "kvclient/core/pool.h"
+
+enum { SETS = 256, WAYS = 4 };
+
+#define FRESH_NS 30000000000ull
+#define KEPT_NS  600000000000ull
+#define AGAIN_NS 10000000000ull
+
+int kvc_hot_ready(struct kvc_client *c)
+{
+	if (!(c->pool->options.flags & KVC_HOT_COPIES))
+		return 0;
+	c->hot.key = calloc((size_t)SETS * WAYS, sizeof(*c->hot.key));
+	if (!c->hot.key)
+		return -KV_ENOMEM;
+	kvc_repair_ready(c);
+	return 0;
+}
+
+void kvc_hot_fini(struct kvc_client *c)
+{
+	free(c->hot.key);
+	c->hot = (struct kvc_hots){0};
+}
+
+static uint64_t digest_of(struct kvc_key key)
+{
+	enum { SEED = 3 }; /* keys are spread otherwise than over servers and clients */
+	uint64_t digest = kv_hash_key(key.data, key.len, SEED);
+	return digest ? digest : 1;
+}
+
+static struct kvc_hot *set_of(const struct kvc_client *c, uint64_t digest)
+{
+	return &c->hot.key[digest % SETS * WAYS];
+}
+
+static struct kvc_hot *find(const struct kvc_client *c, uint64_t digest)
+{
+	struct kvc_hot *set = set_of(c, digest);
+	for (unsigned i = 0; i < WAYS; i++)
+		if (set[i].digest == digest)
+			return &set[i];
+	return NULL;
+}
+
+/* The key's place, or a free one. NULL: all are taken by keys that are still needed. */
+static struct kvc_hot *place(struct kvc_client *c, uint64_t digest)
+{
+	struct kvc_hot *set = set_of(c, digest), *at = find(c, digest);
+	for (unsigned i = 0; !at && i < WAYS; i++)
+		if (loop_now(c->loop) >= set[i].until_ns)
+			at = &set[i];
+	if (!at)
+		return NULL;
+	c->hot.used += at->digest == 0;
+	if (at->digest != digest)
+		*at = (struct kvc_hot){.digest = digest};
+	return at;
+}
+
+bool kvc_hot_read(const struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_hot *h = find(c, digest_of(key));
+	return h && h->fresh_ns && loop_now(c->loop) < h->until_ns;
+}
+
+bool kvc_hot_fresh(const struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_hot *h = find(c, digest_of(key));
+	return h && loop_now(c->loop) < h->fresh_ns;
+}
+
+static void refresh(struct kvc_client *c, struct kvc_hot *h)
+{
+	h->fresh_ns = loop_now(c->loop) + FRESH_NS;
+	h->until_ns = h->fresh_ns + KEPT_NS;
+}
+
+/* It is not tried again before some time has passed. What was read twice before is kept for misses. */
+static void put_off(struct kvc_client *c, uint64_t digest)
+{
+	struct kvc_hot *h = place(c, digest);
+	if (!h)
+		return;
+	h->again_ns = loop_now(c->loop) + AGAIN_NS;
+	h->until_ns = KV_MAX(h->until_ns, h->again_ns);
+}
+
+void kvc_hot_told(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+{
+	uint64_t digest;
+	struct kvc_hot *h;
+	struct kvc_node *second;
+	if (!c->hot.key || kvc_two_copies(c, 0))
+		return;
+	digest = digest_of(key);
+	h = find(c, digest);
+	if (h && loop_now(c->loop) < h->fresh_ns) {
+		refresh(c, h);
+		return;
+	}
+	if ((h && loop_now(c->loop) < h->again_ns) || n != kvc_call_node(c, key))
+		return;
+	second = place(c, digest) ? kvc_second(c, key) : NULL;
+	if (!second || second->state != KVC_NODE_UP || !kvc_repair_hot(c, key, n, second))
+		put_off(c, digest);
+}
+
+void kvc_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
+{
+	uint64_t digest = digest_of(key);
+	struct kvc_hot *h = rc < 0 ? NULL : place(c, digest);
+	if (h)
+		refresh(c, h);
+	else
+		put_off(c, digest);
+}
