@@ -68,7 +68,7 @@ CLIENT = [
     ("submit", "", r"^kvc_"),  # into which a function of a system header was inlined first
 ]
 SERVER = [
-    ("look up", r"store/(store|block|index|expire|evict|evict_\w+)\.c|base/hash\.c", ""),
+    ("look up", r"store/(store|block|index|expire|heat|evict|evict_\w+)\.c|base/hash\.c", ""),
     ("look up", r"kvserver/\w+/get\.c", r"get_begin"),
     ("post the data", r"engine/xfer\.c", ""),
     ("post the data", r"engine/fabric\.c", r"write"),
