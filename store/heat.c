@@ -2,13 +2,13 @@
 /* heat.c -- a few hundred slots, each with the counts of one key; a key has one slot, by its digest.
  *
  * A key that is not the holder of its slot takes one of the holder's votes, and the slot when there is none left. So
- * the holder is the key with more than half of the slot's GETs, if there is one. With 256 slots and many keys a slot
- * has 1/256 of the load that is spread evenly; a key with HEAT_SHARE of the load has four times as much. Votes are
- * bounded, and halved with each window, so that a holder that cools down loses its slot soon.
+ * the holder is the key with more than half of the slot's GETs, if there is one. A slot has 1/512 of the load that is
+ * spread over many keys, and a key that is hot eight times as much or more. Votes are bounded, and halved with each
+ * window, so that a holder that cools down loses its slot soon.
  *
  * The votes only choose the holder. What is compared is the number of its GETs in the window: what it was asked for
  * while others held its slot is missing, nothing is added. So no key is called hot that is not, but for two that agree
- * in slot and tag (40 bits). Of two hot keys in one slot the one that is asked for more is told, or both in turns.
+ * in slot and tag (41 bits). Of two hot keys in one slot the one that is asked for more is told, or both in turns.
  *
  * Windows end when the next GET after them comes; a slot learns of it with its own next GET. Of the window before a bit
  * is left: whether the holder was hot in it. After a window without a GET of the slot nothing is.

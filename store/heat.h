@@ -8,7 +8,7 @@
 enum {
 	HEAT_GETS_MIN = 64, /* a key that was asked for less often in a window is not hot, */
 	HEAT_SHARE = 64,    /* nor one with less than this part of all GETs */
-	HEAT_SLOTS_LOG2 = 8,
+	HEAT_SLOTS_LOG2 = 9,
 	HEAT_SLOTS = 1 << HEAT_SLOTS_LOG2,
 	HEAT_WINDOW_NS = 1000000000
 };
@@ -16,10 +16,10 @@ enum {
 /* What is counted for one key: the slot's holder. */
 struct heat_slot {
 	_Alignas(16) uint32_t tag; /* bits of the holder's digest that do not say the slot */
-	uint32_t window; /* that gets and votes speak of */
-	uint32_t gets;   /* of the holder in that window, since it holds the slot */
-	uint8_t votes;   /* the holder's asks less those of the others, bounded: at 0 another key takes the slot */
-	bool was_hot;    /* in the window before */
+	uint32_t window;           /* that gets and votes speak of */
+	uint32_t gets;             /* of the holder in that window, since it holds the slot */
+	uint8_t votes; /* the holder's asks less those of the others, bounded: at 0 another key takes the slot */
+	bool was_hot;  /* in the window before */
 };
 
 /* Zero it before the first heat_asked. */

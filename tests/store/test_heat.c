@@ -7,7 +7,7 @@
 enum { MANY = 100000 };
 
 #define WINDOW ((uint64_t)HEAT_WINDOW_NS)
-#define NOON (12 * 3600 * WINDOW + 5)
+#define NOON   (12 * 3600 * WINDOW + 5)
 
 static struct heat heat;
 static struct kv_prng prng;
@@ -40,8 +40,8 @@ static unsigned asked(uint64_t key, unsigned times, uint64_t now_ns)
 	return hot;
 }
 
-/* So many GETs in one window: every `often`-th of key 0, the others of keys that are all alike. How many of key 0 and of
- * the others were called hot. */
+/* So many GETs in one window: every `often`-th of key 0, the others of keys that are all alike. How many of key 0 and
+ * of the others were called hot. */
 static void load(unsigned gets, unsigned often, uint64_t now_ns, unsigned *out_hot, unsigned *out_others)
 {
 	*out_hot = *out_others = 0;
