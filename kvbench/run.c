@@ -117,7 +117,7 @@ static int plan_memory(struct bench *b, struct kv_error *err)
 	const struct bench_options *o = b->opt;
 	unsigned shards = server_threads(o);
 	uint64_t values = o->trace ? b->results.trace.distinct : o->num_keys + more_keys(o);
-	values *= o->copies;
+	values *= o->copies == BENCH_COPIES_ONE ? 1 : 2; /* any value may become hot */
 	/* Of several, each has room for twice its share, also before others come. */
 	if (o->num_servers > 1)
 		values = (2 * values + servers_at_start(o) - 1) / servers_at_start(o);
@@ -214,6 +214,9 @@ static int members_wait(struct bench *b, struct kv_error *err)
 	return 0;
 }
 
+static const unsigned copies_flag[] = {
+	[BENCH_COPIES_ONE] = 0, [BENCH_COPIES_TWO] = KVC_TWO_COPIES, [BENCH_COPIES_HOT] = KVC_HOT_COPIES};
+
 static int open_pool(struct bench *b, struct kv_error *err)
 {
 	const struct bench_options *o = b->opt;
@@ -238,7 +241,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .connect_timeout_ns = KV_MAX(CONNECT_TIMEOUT_NS, o->timeout_ns),
 				 .base_client_id = o->base_client_id,
 				 .flags = KVC_OPEN_WAIT | (o->no_checksum ? KVC_NO_VERIFY : 0) |
-					  (o->copies == 2 ? KVC_TWO_COPIES : 0) | (o->no_threads ? KVC_NO_THREADS : 0),
+					  copies_flag[o->copies] | (o->no_threads ? KVC_NO_THREADS : 0),
 				 .psk_file = o->security.psk_file,
 				 .psk = b->server ? server_child_psk(b->server) : NULL,
 				 .cert_file = o->security.cert,

@@ -1030,7 +1030,7 @@ struct kvc_counters {
 	uint64_t repairs;       /* values that were copied to the server that has their keys now, and their bytes */
 	uint64_t repair_bytes;
 	uint64_t repairs_dropped; /* values that were not: too many waited, or the copy failed */
-	uint64_t copies;          /* second copies that were made (KVC_TWO_COPIES), and their bytes */
+	uint64_t copies;          /* second copies that were made (KVC_TWO_COPIES, KVC_HOT_COPIES), and their bytes */
 	uint64_t copy_bytes;
 	uint64_t copies_dropped; /* those that were not: their server was behind or lost, or there was no room */
 	uint64_t second_hits;    /* misses at the one server of a value kept twice that the other one had */

@@ -31,7 +31,15 @@ static json_t *strings_of(const struct kv_opt_strings *strings)
 	return array;
 }
 
-/* Durations are seconds, sizes bytes, choices their names. */
+/* The name; a number, as of an option that was one before it had a choice without a number. */
+static json_t *choice_value(const char *name)
+{
+	char *end;
+	long number = strtol(name, &end, 10);
+	return *name && !*end ? json_integer(number) : json_string(name);
+}
+
+/* Durations are seconds, sizes bytes, choices their names, or numbers. */
 static json_t *option_value(const struct kv_opt *row, const struct bench_options *o)
 {
 	const void *at = (const char *)o + row->offset;
@@ -52,7 +60,7 @@ static json_t *option_value(const struct kv_opt *row, const struct bench_options
 	case KV_OPT_STRINGS:
 		return strings_of(at);
 	case KV_OPT_CHOICE:
-		return json_string(row->choices[*(const int *)at]);
+		return choice_value(row->choices[*(const int *)at]);
 	}
 	return json_null();
 }

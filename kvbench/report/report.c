@@ -141,10 +141,11 @@ static void start_notes(const struct bench *b)
 		kv_wrap(b->out, "note       ", 0,
 			"the server's memory is smaller than the workload: evicted values are misses, which do not "
 			"fail this run");
-	if (o->copies > 1 && b->results.info.num_servers < 2)
+	if (o->copies != BENCH_COPIES_ONE && b->results.info.num_servers < 2)
 		kv_wrap(b->out, "note       ", 0,
-			"--copies 2, and there is one server: it has the only copy, until it tells of other members. "
-			"Name two with --server");
+			"--copies %s, and there is one server: it has the only copy, until it tells of other members. "
+			"Name two with --server",
+			bench_copies_names[o->copies]);
 	if (b->results.put_way == KVC_PUT_INLINE && !o->no_write)
 		kv_wrap(b->out, "note       ", 0,
 			"PUT sends its bytes inside requests, far below GET's rate: a server has no landing area for "
@@ -554,6 +555,10 @@ static void counters_table(const struct bench *b)
 			"timeouts %s, cancels %s, given up %s, fences %s, connections lost %s, corrupt %s",
 			COUNT(c->timeouts), COUNT(c->cancels), COUNT(c->orphans), COUNT(c->fences),
 			COUNT(c->lost_connections), COUNT(c->corrupt));
+	if (b->opt->copies != BENCH_COPIES_ONE)
+		kv_wrap(b->out, "          ", 0, "second copies (--copies %s): %s made, %s; dropped %s",
+			bench_copies_names[b->opt->copies], COUNT(c->copies), SIZE(c->copy_bytes),
+			COUNT(c->copies_dropped));
 	if (c->slow)
 		fprintf(b->out, "          slow (--slow-ms): %s\n", OF(c->slow, "operation"));
 }

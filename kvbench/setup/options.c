@@ -13,6 +13,8 @@
 static const char *const arrivals_names[] = {"uniform", "poisson", NULL};
 static const char *const order_names[] = {"strict", "relaxed", NULL};
 
+const char *const bench_copies_names[] = {"1", "2", "hot", NULL};
+
 const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
@@ -330,16 +332,16 @@ const struct kv_opt bench_options_table[] = {
 	 .def = "256",
 	 .max = 1 << 20,
 	 .help = "MiB per second, of all clients, at which values found there are copied to the server that has their "
-		 "keys now. 0: none."},
+		 "keys now, and hot ones to a second server (--copies hot). 0: none."},
 
 	{.name = "copies",
-	 .type = KV_OPT_U32,
+	 .type = KV_OPT_CHOICE,
 	 AT(copies),
 	 .metavar = "N",
 	 .def = "1",
-	 .min = 1,
-	 .max = 2,
-	 .help = "2: each value is kept at two servers, as far as they keep up with that."},
+	 .choices = bench_copies_names,
+	 .help = "How many servers keep a value (2: as far as they keep up with that; hot: two keep what servers "
+		 "report as hot, one keeps the rest)"},
 
 	KV_OPT_SECURITY_ROWS(struct bench_options),
 
@@ -421,9 +423,13 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--servers and --event concern servers that kv-bench starts itself: drop them, or drop "
 			       "--server");
-	if (o->copies > 1 && o->servers.count == 0 && o->num_servers == 1)
+	if (o->copies != BENCH_COPIES_ONE && o->servers.count == 0 && o->num_servers == 1)
 		return kv_fail(err, -KV_EINVAL,
-			       "--copies 2 needs a second server to keep the copies at: add --servers 2, or more");
+			       "--copies %s needs a second server to keep the copies at: add --servers 2, or more",
+			       bench_copies_names[o->copies]);
+	if (o->copies == BENCH_COPIES_HOT && o->repair_mb == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "--copies hot copies at the rate of --repair-mb, and 0 is none: drop one of them");
 	if (o->event_text.count > 0 && o->roofline)
 		return kv_fail(err, -KV_EINVAL, "--roofline needs servers that stay: drop it, or drop --event");
 	if (o->roofline && o->num_servers > 1)

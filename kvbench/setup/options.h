@@ -14,6 +14,8 @@ enum bench_arrivals_kind { BENCH_UNIFORM, BENCH_POISSON };
 
 enum bench_order { BENCH_ORDER_STRICT, BENCH_ORDER_RELAXED };
 
+enum bench_copies { BENCH_COPIES_ONE, BENCH_COPIES_TWO, BENCH_COPIES_HOT };
+
 enum { BENCH_VALUE_SIZE = 65536 };
 
 enum {
@@ -76,7 +78,8 @@ struct bench_options {
 	struct bench_events events; /* what it says */
 	int eviction;               /* of the server that kv-bench starts: index into kv_opt_eviction_names */
 	uint32_t server_threads;    /* 0: half of the cores, 1 to 4 */
-	uint32_t slow_ms, copies;
+	int copies;                 /* enum bench_copies */
+	uint32_t slow_ms;
 	uint64_t base_client_id, timeout_ns, peer_timeout_ns, settle_ns, repair_mb;
 	/* security */
 	struct kv_opt_security security;
@@ -91,6 +94,7 @@ struct bench_options {
 };
 
 extern const struct kv_opt bench_options_table[];
+extern const char *const bench_copies_names[]; /* by enum bench_copies */
 extern const struct kv_opt_program bench_options_program;
 
 /* bench_options_parse -- defaults, argv, and the checks that concern more than one option.

@@ -8,10 +8,7 @@
  * A GET asks the one with fewer requests of this client under way. Where they have as many, a bit of the key's hash
  * decides: else all items of a batch would go to one side before the first of them is under way. After a miss the other
  * one is asked. What it has is copied to the one that missed (repair.c), which was full, away or behind when the value
- * was put.
- *
- * Rejected: copies of what a server reports as hot. PUT, DELETE and TOUCH of one client would have to know which keys
- * another client has copied, so a key would have state that all clients share. */
+ * was put. */
 #include "kvclient/call/second.h"
 
 #include "kvclient/call/call.h"

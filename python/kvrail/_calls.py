@@ -8,7 +8,7 @@ import pathlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar
 
 from ._errors import Denied, Error, Exists, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
 
@@ -63,7 +63,7 @@ class Options(TypedDict, total=False):
     verify: bool
     wait: bool
     log_level: int
-    copies: int
+    copies: int | Literal["hot"]
 
 
 def about_servers(results: list[int]) -> bool:

@@ -185,14 +185,18 @@ static int take_count(PyObject *object, const char *what, unsigned most, unsigne
 
 static int take_copies(PyObject *object, unsigned *flags)
 {
+	const char *range = "1, 2 or 'hot'";
+	bool text = object && PyUnicode_Check(object), number = !object || PyIndex_Check(object);
+	bool hot = text && PyUnicode_CompareWithASCIIString(object, "hot") == 0;
 	uint64_t copies = 1;
-	if (object && kvrail_uint_in(object, "copies", "1 or 2", &copies) < 0)
+	if (object && number && kvrail_uint_in(object, "copies", range, &copies) < 0)
 		return -1;
-	if (copies != 1 && copies != 2) {
-		PyErr_SetString(PyExc_ValueError, "copies is 1, or 2 to keep each value at two servers");
+	if (!hot && !(number && copies >= 1 && copies <= 2)) {
+		PyErr_Format(number || text ? PyExc_ValueError : PyExc_TypeError, "copies must be %s, not %R", range,
+			     object);
 		return -1;
 	}
-	*flags |= copies == 2 ? KVC_TWO_COPIES : 0u;
+	*flags |= hot ? KVC_HOT_COPIES : copies == 2 ? KVC_TWO_COPIES : 0u;
 	return 0;
 }
 

@@ -9,7 +9,7 @@ once, by its deadline: `timeout` seconds, above 0, after the submit; None: the c
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import TypeAlias, final
+from typing import Literal, TypeAlias, final
 
 from typing_extensions import (
     Buffer as _Buffer,
@@ -78,7 +78,7 @@ class Client:
         verify: bool = True,
         wait: bool = False,
         log_level: int = 2,
-        copies: int = 1,
+        copies: int | Literal["hot"] = 1,
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
@@ -86,7 +86,8 @@ class Client:
         before every key. depth: ids that may be out, half of them in the background. down_is_miss: keys are misses if
         all servers are down. wait: return when the first attempts to connect are over, and raise if one of the
         num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
-        copies: 2: each value is kept at two servers (KVC_TWO_COPIES in kvclient.h); all clients of a key must say so.
+        copies: 2: each value is kept at two servers (KVC_TWO_COPIES in kvclient.h); "hot": those that servers report as
+        hot (KVC_HOT_COPIES). All clients of a key must say the same.
         """
 
     @property

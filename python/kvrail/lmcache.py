@@ -24,7 +24,7 @@ Parameters (adapter_params). Where none is named, the default is the library's (
     depth           batches that may be under way; default 1024
     verify          checksums of what is read; default true
     wait            fail if a server cannot be reached at the start; default false
-    copies          2: values are kept at two servers; default 1
+    copies          2: values are kept at two servers; "hot": those that are read often; default 1
     log_level       of the library, 0 none to 4 debug; default 2
   of KVRailL2Adapter alone:
     max_capacity_gb what LMCache's eviction takes as the size of this L2; default 0: no eviction

@@ -339,9 +339,21 @@ class ArgumentsTest(NativeTest):
                 address,
                 log_level=level,
             )
-        for copies in (-1, 1 << 70):
+        for copies in (-1, 0, 3, 1 << 40, 1 << 70, "2", "Hot", ""):
             self.refuses(
-                ValueError, f"copies must be 1 or 2, not {copies}$", _native.Client, address, copies=copies
+                ValueError,
+                f"copies must be 1, 2 or 'hot', not {copies!r}$",
+                _native.Client,
+                address,
+                copies=copies,
+            )
+        for copies in (None, 1.0, b"hot"):
+            self.refuses(
+                TypeError,
+                f"copies must be 1, 2 or 'hot', not {copies!r}$",
+                _native.Client,
+                address,
+                copies=copies,
             )
         self.refuses(kvrail.Invalid, "depth of a queue", _native.Client, address, depth=1 << 20)
         self.refuses(
@@ -586,12 +598,27 @@ class CopiesTest(NativeTest):
         self.assertEqual(results(client, id), [10_000] * 60)
         self.assertEqual(buffers, values)
 
-    def test_one_or_two(self):
-        for wrong in (0, 3, 1 << 40):
-            with self.assertRaisesRegex(ValueError, "copies is 1, or 2"):
-                self.open(copies=wrong)
-        with self.assertRaises(TypeError):
-            self.open(copies="2")
+    def test_what_is_read_often_survives_the_death_of_a_server(self):
+        two = [kvrail.Server(memory_mb=64) for _ in range(2)]
+        for one in two:
+            self.addCleanup(one.kill)
+        client = self.open([one.address for one in two], copies="hot", wait=True)
+        value = bytes(range(250)) * 40
+        keys = [f"{i}" for i in range(4)]  # of either server
+        for key in keys:
+            client.submit_batch_set([key], [value])
+            completions(client)
+        self.assertEqual(client.counters()["copies"], 0)
+        often, buffers = keys * 8, [bytearray(len(value)) for _ in range(32)]
+        until = time.monotonic() + 20
+        while (counters := client.counters())["copies"] < 4 and time.monotonic() < until:
+            id = client.submit_batch_get(often, buffers, 30)
+            self.assertEqual(results(client, id), [10_000] * 32)
+        self.assertEqual((counters["copies"], counters["copy_bytes"]), (4, 40_000))
+        two[0].kill()
+        id = client.submit_batch_get(often, buffers, 30)
+        self.assertEqual(results(client, id), [10_000] * 32)
+        self.assertEqual(buffers, [value] * 32)
 
 
 class BackgroundTest(NativeTest):

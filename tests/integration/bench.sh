@@ -3,7 +3,7 @@
 # bench.sh -- kv-bench with its own server over each provider: exact counts, the JSON's names, verification, and refusals.
 . "$(dirname "$0")/lib.bash"
 read -ra all <<<"${KVRAIL_TEST_PROVIDER:-tcp shm}"
-plan $((47 + 4 * ${#all[@]}))
+plan $((48 + 4 * ${#all[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 
@@ -55,6 +55,7 @@ check "writes nothing" json_is "$scratch/kept.json" \
 check "two copies at one server: it is said that there is one" says 'there is one server: it has the only copy' run --server "$server" "${small[@]}" --no-write --copies 2
 two_servers() { run "${small[@]}" --servers 2 --copies 2 >"$scratch/two" && ! unfolded "$scratch/two" | grep -q 'only copy'; }
 check "and not where there are two" two_servers
+check "nor can one server have copies of hot values" says '--copies hot, and there is one server' run --server "$server" "${small[@]}" --no-write --copies hot
 # Somebody else has stored other bytes under three of the keys. Each is read five times.
 conflicting() {
 	local i

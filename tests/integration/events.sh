@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # events.sh -- several servers of kv-bench's own, and what --event does to them: in plain runs and in replays, by the trace's time.
 . "$(dirname "$0")/lib.bash"
-plan 32
+plan 35
 trace=${KVRAIL_TRACE:-../shared/data/conversation_trace.jsonl}
 j=$scratch/e.json
 run() { timeout -k 5 280 "$build/kv-bench" --log-level warn "${over[@]}" --num-workers 8 --num-clients "${clients:-2}" --num-threads 1 --buffer-mb 16 --json "$j" "$@"; }
@@ -10,6 +10,10 @@ schema() { tests/integration/schema.py "$j"; }
 
 check "several servers" run --servers 3 --num-keys 300 --value-size 4KB --verify
 check "share the keys, and none is missed" json_is "$j" 'j["phases"]["read"]["misses"] == 0 and j["config"]["servers"] == 3'
+hot=(--num-keys 50 --value-size 4KB --keys-pattern hot:0.04:0.9 --duration 2 --copies hot --verify)
+check "values that are hot have a second copy" run --servers 3 "${hot[@]}"
+check "which the report counts, and no value is missed" json_is "$j" '(lambda c, r: 0 < c["copies"] <= 50 and c["copy_bytes"] == 4096 * c["copies"] and c["copies_dropped"] == 0 and r["misses"] == 0 and r["errors"] == {} and j["config"]["copies"] == "hot")(j["counters"]["cluster"], j["phases"]["read"])'
+check "the report is as its schema says" schema
 check "one of them killed while it reads is no failure" run --servers 3 --num-keys 300 --value-size 4KB --verify --duration 3 --interval 100ms \
 	--event 'kill 2 at 500ms' --csv "$scratch/e.csv" --report "$scratch/e.html"
 check "the report is as its schema says" schema

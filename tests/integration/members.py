@@ -971,6 +971,41 @@ def rolling_upgrade() -> None:
         raise Failed(f"of {read['ops']} GETs {read['misses']} missed, errors {read['errors']}")
 
 
+def hot_values() -> None:
+    """One of 50 values has nearly all reads: its server alone is asked for it, or with --copies hot both are."""
+    path, report = SCRATCH / "hot", SCRATCH / "hot.json"
+    a, b = (KvServer(n, f"file:{path}") for n in "ab")
+    path.write_text(f"a={a.address}\nb={b.address}\n")
+    a.sees("a b")
+    b.sees("a b")
+    shares, said = {}, {}
+    for how in ("1", "hot"):
+        before = [counted(s, HITS) for s in (a, b)]
+        load = f"--num-keys 50 --value-size 4KB --num-workers 8 --duration 4 --verify --copies {how} --seed 5"
+        more = ["--keys-pattern", "hot:0.02:0.95"] + (["--no-write"] if how == "hot" else [])
+        if bench_begin(a, report, *load.split(), *more).wait(PATIENCE_S) != 0:
+            raise Failed("kv-bench failed")
+        said[how] = json.loads(report.read_text())
+        reads = said[how]["phases"]["read"]["hits"]
+
+        def asked(before: list[int] = before) -> list[int]:
+            return [counted(s, HITS) - n for s, n in zip((a, b), before, strict=True)]
+
+        soon("the servers have counted all GETs", lambda reads=reads: sum(asked()) >= reads)
+        shares[how] = min(asked()) / sum(asked())
+    copies = said["hot"]["counters"]["cluster"]["copies"]
+    # Clients that copy at the same moment count a copy each, and the second PUT finds the first one's bytes.
+    twice = sum(counted(s, "kvrail_put_duplicates_total") for s in (a, b))
+    print(f"#: hot values: the other server's share is {shares}, {copies} copies, {twice} of them twice", flush=True)
+    if said["hot"]["config"]["copies"] != "hot" or said["1"]["config"]["copies"] != 1:
+        raise Failed(f"config: {[s['config']['copies'] for s in said.values()]}")
+    if said["1"]["counters"]["cluster"]["copies"] != 0 or shares["1"] > 0.05:
+        raise Failed("copies were made though nobody asked for them")
+    if copies == 0 or shares["hot"] < 0.1:
+        raise Failed("the hot value was not read from both servers")
+    all_counted((a, b), 50 + copies - twice)
+
+
 # ---- DNS ----
 
 STUB = r"""
@@ -1758,6 +1793,7 @@ def main() -> int:
         ("kv-client drain keeps its bounds", drain_is_bounded, ""),
         ("kv-client drain says who may not", drain_is_refused, ""),
         ("a rolling upgrade of four servers under load", rolling_upgrade, ""),
+        ("a hot value is read from two servers", hot_values, ""),
         (
             "the conversation trace, two servers join: hits as if nothing had happened",
             join_in_a_trace,

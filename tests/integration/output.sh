@@ -161,7 +161,10 @@ del j['config']['copies']"
 vary copies "$steady
 speed(1)
 j['config']['copies'] = 2"
-older() { status 0 compare "$scratch/older.json" "$scratch/base.json" && status 0 compare "$scratch/base.json" "$scratch/older.json" && says 'option copies: 1, then 2' compare "$scratch/older.json" "$scratch/copies.json"; }
+vary hot "$steady
+speed(1)
+j['config']['copies'] = 'hot'"
+older() { status 0 compare "$scratch/older.json" "$scratch/base.json" && status 0 compare "$scratch/base.json" "$scratch/older.json" && says 'option copies: 1, then 2' compare "$scratch/older.json" "$scratch/copies.json" && says 'option copies: 2, then .hot.' compare "$scratch/copies.json" "$scratch/hot.json"; }
 check "an option that came later had its default" older
 check "nor one whose time was stolen" says 'hypervisor stole: 0.0 %, then 30.0 %' compare "$scratch/unstolen.json" "$scratch/stolen.json"
 for far in base slow fast; do # as base, slow and fast are, and their cores farther apart

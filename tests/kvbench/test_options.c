@@ -208,6 +208,29 @@ static void options_of_an_own_server_need_no_other_server(void **state)
 	check_refused("--psk-file", &err, parse(&o, &err, "--psk-file", "x", NULL));
 }
 
+static void copies_are_one_two_or_those_of_what_is_hot(void **state)
+{
+	static const char *const wrong[] = {"0", "3", "hott", ""};
+	struct bench_options o;
+	struct kv_error err;
+
+	(void)state;
+	assert_int_equal(parse(&o, &err, NULL), 0);
+	assert_int_equal(o.copies, BENCH_COPIES_ONE);
+	assert_int_equal(parse(&o, &err, "--copies", "2", "--servers", "2", NULL), 0);
+	assert_int_equal(o.copies, BENCH_COPIES_TWO);
+	assert_int_equal(parse(&o, &err, "--copies", "hot", "--trace", "f", "--servers", "2", NULL), 0);
+	assert_int_equal(o.copies, BENCH_COPIES_HOT);
+	assert_int_equal(parse(&o, &err, "--copies", "hot", "--server", "a:1", NULL), 0); /* it may have members */
+	check_refused("--copies 2 needs a second server", &err, parse(&o, &err, "--copies", "2", NULL));
+	check_refused("--copies hot needs a second server", &err, parse(&o, &err, "--copies", "hot", NULL));
+	check_refused("at the rate of --repair-mb", &err,
+		      parse(&o, &err, "--copies", "hot", "--server", "a:1", "--repair-mb", "0", NULL));
+	assert_int_equal(parse(&o, &err, "--copies", "2", "--server", "a:1", "--repair-mb", "0", NULL), 0);
+	for (unsigned i = 0; i < KV_COUNT(wrong); i++)
+		check_refused("1, 2 or hot", &err, parse(&o, &err, "--copies", wrong[i], "--servers", "2", NULL));
+}
+
 static void mixed_needs_both_phases(void **state)
 {
 	struct bench_options o;
@@ -415,6 +438,7 @@ int main(void)
 		cmocka_unit_test(an_unknown_option_is_a_usage_error),
 		cmocka_unit_test(a_bad_size_names_the_option),
 		cmocka_unit_test(options_of_an_own_server_need_no_other_server),
+		cmocka_unit_test(copies_are_one_two_or_those_of_what_is_hot),
 		cmocka_unit_test(mixed_needs_both_phases),
 		cmocka_unit_test(batch_is_for_plain_reads),
 		cmocka_unit_test(the_breakdown_is_of_single_gets),

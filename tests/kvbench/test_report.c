@@ -140,6 +140,23 @@ static void the_config_has_every_option_with_underscores(void **state)
 	json_decref(j);
 }
 
+/* It was a number before it had a choice without one: results are compared with older ones. */
+static void copies_are_a_number_or_hot(void **state)
+{
+	struct fixture *f = *state;
+	json_t *j = report_of(&f->bench);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "copies")), 1);
+	json_decref(j);
+	f->opt.copies = BENCH_COPIES_TWO;
+	j = report_of(&f->bench);
+	assert_int_equal(json_integer_value(json_object_get(json_object_get(j, "config"), "copies")), 2);
+	json_decref(j);
+	f->opt.copies = BENCH_COPIES_HOT;
+	j = report_of(&f->bench);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "config"), "copies")), "hot");
+	json_decref(j);
+}
+
 /* Two reports that differ must show in what: what was asked for, and what it came to. */
 static void the_report_says_what_ran(void **state)
 {
@@ -445,6 +462,22 @@ static void waits_are_means(void **state)
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "a request waited 5.00 us for room and 1.50 ms for credits"));
 	assert_null(strstr(text, "1497"));
+	free(text);
+}
+
+static void copies_are_told_where_they_are_made(void **state)
+{
+	struct fixture *f = *state;
+	char *text;
+
+	f->bench.results.counters =
+		(struct kvc_counters){.size = sizeof(struct kvc_counters), .copies = 12, .copy_bytes = 49152};
+	text = summary_of(&f->bench);
+	assert_null(strstr(text, "second copies"));
+	free(text);
+	f->opt.copies = BENCH_COPIES_HOT;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "second copies (--copies hot): 12 made, 48 KiB; dropped 0\n"));
 	free(text);
 }
 
@@ -981,6 +1014,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_RUN(every_part_has_the_names_that_are_documented),
 		WITH_RUN(the_config_has_every_option_with_underscores),
+		WITH_RUN(copies_are_a_number_or_hot),
+		WITH_RUN(copies_are_told_where_they_are_made),
 		WITH_RUN(counters_appear_when_taken),
 		WITH_RUN(the_report_says_what_ran),
 		WITH_RUN(the_report_says_who_drove_it),

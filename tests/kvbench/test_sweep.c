@@ -178,7 +178,8 @@ static void a_run_gets_the_options_of_kv_bench(void **state)
 	(void)state;
 	assert_int_equal(PLAN(&sweep, &err, "-w", "8", "-v", "4KB", "-c", "2", "--duration", "250ms", "--verify",
 			      "--mix=80:15:5", "--warmup-steady", "2.5", "--json", "x.json", "--repeat-runs", "3",
-			      "--server", "a=127.0.0.1:1", "--server", "b=127.0.0.1:2", "--seed", "5"),
+			      "--server", "a=127.0.0.1:1", "--server", "b=127.0.0.1:2", "--seed", "5", "--copies",
+			      "hot"),
 			 0);
 	memset(&args, 0, sizeof(args));
 	assert_int_equal(sweep_args_add(&args, &err, "kv-bench"), 0);
@@ -187,6 +188,7 @@ static void a_run_gets_the_options_of_kv_bench(void **state)
 	assert_true(has(&args, "--verify"));
 	assert_true(has(&args, "--mix=80:15:5"));
 	assert_true(has(&args, "--server=a=127.0.0.1:1") && has(&args, "--server=b=127.0.0.1:2"));
+	assert_true(has(&args, "--copies=hot"));
 	assert_false(has(&args, "--json=x.json"));
 	assert_int_equal(bench_options_parse((int)args.count, (char **)(uintptr_t)args.arg, &parsed, &err), 0);
 	assert_int_equal(parsed.num_workers, 8);

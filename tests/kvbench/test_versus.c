@@ -88,7 +88,8 @@ static void others_with_clients_of_their_own_are_named(void **state)
 static void behind_two_hyphens_is_no_load(void **state)
 {
 	static char *const good[][8] = {{"kv-bench", "--targets", "kvrail", "--", "--nic=lo", "--num-threads", "2"},
-					{"kv-bench", "--targets", "kvrail", "--", "--memory-mb", "64", "-p", "tcp"}};
+					{"kv-bench", "--targets", "kvrail", "--", "--memory-mb", "64", "-p", "tcp"},
+					{"kv-bench", "--targets", "kvrail", "--", "--servers", "2", "--copies", "hot"}};
 	static char *const bad[][7] = {{"kv-bench", "--targets", "kvrail", "--", "--value-size", "4KB", NULL},
 				       {"kv-bench", "--targets", "kvrail", "--", "--mix", "1:1:1", NULL},
 				       {"kv-bench", "--targets", "kvrail", "--", "--no-checksum", NULL, NULL},
@@ -100,6 +101,7 @@ static void behind_two_hyphens_is_no_load(void **state)
 	(void)state;
 	assert_int_equal(versus_options_parse(7, (char **)good[0], &o, &err), 0);
 	assert_int_equal(versus_options_parse(8, (char **)good[1], &o, &err), 0);
+	assert_int_equal(versus_options_parse(8, (char **)good[2], &o, &err), 0);
 	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
 		int n = 0;
 		while (n < 7 && bad[i][n])
