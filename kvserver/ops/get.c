@@ -352,12 +352,12 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 }
 
 /* Its bytes will move: count it, once for each value that a client takes, and tell the client if it is asked for often.
- * Later ranges name the generation and have an offset; the first one may name it, too, if the client had to ask for the
- * length before. */
+ * Later ranges have an offset, and so have the later parts of a value that is taken part by part, which name no
+ * generation. */
 static void get_heat(struct shard *s, const struct wire_request *q, const struct block *b, struct wire_reply *reply,
 		     uint64_t now_ns)
 {
-	if ((q->get.generation == 0 || q->get.offset == 0) && heat_asked(&s->work->heat, b->item.hash, now_ns))
+	if (q->get.offset == 0 && heat_asked(&s->work->heat, b->item.hash, now_ns))
 		reply->flags |= WIRE_GET_HOT;
 }
 
