@@ -129,6 +129,13 @@ static void hot_count(struct kvc_client *c, int64_t rc)
 	kvc_add(&c->count.copy_bytes, rc > 0 ? (uint64_t)rc : 0);
 }
 
+/* Whether the value was to go to its key's second server. */
+static bool second_of(struct kvc_client *c, const struct kvc_repair *r)
+{
+	const struct kvc_node *second = kvc_second(c, (struct kvc_key){r->key, r->len});
+	return second && r->to == second->index;
+}
+
 /* Returns the bytes that were read. */
 static uint64_t one_await(struct kvc_client *c)
 {
@@ -147,6 +154,8 @@ static uint64_t one_await(struct kvc_client *c)
 		kvc_hot_copied(c, (struct kvc_key){r->key, r->len}, rc);
 	} else {
 		repair_count(c, rc, read);
+		if (rc < 0 && second_of(c, r))
+			kvc_hot_unmended(c, (struct kvc_key){r->key, r->len});
 	}
 	q->head = (q->head + 1) % KVC_REPAIRS;
 	q->count--;

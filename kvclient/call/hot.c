@@ -10,7 +10,8 @@
  *
  * A key stays here as long as replies say that it is hot, and FRESH_NS longer: then GETs go to its first server alone
  * again. For a miss it counts KEPT_NS more, since a GET that is under way may have asked the second one. A copy that
- * failed, or had no server to go to, is tried again after AGAIN_NS. The table has room for SETS * WAYS keys. A key that
+ * failed, or had no server to go to, is tried again after AGAIN_NS; so is one that the second server had lost and does
+ * not take again. The table has room for SETS * WAYS keys. A key that
  * finds none is not copied, until others have become cold.
  *
  * Rejected: a list of hot keys that servers tell their clients. It would name keys to clients that may not know them,
@@ -138,4 +139,13 @@ void kvc_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc)
 		refresh(c, h);
 	else
 		put_off(c, digest);
+}
+
+void kvc_hot_unmended(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_hot *h = c->hot.used ? find(c, digest_of(key)) : NULL;
+	if (!h || loop_now(c->loop) >= h->fresh_ns)
+		return;
+	h->fresh_ns = loop_now(c->loop); /* (not 0: after a miss the second one is still asked) */
+	put_off(c, h->digest);
 }

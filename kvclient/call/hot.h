@@ -22,8 +22,10 @@ bool kvc_hot_fresh(const struct kvc_client *c, struct kvc_key key);
  * background, unless it is there. */
 void kvc_hot_told(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n);
 
-/* kvc_hot_copied -- that copy has ended with rc. */
+/* kvc_hot_copied -- that copy has ended with rc. kvc_hot_unmended -- its second server had lost it, and could not be
+ * given it again: GETs go to the first one alone until a later copy is made. */
 void kvc_hot_copied(struct kvc_client *c, struct kvc_key key, int64_t rc);
+void kvc_hot_unmended(struct kvc_client *c, struct kvc_key key);
 
 /* kvc_twice -- whether a GET with these flags is about a value that is kept twice. kvc_two_places -- whether a DELETE
  * or a TOUCH has to go to both servers of its key: of a hot value, too, which another client may have copied. */
@@ -35,8 +37,8 @@ static inline bool kvc_twice(const struct kvc_client *c, unsigned flags, struct 
 /* kvc_twice_reader -- the server that such a GET asks first. */
 static inline struct kvc_node *kvc_twice_reader(struct kvc_client *c, unsigned flags, struct kvc_key key)
 {
-	bool either = kvc_two_copies(c, flags) || (KV_UNLIKELY(c->hot.used > 0) && kvc_hot_fresh(c, key));
-	return either ? kvc_second_reader(c, key) : kvc_call_node(c, key);
+	bool hot = KV_UNLIKELY(c->hot.used > 0) && kvc_hot_fresh(c, key);
+	return hot || kvc_two_copies(c, flags) ? kvc_second_reader(c, key, hot) : kvc_call_node(c, key);
 }
 
 static inline bool kvc_two_places(const struct kvc_client *c, unsigned flags)

@@ -6,7 +6,8 @@
  * is still one of the two. Nothing has to be known of a key for that: no list, no bit at a server.
  *
  * A GET asks the one with fewer requests of this client under way. Where they have as many, a bit of the key's hash
- * decides: else all items of a batch would go to one side before the first of them is under way. After a miss the other
+ * decides: else all items of a batch would go to one side before the first of them is under way. (Of a hot key, hot.c,
+ * they take turns: else all clients that make one call after the other would ask the same one.) After a miss the other
  * one is asked. What it has is copied to the one that missed (repair.c), which was full, away or behind when the value
  * was put. */
 #include "kvclient/call/second.h"
@@ -44,7 +45,14 @@ struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, con
 	return n && (n->state == KVC_NODE_UP || n == kvc_call_node(c, key)) ? n : NULL;
 }
 
-struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key)
+/* Each is chosen as often as the other, also if only every k-th choice counts: steps of the golden ratio. */
+static bool first_turn(struct kvc_client *c)
+{
+	c->hot.turn += 0x9E3779B97F4A7C15u;
+	return c->hot.turn >> 63;
+}
+
+struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key, bool turns)
 {
 	struct kvc_node *first = kvc_call_node(c, key), *second = kvc_second(c, key);
 	if (!second || second->state != KVC_NODE_UP)
@@ -53,6 +61,8 @@ struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key)
 		return second;
 	if (first->share.reqs != second->share.reqs)
 		return first->share.reqs < second->share.reqs ? first : second;
+	if (turns)
+		return first_turn(c) ? first : second;
 	return kv_hash_key(key.data, key.len, 0) & 1 ? first : second; /* (placement takes the other end of the hash) */
 }
 

@@ -25,8 +25,9 @@ struct kvc_node *kvc_second_beside(struct kvc_client *c, struct kvc_key key, con
  * thread are one client's, which knows the copies that it makes. Any thread; the key need not be valid. */
 unsigned kvc_second_client(const struct kvc_pool *pool, struct kvc_key key);
 
-/* kvc_second_reader -- the one of the two that a GET asks first: the one with fewer requests of this client. */
-struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key);
+/* kvc_second_reader -- the one of the two that a GET asks first: the one with fewer requests of this client. Where they
+ * have as many, `turns` has them take turns; else the key decides. */
+struct kvc_node *kvc_second_reader(struct kvc_client *c, struct kvc_key key, bool turns);
 
 /* kvc_second_next -- *n was asked for a value that is kept twice, and ended with rc. After a miss *n becomes the other
  * one, once: true, and *other, which begins as false, becomes true. */

@@ -352,6 +352,7 @@ struct kvc_hot {
 struct kvc_hots {
 	struct kvc_hot *key; /* NULL: the pool copies no hot values */
 	unsigned used;       /* places that were ever taken */
+	uint64_t turn;       /* whose turn it is where a key's two servers have as many requests */
 };
 
 /* The view of the cluster, as this client has it (pool/cluster.c). */

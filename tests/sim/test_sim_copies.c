@@ -413,11 +413,11 @@ static void the_less_busy_server_is_asked(void **state)
 	for (uint32_t i = 0; i < KEYS; i++) {
 		struct kvc_key key = members_key_of(&i);
 		struct kvc_node *first = kvc_call_node(client(), key), *second = kvc_second(client(), key);
-		seconds += kvc_second_reader(client(), key) == second;
+		seconds += kvc_second_reader(client(), key, false) == second;
 		first->share.reqs += 2;
-		assert_ptr_equal(kvc_second_reader(client(), key), second);
+		assert_ptr_equal(kvc_second_reader(client(), key, false), second);
 		second->share.reqs += 3;
-		assert_ptr_equal(kvc_second_reader(client(), key), first);
+		assert_ptr_equal(kvc_second_reader(client(), key, false), first);
 		first->share.reqs -= 2;
 		second->share.reqs -= 3;
 	}
@@ -437,7 +437,7 @@ static void a_server_that_is_connected_is_asked(void **state)
 	first = kvc_call_node(client(), key);
 	second = kvc_second(client(), key);
 	first->state = KVC_NODE_CONNECTING;
-	assert_ptr_equal(kvc_second_reader(client(), key), second);
+	assert_ptr_equal(kvc_second_reader(client(), key, false), second);
 	assert_ptr_equal(kvc_second_beside(client(), key, second), first);
 	first->state = KVC_NODE_UP;
 	second->state = KVC_NODE_CONNECTING;

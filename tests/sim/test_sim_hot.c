@@ -266,6 +266,74 @@ static void a_delete_deletes_both(void **state)
 	close_world();
 }
 
+/* How many GETs a server has answered, as this pool's client hears. */
+static uint64_t gets[SERVERS];
+
+static void gets_ask(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (unsigned n = 0; n < SERVERS; n++) {
+		static struct kvc_stat_item item[WIRE_STAT_END];
+		struct kvc_call call = {.size = sizeof(call), .server = n};
+		int num = kvc_stat_await(c, item, WIRE_STAT_END, &call);
+		for (int i = 0; i < num; i++)
+			if (strcmp(item[i].name, "gets") == 0)
+				gets[n] = item[i].value;
+	}
+}
+
+/* Of a client that has one call under way at a time, both servers have as many requests: none. */
+static void calls_one_after_the_other_go_to_both(void **state)
+{
+	uint64_t before[SERVERS];
+	unsigned first, second;
+	(void)state;
+	open_hot(930);
+	first = first_of(0)->index;
+	second = second_of(0)->index;
+	for (unsigned k = 0; k < 2; k++) {
+		world_do(world, 0, gets_ask, NULL);
+		memcpy(before, gets, sizeof(gets));
+		world_do(world, 0, k ? get_batches : get_often, NULL);
+		world_do(world, 0, gets_ask, NULL);
+		assert_true(gets[first] - before[first] >= 30);
+		assert_true(gets[second] - before[second] >= 30);
+	}
+	close_world();
+}
+
+static void put_hot_for_5_s(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = 5};
+	uint8_t *at = malloc(LONG);
+	(void)arg;
+	members_value_fill(at, HOT);
+	assert_int_equal(kvc_delete_await(c, hot_key(), NULL), 0);
+	members_put_check(kvc_put_await(c, hot_key(), at, members_len_of(HOT), &call));
+	free(at);
+}
+
+static void get_until_missed(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	while (members.misses == 0)
+		get_one(c, HOT);
+}
+
+/* A copy lives up to a second less than its value, which is not worth another copy by then. */
+static void a_copy_that_cannot_be_made_anew_is_not_tried_for_each_get(void **state)
+{
+	struct world_options wo = options(931);
+	(void)state;
+	open_world(&wo);
+	world_do(world, 0, put_hot_for_5_s, NULL);
+	world_do(world, 0, get_until_missed, NULL);
+	assert_int_equal(world_counters(world, 0).copies, 1);
+	assert_in_range(world_counters(world, 0).repairs_dropped, 1, 2);
+	assert_in_range(world_counters(world, 0).second_hits, 1, 8);
+	close_world();
+}
+
 /* What is no longer asked for is read at its own server again. For a miss it counts a while longer. */
 static void what_is_cold_again_is_read_at_its_own_server(void **state)
 {
@@ -332,6 +400,8 @@ int main(void)
 		cmocka_unit_test(a_copy_that_is_gone_costs_no_hit),
 		cmocka_unit_test(the_loss_of_the_first_server_loses_no_hot_value),
 		cmocka_unit_test(a_delete_deletes_both),
+		cmocka_unit_test(calls_one_after_the_other_go_to_both),
+		cmocka_unit_test(a_copy_that_cannot_be_made_anew_is_not_tried_for_each_get),
 		cmocka_unit_test(what_is_cold_again_is_read_at_its_own_server),
 		cmocka_unit_test(one_server_copies_nothing),
 		cmocka_unit_test(a_pool_closes_while_a_hot_value_is_copied),
