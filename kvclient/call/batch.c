@@ -53,6 +53,7 @@ struct batch {
 	const struct kvc_call *call;
 	uint64_t deadline_ns;
 	struct kvc_wait wait;
+	uint64_t epoch;       /* of the view when the batch began */
 	unsigned pass;        /* 0 or 1 */
 	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
@@ -84,9 +85,18 @@ static bool twice(const struct batch *b, struct kvc_key key)
 	return kvc_twice(b->c, b->call->flags, key);
 }
 
+/* The item was missed at one of its two servers. If the view has changed since the batch began, it is not known which
+ * one of the two of now was not asked. */
+static bool unsettled(const struct batch *b, enum kvc_mark mark)
+{
+	return mark > KVC_MARK_FORMER && b->c->cluster.view.epoch != b->epoch;
+}
+
 /* The item was missed where it was asked for first: the server to ask now. */
 static void get_missed(const struct batch *b, enum kvc_mark mark, struct kvc_get *g)
 {
+	if (unsettled(b, mark))
+		return; /* as if it was not asked for yet */
 	struct kvc_node *n = mark == KVC_MARK_FORMER   ? kvc_former(b->c, g->ask.key, g->ask.twice, 0)
 			     : mark == KVC_MARK_SECOND ? kvc_second(b->c, g->ask.key)
 						       : kvc_call_node(b->c, g->ask.key);
@@ -156,10 +166,13 @@ static int64_t elsewhere_over(const struct batch *b, enum kvc_mark mark, int rc)
  * KVC_MARK_FRESH. */
 static enum kvc_mark missed_at(const struct batch *b, unsigned i, int rc, const struct kvc_node *n)
 {
+	enum kvc_mark mark = kvc_chain_mark(&b->items[i]);
 	struct kvc_key key = b->items[i].key;
 	const struct kvc_node *other;
-	if (rc != -KV_ENOTFOUND || !n || !twice(b, key) || kvc_chain_mark(&b->items[i]) >= KVC_MARK_FORMER)
+	if (rc != -KV_ENOTFOUND || !n || !twice(b, key))
 		return KVC_MARK_FRESH;
+	if (mark >= KVC_MARK_FORMER)
+		return unsettled(b, mark) ? KVC_MARK_AGAIN : KVC_MARK_FRESH; /* as a single call */
 	other = kvc_second_beside(b->c, key, n);
 	return !other ? KVC_MARK_FRESH : other == kvc_call_node(b->c, key) ? KVC_MARK_FIRST : KVC_MARK_SECOND;
 }
@@ -471,6 +484,7 @@ static __attribute__((noinline)) void part_await(const struct part *p)
 			  .call = w->call,
 			  .deadline_ns = w->deadline_ns,
 			  .wait = {.co = co_self(), .trace = w->trace},
+			  .epoch = w->c->cluster.view.epoch,
 			  .first = p->first,
 			  .turn = w->c->batches++};
 	if (w->ops->chain_await) {

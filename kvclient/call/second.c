@@ -32,6 +32,11 @@ struct kvc_node *kvc_second(struct kvc_client *c, struct kvc_key key)
 	return kvc_place_set_has(&others, n->index) ? NULL : n; /* all are in the set: it is the owner */
 }
 
+bool kvc_second_one_of(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n)
+{
+	return n == kvc_call_node(c, key) || n == kvc_second(c, key);
+}
+
 struct kvc_node *kvc_second_undown(struct kvc_client *c, struct kvc_key key, const struct kvc_node *asked)
 {
 	struct kvc_node *first = kvc_call_node(c, key), *n = asked == first ? kvc_second(c, key) : first;
@@ -74,7 +79,7 @@ bool kvc_second_next(struct kvc_client *c, struct kvc_key key, int64_t rc, bool 
 	next = kvc_second_beside(c, key, *n);
 	if (!next)
 		return false;
-	*other = true;
+	*other = kvc_second_one_of(c, key, *n);
 	*n = next;
 	return true;
 }

@@ -15,6 +15,7 @@
 
 #include "kvclient/call/batch.h"
 #include "kvclient/call/call.h"
+#include "kvclient/call/get.h"
 #include "kvclient/call/second.h"
 #include "kvclient/call/small.h"
 #include "kvclient/core/placement.h"
@@ -423,6 +424,110 @@ static void the_less_busy_server_is_asked(void **state)
 	}
 	assert_in_range(seconds, KEYS / 4, 3 * KEYS / 4);
 	close_world();
+}
+
+/* The view changed while a server was asked that is neither of the two now: both are asked, as single calls and items
+ * of a batch do. */
+static void both_are_asked_after_a_server_that_is_none_of_them(void **state)
+{
+	uint32_t i = 0;
+	struct kvc_key key = members_key_of(&i);
+	struct kvc_node *first, *second, *n;
+	bool other = false;
+	unsigned k = 0;
+	(void)state;
+	open_world(706);
+	first = kvc_call_node(client(), key);
+	second = kvc_second(client(), key);
+	while (&client()->node[k] == first || &client()->node[k] == second)
+		k++;
+	n = &client()->node[k];
+	assert_true(kvc_second_next(client(), key, -KV_ENOTFOUND, &other, &n));
+	assert_ptr_equal(n, first);
+	assert_true(kvc_second_next(client(), key, -KV_ENOTFOUND, &other, &n));
+	assert_ptr_equal(n, second);
+	assert_false(kvc_second_next(client(), key, -KV_ENOTFOUND, &other, &n));
+	close_world();
+}
+
+/* GETs that ask the second server of each key, which has lost its copy, while a server joins: where that is the first
+ * one now, the one with the value has become the second, and the one that was asked is none of the two. */
+static void get_across_a_join(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .flags = KVC_TWO_COPIES};
+	static struct kvc_get g[KEYS];
+	uint8_t *at = malloc((size_t)KEYS * LONG);
+	uint32_t key[KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		struct kvc_target to = {.at = at + (size_t)i * LONG};
+		key[i] = i;
+		assert_int_equal(kvc_get_init(&g[i], c, members_key_of(&key[i]), &to, LONG, &call, KV_NEVER), 0);
+		g[i].n = kvc_second(c, g[i].ask.key);
+	}
+	co_sleep_await(loop_now(c->loop) + 2 * SECOND);
+	for (uint32_t i = 0; i < KEYS; i++) {
+		members_get_check(i, g[i].to.at.at, kvc_get_all_await(&g[i]));
+		kvc_get_fini(&g[i]);
+	}
+	free(at);
+}
+
+static void a_get_that_asks_while_a_server_joins_finds_the_value(void **state)
+{
+	struct world_options wo = options(706);
+	(void)state;
+	wo.pool_flags = 0;
+	open_with(&wo);
+	members_all_up(SERVERS - 1);
+	world_do(world, 0, members_put_all, NULL);
+	world_worker(world, 0, 0, get_across_a_join, NULL);
+	world_sleep(world, 10 * MS);
+	members.state[SERVERS - 1] = KV_MEMBER_UP;
+	members_tell(++members.epoch);
+	world_join(world, 20 * SECOND);
+	assert_int_equal(members.hits, KEYS);
+	assert_int_equal(members.misses, 0);
+	close_world();
+}
+
+/* The same in batches, half of whose items ask the second server: the join comes while they are under way. */
+static void get_batch_across_a_join(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .flags = KVC_TWO_COPIES};
+	uint8_t *at = malloc((size_t)KEYS * LONG);
+	struct kvc_item item[KEYS];
+	uint32_t key[KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = i;
+		item[i] = (struct kvc_item){.key = members_key_of(&key[i]), .data = at + (size_t)i * LONG, .len = LONG};
+	}
+	kvc_get_batch_await(c, item, KEYS, &call);
+	for (uint32_t i = 0; i < KEYS; i++)
+		members_get_check(i, item[i].data, item[i].result);
+	free(at);
+}
+
+static void an_item_that_is_asked_for_while_a_server_joins_is_found(void **state)
+{
+	(void)state;
+	for (unsigned seed = 706; seed < 706 + world_seeds(4); seed++) {
+		struct world_options wo = options(seed);
+		wo.pool_flags = 0;
+		wo.timeout_ns = 60 * SECOND;
+		wo.fabric.delay_max_ns = 300 * MS;
+		open_with(&wo);
+		members_all_up(SERVERS - 1);
+		world_do(world, 0, members_put_all, NULL);
+		world_worker(world, 0, 0, get_batch_across_a_join, NULL);
+		world_sleep(world, kv_prng_below(&world->prng, 200) * MS);
+		members.state[SERVERS - 1] = KV_MEMBER_UP;
+		members_tell(++members.epoch);
+		world_join(world, 100 * SECOND);
+		assert_int_equal(members.hits, KEYS);
+		close_world();
+	}
 }
 
 /* Of a miss at the second server the first one is asked also while it is being connected: calls wait for it. For the
@@ -1110,6 +1215,9 @@ int main(void)
 		cmocka_unit_test(both_copies_live_as_long),
 		cmocka_unit_test(the_less_busy_server_is_asked),
 		cmocka_unit_test(a_server_that_is_connected_is_asked),
+		cmocka_unit_test(a_get_that_asks_while_a_server_joins_finds_the_value),
+		cmocka_unit_test(an_item_that_is_asked_for_while_a_server_joins_is_found),
+		cmocka_unit_test(both_are_asked_after_a_server_that_is_none_of_them),
 		cmocka_unit_test(the_loss_of_a_server_loses_no_value),
 		cmocka_unit_test(what_one_of_the_two_misses_is_read_at_the_other_and_copied),
 		cmocka_unit_test(a_copy_that_fails_is_paced),
