@@ -295,8 +295,8 @@ struct kvc_options {
  * hot, if it was asked for 64 times or more within a second and that was a 64th of the GETs of its shard. Each client
  * that hears so sees to it that the second server has a copy, in the background and within repair_bytes_s, and then
  * sends GETs of that key to the one with fewer requests under way, for as long as the value is hot and 30 s longer.
- * DELETE and TOUCH of every key go to both servers. As above, a copy that another client makes at this moment may
- * outlive a DELETE. The counters are those of copies.
+ * EXISTS and TTL of such a key, after a miss, ask both. DELETE and TOUCH of every key go to both servers. As above, a
+ * copy that another client makes at this moment may outlive a DELETE. The counters are those of copies.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

@@ -23,6 +23,7 @@
 
 #include "kvclient/call/call.h"
 #include "kvclient/call/former.h"
+#include "kvclient/call/hot.h"
 #include "kvclient/call/second.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
@@ -76,7 +77,7 @@ struct lookup {
 	unsigned head, count;  /* of the ring of records, oldest first */
 	unsigned open;         /* of them, those that take more keys */
 	struct record *last;   /* to which the last key went, or NULL */
-	bool twice;            /* keys have two servers (second.h) */
+	bool twice;            /* keys have two servers (second.h), or those that are hot have (hot.h) */
 	const uint8_t *before; /* NULL; or what was found, and for the rest ... */
 	int former;            /* ... the former servers of this number are asked (former.h); SECOND: the second ones */
 	uint8_t found[WINDOW / 8];
@@ -113,8 +114,10 @@ static bool moved(const struct lookup *l, struct kvc_node *n, unsigned key, int 
 /* The server to ask for a key that those before it do not have. */
 static struct kvc_node *asked_next(struct lookup *l, struct kvc_key key)
 {
-	return l->former == SECOND ? kvc_second_beside(l->c, key, kvc_call_node(l->c, key))
-				   : kvc_former(l->c, key, l->twice, (unsigned)l->former);
+	bool twice = l->twice && kvc_twice(l->c, l->call->flags, key);
+	if (l->former != SECOND)
+		return kvc_former(l->c, key, twice, (unsigned)l->former);
+	return twice ? kvc_second_beside(l->c, key, kvc_call_node(l->c, key)) : NULL;
 }
 
 /* The server to ask for a key; NULL: none. After the first time others are asked for what was not found. */
@@ -397,7 +400,7 @@ static void lookup_init(struct lookup *l, struct kvc_client *c, const struct kvc
 	l->items = NULL;
 	l->item = NULL;
 	l->before = NULL;
-	l->twice = kvc_two_copies(c, call->flags);
+	l->twice = kvc_two_copies(c, call->flags) || c->hot.used > 0;
 	l->keys_max = call->session ? KEYS_MAX_SESSION : KEYS_MAX;
 	l->deadline_ns = deadline_ns;
 	l->down_is_miss = (c->pool->options.flags | call->flags) & KVC_DOWN_IS_MISS;

@@ -334,6 +334,33 @@ static void a_copy_that_cannot_be_made_anew_is_not_tried_for_each_get(void **sta
 	close_world();
 }
 
+static void look_up(struct kvc_client *c, void *arg)
+{
+	static const uint32_t key[] = {HOT, HOT + 1};
+	struct kvc_key keys[] = {members_key_of(&key[0]), members_key_of(&key[1])};
+	uint8_t *found = arg;
+	assert_int_equal(kvc_exists_await(c, keys, 2, found, NULL, NULL), 0);
+}
+
+/* The first server comes back without its values. Programs look keys up before they GET them. */
+static void a_look_up_finds_the_copy(void **state)
+{
+	uint8_t found[2] = {0};
+	unsigned first;
+	(void)state;
+	open_hot(932);
+	first = first_of(0)->index;
+	world_server_crash(world, first, false);
+	world_sleep(world, 500 * MS);
+	world_server_again(world, first);
+	world_sleep(world, 3 * SECOND);
+	assert_int_equal(client(0)->node[first].state, KVC_NODE_UP);
+	world_do(world, 0, look_up, found);
+	assert_int_equal(found[0], 1);
+	assert_int_equal(found[1], kvc_call_node(client(0), members_key_of(&(uint32_t){HOT + 1}))->index != first);
+	close_world();
+}
+
 /* What is no longer asked for is read at its own server again. For a miss it counts a while longer. */
 static void what_is_cold_again_is_read_at_its_own_server(void **state)
 {
@@ -402,6 +429,7 @@ int main(void)
 		cmocka_unit_test(a_delete_deletes_both),
 		cmocka_unit_test(calls_one_after_the_other_go_to_both),
 		cmocka_unit_test(a_copy_that_cannot_be_made_anew_is_not_tried_for_each_get),
+		cmocka_unit_test(a_look_up_finds_the_copy),
 		cmocka_unit_test(what_is_cold_again_is_read_at_its_own_server),
 		cmocka_unit_test(one_server_copies_nothing),
 		cmocka_unit_test(a_pool_closes_while_a_hot_value_is_copied),
