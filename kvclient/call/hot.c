@@ -5,14 +5,14 @@
  *                                                                                  two with fewer requests under way
  *
  * Each client finds that out for itself, from the replies that it gets; the first one that copies spares the others the
- * bytes. What clients need not know of each other is which keys are hot: a DELETE and a TOUCH of any key go to both
- * servers in a pool with this flag.
+ * bytes. None knows which keys others have copied, so in a pool with this flag a DELETE and a TOUCH of any key go to
+ * both servers.
  *
  * A key stays here as long as replies say that it is hot, and FRESH_NS longer: then GETs go to its first server alone
  * again. For a miss it counts KEPT_NS more, since a GET that is under way may have asked the second one. A copy that
  * failed, or had no server to go to, is tried again after AGAIN_NS; so is one that the second server had lost and does
- * not take again. The table has room for SETS * WAYS keys. A key that
- * finds none is not copied, until others have become cold.
+ * not take again. The table has room for SETS * WAYS keys. A key that finds none is not copied, until others have
+ * become cold.
  *
  * Rejected: a list of hot keys that servers tell their clients. It would name keys to clients that may not know them,
  * and a client that does not ask for a key has no use for its copy. Copies made by the servers: they would need to be

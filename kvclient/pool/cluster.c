@@ -7,9 +7,9 @@
  *
  * When a server that has news is asked is said in core/asking.c. Believed is what is newer, by epoch and, where epochs
  * are equal, by digest; of another source only if no server that answers tells of the present one any more: servers get
- * another source one after the other, and each source has its own epochs. Not believed are a view
- * without members, and one that lacks half of the members that are up here while these answer (draining ones are
- * expected to go). Such a view is kept and looked at again with each heartbeat.
+ * another source one after the other, and each source has its own epochs. Not believed are a view without members, and
+ * one that lacks half of the members that are up here while these answer (draining ones are expected to go). Such a
+ * view is kept and looked at again with each heartbeat.
  *
  * A node is of a member's node id and address. A member with another address is another node, for the same keys: keys
  * are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,

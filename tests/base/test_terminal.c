@@ -25,8 +25,10 @@ static void the_environment_decides(void **state)
 	int fd;
 	FILE *f = terminal_open(&fd);
 	(void)state;
-	if (!f)
+	if (!f) {
+		print_message("there are no pseudo-terminals here\n");
 		skip();
+	}
 	for (unsigned i = 0; i < KV_COUNT(of); i++) {
 		of[i].term ? setenv("TERM", of[i].term, 1) : unsetenv("TERM");
 		of[i].no_color ? setenv("NO_COLOR", of[i].no_color, 1) : unsetenv("NO_COLOR");

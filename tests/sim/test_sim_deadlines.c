@@ -843,7 +843,8 @@ static void registering_shares_its_time_among_all_servers(void **state)
 	world_close(&world);
 }
 
-/* What three clients have done when the fourth cannot is taken back at the same time, from all servers. */
+/* What three clients have done when the fourth cannot is taken back at once. No server was told, so that all of them
+ * stand still costs nothing. */
 static void a_registration_that_failed_is_undone_by_one_deadline(void **state)
 {
 	struct world_options wo = {.seed = 28,
@@ -873,6 +874,49 @@ static void a_registration_that_failed_is_undone_by_one_deadline(void **state)
 	world_sleep(&world, SECOND);
 	assert_int_equal(world_register(&world, 0, memory, sizeof(memory), &mem), 0);
 	assert_int_equal(kvc_unregister(world.pool[0].pool, &mem), 0);
+	world_close(&world);
+}
+
+/* One server refuses what one client announces. It is taken back from all clients, and from all servers, of which two
+ * stand still by then: they share the grace. */
+static void a_registration_that_is_refused_is_undone_everywhere(void **state)
+{
+	struct world_options wo = {.seed = 31,
+				   .clients = 4,
+				   .servers = 4,
+				   .buffer_bytes = BUFFER,
+				   .timeout_ns = TIMEOUT,
+				   .peer_timeout_ns = 60 * SECOND};
+	static uint8_t memory[4096];
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	struct kvc_pool *p;
+	uint64_t begun;
+	(void)state;
+	world_open(&world, &wo);
+	p = world.pool[0].pool;
+	p->client[3]->node[2].regions.refused[1] = (struct kvc_refused){p->next_region + 1, WIRE_FULL};
+	world_server_freeze(&world, 0, true);
+	world_server_freeze(&world, 1, true);
+	begun = world_now(&world);
+	assert_int_equal(kvc_register(p, memory, sizeof(memory), &mem, &err), -KV_EFULL);
+	assert_non_null(strstr(err.text, "client 3: server"));
+	assert_in_range(took_since(begun), 0, TIMEOUT + 2 * GRACE + MS);
+	assert_null(mem);
+	for (unsigned c = 0; c < 4; c++) {
+		assert_int_equal(p->client[c]->num_mems, 0);
+		for (unsigned s = 2; s < 4; s++) {
+			if (c == 3 && s == 2) /* it took the memory, but for our pretence: it is connected anew */
+				continue;
+			assert_int_equal(p->client[c]->node[s].state, KVC_NODE_UP);
+			assert_int_equal(p->client[c]->node[s].regions.acked[1], 0);
+		}
+	}
+	world_server_freeze(&world, 0, false);
+	world_server_freeze(&world, 1, false);
+	world_sleep(&world, SECOND);
+	assert_int_equal(world_register(&world, 0, memory, sizeof(memory), &mem), 0);
+	assert_int_equal(kvc_unregister(p, &mem), 0);
 	world_close(&world);
 }
 
@@ -1163,6 +1207,7 @@ int main(void)
 		cmocka_unit_test(unregistering_has_one_deadline_for_all_clients_and_servers),
 		cmocka_unit_test(registering_shares_its_time_among_all_servers),
 		cmocka_unit_test(a_registration_that_failed_is_undone_by_one_deadline),
+		cmocka_unit_test(a_registration_that_is_refused_is_undone_everywhere),
 		cmocka_unit_test(closing_takes_a_second_at_most_whatever_the_server_does),
 		cmocka_unit_test(a_client_that_comes_late_leaves_the_server_its_grace),
 		cmocka_unit_test(dropped_requests_share_the_grace),
