@@ -4,7 +4,10 @@
  * An IPv6 address must stand in brackets: "::1:7411" is itself a valid IPv6 address, so guessing where the port begins
  * would sometimes connect to the wrong place. A name may have several addresses, and all are tried in turn. IPv4 comes
  * first: the fabric takes the interface of the first address, and "localhost" must reach a server that listens on
- * 127.0.0.1. */
+ * 127.0.0.1.
+ *
+ * Several addresses of one server are one text with '+' between them, which no address and no name has. It goes through
+ * lists, files, etcd and VIEW as it is, so that all agree on its bytes and on the digest of a view. */
 #include "base/addr.h"
 
 #include <strings.h>
@@ -13,7 +16,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/units.h"
@@ -134,11 +139,172 @@ int kv_node_id_check(const char *id, struct kv_error *err)
 		       id, KV_NAME_MAX - 1);
 }
 
+/* ---- several addresses of one server ---- */
+
+/* The length of the address at s, up to the '+' before the next one. */
+static size_t part_len(const char *s)
+{
+	return strcspn(s, "+");
+}
+
+/* The start of address i, and its length. NULL: there is none. */
+static const char *part_at(const char *where, unsigned i, size_t *out_len)
+{
+	while (i > 0 && *where) {
+		where += part_len(where);
+		where += *where == '+';
+		i--;
+	}
+	*out_len = part_len(where);
+	return *where ? where : NULL;
+}
+
+bool kv_where_at(const char *where, unsigned i, struct kv_hostport *out)
+{
+	char text[KV_WHERE_MAX];
+	size_t len;
+	const char *at = part_at(where, i, &len);
+	if (!at || len >= sizeof(text))
+		return false;
+	memcpy(text, at, len);
+	text[len] = '\0';
+	return kv_hostport_parse(text, out, NULL) == 0;
+}
+
+static bool has(const char *where, const char *one, size_t len)
+{
+	size_t n;
+	const char *at;
+	for (unsigned i = 0; (at = part_at(where, i, &n)) != NULL; i++)
+		if (n == len && strncasecmp(at, one, n) == 0) /* names have no case */
+			return true;
+	return false;
+}
+
+bool kv_where_has(const char *where, const char *one)
+{
+	return one[0] && has(where, one, strlen(one));
+}
+
+bool kv_where_shares(const char *a, const char *b)
+{
+	size_t len;
+	const char *at;
+	for (unsigned i = 0; (at = part_at(a, i, &len)) != NULL; i++)
+		if (has(b, at, len))
+			return true;
+	return false;
+}
+
+static unsigned parts(const char *where)
+{
+	unsigned n = where[0] != '\0';
+	for (; *where; where++)
+		n += *where == '+';
+	return n;
+}
+
+bool kv_where_add(char where[KV_WHERE_MAX], const char *one)
+{
+	size_t len = strlen(where), more = strlen(one);
+	if (kv_where_has(where, one))
+		return true;
+	if (parts(where) == KV_WHERE_ADDRESSES || len + (len > 0) + more >= KV_WHERE_MAX)
+		return false;
+	if (len)
+		where[len++] = '+';
+	memcpy(where + len, one, more + 1);
+	return true;
+}
+
+/* 0: an IPv4 address, 1: an IPv6 address, 2: a name. */
+static int part_kind(const char *text)
+{
+	struct kv_hostport hp;
+	struct in_addr ignored;
+	if (text[0] == '[')
+		return 1;
+	return kv_hostport_parse(text, &hp, NULL) == 0 && inet_pton(AF_INET, hp.host, &ignored) == 1 ? 0 : 2;
+}
+
+static int part_order(const void *a, const void *b)
+{
+	int kind = part_kind(a) - part_kind(b);
+	return kind ? kind : strcmp(a, b);
+}
+
+void kv_where_sort(char where[KV_WHERE_MAX])
+{
+	char part[KV_WHERE_ADDRESSES][KV_WHERE_MAX];
+	unsigned n = 0;
+	size_t len;
+	for (const char *at; n < KV_WHERE_ADDRESSES && (at = part_at(where, n, &len)) != NULL; n++)
+		snprintf(part[n], sizeof(part[n]), "%.*s", (int)len, at);
+	qsort(part, n, sizeof(part[0]), part_order);
+	where[0] = '\0';
+	for (unsigned i = 0; i < n; i++)
+		(void)kv_where_add(where, part[i]);
+}
+
+static bool is_link_local(const char *host)
+{
+	struct in6_addr in6;
+	char text[INET6_ADDRSTRLEN];
+	size_t len = strcspn(host, "%");
+	if (len >= sizeof(text))
+		return false;
+	snprintf(text, sizeof(text), "%.*s", (int)len, host);
+	return inet_pton(AF_INET6, text, &in6) == 1 && IN6_IS_ADDR_LINKLOCAL(&in6);
+}
+
+/* One more address for the text in out. */
+static int where_take(const char *text, char out[KV_WHERE_MAX], struct kv_error *err)
+{
+	struct kv_hostport hp;
+	char one[KV_WHERE_MAX];
+	int rc = kv_hostport_parse(text, &hp, err);
+	if (rc < 0)
+		return rc;
+	if (hp.port == 0)
+		return kv_fail(err, -KV_EINVAL,
+			       "'%.100s': port 0 is no server's; give the port that kv-server listens on", text);
+	if (is_link_local(hp.host))
+		return kv_fail(err, -KV_EINVAL,
+			       "'%.100s' is a link-local address: it means another machine on each interface; give an "
+			       "address that is valid in the whole network",
+			       text);
+	kv_hostport_format(&hp, one, sizeof(one));
+	if (kv_where_has(out, one))
+		return kv_fail(err, -KV_EINVAL, "the address %s stands there twice", one);
+	if (!kv_where_add(out, one))
+		return kv_fail(err, -KV_EINVAL,
+			       "a server has at most %d addresses, of %d characters together; leave %.100s out",
+			       KV_WHERE_ADDRESSES, KV_WHERE_MAX - 1, one);
+	return 0;
+}
+
+int kv_where_parse(const char *text, char *out, struct kv_error *err)
+{
+	char where[KV_WHERE_MAX] = "", one[KV_WHERE_MAX + 64];
+	const char *at = text;
+	int rc;
+	do {
+		size_t len = part_len(at);
+		snprintf(one, sizeof(one), "%.*s", (int)KV_MIN(len, sizeof(one) - 1), at);
+		rc = where_take(one, where, err);
+		at += len;
+	} while (rc == 0 && *at++ == '+');
+	if (rc == 0 && out)
+		memcpy(out, where, sizeof(where));
+	return rc;
+}
+
+/* ---- an entry of a list of servers ---- */
+
 int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct kv_error *err)
 {
 	const char *equals = text ? strchr(text, '=') : NULL;
 	struct kv_server_entry e = {.named = equals != NULL};
-	char address[KV_HOST_MAX + 16];
 	size_t len = equals ? (size_t)(equals - text) : 0;
 	const char *at = equals ? equals + 1 : text ? text : "";
 	int rc;
@@ -148,20 +314,21 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
 			"'%.100s' names no host; a server is HOST:PORT or NAME=HOST:PORT, with the host's name or "
 			"address (port %u where none is given)",
 			text ? text : "", KV_PORT_DEFAULT);
-	rc = kv_hostport_parse(at, &e.at, err);
+	rc = kv_where_parse(at, e.where, err);
 	if (rc < 0)
 		return rc;
-	if (e.at.port == 0)
+	if (!equals && strchr(e.where, '+'))
 		return kv_fail(err, -KV_EINVAL,
-			       "'%.100s': port 0 is no server's; give the port that kv-server listens on", text);
-	kv_hostport_format(&e.at, address, sizeof(address));
+			       "'%.100s' are several addresses of one server: give it a name, NAME=HOST:PORT+HOST:PORT",
+			       text);
+	(void)kv_where_at(e.where, 0, &e.at);
 	/* One character more than a name may have is kept, so that the check below still refuses a name that is too
 	 * long. */
-	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(address),
-		 equals ? text : address);
+	snprintf(e.id, sizeof(e.id), "%.*s", equals ? (int)KV_MIN(len, (size_t)KV_NAME_MAX) : (int)sizeof(e.where),
+		 equals ? text : e.where);
 	if (equals && kv_node_id_check(e.id, err) < 0)
 		return -KV_EINVAL;
-	snprintf(e.text, sizeof(e.text), "%.*s%s%s", equals ? KV_NAME_MAX : 0, e.id, equals ? "=" : "", address);
+	snprintf(e.text, sizeof(e.text), "%.*s%s%s", equals ? KV_NAME_MAX : 0, e.id, equals ? "=" : "", e.where);
 	*out = e;
 	return 0;
 }
@@ -266,6 +433,56 @@ bool kv_sockaddr_is_loopback(const struct sockaddr_storage *sa)
 		return false;
 	const struct in6_addr *a = &((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr;
 	return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}
+
+static socklen_t size_of(const struct sockaddr_storage *sa)
+{
+	return sa->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static void port_drop(struct sockaddr_storage *sa)
+{
+	if (sa->ss_family == AF_INET)
+		((struct sockaddr_in *)(void *)sa)->sin_port = 0;
+	else if (sa->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)sa)->sin6_port = 0;
+}
+
+bool kv_sockaddr_route(const struct sockaddr_storage *to, socklen_t len, struct sockaddr_storage *out)
+{
+	socklen_t out_len = sizeof(*out);
+	bool found;
+	int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	memset(out, 0, sizeof(*out));
+	if (fd < 0)
+		return false;
+	/* Connecting a datagram socket sends nothing: it only looks up the route. */
+	found = connect(fd, (const struct sockaddr *)to, len) == 0 &&
+		getsockname(fd, (struct sockaddr *)out, &out_len) == 0;
+	close(fd);
+	if (!found)
+		memset(out, 0, sizeof(*out));
+	port_drop(out);
+	return found;
+}
+
+bool kv_sockaddr_is_ours(const struct sockaddr_storage *sa)
+{
+	struct sockaddr_storage at = *sa;
+	int fd = socket(sa->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ours;
+	if (fd < 0)
+		return true;
+	port_drop(&at);
+	ours = bind(fd, (const struct sockaddr *)&at, size_of(&at)) == 0 || errno != EADDRNOTAVAIL;
+	close(fd);
+	return ours;
+}
+
+bool kv_sockaddr_is_link_local(const struct sockaddr_storage *sa)
+{
+	return sa->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
 }
 
 uint64_t kv_sockaddr_source(const struct sockaddr_storage *address)

@@ -36,7 +36,6 @@ static bool plain(const char *s, size_t size)
 
 int kv_member_check(const struct kv_member *m, struct kv_error *err)
 {
-	struct kv_hostport at;
 	int rc;
 	if (!plain(m->node_id, sizeof(m->node_id)) || !plain(m->address, sizeof(m->address)) ||
 	    !plain(m->zone, sizeof(m->zone)))
@@ -46,11 +45,9 @@ int kv_member_check(const struct kv_member *m, struct kv_error *err)
 	rc = kv_node_id_check(m->node_id, err);
 	if (rc < 0)
 		return rc;
-	rc = kv_hostport_parse(m->address, &at, err);
+	rc = kv_where_parse(m->address, NULL, err);
 	if (rc < 0)
 		return kv_fail_more(err, "member %s", m->node_id);
-	if (at.port == 0)
-		return kv_fail(err, -KV_EINVAL, "member %s: the address '%s' has no port", m->node_id, m->address);
 	if (m->weight == 0 || m->weight > KV_WEIGHT_MAX)
 		return kv_fail(err, -KV_EINVAL, "member %s: the weight is %u, not 1 to %d", m->node_id, m->weight,
 			       KV_WEIGHT_MAX);

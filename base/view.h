@@ -19,7 +19,7 @@ enum {
 	KV_VIEW_MAX = 1024, /* members of a view */
 	KV_WEIGHT_DEFAULT = 1,
 	KV_WEIGHT_MAX = 1000,
-	KV_MEMBER_ADDRESS = KV_HOST_MAX + 16 /* bytes of an address, with the final 0 */
+	KV_MEMBER_ADDRESS = KV_WHERE_MAX /* bytes of all addresses of a member, with the final 0 */
 };
 
 /* joining: takes PUTs, and others are asked on its misses. draining: takes no PUTs, and is still asked. These are the
@@ -28,7 +28,7 @@ enum kv_member_state { KV_MEMBER_JOINING = 1, KV_MEMBER_UP = 2, KV_MEMBER_DRAINI
 
 struct kv_member {
 	char node_id[KV_NAME_MAX];       /* keys are placed by it, and by nothing else */
-	char address[KV_MEMBER_ADDRESS]; /* "host:port" of its control connections */
+	char address[KV_MEMBER_ADDRESS]; /* "host:port" of its control connections; several: kv_where_parse */
 	char zone[KV_NAME_MAX];          /* "": unknown */
 	uint64_t incarnation;            /* another one each time the server starts; 0: unknown */
 	uint32_t weight;                 /* 1 to KV_WEIGHT_MAX */
@@ -45,7 +45,7 @@ struct kv_view {
 /* kv_member_state_name -- "joining", "up", "draining"; "?" for any other number. */
 const char *kv_member_state_name(enum kv_member_state state);
 
-/* kv_member_check -- whether this may be a member: its id (kv_node_id_check), an address with a port, a zone of
+/* kv_member_check -- whether this may be a member: its id (kv_node_id_check), its addresses (kv_where_parse), a zone of
  * printable characters, a weight and a state within their limits. 0, or -KV_EINVAL with *err. */
 int kv_member_check(const struct kv_member *m, struct kv_error *err);
 

@@ -92,7 +92,7 @@ static int check_twins(const char *text, const struct kv_server_entry *a, const 
 	if (strcmp(a->id, b->id) == 0)
 		return kv_fail(err, -KV_EINVAL, "server %s is in the list twice; %s", text,
 			       a->named ? "give each its own name" : "name it once");
-	if (a->at.port == b->at.port && strcasecmp(a->at.host, b->at.host) == 0)
+	if (kv_where_shares(a->where, b->where))
 		return kv_fail(err, -KV_EINVAL, "servers %s and %s of the list have the same address; name it once",
 			       a->text, b->text);
 	return 0;

@@ -70,6 +70,99 @@ static void a_server_of_a_list_has_a_name_or_stands_for_itself(void **state)
 	assert_int_equal(kv_server_entry_parse(NULL, &e, &err), -KV_EINVAL);
 }
 
+static void where_refused(const char *text, const char *why)
+{
+	struct kv_error err = {0};
+	char out[KV_WHERE_MAX] = "kept";
+	assert_int_equal(kv_where_parse(text, out, &err), -KV_EINVAL);
+	check_contains(err.text, why);
+	assert_string_equal(out, "kept");
+}
+
+static void a_server_may_have_several_addresses(void **state)
+{
+	struct kv_server_entry e;
+	struct kv_hostport hp;
+	struct kv_error err = {0};
+	char where[KV_WHERE_MAX], text[2 * KV_WHERE_MAX];
+	(void)state;
+	assert_int_equal(kv_where_parse("10.0.0.1:7+[fd00::1]:7+node7", where, &err), 0);
+	assert_string_equal(where, "10.0.0.1:7+[fd00::1]:7+node7:7411");
+	assert_true(kv_where_at(where, 1, &hp));
+	assert_string_equal(hp.host, "fd00::1");
+	assert_true(kv_where_at(where, 2, &hp));
+	assert_int_equal(hp.port, 7411);
+	assert_false(kv_where_at(where, 3, &hp));
+	assert_false(kv_where_at("", 0, &hp));
+	check_entry("a=10.0.0.1:7+[::1]:8", "a", "a=10.0.0.1:7+[::1]:8", "10.0.0.1", 7);
+	assert_int_equal(kv_server_entry_parse("10.0.0.1:7+[::1]:8", &e, &err), -KV_EINVAL);
+	check_contains(err.text, "give it a name");
+	where_refused("", "host is missing");
+	where_refused("a:1+", "host is missing");
+	where_refused("+a:1", "host is missing");
+	where_refused("a:1++b:1", "host is missing");
+	where_refused("a:1+b:0", "port 0");
+	where_refused("a:1+A:1", "twice");
+	where_refused("a:1+b:1+c:1+d:1+e:1", "at most 4 addresses");
+	where_refused("[fe80::1%eth0]:1", "link-local");
+	where_refused("a:1+[fe80::1]:1", "link-local");
+	memset(text, 'a', sizeof(text));
+	memcpy(text, "a:1+", 4);
+	text[150] = '+';
+	text[300] = '\0';
+	where_refused(text, "271 characters together");
+	text[sizeof(text) - 1] = '\0';
+	memset(text + 4, 'a', sizeof(text) - 5);
+	where_refused(text, "longer than 255");
+}
+
+static void addresses_are_compared_added_and_sorted(void **state)
+{
+	char where[KV_WHERE_MAX] = "";
+	(void)state;
+	assert_true(kv_where_has("a:1+b:1", "b:1"));
+	assert_true(kv_where_has("a:1+b:1", "B:1"));
+	assert_false(kv_where_has("a:1+b:1", "b:11"));
+	assert_false(kv_where_has("a:1+bb:1", "b:1"));
+	assert_false(kv_where_has("a:1", ""));
+	assert_true(kv_where_shares("a:1+b:1", "c:1+b:1"));
+	assert_false(kv_where_shares("a:1+b:1", "c:1+b:2"));
+	assert_false(kv_where_shares("", ""));
+	assert_true(kv_where_add(where, "node7:1"));
+	assert_true(kv_where_add(where, "[::1]:1"));
+	assert_true(kv_where_add(where, "[::1]:1")); /* it is there */
+	assert_true(kv_where_add(where, "10.0.0.2:1"));
+	assert_true(kv_where_add(where, "10.0.0.1:1"));
+	assert_false(kv_where_add(where, "10.0.0.3:1"));
+	assert_string_equal(where, "node7:1+[::1]:1+10.0.0.2:1+10.0.0.1:1");
+	kv_where_sort(where);
+	assert_string_equal(where, "10.0.0.1:1+10.0.0.2:1+[::1]:1+node7:1");
+}
+
+static struct sockaddr_storage address_of(const char *text)
+{
+	struct kv_hostport hp;
+	struct kv_addresses a;
+	assert_int_equal(kv_hostport_parse(text, &hp, NULL), 0);
+	assert_true(kv_hostport_numeric(&hp, &a));
+	return a.addr[0];
+}
+
+static void this_machine_knows_its_addresses(void **state)
+{
+	struct sockaddr_storage here = address_of("127.0.0.1:5"), far = address_of("198.51.100.7:5"), route;
+	struct sockaddr_storage local = address_of("[fe80::1]:5");
+	(void)state;
+	assert_true(kv_sockaddr_is_ours(&here));
+	assert_false(kv_sockaddr_is_ours(&far));
+	assert_true(kv_sockaddr_route(&here, sizeof(struct sockaddr_in), &route));
+	assert_int_equal(route.ss_family, AF_INET);
+	assert_true(kv_sockaddr_is_loopback(&route));
+	assert_int_equal(((struct sockaddr_in *)(void *)&route)->sin_port, 0);
+	assert_true(kv_sockaddr_is_link_local(&local));
+	assert_false(kv_sockaddr_is_link_local(&here));
+}
+
 static void check_refused(const char *text, const char *why)
 {
 	struct kv_hostport hp = {.host = "kept", .port = 1};
@@ -226,6 +319,9 @@ int main(void)
 		cmocka_unit_test(hosts_and_ports_parse),
 		cmocka_unit_test(a_server_of_a_list_has_a_name_or_stands_for_itself),
 		cmocka_unit_test(the_rest_is_refused_with_a_reason),
+		cmocka_unit_test(a_server_may_have_several_addresses),
+		cmocka_unit_test(addresses_are_compared_added_and_sorted),
+		cmocka_unit_test(this_machine_knows_its_addresses),
 		cmocka_unit_test(a_host_is_bounded),
 		cmocka_unit_test(formatting_is_the_inverse_of_parsing),
 		cmocka_unit_test(literals_resolve_and_print),

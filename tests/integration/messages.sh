@@ -30,7 +30,7 @@ check "the key that was made opens a server" status 0 client --psk-file "$key" p
 check "a client without a key is told which options it lacks" says "$server: .*--psk-file; or .*--cert, --key and --ca" client ping
 check "an address is said once" says "^kv-client: server 127.0.0.1:1: connection refused" "$build/kv-client" --server 127.0.0.1:1 --timeout 2 ping
 check "also where the server has a name" says "^kv-client: server b=127.0.0.1:1: connection refused" "$build/kv-client" --server b=127.0.0.1:1 --timeout 2 ping
-check "port 0 of a server is refused" says "'b=127.0.0.1:0': port 0 is no server's" "$build/kv-client" --server b=127.0.0.1:0 ping
+check "port 0 of a server is refused" says "'127.0.0.1:0': port 0 is no server's" "$build/kv-client" --server b=127.0.0.1:0 ping
 hinted() { local text; text=$("$build/kv-$1" --bogus 2>&1) || [ "$text" = "kv-$1: unknown option --bogus (try --help)" ] || { echo "$text"; return 1; }; }
 check "the hint at --help is given once" eval 'hinted server && hinted client && hinted bench && hinted doctor'
 check "a key that is missing is told" says "there is no key 'nobody'" client --psk-file "$key" get nobody
