@@ -10,18 +10,16 @@
  * view the other.) */
 #include "kvclient/conn/alias.h"
 
+#include "kvclient/conn/where.h"
 #include "kvclient/core/pool.h"
 
 #define LOOK_NS 5000000ull
 
 void kvc_alias_looked_up(struct kvc_node *n, const struct kv_addresses *found)
 {
-	char text[KV_HOST_MAX];
 	n->alias.count = KV_MIN(found->count, (unsigned)KV_ADDRESSES_MAX);
-	for (unsigned i = 0; i < n->alias.count; i++) {
-		kv_sockaddr_format(&found->addr[i], text, sizeof(text));
-		n->alias.at[i] = kv_hash_key(text, strlen(text), 0);
-	}
+	for (unsigned i = 0; i < n->alias.count; i++)
+		n->alias.at[i] = kvc_where_hash(&found->addr[i]);
 }
 
 static bool one_id(const struct kvc_node *listed, const struct kvc_node *n)
@@ -70,15 +68,12 @@ struct kvc_node *kvc_alias_node(struct kvc_client *c, unsigned server)
 /* Whether more may soon be known: the server's name is being looked up, or a member is reached for the first time. */
 static bool more_soon(struct kvc_client *c, struct kvc_node *listed)
 {
-	struct kvc_pool *p = c->pool;
-	struct kv_addresses found;
+	struct kvc_where found;
 	struct kv_error err;
-	int rc = listed->alias.count
-			 ? -KV_EPEERDOWN
-			 : boot_resolve(p->resolver, listed->index, &p->server[listed->index].entry.at, &found, &err);
+	int rc = listed->alias.count ? -KV_EPEERDOWN : kvc_where_look(listed, &found, &err);
 	bool soon = rc >= 0;
 	if (rc == 0)
-		kvc_alias_looked_up(listed, &found);
+		kvc_alias_looked_up(listed, &found.to);
 	for (unsigned i = 0; i < c->num_nodes && !soon; i++)
 		soon = c->node[i].joined && c->node[i].state == KVC_NODE_CONNECTING && !c->node[i].incarnation;
 	return soon;

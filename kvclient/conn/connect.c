@@ -18,6 +18,7 @@
 #include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/regions.h"
+#include "kvclient/conn/where.h"
 #include "kvclient/request/attachment.h"
 
 enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 60000 };
@@ -140,8 +141,7 @@ static void peers_open(void *arg)
 static int name_check(struct kvc_node *n, const char *node_id)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
-	char at[KV_HOST_MAX + 16];
-	kv_hostport_format(&e->at, at, sizeof(at));
+	const char *at = kvc_where_text(n);
 	if (node_id[0] == '\0' || strcmp(node_id, n->member_id[0] ? n->member_id : e->id) == 0)
 		return 0;
 	if (n->member_id[0])
@@ -368,43 +368,51 @@ static uint64_t attempt_deadline(struct kvc_node *n)
 	return KV_MIN(n->attempt.first_ns, deadline);
 }
 
-/* Look up the server's addresses anew: it may have moved since the last connection. */
-static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kv_addresses *out)
+/* Look up the server's addresses anew: it may have moved since the last connection. Where some are known, names that
+ * are still being looked up are waited for only a quarter of the time. */
+static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_where *out)
 {
-	struct kvc_pool *p = n->client->pool;
-	const struct kv_hostport *at = &p->server[n->index].entry.at;
 	struct loop *loop = n->client->loop;
+	uint64_t begun = loop_now(loop), patience = begun + (deadline_ns > begun ? (deadline_ns - begun) / 4 : 0);
 	uint64_t pause = LOOK_UP_MIN_NS;
 	int rc;
-	while ((rc = boot_resolve(p->resolver, n->index, at, out, &n->error)) == 1 && !overtaken(n)) {
+	while ((rc = kvc_where_look(n, out, &n->error)) >= 0 && out->pending && !overtaken(n)) {
+		if (rc == 0 && loop_now(loop) >= patience)
+			break;
 		if (loop_now(loop) >= deadline_ns)
 			return kv_fail(&n->error, -KV_ETIMEOUT,
 				       "host '%.100s' could not be looked up by the deadline: do the name servers of "
 				       "this machine answer?",
-				       at->host);
+				       kvc_where_text(n));
 		co_queue_wait_await(&n->kick, KV_MIN(deadline_ns, loop_now(loop) + pause));
 		pause = KV_MIN(2 * pause, BOOT_RESOLVE_AGAIN_NS);
 	}
+	if (rc == 0) /* another host could not be looked up, perhaps */
+		n->error = (struct kv_error){0};
 	if (rc == 0)
-		kvc_alias_looked_up(n, out);
+		kvc_alias_looked_up(n, &out->to);
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
 /* Dial one address after the other. Each gets an equal share of the time that is left. If all fail, the error is that
  * of the first one, unless a later one answered and does not let us in. */
-static int dial_await(struct kvc_node *n, const struct kv_addresses *to, uint64_t deadline_ns)
+static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
-	const char *host = c->pool->server[n->index].entry.at.host;
+	const struct kv_addresses *to = &w->to;
+	struct kv_hostport host = {.port = 0};
 	int rc = -KV_EPEERDOWN, told = 0;
 	n->attempt.dialer = co_self();
 	for (unsigned i = 0; i < to->count && rc < 0 && !overtaken(n); i++) {
-		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host};
+		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host.host};
 		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
 		struct kv_error err = {0};
+		(void)kv_where_at(w->text, w->host[i], &host);
 		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
 		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000),
 					now + left / (to->count - i), &n->control.conn, &err);
+		if (rc == 0)
+			kvc_where_dialled(n, w, i);
 		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
 			told = kv_fail(&n->error, rc, "%s%s", err.text,
 				       to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
@@ -428,7 +436,7 @@ void kvc_conn_close_await(struct kvc_node *n)
 
 static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 {
-	struct kv_addresses addresses;
+	struct kvc_where addresses;
 	int rc = addresses_await(n, deadline_ns, &addresses);
 	if (rc == 0)
 		rc = dial_await(n, &addresses, deadline_ns);
@@ -454,7 +462,7 @@ static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 	return dial_and_hello_await(n, deadline_ns);
 }
 
-int kvc_connect_await(struct kvc_node *n)
+static int attach_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	uint64_t deadline = attempt_deadline(n);
@@ -490,5 +498,13 @@ int kvc_connect_await(struct kvc_node *n)
 	/* Nor does a connection that was in use and breaks now: the next attempt dials. */
 	if (rc < 0 && n->control.stage == KVC_CONTROL_USED && !boot_sound(n->control.conn))
 		return kv_fail(&n->error, -KV_ERESET, "the control connection broke while we attached over it");
+	return rc;
+}
+
+int kvc_connect_await(struct kvc_node *n)
+{
+	int rc = attach_await(n);
+	if (rc == 0 || !overtaken(n))
+		kvc_where_judge(n, rc == 0);
 	return rc;
 }

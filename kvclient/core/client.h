@@ -153,6 +153,8 @@ struct kvc_node_drain {
 
 /* Which member it is, where the view has another address than the user's list (conn/alias.c). */
 struct kvc_node_alias {
+	uint64_t first;         /* hash of the address that is dialled first; 0: the first of the list */
+	uint64_t dialled, next; /* of the connection: its address, and the one behind it in the list; 0: none */
 	uint64_t at[KV_ADDRESSES_MAX]; /* hashes of the addresses that its host had when it was looked up last */
 	unsigned count;
 	char id[KV_NAME_MAX]; /* of the member; "": unknown */
@@ -174,6 +176,7 @@ struct kvc_node {
 	bool unstarted;              /* there was no coroutine for it yet */
 	bool ending;                 /* its coroutine is about to end */
 	char member_id[KV_NAME_MAX]; /* its server's node id, as the view has it; "": there is no view */
+	char where[KV_WHERE_MAX];    /* its server's addresses, as the view has them; "": those of the pool's table */
 	uint64_t view_told;          /* digest of the view that it told; 0: none since it was connected to */
 	uint64_t source_told;        /* the source of that */
 	struct wire_view_news news;  /* of a view that it has and we have not, perhaps; epoch 0: none */

@@ -129,8 +129,10 @@ static inline bool kvc_pool_over(const struct kvc_pool *p)
 }
 
 /* kvc_pool_server_take -- a place of the table for a member of a view: the one that another client has taken for it, or
- * a free one. Returns its index, or -KV_EFULL. kvc_pool_server_give -- this client needs it no more. Any thread. */
+ * a free one. Returns its index, or -KV_EFULL. kvc_pool_server_moved -- the view has these addresses for the member at
+ * place i; the user's list stays as it is. kvc_pool_server_give -- this client needs it no more. Any thread. */
 int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry);
+void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where);
 void kvc_pool_server_give(struct kvc_pool *p, unsigned i);
 
 /* kvc_pool_time -- how long a call that moves up to `bytes` may take: its own timeout, else the pool's, else the

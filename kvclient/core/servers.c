@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* servers.c -- the pool's table of servers. Those of the user's list stay. The others are members of a view; all
  * clients of the pool call such a server by the same number. Its entry is written, under the pool's lock, when the
- * first client takes the place, and only read from then on, until the last one has given it back.
+ * first client takes the place, and only read from then on, until the last one has given it back. But for its
+ * addresses, which follow the view: they are read under the lock alone, and each node has its own.
  *
  * A place is found by the hashes of all entries, which lie side by side: each of a thousand members is looked for among
- * a thousand when a client takes its first view, and entries have 900 bytes. */
+ * a thousand when a client takes its first view, and entries have 1,200 bytes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "kvclient/core/pool.h"
 
 static bool same_server(const struct kv_server_entry *a, const struct kv_server_entry *b)
 {
-	return strcmp(a->id, b->id) == 0 && a->at.port == b->at.port && strcmp(a->at.host, b->at.host) == 0;
+	return strcmp(a->id, b->id) == 0 && kv_where_shares(a->where, b->where);
 }
 
 int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry)
 {
-	const uint64_t hash = kv_hash_key(entry->id, strlen(entry->id), entry->at.port) | 1;
+	const uint64_t hash = kv_hash_key(entry->id, strlen(entry->id), 0) | 1;
 	int at = -KV_EFULL;
 	pthread_mutex_lock(&p->lock);
 	for (unsigned i = p->num_servers; i < p->room; i++) {
@@ -34,6 +36,15 @@ int kvc_pool_server_take(struct kvc_pool *p, const struct kv_server_entry *entry
 	}
 	pthread_mutex_unlock(&p->lock);
 	return at;
+}
+
+void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where)
+{
+	if (i < p->num_servers)
+		return;
+	pthread_mutex_lock(&p->lock);
+	snprintf(p->server[i].entry.where, sizeof(p->server[i].entry.where), "%s", where);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void kvc_pool_server_give(struct kvc_pool *p, unsigned i)

@@ -11,8 +11,8 @@
  * one that lacks half of the members that are up here while these answer (draining ones are expected to go). Such a
  * view is kept and looked at again with each heartbeat.
  *
- * A node is of a member's node id and address. A member with another address is another node, for the same keys: keys
- * are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
+ * A node is of a member's node id and addresses. A member of which no address stays is another node, for the same keys:
+ * keys are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
  * so that all clients of the pool call a server by the same number.
  *
  *   listed (user's list)  in the view: used.  Not in it: retired, and RESTS; asks for the view if all others are DOWN
@@ -29,6 +29,7 @@
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
+#include "kvclient/conn/where.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
@@ -104,13 +105,8 @@ static bool node_free(const struct kvc_node *n)
 	return n->index >= n->client->pool->num_servers && n->state == KVC_NODE_NEW && !n->joined;
 }
 
-static bool same_place(const struct kv_hostport *a, const struct kv_hostport *b)
-{
-	return a->port == b->port && strcmp(a->host, b->host) == 0;
-}
-
-/* Nodes by the address of their servers: a view of a thousand members is compared with a thousand nodes at once. */
-enum { WHERE_SLOTS = 2 * KVC_PLACE_MAX };
+/* Nodes by the addresses of their servers: a view of a thousand members is compared with a thousand nodes at once. */
+enum { WHERE_SLOTS = 2 * KV_WHERE_ADDRESSES * KVC_PLACE_MAX };
 struct where {
 	uint16_t slot[WHERE_SLOTS]; /* 1 + index of a node; 0: none, nor behind it */
 };
@@ -122,29 +118,43 @@ static unsigned where_slot(const struct kv_hostport *at)
 
 static void where_make(const struct kvc_client *c, struct where *w)
 {
-	memset(w, 0, sizeof(*w));
-	for (unsigned i = 0; i < c->num_nodes; i++) {
-		unsigned s = where_slot(&entry_at(c, i)->at);
-		if (node_free(&c->node[i]))
-			continue;
-		while (w->slot[s])
-			s = (s + 1) % WHERE_SLOTS;
-		w->slot[s] = (uint16_t)(i + 1);
-	}
+	struct kv_hostport at;
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		for (unsigned k = 0; !node_free(&c->node[i]) && kv_where_at(kvc_where_text(&c->node[i]), k, &at); k++) {
+			unsigned s = where_slot(&at);
+			while (w->slot[s])
+				s = (s + 1) % WHERE_SLOTS;
+			w->slot[s] = (uint16_t)(i + 1);
+		}
 }
 
-/* The node of this member: one that is used, or one that was retired and still has its place. */
+/* Whether this node is of that member, of which it has an address. */
+static bool node_is(struct kvc_client *c, const struct kvc_node *n, const struct kv_server_entry *e)
+{
+	const struct kv_server_entry *own = entry_at(c, n->index);
+	return !(n->ending && n->state != KVC_NODE_CLOSED) && kv_where_shares(kvc_where_text(n), e->where) &&
+	       ((!own->named && !n->joined) || strcmp(own->id, e->id) == 0);
+}
+
+static unsigned node_rank(const struct kvc_node *n)
+{
+	return n->index < n->client->pool->num_servers ? 0 : n->retired ? 2 : 1;
+}
+
+/* The node of this member: one that is used, or one that was retired and still has its place. A member keeps its node
+ * as long as one of its addresses stays; but one of the user's list comes first, whatever this client had before, or
+ * two clients would call a server by two numbers. */
 static struct kvc_node *node_of(struct kvc_client *c, const struct where *w, const struct kv_server_entry *e)
 {
-	for (unsigned s = where_slot(&e->at); w->slot[s]; s = (s + 1) % WHERE_SLOTS) {
-		unsigned i = w->slot[s] - 1u;
-		struct kvc_node *n = &c->node[i];
-		if ((n->ending && n->state != KVC_NODE_CLOSED) || !same_place(&entry_at(c, i)->at, &e->at))
-			continue;
-		if ((!entry_at(c, i)->named && !n->joined) || strcmp(entry_at(c, i)->id, e->id) == 0)
-			return n;
-	}
-	return NULL;
+	struct kvc_node *found = NULL;
+	struct kv_hostport at;
+	for (unsigned k = 0; kv_where_at(e->where, k, &at); k++)
+		for (unsigned s = where_slot(&at); w->slot[s]; s = (s + 1) % WHERE_SLOTS) {
+			struct kvc_node *n = &c->node[w->slot[s] - 1u];
+			if (node_is(c, n, e) && (!found || node_rank(n) < node_rank(found)))
+				found = n;
+		}
+	return found;
 }
 
 /* Nothing of the client's holds on to a node that has ended. */
@@ -275,7 +285,7 @@ struct plan {
 	bool *fresh;
 	struct kvc_place place;
 	struct kvc_place_set used; /* nodes that have a member already */
-	struct where where;
+	struct where *where;
 };
 
 static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
@@ -285,6 +295,8 @@ static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
 			kvc_pool_server_give(c->pool, p->node[i]);
 	free(p->fresh);
 	p->fresh = NULL;
+	free(p->where);
+	p->where = NULL;
 	kvc_place_fini(&p->place);
 }
 
@@ -297,7 +309,7 @@ static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const s
 	if (at < 0)
 		return at;
 	p->place.seed[i] = kvc_place_seed(m->node_id);
-	n = node_of(c, &p->where, &e);
+	n = node_of(c, p->where, &e);
 	if (n && !kvc_place_set_put(&p->used, n->index, true))
 		return -KV_EINVAL; /* two members at one address */
 	at = n ? (int)n->index : kvc_pool_server_take(c->pool, &e);
@@ -329,10 +341,12 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	int rc = kvc_place_init(&p->place, v->count);
 	if (rc < 0)
 		return rc;
-	where_make(c, &p->where);
+	p->where = calloc(1, sizeof(*p->where));
 	p->node = p->place.node = calloc(v->count, sizeof(*p->node));
 	p->fresh = calloc(v->count, sizeof(*p->fresh));
-	rc = p->node && p->fresh ? 0 : -KV_ENOMEM;
+	rc = p->node && p->fresh && p->where ? 0 : -KV_ENOMEM;
+	if (rc == 0)
+		where_make(c, p->where);
 	for (uint32_t i = 0; i < v->count && rc == 0; i++) {
 		rc = plan_member(c, p, i, &v->member[i]);
 		if (rc < 0)
@@ -375,6 +389,8 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 	struct kvc_node *n = &c->node[i];
 	bool draining = drains(n, m);
 	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
+	snprintf(n->where, sizeof(n->where), "%s", m->address);
+	kvc_pool_server_moved(c->pool, i, m->address);
 	kvc_place_set_put(&c->cluster.draining, i, draining);
 	kvc_place_set_put(&c->cluster.joining, i, m->state == KV_MEMBER_JOINING && c->pool->options.settle_ns > 1);
 	if (fresh) {
@@ -445,6 +461,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	k->place = p->place;
 	c->placement = &k->place;
 	free(p->fresh);
+	free(p->where);
 	kv_view_fini(&k->view);
 	k->view = *v;
 	k->digest = kv_view_digest(v);
@@ -456,6 +473,8 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 		kvc_place_set_put(&k->joining, i, false);
 		kvc_place_set_put(&k->restarted, i, false);
 		c->node[i].member_id[0] = '\0';
+		if (!c->node[i].joined) /* the user's list counts again */
+			c->node[i].where[0] = '\0';
 		kvc_node_retire(&c->node[i]);
 		kvc_pins_leave(&c->node[i]);
 	}

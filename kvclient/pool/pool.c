@@ -121,31 +121,20 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 		s->users = 1; /* the list's own */
 	}
 	p->options.servers = NULL;
-	if (boot_resolver_create(p->room, &p->resolver) < 0)
+	if (boot_resolver_create(p->room * KV_WHERE_ADDRESSES, &p->resolver) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	return 0;
 }
 
-/* The address that the kernel would use towards a server. */
-static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *out)
+/* Our address towards one address of a server of the list. 0; 1: its name is still being looked up; or an error. */
+static int local_towards(struct kvc_pool *p, unsigned i, unsigned k)
 {
-	socklen_t len = sizeof(*out);
-	bool found;
-	int fd = socket(to->addr[0].ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	/* Connecting a datagram socket sends nothing: it only looks up the route. */
-	found = connect(fd, (const struct sockaddr *)&to->addr[0], to->len[0]) == 0 &&
-		getsockname(fd, (struct sockaddr *)out, &len) == 0;
-	close(fd);
-	if (!found)
-		memset(out, 0, sizeof(*out));
-	/* The port is of that socket and means nothing. */
-	if (out->ss_family == AF_INET)
-		((struct sockaddr_in *)out)->sin_port = 0;
-	else if (out->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)out)->sin6_port = 0;
-	return found;
+	struct kv_hostport at;
+	struct kv_addresses a;
+	int rc = kv_where_at(p->server[i].entry.where, k, &at) ? 0 : -KV_EPEERDOWN;
+	if (rc == 0)
+		rc = boot_resolve(p->resolver, i * KV_WHERE_ADDRESSES + k, &at, &a, NULL);
+	return rc == 0 && !kv_sockaddr_route(&a.addr[0], a.len[0], &p->local) ? -KV_EPEERDOWN : rc;
 }
 
 /* Find the first server of the list that there is a route to, and our address towards it. 0; 1: a name before it is
@@ -153,10 +142,9 @@ static bool route_find(const struct kv_addresses *to, struct sockaddr_storage *o
 static int local_look(struct kvc_pool *p, bool last)
 {
 	bool pending = false;
-	for (unsigned i = 0; i < p->num_servers && (last || !pending); i++) {
-		struct kv_addresses a;
-		int rc = boot_resolve(p->resolver, i, &p->server[i].entry.at, &a, NULL);
-		if (rc == 0 && route_find(&a, &p->local))
+	for (unsigned i = 0; i < p->num_servers * KV_WHERE_ADDRESSES && (last || !pending); i++) {
+		int rc = local_towards(p, i / KV_WHERE_ADDRESSES, i % KV_WHERE_ADDRESSES);
+		if (rc == 0)
 			return 0;
 		pending |= rc == 1;
 	}

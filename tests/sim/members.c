@@ -110,6 +110,16 @@ void members_find_all(struct kvc_client *c, void *arg)
 
 /* ---- telling ---- */
 
+static void where_make(unsigned server, char out[KV_WHERE_MAX])
+{
+	const char *text = members.where[server] ? members.where[server] : "127.0.0.1:%u", *port = strstr(text, "%u");
+	if (port)
+		snprintf(out, KV_WHERE_MAX, "%.*s%u%s", (int)(port - text), text, members.world.server[server].port,
+			 port + 2);
+	else
+		snprintf(out, KV_WHERE_MAX, "%s", text);
+}
+
 static void view_make(struct kv_view *v, uint64_t epoch)
 {
 	*v = (struct kv_view){.source = 1 + members.source, .epoch = epoch};
@@ -119,7 +129,7 @@ static void view_make(struct kv_view *v, uint64_t epoch)
 		if (!members.state[i])
 			continue;
 		snprintf(m.node_id, sizeof(m.node_id), "node-%u", members.world.server[i].as);
-		snprintf(m.address, sizeof(m.address), "127.0.0.1:%u", members.world.server[i].port);
+		where_make(i, m.address);
 		if (members.incarnations && members.world.server[i].server)
 			m.incarnation = members.world.server[i].server->incarnation;
 		if (kv_view_add(v, &m) < 0)

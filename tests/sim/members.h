@@ -13,6 +13,8 @@ extern struct members {
 	uint64_t epoch, calls, hits, misses;
 	enum kv_member_state state[WORLD_SERVERS]; /* by number of the server; 0: no member */
 	unsigned weight[WORLD_SERVERS];            /* the same; 0: 1 to 3, by number */
+	/* The addresses that views have of a server; NULL: its own. "%u" stands for its port. */
+	const char *where[WORLD_SERVERS];
 	bool incarnations;                         /* views name them */
 	uint64_t source;                           /* another number for views of another source */
 } members;

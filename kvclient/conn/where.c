@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* where.c -- the addresses of a node's server: which there are, and in which order they are dialled.
+ *
+ * A server may have several addresses (base/addr.h, kv_where_parse), and a name among them several more. They are
+ * dialled in the order of the list, from the one on that served last: a client that cannot reach the first family of a
+ * server tries it in vain once, and not at each reconnect. An address at which another server answers, or a server that
+ * does not take us, is the last one at the next attempt.
+ *
+ * Each host has a slot of the pool's resolver, so a name that is not answered does not keep the other addresses from
+ * being dialled. One host gets no more than its share of the addresses. */
+#include "kvclient/conn/where.h"
+
+#include <string.h>
+
+#include "kvclient/core/pool.h"
+
+const char *kvc_where_text(const struct kvc_node *n)
+{
+	return n->where[0] ? n->where : n->client->pool->server[n->index].entry.where;
+}
+
+uint64_t kvc_where_hash(const struct sockaddr_storage *address)
+{
+	char text[KV_HOST_MAX];
+	kv_sockaddr_format(address, text, sizeof(text));
+	return kv_hash_key(text, strlen(text), 0) | 1;
+}
+
+static unsigned hosts(const char *where)
+{
+	struct kv_hostport at;
+	unsigned n = 0;
+	while (n < KV_WHERE_ADDRESSES && kv_where_at(where, n, &at))
+		n++;
+	return n;
+}
+
+/* Addresses of one host, behind those that are there. */
+static void some_add(struct kvc_where *out, const struct kv_addresses *found, unsigned host, unsigned most)
+{
+	struct kv_addresses *to = &out->to;
+	for (unsigned i = 0; i < found->count && i < most && to->count < KV_ADDRESSES_MAX; i++) {
+		to->addr[to->count] = found->addr[i];
+		to->len[to->count] = found->len[i];
+		out->host[to->count++] = (uint8_t)host;
+	}
+}
+
+/* Begin with the address that served last. */
+static void turn(const struct kvc_node *n, struct kvc_where *w)
+{
+	struct kvc_where was = *w;
+	unsigned at = 0;
+	while (at < w->to.count && kvc_where_hash(&w->to.addr[at]) != n->alias.first)
+		at++;
+	for (unsigned i = 0; i < w->to.count && at < w->to.count; i++) {
+		unsigned from = (at + i) % w->to.count;
+		w->to.addr[i] = was.to.addr[from];
+		w->to.len[i] = was.to.len[from];
+		w->host[i] = was.host[from];
+	}
+}
+
+void kvc_where_dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
+{
+	n->alias.dialled = kvc_where_hash(&w->to.addr[i]);
+	n->alias.next = kvc_where_hash(&w->to.addr[(i + 1) % w->to.count]);
+}
+
+void kvc_where_judge(struct kvc_node *n, bool good)
+{
+	if (n->alias.dialled)
+		n->alias.first = good ? n->alias.dialled : n->alias.next;
+	n->alias.dialled = good ? n->alias.dialled : 0;
+}
+
+int kvc_where_look(struct kvc_node *n, struct kvc_where *out, struct kv_error *err)
+{
+	const char *where = kvc_where_text(n);
+	unsigned num = hosts(where), most = KV_ADDRESSES_MAX / KV_MAX(num, 1u);
+	struct kv_hostport at;
+	struct kv_error other;
+	int first = 0;
+	out->to.count = out->pending = 0;
+	snprintf(out->text, sizeof(out->text), "%s", where);
+	for (unsigned i = 0; i < num && kv_where_at(where, i, &at); i++) {
+		struct kv_addresses found;
+		int rc = boot_resolve(n->client->pool->resolver, n->index * KV_WHERE_ADDRESSES + i, &at, &found, first ? &other : err);
+		if (rc == 0)
+			some_add(out, &found, i, most);
+		out->pending += rc == 1;
+		first = first == 0 && rc < 0 ? rc : first;
+	}
+	turn(n, out);
+	return out->to.count ? 0 : out->pending ? 1 : first;
+}
