@@ -122,8 +122,10 @@ static const struct kv_opt table[] = {
 	 .type = KV_OPT_STRING,
 	 .offset = AT(advertise),
 	 .metavar = "HOST:PORT",
-	 .help = "With --members: address under which others reach this server; port 0: the one it listens on. Without "
-		 "it the address that it listens on; etcd:... needs it where that is 0.0.0.0 or [::]."},
+	 .help = "Address under which others reach this server, and the address of its fabric where it listens on "
+		 "0.0.0.0 or [::]; port 0: the port it listens on. Several, up to 4, have '+' between them: "
+		 "10.0.0.5:7411+[fd00::5]:7411. Without it the address that it listens on; --members etcd:... needs it "
+		 "where that is 0.0.0.0 or [::]."},
 	{.name = "weight",
 	 .type = KV_OPT_U32,
 	 .offset = AT(weight),
@@ -451,6 +453,32 @@ static bool is_wildcard(const char *addr)
 	       (strcmp(hp.host, "0.0.0.0") == 0 || strcmp(hp.host, "::") == 0);
 }
 
+/* Read --advertise. port: stands for port 0. */
+static int advertise_parse(const char *text, uint16_t port, char out[KV_WHERE_MAX], struct kv_error *err)
+{
+	struct kv_hostport at;
+	char one[KV_WHERE_MAX], all[KV_WHERE_MAX] = "";
+	unsigned parts = 1;
+
+	for (const char *plus = text; (plus = strchr(plus, '+')) != NULL; plus++)
+		parts++;
+	for (unsigned i = 0; kv_where_at(text, i, &at); i++, parts--) {
+		if (is_wildcard(kv_hostport_format(&at, one, sizeof(one))))
+			return kv_fail(
+				err, -KV_EINVAL,
+				"--advertise %s: nobody can connect to %s; give addresses of this machine, with '+' "
+				"between them",
+				text, at.host);
+		at.port = at.port ? at.port : port;
+		if (!kv_where_add(all, kv_hostport_format(&at, one, sizeof(one))))
+			return kv_fail(err, -KV_EINVAL, "--advertise %.200s: at most %d addresses, of %d characters",
+				       text, KV_WHERE_ADDRESSES, KV_WHERE_MAX - 1);
+	}
+	if (kv_where_parse(parts == 0 ? all : text, out, err)) /* a part that cannot be read is left */
+		return kv_fail_more(err, "--advertise");
+	return 0;
+}
+
 /* The etcd source alone registers what these say; elsewhere they would have no effect. */
 static int registering_check(const struct flags *f, struct kv_error *err)
 {
@@ -480,46 +508,40 @@ static int registering_check(const struct flags *f, struct kv_error *err)
 static int members_check(const struct flags *f, struct kv_error *err)
 {
 	struct membership_options options;
-	struct kv_hostport hp;
-	int rc;
+	char ignored[KV_WHERE_MAX];
+	int rc = f->advertise ? advertise_parse(f->advertise, KV_PORT_DEFAULT, ignored, err) : 0;
 
 	membership_fill(f, &options);
+	if (rc)
+		return rc;
 	if (!f->members)
-		return f->advertise || f->weight || f->zone || f->lease_sec || f->joining_sec || f->members_user ||
+		return f->weight || f->zone || f->lease_sec || f->joining_sec || f->members_user ||
 				       f->members_password_file || f->members_token_file || f->members_ca ||
 				       f->members_cert || f->members_key
 			       ? kv_fail(err, -KV_EINVAL,
-					 "--advertise, --weight, --zone, --lease-sec, --joining-sec and --members-... "
-					 "go with "
+					 "--weight, --zone, --lease-sec, --joining-sec and --members-... go with "
 					 "--members")
 			       : 0;
 	rc = membership_check(&options, err);
-	if (rc == 0 && f->advertise && kv_hostport_parse(f->advertise, &hp, err))
-		rc = kv_fail_more(err, "--advertise");
-	if (rc == 0 && f->advertise && is_wildcard(f->advertise))
-		rc = kv_fail(err, -KV_EINVAL,
-			     "--advertise %s: nobody can connect to that; give one address of this machine",
-			     f->advertise);
 	return rc ? rc : registering_check(f, err);
 }
 
 int flags_membership(const struct flags *f, const char *address, uint64_t incarnation, const struct kv_log *log,
 		     struct membership_options *out, struct kv_error *err)
 {
-	struct kv_hostport here = {0}, hp = {0};
+	struct kv_hostport here = {0};
 	int rc = kv_hostport_parse(address, &here, err);
 
 	membership_fill(f, out);
 	out->log = log;
 	out->self.incarnation = incarnation;
-	hp = here;
+	kv_hostport_format(&here, out->listen, sizeof(out->listen));
 	if (rc == 0 && f->advertise)
-		rc = kv_hostport_parse(f->advertise, &hp, err);
+		rc = advertise_parse(f->advertise, here.port, out->self.address, err);
+	else if (rc == 0 && !is_wildcard(address))
+		memcpy(out->self.address, out->listen, sizeof(out->self.address));
 	if (rc)
 		return rc;
-	hp.port = hp.port ? hp.port : here.port;
-	if (!is_wildcard(f->advertise ? f->advertise : address))
-		kv_hostport_format(&hp, out->self.address, sizeof(out->self.address));
 	if (f->zone)
 		snprintf(out->self.zone, sizeof(out->self.zone), "%s", f->zone);
 	if (f->node_id)

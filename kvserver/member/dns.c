@@ -3,8 +3,12 @@
  *
  * The name is looked up every 5 s, by getaddrinfo on this thread, which serves nobody. Each address is a member. Its id
  * is what the reverse look-up calls it, if that is a name below NAME ("kv-0.kv.ns.svc..." for "kv.ns.svc"): then keys
- * stay where they are when addresses change. Else the id is ADDRESS:PORT. An address is asked for its name once, and
- * again when it was away. All servers do the same, so they have the same ids.
+ * stay where they are when addresses change, and addresses of one name are one member. Else the id is ADDRESS:PORT. An
+ * address is asked for its name once, and again when it was away. All servers do the same, so they have the same ids.
+ *
+ * Without names nothing says which IPv4 and which IPv6 address are one server's, and a server with both would be two
+ * members. So where both families have addresses without names, those of one family are members: of this server's own,
+ * else IPv4.
  *
  * A resolver that cannot say now what an address is called has not said that it has no name: a server that took the
  * address for its id would differ from the others for good. So the address is left out: it is no member yet, and is
@@ -51,6 +55,7 @@ struct source {
 	uint64_t epoch;
 	struct address *left; /* out by the last look */
 	size_t left_count;
+	bool one_family_said;
 };
 
 /* One look. */
@@ -162,9 +167,13 @@ static int address_take(const struct source *s, struct look *l, struct address *
 		l->address[l->left++] = *a;
 		return 0;
 	}
-	if (kv_view_find(&l->found, m.node_id)) /* two addresses of one name (IPv4 and IPv6): the first one */
-		return 0;
-	return kv_view_add(&l->found, &m);
+	was = kv_view_find(&l->found, m.node_id);
+	if (!was)
+		return kv_view_add(&l->found, &m);
+	m = *was; /* two addresses of one name, as of IPv4 and IPv6 */
+	(void)kv_where_add(m.address, a->text);
+	kv_where_sort(m.address);
+	return members_put(&l->found, &m);
 }
 
 static int in_turn(const void *a, const void *b)
@@ -221,6 +230,50 @@ static int addresses_take(const struct source *s, const struct addrinfo *list, s
 	return rc;
 }
 
+static bool is_unnamed(const struct kv_member *m)
+{
+	return strcmp(m->node_id, m->address) == 0;
+}
+
+/* Take out the members without names of one family, if there are some of both. Returns how many. */
+static unsigned one_family(const struct source *s, struct kv_view *v)
+{
+	unsigned count[2] = {0}, out, n = 0;
+
+	for (unsigned i = 0; i < v->count; i++)
+		count[v->member[i].address[0] == '['] += is_unnamed(&v->member[i]);
+	if (!count[0] || !count[1])
+		return 0;
+	out = s->setup.self.address[0] != '[';
+	for (unsigned i = 0; i < v->count; i++)
+		if (!is_unnamed(&v->member[i]) || (v->member[i].address[0] == '[') != out)
+			v->member[n++] = v->member[i];
+	v->count = n;
+	return count[out];
+}
+
+static int known_tell(struct source *s)
+{
+	struct kv_view v = {0};
+	unsigned out;
+	int rc = members_copy(&s->known, &v);
+
+	if (rc)
+		return rc;
+	out = one_family(s, &v);
+	if (out && !s->one_family_said)
+		kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("members_one_family", KV_NUMBER("left_out", out)),
+			 "--members dns: the name has IPv4 and IPv6 addresses without names of their own, so nobody can "
+			 "tell which two are one server's: %u %s address%s left out; give each server a name below %s "
+			 "(reverse look-up), or the name addresses of one family",
+			 out, s->setup.self.address[0] == '[' ? "IPv4" : "IPv6", out == 1 ? " is" : "es are",
+			 s->at.host);
+	s->one_family_said = out > 0;
+	s->setup.sink->members(s->setup.sink->arg, &v);
+	kv_view_fini(&v);
+	return 0;
+}
+
 /* The next look goes on with the addresses that this one has left out. */
 static void left_keep(struct source *s, struct look *l)
 {
@@ -272,7 +325,8 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 		return;
 	}
 	s->told = true;
-	sink->members(sink->arg, &s->known);
+	if (known_tell(s))
+		sink->trouble(sink->arg, "no memory");
 }
 
 static uint64_t dns_turn(struct source *s, uint64_t now_ns)

@@ -2,7 +2,7 @@
 /* etcd_text.c -- see etcd_text.h.
  *
  * Keys and values are base64, numbers of 64 bits are text, and what is 0 or false is not there. A member is the key
- * PREFIX/NODE-ID with the value {"address":"h:p","incarnation":"16 hex digits","state":"up","weight":1,"zone":"z"}.
+ * PREFIX/NODE-ID with the value {"address":"h:p+h:p","incarnation":"16 hex digits","state":"up","weight":1,"zone":"z"}.
  * A key with another '/' behind the prefix is of another cluster: PREFIX/PROD/NODE-ID.
  * What others write there is read with suspicion: what is no member is left out. */
 #include "kvserver/member/etcd_text.h"
@@ -103,12 +103,10 @@ static bool value_read(const json_t *value, struct kv_member *m)
 {
 	const char *address = text_string(value, "address"), *zone = text_string(value, "zone");
 	uint64_t weight = text_u64(value, "weight");
-	struct kv_hostport hp;
 
-	if (kv_hostport_parse(address, &hp, NULL) || hp.port == 0 || strlen(zone) >= sizeof(m->zone) ||
+	if (kv_where_parse(address, m->address, NULL) || strlen(zone) >= sizeof(m->zone) ||
 	    weight > KV_WEIGHT_MAX || !member_state_parse(text_string(value, "state"), &m->state))
 		return false;
-	kv_hostport_format(&hp, m->address, sizeof(m->address));
 	snprintf(m->zone, sizeof(m->zone), "%s", zone);
 	m->weight = weight ? (uint32_t)weight : KV_WEIGHT_DEFAULT;
 	m->incarnation = strtoull(text_string(value, "incarnation"), NULL, 16);

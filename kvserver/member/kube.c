@@ -8,8 +8,9 @@
  * their union. A list counts as a whole: what is known changes when all of it was read.
  *
  * An endpoint is a member under its pod's name. terminating and serving: draining; else ready: up; else it is none. A
- * pod in two slices (of IPv4 and IPv6, or while it moves between them) is one member: up before draining, then by its
- * address. The epoch is the highest resource version of the slices, which all servers read alike.
+ * pod in two slices (of IPv4 and IPv6, or while it moves between them) is one member with the addresses of both, IPv4
+ * first; up counts before draining. Of two pods that had the name one after the other, by their uids, it is the one
+ * that is up. While slices are kept, a member's incarnation is the hash of that uid; none is told. The epoch is the highest resource version of the slices, which all servers read alike.
  *
  * Token and CA file are read anew for each call: the kubelet replaces them. The API server is where a pod's environment
  * says (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT), always with TLS. */
@@ -177,6 +178,7 @@ static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_membe
 		return false;
 	snprintf(hp.host, sizeof(hp.host), "%s", address);
 	kv_hostport_format(&hp, m.address, sizeof(m.address));
+	m.incarnation = members_source("uid", text_string(target, "uid"));
 	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1,
 		 id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
 	snprintf(m.zone, sizeof(m.zone), "%.63s", text_string(endpoint, "zone"));
@@ -184,21 +186,37 @@ static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_membe
 	return kv_member_check(&m, NULL) == 0;
 }
 
-/* Of one pod, the better of two: the same on all servers. */
+/* Of two pods of one name, the better one: the same on all servers. */
 static bool better(const struct kv_member *a, const struct kv_member *b)
 {
-	bool a6 = a->address[0] == '[', b6 = b->address[0] == '[';
+	return a->state != b->state ? a->state == KV_MEMBER_UP : a->incarnation > b->incarnation;
+}
 
-	if (a->state != b->state)
-		return a->state == KV_MEMBER_UP;
-	return a6 != b6 ? b6 : strcmp(a->address, b->address) < 0;
+/* Two endpoints of one pod: all addresses, as far as a member has room. */
+static void merge(struct kv_member *m, const struct kv_member *other)
+{
+	struct kv_hostport at;
+	char one[KV_WHERE_MAX];
+
+	for (unsigned i = 0; kv_where_at(other->address, i, &at); i++)
+		(void)kv_where_add(m->address, kv_hostport_format(&at, one, sizeof(one)));
+	kv_where_sort(m->address);
+	if (other->state == KV_MEMBER_UP)
+		m->state = KV_MEMBER_UP;
+	if (strcmp(m->zone, other->zone) < 0)
+		memcpy(m->zone, other->zone, sizeof(m->zone));
 }
 
 static int best_put(struct kv_view *list, const struct kv_member *m)
 {
 	const struct kv_member *there = kv_view_find(list, m->node_id);
+	struct kv_member both = *m;
 
-	return there && !better(m, there) ? 0 : members_put(list, m);
+	if (there && there->incarnation == m->incarnation)
+		merge(&both, there);
+	else if (there && !better(m, there))
+		return 0;
+	return members_put(list, &both);
 }
 
 static int slice_read(const struct source *s, const json_t *object, struct slice *out)
@@ -245,6 +263,8 @@ static void members_tell(struct source *s)
 		for (unsigned k = 0; k < s->slice[i].members.count && rc == 0; k++)
 			rc = best_put(&all, &s->slice[i].members.member[k]);
 	}
+	for (unsigned i = 0; i < all.count; i++)
+		all.member[i].incarnation = 0;
 	s->epoch = KV_MAX(s->epoch, epoch);
 	all.source = members_source("k8s", s->setup.spec);
 	all.epoch = s->epoch;

@@ -54,18 +54,21 @@ static void source_free(struct source **s)
 /* One more of the list: text of a member. */
 static int take(struct kv_view *list, const char *text, struct kv_error *err)
 {
+	const struct kv_member *other;
 	struct kv_member m;
 	int rc = member_parse(text, &m, err);
 
 	if (rc)
 		return rc;
+	other = members_by_address(list, m.address);
+	if (other && strcmp(other->node_id, m.node_id) != 0)
+		return kv_fail(err, -KV_EINVAL, "members %s and %s have an address in common: %s", other->node_id,
+			       m.node_id, m.address);
 	rc = kv_view_add(list, &m);
 	if (rc == -KV_EEXIST)
 		return kv_fail(err, -KV_EINVAL, "member %s stands there twice", m.node_id);
 	if (rc)
 		return kv_fail(err, rc, "%s", rc == -KV_ELIMIT ? "more than 1024 members" : "no memory for members");
-	if (members_by_address(list, m.address) != kv_view_find(list, m.node_id))
-		return kv_fail(err, -KV_EINVAL, "two members have the address %s", m.address);
 	return 0;
 }
 

@@ -78,7 +78,7 @@ int member_parse(const char *text, struct kv_member *out, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL, "'%.100s': the host is too long to be a name, too; give NAME=HOST:PORT",
 			       text);
 	memcpy(m.node_id, entry.id, strlen(entry.id) + 1);
-	kv_hostport_format(&entry.at, m.address, sizeof(m.address));
+	memcpy(m.address, entry.where, sizeof(m.address));
 	while (rc == 0 && (part = strsep(&rest, ";")) != NULL)
 		rc = attribute_take(part, &m, err);
 	if (rc)
@@ -115,7 +115,7 @@ void members_remove(struct kv_view *view, const char *node_id)
 const struct kv_member *members_by_address(const struct kv_view *view, const char *address)
 {
 	for (unsigned i = 0; i < view->count; i++)
-		if (strcmp(view->member[i].address, address) == 0)
+		if (kv_where_shares(view->member[i].address, address))
 			return &view->member[i];
 	return NULL;
 }

@@ -14,14 +14,14 @@ const char *source_state_name(enum source_state state);
 /* member_state_parse -- false: there is no such state. */
 bool member_state_parse(const char *name, enum kv_member_state *out);
 
-/* member_parse -- read "NAME=HOST:PORT;weight=N;zone=Z;state=draining"; all but HOST:PORT may be left out. 0 or
- * -KV_EINVAL with *err. */
+/* member_parse -- read "NAME=HOST:PORT+HOST:PORT;weight=N;zone=Z;state=draining"; all but HOST:PORT may be left out. 0
+ * or -KV_EINVAL with *err. */
 int member_parse(const char *text, struct kv_member *out, struct kv_error *err);
 
 /* members_put -- as kv_view_add, and a member of that id is replaced. */
 int members_put(struct kv_view *view, const struct kv_member *m);
 void members_remove(struct kv_view *view, const char *node_id);
-/* members_by_address -- the first member with that address, or NULL; valid until the view changes. */
+/* members_by_address -- the first member that has one of these addresses, or NULL; valid until the view changes. */
 const struct kv_member *members_by_address(const struct kv_view *view, const char *address);
 /* members_copy -- *out becomes a copy, and what it held is freed. 0, or -KV_ENOMEM and *out is as it was. */
 int members_copy(const struct kv_view *from, struct kv_view *out);

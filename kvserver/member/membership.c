@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "kvserver/member/guard.h"
+#include "kvserver/member/own.h"
 #include "kvserver/member/ping.h"
 #include "kvserver/member/web.h"
 
@@ -55,6 +56,7 @@ struct membership {
 	uint64_t taken_ns;      /* of that one; 0: there was none */
 	bool waits;
 	bool drain_told, self_said;
+	uint64_t own_checked;     /* hash of the addresses that own_check has looked at */
 	bool untold, untold_said; /* on_view is to be called again; that is in the log */
 	/* under `saying` */
 	pthread_mutex_t saying;
@@ -171,6 +173,30 @@ static void self_check(struct membership *m)
 			 self->node_id, self->address[0] ? " and none at " : "", self->address);
 }
 
+/* Once for the same addresses: whether clients that learn the view find this server at all of them. */
+static void own_check(struct membership *m)
+{
+	const struct kv_member *by_id = kv_view_find(&m->guard.view, m->opt.self.node_id);
+	char foreign[KV_WHERE_MAX];
+	uint64_t hash = by_id ? kv_hash_key(by_id->address, strlen(by_id->address), 0) | 1 : 0;
+	struct kv_hostport ignored;
+	unsigned n;
+
+	if (!by_id || !m->opt.listen[0] || m->class->registers || m->own_checked == hash)
+		return;
+	m->own_checked = hash;
+	n = own_foreign(by_id->address, m->opt.listen, m->opt.self.address, foreign);
+	if (n)
+		kv_event(m->opt.log, KV_LOG_WARN,
+			 KV_EVENT("member_address", KV_FIELD("address", foreign), KV_FIELD("listens", m->opt.listen)),
+			 "--members %s has this server, %s, at %s, and it listens on %s: clients %s; listen on both "
+			 "families with --listen-addr [::]:PORT, correct the source, or give --advertise if that "
+			 "address leads here",
+			 m->class->name, m->opt.self.node_id, foreign, m->opt.listen,
+			 kv_where_at(by_id->address, n, &ignored) ? "try that address in vain, and then another one"
+								  : "do not reach it");
+}
+
 /* ---- the view ---- */
 
 /* Mark this server as draining in a view whose source does not say so yet. The epoch is the next one: of two that
@@ -267,6 +293,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 			 "no memory for a view of %u members: /view shows the former one", view->count);
 	change_log(m, was, view);
 	self_check(m);
+	own_check(m);
 	view_tell(m);
 }
 

@@ -21,6 +21,7 @@ struct membership;
 struct membership_options {
 	const char *members;   /* "etcd:..." */
 	struct kv_member self; /* this server; its address may be "" where it is not to be registered */
+	char listen[KV_WHERE_MAX]; /* HOST:PORT that it listens on; "": not known */
 	bool named;            /* the id was given: clients that call this server otherwise are refused */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
 	uint64_t lease_ns, joining_ns;                                                  /* 0: 10 s, 600 s */

@@ -3,7 +3,8 @@
  * place of a handshake for a moment. (A process that is stopped answers, too: its kernel does. So such a member stays
  * in the view a while longer, and clients avoid it by themselves.)
  *
- * A member that cannot be asked, because this process has no descriptor left, is taken to be there.
+ * One with several addresses is asked at one after the other, and one answer is enough. A member that cannot be asked,
+ * because this process has no descriptor left, is taken to be there.
  *
  * CONNECTS at a time, which the descriptors that a server keeps free have room for, so a thousand members take a minute
  * at most. A name is looked up first, which may take longer: so a thread of its own does it, and membership.c has its
@@ -49,18 +50,17 @@ static bool is_ours(int error)
 }
 
 /* A socket that connects; NOWHERE: there is no such address; UNKNOWN: it cannot be tried. */
-static int connect_begin(const struct kv_member *m)
+static int connect_begin(const struct kv_hostport *hp)
 {
 	struct sockaddr_storage addr;
-	struct kv_hostport hp;
 	socklen_t len;
 	int fd;
 
-	if (kv_hostport_parse(m->address, &hp, NULL) || kv_hostport_resolve(&hp, &addr, &len, NULL))
+	if (kv_hostport_resolve(hp, &addr, &len, NULL))
 		return NOWHERE;
 	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return UNKNOWN;
+		return errno == EAFNOSUPPORT ? NOWHERE : UNKNOWN;
 	if (connect(fd, (struct sockaddr *)&addr, len) != 0 && errno != EINPROGRESS) {
 		bool ours = is_ours(errno);
 		close(fd);
@@ -77,17 +77,28 @@ static bool connected(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
 }
 
-static void some_ask(struct ping *p, unsigned from, unsigned n)
+/* Connect to these members, by address number `address` of each that has not answered yet. False: none has one. */
+static bool some_connect(struct ping *p, unsigned from, unsigned n, unsigned address, struct pollfd *fds)
 {
-	uint64_t until = kv_clock_now(&kv_clock_monotonic) + CONNECT_MS * 1000000ull, now;
-	struct pollfd fds[CONNECTS];
-	unsigned open = 0;
+	struct kv_hostport hp;
+	bool any = false;
 
 	for (unsigned i = 0; i < n; i++) {
-		fds[i] = (struct pollfd){.fd = connect_begin(&p->whom.member[from + i]), .events = POLLOUT};
-		p->answered[from + i] = fds[i].fd == UNKNOWN;
-		open += fds[i].fd >= 0;
+		bool has = !p->answered[from + i] && kv_where_at(p->whom.member[from + i].address, address, &hp);
+		fds[i] = (struct pollfd){.fd = has ? connect_begin(&hp) : NOWHERE, .events = POLLOUT};
+		p->answered[from + i] |= fds[i].fd == UNKNOWN;
+		any |= has;
 	}
+	return any;
+}
+
+static void some_wait(struct ping *p, unsigned from, unsigned n, struct pollfd *fds)
+{
+	uint64_t until = kv_clock_now(&kv_clock_monotonic) + CONNECT_MS * 1000000ull, now;
+	unsigned open = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		open += fds[i].fd >= 0;
 	while (open && (now = kv_clock_now(&kv_clock_monotonic)) < until) {
 		if (poll(fds, n, (int)((until - now) / 1000000) + 1) < 0 && errno != EINTR)
 			break;
@@ -102,6 +113,14 @@ static void some_ask(struct ping *p, unsigned from, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		if (fds[i].fd >= 0)
 			close(fds[i].fd);
+}
+
+static void some_ask(struct ping *p, unsigned from, unsigned n)
+{
+	struct pollfd fds[CONNECTS];
+
+	for (unsigned address = 0; some_connect(p, from, n, address, fds); address++)
+		some_wait(p, from, n, fds);
 }
 
 static void *ping_run(void *arg)

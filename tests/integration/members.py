@@ -1578,11 +1578,12 @@ def endpoint(
     ready: bool | None = True,
     serving: bool | None = True,
     terminating: bool = False,
+    uid: str = "",
 ) -> dict[str, Any]:
     return {
         "addresses": [address],
         "zone": "z-" + pod,
-        "targetRef": {"kind": "Pod", "name": pod},
+        "targetRef": {"kind": "Pod", "name": pod, "uid": uid or "uid-" + pod},
         "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
     }
 
@@ -1624,7 +1625,9 @@ class Kube:
         self.token = SCRATCH / "token"
         self.token.write_text(self.api.token + "\n")
 
-    def server(self, name: str, *more: str, ca: Path | None = None) -> KvServer:
+    def server(
+        self, name: str, *more: str, ca: Path | None = None, port: int = 0, host: str = "127.0.0.1"
+    ) -> KvServer:
         return KvServer(
             name,
             "k8s:prod/kv",
@@ -1633,6 +1636,8 @@ class Kube:
             "--members-token-file",
             str(self.token),
             *more,
+            port=port,
+            host=host,
             KUBERNETES_SERVICE_HOST="127.0.0.1",
             KUBERNETES_SERVICE_PORT=str(self.api.server.server_port),
         )
@@ -1656,7 +1661,7 @@ def kube_life() -> None:
     if a.view()["epoch"] != 103 or b.view()["epoch"] != 103:
         raise Failed(f"the epoch is not the highest version: {a.view()}")
     first = a.view()["members"][0]
-    if (first["address"], first["zone"]) != ("127.0.0.1:7411", "z-kv-0"):
+    if (first["address"], first["zone"]) != ("127.0.0.1:7411+[fd00::1]:7411", "z-kv-0"):
         raise Failed(str(first))
     k.api.put(
         "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, True, True)]
@@ -1677,6 +1682,46 @@ def kube_life() -> None:
     soon("and again", lambda: k.api.watches == 6)
     k.api.put("kv-3", [endpoint("kv-4", "127.0.0.5")])
     a.sees("kv-0 kv-4")
+
+
+def kube_dual_stack() -> None:
+    """A pod in an IPv4 and an IPv6 slice is one member with both addresses, whichever of them it listens on."""
+    for host, other in (("[::1]", "127.0.0.1"), ("127.0.0.1", "[::1]")):
+        k = Kube()
+        (port,) = free_ports()
+        ports = [{"name": "kvrail", "port": port}]
+        k.api.put("kv-4", [endpoint("kv-0", "127.0.0.1")], ports=ports)
+        a = k.server("kv-0", port=port, host=host)
+        a.sees("kv-0")
+        k.api.put("kv-6", [endpoint("kv-0", "::1")], addressType="IPv6", ports=ports)
+        both = f"127.0.0.1:{port}+[::1]:{port}"
+        soon(
+            lambda: f"both addresses are there: {a.view()}",
+            lambda: [m["address"] for m in a.view()["members"]] == [both],
+        )
+        if any(m["incarnation"].strip("0") for m in a.view()["members"]):
+            raise Failed(f"an incarnation that no server has: {a.view()}")
+        a.says(re.escape(f"has this server, kv-0, at {other}:{port}, and it listens on {host}:{port}"))
+        asked = kv_client(a, "put", "k", "v")
+        if asked.returncode != 0:
+            raise Failed(f"{host}: {asked.stdout}{asked.stderr}")
+        k.api.delete("kv-4" if host == "[::1]" else "kv-6")
+        soon("one address stays", lambda: "+" not in a.view()["members"][0]["address"])
+        # Another pod of the name comes while the former one ends: its addresses alone count.
+        k.api.put(
+            "kv-9",
+            [
+                endpoint("kv-0", "127.0.0.9", False, True, True, uid="former"),
+                endpoint("kv-0", "127.0.0.8", uid="next"),
+            ],
+            ports=ports,
+        )
+        k.api.delete("kv-6" if host == "[::1]" else "kv-4")
+        soon(
+            lambda: f"the next pod alone: {a.view()}",
+            lambda: [m["address"] for m in a.view()["members"]] == [f"127.0.0.8:{port}"],
+        )
+        a.end()
 
 
 def kube_bad_days() -> None:
@@ -1811,6 +1856,7 @@ def main() -> int:
         ("DNS: the system's resolver", local_name, ""),
         ("DNS: a name server over UDP and TCP", dns_udp, own_network()),
         ("k8s: slices, conditions, epochs, a cut watch", kube_life, ""),
+        ("k8s: IPv4 and IPv6", kube_dual_stack, ""),
         ("k8s: 410, silence, a new token, an API server that hangs, a wrong CA", kube_bad_days, ""),
         ("etcd (fake): lost events, compaction", fake_days, ""),
         ("etcd (fake): no watch lasts", no_watch_lasts, ""),

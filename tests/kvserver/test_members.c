@@ -14,6 +14,8 @@
 #include "kvserver/member/etcd_text.h"
 #include "kvserver/member/guard.h"
 #include "kvserver/member/membership.h"
+#include "kvserver/member/own.h"
+#include "kvserver/member/ping.h"
 #include "kvserver/member/text.h"
 
 /* ---- text ---- */
@@ -33,6 +35,9 @@ static void members_are_read(void **state)
 	assert_string_equal(m.node_id, "[::1]:7");
 	assert_int_equal(m.weight, 1);
 	assert_int_equal(m.state, KV_MEMBER_UP);
+	assert_int_equal(member_parse("a=10.0.0.1:7+[fd00::1]:7+h;weight=2", &m, &err), 0);
+	assert_string_equal(m.address, "10.0.0.1:7+[fd00::1]:7+h:7411");
+	assert_int_equal(m.weight, 2);
 }
 
 static void what_is_no_member_is_refused(void **state)
@@ -50,6 +55,10 @@ static void what_is_no_member_is_refused(void **state)
 					  "a=h:1;state=gone",
 					  "a=h:1;colour=red",
 					  "a b=h:1",
+					  "a=h:1+",
+					  "a=h:1+h:1",
+					  "h:1+g:1",
+					  "a=[fe80::1%eth0]:1",
 					  "a=h:1 "};
 	struct kv_member m = {.weight = 99};
 	for (unsigned i = 0; i < KV_COUNT(bad); i++) {
@@ -58,6 +67,87 @@ static void what_is_no_member_is_refused(void **state)
 		assert_true(err.text[0] != '\0');
 	}
 	assert_int_equal(m.weight, 99);
+}
+
+static void a_list_has_each_address_once(void **state)
+{
+	(void)state;
+	const struct source_setup twice = {.spec = "b=h:1+g:1,a=g:1"}, once = {.spec = "b=h:1+g:1,a=g:2"};
+	struct kv_error err = {0};
+	assert_int_equal(source_list.check(&twice, &err), -KV_EINVAL);
+	assert_non_null(strstr(err.text, "members b and a have an address in common: g:1"));
+	assert_int_equal(source_list.check(&once, &err), 0);
+}
+
+static void a_server_knows_its_own_addresses(void **state)
+{
+	static const struct {
+		const char *where, *listen, *advertised, *foreign;
+	} rows[] = {
+		{"127.0.0.1:7", "127.0.0.1:7", "", ""},
+		{"127.0.0.1:8", "127.0.0.1:7", "", "127.0.0.1:8"},
+		{"127.0.0.1:7+[::1]:7", "127.0.0.1:7", "", "[::1]:7"},
+		{"127.0.0.1:7+[::1]:7", "[::1]:7", "", "127.0.0.1:7"},
+		{"127.0.0.2:7", "127.0.0.1:7", "", "127.0.0.2:7"},
+		{"127.0.0.2:7", "0.0.0.0:7", "", ""},
+		{"127.0.0.1:7+[::1]:7", "0.0.0.0:7", "", "[::1]:7"},
+		{"127.0.0.1:7+198.51.100.7:7", "[::]:7", "", "198.51.100.7:7"},
+		{"198.51.100.7:99", "0.0.0.0:7", "198.51.100.7:99", ""},
+		{"localhost:7", "127.0.0.1:7", "", ""},
+	};
+	char out[KV_WHERE_MAX];
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		unsigned n = own_foreign(rows[i].where, rows[i].listen, rows[i].advertised, out);
+		print_message("%s on %s: %s\n", rows[i].where, rows[i].listen, out);
+		assert_string_equal(out, rows[i].foreign);
+		assert_int_equal(n, out[0] != '\0');
+	}
+}
+
+/* ---- asking members ---- */
+
+static int listen_at(const char *text, uint16_t *out_port)
+{
+	struct kv_hostport hp;
+	struct sockaddr_storage sa;
+	struct sockaddr_in in;
+	socklen_t len;
+	int fd;
+	assert_int_equal(kv_hostport_parse(text, &hp, NULL), 0);
+	assert_int_equal(kv_hostport_resolve(&hp, &sa, &len, NULL), 0);
+	fd = socket(sa.ss_family, SOCK_STREAM, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, len) | listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+	memcpy(&in, &sa, sizeof(in));
+	*out_port = ntohs(in.sin_port);
+	return fd;
+}
+
+/* One that listens at its second address alone answers. */
+static void a_member_answers_at_any_address(void **state)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	struct kv_view whom = {0}, silent = {0};
+	struct kv_member m = {.weight = 1, .state = KV_MEMBER_UP};
+	struct ping *p;
+	uint16_t port;
+	int fd = listen_at("127.0.0.1:0", &port);
+	(void)state;
+	snprintf(m.node_id, sizeof(m.node_id), "there");
+	snprintf(m.address, sizeof(m.address), "[::1]:%u+127.0.0.2:%u+127.0.0.1:%u", port, port, port);
+	assert_int_equal(kv_view_add(&whom, &m), 0);
+	snprintf(m.node_id, sizeof(m.node_id), "gone");
+	snprintf(m.address, sizeof(m.address), "[::1]:%u+127.0.0.2:%u", port, port);
+	assert_int_equal(kv_view_add(&whom, &m), 0);
+	assert_int_equal(ping_start(&whom, &p), 0);
+	while (!ping_take(&p, &silent))
+		nanosleep(&pause, NULL);
+	assert_int_equal(silent.count, 1);
+	assert_string_equal(silent.member[0].node_id, "gone");
+	close(fd);
+	kv_view_fini(&whom);
+	kv_view_fini(&silent);
 }
 
 static void base64_goes_both_ways(void **state)
@@ -87,7 +177,7 @@ static void members_go_through_etcd(void **state)
 {
 	(void)state;
 	const struct kv_member m = {.node_id = "n-1",
-				    .address = "10.0.0.1:7411",
+				    .address = "10.0.0.1:7411+[fd00::1]:7411",
 				    .zone = "z",
 				    .weight = 3,
 				    .incarnation = 0xfedcba9876543210,
@@ -317,7 +407,9 @@ static const struct source_sink sink = {
 	.members = on_members, .alive = on_alive, .trouble = on_trouble, .unnamed = on_unnamed};
 
 static struct sockaddr_in address[4];
-static struct addrinfo info[4];
+static struct sockaddr_in6 address6[4]; /* fd00::N, where has6 */
+static bool has6;
+static struct addrinfo info[8];
 static int look_up_rc, name_rc;
 static unsigned names_asked, name_silent, silent_too; /* of these two addresses nobody says the name */
 
@@ -325,14 +417,22 @@ static int look_up(const char *host, const char *port, const struct addrinfo *hi
 {
 	(void)hints;
 	assert_string_equal(host, "kv");
-	for (unsigned i = 0; i < KV_COUNT(info); i++) {
-		info[i].ai_family = AF_INET;
-		info[i].ai_addr = (struct sockaddr *)&address[i];
-		info[i].ai_addrlen = sizeof(address[i]);
-		info[i].ai_next = i + 1 < KV_COUNT(info) ? &info[i + 1] : NULL;
+	for (unsigned i = 0; i < KV_COUNT(address); i++) {
+		struct addrinfo *v4 = &info[i], *v6 = &info[KV_COUNT(address) + i];
 		address[i].sin_family = AF_INET;
-		address[i].sin_port = htons((uint16_t)atoi(port));
+		address6[i].sin6_family = AF_INET6;
+		address[i].sin_port = address6[i].sin6_port = htons((uint16_t)atoi(port));
+		*v4 = (struct addrinfo){.ai_family = AF_INET,
+					.ai_addr = (struct sockaddr *)&address[i],
+					.ai_addrlen = sizeof(address[i]),
+					.ai_next = v4 + 1};
+		*v6 = (struct addrinfo){.ai_family = AF_INET6,
+					.ai_addr = (struct sockaddr *)&address6[i],
+					.ai_addrlen = sizeof(address6[i]),
+					.ai_next = v6 + 1};
 	}
+	info[KV_COUNT(address) - 1].ai_next = has6 ? &info[KV_COUNT(address)] : NULL;
+	info[KV_COUNT(info) - 1].ai_next = NULL;
 	*out = &info[0];
 	return look_up_rc;
 }
@@ -342,10 +442,12 @@ static void list_free(struct addrinfo *list)
 	assert_ptr_equal(list, &info[0]);
 }
 
-/* 10.0.0.N is "kv-N.kv.ns.svc" for even N, and elsewhere for odd ones. */
+/* 10.0.0.N and fd00::N are "kv-N.kv.ns.svc" for even N, and elsewhere for odd ones. */
 static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
 {
-	uint32_t n = ntohl(((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr) & 255;
+	uint32_t n = a->ai_family == AF_INET
+			     ? ntohl(((const struct sockaddr_in *)(const void *)a->ai_addr)->sin_addr.s_addr) & 255
+			     : ((const struct sockaddr_in6 *)(const void *)a->ai_addr)->sin6_addr.s6_addr[15];
 	names_asked++;
 	if (name_rc || n == name_silent || (silent_too && n == silent_too))
 		return name_rc ? name_rc : EAI_AGAIN;
@@ -356,20 +458,41 @@ static int name_of(const struct addrinfo *a, char *buf, unsigned cap)
 static void addresses(unsigned a, unsigned b, unsigned c, unsigned d)
 {
 	const unsigned all[] = {a, b, c, d};
-	for (unsigned i = 0; i < KV_COUNT(all); i++)
+	for (unsigned i = 0; i < KV_COUNT(all); i++) {
 		address[i].sin_addr.s_addr = htonl(0x0A000000 + all[i]);
+		address6[i].sin6_addr = (struct in6_addr){.s6_addr = {0xfd, [15] = (uint8_t)all[i]}};
+	}
 }
 
-static struct source *dns_begin(void)
+static unsigned lines, lines_one_family;
+
+static void on_warning(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	lines++;
+	lines_one_family += strstr(line, "event=members_one_family") != NULL;
+}
+
+static struct source *dns_begin_at(const char *self)
 {
 	static const struct source_names names = {look_up, list_free, name_of};
-	const struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names};
+	static const struct kv_log log = {.level = KV_LOG_WARN, .write = on_warning};
+	struct source_setup setup = {.spec = "kv:7411", .sink = &sink, .pace = 1, .names = &names, .log = &log};
 	struct source *s;
+	snprintf(setup.self.address, sizeof(setup.self.address), "%s", self);
+	has6 = false;
+	lines = lines_one_family = 0;
 	assert_int_equal(source_dns.check(&setup, NULL), 0);
 	assert_int_equal(source_dns.open(&setup, &s), 0);
 	troubles = tellings = unnamed = names_asked = name_silent = silent_too = 0;
 	name_rc = look_up_rc = 0;
 	return s;
+}
+
+static struct source *dns_begin(void)
+{
+	return dns_begin_at("");
 }
 
 static void dns_end(struct source *s)
@@ -400,6 +523,57 @@ static void dns_sorts_and_names(void **state)
 	source_dns.turn(s, 0);
 	assert_int_equal(troubles, 2);
 	assert_int_equal(told.count, 3);
+	dns_end(s);
+}
+
+/* A server with an IPv4 and an IPv6 address of one name is one member, with both. */
+static void dns_joins_both_families_of_a_name(void **state)
+{
+	struct source *s = dns_begin();
+	uint64_t epoch;
+	(void)state;
+	has6 = true;
+	addresses(2, 4, 6, 6);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	assert_string_equal(told.member[0].node_id, "kv-2");
+	assert_string_equal(told.member[0].address, "10.0.0.2:7411+[fd00::2]:7411");
+	assert_int_equal(names_asked, 6);
+	epoch = told.epoch;
+	addresses(6, 4, 2, 2);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.epoch, epoch);
+	assert_int_equal(names_asked, 6);
+	has6 = false; /* one family goes: it is still that member */
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	assert_string_equal(told.member[0].address, "10.0.0.2:7411");
+	assert_int_equal(lines, 0);
+	dns_end(s);
+}
+
+/* Without names nobody knows which addresses are of one server: those of one family are members. */
+static void dns_takes_one_family_without_names(void **state)
+{
+	struct source *s = dns_begin();
+	(void)state;
+	has6 = true;
+	addresses(1, 3, 4, 4);
+	source_dns.turn(s, 0);
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	assert_string_equal(told.member[0].node_id, "10.0.0.1:7411");
+	assert_string_equal(told.member[1].node_id, "10.0.0.3:7411");
+	assert_string_equal(told.member[2].address, "10.0.0.4:7411+[fd00::4]:7411");
+	assert_int_equal(names_asked, 6); /* those that are left out are not asked for again */
+	assert_int_equal(lines_one_family, 1);
+	dns_end(s);
+	s = dns_begin_at("[fd00::1]:7411");
+	has6 = true;
+	source_dns.turn(s, 0);
+	assert_int_equal(told.count, 3);
+	assert_string_equal(told.member[0].node_id, "[fd00::1]:7411");
+	assert_int_equal(lines_one_family, 1);
 	dns_end(s);
 }
 
@@ -592,6 +766,42 @@ static void a_view_that_cannot_be_told_is_told_later(void **state)
 	assert_int_equal(untold, 1);
 }
 
+/* A view that has this server at an address where it does not listen: that is said, once for the same addresses. */
+static _Atomic unsigned foreign_said, foreign_all;
+
+static void on_foreign(void *arg, enum kv_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	foreign_said += strstr(line, "event=member_address address=") != NULL;
+	foreign_all += strstr(line, "clients do not reach it") != NULL;
+}
+
+static void a_server_at_a_foreign_address_says_so(void **state)
+{
+	const struct kv_log log = {.level = KV_LOG_WARN, .write = on_foreign};
+	static const struct {
+		const char *members;
+		unsigned said, all;
+	} rows[] = {{"list:a=127.0.0.1:7", 0, 0}, {"list:a=127.0.0.2:7+127.0.0.1:7", 1, 0}, {"list:a=127.0.0.2:7", 1, 1}};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		const struct membership_options options = {.members = rows[i].members,
+							   .self = {.node_id = "a", .weight = 1},
+							   .listen = "127.0.0.1:7",
+							   .log = &log,
+							   .on_view = on_view};
+		struct membership *m;
+		foreign_said = foreign_all = views_taken = 0;
+		view_rc = 0;
+		assert_int_equal(membership_start(&options, &m, NULL), 0);
+		assert_true(within(&views_taken, 1));
+		membership_stop(&m);
+		assert_int_equal(foreign_said, rows[i].said);
+		assert_int_equal(foreign_all, rows[i].all);
+	}
+}
+
 /* ---- the drain ---- */
 
 static struct kv_view
@@ -732,6 +942,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_are_read),
 		cmocka_unit_test(what_is_no_member_is_refused),
+		cmocka_unit_test(a_list_has_each_address_once),
+		cmocka_unit_test(a_server_knows_its_own_addresses),
+		cmocka_unit_test(a_member_answers_at_any_address),
 		cmocka_unit_test(base64_goes_both_ways),
 		cmocka_unit_test(members_go_through_etcd),
 		cmocka_unit_test(half_may_leave_and_more_may_not),
@@ -741,6 +954,8 @@ int main(void)
 		cmocka_unit_test(any_history_keeps_who_is_named),
 		cmocka_unit_test(json_of_too_many_values_is_refused),
 		cmocka_unit_test(dns_sorts_and_names),
+		cmocka_unit_test(dns_joins_both_families_of_a_name),
+		cmocka_unit_test(dns_takes_one_family_without_names),
 		cmocka_unit_test(dns_waits_for_names),
 		cmocka_unit_test(dns_one_without_a_name),
 		cmocka_unit_test(dns_gives_each_address_its_time),
@@ -748,6 +963,7 @@ int main(void)
 		cmocka_unit_test(dns_first_view_comes),
 		cmocka_unit_test(dns_keeps_the_names_it_heard),
 		cmocka_unit_test(a_view_that_cannot_be_told_is_told_later),
+		cmocka_unit_test(a_server_at_a_foreign_address_says_so),
 		cmocka_unit_test(a_drain_outlives_a_newer_view),
 		cmocka_unit_test(a_drain_waits_for_no_resolver),
 	};
