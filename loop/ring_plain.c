@@ -44,10 +44,12 @@ int ring_socket(struct ring *ring, int family, int *out_fd)
 int ring_listen(struct ring *ring, struct sockaddr_storage *addr, socklen_t len, int *out_fd)
 {
 	socklen_t bound_len = sizeof(*addr);
-	int fd = -1, on = 1, send_bytes = SEND_BUFFER, rc = ring_socket(ring, addr->ss_family, &fd);
+	int fd = -1, on = 1, off = 0, send_bytes = SEND_BUFFER, rc = ring_socket(ring, addr->ss_family, &fd);
 	if (rc < 0)
 		return rc;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	/* [::] is every address of both families, whatever net.ipv6.bindv6only says. */
+	if ((addr->ss_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes)) < 0 ||
 	    bind(fd, (struct sockaddr *)addr, len) < 0 || listen(fd, SOMAXCONN) < 0 ||
 	    getsockname(fd, (struct sockaddr *)addr, &bound_len) < 0) {

@@ -303,7 +303,7 @@ def refused_options() -> None:
     for text, *options in (
         ("list:NAME=HOST:PORT", "--members", "a=h:1"),
         ("stands there twice", "--members", "list:a=h:1,a=h:2"),
-        ("two members have the address", "--members", "list:a=h:1,b=h:1"),
+        ("have an address in common", "--members", "list:a=h:1,b=h:1"),
         ("weight=0", "--members", "list:a=h:1;weight=0"),
         ("neither weight, nor zone", "--members", "list:a=h:1;wait=1"),
         ("whole path", "--members", "file:members"),
