@@ -417,8 +417,9 @@ char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t ca
 		snprintf(buf, cap, "%s:%u", text, ntohs(in->sin_port));
 	} else if (sa->ss_family == AF_INET6) {
 		const struct sockaddr_in6 *in6 = (const void *)sa;
-		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-		snprintf(buf, cap, "[%s]:%u", text, ntohs(in6->sin6_port));
+		bool mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
+		inet_ntop(mapped ? AF_INET : AF_INET6, in6->sin6_addr.s6_addr + (mapped ? 12 : 0), text, sizeof(text));
+		snprintf(buf, cap, mapped ? "%s:%u" : "[%s]:%u", text, ntohs(in6->sin6_port));
 	} else {
 		snprintf(buf, cap, "address of family %u", sa->ss_family);
 	}

@@ -89,7 +89,8 @@ int kv_server_entry_parse(const char *text, struct kv_server_entry *out, struct 
  * without space, '=' and ','. Returns 0 or -KV_EINVAL with *err. */
 int kv_node_id_check(const char *id, struct kv_error *err);
 
-/* kv_sockaddr_format -- write "127.0.0.1:7411". Returns buf. */
+/* kv_sockaddr_format -- write "127.0.0.1:7411"; the same for [::ffff:127.0.0.1], as a listener of both families has it.
+ * Returns buf. */
 char *kv_sockaddr_format(const struct sockaddr_storage *sa, char *buf, size_t cap);
 
 /* kv_sockaddr_route -- the address of this machine that the kernel would use towards another one; its port is 0. Sends

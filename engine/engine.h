@@ -145,6 +145,7 @@ struct te_info {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], libfabric[KV_NAME_MAX];
 	char why[512]; /* why this provider */
 	unsigned rails;
+	bool ip;          /* its addresses are IP addresses */
 	int numa_node;    /* of most of its NICs; -1: unknown */
 	bool near;        /* its memory was asked for from there (te_options.near, and the machine has several nodes) */
 	int node_error;   /* -errno: the kernel forbids to ask (containers); memory is where it is touched first */
@@ -270,6 +271,9 @@ bool te_fencing(const struct te *te);
 bool te_reset_due(const struct te *te);
 
 unsigned te_peer_links(const struct te_peer *peer);
+/* te_peer_address -- the IP address of the peer's rail behind this link, for messages. False: it has none, or it is
+ * void after a reset. */
+bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_storage *out);
 /* te_peer_link_use -- whether transfers over all links (TE_LINK_ANY) take this link, too; at first they do. At least
  * one link must be left while there are such transfers. Messages, and transfers that name the link, take it in any
  * case. */

@@ -173,6 +173,7 @@ static void caps_of_endpoint(struct fab *fab)
 {
 	struct fab_caps *c = &fab->caps;
 	const struct fi_info *info = fab->info;
+	c->ip = fab->quirk->ip;
 	c->virt_addr = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
 	c->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	c->write_emulated = emulated(fab, OPT_EFA_EMULATED_WRITE);

@@ -91,6 +91,7 @@ void fab_fork(bool hold);
 /* What an opened rail turned out to be. */
 struct fab_caps {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];
+	bool ip;        /* addresses are IP addresses */
 	bool virt_addr; /* remote addresses are virtual, else offsets from the region's start */
 	bool prov_key;  /* the provider chooses keys */
 	bool wait_fd;   /* fab_wait_fd is valid */

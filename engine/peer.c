@@ -231,6 +231,16 @@ unsigned te_peer_links(const struct te_peer *peer)
 	return peer->nlinks;
 }
 
+bool te_peer_address(const struct te_peer *peer, unsigned link, struct sockaddr_storage *out)
+{
+	const struct addr *a = link < peer->nlinks ? peer->links[link].addr : NULL;
+	if (!a || !fab_caps(a->rail->fab)->ip || a->len > sizeof(*out))
+		return false;
+	memset(out, 0, sizeof(*out));
+	memcpy(out, a->blob, a->len);
+	return out->ss_family == AF_INET || out->ss_family == AF_INET6;
+}
+
 uint32_t te_peer_inflight(const struct te_peer *peer)
 {
 	return peer->inflight;

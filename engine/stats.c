@@ -121,6 +121,7 @@ void te_info(const struct te *te, struct te_info *out)
 	out->eager_bytes = c->eager_bytes;
 	out->chunk_bytes = te->rules.chunk_bytes;
 	depths(te, out);
+	out->ip = c->ip;
 	out->virt_addr = c->virt_addr;
 	out->ordered = te->rules.can_order;
 	out->write_emulated = c->write_emulated;

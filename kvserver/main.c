@@ -294,12 +294,14 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 	ready_line(
 		style,
 		KV_EVENT("ready", KV_FIELD("address", address), KV_FIELD("provider", info.provider),
-			 KV_FIELD("fabric", info.fabric), KV_NUMBER("threads", info.shards),
+			 KV_FIELD("fabric", info.fabric), KV_FIELD("device", info.device),
+			 KV_FIELD("device_why", info.device_why), KV_NUMBER("threads", info.shards),
 			 KV_NUMBER("rails", info.rails), KV_NUMBER("memory_bytes", info.memory_bytes),
 			 KV_FIELD("security", info.security)),
-		"kv-server ready on %s (provider %s, fabric %s, device %s, %u thread%s x %u rail%s, %s, security %s, "
+		"kv-server ready on %s (provider %s, fabric %s, device %s%s%s%s, %u thread%s x %u rail%s, %s, security %s, "
 		"%s%s%s%s)",
-		address, info.provider, info.fabric, info.domain, info.shards, kv_plural(info.shards), info.rails,
+		address, info.provider, info.fabric, info.device, info.device_why[0] ? " (" : "", info.device_why,
+		info.device_why[0] ? ")" : "", info.shards, kv_plural(info.shards), info.rails,
 		kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
 		info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 		info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,

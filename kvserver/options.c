@@ -22,7 +22,9 @@ static const struct kv_opt table[] = {
 	 .offset = AT(listen_addr),
 	 .metavar = "HOST:PORT",
 	 .def = KV_SERVER_DEFAULT,
-	 .help = "Address for control connections, and source address of the fabric; port 0 picks a free port.",
+	 .help = "Address for control connections, and source address of the fabric; port 0 picks a free port. 0.0.0.0 "
+		 "is every IPv4 address of this machine, [::] every address; the fabric then has that of --advertise, "
+		 "else that of the default route: the READY line names it.",
 	 .group = "Server"},
 	{.name = "memory-mb",
 	 .letter = 'm',
@@ -726,6 +728,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 {
 	*out = (struct kvs_options){
 		.listen_addr = f->listen_addr,
+		.advertise = f->advertise,
 		.node_id = f->node_id,
 		.provider = f->provider,
 		.nic = f->nic,

@@ -222,6 +222,36 @@ static void ask_again(struct kvc_node *n, struct kvc_link *l, struct kvc_wait *w
 		probe(l, r, wait);
 }
 
+static bool same_host(const struct sockaddr_storage *a, const char *peer)
+{
+	char text[KV_HOST_MAX];
+	size_t len;
+	kv_sockaddr_format(a, text, sizeof(text));
+	len = (size_t)(strrchr(text, ':') - text);
+	return strncmp(text, peer, len) == 0 && peer[len] == ':';
+}
+
+/* The control connection works, and the fabric does not: say where it was tried, and the likely cause. */
+static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link *l, int status)
+{
+	const char *control = boot_peer_name(n->control.conn);
+	const struct te_peer *peer = n->attachment->peer[shard];
+	struct sockaddr_storage at;
+	char text[KV_HOST_MAX] = "";
+	bool known = peer && te_peer_address(peer, l->index, &at);
+	if (known)
+		kv_sockaddr_format(&at, text, sizeof(text));
+	return kv_fail(&n->error, status,
+		       "the control connection to %s works, but its shard %u did not answer over the fabric%s%s (link "
+		       "%u): %s; %s",
+		       control, shard, known ? " at " : "", text, l->index, kv_strerror(status),
+		       !known || same_host(&at, control)
+			       ? "look at firewalls and security groups of the fabric"
+			       : "its fabric has another address than its control port: if that one cannot be reached "
+				 "from here, start it with --advertise, --nic or --listen-addr and an address that "
+				 "can; else look at firewalls and security groups of the fabric");
+}
+
 /* Wait until one link of the shard works; without any there is no attachment. */
 static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 {
@@ -238,10 +268,7 @@ static int shard_await(struct kvc_node *n, unsigned shard, uint64_t deadline_ns)
 		for (unsigned i = first; i < first + s->links_per_shard; i++)
 			ask_again(n, &s->link[i], &s->setup);
 		if (loop_now(loop) >= deadline_ns)
-			return kv_fail(&n->error, status,
-				       "the control connection works, but its shard %u did not answer over the fabric "
-				       "(link %u): %s; look at firewalls and security groups of the fabric",
-				       shard, s->link[first].index, kv_strerror(status));
+			return unreachable(n, shard, &s->link[first], status);
 		rc = park_await(n, s, deadline_ns);
 		if (rc < 0)
 			return rc;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "kvserver/control/fabric_at.h"
 #include "kvserver/control/server.h"
 
 /* A server that other machines can reach must know its clients, unless its user wants it otherwise. */
@@ -16,6 +17,17 @@ static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 		       "anybody there could read and write. Give --psk-file or "
 		       "--cert, --key and --ca; or listen on 127.0.0.1; or say --insecure if the network is trusted",
 		       s->opt.listen_addr);
+}
+
+/* Messages of the protocol carry an address and no interface. */
+static int scope_check(const struct kvs_server *s, struct kv_error *err)
+{
+	return kv_sockaddr_is_link_local(&s->addr)
+		       ? kv_fail(err, -KV_EINVAL,
+				 "%s is a link-local address, which means another machine on each interface: listen on an "
+				 "address that is valid in the whole network, or on [::] with --advertise",
+				 s->opt.listen_addr)
+		       : 0;
 }
 
 int listen_prepare(struct kvs_server *s, struct kv_error *err)
@@ -36,6 +48,10 @@ int listen_prepare(struct kvs_server *s, struct kv_error *err)
 		rc = kv_hostport_parse(o->listen_addr, &hp, err);
 	if (rc == 0)
 		rc = kv_hostport_resolve(&hp, &s->addr, &s->addr_len, err);
+	if (rc == 0)
+		rc = scope_check(s, err);
+	if (rc == 0)
+		fabric_at_choose(&s->addr, o->advertise, o->nic, &s->fabric_at);
 	if (rc == 0)
 		rc = boot_context_create(&security, true, o->log, &s->boot, err);
 	if (rc == 0 && o->session_keys)

@@ -7,8 +7,8 @@
 
 struct kvs_server;
 
-/* listen_prepare -- resolve the address, and read the keys and certificates. Fills node_id, addr, boot and
- * session_keys; the socket comes later (conductor.c). 0 or a code with *err. */
+/* listen_prepare -- resolve the address, and read the keys and certificates. Fills node_id, addr, fabric_at, boot
+ * and session_keys; the socket comes later (conductor.c). 0 or a code with *err. */
 int listen_prepare(struct kvs_server *s, struct kv_error *err);
 
 #endif

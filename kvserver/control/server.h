@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "bootstrap/bootstrap.h"
+#include "kvserver/control/fabric_at.h"
 #include "kvserver/control/keeper.h"
 #include "kvserver/control/pulse.h"
 #include "kvserver/kvserver.h"
@@ -94,6 +95,7 @@ struct kvs_server {
 	struct boot_identity identity;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
+	struct fabric_at fabric_at; /* set before the shards are made */
 	struct loop *control;
 	struct shard *shard[KV_SHARDS_MAX];
 	struct loop *shard_loop[KV_SHARDS_MAX];

@@ -7,7 +7,6 @@
 #include "kvserver/control/conn.h"
 #include "kvserver/control/files.h"
 #include "kvserver/control/server.h"
-#include "kvserver/control/sockaddr.h"
 #include "kvserver/ops/ops.h"
 
 enum {
@@ -57,17 +56,6 @@ static int shard_was_reset(void *arg, struct shard *shard)
 
 /* ---- create ---- */
 
-/* The source address of the fabric is the one that the server listens on, unless that is a wildcard. */
-static struct sockaddr_storage fabric_source(const struct kvs_server *s)
-{
-	struct sockaddr_storage a = s->addr;
-
-	address_set_port(&a, 0);
-	if (address_is_any(&a))
-		a.ss_family = 0;
-	return a;
-}
-
 static struct te_options engine_options(struct kvs_server *s)
 {
 	const struct kvs_options *o = &s->opt;
@@ -75,7 +63,7 @@ static struct te_options engine_options(struct kvs_server *s)
 	return (struct te_options){.peers_heal = true,
 				   .provider = o->provider,
 				   .nic = o->nic,
-				   .local = fabric_source(s),
+				   .local = s->fabric_at.addr,
 				   .rails = o->rails,
 				   .engines = o->shards,
 				   .chunk_bytes = o->chunk_bytes,
@@ -162,6 +150,21 @@ static void identity_make(struct kvs_server *s)
 	s->identity.eager_bytes = info->eager_bytes;
 }
 
+/* Said by providers with IP addresses alone: on others nothing was chosen. */
+static void fabric_tell(const struct kvs_server *s)
+{
+	const char *device = te_rail_device(s->shard[0]->te, 0);
+
+	if (s->fabric_at.others[0] && s->shard[0]->info.ip)
+		kv_event(s->opt.log, KV_LOG_WARN,
+			 KV_EVENT("fabric_address_unsure", KV_FIELD("device", device),
+				  KV_FIELD("addresses", s->fabric_at.others)),
+			 "the fabric uses %s: this machine has several addresses (%s), and neither --advertise nor a "
+			 "default route decides among them; if clients do not reach that one, give --advertise "
+			 "HOST:PORT or --nic",
+			 device, s->fabric_at.others);
+}
+
 int shards_make(struct kvs_server *s, struct kv_error *err)
 {
 	const struct te_options engine = engine_options(s);
@@ -172,6 +175,7 @@ int shards_make(struct kvs_server *s, struct kv_error *err)
 	if (rc)
 		return rc;
 	identity_make(s);
+	fabric_tell(s);
 	return files_plan(s, &engine, err);
 }
 
