@@ -266,6 +266,11 @@ int te_peer_cut(struct te_peer *peer);
  * region can be closed (-KV_EBUSY). */
 bool te_fencing(const struct te *te);
 
+/* te_addresses_check -- look whether this machine still has the IP addresses of the endpoints. Those of addresses that
+ * are gone are rebuilt at the next te_poll, at another address of the same device; te_handlers.reset follows. Postings
+ * look by themselves when they fail for that reason, so this is for engines that post little, every few seconds. */
+void te_addresses_check(struct te *te);
+
 /* te_reset_due -- whether te_handlers.reset is still to run: the endpoints were rebuilt, or could not be, and all peers
  * are void. */
 bool te_reset_due(const struct te *te);

@@ -167,6 +167,7 @@ void fab_fork(bool hold)
 {
 	fab_census_fork(hold);
 	door_fork(hold);
+	fab_select_fork(hold);
 }
 
 static void caps_of_endpoint(struct fab *fab)
@@ -325,6 +326,7 @@ static void names(struct fab *fab, const struct fab_device *device)
 	snprintf(c->provider, sizeof(c->provider), "%s", device->provider);
 	snprintf(c->fabric, sizeof(c->fabric), "%s", device->fabric);
 	snprintf(c->domain, sizeof(c->domain), "%s", device->domain);
+	snprintf(c->local, sizeof(c->local), "%s", device->local);
 	fab_version(c->libfabric);
 }
 
@@ -415,6 +417,8 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 	if (fab->given_up.count > 1)
 		return kv_fail(err, -KV_EBUSY, "%s: two endpoints that were given up are not closed yet",
 			       fab->caps.domain);
+	if (fab_address_gone(fab))
+		fab_address_take(fab);
 	int rc = endpoint_open(fab, err);
 	return rc && fab->given_up.count
 		       ? kv_fail(err, -KV_EBUSY,

@@ -92,6 +92,7 @@ void fab_fork(bool hold);
 struct fab_caps {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];
 	bool ip;        /* addresses are IP addresses */
+	char local[KV_NAME_MAX]; /* its own, as text, where they are; fab_rebuild may change it */
 	bool virt_addr; /* remote addresses are virtual, else offsets from the region's start */
 	bool prov_key;  /* the provider chooses keys */
 	bool wait_fd;   /* fab_wait_fd is valid */
@@ -136,6 +137,11 @@ void fab_close(struct fab **fab);
  * delivered, and fab_name has changed; all AV handles are void. On failure the rail is closed for operations
  * (everything returns -KV_EPROVIDER) until a later fab_rebuild succeeds. */
 int fab_rebuild(struct fab *fab, struct kv_error *err);
+
+/* fab_address_gone -- whether the machine has lost the IP address of the endpoint. Nobody can connect to it then, and it
+ * cannot connect. fab_rebuild takes another address of the same device and family then, if there is one; without one it
+ * fails, and a later one may succeed. Costs some system calls. */
+bool fab_address_gone(const struct fab *fab);
 
 /* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after one that failed. */
 void fab_shut(struct fab *fab);

@@ -100,6 +100,13 @@ struct fi_info *fab_hints(const struct fab_quirk *quirk, const char *prov_name);
 enum { LOCAL_TEXT_MAX = INET6_ADDRSTRLEN };
 void fab_address_text(const void *addr, size_t len, char *out);
 
+/* fab_address_take -- the device of the endpoint, which is closed, has lost the address in fab->info: put another one
+ * of the same family there, if it has one. */
+void fab_address_take(struct fab *fab);
+
+/* fab_select_fork -- hold the lock around fi_getinfo over a fork(). */
+void fab_select_fork(bool hold);
+
 /* fab_drain -- read all completions that are there, and forget them: the endpoint is closed next. */
 void fab_drain(struct fab *fab);
 

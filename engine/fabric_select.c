@@ -11,6 +11,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,14 @@
 #include <unistd.h>
 
 enum { NIC_ADDRESSES = 16 };
+
+/* Engines look for another address on their own threads. */
+static pthread_mutex_t getinfo_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fab_select_fork(bool hold)
+{
+	(void)(hold ? pthread_mutex_lock(&getinfo_lock) : pthread_mutex_unlock(&getinfo_lock));
+}
 
 uint32_t fab_api_version(void)
 {
@@ -221,7 +230,9 @@ static int getinfo(const struct fab_quirk *quirk, const char *prov_name, const s
 	if (quirk->ip && query->local.ss_family != 0)
 		(void)getnameinfo((const struct sockaddr *)&query->local, sizeof(query->local), node, sizeof(node),
 				  NULL, 0, NI_NUMERICHOST);
+	pthread_mutex_lock(&getinfo_lock);
 	int rc = fi_getinfo(fab_api_version(), node[0] ? node : NULL, NULL, node[0] ? FI_SOURCE : 0, hints, out);
+	pthread_mutex_unlock(&getinfo_lock);
 	fi_freeinfo(hints);
 	return rc;
 }
@@ -287,16 +298,6 @@ static bool is_address(const char *name, struct sockaddr_storage *out)
 	return out->ss_family != 0;
 }
 
-/* libfabric takes any source address, and fails when the endpoint is opened. */
-static bool is_ours(const struct sockaddr_storage *a)
-{
-	socklen_t len = a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-	int fd = socket(a->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool ours = fd >= 0 && bind(fd, (const struct sockaddr *)a, len) == 0;
-	if (fd >= 0)
-		close(fd);
-	return ours;
-}
 
 static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
 		     const char *name, struct fab_device *out)
@@ -305,7 +306,8 @@ static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const
 	struct fab_device found[NIC_ADDRESSES];
 	unsigned n, best;
 	if (quirk->ip && is_address(name, &one.local)) {
-		if (!is_ours(&one.local))
+		/* libfabric takes any source address, and fails when the endpoint is opened. */
+		if (!kv_sockaddr_is_ours(&one.local))
 			return -FI_ENODATA;
 		one.nic = NULL;
 	}
@@ -358,6 +360,54 @@ static int probe(const struct fab_quirk *quirk, const char *prov_name, const str
 	missing[0] = '\0';
 	return query->nic ? probe_list(quirk, prov_name, query, out, max, out_count, missing)
 			  : probe_any(quirk, prov_name, query, out, max, out_count);
+}
+
+/* ---- an address that went ---- */
+
+static bool source_of(const struct fi_info *info, struct sockaddr_storage *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (!info->src_addr || info->src_addrlen > sizeof(*out))
+		return false;
+	memcpy(out, info->src_addr, info->src_addrlen);
+	return out->ss_family == AF_INET || out->ss_family == AF_INET6;
+}
+
+bool fab_address_gone(const struct fab *fab)
+{
+	struct sockaddr_storage own;
+	return fab->quirk->ip && source_of(fab->info, &own) && !kv_sockaddr_is_ours(&own);
+}
+
+/* Whether it describes our device with an address that is there, of the family that peers have. */
+static bool stands_in(const struct fab *fab, const struct fi_info *info)
+{
+	struct sockaddr_storage own, other;
+	return source_of(fab->info, &own) && source_of(info, &other) && own.ss_family == other.ss_family &&
+	       kv_sockaddr_is_ours(&other);
+}
+
+void fab_address_take(struct fab *fab)
+{
+	const struct fab_query query = {.nic = fab->caps.domain, .log = fab->options.log};
+	struct fab_device found[NIC_ADDRESSES];
+	unsigned n, i = 0;
+	void *copy = NULL;
+	if (probe_any(fab->quirk, fab->caps.provider, &query, found, NIC_ADDRESSES, &n))
+		return;
+	while (i < n && !stands_in(fab, found[i].info))
+		i++;
+	if (i < n)
+		copy = malloc(((const struct fi_info *)found[i].info)->src_addrlen);
+	if (copy) {
+		const struct fi_info *info = found[i].info;
+		memcpy(copy, info->src_addr, info->src_addrlen);
+		free(fab->info->src_addr); /* of fi_dupinfo */
+		fab->info->src_addr = copy;
+		fab->info->src_addrlen = info->src_addrlen;
+		memcpy(fab->caps.local, found[i].local, sizeof(fab->caps.local));
+	}
+	fab_devices_free(found, n);
 }
 
 static void append(char *buf, size_t cap, const char *text)

@@ -4,6 +4,7 @@
  * A rail (enum rail_state; "closed" means that its endpoint is):
  *
  *   UP --a connection broke for good--> BROKE --te_reset--> UP
+ *   UP --the machine lost its address (rail.c: rail_stranded)--> BROKE
  *   UP, BROKE --its endpoint failed--> DEAD --te_reset--> UP, or OUT if that happened too often
  *   UP, BROKE, DEAD --te_reset, and it cannot be rebuilt--> OUT
  *   UP, BROKE, DEAD --te_reset, and endpoints given up before are not closed yet--> WAITING
@@ -117,6 +118,18 @@ static int rail_wait(struct rail *r, struct kv_error *err)
 	return kv_fail(err, -KV_EBUSY, "rail %u waits until endpoints that were given up are closed", r->index);
 }
 
+static void moved_tell(struct rail *r)
+{
+	char was[sizeof(r->device)];
+	memcpy(was, r->device, sizeof(was));
+	rail_device_take(r);
+	if (strcmp(was, r->device) != 0)
+		kv_event(r->te->log, KV_LOG_INFO,
+			 KV_EVENT("rail_moved", KV_NUMBER("rail", r->index), KV_FIELD("was", was),
+				  KV_FIELD("device", r->device)),
+			 "rail %u: its endpoint was at %s, and is at %s now", r->index, was, r->device);
+}
+
 static int rail_rebuild(struct rail *r, struct kv_error *err)
 {
 	if (fence_limbo(&r->te->fence)) { /* given up once more: what is in limbo would never end if that went on */
@@ -127,6 +140,7 @@ static int rail_rebuild(struct rail *r, struct kv_error *err)
 	if (rc == 0) {
 		r->state = RAIL_UP;
 		rail_depth_take(r);
+		moved_tell(r);
 		return 0;
 	}
 	if (rc == -KV_EBUSY && fab_retiring(r->fab))
@@ -285,6 +299,12 @@ static void fence_turn(struct te *te)
 		;
 	if (!fence_limbo(&te->fence) && te->handlers.fenced)
 		te->handlers.fenced(te->arg);
+}
+
+void te_addresses_check(struct te *te)
+{
+	for (unsigned i = 0; i < te->nrails; i++)
+		(void)rail_stranded(&te->rails[i]);
 }
 
 bool te_reset_due(const struct te *te)

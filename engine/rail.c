@@ -66,6 +66,27 @@ static int pool_init(struct rail *r, uint32_t receives, struct kv_error *err)
 	return 0;
 }
 
+void rail_device_take(struct rail *r)
+{
+	const struct fab_caps *c = fab_caps(r->fab);
+	snprintf(r->device, sizeof(r->device), "%.20s%s%.40s", c->domain, r->shared && c->local[0] ? " " : "",
+		 r->shared ? c->local : "");
+}
+
+bool rail_stranded(struct rail *r)
+{
+	if (!rail_up(r) || !fab_address_gone(r->fab))
+		return false;
+	if (r->state == RAIL_UP || r->state == RAIL_FRESH) {
+		r->state = RAIL_BROKE;
+		kv_event(r->te->log, KV_LOG_WARN,
+			 KV_EVENT("rail_stranded", KV_NUMBER("rail", r->index), KV_FIELD("device", r->device)),
+			 "rail %u (%s): this machine has that address no more; taking another one of the device",
+			 r->index, r->device);
+	}
+	return true;
+}
+
 int rail_open(struct te *te, unsigned index, const struct fab_device *device, const struct te_options *options,
 	      const struct rail_events *events, struct kv_error *err)
 {
@@ -81,14 +102,14 @@ int rail_open(struct te *te, unsigned index, const struct fab_device *device, co
 	r->events = events;
 	r->index = index;
 	r->numa_node = device->numa_node;
-	snprintf(r->device, sizeof(r->device), "%.40s%s%.20s", device->domain,
-		 device->shared && device->local[0] ? " " : "", device->shared ? device->local : "");
+	r->shared = device->shared;
 	kv_list_init(&r->ready);
 	for (unsigned i = 0; i < TE_ADDR_BUCKETS; i++)
 		kv_list_init(&r->addrs.bucket[i]);
 	int rc = fab_open(device, &fo, &r->fab, err);
 	if (rc)
 		return rc;
+	rail_device_take(r);
 	return pool_init(r, te->rules.receives, err);
 }
 
@@ -176,6 +197,8 @@ enum post rail_op_posted(struct rail *r, struct op *op, struct addr *a, int rc)
 		rail_failed(r);
 		return POST_STALLED;
 	case FAB_ERR_OP:
+		if (rc == -EADDRNOTAVAIL && rail_stranded(r))
+			return POST_STALLED;
 		break;
 	}
 	if (first_of_many(++r->stats.failed_ops))
@@ -383,7 +406,9 @@ static void on_failure(struct rail *r, const struct fab_event *ev)
 	int status = ev->status < 0 ? ev->status : -KV_EPROVIDER;
 	switch (fab_error_class(status)) {
 	case FAB_ERR_OP:
-		if (first_of_many(++r->stats.failed_ops))
+		if (status == -EADDRNOTAVAIL && rail_stranded(r))
+			status = -KV_ERESET; /* the rebuild follows in this poll */
+		else if (first_of_many(++r->stats.failed_ops))
 			kv_warn(r->te->log, "rail %u: an operation failed: %s (%llu so far)", r->index,
 				fab_last_error(r->fab), (unsigned long long)r->stats.failed_ops);
 		break;

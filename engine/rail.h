@@ -80,6 +80,7 @@ struct rail {
 	const struct rail_events *events;
 	unsigned index;
 	int numa_node;            /* of its NIC; -1: unknown */
+	bool shared;              /* several devices share its domain */
 	char device[KV_NAME_MAX]; /* its domain; and its address, where several devices share the domain */
 	struct fab *fab;
 	struct fab_mr *msg_mr; /* the engine's message memory */
@@ -110,6 +111,11 @@ static inline void rail_failed(struct rail *r)
 	if (rail_up(r))
 		r->state = RAIL_DEAD;
 }
+
+/* rail_stranded -- whether the machine has lost the address of its endpoint; then it is to be rebuilt. rail_device_take
+ * -- name its device anew: a rebuilt endpoint may have another address. */
+bool rail_stranded(struct rail *r);
+void rail_device_take(struct rail *r);
 
 /* rail_open -- open te->rails[index] on this device. events: its calls upwards, for its life. 0, or a code with *err;
  * either way rail_stop and rail_free come next to end it. Thread: te_open's, behind its lock. rail_start -- register

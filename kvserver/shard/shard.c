@@ -114,6 +114,10 @@ static void shard_tick(struct loop_timer *t)
 	values_tell(s);
 	if (s->lost_due)
 		tell_lost(s);
+	if (now_ns >= s->look_ns) {
+		s->look_ns = now_ns + SHARD_LOOK_NS;
+		te_addresses_check(s->te);
+	}
 	shard_publish(s);
 }
 

@@ -72,6 +72,7 @@ struct fab {
 	bool broken;          /* failed, or its rebuild did: until the next rebuild that succeeds */
 	bool unplugged;
 	unsigned rebuild_fails;
+	bool stranded, homeless; /* its address is gone; and there is no other one */
 	uint32_t next_tx, next_rx, next_cq; /* depths from the next rebuild on; 0: as they are */
 	int fd;                             /* readable while there are events; -1 */
 	struct kv_list cuts;                /* struct sim_cut: addresses that nothing is taken from */
@@ -344,6 +345,22 @@ void sim_fabric_unplug(uint64_t id, bool unplugged)
 		fab->unplugged = unplugged;
 }
 
+void sim_fabric_strand(uint64_t id, bool homeless)
+{
+	struct fab *fab = fab_by_id(id);
+	if (!fab)
+		return;
+	fab->stranded = true;
+	fab->homeless = homeless;
+}
+
+void sim_fabric_home(uint64_t id)
+{
+	struct fab *fab = fab_by_id(id);
+	if (fab)
+		fab->homeless = false;
+}
+
 void sim_fabric_rebuild_fails(uint64_t id, unsigned times)
 {
 	struct fab *fab = fab_by_id(id);
@@ -508,7 +525,8 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 	}
 	sim.stats.rebuilds++;
 	sim_world_note(sim.world, NOTE_REBUILD, fab->id);
-	fab->broken = fab->rebuild_fails > 0;
+	fab->stranded = fab->homeless;
+	fab->broken = fab->rebuild_fails > 0 || fab->homeless;
 	if (fab->next_cq && !fab->broken) {
 		fab->caps.tx_depth = fab->next_tx;
 		fab->caps.rx_depth = fab->next_rx;
@@ -522,9 +540,14 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 	fab->opened = !fab->broken;
 	if (!fab->broken)
 		return 0;
-	fab->rebuild_fails--;
+	fab->rebuild_fails -= fab->rebuild_fails > 0;
 	return kv_fail(err, -KV_EPROVIDER, "the simulated endpoint %llu refuses to be rebuilt",
 		       (unsigned long long)fab->id);
+}
+
+bool fab_address_gone(const struct fab *fab)
+{
+	return fab->stranded;
 }
 
 void fab_shut(struct fab *fab)
@@ -711,7 +734,7 @@ static void schedule(struct flight *f, void (*step)(void *))
 static bool unplugged(struct sim_end end)
 {
 	const struct fab *fab = fab_find(end);
-	return fab && fab->unplugged;
+	return fab && (fab->unplugged || fab->stranded);
 }
 
 /* A step that needs the wire waits for it. */
@@ -967,6 +990,8 @@ static int flight_start(struct fab *fab, const struct flight *like, uint64_t to,
 		return 0; /* into the void */
 	if (fab->broken)
 		return -KV_EPROVIDER;
+	if (fab->stranded)
+		return -EADDRNOTAVAIL;
 	if (refuse_next(fab) || cut_find(fab, target))
 		return -EAGAIN;
 	if (cut && !chance(1, 4)) {

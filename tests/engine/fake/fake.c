@@ -134,6 +134,12 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 	return 0;
 }
 
+bool fab_address_gone(const struct fab *fab)
+{
+	(void)fab;
+	return false;
+}
+
 const struct fab_caps *fab_caps(const struct fab *fab)
 {
 	(void)fab;
