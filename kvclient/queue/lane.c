@@ -146,11 +146,20 @@ static void part_stop(void *arg)
 	kvc_queue_unhold(q);
 }
 
+/* A thread may come with an id that has ended since it looked, after another thread has stopped a later use: ids of an
+ * entry grow, and the latest one stays. */
+static void stop_note(struct kvc_queue_part *p, uint64_t id)
+{
+	uint64_t noted = atomic_load(&p->stop_id);
+	while (noted < id && !atomic_compare_exchange_weak(&p->stop_id, &noted, id))
+		;
+}
+
 int kvc_lane_stop(struct kvc_queue_part *p, uint64_t id)
 {
 	struct kvc_queue *q = p->entry->queue;
 	int rc;
-	atomic_store(&p->stop_id, id);
+	stop_note(p, id);
 	kvc_queue_hold(q);
 	rc = loop_post(part_loop(q, p), part_stop, p);
 	if (rc < 0)

@@ -41,7 +41,7 @@ struct kvc_queue_part {
 	/* The loop's alone. */
 	struct kv_list node; /* in its lane, while it waits for a coroutine */
 	bool stop;
-	_Atomic uint64_t stop_id; /* of the use that is to be stopped */
+	_Atomic uint64_t stop_id; /* of the latest use that was to be stopped */
 };
 
 struct kvc_queue_entry {
