@@ -323,7 +323,7 @@ KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **o
 
 /* kvc_pool_close -- close the pool and free all of it.
  *
- * Calls in progress end with -KV_ECLOSED within the grace. Workers must return. Then the client says goodbye to the
+ * Calls in progress end with -KV_ECLOSED within the grace, whatever they wait for. Workers must return. Then the client says goodbye to the
  * servers, and the threads end. A server that does not answer the goodbye within 1 s is not waited for, nor is one that
  * is just being connected to.
  * Blocks: until the last worker and the last call have returned, and 1 s more at most. Thread: host; on a loop's thread
@@ -777,6 +777,7 @@ KVC_API int kvc_session_open_await(struct kvc_client *client, const struct kvc_s
  *   -KV_EBUSY      nothing was done: a call with the session is in progress; or it is being closed already; or its pins
  *                  are still being made again after a reconnect. While it is being closed, calls that begin with it
  *                  end with -KV_EINVAL
+ *   -KV_ECLOSED    the pool is being closed, and the session ends with it
  *   -KV_ETIMEOUT   it is closed here, but a server has not confirmed */
 KVC_API int kvc_session_close_await(struct kvc_client *client, struct kvc_session **session, uint64_t timeout_ns);
 
@@ -875,7 +876,8 @@ KVC_API int kvc_queue_fd(const struct kvc_queue *queue);
  *
  * Ids that were not reaped are dropped: their items have their results, and no completion comes. Reap first, until
  * there is nothing, to drop none. A queue may be closed after its pool, but not while another thread closes that.
- * Blocks: by the grace, and a fence. Thread: host; no other thread may be in a call on the queue, or begin one.
+ * Blocks: by the grace, and a fence, as after kvc_cancel. Thread: host; no other thread may be in a call on the queue,
+ * or begin one.
  * Owner: *queue becomes NULL, and may be NULL already.
  * Returns how many ids were dropped.
  * Errors:
@@ -927,9 +929,9 @@ struct kvc_completion {
  *   -KV_EBUSY      another thread is reaping */
 KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
 
-/* kvc_cancel -- give an id up. Its completion comes all the same, and soon: at once for what was not begun, after the
- * grace at most for what was; a request that waits for room or for a busy server may take longer, by its deadline.
- * Items that were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
+/* kvc_cancel -- give an id up. Its completion comes all the same, and soon. An id that was not begun ends at once. So does
+ * one that only waits: for room, for a connection, for a busy server, for its session, for another copy of its value.
+ * One with a request under way ends within the grace, and a fence where the request names memory of the caller. Items that were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
  * Thread: any; never blocks.
  * Returns 0, also for an id that was cancelled before and is not over.
  * Errors:

@@ -36,6 +36,7 @@ struct co {
 	bool timed_out;
 	bool parked;       /* the present block is a co_park_await */
 	bool wake_pending; /* a co_wake that came outside of one */
+	const void *mark;  /* co_set_mark */
 	struct co_io io;
 #if KV_ASAN
 	void *fake;
@@ -186,6 +187,19 @@ struct co *co_self(void)
 {
 	struct loop *loop = loop_current();
 	return loop ? loop->cos.running : NULL;
+}
+
+void co_set_mark(const void *mark)
+{
+	struct co *co = co_self();
+	if (co)
+		co->mark = mark;
+}
+
+const void *co_mark(void)
+{
+	const struct co *co = co_self();
+	return co ? co->mark : NULL;
 }
 
 const char *co_name(const struct co *co)

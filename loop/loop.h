@@ -158,6 +158,11 @@ bool loop_timer_armed(const struct loop_timer *t);
 int co_spawn(struct loop *loop, void (*fn)(void *arg), void *arg, const char *name);
 struct co *co_self(void); /* NULL outside a coroutine. Thread: any */
 
+/* co_set_mark -- leave a pointer with the running coroutine, for functions that it calls. co_mark -- that pointer;
+ * NULL: none was set, or the caller is no coroutine. Thread: any. */
+void co_set_mark(const void *mark);
+const void *co_mark(void);
+
 /* co_park_await -- park until co_wake or the deadline. A wake that came before is kept, once, and ends it at once; so
  * look again at what you wait for. Returns 0 when woken. Errors: -KV_ETIMEOUT. */
 int co_park_await(uint64_t deadline_ns);

@@ -143,7 +143,7 @@ WAITS := $(addprefix tests/integration/,cli.sh trace.sh doctor.sh options.sh def
 # Under ThreadSanitizer members.sh takes as long as all of a lane's others, and a program may take longer than 300 s.
 BESIDE_tsan := tests/integration/members.sh
 LIMIT_tsan  := 900
-BESIDE = $(BESIDE_$(MODE)) scripts/check-layers.sh $(PLANTED) scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
+BESIDE = $(BESIDE_$(MODE)) scripts/check-layers.sh scripts/check-waits.sh $(PLANTED) scripts/check-rooms.py scripts/check-docs.sh scripts/check-format.sh tests/fault/points.sh $(COMPUTES) $(MUTANTS) tests/fuzz/smoke.sh $(WAITS)
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=24 PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))

@@ -27,7 +27,8 @@
  * A value that is kept twice (second.h) is read at either of its servers, and its part of the batch is chosen by the
  * first one: so in such a batch items of a server that is slow may hold up a few of another.
  *
- * A batch may be stopped (kvc_trace.stop). Then it begins nothing, and cancels what is out, as at its deadline.
+ * A batch may be stopped (kvc_trace.stop). Then it begins nothing, waits for nothing (core/waits.c), and cancels what
+ * is out, as at its deadline.
  *
  * Every item has its own result; all share one deadline. */
 #include "kvclient/call/batch.h"
@@ -41,6 +42,7 @@
 #include "kvclient/call/second.h"
 #include "kvclient/call/second_put.h"
 #include "kvclient/call/small.h"
+#include "kvclient/core/waits.h"
 #include "kvclient/request/life.h"
 
 enum { WINDOW = 128, PLACE_STEP = 1024 };
@@ -380,14 +382,8 @@ static int batch_over(const struct batch *b)
 	return kvc_call_over(b->c, b->wait.trace, b->deadline_ns);
 }
 
-static void connected_await(struct batch *b, struct kvc_key key)
-{
-	kvc_call_connected_await(b->c, key, b->wait.trace, b->deadline_ns);
-}
-
 static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsigned i)
 {
-	connected_await(b, b->items[i].key);
 	if (stopped(b)) {
 		b->items[i].result = -KV_ECANCELED;
 		return;
@@ -476,7 +472,7 @@ static bool any_layout(const struct batch *b)
 	return i != NONE;
 }
 
-static __attribute__((noinline)) void part_await(const struct part *p)
+static __attribute__((noinline)) void part_make_await(const struct part *p)
 {
 	const struct whole *w = p->whole;
 	struct batch b = {.c = w->c,
@@ -500,6 +496,14 @@ static __attribute__((noinline)) void part_await(const struct part *p)
 		next = kvc_chain_next(&w->items[i]);
 		item_whole_await(&b, w->ops, i);
 	}
+}
+
+/* Whatever the part waits for, it ends when the batch is stopped. */
+static void part_await(const struct part *p)
+{
+	kvc_wait_stop_set(p->whole->trace->stop);
+	part_make_await(p);
+	kvc_wait_stop_set(NULL);
 }
 
 static void part_main(void *arg)
@@ -684,7 +688,6 @@ static void exists_chain_await(struct batch *b)
 		exists_take(b, &w);
 		if (w.n == 0)
 			continue;
-		connected_await(b, b->items[w.item[0]].key);
 		rc = batch_over(b);
 		if (rc == 0)
 			rc = item_code(b, kvc_exists_items_await(b->c, b->items, w.item, w.n, b->call, b->deadline_ns,
@@ -732,6 +735,6 @@ void kvc_batch_stop(struct kvc_client *c, const bool *stop)
 		if (w && w->co && w->trace && w->trace->stop == stop)
 			co_wake(w->co);
 	}
-	for (unsigned i = 0; i < c->num_nodes; i++)
-		co_queue_wake_all(&c->node[i].changed);
+	kvc_room_stop(c, stop);
+	kvc_waits_stop(c, stop);
 }

@@ -13,7 +13,7 @@ int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items
 		    const struct kvc_call *call, const bool *stop);
 
 /* kvc_batch_stop -- wake the batch whose stop this is. It was set to true before: items that are not over end with
- * -KV_ECANCELED, after the grace at most, if none of them waits for room. On the client's loop. Parks: no. */
+ * -KV_ECANCELED, after the grace at most. On the client's loop. Parks: no. */
 void kvc_batch_stop(struct kvc_client *c, const bool *stop);
 
 #endif

@@ -21,6 +21,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/core/waits.h"
 #include "kvclient/logical/sessions.h"
 #include "kvclient/request/fence.h"
 #include "kvclient/request/life.h"
@@ -330,8 +331,9 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 		++*tries;
 		if (++pauses > TRIES_MAX && rc == -KV_EBUSY)
 			return false;
-		co_sleep_await(KV_MIN(KV_MAX(deadline_ns, now),
-				      now + (1000000ull << KV_MIN(pauses, (unsigned)PAUSE_SHIFT_MAX))));
+		if (kvc_wait_time_await(c, KV_MIN(KV_MAX(deadline_ns, now),
+						  now + (1000000ull << KV_MIN(pauses, (unsigned)PAUSE_SHIFT_MAX)))) < 0)
+			return false;
 		break;
 	default:
 		return false;
@@ -357,18 +359,9 @@ int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_
 int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc)
 {
 	rc = kvc_call_code(c, rc);
-	return rc == -KV_ETIMEOUT && kvc_trace_stopped(t) ? -KV_ECANCELED : rc;
-}
-
-void kvc_call_connected_await(struct kvc_client *c, struct kvc_key key, const struct kvc_trace *t, uint64_t deadline_ns)
-{
-	struct kvc_node *n;
-	if (!t->stop || !kvc_key_valid(key))
-		return;
-	n = kvc_call_node(c, key);
-	while (!kvc_trace_stopped(t) && !c->closing && n->state == KVC_NODE_CONNECTING &&
-	       kvc_node_attempt_await(n, deadline_ns) == 0)
-		;
+	/* What failed so would have been tried again. */
+	bool given_up = rc == -KV_ETIMEOUT || rc == -KV_EBUSY || rc == -KV_EPROVIDER;
+	return given_up && kvc_trace_stopped(t) ? -KV_ECANCELED : rc;
 }
 
 /* ---- bytes ---- */

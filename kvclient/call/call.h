@@ -138,11 +138,6 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_t deadline_ns);
 int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc);
 
-/* kvc_call_connected_await -- a batch that may be stopped waits by itself for the server of an item that is just being
- * connected to. A wait of the call's inside would not see that it is stopped. */
-void kvc_call_connected_await(struct kvc_client *c, struct kvc_key key, const struct kvc_trace *t,
-			      uint64_t deadline_ns);
-
 /* kvc_call_code -- the code that the caller sees for rc: internal ones become a timeout, or -KV_ECLOSED. */
 int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 

@@ -9,6 +9,7 @@
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/core/waits.h"
 
 enum { DRAIN_MS_MAX = 2 * 86400000 /* whatever a server names */ };
 
@@ -18,14 +19,14 @@ enum { DRAIN_MS_MAX = 2 * 86400000 /* whatever a server names */ };
 static int answer_await(struct kvc_node *n, uint64_t attaches, uint64_t deadline_ns)
 {
 	while (n->drain.time_ms == 0) {
-		if (n->client->closing)
-			return -KV_ECLOSED;
+		int rc;
 		if (n->state == KVC_NODE_DOWN || n->state == KVC_NODE_CLOSED)
 			return n->goodbye != KVC_GOODBYE_NONE ? 0 : -KV_EPEERDOWN;
 		if (n->attaches != attaches)
 			return 1;
-		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
-			return -KV_ETIMEOUT;
+		rc = kvc_wait_queue_await(n->client, &n->changed, deadline_ns);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -65,10 +66,10 @@ static bool parted(const struct kvc_node *n)
 static int goodbye_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	while (!parted(n)) {
-		if (n->client->closing)
-			return -KV_ECLOSED;
-		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
-			return -KV_ETIMEOUT;
+		int rc;
+		rc = kvc_wait_queue_await(n->client, &n->changed, deadline_ns);
+		if (rc < 0)
+			return rc;
 	}
 	return n->goodbye != KVC_GOODBYE_NONE ? 0 : -KV_EPEERDOWN;
 }

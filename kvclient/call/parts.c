@@ -283,9 +283,6 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 		part_count(it, part); /* the value ends before it */
 		return;
 	}
-	kvc_call_connected_await(j->c, it->key, j->wait->trace, j->deadline_ns);
-	if (rc == 0)
-		rc = kvc_call_over(j->c, j->wait->trace, j->deadline_ns);
 	if (rc < 0) {
 		item_over(it, rc);
 		return;

@@ -10,6 +10,7 @@
 #include "kvclient/call/memory.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/core/waits.h"
 #include "kvclient/raw.h"
 #include "kvclient/request/bare.h"
 #include "kvclient/request/fence.h"
@@ -139,7 +140,7 @@ static int bare_once_await(struct kvc_node *n, unsigned w, const struct kvc_bare
 		rc = kvc_bare_start(s, shard, ask, &b);
 		if (rc != -KV_EBUSY || n->client->closing || loop_now(n->client->loop) >= ask->deadline_ns)
 			break;
-		co_sleep_await(loop_now(n->client->loop) + PAUSE_NS);
+		(void)kvc_wait_time_await(n->client, loop_now(n->client->loop) + PAUSE_NS);
 	}
 	if (rc < 0)
 		return rc;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "kvclient/core/waits.h"
+
 void kvc_repair_ready(struct kvc_client *c)
 {
 	if (!c->repairs.ring && c->pool->options.repair_bytes_s > 1)
@@ -76,6 +78,6 @@ void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t 
 		if (same(kvc_repair_at(q, i), key))
 			kvc_repair_at(q, i)->forgotten = true;
 	while (q->copying && same(kvc_repair_at(q, 0), key))
-		if (co_queue_wait_await(&q->copied, deadline_ns) < 0)
+		if (kvc_wait_queue_await(c, &q->copied, deadline_ns) < 0)
 			return;
 }

@@ -23,6 +23,7 @@
 
 #include "kvclient/call/put.h"
 #include "kvclient/call/second.h"
+#include "kvclient/core/waits.h"
 
 enum { PART_ALL = 4, PART_AT = 8 }; /* of the receive buffer, for pieces of copies */
 
@@ -160,7 +161,7 @@ static struct kvc_second *copy_of(struct kvc_client *c, struct kvc_key key)
 void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
 	while (KV_UNLIKELY(c->seconds.bytes > 0) && copy_of(c, key))
-		if (co_queue_wait_await(&c->seconds.over, deadline_ns) < 0)
+		if (kvc_wait_queue_await(c, &c->seconds.over, deadline_ns) < 0)
 			return;
 }
 
@@ -169,7 +170,7 @@ void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t 
 	struct kvc_second *s;
 	while (KV_UNLIKELY(c->seconds.bytes > 0) && (s = copy_of(c, key))) {
 		s->forgotten = true;
-		if (co_queue_wait_await(&c->seconds.over, deadline_ns) < 0)
+		if (kvc_wait_queue_await(c, &c->seconds.over, deadline_ns) < 0)
 			return;
 	}
 }

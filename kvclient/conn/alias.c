@@ -12,6 +12,7 @@
 
 #include "kvclient/conn/where.h"
 #include "kvclient/core/pool.h"
+#include "kvclient/core/waits.h"
 
 #define LOOK_NS 5000000ull
 
@@ -84,6 +85,6 @@ struct kvc_node *kvc_alias_node_await(struct kvc_client *c, unsigned server, uin
 	struct kvc_node *n;
 	while ((n = kvc_alias_node(c, server))->retired && !n->joined && !c->closing &&
 	       loop_now(c->loop) < deadline_ns && more_soon(c, n))
-		co_sleep_await(KV_MIN(deadline_ns, loop_now(c->loop) + LOOK_NS));
+		(void)kvc_wait_time_await(c, KV_MIN(deadline_ns, loop_now(c->loop) + LOOK_NS));
 	return n;
 }

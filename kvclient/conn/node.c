@@ -44,6 +44,7 @@
  * on. Only one that was WELCOMED may bring messages about an earlier attachment. */
 #include "kvclient/conn/node.h"
 
+#include "kvclient/core/waits.h"
 #include "kvclient/request/end.h"
 
 void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
@@ -165,6 +166,7 @@ static bool has_stand_in(const struct kvc_node *n)
 int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct loop *loop = n->client->loop;
+	int rc;
 	if (loop_now(loop) >= n->patience_ns) {
 		if (has_stand_in(n)) {
 			kvc_node_set(n, KVC_NODE_DOWN);
@@ -172,14 +174,14 @@ int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns)
 		}
 		n->patience_ns = loop_now(loop) + kvc_node_silence_ns(n);
 	}
-	if (co_queue_wait_await(&n->changed, KV_MIN(deadline_ns, n->patience_ns)) == 0)
-		return 0;
-	return loop_now(loop) >= deadline_ns ? -KV_ETIMEOUT : 0;
+	rc = kvc_wait_queue_await(n->client, &n->changed, KV_MIN(deadline_ns, n->patience_ns));
+	return rc == -KV_ETIMEOUT && loop_now(loop) < deadline_ns ? 0 : rc;
 }
 
 int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_attachment **out)
 {
 	for (;;) {
+		int rc;
 		if (n->client->closing)
 			return -KV_ECLOSED;
 		if (n->state == KVC_NODE_UP) {
@@ -192,8 +194,9 @@ int kvc_node_ready_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_at
 			co_yield_await(); /* misses cost nothing: a caller of many leaves the loop to others */
 			return -KV_ELEFT;
 		}
-		if (kvc_node_attempt_await(n, deadline_ns) < 0)
-			return -KV_ETIMEOUT;
+		rc = kvc_node_attempt_await(n, deadline_ns);
+		if (rc < 0)
+			return rc;
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kvclient/conn/node.h"
+#include "kvclient/core/waits.h"
 
 static int region_send_await(struct kvc_node *n, struct te_region *region, uint32_t id, uint64_t deadline_ns)
 {
@@ -46,14 +47,16 @@ static int answer_await(struct kvc_node *n, uint64_t attaches, uint32_t slot, ui
 			uint64_t deadline_ns)
 {
 	while ((n->regions.acked[slot] == id) != known) {
+		int rc;
 		if (n->regions.refused[slot].id == id)
 			return wire_status_error(n->regions.refused[slot].status);
 		if (n->client->closing)
 			return -KV_ECLOSED;
 		if (!kvc_node_uses(n, attaches))
 			return -KV_EPEERDOWN;
-		if (co_queue_wait_await(&n->changed, deadline_ns) < 0)
-			return -KV_ETIMEOUT;
+		rc = kvc_wait_queue_await(n->client, &n->changed, deadline_ns);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }

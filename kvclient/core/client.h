@@ -374,6 +374,12 @@ struct kvc_cluster {
 	uint64_t looked_ns; /* when kvc_cluster_look last looked */
 };
 
+/* What calls wait for besides their requests and room (core/waits.c). */
+struct kvc_waits {
+	struct kv_list all;
+	struct co_queue time; /* of those that let time pass: nothing else wakes it */
+};
+
 struct kvc_link_events;
 struct kvc_node_events;
 struct kvc_pin_ops;
@@ -397,6 +403,7 @@ struct kvc_client {
 	struct kvc_room room;
 	struct kvc_out out;
 	struct kvc_unsafe unsafe;
+	struct kvc_waits waits;
 	struct loop_timer open_next, close_again;
 	uint32_t coroutines; /* of the client's own, on the loop */
 	struct co *closer;

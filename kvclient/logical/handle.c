@@ -58,7 +58,8 @@ int kvc_session_close_await(struct kvc_client *client, struct kvc_session **hand
 		return -KV_EBUSY;
 	deadline_ns = kv_deadline(loop_now(client->loop), time_of(client->pool, timeout_ns));
 	kvc_client_hold(client);
-	rc = kvc_pins_part_await(session, deadline_ns) < 0 ? -KV_EBUSY : 0;
+	rc = kvc_pins_part_await(session, deadline_ns);
+	rc = rc == -KV_ETIMEOUT ? -KV_EBUSY : rc;
 	if (rc == 0) {
 		*handle = NULL;
 		rc = kvc_session_end_await(session, deadline_ns);

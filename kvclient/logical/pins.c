@@ -22,6 +22,8 @@
 
 #include <stdlib.h>
 
+#include "kvclient/core/waits.h"
+
 enum { BUCKETS = 1024, PINNERS = 8 };
 
 struct kvc_pin {
@@ -197,9 +199,10 @@ int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct
 		       struct kvc_node **out)
 {
 	struct kvc_pin *p;
+	int rc;
 	while ((p = pin_find(c, session, key, NULL)) && p->busy)
-		if (co_queue_wait_await(&c->pins.changed, deadline_ns) < 0)
-			return -KV_ETIMEOUT;
+		if ((rc = kvc_wait_queue_await(c, &c->pins.changed, deadline_ns)) < 0)
+			return rc;
 	if (!p)
 		return 0;
 	*out = p->at;
@@ -240,11 +243,13 @@ void kvc_pins_leave(struct kvc_node *n)
 int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 {
 	session->parting = true;
-	while (session->pinning > 0)
-		if (co_queue_wait_await(&session->client->pins.changed, deadline_ns) < 0) {
-			session->parting = false;
-			return -KV_ETIMEOUT;
-		}
+	while (session->pinning > 0) {
+		int rc = kvc_wait_queue_await(session->client, &session->client->pins.changed, deadline_ns);
+		if (rc == 0)
+			continue;
+		session->parting = false;
+		return rc;
+	}
 	while (!kv_list_empty(&session->pins))
 		pin_free(KV_LIST_ENTRY(session->pins.next, struct kvc_pin, of_sub));
 	return 0;

@@ -25,6 +25,7 @@
 
 #include "kvclient/conn/node.h"
 #include "kvclient/core/sized.h"
+#include "kvclient/core/waits.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
@@ -91,6 +92,7 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uin
 	if (!at)
 		return -KV_ENOMEM;
 	for (;;) {
+		int rc;
 		if (n->client->closing)
 			return -KV_ECLOSED;
 		if (!kvc_node_uses(n, attaches))
@@ -104,8 +106,9 @@ int kvc_session_ready_await(struct kvc_session *session, struct kvc_node *n, uin
 		asked |= at->state != KVC_SESSION_CLOSING;
 		if (at->state != KVC_SESSION_ASKED && at->state != KVC_SESSION_CLOSING)
 			want(at);
-		if (co_queue_wait_await(&session->changed, deadline_ns) < 0)
-			return -KV_ETIMEOUT;
+		rc = kvc_wait_queue_await(n->client, &session->changed, deadline_ns);
+		if (rc < 0)
+			return rc;
 	}
 }
 
@@ -186,11 +189,10 @@ int kvc_session_end_await(struct kvc_session *session, uint64_t deadline_ns)
 {
 	int rc = 0;
 	sub_part(session);
-	while (rc == 0 && parting_left(session) && !session->client->closing)
-		if (co_queue_wait_await(&session->changed, deadline_ns) < 0)
-			rc = -KV_ETIMEOUT;
+	while (rc == 0 && parting_left(session))
+		rc = kvc_wait_queue_await(session->client, &session->changed, deadline_ns);
 	kvc_session_unref(session);
-	return rc;
+	return rc == -KV_ECLOSED ? 0 : rc; /* the connections end, and the session with them */
 }
 
 int kvc_session_begin_await(struct kvc_client *c, const struct kvc_session_options *o, uint64_t deadline_ns,

@@ -17,6 +17,7 @@
 #include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/serve.h"
+#include "kvclient/core/waits.h"
 #include "kvclient/logical/answers.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
@@ -211,6 +212,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	c->out.again.fire = kvc_push_again;
 	kv_list_init(&c->sessions);
 	kvc_pins_init(c);
+	kvc_waits_init(c);
 	co_queue_init(&c->repairs.copied);
 	co_queue_init(&c->seconds.over);
 	return 0;
@@ -319,18 +321,14 @@ static void engine_close(void *arg)
 	te_close(&c->te);
 }
 
-/* Wake all coroutines that wait for a request, for room, for a node or for a session: they see that the client closes.
- */
+/* Wake all calls, whatever they wait for: they see that the client closes. */
 static void calls_wake(struct kvc_client *c)
 {
 	for (uint32_t i = 0; i < c->reqs.count; i++)
 		if (c->reqs.entry[i].wait && c->reqs.entry[i].wait->co)
 			co_wake(c->reqs.entry[i].wait->co);
 	kvc_room_close(c);
-	for (unsigned i = 0; i < c->num_nodes; i++)
-		co_queue_wake_all(&c->node[i].changed);
-	KV_LIST_EACH (n, &c->sessions)
-		co_queue_wake_all(&KV_LIST_ENTRY(n, struct kvc_session, node)->changed);
+	kvc_waits_close(c);
 }
 
 /* Say goodbye to all servers. They share the time to answer; a server that has not answered then is left without. */

@@ -59,6 +59,8 @@
  * be found out. */
 #include "kvclient/request/admission.h"
 
+#include "kvclient/core/waits.h"
+
 enum { REQS_KEPT = 64, PIECES_OUT = 4 /* allowed beyond out_max, together within large_out */ };
 enum { LARGE_OUT_ALL = 16 << 20, LARGE_OUT_LEAST = 4 << 20, LARGE_OUT_MOST = 8 << 20 };
 
@@ -69,6 +71,7 @@ enum { PARTS = 8, PART_UNITS = 32 };
 struct kvc_starving {
 	struct kv_list node;
 	struct co *co;
+	const bool *stop; /* of its call */
 	struct kvc_need need;
 	struct kvc_req *granted;
 	int status; /* 1: it still waits */
@@ -494,6 +497,20 @@ void kvc_room_close(struct kvc_client *c)
 		starving_end(c, starving_of(c->room.behind.next), -KV_ECLOSED);
 }
 
+static void list_stop(struct kvc_client *c, struct kv_list *list, const bool *stop)
+{
+	KV_LIST_EACH_SAFE (n, list)
+		if (starving_of(n)->stop == stop)
+			starving_end(c, starving_of(n), -KV_ECANCELED);
+}
+
+void kvc_room_stop(struct kvc_client *c, const bool *stop)
+{
+	list_stop(c, &c->room.starving, stop);
+	list_stop(c, &c->room.behind, stop);
+	kvc_room_feed(c);
+}
+
 /* Park until served, refused or late. (Not inlined: gcc would take the list's node on our caller's stack for one that
  * is left behind.) */
 static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struct kvc_starving *s, uint64_t deadline_ns)
@@ -513,13 +530,14 @@ static __attribute__((noinline)) int room_wait_await(struct kvc_client *c, struc
 
 int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out)
 {
-	struct kvc_starving s = {.co = co_self(), .need = *need, .status = 1};
+	struct kvc_starving s = {.co = co_self(), .stop = kvc_wait_stop(), .need = *need, .status = 1};
 	uint64_t asked_ns = loop_turn_now(c->loop), waited;
 	int rc = kvc_room_try(c, need, out);
 	if (rc != -KV_EBUSY)
 		return rc;
-	if (c->closing)
-		return -KV_ECLOSED;
+	rc = kvc_wait_over(c);
+	if (rc < 0)
+		return rc;
 	rc = room_wait_await(c, &s, deadline_ns);
 	waited = loop_turn_now(c->loop) - asked_ns;
 	kvc_add(&c->count.room_waits, 1);

@@ -54,13 +54,14 @@ void kvc_room_keep(struct kvc_client *c, const struct kvc_piece *piece);
 void kvc_room_give(struct kvc_client *c, struct kvc_piece *piece);
 
 /* kvc_room_try -- admit a request: 0 with *out, -KV_EBUSY, or -KV_ETOOBIG (never possible). kvc_room_await -- the same,
- * but it waits instead of -KV_EBUSY. Also -KV_ETIMEOUT, -KV_ECLOSED, or -KV_ERESET: plan anew, there are fewer
- * immediates than were asked for. */
+ * but it waits instead of -KV_EBUSY. Also -KV_ETIMEOUT, a code of kvc_wait_over, or -KV_ERESET: plan anew, there are
+ * fewer immediates than were asked for. */
 int kvc_room_try(struct kvc_client *c, const struct kvc_need *need, struct kvc_req **out);
 int kvc_room_await(struct kvc_client *c, const struct kvc_need *need, uint64_t deadline_ns, struct kvc_req **out);
 /* kvc_room_feed -- room may have become free: serve those that wait. kvc_room_close -- end all waits with -KV_ECLOSED.
- */
+ * kvc_room_stop -- end those of the call with this stop (kvc_wait_stop) with -KV_ECANCELED. */
 void kvc_room_feed(struct kvc_client *c);
+void kvc_room_stop(struct kvc_client *c, const bool *stop);
 void kvc_room_close(struct kvc_client *c);
 
 #endif

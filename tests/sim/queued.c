@@ -21,13 +21,14 @@ enum {
 	DEPTH = 16,        /* fewer than slots: some submissions are refused */
 	POISON = 0xA5
 };
-#define STILL_NS (80 * MS)    /* how long a loop stands still at most */
-#define AFTER_NS (2 * SECOND) /* the grace, a fence, and a loop that stood still meanwhile */
+#define STILL_NS  (80 * MS)                    /* how long a loop stands still at most */
+#define AFTER_NS  (2 * SECOND)                 /* the grace, a fence, and a loop that stood still meanwhile */
+#define CANCEL_NS (WORLD_GRACE + 4 * STILL_NS) /* the same after kvc_cancel: loops stand still in turns */
 
 struct slot {
 	uint64_t id; /* 0: it is the program's */
 	uint64_t until_ns;
-	bool cancelled;
+	uint64_t cancelled_ns; /* 0: it was not cancelled */
 	enum kvc_op op;
 	unsigned n, key[ITEMS];
 	struct kvc_item item[ITEMS];
@@ -108,10 +109,12 @@ static int64_t slot_submit(struct slot *s)
 	unsigned kind = (unsigned)(some(8) < 5 ? some(2) : some(4));
 	struct kvc_call call = {.size = sizeof(call),
 				.timeout_ns = 1 + some(some(3) ? 300 * MS : 5 * MS),
-				.flags = (s - q.slot) % 4 == 1 ? KVC_BACKGROUND : 0};
+				.flags = (s - q.slot) % 4 == 1   ? KVC_BACKGROUND
+					 : (s - q.slot) % 4 == 2 ? KVC_TWO_COPIES
+								 : 0};
 	s->op = ops[kind];
 	s->n = s == q.slot ? ITEMS : 1 + (unsigned)some(ITEMS);
-	s->cancelled = false;
+	s->cancelled_ns = 0;
 	s->until_ns = world_now(q.w) + call.timeout_ns;
 	for (unsigned i = 0; i < s->n; i++) {
 		unsigned key = s->key[i] = (unsigned)some(KEYS);
@@ -155,7 +158,7 @@ static void one_cancel(void)
 	int rc = kvc_cancel(q.queue, id);
 	q.cancels++;
 	if (s->id && rc == 0)
-		s->cancelled = true;
+		s->cancelled_ns = s->cancelled_ns ? s->cancelled_ns : world_now(q.w);
 	else if (rc != -KV_ENOTFOUND)
 		world_wrong(q.w, "a cancel returned %s", kv_errname(rc));
 }
@@ -168,7 +171,7 @@ static bool code_right(const struct slot *s, int64_t rc)
 	case -KV_EBUSY:
 		return true;
 	case -KV_ECANCELED:
-		return s->cancelled;
+		return s->cancelled_ns > 0;
 	case -KV_ECLOSED:
 		return q.closing;
 	case -KV_ENOTFOUND:
@@ -221,6 +224,17 @@ static void slot_take(struct slot *s)
 	poison(s);
 }
 
+static void slot_late(const struct slot *s, unsigned i)
+{
+	uint64_t now = world_now(q.w);
+	if (s->id && now > s->until_ns + AFTER_NS)
+		world_wrong(q.w, "%s of slot %u has no completion %.3f s after its deadline", kvc_opname(s->op), i,
+			    (double)(now - s->until_ns) / 1e9);
+	if (s->id && s->cancelled_ns && now > s->cancelled_ns + CANCEL_NS)
+		world_wrong(q.w, "%s of slot %u has no completion %.3f s after kvc_cancel", kvc_opname(s->op), i,
+			    (double)(now - s->cancelled_ns) / 1e9);
+}
+
 static void all_reap(void)
 {
 	struct kvc_completion c[5];
@@ -237,9 +251,7 @@ static void all_reap(void)
 	if (n < 0)
 		world_wrong(q.w, "reaping returned %s", kv_errname(n));
 	for (unsigned i = 0; i < SLOTS; i++)
-		if (q.slot[i].id && world_now(q.w) > q.slot[i].until_ns + AFTER_NS)
-			world_wrong(q.w, "%s of slot %u has no completion %.3f s after its deadline",
-				    kvc_opname(q.slot[i].op), i, (double)(world_now(q.w) - q.slot[i].until_ns) / 1e9);
+		slot_late(&q.slot[i], i);
 }
 
 /* A shard of a server or the loop of a client stands still for a while. */
@@ -291,7 +303,7 @@ static void queue_end(bool stop)
 		return; /* queued_free closes the queue, when the pool has gone */
 	}
 	for (unsigned i = 0; i < SLOTS; i++)
-		q.slot[i].cancelled = true;
+		q.slot[i].cancelled_ns = world_now(q.w);
 	dropped = kvc_queue_close(&q.queue);
 	if (dropped != (int)out) {
 		world_wrong(q.w, "%d ids were dropped, and %u were out", dropped, out);

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* waits.c -- how a call waits. There are three ways, and kvc_cancel, kvc_queue_close and the end of a pool know all of
+ * them: for a request of the call (call/call.c: kvc_call_wait_await), for room (request/admission.c), and here for all
+ * else. scripts/check-waits.sh finds any other way.
+ *
+ * A wait is in the client's list while it lasts. Its coroutine carries the address of the call's stop (co_set_mark), so
+ * no function between the call and its wait has to pass it on. The end of a wait wakes the whole queue: others in it
+ * look again at what they wait for. */
+#include "kvclient/core/waits.h"
+
+struct waiter {
+	struct kv_list node;
+	struct co_queue *queue;
+	const bool *stop;
+};
+
+void kvc_wait_stop_set(const bool *stop)
+{
+	co_set_mark(stop);
+}
+
+const bool *kvc_wait_stop(void)
+{
+	return co_mark();
+}
+
+int kvc_wait_over(const struct kvc_client *c)
+{
+	const bool *stop = kvc_wait_stop();
+	return c->closing ? -KV_ECLOSED : stop && *stop ? -KV_ECANCELED : 0;
+}
+
+int kvc_wait_queue_await(struct kvc_client *c, struct co_queue *q, uint64_t deadline_ns)
+{
+	struct waiter w = {.queue = q, .stop = kvc_wait_stop()};
+	int over = kvc_wait_over(c), rc;
+	if (over < 0)
+		return over;
+	kv_list_add_tail(&c->waits.all, &w.node);
+	rc = co_queue_wait_await(q, deadline_ns);
+	kv_list_del(&w.node);
+	over = kvc_wait_over(c);
+	return over < 0 ? over : rc;
+}
+
+int kvc_wait_time_await(struct kvc_client *c, uint64_t until_ns)
+{
+	int rc;
+	do
+		rc = kvc_wait_queue_await(c, &c->waits.time, until_ns);
+	while (rc == 0);
+	return rc == -KV_ETIMEOUT ? 0 : rc;
+}
+
+void kvc_waits_init(struct kvc_client *c)
+{
+	kv_list_init(&c->waits.all);
+	co_queue_init(&c->waits.time);
+}
+
+/* (A coroutine that is woken runs later, so the list stays as it is.) */
+void kvc_waits_stop(struct kvc_client *c, const bool *stop)
+{
+	KV_LIST_EACH (n, &c->waits.all) {
+		const struct waiter *w = KV_LIST_ENTRY(n, const struct waiter, node);
+		if (w->stop == stop)
+			co_queue_wake_all(w->queue);
+	}
+}
+
+void kvc_waits_close(struct kvc_client *c)
+{
+	KV_LIST_EACH (n, &c->waits.all)
+		co_queue_wake_all(KV_LIST_ENTRY(n, const struct waiter, node)->queue);
+}
