@@ -103,7 +103,8 @@ static const struct {
 	uint8_t flags; /* bits that are allowed */
 	bool keyed;
 } shapes[] = {
-	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL, true},
+	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL |
+				WIRE_GET_MORE, true},
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {KEYED_FIXED, 0, true},

@@ -87,7 +87,7 @@
  *  the value) may leave dest all zero: then nothing is written, and the reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
- *  A reply may repeat the flags of its request. If a reply to GET has FOLLOWS, its posted is 0 and the value's bytes
+ *  A reply may repeat the flags of its request, but MORE. If a reply to GET has FOLLOWS, its posted is 0 and the value's bytes
  *  are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline bytes. HOT
  *  goes with status OK only, and with every other flag.
  *  EXISTS: bits of the bitmap beyond the last key are zero.
@@ -205,6 +205,8 @@ enum wire_flag {
 	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place and no immediates come (posted is 0); only where
 				 the fabric delivers a message after earlier writes */
 	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes itself; see WIRE_WELCOME_PULL */
+	WIRE_GET_MORE = 64,   /* GET: a further range or part of a value whose first one was asked for before: it is no GET
+				 of its own in the counters and in the server's heat */
 	WIRE_GET_LEASED = 64, /* reply to GET: the bytes were not moved; the client reads them from the arena within the
 				 lease time */
 	WIRE_GET_HOT = 128,   /* reply to GET: the value was asked for often lately (store/heat.h); the client may keep

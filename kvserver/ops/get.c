@@ -351,14 +351,37 @@ static bool get_pull(struct link *l, const struct wire_request *q, struct block 
 	return true;
 }
 
-/* Its bytes will move: count it, once for each value that a client takes, and tell the client if it is asked for often.
- * Later ranges have an offset, and so have the later parts of a value that is taken part by part, which name no
- * generation. */
-static void get_heat(struct shard *s, const struct wire_request *q, const struct block *b, struct wire_reply *reply,
-		     uint64_t now_ns)
+/* Its bytes will move: count the GET, once for each value that a client takes, and say in the reply if the value is
+ * asked for often. A refused range and a further range or part of the value (WIRE_GET_MORE) are no GETs. */
+static void get_hit(struct shard *s, const struct wire_request *q, struct block *b, struct wire_reply *reply,
+		    uint64_t now_ns)
 {
-	if (q->get.offset == 0 && heat_asked(&s->work->heat, b->item.hash, now_ns))
+	if (q->flags & WIRE_GET_MORE)
+		return;
+	shard_count(s, WIRE_STAT_GETS);
+	shard_count(s, WIRE_STAT_HITS);
+	store_use(&s->store, b);
+	if (heat_asked(&s->work->heat, b->item.hash, now_ns))
 		reply->flags |= WIRE_GET_HOT;
+}
+
+static void get_missed(struct link *l, const struct wire_request *q, const struct wire_reply *reply)
+{
+	struct shard *s = l->session->shard;
+
+	if (!(q->flags & WIRE_GET_MORE)) {
+		shard_count(s, WIRE_STAT_GETS);
+		shard_count(s, WIRE_STAT_MISSES);
+	}
+	get_refuse(l, reply, WIRE_NOTFOUND);
+}
+
+/* Whether the value travels inside the reply. A request without a destination takes what the reply has room for. */
+static bool get_inlined(const struct wire_request *q, const struct block *b, uint64_t length)
+{
+	bool fits = q->dest.count == 0 || length <= q->dest.slice * q->dest.count;
+
+	return length == 0 || ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
 }
 
 /* A block was found: see which part is asked for, and how it travels. */
@@ -385,12 +408,12 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	length = b->len - q->get.offset;
 	if (q->get.length)
 		length = KV_MIN(length, q->get.length);
-	inlined = length == 0 || ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && !check_takes_long(q, b));
+	inlined = get_inlined(q, b, length);
 	if (!inlined && (length > room || length > KV_RANGE_MAX)) {
 		get_refuse(l, reply, WIRE_TOOBIG);
 		return;
 	}
-	get_heat(l->session->shard, q, b, reply, now_ns);
+	get_hit(l->session->shard, q, b, reply, now_ns);
 	if (inlined)
 		get_inline(l, q, b, length, reply);
 	else if (!get_pull(l, q, b, length, reply) && !get_pack(l, q, b, length, reply, now_ns))
@@ -403,18 +426,14 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct wire_reply reply = {.type = WIRE_GET, .id = q->id};
 	struct block *b = store_find(&s->store, q->key.data, q->key.len, now_ns);
 
-	shard_count(s, WIRE_STAT_GETS);
 	if (q->flags & WIRE_GET_PULL && !s->opt.allow_pull) {
 		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
 		return;
 	}
 	if (!b) {
-		shard_count(s, WIRE_STAT_MISSES);
-		get_refuse(l, &reply, WIRE_NOTFOUND);
+		get_missed(l, q, &reply);
 		return;
 	}
-	shard_count(s, WIRE_STAT_HITS);
-	store_use(&s->store, b);
 	reply.get.value_len = b->len;
 	reply.get.generation = b->generation;
 	reply.get.checksum = b->checksum;

@@ -525,6 +525,7 @@ static void a_value_counts_once_for_each_time_that_it_is_taken(void **state)
 				    second = rig_get("k", HALF, HALF);
 		size.dest = (struct wire_dest){0};
 		assert_false(hot(&size, WIRE_TOOBIG));
+		second.flags |= WIRE_GET_MORE;
 		if (i % 4 < 2)
 			second.get.generation = rig_find(size.id)->get.generation;
 		if (i % 2)
@@ -534,6 +535,46 @@ static void a_value_counts_once_for_each_time_that_it_is_taken(void **state)
 		rig.replies = 0;
 	}
 	assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_GETS), HEAT_GETS_MIN);
+	assert_int_equal(rig_stat(WIRE_STAT_HITS), HEAT_GETS_MIN);
+}
+
+/* A GET of a later part of a value is one of its own, unless the client says that it is none; so is a miss. */
+static void what_follows_the_first_range_counts_for_nothing(void **state)
+{
+	struct wire_request part = rig_get("k", 500, 500), more = part, none = rig_get("none", 0, 100), no_more = none;
+	(void)state;
+	rig_store("k", 1000, 1);
+	assert_int_equal(rig_ask(&part)->status, WIRE_OK);
+	more.id = rig.next_id++;
+	more.flags |= WIRE_GET_MORE;
+	assert_int_equal(rig_ask(&more)->status, WIRE_OK);
+	none.id = rig.next_id++;
+	assert_int_equal(rig_ask(&none)->status, WIRE_NOTFOUND);
+	no_more.id = rig.next_id++;
+	no_more.flags |= WIRE_GET_MORE;
+	assert_int_equal(rig_ask(&no_more)->status, WIRE_NOTFOUND);
+	assert_int_equal(rig_stat(WIRE_STAT_GETS), 2);
+	assert_int_equal(rig_stat(WIRE_STAT_HITS), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_MISSES), 1);
+}
+
+/* All of a value up to its end, or nothing: also of one that would fit into the reply. */
+static void a_value_that_does_not_fit_its_destination_moves_nothing(void **state)
+{
+	struct wire_request q = rig_get("k", 0, 999), rest = rig_get("k", 1, 999);
+	const struct wire_reply *r;
+	(void)state;
+	rig_store("k", 1000, 1);
+	q.get.length = rest.get.length = 0;
+	q.flags |= WIRE_GET_INLINE;
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_TOOBIG);
+	assert_int_equal(r->get.value_len, 1000);
+	assert_int_equal(r->get.inline_data.len, 0);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_READ), 0);
+	assert_int_equal(rig_ask(&rest)->status, WIRE_OK);
+	assert_int_equal(rig_stat(WIRE_STAT_BYTES_READ), 999);
 }
 
 /* Its reply would not even encode. */
@@ -838,6 +879,8 @@ int main(void)
 		GET_TEST(a_range_is_cut_at_the_end_of_the_value),
 		GET_TEST(slices_are_filled_in_order),
 		GET_TEST(a_destination_too_small_tells_the_length),
+		GET_TEST(a_value_that_does_not_fit_its_destination_moves_nothing),
+		GET_TEST(what_follows_the_first_range_counts_for_nothing),
 		GET_TEST(another_generation_is_stale),
 		GET_TEST(destinations_outside_the_region_are_refused),
 		GET_TEST(small_values_side_by_side_are_one_write),

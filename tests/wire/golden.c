@@ -56,6 +56,18 @@ const struct golden_request golden_requests[] = {
 	  .key = BYTES("key-1"),
 	  DEST,
 	  .get = {.offset = 0x100, .length = 0xc00, .generation = 0x99, .imm = 0x00020003}}},
+	{"get_more",
+	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
+	 "08070605040302010141580040420f0088776655443322110001000000000000"
+	 "0000000000000000000000000000000003000200050000000700000003000000"
+	 "0010000000000000002000000000000000040000000000006b65792d31000000",
+	 {.type = WIRE_GET,
+	  .flags = WIRE_GET_SUM_RANGE | WIRE_GET_MORE,
+	  .time_left_us = 1000000,
+	  .id = ID,
+	  .key = BYTES("key-1"),
+	  DEST,
+	  .get = {.offset = 0x100, .imm = 0x00020003}}},
 	{"get_length",
 	 "4b52030504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
 	 "080706050403020101005800ffffffff01000000000000000000000000000000"

@@ -104,7 +104,8 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->key = random_bytes(p, s->key, 1, KV_KEY_MAX);
 	switch (r->type) {
 	case WIRE_GET:
-		r->flags = (uint8_t)(kv_prng_below(p, 8) | (kv_prng_below(p, 2) ? WIRE_GET_PULL : 0));
+		r->flags = (uint8_t)(kv_prng_below(p, 8) | (kv_prng_below(p, 2) ? WIRE_GET_PULL : 0) |
+				     (kv_prng_below(p, 4) ? 0 : WIRE_GET_MORE));
 		r->get.offset = upto(p, KV_VALUE_MAX);
 		r->get.length = upto(p, KV_RANGE_MAX);
 		r->get.generation = upto(p, UINT64_MAX);

@@ -55,7 +55,7 @@ static struct wire_request put_request(void)
 
 static void each_type_has_its_flags_and_no_others(void **state)
 {
-	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL,
+	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_MORE,
 							[WIRE_PUT] = 7,
 							[WIRE_TOUCH] = WIRE_TOUCH_LOOK,
 							[WIRE_PIN] = 1};
