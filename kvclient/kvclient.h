@@ -118,7 +118,11 @@ enum kvc_flag {
 	KVC_TWO_COPIES = 64,
 	/* Of a pool, not of a call. Values that servers report as hot get a second copy: see "Two copies". All pools
 	 * that use a key must have the flag, or none. */
-	KVC_HOT_COPIES = 128
+	KVC_HOT_COPIES = 128,
+	/* Of a GET, not of a pool. A value (or the part of it that the call names) that is shorter or longer than its
+	 * destination is a miss (-KV_ENOTFOUND): the length is part of what is asked for. The length of the destination
+	 * is dst_len, an item's len, or expect_len unless that is 0. */
+	KVC_EXACT = 256
 };
 
 /* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
@@ -506,7 +510,8 @@ struct kvc_call {
 	 * is verified. */
 	uint64_t length;
 	uint32_t ttl_s; /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
-	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, besides the pool's; KVC_BACKGROUND; others: -KV_EINVAL */
+	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, besides the pool's; KVC_BACKGROUND, KVC_EXACT; others:
+	 * -KV_EINVAL */
 	unsigned flags;
 	uint32_t server; /* STAT, PING: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
@@ -527,7 +532,8 @@ struct kvc_call {
  * Returns how many bytes are in dst: the length of the value, or of the part that was asked for. After a failure the
  * contents of dst are undefined.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after a goodbye of the key's own
+ *   -KV_ENOTFOUND  no such key; or its value has another length (KVC_EXACT); or all servers are down, with
+ *                  KVC_DOWN_IS_MISS or after a goodbye of the key's own
  *   -KV_ETOOBIG    the value, or the part that was asked for, is longer than dst_len
  *   -KV_ECORRUPT   the checksum was wrong twice
  *   -KV_EINVAL     call->offset lies beyond the value */
@@ -640,8 +646,9 @@ struct kvc_span {
 
 enum { KVC_SPANS_MAX = 1024, KVC_PARTS_OF_ITEM_MAX = 1024 };
 
-/* How far one item, and no other, is that is read in parts. The caller's, zeroed before the call, and as the item's
- * data the library's during it; it may be read meanwhile. */
+/* How far one item, and no other, is that is read in parts. The caller's, and as the item's data the library's during
+ * the call; it may be read meanwhile. The call begins by setting it to 0 parts: one that was used before needs no
+ * zeroing, and says 0 when the submission has returned. */
 struct kvc_arrival {
 	uint32_t parts; /* for kvc_arrival_parts */
 	uint32_t reserved_32;
@@ -649,7 +656,8 @@ struct kvc_arrival {
 };
 
 /* kvc_arrival_parts -- how many parts of the value, from its beginning, are at their place and verified (unless
- * KVC_NO_VERIFY). The bytes of these may be read, and are not written to again, even if the item fails later: what was
+ * KVC_NO_VERIFY). A part that the value has not filled does not count: of a value that is shorter than its item this
+ * stays below num_parts when the item is over. The bytes of these may be read, and are not written to again, even if the item fails later: what was
  * told stays right. The number only rises during a call. NULL: 0. Thread: any; never blocks. */
 KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
 
@@ -668,7 +676,8 @@ struct kvc_layout {
 	 * verified by itself and then counted in *arrival: so layer 0 of all blocks can be used while layer 1 is still
 	 * coming. call->offset and call->length must be 0. All parts are of one value: an item whose value is replaced
 	 * meanwhile ends with -KV_ENOTFOUND. For PUT these three must be 0 (else -KV_EINVAL).
-	 * Of items of one batch that share *arrival, only the last has it, and the others fail with -KV_EINVAL. */
+	 * Of items of one batch that share *arrival, only the last has it, and the others fail with -KV_EINVAL.
+	 * An item that is shorter than its place succeeds, unless the call has KVC_EXACT: look at its result. */
 	uint32_t num_parts;
 	const uint64_t *part_ends;
 	struct kvc_arrival *arrival;
@@ -681,7 +690,8 @@ struct kvc_item {
 	uint64_t len; /* bytes of value that data can take (GET) or has (PUT); gaps between slices do not count */
 	/* The value is slices of `slice` bytes that begin `stride` bytes apart, from data on: one block in many layers.
 	 * If slice is 0, or at least len, the value is contiguous. If stride is below slice, the item fails with
-	 * -KV_EINVAL. What lies between slices is never written. Slices are read and written where they lie, if that is
+	 * -KV_EINVAL, as it does if slices begin in registered memory and end behind it. What lies between slices is
+	 * never written. Slices are read and written where they lie, if that is
 	 * registered memory; but they are copied if the item is small, if they are pulled, and by PUT if they are
 	 * shorter than 16 KiB, or than what the client writes at a time. */
 	uint64_t slice, stride;
@@ -700,7 +710,8 @@ struct kvc_item {
  * Owner: items, their keys, data and layouts are the caller's. Every result is written. If the whole batch was refused
  * or given up before it began, each result is that code.
  * Returns 0 when every item succeeded, else the code of the first item that did not.
- * Errors: per item, as kvc_get_await and kvc_put_await.
+ * Errors: per item, as kvc_get_await and kvc_put_await. -KV_EINVAL, and no result is written: an item is under way in
+ * another call; or, in builds with assertions, two items of a GET share bytes.
  *   -KV_EINVAL     also: what the item says of its place is wrong (struct kvc_item, struct kvc_layout)
  *   -KV_ENOTFOUND  also: an item that is read in parts was replaced after its first part was counted */
 KVC_API int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n,
@@ -899,6 +910,8 @@ KVC_API int kvc_queue_close(struct kvc_queue **queue);
  * Returns the id, above 0; it is never used again. Errors: nothing was begun, and no completion comes.
  *   -KV_EBUSY      the queue is full (options.depth; half of it for KVC_BACKGROUND), or that of a loop: reap, and
  *                  submit again
+ *   -KV_EINVAL     also: an item is under way in another id; in builds with assertions, two items of a GET share
+ *                  bytes
  * Per item, in the completion: as kvc_get_await, kvc_put_await, kvc_exists_await and kvc_delete_await, and
  *   -KV_ECANCELED  kvc_cancel or kvc_queue_close
  *   -KV_ECLOSED    kvc_pool_close, which ends all ids before it returns: reap them afterwards, and close the queue

@@ -33,10 +33,12 @@
  * Every item has its own result; all share one deadline. */
 #include "kvclient/call/batch.h"
 
+#include "kvclient/call/claim.h"
 #include "kvclient/call/exists.h"
 #include "kvclient/call/former.h"
 #include "kvclient/call/hot.h"
 #include "kvclient/call/get.h"
+#include "kvclient/call/memory.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/put.h"
 #include "kvclient/call/second.h"
@@ -109,15 +111,23 @@ static void get_missed(const struct batch *b, enum kvc_mark mark, struct kvc_get
 	g->past.former = mark == KVC_MARK_FORMER;
 }
 
+/* Where the item lies. */
+static int target_take(const struct batch *b, const struct kvc_item *it, struct kvc_target *out)
+{
+	int rc = kvc_target_make(out, it, NULL);
+	return rc == 0 && KV_UNLIKELY(it->slice) && kvc_target_leaves(b->c, out, it->len) ? -KV_EINVAL : rc;
+}
+
 static int item_get(struct batch *b, struct kvc_item *it, struct kvc_get *g)
 {
 	struct kvc_target to;
-	int rc = kvc_target_make(&to, it, NULL);
+	int rc = target_take(b, it, &to);
 	if (rc == 0)
 		rc = kvc_get_init(g, b->c, it->key, &to, it->len, b->call, b->deadline_ns);
 	if (KV_UNLIKELY(kvc_chain_mark(it) >= KVC_MARK_FORMER) && rc == 0)
 		get_missed(b, kvc_chain_mark(it), g);
 	g->own_wait.trace = b->wait.trace;
+	g->ask.single = true;
 	g->past.tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
 	return rc;
 }
@@ -230,6 +240,7 @@ static void get_whole_await(struct batch *b, unsigned i)
 	it->result = rc;
 	if (rc < 0)
 		return;
+	g.ask.single = false;
 	it->result = kvc_get_all_await(&g);
 	kvc_get_fini(&g);
 }
@@ -237,7 +248,7 @@ static void get_whole_await(struct batch *b, unsigned i)
 static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 {
 	struct kvc_target from;
-	int rc = kvc_target_make(&from, it, NULL);
+	int rc = target_take(b, it, &from);
 	if (rc == 0)
 		rc = kvc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
@@ -708,13 +719,17 @@ static const struct batch_ops exists_ops = {
 
 int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
+	int rc = kvc_items_check(KVC_OP_GET, items, n);
+	if (rc < 0)
+		return rc;
 	kvc_parts_claim(items, n);
 	return batch_await(client, items, n, call, &get_ops, NULL);
 }
 
 int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
-	return batch_await(client, items, n, call, &put_ops, NULL);
+	int rc = kvc_items_check(KVC_OP_PUT, items, n);
+	return rc < 0 ? rc : batch_await(client, items, n, call, &put_ops, NULL);
 }
 
 int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,

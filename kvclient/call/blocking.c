@@ -11,6 +11,7 @@
  * parts go on. */
 #include "kvclient/call/batch.h"
 #include "kvclient/call/call.h"
+#include "kvclient/call/claim.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/second.h"
 #include "kvclient/call/spread.h"
@@ -231,8 +232,12 @@ static int batch(struct kvc_pool *pool, int64_t (*fn)(struct kvc_client *c, void
 	const int64_t untold = -KV_ERESET; /* no item ends with this code */
 	struct args a = {.items = items, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call};
 	struct kvc_spread spread;
-	int rc = args_check(pool, &a);
-	unsigned parts = rc < 0 ? 0 : parts_count(pool, &a, &spread);
+	int rc = kvc_items_check(fn == do_get_batch ? KVC_OP_GET : KVC_OP_PUT, items, n);
+	unsigned parts;
+	if (rc < 0)
+		return rc;
+	rc = args_check(pool, &a);
+	parts = rc < 0 ? 0 : parts_count(pool, &a, &spread);
 	a.changes = fn == do_put_batch && items && n == 1;
 	if (a.changes)
 		a.key = items[0].key;

@@ -57,6 +57,7 @@ static int borrowed_guess_await(struct kvc_get *g, uint64_t *len, struct kvc_bor
 	kvc_get_begin(g);
 	g->to.cap = *len;
 	g->to.place = KVC_GET_LENT;
+	g->ask.single = true;
 	rc = kvc_get_issue_await(g, true, &r);
 	if (rc < 0)
 		return rc;
@@ -83,6 +84,7 @@ static int borrowed_large_await(struct kvc_get *g, uint64_t len, struct kvc_borr
 	struct kvc_client *c = g->c;
 	struct kvc_piece piece;
 	int64_t rc = kvc_call_piece_await(c, len, g->ask.deadline_ns, true, &piece);
+	g->ask.single = false;
 	if (rc < 0)
 		return (int)rc;
 	g->to.at = (struct kvc_target){.at = kvc_buffer_at(&c->buffer, &piece)};
@@ -139,6 +141,7 @@ int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, ui
 		goto out;
 	kvc_trace_key(&t, key.data, key.len);
 	g.own_wait.trace = &t;
+	g.ask.exact = own.flags & KVC_EXACT ? expect_len : 0;
 	len = expect_len ? expect_len : own.length ? own.length : client->last_len ? client->last_len : GUESS_DEFAULT;
 	rc = kvc_call_down(g.n, own.flags, kvc_get_lent_await(&g, len, out));
 	kvc_get_count(client, rc == 0 ? (int64_t)out->len : rc);

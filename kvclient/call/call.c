@@ -28,7 +28,7 @@
 #include "kvclient/request/quarantine.h"
 
 /* The other flags are a pool's. */
-enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES };
+enum { CALL_FLAGS = KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_BACKGROUND | KVC_TWO_COPIES | KVC_EXACT };
 enum {
 	TRIES_MAX = 8,
 	PAUSE_SHIFT_MAX =

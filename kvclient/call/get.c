@@ -70,6 +70,7 @@ int kvc_get_init(struct kvc_get *g, struct kvc_client *c, struct kvc_key key, co
 	g->ask.offset = call->offset;
 	g->ask.length = call->length;
 	g->ask.verify = !((c->pool->options.flags | call->flags) & KVC_NO_VERIFY);
+	g->ask.exact = call->flags & KVC_EXACT ? len : 0;
 	g->ask.session = call->session;
 	g->ask.background = call->flags & KVC_BACKGROUND;
 	g->ask.deadline_ns = deadline_ns;
@@ -121,8 +122,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
 	/* (A borrowed piece must be one piece, whatever part of the buffer its server may have.) */
 	uint64_t max = KV_MIN(g->to.place != KVC_GET_COPIED ? KV_RANGE_MAX : kvc_room_piece(g->c), chunk_room);
 	/* A destination much larger than the value would take the buffer from others: the first piece is no larger than
-	 * the last value was. */
-	if (g->to.place == KVC_GET_COPIED && g->state == KVC_GET_ASKING)
+	 * the last value was. (A length that the caller names is no guess.) */
+	if (g->to.place == KVC_GET_COPIED && g->state == KVC_GET_ASKING && g->ask.length == 0)
 		max = KV_MIN(max, KV_MAX(g->c->last_len, (uint64_t)PIECE_GUESS_MIN));
 	if (g->to.place != KVC_GET_DIRECT || slice == 0) {
 		*dest = (struct wire_dest){g->to.region, 1, g->to.region_offset + pos, 0, KV_MIN(left, max)};
@@ -143,18 +144,27 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
 
 /* ---- issuing ---- */
 
-static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t length, const struct wire_dest *dest, bool pull)
+/* The length that the request names for a range of `length` bytes. If the range is all that is wanted, it names no more
+ * than the caller did, and a server whose value is longer refuses it and moves nothing. Else the first bytes of a longer
+ * value would come, which are of no use where one request must bring all. */
+static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
+{
+	bool all = g->state == KVC_GET_ASKING && (g->ask.single || length == get_goal(g));
+	return packed || !all ? length : g->ask.length && g->ask.length <= length ? g->ask.length : 0;
+}
+
+static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t named, const struct wire_dest *dest, bool pull)
 {
 	struct wire_request *w = &r->wire;
 	bool direct = g->to.place == KVC_GET_DIRECT;
 	w->type = WIRE_GET;
 	w->flags = WIRE_GET_INLINE | (get_part(g) ? WIRE_GET_SUM_RANGE : 0) |
 		   (g->past.tries & KVC_TRIED_CORRUPT && g->value.generation == 0 ? WIRE_GET_CHECK : 0) |
-		   (pull ? WIRE_GET_PULL : 0);
+		   (pull ? WIRE_GET_PULL : 0) | (g->ask.more || g->issued > 0 ? WIRE_GET_MORE : 0);
 	w->key = (struct wire_bytes){g->ask.key.data, (uint32_t)g->ask.key.len};
 	w->dest = *dest;
 	w->get.offset = g->ask.offset + g->issued;
-	w->get.length = length;
+	w->get.length = named;
 	w->get.generation = g->value.generation;
 	w->get.imm = kvc_req_imm(r);
 	r->deadline_ns = g->ask.deadline_ns;
@@ -197,6 +207,9 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 		if (packed || (pull && g->to.at.slice))
 			g->to.place = KVC_GET_COPIED; /* a read of ours fills one place */
 		length = range_plan(g, s, &dest);
+		packed &= length == get_goal(g);
+		if (g->ask.single && g->ask.length && length < get_goal(g) && g->to.place != KVC_GET_LENT)
+			return -KV_ETOOBIG; /* for one request */
 		need = (struct kvc_need){.piece_bytes = g->to.place == KVC_GET_DIRECT ? 0 : length,
 					 .next = packed ? &g->batch.row[shard] : NULL,
 					 .imms = kvc_chunks(s, dest.slice, dest.count),
@@ -209,7 +222,7 @@ int kvc_get_issue_await(struct kvc_get *g, bool wait, struct kvc_req **out)
 	if (rc < 0)
 		return rc;
 	(*out)->at.asked_ns = asked_ns;
-	range_fill(g, *out, length, &dest, pull);
+	range_fill(g, *out, range_named(g, length, packed), &dest, pull);
 	if (packed) {
 		(*out)->wire.flags = (uint8_t)(((*out)->wire.flags | WIRE_GET_PACK) & ~WIRE_GET_INLINE);
 		(*out)->wire.dest.slice = (*out)->mem.piece.len_bytes; /* the next one begins where this one ends */
@@ -235,6 +248,8 @@ static int first_take(struct kvc_get *g, const struct kvc_req *r)
 	g->c->last_len = g->value.total;
 	if (KV_UNLIKELY(r->reply.get.hot) && !g->ask.repair)
 		kvc_hot_told(g->c, g->ask.key, g->n);
+	if (KV_UNLIKELY(g->ask.exact) && g->value.total != g->ask.exact)
+		return -KV_ENOTFOUND;
 	return g->value.total > g->to.cap ? -KV_ETOOBIG : 0;
 }
 
@@ -289,7 +304,7 @@ static bool small_bring(struct kvc_get *g, const struct kvc_req *r, uint64_t n, 
 
 static int range_take_await(struct kvc_get *g, struct kvc_req *r, struct kv_hasher *running)
 {
-	uint64_t n = KV_MIN(r->wire.get.length, g->value.total - g->taken);
+	uint64_t n = KV_MIN(kvc_req_asked(r), g->value.total - g->taken);
 	bool whole = n == g->value.total, own_sum = whole || get_part(g);
 	uint64_t sum = r->reply.get.checksum;
 	struct kv_hasher own, *h = !g->ask.verify ? NULL : own_sum ? &own : running;
@@ -330,7 +345,7 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 		rc = first_take(g, r);
 		if (rc < 0)
 			return rc;
-		g->issued = KV_MIN(r->wire.get.length, g->value.total);
+		g->issued = KV_MIN(kvc_req_asked(r), g->value.total);
 	} else if (r->reply.get.generation != g->value.generation || r->reply.get.value_len != g->value.len) {
 		return -KV_ESTALE;
 	}

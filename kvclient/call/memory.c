@@ -531,7 +531,8 @@ void kvc_mems_free(struct kvc_pool *pool)
 	}
 }
 
-struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len)
+/* The registration that has this byte, or NULL. */
+static struct kvc_client_mem *mem_with(struct kvc_client *c, const void *at)
 {
 	unsigned low = 0, high = c->num_mems;
 	while (low < high) {
@@ -543,9 +544,33 @@ struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, u
 	}
 	if (low > 0) {
 		struct kvc_client_mem *m = c->mem[low - 1];
-		uint64_t offset = (uint64_t)((const uint8_t *)at - m->base);
-		if (m->ready && !m->closing && offset < m->len_bytes && len <= m->len_bytes - offset)
+		if (m->ready && !m->closing && (uint64_t)((const uint8_t *)at - m->base) < m->len_bytes)
 			return m;
 	}
 	return NULL;
+}
+
+/* The bytes from `at` to the end of its registration. */
+static uint64_t mem_behind(const struct kvc_client_mem *m, const void *at)
+{
+	return m->len_bytes - (uint64_t)((const uint8_t *)at - m->base);
+}
+
+struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len)
+{
+	struct kvc_client_mem *m = mem_with(c, at);
+	return m && len <= mem_behind(m, at) ? m : NULL;
+}
+
+/* (Registrations may adjoin.) */
+bool kvc_target_leaves(struct kvc_client *c, const struct kvc_target *t, uint64_t len)
+{
+	const uint8_t *at = t->at, *end = at + kvc_target_extent(t, len);
+	const struct kvc_client_mem *m = t->slice && !t->span ? mem_with(c, at) : NULL;
+	if (!m)
+		return false;
+	do
+		at = m->base + m->len_bytes;
+	while (at < end && (m = mem_with(c, at)));
+	return at < end;
 }

@@ -5,6 +5,9 @@
 
 #include "kvclient/core/client.h"
 
+/* kvc_target_leaves -- whether the slices of a target begin in registered memory and end behind it, in none. */
+bool kvc_target_leaves(struct kvc_client *c, const struct kvc_target *t, uint64_t len);
+
 /* kvc_client_mem_at -- the registration that contains all of [at, at + len), or NULL. On the client's loop. Valid until
  * the caller parks, or while its `users` is raised. Does not park. */
 struct kvc_client_mem *kvc_client_mem_at(struct kvc_client *c, const void *at, uint64_t len);

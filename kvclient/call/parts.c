@@ -13,9 +13,12 @@
  * deleted and stored anew meanwhile, and what was counted cannot be taken back: the item ends as a miss. As long as
  * nothing is counted it begins again.
  *
- * What one request cannot do (several ranges, a connection that was lost, a wrong checksum) makes the item slow: what
- * is out of it ends and is ignored, and when nothing of the batch is out any more its parts are made as single calls,
- * in the order of parts, too. As in batch.c, nothing waits for room that holds any.
+ * What one request cannot do (several ranges, a connection that was lost, a wrong checksum) makes the item slow: no
+ * further part of it is asked for, and when nothing of the batch is out any more the parts that are missing are made as
+ * single calls, in the order of parts, too. As in batch.c, nothing waits for room that holds any.
+ *
+ * The number never says more than came. A part is counted once the value has filled it; the item is over with the part
+ * that has the value's last byte, whether that part was filled or not.
  *
  * The state of an item is in its struct kvc_arrival, which is the caller's, and the library's during the call: so
  * nothing is allocated. Of items that share one, only the last of the batch has it: else one would be written to the
@@ -27,6 +30,7 @@
 #include "kvclient/call/former.h"
 #include "kvclient/call/hot.h"
 #include "kvclient/call/get.h"
+#include "kvclient/call/memory.h"
 #include "kvclient/call/second.h"
 #include "kvclient/core/sized.h"
 
@@ -127,33 +131,36 @@ static int item_begin(const struct kvc_parts_job *j, struct kvc_item *it)
 	struct kvc_layout l;
 	struct kvc_target at;
 	struct course *now;
-	if (kvc_target_make(&at, it, &l) < 0 || !kvc_key_valid(it->key) || !ends_right(&l, it->len) ||
-	    j->call->offset || j->call->length)
+	if (kvc_target_make(&at, it, &l) < 0 || (it->slice && kvc_target_leaves(j->c, &at, it->len)) ||
+	    !kvc_key_valid(it->key) || !ends_right(&l, it->len) || j->call->offset || j->call->length)
 		return -KV_EINVAL;
 	if (state_of(it)->of != it)
 		return -KV_EINVAL; /* it is another item's: its state is left alone */
 	now = course_of(it);
 	*now = (struct course){.at = at, .node = (uint16_t)node_of(j, it)->index};
 	kvc_call_count(&j->c->node[now->node], it->key);
-	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
 	return 0;
 }
 
-/* The part is there. */
+/* The part is there, or as much of it as the value has. */
 static void part_count(struct kvc_item *it, unsigned part)
 {
 	const struct course *now = course_of(it);
-	__atomic_store_n(&it->layout->arrival->parts, part + 1, __ATOMIC_RELEASE);
-	if (part + 1 == it->layout->num_parts)
+	uint64_t end = it->layout->part_ends[part];
+	if (end <= now->value_len)
+		__atomic_store_n(&it->layout->arrival->parts, part + 1, __ATOMIC_RELEASE);
+	if (end >= now->value_len)
 		item_over(it, (int64_t)now->value_len);
 }
 
 /* The bytes of a part are at their place, and right. -KV_ESTALE: but of another value. */
-static int part_there(struct kvc_item *it, unsigned part, const struct kvc_get *g)
+static int part_there(const struct kvc_parts_job *j, struct kvc_item *it, unsigned part, const struct kvc_get *g)
 {
 	struct course *now = course_of(it);
 	if (part > 0 && (g->value.generation != now->generation || g->value.len != now->value_len))
 		return -KV_ESTALE;
+	if (j->call->flags & KVC_EXACT && g->value.len != it->len)
+		return -KV_ENOTFOUND;
 	if (g->value.len > it->len)
 		return -KV_ETOOBIG;
 	now->generation = g->value.generation;
@@ -176,6 +183,8 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 	g->n = &j->c->node[course_of(it)->node];
 	g->ask.offset = from;
 	g->ask.length = len;
+	g->ask.more = part > 0;
+	g->ask.exact = 0; /* that is a matter of the whole value: part_there */
 	g->own_wait.trace = j->wait->trace;
 }
 
@@ -184,7 +193,8 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 static bool worth_again(int rc)
 {
 	return rc == -KV_ERESET || rc == -KV_ESTALE || rc == -KV_ECORRUPT || rc == -KV_EBUSY || rc == -KV_EPROVIDER ||
-	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: the value ends before this part, or in a range */
+	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: of another value, which ends before this part; or it
+							 takes several ranges */
 }
 
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)
@@ -214,11 +224,11 @@ static void part_end_await(struct parts *p)
 	part_get(j, it, u->part, &g);
 	rc = kvc_get_take_await(&g, u->req, rc, NULL);
 	kvc_req_release(j->c, u->req);
-	if (!course_of(it)->slow && part_next(it, u->part)) {
+	if (part_next(it, u->part)) {
 		if (rc == 0 && g.state != KVC_GET_WHOLE)
 			rc = -KV_ETOOBIG; /* it takes several ranges */
 		if (rc == 0)
-			rc = part_there(it, u->part, &g);
+			rc = part_there(j, it, u->part, &g);
 		if (rc < 0)
 			part_failed(j, it, rc);
 	}
@@ -239,6 +249,7 @@ static int part_begin(struct parts *p, unsigned i, unsigned part)
 	if (p->count == WINDOW)
 		return -KV_EBUSY;
 	part_get(j, &j->items[i], part, &g);
+	g.ask.single = true;
 	g.batch.row = j->row;
 	g.batch.turn = j->turn;
 	g.wait = j->wait; /* g goes out of scope before the request ends */
@@ -265,6 +276,8 @@ static void part_ask_await(struct parts *p, unsigned i, unsigned part)
 			return;
 		if (over < 0)
 			item_over(it, over);
+		else if (rc == -KV_ETOOBIG)
+			now->slow = true; /* it takes several ranges */
 		else if (p->count > 0)
 			part_end_await(p);
 		else
@@ -279,10 +292,6 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 	struct course *now = course_of(it);
 	struct kvc_get g;
 	int64_t rc = kvc_call_over(j->c, j->wait->trace, j->deadline_ns);
-	if (rc == 0 && now->value_len && part_from(it, part) >= now->value_len) {
-		part_count(it, part); /* the value ends before it */
-		return;
-	}
 	if (rc < 0) {
 		item_over(it, rc);
 		return;
@@ -296,7 +305,7 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 		rc = -KV_ESTALE; /* generations of two servers may be alike */
 	now->node = (uint16_t)g.n->index;
 	if (rc >= 0)
-		rc = part_there(it, part, &g);
+		rc = part_there(j, it, part, &g);
 	kvc_get_fini(&g);
 	if (rc == -KV_ESTALE || (rc == -KV_EINVAL && part > 0))
 		rc = -KV_ENOTFOUND; /* the value whose first parts were told of is gone */
@@ -306,11 +315,17 @@ static void part_alone_await(const struct kvc_parts_job *j, struct kvc_item *it,
 
 /* ---- all ---- */
 
+static void arrival_claim(const struct kvc_item *it)
+{
+	state_of(it)->of = it;
+	__atomic_store_n(&it->layout->arrival->parts, 0, __ATOMIC_RELEASE);
+}
+
 void kvc_parts_claim(const struct kvc_item *items, unsigned n)
 {
 	for (unsigned i = 0; items && i < n; i++)
 		if (KV_UNLIKELY(items[i].layout != NULL) && kvc_parts_item(&items[i]) && items[i].layout->arrival)
-			state_of(&items[i])->of = &items[i];
+			arrival_claim(&items[i]);
 }
 
 /* Items that are wrong get their code and leave the chain. */

@@ -21,9 +21,20 @@ enum kvc_mark {
 	KVC_MARK_BITS = 3
 };
 
+/* In the bits above. No length of a value and no code has them, so an item that is under way is known from any other,
+ * and from one whose result its caller has left as it was. */
+#define KVC_CHAIN_TAG       ((uint64_t)0xA5D1F37 << KVC_CHAIN_TAG_SHIFT)
+#define KVC_CHAIN_TAG_SHIFT (32 + KVC_MARK_BITS)
+
 static inline int64_t kvc_chain_link(unsigned next, enum kvc_mark mark)
 {
-	return (int64_t)((uint64_t)next << KVC_MARK_BITS | mark);
+	return (int64_t)(KVC_CHAIN_TAG | (uint64_t)next << KVC_MARK_BITS | mark);
+}
+
+static inline bool kvc_chain_linked(const struct kvc_item *it)
+{
+	return (uint64_t)__atomic_load_n(&it->result, __ATOMIC_RELAXED) >> KVC_CHAIN_TAG_SHIFT ==
+	       KVC_CHAIN_TAG >> KVC_CHAIN_TAG_SHIFT;
 }
 
 static inline unsigned kvc_chain_next(const struct kvc_item *it)
@@ -52,7 +63,7 @@ struct kvc_parts_job {
 bool kvc_parts_item(const struct kvc_item *it);
 
 /* kvc_parts_claim -- each struct kvc_arrival is of one item of the batch, the last one that names it; others fail with
- * -KV_EINVAL. Once for a whole batch, before any of it begins: its parts may run on several loops. */
+ * -KV_EINVAL. It says 0 parts from now on. Once for a whole batch, before any of it begins: its parts may run on several loops. */
 void kvc_parts_claim(const struct kvc_item *items, unsigned n);
 
 /* kvc_parts_await -- GET the items of the chain, each of which has parts, and was claimed. Every one gets its result.

@@ -190,6 +190,13 @@ static inline uint32_t kvc_req_imm(const struct kvc_req *r)
 	return wire_imm(r->generation, (uint16_t)r->index);
 }
 
+/* kvc_req_asked -- the most bytes that the answer to a GET may bring: those that it names, or, if it asks for all up to
+ * the end of the value, as many as its destination takes. */
+static inline uint64_t kvc_req_asked(const struct kvc_req *r)
+{
+	return r->wire.get.length ? r->wire.get.length : r->wire.dest.slice * r->wire.dest.count;
+}
+
 /* kvc_reqs_immediate -- count an immediate that arrived. Returns its request; or NULL: it belongs to none, and counts
  * as a stray. */
 struct kvc_req *kvc_reqs_immediate(struct kvc_reqs *t, uint32_t imm);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "kvclient/call/call.h"
+#include "kvclient/call/claim.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/second.h"
 #include "kvclient/call/spread.h"
@@ -132,7 +133,7 @@ static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *item
 	rc = kvc_queue_enter(q);
 	if (rc < 0)
 		return rc;
-	rc = own.session && own.session->client->pool != q->pool ? -KV_EINVAL : 0;
+	rc = own.session && own.session->client->pool != q->pool ? -KV_EINVAL : kvc_items_claim(op, items, n);
 	if (rc == 0) {
 		e = kvc_entry_take(q, &own);
 		rc = -KV_EBUSY;
@@ -145,6 +146,8 @@ static int64_t submit(struct kvc_queue *q, enum kvc_op op, struct kvc_item *item
 				kvc_parts_claim(items, n);
 			rc = entry_submit(q, e);
 		}
+		if (rc < 0)
+			kvc_items_drop(items, n, (int)rc);
 	}
 	kvc_queue_leave(q);
 	return rc;

@@ -30,8 +30,8 @@
 /* How many bytes of the value a successful GET moved. */
 static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
 {
-	uint64_t offset = r->wire.get.offset, length = r->wire.get.length;
-	return offset >= value_len ? 0 : KV_MIN(length, value_len - offset);
+	uint64_t offset = r->wire.get.offset;
+	return offset >= value_len ? 0 : KV_MIN(kvc_req_asked(r), value_len - offset);
 }
 
 static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)

@@ -90,7 +90,7 @@ void kvc_trace_note(struct kvc_trace *t, const struct kvc_req *r, uint64_t now_n
 	if (t->requests > 1 && since(s.asked_ns, s.done_ns) < worst)
 		return;
 	s.type = r->wire.type;
-	s.bytes = s.type == WIRE_GET ? r->wire.get.length : s.type == WIRE_PUT ? r->wire.put.length : 0;
+	s.bytes = s.type == WIRE_GET ? kvc_req_asked(r) : s.type == WIRE_PUT ? r->wire.put.length : 0;
 	t->worst = s;
 	if (r->wire.key.len > 0)
 		kvc_trace_key(t, r->wire.key.data, r->wire.key.len);

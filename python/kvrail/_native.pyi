@@ -94,8 +94,14 @@ class Client:
     def closed(self) -> bool: ...
     def event_fd(self) -> int: ...
     def submit_batch_get(
-        self, keys: Sequence[Key], buffers: Sequence[Memory], timeout: float | None = None
-    ) -> int: ...
+        self,
+        keys: Sequence[Key],
+        buffers: Sequence[Memory],
+        timeout: float | None = None,
+        exact: bool = False,
+    ) -> int:
+        """exact: a value that is shorter or longer than its buffer is a miss."""
+
     def submit_batch_set(
         self,
         keys: Sequence[Key],

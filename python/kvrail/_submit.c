@@ -14,7 +14,7 @@
 enum { ITEMS_MAX = 1 << 20 };
 
 struct arguments {
-	PyObject *keys, *buffers, *timeout, *ttl, *background;
+	PyObject *keys, *buffers, *timeout, *ttl, *background, *exact;
 };
 
 /* ---- arguments ---- */
@@ -41,6 +41,7 @@ static PyObject **argument_at(struct arguments *out, const char *const *names, u
 {
 	const char *name = names[i];
 	return name[0] == 'k'                     ? &out->keys
+	       : name[0] == 'e'                   ? &out->exact
 	       : name[0] == 'b' && name[1] == 'u' ? &out->buffers
 	       : name[0] == 'b'                   ? &out->background
 	       : name[1] == 'i'                   ? &out->timeout
@@ -121,6 +122,14 @@ uint64_t seconds_ns(double s)
 	return s >= 1e9 ? (uint64_t)1000000000 * 1000000000 : s > 0 && s < 1e-9 ? 1 : (uint64_t)(s * 1e9);
 }
 
+static int flag_parse(PyObject *object, unsigned flag, struct kvc_call *call)
+{
+	int yes = object ? PyObject_IsTrue(object) : 0;
+	if (yes > 0)
+		call->flags |= flag;
+	return yes < 0 ? -1 : 0;
+}
+
 static int call_parse(const struct arguments *a, struct kvc_call *call)
 {
 	uint64_t ttl = 0;
@@ -136,13 +145,7 @@ static int call_parse(const struct arguments *a, struct kvc_call *call)
 		}
 		call->ttl_s = (uint32_t)ttl;
 	}
-	if (a->background) {
-		int yes = PyObject_IsTrue(a->background);
-		if (yes < 0)
-			return -1;
-		call->flags |= yes ? KVC_BACKGROUND : 0;
-	}
-	return 0;
+	return flag_parse(a->background, KVC_BACKGROUND, call) < 0 || flag_parse(a->exact, KVC_EXACT, call) < 0 ? -1 : 0;
 }
 
 /* ---- keys ---- */
@@ -419,7 +422,7 @@ static PyObject *submit(PyObject *object, enum kvc_op op, const char *name, cons
 
 PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-	static const char *const names[] = {"keys", "buffers", "timeout", NULL};
+	static const char *const names[] = {"keys", "buffers", "timeout", "exact", NULL};
 	return submit(self, KVC_OP_GET, "submit_batch_get()", names, 2, args, nargs, kwnames);
 }
 

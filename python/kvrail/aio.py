@@ -155,15 +155,29 @@ class Client:
     ) -> bytes: ...
     @overload
     async def get(
-        self, key: Key, into: Memory, *, size: int = 0, timeout: float | None = None
+        self,
+        key: Key,
+        into: Memory,
+        *,
+        size: int = 0,
+        timeout: float | None = None,
+        exact: bool = False,
     ) -> int: ...
     async def get(
-        self, key: Key, into: Memory | None = None, *, size: int = 0, timeout: float | None = None
+        self,
+        key: Key,
+        into: Memory | None = None,
+        *,
+        size: int = 0,
+        timeout: float | None = None,
+        exact: bool = False,
     ) -> bytes | int:
         """As kvrail.Client.get."""
         submit = _native.Client.submit_batch_get
         if into is not None:
-            return await self._call(_calls.length, submit, [key], [into], timeout)
+            return await self._call(_calls.length, submit, [key], [into], timeout, exact)
+        if exact:
+            raise ValueError("exact is for a GET into memory: a value of any length fits new bytes")
         tries, value = _calls.Tries(size, timeout, self._options.get("timeout")), None
         while value is None:
             value = await self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
@@ -188,11 +202,16 @@ class Client:
     # ---- many keys ----
 
     async def get_many(
-        self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
+        self,
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        *,
+        timeout: float | None = None,
+        exact: bool = False,
     ) -> list[int | None]:
         """As kvrail.Client.get_many."""
         submit = _native.Client.submit_batch_get
-        return await self._call(_calls.lengths, submit, keys, into, timeout)
+        return await self._call(_calls.lengths, submit, keys, into, timeout, exact)
 
     async def put_many(
         self,

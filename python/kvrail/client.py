@@ -167,18 +167,33 @@ class Client:
     ) -> bytes: ...
     @overload
     def get(
-        self, key: Key, into: Memory, *, size: int = 0, timeout: float | None = None
+        self,
+        key: Key,
+        into: Memory,
+        *,
+        size: int = 0,
+        timeout: float | None = None,
+        exact: bool = False,
     ) -> int: ...
     def get(
-        self, key: Key, into: Memory | None = None, *, size: int = 0, timeout: float | None = None
+        self,
+        key: Key,
+        into: Memory | None = None,
+        *,
+        size: int = 0,
+        timeout: float | None = None,
+        exact: bool = False,
     ) -> bytes | int:
         """The value as bytes, or its length after it was written to `into`. NotFound: a miss. TooBig: `into` is too short.
 
         size: a guess of the length; without `into` a wrong one costs a second try.
+        exact: a value that is shorter or longer than `into` is a miss.
         """
         submit = self._native.submit_batch_get
         if into is not None:
-            return self._call(_calls.length, submit, [key], [into], timeout)
+            return self._call(_calls.length, submit, [key], [into], timeout, exact)
+        if exact:
+            raise ValueError("exact is for a GET into memory: a value of any length fits new bytes")
         tries, value = _calls.Tries(size, timeout, self._timeout), None
         while value is None:
             value = self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
@@ -206,11 +221,17 @@ class Client:
     # ---- many keys ----
 
     def get_many(
-        self, keys: Sequence[Key], into: Sequence[Memory], *, timeout: float | None = None
+        self,
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        *,
+        timeout: float | None = None,
+        exact: bool = False,
     ) -> list[int | None]:
         """Read values into memory, one for each key. The lengths; None: a miss. Any other failure raises, with the
-        results of all keys in the error's `.results`."""
-        return self._call(_calls.lengths, self._native.submit_batch_get, keys, into, timeout)
+        results of all keys in the error's `.results`. exact: as for get()."""
+        submit = self._native.submit_batch_get
+        return self._call(_calls.lengths, submit, keys, into, timeout, exact)
 
     def put_many(
         self,

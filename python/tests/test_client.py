@@ -49,6 +49,50 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(self.client.get(key), b"s" * size)
             self.assertEqual(self.client.get(key, size=10), b"s" * size)
 
+    def test_another_length_is_a_miss_if_asked(self):
+        key, get = fresh(), self.client.get
+        self.client.put(key, bytes(100))
+        for size in (99, 101):
+            self.assertRaises(kvrail.NotFound, get, key, bytearray(size), exact=True)
+        self.assertEqual(get(key, bytearray(100), exact=True), 100)
+        self.assertEqual(get(key, bytearray(101)), 100)
+        places = [bytearray(100), bytearray(101)]
+        self.assertEqual(self.client.get_many([key] * 2, places, exact=True), [100, None])
+        self.assertRaises(ValueError, get, key, exact=True)
+
+    def stat(self, server):
+        """Counters of the server, by kv-client; those that are 0 may be missing."""
+        program = pathlib.Path(server.binary).with_name("kv-client")
+        command = [program, "--server", server.address, "stat"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        rows = (line.split() for line in text.splitlines())
+        return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+
+    def test_a_get_counts_once_and_moves_its_bytes_once(self):
+        big = 33 << 20
+        server = kvrail.Server(memory_mb=256)
+        self.addCleanup(server.close)
+        client = kvrail.Client(server.address, num_clients=1, timeout=30.0)
+        self.addCleanup(client.close)
+        memory = bytearray(big)
+        client.put("big", memory)
+        client.put("small", b"x")
+        for get in (
+            lambda: client.get("big", memory),
+            lambda: client.get_many(["big"], [memory])[0],
+            lambda: len(client.get("big")),
+        ):
+            client.get("small")
+            before = self.stat(server)
+            self.assertEqual(get(), big)
+            after = self.stat(server)
+            self.assertEqual(after["hits"] - before["hits"], 1)
+            self.assertEqual(after["gets"] - before["gets"], 1)
+            self.assertLess(after["rail_0_bytes"] - before.get("rail_0_bytes", 0), 1.02 * big)
+        misses = self.stat(server)["misses"]
+        self.assertRaises(kvrail.NotFound, client.get, "none")
+        self.assertEqual(self.stat(server)["misses"] - misses, 1)
+
     def test_a_guess_that_is_none_is_refused(self):
         for size in (-1, (1 << 30) + 1, 1 << 70):
             with self.assertRaisesRegex(ValueError, f"size.* must be from 0 to .*, not {size}"):
@@ -268,7 +312,7 @@ class ClientTest(unittest.TestCase):
     def test_a_list_of_keys_that_shrinks_meanwhile_hides_no_failure(self):
         keys = [fresh(), fresh()]
 
-        def call(submit, wanted, into, timeout):
+        def call(submit, wanted, into, timeout, *more):
             results = original(submit, wanted, into, 1e-9)
             keys.clear()  # as another thread might
             return results

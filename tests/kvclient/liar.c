@@ -171,12 +171,18 @@ static uint32_t push(struct lconn *c, const struct wire_request *q, uint64_t off
 	return chunks;
 }
 
+/* How many bytes a GET asks for: 0 is all up to the end, of which its destination takes so many. */
+static uint64_t asked(const struct wire_request *q)
+{
+	return q->get.length ? q->get.length : q->dest.slice * q->dest.count;
+}
+
 /* Let the client read it. */
 static void answer_lease(struct lconn *c, unsigned link, const struct wire_request *q)
 {
 	int lie = atomic_load(&liar_lie);
 	struct wire_reply r = {.type = WIRE_GET, .flags = WIRE_GET_LEASED, .id = q->id};
-	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(q->get.length, LIAR_VALUE - q->get.offset) : 0;
+	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(asked(q), LIAR_VALUE - q->get.offset) : 0;
 	if (lie == LIE_LEASE_SILENT)
 		return;
 	r.get.value_len = lie == LIE_LEASE_LONG ? 1ull << 40 : LIAR_VALUE;
@@ -210,7 +216,7 @@ static void answer_get(struct lconn *c, unsigned link, const struct wire_request
 {
 	int lie = atomic_load(&liar_lie);
 	struct wire_reply r = {.type = WIRE_GET, .id = q->id};
-	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(q->get.length, LIAR_VALUE - q->get.offset) : 0;
+	uint64_t length = q->get.offset < LIAR_VALUE ? KV_MIN(asked(q), LIAR_VALUE - q->get.offset) : 0;
 	uint32_t imm = q->get.imm;
 	char step = lie == LIE_SCRIPT ? script_step() : 0;
 	atomic_fetch_add(&liar_checks, (q->flags & WIRE_GET_CHECK) != 0);

@@ -467,7 +467,7 @@ static void layers_that_were_told_of_are_there(void **state)
 }
 
 /* Items of all kinds in one batch: with parts and without, a miss, one that is shorter than its place and one that is
- * longer. */
+ * longer. Of the short one the parts that its value has filled count, and no others. */
 static void every_item_in_parts_has_its_own_result(void **state)
 {
 	static struct blocks b;
@@ -492,10 +492,163 @@ static void every_item_in_parts_has_its_own_result(void **state)
 						   : i == 4 ? -KV_ETOOBIG
 						   : i == 5 ? -KV_EINVAL
 							    : BLOCK);
-		assert_int_equal(kvc_arrival_parts(&b.arrival[i]), good && i != 1 ? LAYERS : 0);
+		assert_int_equal(kvc_arrival_parts(&b.arrival[i]), !good || i == 1 ? 0 : i == 3 ? 1 : LAYERS);
 	}
 	assert_int_equal(after.gets - before.gets, BLOCKS); /* an item counts once, however many parts it has */
 	assert_int_equal(after.hits - before.hits, BLOCKS - 3);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
+/* Values of all lengths up to that of the item, in registered and in plain memory: what is counted is what came. */
+static void parts_beyond_the_value_do_not_count(void **state)
+{
+	static struct blocks b;
+	static const unsigned lens[] = {1,	LAYER - 1, LAYER,      LAYER + 1,	     3 * LAYER,
+					10000, BLOCK / 2, BLOCK - 1, BLOCK - LAYER, BLOCK};
+	struct kvc_mem *mem = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	for (unsigned registered = 0; registered < 2; registered++) {
+		if (registered)
+			assert_int_equal(kvc_register(shared, b.bytes, (uint64_t)BLOCKS * BLOCK, &mem, &err), 0);
+		for (unsigned i = 0; i < KV_COUNT(lens); i++) {
+			(void)kvc_delete(shared, b.item[i].key, NULL);
+			assert_int_equal(kvc_put(shared, b.item[i].key, b.bytes, lens[i], NULL), 0);
+		}
+		assert_int_equal(kvc_get_batch(shared, b.item, KV_COUNT(lens), NULL), 0);
+		for (unsigned i = 0; i < KV_COUNT(lens); i++) {
+			assert_int_equal(b.item[i].result, lens[i]);
+			assert_int_equal(kvc_arrival_parts(&b.arrival[i]), lens[i] / LAYER);
+		}
+	}
+	assert_int_equal(kvc_unregister(shared, &mem), 0);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
+/* With KVC_EXACT another length is a miss, on every way. */
+static void a_value_of_another_length_is_a_miss(void **state)
+{
+	enum { LEN = 50000 };
+	static uint8_t value[LEN + 1], got[LEN + 1];
+	struct kvc_call exact = {.size = sizeof(exact), .flags = KVC_EXACT};
+	const uint64_t ends[2] = {LEN / 2, LEN};
+	struct kvc_key key = KEY(0);
+	struct kvc_counters before, after;
+	(void)state;
+	need_server();
+	before = counters(shared);
+	for (int more = -1; more <= 1; more++) {
+		struct kvc_arrival arrival = {0};
+		struct kvc_layout l = {.size = sizeof(l), .num_parts = 2, .part_ends = ends, .arrival = &arrival};
+		struct kvc_item it[2] = {{.key = key, .data = got, .len = LEN}, {.key = key, .data = got, .len = LEN}};
+		int64_t want = more == 0 ? LEN : -KV_ENOTFOUND;
+		it[1].layout = &l;
+		assert_int_equal(kvc_put(shared, key, value, (uint64_t)(LEN + more), NULL), 0);
+		assert_int_equal(kvc_get(shared, key, got, LEN, &exact), want);
+		(void)kvc_get_batch(shared, &it[0], 1, &exact);
+		(void)kvc_get_batch(shared, &it[1], 1, &exact);
+		assert_int_equal(it[0].result, want);
+		assert_int_equal(it[1].result, want);
+		assert_int_equal(kvc_arrival_parts(&arrival), more == 0 ? 2 : 0);
+		exact.offset = 10;
+		exact.length = LEN;
+		assert_int_equal(kvc_get(shared, key, got, LEN - 10, &exact), more == 0 ? LEN - 10 : -KV_ENOTFOUND);
+		exact.offset = exact.length = 0;
+		assert_int_equal(kvc_delete(shared, key, NULL), 0);
+	}
+	after = counters(shared);
+	assert_int_equal(after.hits - before.hits, 4);
+	assert_int_equal(after.misses - before.misses, 8);
+}
+
+/* A struct that tells of a former load says 0 as soon as the next one is submitted. */
+static void a_reused_arrival_begins_with_0_parts(void **state)
+{
+	static struct blocks b;
+	struct kvc_call never = {.size = sizeof(never), .timeout_ns = WAIT_NS};
+	struct kvc_queue *q = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	assert_int_equal(kvc_queue_open(shared, NULL, &q, &err), 0);
+	assert_int_equal(kvc_get_batch(shared, b.item, BLOCKS, NULL), 0);
+	test_server_stop(&test_first);
+	assert_true(kvc_submit_get(q, b.item, BLOCKS, &never, 0) > 0);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		assert_int_equal(kvc_arrival_parts(&b.arrival[i]), 0);
+	test_server_cont(&test_first);
+	assert_int_equal(queue_wait(q), 0);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		assert_int_equal(kvc_arrival_parts(&b.arrival[i]), LAYERS);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
+/* The second call that names an item is refused, and the first one goes on. */
+static void an_item_is_in_one_call_at_a_time(void **state)
+{
+	static struct blocks b;
+	struct kvc_queue *q = NULL;
+	struct kv_error err;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	assert_int_equal(kvc_queue_open(shared, NULL, &q, &err), 0);
+	test_server_stop(&test_first);
+	assert_true(kvc_submit_get(q, b.item, 4, NULL, 0) > 0);
+	assert_int_equal(kvc_submit_get(q, &b.item[3], 2, NULL, 0), -KV_EINVAL);
+	assert_int_equal(kvc_submit_exists(q, b.item, 1, NULL, 0), -KV_EINVAL);
+	assert_int_equal(kvc_get_batch(shared, &b.item[1], 1, NULL), -KV_EINVAL);
+	test_server_cont(&test_first);
+	assert_int_equal(queue_wait(q), 0);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(b.item[i].result, BLOCK);
+	assert_true(kvc_submit_get(q, &b.item[3], 2, NULL, 0) > 0);
+	assert_int_equal(queue_wait(q), 0);
+	assert_int_equal(kvc_queue_close(&q), 0);
+	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
+}
+
+/* Slices that begin in registered memory and end behind it are a mistake, unless another registration adjoins. */
+static void slices_end_in_registered_memory(void **state)
+{
+	enum { N = 16 * 4096 };
+	uint8_t *at = memory(2 * N);
+	struct kvc_item it = {.key = KEY(0), .data = at + N / 2, .len = 16 * 2048, .slice = 2048, .stride = 4096};
+	struct kvc_mem *mem[2] = {NULL, NULL};
+	struct kv_error err;
+	(void)state;
+	need_server();
+	assert_int_equal(kvc_put_batch(shared, &it, 1, NULL), 0);
+	assert_int_equal(kvc_register(shared, at, N, &mem[0], &err), 0);
+	assert_int_equal(kvc_get_batch(shared, &it, 1, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_put_batch(shared, &it, 1, NULL), -KV_EINVAL);
+	assert_int_equal(kvc_register(shared, at + N, N, &mem[1], &err), 0);
+	assert_int_equal(kvc_get_batch(shared, &it, 1, NULL), 0);
+	assert_int_equal(it.result, 16 * 2048);
+	assert_int_equal(kvc_unregister(shared, &mem[0]), 0);
+	assert_int_equal(kvc_unregister(shared, &mem[1]), 0);
+	munmap(at, 2 * N);
+}
+
+/* Two items of a GET in one place: told where assertions are on. */
+static void two_items_do_not_share_a_place(void **state)
+{
+#ifdef NDEBUG
+	skip();
+#endif
+	static struct blocks b;
+	(void)state;
+	need_server();
+	blocks_make(&b, __func__);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		b.item[i].layout = NULL;
+	assert_int_equal(kvc_get_batch(shared, b.item, BLOCKS, NULL), 0);
+	b.item[7].data = b.bytes + BLOCK - 1;
+	assert_int_equal(kvc_get_batch(shared, b.item, BLOCKS, NULL), -KV_EINVAL);
 	munmap(b.bytes, (size_t)BLOCKS * BLOCK);
 }
 
@@ -612,6 +765,12 @@ int main(void)
 		cmocka_unit_test(evenly_spaced_spans_are_slices),
 		cmocka_unit_test(layers_that_were_told_of_are_there),
 		cmocka_unit_test(every_item_in_parts_has_its_own_result),
+		cmocka_unit_test(parts_beyond_the_value_do_not_count),
+		cmocka_unit_test(a_value_of_another_length_is_a_miss),
+		cmocka_unit_test_teardown(a_reused_arrival_begins_with_0_parts, let_go),
+		cmocka_unit_test_teardown(an_item_is_in_one_call_at_a_time, let_go),
+		cmocka_unit_test(slices_end_in_registered_memory),
+		cmocka_unit_test(two_items_do_not_share_a_place),
 		cmocka_unit_test(parts_are_of_one_value),
 		cmocka_unit_test(wrong_parts_fail_their_item_alone),
 	};

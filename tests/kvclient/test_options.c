@@ -108,8 +108,10 @@ static void bad_options_are_refused_with_a_sentence(void **state)
 	refused(&o, "1 MiB");
 	o = good(), o.grace_ns = UINT64_MAX;
 	refused(&o, "a minute");
-	o = good(), o.flags = 0x100;
+	o = good(), o.flags = 0x200;
 	refused(&o, "flags");
+	o = good(), o.flags = KVC_EXACT;
+	refused(&o, "KVC_EXACT is a flag of a call");
 	o = good(), o.flags = KVC_BACKGROUND;
 	refused(&o, "KVC_BACKGROUND is a flag of a call");
 	o = good(), o.peer_timeout_ns = 1;

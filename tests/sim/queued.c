@@ -181,15 +181,18 @@ static bool code_right(const struct slot *s, int64_t rc)
 	}
 }
 
-/* What was told is right, however the item ended. */
+/* What was told is right, however the item ended, and no more than the parts that the value fills. */
 static bool parts_right(const struct slot *s, unsigned i)
 {
 	uint32_t told = kvc_arrival_parts(&s->arrival[i]);
-	uint64_t n = told ? KV_MIN(s->ends[told - 1], value_len(s->key[i])) : 0;
+	uint64_t n = told ? s->ends[told - 1] : 0, len = value_len(s->key[i]);
+	unsigned filled = 0;
+	while (filled < PARTS && s->ends[filled] <= len)
+		filled++;
 	for (uint64_t b = 0; b < n; b++)
-		if (s->bytes[i * s->room + b] != value_byte(s->key[i], b))
+		if (b >= len || s->bytes[i * s->room + b] != value_byte(s->key[i], b))
 			return false;
-	return told <= PARTS && (s->item[i].result < 0 || told == PARTS);
+	return told <= filled && (s->item[i].result < 0 || told == filled);
 }
 
 static bool item_right(const struct slot *s, unsigned i)
