@@ -49,6 +49,18 @@ void kv_hist_add(struct kv_hist *h, uint64_t ns)
 	__atomic_store_n(bucket, *bucket + 1, __ATOMIC_RELAXED);
 }
 
+void kv_hist_add_many(struct kv_hist *h, uint64_t ns, uint64_t n)
+{
+	uint64_t *bucket = &h->bucket[bucket_of(ns)];
+	if (n == 0)
+		return;
+	h->min = h->count == 0 ? ns : KV_MIN(h->min, ns);
+	h->max = KV_MAX(h->max, ns);
+	h->sum += (double)ns * (double)n;
+	h->count += n;
+	__atomic_store_n(bucket, *bucket + n, __ATOMIC_RELAXED);
+}
+
 void kv_hist_peek(const struct kv_hist *h, struct kv_hist *out)
 {
 	out->count = out->min = out->max = 0;

@@ -23,6 +23,8 @@ struct kv_hist {
 
 void kv_hist_init(struct kv_hist *h);
 void kv_hist_add(struct kv_hist *h, uint64_t ns);
+/* kv_hist_add_many -- n samples of the same value. */
+void kv_hist_add_many(struct kv_hist *h, uint64_t ns, uint64_t n);
 void kv_hist_merge(struct kv_hist *into, const struct kv_hist *from);
 
 /* kv_hist_quantile -- the sample of rank ceil(q * count), given as the upper edge of its bucket, but max at most. q <=

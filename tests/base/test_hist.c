@@ -161,6 +161,22 @@ static void merging_equals_adding_to_one(void **state)
 	assert_memory_equal(&hist, &all, sizeof(all));
 }
 
+static void many_of_one_value_are_as_one_by_one(void **state)
+{
+	(void)state;
+	struct kv_prng p = check_seed();
+	kv_hist_init(&hist);
+	kv_hist_init(&other);
+	for (int i = 0; i < 1000; i++) {
+		uint64_t v = kv_prng_next(&p) >> 40, n = kv_prng_below(&p, 20);
+		kv_hist_add_many(&hist, v, n);
+		for (uint64_t k = 0; k < n; k++)
+			kv_hist_add(&other, v);
+	}
+	assert_true(hist.sum == other.sum); /* of whole numbers below 2^53 */
+	assert_memory_equal(&hist, &other, sizeof(other));
+}
+
 static void merging_with_empty_changes_nothing(void **state)
 {
 	(void)state;
@@ -187,6 +203,7 @@ int main(void)
 		cmocka_unit_test(a_quantile_takes_samples_beyond_it),
 		cmocka_unit_test(huge_values_share_the_last_bucket),
 		cmocka_unit_test(merging_equals_adding_to_one),
+		cmocka_unit_test(many_of_one_value_are_as_one_by_one),
 		cmocka_unit_test(merging_with_empty_changes_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
