@@ -17,6 +17,8 @@
 
 #include "kvbench/load/workload.h"
 
+enum { EACH_MAX = 1 << 20 };
+
 #define DUE_MAX_NS    1e18 /* 30 years: whatever a rate near 0 comes to, it is not before that */
 #define ARRIVALS_SEED 0x6172726976616c73ull
 
@@ -42,6 +44,36 @@ static uint64_t ramped(const struct bench_arrivals *a, uint64_t due_ns)
 static uint64_t uniform(const struct bench_arrivals *a, uint64_t number)
 {
 	return ramped(a, (uint64_t)KV_MIN((double)number * 1e9 / a->rate, DUE_MAX_NS));
+}
+
+/* When the last of `count` arrivals from `number` on is due. Of poisson ones those before it are passed over at the
+ * mean gap. */
+static uint64_t due_of_last(struct bench_arrivals *a, uint64_t number, uint64_t count)
+{
+	if (a->poisson && count > 1)
+		a->due_ns += (uint64_t)KV_MIN((double)(count - 1) * 1e9 / a->rate, DUE_MAX_NS - (double)a->due_ns);
+	return bench_arrivals_due(a, number + count - 1);
+}
+
+uint64_t bench_arrivals_left(struct bench_arrivals *a, uint64_t number, uint64_t total, uint64_t end_ns,
+			     void (*left)(void *arg, uint64_t number, uint64_t due_ns, uint64_t count), void *arg)
+{
+	uint64_t first = number, before_ns = 0;
+	while (number < total) {
+		struct bench_arrivals then = *a;
+		uint64_t count = KV_MIN(1 + (number - first) / EACH_MAX, total - number), due_ns;
+		while ((due_ns = due_of_last(&then, number, count)) >= end_ns && count > 1) {
+			count /= 2;
+			then = *a;
+		}
+		if (due_ns >= end_ns)
+			break;
+		*a = then;
+		left(arg, number, count > 1 ? before_ns : due_ns, count);
+		before_ns = due_ns;
+		number += count;
+	}
+	return number - first;
 }
 
 uint64_t bench_arrivals_last(const struct bench_arrivals *a, uint64_t count)

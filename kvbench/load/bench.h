@@ -27,7 +27,7 @@ struct phase_result {
 	bool ran;
 	struct bench_tally tally;
 	uint64_t elapsed_ns;
-	uint64_t planned_ns;                    /* with poisson arrivals or a ramp: when the last one was due */
+	uint64_t planned_ns;                    /* with a rate: in which time its operations were due */
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
 	bool too_many_errors, server_died;      /* why it ended early */
 	uint64_t duplicates;        /* write: PUTs of what a running server had already; their bytes did not travel */
@@ -80,6 +80,7 @@ struct replay_result {
 	uint64_t expected_hits;                /* of these requests with memory for everything, in file order */
 	uint64_t lost;                         /* found by the lookup, gone at the GET */
 	uint64_t late_max_ns;                  /* with --trace-speed: the latest start after its time */
+	uint64_t never_started;                /* ... and --duration: requests that were due in it and did not begin */
 	bool complete;                         /* every request of the file was replayed */
 	/* with --event: before the first, in the five minutes after it, later; and each minute */
 	struct replay_part *part, *interval;
@@ -143,6 +144,18 @@ struct bench_results {
 	struct trace_totals trace;
 	struct replay_result replay;
 };
+
+/* bench_measured_due, bench_never_started -- with a rate: operations of the read phase that were due, of all kinds; and
+ * those of them that had not started when it ended. */
+static inline uint64_t bench_measured_due(const struct bench_results *r)
+{
+	return r->read.tally.due + r->mix_put.tally.due + r->mix_exists.tally.due;
+}
+
+static inline uint64_t bench_never_started(const struct bench_results *r)
+{
+	return r->read.tally.never_started + r->mix_put.tally.never_started + r->mix_exists.tally.never_started;
+}
 
 /* bench_measured_ops -- of the read phase, of all kinds. */
 static inline uint64_t bench_measured_ops(const struct bench_results *r)

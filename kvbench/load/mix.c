@@ -7,7 +7,9 @@
  * part of the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
  * With --batch an operation is of so many keys, and a DELETE follows for each.
  *
- * Parts are exact, and not drawn: two runs make the same operations in the same order. */
+ * Parts are exact, and not drawn: two runs make the same operations in the same order. Only with poisson arrivals each
+ * kind is drawn, from the seed: users who know nothing of each other keep to no parts, and a PUT that comes after every
+ * ninth GET would find the queue shorter than one that comes at any moment. */
 #include "kvbench/load/mix.h"
 
 #include "kvbench/load/batch.h"
@@ -25,9 +27,22 @@ unsigned mix_kind_of(const struct bench_options *o, uint64_t *number)
 	return kind;
 }
 
-static unsigned kind_of(const struct phase *p, uint64_t *number)
+unsigned mix_kind_drawn(const struct bench_options *o, uint64_t number)
 {
-	return mix_kind_of(p->bench->opt, number);
+	const struct bench_mix *m = &o->mix;
+	uint64_t place = bench_random(o->seed ^ MIX_SEED, number, 0) % m->total;
+	return place < m->get ? MIX_GET : place < m->get + m->put ? MIX_PUT : MIX_EXISTS;
+}
+
+/* Numbers of a kind begin at the phase's first: those of an earlier run are below it. */
+static unsigned kind_of(struct phase *p, uint64_t *number)
+{
+	unsigned kind;
+	if (!p->poisson || p->rate <= 0)
+		return mix_kind_of(p->bench->opt, number);
+	kind = mix_kind_drawn(p->bench->opt, *number);
+	*number = p->kind_next[kind]++;
+	return kind;
 }
 
 /* A DELETE is no operation of the phase. */

@@ -14,4 +14,8 @@ void mix_phase(struct phase *phase);
  * that the seed decides. *number becomes its place among those of its kind. */
 unsigned mix_kind_of(const struct bench_options *o, uint64_t *number);
 
+/* mix_kind_drawn -- the same of independent users: each operation is of a kind by the probability that --mix gives it,
+ * whatever the others are. So the arrivals of each kind are poisson arrivals as well. */
+unsigned mix_kind_drawn(const struct bench_options *o, uint64_t number);
+
 #endif

@@ -21,7 +21,7 @@ static int op_mixed(const struct phase_op *op)
 }
 
 /* In turns. */
-static unsigned kind_of(const struct phase *p, uint64_t *number)
+static unsigned kind_of(struct phase *p, uint64_t *number)
 {
 	unsigned kind = *number % 2;
 	(void)p;

@@ -47,12 +47,13 @@ bool phase_over(const struct phase *p, uint64_t now)
 	       atomic_load_explicit(&p->num_errors, memory_order_relaxed) >= p->errors_max;
 }
 
-/* Wait for the intended start of an operation in the open loop. Returns when it really begins. */
+/* Wait for the intended start of an operation in the open loop, no longer than the phase lasts. Returns when it really
+ * begins. */
 static uint64_t pace_await(const struct phase *p, uint64_t due)
 {
 	uint64_t now = phase_now();
 	while (now < due && !phase_over(p, now)) {
-		co_sleep_await(KV_MIN(due, now + PACE_STEP_NS));
+		co_sleep_await(KV_MIN(KV_MIN(due, p->end_ns), now + PACE_STEP_NS));
 		now = phase_now();
 	}
 	return now;
@@ -67,31 +68,90 @@ bool phase_take(struct phase *p, uint64_t *out_number)
 	return true;
 }
 
-/* The next operation of the open loop, and when it is due. */
-static bool take_due(struct phase *p, uint64_t *out_number, uint64_t *out_due_ns)
+static unsigned kind_of(struct phase *p, uint64_t *number)
+{
+	return p->kind_of ? p->kind_of(p, number) : 0;
+}
+
+/* The next operation of the open loop, its kind, and when it is due. */
+static bool take_due(struct phase *p, struct phase_op *op)
 {
 	bool got;
 	if (p->poisson)
 		pthread_mutex_lock(&p->schedule);
-	got = phase_take(p, out_number);
-	if (got)
-		*out_due_ns = p->start_ns + bench_arrivals_due(&p->arrivals, *out_number - p->first_op);
+	got = phase_take(p, &op->number);
+	if (got) {
+		op->start_ns = p->start_ns + bench_arrivals_due(&p->arrivals, op->number - p->first_op);
+		op->kind = kind_of(p, &op->number);
+	}
 	if (p->poisson)
 		pthread_mutex_unlock(&p->schedule);
 	return got;
 }
 
-/* Wait until the next operation may begin. False: there is none left. */
-static bool take_await(struct phase *p, struct phase_op *op)
+static bool take_now(struct phase *p, struct phase_op *op)
 {
-	bool got = p->rate > 0 ? take_due(p, &op->number, &op->start_ns) : phase_take(p, &op->number);
-	if (!got)
+	if (!phase_take(p, &op->number))
+		return false;
+	op->kind = kind_of(p, &op->number);
+	return true;
+}
+
+/* ---- what was due and never started ---- */
+
+/* In the open loop a stall at the end of a phase must count like any other: what was due and has not started is as late
+ * as it is old. */
+static void left_count(struct bench_tally *t, uint64_t due_ns, uint64_t over_ns, uint64_t count)
+{
+	t->due += count;
+	t->never_started += count;
+	kv_hist_add_many(&t->latency, over_ns - due_ns, count);
+}
+
+/* A worker has taken an operation and found the phase over. */
+static void left_take(struct phase *p, unsigned client, const struct phase_op *op)
+{
+	uint64_t over_ns = KV_MIN(op->begin_ns, p->end_ns), seen = atomic_load(&p->over_ns);
+	while (over_ns < seen && !atomic_compare_exchange_weak(&p->over_ns, &seen, over_ns))
+		;
+	if (op->start_ns < over_ns)
+		left_count(&p->tally[client + op->kind * p->tallies], op->start_ns, over_ns, 1);
+}
+
+/* No worker took it. due_ns: since the phase began. */
+static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count)
+{
+	struct phase *p = arg;
+	unsigned kind;
+	number += p->first_op;
+	kind = kind_of(p, &number);
+	left_count(&p->tally[kind * p->tallies], p->start_ns + due_ns, p->over_ns, count);
+}
+
+/* After the last worker. */
+static void left_add_all(struct phase *p)
+{
+	uint64_t now = phase_now();
+	if (p->rate <= 0)
+		return;
+	p->over_ns = KV_MIN(KV_MIN(p->over_ns, p->end_ns), now);
+	bench_arrivals_left(&p->arrivals, KV_MIN(p->next, p->total), p->total, p->over_ns - p->start_ns, left_add, p);
+}
+
+/* Wait until the next operation may begin. False: there is none left. */
+static bool take_await(struct phase *p, unsigned client, struct phase_op *op)
+{
+	if (!(p->rate > 0 ? take_due : take_now)(p, op))
 		return false;
 	if (p->rate > 0)
 		op->begin_ns = pace_await(p, op->start_ns);
 	else
 		op->start_ns = op->begin_ns = phase_now();
-	return !phase_over(p, op->begin_ns);
+	if (!phase_over(p, op->begin_ns))
+		return true;
+	if (p->rate > 0)
+		left_take(p, client, op);
+	return false;
 }
 
 uint64_t phase_count(struct phase *p, struct bench_tally *t, int rc, uint64_t *backoff_ns)
@@ -119,9 +179,9 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .outages = p->outages ? &p->outages[c] : NULL,
 			      .call = phase_call(p->bench->opt)};
 	uint64_t backoff_ns = 0, pause_until_ns;
-	while (take_await(p, &op)) {
-		op.kind = p->kind_of ? p->kind_of(p, &op.number) : 0;
+	while (take_await(p, c, &op)) {
 		op.tally = &p->tally[c + op.kind * p->tallies];
+		op.tally->due += p->rate > 0;
 		pause_until_ns = phase_count(p, op.tally, p->run(&op), &backoff_ns);
 		if (pause_until_ns)
 			co_sleep_await(pause_until_ns);
@@ -203,12 +263,13 @@ static int workers_run(struct phase *p, struct kv_error *err)
 	return rc;
 }
 
-/* When what began was due. What is due behind the end of the phase was taken by workers that waited for it in vain. */
+/* In which time the operations of the schedule were due: all of it, unless the phase was over before its end. */
 static uint64_t planned_ns(const struct phase *p)
 {
 	uint64_t taken = KV_MIN(atomic_load(&p->next), p->total);
-	uint64_t last_ns = taken ? bench_arrivals_last(&p->arrivals, taken) : 0;
-	return p->duration_ns ? KV_MIN(last_ns, p->duration_ns) : last_ns;
+	if (p->over_ns == KV_NEVER || p->over_ns < p->end_ns || !p->duration_ns)
+		return taken ? KV_MIN(bench_arrivals_last(&p->arrivals, taken), p->over_ns - p->start_ns) : 0;
+	return p->duration_ns;
 }
 
 int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
@@ -230,9 +291,12 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 	atomic_store(&p->next, 0);
 	atomic_store(&p->num_errors, 0);
 	atomic_store(&p->num_missed, 0);
+	atomic_store(&p->over_ns, KV_NEVER);
 	if (p->errors_max == 0)
 		p->errors_max = p->outages ? UINT64_MAX : PHASE_ERRORS_MAX;
 	pthread_mutex_init(&p->schedule, NULL);
+	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
+		p->kind_next[i] = p->first_op;
 	if (p->rate > 0)
 		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, p->bench->opt->seed + p->first_op);
 	cpu = phase_cpu_seconds();
@@ -246,7 +310,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		p->workers = p->bench->opt->num_workers;
 	rc = p->drive ? p->drive(p, err) : workers_run(p, err);
 	out->elapsed_ns = phase_now() - p->start_ns;
-	out->planned_ns = p->rate > 0 && (p->poisson || p->ramp_ns) ? planned_ns(p) : 0;
+	out->planned_ns = p->rate > 0 ? planned_ns(p) : 0;
+	left_add_all(p);
 	progress_stop(&bar);
 	for (unsigned i = 0; i < PHASE_KINDS_MAX; i++)
 		series_stop(sampler[i]);

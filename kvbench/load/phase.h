@@ -50,8 +50,9 @@ struct phase {
 	uint64_t key_base;        /* number of the first key that is written or deleted */
 	uint64_t num_keys;        /* of those, for batches: the last one may be short */
 	unsigned kinds;           /* of operations, which are tallied apart, up to PHASE_KINDS_MAX; 0: one */
-	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind. */
-	unsigned (*kind_of)(const struct phase *p, uint64_t *number);
+	/* kind_of -- which kind operation *number is, which becomes its number among those. NULL: there is one kind.
+	 * Thread: any; with poisson arrivals one at a time, in the order of numbers. */
+	unsigned (*kind_of)(struct phase *p, uint64_t *number);
 	unsigned workers; /* 0: as many as the run has */
 	unsigned tallies; /* where operations count; 0: one per client */
 	bool verify;
@@ -65,9 +66,11 @@ struct phase {
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
 	_Atomic uint64_t num_missed; /* beside it: both are counted after a call that moved nothing */
 	uint64_t start_ns, end_ns;
+	_Atomic uint64_t over_ns; /* with a rate: when a worker first found the phase over; KV_NEVER: none did */
 	pthread_mutex_t schedule; /* of arrivals, if poisson */
 	struct bench_arrivals arrivals;
-	struct bench_tally *tally; /* `tallies` of them for each kind */
+	uint64_t kind_next[PHASE_KINDS_MAX]; /* poisson: the next number of each kind */
+	struct bench_tally *tally;           /* `tallies` of them for each kind */
 };
 
 /* phase_run -- run it and add everything up in out[0], of `kinds` kinds in one result each. Blocks the calling thread

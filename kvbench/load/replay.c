@@ -414,6 +414,7 @@ static void collect(struct replay *r, const struct seq_stats *stats)
 	out->block_hits = res->read.tally.hits;
 	out->expected_hits = res->trace.prefix_hits;
 	out->late_max_ns = stats->late_max_ns;
+	out->never_started = stats->never_started;
 	out->complete = stats->end_of_file && out->requests == res->trace.requests;
 	out->ran = res->read.ran = res->write.ran = true;
 	res->read.too_many_errors = r->num_errors >= PHASE_ERRORS_MAX;

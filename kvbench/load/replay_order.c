@@ -167,21 +167,42 @@ static int read_next(struct sequencer *s)
 	return rc;
 }
 
+/* A time of the trace may be any number, and the speed a small one. */
+static uint64_t when_of(const struct sequencer *s)
+{
+	double ns = KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6 / s->opt.speed;
+	return s->start_ns + (uint64_t)KV_MIN(ns, LATEST_NS);
+}
+
 /* Whether the request is due; if not, the timer will look again. */
 static bool due(struct sequencer *s)
 {
 	uint64_t now = loop_now(s->loop), when;
 	if (s->opt.speed == 0)
 		return true;
-	/* A time of the trace may be any number, and the speed a small one. */
-	when = s->start_ns +
-	       (uint64_t)KV_MIN(KV_MAX(s->next.timestamp_ms - s->first_ms, 0.0) * 1e6 / s->opt.speed, LATEST_NS);
+	when = when_of(s);
 	if (now < when) {
 		loop_timer_arm(s->loop, &s->timer, KV_MIN(when, now + TICK_NS));
 		return false;
 	}
 	s->when_ns = when;
 	return true;
+}
+
+/* The time is over: requests that were due in it and that no worker has taken. The file is read on for them. */
+static void left_count(struct sequencer *s)
+{
+	uint64_t end_ns = s->start_ns + s->opt.duration_ns, when_ns;
+	if (s->opt.speed == 0 || s->opt.duration_ns == 0 || s->opt.over(s->opt.arg))
+		return;
+	for (; read_next(s) > 0; s->have_next = false) {
+		when_ns = when_of(s);
+		if (when_ns >= end_ns)
+			return;
+		s->stats.never_started++;
+		s->stats.late_max_ns = KV_MAX(s->stats.late_max_ns, end_ns - when_ns);
+	}
+	s->stats.end_of_file &= s->stats.never_started == 0;
 }
 
 static bool over(struct sequencer *s)
@@ -194,10 +215,12 @@ static bool hand_out(struct sequencer *s)
 {
 	struct seq_worker *w = KV_LIST_ENTRY(s->idle.next, struct seq_worker, node);
 	int rc;
-	if (s->ended || over(s)) {
+	if (!s->ended && over(s)) {
 		s->ended = true;
-		return false;
+		left_count(s);
 	}
+	if (s->ended)
+		return false;
 	rc = read_next(s);
 	if (rc > 0 && !due(s))
 		return false;

@@ -56,8 +56,10 @@ struct seq_options {
 struct seq_stats {
 	uint64_t started;     /* requests handed out */
 	uint64_t waited;      /* of those: had to wait for an earlier one */
-	uint64_t late_max_ns; /* with a speed: of a start behind its time, also for what it had to wait for */
-	bool end_of_file;     /* all of the file was handed out */
+	uint64_t late_max_ns; /* with a speed: of a start behind its time, also for what it had to wait for; of one that
+				 never started, its age at the end */
+	uint64_t never_started; /* with a speed and a duration: requests that were due in it and not handed out */
+	bool end_of_file;       /* all of the file was handed out */
 };
 
 int sequencer_start(const struct seq_options *options, struct sequencer **out, struct kv_error *err);

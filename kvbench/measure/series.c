@@ -89,7 +89,8 @@ static void sample(struct series_sampler *s)
 				  .bytes = bytes - s->bytes,
 				  .samples = s->sum->count,
 				  .p50_ns = kv_hist_quantile(s->sum, 0.5),
-				  .p99_ns = kv_hist_reached(s->sum, 0.99)};
+				  .p99_ns = kv_hist_reached(s->sum, 0.99),
+				  .max_ns = s->sum->max};
 	s->before = s->now;
 	s->now = swap;
 	s->last_ns = now_ns;

@@ -16,6 +16,7 @@ struct bench_window {
 	uint64_t ops, bytes;
 	uint64_t samples;        /* of latency; 0: there are no percentiles */
 	uint64_t p50_ns, p99_ns; /* at most 1/128 too large, as histograms are; p99_ns 0: of too few samples */
+	uint64_t max_ns;         /* likewise too large */
 };
 
 struct bench_series {

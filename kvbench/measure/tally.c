@@ -50,6 +50,8 @@ void bench_tally_merge(struct bench_tally *into, const struct bench_tally *from)
 	into->checked += from->checked;
 	into->wrong += from->wrong;
 	into->stored_again += from->stored_again;
+	into->due += from->due;
+	into->never_started += from->never_started;
 	for (unsigned i = 0; i < from->errors.num_codes; i++)
 		bench_errors_add(&into->errors, from->errors.row[i].code, from->errors.row[i].count);
 	kv_hist_merge(&into->latency, &from->latency);

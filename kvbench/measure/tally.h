@@ -30,7 +30,10 @@ struct bench_tally {
 	uint64_t checked, wrong; /* values compared byte by byte */
 	uint64_t stored_again;   /* with --keep-going: keys that were missing */
 	struct bench_errors errors;
-	struct kv_hist latency; /* of operations that succeeded */
+	uint64_t due;           /* with a rate: operations that were due, whether they started or not */
+	uint64_t never_started; /* ... of these, those that had not started when the phase ended */
+	struct kv_hist
+		latency; /* of operations that succeeded; of one that never started: its age at the phase's end */
 	struct kv_hist service; /* with a rate: from when they really began */
 	struct kv_hist missed;  /* of operations that missed, a batch if any of its keys did */
 	struct kv_hist failed;  /* of operations that ended with an error, a batch if any of its keys did */

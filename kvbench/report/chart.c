@@ -27,7 +27,7 @@ enum {
 const char chart_style[] =
 	"svg text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}"
 	".kb{fill:#ffffff}.kt{fill:#1b1f24}.km{fill:#57606a}svg .kh{font-weight:600;font-size:14px}"
-	".kg{stroke:#e3e6ea;stroke-width:1}.kl{fill:none;stroke-width:2;stroke-linejoin:round}"
+	".kg{stroke:#e3e6ea;stroke-width:1}.kl{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}"
 	".s0{stroke:#0b62c4}.s1{stroke:#bc4c00}.s2{stroke:#1a7f37}.s3{stroke:#8250df}"
 	".f0{fill:#0b62c4}.f1{fill:#bc4c00}.f2{fill:#1a7f37}.f3{fill:#8250df}.kx{fill:#cf222e;fill-opacity:.16}"
 	".ke{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:4 3}.kw{fill:#cf222e}"
@@ -210,9 +210,18 @@ static void begin(FILE *out, const char *title, double height, bool alone)
 	words(out, 14, 22, "kt kh", "start", title);
 }
 
+/* An axis that is not even says so. */
+static const char *label_of(const struct chart_axis *a, char *buf, size_t cap)
+{
+	static const char *const scale[] = {
+		[CHART_LINEAR] = "", [CHART_LOG] = " (log)", [CHART_NINES] = " (log of the rest)"};
+	snprintf(buf, cap, "%s%s", a->label, scale[a->scale]);
+	return buf;
+}
+
 static void axes(FILE *out, const struct range *x, const struct range *y)
 {
-	char text[32];
+	char text[CHART_LABEL_MAX + 32];
 	double last = -100;
 	for (unsigned i = 0; i < y->ticks; i++) {
 		double py = at(y, y->tick[i]);
@@ -229,21 +238,27 @@ static void axes(FILE *out, const struct range *x, const struct range *y)
 		words(out, px, HEIGHT - BOTTOM + 17, "km", "middle", text);
 		last = px + half;
 	}
-	words(out, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 9, "km", "middle", x->axis->label);
-	words(out, 14, 42, "km", "start", y->axis->label);
+	words(out, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 9, "km", "middle", label_of(x->axis, text, sizeof(text)));
+	words(out, 14, 42, "km", "start", label_of(y->axis, text, sizeof(text)));
 }
 
+static bool drawn(const struct chart_line *l, size_t i, const struct range *x, const struct range *y)
+{
+	return i < l->count && isfinite(at(x, l->x[i])) && isfinite(at(y, l->y[i]));
+}
+
+/* A point between two that are left out is a dot. */
 static void draw_line(FILE *out, const struct chart_line *l, unsigned n, const struct range *x, const struct range *y)
 {
 	bool pen = false;
 	fprintf(out, "<path class=\"kl s%u\" d=\"", n);
 	for (size_t i = 0; i < l->count; i++) {
-		double px = at(x, l->x[i]), py = at(y, l->y[i]);
-		if (!isfinite(px) || !isfinite(py)) {
+		if (!drawn(l, i, x, y)) {
 			pen = false;
 			continue;
 		}
-		fprintf(out, "%c%.1f %.1f", pen ? 'L' : 'M', px, py);
+		fprintf(out, "%c%.1f %.1f%s", pen ? 'L' : 'M', at(x, l->x[i]), at(y, l->y[i]),
+			pen || drawn(l, i + 1, x, y) ? "" : "h0");
 		pen = true;
 	}
 	fputs("\"/>\n", out);

@@ -289,7 +289,7 @@ static void csv_events(FILE *out, const json_t *doc)
 			continue;
 		fprintf(out, "event %s", name);
 		cell(out, e, "done_s", 1);
-		fputs(",,,,,,\n", out);
+		fputs(",,,,,,,\n", out);
 	}
 }
 
@@ -303,7 +303,7 @@ char *document_csv(const json_t *doc, size_t *len, struct kv_error *err)
 		kv_fail(err, -KV_ENOMEM, "no memory for the time series");
 		return NULL;
 	}
-	fputs("phase,end_s,seconds,ops,ops_per_s,bytes,p50_us,p99_us\n", out);
+	fputs("phase,end_s,seconds,ops,ops_per_s,bytes,p50_us,p99_us,max_us\n", out);
 	for (unsigned i = 0; i < n; i++) {
 		const json_t *rows = document_at(phase[i].phase, "series", "windows", NULL), *row;
 		size_t k;
@@ -318,6 +318,7 @@ char *document_csv(const json_t *doc, size_t *len, struct kv_error *err)
 			cell(out, row, "bytes", 1);
 			cell(out, row, "p50_ns", 1e-3);
 			cell(out, row, "p99_ns", 1e-3);
+			cell(out, row, "max_ns", 1e-3);
 			fputc('\n', out);
 		}
 	}

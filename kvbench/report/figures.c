@@ -160,7 +160,6 @@ static unsigned marks_of(const json_t *doc, const json_t *phase, struct chart_ma
 	return n;
 }
 
-/* Windows of few samples have no p99. */
 static bool any_known(const struct points *p)
 {
 	for (size_t i = 0; i < p->count; i++)
@@ -169,42 +168,101 @@ static bool any_known(const struct points *p)
 	return false;
 }
 
+enum { SERIES_MAX = 3 }; /* GET, PUT and EXISTS of a mix */
+
+/* One kind of operation over time. */
+struct kind {
+	const char *rate, *p99; /* names of its lines */
+	const json_t *phase;
+	struct points ops, p50, late;
+	bool sparse; /* a window had too few samples for a p99: its longest stands there */
+};
+
+/* The kinds of operations that one phase made at the same time. */
+static unsigned kinds_of(const json_t *doc, struct kind kind[SERIES_MAX])
+{
+	const json_t *put = document_at(doc, "phases", "mix", "put", NULL), *measured = document_measured(doc);
+	const json_t *exists = document_at(doc, "phases", "mix", "exists", NULL);
+	bool reads = measured && measured == document_at(doc, "phases", "read", NULL);
+	unsigned n = 0;
+	kind[n++] = (struct kind){.rate = reads ? "GETs" : "PUTs", .p99 = "p99", .phase = measured};
+	if (put && document_number(put, "ops") > 0)
+		kind[n++] = (struct kind){.rate = "PUTs", .p99 = "PUT p99", .phase = put};
+	if (exists && document_number(exists, "ops") > 0)
+		kind[n++] = (struct kind){.rate = "EXISTS", .p99 = "EXISTS p99", .phase = exists};
+	return n;
+}
+
+/* Of a last window that is short nobody can tell a rate; what took how long in it counts all the same. */
+static bool kind_take(struct kind *k)
+{
+	const json_t *rows = document_at(k->phase, "series", "windows", NULL), *row;
+	double window = document_number(document_at(k->phase, "series", NULL), "window_s");
+	size_t i, n = json_array_size(rows);
+	if (!points_make(&k->ops, n) || !points_make(&k->p50, n) || !points_make(&k->late, n))
+		return false;
+	json_array_foreach(rows, i, row)
+	{
+		double seconds = document_number(row, "seconds"), end = document_number(row, "end_s");
+		double p99 = document_number(row, "p99_ns"), longest = document_number(row, "max_ns");
+		if (seconds > window / 2)
+			point(&k->ops, end, document_number(row, "ops") / seconds);
+		if (seconds > window / 2 || isfinite(longest)) {
+			point(&k->p50, end, document_number(row, "p50_ns"));
+			point(&k->late, end, isfinite(p99) ? p99 : longest);
+			k->sparse |= !isfinite(p99) && isfinite(longest);
+		}
+	}
+	return true;
+}
+
+static void line(struct chart *c, const char *name, const struct points *p)
+{
+	if (c->num_lines < CHART_LINES_MAX && any_known(p))
+		c->line[c->num_lines++] = (struct chart_line){name, p->x, p->y, p->count, false};
+}
+
+static void kinds_draw(struct chart *c, const struct kind *kind, unsigned n, bool latency)
+{
+	for (unsigned i = 0; i < n && !latency; i++)
+		line(c, kind[i].rate, &kind[i].ops);
+	if (latency)
+		line(c, n > 1 ? "GET p50" : "p50", &kind[0].p50);
+	for (unsigned i = 0; i < n && latency; i++)
+		line(c, n > 1 || !kind[i].sparse ? kind[i].p99 : "p99 or longest", &kind[i].late);
+	for (unsigned i = 0; i < n && latency && n > 1; i++)
+		if (kind[i].sparse)
+			c->title = "Latency over time (of few: the longest)";
+}
+
 static int over_time(FILE *out, const json_t *doc, bool latency, bool alone, struct kv_error *err)
 {
-	const json_t *phase = document_measured(doc), *rows = document_at(phase, "series", "windows", NULL), *row;
-	double window = document_number(document_at(phase, "series", NULL), "window_s");
-	struct points p50 = {0}, p99 = {0};
+	struct kind kind[SERIES_MAX];
 	struct chart_mark mark[MARKS_MAX];
 	struct chart c = {.title = latency ? "Latency over time" : "Throughput over time",
 			  .x = {"since the phase began", CHART_LINEAR, CHART_SECONDS, true},
 			  .y = {latency ? "latency" : "operations per second", latency ? CHART_LOG : CHART_LINEAR,
 				latency ? CHART_TIME_NS : CHART_COUNT, !latency},
 			  .mark = mark};
-	size_t i, n = json_array_size(rows);
+	unsigned n = kinds_of(doc, kind);
 	int rc = 0;
-	if (!points_make(&p50, n) || !points_make(&p99, n))
-		rc = no_memory(err);
-	json_array_foreach(rows, i, row)
-	{
-		double seconds = document_number(row, "seconds"), end = document_number(row, "end_s");
-		if (rc < 0 || !(seconds > window / 2)) /* the last one may be too short to say anything */
-			continue;
-		point(&p50, end, latency ? document_number(row, "p50_ns") : document_number(row, "ops") / seconds);
-		point(&p99, end, document_number(row, "p99_ns"));
-	}
-	if (rc == 0 && p50.count < 2)
+	for (unsigned i = 0; i < n; i++)
+		if (!kind_take(&kind[i]))
+			rc = no_memory(err);
+	if (rc == 0 && kind[0].ops.count < 2)
 		rc = lacks(
 			err,
 			"the phase was over before a second window of the time series (--interval makes them shorter)");
 	if (rc == 0) {
-		c.num_marks = marks_of(doc, phase, mark);
-		c.line[c.num_lines++] = (struct chart_line){latency ? "p50" : "reads", p50.x, p50.y, p50.count, false};
-		if (latency && any_known(&p99))
-			c.line[c.num_lines++] = (struct chart_line){"p99", p99.x, p99.y, p99.count, false};
+		c.num_marks = marks_of(doc, kind[0].phase, mark);
+		kinds_draw(&c, kind, n, latency);
 		chart_lines(out, &c, alone);
 	}
-	points_free(&p50);
-	points_free(&p99);
+	for (unsigned i = 0; i < n; i++) {
+		points_free(&kind[i].ops);
+		points_free(&kind[i].p50);
+		points_free(&kind[i].late);
+	}
 	return rc;
 }
 

@@ -242,6 +242,7 @@ static json_t *series_object(const struct bench_series *s)
 					"ops", (json_int_t)w->ops, "bytes", (json_int_t)w->bytes);
 		ns_add(row, "p50_ns", w->samples > 0 ? w->p50_ns : 0);
 		ns_add(row, "p99_ns", w->samples > 0 ? w->p99_ns : 0);
+		ns_add(row, "max_ns", w->samples > 0 ? w->max_ns : 0);
 		json_array_append_new(rows, row);
 	}
 	return json_pack("{s:f, s:I, s:I, s:o}", "window_s", (double)s->window_ns / 1e9, "start_unix_ns",
@@ -263,6 +264,10 @@ static json_t *phase_object(const struct bench *b, const struct phase_result *p)
 	}
 	if (object && b->server)
 		json_object_set_new(object, "server_cpu_seconds", json_real(p->server_cpu_seconds));
+	if (object && t->due > 0) {
+		json_object_set_new(object, "due", json_integer((json_int_t)t->due));
+		json_object_set_new(object, "never_started", json_integer((json_int_t)t->never_started));
+	}
 	if (object && t->latency.count > 0)
 		json_object_set_new(object, "histogram", histogram_object(&t->latency));
 	if (object && t->missed.count > 0)
@@ -335,6 +340,8 @@ static json_t *trace_object(const struct replay_result *r, bool in_time)
 				   r->blocks ? (double)r->block_hits / (double)r->blocks : 0.0);
 	if (object && in_time)
 		json_object_set_new(object, "latest_start_ns", json_integer((json_int_t)r->late_max_ns));
+	if (object && in_time)
+		json_object_set_new(object, "never_started", json_integer((json_int_t)r->never_started));
 	return object;
 }
 
@@ -402,11 +409,12 @@ static json_t *runs_object(const struct bench_runs *runs)
 static json_t *rate_object(const struct bench *b)
 {
 	const struct phase_result *read = &b->results.read;
-	double ops = (double)bench_measured_ops(&b->results) * 1e9;
-	json_t *object = json_pack("{s:f, s:f}", "offered_per_s", b->opt->rate, "achieved_per_s",
-				   ops / (double)read->elapsed_ns);
-	if (read->planned_ns)
-		json_object_set_new(object, "planned_per_s", json_real(ops / (double)read->planned_ns));
+	uint64_t due = bench_measured_due(&b->results);
+	json_t *object = json_pack("{s:f, s:f, s:I, s:I}", "offered_per_s", b->opt->rate, "achieved_per_s",
+				   (double)bench_measured_ops(&b->results) * 1e9 / (double)read->elapsed_ns, "due",
+				   (json_int_t)due, "never_started", (json_int_t)bench_never_started(&b->results));
+	if (read->planned_ns && (b->opt->ramp_ns || b->opt->arrivals == BENCH_POISSON))
+		json_object_set_new(object, "planned_per_s", json_real((double)due * 1e9 / (double)read->planned_ns));
 	return object;
 }
 

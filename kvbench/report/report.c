@@ -342,24 +342,40 @@ static void cpu_table(const struct bench *b)
 		cpu_line(b, "mixed", &r->mixed.read);
 }
 
+/* Of so few that a whole number would not tell them: three digits. */
+static const char *few_text(double n, char *buf, size_t cap)
+{
+	if (n >= 99.5 || n <= 0)
+		return kv_count_format((uint64_t)(n + 0.5), buf, cap);
+	snprintf(buf, cap, "%.3g", n);
+	return buf;
+}
+
+#define FEW(n) few_text((n), (char[32]){0}, 32)
+
 /* With --rate: whether the machine did what was offered. */
 static void rate_line(const struct bench *b)
 {
-	double done = per_second((double)bench_measured_ops(&b->results), &b->results.read);
-	double offered = b->opt->rate;
+	const struct bench_results *r = &b->results;
+	double done = per_second((double)bench_measured_ops(r), &r->read), offered = b->opt->rate;
+	uint64_t left = bench_never_started(r);
 	char came[96] = "";
-	if (offered <= 0 || !b->results.read.ran)
+	if (offered <= 0 || !r->read.ran)
 		return;
-	if (b->results.read.planned_ns) {
-		offered = (double)bench_measured_ops(&b->results) * 1e9 / (double)b->results.read.planned_ns;
-		snprintf(came, sizeof(came), " (%s %s)", COUNT((uint64_t)(offered + 0.5)),
-			 b->opt->ramp_ns ? "with the ramp" : "by chance");
+	if (r->read.planned_ns && (b->opt->ramp_ns || b->opt->arrivals == BENCH_POISSON)) {
+		offered = (double)bench_measured_due(r) * 1e9 / (double)r->read.planned_ns;
+		snprintf(came, sizeof(came), " (%s %s)", FEW(offered), b->opt->ramp_ns ? "with the ramp" : "by chance");
 	}
-	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s",
-		COUNT((uint64_t)(b->opt->rate + 0.5)), came, COUNT((uint64_t)(done + 0.5)), 100 * done / offered,
+	kv_wrap(b->out, "rate    ", 0, "offered %s per second%s, achieved %s (%.0f %%)%s", FEW(b->opt->rate), came,
+		FEW(done), offered > 0 ? 100 * done / offered : 100,
 		done < BENCH_RATE_KEPT * offered
 			? ": less than was offered, and latency counts what reads waited for their turn"
 			: "");
+	if (left)
+		kv_wrap(b->out, "        ", 0,
+			"%s of the %s that were due had not started when the time was over: latency counts their age "
+			"then",
+			COUNT(left), OF(bench_measured_due(r), "operation"));
 }
 
 static void latency_row(FILE *out, const char *name, const struct kv_hist *h)
@@ -514,6 +530,9 @@ static void replay_table(const struct bench *b)
 			OF(r->lost, "block"));
 	if (b->opt->trace_speed > 0)
 		fprintf(b->out, "          latest start: %s after its time\n", TIME(r->late_max_ns));
+	if (r->never_started)
+		kv_wrap(b->out, "          ", 0, "%s that were due had not begun when the time was over",
+			OF(r->never_started, "request"));
 }
 
 static void events_table(const struct bench *b)
@@ -634,6 +653,8 @@ static void quiet_line(const struct bench *b)
 			RATE(per_second((double)r->read.tally.bytes, &r->read)),
 			per_second((double)r->read.tally.ops, &r->read), b->opt->trace ? "get" : "read",
 			QUANTILE(&r->read.tally.latency, 0.5), QUANTILE(&r->read.tally.latency, 0.99));
+	if (bench_never_started(r))
+		fprintf(b->last, "never started %llu, ", (unsigned long long)bench_never_started(r));
 	fprintf(b->last, "hits %llu, misses %llu, errors %llu\n", (unsigned long long)r->read.tally.hits,
 		(unsigned long long)r->read.tally.misses, (unsigned long long)errors);
 }

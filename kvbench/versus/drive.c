@@ -66,6 +66,7 @@ struct phase {
 	unsigned running;
 	/* results */
 	uint64_t ops[KINDS], elapsed_ns;
+	uint64_t never_started;                 /* in the open loop: due, and not asked for when the time was over */
 	double cpu_seconds, server_cpu_seconds; /* below 0: the server does not say */
 	struct kv_hist latency[KINDS];
 };
@@ -423,6 +424,25 @@ static double server_cpu_seconds(const struct load *l)
 	return is_program(l) ? -1 : rival_cpu_seconds(&l->rival);
 }
 
+static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count)
+{
+	struct phase *p = arg;
+	(void)number;
+	p->never_started += count;
+	kv_hist_add_many(&p->latency[p->kind], p->end_ns - p->start_ns - due_ns, count);
+}
+
+/* As kv-bench has it: what was due before the end and found no connection free is as late as it is old. due_ns is that
+ * of the next unit already. */
+static void left_add_all(struct phase *p)
+{
+	if (p->rate <= 0 || p->end_ns == KV_NEVER || bench_interrupted() || p->due >= p->units ||
+	    p->due_ns >= p->end_ns)
+		return;
+	left_add(p, p->due, p->due_ns - p->start_ns, 1);
+	bench_arrivals_left(&p->arrivals, p->due + 1, p->units, p->end_ns - p->start_ns, left_add, p);
+}
+
 /* units: at most; duration_ns 0: all of them. */
 static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t duration_ns)
 {
@@ -443,6 +463,7 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 		feed(l);
 	}
 	p->elapsed_ns = now_ns() - p->start_ns;
+	left_add_all(p);
 	p->cpu_seconds = cpu_seconds_now() - cpu;
 	after = server_cpu_seconds(l);
 	p->server_cpu_seconds = server < 0 || after < 0 ? -1 : after - server;
@@ -541,6 +562,8 @@ static json_t *figures(const struct load *l, const struct phase *p, unsigned kin
 			  (double)p->elapsed_ns / 1e9, "ops_per_s", ops * per_s, "bytes_per_s",
 			  ops * per_s * (double)l->o->value_size, "cpu_seconds", p->cpu_seconds, "latency_ns", "p50",
 			  (json_int_t)kv_hist_quantile(h, 0.5), "p99", p99 ? json_integer((json_int_t)p99) : NULL);
+	if (p->rate > 0)
+		json_object_set_new(o, "never_started", json_integer((json_int_t)p->never_started));
 	if (p->server_cpu_seconds >= 0)
 		json_object_set_new(o, "server_cpu_seconds", json_real(p->server_cpu_seconds));
 	return o;

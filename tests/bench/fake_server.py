@@ -2,7 +2,7 @@
 """fake_server.py PROTOCOL FAULT -- a redis or memcached that stores and gives, for the tests of kv-bench versus and kvreplay.
 
 FAULT: none; flip (the last byte of a value is wrong), middle (one in the middle), short (a byte is missing), miss (nothing is found),
-close (the connection ends at the first GET); stall (so does all speech); full (nothing is stored); auth (a password is
+close (the connection ends at the first GET); stall (so does all speech); slow (a GET takes 50 ms); full (nothing is stored); auth (a password is
 wanted). Prints its port.
 """
 import contextlib
@@ -91,6 +91,8 @@ def serve(conn):
                 return
             if fault == "stall" and len(answer) > 100:
                 time.sleep(3600)
+            if fault == "slow" and len(answer) > 100:
+                time.sleep(0.05)
             conn.sendall(answer)
 
 

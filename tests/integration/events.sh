@@ -20,7 +20,7 @@ check "the report is as its schema says" schema
 check "and says when it was killed" json_is "$j" 'len(j["events"]) == 1 and j["events"][0]["event"] == "kill 2" and j["events"][0]["at_s"] == 0.5 and j["events"][0]["done_s"] >= 0.5 and j["verdict"]["ok"]'
 check "its keys are missed, the others are not" json_is "$j" '0 < j["phases"]["read"]["misses"] and 0 < j["phases"]["read"]["hits"]'
 check "misses have a latency of their own, and hits theirs" json_is "$j" '(lambda r: set(r["missed_ns"]) == set(r["latency_ns"]) and sum(r["histogram"]["count"]) == r["hits"] and "missed_ns" not in j["phases"]["write"])(j["phases"]["read"])'
-check "the time series has the event" grep -qE '^event kill 2,[0-9.]+,,,,,,$' "$scratch/e.csv"
+check "the time series has the event" grep -qE '^event kill 2,[0-9.]+,,,,,,,$' "$scratch/e.csv"
 check "the page, too" grep -q 'Red lines are what --event did' "$scratch/e.html"
 check "which has the command line as a shell takes it" grep -qF "<span>&#39;kill 2 at 500ms&#39;</span>" "$scratch/e.html"
 check "where the first server is late, the heading says so" says 'server-1 is started later memory|server-1 is started later fabric' run --servers 2 --num-keys 100 --value-size 4KB --duration 1 --event 'start 1 at 300ms'

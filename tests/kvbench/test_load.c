@@ -173,6 +173,82 @@ static void a_slow_worker_moves_no_arrival(void **state)
 	assert_int_equal(sim.now_ns > 15900000000ull && sim.now_ns < 16200000000ull, 1);
 }
 
+struct left {
+	struct bench_arrivals plan; /* asked for each by itself */
+	uint64_t count, calls, next, end_ns;
+	double age_sum, plan_sum;
+};
+
+static void left_take(void *arg, uint64_t number, uint64_t due_ns, uint64_t count)
+{
+	struct left *l = arg;
+	assert_int_equal(number, l->next);
+	assert_true(due_ns < l->end_ns);
+	l->calls++;
+	l->count += count;
+	l->age_sum += (double)count * (double)(l->end_ns - due_ns);
+	for (uint64_t i = 0; i < count; i++, l->next++) {
+		uint64_t planned = bench_arrivals_due(&l->plan, l->next);
+		l->plan_sum += (double)l->end_ns - (double)planned;
+		if (l->calls <= 1 << 20)
+			assert_int_equal(planned, due_ns);
+	}
+}
+
+/* Those that are due from any number on until the end are all there, with the time at which each was due. */
+static void what_is_left_of_a_schedule_is_all_that_was_due(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < 4; kind++) {
+		struct left l = {.next = 700, .end_ns = 8000000000ull};
+		struct bench_arrivals a;
+		uint64_t due = 0;
+		bench_arrivals_init(&a, 2000, kind & 1, kind & 2 ? 3000000000ull : 0, 5);
+		for (uint64_t i = 0; i < l.next; i++)
+			bench_arrivals_due(&a, i);
+		l.plan = a;
+		due = bench_arrivals_left(&a, l.next, UINT64_MAX, l.end_ns, left_take, &l);
+		assert_int_equal(due, l.count);
+		/* The first that is missing is due later. */
+		bench_arrivals_init(&a, 2000, kind & 1, kind & 2 ? 3000000000ull : 0, 5);
+		for (uint64_t i = 0; i < l.next; i++)
+			assert_true((due = bench_arrivals_due(&a, i)) < l.end_ns);
+		assert_true(bench_arrivals_due(&a, l.next) >= l.end_ns);
+		if (kind == 0)
+			assert_int_equal(l.count, 16000 - 700);
+	}
+}
+
+static void no_more_are_left_than_there_are(void **state)
+{
+	struct left l = {.next = 10, .end_ns = KV_NEVER};
+	struct bench_arrivals a;
+	(void)state;
+	bench_arrivals_init(&a, 2000, false, 0, 5);
+	l.plan = a;
+	assert_int_equal(bench_arrivals_left(&a, 10, 25, KV_NEVER, left_take, &l), 15);
+	assert_int_equal(bench_arrivals_left(&a, 25, 25, KV_NEVER, left_take, &l), 0);
+	assert_int_equal(bench_arrivals_left(&a, 0, 25, 0, left_take, &l), 0);
+}
+
+/* More than a computer could have begun: the work is bounded, their number is exact where they come evenly, and so are
+ * their ages but for a millionth. */
+static void a_great_many_are_left_in_bounded_time(void **state)
+{
+	(void)state;
+	for (unsigned poisson = 0; poisson < 2; poisson++) {
+		struct left l = {.next = 0, .end_ns = 10000000000ull};
+		struct bench_arrivals a;
+		bench_arrivals_init(&a, 1e6, poisson, 0, 5);
+		l.plan = a;
+		bench_arrivals_left(&a, 0, UINT64_MAX, l.end_ns, left_take, &l);
+		assert_true(l.calls < 4u << 20);
+		assert_true(fabs((double)l.count - 1e7) <= (poisson ? 4e3 : 0));
+		assert_true(fabs(l.age_sum / 5e16 - 1) < 1e-3);
+		assert_true(fabs(l.age_sum / l.plan_sum - 1) < 1e-3);
+	}
+}
+
 /* ---- mix ---- */
 
 static void parts_of_a_mix_are_exact(void **state)
@@ -215,6 +291,42 @@ static void no_put_of_a_mix_has_the_key_of_another(void **state)
 		assert_true(number < sizeof(used));
 		assert_int_equal(used[number]++, 0);
 	}
+}
+
+/* With poisson arrivals kinds know nothing of each other: the parts of a hundred operations scatter as draws do, and
+ * what one is says nothing of the next. */
+static void drawn_kinds_are_independent(void **state)
+{
+	enum { OPS = 200000, EACH = 100 };
+	struct bench_options o = {.seed = 9};
+	struct kv_error err;
+	double count[3] = {0}, in_row[3] = {0}, pairs[3][3] = {{0}}, scatter = 0, chi = 0;
+	static const double part[3] = {0.7, 0.25, 0.05};
+	unsigned before = 0;
+
+	(void)state;
+	assert_int_equal(bench_mix_parse("70:25:5", &o.mix, &err), 0);
+	for (uint64_t i = 0; i < OPS; i++) {
+		unsigned kind = mix_kind_drawn(&o, i);
+		assert_in_range(kind, 0, 2);
+		count[kind]++;
+		in_row[kind]++;
+		if (i > 0)
+			pairs[before][kind]++;
+		before = kind;
+		if (i % EACH == EACH - 1) {
+			scatter += (in_row[MIX_PUT] - 25) * (in_row[MIX_PUT] - 25);
+			memset(in_row, 0, sizeof(in_row));
+		}
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(fabs(count[i] - part[i] * OPS) < 4 * sqrt(part[i] * (1 - part[i]) * OPS));
+		for (unsigned k = 0; k < 3; k++)
+			chi += pow(pairs[i][k] - part[i] * part[k] * OPS, 2) / (part[i] * part[k] * OPS);
+	}
+	print_message("# variance of PUTs in 100: %.2f, chi square of pairs %.1f\n", scatter / OPS * EACH, chi);
+	assert_true(fabs(scatter / OPS * EACH - 100 * 0.25 * 0.75) < 4 * 18.75 * sqrt(2.0 * EACH / OPS));
+	assert_true(chi < 27); /* of 8 degrees of freedom: one in 1,000 */
 }
 
 /* ---- steady ---- */
@@ -329,7 +441,11 @@ int main(void)
 		cmocka_unit_test(another_seed_has_another_schedule),
 		cmocka_unit_test(a_ramp_rises_evenly),
 		cmocka_unit_test(a_slow_worker_moves_no_arrival),
+		cmocka_unit_test(what_is_left_of_a_schedule_is_all_that_was_due),
+		cmocka_unit_test(no_more_are_left_than_there_are),
+		cmocka_unit_test(a_great_many_are_left_in_bounded_time),
 		cmocka_unit_test(parts_of_a_mix_are_exact),
+		cmocka_unit_test(drawn_kinds_are_independent),
 		cmocka_unit_test(no_put_of_a_mix_has_the_key_of_another),
 		cmocka_unit_test(rates_are_steady_when_four_agree),
 		cmocka_unit_test(a_rate_that_climbs_or_is_nothing_is_not_steady),

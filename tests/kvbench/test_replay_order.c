@@ -294,6 +294,31 @@ static void over_ends_the_replay_while_it_waits_for_a_time(void **state)
 	check_file_remove(&file);
 }
 
+/* All workers are busy when the time is over: what was due until then is counted, and what is due later is not. */
+static void what_was_due_and_never_started_is_counted(void **state)
+{
+	enum { LEFT = 50 };
+	struct check_file file;
+	FILE *out = check_file_open(&file);
+	struct rig r = {.hold_ns = 100000000};
+	struct seq_stats stats;
+	struct kv_error err = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < WORKERS + LEFT; i++)
+		fprintf(out, "{\"timestamp\": %u, \"hash_ids\": [%u]}\n", i >= WORKERS, i);
+	fputs("{\"timestamp\": 86400000, \"hash_ids\": [1]}\n", out);
+	fclose(out);
+	assert_int_equal(
+		run_rig(&r, file.path, (struct seq_options){.speed = 1, .duration_ns = 40000000}, &stats, &err), 0);
+	assert_int_equal(stats.started + stats.never_started, WORKERS + LEFT);
+	assert_int_equal(stats.started, r.requests);
+	assert_true(stats.never_started >= LEFT);
+	assert_true(stats.late_max_ns >= 39000000);
+	assert_false(stats.end_of_file);
+	check_file_remove(&file);
+}
+
 static void no_request_is_started_once_it_is_over(void **state)
 {
 	struct kv_prng prng = check_seed();
@@ -319,6 +344,7 @@ int main(void)
 		cmocka_unit_test(a_time_that_goes_back_counts_as_the_one_before),
 		cmocka_unit_test(a_bad_line_ends_the_replay_with_its_sentence),
 		cmocka_unit_test(over_ends_the_replay_while_it_waits_for_a_time),
+		cmocka_unit_test(what_was_due_and_never_started_is_counted),
 		cmocka_unit_test(no_request_is_started_once_it_is_over),
 	};
 

@@ -297,12 +297,27 @@ static void a_rate_says_offered_and_achieved(void **state)
 	/* The JSON's offered_per_s is what was asked for: so is the text's. */
 	f->opt.rate = 1000;
 	f->bench.results.read.planned_ns = 500000000;
+	f->bench.results.read.tally.due = 100;
+	f->opt.arrivals = BENCH_POISSON;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 1,000 per second (200 by chance), achieved 200 (100 %)\n"));
 	free(text);
 	f->opt.ramp_ns = 1;
 	text = summary_of(&f->bench);
 	assert_non_null(strstr(text, "offered 1,000 per second (200 with the ramp), achieved 200 (100 %)\n"));
+	free(text);
+	/* What never started was offered as well. */
+	f->bench.results.read.tally.due = 400;
+	f->bench.results.read.tally.never_started = 300;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "offered 1,000 per second (800 with the ramp), achieved 200 (25 %): less"));
+	assert_non_null(strstr(text, "300 of the 400 operations that were due had not started"));
+	free(text);
+	f->opt.arrivals = BENCH_UNIFORM;
+	f->opt.ramp_ns = 0;
+	f->opt.rate = 0.3;
+	text = summary_of(&f->bench);
+	assert_non_null(strstr(text, "offered 0.3 per second, "));
 	free(text);
 }
 

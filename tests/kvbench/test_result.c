@@ -39,9 +39,9 @@ static json_t *made(void)
 	json_t *windows = document_at(doc, "phases", "read", "series", "windows", NULL);
 	assert_non_null(doc);
 	for (int i = 1; i <= 4; i++)
-		json_array_append_new(windows,
-				      json_pack("{s:f, s:f, s:i, s:i, s:i, s:i}", "end_s", i * 0.5, "seconds", 0.5,
-						"ops", 250, "bytes", 1000, "p50_ns", 1000, "p99_ns", 9000));
+		json_array_append_new(windows, json_pack("{s:f, s:f, s:i, s:i, s:i, s:i, s:i}", "end_s", i * 0.5,
+							 "seconds", 0.5, "ops", 250, "bytes", 1000, "p50_ns", 1000,
+							 "p99_ns", 9000, "max_ns", 9500));
 	return doc;
 }
 
@@ -157,9 +157,9 @@ static void the_time_series_has_a_line_for_each_window(void **state)
 	char *text = document_csv(doc, &len, &err);
 	(void)state;
 	assert_non_null(text);
-	assert_string_equal(text, "phase,end_s,seconds,ops,ops_per_s,bytes,p50_us,p99_us\n"
-				  "read,0.5,0.5,250,500,1000,1,9\nread,1,0.5,250,500,1000,1,9\n"
-				  "read,1.5,0.5,250,500,1000,1,9\nread,2,0.5,250,500,1000,1,9\n");
+	assert_string_equal(text, "phase,end_s,seconds,ops,ops_per_s,bytes,p50_us,p99_us,max_us\n"
+				  "read,0.5,0.5,250,500,1000,1,9,9.5\nread,1,0.5,250,500,1000,1,9,9.5\n"
+				  "read,1.5,0.5,250,500,1000,1,9,9.5\nread,2,0.5,250,500,1000,1,9,9.5\n");
 	free(text);
 	json_decref(doc);
 }
@@ -308,6 +308,91 @@ static void the_page_of_a_sweep_has_its_conditions(void **state)
 	assert_non_null(text);
 	for (unsigned i = 0; i < KV_COUNT(wanted); i++)
 		check_contains(text, wanted[i]);
+	free(text);
+	json_decref(doc);
+}
+
+/* A chart of one figure; the caller frees it. */
+static char *drawn(const json_t *doc, enum figure figure)
+{
+	struct kv_error err = {0};
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	assert_int_equal(figure_write(out, doc, figure, true, &err), 0);
+	fclose(out);
+	return text;
+}
+
+/* The points of a line, of which each is a start of a piece, or goes on from the one before. */
+static unsigned points_of(const char *svg, unsigned line)
+{
+	char class[16];
+	const char *at, *end;
+	unsigned n = 0;
+	snprintf(class, sizeof(class), "\"kl s%u\"", line);
+	at = strstr(svg, class);
+	assert_non_null(at);
+	at = strstr(at, " d=\"");
+	end = strchr(at + 4, '"');
+	for (at += 4; at < end; at++)
+		n += *at == 'M' || *at == 'L';
+	return n;
+}
+
+/* A server that stands still leaves windows without an operation, and others with a few that took long: both are in the
+ * charts, and so is the last window, however short. */
+static void windows_of_few_operations_are_drawn(void **state)
+{
+	json_t *doc = made(), *windows = document_at(doc, "phases", "read", "series", "windows", NULL);
+	char *text;
+	(void)state;
+	text = drawn(doc, FIGURE_LATENCY);
+	assert_int_equal(points_of(text, 1), 4);
+	check_contains(text, ">p99</text>");
+	check_contains(text, ">latency (log)</text>");
+	free(text);
+	json_array_append_new(windows,
+			      json_pack("{s:f, s:f, s:i, s:i}", "end_s", 2.5, "seconds", 0.5, "ops", 0, "bytes", 0));
+	json_array_append_new(windows, json_pack("{s:f, s:f, s:i, s:i, s:i, s:i}", "end_s", 3.0, "seconds", 0.5, "ops",
+						 7, "bytes", 7, "p50_ns", 900000000, "max_ns", 1000000000));
+	json_array_append_new(windows,
+			      json_pack("{s:f, s:f, s:i, s:i}", "end_s", 3.5, "seconds", 0.5, "ops", 0, "bytes", 0));
+	json_array_append_new(windows, json_pack("{s:f, s:f, s:i, s:i, s:i, s:i}", "end_s", 3.6, "seconds", 0.1, "ops",
+						 1, "bytes", 7, "p50_ns", 1400000000, "max_ns", 1400000000));
+	text = drawn(doc, FIGURE_LATENCY);
+	assert_int_equal(points_of(text, 0), 6);
+	assert_int_equal(points_of(text, 1), 6);
+	check_contains(text, ">p99 or longest</text>");
+	check_contains(text, "h0M"); /* a lone point is a dot */
+	check_contains(text, "h0\"");
+	check_contains(text, ">1 s</text>"); /* the axis reaches that far */
+	free(text);
+	text = drawn(doc, FIGURE_THROUGHPUT);
+	assert_int_equal(points_of(text, 0), 7);
+	free(text);
+	json_decref(doc);
+}
+
+static void a_mix_has_a_line_for_each_kind(void **state)
+{
+	json_t *doc = made(), *read = document_at(doc, "phases", "read", NULL);
+	char *text;
+	(void)state;
+	json_object_set_new(json_object_get(doc, "phases"), "mix",
+			    json_pack("{s:o, s:o}", "put", json_deep_copy(read), "exists", json_deep_copy(read)));
+	text = drawn(doc, FIGURE_THROUGHPUT);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(points_of(text, i), 4);
+	check_contains(text, ">GETs</text>");
+	check_contains(text, ">PUTs</text>");
+	check_contains(text, ">EXISTS</text>");
+	free(text);
+	text = drawn(doc, FIGURE_LATENCY);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(points_of(text, i), 4);
+	check_contains(text, ">GET p50</text>");
+	check_contains(text, ">EXISTS p99</text>");
 	free(text);
 	json_decref(doc);
 }
@@ -681,6 +766,8 @@ int main(void)
 		cmocka_unit_test(conditions_have_no_more_digits_than_they_are_worth),
 		cmocka_unit_test(a_wide_heat_map_is_turned),
 		cmocka_unit_test(the_page_of_a_sweep_has_its_conditions),
+		cmocka_unit_test(windows_of_few_operations_are_drawn),
+		cmocka_unit_test(a_mix_has_a_line_for_each_kind),
 		cmocka_unit_test(every_figure_is_drawn_or_says_what_is_lacking),
 		cmocka_unit_test(odd_numbers_make_no_odd_picture),
 		cmocka_unit_test(an_axis_of_less_than_a_decade_has_ticks),
