@@ -302,6 +302,8 @@ static int run_write(struct bench *b, struct kv_error *err)
 			  .run = b->opt->batch ? phase_op_write_batch : phase_op_write,
 			  .total = reads_ops(b->opt, b->opt->num_keys),
 			  .keys_per_op = b->opt->batch,
+			  .raw = BENCH_RAW_WRITE,
+			  .raw_run = 1,
 			  .num_keys = b->opt->num_keys};
 	uint64_t before = b->server ? 0 : duplicates_count(b), after;
 	int rc;
@@ -333,6 +335,8 @@ static int run_warmup(struct bench *b, struct kv_error *err)
 			  .run = o->batch ? phase_op_batch : phase_op_read,
 			  .total = reads_ops(o, keys),
 			  .keys_per_op = o->batch,
+			  .raw = BENCH_RAW_WARMUP,
+			  .raw_run = 1,
 			  .duration_ns = WARMUP_NS};
 	char size[32];
 	int rc;
@@ -500,6 +504,13 @@ static void take_counters(struct bench *b)
 		to->rail[k].bytes = to->num_rails == 1 ? to->counters.bytes_in + to->counters.bytes_out : UINT64_MAX;
 }
 
+/* A ring for each loop that counts operations: those of clients, or the threads of --async that submit. */
+static int raw_open(struct bench *b, const struct outputs *files, struct kv_error *err)
+{
+	unsigned loops = b->opt->async ? KV_MAX(b->opt->submitters, 1u) : b->num_clients;
+	return bench_raw_open(outputs_raw(files), loops, b->opt->seed, b->opt->value_size, &b->raw, err);
+}
+
 /* Phases, report, JSON. The exit status so far. */
 static int measure(struct bench *b, struct outputs **files)
 {
@@ -509,10 +520,13 @@ static int measure(struct bench *b, struct outputs **files)
 	b->results.events.server = b->server;
 	report_start(b);
 	rc = memory_open(b, &err);
+	if (rc == 0 && b->opt->raw)
+		rc = raw_open(b, *files, &err);
 	bench_conditions_begin(&b->results.conditions, server_child_cpu_seconds(b->server));
 	if (rc == 0)
 		rc = b->opt->trace ? replay_run(b, &err) : run_phases(b, &err);
 	bench_conditions_end(&b->results.conditions, server_child_cpu_seconds(b->server));
+	bench_raw_close(&b->raw, &b->results.raw);
 	rc = memory_close(b, rc, &err);
 	if (rc < 0) {
 		say(&err);

@@ -289,6 +289,8 @@ static void slots_init(struct async *a)
 		slot->op.phase = a->phase;
 		slot->op.worker = i;
 		slot->op.tally = &a->phase->tally[i % a->num_submitters];
+		slot->op.raw = a->phase->raw ? a->phase->bench->raw : NULL;
+		slot->op.ring = i % a->num_submitters;
 		s->left++;
 		slot_rest(s, slot, 0);
 	}

@@ -221,12 +221,29 @@ static int batch_item_stored(const struct phase_op *op, const struct bench_key *
 	return 0;
 }
 
+/* A record for each key; the times are the batch's. */
+static void batch_raw(const struct phase_op *op, bool put, unsigned n, uint64_t end_ns)
+{
+	const struct bench *b = op->phase->bench;
+	unsigned keys = batch_keys(b->opt);
+	const struct kvc_item *item = b->batches->item + (size_t)op->worker * keys;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t key = op->number * keys + i;
+		int code = item[i].result < 0 ? (int)item[i].result : 0;
+		uint64_t bytes = code ? 0 : put ? item[i].len : (uint64_t)item[i].result;
+		key = put ? op->phase->key_base + key : bench_draw_key(&b->draw, key);
+		phase_raw_add(op, put ? BENCH_RAW_PUT : BENCH_RAW_GET, key, bytes, code, 0, end_ns);
+	}
+}
+
 int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t end_ns)
 {
 	size_t at = (size_t)op->worker * batch_keys(op->phase->bench->opt);
 	const struct batches *b = op->phase->bench->batches;
 	int first = 0;
 	bool missed = false;
+	if (op->raw)
+		batch_raw(op, put, n, end_ns);
 	if (rc == 0)
 		kv_hist_add(&op->tally->latency, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
 	for (unsigned i = 0; i < n; i++) {
@@ -275,16 +292,23 @@ int phase_op_exists_batch(const struct phase_op *op)
 	struct bench_key *key = bench->batches->key + at;
 	struct kvc_key *name = bench->batches->name + at;
 	uint8_t *found = bench->batches->found + at;
-	uint64_t hits = 0;
+	uint64_t hits = 0, end_ns;
 	int rc;
 	for (unsigned i = 0; i < n; i++) {
 		bench_key_of(&bench->names, bench_draw_key(&bench->draw, op->number * n + i), &key[i]);
 		name[i] = (struct kvc_key){key[i].text, key[i].len};
 	}
 	rc = kvc_exists_await(op->client, name, n, found, NULL, &call);
+	end_ns = phase_now();
+	for (unsigned i = 0; i < n; i++)
+		phase_raw(op, BENCH_RAW_EXISTS, bench_draw_key(&bench->draw, op->number * n + i), 0,
+			  rc < 0     ? rc
+			  : found[i] ? 0
+				     : -KV_ENOTFOUND,
+			  end_ns);
 	if (rc < 0)
-		return phase_count_undone(op, rc, phase_now());
-	phase_count_done(op, 0, phase_now());
+		return phase_count_undone(op, rc, end_ns);
+	phase_count_done(op, 0, end_ns);
 	bench_bump(&op->tally->ops, n - 1); /* one of them is counted */
 	for (unsigned i = 0; i < n; i++)
 		hits += found[i];

@@ -11,6 +11,7 @@
 #include "kvbench/setup/options.h"
 #include "kvbench/measure/conditions.h"
 #include "kvbench/measure/outage.h"
+#include "kvbench/measure/raw.h"
 #include "kvbench/measure/series.h"
 #include "kvbench/setup/server_child.h"
 #include "kvbench/measure/runs.h"
@@ -143,6 +144,7 @@ struct bench_results {
 	struct prefix_result prefix; /* with --model */
 	struct trace_totals trace;
 	struct replay_result replay;
+	struct bench_raw_result raw;
 };
 
 /* bench_measured_due, bench_never_started -- with a rate: operations of the read phase that were due, of all kinds; and
@@ -175,6 +177,7 @@ struct bench {
 	struct server_child *server; /* the own one, or NULL */
 	struct batches *batches;     /* with --batch, else NULL */
 	struct values *values;       /* what PUT sends; NULL: the run stores nothing */
+	struct bench_raw *raw;       /* with --raw, else NULL */
 	FILE *out;                   /* the report; NULL with --quiet (then only the last line is printed, to `last`) */
 	FILE *last;
 	struct bench_results results;

@@ -71,14 +71,17 @@ static int op_exists_one(const struct phase_op *op)
 	struct kvc_call call = phase_call(b->opt);
 	struct bench_key key;
 	struct kvc_key name;
+	uint64_t index = bench_draw_key(&b->draw, op->number), end_ns;
 	uint8_t found = 0;
 	int rc;
-	bench_key_of(&b->names, bench_draw_key(&b->draw, op->number), &key);
+	bench_key_of(&b->names, index, &key);
 	name = (struct kvc_key){key.text, key.len};
 	rc = kvc_exists_await(op->client, &name, 1, &found, NULL, &call);
+	end_ns = phase_now();
+	phase_raw(op, BENCH_RAW_EXISTS, index, 0, rc < 0 ? rc : found ? 0 : -KV_ENOTFOUND, end_ns);
 	if (rc < 0)
-		return phase_count_undone(op, rc, phase_now());
-	phase_count_done(op, 0, phase_now());
+		return phase_count_undone(op, rc, end_ns);
+	phase_count_done(op, 0, end_ns);
 	op->tally->hits += found;
 	op->tally->misses += !found;
 	return found ? 0 : -KV_ENOTFOUND;

@@ -60,6 +60,8 @@ int mixed_run(struct bench *b, struct kv_error *err)
 			  .num_keys = o->num_keys,
 			  .total = 2 * each,
 			  .keys_per_op = o->batch,
+			  .raw = BENCH_RAW_MIXED,
+			  .raw_run = 1,
 			  .verify = o->verify};
 	struct phase_result both[2] = {{0}};
 	double alone;

@@ -108,24 +108,57 @@ static void left_count(struct bench_tally *t, uint64_t due_ns, uint64_t over_ns,
 	kv_hist_add_many(&t->latency, over_ns - due_ns, count);
 }
 
+/* The record of one. Phases with a rate make GETs, or the kinds of a mix (mix.h). */
+static struct bench_raw_op left_raw(const struct phase *p, unsigned kind, uint64_t number, uint64_t due_ns,
+				    uint64_t over_ns)
+{
+	static const enum bench_raw_kind kinds[PHASE_KINDS_MAX] = {BENCH_RAW_GET, BENCH_RAW_PUT, BENCH_RAW_EXISTS};
+	return (struct bench_raw_op){.number = number,
+				     .key = kinds[kind] == BENCH_RAW_PUT ? p->key_base + number
+									 : bench_draw_key(&p->bench->draw, number),
+				     .due_ns = due_ns,
+				     .start_ns = over_ns,
+				     .end_ns = over_ns,
+				     .phase = (uint8_t)p->raw,
+				     .kind = (uint8_t)kinds[kind],
+				     .flags = BENCH_RAW_NEVER_STARTED,
+				     .run = p->raw_run};
+}
+
 /* A worker has taken an operation and found the phase over. */
 static void left_take(struct phase *p, unsigned client, const struct phase_op *op)
 {
+	struct bench_raw_op raw;
 	uint64_t over_ns = KV_MIN(op->begin_ns, p->end_ns), seen = atomic_load(&p->over_ns);
 	while (over_ns < seen && !atomic_compare_exchange_weak(&p->over_ns, &seen, over_ns))
 		;
-	if (op->start_ns < over_ns)
-		left_count(&p->tally[client + op->kind * p->tallies], op->start_ns, over_ns, 1);
+	if (op->start_ns >= over_ns)
+		return;
+	left_count(&p->tally[client + op->kind * p->tallies], op->start_ns, over_ns, 1);
+	if (op->raw) {
+		raw = left_raw(p, op->kind, op->number, op->start_ns, over_ns);
+		raw.worker = op->worker;
+		bench_raw_add(op->raw, op->ring, &raw);
+	}
 }
 
 /* No worker took it. due_ns: since the phase began. */
 static void left_add(void *arg, uint64_t number, uint64_t due_ns, uint64_t count)
 {
 	struct phase *p = arg;
-	unsigned kind;
-	number += p->first_op;
-	kind = kind_of(p, &number);
-	left_count(&p->tally[kind * p->tallies], p->start_ns + due_ns, p->over_ns, count);
+	due_ns += p->start_ns;
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t n = p->first_op + number + i;
+		unsigned kind = kind_of(p, &n);
+		if (p->bench->raw && p->raw) {
+			struct bench_raw_op raw = left_raw(p, kind, n, due_ns, p->over_ns);
+			bench_raw_add_slow(p->bench->raw, 0, &raw);
+			left_count(&p->tally[kind * p->tallies], due_ns, p->over_ns, 1);
+			continue;
+		}
+		left_count(&p->tally[kind * p->tallies], due_ns, p->over_ns, count - i);
+		break;
+	}
 }
 
 /* After the last worker. */
@@ -177,6 +210,8 @@ static void phase_worker(struct kvc_client *client, unsigned w, void *arg)
 			      .worker = w,
 			      .breakdown = p->breakdown ? &p->breakdown[c] : NULL,
 			      .outages = p->outages ? &p->outages[c] : NULL,
+			      .raw = p->raw ? p->bench->raw : NULL,
+			      .ring = c,
 			      .call = phase_call(p->bench->opt)};
 	uint64_t backoff_ns = 0, pause_until_ns;
 	while (take_await(p, c, &op)) {
@@ -341,6 +376,24 @@ void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns
 		kv_hist_add(&op->tally->service, end_ns > op->begin_ns ? end_ns - op->begin_ns : 0);
 }
 
+void phase_raw_add(const struct phase_op *op, enum bench_raw_kind kind, uint64_t key, uint64_t bytes, int code,
+		   unsigned flags, uint64_t end_ns)
+{
+	const struct bench_raw_op raw = {.number = op->number,
+					 .key = key,
+					 .due_ns = op->start_ns,
+					 .start_ns = op->phase->rate > 0 ? op->begin_ns : op->start_ns,
+					 .end_ns = end_ns,
+					 .bytes = bytes,
+					 .code = code,
+					 .phase = (uint8_t)op->phase->raw,
+					 .kind = (uint8_t)kind,
+					 .flags = (uint8_t)flags,
+					 .worker = op->worker,
+					 .run = op->phase->raw_run};
+	bench_raw_add(op->raw, op->ring, &raw);
+}
+
 int phase_count_undone(const struct phase_op *op, int rc, uint64_t end_ns)
 {
 	bench_tally_undone(op->tally, rc, end_ns > op->start_ns ? end_ns - op->start_ns : 0);
@@ -352,17 +405,19 @@ int phase_op_write(const struct phase_op *op)
 {
 	struct kvc_call call = phase_put_call(op->phase);
 	struct bench_key key;
-	uint64_t len;
+	uint64_t len, end_ns;
 	int rc;
 	len = bench_key_of(&op->phase->bench->names, op->phase->key_base + op->number, &key);
 	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key, len), len,
 			   &call);
+	end_ns = phase_now();
+	phase_raw(op, BENCH_RAW_PUT, op->phase->key_base + op->number, rc == 0 ? len : 0, rc, end_ns);
 	if (rc == 0)
-		phase_count_done(op, len, phase_now());
+		phase_count_done(op, len, end_ns);
 	if (rc == 0)
 		return 0;
 	if (rc != -KV_EEXIST)
-		return phase_count_undone(op, rc, phase_now());
+		return phase_count_undone(op, rc, end_ns);
 	/* Another client stored other bytes under this key before: the key is stored. */
 	bench_bump(&op->tally->ops, 1);
 	op->tally->put_conflicts++;
@@ -373,10 +428,15 @@ int phase_op_write(const struct phase_op *op)
 int phase_delete(const struct phase_op *op)
 {
 	struct kvc_call call = {.size = sizeof(call)};
+	struct phase_op begun = *op;
 	struct bench_key key;
 	int rc;
 	bench_key_of(&op->phase->bench->names, op->phase->key_base + op->number, &key);
+	begun.start_ns = begun.begin_ns = op->raw ? phase_now() : 0;
 	rc = kvc_delete_await(op->client, (struct kvc_key){key.text, key.len}, &call);
+	if (op->raw)
+		phase_raw_add(&begun, BENCH_RAW_DELETE, op->phase->key_base + op->number, 0, rc, BENCH_RAW_BESIDE,
+			      phase_now());
 	return rc == -KV_ENOTFOUND ? 0 : rc;
 }
 
@@ -428,6 +488,11 @@ static int store_again(const struct phase_op *op, uint64_t index, const struct b
 			       len, &call);
 	watch(op, index, start_ns, rc);
 	op->tally->stored_again += rc == 0;
+	if (op->raw) {
+		struct phase_op begun = *op;
+		begun.start_ns = begun.begin_ns = start_ns;
+		phase_raw_add(&begun, BENCH_RAW_PUT, index, rc == 0 ? len : 0, rc, BENCH_RAW_BESIDE, phase_now());
+	}
 	return rc;
 }
 
@@ -450,7 +515,7 @@ static int read_missed(const struct phase_op *op, uint64_t index, const struct b
 int phase_op_read(const struct phase_op *op)
 {
 	const struct bench *b = op->phase->bench;
-	uint64_t index = bench_draw_key(&b->draw, op->number), len, start_ns;
+	uint64_t index = bench_draw_key(&b->draw, op->number), len, start_ns, end_ns;
 	const struct kvc_call *call = &op->call;
 	struct kvc_phases phases;
 	struct kvc_call measured;
@@ -466,14 +531,16 @@ int phase_op_read(const struct phase_op *op)
 		call = &measured;
 	}
 	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, call, &borrowed);
+	end_ns = phase_now();
 	watch(op, index, start_ns, got);
+	phase_raw(op, BENCH_RAW_GET, index, got < 0 ? 0 : (uint64_t)got, got < 0 ? (int)got : 0, end_ns);
 	if (got < 0)
-		phase_count_undone(op, (int)got, phase_now());
+		phase_count_undone(op, (int)got, end_ns);
 	if (got == -KV_ENOTFOUND)
 		return read_missed(op, index, &key, len);
 	if (got < 0)
 		return (int)got;
-	phase_count_done(op, (uint64_t)got, phase_now());
+	phase_count_done(op, (uint64_t)got, end_ns);
 	if (op->breakdown)
 		bench_breakdown_add(op->breakdown, &phases);
 	op->tally->hits++;

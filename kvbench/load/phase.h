@@ -28,7 +28,9 @@ struct phase_op {
 	struct bench_tally *tally;         /* where it counts */
 	struct bench_breakdown *breakdown; /* and its phases; NULL: not asked for */
 	struct bench_outages *outages;
-	struct kvc_call call; /* of a GET, without phases */
+	struct bench_raw *raw; /* where it is written; NULL: nowhere */
+	unsigned ring;         /* of its loop */
+	struct kvc_call call;  /* of a GET, without phases */
 };
 
 struct phase {
@@ -59,6 +61,8 @@ struct phase {
 	bool series;                       /* sample it into the result's series, which its owner frees */
 	uint64_t errors_max;               /* the phase ends at so many; 0: PHASE_ERRORS_MAX */
 	uint64_t arg;                      /* the run function's */
+	enum bench_raw_phase raw;          /* how --raw calls it; BENCH_RAW_NONE: its operations are in no figure */
+	unsigned raw_run;                  /* its number among phases of this name */
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
 	struct bench_outages *outages;     /* one per client: go on through errors and watch; NULL: do not */
 	/* its own */
@@ -121,6 +125,17 @@ void phase_count_done(const struct phase_op *op, uint64_t bytes, uint64_t end_ns
 /* phase_count_undone -- how long an operation of op->tally took that did not succeed, rc below 0: apart from those that
  * did, since a miss or a refusal may be quicker, and a dead server slower, than any value. Returns rc. */
 int phase_count_undone(const struct phase_op *op, int rc, uint64_t end_ns);
+
+/* phase_raw -- with --raw: operation op of this kind, on the key with this number, ended with code at end_ns. flags: of
+ * the record. Thread: the loop's that makes the operation. */
+void phase_raw_add(const struct phase_op *op, enum bench_raw_kind kind, uint64_t key, uint64_t bytes, int code,
+		   unsigned flags, uint64_t end_ns);
+static inline void phase_raw(const struct phase_op *op, enum bench_raw_kind kind, uint64_t key, uint64_t bytes,
+			     int code, uint64_t end_ns)
+{
+	if (KV_UNLIKELY(op->raw != NULL))
+		phase_raw_add(op, kind, key, bytes, code, 0, end_ns);
+}
 
 /* phase_result_merge -- add the result of a phase to that of others like it, whose series takes its windows. */
 void phase_result_merge(struct phase_result *into, struct phase_result *from);

@@ -43,6 +43,7 @@ static struct phase reads_phase(struct bench *b, uint64_t first_op, uint64_t tot
 			  .total = total,
 			  .duration_ns = duration_ns,
 			  .keys_per_op = o->batch,
+			  .raw = BENCH_RAW_READ,
 			  .poisson = o->arrivals == BENCH_POISSON,
 			  .verify = o->verify};
 	async_phase(&p, false);
@@ -95,6 +96,8 @@ int reads_steady(struct bench *b, struct kv_error *err)
 	while (rc == 0 && !steady && w->elapsed_ns < STEADY_MAX_NS && good(b, w)) {
 		struct phase p = reads_phase(b, first_op, UINT64_MAX, STEADY_WINDOW_NS);
 		p.name = "warm-up";
+		p.raw = BENCH_RAW_WARMUP;
+		p.raw_run = s->windows + 1;
 		r = result_clear();
 		rc = phase_run(&p, r, err);
 		first_op += atomic_load(&p.next);
@@ -140,6 +143,7 @@ static int runs_run(struct bench *b, struct kv_error *err)
 		struct phase p = reads_phase(b, first_op, total, o->duration_ns);
 		struct phase_result *r = result_clear();
 		p.series = true;
+		p.raw_run = i + 1;
 		p.rate = o->rate;
 		p.ramp_ns = o->ramp_ns;
 		p.outages = b->results.keep_going.outage;
@@ -200,6 +204,7 @@ static int trial_run(struct bench *b, double rate, uint64_t *first_op, struct ph
 	time_ns = (uint64_t)((double)ops * 1.25e9 / rate) + TRIAL_SLACK_NS;
 	p = reads_phase(b, *first_op, ops, time_ns);
 	p.rate = rate;
+	p.raw_run = b->results.slo.trials + 1;
 	rc = phase_run(&p, r, err);
 	*first_op += ops;
 	*out = (struct bench_slo_trial){.rate = rate,
@@ -220,7 +225,10 @@ static int ceiling_find(struct bench *b, uint64_t *first_op, double *out_rate, s
 {
 	struct phase p = reads_phase(b, 0, UINT64_MAX, CEILING_NS);
 	struct phase_result *r = result_clear();
-	int rc = phase_run(&p, r, err);
+	int rc;
+	p.raw = BENCH_RAW_WARMUP;
+	p.raw_run = 1 + b->results.steady.windows;
+	rc = phase_run(&p, r, err);
 	*out_rate = per_second((double)ops_of(r), r) / 2;
 	*first_op = atomic_load(&p.next);
 	if (errors_of(r) || misses_of(r))

@@ -46,6 +46,7 @@ struct replay {
 
 struct replay_worker {
 	struct seq_worker order;
+	unsigned number;
 	struct replay *r;
 	struct kvc_client *client;
 	struct replay_tally *tally;
@@ -80,6 +81,26 @@ static uint64_t call_took(struct replay_worker *w, uint64_t start_ns)
 	return took_ns;
 }
 
+/* A record of --raw, if there are any: block `block` of the request, in a call from start_ns to end_ns. */
+static void raw_add(const struct replay_worker *w, enum bench_raw_phase phase, enum bench_raw_kind kind, unsigned block,
+		    int64_t result, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct bench *b = w->r->bench;
+	struct bench_raw_op op = {.number = w->order.line,
+				  .key = w->order.ids[block],
+				  .due_ns = b->opt->trace_speed > 0 ? w->order.due_ns : start_ns,
+				  .start_ns = start_ns,
+				  .end_ns = end_ns,
+				  .bytes = result > 0 ? (uint64_t)result : 0,
+				  .code = result < 0 ? (int)result : 0,
+				  .phase = (uint8_t)phase,
+				  .kind = (uint8_t)kind,
+				  .worker = w->number,
+				  .run = 1};
+	if (b->raw)
+		bench_raw_add(b->raw, w->number % b->num_clients, &op);
+}
+
 /* ---- batches ---- */
 
 static void item_set(struct replay_worker *w, unsigned i, unsigned block)
@@ -106,6 +127,9 @@ static void put_items_await(struct replay_worker *w, unsigned n)
 	w->write_ns += took_ns;
 	for (unsigned i = 0; i < n; i++) {
 		bool conflict = w->item[i].result == -KV_EEXIST; /* another client stored other bytes before */
+		raw_add(w, BENCH_RAW_WRITE, BENCH_RAW_PUT, w->block[i],
+			w->item[i].result < 0 ? w->item[i].result : (int64_t)o->value_size, start_ns,
+			start_ns + took_ns);
 		if (w->item[i].result < 0 && !conflict) {
 			count_error(w->r, t, (int)w->item[i].result);
 			failed = true;
@@ -149,6 +173,7 @@ static unsigned get_items_await(struct replay_worker *w, unsigned n)
 	took_ns = call_took(w, start_ns);
 	w->read_ns += took_ns;
 	for (unsigned i = 0; i < n; i++) {
+		raw_add(w, BENCH_RAW_READ, BENCH_RAW_GET, w->block[i], w->item[i].result, start_ns, start_ns + took_ns);
 		if (w->item[i].result >= 0) {
 			got_item(w, i);
 		} else if (w->item[i].result == -KV_ENOTFOUND) {
@@ -304,6 +329,11 @@ static int lookup_await(struct replay_worker *w, unsigned *out_found)
 	uint64_t start_ns = phase_now(), took_ns;
 	int rc = kvc_exists_await(w->client, w->lookup, w->order.num_ids, NULL, out_found, &call);
 	took_ns = call_took(w, start_ns);
+	raw_add(w, BENCH_RAW_READ, BENCH_RAW_EXISTS, 0,
+		rc < 0                          ? rc
+		: *out_found < w->order.num_ids ? -KV_ENOTFOUND
+						: 0,
+		start_ns, start_ns + took_ns);
 	if (rc < 0 || *out_found < w->order.num_ids)
 		bench_tally_undone(&w->tally->read, rc < 0 ? rc : -KV_ENOTFOUND, took_ns);
 	return rc;
@@ -347,6 +377,7 @@ static void replay_main(struct kvc_client *client, unsigned number, void *arg)
 		return;
 	}
 	w->r = r;
+	w->number = number;
 	w->client = client;
 	w->tally = &r->tally[number % r->bench->num_clients];
 	w->memory = (uint8_t *)r->area.base + (uint64_t)number * r->batch * r->bench->opt->value_size;

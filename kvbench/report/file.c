@@ -101,10 +101,10 @@ static int write_all(int fd, const char *text, size_t len)
 
 /* On disk and named, or an error: a full disk may report its error only at fsync or close. Beyond its end the file
  * gives back what was reserved. */
-static int finish(struct out_file *f, const char *text, size_t len)
+static int finish(struct out_file *f, uint64_t len)
 {
-	int rc = write_all(f->fd, text, len);
-	if (rc == 0 && f->temporary[0] && (ftruncate(f->fd, (off_t)len) < 0 || fsync(f->fd) < 0))
+	int rc = 0;
+	if (f->temporary[0] && (ftruncate(f->fd, (off_t)len) < 0 || fsync(f->fd) < 0))
 		rc = -errno;
 	if (close(f->fd) < 0 && rc == 0)
 		rc = -errno;
@@ -116,11 +116,21 @@ static int finish(struct out_file *f, const char *text, size_t len)
 	return rc;
 }
 
-int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err)
+int out_file_written(struct out_file *f, uint64_t len, struct kv_error *err)
 {
-	int rc = text ? finish(f, text, len) : -KV_ENOMEM;
+	int rc = finish(f, len);
 	if (rc < 0)
 		failed(f, rc, err);
+	out_file_discard(f);
+	return rc;
+}
+
+int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err)
+{
+	int rc = text ? write_all(f->fd, text, len) : -KV_ENOMEM;
+	if (rc == 0)
+		return out_file_written(f, len, err);
+	failed(f, rc, err);
 	out_file_discard(f);
 	return rc;
 }

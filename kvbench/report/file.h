@@ -26,6 +26,9 @@ int out_file_apart(const char *path, const char *what, const char *input, const 
  * what was there. text may be NULL: there was no memory for it. Closes the file either way. */
 int out_file_write(struct out_file *f, const char *text, size_t len, struct kv_error *err);
 
+/* out_file_written -- the same after the caller has written len bytes to f->fd by itself. */
+int out_file_written(struct out_file *f, uint64_t len, struct kv_error *err);
+
 /* out_file_discard -- give up: removes the temporary file. A file that is not open is accepted. */
 void out_file_discard(struct out_file *f);
 

@@ -9,7 +9,7 @@
 #include "kvbench/report/json.h"
 #include "kvbench/report/page.h"
 
-enum { JSON_FILE, PAGE_FILE, HDR_FILE, CSV_FILE, OUTPUT_FILES };
+enum { JSON_FILE, PAGE_FILE, HDR_FILE, CSV_FILE, RAW_FILE, OUTPUT_FILES };
 
 static const struct {
 	const char *what;
@@ -19,6 +19,7 @@ static const struct {
 	[PAGE_FILE] = {"the page", page_html},
 	[HDR_FILE] = {"the file of percentiles", document_hgrm},
 	[CSV_FILE] = {"the time series", document_csv},
+	[RAW_FILE] = {"the file of operations", NULL}, /* written while they are made */
 };
 
 struct outputs {
@@ -40,7 +41,8 @@ static int apart(const struct bench_options *o, const char *path, const char *wh
 
 int outputs_open(const struct bench_options *options, struct outputs **out, struct kv_error *err)
 {
-	const char *const path[OUTPUT_FILES] = {options->json, options->report, options->hdr, options->csv};
+	const char *const path[OUTPUT_FILES] = {options->json, options->report, options->hdr, options->csv,
+						options->raw};
 	struct outputs *o = calloc(1, sizeof(*o));
 	int rc = o ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the files of this run");
 	for (unsigned i = 0; o && i < OUTPUT_FILES; i++)
@@ -82,6 +84,21 @@ static int write_one(struct outputs *o, unsigned i, const json_t *doc)
 	return rc;
 }
 
+int outputs_raw(const struct outputs *o)
+{
+	return o->file[RAW_FILE].fd;
+}
+
+/* One that lacks operations is none: the verdict has said why. */
+static int raw_write(struct outputs *o, const struct bench_raw_result *r)
+{
+	struct kv_error err = {0};
+	int rc = r->code < 0 ? r->code : r->lost ? -KV_EBUSY : out_file_written(&o->file[RAW_FILE], r->bytes, &err);
+	if (err.text[0])
+		fprintf(stderr, "kv-bench: %s\n", err.text);
+	return rc;
+}
+
 int outputs_write(struct outputs *o, const struct bench *bench)
 {
 	json_t *doc = NULL;
@@ -89,6 +106,11 @@ int outputs_write(struct outputs *o, const struct bench *bench)
 	for (unsigned i = 0; i < OUTPUT_FILES; i++) {
 		if (o->file[i].fd < 0)
 			continue;
+		if (i == RAW_FILE) {
+			rc = raw_write(o, &bench->results.raw);
+			first = first ? first : rc;
+			continue;
+		}
 		doc = doc ? doc : json_document(bench);
 		if (!doc) {
 			fprintf(stderr, "kv-bench: no memory for the report: its files are not written\n");

@@ -15,6 +15,9 @@ int outputs_open(const struct bench_options *options, struct outputs **out, stru
  * the first failure's code. */
 int outputs_write(struct outputs *o, const struct bench *bench);
 
+/* outputs_raw -- where the records of --raw go while the run goes on; outputs_write then names the file. */
+int outputs_raw(const struct outputs *o);
+
 /* outputs_discard -- what was not written is removed. NULL is accepted; *o becomes NULL. */
 void outputs_discard(struct outputs **o);
 

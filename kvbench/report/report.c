@@ -862,6 +862,11 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 			kv_strerror(r->roofline.code));
 	else if (r->roofline_put.code < 0)
 		problem(&v, "the roofline of PUT could not be measured: %s", kv_strerror(r->roofline_put.code));
+	if (r->raw.code < 0)
+		problem(&v, "the operations could not be written to %.300s: %s", b->opt->raw, kv_strerror(r->raw.code));
+	else if (r->raw.lost)
+		problem(&v, "%s came faster than %.300s took them, which is not written: name a file on a faster disk",
+			OF(r->raw.lost, "operation"), b->opt->raw);
 	judge_replay(&v, b);
 	if (v.count == 0 && r->read.ran && !b->opt->trace && !r->interrupted && bench_measured_ops(r) == 0 &&
 	    bench_errors_total(&r->read.tally.errors) == 0)

@@ -127,9 +127,9 @@ static void stolen(struct asking *q, const json_t *a, const json_t *b)
 /* Options that change what is shown, and not what is measured. */
 static bool shows_only(const char *name)
 {
-	static const char *const names[] = {"json",     "report",         "hdr",    "csv",
-					    "interval", "progress",       "quiet",  "log_level",
-					    "slow_ms",  "base_client_id", "config", "server"};
+	static const char *const names[] = {"json",           "report",   "hdr",   "csv",       "raw",
+					    "interval",       "progress", "quiet", "log_level", "slow_ms",
+					    "base_client_id", "config",   "server"};
 	for (unsigned i = 0; i < KV_COUNT(names); i++)
 		if (strcmp(name, names[i]) == 0)
 			return true;

@@ -361,6 +361,12 @@ const struct kv_opt bench_options_table[] = {
 	 AT(csv),
 	 .metavar = "FILE",
 	 .help = "Write the time series of all phases, a line for each window."},
+	{.name = "raw",
+	 .type = KV_OPT_STRING,
+	 AT(raw),
+	 .metavar = "FILE",
+	 .help = "Write every operation: kind, key, when it was due, started and ended, bytes and code, in records of "
+		 "64 bytes (docs/guide/benchmarking.md)."},
 	{.name = "interval",
 	 .type = KV_OPT_DURATION,
 	 AT(interval_ns),
@@ -657,8 +663,8 @@ static int check_keep_going(const struct bench_options *o, struct kv_error *err)
 
 static int check_output(const struct bench_options *o, struct kv_error *err)
 {
-	const char *const files[] = {o->json, o->report, o->hdr, o->csv};
-	static const char *const names[] = {"--json", "--report", "--hdr", "--csv"};
+	const char *const files[] = {o->json, o->report, o->hdr, o->csv, o->raw};
+	static const char *const names[] = {"--json", "--report", "--hdr", "--csv", "--raw"};
 	if (o->progress && o->quiet)
 		return kv_fail(err, -KV_EINVAL, "--progress prints lines, which --quiet forbids: drop one of them");
 	for (unsigned i = 0; i < KV_COUNT(files); i++) {

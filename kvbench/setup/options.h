@@ -84,8 +84,8 @@ struct bench_options {
 	/* security */
 	struct kv_opt_security security;
 	/* output */
-	const char *json, *hdr, *csv, *report; /* files, or NULL */
-	uint64_t interval_ns;                  /* windows of the time series */
+	const char *json, *hdr, *csv, *report, *raw; /* files, or NULL */
+	uint64_t interval_ns;                        /* windows of the time series */
 	bool progress;
 	int argc; /* as given */
 	char **argv;
