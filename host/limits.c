@@ -244,16 +244,18 @@ void kv_host_read(const char *root, struct kv_host *out)
 void kv_process_read(int pid, struct kv_process *out)
 {
 	char status[32], files[32], self[16] = "self", text[64] = "";
-	uint64_t rss, huge, hard;
+	uint64_t rss, peak, huge, hard;
 	if (pid)
 		snprintf(self, sizeof(self), "%d", pid);
 	snprintf(status, sizeof(status), "/proc/%s/status", self);
 	snprintf(files, sizeof(files), "/proc/%s/fd", self);
 	*out = (struct kv_process){.files = files_of("", files, pid == 0)};
 	rss = kib_of("", status, "VmRSS:");
+	peak = kib_of("", status, "VmHWM:");
 	huge = kib_of("", status, "HugetlbPages:");
 	out->rss = rss == KV_UNKNOWN ? 0 : rss;
 	out->memory = out->rss + (huge == KV_UNKNOWN ? 0 : huge);
+	out->peak = peak == KV_UNKNOWN ? out->memory : peak + (huge == KV_UNKNOWN ? 0 : huge);
 	(void)kv_file_field(text, sizeof(text), "Threads:", "%s", status);
 	out->threads = strtoull(text, NULL, 10);
 	(void)limit_read("", self, "Max open files", &out->files_soft, &hard);

@@ -67,6 +67,7 @@ void kv_host_threads_count(struct kv_host *host);
 /* What one process uses. */
 struct kv_process {
 	uint64_t rss, memory; /* resident bytes; and with those in hugetlb pages */
+	uint64_t peak;        /* the most resident bytes so far, with hugetlb pages as they are now */
 	uint64_t threads;
 	uint64_t files, files_soft; /* open files, and how many may be (KV_NO_LIMIT, KV_UNKNOWN) */
 };

@@ -535,6 +535,7 @@ static int measure(struct bench *b, struct outputs **files)
 	if (bench_interrupted() && !b->results.keep_going.ran)
 		b->results.interrupted = bench_interrupted();
 	b->results.rss_peak = kv_memory_rss_peak();
+	b->results.server_rss_peak = server_child_memory_peak(b->server);
 	take_counters(b);
 	report_latency(b);
 	report_summary(b);

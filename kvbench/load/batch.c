@@ -261,13 +261,30 @@ int batch_end(const struct phase_op *op, bool put, unsigned n, int rc, uint64_t 
 	return first;
 }
 
+/* Returns 0, or the first code. */
+static int batch_store_missed(const struct phase_op *op, const struct kvc_item *items, unsigned n)
+{
+	const struct batches *b = op->phase->bench->batches;
+	const struct bench_key *key = b->key + (items - b->item);
+	int first = 0;
+	for (unsigned i = 0; i < n; i++) {
+		int rc = 0;
+		if (items[i].result == -KV_ENOTFOUND)
+			rc = phase_store_again(op, bench_draw_key(&op->phase->bench->draw, op->number * n + i), &key[i],
+					       items[i].len);
+		first = first ? first : rc;
+	}
+	return first;
+}
+
 int phase_op_batch(const struct phase_op *op)
 {
 	struct kvc_call call = phase_call(op->phase->bench->opt);
 	struct kvc_item *items;
 	unsigned n = batch_begin(op, false, &items);
 	int rc = kvc_get_batch_await(op->client, items, n, &call);
-	return batch_end(op, false, n, rc, phase_now());
+	rc = batch_end(op, false, n, rc, phase_now());
+	return rc == 0 && op->phase->store_missed ? batch_store_missed(op, items, n) : rc;
 }
 
 int phase_op_write_batch(const struct phase_op *op)

@@ -120,7 +120,8 @@ struct bench_results {
 	struct bench_conditions conditions;
 	unsigned server_threads;                 /* of our own server */
 	int interrupted;                         /* the signal that ended the run before its end, or 0 */
-	uint64_t rss_peak, memory_mb;            /* memory_mb: of our own server, else 0 */
+	uint64_t rss_peak, server_rss_peak;      /* server: of our own ones, else 0 */
+	uint64_t memory_mb;                      /* of our own server, else 0 */
 	uint64_t values_bytes;                   /* of what PUT sends; 0: the run stores nothing */
 	bool misses_expected;                    /* for one of these, or servers that go */
 	bool memory_short;                       /* the server's memory is smaller than the workload */

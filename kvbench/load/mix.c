@@ -5,7 +5,8 @@
  * behind those, so its bytes always travel, and deletes it after its latency was taken. Otherwise a run would need
  * memory without an end, or store again what is there, which moves nothing. So a DELETE is made for each PUT, which is
  * part of the load and of no figure. If a server dies between the two, the key stays until its time to live is over.
- * With --batch an operation is of so many keys, and a DELETE follows for each.
+ * With --batch an operation is of so many keys, and a DELETE follows for each. A value that a GET missed is stored
+ * again behind it, as the user of a cache does: else each miss makes the next one.
  *
  * Parts are exact, and not drawn: two runs make the same operations in the same order. Only with poisson arrivals each
  * kind is drawn, from the seed: users who know nothing of each other keep to no parts, and a PUT that comes after every
@@ -71,13 +72,14 @@ static int op_exists_one(const struct phase_op *op)
 	struct kvc_call call = phase_call(b->opt);
 	struct bench_key key;
 	struct kvc_key name;
-	uint64_t index = bench_draw_key(&b->draw, op->number), end_ns;
+	uint64_t index = bench_draw_key(&b->draw, op->number), start_ns = op->outages ? phase_now() : 0, end_ns;
 	uint8_t found = 0;
 	int rc;
 	bench_key_of(&b->names, index, &key);
 	name = (struct kvc_key){key.text, key.len};
 	rc = kvc_exists_await(op->client, &name, 1, &found, NULL, &call);
 	end_ns = phase_now();
+	phase_watch(op, index, start_ns, rc);
 	phase_raw(op, BENCH_RAW_EXISTS, index, 0, rc < 0 ? rc : found ? 0 : -KV_ENOTFOUND, end_ns);
 	if (rc < 0)
 		return phase_count_undone(op, rc, end_ns);
@@ -107,6 +109,7 @@ void mix_phase(struct phase *phase)
 	if (phase->bench->opt->mix.total == 0)
 		return;
 	phase->run = op_mix;
+	phase->store_missed = true;
 	phase->kind_of = kind_of;
 	_Static_assert((int)MIX_KINDS <= (int)PHASE_KINDS_MAX, "a phase has room for the kinds");
 	phase->kinds = MIX_KINDS;

@@ -400,18 +400,52 @@ int phase_count_undone(const struct phase_op *op, int rc, uint64_t end_ns)
 	return rc;
 }
 
+/* The deadline of a call for one value. Without --timeout it is the library's default (kvclient.h). */
+static uint64_t deadline_of(const struct bench_options *o)
+{
+	return o->timeout_ns ? o->timeout_ns : KV_TIMEOUT_DEFAULT_NS + o->value_size * TIMEOUT_BYTE_NS;
+}
+
+void phase_watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc)
+{
+	if (op->outages)
+		bench_outages_call(op->outages, key, start_ns, phase_now(), deadline_of(op->phase->bench->opt),
+				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT && rc != -KV_EEXIST);
+}
+
+int phase_store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
+{
+	const struct bench_options *o = op->phase->bench->opt;
+	struct kvc_call call = phase_call(o);
+	uint64_t start_ns = phase_now();
+	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key, len),
+			       len, &call);
+	phase_watch(op, index, start_ns, rc);
+	op->tally->stored_again += rc == 0;
+	if (op->raw) {
+		struct phase_op begun = *op;
+		begun.start_ns = begun.begin_ns = start_ns;
+		phase_raw_add(&begun, BENCH_RAW_PUT, index, rc == 0 ? len : 0, rc, BENCH_RAW_BESIDE, phase_now());
+	}
+	if (rc == -KV_EEXIST) /* another client has stored it meanwhile */
+		op->tally->put_conflicts++;
+	return rc == -KV_EEXIST || rc == -KV_ELEFT ? 0 : rc; /* its server ends: it misses the key until it is back */
+}
+
 /* PUT of one key, whose value lies ready in registered memory. */
 int phase_op_write(const struct phase_op *op)
 {
 	struct kvc_call call = phase_put_call(op->phase);
 	struct bench_key key;
-	uint64_t len, end_ns;
+	uint64_t len, start_ns = op->outages ? phase_now() : 0, end_ns;
 	int rc;
 	len = bench_key_of(&op->phase->bench->names, op->phase->key_base + op->number, &key);
 	rc = kvc_put_await(op->client, (struct kvc_key){key.text, key.len}, values_of(op->phase->bench, &key, len), len,
 			   &call);
 	end_ns = phase_now();
 	phase_raw(op, BENCH_RAW_PUT, op->phase->key_base + op->number, rc == 0 ? len : 0, rc, end_ns);
+	if (op->outages)
+		bench_outages_count(op->outages, start_ns, end_ns, deadline_of(op->phase->bench->opt));
 	if (rc == 0)
 		phase_count_done(op, len, end_ns);
 	if (rc == 0)
@@ -464,47 +498,9 @@ bool bench_verify(const struct bench_key *key, const void *data, uint64_t len, u
 	return right;
 }
 
-/* The deadline of a call for one value. Without --timeout it is the library's default (kvclient.h). */
-static uint64_t deadline_of(const struct bench_options *o)
-{
-	return o->timeout_ns ? o->timeout_ns : KV_TIMEOUT_DEFAULT_NS + o->value_size * TIMEOUT_BYTE_NS;
-}
-
-/* A call has ended. start_ns: when it began; with --rate that may be later than its intended start. */
-static void watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc)
-{
-	if (op->outages)
-		bench_outages_call(op->outages, key, start_ns, phase_now(), deadline_of(op->phase->bench->opt),
-				   rc < 0 && rc != -KV_ENOTFOUND && rc != -KV_ELEFT && rc != -KV_EEXIST);
-}
-
-/* With --keep-going, a server that was restarted has lost its values: store this one again. */
-static int store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
-{
-	const struct bench_options *o = op->phase->bench->opt;
-	struct kvc_call call = phase_call(o);
-	uint64_t start_ns = phase_now();
-	int rc = kvc_put_await(op->client, (struct kvc_key){key->text, key->len}, values_of(op->phase->bench, key, len),
-			       len, &call);
-	watch(op, index, start_ns, rc);
-	op->tally->stored_again += rc == 0;
-	if (op->raw) {
-		struct phase_op begun = *op;
-		begun.start_ns = begun.begin_ns = start_ns;
-		phase_raw_add(&begun, BENCH_RAW_PUT, index, rc == 0 ? len : 0, rc, BENCH_RAW_BESIDE, phase_now());
-	}
-	return rc;
-}
-
 static int read_missed(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len)
 {
-	int rc = op->outages ? store_again(op, index, key, len) : 0;
-	if (rc == -KV_ELEFT) /* its server ends: it misses the key until it is back */
-		rc = 0;
-	if (rc == -KV_EEXIST) { /* another client has stored it meanwhile */
-		op->tally->put_conflicts++;
-		rc = 0;
-	}
+	int rc = op->outages || op->phase->store_missed ? phase_store_again(op, index, key, len) : 0;
 	bench_bump(&op->tally->ops, 1);
 	op->tally->misses++;
 	return rc < 0 ? rc : -KV_ENOTFOUND;
@@ -532,7 +528,7 @@ int phase_op_read(const struct phase_op *op)
 	}
 	got = kvc_get_borrowed_await(op->client, (struct kvc_key){key.text, key.len}, len, call, &borrowed);
 	end_ns = phase_now();
-	watch(op, index, start_ns, got);
+	phase_watch(op, index, start_ns, got);
 	phase_raw(op, BENCH_RAW_GET, index, got < 0 ? 0 : (uint64_t)got, got < 0 ? (int)got : 0, end_ns);
 	if (got < 0)
 		phase_count_undone(op, (int)got, end_ns);

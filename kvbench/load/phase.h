@@ -65,6 +65,7 @@ struct phase {
 	unsigned raw_run;                  /* its number among phases of this name */
 	struct bench_breakdown *breakdown; /* one per client, or NULL */
 	struct bench_outages *outages;     /* one per client: go on through errors and watch; NULL: do not */
+	bool store_missed;                 /* a value that a GET missed is stored again; with outages it is, too */
 	/* its own */
 	_Alignas(KV_CACHELINE) _Atomic uint64_t next;
 	_Alignas(KV_CACHELINE) _Atomic uint64_t num_errors;
@@ -99,6 +100,15 @@ int phase_op_delete(const struct phase_op *op); /* of the key that a write of th
 
 /* phase_delete -- the same, not counted as an operation: 0, also where it was not there, or what the call returned. */
 int phase_delete(const struct phase_op *op);
+
+/* phase_watch -- with --keep-going: a call on this key of the run began at start_ns and has ended with rc. start_ns:
+ * with
+ * --rate that may be later than its intended start. */
+void phase_watch(const struct phase_op *op, uint64_t key, uint64_t start_ns, int64_t rc);
+
+/* phase_store_again -- PUT of a value of the run that a GET has missed, as a cache's user does it. In no figure but
+ * stored_again. Returns 0, also where others have stored it, or its server leaves; else what the call returned. */
+int phase_store_again(const struct phase_op *op, uint64_t index, const struct bench_key *key, uint64_t len);
 
 /* phase_call -- the call that the options ask for. */
 static inline struct kvc_call phase_call(const struct bench_options *options)

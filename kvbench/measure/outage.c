@@ -63,13 +63,19 @@ static void call_served(struct bench_outages *o, uint64_t key, uint64_t start_ns
 		outage_over(o, end_ns);
 }
 
-void bench_outages_call(struct bench_outages *o, uint64_t key, uint64_t start_ns, uint64_t end_ns, uint64_t timeout_ns,
-			bool failed)
+void bench_outages_count(struct bench_outages *o, uint64_t start_ns, uint64_t end_ns, uint64_t timeout_ns)
 {
 	uint64_t took = end_ns > start_ns ? end_ns - start_ns : 0;
 	o->calls++;
 	o->longest_ns = KV_MAX(o->longest_ns, took);
 	o->overdue += took > timeout_ns + BENCH_LATE_NS;
+}
+
+void bench_outages_call(struct bench_outages *o, uint64_t key, uint64_t start_ns, uint64_t end_ns, uint64_t timeout_ns,
+			bool failed)
+{
+	uint64_t took = end_ns > start_ns ? end_ns - start_ns : 0;
+	bench_outages_count(o, start_ns, end_ns, timeout_ns);
 	if (failed)
 		call_failed(o, key, start_ns);
 	else

@@ -32,6 +32,10 @@ struct bench_outages {
 int bench_outages_init(struct bench_outages *o, uint64_t num_keys);
 void bench_outages_fini(struct bench_outages *o);
 
+/* bench_outages_count -- a call whose key comes never again has ended, as the PUTs of --mix are: it says nothing of
+ * when an outage is over. */
+void bench_outages_count(struct bench_outages *o, uint64_t start_ns, uint64_t end_ns, uint64_t timeout_ns);
+
 /* bench_outages_call -- a call on this key with this deadline (relative) has ended. */
 void bench_outages_call(struct bench_outages *o, uint64_t key, uint64_t start_ns, uint64_t end_ns, uint64_t timeout_ns,
 			bool failed);

@@ -169,11 +169,15 @@ static json_t *rails_array(const struct bench_results *r)
 
 static json_t *resources_object(const struct bench_results *r)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads,
-			 "endpoints", (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links, "buffer_bytes",
-			 (json_int_t)r->info.buffer_bytes, "values_bytes", (json_int_t)r->values_bytes,
-			 "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
-			 r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
+	json_t *o =
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:I}", "os_threads", (json_int_t)r->info.os_threads,
+			  "endpoints", (json_int_t)r->info.endpoints, "links", (json_int_t)r->info.links,
+			  "buffer_bytes", (json_int_t)r->info.buffer_bytes, "values_bytes", (json_int_t)r->values_bytes,
+			  "peak_rss_bytes", (json_int_t)r->rss_peak, "buffer_pages", r->info.memory, "numa",
+			  r->info.numa, "register_ns", (json_int_t)r->info.register_ns);
+	if (o && r->server_rss_peak)
+		json_object_set_new(o, "server_peak_rss_bytes", json_integer((json_int_t)r->server_rss_peak));
+	return o;
 }
 
 /* Of a latency, which is never 0 where it was measured. */
@@ -264,6 +268,8 @@ static json_t *phase_object(const struct bench *b, const struct phase_result *p)
 	}
 	if (object && b->server)
 		json_object_set_new(object, "server_cpu_seconds", json_real(p->server_cpu_seconds));
+	if (object && t->stored_again > 0)
+		json_object_set_new(object, "stored_again", json_integer((json_int_t)t->stored_again));
 	if (object && t->due > 0) {
 		json_object_set_new(object, "due", json_integer((json_int_t)t->due));
 		json_object_set_new(object, "never_started", json_integer((json_int_t)t->never_started));

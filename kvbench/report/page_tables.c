@@ -84,7 +84,7 @@ void page_slo(FILE *out, const json_t *doc)
 	unsigned rows = 0;
 	if (json_array_size(trials) == 0)
 		return;
-	fprintf(out, "<h2>Highest rate with p%g within %s: ", 100 * document_number(slo, "quantile"),
+	fprintf(out, "<h2>Highest rate with p%.10g within %s: ", 100 * document_number(slo, "quantile"),
 		chart_number(document_number(slo, "limit_ns"), CHART_TIME_NS, text, sizeof(text)));
 	fprintf(out, "%s%s</h2>\n",
 		isfinite(best) ? kv_count_format((uint64_t)KV_MIN(KV_MAX(best, 0.0), 1e18), text, sizeof(text))

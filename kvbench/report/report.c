@@ -41,6 +41,17 @@ static double per_second(double n, const struct phase_result *p)
 	return p->elapsed_ns ? n / seconds_of(p) : 0;
 }
 
+/* Of so few that a whole number would not tell them: three digits. */
+static const char *few_text(double n, char *buf, size_t cap)
+{
+	if (n >= 99.5 || n <= 0)
+		return kv_count_format((uint64_t)(n + 0.5), buf, cap);
+	snprintf(buf, cap, "%.3g", n);
+	return buf;
+}
+
+#define FEW(n) few_text((n), (char[32]){0}, 32)
+
 /* ---- the start ---- */
 
 static void start_server(const struct bench *b)
@@ -224,6 +235,8 @@ static void phase_table(const struct bench *b, const char *name, const struct ph
 		OF(t->ops, "op"), seconds_of(p));
 	if (t->hits || t->misses)
 		fprintf(b->out, "%8shits %s, misses %s\n", "", COUNT(t->hits), COUNT(t->misses));
+	if (t->stored_again)
+		fprintf(b->out, "%8sstored again %s, behind their GETs\n", "", COUNT(t->stored_again));
 	if (t->put_conflicts)
 		kv_wrap(b->out, "        ", 10, "put conflicts %s: other bytes were there under the key, and stay",
 			COUNT(t->put_conflicts));
@@ -296,10 +309,10 @@ static void slo_table(const struct bench *b)
 	const struct bench_slo_search *s = &b->results.slo;
 	const struct bench_slo_trial *best = bench_slo_best(s);
 	double above = 0;
-	char percentile[16];
+	char percentile[24];
 	if (s->trials == 0)
 		return;
-	snprintf(percentile, sizeof(percentile), "p%g", 100 * b->opt->aim.quantile);
+	snprintf(percentile, sizeof(percentile), "p%.10g", 100 * b->opt->aim.quantile);
 	fprintf(b->out, "\n%-6s %11s %11s %9s %9s %9s\n", "slo", "offered/s", "achieved/s", percentile, "service",
 		"ops");
 	for (unsigned n = 0; n < s->trials; n++) {
@@ -310,14 +323,13 @@ static void slo_table(const struct bench *b)
 		if (!t)
 			break;
 		above = t->rate;
-		fprintf(b->out, "%-6s %11s %11s %9s %9s %9s %s\n", "", COUNT((uint64_t)(t->rate + 0.5)),
-			COUNT((uint64_t)(t->achieved + 0.5)), TIME(t->latency_ns), TIME(t->service_ns), COUNT(t->ops),
-			bench_slo_why_text(t->why));
+		fprintf(b->out, "%-6s %11s %11s %9s %9s %9s %s\n", "", FEW(t->rate), FEW(t->achieved),
+			TIME(t->latency_ns), TIME(t->service_ns), COUNT(t->ops), bench_slo_why_text(t->why));
 	}
 	if (best)
 		kv_wrap(b->out, "       ", 0,
-			"%s per second keep p%g within %s; the figures of the reads are of that rate",
-			COUNT((uint64_t)best->rate), 100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns));
+			"%s per second keep p%.10g within %s; the figures of the reads are of that rate",
+			FEW(best->rate), 100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns));
 }
 
 /* Both phases of a replay are one stretch of time, with one sum. */
@@ -341,17 +353,6 @@ static void cpu_table(const struct bench *b)
 	if (r->mixed.read.ran)
 		cpu_line(b, "mixed", &r->mixed.read);
 }
-
-/* Of so few that a whole number would not tell them: three digits. */
-static const char *few_text(double n, char *buf, size_t cap)
-{
-	if (n >= 99.5 || n <= 0)
-		return kv_count_format((uint64_t)(n + 0.5), buf, cap);
-	snprintf(buf, cap, "%.3g", n);
-	return buf;
-}
-
-#define FEW(n) few_text((n), (char[32]){0}, 32)
 
 /* With --rate: whether the machine did what was offered. */
 static void rate_line(const struct bench *b)
@@ -461,6 +462,9 @@ static void resource_table(const struct bench *b)
 	if (r->values_bytes)
 		resource_row(b->out, "registered values", SIZE(r->values_bytes), SIZE(r->values_bytes));
 	resource_row(b->out, "peak resident memory", SIZE(r->rss_peak), "-");
+	if (r->server_rss_peak)
+		resource_row(b->out, b->opt->num_servers > 1 ? "... of the servers" : "... of the server",
+			     SIZE(r->server_rss_peak), "-");
 }
 
 static void roofline_rows(const struct bench *b, const char *op, const struct roofline_result *r)
@@ -805,7 +809,7 @@ static void judge_slo(struct verdict *v, const struct bench *b)
 	if (r->slo_bad)
 		problem(v, "the trials of --slo met %s that were wrong or missing", OF(r->slo_bad, "value"));
 	if (r->slo.trials && !bench_slo_best(&r->slo) && !r->interrupted)
-		problem(v, "no rate that was tried keeps p%g within %s, down to %.3g per second",
+		problem(v, "no rate that was tried keeps p%.10g within %s, down to %.3g per second",
 			100 * b->opt->aim.quantile, TIME(b->opt->aim.limit_ns), r->slo.high);
 }
 
@@ -830,8 +834,10 @@ unsigned report_verdict(const struct bench *b, FILE *to)
 	judge_phase(&v, "write", &r->write);
 	judge_phase(&v, "warm-up", &r->warmup);
 	v.events = r->events.done > 0;
-	judge_phase(&v, "mix", &r->mix_put);
-	judge_phase(&v, "mix", &r->mix_exists);
+	if (!r->keep_going.ran) {
+		judge_phase(&v, "mix", &r->mix_put);
+		judge_phase(&v, "mix", &r->mix_exists);
+	}
 	judge_slo(&v, b);
 	judge_prefix(&v, r);
 	judge_phase(&v, "mixed", &r->mixed.read);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loadspec.c -- the small languages of the options that describe a load.
  *
- * A log-normal distribution becomes a list as well: BENCH_SIZE_STEPS sizes of the same weight, each the median of its
- * part of the distribution. So one rule says which key has which size, and what memory they take together is known
- * beforehand. What a list loses is the tail beyond 1 / (2 * steps). */
+ * A log-normal distribution becomes a list as well: BENCH_SIZE_STEPS sizes, each the mean of its part of the
+ * distribution, so that the mean of all is the distribution's. Parts are a 32nd each; the last one, where most bytes of
+ * a wide distribution are, is halved down to a 256th. So one rule says which key has which size, and what memory they
+ * take together is known beforehand. What a list loses is how sizes scatter within the last 256th. */
 #include "kvbench/setup/loadspec.h"
 
 #include <math.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 
 enum { WORD_MAX = 64 };
+
+#define PERCENT_MAX 99.9999999 /* a trial has ten samples beyond: 10,000 million operations */
 
 /* Copy what stands before the next `end`, or all; *text is behind it then, or NULL. False: empty, or too long. */
 static bool word_take(const char **text, char end, char *out)
@@ -64,13 +67,19 @@ int bench_pattern_parse(const char *text, struct bench_pattern *out, struct kv_e
 
 /* ---- sizes ---- */
 
+/* The part of a standard normal distribution below x. */
+static double normal_below(double x)
+{
+	return erfc(-x / M_SQRT2) / 2;
+}
+
 /* The x below which this part of the normal distribution lies. */
 static double normal_quantile(double part)
 {
 	double low = -10, high = 10;
 	for (unsigned i = 0; i < 60; i++) {
 		double x = (low + high) / 2;
-		if (erfc(-x / M_SQRT2) / 2 < part)
+		if (normal_below(x) < part)
 			low = x;
 		else
 			high = x;
@@ -78,22 +87,33 @@ static double normal_quantile(double part)
 	return (low + high) / 2;
 }
 
+/* The mean of a log-normal distribution of median 1 between two parts of it, of 0 to 1. */
+static double lognormal_mean(double sigma, double from, double to)
+{
+	double below = from > 0 ? normal_below(sigma - normal_quantile(from)) : 1;
+	double above = to < 1 ? normal_below(sigma - normal_quantile(to)) : 0;
+	return exp(sigma * sigma / 2) * (below - above) / (to - from);
+}
+
 static bool lognormal_parse(const char *text, struct bench_sizes *out)
 {
 	char word[WORD_MAX];
-	uint64_t median;
+	uint64_t median, at = 0;
 	double sigma, size;
 	if (!word_take(&text, ':', word) || kv_size_parse(word, &median) < 0 || median == 0 ||
 	    !number_take(&text, ':', 0.01, 5, &sigma) || text)
 		return false;
-	out->count = BENCH_SIZE_STEPS;
-	out->total = BENCH_SIZE_STEPS;
-	for (unsigned i = 0; i < BENCH_SIZE_STEPS; i++) {
-		size = (double)median * exp(sigma * normal_quantile((i + 0.5) / BENCH_SIZE_STEPS));
+	out->total = 1 << 8;
+	while (at < out->total) {
+		/* 31 of 8, then 4, 2, 1 and 1. */
+		uint64_t left = out->total - at, weight = left > 8 ? 8 : KV_MAX(left / 2, (uint64_t)1);
+		double from = (double)at / (double)out->total, to = (double)(at + weight) / (double)out->total;
+		size = (double)median * lognormal_mean(sigma, from, to);
 		if (size > (double)KV_VALUE_MAX)
 			return false;
-		out->row[i].size = KV_MAX((uint64_t)(size + 0.5), (uint64_t)1);
-		out->row[i].weight = 1;
+		out->row[out->count].size = KV_MAX((uint64_t)(size + 0.5), (uint64_t)1);
+		out->row[out->count++].weight = weight;
+		at += weight;
 	}
 	return true;
 }
@@ -183,11 +203,13 @@ int bench_slo_parse(const char *text, struct bench_slo *out, struct kv_error *er
 	memset(out, 0, sizeof(*out));
 	if (!text)
 		return 0;
-	if (*rest++ == 'p' && number_take(&rest, '=', 1, 99.999, &percent) && rest &&
+	if (*rest++ == 'p' && number_take(&rest, '=', 1e-7, PERCENT_MAX, &percent) && rest &&
 	    kv_duration_parse(rest, &out->limit_ns) == 0 && out->limit_ns > 0) {
 		out->quantile = percent / 100;
 		return 0;
 	}
-	return kv_fail(err, -KV_EINVAL, "--slo %s is not a percentile with its limit, as in p99=2ms or p99.9=500us",
-		       text);
+	return kv_fail(err, -KV_EINVAL,
+		       "--slo %s is not a percentile above 0 and up to %.10g with its limit, as in p99=2ms or "
+		       "p99.99=500us",
+		       text, PERCENT_MAX);
 }

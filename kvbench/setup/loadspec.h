@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-enum { BENCH_SIZES_MAX = 64, BENCH_SIZE_STEPS = 32 };
+enum { BENCH_SIZES_MAX = 64, BENCH_SIZE_STEPS = 35 };
 
 #define BENCH_WEIGHTS_MAX 1000000u /* of all weights together */
 
@@ -37,7 +37,7 @@ struct bench_mix {
 
 /* A percentile of the reads' latency that is to be kept. */
 struct bench_slo {
-	double quantile; /* 0: none */
+	double quantile; /* 0: none; printed as "p%.10g" of 100 times it: p99.9999999 is not p100 */
 	uint64_t limit_ns;
 };
 

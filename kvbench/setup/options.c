@@ -601,10 +601,10 @@ static int check_open_loop(const struct bench_options *o, struct kv_error *err)
 
 static int check_mix(const struct bench_options *o, struct kv_error *err)
 {
-	if (o->mix.total && (o->trace || o->async || o->keep_going || o->mixed || o->roofline || o->no_write))
+	if (o->mix.total && (o->trace || o->async || o->mixed || o->roofline || o->no_write))
 		return kv_fail(err, -KV_EINVAL,
-			       "--mix is of workers, in the read phase: drop --trace, --async, --keep-going, --mixed, "
-			       "--roofline and --no-write");
+			       "--mix is of workers, in the read phase: drop --trace, --async, --mixed, --roofline and "
+			       "--no-write");
 	if (o->repeat_runs > 1 && (o->trace || o->keep_going))
 		return kv_fail(err, -KV_EINVAL, "--repeat-runs repeats the read phase: drop --trace and --keep-going");
 	if (!(o->warmup_steady >= 0 && o->warmup_steady <= 100))

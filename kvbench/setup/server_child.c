@@ -700,6 +700,18 @@ double server_child_cpu_seconds(const struct server_child *child)
 	return sum;
 }
 
+uint64_t server_child_memory_peak(const struct server_child *child)
+{
+	uint64_t sum = 0;
+	for (; child; child = child->next) {
+		struct kv_process p = {0};
+		if (child->pid > 0)
+			kv_process_read((int)child->pid, &p);
+		sum += p.peak;
+	}
+	return sum;
+}
+
 int server_child_stop(struct server_child **child, struct kv_error *err)
 {
 	int first = 0;

@@ -61,6 +61,9 @@ bool server_child_dead(const struct server_child *child);
 /* server_child_cpu_seconds -- CPU time that all have used so far; 0 when unknown, and of NULL. */
 double server_child_cpu_seconds(const struct server_child *child);
 
+/* server_child_memory_peak -- bytes that all had resident at the most, those that run; 0 when unknown, and of NULL. */
+uint64_t server_child_memory_peak(const struct server_child *child);
+
 /* server_child_stop -- terminate (after 10 s: kill) and reap it. Returns 0 when it ended as told, else -KV_EPEERDOWN
  * with *err, and its log's last lines on stderr. *child becomes NULL; NULL is accepted. */
 int server_child_stop(struct server_child **child, struct kv_error *err);

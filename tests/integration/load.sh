@@ -3,7 +3,7 @@
 # load.sh -- kv-bench's loads: key patterns, sizes, mixes, slices, open loop, repeated runs, warm-up until steady, and the search for a rate. Counts are exact; no time is compared with a figure.
 . "$(dirname "$0")/lib.bash"
 patterns=(shuffled sequential uniform zipf:0.99 zipf:1.3 hot:0.1:0.9)
-plan $((46 + ${#patterns[@]}))
+plan $((51 + ${#patterns[@]}))
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 8 --num-clients 2 --num-threads 2 --num-keys 200 --repeat-reads 5 --buffer-mb 16)
 run_is() { # run_is EXPRESSION OPTIONS... -- a run that succeeds, and what its JSON has
@@ -40,16 +40,26 @@ check "and of values in slices, of several sizes" run_is 'j["phases"]["read"]["h
 check "in parts of sizes and patterns" run_is 'j["phases"]["mix"]["put"]["ops"] == 100 and j["phases"]["read"]["hits"] == 900 and j["verify"] == {"checked": 900, "wrong": 0}' --mix 9:1:0 --value-sizes 3000:5,10000:4,100000:1 --keys-pattern zipf:0.9 --verify
 
 open='(lambda r: r["ops"] == r["hits"] == 1000 and set(r["service_ns"]) == set(r["latency_ns"]) and r["service_ns"]["min"] > 0 and all(r["service_ns"][k] <= r["latency_ns"][k] for k in ("min", "mean", "p50", "p99", "max")))(j["phases"]["read"])'
+# As the user of a cache does: what a GET misses is stored again, so the memory is full of values that are read.
+again='(lambda g, p: g["misses"] > 0 and g["stored_again"] == g["misses"] and g["errors"] == {} == p["errors"] and g["put_conflicts"] == 0 and g["ops"] + p["ops"] == 1001 and j["verdict"]["ok"])(j["phases"]["read"], j["phases"]["mix"]["put"])'
+check "what a mix misses is stored again" run_is "${again/1001/1000}" --mix 9:1:0 --memory-mb 8 --server-threads 1 --keys-pattern zipf:1
+check "in batches, too" run_is "$again" --mix 9:1:0 --memory-mb 8 --server-threads 1 --batch 7
+mixes=$server
+start_server few --memory-mb 8 --worker-threads 1 || exit 1
+check "with --keep-going every call of a mix is watched" run_is '(lambda p, k: p["read"]["stored_again"] == p["read"]["misses"] > 0 and k["calls"] == p["read"]["ops"] + p["mix"]["put"]["ops"] + p["mix"]["exists"]["ops"] + k["stored_again"] and k["overdue"] == 0 and k["stored_again"] == p["read"]["stored_again"] and p["mix"]["put"]["ops"] > 0 and j["verdict"]["ok"])(j["phases"], j["keep_going"])' --mix 7:2:1 --keep-going --duration 0.5 --server "$server"
+check "the memory of both sides is in the report" run_is 'j["resources"]["server_peak_rss_bytes"] > 8 << 20 and j["resources"]["peak_rss_bytes"] > 0' --memory-mb 16
+server=$mixes
+check "of a server that runs elsewhere it is not known" run_is '"server_peak_rss_bytes" not in j["resources"]' --server "$server" --mix 1:1:0
 check "poisson arrivals: service time is beside the latency and not above it" run_is "$open"' and j["config"]["arrivals"] == "poisson" and j["rate"]["offered_per_s"] == 2000' --rate 2000 --arrivals poisson
 check "uniform arrivals, too" run_is "$open"' and j["config"]["arrivals"] == "uniform"' --rate 2000
 check "a closed loop has no service time" run_is '"service_ns" not in j["phases"]["read"] and "rate" not in j'
 
 # 1,000 are due in two seconds. The server stands still from 600 ms on, past the end: what could not start is as late as it is old, up to 1.4 s.
 stalled='(lambda r, c: c["due"] == r["due"] == 1000 == r["ops"] + c["never_started"] and c["never_started"] == r["never_started"] > 100 and sum(r["histogram"]["count"]) == 1000 and r["latency_ns"]["p95"] > 200e6 and r["errors"] == {} and len(r["series"]["windows"]) > 4 and j["verdict"]["ok"])(j["phases"]["read"], j["rate"])'
-check "what is due and cannot start counts with its age at the end" run_is "$stalled" --rate 500 --duration 2 --interval 100ms --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms' --report "$scratch/stalled.html"
-check "and is said" says '[0-9]+ of the 1,000 operations that were due had not started when the time was over' run "${small[@]}" --rate 500 --duration 2 --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms'
+check "what is due and cannot start counts with its age at the end" run_is "$stalled" --rate 500 --duration 2 --interval 100ms --peer-timeout 20s --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms' --report "$scratch/stalled.html"
+check "and is said" says '[0-9]+ of the 1,000 operations that were due had not started when the time was over' run "${small[@]}" --rate 500 --duration 2 --peer-timeout 20s --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms'
 check "as the schema has it" tests/integration/schema.py "$scratch/load.json"
-check "of poisson arrivals, in a mix" run_is '(lambda k, c: c["due"] == sum(x["due"] for x in k) and c["never_started"] == sum(x["never_started"] for x in k) > 100 and all(x["due"] == x["ops"] + x["never_started"] == sum(x["histogram"]["count"]) for x in k) and 800 < c["due"] < 1200 and abs(2 * c["planned_per_s"] - c["due"]) < 1)([j["phases"]["read"], j["phases"]["mix"]["put"], j["phases"]["mix"]["exists"]], j["rate"])' --mix 2:1:1 --rate 500 --arrivals poisson --duration 2 --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms'
+check "of poisson arrivals, in a mix" run_is '(lambda k, c: c["due"] == sum(x["due"] for x in k) and c["never_started"] == sum(x["never_started"] for x in k) > 100 and all(x["due"] == x["ops"] + x["never_started"] == sum(x["histogram"]["count"]) for x in k) and 800 < c["due"] < 1200 and abs(2 * c["planned_per_s"] - c["due"]) < 1)([j["phases"]["read"], j["phases"]["mix"]["put"], j["phases"]["mix"]["exists"]], j["rate"])' --mix 2:1:1 --rate 500 --arrivals poisson --duration 2 --peer-timeout 20s --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms'
 check "nothing is late where nothing is due any more: the time of the phase is its duration" run_is '(lambda r, c: c["due"] == r["ops"] + c["never_started"] == 20 and r["seconds"] >= 1 and c["never_started"] == 0)(j["phases"]["read"], j["rate"])' --rate 20 --duration 1
 check "in a mix the rate is of all operations" run_is 'j["phases"]["read"]["ops"] + j["phases"]["mix"]["put"]["ops"] == 1000 and min(j["phases"]["read"]["ops"], j["phases"]["mix"]["put"]["ops"]) > 400 and abs(j["rate"]["achieved_per_s"] * j["phases"]["read"]["seconds"] - 1000) < 1' --rate 2000 --arrivals poisson --mix 1:1:0
 

@@ -25,7 +25,7 @@ check "of which DELETEs are there, and in no figure" test "$(records)" = 1550
 check "a mix of batches" same --mix 70:25:5 --batch 3
 check "several runs" same --repeat-runs 3
 check "the open loop, of a mix of independent users" same --mix 5:4:1 --rate 2000 --arrivals poisson
-check "what was due and never started is there" same --rate 500 --duration 2 --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms'
+check "what was due and never started is there" same --rate 500 --duration 2 --peer-timeout 20s --event 'stop 1 at 600ms' --event 'cont 1 at 2200ms'
 check "misses: memory for a part of the keys" same --memory-mb 8 --server-threads 1
 check "in batches" same --memory-mb 8 --server-threads 1 --batch 7
 python3 - "$scratch/trace.jsonl" <<'P'

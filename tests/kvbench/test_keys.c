@@ -229,7 +229,7 @@ static void a_keys_name_has_its_own_size(void **state)
 	assert_string_equal(key.text, "kvbench3/3/64/7");
 }
 
-static void lognormal_has_its_median_and_mean(void **state)
+static void lognormal_has_its_median_and_spread(void **state)
 {
 	struct bench_sizes s;
 	struct kv_error err;
@@ -239,15 +239,32 @@ static void lognormal_has_its_median_and_mean(void **state)
 	assert_int_equal(bench_sizes_parse("lognormal:64KB:0.5", &s, &err), 0);
 	assert_int_equal(s.count, BENCH_SIZE_STEPS);
 	for (unsigned i = 0; i < s.count; i++) {
-		double l = log((double)s.row[i].size / 65536);
-		log_sum += l;
-		log_squares += l * l;
+		double l = log((double)s.row[i].size / 65536), part = (double)s.row[i].weight / (double)s.total;
+		log_sum += part * l;
+		log_squares += part * l * l;
 		assert_true(i == 0 || s.row[i].size > s.row[i - 1].size);
 	}
-	assert_true(fabs(log_sum / s.count) < 0.001);
-	assert_true(fabs(sqrt(log_squares / s.count) - 0.5) < 0.02);
-	/* exp(mu + sigma^2 / 2), less the tail that 32 steps do not have */
-	assert_true(fabs((double)bench_sizes_mean(&s) / (65536 * exp(0.125)) - 1) < 0.02);
+	assert_true(fabs(log_sum) < 0.002);
+	assert_true(fabs(sqrt(log_squares) - 0.5) < 0.01);
+}
+
+/* exp(mu + sigma^2 / 2), however wide: the few sizes of a list keep the bytes of the tail. */
+static void lognormal_has_its_mean_however_wide(void **state)
+{
+	static const double sigmas[] = {0.01, 0.5, 1, 1.5, 2, 2.5};
+	(void)state;
+	for (unsigned i = 0; i < KV_COUNT(sigmas); i++) {
+		char text[64];
+		struct bench_sizes s;
+		struct kv_error err;
+		double want = 65536 * exp(sigmas[i] * sigmas[i] / 2);
+		snprintf(text, sizeof(text), "lognormal:64KB:%g", sigmas[i]);
+		assert_int_equal(bench_sizes_parse(text, &s, &err), 0);
+		assert_true(fabs((double)bench_sizes_mean(&s) / want - 1) < 1e-4);
+		/* The largest is a 256th of all, at least as large as where that part begins. */
+		assert_int_equal(s.row[s.count - 1].weight * 256, s.total);
+		assert_true((double)bench_sizes_max(&s) > 65536 * exp(2.66 * sigmas[i]));
+	}
 }
 
 static void sizes_that_are_none_are_refused(void **state)
@@ -321,7 +338,8 @@ int main(void)
 		cmocka_unit_test(patterns_that_are_none_are_refused),
 		cmocka_unit_test(of_every_hundred_keys_sizes_are_exact),
 		cmocka_unit_test(a_keys_name_has_its_own_size),
-		cmocka_unit_test(lognormal_has_its_median_and_mean),
+		cmocka_unit_test(lognormal_has_its_median_and_spread),
+		cmocka_unit_test(lognormal_has_its_mean_however_wide),
 		cmocka_unit_test(sizes_that_are_none_are_refused),
 		cmocka_unit_test(memory_is_for_every_size),
 	};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_options.c -- the defaults that are promised, and the combinations that are refused. */
+#include <math.h>
+
 #include <stdlib.h>
 
 #include "kvbench/setup/options.h"
@@ -148,6 +150,17 @@ static void loads_that_exclude_each_other_are_refused(void **state)
 		      parse(&o, &err, "--seed", "9223372036854775808", NULL)); /* JSON has no more */
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p100=2ms", NULL));
 	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99=0", NULL));
+	/* Any percentile that samples can resolve. */
+	assert_int_equal(parse(&o, &err, "--slo", "p99.99999=1s", NULL), 0);
+	assert_true(fabs(o.aim.quantile - 0.9999999) < 1e-12);
+	assert_int_equal(parse(&o, &err, "--slo", "p0.5=1s", NULL), 0);
+	assert_true(fabs(o.aim.quantile - 0.005) < 1e-12);
+	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p0=1s", NULL));
+	check_refused("p99=2ms", &err, parse(&o, &err, "--slo", "p99.99999999=1s", NULL));
+	assert_int_equal(parse(&o, &err, "--mix", "1:1:1", "--keep-going", "--server", "a:1", "--duration", "5", NULL),
+			 0);
+	check_refused("--json and --raw name one file", &err, parse(&o, &err, "--json", "a", "--raw", "a", NULL));
+	check_refused("--raw needs the name of a file", &err, parse(&o, &err, "--raw", "-", NULL));
 	check_refused("--rate", &err, parse(&o, &err, "--slo", "p99=2ms", "--rate", "5", NULL));
 	check_refused("--repeat-runs", &err, parse(&o, &err, "--slo", "p99=2ms", "--repeat-runs", "2", NULL));
 	check_refused("--batch", &err, parse(&o, &err, "--slo", "p99=2ms", "--batch", "2", NULL));

@@ -55,6 +55,22 @@ static void an_outage_lasts_from_the_first_failure_to_the_first_success(void **s
 	assert_false(o.open);
 }
 
+/* As the PUTs of a mix are: each has a key of its own. */
+static void a_call_whose_key_comes_never_again_is_only_counted(void **state)
+{
+	(void)state;
+	call(1, 1000, 1005, true);
+	bench_outages_count(&o, 1006 * MS, 1400 * MS, TIMEOUT);
+	assert_true(o.open);
+	assert_int_equal(o.now.failed, 1);
+	assert_int_equal(o.calls, 2);
+	assert_int_equal(o.longest_ns, 394 * MS);
+	bench_outages_count(&o, 1000 * MS, 1000 * MS + TIMEOUT + BENCH_LATE_NS + MS, TIMEOUT);
+	assert_int_equal(o.overdue, 1);
+	call(1, 1500, 1501, false);
+	check_outage(0, 1000, 1501, 1);
+}
+
 static void a_success_of_another_server_ends_nothing(void **state)
 {
 	(void)state;
@@ -124,6 +140,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(calls_that_succeed_are_no_outage),
 		TEST(an_outage_lasts_from_the_first_failure_to_the_first_success),
+		TEST(a_call_whose_key_comes_never_again_is_only_counted),
 		TEST(a_success_of_another_server_ends_nothing),
 		TEST(a_call_that_waited_is_an_outage),
 		TEST(what_began_before_the_end_opens_no_other),

@@ -129,7 +129,7 @@ static void the_config_has_every_option_with_underscores(void **state)
 		"server_threads "
 		"base_client_id "
 		"timeout peer_timeout settle repair_mb copies slow_ms psk_file cert key ca crl server_name json report "
-		"hdr csv interval "
+		"hdr csv raw interval "
 		"progress quiet log_level config");
 	assert_int_equal(json_integer_value(json_object_get(config, "num_workers")), 16);
 	assert_int_equal(json_integer_value(json_object_get(config, "value_size")), 65536);
