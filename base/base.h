@@ -32,6 +32,7 @@
 #include "base/stdio_fds.h"
 #include "base/terminal.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "base/view.h"
 #include "base/window.h"
 #include "base/wrap.h"

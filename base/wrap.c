@@ -21,21 +21,27 @@ static unsigned columns(const char *text, size_t len)
 	return n;
 }
 
-void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...)
+/* The part of a word that is no wider than `most`, one character at least. */
+static size_t part(const char *word, size_t len, unsigned most)
 {
-	char text[TEXT_CAP];
-	unsigned at = columns(head, strlen(head)), left = indent ? indent : at;
-	const char *word = text;
-	va_list ap;
+	size_t n = 1;
+	while (n < len && (((unsigned char)word[n] & 0xC0) == 0x80 || columns(word, n + 1) <= most))
+		n++;
+	return n;
+}
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
+/* split: a word that is wider than a line is broken. */
+static void wrap(FILE *out, unsigned limit, bool split, const char *head, unsigned indent, const char *word)
+{
+	unsigned at = columns(head, strlen(head)), left = indent ? indent : at;
+
 	fputs(head, out);
 	for (bool first = true; *word; first = false) {
 		size_t len = strcspn(word, " ");
+		if (split)
+			len = part(word, len, limit > left ? limit - left : 1);
 		unsigned wide = columns(word, len);
-		if (!first && at + 1 + wide > KV_COLUMNS) {
+		if (!first && at + 1 + wide > limit) {
 			fprintf(out, "\n%*s", (int)left, "");
 			at = left;
 		} else if (!first) {
@@ -47,4 +53,26 @@ void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...)
 		word += len + (word[len] == ' ');
 	}
 	fputc('\n', out);
+}
+
+void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...)
+{
+	char text[TEXT_CAP];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	wrap(out, KV_COLUMNS, false, head, indent, text);
+}
+
+void kv_wrap_in(FILE *out, unsigned limit, const char *head, unsigned indent, const char *fmt, ...)
+{
+	char text[TEXT_CAP];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	wrap(out, limit, true, head, indent, text);
 }

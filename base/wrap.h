@@ -12,4 +12,8 @@ enum { KV_COLUMNS = 80 };
  * of its own and is not cut. Ends with a newline. Text beyond 4 KiB is cut. Thread: any. */
 void kv_wrap(FILE *out, const char *head, unsigned indent, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
+/* kv_wrap_in -- the same in `limit` columns instead of KV_COLUMNS, and a wider word is broken. For terminals. */
+void kv_wrap_in(FILE *out, unsigned limit, const char *head, unsigned indent, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
 #endif

@@ -87,12 +87,28 @@ static void a_colour_takes_no_column(void **state)
 	assert_non_null(strstr(text, "\n      word"));
 }
 
+static void a_terminal_has_no_line_that_is_wider(void **state)
+{
+	(void)state;
+	for (unsigned limit = 1; limit < 40; limit++) {
+		FILE *f = begin();
+		char *rest;
+		kv_wrap_in(f, limit, limit > 4 ? "  " : "", 0, "a word, and one%s: gr\xc3\xbc\xc3\x9f\x65",
+			   "-that-is-wider-than-a-line-of-a-narrow-terminal");
+		fclose(f);
+		rest = text;
+		for (char *line; (line = strsep(&rest, "\n"));)
+			assert_true(kv_utf8_columns(line) <= limit);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_line_is_wider_and_no_word_is_lost),
 		cmocka_unit_test(further_lines_are_indented),
 		cmocka_unit_test(a_colour_takes_no_column),
+		cmocka_unit_test(a_terminal_has_no_line_that_is_wider),
 	};
 	return cmocka_run_group_tests_name("base/wrap", tests, NULL, NULL);
 }
