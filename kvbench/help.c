@@ -109,7 +109,7 @@ static int group_print(const char *group)
 
 static int finished(int status)
 {
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	if (kv_written(stdout))
 		return status;
 	fprintf(stderr, "kv-bench: the text could not be written to standard output\n");
 	return BENCH_FAILED;

@@ -73,9 +73,10 @@ int main(int argc, char **argv)
 {
 	int status;
 	kv_early_end(false);
+	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
 	kv_stdio_keep();
 	status = command(argc, argv);
-	if ((fflush(stdout) == 0 && !ferror(stdout)) || status != BENCH_OK)
+	if (kv_written(stdout) || status != BENCH_OK)
 		return status;
 	fprintf(stderr, "kv-bench: the text could not be written to standard output\n");
 	return BENCH_FAILED;

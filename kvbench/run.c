@@ -575,7 +575,7 @@ static int finish(struct bench *b, int status)
 		say(&err);
 		status = status == BENCH_OK ? BENCH_FAILED : status;
 	}
-	if (fflush(b->last) != 0 || ferror(b->last)) {
+	if (!kv_written(b->last)) {
 		fprintf(stderr, "kv-bench: the report could not be written to standard output\n");
 		status = status == BENCH_OK ? BENCH_FAILED : status;
 	}

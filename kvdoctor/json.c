@@ -208,7 +208,8 @@ int json_print(const struct doctor *d, const char *path, struct kv_error *err)
 	FILE *f = to_stdout ? stdout : fopen(path, "we");
 	if (!f)
 		rc = kv_fail(err, -errno, "%s cannot be written: %s", path, kv_strerror(-errno));
-	if (f && (json_dumpf(j, f, JSON_INDENT(2)) || fputc('\n', f) == EOF || fflush(f)))
+	bool dumped = f && json_dumpf(j, f, JSON_INDENT(2)) == 0 && fputc('\n', f) != EOF;
+	if (f && (!kv_written(f) || (!dumped && !ferror(f))))
 		rc = kv_fail(err, -EIO, "%s could not be written completely", path);
 	if (f && !to_stdout && fclose(f) && rc == 0)
 		rc = kv_fail(err, -errno, "%s could not be written completely: %s", path, kv_strerror(-errno));

@@ -32,7 +32,7 @@ static int report(const struct doctor *d, int status)
 	struct kv_error err = {0};
 	bool mixed = d->opt->json && strcmp(d->opt->json, "-") == 0;
 	text_print(d, mixed ? stderr : stdout);
-	if (!mixed && (fflush(stdout) || ferror(stdout))) {
+	if (!mixed && !kv_written(stdout)) {
 		fprintf(stderr, "kv-doctor: the report could not be written to standard output\n");
 		status = EXIT_BROKEN;
 	}
@@ -48,6 +48,7 @@ int main(int argc, char **argv)
 	struct doctor_options options;
 	struct kv_error err = {0};
 	kv_early_end(false);
+	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
 	if (argc > 1 && strcmp(argv[1], TRY_CHILD) == 0)
 		return try_child(argc - 2, argv + 2);
 	int rc = doctor_options_parse(argc, argv, &options, &err);

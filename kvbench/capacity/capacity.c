@@ -179,7 +179,7 @@ static int capacity_run_all(struct capacity *c, struct json_file **json)
 	capacity_print_conditions(&report, c->out);
 	if (*json && json_finish(&report, json) != BENCH_OK && status == BENCH_OK)
 		status = BENCH_FAILED;
-	if (fflush(c->out) != 0 || ferror(c->out)) {
+	if (!kv_written(c->out)) {
 		fprintf(stderr, "kv-bench: the report could not be written to %s\n",
 			c->out == stdout ? "standard output" : "standard error");
 		status = status == BENCH_OK ? BENCH_FAILED : status;

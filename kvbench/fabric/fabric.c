@@ -144,7 +144,7 @@ static int report(struct session *s, struct json_file **json, int rc, struct kv_
 		fprintf(stderr, "kv-bench fabric: %s\n", err->text);
 		status = BENCH_FAILED;
 	}
-	if (fflush(s->out) != 0 || ferror(s->out)) {
+	if (!kv_written(s->out)) {
 		fprintf(stderr, "kv-bench: the report could not be written to %s\n",
 			s->out == stdout ? "standard output" : "standard error");
 		status = BENCH_FAILED;

@@ -156,7 +156,7 @@ static int prepare(struct hits *h, struct json_file **json, struct kv_error *err
 static int finish(struct hits *h, struct json_file **json, struct kv_error *err)
 {
 	int rc = *json ? write_json(h, json, err) : 0;
-	if (rc == 0 && (fflush(h->out) != 0 || ferror(h->out)))
+	if (rc == 0 && !kv_written(h->out))
 		rc = kv_fail(err, -EIO, "the report could not be written to %s",
 			     h->out == stdout ? "standard output" : "standard error");
 	if (rc < 0)

@@ -89,7 +89,7 @@ int model_main(int argc, char **argv)
 		fprintf(stderr, "kv-bench models: %s (try --help)\n", err.text);
 		return USAGE;
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) {
+	if (!kv_written(stdout)) {
 		fprintf(stderr, "kv-bench: the table could not be written to standard output\n");
 		return 1;
 	}

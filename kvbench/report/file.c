@@ -91,6 +91,8 @@ static int write_all(int fd, const char *text, size_t len)
 		ssize_t n = write(fd, text, len);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EPIPE) /* as with | head: the reader has what it wanted */
+			return 0;
 		if (n < 0)
 			return -errno;
 		text += n;

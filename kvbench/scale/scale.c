@@ -174,7 +174,7 @@ static int finish(struct scale *s, struct json_file **json, int status)
 		}
 		free(text);
 	}
-	if (fflush(s->out) != 0 || ferror(s->out)) {
+	if (!kv_written(s->out)) {
 		fprintf(stderr, "kv-bench scale: the report could not be written to standard output\n");
 		status = BENCH_FAILED;
 	}

@@ -171,7 +171,7 @@ static int finish(struct sweep *s)
 		fprintf(stderr, "kv-bench sweep: %s\n", err.text);
 		status = BENCH_FAILED;
 	}
-	if (fflush(out) != 0 || ferror(out)) {
+	if (!kv_written(out)) {
 		fprintf(stderr, "kv-bench sweep: the table could not be written to standard output\n");
 		status = BENCH_FAILED;
 	}

@@ -101,7 +101,7 @@ static int files_write(const struct versus *v, struct out_file *json, struct out
 	if (rc == 0 && page->fd >= 0)
 		rc = text ? out_file_write(page, text, len, &err) : -KV_ENOMEM;
 	free(text);
-	if (rc == 0 && (fflush(v->out) != 0 || ferror(v->out)))
+	if (rc == 0 && !kv_written(v->out))
 		rc = kv_fail(&err, -EIO, "the report could not be written to %s",
 			     v->out == stdout ? "standard output" : "standard error");
 	if (rc < 0)
