@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "kvcli/look.h"
+#include "kvcli/table.h"
 
 static const char *const state_names[] = {[KVC_MEMBER_NONE] = "-",
 					  [KVC_MEMBER_JOINING] = "joining",
@@ -59,57 +60,87 @@ static uint64_t incarnation_of(const struct kvc_server_info *s)
 
 /* ---- text ---- */
 
-struct widths {
-	int id, address, zone;
+enum { MEMBER, ADDRESS, STATE, ZONE, WEIGHT, INCARNATION, VERSION, UPTIME, MEM, MEM_PART, HITS, COLUMNS };
+
+static const struct table_column columns[COLUMNS] = {
+	[MEMBER] = {.title = "MEMBER", .cut = true, .keep = 16},
+	[ADDRESS] = {.title = "ADDRESS", .cut = true, .keep = 22},
+	[STATE] = {.title = "STATE", .width = 8, .cut = true, .keep = 8},
+	[ZONE] = {.title = "ZONE", .cut = true, .keep = 10, .drop = 3},
+	[WEIGHT] = {.title = "WEIGHT", .drop = 4},
+	[INCARNATION] = {.title = "INCARNATION", .width = 16, .drop = 6},
+	[VERSION] = {.title = "VERSION", .drop = 5},
+	[UPTIME] = {.title = "UPTIME", .width = 7, .drop = 1},
+	[MEM] = {.title = "MEM", .width = 7, .drop = 2},
+	[MEM_PART] = {.title = "MEM%", .width = 5},
+	[HITS] = {.title = "HIT%", .width = 5},
 };
 
-static void widths_grow(struct widths *w, const struct row *r)
+struct cells {
+	char text[COLUMNS][32], note[512];
+	const char *cell[COLUMNS];
+};
+
+static void answer_cells(const uint64_t *n, struct cells *out)
 {
-	w->id = KV_MAX(w->id, (int)strlen(r->id));
-	w->address = KV_MAX(w->address, (int)strlen(r->address));
-	w->zone = KV_MAX(w->zone, (int)strlen(r->look->info.zone));
+	char(*t)[32] = out->text;
+
+	out->cell[VERSION] = kv_version_format(n[LOOK_VERSION], t[VERSION], sizeof(t[VERSION]));
+	out->cell[UPTIME] = uptime_text(n[LOOK_UPTIME_NS], t[UPTIME]);
+	out->cell[MEM] = look_brief((double)n[LOOK_USED], t[MEM]);
+	out->cell[MEM_PART] = look_percent(n[LOOK_USED], n[LOOK_LIMIT], t[MEM_PART]);
+	out->cell[HITS] = look_percent(n[LOOK_HITS], n[LOOK_HITS] + n[LOOK_MISSES], t[HITS]);
 }
 
-static void row_print(const struct widths *w, const struct row *r)
+static void cells_make(const struct row *r, struct cells *out)
 {
 	const struct kvc_server_info *s = &r->look->info;
-	const uint64_t *n = r->look->number;
-	char version[16], uptime[32], used[16], percent[16], hits[16], weight[16] = "-";
 
-	if (s->member_state != KVC_MEMBER_NONE)
-		snprintf(weight, sizeof(weight), "%" PRIu32, s->weight);
-	printf("%-*s %-*s %-8s %-*s %6s %016" PRIx64 " ", w->id, r->id, w->address, r->address,
-	       state_names[s->member_state], w->zone, s->zone[0] ? s->zone : "-", weight, incarnation_of(s));
-	if (!r->answers) {
-		printf("does not answer: %s\n", r->why);
-		return;
+	*out = (struct cells){
+		.cell = {r->id, r->address, state_names[s->member_state], s->zone[0] ? s->zone : "-", "-"}};
+	if (s->member_state != KVC_MEMBER_NONE) {
+		snprintf(out->text[WEIGHT], sizeof(out->text[WEIGHT]), "%" PRIu32, s->weight);
+		out->cell[WEIGHT] = out->text[WEIGHT];
 	}
-	printf("%7s %7s %7s %6s %6s\n", kv_version_format(n[LOOK_VERSION], version, sizeof(version)),
-	       uptime_text(n[LOOK_UPTIME_NS], uptime), look_brief((double)n[LOOK_USED], used),
-	       look_percent(n[LOOK_USED], n[LOOK_LIMIT], percent),
-	       look_percent(n[LOOK_HITS], n[LOOK_HITS] + n[LOOK_MISSES], hits));
+	snprintf(out->text[INCARNATION], sizeof(out->text[INCARNATION]), "%016" PRIx64, incarnation_of(s));
+	out->cell[INCARNATION] = out->text[INCARNATION];
+	if (r->answers)
+		answer_cells(r->look->number, out);
+	else
+		snprintf(out->note, sizeof(out->note), "does not answer: %s", r->why);
+}
+
+static void title_print(unsigned limit, uint64_t epoch, unsigned members)
+{
+	unsigned in = limit ? limit : KV_COLUMNS;
+
+	if (members)
+		kv_wrap_in(stdout, in, "", 0, "epoch %" PRIu64 ", %u member%s", epoch, members, kv_plural(members));
+	else
+		kv_wrap_in(stdout, in, "", 0,
+			   "the servers have no view (kv-server --members): these are those of the list");
 }
 
 static void table_print(const struct look *looks, unsigned n, uint64_t epoch, unsigned members)
 {
-	struct widths w = {6, 7, 4};
+	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
+	struct cells cells;
 	struct row r;
 
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
+		cells_make(&r, &cells);
 		if (looks[i].known)
-			widths_grow(&w, &r);
+			table_measure(&t, cells.cell);
 	}
-	if (members)
-		printf("epoch %" PRIu64 ", %u member%s\n", epoch, members, kv_plural(members));
-	else
-		printf("the servers have no view (kv-server --members): these are those of the list\n");
-	printf("%-*s %-*s %-8s %-*s %6s %-16s %7s %7s %7s %6s %6s\n", w.id, "MEMBER", w.address, "ADDRESS", "STATE",
-	       w.zone, "ZONE", "WEIGHT", "INCARNATION", "VERSION", "UPTIME", "MEM", "MEM%", "HIT%");
+	table_fit(&t);
+	title_print(t.limit, epoch, members);
+	table_header(&t, stdout);
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
+		cells_make(&r, &cells);
 		if (looks[i].known)
-			row_print(&w, &r);
+			table_row(&t, stdout, cells.cell, r.answers ? NULL : cells.note, true);
 	}
 }
 
@@ -159,7 +190,7 @@ static int json_print(const struct look *looks, unsigned n, uint64_t epoch, stru
 	rc = json_dumpf(all, stdout, JSON_INDENT(2));
 	json_decref(all);
 	putchar('\n');
-	if (rc < 0)
+	if (rc < 0 && !kv_written(stdout))
 		return kv_fail(err, -KV_ENOMEM,
 			       "cluster: the JSON cannot be written: there is no memory, or standard output is full or "
 			       "closed");

@@ -41,12 +41,29 @@ static int failed(struct cli *cli, struct kv_error *err, const char *command, in
 	return CLI_FAILED;
 }
 
+/* A key as it was typed, for a message: nothing in it can drive a terminal. */
+enum { KEY_TEXT = 4 * KV_KEY_MAX + 1 };
+static const char *typed(const char *key, char buf[KEY_TEXT])
+{
+	return kv_utf8_text(key, strlen(key), buf, KEY_TEXT);
+}
+
+/* A line about a key. Programs get its bytes, and terminals only those that cannot drive them. */
+static void key_print(unsigned found, const char *key)
+{
+	printf("%u ", found);
+	if (isatty(STDOUT_FILENO))
+		kv_utf8_print(stdout, key, strlen(key), false);
+	else
+		fputs(key, stdout);
+	putchar('\n');
+}
+
 static int missing(const struct cli_line *line, struct kv_error *err)
 {
-	char text[KV_KEY_TEXT];
-	const char *key = line->words.item[1];
+	char text[KEY_TEXT];
 
-	kv_fail(err, -KV_ENOTFOUND, "%s: there is no key %s", line->words.item[0], kv_key_text(key, strlen(key), text));
+	kv_fail(err, -KV_ENOTFOUND, "%s: there is no key '%s'", line->words.item[0], typed(line->words.item[1], text));
 	return CLI_NOT_FOUND;
 }
 
@@ -105,6 +122,25 @@ static void get_value(struct cli *cli, struct getting *g)
 	}
 }
 
+/* Only people get a newline, and no bytes that drive their terminal: a file or a pipe gets the bytes of the value and
+ * nothing else, but values of several commands stand on lines of their own. */
+static int value_write(struct cli *cli, const struct getting *g, struct kv_error *err)
+{
+	bool terminal = !cli->opt->output && isatty(STDOUT_FILENO);
+	int rc = 0;
+
+	fflush(stdout);
+	if (terminal)
+		kv_utf8_print(stdout, g->data, (size_t)g->len, true);
+	else
+		rc = file_write(cli->opt->output, g->data, (uint64_t)g->len, err);
+	if (terminal)
+		putchar('\n');
+	else if (rc == 0 && !cli->opt->output && cli->interactive)
+		rc = file_write(NULL, "\n", 1, err);
+	return rc;
+}
+
 static int run_get(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	struct getting g = {.key = key_of(line->words.item[1])};
@@ -115,12 +151,8 @@ static int run_get(struct cli *cli, const struct cli_line *line, struct kv_error
 		return missing(line, err);
 	if (g.len < 0)
 		return failed(cli, err, "get", g.len);
-	fflush(stdout);
-	rc = file_write(line->output, g.data, (uint64_t)g.len, err);
+	rc = value_write(cli, &g, err);
 	free(g.data);
-	/* Only people get a newline: a file or a pipe gets the bytes of the value and nothing else. */
-	if (rc == 0 && !line->output && (cli->interactive || isatty(STDOUT_FILENO)))
-		rc = file_write(NULL, "\n", 1, err);
 	return rc < 0 ? CLI_FAILED : CLI_OK;
 }
 
@@ -130,7 +162,7 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 {
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = cli->opt->ttl};
 	const char *value = line->words.count > 2 ? line->words.item[2] : NULL;
-	const char *path = line->file ? line->file : strcmp(value, "-") == 0 ? "-" : NULL;
+	const char *path = cli->opt->file ? cli->opt->file : strcmp(value, "-") == 0 ? "-" : NULL;
 	const void *data = value;
 	void *owned = NULL;
 	uint64_t len = value ? strlen(value) : 0;
@@ -144,11 +176,10 @@ static int run_put(struct cli *cli, const struct cli_line *line, struct kv_error
 	rc = kvc_put(cli->pool, key_of(line->words.item[1]), data, len, &call);
 	free(owned);
 	if (rc == -KV_EEXIST) {
-		char text[KV_KEY_TEXT];
-		const char *key = line->words.item[1];
+		char text[KEY_TEXT];
 		kv_fail(err, rc,
-			"put: key %s exists with other bytes and keeps them; delete it first, or use another key",
-			kv_key_text(key, strlen(key), text));
+			"put: key '%s' exists with other bytes and keeps them; delete it first, or use another key",
+			typed(line->words.item[1], text));
 		return CLI_FAILED;
 	}
 	return rc < 0 ? failed(cli, err, "put", rc) : CLI_OK;
@@ -178,7 +209,7 @@ static int run_exists(struct cli *cli, const struct cli_line *line, struct kv_er
 	if (rc < 0)
 		return failed(cli, err, "exists", rc);
 	for (unsigned i = 0; i < n; i++) {
-		printf("%u %s\n", found[i], line->words.item[i + 1]);
+		key_print(found[i], line->words.item[i + 1]);
 		all += found[i];
 	}
 	if (n > 1)
@@ -212,7 +243,7 @@ static int run_touch(struct cli *cli, const struct cli_line *line, struct kv_err
 		if (rc < 0 && rc != -KV_ENOTFOUND)
 			return failed(cli, err, "touch", rc);
 		there += rc == 0;
-		printf("%d %s\n", rc == 0, line->words.item[i]);
+		key_print(rc == 0, line->words.item[i]);
 	}
 	return there == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
 }
@@ -270,12 +301,13 @@ static void pin_one(struct kvc_client *client, unsigned w, void *arg)
 
 static int pin_refused(const char *key, struct kv_error *err)
 {
-	char text[KV_KEY_TEXT];
+	char text[KEY_TEXT];
 
 	kv_fail(err, -KV_EBUSY,
-		"pin: %s cannot be pinned: one session may pin a quarter of its shard's memory, all sessions together "
+		"pin: '%s' cannot be pinned: one session may pin a quarter of its shard's memory, all sessions "
+		"together "
 		"half; unpin other keys, or give the server more memory (--memory-mb)",
-		kv_key_text(key, strlen(key), text));
+		typed(key, text));
 	return CLI_FAILED;
 }
 
@@ -291,7 +323,7 @@ static int pin_all(struct cli *cli, const struct cli_line *line, bool release, u
 		if (rc < 0 && rc != -KV_ENOTFOUND)
 			return failed(cli, err, line->words.item[0], rc);
 		*out_held += rc == 0;
-		printf("%d %s\n", rc == 0, line->words.item[i]);
+		key_print(rc == 0, line->words.item[i]);
 	}
 	fflush(stdout);
 	return *out_held == line->words.count - 1 ? CLI_OK : CLI_NOT_FOUND;
@@ -308,7 +340,7 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 	fprintf(stderr, "the keys stay pinned while this program runs; Ctrl-C ends it\n");
 	while (!interrupted())
 		poll(NULL, 0, 100);
-	interrupt_release();
+	interrupt_release(false);
 	return status;
 }
 
@@ -370,8 +402,7 @@ static const struct command {
 	{"stat", 0, 0, false, OF_STAT | OF_JSON, "stat [--shards] [--all] [--json], or stat --watch TIME", stat_run,
 	 "Prints what the servers count. --shards adds each of their shards, and --all what this client counts and "
 	 "sees. --json prints one JSON object. --watch TIME prints every TIME what changed, until Ctrl-C. "
-	 "docs/reference/counters.md explains every name. At the prompt, too, the options are those of kv-client's "
-	 "command line."},
+	 "docs/reference/counters.md explains every name."},
 	{"top", 0, 0, false, OF_TOP, "top [--interval TIME] [--once]", top_run,
 	 "Prints a line for each server, members of the view included: GETs a second and how many of 100 hit, PUTs, "
 	 "bytes out and in, memory, "
@@ -462,12 +493,12 @@ static int check_keys(const struct cli_line *line, struct kv_error *err)
 	return CLI_OK;
 }
 
-unsigned command_given(const struct cli_line *line, const struct cli_options *o)
+unsigned command_given(const struct cli_options *o)
 {
-	return (line->file ? OF_FILE : 0) | (line->output ? OF_OUTPUT : 0) | (o && o->ttl ? OF_TTL : 0) |
-	       (o && (o->all || o->shards || o->watch_ns) ? OF_STAT : 0) | (o && o->json ? OF_JSON : 0) |
-	       (o && (o->drain_sec || o->drain_mb) ? OF_DRAIN : 0) |
-	       (o && (o->once || o->interval_ns != TOP_INTERVAL_NS) ? OF_TOP : 0);
+	return (o->file ? OF_FILE : 0) | (o->output ? OF_OUTPUT : 0) | (o->ttl ? OF_TTL : 0) |
+	       (o->all || o->shards || o->watch_ns ? OF_STAT : 0) | (o->json ? OF_JSON : 0) |
+	       (o->drain_sec || o->drain_mb ? OF_DRAIN : 0) |
+	       (o->once || o->interval_ns != TOP_INTERVAL_NS ? OF_TOP : 0);
 }
 
 int command_check(const struct cli_line *line, struct kv_error *err)
@@ -484,7 +515,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 		return usage(err, "usage: %s", c->usage);
 	if (c->options & PROMPT_ONLY && !line->prompt)
 		return usage(err, "%s is for the prompt: a pin ends with the program that made it", c->name);
-	if (put && (args == 2) == (line->file != NULL))
+	if (put && (args == 2) == ((line->given & OF_FILE) != 0))
 		return usage(err, "put needs exactly one value: %s", c->usage);
 	if (put && args == 2 && !line->words.item[2][0])
 		return usage(err, "the value is empty: a value has at least one byte (%s)", c->usage);

@@ -18,14 +18,13 @@ struct cli {
 /* One command line. */
 struct cli_line {
 	struct kv_opt_strings words; /* command, then arguments */
-	const char *file, *output;   /* of -f and -o, or NULL */
 	unsigned given;              /* from command_given: options that belong to certain commands */
 	bool prompt;                 /* it came from the prompt or a pipe */
 };
 
-/* command_given -- those options of this line that only certain commands take. o: the options of kv-client's own
- * command line; NULL for a line of the prompt, where those options serve every command that takes them. */
-unsigned command_given(const struct cli_line *line, const struct cli_options *o);
+/* command_given -- those options that only certain commands take. o: what this line says, without the options of
+ * kv-client's own command line, which serve every command of the prompt that takes them. */
+unsigned command_given(const struct cli_options *o);
 
 /* command_check -- whether this is a command with the right arguments. Needs no connection. CLI_OK, or CLI_USAGE with
  * *err. */

@@ -76,6 +76,8 @@ static int write_all(int fd, const char *path, const uint8_t *data, uint64_t len
 		ssize_t n = write(fd, data, len);
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EPIPE) /* as with | head: the reader has what it wanted */
+			return 0;
 		if (n < 0)
 			return failed(path, "written", err);
 		data += n;

@@ -24,10 +24,12 @@ void interrupt_catch(bool term)
 	sigaction(SIGTERM, term ? &act : NULL, &of_term);
 }
 
-void interrupt_release(void)
+void interrupt_release(bool raise_term)
 {
 	sigaction(SIGINT, &of_int, NULL);
 	sigaction(SIGTERM, &of_term, NULL);
+	if (raise_term && atomic_load(&came) == SIGTERM)
+		raise(SIGTERM);
 }
 
 bool interrupted(void)

@@ -11,7 +11,8 @@ void interrupt_catch(bool term);
 /* interrupted -- whether one of them came since interrupt_catch. */
 bool interrupted(void);
 
-/* interrupt_release -- the next signal does again what it did before interrupt_catch. */
-void interrupt_release(void);
+/* interrupt_release -- the next signal does again what it did before interrupt_catch. raise_term: so does a SIGTERM
+ * that was caught meanwhile. */
+void interrupt_release(bool raise_term);
 
 #endif

@@ -51,7 +51,7 @@ static int run(struct cli *cli, const struct cli_line *line, struct kv_error *er
 	else if (open_pool(cli, err) == 0)
 		status = cli->interactive ? repl_run(cli) : command_run(cli, line, err);
 	kvc_pool_close(&cli->pool);
-	if ((fflush(stdout) != 0 || ferror(stdout)) && status == CLI_OK) {
+	if (!kv_written(stdout) && status == CLI_OK) {
 		kv_fail(err, -KV_EINTERNAL, "standard output cannot be written");
 		status = CLI_FAILED;
 	}
@@ -67,20 +67,18 @@ int main(int argc, char **argv)
 	int rc, status = CLI_USAGE;
 
 	kv_early_end(false);
+	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
 	kv_stdio_keep();
 	rc = cli_options_parse(argc, argv, &options, &line.words, &err);
 	if (rc > 0)
 		return CLI_OK;
-	line.file = options.file;
-	line.output = options.output;
-	line.given = rc == 0 ? command_given(&line, &options) : 0;
+	line.given = rc == 0 ? command_given(&options) : 0;
 	cli.interactive = line.words.count == 0;
-	if (rc == 0 && cli.interactive && (line.file || line.output))
+	if (rc == 0 && cli.interactive && (options.file || options.output))
 		kv_fail(&err, -KV_EINVAL, "-f goes with put, and -o with get; neither is a command");
 	else if (rc == 0)
 		status = cli.interactive ? CLI_OK : command_check(&line, &err);
 	if (status == CLI_OK) {
-		signal(SIGPIPE, SIG_IGN); /* if the reader goes away, write() fails */
 		kvc_program_setup();
 		status = run(&cli, &line, &err);
 	}

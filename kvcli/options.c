@@ -26,6 +26,15 @@ const struct kv_opt cli_options_table[] = {
 		 "every 100 MB."},
 	KV_OPT_PEER_TIMEOUT_ROW(AT(peer_timeout_ns)),
 
+	KV_OPT_SECURITY_ROWS(struct cli_options),
+
+	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error",
+			     .group = "Output"),
+	KV_OPT_SLOW_ROW(AT(slow_ms),
+			.help = "Say on standard error where the time of operations of this many milliseconds or more "
+				"went (a warning, so --log-level is at least warn); 0: never."),
+
+	/* The rest are options of commands; lines of the prompt take these alone: cli_options_line. */
 	{.group = "Commands",
 	 .name = "ttl",
 	 .type = KV_OPT_U32,
@@ -84,14 +93,6 @@ const struct kv_opt cli_options_table[] = {
 	 .max = 1 << 20,
 	 .help = "drain: MiB per second at which it may put values to the others; 0: as its own --drain-mb says."},
 	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat, cluster: print one JSON object."},
-
-	KV_OPT_SECURITY_ROWS(struct cli_options),
-
-	KV_OPT_LOG_LEVEL_ROW(AT(log_level), .def = "error", .help = "What the library logs to standard error",
-			     .group = "Output"),
-	KV_OPT_SLOW_ROW(AT(slow_ms),
-			.help = "Say on standard error where the time of operations of this many milliseconds or more "
-				"went (a warning, so --log-level is at least warn); 0: never."),
 	{.name = NULL},
 };
 
@@ -117,9 +118,12 @@ const struct kv_opt_program cli_options_program = {
 		 "completion by Tab.",
 	.epilogue =
 		"Environment, where the option is not given: KVRAIL_SERVER (addresses, separated by commas) and "
-		"KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line. A command that fails is named with its "
-		"line, and those after it still run.\n\nExit status: 0 done or found, 1 not found, 2 usage, 3 failure. "
-		"For piped commands it is that of the last one that did not end with 0.",
+		"KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line, with their options. A command that fails is "
+		"named with its line, and those after it still run. A word after -- is no option.\n\nExit status: 0 "
+		"done "
+		"or found, 1 not found, 2 usage, 3 failure; of piped commands the highest. Output that nobody reads "
+		"any "
+		"more, as with | head, is no failure.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
@@ -154,6 +158,17 @@ static int environment_take(struct cli_options *o, struct kv_error *err)
 	return servers_from(list, o, err);
 }
 
+/* Options that exclude each other. */
+static int together_check(const struct cli_options *o, struct kv_error *err)
+{
+	if (o->watch_ns && o->json)
+		return kv_fail(err, -KV_EINVAL, "--watch prints text for people: drop it, or drop --json");
+	if (o->watch_ns && (o->all || o->shards))
+		return kv_fail(err, -KV_EINVAL,
+			       "--watch shows what whole servers count: drop it, or drop --all and --shards");
+	return 0;
+}
+
 int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
 		      struct kv_error *err)
 {
@@ -161,14 +176,64 @@ int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_
 
 	if (rc == 0)
 		rc = environment_take(out, err);
-	if (rc == 0 && out->watch_ns && out->json)
-		rc = kv_fail(err, -KV_EINVAL, "--watch prints text for people: drop it, or drop --json");
-	if (rc == 0 && out->watch_ns && (out->all || out->shards))
-		rc = kv_fail(err, -KV_EINVAL,
-			     "--watch shows what whole servers count: drop it, or drop --all and --shards");
+	if (rc == 0)
+		rc = together_check(out, err);
 	if (rc == 0)
 		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
 	return rc;
+}
+
+/* ---- a line of the prompt ---- */
+
+static const struct kv_opt_program line_program = {
+	.name = "kv-client",
+	.usage_args = "COMMAND [ARGS...]",
+	.about = "Options of commands, as on a line of the prompt. help lists the commands, and help COMMAND explains "
+		 "one.",
+	.args_max = KV_OPT_STRINGS_MAX,
+};
+
+/* The rows of the table from here on are options of commands. */
+static const struct kv_opt *command_rows(void)
+{
+	const struct kv_opt *row = cli_options_table;
+
+	while (!row->group || strcmp(row->group, "Commands") != 0)
+		row++;
+	return row;
+}
+
+/* Refuses an option of the rows before those: it says where to, or how, and that was settled before the prompt. */
+static int word_check(const char *word, struct kv_error *err)
+{
+	const char *name = word + 2;
+	size_t len = strcspn(name, "=");
+
+	for (const struct kv_opt *row = cli_options_table; row != command_rows(); row++)
+		if ((strncmp(row->name, name, len) == 0 && !row->name[len]) ||
+		    (row->alias && strncmp(row->alias, name, len) == 0 && !row->alias[len]))
+			return kv_fail(err, -KV_EINVAL,
+				       "--%s stands on kv-client's command line; a command line of the prompt cannot "
+				       "change it",
+				       row->name);
+	return 0;
+}
+
+int cli_options_line(int argc, char **argv, const struct cli_options *base, struct cli_line_options *out,
+		     struct kv_opt_strings *out_words, struct kv_error *err)
+{
+	int rc = 0;
+
+	for (int i = 1; i < argc && rc == 0 && strcmp(argv[i], "--") != 0; i++)
+		if (strncmp(argv[i], "--", 2) == 0)
+			rc = word_check(argv[i], err);
+	if (rc == 0)
+		rc = kv_opt_parse(&line_program, command_rows(), argc, argv, &out->own, out_words, err);
+	if (rc != 0)
+		return rc;
+	out->all = *base;
+	rc = kv_opt_parse_over(&line_program, command_rows(), argc, argv, &out->all, out_words, err);
+	return rc < 0 ? rc : together_check(&out->all, err);
 }

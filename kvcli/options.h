@@ -42,4 +42,16 @@ extern const struct kv_opt_program cli_options_program;
 int cli_options_parse(int argc, char **argv, struct cli_options *out, struct kv_opt_strings *out_words,
 		      struct kv_error *err);
 
+/* The options of a line of the prompt. */
+struct cli_line_options {
+	struct cli_options own; /* what the line says; the rest is default or zero */
+	struct cli_options all; /* the same over those of kv-client's command line: by these the command runs */
+};
+
+/* cli_options_line -- parse a line of the prompt, by the same table and parser as the command line, but options of
+ * commands only. argv[0] is ignored. It may be reordered; strings point into its words. Returns 0; 1 when --help or
+ * --version was printed; -KV_EINVAL with *err. */
+int cli_options_line(int argc, char **argv, const struct cli_options *base, struct cli_line_options *out,
+		     struct kv_opt_strings *out_words, struct kv_error *err);
+
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* repl.c -- the prompt.
  *
- * At a terminal libedit edits lines and keeps their history, and history.c keeps them for the next time, except lines
+ * At a terminal editor.c edits lines and keeps their history, and history.c keeps them for the next time, except lines
  * with a value, which may be a secret. Lines from a pipe are read plainly, so that a script's input never meets an
  * editor. */
 #include "kvcli/repl.h"
 
-#include <editline/readline.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kvcli/editor.h"
 #include "kvcli/history.h"
 
 /* Takes one word out of *at and unquotes it in place. NULL when a quote stays open. */
@@ -32,155 +32,123 @@ static char *take_word(char **at)
 	return quote ? NULL : from;
 }
 
-static int place_word(struct cli_line *out, const char *word, const char ***pending, struct kv_error *err)
+int repl_split(char *text, char **word, struct kv_error *err)
 {
-	if (*pending) {
-		**pending = word;
-		*pending = NULL;
-	} else if (strcmp(word, "-f") == 0) {
-		*pending = &out->file;
-	} else if (strcmp(word, "-o") == 0) {
-		*pending = &out->output;
-	} else if (out->words.count == KV_OPT_STRINGS_MAX) {
-		return kv_fail(err, -KV_EINVAL, "a command has at most %d words", KV_OPT_STRINGS_MAX);
-	} else {
-		out->words.item[out->words.count++] = word;
+	int n = 0;
+
+	text[strcspn(text, "\r\n")] = 0;
+	for (text += strspn(text, " \t"); *text; text += strspn(text, " \t")) {
+		if (n == REPL_WORDS_MAX)
+			return kv_fail(err, -KV_EINVAL, "a command has at most %d words", REPL_WORDS_MAX);
+		word[n] = take_word(&text);
+		if (!word[n++])
+			return kv_fail(err, -KV_EINVAL, "a quote is not closed");
 	}
-	return 0;
+	return n;
 }
 
-int repl_split(char *text, struct cli_line *out, struct kv_error *err)
+int repl_parse(char *text, const struct cli_options *base, struct repl_line *out, struct kv_error *err)
 {
-	const char **pending = NULL;
-	int rc = 0;
+	char *argv[REPL_WORDS_MAX + 2] = {"kv-client"};
+	int n = repl_split(text, argv + 1, err), rc;
 
-	*out = (struct cli_line){0};
-	text[strcspn(text, "\r\n")] = 0;
-	for (;;) {
-		char *word;
-		text += strspn(text, " \t");
-		if (!*text || rc < 0)
-			break;
-		word = take_word(&text);
-		rc = word ? place_word(out, word, &pending, err) : kv_fail(err, -KV_EINVAL, "a quote is not closed");
-	}
-	if (rc == 0 && pending)
-		rc = kv_fail(err, -KV_EINVAL, "-f and -o need a file name");
+	*out = (struct repl_line){.line.prompt = true};
+	if (n <= 0)
+		return n;
+	rc = cli_options_line(n + 1, argv, base, &out->options, &out->line.words, err);
+	out->line.given = rc == 0 ? command_given(&out->options.own) : 0;
 	return rc;
 }
 
-/* Runs one line. Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
-static int run_line(struct cli *cli, char *text, unsigned number)
+static void error_print(const struct kv_error *err, unsigned number)
 {
-	struct kv_error err = {0};
-	struct cli_line line;
-	int status = CLI_USAGE;
+	if (number)
+		fprintf(stderr, "kv-client: line %u: %s\n", number, err->text);
+	else
+		fprintf(stderr, "%s\n", err->text);
+}
 
-	if (repl_split(text, &line, &err) == 0) {
-		if (line.words.count == 0)
-			return CLI_OK;
-		if (strcmp(line.words.item[0], "exit") == 0 || strcmp(line.words.item[0], "quit") == 0)
+/* Runs one line. Returns the exit status, or -1 to leave. number: of a piped line, for messages; 0 at a terminal. */
+static int run_line(const struct cli *cli, char *text, unsigned number)
+{
+	struct repl_line l;
+	struct kv_error err = {0};
+	struct cli with = *cli; /* with the options of this line */
+	int rc = repl_parse(text, cli->opt, &l, &err), status = rc < 0 ? CLI_USAGE : CLI_OK;
+
+	with.opt = &l.options.all;
+	if (rc == 0 && l.line.words.count > 0) {
+		if (strcmp(l.line.words.item[0], "exit") == 0 || strcmp(l.line.words.item[0], "quit") == 0)
 			return -1;
-		line.prompt = true;
-		line.given = command_given(&line, NULL);
-		status = command_check(&line, &err);
+		status = command_check(&l.line, &err);
 		if (status == CLI_OK)
-			status = command_run(cli, &line, &err);
+			status = command_run(&with, &l.line, &err);
 	}
 	fflush(stdout);
-	if (err.text[0] && status != CLI_OK && number)
-		fprintf(stderr, "kv-client: line %u: %s\n", number, err.text);
-	else if (err.text[0] && status != CLI_OK)
-		fprintf(stderr, "%s\n", err.text);
+	if (err.text[0] && status != CLI_OK)
+		error_print(&err, number);
 	return status;
 }
 
-/* Reads the next line, or NULL at the end. *out_cut: the line has a byte 0, which would hide the rest of it. */
-static char *next_line(bool terminal, const char *history, char **buf, size_t *cap, bool *out_cut)
+/* Where lines come from. */
+struct source {
+	bool terminal, editor;
+	const char *history; /* a path; NULL: none is kept */
+	char *buf;
+	size_t cap;
+	bool cut; /* the line has a byte 0, which would hide the rest of it */
+};
+
+/* Reads the next line, or NULL at the end. */
+static char *next_line(struct source *in)
 {
 	ssize_t n;
 
-	*out_cut = false;
-	if (terminal) {
-		free(*buf);
-		*buf = readline("kv> ");
-		if (*buf && **buf) {
-			add_history(*buf);
-			if (history)
-				history_keep(history, *buf);
-		}
-		return *buf;
+	if (in->editor) {
+		free(in->buf);
+		in->buf = editor_line("kv> ");
+	} else {
+		if (in->terminal)
+			fputs("kv> ", stdout);
+		fflush(stdout);
+		n = getline(&in->buf, &in->cap, stdin);
+		in->cut = n > 0 && memchr(in->buf, 0, (size_t)n);
+		if (n < 0)
+			return NULL;
 	}
-	n = getline(buf, cap, stdin);
-	*out_cut = n > 0 && memchr(*buf, 0, (size_t)n);
-	return n < 0 ? NULL : *buf;
+	if (in->editor && in->history && in->buf && *in->buf)
+		history_keep(in->history, in->buf);
+	return in->buf;
 }
 
-/* Tab completes commands as the first word and after help, and files after -f and -o. Keys cannot be listed. */
-static char *command_next(const char *text, int again)
+static int refuse_cut(unsigned number)
 {
-	static unsigned at;
-	const char *name;
+	struct kv_error err = {0};
 
-	at = again ? at : 0;
-	while ((name = command_name(at))) {
-		at++;
-		if (strncmp(name, text, strlen(text)) == 0)
-			return strdup(name);
-	}
-	return NULL;
+	kv_fail(&err, -KV_EINVAL, "a command cannot hold a byte 0; put such a value from a file (-f)");
+	error_print(&err, number);
+	return CLI_USAGE;
 }
 
-static bool follows(const char *line, int start, const char *word)
+int repl_run(const struct cli *cli)
 {
-	size_t len = strlen(word);
-
-	while (start > 0 && line[start - 1] == ' ')
-		start--;
-	return (size_t)start >= len && strncmp(line + start - len, word, len) == 0 &&
-	       ((size_t)start == len || line[(size_t)start - len - 1] == ' ');
-}
-
-static char **complete(const char *text, int start, int end)
-{
-	bool first = strspn(rl_line_buffer, " ") >= (size_t)start;
-
-	(void)end;
-	rl_attempted_completion_over = !follows(rl_line_buffer, start, "-f") && !follows(rl_line_buffer, start, "-o");
-	return first || follows(rl_line_buffer, start, "help") ? rl_completion_matches(text, command_next) : NULL;
-}
-
-static void remember(const char *line)
-{
-	add_history(line);
-}
-
-int repl_run(struct cli *cli)
-{
-	char path[4096];
-	bool terminal = isatty(STDIN_FILENO), kept = terminal && history_path(path, sizeof(path));
-	char *buf = NULL, *text;
-	size_t cap = 0;
+	char path[4096], *text;
+	struct source in = {.terminal = isatty(STDIN_FILENO)};
 	int status = CLI_OK, one = 0;
 	unsigned number = 0;
-	bool cut;
 
-	rl_attempted_completion_function = complete;
-	if (kept)
-		history_load(path, remember);
-	while (one >= 0 && (text = next_line(terminal, kept ? path : NULL, &buf, &cap, &cut))) {
-		number += !terminal;
-		if (cut)
-			fprintf(stderr,
-				"kv-client: line %u: a command cannot hold a byte 0; put such a value from a file "
-				"(-f)\n",
-				number);
-		one = cut ? CLI_USAGE : run_line(cli, text, number);
-		if (one > 0)
-			status = one;
+	in.editor = in.terminal && editor_begin();
+	if (in.editor && history_path(path, sizeof(path))) {
+		in.history = path;
+		history_load(path, editor_remember);
 	}
-	if (terminal && one >= 0)
+	while (one >= 0 && (text = next_line(&in))) {
+		number += !in.terminal;
+		one = in.cut ? refuse_cut(number) : run_line(cli, text, number);
+		status = KV_MAX(status, one);
+	}
+	if (in.terminal && one >= 0)
 		putchar('\n');
-	free(buf);
-	return terminal ? CLI_OK : status;
+	free(in.buf);
+	return in.terminal ? CLI_OK : status;
 }

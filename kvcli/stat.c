@@ -279,7 +279,7 @@ static int print_json(struct cli *cli, struct kv_error *err)
 	json_object_set_new(all, "servers", servers);
 	if (cli->opt->all)
 		json_object_set_new(all, "client", client_object(cli));
-	if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0)
+	if (json_dumpf(all, stdout, JSON_INDENT(2)) < 0 && !kv_written(stdout))
 		worst = kv_fail(
 			err, -KV_ENOMEM,
 			"stat: the JSON cannot be written: there is no memory, or standard output is full or closed");
@@ -315,7 +315,7 @@ static unsigned changes_print(const struct seen *before, const struct seen *now,
 	return n;
 }
 
-/* One look at each server. The first look only keeps the values for the next one. */
+/* One look at each server. The first look only keeps the values for the next one. 1: nobody reads them. */
 static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error *err)
 {
 	static struct seen seen[KV_OPT_STRINGS_MAX][2];
@@ -331,9 +331,9 @@ static int look(struct cli *cli, unsigned turn, double seconds, struct kv_error 
 		if (turn && changes_print(before, now, seconds) == 0)
 			printf("  nothing changed\n");
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) /* the reader has gone, or the disk is full */
+	if (!kv_written(stdout))
 		return kv_fail(err, -EIO, "standard output cannot be written");
-	return 0;
+	return ferror(stdout) ? 1 : 0; /* nobody reads any more */
 }
 
 static int watch(struct cli *cli, struct kv_error *err)
@@ -349,7 +349,7 @@ static int watch(struct cli *cli, struct kv_error *err)
 		while (rc == 0 && !interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until)
 			poll(NULL, 0, (int)KV_MIN((until - now_ns) / 1000000 + 1, (uint64_t)100));
 	}
-	interrupt_release();
+	interrupt_release(false);
 	return rc;
 }
 

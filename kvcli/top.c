@@ -3,19 +3,44 @@
  *
  * Members that the view brings have a line, too. One that is down is a line with its state. Rates need two looks:
  * nothing is printed after the first one. A server that was restarted begins anew: counters that fell count as none. On
- * a terminal the table is drawn over itself; elsewhere its lines follow each other. */
+ * a terminal the table is drawn over itself, in its columns, and q ends it; elsewhere its lines follow each other. */
 #include "kvcli/top.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "kvcli/interrupt.h"
 #include "kvcli/look.h"
+#include "kvcli/table.h"
+#include "kvcli/typed.h"
 
-enum { NAME_WIDTH = 24, TABLE_WIDTH = 114 };
+enum { CELL_CAP = 336 };
+
+enum { NAME, GETS, HITS, PUTS, OUT, IN, MEM, MEM_PART, BLOCKS, EVICT, CLIENTS, SERVE, COLUMNS };
+
+static const struct table_column columns[COLUMNS] = {
+	[NAME] = {.title = "SERVER", .width = 15, .cut = true, .keep = 24},
+	[GETS] = {.title = "GET/s", .width = 5},
+	[HITS] = {.title = "HIT%", .width = 5},
+	[PUTS] = {.title = "PUT/s", .width = 5, .drop = 1},
+	[OUT] = {.title = "OUT B/s", .width = 7, .drop = 2},
+	[IN] = {.title = "IN B/s", .width = 6, .drop = 3},
+	[MEM] = {.title = "MEM", .width = 5, .drop = 6},
+	[MEM_PART] = {.title = "MEM%", .width = 5},
+	[BLOCKS] = {.title = "BLOCKS", .width = 6, .drop = 7},
+	[EVICT] = {.title = "EVICT/s", .width = 7, .drop = 5},
+	[CLIENTS] = {.title = "CLIENTS", .width = 7, .drop = 4},
+	[SERVE] = {.title = "SERVE", .width = 7},
+};
+
+/* A server's line. */
+struct row {
+	char text[COLUMNS][32];
+	const char *cell[COLUMNS];
+	const char *note; /* instead of numbers */
+};
 
 static uint64_t grown(const struct look *before, const struct look *now, enum look_number k)
 {
@@ -29,68 +54,88 @@ static const char *rate(const struct look *before, const struct look *now, enum 
 	return look_brief(seconds > 0 ? (double)grown(before, now, k) / seconds : 0, buf);
 }
 
-static void header_print(void)
-{
-	printf("%-*s %7s %6s %7s %8s %8s %7s %6s %7s %7s %7s %9s\n", NAME_WIDTH, "SERVER", "GET/s", "HIT%", "PUT/s",
-	       "OUT B/s", "IN B/s", "MEM", "MEM%", "BLOCKS", "EVICT/s", "CLIENTS", "SERVE");
-}
-
 /* Two looks at one server: another one may have its place, and rates need two answers. */
 static bool same(const struct look *before, const struct look *now)
 {
 	return before->known && before->code >= 0 && strcmp(before->info.name, now->info.name) == 0;
 }
 
-static void server_print(const struct look *before, const struct look *now)
+static void numbers_make(const struct look *before, const struct look *now, struct row *out)
 {
-	const char *name = now->info.name;
 	uint64_t hits = grown(before, now, LOOK_HITS), replies = grown(before, now, LOOK_REPLIES);
-	char t[9][16], serve[32] = "-";
+	char(*t)[32] = out->text;
 
-	if (now->code < 0 || !same(before, now)) {
-		printf("%-*.*s %s\n", NAME_WIDTH, NAME_WIDTH, name,
-		       now->code < 0 ? kv_strerror(now->code) : "has come");
-		return;
-	}
+	for (unsigned i = GETS; i < COLUMNS; i++)
+		out->cell[i] = t[i];
+	rate(before, now, LOOK_GETS, t[GETS]);
+	out->cell[HITS] = look_percent(hits, hits + grown(before, now, LOOK_MISSES), t[HITS]);
+	rate(before, now, LOOK_PUTS, t[PUTS]);
+	rate(before, now, LOOK_OUT, t[OUT]);
+	rate(before, now, LOOK_IN, t[IN]);
+	look_brief((double)now->number[LOOK_USED], t[MEM]);
+	out->cell[MEM_PART] = look_percent(now->number[LOOK_USED], now->number[LOOK_LIMIT], t[MEM_PART]);
+	look_brief((double)now->number[LOOK_BLOCKS], t[BLOCKS]);
+	rate(before, now, LOOK_EVICTIONS, t[EVICT]);
+	snprintf(t[CLIENTS], sizeof(t[CLIENTS]), "%" PRIu64, now->number[LOOK_SESSIONS]);
 	if (replies)
-		kv_duration_format(grown(before, now, LOOK_SERVE_NS) / replies, serve, sizeof(serve));
-	printf("%-*.*s %7s %6s %7s %8s %8s %7s %6s %7s %7s %7" PRIu64 " %9s\n", NAME_WIDTH, NAME_WIDTH, name,
-	       rate(before, now, LOOK_GETS, t[0]), look_percent(hits, hits + grown(before, now, LOOK_MISSES), t[1]),
-	       rate(before, now, LOOK_PUTS, t[2]), rate(before, now, LOOK_OUT, t[3]), rate(before, now, LOOK_IN, t[4]),
-	       look_brief((double)now->number[LOOK_USED], t[5]),
-	       look_percent(now->number[LOOK_USED], now->number[LOOK_LIMIT], t[6]),
-	       look_brief((double)now->number[LOOK_BLOCKS], t[7]), rate(before, now, LOOK_EVICTIONS, t[8]),
-	       now->number[LOOK_SESSIONS], serve);
+		kv_duration_format(grown(before, now, LOOK_SERVE_NS) / replies, t[SERVE], sizeof(t[SERVE]));
+	else
+		out->cell[SERVE] = "-";
 }
 
-/* Servers that the terminal has room for, beside the time, the header, how many more there are, and the cursor. A line
- * takes several where the terminal is narrower than the table. */
+static void row_make(const struct look *before, const struct look *now, struct row *out)
+{
+	*out = (struct row){.cell = {now->info.name}};
+	if (now->code < 0)
+		out->note = kv_strerror(now->code);
+	else if (!same(before, now))
+		out->note = "has come";
+	else
+		numbers_make(before, now, out);
+}
+
+/* Servers that the terminal has room for, beside the time, the header, how many more there are, and the cursor. */
 static unsigned lines_of(bool terminal)
 {
 	struct winsize size;
-	unsigned rows, each;
 
-	if (!terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+	if (!terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
 		return LOOK_MAX;
-	each = (TABLE_WIDTH + size.ws_col - 1u) / size.ws_col;
-	rows = size.ws_row > each + 3u ? size.ws_row - each - 3u : 0;
-	return KV_MAX(rows / each, 1u);
+	return size.ws_row > 5 ? size.ws_row - 4u : 1;
+}
+
+static void time_print(unsigned limit)
+{
+	char stamp[KV_LOG_TIME_CAP];
+
+	kv_log_time(stamp);
+	if (limit)
+		kv_utf8_clip(stamp, limit);
+	printf("%s\n", stamp);
 }
 
 static void table_print(bool terminal, unsigned n, const struct look *before, const struct look *now)
 {
+	struct table t = {.column = columns, .columns = COLUMNS, .limit = kv_terminal_columns(stdout)};
 	unsigned lines = lines_of(terminal), left = 0;
-	char stamp[KV_LOG_TIME_CAP];
+	struct row row;
 
+	for (unsigned i = 0; i < n; i++) {
+		row_make(&before[i], &now[i], &row);
+		if (now[i].known)
+			table_measure(&t, row.cell);
+	}
+	table_fit(&t);
 	if (terminal)
 		printf("\033[H\033[J");
-	printf("%s\n", kv_log_time(stamp));
-	header_print();
+	time_print(t.limit);
+	table_header(&t, stdout);
 	for (unsigned i = 0; i < n; i++) {
 		if (!now[i].known)
 			continue;
+		row_make(&before[i], &now[i], &row);
 		if (lines > 0)
-			server_print(&before[i], &now[i]);
+			table_row(&t, stdout, row.cell, row.note, false);
 		left += lines == 0;
 		lines -= lines > 0;
 	}
@@ -98,37 +143,39 @@ static void table_print(bool terminal, unsigned n, const struct look *before, co
 		printf("(%u more)\n", left);
 }
 
-static void pause_until(uint64_t until_ns)
+/* The end of a turn. Returns whether there is another one; *status is CLI_FAILED when nothing can be printed. */
+static bool turn_end(bool once, unsigned turn, uint64_t until_ns, int *status, struct kv_error *err)
 {
-	uint64_t now_ns;
-
-	while (!interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until_ns)
-		poll(NULL, 0, (int)KV_MIN((until_ns - now_ns) / 1000000 + 1, (uint64_t)100));
+	if (!kv_written(stdout)) {
+		kv_fail(err, -EIO, "standard output cannot be written");
+		*status = CLI_FAILED;
+		return false;
+	}
+	if (ferror(stdout) || (once && turn > 0)) /* nobody reads any more */
+		return false;
+	return !typed_wait(until_ns) && !interrupted();
 }
 
 int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	static struct look seen[2][LOOK_MAX];
-	bool terminal = kv_terminal(stdout) && !cli->opt->once;
+	bool once = cli->opt->once, terminal = kv_terminal(stdout) && !once, more = true;
 	int status = CLI_OK;
 
 	(void)line;
-	interrupt_catch(!cli->interactive);
-	for (unsigned turn = 0; status == CLI_OK && !interrupted() && (turn < 2 || !cli->opt->once); turn++) {
+	interrupt_catch(true);
+	if (!once)
+		typed_begin();
+	for (unsigned turn = 0; more; turn++) {
 		uint64_t until_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), cli->opt->interval_ns);
 		struct look *now = seen[turn % 2];
-		unsigned n;
+		unsigned n = look_all(cli, now);
 
-		n = look_all(cli, now);
 		if (turn > 0 && !interrupted())
 			table_print(terminal, n, seen[1 - turn % 2], now);
-		if (fflush(stdout) != 0 || ferror(stdout)) { /* the reader has gone, or the disk is full */
-			kv_fail(err, -EIO, "standard output cannot be written");
-			status = CLI_FAILED;
-		} else if (turn == 0 || !cli->opt->once) {
-			pause_until(until_ns);
-		}
+		more = turn_end(once, turn, until_ns, &status, err);
 	}
-	interrupt_release();
+	typed_end();
+	interrupt_release(cli->interactive);
 	return status;
 }

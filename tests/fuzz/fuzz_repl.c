@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_repl.c -- lines typed at kv-client's prompt: cut into words and checked as a command. Every refusal explains
- * itself; words lie inside the line. */
+/* fuzz_repl.c -- lines typed at kv-client's prompt: cut into words, parsed and checked as a command. Every refusal
+ * explains itself; words lie inside the line. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,17 +17,21 @@ static void check(bool good)
 
 static void line_check(char *text, size_t size)
 {
-	struct cli_line line;
+	static struct cli_options base;
+	struct repl_line l;
 	struct kv_error err = {0};
-	int rc = repl_split(text, &line, &err);
+	int rc;
 
-	check(rc == 0 || (rc == -KV_EINVAL && err.code == rc && err.text[0]));
-	check(line.words.count <= KV_OPT_STRINGS_MAX);
-	for (unsigned i = 0; i < line.words.count; i++)
-		check(line.words.item[i] >= text && line.words.item[i] + strlen(line.words.item[i]) <= text + size);
-	if (rc < 0 || line.words.count == 0)
+	kv_opt_defaults(cli_options_table, &base);
+	rc = repl_parse(text, &base, &l, &err);
+	check(rc == 0 || rc == 1 || (rc == -KV_EINVAL && err.code == rc && err.text[0]));
+	check(l.line.words.count <= KV_OPT_STRINGS_MAX);
+	for (unsigned i = 0; i < l.line.words.count; i++)
+		check(l.line.words.item[i] >= text &&
+		      l.line.words.item[i] + strlen(l.line.words.item[i]) <= text + size);
+	if (rc != 0 || l.line.words.count == 0)
 		return;
-	rc = command_check(&line, &err);
+	rc = command_check(&l.line, &err);
 	check(rc == CLI_OK || (rc == CLI_USAGE && err.text[0]));
 }
 

@@ -119,6 +119,11 @@ skip_all() {
 	finish
 }
 
+# terminal_missing -- says why there is no pseudo-terminal here; nothing if there is one.
+terminal_missing() {
+	python3 -c 'import os; os.openpty()' 2>/dev/null || echo "there is no pseudo-terminal here"
+}
+
 # server_wait NAME FILE TENTHS LOG... -- wait until a server that was started as $server_pid has written READY to FILE; sets $server. Its logs are shown if it does not.
 server_wait() {
 	local name=$1 file=$2 tenths=$3 i
