@@ -1038,8 +1038,8 @@ struct kvc_counters {
 	uint64_t stand_ins;     /* times that a key was asked for at another server than its own, which was down */
 	uint64_t view_epoch;    /* of the view of the cluster; 0: there is none */
 	uint64_t members;       /* servers in that view */
-	uint64_t views_old;     /* views that were not believed because they are older than ours */
-	uint64_t views_doubted; /* views that were not taken, or not at once: see "The cluster" */
+	uint64_t views_old;     /* views that came, and were not followed when they came: too few servers announce them */
+	uint64_t views_doubted; /* views that could not be used, or not at once: see "The cluster" */
 	uint64_t settle_hits;   /* misses that a former server had the value of, after a change of the view */
 	uint64_t settle_misses; /* misses that were asked for there in vain */
 	uint64_t repairs;       /* values that were copied to the server that has their keys now, and their bytes */
@@ -1049,6 +1049,9 @@ struct kvc_counters {
 	uint64_t copy_bytes;
 	uint64_t copies_dropped; /* those that were not: their server was behind or lost, or there was no room */
 	uint64_t second_hits;    /* misses at the one server of a value kept twice that the other one had */
+	uint64_t view_resets;    /* views that were followed though they are not newer: their source began anew */
+	uint64_t view_votes;     /* servers that announce the view in force, and servers that announce any or none: */
+	uint64_t view_voters;    /* ... of the client with the most of these; see "The cluster" */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

@@ -139,6 +139,11 @@ void kvs_server_stop(struct kvs_server *server, uint64_t drain_ns);
  * the control loop takes no more work at the moment; it takes this view with the next call. */
 int kvs_server_view_set(struct kvs_server *server, const struct kv_view *view);
 
+/* kvs_server_drains -- the server tells its clients that it drains: they put nothing more to it, and still ask it. What
+ * the view says of it does not matter then. Thread: any, while the server is not destroyed. It does not wait.
+ * Errors: -KV_EBUSY, as above: they are told with the next call. */
+int kvs_server_drains(struct kvs_server *server);
+
 /* kvs_server_reload -- have a thread of the server read the files of keys, certificates and revocation lists again.
  *
  * It returns at once; the log tells what came of it. What was read decides about connections from then on. If one file

@@ -380,6 +380,15 @@ static void undrained(void *membership, const struct kv_view *view)
 	membership_undrained(membership, view);
 }
 
+/* Clients hear of the drain from this server itself. */
+static void drain_announce(struct kvs_server *server)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+
+	for (unsigned tries = 0; tries < 100 && kvs_server_drains(server) == -KV_EBUSY; tries++)
+		nanosleep(&pause, NULL);
+}
+
 /* This server drains: the others get what was hit lately. */
 static void hand_over(struct run *r, const struct drain_bounds *bounds)
 {
@@ -407,6 +416,7 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	unsigned others;
 	int rc;
 
+	drain_announce(r->server);
 	o.self = membership_drain(r->membership, &self) ? &self : NULL;
 	rc = membership_read(r->membership, &now);
 	others = members_staying(&now.view, membership_self(r->membership));

@@ -553,8 +553,15 @@ static void view_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_64(o, w->source);
 	wire_out_64(o, w->epoch);
 	wire_out_32(o, w->count);
-	wire_out_32(o, 0);
+	wire_out_32(o, w->draining ? WIRE_VIEW_DRAINING : 0);
 	wire_out_copy(o, w->members, w->members_len);
+}
+
+static bool view_flags_read(struct wire_cur *c)
+{
+	uint32_t flags = wire_cur_32(c);
+	wire_cur_check(c, (flags & ~(uint32_t)WIRE_VIEW_DRAINING) == 0);
+	return (flags & WIRE_VIEW_DRAINING) != 0;
 }
 
 static int view_read(struct wire_cur *c, struct wire_ctrl_msg *m)
@@ -563,7 +570,7 @@ static int view_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	w->source = wire_cur_64(c);
 	w->epoch = wire_cur_64(c);
 	w->count = wire_cur_32(c);
-	wire_cur_check(c, wire_cur_32(c) == 0);
+	w->draining = view_flags_read(c);
 	wire_cur_check(c, view_valid(w));
 	w->members = c->at;
 	w->members_len = (uint32_t)wire_cur_left(c);
@@ -578,9 +585,13 @@ static void news_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 		wire_out_64(o, w->source);
 		wire_out_64(o, w->epoch);
 	} else {
-		o->bad |= (w->source | w->epoch) != 0;
+		o->bad |= (w->source | w->epoch) != 0 || w->draining;
 	}
 	wire_out_64(o, w->digest);
+	if (m->type != WIRE_CTRL_VIEW_NEWS)
+		return;
+	wire_out_32(o, w->draining ? WIRE_VIEW_DRAINING : 0);
+	wire_out_32(o, 0);
 }
 
 static int news_read(struct wire_cur *c, struct wire_ctrl_msg *m)
@@ -591,6 +602,10 @@ static int news_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 		w->epoch = wire_cur_64(c);
 	}
 	w->digest = wire_cur_64(c);
+	if (m->type != WIRE_CTRL_VIEW_NEWS)
+		return 0;
+	w->draining = view_flags_read(c);
+	wire_cur_check(c, wire_cur_32(c) == 0);
 	return 0;
 }
 

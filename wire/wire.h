@@ -137,10 +137,11 @@
  *  VIEW_ASK    u64 digest of the view that the client has (0: none); only where WELCOME has WIRE_WELCOME_VIEWS. The
  *              server answers VIEW, or VIEW_NEWS if its view is the same; from then on it sends VIEW_NEWS whenever its
  *              view has changed, with a heartbeat
- *  VIEW        u64 source; u64 epoch (0: there is none, and no member); u32 members (up to KV_VIEW_MAX); u32 zero;
+ *  VIEW        u64 source; u64 epoch (0: there is none, and no member); u32 members (up to KV_VIEW_MAX); u32 flags
+ *              (WIRE_VIEW_DRAINING: the sender drains, whatever the view says of it; others are zero);
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
  *              string node id; string address; string zone}, within the limits of kv_member_check
- *  VIEW_NEWS   u64 source; u64 epoch; u64 digest (kv_view_digest)
+ *  VIEW_NEWS   u64 source; u64 epoch; u64 digest (kv_view_digest); u32 flags as of VIEW; u32 zero
  *  DRAIN       u64 milliseconds that the drain may take; u64 bytes per second at which values may be put to the others
  *              (each 0: as the server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends:
  *              it drains as it does for SIGTERM
@@ -693,9 +694,12 @@ struct wire_session_refuse {
 	char text[512];
 };
 
+enum { WIRE_VIEW_DRAINING = 1 };
+
 struct wire_view {
 	uint64_t source, epoch;
 	uint32_t count;
+	bool draining;
 	const uint8_t *members; /* packed (in the input when decoded); read with wire_view_take */
 	uint32_t members_len;
 	bool packed; /* of one that is written: wire_view_pack made `members`, so they are not checked once more */
@@ -703,6 +707,7 @@ struct wire_view {
 
 struct wire_view_news {
 	uint64_t source, epoch, digest;
+	bool draining; /* VIEW_NEWS */
 };
 
 struct wire_drain {

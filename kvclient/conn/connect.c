@@ -24,6 +24,7 @@
 enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 60000 };
 
 #define ADDRESS_POLL_NS 10000000ull
+#define VIEW_POLL_NS    50000000ull
 #define LOOK_UP_MIN_NS  1000000ull /* first pause before the look-up of a name is asked for again */
 #define HELLOS_MAX      8u         /* without an answer: then the connection is given up */
 
@@ -322,28 +323,41 @@ static int member_check(struct kvc_node *n)
 	return rc;
 }
 
-/* Ask for the view of the cluster, before any call goes to the server: it may be another member than the list says, or
- * none. -KV_ERESET: it is none. */
-static int view_await(struct kvc_node *n, uint64_t deadline_ns)
+static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
-	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = c->cluster.digest};
-	const uint64_t ours = c->cluster.digest;
+	const uint64_t ours = c->cluster.digest ? c->cluster.digest : c->cluster.held_digest;
+	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = ours};
 	struct kv_view view;
-	int rc = n->attachment->flags & WIRE_WELCOME_VIEWS ? kvc_node_send_await(n, &m, deadline_ns) : 1;
+	int rc = kvc_node_send_await(n, &m, deadline_ns);
 	while (rc == 0) {
 		rc = boot_recv_await(n->control.conn, &m, deadline_ns);
 		if (rc == 0 && m.type == WIRE_CTRL_VIEW)
 			rc = wire_view_take(&m.view, &view) < 0 ? -KV_ENOMEM : 1;
 		if (rc == 1) {
-			c->node_events->view(n, &view);
+			c->node_events->view(n, &view, m.view.draining);
 		} else if (rc == 0 && m.type == WIRE_CTRL_VIEW_NEWS && m.view_news.digest == ours) {
-			(void)c->node_events->news(n, &m.view_news); /* it is the one that we had when we asked */
+			c->node_events->told(n, &m.view_news); /* it is the one that we had when we asked */
 			rc = 1;
 		} else if (rc == 0) { /* news that came with a heartbeat is no answer */
 			rc = kvc_node_aside(n, &m);
 		}
 	}
+	return KV_MIN(rc, 0);
+}
+
+/* Ask for the view of the cluster, before any call goes to the server: it may be another member than the list says, or
+ * none. The quickest server does not decide alone which view counts. -KV_ERESET: it is no member. */
+static int view_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	int rc = 0;
+	if (n->attachment->flags & WIRE_WELCOME_VIEWS)
+		do {
+			rc = view_ask_await(n, deadline_ns);
+			while (rc == 0 && !overtaken(n) && loop_now(c->loop) < deadline_ns && c->node_events->waits(n))
+				co_queue_wait_await(&n->kick, loop_now(c->loop) + VIEW_POLL_NS);
+		} while (rc == 0 && !overtaken(n) && c->node_events->asks(n));
 	if (rc < 0)
 		return kv_fail(&n->error, rc, "asking for the view of the cluster: %s", kv_strerror(rc));
 	return n->retired ? kv_fail(&n->error, -KV_ERESET, "it is no member of the cluster") : member_check(n);

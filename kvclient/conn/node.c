@@ -55,9 +55,10 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 		n->patience_ns = loop_now(n->client->loop) + (n->link_silent ? 0 : kvc_node_silence_ns(n));
 		n->link_silent = false;
 	}
-	if (state != n->state && state != KVC_NODE_UP)
-		n->view_told = n->source_told = n->news.epoch =
-			0; /* it may be another process when it is there again */
+	if (state != KVC_NODE_UP && n->state == KVC_NODE_UP && n->goodbye != KVC_GOODBYE_NONE)
+		kvc_votes_drop(&n->client->cluster.votes, n->index);
+	else if (state != KVC_NODE_UP)
+		kvc_votes_lost(&n->client->cluster.votes, n->index, loop_now(n->client->loop));
 	kvc_place_set_put(&n->client->shunned, n->index,
 			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
@@ -106,7 +107,7 @@ void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w)
 {
 	struct kv_view view;
 	if (wire_view_take(w, &view) == 0)
-		n->client->node_events->view(n, &view);
+		n->client->node_events->view(n, &view, w->draining);
 }
 
 int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w)
@@ -131,9 +132,7 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 {
 	switch (m->type) {
 	case WIRE_CTRL_VIEW_NEWS: /* the first beat of the attachment asks (serve.c) */
-		n->view_told = m->view_news.digest;
-		n->source_told = m->view_news.source;
-		n->news = m->view_news;
+		n->client->node_events->told(n, &m->view_news);
 		return 0;
 	case WIRE_CTRL_VIEW:
 		kvc_node_view_take(n, &m->view);

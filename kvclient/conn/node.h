@@ -14,10 +14,12 @@ struct kvc_node_events {
 	void (*gone)(struct kvc_node *n); /* the attachment is dropped, and with it every session that was open in it */
 	/* A message about sessions. 0, or -KV_EPROTO: nothing was asked that it could answer. */
 	int (*message)(struct kvc_node *n, const struct wire_ctrl_msg *m);
-	/* The server told its view, which the call may empty and keep. It may begin nodes, and retire this one. */
-	void (*view)(struct kvc_node *n, struct kv_view *view);
-	/* Whether to ask for the view: the server has news of one; or a beat is over since then (NULL). */
-	bool (*news)(struct kvc_node *n, const struct wire_view_news *news);
+	/* The server told its view, which the call may empty and keep, or what it announces of one, and whether it
+	 * drains. Both may begin nodes, and retire this one. */
+	void (*view)(struct kvc_node *n, struct kv_view *view, bool draining);
+	void (*told)(struct kvc_node *n, const struct wire_view_news *news);
+	bool (*asks)(struct kvc_node *n);  /* whether to ask this server for its view now */
+	bool (*waits)(struct kvc_node *n); /* while it attaches: other servers are to say first which view counts */
 	void (*ended)(struct kvc_node *n); /* a retired node has come to its end: its place may be given away */
 };
 

@@ -35,6 +35,7 @@ enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session
 #define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
 #define REST_NS         500000000ull /* between two looks whether a resting server must be asked for the view */
+#define REST_VOTE_NS    15000000000ull /* ... and between two votes of it; half of that is random */
 #define PART_POLL_NS    5000000ull   /* between two looks whether a server that ends still has requests of ours */
 
 static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
@@ -115,12 +116,9 @@ static int part_await(struct kvc_node *n)
 static int view_ask_await(struct kvc_node *n)
 {
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = n->client->cluster.digest};
+	if (!n->client->node_events->asks(n))
+		return 0;
 	return kvc_node_send_await(n, &m, loop_now(n->client->loop) + SEND_TIMEOUT_NS);
-}
-
-static int news_await(struct kvc_node *n, const struct wire_view_news *news)
-{
-	return KV_UNLIKELY(news || n->news.epoch) && n->client->node_events->news(n, news) ? view_ask_await(n) : 0;
 }
 
 /* 1: we have parted. */
@@ -160,7 +158,8 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		kvc_node_view_take(n, &m->view);
 		return 0;
 	case WIRE_CTRL_VIEW_NEWS:
-		return news_await(n, &m->view_news);
+		n->client->node_events->told(n, &m->view_news);
+		return view_ask_await(n);
 	case WIRE_CTRL_DRAIN_OK:
 		return kvc_node_drain_take(n, &m->drain);
 	case WIRE_CTRL_REFUSE:
@@ -260,7 +259,7 @@ static int beat_await(struct kvc_node *n)
 	n->client->node_events->beat(n);
 	if (rc == 0 && s->open && !n->redo)
 		kvc_client_reclaim_await(n->client, s);
-	return rc == 0 && !n->redo && answers ? news_await(n, NULL) : rc;
+	return rc == 0 && !n->redo && answers ? view_ask_await(n) : rc;
 }
 
 /* How long to wait for the next message. No event tells that the last call to a server that ends is over: so look. */
@@ -450,7 +449,7 @@ static void refusal_note(struct kvc_node *n, int rc)
 static void failure_log(struct kvc_node *n, int rc)
 {
 	bool other;
-	if (left(n) || (n->attempt.failures > 0 && !is_refusal(rc)))
+	if (left(n) || n->retired || (n->attempt.failures > 0 && !is_refusal(rc)))
 		return;
 	other = is_refusal(rc) && atomic_exchange(&told(n)->refusal, rc) != rc;
 	if (kvc_told_begin(told(n), n->trouble, KVC_TROUBLE_FAILING) || other)
@@ -602,12 +601,14 @@ static bool all_down(const struct kvc_client *c)
 	return true;
 }
 
-/* A server of the user's list that is no member of the view: it is asked for the view when nobody else can be. */
+/* A server of the user's list that is no member of the view: it is asked for the view when nobody else can be, and now
+ * and then for its vote. Else a server that was alone for a moment could keep clients for ever. */
 static void rest_await(struct kvc_node *n)
 {
 	struct loop *loop = n->client->loop;
+	uint64_t until = loop_now(loop) + REST_VOTE_NS / 2 + kv_prng_below(loop_prng(loop), REST_VOTE_NS / 2);
 	kvc_conn_close_await(n);
-	while (n->retired && !n->client->closing && !all_down(n->client))
+	while (n->retired && !n->client->closing && !all_down(n->client) && loop_now(loop) < until)
 		co_queue_wait_await(&n->kick, loop_now(loop) + REST_NS);
 }
 
@@ -642,6 +643,7 @@ void kvc_node_open(struct kvc_node *n)
 void kvc_node_retire(struct kvc_node *n)
 {
 	n->retired = true;
+	kvc_votes_drop(&n->client->cluster.votes, n->index);
 	if (n->unstarted) { /* it has no coroutine that could end */
 		n->unstarted = false;
 		n->client->node_events->ended(n);

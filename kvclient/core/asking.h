@@ -8,13 +8,12 @@
 #define KVC_ASK_PATIENCE_NS 250000000ull /* another server is asked when one has not answered for so long */
 
 struct kvc_asking {
-	uint64_t heard_ns; /* since when servers have a newer view than ours; 0: none has, as far as we know */
-	uint64_t asked_ns; /* when the last one was asked for it; 0: none was */
+	uint64_t asked_ns; /* when a server was last asked; 0: none was */
 };
 
-/* kvc_asking_now -- a server, one of `servers` that are up, tells of a newer view than ours, or a beat is over since
- * then: whether to ask it for its view now. random: any number, another one each time. kvc_asking_over -- another view
- * is in force: all begins anew. */
+/* kvc_asking_now -- a server, one of `servers` that announce the view which is to be followed, announces it, or a beat is
+ * over since then: whether to ask it for its view now. random: any number, another one each time. kvc_asking_over --
+ * another view is to be followed, or none: all begins anew. */
 bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
 static inline void kvc_asking_over(struct kvc_asking *a)
 {

@@ -19,6 +19,7 @@
 #include "kvclient/core/pool.h"
 #include "kvclient/core/request.h"
 #include "kvclient/core/session.h"
+#include "kvclient/core/votes.h"
 #include "kvclient/kvclient.h"
 #include "loop/loop.h"
 #include "wire/wire.h"
@@ -177,9 +178,7 @@ struct kvc_node {
 	bool ending;                 /* its coroutine is about to end */
 	char member_id[KV_NAME_MAX]; /* its server's node id, as the view has it; "": there is no view */
 	char where[KV_WHERE_MAX];    /* its server's addresses, as the view has them; "": those of the pool's table */
-	uint64_t view_told;          /* digest of the view that it told; 0: none since it was connected to */
-	uint64_t source_told;        /* the source of that */
-	struct wire_view_news news;  /* of a view that it has and we have not, perhaps; epoch 0: none */
+	bool drains;                 /* it has said so itself */
 	const char *redo;        /* why the attachment is to be dropped and a new one made at once; NULL: it is not */
 	struct co_queue changed; /* woken at every change of state or of an acknowledgement */
 	struct co_queue kick;    /* wakes its own coroutine: from a pause, or from a wait for control.senders */
@@ -362,12 +361,20 @@ struct kvc_hots {
 struct kvc_cluster {
 	struct kv_view view;    /* in force; epoch 0: none, and keys are placed by the user's list */
 	uint64_t digest;        /* of it; 0: none */
-	struct kv_view doubted; /* not believed while servers that it lacks still answer; epoch 0: none */
+	struct kv_view held;    /* heard before it had its majority, or one that cannot be used yet */
+	uint64_t held_digest;   /* of it; 0: none */
+	struct kvc_votes votes; /* what servers announce */
+	struct kvc_choice wanted; /* the view that has its majority, and is to be asked for; digest 0: none */
+	uint64_t opening_ns;      /* until then servers that may still answer are waited for */
+	uint64_t differ_ns;       /* since when servers announce other views than the one in force; 0: none does */
+	bool differ_said;         /* ... and the log knows */
+	bool reached;             /* a server has answered since none was up */
+	bool listed;              /* the list placed keys: a server was up before there was a view */
 	struct kvc_place place; /* of keys on the members of the view */
 	struct kvc_place_set draining, joining, restarted;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
-	bool said;   /* the log knows why the last view was not believed */
+	bool said;   /* the log knows why the view that is held is not taken */
 	bool posted; /* another client of the pool has told us a view (pool->view). Under the pool's lock */
 	struct kvc_asking asking;
 	uint64_t asked;     /* times that a server was asked for its view because it had news */

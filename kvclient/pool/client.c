@@ -183,7 +183,9 @@ static void hooks_set(struct kvc_client *c)
 							   .gone = kvc_sessions_reset,
 							   .message = kvc_sessions_message,
 							   .view = kvc_cluster_take,
-							   .news = kvc_cluster_news,
+							   .told = kvc_cluster_told,
+							   .asks = kvc_cluster_asks,
+							   .waits = kvc_cluster_waits,
 							   .ended = kvc_cluster_node_ended};
 	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await};
 	c->link_events = &link_events;
@@ -197,6 +199,7 @@ static int tables_open(struct kvc_client *c, struct kv_error *err)
 	unsigned n = c->pool->room;
 	int rc = kvc_reqs_init(&c->reqs, KVC_REQS);
 	c->node = calloc(n, sizeof(*c->node));
+	rc = rc < 0 ? rc : kvc_votes_init(&c->cluster.votes, n);
 	if (rc < 0 || !c->node)
 		return kv_fail(err, -KV_ENOMEM, "client %u: no memory for its tables", c->index);
 	c->num_nodes = c->pool->num_servers;
@@ -306,6 +309,7 @@ err_boot:
 	boot_context_destroy(&c->boot);
 err_tables:
 	kvc_reqs_fini(&c->reqs);
+	kvc_votes_fini(&c->cluster.votes);
 	free(c->node);
 	c->node = NULL;
 	return rc;

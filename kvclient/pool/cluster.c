@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster.c -- the view of the cluster at a client: what is believed, and how the nodes follow it.
  *
- * A server that is asked while a client attaches (conn/connect.c), or that has news (conn/serve.c), tells its view. The
- * first client of a pool that takes it tells the others. Each believes for itself, on its own loop. So clients of a
- * pool may differ for a moment: they miss then, and never read wrong bytes.
+ * Each server announces the view that it has: while a client attaches (conn/connect.c), and at each change with a
+ * heartbeat (conn/serve.c). That is its vote, and the client follows the view that more than half of its servers
+ * announce (core/votes.c). Then it asks one of those for the whole view (core/asking.c), and tells the other clients of
+ * the pool, each of which acts on its own loop. So clients of a pool may differ for a moment: they miss then, and never
+ * read wrong bytes. Only about its own drain a server decides alone.
  *
- * When a server that has news is asked is said in core/asking.c. Believed is what is newer, by epoch and, where epochs
- * are equal, by digest; of another source only if no server that answers tells of the present one any more: servers get
- * another source one after the other, and each source has its own epochs. Not believed are a view without members, and
- * one that lacks half of the members that are up here while these answer (draining ones are expected to go). Such a
- * view is kept and looked at again with each heartbeat.
+ * For OPENING_NS after the first server has answered, at opening or when all were lost, servers that may still answer count as votes for nothing: the
+ * quickest one does not decide alone. A view that was heard before it has its majority is held, one at a time; so is
+ * one that cannot be used now. A server of the user's list that is no member is asked for its vote now and then.
  *
  * A node is of a member's node id and addresses. A member of which no address stays is another node, for the same keys:
  * keys are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
@@ -34,57 +34,9 @@
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
 
-#define LOOK_NS 20000000ull /* with a thousand servers a heartbeat comes each half millisecond */
-
-/* ---- what is believed ---- */
-
-static bool same_source_newer(const struct kv_view *now, uint64_t now_digest, uint64_t epoch, uint64_t digest)
-{
-	return epoch > now->epoch || (epoch == now->epoch && digest > now_digest);
-}
-
-static bool answers(const struct kvc_client *c, const char *node_id)
-{
-	for (unsigned i = 0; i < c->num_nodes; i++)
-		if (!c->node[i].retired && c->node[i].state == KVC_NODE_UP &&
-		    strcmp(c->node[i].member_id, node_id) == 0)
-			return true;
-	return false;
-}
-
-/* Servers that are up and tell of the source of the view in force, and those that are just being attached and told that
- * view: while a pool opens, all are, and one that is behind must not undo what another has told. */
-static unsigned answering(const struct kvc_client *c)
-{
-	unsigned count = 0;
-	for (unsigned i = 0; i < c->num_nodes; i++) {
-		const struct kvc_node *n = &c->node[i];
-		bool told = n->state == KVC_NODE_CONNECTING && n->view_told && n->view_told == c->cluster.digest;
-		count += !n->retired && n->source_told == c->cluster.view.source && (n->state == KVC_NODE_UP || told);
-	}
-	return count;
-}
-
-static bool newer(const struct kvc_client *c, uint64_t source, uint64_t epoch, uint64_t digest)
-{
-	const struct kv_view *now = &c->cluster.view;
-	if (epoch == 0 || digest == 0 || digest == c->cluster.digest)
-		return false;
-	if (now->epoch == 0 || (source == now->source && same_source_newer(now, c->cluster.digest, epoch, digest)))
-		return true;
-	return answering(c) == 0;
-}
-
-/* Whether half of the members of the view in force, or more, are not in this one and still answer. */
-static bool loses_much(const struct kvc_client *c, const struct kv_view *v)
-{
-	const struct kv_view *now = &c->cluster.view;
-	unsigned lost = 0;
-	for (uint32_t i = 0; i < now->count; i++)
-		lost += now->member[i].state != KV_MEMBER_DRAINING && !kv_view_find(v, now->member[i].node_id) &&
-			answers(c, now->member[i].node_id);
-	return now->epoch != 0 && 2 * lost >= now->count && lost > 0;
-}
+#define LOOK_NS    20000000ull    /* with a thousand servers a heartbeat comes each half millisecond */
+#define OPENING_NS 1000000000ull  /* how long servers that may still answer are waited for */
+#define DIFFER_NS  30000000000ull /* when the log hears that servers announce different views */
 
 /* ---- nodes ---- */
 
@@ -128,12 +80,32 @@ static void where_make(const struct kvc_client *c, struct where *w)
 		}
 }
 
+/* What a view asks for: the node of each member. `fresh`: taken from the pool's table, not started yet. */
+struct plan {
+	uint16_t *node;
+	bool *fresh;
+	struct kvc_place place;
+	struct kvc_place_set used; /* nodes that have a member already */
+	struct where *where;
+};
+
+/* The server of this node, whose entry has no name, has said that it is another member of that view, at the same
+ * address. */
+static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e, const struct kv_view *v)
+{
+	const struct kv_member *m = n->node_id[0] && strcmp(n->node_id, e->id) != 0 ? kv_view_find(v, n->node_id) : NULL;
+	return m && kv_where_shares(m->address, e->where);
+}
+
 /* Whether this node is of that member, of which it has an address. */
-static bool node_is(struct kvc_client *c, const struct kvc_node *n, const struct kv_server_entry *e)
+static bool node_is(struct kvc_client *c, const struct plan *p, const struct kvc_node *n,
+		    const struct kv_server_entry *e, const struct kv_view *v)
 {
 	const struct kv_server_entry *own = entry_at(c, n->index);
-	return !(n->ending && n->state != KVC_NODE_CLOSED) && kv_where_shares(kvc_where_text(n), e->where) &&
-	       ((!own->named && !n->joined) || strcmp(own->id, e->id) == 0);
+	if (kvc_place_set_has(&p->used, n->index) || (n->ending && n->state != KVC_NODE_CLOSED) ||
+	    !kv_where_shares(kvc_where_text(n), e->where))
+		return false;
+	return strcmp(own->id, e->id) == 0 || (!own->named && !n->joined && !is_another(n, e, v));
 }
 
 static unsigned node_rank(const struct kvc_node *n)
@@ -144,14 +116,15 @@ static unsigned node_rank(const struct kvc_node *n)
 /* The node of this member: one that is used, or one that was retired and still has its place. A member keeps its node
  * as long as one of its addresses stays; but one of the user's list comes first, whatever this client had before, or
  * two clients would call a server by two numbers. */
-static struct kvc_node *node_of(struct kvc_client *c, const struct where *w, const struct kv_server_entry *e)
+static struct kvc_node *node_of(struct kvc_client *c, const struct plan *p, const struct kv_server_entry *e,
+				const struct kv_view *v)
 {
 	struct kvc_node *found = NULL;
 	struct kv_hostport at;
 	for (unsigned k = 0; kv_where_at(e->where, k, &at); k++)
-		for (unsigned s = where_slot(&at); w->slot[s]; s = (s + 1) % WHERE_SLOTS) {
-			struct kvc_node *n = &c->node[w->slot[s] - 1u];
-			if (node_is(c, n, e) && (!found || node_rank(n) < node_rank(found)))
+		for (unsigned s = where_slot(&at); p->where->slot[s]; s = (s + 1) % WHERE_SLOTS) {
+			struct kvc_node *n = &c->node[p->where->slot[s] - 1u];
+			if (node_is(c, p, n, e, v) && (!found || node_rank(n) < node_rank(found)))
 				found = n;
 		}
 	return found;
@@ -182,21 +155,55 @@ static void former_drop(struct kvc_cluster *k)
 	kvc_place_fini(&k->former[--k->num_former].place);
 }
 
+/* Whether a placement by the user's list places every key as that one does. Its servers stand in any order. */
+static bool list_same(const struct kvc_place *list, const struct kvc_place *p)
+{
+	unsigned found = 0;
+	for (unsigned i = 0; i < list->n && p->n == list->n && !p->weight; i++)
+		for (unsigned k = 0; k < p->n; k++)
+			found += p->seed[k] == list->seed[i] && p->node[k] == i;
+	return found == list->n;
+}
+
+static int list_copy(const struct kvc_place *list, struct kvc_place *out)
+{
+	int rc = kvc_place_init(out, list->n);
+	if (rc == 0)
+		memcpy(out->seed, list->seed, list->n * sizeof(*list->seed));
+	return rc;
+}
+
+/* *out: the placement in force, if it was used and `next` is another one. The pool's own list is used where servers had
+ * no view yet; most pools find the view before they make a call. */
+static bool former_take(struct kvc_client *c, const struct kvc_place *next, struct kvc_place *out)
+{
+	struct kvc_cluster *k = &c->cluster;
+	if (c->pool->options.settle_ns <= 1)
+		return false;
+	if (k->view.epoch == 0)
+		return k->listed && !list_same(&c->pool->place, next) && list_copy(&c->pool->place, out) == 0;
+	if (place_same(&k->place, next))
+		return false;
+	*out = k->place;
+	k->place = (struct kvc_place){0};
+	return true;
+}
+
 /* The placement in force is about to be replaced by `next`: misses are asked for where it has their keys, for a while.
- * The pool's own list is not kept: most pools used it for nothing but to find the view. (A place that another server
- * gets meanwhile is asked in vain.) */
+ * (A place that another server gets meanwhile is asked in vain.) */
 static void former_keep(struct kvc_client *c, const struct kvc_place *next)
 {
 	struct kvc_cluster *k = &c->cluster;
-	uint64_t settle_ns = c->pool->options.settle_ns;
-	if (settle_ns <= 1 || k->view.epoch == 0 || place_same(&k->place, next)) {
-		kvc_place_fini(&k->place);
+	struct kvc_place former = {0};
+	bool keep = former_take(c, next, &former);
+	kvc_place_fini(&k->place);
+	if (!keep)
 		return;
-	}
 	if (k->num_former == KVC_FORMER_PLACES)
 		former_drop(k);
 	memmove(&k->former[1], &k->former[0], k->num_former * sizeof(k->former[0]));
-	k->former[0] = (struct kvc_former_place){k->place, kv_deadline(loop_now(c->loop), settle_ns)};
+	k->former[0] =
+		(struct kvc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
 	k->num_former++;
 }
 
@@ -236,6 +243,7 @@ static void places_give(struct kvc_client *c)
 		if (!n->joined || !node_clean(n))
 			continue;
 		kvc_pool_server_give(c->pool, i);
+		kvc_votes_drop(&c->cluster.votes, i);
 		memset(n, 0, sizeof(*n));
 		kvc_node_init(n, c, i);
 		kvc_place_set_put(&c->avoided, i, false);
@@ -277,17 +285,6 @@ void kvc_cluster_node_ended(struct kvc_node *n)
 
 /* ---- a view comes into force ---- */
 
-static bool view_hear(struct kvc_client *c, struct kv_view *v);
-
-/* What a view asks for: the node of each member. `fresh`: taken from the pool's table, not started yet. */
-struct plan {
-	uint16_t *node;
-	bool *fresh;
-	struct kvc_place place;
-	struct kvc_place_set used; /* nodes that have a member already */
-	struct where *where;
-};
-
 static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
 {
 	for (uint32_t i = 0; p->fresh && i < taken; i++)
@@ -300,18 +297,20 @@ static void plan_fini(struct kvc_client *c, struct plan *p, uint32_t taken)
 	kvc_place_fini(&p->place);
 }
 
-/* Find the node of member i, or take a place for it. 0, -KV_EFULL, or -KV_EBUSY: the node of that place is ending. */
-static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const struct kv_member *m)
+/* Find the node of member i, or take a place for it. Of two members at one address each has its node; the server takes
+ * us as the one that it is, and the other one is DOWN. 0, -KV_EFULL, or -KV_EBUSY: the node of that place is ending. */
+static int plan_member(struct kvc_client *c, struct plan *p, uint32_t i, const struct kv_view *v)
 {
+	const struct kv_member *m = &v->member[i];
 	struct kv_server_entry e;
 	const struct kvc_node *n;
 	int at = entry_of(m, &e);
 	if (at < 0)
 		return at;
 	p->place.seed[i] = kvc_place_seed(m->node_id);
-	n = node_of(c, p->where, &e);
-	if (n && !kvc_place_set_put(&p->used, n->index, true))
-		return -KV_EINVAL; /* two members at one address */
+	n = node_of(c, p, &e, v);
+	if (n)
+		kvc_place_set_put(&p->used, n->index, true);
 	at = n ? (int)n->index : kvc_pool_server_take(c->pool, &e);
 	if (at < 0)
 		return at;
@@ -348,7 +347,7 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	if (rc == 0)
 		where_make(c, p->where);
 	for (uint32_t i = 0; i < v->count && rc == 0; i++) {
-		rc = plan_member(c, p, i, &v->member[i]);
+		rc = plan_member(c, p, i, v);
 		if (rc < 0)
 			plan_fini(c, p, i);
 	}
@@ -361,37 +360,44 @@ static int plan_make(struct kvc_client *c, const struct kv_view *v, struct plan 
 	return rc;
 }
 
-/* Whether the server drains. Where the view names a process, that one does: a server that was restarted drains no more,
- * though a source that knows no incarnations may say nothing new for long. */
+/* Whether the server drains: it says so itself, or the view does. Where the view names a process, that one does: a
+ * server that was restarted drains no more, though a source that knows no incarnations may say nothing new for long. */
 static bool drains(const struct kvc_node *n, const struct kv_member *m)
 {
-	bool other = n->state == KVC_NODE_UP && m->incarnation && n->incarnation != m->incarnation;
-	return m->state == KV_MEMBER_DRAINING && !other;
+	bool other = n->state == KVC_NODE_UP && m && m->incarnation && n->incarnation != m->incarnation;
+	return n->drains || (m && m->state == KV_MEMBER_DRAINING && !other);
+}
+
+static void drains_set(struct kvc_node *n, const struct kv_member *m)
+{
+	struct kvc_client *c = n->client;
+	bool draining = drains(n, m);
+	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining)
+		kvc_repair_ready(c); /* what is found there is copied */
+	kvc_place_set_put(&c->shunned, n->index, draining || n->state == KVC_NODE_DOWN);
 }
 
 void kvc_cluster_node_up(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	const struct kv_member *m = kv_view_find(&c->cluster.view, n->member_id);
-	if (!m || n->retired)
+	c->cluster.listed |= c->cluster.view.epoch == 0;
+	if (n->retired)
 		return;
-	for (unsigned i = 0; i < c->pool->num_servers; i++)
-		(void)kvc_alias_node(c, i); /* it learns which of them is this one, while it is this process */
-	restarted_set(n);
-	if (drains(n, m))
-		return;
-	kvc_place_set_put(&c->cluster.draining, n->index, false);
-	kvc_place_set_put(&c->shunned, n->index, false);
+	if (m) {
+		for (unsigned i = 0; i < c->pool->num_servers; i++)
+			(void)kvc_alias_node(c, i); /* it learns which of them is this one, while it is this process */
+		restarted_set(n);
+	}
+	drains_set(n, m);
 }
 
 static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m, bool fresh)
 {
 	struct kvc_node *n = &c->node[i];
-	bool draining = drains(n, m);
 	snprintf(n->member_id, sizeof(n->member_id), "%s", m->node_id);
 	snprintf(n->where, sizeof(n->where), "%s", m->address);
 	kvc_pool_server_moved(c->pool, i, m->address);
-	kvc_place_set_put(&c->cluster.draining, i, draining);
 	kvc_place_set_put(&c->cluster.joining, i, m->state == KV_MEMBER_JOINING && c->pool->options.settle_ns > 1);
 	if (fresh) {
 		c->num_nodes = KV_MAX(c->num_nodes, i + 1);
@@ -407,28 +413,14 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 		co_queue_wake_all(&n->kick);
 	}
 	sessions_join(n);
-	kvc_place_set_put(&c->shunned, i, draining || n->state == KVC_NODE_DOWN);
+	drains_set(n, m);
 }
 
-/* Another client of the pool has told a view. A client that no server answers does not take it: the first server would
- * undo it, however old its own view is (newer). */
-static void on_told(void *arg)
-{
-	struct kvc_client *c = arg;
-	struct kvc_pool *p = c->pool;
-	struct kv_view v;
-	pthread_mutex_lock(&p->lock);
-	c->cluster.posted = false;
-	(void)kv_view_copy(&p->view, &v); /* no memory: it is empty, and the servers tell it */
-	pthread_mutex_unlock(&p->lock);
-	if (c->opened && !c->closing && c->nodes_up > 0)
-		(void)view_hear(c, &v);
-	kv_view_fini(&v);
-	kvc_pool_tell_heard(p);
-}
+/* Have the other clients look at the view in force, for which this one has counted a majority. They would hear of it
+ * from servers, each in its time, and miss meanwhile what is put where they do not look yet. A client whose loop takes no
+ * more does hear of it so. */
+static void on_told(void *arg);
 
-/* Have the other clients look at the view in force. They would hear of it from servers, each in its time, and miss
- * meanwhile what is put where they do not look yet. A client whose loop takes no more does hear of it so. */
 static void others_tell(const struct kvc_client *c)
 {
 	struct kvc_pool *p = c->pool;
@@ -448,9 +440,57 @@ static void others_tell(const struct kvc_client *c)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
+static void digest_set(struct kvc_client *c, const struct kvc_choice *choice)
 {
-	bool told;
+	struct kvc_cluster *k = &c->cluster;
+	k->view.source = choice->source;
+	k->view.epoch = choice->epoch;
+	k->digest = choice->digest;
+	kvc_set(&c->count.view_epoch, k->view.epoch);
+	kvc_set(&c->count.members, k->view.count);
+}
+
+static void adopt_log(struct kvc_client *c, const struct kvc_choice *choice, uint64_t former_epoch, bool told)
+{
+	const struct kv_view *v = &c->cluster.view;
+	if (choice->reset && former_epoch)
+		kv_event(kvc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
+			 KV_EVENT("view_reset", KV_NUMBER("client", c->index), KV_NUMBER("epoch", v->epoch),
+				  KV_NUMBER("former_epoch", former_epoch), KV_NUMBER("votes", choice->votes),
+				  KV_NUMBER("voters", choice->voters)),
+			 "client %u: the numbers of views began anew: epoch %llu, after %llu, is followed since %u of %u "
+			 "servers announce it",
+			 c->index, (unsigned long long)v->epoch, (unsigned long long)former_epoch, choice->votes,
+			 choice->voters);
+	kv_event(kvc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
+		 KV_EVENT("cluster", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
+			  KV_NUMBER("epoch", v->epoch)),
+		 "client %u: the cluster has %u members now, epoch %llu", c->index, v->count,
+		 (unsigned long long)v->epoch);
+}
+
+/* Nodes that the view in force does not name. */
+static void nodes_retire(struct kvc_client *c, const struct kvc_place_set *used)
+{
+	struct kvc_cluster *k = &c->cluster;
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		if (kvc_place_set_has(used, i) || node_free(&c->node[i]) || c->node[i].retired)
+			continue;
+		kvc_place_set_put(&k->draining, i, false);
+		kvc_place_set_put(&k->joining, i, false);
+		kvc_place_set_put(&k->restarted, i, false);
+		c->node[i].member_id[0] = '\0';
+		if (!c->node[i].joined) /* the user's list counts again */
+			c->node[i].where[0] = '\0';
+		kvc_node_retire(&c->node[i]);
+		kvc_pins_leave(&c->node[i]);
+	}
+}
+
+static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choice *choice, struct plan *p)
+{
+	bool told, first = c->cluster.view.epoch == 0;
+	uint64_t former_epoch = c->cluster.view.epoch;
 	struct kvc_cluster *k = &c->cluster;
 	struct kvc_place_set used = {0};
 	for (uint32_t i = 0; i < v->count; i++) {
@@ -464,68 +504,48 @@ static void adopt(struct kvc_client *c, struct kv_view *v, struct plan *p)
 	free(p->where);
 	kv_view_fini(&k->view);
 	k->view = *v;
-	k->digest = kv_view_digest(v);
 	*v = (struct kv_view){0};
-	for (unsigned i = 0; i < c->num_nodes; i++) {
-		if (kvc_place_set_has(&used, i) || node_free(&c->node[i]) || c->node[i].retired)
-			continue;
-		kvc_place_set_put(&k->draining, i, false);
-		kvc_place_set_put(&k->joining, i, false);
-		kvc_place_set_put(&k->restarted, i, false);
-		c->node[i].member_id[0] = '\0';
-		if (!c->node[i].joined) /* the user's list counts again */
-			c->node[i].where[0] = '\0';
-		kvc_node_retire(&c->node[i]);
-		kvc_pins_leave(&c->node[i]);
-	}
+	digest_set(c, choice);
+	nodes_retire(c, &used);
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
 		kvc_repair_ready(c); /* what is found at former servers is copied */
 	k->said = false;
+	kvc_votes_adopted(&k->votes, choice, loop_now(c->loop));
 	kvc_asking_over(&k->asking);
-	kvc_set(&c->count.view_epoch, k->view.epoch);
-	kvc_set(&c->count.members, k->view.count);
+	kvc_add(&c->count.view_resets, choice->reset && !first);
 	told = atomic_exchange(&c->pool->view_told, k->digest) == k->digest;
-	kv_event(kvc_client_log(c), told ? KV_LOG_DEBUG : KV_LOG_INFO,
-		 KV_EVENT("cluster", KV_NUMBER("client", c->index), KV_NUMBER("members", k->view.count),
-			  KV_NUMBER("epoch", k->view.epoch)),
-		 "client %u: the cluster has %u members now, epoch %llu", c->index, k->view.count,
-		 (unsigned long long)k->view.epoch);
-	if (!told)
+	adopt_log(c, choice, former_epoch, told);
+	for (unsigned i = 0; i < c->num_nodes && first; i++)
+		co_queue_wake_all(&c->node[i].kick); /* they wait for it (kvc_cluster_waits) */
+	if (!told && !choice->reset)
 		others_tell(c);
 }
 
-static void doubt(struct kvc_client *c, struct kv_view *v, const char *why)
+static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why)
 {
 	struct kvc_cluster *k = &c->cluster;
-	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, kv_view_digest(v)) != kv_view_digest(v))
+	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, k->held_digest) != k->held_digest)
 		kv_event(kvc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
 			 "client %u: a view of %u members, epoch %llu, is not taken: %s", c->index, v->count,
 			 (unsigned long long)v->epoch, why);
+	kvc_add(&c->count.views_doubted, !k->said);
 	k->said = true;
-	kvc_add(&c->count.views_doubted, &k->doubted != v);
-	if (&k->doubted == v)
-		return;
-	kv_view_fini(&k->doubted);
-	k->doubted = *v;
-	*v = (struct kv_view){0};
 }
 
-/* v is another view than the one in force, and newer. */
-static void view_try(struct kvc_client *c, struct kv_view *v)
+/* The view that is held has been chosen. */
+static void held_try(struct kvc_client *c, const struct kvc_choice *choice)
 {
+	struct kv_view *v = &c->cluster.held;
 	struct plan p = {0};
 	char why[200];
 	int rc;
-	if (loses_much(c, v)) {
-		doubt(c, v, "it lacks half of the servers or more, and they still answer");
-		return;
-	}
 	places_give(c);
 	rc = plan_make(c, v, &p);
 	if (rc == 0) {
-		adopt(c, v, &p);
+		c->cluster.held_digest = 0;
+		adopt(c, v, choice, &p);
 		return;
 	}
 	snprintf(why, sizeof(why), "%s", kv_strerror(rc));
@@ -534,87 +554,212 @@ static void view_try(struct kvc_client *c, struct kv_view *v)
 			 "the pool has room for %u servers, those of its list and those that left "
 			 "included; raise kvc_options.servers_max",
 			 c->pool->room);
-	if (rc == -KV_EINVAL)
-		snprintf(why, sizeof(why), "two of its members have one address");
 	doubt(c, v, why);
 }
 
-/* The view in force was told again under a later epoch: what came in between is old. */
-static void confirm(struct kvc_client *c, uint64_t source, uint64_t epoch, uint64_t digest)
+static void held_drop(struct kvc_cluster *k)
 {
-	struct kv_view *now = &c->cluster.view;
-	if (now->epoch == 0 || source != now->source || digest != c->cluster.digest || epoch <= now->epoch)
+	kv_view_fini(&k->held);
+	k->held_digest = 0;
+	k->said = false;
+}
+
+/* ---- votes ---- */
+
+static bool list_named(const struct kvc_client *c)
+{
+	for (unsigned i = 0; i < c->pool->num_servers; i++)
+		if (entry_at(c, i)->named)
+			return true;
+	return false;
+}
+
+/* No server of the view in force is up, or may soon be; or there is none, and the list alone cannot be used: servers
+ * have other names. */
+static bool is_alone(const struct kvc_client *c)
+{
+	if (c->cluster.view.epoch == 0)
+		return c->nodes_up == 0 && !list_named(c);
+	for (unsigned i = 0; i < c->num_nodes && c->nodes_up == 0; i++)
+		if (!c->node[i].retired && c->node[i].state == KVC_NODE_CONNECTING)
+			return false;
+	return c->nodes_up == 0;
+}
+
+/* Servers without a vote that may be about to answer. At opening one that has failed once is not waited for; when all
+ * were lost, each tries again all the time. */
+static unsigned pending(const struct kvc_client *c, uint64_t now_ns)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < c->num_nodes; i++) {
+		const struct kvc_node *n = &c->node[i];
+		bool tries = n->state == KVC_NODE_CONNECTING || (n->state == KVC_NODE_DOWN && c->cluster.view.epoch);
+		count += tries && !n->retired && c->cluster.votes.vote[i].until_ns <= now_ns;
+	}
+	return count;
+}
+
+/* The log hears once that servers do not announce the view in force, and that all do again. */
+static void differ_log(struct kvc_client *c, const struct kvc_choice *count, uint64_t now_ns)
+{
+	struct kvc_cluster *k = &c->cluster;
+	unsigned differ = count->voters - KV_MIN(count->present, count->voters);
+	if (differ == 0 || k->view.epoch == 0) {
+		k->differ_ns = 0;
+		if (k->differ_said && atomic_exchange(&c->pool->views_differ, false))
+			kv_event(kvc_client_log(c), KV_LOG_INFO,
+				 KV_EVENT("views_agree", KV_NUMBER("client", c->index),
+					  KV_NUMBER("servers", count->voters)),
+				 "client %u: all servers announce one view again", c->index);
+		k->differ_said = false;
 		return;
-	now->epoch = epoch;
-	kvc_set(&c->count.view_epoch, epoch);
+	}
+	k->differ_ns = k->differ_ns ? k->differ_ns : now_ns;
+	if (k->differ_said || now_ns - k->differ_ns < DIFFER_NS)
+		return;
+	k->differ_said = true;
+	if (!atomic_exchange(&c->pool->views_differ, true))
+		kv_event(kvc_client_log(c), KV_LOG_WARN,
+			 KV_EVENT("views_differ", KV_NUMBER("client", c->index), KV_NUMBER("servers", count->voters),
+				  KV_NUMBER("differ", differ), KV_NUMBER("epoch", k->view.epoch)),
+			 "client %u: %u of %u servers do not announce the view that is followed (epoch %llu): compare "
+			 "their --members",
+			 c->index, differ, count->voters, (unsigned long long)k->view.epoch);
 }
 
-/* False: it is not newer than the one in force. */
-static bool view_hear(struct kvc_client *c, struct kv_view *v)
+/* Count, and act on it. */
+static void votes_look(struct kvc_client *c)
 {
-	uint64_t digest = kv_view_digest(v);
-	confirm(c, v->source, v->epoch, digest);
-	if (!newer(c, v->source, v->epoch, digest))
-		return false;
-	view_try(c, v);
-	return true;
+	struct kvc_cluster *k = &c->cluster;
+	struct kvc_votes_now now = {.source = k->view.source,
+				    .epoch = k->view.epoch,
+				    .digest = k->digest,
+				    .now_ns = loop_now(c->loop)};
+	struct kvc_choice choice;
+	bool opening = now.now_ns < k->opening_ns;
+	if (c->closing || !k->votes.vote)
+		return;
+	k->reached &= c->nodes_up == 0; /* when the last one is lost, the next answer is a first one again */
+	now.pending = opening ? pending(c, now.now_ns) : 0;
+	now.alone = !opening && is_alone(c);
+	kvc_votes_decide(&k->votes, &now, &choice);
+	kvc_set(&c->count.view_votes, choice.present);
+	kvc_set(&c->count.view_voters, choice.voters);
+	if (choice.digest != k->wanted.digest)
+		kvc_asking_over(&k->asking);
+	k->wanted = choice;
+	if (choice.digest && choice.digest == k->digest)
+		digest_set(c, &choice); /* the same members under other numbers */
+	else if (choice.digest && choice.digest == k->held_digest)
+		held_try(c, &choice);
+	differ_log(c, &choice, now.now_ns);
 }
 
-/* Such a view may be wanted later, and a server tells its news once. */
-static bool of_another_source(const struct kvc_client *c, const struct wire_view_news *news)
-{
-	return news->epoch != 0 && news->source != c->cluster.view.source && news->digest != c->cluster.digest;
-}
-
-void kvc_cluster_take(struct kvc_node *n, struct kv_view *v)
+static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, uint64_t digest, bool draining)
 {
 	struct kvc_client *c = n->client;
-	const struct wire_view_news told = {.source = v->source, .epoch = v->epoch, .digest = kv_view_digest(v)};
-	n->view_told = told.digest;
-	n->source_told = v->source;
-	if (!c->closing && !view_hear(c, v) && n->view_told != c->cluster.digest)
-		kvc_add(&c->count.views_old, v->epoch != 0);
-	if (of_another_source(c, &told))
-		n->news = told;
+	struct kvc_cluster *k = &c->cluster;
+	if (!k->reached && c->nodes_up == 0)
+		k->opening_ns = loop_now(c->loop) + OPENING_NS;
+	k->reached = true;
+	kvc_votes_cast(&k->votes, n->index, source, epoch, digest);
+	if (n->drains != draining) {
+		n->drains = draining;
+		if (!n->retired)
+			drains_set(n, kv_view_find(&k->view, n->member_id));
+	}
+}
+
+/* Hold the view, if it has more votes than the one that is held. */
+static void hold(struct kvc_client *c, struct kv_view *v, uint64_t digest)
+{
+	struct kvc_cluster *k = &c->cluster;
+	uint64_t now_ns = loop_now(c->loop);
+	bool taken = digest == k->digest || digest == k->held_digest || digest == 0;
+	if (taken || (k->held_digest && kvc_votes_for(&k->votes, k->held_digest, now_ns) >
+						kvc_votes_for(&k->votes, digest, now_ns)))
+		return;
+	held_drop(k);
+	k->held = *v;
+	k->held_digest = digest;
+	*v = (struct kv_view){0};
+}
+
+void kvc_cluster_take(struct kvc_node *n, struct kv_view *v, bool draining)
+{
+	struct kvc_client *c = n->client;
+	uint64_t digest = kv_view_digest(v), epoch = v->epoch;
+	cast(n, v->source, epoch, digest, draining);
+	hold(c, v, digest);
+	votes_look(c);
+	kvc_add(&c->count.views_old, !c->closing && epoch && digest && digest != c->cluster.digest);
 	kv_view_fini(v);
 }
 
-/* Whether the server has a view that we want: newer than ours, and not in doubt already. */
-static bool wanted(const struct kvc_client *c, const struct wire_view_news *news)
+void kvc_cluster_told(struct kvc_node *n, const struct wire_view_news *news)
 {
-	const struct kv_view *d = &c->cluster.doubted;
-	bool doubted = d->epoch == news->epoch && d->source == news->source && kv_view_digest(d) == news->digest;
-	return !doubted && newer(c, news->source, news->epoch, news->digest);
+	cast(n, news->source, news->epoch, news->digest, news->draining);
+	votes_look(n->client);
 }
 
-bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news)
+bool kvc_cluster_asks(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_cluster *k = &c->cluster;
 	struct {
 		uint64_t now_ns, client, node;
 	} here = {loop_now(c->loop), c->pool->options.base_client_id + c->index, n->index};
-	if (news) {
-		n->view_told = news->digest;
-		n->source_told = news->source;
-		n->news = *news;
-		confirm(c, news->source, news->epoch, news->digest);
-	}
-	if (!wanted(c, &n->news)) {
-		if (!of_another_source(c, &n->news))
-			n->news.epoch = 0;
+	uint64_t wanted = k->wanted.digest;
+	if (!wanted || wanted == k->digest || wanted == k->held_digest || k->votes.vote[n->index].digest != wanted)
 		return false;
-	}
 	/* (No two clients choose alike, nor does one that is simulated twice choose otherwise.) */
-	if (!kvc_asking_now(&k->asking, c->nodes_up, here.now_ns, kv_hash_key(&here, sizeof(here), n->news.digest)))
+	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns, kv_hash_key(&here, sizeof(here), wanted)))
 		return false;
 	k->asked++;
 	return true;
 }
 
+bool kvc_cluster_waits(struct kvc_node *n)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_cluster *k = &c->cluster;
+	votes_look(c);
+	return k->view.epoch == 0 && loop_now(c->loop) < k->opening_ns && k->votes.vote[n->index].digest &&
+	       k->wanted.digest == 0 && pending(c, loop_now(c->loop)) > 0;
+}
+
+/* Another client of the pool has counted a majority for a view. This one goes by that as well, and its own servers need
+ * not have told it yet. It does so only where the numbers show that the view is newer: then its own servers cannot bring
+ * it back, and clients never take turns. */
+static void on_told(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kvc_pool *p = c->pool;
+	struct kvc_cluster *k = &c->cluster;
+	struct kvc_choice choice = {0};
+	struct kv_view v;
+	bool newer;
+	pthread_mutex_lock(&p->lock);
+	k->posted = false;
+	(void)kv_view_copy(&p->view, &v); /* no memory: it is empty, and the servers tell it */
+	pthread_mutex_unlock(&p->lock);
+	choice.source = v.source;
+	choice.epoch = v.epoch;
+	choice.digest = kv_view_digest(&v);
+	newer = k->view.epoch == 0 || (v.source == k->view.source && v.epoch > k->view.epoch);
+	if (c->opened && !c->closing && c->nodes_up > 0 && newer && choice.digest && choice.digest != k->digest) {
+		held_drop(k);
+		k->held = v;
+		k->held_digest = choice.digest;
+		v = (struct kv_view){0};
+		held_try(c, &choice);
+	}
+	kv_view_fini(&v);
+	kvc_pool_tell_heard(p);
+}
+
 void kvc_cluster_look(struct kvc_client *c)
 {
-	struct kv_view *d = &c->cluster.doubted;
 	uint64_t now_ns = loop_turn_now(c->loop);
 	if (c->closing || (c->cluster.looked_ns && now_ns - c->cluster.looked_ns < LOOK_NS))
 		return;
@@ -622,10 +767,7 @@ void kvc_cluster_look(struct kvc_client *c)
 	former_expire(c);
 	restarted_expire(c);
 	places_give(c);
-	if (d->epoch && newer(c, d->source, d->epoch, kv_view_digest(d)))
-		view_try(c, d);
-	else
-		kv_view_fini(d);
+	votes_look(c);
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes; i++)
 		if (c->node[i].joined && c->node[i].unstarted)
 			kvc_node_open(&c->node[i]);
@@ -639,5 +781,6 @@ void kvc_cluster_fini(struct kvc_client *c)
 	free(c->seconds.slot);
 	kvc_place_fini(&c->cluster.place);
 	kv_view_fini(&c->cluster.view);
-	kv_view_fini(&c->cluster.doubted);
+	kv_view_fini(&c->cluster.held);
+	kvc_votes_fini(&c->cluster.votes);
 }

@@ -7,14 +7,18 @@
 
 #include "kvclient/core/client.h"
 
-/* kvc_cluster_take -- a server told its view. It is taken, or kept for later, or not believed; *view is empty then.
- * kvc_cluster_news -- a server has news of its view, or a beat is over since then (NULL): whether to ask it for that
- * view now. */
-void kvc_cluster_take(struct kvc_node *n, struct kv_view *view);
-bool kvc_cluster_news(struct kvc_node *n, const struct wire_view_news *news);
+/* kvc_cluster_take -- a server told its view, and whether it drains: its vote. The view is followed, or held for later,
+ * or dropped; *view is empty then. kvc_cluster_told -- it announced its view. Both may begin nodes, and retire nodes.
+ *
+ * kvc_cluster_asks -- whether to ask this server for its view now: it announces the one that has its majority.
+ * kvc_cluster_waits -- while this server attaches, and there is no view in force: whether others are to be heard first.
+ */
+void kvc_cluster_take(struct kvc_node *n, struct kv_view *view, bool draining);
+void kvc_cluster_told(struct kvc_node *n, const struct wire_view_news *news);
+bool kvc_cluster_asks(struct kvc_node *n);
+bool kvc_cluster_waits(struct kvc_node *n);
 
-/* kvc_cluster_look -- a beat (conn/serve.c): give back the places of nodes that have ended, and look again at a view
- * that was doubted. */
+/* kvc_cluster_look -- a beat (conn/serve.c): give back the places of nodes that have ended, and count the votes again. */
 void kvc_cluster_look(struct kvc_client *c);
 
 /* kvc_cluster_node_up -- a node is up, with the incarnation of its server. */

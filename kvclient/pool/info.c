@@ -145,6 +145,11 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->members = KV_MAX(o->members, get(&c->members));
 	o->views_old += get(&c->views_old);
 	o->views_doubted += get(&c->views_doubted);
+	o->view_resets += get(&c->view_resets);
+	if (get(&c->view_voters) >= o->view_voters) {
+		o->view_voters = get(&c->view_voters);
+		o->view_votes = get(&c->view_votes);
+	}
 	o->settle_hits += get(&c->settle_hits);
 	o->settle_misses += get(&c->settle_misses);
 	o->repairs += get(&c->repairs);
@@ -222,6 +227,9 @@ static const struct row {
 	ROW(members, "cluster", "", KVC_STAT_GAUGE),
 	ROW(views_old, "cluster", "", KVC_STAT_COUNTER),
 	ROW(views_doubted, "cluster", "", KVC_STAT_COUNTER),
+	ROW(view_resets, "cluster", "", KVC_STAT_COUNTER),
+	ROW(view_votes, "cluster", "", KVC_STAT_GAUGE),
+	ROW(view_voters, "cluster", "", KVC_STAT_GAUGE),
 	ROW(settle_hits, "cluster", "", KVC_STAT_COUNTER),
 	ROW(settle_misses, "cluster", "", KVC_STAT_COUNTER),
 	ROW(repairs, "cluster", "", KVC_STAT_COUNTER),
@@ -329,7 +337,8 @@ static void member_info(struct kvc_server_info *o, const struct kvc_node *n)
 		return;
 	text_copy(o->member, sizeof(o->member), m->node_id);
 	text_copy(o->zone, sizeof(o->zone), m->zone);
-	o->member_state = (enum kvc_member_state)m->state;
+	o->member_state = kvc_place_set_has(&n->client->cluster.draining, n->index) ? KVC_MEMBER_DRAINING
+										    : (enum kvc_member_state)m->state;
 	o->member_incarnation = m->incarnation;
 	o->weight = m->weight;
 }

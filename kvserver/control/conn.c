@@ -88,20 +88,13 @@ static bool view_untold(const struct conn *c)
 	return c->view_asked && c->welcome && c->view_told != c->server->views.number;
 }
 
-/* Within which time this client hears of a change of the view. All members tell it, so that one in NEWS_MEMBERS of them
- * must do so in heartbeat_ms. */
-static uint64_t news_ms(const struct conn *c)
-{
-	return c->server->opt.heartbeat_ms * KV_MAX(c->server->views.now.count / NEWS_MEMBERS, 1ull);
-}
-
 /* How long the next heartbeat may take to leave if the client does not ask. */
 static uint64_t quiet_ms(const struct conn *c)
 {
 	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
 
 	if (view_untold(c))
-		spaced = KV_MIN(spaced, news_ms(c));
+		spaced = c->server->opt.heartbeat_ms; /* a client counts what servers announce: it waits for more than half */
 	return c->busy ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
 }
 
@@ -132,12 +125,10 @@ static void beat_sooner(struct conn *c, uint64_t due_ns)
 /* Whether the client is to hear that there is another view of the cluster; *m says so. */
 static bool view_news(struct conn *c, struct wire_ctrl_msg *m)
 {
-	const struct views *v = &c->server->views;
-
 	if (!view_untold(c))
 		return false;
-	c->view_told = v->number;
-	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_VIEW_NEWS, .view_news = {v->now.source, v->now.epoch, v->digest}};
+	c->view_told = c->server->views.number;
+	*m = (struct wire_ctrl_msg){.type = WIRE_CTRL_VIEW_NEWS, .view_news = views_announced(&c->server->views)};
 	return true;
 }
 
@@ -289,7 +280,7 @@ void conns_news(struct kvs_server *s)
 	KV_LIST_EACH (n, &s->conns) {
 		struct conn *c = KV_LIST_ENTRY(n, struct conn, node);
 		if (view_untold(c)) /* not all in one turn of the loop, nor do they ask in one */
-			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), news_ms(c) * 1000000));
+			beat_sooner(c, now_ns + kv_prng_below(loop_prng(s->control), beat_ns(c)));
 	}
 }
 

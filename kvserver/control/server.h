@@ -29,7 +29,6 @@ enum {
 				 * flight */
 	QUIET_BEATS = 500,      /* heartbeats per second to clients that do not ask, in all */
 	QUIET_MS_MAX = 10000,   /* ... but at least one to each in this time */
-	NEWS_MEMBERS = 8,       /* one in so many members tells a client of a change of the view in heartbeat_ms */
 	USER_TIMEOUT_MS = 10000 /* a control connection whose bytes are not acknowledged for so long is broken */
 };
 
@@ -72,11 +71,19 @@ struct views {
 	uint8_t *packed;
 	uint32_t packed_len;
 	uint64_t digest;     /* 0: there is none */
+	bool draining;       /* as clients are told; the control loop's copy of `drains` */
 	uint64_t number;     /* how often it has changed */
+	_Atomic bool drains; /* kvs_server_drains was called */
 	struct kv_view next; /* under the server's lock, with its packed form: the control loop is to take it */
 	uint8_t *next_packed;
 	uint32_t next_packed_len;
 };
+
+/* views_announced -- what the server announces now: its view, and whether it drains. */
+static inline struct wire_view_news views_announced(const struct views *v)
+{
+	return (struct wire_view_news){v->now.source, v->now.epoch, v->digest, v->draining};
+}
 
 struct bucket {
 	double tokens;

@@ -43,8 +43,15 @@ static void view_adopt(void *arg)
 	v->next = (struct kv_view){0};
 	v->next_packed = NULL;
 	pthread_mutex_unlock(&s->lock);
-	if (!packed) /* another call has taken it */
+	if (!packed) { /* another call has taken it */
+		if (atomic_load(&v->drains) != v->draining) {
+			v->draining = true;
+			v->number++;
+			conns_news(s);
+		}
 		return;
+	}
+	v->draining = atomic_load(&v->drains);
 	kv_view_fini(&v->now);
 	free(v->packed);
 	v->now = next;
@@ -83,6 +90,12 @@ int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)
 	return loop_post(s->control, view_adopt, s);
 }
 
+int kvs_server_drains(struct kvs_server *s)
+{
+	atomic_store(&s->views.drains, true);
+	return loop_post(s->control, view_adopt, s);
+}
+
 int view_answer_await(struct conn *c, uint64_t digest)
 {
 	const struct views *v = &c->server->views;
@@ -94,7 +107,7 @@ int view_answer_await(struct conn *c, uint64_t digest)
 	c->view_told = v->number;
 	if (digest == v->digest && v->now.epoch) {
 		m.type = WIRE_CTRL_VIEW_NEWS;
-		m.view_news = (struct wire_view_news){v->now.source, v->now.epoch, v->digest};
+		m.view_news = views_announced(v);
 		return conn_send_await(c, &m);
 	}
 	members = malloc(v->packed_len + 1);
@@ -102,7 +115,13 @@ int view_answer_await(struct conn *c, uint64_t digest)
 		return -KV_ENOMEM;
 	if (v->packed_len)
 		memcpy(members, v->packed, v->packed_len);
-	m.view = (struct wire_view){v->now.source, v->now.epoch, v->now.count, members, v->packed_len, .packed = true};
+	m.view = (struct wire_view){v->now.source,
+				    v->now.epoch,
+				    v->now.count,
+				    v->draining,
+				    members,
+				    v->packed_len,
+				    .packed = true};
 	rc = conn_send_await(c, &m);
 	free(members);
 	return rc;

@@ -140,6 +140,7 @@ static void what_nobody_has_costs_one_more_question_where_its_server_changed(voi
 	unsigned moved;
 	(void)state;
 	open_world(602, 0, 0);
+	world_sleep(&members.world, 601 * SECOND); /* the list, which placed keys before the view, is forgotten */
 	before = requests();
 	world_do(&members.world, 0, get_none, NULL);
 	assert_int_equal(requests() - before, KEYS);
@@ -176,6 +177,7 @@ static void a_batch_asks_for_what_nobody_has_once_more(void **state)
 	unsigned moved = 0;
 	(void)state;
 	open_world(612, 0, 0);
+	world_sleep(&members.world, 601 * SECOND); /* the list, which placed keys before the view, is forgotten */
 	(void)join();
 	for (uint32_t i = 1000; i < 1000 + KEYS; i++)
 		moved += strcmp(members_owner_name(client(), i), "node-3") == 0;
@@ -183,6 +185,27 @@ static void a_batch_asks_for_what_nobody_has_once_more(void **state)
 	world_do(&members.world, 0, get_none_batch, NULL);
 	assert_in_range(requests() - before, KEYS + moved, KEYS + moved + 40);
 	assert_int_equal(counters().settle_misses, moved);
+	close_world();
+}
+
+/* Servers have no view yet, and the list places keys: then they have one, which places them otherwise. */
+static void what_was_put_by_the_list_is_found_when_the_view_comes(void **state)
+{
+	struct world_options wo = options(640);
+	unsigned pool;
+	(void)state;
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &wo);
+	world_do(&members.world, 0, members_put_all, NULL);
+	members_all_up(SERVERS);
+	world_do(&members.world, 0, members_get_all, NULL);
+	assert_in_range(counters().settle_hits, 3, KEYS);
+	assert_int_equal(client()->cluster.num_former, 1);
+	members_settle();
+	world_do(&members.world, 0, members_get_all, NULL);
+	/* A pool that finds the view at once asks nobody else. */
+	pool = world_pool_open(&members.world);
+	assert_int_equal(members.world.pool[pool].pool->client[0]->cluster.num_former, 0);
 	close_world();
 }
 
@@ -838,6 +861,7 @@ int main(void)
 		cmocka_unit_test(batches_and_look_ups_find_what_moved),
 		cmocka_unit_test(what_nobody_has_costs_one_more_question_where_its_server_changed),
 		cmocka_unit_test(a_batch_asks_for_what_nobody_has_once_more),
+		cmocka_unit_test(what_was_put_by_the_list_is_found_when_the_view_comes),
 		cmocka_unit_test(several_changes_are_remembered),
 		cmocka_unit_test(another_weight_loses_no_hit),
 		cmocka_unit_test(it_has_an_end),

@@ -248,9 +248,11 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		SAME(view_news.source);
 		SAME(view_news.epoch);
 		SAME(view_news.digest);
+		SAME(view_news.draining);
 		break;
 	case WIRE_CTRL_VIEW:
 		SAME(view.source);
+		SAME(view.draining);
 		SAME(view.epoch);
 		SAME(view.count);
 		SAME(view.members_len);

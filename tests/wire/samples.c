@@ -394,6 +394,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		m->view_news.source = kv_prng_next(p);
 		m->view_news.epoch = kv_prng_next(p);
 		m->view_news.digest = kv_prng_next(p);
+		m->view_news.draining = kv_prng_next(p) & 1;
 		break;
 	case WIRE_CTRL_DRAIN:
 		m->drain.bytes_s = kv_prng_next(p);
@@ -407,6 +408,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		break;
 	case WIRE_CTRL_VIEW:
 		random_view(p, s, &m->view);
+		m->view.draining = kv_prng_next(p) & 1;
 		break;
 	case WIRE_CTRL_SESSION_CHALLENGE:
 		kv_prng_fill(p, m->session_challenge.nonce, WIRE_NONCE_LEN);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* votes.c -- which view of the cluster a client follows: the one that more than half of its servers announce.
+ *
+ * A view has a digest of its members. Each server votes for the digest that it announced last, or for none. A view
+ * replaces the one in force if it has more than half of all votes; with exactly half everything stays, so two views
+ * never take turns. Numbers never outweigh votes: they decide how soon a majority is followed, no more.
+ *
+ *   more than half announce it ...                                     it is followed
+ *   there is no view in force; or by the source in force, newer        at once
+ *   not newer, and no server that answers announces another one        after KVC_VOTE_ALL_NS
+ *   not newer: another source, or numbers that began anew              KVC_VOTE_RESET_NS after most began to differ
+ *
+ * "Newer" needs more than half, too: one server whose clock is ahead raises no epoch. The times bound how often views
+ * can change where servers name each other in turn. Where no server of the view in force answers, the view that most of
+ * those that answer announce is followed. Why: docs/internals/decisions/013-clients-count-votes.md. */
+#include "kvclient/core/votes.h"
+
+#include <stdlib.h>
+
+int kvc_votes_init(struct kvc_votes *v, unsigned room)
+{
+	*v = (struct kvc_votes){.room = room};
+	v->vote = calloc(room, sizeof(*v->vote));
+	v->epochs = calloc(room, sizeof(*v->epochs));
+	if (v->vote && v->epochs)
+		return 0;
+	kvc_votes_fini(v);
+	return -KV_ENOMEM;
+}
+
+void kvc_votes_fini(struct kvc_votes *v)
+{
+	free(v->vote);
+	free(v->epochs);
+	*v = (struct kvc_votes){0};
+}
+
+void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, uint64_t digest)
+{
+	if (i >= v->room)
+		return;
+	v->vote[i] = (struct kvc_vote){source, epoch, epoch ? digest : 0, KV_NEVER};
+	v->used = KV_MAX(v->used, i + 1);
+}
+
+void kvc_votes_lost(struct kvc_votes *v, unsigned i, uint64_t now_ns)
+{
+	if (i < v->used && v->vote[i].until_ns == KV_NEVER)
+		v->vote[i].until_ns = kv_deadline(now_ns, KVC_VOTE_LOST_NS);
+}
+
+void kvc_votes_drop(struct kvc_votes *v, unsigned i)
+{
+	if (i < v->used)
+		v->vote[i].until_ns = 0;
+}
+
+static bool counts(const struct kvc_vote *b, uint64_t now_ns)
+{
+	return b->until_ns > now_ns;
+}
+
+unsigned kvc_votes_for(const struct kvc_votes *v, uint64_t digest, uint64_t now_ns)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < v->used; i++)
+		n += counts(&v->vote[i], now_ns) && v->vote[i].digest == digest;
+	return n;
+}
+
+/* ---- one vote beside the view in force ---- */
+
+static bool newer(const struct kvc_vote *b, const struct kvc_votes_now *now)
+{
+	return b->source == now->source &&
+	       (b->epoch > now->epoch || (b->epoch == now->epoch && b->digest > now->digest));
+}
+
+/* Whether the vote is for another view, or for the one in force under lower numbers or those of another source. */
+static bool differs(const struct kvc_vote *b, const struct kvc_votes_now *now)
+{
+	return b->digest && (b->source != now->source || b->digest != now->digest || b->epoch < now->epoch);
+}
+
+/* ---- all votes ---- */
+
+/* The only digest that can have more than half of the votes (Boyer and Moore); 0: none can. */
+static uint64_t leader(const struct kvc_votes *v, uint64_t now_ns)
+{
+	uint64_t digest = 0;
+	unsigned lead = 0;
+	for (unsigned i = 0; i < v->used; i++) {
+		const struct kvc_vote *b = &v->vote[i];
+		if (!counts(b, now_ns))
+			continue;
+		if (lead == 0)
+			digest = b->digest;
+		lead += b->digest == digest ? 1u : -1u;
+	}
+	return lead ? digest : 0;
+}
+
+/* Servers that answer and announce this digest. */
+static unsigned answering_for(const struct kvc_votes *v, uint64_t digest)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < v->used; i++)
+		n += v->vote[i].until_ns == KV_NEVER && v->vote[i].digest == digest;
+	return n;
+}
+
+/* The digest that most of the servers that answer announce; few do where this is asked. Of views with as many votes the
+ * one with the highest digest: clients agree. 0: none has more than the view in force. */
+static uint64_t most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
+{
+	uint64_t digest = 0;
+	*out_votes = now->digest ? answering_for(v, now->digest) : 0;
+	for (unsigned i = 0; i < v->used; i++) {
+		const struct kvc_vote *b = &v->vote[i];
+		unsigned n;
+		if (b->until_ns != KV_NEVER || !b->digest || b->digest == now->digest || b->digest == digest)
+			continue;
+		n = answering_for(v, b->digest);
+		if (n > *out_votes || (digest && n == *out_votes && b->digest > digest)) {
+			digest = b->digest;
+			*out_votes = n;
+		}
+	}
+	return digest;
+}
+
+struct tally {
+	unsigned voters, answering, present, leads; /* present: for the view in force; leads: for the leader */
+	unsigned others_answer; /* servers that answer and announce another one than the leader, or none */
+	unsigned newer;         /* for the leader, with numbers that are newer */
+	unsigned differ;        /* for anything but the view in force */
+};
+
+static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kvc_votes_now *now, uint64_t digest)
+{
+	t->voters++;
+	t->answering += b->until_ns == KV_NEVER;
+	t->present += b->digest == now->digest;
+	t->leads += b->digest == digest;
+	t->others_answer += b->digest != digest && b->until_ns == KV_NEVER;
+	t->newer += b->digest == digest && (now->digest == 0 || newer(b, now));
+	t->differ += differs(b, now);
+}
+
+static struct tally tally_make(const struct kvc_votes *v, const struct kvc_votes_now *now, uint64_t digest)
+{
+	struct tally t = {.voters = now->pending};
+	for (unsigned i = 0; i < v->used; i++) {
+		const struct kvc_vote *b = &v->vote[i];
+		if (counts(b, now->now_ns))
+			tally_one(&t, b, now, digest);
+	}
+	return t;
+}
+
+static int descending(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+	return (*x < *y) - (*x > *y);
+}
+
+/* The source of most votes for the digest, if any has most, and the highest epoch of it that more than `half` votes
+ * have reached; else the lowest. */
+static void number_of(struct kvc_votes *v, struct kvc_choice *c, uint64_t now_ns, unsigned half)
+{
+	unsigned lead = 0, n = 0;
+	for (unsigned i = 0; i < v->used; i++) {
+		const struct kvc_vote *b = &v->vote[i];
+		if (!counts(b, now_ns) || b->digest != c->digest)
+			continue;
+		if (lead == 0)
+			c->source = b->source;
+		lead += b->source == c->source ? 1u : -1u;
+	}
+	for (unsigned i = 0; i < v->used; i++)
+		if (counts(&v->vote[i], now_ns) && v->vote[i].digest == c->digest && v->vote[i].source == c->source)
+			v->epochs[n++] = v->vote[i].epoch;
+	qsort(v->epochs, n, sizeof(*v->epochs), descending);
+	c->epoch = n ? v->epochs[KV_MIN(half, n - 1)] : 0;
+}
+
+/* How long a majority has announced anything but the view in force. */
+static uint64_t differ_for_ns(struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
+{
+	if (2 * t->differ <= t->voters)
+		v->differ_ns = 0;
+	else if (v->differ_ns == 0)
+		v->differ_ns = now->now_ns;
+	return v->differ_ns ? now->now_ns - v->differ_ns : 0;
+}
+
+static uint64_t patience_ns(const struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
+{
+	bool calm = v->reset_ns == 0 || now->now_ns - v->reset_ns > KVC_VOTE_CALM_NS;
+	return t->others_answer == 0 && calm ? KVC_VOTE_ALL_NS : KVC_VOTE_RESET_NS;
+}
+
+/* Another view, or the one in force under other numbers. */
+static bool is_change(const struct kvc_choice *c, const struct kvc_votes_now *now)
+{
+	return c->digest != now->digest || c->source != now->source || c->epoch != now->epoch;
+}
+
+/* Whether a view that has a majority is followed now. */
+static bool is_due(struct kvc_votes *v, const struct kvc_votes_now *now, const struct tally *t)
+{
+	uint64_t ns = differ_for_ns(v, now, t);
+	return 2 * t->newer > t->voters || (v->differ_ns && ns >= patience_ns(v, now, t));
+}
+
+void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, struct kvc_choice *out)
+{
+	struct kvc_choice c = {.digest = leader(v, now->now_ns)};
+	struct tally t = tally_make(v, now, c.digest);
+	bool due = is_due(v, now, &t), majority = !now->alone && c.digest && 2 * t.leads > t.voters;
+	bool known = majority && 2 * t.newer > t.voters; /* that it is newer */
+	*out = (struct kvc_choice){.voters = t.voters, .present = t.present, .answering = t.answering};
+	if (!majority) {
+		c.digest = now->alone ? most(v, now, &t.leads) : 0;
+		due = true;
+	}
+	if (!c.digest || !due)
+		return;
+	number_of(v, &c, now->now_ns, known ? t.voters / 2 : t.leads / 2);
+	if (!is_change(&c, now))
+		return;
+	c.reset = now->digest && !newer(&(struct kvc_vote){c.source, c.epoch, c.digest, 0}, now);
+	c.votes = t.leads;
+	c.voters = t.voters;
+	c.present = t.present;
+	c.answering = t.answering;
+	*out = c;
+}
+
+void kvc_votes_adopted(struct kvc_votes *v, const struct kvc_choice *choice, uint64_t now_ns)
+{
+	v->differ_ns = 0;
+	if (choice->reset)
+		v->reset_ns = now_ns;
+}
