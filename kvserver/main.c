@@ -375,11 +375,6 @@ static const char *no_push_why(const struct push_options *o, unsigned others)
 	return others ? NULL : "no other member stays";
 }
 
-static void undrained(void *membership, const struct kv_view *view)
-{
-	membership_undrained(membership, view);
-}
-
 /* Clients hear of the drain from this server itself. */
 static void drain_announce(struct kvs_server *server)
 {
@@ -396,8 +391,6 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	struct membership_now now = {.silence_ns = 0};
 	struct push_options o = {.server = r->server,
 				 .view = &now.view,
-				 .undrained = undrained,
-				 .arg = r->membership,
 				 .bytes_s = bounds->bytes_s,
 				 .until_ns = bounds->begun_ns + bounds->time_ns / 4 * 3,
 				 .psk = r->psk,

@@ -5,9 +5,8 @@
  * It is the one thread of kv-server that speaks to etcd and to Kubernetes. It serves nobody: what blocks it or is slow
  * there delays a change of the view, and nothing else. No answer and no silence of a source ends the server.
  *
- * Locks: `lock` guards what other threads read; the thread alone writes it. Nobody calls out under it. `saying` is held
- * around on_view, and taken before `lock`: the drain's begin is told on the thread that drains, since the membership's
- * own may wait for a resolver or a file system meanwhile. */
+ * Locks: `lock` guards what other threads read; the thread alone writes it. Nobody calls out under it. That this server
+ * drains, its clients hear from kvs_server_drains; here the source alone is told. */
 #include "kvserver/member/membership.h"
 
 #include <errno.h>
@@ -46,7 +45,6 @@ struct membership {
 	pthread_t thread;
 	_Atomic bool stop, draining;
 	_Atomic uint32_t weight;
-	uint64_t drained_ms; /* when the drain began; set before `draining` */
 	/* the thread's */
 	uint32_t weight_told;
 	struct guard guard;
@@ -58,10 +56,6 @@ struct membership {
 	bool drain_told, self_said;
 	uint64_t own_checked;     /* hash of the addresses that own_check has looked at */
 	bool untold, untold_said; /* on_view is to be called again; that is in the log */
-	/* under `saying` */
-	pthread_mutex_t saying;
-	uint64_t said_epoch;   /* of the view that on_view took last */
-	struct kv_view others; /* theirs, without the drain; where it is newer than ours it counts while we drain */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t over_set;
@@ -199,65 +193,9 @@ static void own_check(struct membership *m)
 
 /* ---- the view ---- */
 
-/* Mark this server as draining in a view whose source does not say so yet. The epoch is the next one: of two that
- * differ the newer one counts, and what the source says later is newer still. Where the others have later epochs than
- * this server, it is the time at which the drain began. */
-static void self_drain(const struct membership *m, struct kv_view *view)
-{
-	struct kv_member *self = (struct kv_member *)(uintptr_t)kv_view_find(view, m->opt.self.node_id);
-
-	if (!self || self->state == KV_MEMBER_DRAINING)
-		return;
-	self->state = KV_MEMBER_DRAINING;
-	self->incarnation = m->opt.self.incarnation; /* this process drains, and not the one that follows it */
-	view->epoch = KV_MAX(view->epoch + 1, m->class->own_epochs ? m->drained_ms : 0);
-}
-
-/* With `saying`. own: the view of our source. */
-static int say(struct membership *m, const struct kv_view *own)
-{
-	struct kv_view view = {0};
-	int rc = members_copy(own, &view);
-
-	if (rc == 0 && atomic_load(&m->draining)) {
-		if (m->others.epoch > own->epoch)
-			rc = members_copy(&m->others, &view);
-		view.source = own->source;
-		self_drain(m, &view);
-	}
-	if (rc == 0)
-		rc = m->opt.on_view(m->opt.arg, &view);
-	if (rc == 0)
-		m->said_epoch = view.epoch;
-	kv_view_fini(&view);
-	return rc;
-}
-
-/* With `saying`. Of another thread than the membership's. */
-static int now_say(struct membership *m)
-{
-	struct kv_view own = {0};
-	int rc;
-
-	pthread_mutex_lock(&m->lock);
-	rc = members_copy(&m->now.view, &own);
-	pthread_mutex_unlock(&m->lock);
-	if (rc == 0 && own.epoch)
-		rc = say(m, &own);
-	kv_view_fini(&own);
-	return rc;
-}
-
 static int view_say(struct membership *m)
 {
-	int rc;
-
-	if (!m->opt.on_view)
-		return 0;
-	pthread_mutex_lock(&m->saying);
-	rc = say(m, &m->guard.view);
-	pthread_mutex_unlock(&m->saying);
-	return rc;
+	return m->opt.on_view ? m->opt.on_view(m->opt.arg, &m->guard.view) : 0;
 }
 
 /* A loop that is busy is no trouble yet. */
@@ -500,8 +438,6 @@ static void drain_tell(struct membership *m)
 	if (m->drain_told || !atomic_load(&m->draining))
 		return;
 	m->drain_told = true;
-	if (m->guard.view.epoch)
-		view_tell(m);
 	if (m->class->announce)
 		m->class->announce(m->source, KV_MEMBER_DRAINING);
 }
@@ -622,10 +558,8 @@ static void membership_free(struct membership *m)
 	guard_fini(&m->guard);
 	kv_view_fini(&m->waiting);
 	kv_view_fini(&m->now.view);
-	kv_view_fini(&m->others);
 	pthread_cond_destroy(&m->over_set);
 	pthread_mutex_destroy(&m->lock);
-	pthread_mutex_destroy(&m->saying);
 	free(m);
 }
 
@@ -634,7 +568,6 @@ static void lock_init(struct membership *m)
 {
 	pthread_condattr_t attr;
 
-	pthread_mutex_init(&m->saying, NULL);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -679,28 +612,12 @@ out:
 
 bool membership_drain(struct membership *m, struct kv_member *out_self)
 {
-
-	if (!atomic_load(&m->draining))
-		m->drained_ms = members_now_ms();
 	atomic_store(&m->draining, true);
-	if (m->opt.on_view) {
-		pthread_mutex_lock(&m->saying);
-		(void)now_say(m); /* the thread says it again, and more than once if it must (drain_tell) */
-		pthread_mutex_unlock(&m->saying);
-	}
 	web_wake(m->web);
 	pthread_mutex_lock(&m->lock);
 	*out_self = m->self;
 	pthread_mutex_unlock(&m->lock);
 	return out_self->node_id[0] != '\0';
-}
-
-void membership_undrained(struct membership *m, const struct kv_view *others)
-{
-	pthread_mutex_lock(&m->saying);
-	if (others->epoch >= m->said_epoch && members_copy(others, &m->others) == 0 && m->opt.on_view)
-		(void)now_say(m);
-	pthread_mutex_unlock(&m->saying);
 }
 
 void membership_weigh(struct membership *m, uint32_t weight)

@@ -28,8 +28,7 @@ struct membership_options {
 	unsigned pace;                    /* tests: waiting times are divided by it; 0: 1 */
 	const struct source_names *names; /* tests; NULL: libc's */
 	const struct kv_log *log;
-	/* There is another view. On the thread of the membership, or on one that calls membership_drain or
-	 * membership_undrained; one at a time. 0, or an error: it is called again soon. But for -KV_EBUSY that is
+	/* There is another view. On the thread of the membership. 0, or an error: it is called again soon. But for -KV_EBUSY that is
 	 * logged. NULL: nobody hears of it. */
 	int (*on_view)(void *arg, const struct kv_view *view);
 	void *arg;
@@ -53,15 +52,9 @@ int membership_check(const struct membership_options *options, struct kv_error *
  * -errno with *err. *out until membership_stop. A source that does not answer is no error: it is asked again. */
 int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err);
 
-/* membership_drain -- this server wants no PUTs any more. The source is told, if it takes that, and on_view has a view
- * in which this server drains before the call returns, whatever the source says or waits for: clients learn that from
- * this server. *out_self: this server in the last view that had it. False: none had. Thread: any.
- *
- * membership_undrained -- while this server drains, the others have this view, in which it does not: their source knows
- * no drains, and saw a change later than that of this server. If it is newer than what on_view had last, on_view has
- * its members with the drain, as a newer one still. Copied. Thread: any. */
+/* membership_drain -- this server wants no PUTs any more: the source is told, if it takes that. *out_self: this server in
+ * the last view that had it. False: none had. Thread: any. */
 bool membership_drain(struct membership *m, struct kv_member *out_self);
-void membership_undrained(struct membership *m, const struct kv_view *others);
 
 /* membership_weigh -- this server has another weight; the source is told, if it registers servers. Thread: any. */
 void membership_weigh(struct membership *m, uint32_t weight);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* push.c -- a server that goes hands over what is hot, as a client of the others.
  *
- * It opens a pool of the client library, one client, to this server: so it learns the view in which it drains, and keys
+ * It opens a pool of the client library, one client, to this server: so it learns the view, and that it drains, and keys
  * are placed where all clients will look for them. The pool follows the view: members that come while it runs get their
  * share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it rests
  * as long as its bytes take at the rate that is allowed. It is a client with a place beside --max-clients, here and at
@@ -11,9 +11,8 @@
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
  * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
  * has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again, also if the moment
- * was over when we look: one member was up all the while, or the lot is put again. This server stays in the view again
- * where another server has seen a change of the members later, by a source that knows no drains: the pool's view is
- * then what all clients have, and its owner is told (undrained).
+ * was over when we look: one member was up all the while, or the lot is put again. That this server drains, the
+ * pool hears from this server, as all clients do (kvs_server_drains).
  *
  * Rejected: a list of all members for the pool. It would not open where one of them has another name than the view
  * says, and would keep the place of each that leaves. Writing into the others' memory by the server's own engine. That
@@ -194,7 +193,7 @@ static bool self_goes(struct push *p)
 	self = kv_view_find(&p->view, p->opt->self->node_id);
 	if (!self || self->state == KV_MEMBER_DRAINING)
 		return true;
-	p->opt->undrained(p->opt->arg, &p->view);
+	kv_view_fini(&p->view); /* it is read again: the drain changes no epoch */
 	return false;
 }
 

@@ -8,15 +8,11 @@
 struct kvs_server;
 
 struct push_options {
-	struct kvs_server *server;    /* it runs */
+	struct kvs_server *server;    /* it runs, and announces that it drains */
 	const struct kv_member *self; /* as clients find it in the view */
 	const struct kv_view *view;   /* the members at first */
-	/* The others have this view now, in which this server stays: somebody is to tell them otherwise. Called again
-	 * until it has changed. On the calling thread. */
-	void (*undrained)(void *arg, const struct kv_view *view);
-	void *arg;
-	uint64_t bytes_s;  /* at most; above 0 */
-	uint64_t until_ns; /* of kv_clock_monotonic: by then it is over */
+	uint64_t bytes_s;             /* at most; above 0 */
+	uint64_t until_ns;            /* of kv_clock_monotonic: by then it is over */
 	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */
 	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
 	const struct kv_log *log;
