@@ -120,7 +120,7 @@ static void where_make(unsigned server, char out[KV_WHERE_MAX])
 		snprintf(out, KV_WHERE_MAX, "%s", text);
 }
 
-static void view_make(struct kv_view *v, uint64_t epoch)
+void members_view(struct kv_view *v, uint64_t epoch)
 {
 	*v = (struct kv_view){.source = 1 + members.source, .epoch = epoch};
 	for (unsigned i = 0; i < members.world.num_servers; i++) {
@@ -140,7 +140,7 @@ static void view_make(struct kv_view *v, uint64_t epoch)
 void members_tell_one(unsigned server, uint64_t epoch)
 {
 	struct kv_view v;
-	view_make(&v, epoch);
+	members_view(&v, epoch);
 	assert_int_equal(kvs_server_view_set(members.world.server[server].server, &v), 0);
 	kv_view_fini(&v);
 }
@@ -148,7 +148,7 @@ void members_tell_one(unsigned server, uint64_t epoch)
 void members_tell(uint64_t epoch)
 {
 	struct kv_view v;
-	view_make(&v, epoch);
+	members_view(&v, epoch);
 	for (unsigned i = 0; i < members.world.num_servers; i++)
 		if (members.world.server[i].server && !members.world.server[i].crashed &&
 		    kvs_server_state(members.world.server[i].server, NULL) == KVS_RUNNING)

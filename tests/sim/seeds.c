@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c -- many simulated worlds, one per seed (`make check-sim`). Each eighth seed has a second one, a cluster whose
- * members change (churn.c), with two copies of each value in half of them.
+ * members change (churn.c), with two copies of each value in half of them, or a cluster of which one server announces views
+ * of its own (belief.c).
  *
  * usage: seeds [--first N] [--count N] [--jobs N] [--limit SECONDS]   or   seeds --seed N
  *
@@ -30,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/sim/belief.h"
 #include "tests/sim/churn.h"
 #include "tests/sim/life.h"
 
@@ -66,6 +68,8 @@ static void test_seed(void **state)
 	life_run(&world, the_seed, LIFE_ANY, the_report);
 	if (the_seed % CHURN_EACH == 0)
 		churn_run(the_seed, CHURN_BY_SEED);
+	if (the_seed % CHURN_EACH == CHURN_EACH / 2)
+		belief_run(the_seed);
 }
 
 static int seed_run(uint64_t seed, struct life_report *report)
