@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seeds.c -- many simulated worlds, one per seed (`make check-sim`). Each eighth seed has a second one, a cluster whose
- * members change (churn.c), with two copies of each value in half of them, or a cluster of which one server announces views
- * of its own (belief.c).
+ * members change (churn.c), with two copies of each value in half of them, or a cluster of which one server announces
+ * views of its own (belief.c).
  *
  * usage: seeds [--first N] [--count N] [--jobs N] [--limit SECONDS]   or   seeds --seed N
  *
