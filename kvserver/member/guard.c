@@ -23,9 +23,19 @@ static int add_all(struct kv_view *to, const struct kv_view *from)
 	return rc;
 }
 
+/* Whether the source has this member, or another one at its address: one server answers there, under the name that the
+ * source gives it. */
+static bool is_there(const struct kv_view *named, const struct kv_member *m)
+{
+	return kv_view_find(named, m->node_id) || members_by_address(named, m->address);
+}
+
 static bool is_large(const struct guard *g, const struct kv_view *named)
 {
-	unsigned lost = members_lost(&g->view, named), gone = members_lost(&g->gone, named);
+	unsigned lost = 0, gone = members_lost(&g->gone, named);
+
+	for (unsigned i = 0; i < g->view.count; i++)
+		lost += !is_there(named, &g->view.member[i]);
 
 	return lost > 0 && (named->count == 0 || (lost + gone) * 2 > g->view.count + gone);
 }
@@ -39,7 +49,7 @@ static int losses_sort(const struct guard *g, const struct kv_view *named, struc
 
 	for (unsigned i = 0; i < g->view.count && rc == 0; i++) {
 		const struct kv_member *m = &g->view.member[i];
-		if (kv_view_find(named, m->node_id))
+		if (is_there(named, m)) /* a former name of its is in no view any more */
 			continue;
 		if (large || kv_view_find(&g->doubted, m->node_id))
 			rc = kv_view_add(doubted, m);

@@ -259,6 +259,43 @@ static void half_may_leave_and_more_may_not(void **state)
 }
 
 /* etcd tells of revoked leases one by one. */
+/* A server that the source calls otherwise now is no member under its former name, however many are. */
+static void a_new_name_for_an_address_leaves_no_phantom(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	struct kv_view named = view_of("wxyz");
+	unsigned doubts;
+	hear(&g, "abcd");
+	for (unsigned i = 0; i < 3; i++) /* the servers b, c and d; w is new */
+		snprintf(named.member[i + 1].address, sizeof(named.member[0].address), "h:%d", "bcd"[i]);
+	assert_int_equal(guard_hear(&g, &named, 0, &doubts), 1);
+	assert_int_equal(doubts, 0); /* a alone has gone */
+	view_is(&g.view, "wxyz");
+	kv_view_fini(&named);
+	hear(&g, "abcd");
+	view_is(&g.view, "abcd");
+	view_is(&g.doubted, "");
+	guard_fini(&g);
+}
+
+/* Doubted, and then named otherwise. */
+static void a_doubted_member_goes_when_its_address_is_named(void **state)
+{
+	(void)state;
+	struct guard g = {0};
+	struct kv_view named = view_of("ax");
+	unsigned doubts;
+	hear(&g, "abcd");
+	assert_int_equal(hear(&g, "a"), 3);
+	snprintf(named.member[1].address, sizeof(named.member[1].address), "h:%d", 'c');
+	assert_int_equal(guard_hear(&g, &named, 0, &doubts), 1);
+	view_is(&g.view, "abdx");
+	view_is(&g.doubted, "bd");
+	kv_view_fini(&named);
+	guard_fini(&g);
+}
+
 static void half_may_leave_within_a_window(void **state)
 {
 	(void)state;
@@ -911,6 +948,8 @@ int main(void)
 		cmocka_unit_test(base64_goes_both_ways),
 		cmocka_unit_test(members_go_through_etcd),
 		cmocka_unit_test(half_may_leave_and_more_may_not),
+		cmocka_unit_test(a_new_name_for_an_address_leaves_no_phantom),
+		cmocka_unit_test(a_doubted_member_goes_when_its_address_is_named),
 		cmocka_unit_test(half_may_leave_within_a_window),
 		cmocka_unit_test(an_empty_answer_is_never_believed),
 		cmocka_unit_test(the_doubted_stay_until_named_or_silent),
