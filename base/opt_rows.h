@@ -23,6 +23,15 @@
 	{.name = "server", .alias = "server-addr", .letter = 's', .metavar = "SERVER", __VA_ARGS__}
 
 /* const char * */
+#define KV_OPT_CLUSTER_ROW(...)                                                                                        \
+	{.name = "cluster",                                                                                            \
+	 .type = KV_OPT_STRING,                                                                                        \
+	 .metavar = "NAME",                                                                                            \
+	 .help = "The cluster of the servers, as their --cluster names it; a server of another cluster, or of none, "  \
+		 "refuses this client. Without it any cluster will do.",                                               \
+	 __VA_ARGS__}
+
+/* const char * */
 #define KV_OPT_PROVIDER_ROW(...)                                                                                       \
 	{.name = "provider",                                                                                           \
 	 .letter = 'p',                                                                                                \

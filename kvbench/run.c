@@ -249,6 +249,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 				 .ca_file = o->security.ca,
 				 .crl_file = o->security.crl,
 				 .server_name = o->security.server_name,
+				 .cluster = o->cluster,
 				 .log_level = o->log_level};
 	int rc;
 	for (unsigned i = 0, n = 0; b->server && o->num_servers > 1 && i < o->num_servers; i++) {

@@ -21,6 +21,7 @@ static int open_pool(struct cli *cli, struct kv_error *err)
 				 .num_servers = o->servers.count,
 				 .servers_max = LOOK_MAX,
 				 .base_client_id = KV_CLUSTER_CLIENT,
+				 .cluster = o->cluster,
 				 .provider = o->provider,
 				 .nic = o->nic,
 				 .num_rails = o->rails,

@@ -10,6 +10,7 @@ const struct kv_opt cli_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers), .def = KV_SERVER_DEFAULT,
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names."),
+	KV_OPT_CLUSTER_ROW(AT(cluster)),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),

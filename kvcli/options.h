@@ -13,7 +13,7 @@ enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3 }; /* exit s
 
 struct cli_options {
 	struct kv_opt_strings servers;
-	const char *provider, *nic;
+	const char *provider, *nic, *cluster;
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */

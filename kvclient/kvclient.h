@@ -243,6 +243,10 @@ struct kvc_options {
 	/* 256 MiB; 1: none. Bytes per second, of all clients together, at which values that were found at such a server
 	 * are copied to the one that has their keys now. */
 	uint64_t repair_bytes_s;
+	/* The cluster whose servers are used (kv-server --cluster), as a server's name is made: a server of another
+	 * one, or of none, refuses the pool. NULL or "": that of the first server with a name; then no server of
+	 * another one is used. */
+	const char *cluster;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server.

@@ -53,6 +53,9 @@ struct kvs_options {
 	/* Its name in clients' lists of servers, by which they place keys. A client that calls it otherwise does not
 	 * use it. NULL: any name will do. */
 	const char *node_id;
+	/* The name of its cluster, as node_id is made. A client that wants another cluster is refused. NULL or "":
+	 * none, and a client that wants one is refused. */
+	const char *cluster;
 	const char *provider, *nic; /* see struct te_options */
 	unsigned shards;            /* min(4, cores) */
 	unsigned rails;             /* per shard; 0: as kvc_options.num_rails */
@@ -73,8 +76,10 @@ struct kvs_options {
 	/* File of lines "identity:hex": the logical clients, besides the client of a connection, that may have further
 	 * sessions on it. */
 	const char *session_keys;
-	bool publish;     /* keep copies of the counters that other threads read: for kv-server --http-addr */
-	bool members;     /* the program will tell it views (kvs_server_view_set), perhaps later */
+	bool publish; /* keep copies of the counters that other threads read: for kv-server --http-addr */
+	/* The program will tell it views (kvs_server_view_set). Until the first one it lets in nobody but kv-client and
+	 * other servers: clients would place keys by lists of their own. */
+	bool members;
 	bool insecure;    /* listen beyond loopback without keys */
 	bool allow_bench; /* answer BENCH requests */
 	bool allow_pull;  /* clients may read values by themselves: each admitted client can then read all the memory */
@@ -190,6 +195,7 @@ struct kvs_info {
 	uint64_t register_ns;              /* that registering it took, all shards together */
 	char numa[280];                    /* on which nodes threads and memory are, once it runs */
 	bool wait_fd, pull;
+	bool open_to_anyone; /* other machines may connect, and no client shows a key or a certificate */
 	char no_door[160];   /* why no doorkeeper stands before the fabric ports; "": one does */
 	char congestion[32]; /* congestion control of TCP connections accepted on loopback; "": the system's */
 };

@@ -13,14 +13,16 @@
  * stay free for SIGTERM. It also reads --config again, and sets the log's level to --log-level. SIGUSR1 and SIGUSR2
  * raise and lower that level by a step.
  *
- * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; its pages change at
- * the drain's begin, before the server stops to listen; it closes last.
+ * The HTTP port (--http-addr) opens before the server is made, so that a probe hears "starting"; it says "draining"
+ * when the server is about to stop listening, and not before: Kubernetes takes a pod that is not ready for gone, and
+ * others would look for keys elsewhere while they are handed over. It closes last.
  *
  * A client may ask for the drain, too (--allow-drain, drain.c): the control loop then sends the main thread a signal of
  * its own. A service manager's stop often follows, as after a preStop hook of Kubernetes: so the first SIGTERM during
  * such a drain changes nothing, and the second ends the process.
  *
- * --members is asked from the moment at which the server listens, and told of the drain when it begins. Then what was
+ * --members is asked from the moment at which the server listens, and the server is ready with its first view. The
+ * membership is told of the drain when it begins. Then what was
  * hit lately is put to the other members (push/), while clients are served as ever; then the server says goodbye, and
  * is taken out of the source.
  *
@@ -57,9 +59,14 @@ enum {
 	PSK_LINE_MAX = 1024,
 	FILES_WANTED = 65536,
 	FILES_OF_CLIENT = 8,
-	DRAIN_MORE_S = 10, /* to end after the drain: memory is given back */
+	DRAIN_MORE_S = 10,  /* to end after the drain: memory is given back */
+	VIEW_SOON_MS = 300, /* a source that has its members at hand has told them by then */
+	VIEW_LONG_S = 3600, /* systemd lets a start take so long while the first view is waited for */
 	PEERS_MAX = 1024
 };
+
+/* Sent to the main thread by that of --members: there is a first view. */
+#define VIEW_SIGNAL (SIGRTMIN + 1)
 
 static sigset_t signals, stop_signals;
 
@@ -73,6 +80,7 @@ static void signals_block(void)
 	sigaddset(&signals, SIGUSR1);
 	sigaddset(&signals, SIGUSR2);
 	sigaddset(&signals, DRAIN_SIGNAL);
+	sigaddset(&signals, VIEW_SIGNAL);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -142,6 +150,7 @@ static void level_set(struct kv_log *log, enum kv_log_level level, const char *w
 
 /* What runs, for the signals. */
 struct run {
+	pthread_t main;
 	struct kvs_server *server;
 	struct http *http;             /* or NULL */
 	struct membership *membership; /* or NULL */
@@ -262,10 +271,11 @@ static bool ready_tell(int fd, const char *address)
 	return told;
 }
 
-/* A line on standard output, in the log's form. It is not waited for: signals are, from now on. */
-static void ready_line(const struct kv_log_style *style, const struct kv_event *event, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void ready_line(const struct kv_log_style *style, const struct kv_event *event, const char *fmt, ...)
+/* A line on standard output, in the log's form. It is not waited for: signals are, from now on. word: "READY". */
+static void start_line(const struct kv_log_style *style, const char *word, const struct kv_event *event,
+		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void start_line(const struct kv_log_style *style, const char *word, const struct kv_event *event,
+		       const char *fmt, ...)
 {
 	struct kv_log_style plain = *style;
 	char text[1536], line[KV_LOG_LINE_CAP], fields[KV_EVENT_CAP], now[KV_LOG_TIME_CAP];
@@ -277,7 +287,7 @@ static void ready_line(const struct kv_log_style *style, const struct kv_event *
 	va_end(ap);
 	plain.journal = false; /* that is about standard error */
 	if (style->format == KV_LOG_TEXT)
-		len = snprintf(line, sizeof(line), "%s READY %s%s\n", kv_log_time(now), text,
+		len = snprintf(line, sizeof(line), "%s %s %s%s\n", kv_log_time(now), word, text,
 			       kv_event_text(event, fields));
 	else
 		len = (int)kv_log_line(&plain, KV_LOG_INFO, text, event, line, sizeof(line));
@@ -291,8 +301,8 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 	char pages[160], took[32], url[KV_HOST_MAX + 16];
 
 	kvs_server_info(server, &info);
-	ready_line(
-		style,
+	start_line(
+		style, "READY",
 		KV_EVENT("ready", KV_FIELD("address", address), KV_FIELD("provider", info.provider),
 			 KV_FIELD("fabric", info.fabric), KV_FIELD("device", info.device),
 			 KV_FIELD("device_why", info.device_why), KV_NUMBER("threads", info.shards),
@@ -306,7 +316,7 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 		info.no_door[0] ? "no doorkeeper" : "doorkeeper",
 		info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
 		info.pull ? ", clients may read all of its memory" : "");
-	ready_line(style,
+	start_line(style, "READY",
 		   KV_EVENT("memory", KV_NUMBER("bytes", info.memory_bytes), KV_NUMBER("parts", info.parts),
 			    KV_NUMBER("register_us", info.register_ns / 1000)),
 		   "memory for values: registered in %u part%s in %s by %u thread%s; NUMA: %s", info.parts,
@@ -314,7 +324,7 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 		   info.register_threads, kv_plural(info.register_threads), info.numa);
 	if (http) {
 		http_url(http, url, sizeof(url));
-		ready_line(style, KV_EVENT("http", KV_FIELD("url", url)), "metrics and health on %s", url);
+		start_line(style, "READY", KV_EVENT("http", KV_FIELD("url", url)), "metrics and health on %s", url);
 	}
 }
 
@@ -334,8 +344,11 @@ static void manager_tell(struct kv_log *log, const char *what, const char *more)
 
 static int http_open(const struct flags *f, const struct kv_log *log, struct http **out, struct kv_error *err)
 {
-	const struct http_options options = {
-		.addr = f->http_addr, .insecure = f->insecure, .cert_file = f->cert, .key_file = f->key, .log = log};
+	const struct http_options options = {.addr = f->http_addr,
+					     .insecure = f->http_insecure,
+					     .cert_file = f->cert,
+					     .key_file = f->key,
+					     .log = log};
 
 	return f->http_addr ? http_start(&options, out, err) : 0;
 }
@@ -400,6 +413,7 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 				 .ca_file = f->ca,
 				 .crl_file = f->crl,
 				 .server_name = f->server_name,
+				 .cluster = f->cluster,
 				 .log = r->log};
 	struct push_result done;
 	struct kv_error err;
@@ -432,37 +446,74 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	kv_view_fini(&now.view);
 }
 
-/* Serve until a signal ends it. */
-static void run(struct run *r, const struct kv_log_style *style)
+/* A server of a cluster that took clients before it knows the members would have them place keys by lists of their
+ * own: it waits for its first view, until a signal comes. Returns that: VIEW_SIGNAL where there is a view. */
+static int view_wait(struct run *r, const struct kv_log_style *style)
 {
-	struct flags *f = r->flags;
-	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
-	struct drain_bounds bounds;
-	const char *cause;
+	const struct timespec soon = {.tv_nsec = VIEW_SOON_MS * 1000000};
+	char url[KV_HOST_MAX + 16] = "", more[128];
+	sigset_t first = stop_signals;
 	int got;
 
-	kvs_server_address(r->server, address, sizeof(address));
+	if (!r->membership)
+		return VIEW_SIGNAL;
+	sigaddset(&first, VIEW_SIGNAL);
+	got = sigtimedwait(&first, NULL, &soon);
+	if (got > 0)
+		return got;
 	if (r->http)
-		http_serve(r->http, r->server);
+		http_url(r->http, url, sizeof(url));
+	start_line(style, "WAITING", KV_EVENT("view_awaited", KV_FIELD("url", url)),
+		   "for the first view of --members%s%s", url[0] ? "; metrics and health on " : "", url);
+	snprintf(more, sizeof(more), "EXTEND_TIMEOUT_USEC=%llu\n", VIEW_LONG_S * 1000000ull);
+	manager_tell(r->log, "STATUS=waiting for the first view of --members", more);
+	return signals_wait(r);
+}
+
+/* False: nobody is left to serve. */
+static bool serving_tell(struct run *r, const struct kv_log_style *style)
+{
+	const struct flags *f = r->flags;
+	char address[KV_HOST_MAX], more[KV_HOST_MAX + 64];
+
+	kvs_server_address(r->server, address, sizeof(address));
 	ready_print(r->server, r->http, style, address);
 	if (f->ready_fd != FLAGS_FD_NONE && !ready_tell((int)f->ready_fd, address) && f->die_with_parent) {
 		kv_event(r->log, KV_LOG_WARN, KV_EVENT("parent_gone"),
 			 "--ready-fd %u has no reader: the parent is gone", f->ready_fd);
-		return;
+		return false;
 	}
 	snprintf(more, sizeof(more), "STATUS=serving on %s\n", address);
 	manager_tell(r->log, "READY=1", more);
-	got = signals_wait(r);
+	return true;
+}
+
+/* Serve until a signal ends it. */
+static void run(struct run *r, const struct kv_log_style *style)
+{
+	char more[128];
+	struct drain_bounds bounds;
+	const char *cause;
+	int got;
+
+	if (r->http)
+		http_serve(r->http, r->server);
+	got = view_wait(r, style);
+	if (got == VIEW_SIGNAL) {
+		if (!serving_tell(r, style))
+			return;
+		got = signals_wait(r);
+	}
 	cause = got == SIGTERM ? "SIGTERM" : got == SIGINT ? "SIGINT" : "a client's drain";
 	drain_begin(r->drain, &bounds);
 	snprintf(more, sizeof(more), "STATUS=saying goodbye\nEXTEND_TIMEOUT_USEC=%llu\n",
 		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
 	manager_tell(r->log, "STOPPING=1", more);
 	signals_default(got == DRAIN_SIGNAL);
-	if (r->http)
-		http_drain(r->http);
 	if (r->membership)
 		hand_over(r, &bounds);
+	if (r->http)
+		http_drain(r->http);
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("goodbye", KV_FIELD("cause", cause)),
 		 "%s: saying goodbye to the clients, and finishing what is in flight", cause);
 	kvs_server_stop(r->server, drain_left_ns(r->drain));
@@ -477,10 +528,19 @@ static unsigned pace_of(const char *text)
 	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
 }
 
-/* Members that have all gone are no place for a client to look: it keeps what it has. */
-static int on_view(void *server, const struct kv_view *view)
+static void on_members_ready(void *arg)
 {
-	return view->count ? kvs_server_view_set(server, view) : 0;
+	const struct run *r = arg;
+
+	pthread_kill(r->main, VIEW_SIGNAL);
+}
+
+/* Members that have all gone are no place for a client to look: it keeps what it has. */
+static int on_view(void *arg, const struct kv_view *view)
+{
+	const struct run *r = arg;
+
+	return view->count ? kvs_server_view_set(r->server, view) : 0;
 }
 
 static int membership_open(struct run *r, struct kv_error *err)
@@ -494,7 +554,8 @@ static int membership_open(struct run *r, struct kv_error *err)
 	kvs_server_address(r->server, address, sizeof(address));
 	rc = flags_membership(r->flags, address, r->server->incarnation, r->log, &options, err);
 	options.on_view = on_view;
-	options.arg = r->server;
+	options.on_ready = on_members_ready;
+	options.arg = r;
 	options.pace = pace_of(getenv("KVRAIL_TEST_PACE"));
 	if (rc == 0)
 		rc = membership_start(&options, &r->membership, err);
@@ -557,7 +618,13 @@ int main(int argc, char **argv)
 	struct flags f = {0};
 	struct drain drain;
 	struct start start;
-	struct run r = {.flags = &f, .start = &start, .drain = &drain, .log = &log, .argc = argc, .argv = argv};
+	struct run r = {.main = pthread_self(),
+			.flags = &f,
+			.start = &start,
+			.drain = &drain,
+			.log = &log,
+			.argc = argc,
+			.argv = argv};
 	char psk[PSK_LINE_MAX];
 	int rc;
 

@@ -120,6 +120,20 @@ static const struct kv_opt table[] = {
 		 "etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT, or "
 		 "NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of --http-addr.",
 	 .group = "Cluster"},
+	{.name = "cluster",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(cluster),
+	 .metavar = "NAME",
+	 .help = "Name of this server's cluster. A client that names another cluster is refused, and views of clusters "
+		 "with different names are never compared. Give all servers of a cluster the same name, and each "
+		 "cluster its own."},
+	{.name = "state-dir",
+	 .type = KV_OPT_STRING,
+	 .offset = AT(state_dir),
+	 .metavar = "DIR",
+	 .help = "With --members: save each view in DIR, a folder that no other server uses, and start with it if "
+		 "SOURCE does not answer within 2 s. Without it, such a server is not ready until SOURCE answers. A "
+		 "view that is older than 24 hours is not used."},
 	{.name = "advertise",
 	 .type = KV_OPT_STRING,
 	 .offset = AT(advertise),
@@ -301,7 +315,8 @@ static const struct kv_opt table[] = {
 	{.name = "insecure",
 	 .type = KV_OPT_FLAG,
 	 .offset = AT(insecure),
-	 .help = "Listen beyond loopback without a key or certificates."},
+	 .help = "Let clients of other machines in without a key or a certificate; beside --psk-file or --cert it has "
+		 "no effect. It does not concern --http-addr (--http-insecure)."},
 	{.name = "allow-bench",
 	 .type = KV_OPT_FLAG,
 	 .offset = AT(allow_bench),
@@ -352,7 +367,11 @@ static const struct kv_opt table[] = {
 	 .offset = AT(http_addr),
 	 .metavar = "HOST:PORT",
 	 .help = "Answer HTTP here: /metrics (Prometheus), /healthz, /readyz, /stat and /view. Beyond loopback by TLS "
-		 "with --cert and --key, or plainly with --insecure; those who ask are not asked who they are."},
+		 "with --cert and --key, or without TLS with --http-insecure. Requests are not authenticated."},
+	{.name = "http-insecure",
+	 .type = KV_OPT_FLAG,
+	 .offset = AT(http_insecure),
+	 .help = "Answer HTTP beyond loopback without TLS. It has no effect on clients."},
 	{.name = "config",
 	 .type = KV_OPT_STRING,
 	 .offset = AT(config),
@@ -409,6 +428,8 @@ static int security_check(const struct flags *f, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--server-name goes with --members and --cert: it is a name in the certificates of the "
 			       "other members");
+	if (f->http_insecure && !f->http_addr)
+		return kv_fail(err, -KV_EINVAL, "--http-insecure goes with --http-addr");
 	if (f->psk_file && f->psk_fd != FLAGS_FD_NONE)
 		return kv_fail(err, -KV_EINVAL, "--psk-file and --psk-fd both give a key: use one of them");
 	return kv_opt_security_check(&files, err);
@@ -435,6 +456,8 @@ static void membership_fill(const struct flags *f, struct membership_options *ou
 		.members = f->members,
 		.self = {.weight = f->weight ? f->weight : KV_WEIGHT_DEFAULT, .state = KV_MEMBER_UP},
 		.named = f->node_id != NULL,
+		.cluster = f->cluster,
+		.state_dir = f->state_dir,
 		.user = f->members_user,
 		.password_file = f->members_password_file,
 		.token_file = f->members_token_file,
@@ -517,14 +540,18 @@ static int members_check(const struct flags *f, struct kv_error *err)
 	if (rc)
 		return rc;
 	if (!f->members)
-		return f->weight || f->zone || f->lease_sec || f->joining_sec || f->members_user ||
+		return f->state_dir || f->weight || f->zone || f->lease_sec || f->joining_sec || f->members_user ||
 				       f->members_password_file || f->members_token_file || f->members_ca ||
 				       f->members_cert || f->members_key
 			       ? kv_fail(err, -KV_EINVAL,
-					 "--weight, --zone, --lease-sec, --joining-sec and --members-... go with "
-					 "--members")
+					 "--state-dir, --weight, --zone, --lease-sec, --joining-sec and --members-... go "
+					 "with --members")
 			       : 0;
 	rc = membership_check(&options, err);
+	if (rc == 0 && f->state_dir && f->state_dir[0] != '/')
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--state-dir %.200s: give the whole path, from / on: a service has a folder of its own",
+			     f->state_dir);
 	return rc ? rc : registering_check(f, err);
 }
 
@@ -565,6 +592,10 @@ static int flags_check(const struct flags *f, bool start, struct kv_error *err)
 		rc = http_check(f->http_addr, err);
 	if (rc == 0 && f->node_id && !f->node_id[0])
 		rc = kv_fail(err, -KV_EINVAL, "--node-id needs a name");
+	if (rc == 0 && f->cluster && kv_node_id_check(f->cluster, NULL))
+		rc = kv_fail(err, -KV_EINVAL,
+			     "--cluster %.100s: a name has 1 to %d characters of ASCII, without spaces, '=' and ','",
+			     f->cluster, KV_NAME_MAX - 1);
 	if (rc == 0 && f->memory_mb < f->shards)
 		rc = kv_fail(err, -KV_EINVAL,
 			     "--memory-mb %llu for --worker-threads %u: each thread needs 1 MiB at least",
@@ -730,6 +761,7 @@ void flags_options(const struct flags *f, const char *psk, const struct kv_log *
 		.listen_addr = f->listen_addr,
 		.advertise = f->advertise,
 		.node_id = f->node_id,
+		.cluster = f->cluster,
 		.provider = f->provider,
 		.nic = f->nic,
 		.shards = f->shards,

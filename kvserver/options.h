@@ -10,7 +10,7 @@ enum { FLAGS_FD_NONE = 0 }; /* stdin is never one of these descriptors */
 
 struct flags {
 	const char *listen_addr, *node_id, *provider, *nic, *psk_file, *make_psk, *session_keys, *cert, *key, *ca, *crl,
-		*server_name, *log_level, *http_addr, *config;
+		*server_name, *log_level, *http_addr, *config, *cluster, *state_dir;
 	const char *members, *advertise, *zone, *members_user, *members_password_file, *members_token_file, *members_ca,
 		*members_cert, *members_key;
 	uint32_t weight, lease_sec, joining_sec; /* 0: not given */
@@ -18,7 +18,7 @@ struct flags {
 	uint32_t rails, shards, max_clients, max_sessions, credits, heartbeat_ms, spin_us, slow_ms, drain_sec, ready_fd,
 		psk_fd;
 	uint64_t ttl_ns, lease_ms;
-	bool insecure, allow_bench, allow_drain, allow_pull, pull_where_safe, die_with_parent;
+	bool insecure, http_insecure, allow_bench, allow_drain, allow_pull, pull_where_safe, die_with_parent;
 	int eviction, numa, door, prefault, log_format; /* log_format: enum kv_log_format */
 };
 

@@ -126,6 +126,7 @@ static void hello_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_copy(o, h->prior.token, KV_TOKEN_LEN);
 	string_write(o, h->provider, sizeof(h->provider));
 	string_write(o, h->fabric, sizeof(h->fabric));
+	string_write(o, h->cluster, sizeof(h->cluster));
 	blobs_write(o, h->addr, h->rails);
 }
 
@@ -151,6 +152,7 @@ static int hello_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	wire_cur_check(c, hello_valid(h));
 	string_read(c, h->provider, sizeof(h->provider));
 	string_read(c, h->fabric, sizeof(h->fabric));
+	string_read(c, h->cluster, sizeof(h->cluster));
 	if (!c->bad)
 		blobs_read(c, h->addr, h->rails);
 	return 0;
@@ -204,6 +206,7 @@ static void welcome_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_16(o, w->loops);
 	wire_out_16(o, 0);
 	string_write(o, w->node_id, sizeof(w->node_id));
+	string_write(o, w->cluster, sizeof(w->cluster));
 	wire_out_copy(o, w->addrs, w->addrs_len);
 }
 
@@ -228,6 +231,7 @@ static int welcome_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	wire_cur_check(c, wire_cur_16(c) == 0);
 	wire_cur_check(c, welcome_valid(w));
 	string_read(c, w->node_id, sizeof(w->node_id));
+	string_read(c, w->cluster, sizeof(w->cluster));
 	w->addrs = c->at;
 	w->addrs_len = (uint32_t)wire_cur_left(c);
 	blobs_walk(c, (unsigned)w->shards * w->rails);

@@ -103,11 +103,11 @@
  *  HELLO       u16 lowest version, u16 highest version; u32 eager bytes; u64 incarnation; u8[16] host id; u64 client
  *              id; u32 mark (goes into the header of all frames); u32 chunk bytes; u16 loops; u16 rails; u32
  *              session, u8[16] token: the client's prior attachment at this server, as its WELCOME said (all zero:
- *              there is none); string provider; string fabric; rails x blob address
+ *              there is none); string provider; string fabric; string cluster ("": any); rails x blob address
  *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16]
  *              token; u64 incarnation; u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link;
- *              u32 heartbeat ms; u32 eager bytes; u64 largest value; u16 loops; u16 zero; string node id; shards x
- *              rails x blob address
+ *              u32 heartbeat ms; u32 eager bytes; u64 largest value; u16 loops; u16 zero; string node id; string
+ *              cluster ("": none); shards x rails x blob address
  *  REFUSE      i32 status (enum wire_status); string sentence
  *  REGION      u32 region id; u16 rails; u16 flags (bit 0: virtual addresses); u64 length; u64 part bytes; u32
  *              parts; u32 zero; rails x parts x {u64 base, u64 key}
@@ -635,7 +635,7 @@ struct wire_hello {
 	uint64_t incarnation, client_id;
 	uint8_t host_id[16];
 	struct wire_prior prior;
-	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX];
+	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], cluster[KV_NAME_MAX];
 	struct wire_blob_addr addr[KV_RAILS_MAX];
 };
 
@@ -646,7 +646,7 @@ struct wire_welcome_msg {
 					derived from it */
 	uint64_t incarnation, shard_seed, value_max;
 	uint8_t host_id[16];
-	char node_id[KV_NAME_MAX];
+	char node_id[KV_NAME_MAX], cluster[KV_NAME_MAX];
 	const uint8_t *addrs; /* shards x rails blobs (in the input when decoded); walk with wire_welcome_addr */
 	uint32_t addrs_len;
 };

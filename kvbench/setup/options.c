@@ -19,6 +19,7 @@ const struct kv_opt bench_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "Where to", .type = KV_OPT_STRINGS, AT(servers),
 			  .help = "A kv-server to use, [NAME=]HOST:PORT; repeatable. Keys are spread over all servers "
 				  "by their names. Without --server, kv-bench starts a server of its own on loopback."),
+	KV_OPT_CLUSTER_ROW(AT(cluster)),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -444,6 +445,8 @@ static int check_own_server(const struct bench_options *o, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--psk-file, --cert, --key, --ca, --crl and --server-name need --server: the server "
 			       "that kv-bench starts has a key of its own");
+	if (o->servers.count == 0 && o->cluster)
+		return kv_fail(err, -KV_EINVAL, "--cluster needs --server: the server that kv-bench starts is of none");
 	return 0;
 }
 

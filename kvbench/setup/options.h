@@ -31,7 +31,7 @@ enum {
 struct bench_options {
 	/* where to */
 	struct kv_opt_strings servers; /* empty: kv-bench starts a kv-server of its own */
-	const char *provider, *nic;
+	const char *provider, *nic, *cluster;
 	uint32_t rails;
 	int mode; /* enum kvc_mode */
 	int numa; /* enum kvc_numa */

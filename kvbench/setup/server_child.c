@@ -12,7 +12,8 @@
  * fabric must start none. It reads its key before it maps memory and listens, and gets it when its time has come. A
  * server that is started again gets the address that it had: kv-bench holds its port meanwhile. If one comes that was
  * not there before, all servers have their members from a file, which is written when a server has become ready: so
- * clients learn of it as in a cluster. */
+ * clients learn of it as in a cluster. Those that are there from the start stand in it before they run, since a server
+ * is ready when it knows members. */
 #include "kvbench/setup/server_child.h"
 
 #include <arpa/inet.h>
@@ -25,6 +26,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +40,7 @@ enum {
 	ARGS_MAX = 40,
 	PSK_BYTES = 32,
 	STOP_WAIT_MS = 10000,
+	MEMBERS_BACK_S = 2,
 	UNREADY_WAIT_MS = 500 /* a server that is not ready has nothing to end in order, and handles no signal while it
 				 touches its memory */
 };
@@ -468,10 +471,12 @@ static int members_create(struct server_child *first, struct kv_error *err)
 	return 0;
 }
 
-/* Servers that were killed stay members. The new list takes the old one's place, so that none is seen in part. */
-static int members_write(const struct server_child *first, struct kv_error *err)
+/* Servers that were killed stay members; next: one that is about to run, or NULL. The new list takes the old one's
+ * place, so that none is seen in part. Its time is a little back: a server that starts believes it at once then. */
+static int members_write(const struct server_child *first, const struct server_child *next, struct kv_error *err)
 {
 	char path[PATH_MAX + 8];
+	struct timespec times[2];
 	FILE *out;
 	bool good;
 	int fd;
@@ -481,7 +486,13 @@ static int members_write(const struct server_child *first, struct kv_error *err)
 	for (const struct server_child *c = first; out && c; c = c->next)
 		if (running(first, c->number) == c)
 			fprintf(out, "%s\n", c->name);
-	good = out && fclose(out) == 0 && rename(path, first->members) == 0;
+	if (out && next)
+		fprintf(out, "%s\n", next->name);
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	times[0].tv_sec -= MEMBERS_BACK_S;
+	times[1] = times[0];
+	good = out && fflush(out) == 0 && futimens(fd, times) == 0;
+	good = out && fclose(out) == 0 && good && rename(path, first->members) == 0;
 	return good ? 0
 		    : kv_fail(err, -errno, "the members of its own servers cannot be written to %s: %s", path,
 			      kv_strerror(errno));
@@ -578,7 +589,7 @@ static int start_one(const struct server_child_options *options, const struct se
 	const struct server_child *old = wait ? running(first, number) : NULL;
 	char held[KV_HOST_MAX + 8];
 	struct server_child *c = NULL;
-	bool hold = !wait && starts_again(options, number);
+	bool hold = !wait && (options->late || starts_again(options, number));
 	int held_fd = -1, rc = hold ? port_hold(&held_fd, held, sizeof(held), err) : 0;
 	if (rc == 0)
 		rc = child_spawn(options, first, number, hold ? held : old ? old->address : NULL, &c, err);
@@ -586,6 +597,10 @@ static int start_one(const struct server_child_options *options, const struct se
 		c->held_fd = held_fd;
 	else
 		close_fd(&held_fd);
+	if (rc == 0 && !wait && options->late) {
+		snprintf(c->name, sizeof(c->name), "server-%u=%s", number, held);
+		rc = members_write(first ? first : c, c, err);
+	}
 	if (rc == 0 && !wait)
 		rc = child_run(c, err);
 	if (rc == 0) {
@@ -612,8 +627,6 @@ int server_child_start(const struct server_child_options *options, struct server
 		rc = start_one(options, first, options->start[i], true, at, err);
 		at = rc == 0 ? &(*at)->next : at;
 	}
-	if (rc == 0 && first->members[0])
-		rc = members_write(first, err);
 	if (rc < 0)
 		server_child_stop(&first, NULL);
 	else
@@ -645,7 +658,7 @@ int server_child_run(struct server_child *child, unsigned number, struct kv_erro
 	if (rc < 0)
 		child_fail(c, rc, err);
 	else if (child->members[0])
-		rc = members_write(child, err);
+		rc = members_write(child, NULL, err);
 	return rc;
 }
 

@@ -51,6 +51,7 @@ static int hello_send_await(struct kvc_node *n, uint64_t deadline_ns)
 	kv_host_id(h->host_id);
 	snprintf(h->provider, sizeof(h->provider), "%s", c->info.provider);
 	snprintf(h->fabric, sizeof(h->fabric), "%s", c->info.fabric);
+	snprintf(h->cluster, sizeof(h->cluster), "%s", c->pool->options.cluster ? c->pool->options.cluster : "");
 	for (unsigned i = 0; i < c->info.rails; i++) {
 		struct te_address a;
 		rc = te_address(c->te, i, &a);
@@ -154,6 +155,24 @@ static int name_check(struct kvc_node *n, const char *node_id)
 		       n->node_id, e->id, n->node_id, at, e->id);
 }
 
+/* The pool is of the cluster that its options name, else of that of the first server that has a name: the values of
+ * another cluster are other ones, though its servers may have the same names. */
+static int cluster_check(struct kvc_node *n, const char *cluster)
+{
+	struct kvc_pool *p = n->client->pool;
+	const char *wanted = p->options.cluster ? p->options.cluster : "";
+	char ours[KV_NAME_MAX], theirs[KV_NAME_MAX];
+	kvc_printable(theirs, sizeof(theirs), cluster);
+	pthread_mutex_lock(&p->lock);
+	if (!p->cluster[0])
+		snprintf(p->cluster, sizeof(p->cluster), "%s", wanted[0] ? wanted : theirs);
+	memcpy(ours, p->cluster, sizeof(ours));
+	pthread_mutex_unlock(&p->lock);
+	if (strcmp(theirs, ours) == 0 || (!theirs[0] && !wanted[0]))
+		return 0;
+	return kv_fail(&n->error, -KV_EINVAL, "it is of the cluster '%s', and this client of '%s'", theirs, ours);
+}
+
 /* Keys are placed by the names in our list: clients find each other's values only if all of them call a server by the
  * same name. So the server's own node id must not contradict the list, and no server may stand in it under two names.
  */
@@ -163,7 +182,9 @@ static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 	bool seed = !e->named && n->member_id[0] == '\0'; /* a view may say which member it is */
 	int rc;
 	kvc_printable(n->node_id, sizeof(n->node_id), w->node_id);
-	rc = seed && (w->flags & WIRE_WELCOME_VIEWS) ? 0 : name_check(n, w->node_id);
+	rc = cluster_check(n, w->cluster);
+	if (rc == 0)
+		rc = seed && (w->flags & WIRE_WELCOME_VIEWS) ? 0 : name_check(n, w->node_id);
 	if (rc < 0)
 		return rc;
 	for (unsigned i = 0; i < n->client->num_nodes; i++) {

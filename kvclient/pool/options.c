@@ -135,6 +135,15 @@ static int check_servers(const struct kvc_options *o, struct kv_error *err)
 	return rc;
 }
 
+static int check_cluster(const struct kvc_options *o, struct kv_error *err)
+{
+	if (!o->cluster || !o->cluster[0] || kv_node_id_check(o->cluster, NULL) == 0)
+		return 0;
+	return kv_fail(err, -KV_EINVAL,
+		       "the cluster's name '%.100s' must have 1 to %d characters of ASCII, without spaces, '=' and ','",
+		       o->cluster, KV_NAME_MAX - 1);
+}
+
 static int check_security(const struct kvc_options *o, struct kv_error *err)
 {
 	unsigned pems = !!o->cert_file + !!o->key_file + !!o->ca_file;
@@ -191,6 +200,8 @@ int kvc_options_fill(const struct kvc_options *given, struct kvc_options *out, s
 			     (unsigned long long)(out->grace_ns / 1000000000));
 	if (rc == 0)
 		rc = check_servers(out, err);
+	if (rc == 0)
+		rc = check_cluster(out, err);
 	if (rc == 0)
 		rc = check_security(out, err);
 	return rc;

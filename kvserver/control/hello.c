@@ -27,6 +27,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kvserver/control/conn.h"
 
@@ -54,6 +55,11 @@ static int refuse_await(struct conn *c, int rc, const char *text)
 
 /* ---- may it come in ---- */
 
+static bool of_cluster(uint64_t client_id)
+{
+	return client_id - KV_CLUSTER_CLIENT < KV_CLUSTER_CLIENTS;
+}
+
 static int hello_check(const struct conn *c, const struct wire_hello *h, struct kv_error *err)
 {
 	struct boot_identity theirs = {.eager_bytes = h->eager_bytes};
@@ -65,14 +71,31 @@ static int hello_check(const struct conn *c, const struct wire_hello *h, struct 
 	return boot_hello_check(&c->server->identity, "server", &theirs, "client", err);
 }
 
+/* Names of clusters keep a client that a list or an address has sent astray from another cluster's values. */
+static int cluster_check(const struct kvs_server *s, const struct wire_hello *h, struct kv_error *err)
+{
+	if (!h->cluster[0] || strcmp(h->cluster, s->opt.cluster) == 0)
+		return 0;
+	if (kv_node_id_check(h->cluster, NULL))
+		return kv_fail(err, -KV_EPROTO, "the name of the client's cluster is none");
+	return kv_fail(err, -KV_EINVAL, "the client is of the cluster '%s', and this server is of %s%s%s", h->cluster,
+		       s->opt.cluster[0] ? "'" : "none (--cluster)", s->opt.cluster, s->opt.cluster[0] ? "'" : "");
+}
+
+/* A client that comes before there is a view would place keys by its own list. Nobody else asks this server for them
+ * then: that client would miss what is there, and others what it puts. Elsewhere it learns the view; and kv-client and
+ * other servers may see how this one is. */
+static int view_check(const struct kvs_server *s, uint64_t client_id, struct kv_error *err)
+{
+	if (!s->opt.members || s->views.now.epoch || of_cluster(client_id))
+		return 0;
+	return kv_fail(err, -KV_EPEERDOWN,
+		       "the server is not ready: it does not know the members of its cluster yet (--members)");
+}
+
 static int closing_fail(struct kv_error *err)
 {
 	return kv_fail(err, -KV_ECLOSED, "the server is shutting down");
-}
-
-static bool of_cluster(uint64_t client_id)
-{
-	return client_id - KV_CLUSTER_CLIENT < KV_CLUSTER_CLIENTS;
 }
 
 /* Who serves the cluster itself has a place beside --max-clients: a server that hands over what it has must get at its
@@ -236,6 +259,7 @@ static int welcome_await(struct conn *c)
 	memcpy(w->token, c->now->token, KV_TOKEN_LEN);
 	memcpy(w->host_id, s->host_id, sizeof(w->host_id));
 	snprintf(w->node_id, sizeof(w->node_id), "%s", s->node_id);
+	snprintf(w->cluster, sizeof(w->cluster), "%s", s->opt.cluster);
 	rc = addresses_pack(c->now, addrs, cap, &w->addrs_len);
 	if (rc == 0)
 		rc = conn_send_await(c, &m);
@@ -262,6 +286,10 @@ static int hello_await(struct conn *c, const struct wire_hello *h)
 	char name[KV_HOST_MAX], id[32];
 	int rc = hello_check(c, h, &err);
 
+	if (rc == 0)
+		rc = cluster_check(c->server, h, &err);
+	if (rc == 0)
+		rc = view_check(c->server, h->client_id, &err);
 	if (rc == 0)
 		rc = admit(c, h->client_id, before, &err);
 	if (rc)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "host/host.h"
+#include "kvserver/control/listen.h"
 #include "kvserver/control/server.h"
 #include "kvserver/control/sockaddr.h"
 
@@ -74,6 +75,7 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 		.page_bytes = s->shard[0]->area.page_bytes,
 		.wait_fd = info->wait_fd,
 		.pull = s->opt.allow_pull,
+		.open_to_anyone = listen_is_open(s),
 	};
 	memory_info(s, out);
 	memcpy(out->provider, info->provider, sizeof(out->provider));

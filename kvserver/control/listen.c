@@ -7,11 +7,28 @@
 #include "kvserver/control/fabric_at.h"
 #include "kvserver/control/server.h"
 
+bool listen_is_open(const struct kvs_server *s)
+{
+	return boot_context_mode(s->boot) == BOOT_PLAIN && !kv_sockaddr_is_loopback(&s->addr);
+}
+
 /* A server that other machines can reach must know its clients, unless its user wants it otherwise. */
 static int strangers_check(const struct kvs_server *s, struct kv_error *err)
 {
-	if (s->opt.insecure || boot_context_mode(s->boot) != BOOT_PLAIN || kv_sockaddr_is_loopback(&s->addr))
+	if (s->opt.insecure && boot_context_mode(s->boot) != BOOT_PLAIN)
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("insecure_unneeded"),
+			 "--insecure has no effect beside a key or a certificate: remove it, or anybody is let in "
+			 "should "
+			 "that option be lost (for /metrics without TLS there is --http-insecure)");
+	if (!listen_is_open(s))
 		return 0;
+	if (s->opt.insecure) {
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("open_to_anyone", KV_FIELD("address", s->opt.listen_addr)),
+			 "%s can be reached from other machines, and clients need neither a key nor a certificate: "
+			 "anybody there can read and write (--insecure)",
+			 s->opt.listen_addr);
+		return 0;
+	}
 	return kv_fail(err, -KV_EINVAL,
 		       "%s can be reached from other machines, and neither a pre-shared key nor certificates are set: "
 		       "anybody there could read and write. Give --psk-file or "
@@ -43,6 +60,11 @@ int listen_prepare(struct kvs_server *s, struct kv_error *err)
 	struct kv_hostport hp;
 	int rc = o->node_id ? kv_node_id_check(o->node_id, err) : 0;
 
+	if (rc == 0 && o->cluster && o->cluster[0] && kv_node_id_check(o->cluster, NULL))
+		rc = kv_fail(err, -KV_EINVAL,
+			     "the cluster's name '%.100s' must have 1 to %d characters of ASCII, without spaces, '=' "
+			     "and ','",
+			     o->cluster, KV_NAME_MAX - 1);
 	snprintf(s->node_id, sizeof(s->node_id), "%s", o->node_id ? o->node_id : "");
 	if (rc == 0)
 		rc = kv_hostport_parse(o->listen_addr, &hp, err);

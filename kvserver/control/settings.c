@@ -11,6 +11,8 @@ void settings_fill(struct kvs_options *o)
 {
 	if (!o->listen_addr)
 		o->listen_addr = KV_SERVER_DEFAULT;
+	if (!o->cluster)
+		o->cluster = "";
 	if (!o->shards)
 		o->shards = KV_MIN(4u, kv_cpus_available());
 	if (!o->memory_bytes)

@@ -355,7 +355,7 @@ static int address_take(struct http *h, socklen_t *len, struct kv_error *err)
 		return kv_fail(err, -KV_EINVAL,
 			       "--http-addr %s can be reached from other machines, and there is no TLS: anybody there "
 			       "could read what this server counts. Give --cert, --key and --ca; or listen on "
-			       "127.0.0.1; or say --insecure if the network is trusted",
+			       "127.0.0.1; or say --http-insecure if the network is trusted",
 			       h->opt.addr);
 	return 0;
 }

@@ -20,8 +20,9 @@ struct http_options {
  * options name cannot be used, or other machines could read without TLS; -KV_ENOMEM; -errno. */
 int http_start(const struct http_options *options, struct http **out, struct kv_error *err);
 
-/* http_serve -- the server runs: its pages are shown, and it is ready. It must live until http_stop. http_drain -- it
- * is ready no longer, and everything else goes on. The thread that created the server. */
+/* http_serve -- the server runs: its pages are shown, and it is ready; with --members once that has a view. It must
+ * live until http_stop. http_drain -- it is ready no longer, and everything else goes on. The thread that created the
+ * server. */
 void http_serve(struct http *h, struct kvs_server *server);
 void http_drain(struct http *h);
 

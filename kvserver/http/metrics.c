@@ -10,7 +10,7 @@
 #include "kvserver/http/pages.h"
 #include "kvserver/member/membership.h"
 
-enum { LABELS_MAX = 512 };
+enum { LABELS_MAX = 1024 };
 
 /* Statistics that have a name of their own below. */
 static bool named(uint32_t id)
@@ -70,6 +70,7 @@ static uint64_t stat_of(const struct page_source *s, uint32_t id)
 static void build_write(struct kv_metrics *m, const struct page_source *from)
 {
 	char labels[LABELS_MAX] = "";
+	const char *unready;
 
 	kv_metrics_label(labels, sizeof(labels), "version", KVRAIL_VERSION);
 	if (from->server) {
@@ -77,11 +78,18 @@ static void build_write(struct kv_metrics *m, const struct page_source *from)
 		kv_metrics_label(labels, sizeof(labels), "provider", from->info.provider);
 		kv_metrics_label(labels, sizeof(labels), "fabric", from->info.fabric);
 		kv_metrics_label(labels, sizeof(labels), "node_id", from->server->node_id);
+		kv_metrics_label(labels, sizeof(labels), "cluster", from->server->opt.cluster);
+		kv_metrics_label(labels, sizeof(labels), "security", from->info.security);
 	}
 	kv_metrics_family(m, "kvrail_build_info", KV_METRIC_GAUGE, "1; the labels say what runs.");
 	kv_metrics_value(m, labels, 1);
 	kv_metrics_family(m, "kvrail_ready", KV_METRIC_GAUGE, "1 while /readyz says so, else 0: starting or draining.");
-	kv_metrics_value(m, "", from->server && !from->draining);
+	kv_metrics_value(m, "", page_ready(from, &unready));
+	if (from->server) {
+		kv_metrics_family(m, "kvrail_open_to_anyone", KV_METRIC_GAUGE,
+				  "1: other machines may connect, and clients show neither a key nor a certificate.");
+		kv_metrics_value(m, "", from->info.open_to_anyone);
+	}
 	kv_metrics_family(m, "kvrail_http_requests_total", KV_METRIC_COUNTER, "Requests answered on this port before.");
 	kv_metrics_value(m, "", from->requests);
 	kv_metrics_family(m, "kvrail_http_cut_total", KV_METRIC_COUNTER,
@@ -213,6 +221,9 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 
 	kv_metrics_family(m, "kvrail_view_epoch", KV_METRIC_GAUGE, "Epoch of this server's view; 0: it has none.");
 	kv_metrics_value(m, "", now->view.epoch);
+	kv_metrics_family(m, "kvrail_view_saved", KV_METRIC_GAUGE,
+			  "1: the view is that of --state-dir, and --members has not answered since the start.");
+	kv_metrics_value(m, "", now->saved);
 	kv_metrics_family(m, "kvrail_members", KV_METRIC_GAUGE, "Members of this server's view, by state.");
 	for (enum kv_member_state s = KV_MEMBER_JOINING; s <= KV_MEMBER_DRAINING; s++) {
 		uint64_t n = 0;
@@ -239,6 +250,9 @@ static void cluster_write(struct kv_metrics *m, const struct membership_now *now
 	}
 	kv_metrics_family(m, "kvrail_view_changes_total", KV_METRIC_COUNTER, "Views that followed another.");
 	kv_metrics_value(m, "", now->changes);
+	kv_metrics_family(m, "kvrail_members_restarts_total", KV_METRIC_COUNTER,
+			  "Times that --members began anew or counted backwards: wiped, restored, a clock.");
+	kv_metrics_value(m, "", now->restarts);
 	kv_metrics_family(m, "kvrail_view_refused_total", KV_METRIC_COUNTER,
 			  "Losses of more than half of the members that were not believed.");
 	kv_metrics_value(m, "", now->refused);

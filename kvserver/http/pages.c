@@ -2,7 +2,8 @@
 /* pages.c -- the paths of --http-addr: /healthz, /readyz, /stat, /view; /metrics has a file of its own.
  *
  * /healthz is about the process: it fails when a loop has not answered for HEALTH_NS, and never because of load, a
- * drain or a start, since an orchestrator kills what fails it. /readyz is about traffic. */
+ * drain or a start, since an orchestrator kills what fails it. /readyz is about traffic: it waits for the first view of
+ * --members, and fails once a drain says goodbye, but not while it hands values over. */
 #include "kvserver/http/pages.h"
 
 #include <inttypes.h>
@@ -35,13 +36,15 @@ static void trouble(const struct page_source *from, char *why, size_t cap)
 
 static void health_page(const struct page_source *from, bool ready, struct page *out)
 {
-	char why[128], *body = NULL;
+	const struct membership_now *cluster = from->cluster;
+	char why[sizeof(cluster->trouble) + 128], *body = NULL;
+	const char *unready;
 
 	trouble(from, why, sizeof(why));
-	if (ready && !from->server)
-		snprintf(why, sizeof(why), "starting: the memory for values is not ready");
-	else if (ready && from->draining)
-		snprintf(why, sizeof(why), "draining: the server says goodbye to its clients");
+	if (ready && !page_ready(from, &unready)) {
+		bool source = cluster && !cluster->ready && cluster->trouble[0];
+		snprintf(why, sizeof(why), "%s%s%s", unready, source ? ": " : "", source ? cluster->trouble : "");
+	}
 	if (asprintf(&body, "%s\n", why[0] ? why : "ok") < 0)
 		body = NULL;
 	page_take(out, why[0] ? 503 : 200, text_plain, body);
@@ -127,9 +130,10 @@ static void cluster_write(FILE *f, const struct membership_now *now)
 	}
 	fprintf(f,
 		"],\"source\":{\"name\":\"%s\",\"state\":\"%s\",\"trouble\":\"%s\",\"silence_sec\":%.3f,"
-		"\"doubted\":%u}}\n",
+		"\"doubted\":%u,\"saved\":%s}}\n",
 		now->source, source_state_name(now->state), kv_json_text(now->trouble, why, sizeof(why)),
-		now->silence_ns == KV_NEVER ? -1.0 : (double)now->silence_ns / 1e9, now->doubted);
+		now->silence_ns == KV_NEVER ? -1.0 : (double)now->silence_ns / 1e9, now->doubted,
+		now->saved ? "true" : "false");
 }
 
 /* What this server knows of the cluster: without --members itself. */

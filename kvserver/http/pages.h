@@ -17,8 +17,8 @@ struct page_source {
 	struct kvs_info info;
 	const struct published *published[KV_SHARDS_MAX];
 	unsigned shards;
-	const struct membership_now *cluster; /* NULL: without --members */
-	bool draining;
+	const struct membership_now *cluster;      /* NULL: without --members */
+	bool draining;                             /* it says goodbye */
 	unsigned long long requests, cut, wakeups; /* of this port: answered; connections cut; turns of its thread */
 };
 
@@ -35,6 +35,9 @@ void page_source_serve(struct page_source *from, struct kvs_server *server);
 /* page_make -- the answer for a path. Reads what shards have published, and asks no loop but by kvs_server_silence_ns.
  * One thread. */
 void page_make(const struct page_source *from, const char *path, struct page *out);
+
+/* page_ready -- whether clients may come; else *why is a sentence without its end. */
+bool page_ready(const struct page_source *from, const char **why);
 
 /* metrics_write -- /metrics. Returns the length of the page, as snprintf does. */
 size_t metrics_write(const struct page_source *from, char *buf, size_t cap);

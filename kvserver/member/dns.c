@@ -318,7 +318,7 @@ static void looked_up(struct source *s, const struct addrinfo *list)
 		s->epoch = members_now_ms();
 	kv_view_fini(&s->known);
 	s->known = l.found;
-	s->known.source = members_source("dns", s->setup.spec);
+	s->known.source = members_source(s->setup.cluster, "dns", s->setup.spec);
 	s->known.epoch = s->epoch;
 	if (trouble) { /* the next look asks for the other names alone */
 		s->waits++;

@@ -344,7 +344,8 @@ static void on_range(struct source *s, const json_t *answer)
 		kv_view_fini(&list);
 		return;
 	}
-	s->number = members_source(text_string(json_object_get(answer, "header"), "cluster_id"), s->prefix);
+	s->number = members_source(s->setup.cluster, text_string(json_object_get(answer, "header"), "cluster_id"),
+				   s->prefix);
 	if (revision < s->revision) {
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->revision), KV_NUMBER("to", revision)),

@@ -178,7 +178,7 @@ static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_membe
 		return false;
 	snprintf(hp.host, sizeof(hp.host), "%s", address);
 	kv_hostport_format(&hp, m.address, sizeof(m.address));
-	m.incarnation = members_source("uid", text_string(target, "uid"));
+	m.incarnation = members_source(NULL, "uid", text_string(target, "uid"));
 	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1,
 		 id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
 	snprintf(m.zone, sizeof(m.zone), "%.63s", text_string(endpoint, "zone"));
@@ -266,7 +266,7 @@ static void members_tell(struct source *s)
 	for (unsigned i = 0; i < all.count; i++)
 		all.member[i].incarnation = 0;
 	s->epoch = KV_MAX(s->epoch, epoch);
-	all.source = members_source("k8s", s->setup.spec);
+	all.source = members_source(s->setup.cluster, "k8s", s->setup.spec);
 	all.epoch = s->epoch;
 	if (rc)
 		sink->trouble(sink->arg, "too many endpoints, or no memory");

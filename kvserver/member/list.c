@@ -4,10 +4,12 @@
  * A list never changes. Its epoch is the time of the start in ms: where servers are restarted one by one with another
  * list, the one that was restarted last has the newest.
  *
- * A file is looked at once a second. It is believed when two looks a second apart find it the same, when its last line
- * has its end, and when every line can be read: somebody may be writing it. Else the view stays, and the log says why,
- * once. Its epoch is the time of its last change in ms, so servers that read one file, or copies that keep the time,
- * agree. A file system that does not answer blocks this thread alone: membership_stop leaves it behind. */
+ * A file is looked at once a second. It is believed when two looks a second apart find it the same, or when the first
+ * look finds that it was changed a second ago or earlier; when its last line has its end; and when every line can be
+ * read: somebody may be writing it. So a server that starts beside a file that is there has a view at once. Else the
+ * view stays, and the log says why, once. Its epoch is the time of its last change in ms, so servers that read one
+ * file, or copies that keep the time, agree. A file system that does not answer blocks this thread alone:
+ * membership_stop leaves it behind. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,6 +36,7 @@ struct source {
 	bool told;         /* list: the sink has it */
 	struct mark seen;  /* file: at the last look */
 	struct mark taken; /* file: of which the outcome was told */
+	bool looked;       /* file */
 };
 
 static int source_alloc(const struct source_setup *setup, struct source **out)
@@ -125,7 +128,7 @@ static uint64_t list_turn(struct source *s, uint64_t now_ns)
 		s->setup.sink->trouble(s->setup.sink->arg, err.text);
 	} else {
 		s->told = true;
-		list.source = members_source("list", "");
+		list.source = members_source(s->setup.cluster, "list", "");
 		list.epoch = members_now_ms();
 		s->setup.sink->members(s->setup.sink->arg, &list);
 	}
@@ -144,6 +147,11 @@ static bool mark_same(const struct mark *a, const struct mark *b)
 static struct mark mark_of(const struct stat *st)
 {
 	return (struct mark){.inode = st->st_ino, .bytes = st->st_size, .changed = st->st_mtim};
+}
+
+static uint64_t epoch_of(const struct mark *m)
+{
+	return (uint64_t)m->changed.tv_sec * 1000 + (uint64_t)m->changed.tv_nsec / 1000000;
 }
 
 /* All of the file, and what it was like; text is malloc'ed. */
@@ -213,12 +221,18 @@ static void file_read(struct source *s)
 		goto out;
 	}
 	s->taken = mark;
-	list.source = members_source("file", "");
-	list.epoch = (uint64_t)mark.changed.tv_sec * 1000 + (uint64_t)mark.changed.tv_nsec / 1000000;
+	list.source = members_source(s->setup.cluster, "file", "");
+	list.epoch = epoch_of(&mark);
 	sink->members(sink->arg, &list);
 out:
 	kv_view_fini(&list);
 	free(text);
+}
+
+/* Whether it was changed LOOK_NS ago or earlier, by the clock of this machine. */
+static bool rests(const struct mark *m)
+{
+	return epoch_of(m) + LOOK_NS / 1000000 <= members_now_ms();
 }
 
 static uint64_t file_turn(struct source *s, uint64_t now_ns)
@@ -236,8 +250,9 @@ static uint64_t file_turn(struct source *s, uint64_t now_ns)
 		return now_ns + LOOK_NS / s->setup.pace;
 	}
 	mark = mark_of(&st);
-	settled = mark_same(&mark, &s->seen);
+	settled = mark_same(&mark, &s->seen) || (!s->looked && rests(&mark));
 	s->seen = mark;
+	s->looked = true;
 	if (settled && mark_same(&mark, &s->taken))
 		sink->alive(sink->arg);
 	else if (settled)

@@ -141,9 +141,11 @@ unsigned members_lost(const struct kv_view *before, const struct kv_view *after)
 	return lost;
 }
 
-uint64_t members_source(const char *kind, const char *name)
+uint64_t members_source(const char *cluster, const char *kind, const char *name)
 {
-	return kv_hash_key(name, strlen(name), kv_hash_key(kind, strlen(kind), 0));
+	uint64_t seed = cluster ? kv_hash_key(cluster, strlen(cluster), 0) : 0;
+
+	return kv_hash_key(name, strlen(name), kv_hash_key(kind, strlen(kind), seed));
 }
 
 uint64_t members_now_ms(void)

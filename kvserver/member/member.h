@@ -28,9 +28,9 @@ int members_copy(const struct kv_view *from, struct kv_view *out);
 /* members_lost -- how many of `before` are not in `after`. */
 unsigned members_lost(const struct kv_view *before, const struct kv_view *after);
 
-/* members_source -- the number of a source (kv_view.source): epochs of sources with the same kind and name can be
- * compared. */
-uint64_t members_source(const char *kind, const char *name);
+/* members_source -- the number of a source (kv_view.source): epochs of sources with the same cluster, kind and name can
+ * be compared. cluster: the name of --cluster, or NULL. */
+uint64_t members_source(const char *cluster, const char *kind, const char *name);
 
 /* members_now_ms -- the time of day in ms, which is the epoch where a source has no number of its own. */
 uint64_t members_now_ms(void);

@@ -22,6 +22,7 @@
 #include "kvserver/member/guard.h"
 #include "kvserver/member/own.h"
 #include "kvserver/member/ping.h"
+#include "kvserver/member/saved.h"
 #include "kvserver/member/web.h"
 
 enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
@@ -32,6 +33,9 @@ enum { NICE = 5, STOP_PATIENCE_S = 2, WHO_BYTES = 700 };
 #define PING_LOOK_NS       100000000ull /* and for what is to be tried again */
 #define VIEW_PAUSE_NS      100000000ull /* between two views at least */
 #define LEAVE_NS           SECOND_NS
+#define SAVED_WAIT_NS      (2 * SECOND_NS) /* from the start; then the saved view is taken */
+#define SAVE_PAUSE_NS      SECOND_NS
+#define SAVE_AGAIN_NS      (3600 * SECOND_NS) /* the file's age is the time since the source confirmed the view */
 #define LEASE_DEFAULT_NS   (10 * SECOND_NS)
 #define JOINING_DEFAULT_NS (600 * SECOND_NS) /* as long as clients settle after a change that they see */
 
@@ -55,7 +59,14 @@ struct membership {
 	bool waits;
 	bool drain_told, self_said;
 	uint64_t own_checked;     /* hash of the addresses that own_check has looked at */
-	bool untold, untold_said; /* on_view is to be called again; that is in the log */
+	bool untold, untold_said;           /* on_view is to be called again; that is in the log */
+	uint64_t named_source, named_epoch; /* of the last answer; epoch 0: there was none */
+	/* the saved view: waits until the source has answered, or SAVED_WAIT_NS are over */
+	struct kv_view saved;
+	uint64_t saved_origin, saved_age_ms, saved_until_ns;
+	struct saving *saving;
+	uint64_t save_at; /* KV_NEVER: nothing is to be saved */
+	int save_failed;  /* the code that is in the log */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t over_set;
@@ -213,6 +224,18 @@ static void view_tell(struct membership *m)
 	m->untold_said = rc && (m->untold_said || rc != -KV_EBUSY);
 }
 
+/* The epoch grows while this server runs, and over a restart where a view was saved. */
+static uint64_t epoch_least(const struct membership *m, const struct kv_view *was)
+{
+	const struct kv_view *view = &m->guard.view, *saved = &m->saved;
+
+	if (was->epoch && was->source == view->source)
+		return was->epoch + 1;
+	if (saved->epoch && saved->source == view->source)
+		return saved->epoch + !kv_view_same(saved, view);
+	return 1;
+}
+
 /* The guard has another one. */
 static void view_take(struct membership *m, const struct kv_view *was)
 {
@@ -220,7 +243,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	const struct kv_member *self = kv_view_find(view, m->opt.self.node_id);
 	int rc;
 
-	view->epoch = KV_MAX(view->epoch, view->source == was->source ? was->epoch + 1 : 1);
+	view->epoch = KV_MAX(view->epoch, epoch_least(m, was));
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(view, &m->now.view);
 	m->now.changes++;
@@ -233,6 +256,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	self_check(m);
 	own_check(m);
 	view_tell(m);
+	m->save_at = KV_MIN(m->save_at, now_ns());
 }
 
 static void no_memory_log(const struct membership *m, const struct kv_view *named)
@@ -326,6 +350,7 @@ static void heard(struct membership *m)
 	pthread_mutex_lock(&m->lock);
 	m->heard_ns = now;
 	m->now.state = SOURCE_OK;
+	m->now.saved = false;
 	m->now.trouble[0] = '\0';
 	pthread_mutex_unlock(&m->lock);
 	if (from)
@@ -335,6 +360,29 @@ static void heard(struct membership *m)
 			 "--members %s answers again, after %.1f s", m->class->name, (double)(now - from) / 1e9);
 }
 
+/* Epochs of another source, or lower ones of this one: it was wiped or restored, or its clock was ahead. */
+static void source_compare(struct membership *m, const struct kv_view *named)
+{
+	bool other = named->source != m->named_source, back = !other && named->epoch < m->named_epoch;
+
+	if (m->named_epoch && (other || back)) {
+		pthread_mutex_lock(&m->lock);
+		m->now.restarts++;
+		pthread_mutex_unlock(&m->lock);
+		kv_event(
+			m->opt.log, KV_LOG_WARN,
+			KV_EVENT("source_restarted", KV_FIELD("source", m->class->name),
+				 KV_NUMBER("from", m->named_epoch), KV_NUMBER("to", named->epoch),
+				 KV_FIELD("other", other ? "yes" : "no")),
+			"--members %s %s, and its epoch was %llu and is %llu: was it wiped or restored, or was a clock "
+			"ahead?",
+			m->class->name, other ? "is another source now" : "counts backwards",
+			(unsigned long long)m->named_epoch, (unsigned long long)named->epoch);
+	}
+	m->named_source = named->source;
+	m->named_epoch = named->epoch;
+}
+
 static void members_take(struct membership *m, const struct kv_view *named)
 {
 	struct kv_view was = {0};
@@ -342,6 +390,7 @@ static void members_take(struct membership *m, const struct kv_view *named)
 	int changed = members_copy(&m->guard.view, &was);
 
 	m->waits = false;
+	source_compare(m, named);
 	if (changed == 0)
 		changed = guard_hear(&m->guard, named, now_ns(), &doubts);
 	if (changed < 0)
@@ -413,8 +462,9 @@ static void on_trouble(void *arg, const char *why)
 		kv_event(m->opt.log, KV_LOG_WARN,
 			 KV_EVENT("source_lost", KV_FIELD("source", m->class->name), KV_FIELD("reason", why),
 				  KV_NUMBER("members", m->guard.view.count)),
-			 "--members %s: %s; the view stays as it is, with %u member%s", m->class->name, why,
-			 m->guard.view.count, kv_plural(m->guard.view.count));
+			 m->guard.view.epoch ? "--members %s: %s; the view stays as it is, with %u member%s"
+					     : "--members %s: %s; this server has no view yet, and is not ready",
+			 m->class->name, why, m->guard.view.count, kv_plural(m->guard.view.count));
 	else if (other)
 		kv_debug(m->opt.log, "--members %s: %s", m->class->name, why);
 }
@@ -431,7 +481,94 @@ static void on_unnamed(void *arg, const char *address, unsigned members)
 			 m->class->name, address, members, members == 1 ? " is" : "s are");
 }
 
+/* ---- the saved view ---- */
+
+static void saved_open(struct membership *m)
+{
+	struct kv_error err = {0};
+	struct kv_member *self;
+	int rc;
+
+	m->save_at = KV_NEVER;
+	if (!m->opt.state_dir)
+		return;
+	m->saved_origin = saved_origin(m->opt.members, m->opt.cluster ? m->opt.cluster : "");
+	rc = saved_read(m->opt.state_dir, m->saved_origin, members_now_ms(), &m->saved, &m->saved_age_ms, &err);
+	if (rc && rc != -KV_ENOTFOUND)
+		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("saved_view_refused", KV_FIELD("reason", err.text)),
+			 "--state-dir: %s", err.text);
+	m->saved_until_ns = now_ns() + SAVED_WAIT_NS / m->setup.pace;
+	self = (struct kv_member *)(uintptr_t)kv_view_find(&m->saved, m->opt.self.node_id);
+	if (self && self->state == KV_MEMBER_DRAINING) /* the process before this one drained */
+		self->state = KV_MEMBER_UP;
+	if (self)
+		self->incarnation = m->opt.self.incarnation;
+}
+
+/* The source has not answered in time. When it does, the guard compares its members with these. */
+static void saved_take(struct membership *m)
+{
+	const struct kv_view none = {0};
+
+	if (members_copy(&m->saved, &m->guard.view))
+		return;
+	kv_event(m->opt.log, KV_LOG_WARN,
+		 KV_EVENT("saved_view", KV_FIELD("source", m->class->name), KV_NUMBER("epoch", m->saved.epoch),
+			  KV_NUMBER("members", m->saved.count), KV_NUMBER("age_sec", m->saved_age_ms / 1000)),
+		 "--members %s does not answer: this server begins with its last view, %u member%s, saved %llu s ago",
+		 m->class->name, m->saved.count, kv_plural(m->saved.count), (unsigned long long)m->saved_age_ms / 1000);
+	pthread_mutex_lock(&m->lock);
+	m->now.saved = true;
+	pthread_mutex_unlock(&m->lock);
+	view_take(m, &none);
+}
+
+static void save_end(struct membership *m, uint64_t now)
+{
+	struct kv_error err = {0};
+	int rc;
+
+	if (!m->saving || !saving_take(&m->saving, &rc, &err))
+		return;
+	if (rc && rc != m->save_failed)
+		kv_event(m->opt.log, KV_LOG_WARN, KV_EVENT("view_unsaved", KV_FIELD("reason", err.text)),
+			 "--state-dir: %s; this server goes on without", err.text);
+	m->save_failed = rc;
+	m->save_at = KV_MIN(m->save_at, now + SAVE_AGAIN_NS / m->setup.pace);
+}
+
+/* Take the saved view, or save one. Returns when the next turn is due. */
+static uint64_t saved_turn(struct membership *m, uint64_t now)
+{
+	if (m->saved.count && !m->heard_ns && !m->guard.view.epoch) {
+		if (now < m->saved_until_ns)
+			return m->saved_until_ns;
+		saved_take(m);
+	}
+	if (!m->opt.state_dir || !m->guard.view.count || !m->heard_ns || m->now.state != SOURCE_OK)
+		return KV_NEVER;
+	save_end(m, now);
+	if (!m->saving && now >= m->save_at) {
+		m->save_at = now + SAVE_PAUSE_NS;
+		if (saving_start(m->opt.state_dir, m->saved_origin, &m->guard.view, &m->saving) == 0)
+			m->save_at = KV_NEVER;
+	}
+	return m->saving ? now + PING_LOOK_NS : m->save_at;
+}
+
 /* ---- the thread ---- */
+
+/* There is a view, or the source has said that there are no members yet. */
+static void ready_tell(struct membership *m)
+{
+	if (m->now.ready || m->untold || (!m->guard.view.epoch && !m->heard_ns))
+		return;
+	pthread_mutex_lock(&m->lock);
+	m->now.ready = true;
+	pthread_mutex_unlock(&m->lock);
+	if (m->opt.on_ready)
+		m->opt.on_ready(m->opt.arg);
+}
 
 static void drain_tell(struct membership *m)
 {
@@ -476,9 +613,11 @@ static void *membership_run(void *arg)
 			break;
 		until = KV_MIN(until, ping_turn(m, now));
 		until = KV_MIN(until, waiting_turn(m, now));
+		until = KV_MIN(until, saved_turn(m, now));
 		if (m->untold)
 			view_tell(m);
 		until = m->untold ? KV_MIN(until, now + PING_LOOK_NS) : until;
+		ready_tell(m);
 		now = now_ns();
 		web_run(m->web, until > now ? until - now : 0);
 	}
@@ -495,6 +634,7 @@ static void *membership_run(void *arg)
 static void setup_fill(const struct membership_options *o, struct source_setup *out)
 {
 	*out = (struct source_setup){
+		.cluster = o->cluster,
 		.self = o->self,
 		.user = o->user,
 		.password_file = o->password_file,
@@ -552,11 +692,13 @@ int membership_check(const struct membership_options *options, struct kv_error *
 static void membership_free(struct membership *m)
 {
 	ping_drop(&m->ping);
+	saving_drop(&m->saving);
 	if (m->source)
 		m->class->close(&m->source);
 	web_close(&m->web);
 	guard_fini(&m->guard);
 	kv_view_fini(&m->waiting);
+	kv_view_fini(&m->saved);
 	kv_view_fini(&m->now.view);
 	pthread_cond_destroy(&m->over_set);
 	pthread_mutex_destroy(&m->lock);
@@ -593,6 +735,7 @@ int membership_start(const struct membership_options *options, struct membership
 		.arg = m, .members = on_members, .alive = on_alive, .trouble = on_trouble, .unnamed = on_unnamed};
 	m->setup.sink = &m->sink;
 	m->now.source = m->class->name;
+	saved_open(m);
 	m->web = m->setup.web = web_open();
 	if (!m->web || m->class->open(&m->setup, &m->source)) {
 		rc = kv_fail(err, -KV_ENOMEM, "no memory for --members %s", m->class->name);

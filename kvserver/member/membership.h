@@ -2,11 +2,12 @@
 /* membership.h -- who belongs to the cluster, as this server knows it: kv-server --members. A thread of its own asks a
  * source, guards what it hears, and keeps a view.
  *
- * The epoch only grows while a server runs and its source is the same. etcd: the revision of the last change;
- * Kubernetes: the highest resource version of the slices; file: the time of its last change in ms; list: the time of
- * the start in ms; DNS: the time at which a change was seen, in ms. A change that the source has no number for (a
- * doubted member that has died) takes the next one. So servers that have the same members may give them different
- * epochs: views are the same when their members are, and of two that differ the one with the higher epoch is newer.
+ * The epoch only grows while a server runs and its source is the same, and over a restart with --state-dir. etcd: the
+ * revision of the last change; Kubernetes: the highest resource version of the slices; file: the time of its last
+ * change in ms; list: the time of the start in ms; DNS: the time at which a change was seen, in ms. A change that the
+ * source has no number for (a doubted member that has died) takes the next one. So servers that have the same members
+ * may give them different epochs: views are the same when their members are, and of two that differ the one with the
+ * higher epoch is newer.
  *
  * While servers disagree, their clients look for some keys at the wrong server, and miss. They never read wrong bytes:
  * blocks are immutable, and a key names one. */
@@ -23,6 +24,9 @@ struct membership_options {
 	struct kv_member self; /* this server; its address may be "" where it is not to be registered */
 	char listen[KV_WHERE_MAX]; /* HOST:PORT that it listens on; "": not known */
 	bool named;            /* the id was given: clients that call this server otherwise are refused */
+	const char *cluster;   /* its name, or NULL: part of the number of each source */
+	const char
+		*state_dir; /* the last view is kept there, and begun with where the source does not answer; or NULL */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
 	uint64_t lease_ns, joining_ns;                                                  /* 0: 10 s, 600 s */
 	unsigned pace;                    /* tests: waiting times are divided by it; 0: 1 */
@@ -31,6 +35,9 @@ struct membership_options {
 	/* There is another view. On the thread of the membership. 0, or an error: it is called again soon. But for -KV_EBUSY that is
 	 * logged. NULL: nobody hears of it. */
 	int (*on_view)(void *arg, const struct kv_view *view);
+	/* Once, on the thread of the membership: there is a view, which on_view has taken; or the source has answered
+	 * that there are no members yet, as where those that are not ready are none. NULL: nobody waits for that. */
+	void (*on_ready)(void *arg);
 	void *arg;
 };
 
@@ -42,7 +49,10 @@ struct membership_now {
 	char trouble[256];         /* why it is unreachable, or "" */
 	uint64_t silence_ns;       /* since it answered; KV_NEVER: it never did */
 	uint64_t changes, refused; /* views that came; losses that were not believed */
+	uint64_t restarts;         /* times that the source began anew, or counted backwards */
 	unsigned doubted;          /* members that only answer, and that the source does not name */
+	bool ready;                /* see on_ready */
+	bool saved;                /* the view is of --state-dir, and the source has not answered since */
 };
 
 /* membership_check -- whether these options can be used; asks nobody. 0 or -KV_EINVAL with *err. */

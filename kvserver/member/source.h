@@ -36,6 +36,7 @@ struct source_names {
 
 struct source_setup {
 	const char *spec;      /* what stands behind "etcd:" */
+	const char *cluster;   /* or NULL */
 	struct kv_member self; /* what this server registers (etcd) */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */
 	uint64_t lease_ns, joining_ns;

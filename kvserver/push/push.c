@@ -98,6 +98,7 @@ static int pool_open_at(struct push *p, const struct kv_member *m, struct kv_err
 				 .ca_file = o->ca_file,
 				 .crl_file = o->crl_file,
 				 .server_name = o->server_name,
+				 .cluster = o->cluster,
 				 .log_level = (int)KV_LOG_WARN,
 				 .log = log_line,
 				 .log_arg = (void *)(uintptr_t)o->log};

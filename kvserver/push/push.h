@@ -15,6 +15,7 @@ struct push_options {
 	uint64_t until_ns;            /* of kv_clock_monotonic: by then it is over */
 	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */
 	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
+	const char *cluster;     /* of this server, or NULL */
 	const struct kv_log *log;
 };
 

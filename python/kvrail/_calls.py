@@ -58,6 +58,7 @@ class Options(TypedDict, total=False):
     ca_file: Path | None
     crl_file: Path | None
     server_name: str | None
+    cluster: str | None
     prefix: Key
     down_is_miss: bool
     verify: bool

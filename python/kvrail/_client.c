@@ -235,17 +235,17 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 	static char *names[] = {"servers",      "num_clients", "num_threads", "provider",    "nic",      "num_rails",
 				"buffer_bytes", "timeout",     "depth",       "psk",         "psk_file", "cert_file",
 				"key_file",     "ca_file",     "crl_file",    "server_name", "prefix",   "down_is_miss",
-				"verify",       "wait",        "log_level",   "copies",      NULL};
+				"verify",       "wait",        "log_level",   "copies",      "cluster",  NULL};
 	PyObject *servers, *clients = NULL, *threads = NULL, *rails = NULL, *depth = NULL, *provider = NULL,
 			   *nic = NULL, *psk = NULL, *psk_file = NULL, *cert = NULL, *key = NULL, *ca = NULL,
 			   *crl = NULL, *server_name = NULL, *prefix = NULL, *buffer = NULL, *copies = NULL,
-			   *timeout = NULL, *level = NULL;
+			   *timeout = NULL, *level = NULL, *cluster = NULL;
 	int down_is_miss = 0, verify = 1, wait = 0;
 	struct kvc_options *p = &o->options;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOO:Client", names, &servers, &clients,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOOOOOOOOOOOOpppOOO:Client", names, &servers, &clients,
 					 &threads, &provider, &nic, &rails, &buffer, &timeout, &depth, &psk, &psk_file,
 					 &cert, &key, &ca, &crl, &server_name, &prefix, &down_is_miss, &verify, &wait,
-					 &level, &copies))
+					 &level, &copies, &cluster))
 		return -1;
 	p->size = sizeof(*p);
 	o->queue.size = sizeof(o->queue);
@@ -266,7 +266,7 @@ static int opening_parse(struct opening *o, PyObject *args, PyObject *kwargs)
 			       take_text(o, ca, "ca_file", true, &p->ca_file) < 0 ||
 			       take_text(o, crl, "crl_file", true, &p->crl_file) < 0 ||
 			       take_text(o, server_name, "server_name", false, &p->server_name) < 0 ||
-			       take_prefix(o, prefix) < 0
+			       take_text(o, cluster, "cluster", false, &p->cluster) < 0 || take_prefix(o, prefix) < 0
 		       ? -1
 		       : 0;
 }

@@ -25,6 +25,7 @@ CLIENT_OPTIONS = (
     "ca_file",
     "crl_file",
     "server_name",
+    "cluster",
     "log_level",
     "copies",
 )

@@ -73,6 +73,7 @@ class Client:
         ca_file: Path | None = None,
         crl_file: Path | None = None,
         server_name: str | None = None,
+        cluster: str | None = None,
         prefix: Key = b"",
         down_is_miss: bool = False,
         verify: bool = True,

@@ -20,6 +20,7 @@ Parameters (adapter_params). Where none is named, the default is the library's (
     lookup_timeout  the same for lookups alone, for which a request waits; default: timeout
     ttl             whole seconds that stored values live; default 0: as the server has it
     psk_file, cert_file, key_file, ca_file, crl_file, server_name       docs/guide/security.md
+    cluster         name of the servers' cluster (kv-server --cluster); default: any
     provider, nic, num_rails, num_clients, num_threads, buffer_bytes    the fabric
     depth           batches that may be under way; default 1024
     verify          checksums of what is read; default true
@@ -70,7 +71,7 @@ logger = logging.getLogger(__name__)
 Completion = tuple[int, bool, str, list[bool] | None]
 
 _NATIVE = (
-    "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name provider nic "
+    "servers prefix timeout psk_file cert_file key_file ca_file crl_file server_name cluster provider nic "
     "num_rails num_clients num_threads buffer_bytes depth verify wait log_level copies"
 ).split()
 _OWN = ["lookup_timeout", "ttl"]

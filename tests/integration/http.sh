@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # http.sh -- kv-server --http-addr: its pages, who may ask, and those who ask badly.
 . "$(dirname "$0")/lib.bash"
-plan 23
+plan 27
 page=tests/integration/metrics_page.py
-command -v curl >/dev/null || skip_all 23 "there is no curl"
+command -v curl >/dev/null || skip_all 27 "there is no curl"
 
 url_of() { url=$(sed -n 's/.*metrics and health on \([^ ]*\).*/\1/p' "$scratch/$1.out"); [ -n "$url" ]; }
 start_server http --http-addr 127.0.0.1:0 --drain-sec 60 --heartbeat-ms 60000 && url_of http || exit 1
@@ -87,6 +87,27 @@ full() {
 check "without a descriptor for another connection it does not spin" full
 refused() { says "$1" "$build/kv-server" --listen-addr 127.0.0.1:0 --memory-mb 16 "${over[@]}" "${@:2}"; }
 check "beyond loopback without TLS it is refused" refused 'can be read|can be reached from other machines, and there is no TLS' --http-addr 0.0.0.0:0
+check "--insecure is about clients, and does not allow that" refused 'can be reached from other machines, and there is no TLS.*--http-insecure' --insecure --http-addr 0.0.0.0:0
+plain() { # --http-insecure is about HTTP, and lets no client in
+	refused 'neither a pre-shared key nor certificates' --http-insecure --http-addr 127.0.0.1:0 --listen-addr 0.0.0.0:0 || return 1
+	start_server plain --log-level info --http-insecure --http-addr 0.0.0.0:0 && url_of plain || return 1
+	url=${url/0.0.0.0/127.0.0.1}
+	code /readyz 200 && counts 'kvrail_open_to_anyone 0' && ! grep -q 'event=open_to_anyone' "$scratch/plain.err" && stop_server "$server_pid"
+}
+check "--http-insecure allows it" plain
+anyone() { # what was said at the start, and is counted
+	start_server anyone --log-level warn --insecure --listen-addr 0.0.0.0:0 --http-addr 127.0.0.1:0 && url_of anyone || return 1
+	counts 'kvrail_open_to_anyone 1' && fetch /metrics | grep -q '^kvrail_build_info.*security="none"' || return 1
+	grep -q 'WARN .*anybody there can read and write.*event=open_to_anyone' "$scratch/anyone.err" && stop_server "$server_pid"
+}
+check "a server that lets anybody in warns, and counts it" anyone
+beside() {
+	"$build/kv-server" --make-psk "$scratch/beside.key" >/dev/null
+	start_server beside --log-level warn --insecure --psk-file "$scratch/beside.key" --listen-addr 0.0.0.0:0 --http-addr 127.0.0.1:0 && url_of beside || return 1
+	counts 'kvrail_open_to_anyone 0' && fetch /metrics | grep -q '^kvrail_build_info.*security="psk"' || return 1
+	grep -q 'event=insecure_unneeded' "$scratch/beside.err" && stop_server "$server_pid"
+}
+check "--insecure beside a key warns, and has no effect" beside
 check "an address that cannot be is refused" refused 'http-addr' --http-addr 127.0.0.1:99999
 tls() {
 	scripts/make-test-certs.sh "$scratch/certs" >/dev/null 2>&1 || return 1

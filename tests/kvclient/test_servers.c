@@ -79,6 +79,40 @@ static void a_server_with_two_names_fails_the_opening(void **state)
 	test_server_kill(&free_name);
 }
 
+/* Its values are others, though its name is the one of the list. */
+static void a_server_of_another_cluster_is_not_used(void **state)
+{
+	static const char *const prod[] = {"--cluster", "prod", NULL}, *const lab[] = {"--cluster", "lab", NULL};
+	struct test_server a = {0}, b = {0};
+	const char *both[2], *bare[1];
+	struct kvc_options o;
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	(void)state;
+	test_server_need(&test_first);
+	test_server_start_with(&a, "a", prod);
+	test_server_start_with(&b, "b", lab);
+	both[0] = a.entry;
+	both[1] = b.entry;
+	bare[0] = ENTRY("first", &test_first);
+	o = options_of(both, 1);
+	o.cluster = "prod";
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	kvc_pool_close(&pool);
+	o.cluster = "lab";
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
+	said(&err, "it refused us: the client is of the cluster 'lab', and this server is of 'prod'");
+	o.servers = bare;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
+	said(&err, "and this server is of none");
+	opening_fails(both, 2, "it is of the cluster '"); /* the one that answers first is ours */
+	o.cluster = "a b";
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
+	said(&err, "the cluster's name 'a b' must have");
+	test_server_kill(&a);
+	test_server_kill(&b);
+}
+
 /* What was seen of it stays to be asked for, when it happens after the opening. */
 static void a_server_that_comes_back_as_another_is_told(void **state)
 {
@@ -558,6 +592,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_server_that_is_called_otherwise_fails_the_opening),
 		cmocka_unit_test(a_server_with_two_names_fails_the_opening),
+		cmocka_unit_test(a_server_of_another_cluster_is_not_used),
 		cmocka_unit_test(a_server_that_comes_back_as_another_is_told),
 		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),
 		cmocka_unit_test(a_pool_opens_while_no_server_is_up),

@@ -38,7 +38,8 @@ static void defaults_are_those_documented(void **state)
 	assert_int_equal(o.value_max, KV_VALUE_MAX);
 	assert_int_equal(o.chunk_bytes, KV_CHUNK_DEFAULT);
 	assert_int_equal(o.ttl_ns, 0);
-	assert_false(o.insecure || o.allow_bench || o.allow_pull || o.pull_where_safe || f.allow_drain);
+	assert_false(f.http_insecure || o.insecure || o.allow_bench || o.allow_pull || o.pull_where_safe ||
+		     f.allow_drain);
 	assert_true(o.lease_ns == 1000000000ull);
 }
 
@@ -53,11 +54,14 @@ static void every_flag_reaches_the_options(void **state)
 			       "2", "--die-with-parent", "--spin-us", "0", "--prefault", "start", "--value-max", "1M",
 			       "--max-values", "12345", "--eviction", "lru", "--chunk", "64K", "--credits", "16",
 			       "--slow-ms", "20", "--allow-pull", "--pull-where-safe", "--lease-ms", "250",
-			       "--drain-sec", "3"),
+			       "--drain-sec", "3", "--cluster", "prod", "--http-addr", "127.0.0.1:0",
+			       "--http-insecure"),
 			 0);
 	flags_options(&f, "id:00", NULL, &o);
 	assert_string_equal(o.listen_addr, "[::1]:7");
 	assert_string_equal(o.node_id, "n1");
+	assert_string_equal(o.cluster, "prod");
+	assert_true(f.http_insecure);
 	assert_string_equal(o.provider, "tcp");
 	assert_string_equal(o.nic, "lo");
 	assert_string_equal(o.psk_file, "/p");

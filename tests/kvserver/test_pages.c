@@ -8,6 +8,7 @@
 
 #include "kvserver/control/server.h"
 #include "kvserver/http/pages.h"
+#include "kvserver/member/membership.h"
 
 static const struct kv_log sink = {.level = KV_LOG_OFF, .write = kv_log_stderr};
 static struct kvs_server *server;
@@ -111,6 +112,37 @@ static void what_is_published_has_lines_of_its_own(void **state)
 	free(p);
 }
 
+/* It is ready with the first view, and says until then why there is none. */
+static void a_member_is_ready_with_its_first_view(void **state)
+{
+	(void)state;
+	struct membership_now now = {.source = "etcd",
+				     .state = SOURCE_UNREACHABLE,
+				     .trouble = "http://e1: no leader",
+				     .silence_ns = KV_NEVER};
+	struct page_source from = source();
+	from.cluster = &now;
+	page_is(&from, "/readyz", 503, "no view was saved: http://e1: no leader\n");
+	page_is(&from, "/healthz", 200, "ok");
+	page_is(&from, "/metrics", 200, "kvrail_ready 0\n");
+	page_is(&from, "/metrics", 200, "kvrail_view_epoch 0\n");
+	now.ready = now.saved = true; /* with a view that was saved */
+	page_is(&from, "/readyz", 200, "ok");
+	page_is(&from, "/metrics", 200, "kvrail_ready 1\n");
+	page_is(&from, "/metrics", 200, "kvrail_view_saved 1\n");
+	page_is(&from, "/view", 200, "\"saved\":true");
+}
+
+static void missing_security_is_shown(void **state)
+{
+	(void)state;
+	struct page_source from = source();
+	page_is(&from, "/metrics", 200, "security=\"none\"");
+	page_is(&from, "/metrics", 200, "kvrail_open_to_anyone 0\n"); /* it listens on loopback */
+	from.info.open_to_anyone = true;
+	page_is(&from, "/metrics", 200, "kvrail_open_to_anyone 1\n");
+}
+
 static void a_drain_is_told(void **state)
 {
 	(void)state;
@@ -175,6 +207,8 @@ int main(void)
 		cmocka_unit_test(a_server_shows_all_it_counts_at_once),
 		cmocka_unit_test(a_scrape_reads_no_shard),
 		cmocka_unit_test(what_is_published_has_lines_of_its_own),
+		cmocka_unit_test(a_member_is_ready_with_its_first_view),
+		cmocka_unit_test(missing_security_is_shown),
 		cmocka_unit_test(a_drain_is_told),
 		cmocka_unit_test(a_stuck_loop_holds_up_no_page_and_is_told),
 		cmocka_unit_test(a_stopped_server_still_has_pages),

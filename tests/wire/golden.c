@@ -348,10 +348,10 @@ static const uint8_t packed_members[] =
 
 const struct golden_ctrl golden_ctrls[] = {
 	{"hello",
-	 "7300000001000000030003000020000044443333222211113031323334353637"
+	 "7900000001000000030003000020000044443333222211113031323334353637"
 	 "38393a3b3c3d3e3f88887777666655550d0c0b0a0000100004000200c9ab0000"
 	 "b0b1b2b3b4b5b6b7b8b9babbbcbdbebf0b007463703b6f66695f72786d0b0031"
-	 "32372e302e302e302f3804001010101005001111111111",
+	 "32372e302e302e302f38040070726f6404001010101005001111111111",
 	 {.type = WIRE_CTRL_HELLO,
 	  .hello = {.version_min = 3,
 		    .version_max = 3,
@@ -366,13 +366,14 @@ const struct golden_ctrl golden_ctrls[] = {
 		    .prior = {0xabc9, "\xb0\xb1\xb2\xb3\xb4\xb5\xb6\xb7\xb8\xb9\xba\xbb\xbc\xbd\xbe\xbf"},
 		    .provider = "tcp;ofi_rxm",
 		    .fabric = "127.0.0.0/8",
+		    .cluster = "prod",
 		    .addr = {{4, "\x10\x10\x10\x10"}, {5, "\x11\x11\x11\x11\x11"}}}}},
 	{"welcome",
-	 "82000000020000000300020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
+	 "88000000020000000300020002000300cdab0000a0a1a2a3a4a5a6a7a8a9aaab"
 	 "acadaeaf9999000000000000303132333435363738393a3b3c3d3e3fed5e0000"
 	 "000000000000100040000000e803000000200000000000100000000004000000"
-	 "06006e6f64652d61040010101010050011111111110600121212121212070013"
-	 "131313131313",
+	 "06006e6f64652d61040070726f64040010101010050011111111110600121212"
+	 "121212070013131313131313",
 	 {.type = WIRE_CTRL_WELCOME,
 	  .welcome = {.version = 3,
 		      .shards = 2,
@@ -390,6 +391,7 @@ const struct golden_ctrl golden_ctrls[] = {
 		      .value_max = 1 << 28,
 		      .host_id = HOST,
 		      .node_id = "node-a",
+		      .cluster = "prod",
 		      .addrs = addrs,
 		      .addrs_len = sizeof(addrs) - 1}}},
 	{"refuse",

@@ -160,6 +160,7 @@ static void assert_hello(const struct wire_hello *got, const struct wire_hello *
 	SAME_ARRAY(prior.token);
 	SAME_TEXT(provider);
 	SAME_TEXT(fabric);
+	SAME_TEXT(cluster);
 	assert_addrs(got->addr, want->addr, want->rails);
 }
 
@@ -181,6 +182,7 @@ static void assert_welcome(const struct wire_welcome_msg *got, const struct wire
 	SAME(value_max);
 	SAME_ARRAY(host_id);
 	SAME_TEXT(node_id);
+	SAME_TEXT(cluster);
 	SAME(addrs_len);
 	assert_memory_equal(got->addrs, want->addrs, want->addrs_len);
 }

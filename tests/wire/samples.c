@@ -263,6 +263,7 @@ static void random_hello(struct kv_prng *p, struct wire_hello *h)
 	}
 	random_string(p, h->provider, sizeof(h->provider));
 	random_string(p, h->fabric, sizeof(h->fabric));
+	random_string(p, h->cluster, sizeof(h->cluster));
 	for (unsigned i = 0; i < h->rails; i++)
 		random_addr(p, &h->addr[i]);
 }
@@ -285,6 +286,7 @@ static void random_welcome(struct kv_prng *p, struct scratch *s, struct wire_wel
 	kv_prng_fill(p, w->token, sizeof(w->token));
 	kv_prng_fill(p, w->host_id, sizeof(w->host_id));
 	random_string(p, w->node_id, sizeof(w->node_id));
+	random_string(p, w->cluster, sizeof(w->cluster));
 	w->addrs = s->addrs;
 	for (unsigned i = 0; i < (unsigned)w->shards * w->rails; i++) {
 		struct wire_blob_addr a;

@@ -162,9 +162,10 @@ static void a_hello_with_a_wrong_field_is_refused(void **state)
 	assert_int_equal(decode_patched("hello", 58, 2, 33), -KV_EPROTO);
 	assert_int_equal(decode_patched("hello", 80, 2, 10), -KV_EPROTO); /* provider's length */
 	assert_int_equal(decode_patched("hello", 80, 2, 64), -KV_EPROTO);
-	assert_int_equal(decode_patched("hello", 84, 1, 0), -KV_EPROTO);  /* a zero byte in a string */
-	assert_int_equal(decode_patched("hello", 106, 2, 0), -KV_EPROTO); /* an empty address */
-	assert_int_equal(decode_patched("hello", 106, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("hello", 84, 1, 0), -KV_EPROTO);   /* a zero byte in a string */
+	assert_int_equal(decode_patched("hello", 106, 2, 64), -KV_EPROTO); /* cluster's length */
+	assert_int_equal(decode_patched("hello", 112, 2, 0), -KV_EPROTO);  /* an empty address */
+	assert_int_equal(decode_patched("hello", 112, 2, 65), -KV_EPROTO);
 }
 
 static void the_longest_strings_and_addresses_fit(void **state)
@@ -174,11 +175,12 @@ static void the_longest_strings_and_addresses_fit(void **state)
 	(void)state;
 	memset(m.hello.provider, 'p', KV_NAME_MAX - 1);
 	memset(m.hello.fabric, 'f', KV_NAME_MAX - 1);
+	memset(m.hello.cluster, 'c', KV_NAME_MAX - 1);
 	m.hello.rails = KV_RAILS_MAX;
 	for (unsigned i = 0; i < KV_RAILS_MAX; i++)
 		m.hello.addr[i].len = KV_ADDR_MAX;
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 8 + 72 + 2 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
+	assert_int_equal(len, 8 + 72 + 3 * (2 + KV_NAME_MAX - 1) + KV_RAILS_MAX * (2 + KV_ADDR_MAX));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_ctrl(&got, &m);
 }
@@ -242,7 +244,7 @@ static void the_largest_welcome_fits(void **state)
 	}
 	assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &m.welcome.addrs_len, one, 1), -KV_ETOOBIG);
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 96 + 2 + 6 + sizeof(addrs));
+	assert_int_equal(len, 96 + 2 + 6 + 2 + 4 + sizeof(addrs));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_int_equal(wire_welcome_addr(&got.welcome, 63, 31, &a), 0);
 	assert_int_equal(a.data[0], (63 * 32 + 31) % 251);
@@ -459,7 +461,7 @@ static void a_welcome_with_too_many_shards_or_rails_is_refused(void **state)
 		     {1, KV_RAILS_MAX + 1, false},
 		     {0, 1, false},
 		     {1, 0, false}};
-	const int fixed = 96 + 2 + 6;
+	const int fixed = 96 + 2 + 6 + 2 + 4;
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
 		struct wire_ctrl_msg m = golden("welcome"), got;

@@ -118,6 +118,7 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 	assert_true(w->chunk_bytes > 0);
 	assert_true(w->value_max <= KV_VALUE_MAX);
 	assert_true(memchr(w->node_id, 0, sizeof(w->node_id)) != NULL);
+	assert_true(memchr(w->cluster, 0, sizeof(w->cluster)) != NULL);
 	assert_inside(w->addrs, w->addrs_len, data, len);
 	for (unsigned shard = 0; shard < w->shards; shard++) {
 		for (unsigned rail = 0; rail < w->rails; rail++) {
