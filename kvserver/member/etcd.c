@@ -19,7 +19,10 @@
  * same is looked for when the watch or a range shows that our key is gone. If another server has put our key, it keeps
  * it, and the log says so: two servers of one name would else take it from each other for ever.
  *
- * What has a further '/' behind the prefix is of another cluster, with a longer prefix: it is left out.
+ * What has a further '/' behind the prefix is of another cluster, with a longer prefix: it is left out. But for
+ * PREFIX/incarnation, the mark of this etcd: it is part of the source's number, so that the epochs of an etcd that
+ * begins anew are not compared with those of the former one, whose cluster id is the same. Who finds none puts one;
+ * where that is refused, the number has none.
  *
  * Events are applied if they are not older than what is known; old versions of etcd repeat some and lose some, so each
  * minute's range decides. A watch that is cancelled (compacted, token gone) or that ends is followed by a range. */
@@ -53,7 +56,7 @@ enum {
 	(SECOND_NS / 4) /* from the end of a watch to the next range; doubled for each that did not last */
 #define WATCH_LASTS_NS (30 * SECOND_NS)
 
-enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, REVOKE };
+enum doing { NOTHING, AUTH, GRANT, PUT, KEEPALIVE, RANGE, MARK, REVOKE };
 
 struct source {
 	struct source_setup setup;
@@ -74,7 +77,11 @@ struct source {
 	bool put_done, put_stale, foreign, register_said; /* put_stale: what is being put has changed */
 	/* reading */
 	struct kv_view known;
-	uint64_t number; /* of this source: of the cluster and the prefix */
+	uint64_t number;              /* of this source: of the cluster, the prefix and the mark */
+	char mark[ETCD_MARK_LEN + 1]; /* "": etcd has none */
+	char mark_new[ETCD_MARK_LEN + 1];
+	bool mark_wanted;       /* none was found, and the new one is to be put */
+	uint64_t mark_retry_ns; /* not before: that was refused, or done */
 	uint64_t revision, reread_ns, read_retry_ns;
 	uint64_t watch_ns;                  /* since when */
 	unsigned watches_lost;              /* in a row, each soon after its begin */
@@ -225,6 +232,13 @@ static void renew_later(struct source *s)
 	s->keepalive_ns = now_ns() + KV_MIN(REFUSED_NS / s->setup.pace, s->setup.lease_ns / 8);
 }
 
+/* The next range says what became of it: ours is there, or that of a server that was faster. */
+static void mark_done(struct source *s)
+{
+	s->mark_wanted = false;
+	s->mark_retry_ns = now_ns() + REREAD_NS / 2 / s->setup.pace;
+}
+
 /* etcd has answered, and says no. */
 static void refused(struct source *s, enum doing doing, const char *why)
 {
@@ -239,6 +253,11 @@ static void refused(struct source *s, enum doing doing, const char *why)
 		if (doing == AUTH)
 			s->login_retry_ns = again;
 		s->read_retry_ns = again;
+		return;
+	}
+	if (doing == MARK) {
+		kv_debug(s->setup.log, "--members etcd: no mark can be put: %s", why);
+		mark_done(s);
 		return;
 	}
 	if (doing == PUT && strstr(why, "lease not found")) {
@@ -317,8 +336,9 @@ static void members_tell(struct source *s)
 	s->setup.sink->members(s->setup.sink->arg, &s->known);
 }
 
-static bool range_read(struct source *s, const json_t *answer, struct kv_view *out)
+static bool range_read(struct source *s, const json_t *answer, struct kv_view *out, char mark[ETCD_MARK_LEN + 1])
 {
+	char text[ETCD_MARK_LEN + 1];
 	const json_t *kv;
 	struct kv_member m;
 	size_t i;
@@ -326,7 +346,9 @@ static bool range_read(struct source *s, const json_t *answer, struct kv_view *o
 
 	json_array_foreach(json_object_get(answer, "kvs"), i, kv)
 	{
-		if (!etcd_member_read(kv, s->prefix, &m))
+		if (etcd_mark_read(kv, s->prefix, text))
+			memcpy(mark, text, sizeof(text));
+		else if (!etcd_member_read(kv, s->prefix, &m))
 			strange_key(s, kv);
 		else if (rc == 0)
 			rc = members_put(out, &m);
@@ -334,26 +356,60 @@ static bool range_read(struct source *s, const json_t *answer, struct kv_view *o
 	return rc == 0;
 }
 
+/* found: the mark that etcd has, or "". False: one is put first, and then the members are read again. The one that was
+ * known is put back if its key alone is gone. */
+static bool mark_take(struct source *s, const char found[ETCD_MARK_LEN + 1])
+{
+	uint64_t random = 0;
+
+	if (found[0])
+		memcpy(s->mark, found, sizeof(s->mark));
+	if (found[0] || now_ns() < s->mark_retry_ns || kv_entropy_fill(&kv_entropy_kernel, &random, sizeof(random)))
+		return true;
+	if (s->mark[0])
+		memcpy(s->mark_new, s->mark, sizeof(s->mark));
+	else
+		snprintf(s->mark_new, sizeof(s->mark_new), "%016llx", (unsigned long long)random);
+	s->mark_wanted = true;
+	return false;
+}
+
+static void number_make(struct source *s, const json_t *answer)
+{
+	char name[PREFIX_MAX + ETCD_MARK_LEN + 32];
+
+	snprintf(name, sizeof(name), "%.20s %s %s", text_string(json_object_get(answer, "header"), "cluster_id"),
+		 s->mark, s->prefix);
+	s->number = members_source(s->setup.cluster, "etcd", name);
+}
+
 static void on_range(struct source *s, const json_t *answer)
 {
 	uint64_t revision = etcd_revision(answer);
+	char mark[ETCD_MARK_LEN + 1] = "";
 	struct kv_view list = {0};
 
-	if (revision == 0 || !range_read(s, answer, &list)) {
+	if (revision == 0 || !range_read(s, answer, &list, mark)) {
 		refused(s, RANGE, revision ? "too many members, or no memory" : "the answer has no revision");
 		kv_view_fini(&list);
 		return;
 	}
-	s->number = members_source(s->setup.cluster, text_string(json_object_get(answer, "header"), "cluster_id"),
-				   s->prefix);
 	if (revision < s->revision) {
 		kv_event(s->setup.log, KV_LOG_WARN,
 			 KV_EVENT("etcd_restored", KV_NUMBER("from", s->revision), KV_NUMBER("to", revision)),
 			 "--members etcd: the revision has gone back from %llu to %llu: etcd was restored or made anew",
 			 (unsigned long long)s->revision, (unsigned long long)revision);
 		s->put_revision = 0;
+		s->revision = revision;
+		s->mark[0] = '\0';
+		s->mark_retry_ns = 0;
 		watch_drop(s);
 	}
+	if (!mark_take(s, mark)) {
+		kv_view_fini(&list);
+		return;
+	}
+	number_make(s, answer);
 	if (s->watch && !kv_view_same(&list, &s->known)) {
 		kv_debug(s->setup.log, "--members etcd: the watch had missed a change");
 		watch_drop(s);
@@ -373,11 +429,15 @@ static int event_apply(struct source *s, const json_t *event)
 	const json_t *kv = json_object_get(event, "kv");
 	uint64_t revision = text_u64(kv, "mod_revision");
 	struct kv_member m;
-	char id[KV_NAME_MAX];
+	char id[KV_NAME_MAX], mark[ETCD_MARK_LEN + 1];
 	int rc = 0;
 
 	if (revision < s->revision) /* known; an old etcd may repeat it */
 		return 0;
+	if (etcd_mark_read(kv, s->prefix, mark)) { /* somebody has put or deleted it */
+		s->listed = false;
+		return 0;
+	}
 	if (strcmp(text_string(event, "type"), "DELETE") == 0) {
 		if (etcd_id_read(kv, s->prefix, id))
 			members_remove(&s->known, id);
@@ -536,6 +596,8 @@ static void answer_take(struct source *s, enum doing doing, const json_t *answer
 		on_keepalive(s, answer);
 	else if (doing == RANGE)
 		on_range(s, answer);
+	else if (doing == MARK)
+		mark_done(s);
 }
 
 static void on_answer(void *arg, const struct web_answer *a)
@@ -649,7 +711,9 @@ static void read_turn(struct source *s, uint64_t now)
 {
 	if (now < s->read_retry_ns)
 		return;
-	if (!s->listed || now >= s->reread_ns)
+	if (s->mark_wanted)
+		ask(s, MARK, "kv/txn", etcd_mark_text(s->prefix, s->mark_new));
+	else if (!s->listed || now >= s->reread_ns)
 		ask(s, RANGE, "kv/range", etcd_range_text(s->prefix));
 	else if (!s->watch) {
 		s->watch_ns = now;

@@ -87,6 +87,40 @@ char *etcd_watch_text(const char *prefix, uint64_t from)
 				"start_revision", number, "fragment", 1, "progress_notify", 1));
 }
 
+/* The key has a '/' behind the prefix: it can be no member's. */
+static void mark_key(const char *prefix, char key[KEY_MAX])
+{
+	snprintf(key, KEY_MAX, "%s/incarnation", prefix);
+}
+
+char *etcd_mark_text(const char *prefix, const char *mark)
+{
+	char key[KEY_MAX], key64[KEY_TEXT_MAX], value64[KEY_TEXT_MAX];
+
+	mark_key(prefix, key);
+	if (!base64_write(key, strlen(key), key64, sizeof(key64)) ||
+	    !base64_write(mark, strlen(mark), value64, sizeof(value64)))
+		return NULL;
+	return dumped(json_pack("{s:[{s:s,s:s,s:s,s:s}],s:[{s:{s:s,s:s}}]}", "compare", "key", key64, "target",
+				"CREATE", "result", "EQUAL", "create_revision", "0", "success", "request_put", "key",
+				key64, "value", value64));
+}
+
+bool etcd_mark_read(const json_t *kv, const char *prefix, char mark[ETCD_MARK_LEN + 1])
+{
+	char key[KEY_MAX], wanted[KEY_MAX], value[2 * ETCD_MARK_LEN];
+	size_t len;
+
+	mark[0] = '\0';
+	mark_key(prefix, wanted);
+	if (!base64_read(text_string(kv, "key"), key, sizeof(key), &len) || strcmp(key, wanted) != 0)
+		return false;
+	if (base64_read(text_string(kv, "value"), value, sizeof(value), &len) && len == ETCD_MARK_LEN &&
+	    strspn(value, "0123456789abcdef") == len)
+		memcpy(mark, value, ETCD_MARK_LEN + 1);
+	return true;
+}
+
 bool etcd_id_read(const json_t *kv, const char *prefix, char id[KV_NAME_MAX])
 {
 	char key[KEY_MAX];

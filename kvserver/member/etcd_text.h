@@ -7,7 +7,7 @@
 
 #include "kvserver/member/member.h"
 
-enum { ETCD_LEASE_MAX = 32 };
+enum { ETCD_LEASE_MAX = 32, ETCD_MARK_LEN = 16 };
 
 /* Each returns malloc'ed text, or NULL: no memory. prefix ends with '/'. */
 char *etcd_auth_text(const char *user, const char *password);
@@ -16,11 +16,17 @@ char *etcd_lease_text(const char *lease); /* keepalive, revoke */
 char *etcd_put_text(const char *prefix, const struct kv_member *m, const char *lease);
 char *etcd_range_text(const char *prefix);
 char *etcd_watch_text(const char *prefix, uint64_t from);
+char *etcd_mark_text(const char *prefix, const char *mark); /* a transaction: the mark, if there is none yet */
 
 /* etcd_member_read -- a member of a key and its value, {"key":...,"value":...}. False: it is none of ours. */
 bool etcd_member_read(const json_t *kv, const char *prefix, struct kv_member *out);
 /* etcd_id_read -- the node id of a key. False: it is none of ours. */
 bool etcd_id_read(const json_t *kv, const char *prefix, char id[KV_NAME_MAX]);
+
+/* etcd_mark_read -- the mark of a key and its value: PREFIX/incarnation with sixteen hexadecimal digits, random, and
+ * put once for each etcd and prefix. An etcd whose data are lost gets another one; one that is restored brings it back.
+ * False: the key is another one; mark is "" where its value is no mark. */
+bool etcd_mark_read(const json_t *kv, const char *prefix, char mark[ETCD_MARK_LEN + 1]);
 
 /* etcd_revision -- header.revision of an answer, or 0. */
 uint64_t etcd_revision(const json_t *answer);

@@ -7,10 +7,13 @@
  * by the next one from the last version heard. A service has several slices: they are kept apart, and each answer is
  * their union. A list counts as a whole: what is known changes when all of it was read.
  *
- * An endpoint is a member under its pod's name. terminating and serving: draining; else ready: up; else it is none. A
- * pod in two slices (of IPv4 and IPv6, or while it moves between them) is one member with the addresses of both, IPv4
- * first; up counts before draining. Of two pods that had the name one after the other, by their uids, it is the one
- * that is up. While slices are kept, a member's incarnation is the hash of that uid; none is told. The epoch is the highest resource version of the slices, which all servers read alike.
+ * An endpoint is a member under its pod's name. terminating: draining; else ready: up; else it is none. A pod that ends
+ * stays a member until its endpoint is gone, also when its probe fails and it is `serving` no more: it may hand over
+ * for long, and would be taken out in the middle. One that ended before anybody saw it serve is none. A pod in two
+ * slices (of IPv4 and IPv6, or while it moves between them) is one member with the addresses of both, IPv4 first; up
+ * counts before draining. Of two pods that had the name one after the other, by their uids, it is the one that is up.
+ * While slices are kept, a member's incarnation is the hash of that uid; none is told. The epoch is the highest resource
+ * version of the slices, which all servers read alike.
  *
  * Token and CA file are read anew for each call: the kubelet replaces them. The API server is where a pod's environment
  * says (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT), always with TLS. */
@@ -45,6 +48,7 @@ struct source {
 	unsigned slices, failed;
 	char version[64]; /* to watch from; "": list */
 	uint64_t retry_ns, epoch;
+	struct kv_view told; /* the last union */
 };
 
 /* ---- the option ---- */
@@ -121,6 +125,7 @@ static void kube_close(struct source **source)
 	web_cancel(&s->call);
 	web_cancel(&s->watch);
 	slices_clear(s->slice, s->slices);
+	kv_view_fini(&s->told);
 	free(s->slice);
 	free(s);
 	*source = NULL;
@@ -151,21 +156,22 @@ static unsigned port_of(const struct source *s, const json_t *slice)
 	return !s->port[0] && json_array_size(ports) == 1 ? (unsigned)text_u64(json_array_get(ports, 0), "port") : 0;
 }
 
-/* False: it serves nobody. A condition that is not there or null: ready and serving count as true. */
-static bool state_of(const json_t *endpoint, enum kv_member_state *out)
+/* False: it serves nobody. A condition that is not there or null: ready and serving count as true. known: it was a
+ * member. */
+static bool state_of(const json_t *endpoint, bool known, enum kv_member_state *out)
 {
 	const json_t *c = json_object_get(endpoint, "conditions");
 	const json_t *ready = json_object_get(c, "ready"), *serving = json_object_get(c, "serving");
 
 	if (json_is_true(json_object_get(c, "terminating"))) {
 		*out = KV_MEMBER_DRAINING;
-		return !json_is_false(serving);
+		return known || !json_is_false(serving);
 	}
 	*out = KV_MEMBER_UP;
 	return !json_is_false(ready);
 }
 
-static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_member *out)
+static bool endpoint_read(const struct source *s, const json_t *endpoint, unsigned port, struct kv_member *out)
 {
 	const json_t *target = json_object_get(endpoint, "targetRef");
 	const char *address = json_string_value(json_array_get(json_object_get(endpoint, "addresses"), 0));
@@ -174,7 +180,7 @@ static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_membe
 	struct kv_member m = {.weight = KV_WEIGHT_DEFAULT};
 	struct kv_hostport hp = {.port = (uint16_t)port};
 
-	if (!address || strlen(address) >= sizeof(hp.host) || !state_of(endpoint, &m.state))
+	if (!address || strlen(address) >= sizeof(hp.host))
 		return false;
 	snprintf(hp.host, sizeof(hp.host), "%s", address);
 	kv_hostport_format(&hp, m.address, sizeof(m.address));
@@ -182,6 +188,8 @@ static bool endpoint_read(const json_t *endpoint, unsigned port, struct kv_membe
 	snprintf(m.node_id, sizeof(m.node_id), "%.*s", KV_NAME_MAX - 1,
 		 id[0] && strlen(id) < sizeof(m.node_id) ? id : m.address);
 	snprintf(m.zone, sizeof(m.zone), "%.63s", text_string(endpoint, "zone"));
+	if (!state_of(endpoint, kv_view_find(&s->told, m.node_id) != NULL, &m.state))
+		return false;
 	*out = m;
 	return kv_member_check(&m, NULL) == 0;
 }
@@ -231,7 +239,7 @@ static int slice_read(const struct source *s, const json_t *object, struct slice
 	snprintf(out->name, sizeof(out->name), "%.*s", PART_MAX - 1, text_string(meta, "name"));
 	json_array_foreach(json_object_get(object, "endpoints"), i, endpoint)
 	{
-		if (rc == 0 && port && port <= UINT16_MAX && endpoint_read(endpoint, port, &m))
+		if (rc == 0 && port && port <= UINT16_MAX && endpoint_read(s, endpoint, port, &m))
 			rc = best_put(&out->members, &m);
 	}
 	if (json_array_size(json_object_get(object, "endpoints")) && !port)
@@ -272,7 +280,12 @@ static void members_tell(struct source *s)
 		sink->trouble(sink->arg, "too many endpoints, or no memory");
 	else
 		sink->members(sink->arg, &all);
-	kv_view_fini(&all);
+	if (rc) {
+		kv_view_fini(&all);
+		return;
+	}
+	kv_view_fini(&s->told);
+	s->told = all;
 }
 
 /* ---- answers ---- */
@@ -356,6 +369,8 @@ static void on_list(void *arg, const struct web_answer *a)
 		fail(s, "the list of EndpointSlices cannot be read");
 	} else {
 		s->retry_ns = 0;
+		if (text_u64(json_object_get(body, "metadata"), "resourceVersion") < s->epoch)
+			s->epoch = 0; /* the control plane was restored */
 		snprintf(s->version, sizeof(s->version), "%s", version);
 		members_tell(s);
 	}

@@ -19,6 +19,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import urllib.error
@@ -99,12 +100,26 @@ class KvServer:
         running.append(self)
         assert self.process.stdout
         self.url = ""
+        self.said: list[str] = []  # on its standard output, until it is ready or waits for its first view
         for line in self.process.stdout:
+            self.said.append(line)
             if found := re.search(r"metrics and health on (http\S+)", line):
                 self.url = found[1]
                 break
         if not self.url:
             raise Failed(f"kv-server did not start: {self.text()}")
+
+    def is_ready(self) -> tuple[bool, str]:
+        """What /readyz says, and why."""
+        try:
+            return True, self.page("/readyz")
+        except urllib.error.HTTPError as e:
+            if e.code != 503:
+                raise
+            return False, e.read().decode()
+
+    def ready(self) -> None:
+        soon(lambda: f"{self.name} is ready: {self.is_ready()}", lambda: self.is_ready()[0])
 
     def text(self) -> str:
         return self.log.read_text()
@@ -382,12 +397,15 @@ def a_file() -> None:
     path = SCRATCH / "members"
     a = KvServer("a", f"file:{path}")
     a.source("unreachable")
-    if a.page("/readyz").strip() != "ok":
-        raise Failed("an unreachable source has made the server unready")
+    if a.is_ready()[0] or "No such file" not in a.is_ready()[1] or "WAITING" not in a.said[0]:
+        raise Failed(f"a server without a view says that it is ready: {a.said} {a.is_ready()}")
     others = [KvServer(n, f"file:{path}") for n in "bcd"]
     lines = [f"{s.name}={s.address}" for s in (a, *others)]
     path.write_text("# all\n\n" + "\n".join(lines) + "\n")
     a.sees("a b c d")
+    a.ready()
+    if "READY" not in (a.process.stdout.readline() if a.process.stdout else ""):
+        raise Failed("no READY with the first view")
     others[0].sees("a b c d")
     epoch = a.view()["epoch"]
     if epoch != others[0].view()["epoch"]:
@@ -398,7 +416,7 @@ def a_file() -> None:
     a.source("unreachable")
     path.unlink()
     a.says("No such file")
-    if (a.names(), a.view()["epoch"]) != ("a b c d", epoch):
+    if (a.names(), a.view()["epoch"], a.is_ready()[0]) != ("a b c d", epoch, True):
         raise Failed(f"the view has moved: {a.view()}")
     fresh = SCRATCH / "members.new"
     fresh.write_text("\n".join(lines[:3] + [lines[3] + ";state=draining"]) + "\n")
@@ -408,6 +426,19 @@ def a_file() -> None:
     path.write_text("\n".join(lines[:2]) + "\n")  # half of them: believed
     a.sees("a b")
     a.says("c left, d left")
+    a.never_said("event=source_restarted")
+    epoch = a.view()["epoch"]
+    fresh.write_text("\n".join(lines[:3]) + "\n")
+    os.utime(fresh, (1600000000, 1600000000))  # the clock of before was ahead
+    fresh.rename(path)
+    a.sees("a b c")
+    a.says("counts backwards.*event=source_restarted source=file .* to=1600000000000 other=no")
+    if a.view()["epoch"] != epoch + 1:
+        raise Failed(f"{epoch}: {a.view()}")
+    # A file that is there is read before the first READY, by a server that starts.
+    started = KvServer("c", f"file:{path}")
+    if "READY" not in started.said[0] or started.names() != "a b c":
+        raise Failed(f"{started.said} {started.names()}")
 
 
 def a_large_loss() -> None:
@@ -1475,7 +1506,7 @@ def real_killed() -> None:
 
 
 def real_anew() -> None:
-    """etcd comes back without its data: revisions begin anew, and the epoch still grows."""
+    """etcd comes back without its data: it is another source, with epochs of its own."""
     e = one_real()
     a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
     a.sees("a b")
@@ -1491,10 +1522,121 @@ def real_anew() -> None:
     for s in (a, b, c):
         s.says("this server is registered|the lease of this server is gone|lease")
         s.sees("a b c")
+    a.says("is another source now")
     c.end()
     a.sees("a b")
-    if a.view()["epoch"] <= epoch:
-        raise Failed("the epoch has gone back")
+    if a.view()["epoch"] >= epoch:
+        raise Failed(f"{a.view()['epoch']} is no epoch of the new etcd: {epoch}")
+
+
+def marks(e: FakeEtcd) -> list[str]:
+    return [v[0] for k, v in e.keys.items() if k == "/test/kv//incarnation"]
+
+
+def etcd_mark() -> None:
+    """An etcd that lost its data is another source, one that was restored is the same and counts backwards."""
+    e = one_fake()
+    for i in range(40):
+        e.put("/elsewhere", str(i))
+    a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
+    for s in (a, b):
+        s.sees("a b")
+    (mark,) = marks(e)
+    backup, epoch = e.backup(), a.view()["epoch"]
+    e.delete("/test/kv//incarnation")  # it alone: it comes back as it was
+    soon("the mark is put back", lambda: marks(e) == [mark])
+    for i in range(40):
+        e.put("/elsewhere", str(i))
+    c = KvServer("c", etcd_spec(e), *LEASE)
+    for s in (a, b, c):
+        s.sees("a b c")
+        s.never_said("event=source_restarted")
+    later = a.view()["epoch"]
+    e.begin_anew(backup)
+    a.says("counts backwards.*event=source_restarted source=etcd .* other=no")
+    for s in (a, b, c):
+        s.sees("a b c")
+    if a.view()["epoch"] < later or epoch >= later or marks(e) != [mark]:
+        raise Failed(f"{a.view()}, {later}, {marks(e)}")
+    e.begin_anew()
+    for s in (a, b, c):
+        s.says("is another source now.*event=source_restarted source=etcd .* other=yes")
+        s.sees("a b c")
+    soon("another mark", lambda: len(marks(e)) == 1 and marks(e) != [mark])
+    c.end()
+    a.sees("a b")
+    if a.view()["epoch"] >= later or counted(a, "kvrail_members_restarts_total") != 2:
+        raise Failed(f"{later}: {a.view()}; {a.text()[-5000:]}")
+
+
+def etcd_without_mark() -> None:
+    """Who may not put the mark is a member all the same, and does not ask for it again and again."""
+    e = one_fake()
+    e.readonly = True
+    a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
+    a.sees("a b")
+    b.ready()
+    e.readonly = False
+    a.says("is another source now")  # with the mark
+    b.says("is another source now")
+    a.sees("a b")
+
+
+def state_dir() -> None:
+    """etcd is away, and a machine has lost its power: with --state-dir a server begins with its last view."""
+    e = one_fake()
+    folder, tight = SCRATCH / "state", SCRATCH / "tight"
+    folder.mkdir()
+    tight.mkdir(mode=0o500)
+    more = ("--state-dir", str(folder))
+    a = KvServer("a", etcd_spec(e), *LEASE, *more)
+    b = KvServer("b", etcd_spec(e), *LEASE)
+    a.sees("a b")
+    soon("the view is saved", lambda: (folder / "view").exists())
+    time.sleep(0.5)
+    e.lose_leader()
+    for s in (a, b):
+        s.source("unreachable")
+        s.kill()
+    again = KvServer("a", etcd_spec(e), *LEASE, *more, port=a.port)
+    again.ready()
+    again.says("begins with its last view, 2 members.*event=saved_view source=etcd")
+    again.sees("a b")
+    if again.view()["source"]["saved"] is not True or counted(again, "kvrail_view_saved") != 1:
+        raise Failed(str(again.view()))
+    epoch = again.view()["epoch"]
+    without = KvServer("b", etcd_spec(e), *LEASE, port=b.port)
+    time.sleep(1)
+    if without.is_ready()[0] or counted(without, "kvrail_view_epoch") != 0 or "READY" in "".join(without.said):
+        raise Failed("a server without a view is ready")
+    # An engine that starts has the view of the server that has one, and puts nothing by its own list.
+    report = SCRATCH / "state.json"
+    servers = ["-s", f"b={without.address}"]
+    load = "--num-keys 40 --value-size 4KB --num-workers 2 --timeout 30s".split()
+    if bench_begin(again, report, *servers, *load).wait(PATIENCE_S) != 0:
+        raise Failed("kv-bench failed")
+    if counted(without, "kvrail_puts_total") != 0:
+        raise Failed("a server that is not ready was used")
+    without.says("is refused: the server is not ready: it does not know the members of its cluster yet")
+    e.elect()
+    for s in (again, without):
+        s.source("ok")
+        s.ready()
+        s.sees("a b")
+    if again.view()["source"]["saved"] or again.view()["epoch"] < epoch:
+        raise Failed(str(again.view()))
+    again.end()
+    other = KvServer("a", etcd_spec(e), *LEASE, "--cluster", "lab", *more)
+    other.says("--state-dir: .*/view is not used: it is of another --members or --cluster.*event=saved_view_refused")
+    other.ready()
+    if os.geteuid() != 0:
+        unwritable = KvServer("c", etcd_spec(e), *LEASE, "--state-dir", str(tight))
+        unwritable.says("the view cannot be saved in .*Permission denied.*event=view_unsaved")
+        unwritable.ready()
+    gone = KvServer("d", etcd_spec(e), *LEASE, "--state-dir", str(SCRATCH / "nowhere"))
+    gone.says("the view cannot be saved in .*No such file.*event=view_unsaved")
+    gone.ready()
+    gone.sees(gone.names())
 
 
 def real_three() -> None:
@@ -1667,9 +1809,19 @@ def kube_life() -> None:
         "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, True, True)]
     )
     a.sees("kv-0 kv-1-draining kv-2")
+    # It ends, and its probe fails: it stays until its endpoint is gone. One that nobody saw serve is none.
     k.api.put(
-        "kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2", False, False, True)]
+        "kv-1",
+        [
+            endpoint("kv-0", "127.0.0.1"),
+            endpoint("kv-1", "127.0.0.2", False, False, True),
+            endpoint("kv-8", "127.0.0.8", False, False, True),
+        ],
     )
+    k.api.put("kv-7", [endpoint("kv-7", "127.0.0.7")])
+    a.sees("kv-0 kv-1-draining kv-2 kv-7")
+    k.api.delete("kv-7")
+    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1")])
     a.sees("kv-0 kv-2")
     k.api.delete("kv-2")
     a.sees("kv-0")
@@ -1722,6 +1874,111 @@ def kube_dual_stack() -> None:
             lambda: [m["address"] for m in a.view()["members"]] == [f"127.0.0.8:{port}"],
         )
         a.end()
+
+
+def kube_restored() -> None:
+    """The control plane comes back with old versions: the log and a counter say so, and the epoch grows all the same."""
+    k = Kube()
+    k.api.version = 5000
+    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2")])
+    a = k.server("kv-0")
+    a.sees("kv-0 kv-1")
+    epoch = a.view()["epoch"]
+    with k.api.lock:
+        k.api.version = 100
+        k.api.history.clear()
+        k.api.slices.clear()
+    k.api.put("kv-1", [endpoint("kv-0", "127.0.0.1"), endpoint("kv-1", "127.0.0.2"), endpoint("kv-2", "127.0.0.3")])
+    k.api.cut(broken=True)
+    a.sees("kv-0 kv-1 kv-2")
+    a.says("counts backwards, and its epoch was 5001 and is 101.*event=source_restarted source=k8s from=5001 to=101")
+    if a.view()["epoch"] <= epoch or counted(a, "kvrail_members_restarts_total") != 1:
+        raise Failed(str(a.view()))
+    b = k.server("kv-1")
+    b.sees("kv-0 kv-1 kv-2")
+    if b.view()["epoch"] != 101:
+        raise Failed(str(b.view()))
+
+
+class Kubelet:
+    """What kubelet and the controller of endpoints do with three pods: a probe that fails three times, each 0.2 s (5 s
+    with deploy/kubernetes), ends `serving`; a pod that was told to end is `terminating`, and goes when its process does.
+    """
+
+    def __init__(self, kube: Kube, names: str) -> None:
+        self.kube = kube
+        self.ports = dict(zip(names, free_ports(len(names))))
+        self.pods: dict[str, KvServer] = {}
+        self.failed = {n: 3 for n in names}
+        self.ending: set[str] = set()
+        self.shown: dict[str, tuple[bool, bool]] = {}
+        self.over = False
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def start(self, *more: str) -> list[KvServer]:
+        for name, port in self.ports.items():
+            self.pods[name] = self.kube.server(name, *more, port=port)
+        return list(self.pods.values())
+
+    def look(self, name: str, pod: KvServer) -> None:
+        gone = pod.process.poll() is not None
+        try:
+            good = not gone and pod.is_ready()[0]
+        except (OSError, urllib.error.URLError):
+            good = False
+        self.failed[name] = 0 if good else self.failed[name] + 1
+        now = (self.failed[name] < 3, name in self.ending)
+        if gone and name in self.shown:
+            self.kube.api.delete(f"kv-{name}")
+            del self.shown[name]
+        elif not gone and now != self.shown.get(name):
+            serving, ending = self.shown[name] = now
+            self.kube.api.put(
+                f"kv-{name}",
+                [endpoint(name, "127.0.0.1", serving and not ending, serving, ending)],
+                ports=[{"name": "kvrail", "port": self.ports[name]}],
+            )
+
+    def run(self) -> None:
+        while not self.over and not self.kube.api.closed:
+            for name, pod in list(self.pods.items()):
+                self.look(name, pod)
+            time.sleep(0.2)
+
+    def end(self, name: str) -> None:
+        self.ending.add(name)
+        self.pods[name].process.send_signal(signal.SIGTERM)
+
+
+def kube_drains() -> None:
+    """A push that takes many times what a failing probe takes: the pod is ready, and a draining member, to its end. No
+    read misses."""
+    kubelet = Kubelet(Kube(), "abc")
+    pods = kubelet.start("--drain-sec", "60", "--drain-mb", "1", "--memory-mb", "64")
+    for pod in pods:  # all at once are ready only when they are members, and members only when they are ready
+        pod.ready()
+        pod.sees("a b c")
+    report = SCRATCH / "kubelet.json"
+    load = "--num-keys 1200 --value-size 16KB --num-workers 4 --seed 7 --duration 25 --keep-going --verify".split()
+    bench = bench_begin(pods[0], report, *load)
+    soon("kv-bench reads", lambda: counted(pods[0], "kvrail_gets_total") > 2000)
+    all_counted(pods, 1200)
+    before = counted(pods[1], BLOCKS)
+    begun = time.monotonic()
+    kubelet.end("b")
+    pods[0].sees("a b-draining c")
+    while pods[1].process.poll() is None:
+        if pods[0].names() != "a b-draining c" and pods[1].process.poll() is None and "goodbye" not in pods[1].text():
+            raise Failed(f"b is no member while it hands over: {pods[0].names()}; {pods[1].text()[-2000:]}")
+        time.sleep(0.1)
+    took = time.monotonic() - begun
+    pods[1].says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    if took < 3 or before < 200:
+        raise Failed(f"{before} values took {took:.1f} s: that shows nothing")
+    pods[0].sees("a c")
+    if bench.wait(PATIENCE_S) != 0 or read_of(report)["misses"] != 0 or read_of(report)["errors"]:
+        raise Failed(f"{read_of(report)}")
+    kubelet.over = True
 
 
 def kube_bad_days() -> None:
@@ -1857,12 +2114,17 @@ def main() -> int:
         ("DNS: a name server over UDP and TCP", dns_udp, own_network()),
         ("k8s: slices, conditions, epochs, a cut watch", kube_life, ""),
         ("k8s: IPv4 and IPv6", kube_dual_stack, ""),
+        ("k8s: a pod hands over for longer than its probe waits", kube_drains, ""),
+        ("k8s: a control plane that was restored", kube_restored, ""),
         ("k8s: 410, silence, a new token, an API server that hangs, a wrong CA", kube_bad_days, ""),
         ("etcd (fake): lost events, compaction", fake_days, ""),
         ("etcd (fake): no watch lasts", no_watch_lasts, ""),
         ("etcd (fake): a dead endpoint is passed over", a_dead_endpoint, ""),
         ("etcd (fake): a change while a put is under way", a_put_under_way, ""),
         ("etcd (fake): it takes no writes for longer than a lease", etcd_full, ""),
+        ("etcd (fake): its data are lost, or restored", etcd_mark, ""),
+        ("etcd (fake): the mark is refused", etcd_without_mark, ""),
+        ("a server begins with the view that it saved", state_dir, ""),
         ("etcd (fake): it has no leader for longer than a lease", etcd_headless, ""),
     ]
     for kind, make, why in (

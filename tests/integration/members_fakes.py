@@ -98,6 +98,7 @@ class FakeEtcd:
         self.hung = self.closed = self.mute = False  # mute: watches get no event
         self.watches, self.put_pause_s = 0, 0.0
         self.full = self.headless = False
+        self.readonly = False  # transactions are refused
         self.server = Server(self)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.expire, daemon=True).start()
@@ -136,6 +137,19 @@ class FakeEtcd:
     def put(self, key: str, value: str) -> None:
         with self.lock:
             self.key_put(key, value, 0)
+
+    def begin_anew(self, backup: tuple[int, dict[str, tuple[str, int, int]]] | None = None) -> None:
+        """All data are lost, or as in the backup; watches break and leases are gone. The cluster id is the same."""
+        with self.lock:
+            self.revision, self.keys = backup if backup else (1, {})
+            self.keys = {k: v for k, v in self.keys.items() if v[2] == 0}
+            self.leases.clear()
+            self.compacted = 0
+            self.history = [(0, {})] * len(self.history) + [(0, {"cut": True})]
+
+    def backup(self) -> tuple[int, dict[str, tuple[str, int, int]]]:
+        with self.lock:
+            return self.revision, dict(self.keys)
 
     def cut_and_compact(self) -> None:
         """Watches break, and what they missed is compacted before they are back."""
@@ -241,6 +255,15 @@ class FakeEtcd:
                 return error(404, 5, "etcdserver: requested lease not found")
             self.key_put(unb64(body["key"]), unb64(body["value"]), int(body["lease"]))
             return 200, {"header": self.header()}
+        if path == "/v3/kv/txn":
+            (want,), (do,) = body["compare"], body["success"]
+            assert (want["target"], want["result"], want["create_revision"]) == ("CREATE", "EQUAL", "0")
+            if self.readonly:
+                return error(403, 7, "etcdserver: permission denied")
+            good = unb64(want["key"]) not in self.keys
+            if good:
+                self.key_put(unb64(do["request_put"]["key"]), unb64(do["request_put"]["value"]), 0)
+            return 200, {"header": self.header(), **({"succeeded": True} if good else {})}
         if path == "/v3/kv/range":
             first, end = unb64(body["key"]), unb64(body["range_end"])
             kvs = [

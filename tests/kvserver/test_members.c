@@ -200,6 +200,25 @@ static void members_go_through_etcd(void **state)
 	kv_view_fini(&b);
 }
 
+static void the_mark_of_an_etcd_is_no_member(void **state)
+{
+	(void)state;
+	char *text = etcd_mark_text("/p/", "0123456789abcdef"), mark[ETCD_MARK_LEN + 1];
+	json_t *txn = json_loads(text, 0, NULL);
+	json_t *put = json_object_get(json_array_get(json_object_get(txn, "success"), 0), "request_put");
+	struct kv_member m;
+	char id[KV_NAME_MAX];
+	assert_true(etcd_mark_read(put, "/p/", mark));
+	assert_string_equal(mark, "0123456789abcdef");
+	assert_false(etcd_mark_read(put, "/p", mark));
+	assert_false(etcd_member_read(put, "/p/", &m) || etcd_id_read(put, "/p/", id));
+	json_object_set_new(put, "value", json_string("MDEyMw==")); /* 0123 */
+	assert_true(etcd_mark_read(put, "/p/", mark));
+	assert_string_equal(mark, "");
+	json_decref(txn);
+	free(text);
+}
+
 /* ---- guard ---- */
 
 /* A view of members "a", "b", ... for each letter. */
@@ -947,6 +966,7 @@ int main(void)
 		cmocka_unit_test(a_member_answers_at_any_address),
 		cmocka_unit_test(base64_goes_both_ways),
 		cmocka_unit_test(members_go_through_etcd),
+		cmocka_unit_test(the_mark_of_an_etcd_is_no_member),
 		cmocka_unit_test(half_may_leave_and_more_may_not),
 		cmocka_unit_test(a_new_name_for_an_address_leaves_no_phantom),
 		cmocka_unit_test(a_doubted_member_goes_when_its_address_is_named),
