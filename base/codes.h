@@ -29,7 +29,8 @@ enum {
 	KV_ERESET = 1019,    /* the endpoint was rebuilt under the operation; internal, retried */
 	KV_EPROVIDER = 1020, /* the fabric provider failed in another way */
 	KV_EINTERNAL = 1021, /* a bug of ours, contained */
-	KV_ELEFT = 1022      /* the server said goodbye: it ends, and its values with it */
+	KV_ELEFT = 1022,     /* the server said goodbye: it ends, and its values with it */
+	KV_EDELETED = 1023   /* the key was deleted lately, or its value replaced; internal: callers see a miss */
 };
 
 /* struct kv_error -- a code with one sentence: what failed, on what, why, and the way out. The caller's memory; every

@@ -31,6 +31,25 @@ struct block {
 	struct expire_node expire;
 };
 
+/* When the value was put, in microseconds of the shard's clock. Of a copy: not later than that. It lies where the item
+ * would be padded, in the cache line of eviction and expiry. */
+static inline uint64_t block_born_ns(const struct block *b)
+{
+	uint64_t us = 0;
+
+	memcpy(&us, b->item.of_owner, sizeof(b->item.of_owner));
+	return us * 1000;
+}
+
+static inline void block_born_at(struct block *b, uint64_t born_ns)
+{
+	uint64_t us = born_ns / 1000;
+
+	memcpy(b->item.of_owner, &us, sizeof(b->item.of_owner));
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof(struct index_item) == 8 + 1 + KV_KEY_MAX + 7,
+	       "the time of birth takes no room of its own");
 _Static_assert(offsetof(struct block, item) == KV_CACHELINE,
 	       "the index compares keys in the block's second cache line");
 _Static_assert(offsetof(struct block, evict) / KV_CACHELINE == (sizeof(struct block) - 1) / KV_CACHELINE,

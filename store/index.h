@@ -11,6 +11,7 @@ struct index_item {
 	uint64_t hash;
 	uint8_t key_len;
 	uint8_t key[KV_KEY_MAX];
+	uint8_t of_owner[7]; /* room that the index does not use (block.h) */
 };
 
 struct index_slot {

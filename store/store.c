@@ -32,17 +32,23 @@ int store_init(struct store *s, const struct store_options *o)
 		return rc;
 	}
 	rc = evict_init(&s->evict, o->policy, max);
-	if (rc) {
-		index_fini(&s->index);
-		arena_fini(&s->arena);
-		return rc;
-	}
+	if (rc)
+		goto no_policy;
+	rc = tombs_init(&s->tombs, o->limit_bytes);
+	if (rc)
+		goto no_tombs;
 	expire_init(&s->expire, o->now_ns);
 	slab_init(&s->blocks, sizeof(struct block), made);
 	slab_init(&s->rooms, sizeof(struct room), STORE_ROOMS_MAX);
 	slab_init(&s->pins, sizeof(struct pin), max);
 	kv_list_init(&s->clearing);
 	return 0;
+no_tombs:
+	evict_fini(&s->evict);
+no_policy:
+	index_fini(&s->index);
+	arena_fini(&s->arena);
+	return rc;
 }
 
 void store_fini(struct store *s)
@@ -50,6 +56,7 @@ void store_fini(struct store *s)
 	slab_fini(&s->pins);
 	slab_fini(&s->rooms);
 	slab_fini(&s->blocks);
+	tombs_fini(&s->tombs);
 	evict_fini(&s->evict);
 	index_fini(&s->index);
 	arena_fini(&s->arena);
@@ -174,6 +181,12 @@ void store_stage_end(struct store *s, struct room *r)
 	slab_put(&s->rooms, r);
 }
 
+/* Whether a block is hidden, since it may have been deleted without this server. */
+static bool doubted(const struct store *s, const struct block *b)
+{
+	return KV_UNLIKELY(s->doubt_ns > 0) && block_born_ns(b) < s->doubt_ns;
+}
+
 /* The block of an item, or NULL if there is none or its time has come. */
 static struct block *live(struct store *s, struct index_item *item, uint64_t now_ns)
 {
@@ -183,7 +196,7 @@ static struct block *live(struct store *s, struct index_item *item, uint64_t now
 		return NULL;
 	b = KV_CONTAINER(item, struct block, item);
 	if (!expire_over(&b->expire, now_ns))
-		return b;
+		return doubted(s, b) ? NULL : b;
 	s->events[STORE_EXPIRED]++;
 	store_drop(s, b);
 	return NULL;
@@ -192,20 +205,31 @@ static struct block *live(struct store *s, struct index_item *item, uint64_t now
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 		 struct block **out_holder)
 {
+	return store_commit_born(s, b, checksum, expires_ns, now_ns, now_ns, out_holder);
+}
+
+int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
+		      uint64_t now_ns, struct block **out_holder)
+{
 	/* Another key of the same digest (index.h) has the place as well. */
-	struct block *holder = live(s, index_peek(&s->index, b->item.hash), now_ns);
+	struct index_item *item = index_peek(&s->index, b->item.hash);
+	struct block *holder = live(s, item, now_ns);
 	int rc;
 
 	if (holder) {
 		*out_holder = holder;
 		return -KV_EEXIST;
 	}
+	if (KV_UNLIKELY(s->doubt_ns > 0) && (item = index_peek(&s->index, b->item.hash)))
+		store_drop(s, KV_CONTAINER(item, struct block, item));
 	rc = index_insert(&s->index, &b->item);
 	if (rc)
 		return rc;
 	s->staged_bytes -= arena_round(b->len);
 	b->state = BLOCK_LIVE;
 	b->checksum = checksum;
+	block_born_at(b, born_ns);
+	tombs_reborn(&s->tombs, b->item.hash, born_ns);
 	evict_insert(&s->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
 	return 0;
@@ -240,7 +264,7 @@ static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, ui
 			continue;
 		if (KV_UNLIKELY(expire_over(&found[i]->expire, now_ns)))
 			over |= 1u << i;
-		else
+		else if (!doubted(s, found[i]))
 			bitmap[(at + i) / 8] |= (uint8_t)(1u << (at + i) % 8);
 	}
 	for (; KV_UNLIKELY(over); over &= over - 1)
@@ -251,6 +275,21 @@ void store_digests_find(struct store *s, const uint8_t *digests, uint32_t n, uin
 {
 	for (uint32_t at = 0; at < n; at += DIGESTS_AHEAD)
 		digests_find(s, digests, KV_MIN(n - at, (uint32_t)DIGESTS_AHEAD), now_ns, bitmap, at);
+}
+
+bool store_digests_deleted(const struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns,
+			   const uint8_t *found, uint8_t *bitmap)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < n && s->tombs.used > 0; i++) {
+		uint64_t hash = index_digest_hash(&s->index, kv_get64(digests + 8 * (size_t)i));
+		if (found[i / 8] >> i % 8 & 1 || !tombs_deleted(&s->tombs, hash, now_ns))
+			continue;
+		bitmap[i / 8] |= (uint8_t)(1u << i % 8);
+		any = true;
+	}
+	return any;
 }
 
 uint64_t store_ahead(const struct store *s, const void *key, size_t len)
@@ -287,6 +326,64 @@ void store_use(struct store *s, struct block *b)
 {
 	if (kv_list_empty(&b->pins))
 		evict_access(&s->evict, &b->evict);
+}
+
+int store_copy_allowed(const struct store *s, const void *key, size_t len, uint64_t born_ns, uint64_t now_ns,
+		       uint64_t *expires_ns)
+{
+	const struct tomb *d = tombs_find(&s->tombs, index_hash(&s->index, key, len), now_ns);
+
+	if (!d || born_ns >= d->time_ns)
+		return 0;
+	*expires_ns = KV_MIN(*expires_ns, d->expires_ns);
+	if (*expires_ns > now_ns)
+		return 0;
+	return d->time_ns - born_ns >= STORE_BORN_SLACK_MS * 1000000ull ? -KV_EDELETED : -KV_ECANCELED;
+}
+
+bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns, uint64_t now_ns)
+{
+	uint64_t hash = index_hash(&s->index, key, len);
+	struct index_item *item = index_find(&s->index, hash, key, len);
+	struct block *b = item ? KV_CONTAINER(item, struct block, item) : NULL;
+	bool meant = b && block_born_ns(b) <= time_ns, hidden = meant && doubted(s, b);
+	bool was = meant && live(s, item, now_ns);
+
+	tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, 0, now_ns);
+	if (b && !meant)
+		tombs_reborn(&s->tombs, hash, block_born_ns(b));
+	if (was || (hidden && index_find(&s->index, hash, key, len)))
+		store_drop(s, b);
+	return was;
+}
+
+void store_delete_block(struct store *s, struct block *b, uint64_t now_ns)
+{
+	tombs_put(&s->tombs, b->item.hash, tombs_id(b->item.key, b->item.key_len), block_born_ns(b) + 1000, 0, now_ns);
+	store_drop(s, b);
+}
+
+void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t now_ns)
+{
+	uint64_t hash = b ? b->item.hash : index_hash(&s->index, key, len);
+
+	if (!b || expires_ns < b->expire.when_ns || tombs_find(&s->tombs, hash, now_ns))
+		tombs_put(&s->tombs, hash, tombs_id(key, len), now_ns, expires_ns, now_ns);
+	if (b)
+		store_expire_at(s, b, expires_ns);
+}
+
+bool store_key_deleted(const struct store *s, const void *key, size_t len, uint64_t now_ns, uint64_t *out_ns)
+{
+	uint64_t hash;
+
+	if (KV_LIKELY(s->tombs.used == 0))
+		return false;
+	hash = index_hash(&s->index, key, len);
+	if (!tombs_deleted(&s->tombs, hash, now_ns))
+		return false;
+	*out_ns = tombs_find(&s->tombs, hash, now_ns)->time_ns;
+	return true;
 }
 
 void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)

@@ -10,6 +10,7 @@
 #include "store/hot.h"
 #include "store/pins.h"
 #include "store/room.h"
+#include "store/tombs.h"
 
 struct store_options {
 	void *base;           /* the arena's memory */
@@ -30,6 +31,8 @@ struct store {
 	struct index index;
 	struct evict evict;
 	struct expire expire;
+	struct tombs tombs;
+	uint64_t doubt_ns; /* blocks that were born before are hidden (store_doubt); 0: none */
 	struct slab blocks, pins, rooms;
 	struct kv_list clearing; /* rooms that have memory, each with a stretch of its own (room.c) */
 	unsigned rooms_begun;    /* that search or clear; ROOMS_AT_ONCE over several steps */
@@ -45,6 +48,7 @@ enum {
 	STORE_BLOCKS_MIN = 1024,
 	STORE_BLOCKS_MAX = 1 << 29,
 	STORE_ROOMS_MAX = 4096, /* values that memory is being cleared for */
+	STORE_BORN_SLACK_MS = 1000, /* see store_copy_allowed */
 	STORE_STEPS_AT_ONCE =
 		512 /* blocks looked at or evicted when a value comes, and in each step after that: 0.1 ms */
 };
@@ -63,8 +67,11 @@ void store_use(struct store *s, struct block *b);
 
 /* store_digests_find -- which keys have a live block, of n that only digests are known of (index.h): 8 bytes each,
  * little-endian, one after the other. Sets bit i % 8 of byte i / 8 of the bitmap for key i, and clears none. A block
- * whose time has come is deleted on the way. */
+ * whose time has come is deleted on the way. store_digests_deleted -- the same for those of them that were deleted
+ * lately and whose bit in `found` is 0. Returns whether there is one. */
 void store_digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap);
+bool store_digests_deleted(const struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns,
+			   const uint8_t *found, uint8_t *bitmap);
 
 /* Several look-ups at once: store_ahead for each key, store_ahead_block with what it returned, store_ahead_data with
  * what that returned (NULL: nothing is likely to be found), then store_find. Each step begins to load what the next one
@@ -91,11 +98,32 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 int store_stage_step(struct store *s, struct room *r, unsigned *budget);
 void store_stage_end(struct store *s, struct room *r);
 
-/* store_commit -- make a staged block visible. Returns 0; -KV_EEXIST when the key is live already: then *out_holder is
- * that block and the staged one is unchanged (store_drop it); -KV_ENOMEM (unchanged). The caller's reference stays.
- * expires_ns: KV_NEVER for none. */
+/* store_commit -- make a staged block visible, which is born now. Returns 0; -KV_EEXIST when the key is live already:
+ * then *out_holder is that block and the staged one is unchanged (store_drop it); -KV_ENOMEM (unchanged). The caller's
+ * reference stays. expires_ns: KV_NEVER for none.
+ * store_commit_born -- the same for a copy, which is born no earlier than born_ns. */
 int store_commit(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
 		 struct block **out_holder);
+int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
+		      uint64_t now_ns, struct block **out_holder);
+
+/* store_copy_allowed -- a copy of this key may be older than what is known of the key here. 0: it may be stored, and
+ * lives no longer than *expires_ns, which is lowered to what a TOUCH said. -KV_EDELETED: the key was deleted, or has
+ * expired, since born_ns. -KV_ECANCELED: it seems so, but by less than the second that born_ns may be too early by. */
+int store_copy_allowed(const struct store *s, const void *key, size_t len, uint64_t born_ns, uint64_t now_ns,
+		       uint64_t *expires_ns);
+
+/* store_delete -- the value of a key as it was at time_ns is deleted, and its copies are refused from now on. Whether
+ * it was there. store_delete_block -- the same for this live block, as far as copies that are no younger. */
+bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns, uint64_t now_ns);
+void store_delete_block(struct store *s, struct block *b, uint64_t now_ns);
+
+/* store_touch -- the value of a key lives until expires_ns from now on. b: it, or NULL if it is not here. Its copies
+ * that come later live no longer, if this shortens its life, or if b is NULL. */
+void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t now_ns);
+
+/* store_key_deleted -- whether a key that store_find does not find was deleted lately, and when. */
+bool store_key_deleted(const struct store *s, const void *key, size_t len, uint64_t now_ns, uint64_t *out_ns);
 
 /* store_drop -- a staged or live block becomes invisible at once; its memory is free when the last reference goes. */
 void store_drop(struct store *s, struct block *b);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tombs.h -- tombstones: which keys were deleted, or touched, lately. A copy of a value that is older than its key's
+ * tombstone is not stored. */
+#ifndef KVRAIL_STORE_TOMBS_H
+#define KVRAIL_STORE_TOMBS_H
+
+#include "base/base.h"
+
+enum {
+	TOMBS_MIN = 1 << 10,
+	TOMBS_MAX = 1 << 18,
+	TOMBS_BYTES_EACH = 16 << 10 /* one tombstone for so many bytes of the arena, within these bounds */
+};
+
+#define TOMBS_KEEP_NS 660000000000ull /* a minute longer than kvc_options.settle_ns is by default */
+
+/* What was said about a key. */
+struct tomb {
+	uint64_t hash;       /* of the index; 0: the place is free */
+	uint64_t id;         /* tombs_id of the key */
+	uint64_t time_ns;    /* values that were born before are meant */
+	uint64_t expires_ns; /* 0: they were deleted; else they live no longer than until then */
+	bool reborn;         /* a younger value was stored since */
+};
+
+struct tombs {
+	struct tomb *ring;      /* in the order in which they came */
+	uint32_t *next, *chain; /* index + 1 of the next tombstone of a chain, and of the first one of each */
+	uint32_t count_max, mask, at;
+	uint32_t used;    /* places that are not free */
+	uint64_t dropped; /* tombstones that had to go before their time */
+};
+
+/* tombs_init -- none yet, of an arena of this size. 0 or -KV_ENOMEM. */
+int tombs_init(struct tombs *t, uint64_t limit_bytes);
+void tombs_fini(struct tombs *t);
+
+/* tombs_id -- the number of a key that is the same at every server. */
+uint64_t tombs_id(const void *key, size_t len);
+
+/* tombs_put -- values of this key that were born before time_ns are deleted (expires_ns 0), or live until expires_ns at
+ * most. An older tombstone of the key goes; one that says more stays. If all places are taken, the oldest goes. */
+void tombs_put(struct tombs *t, uint64_t hash, uint64_t id, uint64_t time_ns, uint64_t expires_ns, uint64_t now_ns);
+
+/* tombs_find -- the tombstone of a key, or NULL: there is none, or it is older than TOMBS_KEEP_NS. */
+const struct tomb *tombs_seek(const struct tombs *t, uint64_t hash, uint64_t now_ns);
+static inline const struct tomb *tombs_find(const struct tombs *t, uint64_t hash, uint64_t now_ns)
+{
+	return KV_LIKELY(t->used == 0) ? NULL : tombs_seek(t, hash, now_ns);
+}
+
+/* tombs_deleted -- whether the key was deleted lately, or has expired as a TOUCH said, and was not stored since.
+ * tombs_reborn -- a value of the key is stored that was born then. */
+static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t now_ns)
+{
+	const struct tomb *d = tombs_find(t, hash, now_ns);
+
+	return KV_UNLIKELY(d != NULL) && !d->reborn && d->expires_ns <= now_ns;
+}
+void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns);
+
+/* tombs_next -- a walk: the next tombstone of a deleted key that is not older than since_ns, from place *at on, which
+ * begins as 0. NULL: there is none. Looks at *budget places at most and lowers it. */
+const struct tomb *tombs_next(const struct tombs *t, uint32_t *at, uint64_t since_ns, uint32_t *budget);
+
+#endif
