@@ -79,6 +79,7 @@ static int init(struct te *te, const struct te_options *o, const struct te_handl
 	te->rules.part_bytes = o->part_bytes;
 	te->place.near = o->near && kv_numa_nodes("") > 1;
 	te->rules.peers_heal = o->peers_heal;
+	te->rules.nic_named = o->nic != NULL;
 	te->rules.chunk_bytes = o->chunk_bytes ? o->chunk_bytes : KV_CHUNK_DEFAULT;
 	te->rules.receives = o->receives ? o->receives : TE_RECEIVES_DEFAULT;
 	fence_init(&te->fence, te_now(te));

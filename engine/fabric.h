@@ -139,9 +139,11 @@ void fab_close(struct fab **fab);
 int fab_rebuild(struct fab *fab, struct kv_error *err);
 
 /* fab_address_gone -- whether the machine has lost the IP address of the endpoint. Nobody can connect to it then, and it
- * cannot connect. fab_rebuild takes another address of the same device and family then, if there is one; without one it
- * fails, and a later one may succeed. Costs some system calls. */
+ * cannot connect. fab_rebuild takes another address of the same device and family then, else the one that fab_local_set
+ * named last; without any it fails, and a later one may succeed. Costs some system calls.
+ * fab_local_set -- an address of this machine, of any of its devices, that an endpoint of this kind may have. */
 bool fab_address_gone(const struct fab *fab);
+void fab_local_set(struct fab *fab, const struct sockaddr_storage *local);
 
 /* fab_shut -- the closing half of fab_rebuild alone: as safe, and as closed as after one that failed. */
 void fab_shut(struct fab *fab);

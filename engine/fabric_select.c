@@ -387,27 +387,62 @@ static bool stands_in(const struct fab *fab, const struct fi_info *info)
 	       kv_sockaddr_is_ours(&other);
 }
 
-void fab_address_take(struct fab *fab)
+static bool name_put(char **to, const char *name)
 {
-	const struct fab_query query = {.nic = fab->caps.domain, .log = fab->options.log};
+	char *copy = name ? strdup(name) : NULL;
+	if (!copy)
+		return false;
+	free(*to);
+	*to = copy;
+	return true;
+}
+
+/* Our description gets the address of the other one, and where that is: all of it of fi_dupinfo. */
+static bool address_put(struct fab *fab, const struct fab_device *d)
+{
+	const struct fi_info *info = d->info;
+	void *copy = malloc(info->src_addrlen);
+	if (!copy || !name_put(&fab->info->domain_attr->name, info->domain_attr->name) ||
+	    !name_put(&fab->info->fabric_attr->name, info->fabric_attr->name)) {
+		free(copy);
+		return false;
+	}
+	memcpy(copy, info->src_addr, info->src_addrlen);
+	free(fab->info->src_addr);
+	fab->info->src_addr = copy;
+	fab->info->src_addrlen = info->src_addrlen;
+	memcpy(fab->caps.local, d->local, sizeof(fab->caps.local));
+	memcpy(fab->caps.domain, d->domain, sizeof(fab->caps.domain));
+	return true;
+}
+
+/* Take an address of the devices that the query finds. False: they have none for us. */
+static bool address_of(struct fab *fab, const struct fab_query *query)
+{
 	struct fab_device found[NIC_ADDRESSES];
 	unsigned n, i = 0;
-	void *copy = NULL;
-	if (probe_any(fab->quirk, fab->caps.provider, &query, found, NIC_ADDRESSES, &n))
-		return;
+	bool taken;
+	if (probe_any(fab->quirk, fab->caps.provider, query, found, NIC_ADDRESSES, &n))
+		return false;
 	while (i < n && !stands_in(fab, found[i].info))
 		i++;
-	if (i < n)
-		copy = malloc(((const struct fi_info *)found[i].info)->src_addrlen);
-	if (copy) {
-		const struct fi_info *info = found[i].info;
-		memcpy(copy, info->src_addr, info->src_addrlen);
-		free(fab->info->src_addr); /* of fi_dupinfo */
-		fab->info->src_addr = copy;
-		fab->info->src_addrlen = info->src_addrlen;
-		memcpy(fab->caps.local, found[i].local, sizeof(fab->caps.local));
-	}
+	taken = i < n && address_put(fab, &found[i]);
 	fab_devices_free(found, n);
+	return taken;
+}
+
+void fab_address_take(struct fab *fab)
+{
+	const struct fab_query own = {.nic = fab->caps.domain, .log = fab->options.log},
+			       other = {.local = fab->local, .log = fab->options.log};
+	/* Memory is registered with a NIC; with tcp's domains it is not. */
+	if (!address_of(fab, &own) && fab->local.ss_family != 0 && fab->quirk->tcp)
+		(void)address_of(fab, &other);
+}
+
+void fab_local_set(struct fab *fab, const struct sockaddr_storage *local)
+{
+	fab->local = *local;
 }
 
 static void append(char *buf, size_t cap, const char *text)

@@ -307,6 +307,12 @@ void te_addresses_check(struct te *te)
 		(void)rail_stranded(&te->rails[i]);
 }
 
+void te_local_set(struct te *te, const struct sockaddr_storage *local)
+{
+	for (unsigned i = 0; i < te->nrails && !te->rules.nic_named; i++)
+		fab_local_set(te->rails[i].fab, local);
+}
+
 bool te_reset_due(const struct te *te)
 {
 	return te->fence.reset_due;

@@ -69,6 +69,7 @@ struct te_rules {
 	uint64_t link_bytes;
 	uint64_t part_bytes;                            /* of regions; 0: part_default decides */
 	bool peers_heal;                                /* a connection that broke for good is the peers' concern */
+	bool nic_named;                                 /* te_options.nic */
 	bool push_imm_only, read_unsafe, reads_refused; /* as fab_caps and te_info */
 	bool can_order;                                 /* every rail keeps a message behind the writes before it */
 };

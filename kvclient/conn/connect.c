@@ -25,6 +25,7 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 
 #define ADDRESS_POLL_NS 10000000ull
 #define VIEW_POLL_NS    50000000ull
+#define DIAL_QUICK_NS   2000000000ull /* for each of several addresses, before they are given more */
 #define LOOK_UP_MIN_NS  1000000ull /* first pause before the look-up of a name is asked for again */
 #define HELLOS_MAX      8u         /* without an answer: then the connection is given up */
 
@@ -429,29 +430,59 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* Dial one address after the other. Each gets an equal share of the time that is left. If all fail, the error is that
- * of the first one, unless a later one answered and does not let us in. */
-static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t deadline_ns)
+/* Where this machine has lost the address of our endpoints, and their device has no other one, they take that of the way
+ * to a server. */
+static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
+{
+	struct sockaddr_storage local;
+	struct te_address a;
+	kvc_where_dialled(n, w, i);
+	if (te_address(n->client->te, 0, &a) == -KV_EPROVIDER && kv_sockaddr_route(&w->to.addr[i], w->to.len[i], &local))
+		te_local_set(n->client->te, &local);
+}
+
+/* Dial address i. 0, or an error; *told becomes that of the first one, unless a later one answered and does not let us
+ * in. */
+static int dial_one_await(struct kvc_node *n, const struct kvc_where *w, unsigned i, uint64_t deadline_ns, int *told)
 {
 	struct kvc_client *c = n->client;
-	const struct kv_addresses *to = &w->to;
 	struct kv_hostport host = {.port = 0};
+	const struct boot_server server = {.addr = &w->to.addr[i], .addr_len = w->to.len[i], .name = host.host};
+	struct kv_error err = {0};
+	int rc;
+	(void)kv_where_at(w->text, w->host[i], &host);
+	/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
+	rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000), deadline_ns,
+				&n->control.conn, &err);
+	if (rc == 0)
+		dialled(n, w, i);
+	else if (*told == 0 || rc == -KV_EDENIED)
+		*told = kv_fail(&n->error, rc, "%s%s", err.text,
+				w->to.count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
+	return rc;
+}
+
+/* Dial one address after the other. Of several each gets a short time first, since one that says nothing must not hold
+ * up the others; then those that said nothing get equal shares of the time that is left. */
+static int dial_await(struct kvc_node *n, const struct kvc_where *w, uint64_t deadline_ns)
+{
+	struct loop *loop = n->client->loop;
+	bool silent[KV_ADDRESSES_MAX], quick = w->to.count > 1;
+	unsigned todo = w->to.count, next = 0;
 	int rc = -KV_EPEERDOWN, told = 0;
+	memset(silent, 1, sizeof(silent));
 	n->attempt.dialer = co_self();
-	for (unsigned i = 0; i < to->count && rc < 0 && !overtaken(n); i++) {
-		const struct boot_server server = {.addr = &to->addr[i], .addr_len = to->len[i], .name = host.host};
-		uint64_t now = loop_now(c->loop), left = deadline_ns > now ? deadline_ns - now : 0;
-		struct kv_error err = {0};
-		(void)kv_where_at(w->text, w->host[i], &host);
-		/* TCP gives up bytes that nobody acknowledges when we give up a server that says nothing. */
-		rc = boot_connect_await(c->boot, &server, (unsigned)(c->pool->options.peer_timeout_ns / 1000000),
-					now + left / (to->count - i), &n->control.conn, &err);
-		if (rc == 0)
-			kvc_where_dialled(n, w, i);
-		if (rc < 0 && (told == 0 || rc == -KV_EDENIED))
-			told = kv_fail(&n->error, rc, "%s%s", err.text,
-				       to->count > 1 && rc != -KV_EDENIED ? " (nor do its other addresses)" : "");
-	}
+	for (unsigned round = quick ? 0 : 1; round < 2 && rc < 0; round++, todo = next, next = 0)
+		for (unsigned i = 0; i < w->to.count && rc < 0 && !overtaken(n); i++) {
+			uint64_t now = loop_now(loop), left = deadline_ns > now ? deadline_ns - now : 0;
+			uint64_t share = todo ? left / todo : 0;
+			if (!silent[i])
+				continue;
+			rc = dial_one_await(n, w, i, now + (round == 0 ? KV_MIN(share, DIAL_QUICK_NS) : share), &told);
+			silent[i] = rc == -KV_ETIMEOUT;
+			next += silent[i];
+			todo--;
+		}
 	n->attempt.dialer = NULL;
 	io_interrupt(co_self(), false);
 	if (rc == 0) /* the failure of another address is not why HELLO may fail */

@@ -81,7 +81,7 @@ void kvs_server_info(const struct kvs_server *s, struct kvs_info *out)
 	memcpy(out->provider, info->provider, sizeof(out->provider));
 	memcpy(out->fabric, info->fabric, sizeof(out->fabric));
 	memcpy(out->domain, info->domain, sizeof(out->domain));
-	snprintf(out->device, sizeof(out->device), "%s", te_rail_device(s->shard[0]->te, 0));
+	memcpy(out->device, s->fabric_at.device, sizeof(out->device));
 	snprintf(out->libfabric, sizeof(out->libfabric), "%s", info->libfabric);
 	memcpy(out->why, info->why, sizeof(out->why));
 	memcpy(out->congestion, info->congestion, sizeof(out->congestion));

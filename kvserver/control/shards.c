@@ -3,6 +3,7 @@
 #include "kvserver/control/shards.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "kvserver/control/conn.h"
 #include "kvserver/control/files.h"
@@ -150,19 +151,19 @@ static void identity_make(struct kvs_server *s)
 	s->identity.eager_bytes = info->eager_bytes;
 }
 
-/* Said by providers with IP addresses alone: on others nothing was chosen. */
-static void fabric_tell(const struct kvs_server *s)
+static void fabric_tell(struct kvs_server *s)
 {
-	const char *device = te_rail_device(s->shard[0]->te, 0);
+	struct fabric_at *at = &s->fabric_at;
 
-	if (s->fabric_at.others[0] && s->shard[0]->info.ip)
+	snprintf(at->device, sizeof(at->device), "%s", te_rail_device(s->shard[0]->te, 0));
+	if (at->others[0] && s->shard[0]->info.ip) /* other providers chose by themselves */
 		kv_event(s->opt.log, KV_LOG_WARN,
-			 KV_EVENT("fabric_address_unsure", KV_FIELD("device", device),
-				  KV_FIELD("addresses", s->fabric_at.others)),
+			 KV_EVENT("fabric_address_unsure", KV_FIELD("device", at->device),
+				  KV_FIELD("addresses", at->others)),
 			 "the fabric uses %s: this machine has several addresses (%s), and neither --advertise nor a "
 			 "default route decides among them; if clients do not reach that one, give --advertise "
 			 "HOST:PORT or --nic",
-			 device, s->fabric_at.others);
+			 at->device, at->others);
 }
 
 int shards_make(struct kvs_server *s, struct kv_error *err)

@@ -545,6 +545,11 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 		       (unsigned long long)fab->id);
 }
 
+void fab_local_set(struct fab *fab, const struct sockaddr_storage *local)
+{
+	(void)fab, (void)local;
+}
+
 bool fab_address_gone(const struct fab *fab)
 {
 	return fab->stranded;

@@ -134,6 +134,11 @@ int fab_rebuild(struct fab *fab, struct kv_error *err)
 	return 0;
 }
 
+void fab_local_set(struct fab *fab, const struct sockaddr_storage *local)
+{
+	(void)fab, (void)local;
+}
+
 bool fab_address_gone(const struct fab *fab)
 {
 	(void)fab;
