@@ -161,10 +161,11 @@ struct kvc_options {
 	 * KVC_NO_THREADS: 0 or 1, and none is started. */
 	unsigned num_threads;
 	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
-	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; without a port it is 7411. Keys are placed by these names
-	 * alone, as they are written; an entry without a name has its HOST:PORT as its name. So every program that
-	 * shares the servers must have the same list, in any order: for one that writes localhost where another writes
-	 * 127.0.0.1 the keys lie elsewhere. A server with a node id (kv-server --node-id) must have that as its name,
+	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; without a port it is 7411. A server with several
+	 * addresses, up to 4, is "NAME=HOST:PORT+HOST:PORT": they are tried in turn, from the one on that served last.
+	 * A link-local address is refused. Keys are placed by these names alone, as they are written; an entry without a
+	 * name has its HOST:PORT as its name. So every program that shares the servers must have the same list, in any
+	 * order: for one that writes localhost where another writes 127.0.0.1 the keys lie elsewhere. A server with a node id (kv-server --node-id) must have that as its name,
 	 * unless it tells a view of the cluster. A server that has another id, or that stands in the list twice, under
 	 * whatever names, is not used; the log and kvc_server_info.why say so, and with KVC_OPEN_WAIT it fails
 	 * kvc_pool_open. */

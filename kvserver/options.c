@@ -117,8 +117,9 @@ static const struct kv_opt table[] = {
 		 "MEMBER a "
 		 "line, read again when it changes; dns:NAME:PORT; k8s:NAMESPACE/SERVICE[:PORT], its EndpointSlices; "
 		 "or "
-		 "etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT, or "
-		 "NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of --http-addr.",
+		 "etcd:URL,URL/PREFIX, where it registers itself. A MEMBER is NAME=HOST:PORT (several addresses: "
+		 "NAME=HOST:PORT+HOST:PORT), or NAME=HOST:PORT;weight=N;zone=NAME;state=draining. Shown by /view of "
+		 "--http-addr.",
 	 .group = "Cluster"},
 	{.name = "cluster",
 	 .type = KV_OPT_STRING,

@@ -140,7 +140,8 @@
  *  VIEW        u64 source; u64 epoch (0: there is none, and no member); u32 members (up to KV_VIEW_MAX); u32 flags
  *              (WIRE_VIEW_DRAINING: the sender drains, whatever the view says of it; others are zero);
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
- *              string node id; string address; string zone}, within the limits of kv_member_check
+ *              string node id; string address; string zone}, within the limits of kv_member_check. The address is HOST:PORT;
+ *              several of one server have '+' between them (base/addr.h, kv_where_parse)
  *  VIEW_NEWS   u64 source; u64 epoch; u64 digest (kv_view_digest); u32 flags as of VIEW; u32 zero
  *  DRAIN       u64 milliseconds that the drain may take; u64 bytes per second at which values may be put to the others
  *              (each 0: as the server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends:

@@ -328,8 +328,12 @@ static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *
 		m.state = (enum kv_member_state)between(p, KV_MEMBER_JOINING, KV_MEMBER_DRAINING);
 		random_name(p, m.node_id, sizeof(m.node_id));
 		random_name(p, m.zone, kv_prng_below(p, 2) ? sizeof(m.zone) : 2);
-		snprintf(m.address, sizeof(m.address), "10.%u.0.1:%u", (unsigned)kv_prng_below(p, 256),
-			 (unsigned)between(p, 1, 65535));
+		for (unsigned n = 1 + (unsigned)kv_prng_below(p, KV_WHERE_ADDRESSES); n > 0; n--) {
+			char one[KV_WHERE_MAX];
+			snprintf(one, sizeof(one), n % 2 ? "10.%u.0.1:%u" : "[fd00::%x]:%u",
+				 (unsigned)kv_prng_below(p, 256), (unsigned)between(p, 1, 65535));
+			assert_true(kv_where_add(m.address, one));
+		}
 		kv_view_add(&v, &m); /* twice the same name: once is enough */
 	}
 	len = wire_view_pack(&v, s->table, sizeof(s->table));
