@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/metrics.h"
+#include "base/nearest.h"
 #include "base/opt.h"
 #include "base/opt_file.h"
 #include "base/opt_rows.h"

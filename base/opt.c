@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/nearest.h"
 #include "base/opt_table.h"
 #include "base/units.h"
 
@@ -239,11 +240,14 @@ void kv_opt_defaults(const struct kv_opt *table, void *into)
 
 int kv_opt_set(const struct kv_opt *table, const char *name, const char *value, void *into, struct kv_error *err)
 {
+	struct kv_nearest n = kv_nearest_begin(name, strlen(name));
+	char hint[KV_NEAREST_TEXT];
 	for (const struct kv_opt *row = table; row->name; row++) {
 		if (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0))
 			return kv_opt_row_set(row, value, into, err);
+		kv_nearest_try(&n, row->name);
 	}
-	return kv_fail(err, -KV_EINVAL, "unknown option --%.100s", name);
+	return kv_fail(err, -KV_EINVAL, "unknown option --%.100s%s", name, kv_nearest_hint(&n, "--", hint));
 }
 
 /* double_format -- the shortest of the two precisions that gives v back. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/nearest.h"
 #include "base/opt.h"
 #include "base/opt_table.h"
 
@@ -131,6 +132,17 @@ static unsigned long_matches(const struct parse *p, const char *name, size_t len
 	return matches;
 }
 
+static int unknown_long(struct parse *p, const char *name, size_t len)
+{
+	struct kv_nearest n = kv_nearest_begin(name, len);
+	char hint[KV_NEAREST_TEXT];
+	for (const struct argp_option *o = p->options; o->name || o->doc; o++)
+		if (o->name)
+			kv_nearest_try(&n, o->name);
+	return kv_fail(p->err, -KV_EINVAL, "unknown option --%.*s%s", (int)KV_MIN(len, (size_t)100), name,
+		       kv_nearest_hint(&n, "--", hint));
+}
+
 static int bad_long(struct parse *p, const char *word)
 {
 	const char *name = word + 2, *value = strchr(name, '=');
@@ -139,7 +151,7 @@ static int bad_long(struct parse *p, const char *word)
 	unsigned matches = long_matches(p, name, len, &exact);
 	int shown = (int)KV_MIN(len, (size_t)100);
 	if (matches == 0)
-		return kv_fail(p->err, -KV_EINVAL, "unknown option --%.*s", shown, name);
+		return unknown_long(p, name, len);
 	if (matches > 1)
 		return kv_fail(p->err, -KV_EINVAL, "option --%.*s is ambiguous; write the whole name", shown, name);
 	return kv_fail(p->err, -KV_EINVAL, value ? "option --%.*s takes no value" : "option --%.*s needs a value",

@@ -14,50 +14,10 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/nearest.h"
 #include "base/printable.h"
 
 enum { FILE_MAX = 1 << 20, NAME_CAP = 64, ROWS_MAX = 256 };
-
-/* How many letters differ (Levenshtein), of names that are shorter than NAME_CAP. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[NAME_CAP + 1];
-	size_t len = strlen(b);
-
-	for (size_t j = 0; j <= len; j++)
-		row[j] = (unsigned)j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		unsigned corner = row[0];
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= len; j++) {
-			unsigned least = KV_MIN(row[j], row[j - 1]) + 1;
-			unsigned same = corner + (a[i - 1] != b[j - 1]);
-			corner = row[j];
-			row[j] = KV_MIN(least, same);
-		}
-	}
-	return row[len];
-}
-
-const char *kv_opt_near(const struct kv_opt *table, const char *name)
-{
-	const char *near = NULL;
-	unsigned least = (unsigned)KV_MIN(strlen(name), (size_t)3); /* some letters must be the same */
-
-	if (strlen(name) >= NAME_CAP)
-		return NULL;
-	for (const struct kv_opt *row = table; row->name; row++) {
-		size_t len = strlen(name);
-		unsigned d = distance(name, row->name);
-		if (len >= 3 && strncmp(row->name, name, len) == 0) /* "memory" */
-			d = KV_MIN(d, 2u);
-		if (d < least) {
-			least = d;
-			near = row->name;
-		}
-	}
-	return near;
-}
 
 static char *trimmed(char *text)
 {
@@ -81,18 +41,18 @@ static const struct kv_opt *row_of(const struct kv_opt *table, const char *name)
 static int name_check(const struct kv_opt *table, const struct kv_opt_refused *refused, const char *name,
 		      struct kv_error *err)
 {
-	const char *near;
-	char shown[NAME_CAP + 36];
+	struct kv_nearest n = kv_nearest_begin(name, strlen(name));
+	char shown[NAME_CAP + 36], hint[KV_NEAREST_TEXT];
 
 	for (; refused && refused->name; refused++)
 		if (strcmp(refused->name, name) == 0)
 			return kv_fail(err, -KV_EINVAL, "%s: %s", name, refused->why);
 	if (row_of(table, name))
 		return 0;
-	near = kv_opt_near(table, name);
+	for (const struct kv_opt *row = table; row->name; row++)
+		kv_nearest_try(&n, row->name);
 	kv_printable(name, false, shown, sizeof(shown));
-	return kv_fail(err, -KV_EINVAL, "there is no option '%s'%s%s%s", shown, near ? "; did you mean " : "",
-		       near ? near : "", near ? "?" : "");
+	return kv_fail(err, -KV_EINVAL, "there is no option '%s'%s", shown, kv_nearest_hint(&n, "", hint));
 }
 
 static int line_take(const struct kv_opt *table, const struct kv_opt_refused *refused, char *line, bool seen[ROWS_MAX],

@@ -19,7 +19,4 @@ struct kv_opt_refused {
 int kv_opt_file_read(const struct kv_opt *table, const struct kv_opt_refused *refused, const char *path, void *into,
 		     char **out_text, struct kv_error *err);
 
-/* kv_opt_near -- the name in the table that is most like this one, or NULL if none is. */
-const char *kv_opt_near(const struct kv_opt *table, const char *name);
-
 #endif

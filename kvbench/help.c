@@ -62,7 +62,14 @@ static void overview(void)
 
 static int unknown(const char *topic)
 {
-	fprintf(stderr, "kv-bench: there is no topic '%.100s': use one of", topic);
+	struct kv_nearest n = kv_nearest_begin(topic, strlen(topic));
+	char hint[KV_NEAREST_TEXT];
+	for (unsigned i = 0; i < KV_COUNT(topics); i++)
+		kv_nearest_try(&n, topics[i].name);
+	for (unsigned i = 0; i < KV_COUNT(commands); i++)
+		kv_nearest_try(&n, commands[i].name);
+	fprintf(stderr, "kv-bench: there is no topic '%.100s'%s use one of", topic,
+		n.best ? kv_nearest_hint(&n, "", hint) : ":");
 	for (unsigned i = 0; i < KV_COUNT(topics); i++)
 		fprintf(stderr, " %s,", topics[i].name);
 	fprintf(stderr, " all, or a command (");

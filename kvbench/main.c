@@ -24,6 +24,18 @@ static const struct {
 		{"hits", hits_main},         {"models", model_main},    {"plot", plot_main},
 		{"scale", scale_main},       {"sweep", sweep_main},     {"versus", versus_main}};
 
+/* A first word that is no option and no command. */
+static int unknown_command(const char *word)
+{
+	struct kv_nearest n = kv_nearest_begin(word, strlen(word));
+	char hint[KV_NEAREST_TEXT];
+	for (size_t i = 0; i < KV_COUNT(commands); i++)
+		kv_nearest_try(&n, commands[i].name);
+	kv_nearest_try(&n, "help");
+	fprintf(stderr, "kv-bench: there is no command '%.100s'%s (try --help)\n", word, kv_nearest_hint(&n, "", hint));
+	return BENCH_USAGE;
+}
+
 static int command(int argc, char **argv)
 {
 	struct bench_options options;
@@ -52,6 +64,8 @@ static int command(int argc, char **argv)
 		}
 	if (help_wanted(argc, argv))
 		return help_main(argc, argv);
+	if (argc > 1 && argv[1][0] != '-')
+		return unknown_command(argv[1]);
 	rc = bench_options_parse(argc, argv, &options, &err);
 
 	if (rc < 0) {

@@ -444,9 +444,16 @@ static int usage(struct kv_error *err, const char *fmt, const char *text)
 }
 
 /* On the command line main adds "(try --help)". */
-static const char *no_command(const struct cli_line *line)
+static int no_command(const struct cli_line *line, const char *word, struct kv_error *err)
 {
-	return line->prompt ? "there is no command '%.100s'; help lists the commands" : "there is no command '%.100s'";
+	struct kv_nearest n = kv_nearest_begin(word, strlen(word));
+	char hint[KV_NEAREST_TEXT];
+
+	for (unsigned i = 0; i < KV_COUNT(commands); i++)
+		kv_nearest_try(&n, commands[i].name);
+	kv_fail(err, -KV_EINVAL, "there is no command '%.100s'%s%s", word, kv_nearest_hint(&n, "", hint),
+		line->prompt && !n.best ? "; help lists the commands" : "");
+	return CLI_USAGE;
 }
 
 static int run_help(struct cli *cli, const struct cli_line *line, struct kv_error *err)
@@ -460,7 +467,7 @@ static int run_help(struct cli *cli, const struct cli_line *line, struct kv_erro
 		return CLI_OK;
 	}
 	if (line->words.count > 1 && !c) {
-		return usage(err, no_command(line), line->words.item[1]);
+		return no_command(line, line->words.item[1], err);
 	}
 	if (!c) {
 		command_help(stdout);
@@ -509,7 +516,7 @@ int command_check(const struct cli_line *line, struct kv_error *err)
 	bool put;
 
 	if (!c)
-		return usage(err, no_command(line), line->words.item[0]);
+		return no_command(line, line->words.item[0], err);
 	put = c->run == run_put;
 	if (args < c->args_min || args > c->args_max || (line->given & ~c->options))
 		return usage(err, "usage: %s", c->usage);

@@ -241,6 +241,10 @@ static void table_of_sweep(FILE *out, const json_t *doc)
 		else
 			fputs("<td class=\"less\"></td><td>", out);
 		chart_escape(out, document_text(p, "state"));
+		if (document_text(p, "reason")) {
+			fputs(": ", out);
+			chart_escape(out, document_text(p, "reason"));
+		}
 		fputs(point_shared(p) ? " *</td></tr>\n" : "</td></tr>\n", out);
 	}
 	fputs("</table></div>\n", out);

@@ -27,7 +27,7 @@ static const struct kv_opt plot_table[] = {
 	 .metavar = "NAME",
 	 .def = "percentiles",
 	 .choices = figure_names,
-	 .help = "Chart of an .svg or .png; of a sweep it is scaling without --figure"},
+	 .help = "The chart of an .svg or .png. Without --figure it is scaling for a sweep; for others"},
 	{.name = NULL},
 };
 
@@ -114,7 +114,10 @@ int plot_main(int argc, char **argv)
 	struct kv_opt_strings args = {0};
 	struct kv_error err = {0};
 	json_t *doc = NULL;
-	int rc = kv_opt_parse(&plot_program, plot_table, argc, argv, &o, &args, &err);
+	int rc;
+	kv_opt_defaults(plot_table, &o);
+	o.figure = FIGURES; /* none was chosen */
+	rc = kv_opt_parse_over(&plot_program, plot_table, argc, argv, &o, &args, &err);
 	if (rc > 0)
 		return BENCH_OK;
 	if (rc == 0 && args.count == 0)
@@ -124,6 +127,9 @@ int plot_main(int argc, char **argv)
 	if (rc == 0 && kind_of(o.output) == KINDS)
 		rc = kv_fail(&err, -KV_EINVAL, "--output %.300s ends with none of .svg, .png, .html, .hgrm and .csv",
 			     o.output);
+	if (rc == 0 && o.figure != FIGURES && kind_of(o.output) >= HTML)
+		rc = kv_fail(&err, -KV_EINVAL,
+			     "--figure chooses the chart of an .svg or .png; %.300s has no chart to choose", o.output);
 	if (rc == 0)
 		rc = out_file_apart(o.output, "what is drawn", args.item[0], "kv-bench plot", &err);
 	if (rc < 0) {
@@ -141,8 +147,8 @@ int plot_main(int argc, char **argv)
 		json_decref(doc);
 		return BENCH_FAILED;
 	}
-	if (document_is_sweep(doc) && o.figure == FIGURE_PERCENTILES)
-		o.figure = FIGURE_SCALING; /* a sweep has no other */
+	if (o.figure == FIGURES)
+		o.figure = document_is_sweep(doc) ? FIGURE_SCALING : FIGURE_PERCENTILES;
 	rc = write_to(o.output, doc, kind_of(o.output), o.figure, &err);
 	json_decref(doc);
 	if (rc < 0)

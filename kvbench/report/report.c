@@ -121,12 +121,18 @@ static void start_notes(const struct bench *b)
 {
 	const struct bench_options *o = b->opt;
 	unsigned tokens = o->trace && o->model ? b->results.trace.block_tokens : 0;
+	unsigned idle = b->num_clients > o->num_workers ? b->num_clients - o->num_workers : 0;
 	uint64_t pieces = (o->buffer_mb << 20) / bench_piece_bytes(o->value_size),
 		 per_client = (o->num_workers + b->num_clients - 1) / b->num_clients;
 	if (pieces < per_client && !o->async)
 		kv_wrap(b->out, "note       ", 0,
 			"a buffer of %s holds %s, fewer than the %s of a client: they take turns (--buffer-mb)",
 			SIZE(o->buffer_mb << 20), OF(pieces, "value"), OF(per_client, "worker"));
+	if (idle)
+		kv_wrap(b->out, "note       ", 0,
+			"%u of %s %s no %s, but cost%s an endpoint and a buffer%s (--num-clients)", idle,
+			OF(b->num_clients, "client"), idle == 1 ? "has" : "have", o->async ? "id" : "worker",
+			idle == 1 ? "s" : "", idle == 1 ? "" : " each");
 	if (tokens && tokens != o->layout.block_tokens)
 		kv_wrap(b->out, "note       ", 0,
 			"a block of this trace has %u tokens; bytes and tokens are counted with %u (--block-tokens)",

@@ -51,12 +51,15 @@ static char *left_of(uint64_t ns, char *buf, size_t cap)
 
 void sweep_print_head(const struct sweep *s, unsigned runs, FILE *out)
 {
+	char others[48] = "";
 	unsigned skipped = 0;
 	for (unsigned i = 0; i < s->num_cells; i++)
 		skipped += s->cell[i].state == SWEEP_SKIPPED;
+	if (skipped)
+		snprintf(others, sizeof(others), " (%u more skipped)", skipped);
 	fprintf(out, "kv-bench sweep   %s\n", KVRAIL_VERSION);
-	kv_wrap(out, "sweep      ", 0, "%u combination%s%s, %u run%s to make, in an order of seed %llu",
-		s->num_cells - skipped, kv_plural(s->num_cells - skipped),
+	kv_wrap(out, "sweep      ", 0, "%u combination%s%s%s, %u run%s to make, in an order of seed %llu",
+		s->num_cells - skipped, kv_plural(s->num_cells - skipped), others,
 		s->opt.bench.repeat_runs > 1 ? ", several times each" : "", runs, kv_plural(runs),
 		(unsigned long long)s->order_seed);
 	if (s->opt.bench.servers.count > 0)
@@ -137,10 +140,15 @@ static void scaling_of(const struct sweep *s, const struct sweep_cell *c, char *
 static void row_print(const struct sweep *s, const struct sweep_cell *c, FILE *out)
 {
 	struct bench_spread ops, bytes = {0}, p50 = {0}, p99 = {0};
-	char size[32], a[32], b[32], d[32], e[32], times[32], spread[32] = "";
+	char head[96], size[32], a[32], b[32], d[32], e[32], times[32], spread[32] = "";
 	bool measured = c->state != SWEEP_FAILED && sweep_figure(c, "ops_per_s", &ops);
-	fprintf(out, "%8s %7llu %7llu ", size_of(c, size, sizeof(size)), (unsigned long long)c->at[SWEEP_CLIENTS],
-		(unsigned long long)c->at[SWEEP_WORKERS]);
+	snprintf(head, sizeof(head), "%8s %7llu %7llu ", size_of(c, size, sizeof(size)),
+		 (unsigned long long)c->at[SWEEP_CLIENTS], (unsigned long long)c->at[SWEEP_WORKERS]);
+	if (c->state == SWEEP_SKIPPED) {
+		kv_wrap(out, head, 0, "  skipped: %s", c->reason);
+		return;
+	}
+	fputs(head, out);
 	if (!measured) {
 		fprintf(out, "%9s\n", c->state == SWEEP_FAILED ? "FAILED" : "not run");
 		return;
@@ -156,21 +164,21 @@ static void row_print(const struct sweep *s, const struct sweep_cell *c, FILE *o
 		time_of(p99.median, e, sizeof(e)), spread, brief(c) ? " ~" : "", shared(c) ? " *" : "");
 }
 
-/* Each reason once, with how many it concerns. */
-static void reasons_print(const struct sweep *s, enum sweep_state state, const char *head, FILE *out)
+/* Of the combinations that failed each reason once, with how many it concerns. */
+static void reasons_print(const struct sweep *s, FILE *out)
 {
 	for (unsigned i = 0; i < s->num_cells; i++) {
 		const struct sweep_cell *c = &s->cell[i];
 		unsigned count = 0;
 		for (unsigned k = 0; k < s->num_cells; k++) {
-			bool same = s->cell[k].state == state && c->state == state &&
+			bool same = s->cell[k].state == SWEEP_FAILED && c->state == SWEEP_FAILED &&
 				    strcmp(s->cell[k].reason, c->reason) == 0;
 			if (same && k < i)
 				break;
 			count += same;
 		}
 		if (count > 0)
-			kv_wrap(out, head, 0, "%u combination%s: %s", count, kv_plural(count), c->reason);
+			kv_wrap(out, "FAILED     ", 0, "%u combination%s: %s", count, kv_plural(count), c->reason);
 	}
 }
 
@@ -187,8 +195,7 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 		missing += c->state <= SWEEP_PARTIAL;
 		any_shared |= shared(c);
 		any_brief |= brief(c);
-		if (c->state != SWEEP_SKIPPED)
-			row_print(s, c, out);
+		row_print(s, c, out);
 	}
 	fputc('\n', out);
 	kv_wrap(out, "           ", 0,
@@ -207,8 +214,7 @@ void sweep_print_table(const struct sweep *s, FILE *out)
 			"--repeat-runs");
 	if (any_shared)
 		kv_wrap(out, "         * ", 0, "others kept processors of this machine busy meanwhile");
-	reasons_print(s, SWEEP_SKIPPED, "skipped    ", out);
-	reasons_print(s, SWEEP_FAILED, "FAILED     ", out);
+	reasons_print(s, out);
 	if (missing > 0)
 		kv_wrap(out, "missing    ", 0, "%u combination%s not, or not often enough, measured (--resume goes on)",
 			missing, missing == 1 ? " was" : "s were");

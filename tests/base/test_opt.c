@@ -229,7 +229,7 @@ static void arguments_are_refused_where_none_belong(void **state)
 static void unknown_options_are_named(void **state)
 {
 	(void)state;
-	check_bad(parse("--wrokers=3", NULL), "unknown option --wrokers");
+	check_bad(parse("--num-wrokers=3", NULL), "unknown option --num-wrokers; did you mean --num-workers?");
 	assert_null(strstr(err.text, "--help")); /* the program says that */
 	check_bad(parse("-x", NULL), "unknown option -x");
 	assert_null(strstr(err.text, "--help"));

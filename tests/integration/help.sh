@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # help.sh -- kv-bench --help is one screen, its topics are all groups of options, its commands all commands; completion knows them.
 . "$(dirname "$0")/lib.bash"
-plan 14
+plan 16
 bench=$build/kv-bench
 screen() { [ "$("$bench" --help | wc -l)" -le 24 ] && [ "$("$bench" --help | wc -L)" -le 80 ]; }
 check "--help is one screen" screen
@@ -28,6 +28,8 @@ described() { # also in the manual, which has this text
 	for c in $(commands); do "$bench" help all | tr -s '[:space:]' ' ' | grep -q "\`kv-bench $c\`" || { echo "help all does not name $c" && return 1; }; done
 }
 check "the text before all options names every command" described
+check "a mistyped command or topic is told the nearest" eval 'status 2 "$bench" swep && says "no command .swep.; did you mean sweep\?" "$bench" swep && says "no topic .laod.; did you mean load\?" "$bench" help laod && says "did you mean cluster\?" "$build/kv-client" cluter'
+check "so is a mistyped option, of every program" eval 'says "unknown option --num-wrokers; did you mean --num-workers\?" "$bench" --num-wrokers 3 && says "did you mean --num-workers\?" "$bench" --workers 3 && says "did you mean --order-seed\?" "$bench" sweep --oder-seed 3 && says "did you mean --memory-mb\?" "$build/kv-server" --memroy-mb 3 && says "did you mean --server\?" "$build/kv-client" --sever x ping && says "did you mean --server\?" "$build/kv-doctor" --sevrer x'
 check "a topic that there is not is refused with the list" status 2 "$bench" help nothing
 check "which names them" says "no topic 'nothing': use one of where, load, .*, all, or a command \(capacity," "$bench" help nothing
 full() { ! "$bench" help >/dev/full 2>/dev/null; }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
 . "$(dirname "$0")/lib.bash"
-plan 47
+plan 49
 tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
 sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
 schema() { tests/integration/schema.py "$@"; }
@@ -13,6 +13,7 @@ cp "$scratch/check.out" "$scratch/table"
 check "each as often as asked, but for those that make no sense" json_is "$r" \
 	'sorted(p["state"] for p in j["sweep"]["points"]) == ["done"] * 10 + ["skipped"] * 2 and all(len(p["runs"]) == 2 * (p["state"] == "done") for p in j["sweep"]["points"])'
 check "these say why" json_is "$r" 'all("more clients than workers" in p["reason"] for p in j["sweep"]["points"] if p["state"] == "skipped")'
+check "also in the table and on the page, in their own rows" eval 'unfolded "$scratch/table" | grep -qE " 4 KiB 2 1 skipped: more clients than workers: some would have no worker 4 KiB 2 2 |64 KiB 2 1 skipped: more clients than workers" && [ "$(grep -c "  skipped: more clients than workers" "$scratch/table")" -eq 2 ] && unfolded "$scratch/table" | grep -q "10 combinations (2 more skipped)" && grep -q "skipped: more clients than workers" "$scratch/r.html"'
 check "figures are medians, with their spread" json_is "$r" \
 	'all(abs(p["ops_per_s"] - sum(x["ops_per_s"] for x in p["runs"]) / 2) < 1 and p["spread"]["ops_per_s"]["min"] <= p["ops_per_s"] <= p["spread"]["ops_per_s"]["max"] for p in j["sweep"]["points"] if p["runs"])'
 check "the JSON is as its schema says" schema "$r"
@@ -33,6 +34,7 @@ check "plot draws the heat map" eval '"$build/kv-bench" plot "$r" -o "$scratch/h
 replotted() { "$build/kv-bench" plot "$r" -o "$scratch/again.html" && cmp "$scratch/again.html" "$scratch/r.html" && grep -q '<svg' "$scratch/r.html"; }
 check "and the page that --report wrote" replotted
 check "percentiles and time series are none of a sweep" eval 'for f in x.csv x.hgrm; do says "a sweep has no percentiles and no time series" "$build/kv-bench" plot "$r" -o "$scratch/$f" && ! test -e "$scratch/$f" || return 1; done'
+check "so are they when --figure asks for them; a file without a chart takes no --figure" eval 'says "has no " "$build/kv-bench" plot "$r" --figure percentiles -o "$scratch/no.svg" && ! test -e "$scratch/no.svg" && status 2 "$build/kv-bench" plot "$r" --figure scaling -o "$scratch/no.html" && ! test -e "$scratch/no.html" && status 0 "$build/kv-bench" plot "$r" --figure scaling -o "$scratch/yes.svg"'
 check "another chart of it is refused" says 'has no histogram' "$build/kv-bench" plot "$r" --figure histogram -o "$scratch/no.svg"
 
 # Compared: what differs is shown, and under other conditions nothing is.
