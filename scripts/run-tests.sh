@@ -10,8 +10,9 @@
 # Each program speaks TAP: cmocka because of CMOCKA_MESSAGE_OUTPUT, the shell tests by themselves. If a program dies or
 # stops early, the rest of its plan counts as failed; a program that prints no test, or more than it planned, counts as a
 # failure, too.
-# Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". The
-# last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed. A signal ends the programs, too.
+# Of a failed program the last 400 lines of output are shown; of one that passed, the lines that begin with "#: ". At the
+# end there is a line `failed: PROGRAM: TEST` for each failed test, or `failed: PROGRAM: WHY` where a program ended
+# before its tests. The last line is `N passed, M failed, K skipped`. The exit status is 0 when none failed. A signal ends the programs, too.
 set -u
 limit=600
 logs=build/test-logs
@@ -26,7 +27,7 @@ while getopts t:l:b: o; do
 done
 shift $((OPTIND - 1))
 mkdir -p "$logs"
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 names=
 export CMOCKA_MESSAGE_OUTPUT=tap
 child=
 
@@ -48,6 +49,21 @@ end() {
 	exit 130
 }
 trap end INT TERM HUP
+
+# failed_names PROGRAM LOG MISSING STATUS -- a line for each of its tests that failed, at most 50, and for those that were
+# planned and never ended.
+failed_names() {
+	local names
+	names=$(grep -a '^not ok ' "$2" | grep -a -v -i '# *skip' | sed -E 's/^not ok [0-9]+ *-? *//' | head -n 50)
+	[ -z "$names" ] || printf '%s\n' "$names" | while IFS= read -r name; do echo "failed: $1: ${name:-a test without a name}"; done
+	if [ "$3" -gt 0 ]; then
+		echo "failed: $1: $3 of its tests did not end (exit status $4)"
+	elif [ "$3" -lt 0 ]; then
+		echo "failed: $1: it made more tests than it planned"
+	elif [ -z "$names" ]; then
+		echo "failed: $1: exit status $4, and no test failed"
+	fi
+}
 
 # run PROGRAM LOG -- runs it. LOG.said is then what there is to say of it, LOG.count its counts.
 run() {
@@ -81,6 +97,7 @@ run() {
 	if [ "$bad" -gt 0 ]; then
 		echo "FAIL $program ($ok passed, $bad failed, exit status $rc, $((SECONDS - start)) s)"
 		sed 's/^/    /' "$log" | tail -n 400
+		failed_names "$program" "$log" "$missing" "$rc" >"$log.names"
 	else
 		echo "pass $program ($ok passed$([ "$skip" -gt 0 ] && echo ", $skip skipped"), $((SECONDS - start)) s)"
 		# cmocka gives no reason in the line of a skip. The line before it is the reason, unless it is a test's.
@@ -99,7 +116,8 @@ tell() {
 	read -r ok bad skip <"$log.count"
 	passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
 	cat "$log.said"
-	rm -f "$log.said" "$log.count"
+	[ ! -e "$log.names" ] || names+=$(cat "$log.names")$'\n'
+	rm -f "$log.said" "$log.count" "$log.names"
 }
 
 told=0
@@ -110,7 +128,7 @@ tell_beside() {
 logs_first=() logs_beside=()
 for program in "$@"; do log_take "$program" && logs_first+=("$log"); done
 for program in "${beside[@]}"; do log_take "$program" && logs_beside+=("$log"); done
-for log in "${!taken[@]}"; do rm -f "$log".{said,count}; done
+for log in "${!taken[@]}"; do rm -f "$log".{said,count,names}; done
 for ((first = 0; first < 2 && first < ${#beside[@]}; first++)); do
 	(
 		lanes=() limit=$((2 * limit)) # they have what the others leave
@@ -132,6 +150,7 @@ while [ "$told" -lt ${#beside[@]} ]; do
 	[ "$told" -lt ${#beside[@]} ] || break
 	if [ -n "$ended" ]; then
 		echo "FAIL ${beside[told]} (it did not end: what runs beside the others was killed)"
+		names+="failed: ${beside[told]}: it did not end"$'\n'
 		failed=$((failed + 1)) told=$((told + 1))
 	else
 		sleep 0.2
@@ -139,5 +158,6 @@ while [ "$told" -lt ${#beside[@]} ]; do
 done
 [ "$failed" -eq 0 ]
 rc=$?
+printf '%s' "$names"
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $rc

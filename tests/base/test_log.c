@@ -217,10 +217,11 @@ static void a_terminal_that_nobody_reads_is_not_waited_for(void **state)
 	for (size_t len = 20; len < sizeof(line); len += 67) {
 		int fd;
 		p.read_fd = posix_openpt(O_RDWR | O_NOCTTY);
-		assert_true(p.read_fd >= 0);
-		assert_int_equal(grantpt(p.read_fd), 0);
-		assert_int_equal(unlockpt(p.read_fd), 0);
-		assert_int_equal(ptsname_r(p.read_fd, name, sizeof(name)), 0);
+		if (p.read_fd < 0 || grantpt(p.read_fd) || unlockpt(p.read_fd) ||
+		    ptsname_r(p.read_fd, name, sizeof(name))) {
+			print_message("there is no pseudo-terminal here\n");
+			skip();
+		}
 		fd = open(name, O_RDWR | O_NOCTTY);
 		assert_true(fd >= 0);
 		p.saved = dup(STDERR_FILENO);

@@ -124,6 +124,13 @@ terminal_missing() {
 	python3 -c 'import os; os.openpty()' 2>/dev/null || echo "there is no pseudo-terminal here"
 }
 
+# check_terminal NAME COMMAND... -- check, of a test that needs a pseudo-terminal.
+check_terminal() {
+	local why
+	why=$(terminal_missing)
+	if [ -z "$why" ]; then check "$@"; else skip "$1" "$why"; fi
+}
+
 # server_wait NAME FILE TENTHS LOG... -- wait until a server that was started as $server_pid has written READY to FILE; sets $server. Its logs are shown if it does not.
 server_wait() {
 	local name=$1 file=$2 tenths=$3 i

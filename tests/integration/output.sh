@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 61
+plan 62
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -230,7 +230,7 @@ lost() { # what prints without a run: its text is lost, and that is a failure
 check "text that could not be written fails every command" lost
 # on_terminal FILE COMMAND... -- what the command shows on a terminal of 80 columns.
 on_terminal() {
-	TERM=${terminal:-xterm} timeout -k 5 120 python3 -c '
+	TERM=${terminal-xterm} timeout -k 5 120 python3 -c '
 import fcntl, os, pty, struct, sys, termios
 pid, fd = pty.fork()
 if pid == 0:
@@ -256,11 +256,13 @@ assert any(re.match(r"read .* ops/s .*B/s  p50 .* p99 ", x) for x in shown), sho
 assert max(map(len, shown)) <= 80, [x for x in shown if len(x) > 80]
 P
 }
-check "on a terminal there are live percentiles, in 80 columns, and bold heads" live
+check_terminal "on a terminal there are live percentiles, in 80 columns, and bold heads" live
 uncoloured() { NO_COLOR=1 on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --repeat-reads 1 && ! grep -q $'\033\[[0-9;]*m' "$scratch/tty"; }
-check "NO_COLOR leaves no colour" uncoloured
+check_terminal "NO_COLOR leaves no colour" uncoloured
 dumb() { terminal=dumb on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 0.5 && ! grep -q $'\033' "$scratch/tty"; }
-check "nor does TERM=dumb, and no line is drawn over" dumb
+check_terminal "nor does TERM=dumb, and no line is drawn over" dumb
+unnamed() { terminal='' on_terminal "$scratch/tty" "$build/kv-bench" --log-level warn "${over[@]}" "${small[@]}" --duration 0.5 && ! grep -q $'\033' "$scratch/tty"; }
+check_terminal "an empty TERM counts as dumb" unnamed
 # ---- interrupted ----
 cut_short() {
 	local pid i

@@ -3,7 +3,7 @@
 # run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends. And which ports
 # tests/ports.py gives.
 . "$(dirname "$0")/lib.bash"
-plan 21
+plan 25
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -49,6 +49,11 @@ check "one that does not end is ended" gives 1 '1 passed, 1 failed, 0 skipped' -
 check "groups are added up" gives 0 '3 passed, 0 failed, 0 skipped' ./groups
 check "skips are counted, with their reasons" eval "gives 0 '1 passed, 0 failed, 4 skipped' ./skips ./skips_all ./skips_some && shown '^    the reason$'"
 check "a test has no input, and cmocka speaks TAP" gives 0 '2 passed, 0 failed, 0 skipped' ./fed
+named() { [ "$(grep -c '^failed: ' out)" = "$1" ] && grep -qxF "failed: $2" out && [ "$(tail -n $(($1 + 1)) out | grep -c '^failed: ')" = "$1" ] || { cat out; return 1; }; }
+check "the names of failed tests are last, before the counts" eval "gives 1 '5 passed, 1 failed, 0 skipped' ./bad ./good ./fed && named 1 './bad: b'"
+check "so is a program that ends before its tests" eval "gives 1 '3 passed, 5 failed, 0 skipped' ./dies ./unwell ./short && named 3 './dies: 2 of its tests did not end (exit status 139)' && named 3 './unwell: exit status 3, and no test failed'"
+check "one that is not there, and one with too many tests" eval "gives 1 '2 passed, 2 failed, 0 skipped' ./nowhere ./long && named 2 './nowhere: exit status 127, and no test failed' && named 2 './long: it made more tests than it planned'"
+check "nothing is named where all passed" eval "gives 0 '2 passed, 0 failed, 0 skipped' ./good && ! shown '^failed'"
 check "all of several count" gives 1 '6 passed, 3 failed, 0 skipped' ./good ./dies ./unwell ./good
 
 # Each of the three waits until the other two run.
