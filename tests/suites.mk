@@ -104,7 +104,7 @@ tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/s
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
-.PHONY: deps deps-more test check check-deb check-long check-python check-run check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
+.PHONY: deps deps-more test check check-deb check-long check-python check-run check-repeat check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -147,6 +147,11 @@ BESIDE = $(BESIDE_$(MODE)) scripts/check-layers.sh scripts/check-waits.sh $(PLAN
 CHECK = $(RUN_TESTS) $(B)/tests/shim/shim tests/shim/engine.sh $(filter-out $(LEFT),$(INTEGRATION))
 check-run: tests
 	@SHIM_QUICK=1 PORT_SHORT=1 MUTANTS_SHARE=24 PKG_CFLAGS="$(PKG_CFLAGS)" JOBS=1 MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/run-tests.sh -t $(or $(TEST_LIMIT),$(LIMIT_$(MODE)),300) -l $(B)/logs -b "$(BESIDE)" $(filter-out $(BESIDE),$(CHECK))
+
+# Hours. A test that fails in one of 50 rounds under load would fail for one user in fifty.
+check-repeat: deps ## the tests of check again and again under load, with the names of those that fail (N=50; T="PROGRAM..." for some; LOAD=processes)
+	@$(MAKE) --no-print-directory -j$$(nproc) tests
+	@MODE=$(MODE) KVRAIL_BUILD=$(B) scripts/repeat-check.sh -n $(or $(N),50) $(if $(LOAD),-l $(LOAD)) $(T)
 
 # members.sh mostly waits, for leases and silent servers.
 check-long: deps deps-more ## what check has no time for: all planted bugs, members, capacity, loads, sweeps, files and rivals of kv-bench, Prometheus, rails, EFA's acceptance script (10 minutes)

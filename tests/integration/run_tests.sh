@@ -3,7 +3,7 @@
 # run_tests.sh -- scripts/run-tests.sh: what it counts of good, bad, dead, silent and endless tests, what runs beside what, and how it ends. And which ports
 # tests/ports.py gives.
 . "$(dirname "$0")/lib.bash"
-plan 25
+plan 27
 cd "$scratch" || exit 2
 runner=$OLDPWD/scripts/run-tests.sh
 
@@ -54,6 +54,16 @@ check "the names of failed tests are last, before the counts" eval "gives 1 '5 p
 check "so is a program that ends before its tests" eval "gives 1 '3 passed, 5 failed, 0 skipped' ./dies ./unwell ./short && named 3 './dies: 2 of its tests did not end (exit status 139)' && named 3 './unwell: exit status 3, and no test failed'"
 check "one that is not there, and one with too many tests" eval "gives 1 '2 passed, 2 failed, 0 skipped' ./nowhere ./long && named 2 './nowhere: exit status 127, and no test failed' && named 2 './long: it made more tests than it planned'"
 check "nothing is named where all passed" eval "gives 0 '2 passed, 0 failed, 0 skipped' ./good && ! shown '^failed'"
+program flaky 'echo 1..1; echo x >>"$0.runs"; [ "$(wc -l <"$0.runs")" = 2 ] && echo "not ok 1 - at times" || echo "ok 1 - at times"'
+again() { # again STATUS LAST-LINE ARGS...
+	local want=$1 last=$2
+	shift 2
+	status "$want" "${runner%/*}/repeat-check.sh" -o "$scratch/repeat" -n 3 "$@" >out 2>&1 && [ "$(tail -n 1 out)" = "$last" ] && return 0
+	cat out
+	return 1
+}
+check "a test that fails at times is named, and how often" eval 'again 1 "3 rounds, 1 failure" -l 1 "$PWD/good" "$PWD/flaky" && shown "^round 2 of 3: 2 passed, 1 failed" && shown "^failed 1 of 3 rounds: .*/flaky: at times$"'
+check "where none fails, none is" eval 'again 0 "3 rounds, 0 failures" -l 0 "$PWD/good" && ! shown "failed:"'
 check "all of several count" gives 1 '6 passed, 3 failed, 0 skipped' ./good ./dies ./unwell ./good
 
 # Each of the three waits until the other two run.
