@@ -207,18 +207,41 @@ build_ours() {
 		{ ! command -v make >/dev/null || make -C "$root" -q MODE=release all >/dev/null 2>&1; }; then
 		return 0
 	fi
+	say "step 1 of 2: packages that building needs"
 	"$root/scripts/install-deps.sh" run || return 1
-	say "building (make MODE=release)"
-	make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all >/dev/null
+	build_shown
+}
+
+# make, and how far it is. Its lines "  CC FILE" and "  LINK FILE" are counted; a dry run says how many there will be.
+build_shown() {
+	local total done=0 line status live
+	total=$(make -C "$root" -n MODE=release all 2>/dev/null | grep -cE '^echo +"  (CC|LINK) ')
+	live=; [ -t 2 ] && [ "${TERM:-dumb}" != dumb ] && live=1
+	say "step 2 of 2: building $total objects and programs (make MODE=release)"
+	while IFS= read -r line; do
+		case $line in
+		"  CC "* | "  LINK "*)
+			done=$((done + 1))
+			[ -z "$live" ] || printf '\r\033[Krun-with-rdma: %d of %d: %s' "$done" "$total" "${line##*/}" >&2
+			;;
+		status=*) status=${line#status=} ;;
+		esac
+	done < <(
+		make -C "$root" --no-print-directory -s -j"$(nproc 2>/dev/null || echo 2)" MODE=release all
+		echo "status=$?"
+	)
+	[ -z "$live" ] || printf '\r\033[K' >&2
+	[ "${status:-1}" = 0 ] && say "built"
 }
 
 # Packages come first: on a machine without make, make cannot say what is missing.
 if [ "$name" = check ]; then
+	say "step 1 of 2: packages that the tests need"
 	"$root/scripts/install-deps.sh" test || {
 		say "the tests cannot run: see above for what is missing"
 		exit 3
 	}
-	say "running make check"
+	say "step 2 of 2: make check, which builds and runs the tests"
 	exec make -C "$root" --no-print-directory check "$@"
 fi
 

@@ -191,22 +191,50 @@ one_by_one() {
 	local package left=()
 	say "installing them one by one"
 	for package in "${missing[@]}"; do
-		root "${command[@]}" "$package" >>"$log" 2>&1 || left+=("$package")
+		say "installing $package"
+		manage "${command[@]}" "$package" || left+=("$package")
 	done
 	[ ${#left[@]} -gt 0 ] || exit 0
 	die "these could not be installed, and tests that need them are skipped: ${left[*]}"
+}
+
+# manage COMMAND... -- runs the package manager. Its output goes to the log; of apt-get's lines those that begin a step
+# are said, and on a terminal the newest is shown.
+manage() {
+	local line step='' new live='' columns=80
+	if [ -t 2 ] && [ "${TERM:-dumb}" != dumb ]; then
+		live=$(stty size <&2 2>/dev/null) && columns=${live#* }
+		live=1
+	fi
+	root "$@" 2>&1 | while IFS= read -r line; do
+		printf '%s\n' "$line" >>"$log"
+		case $line in
+		Get:* | Hit:*) new="fetching" ;;
+		"Unpacking "*) new="unpacking" ;;
+		"Setting up "*) new="setting up" ;;
+		*) new=$step ;;
+		esac
+		[ -z "$live" ] || printf '\r\033[K' >&2
+		[ "$new" = "$step" ] || say "$new packages"
+		step=$new
+		[ -z "$live" ] || printf '%.*s' "$((columns - 1))" "${line//[^ -~]/ }" >&2
+	done
+	line=${PIPESTATUS[0]}
+	[ -z "$live" ] || printf '\r\033[K' >&2
+	return "$line"
 }
 
 say "installing with $manager: ${missing[*]}"
 log=$(mktemp) || die "no temporary file can be made"
 trap 'rm -f "$log"; services_again' EXIT
 services_keep
-if ! root "${command[@]}" "${missing[@]}" >"$log" 2>&1; then
+if ! manage "${command[@]}" "${missing[@]}"; then
 	# On a fresh system package lists are missing or old, and a mirror may fail once: refresh, with one retry, and try
 	# again.
 	say "that failed; refreshing the package lists and trying once more"
-	root "${refresh[@]}" >>"$log" 2>&1 || { sleep 3 && root "${refresh[@]}" >>"$log" 2>&1; }
-	if ! root "${command[@]}" "${missing[@]}" >>"$log" 2>&1; then
+	manage "${refresh[@]}" || { sleep 3 && manage "${refresh[@]}"; }
+	say "installing again"
+	if ! manage "${command[@]}" "${missing[@]}"; then
 		tail -n 25 "$log" >&2
 		[ "$what" != more ] || one_by_one
 		die "the packages could not be installed (see above); as root run: $shown"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # deps.sh -- scripts/install-deps.sh on systems that are made up: package managers that write down what they are asked for, and install nothing.
 . "$(dirname "$0")/lib.bash"
-plan 31
+plan 34
 script=$PWD/scripts/install-deps.sh
 tools=$scratch/tools
 mkdir "$tools"
@@ -104,5 +104,28 @@ refused() { KVRAIL_NO_INSTALL=1 status 3 run_check check && [ ! -e "$system/make
 check "run-with-rdma.sh check, where nothing may be installed, says what is missing" refused
 made() { run_check check V=1 && asked build-essential libcmocka-dev && grep -qxF "make -C $PWD --no-print-directory check V=1" "$system/asked"; }
 check "run-with-rdma.sh check installs make and runs make check" made
+# The first command says its steps, and on a terminal how far it is.
+system debian apt-get
+rm -f "$system/make"
+for tool in head sort stty; do [ -e "$tools/$tool" ] || ln -s "$(type -P $tool)" "$tools/$tool"; done
+stub apt-get <<<'[ $1 != install ] || printf "%s\n" "Reading package lists..." "Get:1 http://mirror.example a 1.0" "Get:2 http://mirror.example b 1.0" "Unpacking a (1.0) ..." "Setting up a (1.0) ..." "Setting up b (1.0) ..."'
+stub make <<<'case "$*" in *" -q "*) exit 1 ;; *" -n "*) printf "%s\n" "echo \"  CC    a.o\"" "cc a.c" "echo \"  CC    b.o\"" "echo \"  LINK  c\"" ;; *) printf "%s\n" "  CC    x/a.o" "  CC    x/b.o" "  LINK  x/c"; [ ! -e '"$system"'/broken ] || { echo "no such header" >&2; exit 2; } ;; esac'
+first_command() { run_check kv-client --version; }
+steps() { first_command >"$scratch/steps" 2>&1; for text in 'step 1 of 2: packages' 'installing with apt-get: build-essential' 'fetching packages' 'unpacking packages' 'setting up packages' 'step 2 of 2: building 3 objects' 'built' 'running .*kv-client' '^kv-client [0-9]'; do grep -q "$text" "$scratch/steps" || { echo "no '$text' in:"; cat "$scratch/steps"; return 1; }; done; ! grep -q $'[\r\033]' "$scratch/steps"; }
+check "run-with-rdma.sh kv-client says each step, in plain lines" steps
+on_terminal() { # what is shown on a terminal
+	PATH=$system:$PATH TERM=xterm KVRAIL_OS_RELEASE=$system/os-release KVRAIL_EFA_ROOT=/nowhere KVRAIL_POLICY_RC=$system/policy-rc.d PYTHONPATH=tests/integration python3 -c '
+import os, sys
+from terminal import Terminal
+t = Terminal(sys.argv[1:], {k: os.environ[k] for k in ("TERM", "KVRAIL_OS_RELEASE", "KVRAIL_EFA_ROOT", "KVRAIL_POLICY_RC")})
+assert t.end() == 0, t.out
+text = t.out.decode()
+for part in ("1 of 3: a.o", "2 of 3: b.o", "3 of 3: c", "Setting up b (1.0) ..."):
+    assert part in text, text
+assert "\r\033[K" in text, text' "$PWD/run-with-rdma.sh" kv-client --version
+}
+check_terminal "and on a terminal the count of objects" on_terminal
+broken() { : >"$system/broken"; status 3 first_command && says 'no such header' first_command && ! says ': built$' first_command >/dev/null; }
+check "a build that fails says why" broken
 check "and takes no provider" status 2 run_check --provider tcp check
 finish
