@@ -229,9 +229,10 @@ struct kvc_options {
 	/* With certificates. PEM file of revocation lists, one for every CA in the servers' chains. It is read again
 	 * when it changes. With a list that has expired every server is refused. NULL: revocation is not checked. */
 	const char *crl_file;
-	/* Called when a pin was lost with a connection and could not be made again. Either the value is gone (evicted,
-	 * deleted, or the server was restarted), or the server left the cluster, or there is no room for the pin, or no
-	 * answer came within the pool's timeout. To keep the value, store and pin it anew. It runs on the client's
+	/* Called when a pin was lost with a connection and could not be made again, or could not follow its key to
+	 * another server. Either the value is gone (evicted, deleted, or the server was restarted), or the server left
+	 * the cluster, or there is no room for the pin, or the value could not be copied (five attempts, settle_ns at
+	 * most), or no answer came within the pool's timeout. To keep the value, store and pin it anew. It runs on the client's
 	 * loop: it must return at once and make no call of the library. The key is valid until it returns. session:
 	 * whose pin it was; NULL: the client's own. With or without it the counter pins_lost and a line of the log tell
 	 * of the loss. */
@@ -603,8 +604,11 @@ KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_
 /* kvc_pin_await -- keep a value from eviction, until it is unpinned, deleted or expires, or the pool (or call->session)
  * is closed.
  *
- * It is pinned where it is found. After a reconnect the client pins it again by itself, or tells of the loss
- * (kvc_options.pin_lost). A second pin adds nothing; one unpin takes it away.
+ * The server in charge of the key has the pin. If it does not have the value, a former server or the second one may:
+ * then the value is copied to it first, by the deadline. After a reconnect the client pins the value again by itself.
+ * When another server is in charge of the key, the client copies the value there in the background, if it is not there,
+ * pins it there, and takes the former pin back. Until then the value stays pinned where it was. What cannot be pinned
+ * is reported as lost (kvc_options.pin_lost). A second pin adds nothing; one unpin takes it away, wherever it is.
  * Errors: also those above.
  *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
  *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
@@ -1034,7 +1038,7 @@ struct kvc_counters {
 	uint64_t door_turned;   /* those that it turned away */
 	uint64_t door_aliens;   /* those that it ended because of what they sent */
 	uint64_t pins_again;    /* pins that were made again on a new connection */
-	uint64_t pins_lost;     /* pins that could not be made again: see kvc_options.pin_lost */
+	uint64_t pins_lost;     /* pins that could not be made again or moved: see kvc_options.pin_lost */
 	uint64_t put_conflicts; /* PUTs (and items of batches) that ended with -KV_EEXIST */
 	/* Attachments that were made again, on the same control connection or on a new one. Those on a new one count in
 	 * `reconnects`, too. */
@@ -1057,6 +1061,7 @@ struct kvc_counters {
 	uint64_t view_resets;    /* views that were followed though they are not newer: their source began anew */
 	uint64_t view_votes;     /* servers that announce the view in force, and servers that announce any or none: */
 	uint64_t view_voters;    /* ... of the client with the most of these; see "The cluster" */
+	uint64_t pins_moved;     /* pins that followed their keys to other servers */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

@@ -45,6 +45,7 @@
 #include "kvclient/call/second_put.h"
 #include "kvclient/call/small.h"
 #include "kvclient/core/waits.h"
+#include "kvclient/logical/pins.h"
 #include "kvclient/request/life.h"
 
 enum { WINDOW = 128, PLACE_STEP = 1024 };
@@ -318,6 +319,15 @@ static void put_whole_await(struct batch *b, unsigned i)
 	kvc_put_fini(&p);
 }
 
+static bool pinned_elsewhere(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_place_set here = {0};
+	if (KV_LIKELY(!c->pins.bucket))
+		return false;
+	kvc_place_set_put(&here, kvc_call_node(c, key)->index, true);
+	return kvc_pin_elsewhere(c, key, &here);
+}
+
 static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
 	struct kvc_item *it = &b->items[i];
@@ -325,7 +335,7 @@ static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 	if (!kvc_key_valid(it->key))
 		return -KV_EINVAL;
 	if (kvc_two_places(b->c, b->call->flags) || kvc_former_missed(b->c, it->key, false, -KV_ENOTFOUND, 0) ||
-	    b->c->repairs.count > 0)
+	    b->c->repairs.count > 0 || pinned_elsewhere(b->c, it->key))
 		return -KV_EBUSY; /* several servers are to be asked, or a copy awaited: as a single call */
 	slot->mem = NULL;
 	slot->item = i;

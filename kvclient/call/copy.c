@@ -171,5 +171,6 @@ void kvc_repair_main_await(void *client)
 	kvc_add(&c->count.repairs_dropped, c->repairs.count);
 	c->repairs.count = 0;
 	c->repairs.running = false;
+	co_queue_wake_all(&c->repairs.copied);
 	kvc_client_ended(c);
 }

@@ -20,8 +20,9 @@ static bool same(const struct kvc_repair *r, struct kvc_key key)
 	return r->len == key.len && memcmp(r->key, key.data, key.len) == 0;
 }
 
-static bool waits(struct kvc_repairs *q, struct kvc_key key)
+bool kvc_repair_waits(struct kvc_client *c, struct kvc_key key)
 {
+	struct kvc_repairs *q = &c->repairs;
 	for (unsigned i = 0; i < q->count; i++)
 		if (same(kvc_repair_at(q, i), key))
 			return true;
@@ -60,13 +61,13 @@ static bool note(struct kvc_client *c, struct kvc_key key, const struct kvc_node
 
 void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	if (!c->closing && c->repairs.ring && !waits(&c->repairs, key))
+	if (!c->closing && c->repairs.ring && !kvc_repair_waits(c, key))
 		kvc_add(&c->count.repairs_dropped, !note(c, key, n, to, false));
 }
 
 bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to)
 {
-	bool noted = !c->closing && c->repairs.ring && (waits(&c->repairs, key) || note(c, key, n, to, true));
+	bool noted = !c->closing && c->repairs.ring && (kvc_repair_waits(c, key) || note(c, key, n, to, true));
 	kvc_add(&c->count.copies_dropped, !noted);
 	return noted;
 }

@@ -15,6 +15,10 @@ void kvc_repair_ready(struct kvc_client *c);
 void kvc_repair_note(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
 bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_node *n, const struct kvc_node *to);
 
+/* kvc_repair_waits -- whether a copy of the key's value waits or is under way. When one has ended, `copied` is woken.
+ */
+bool kvc_repair_waits(struct kvc_client *c, struct kvc_key key);
+
 /* kvc_repair_forget_await -- the key is about to be deleted or touched: no copy of it is begun any more, and one that
  * is under way has ended, or the deadline is over. */
 void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);

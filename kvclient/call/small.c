@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c -- the calls of the API that are about one key or one server: get, put, delete, touch, ttl, pin, ping, stat.
+/* small.c -- the calls of the API that are about one key or one server: get, put, delete, touch, ttl, ping, stat
+ * (pin and unpin: pin.c)
  *
  * get and put are in get.c and put.c; here they begin and end as calls. The others are one request and one reply, and
  * are made again while the deadline allows. */
@@ -127,6 +128,18 @@ static int moving_await(struct kvc_node **n, const struct wire_request *wire, ui
 	}
 }
 
+int kvc_ask_node_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	unsigned tries;
+	return simple_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, t);
+}
+
+int kvc_ask_key_await(struct kvc_node **n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	unsigned tries;
+	return moving_await(n, wire, deadline_ns, NULL, &tries, t);
+}
+
 int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
 		   struct kvc_trace *t)
 {
@@ -159,6 +172,8 @@ static int other_drop_await(const struct others *o, struct kvc_node *n, int said
 {
 	unsigned tries;
 	int rc = simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, NULL, &tries, o->t);
+	if (rc == 0 || rc == -KV_ENOTFOUND)
+		kvc_pins_deleted(n, (struct kvc_key){o->wire->key.data, o->wire->key.len});
 	if (rc == -KV_ENOTFOUND || rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
 		return said;
 	return said == 0 || said == -KV_ENOTFOUND ? rc : said; /* the first code stays */
@@ -176,6 +191,11 @@ static int others_drop_await(const struct others *o, const struct kvc_node *n, i
 	kvc_place_set_put(&told, n->index, true);
 	while ((next = kvc_former_drop(o->c, key, o->twice, &told)))
 		said = other_drop_await(o, next, said);
+	while ((next = kvc_pin_elsewhere(o->c, key, &told))) {
+		kvc_place_set_put(&told, next->index, true);
+		if (next->state != KVC_NODE_DOWN)
+			said = other_drop_await(o, next, said);
+	}
 	return said;
 }
 
@@ -302,37 +322,10 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	return (int)kvc_call_end(client, &t, rc);
 }
 
-/* A pin is remembered from before its request goes out (logical/pins.c), at the node that is asked. */
-static int pin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
-{
-	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
-	struct kvc_node *n, *asked;
-	struct kvc_call own;
-	uint64_t deadline;
-	unsigned tries;
-	int rc;
-	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
-		return -KV_EINVAL;
-	deadline = kvc_call_deadline(c, &own, 0);
-	kvc_trace_key(t, key.data, key.len);
-	n = kvc_call_node(c, key);
-	kvc_call_count(n, key);
-	do {
-		struct kvc_pin *pin;
-		asked = n;
-		rc = kvc_pin_begin(n, t->session, key, &pin);
-		if (rc < 0)
-			return rc;
-		rc = simple_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &tries, t);
-		kvc_pin_end(n, pin, rc);
-	} while (kvc_call_moved(&n, key, rc, deadline));
-	return (int)kvc_call_down(asked, own.flags, rc);
-}
-
-int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
+static int pin_own_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, uint8_t flags)
 {
 	struct kvc_client *c = n->client;
-	struct wire_request wire = {.type = WIRE_PIN, .key = {key.data, (uint32_t)key.len}};
+	struct wire_request wire = {.type = WIRE_PIN, .flags = flags, .key = {key.data, (uint32_t)key.len}};
 	uint64_t deadline = kv_deadline(loop_now(c->loop), c->pool->options.timeout_ns), attaches = n->attaches;
 	unsigned tries = 0;
 	struct kvc_trace t;
@@ -344,40 +337,14 @@ int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct 
 	return rc;
 }
 
-static int unpin_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct kvc_trace *t)
+int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
 {
-	struct wire_request wire = {.type = WIRE_PIN, .flags = WIRE_PIN_RELEASE};
-	struct kvc_call own;
-	struct kvc_node *at;
-	uint64_t deadline, now;
-	struct keyed k;
-	int rc = kvc_key_valid(key) ? kvc_call_check(call, &own) : -KV_EINVAL;
-	if (rc < 0)
-		return rc;
-	deadline = kvc_call_deadline(c, &own, 0);
-	wire.key = (struct wire_bytes){key.data, (uint32_t)key.len};
-	/* It may be pinned at several, if servers went and came back. What was pinned at one that is lost is not. */
-	while ((rc = kvc_pin_drop_await(c, t->session, key, deadline, &at)) == 1) {
-		unsigned tries;
-		if (at == kvc_call_node(c, key) || at->state == KVC_NODE_DOWN)
-			continue;
-		(void)simple_await(at, &wire, UINT32_MAX, deadline, NULL, NULL, &tries, t);
-	}
-	if (rc < 0)
-		return rc;
-	now = loop_now(c->loop);
-	own.size = sizeof(own);
-	own.timeout_ns = deadline > now ? deadline - now : 1;
-	return keyed_await(c, key, &own, &wire, NULL, &k, t);
+	return pin_own_await(n, session, key, 0);
 }
 
-static int plain_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, enum kvc_op op,
-		       int (*fn)(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call,
-				 struct kvc_trace *t))
+void kvc_pin_release_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
 {
-	struct kvc_trace t;
-	int rc = kvc_call_begin(c, &t, op, call);
-	return rc < 0 ? rc : (int)kvc_call_end(c, &t, fn(c, key, call, &t));
+	(void)pin_own_await(n, session, key, WIRE_PIN_RELEASE);
 }
 
 static int touch_await(struct kvc_client *c, struct kvc_key key, uint8_t flags, uint64_t *out_left_ms,
@@ -398,16 +365,6 @@ int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
 	return touch_await(client, key, WIRE_TOUCH_LOOK, out_left_ms, call);
-}
-
-int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
-{
-	return plain_await(client, key, call, KVC_OP_PIN, pin_await);
-}
-
-int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
-{
-	return plain_await(client, key, call, KVC_OP_PIN, unpin_await);
 }
 
 /* ---- all shards of one server, or one ---- */

@@ -6,13 +6,20 @@
 
 #include "kvclient/request/trace.h"
 
+/* kvc_ask_node_await -- a request about a key to node n, one that needs no more than a code, made again while the
+ * deadline allows. kvc_ask_key_await -- the same to *n, and those that stand in for it; *n becomes the one that
+ * answered. */
+int kvc_ask_node_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
+int kvc_ask_key_await(struct kvc_node **n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
+
 /* kvc_left_await -- how long the value of a key has to live at node n, as a part of call t: kvc_ttl_await. 0 or a code.
  */
 int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
 		   struct kvc_trace *t);
 
-/* kvc_pin_again_await -- struct kvc_pin_ops.pin_await. */
+/* kvc_pin_again_await, kvc_pin_release_await -- struct kvc_pin_ops. */
 int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
+void kvc_pin_release_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 
 /* kvc_delete_begin -- ask node n to delete a key, without parking. 0 and *out, which the caller releases; -KV_EBUSY: no
  * room now.

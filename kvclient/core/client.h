@@ -44,7 +44,12 @@ enum {
 /* Of a client: all pins of all its sessions, by key. */
 struct kvc_pins {
 	struct kv_list *bucket;  /* NULL: nothing was ever pinned */
-	struct co_queue changed; /* woken when a pin is no longer being made again */
+	struct co_queue changed; /* woken when a pin is no longer being made again or moved */
+	/* Each is in one of these: not to be looked at, to be looked at by the coroutine that moves pins, and to be
+	 * looked at from late_ns on, since it could not be moved. */
+	struct kv_list rest, todo, late;
+	uint64_t late_ns;
+	bool moving; /* that coroutine runs (call/pin_move.c) */
 };
 
 /* Of a node. */

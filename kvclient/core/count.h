@@ -15,6 +15,7 @@ struct kvc_count {
 	_Atomic uint64_t door_let_in, door_turned, door_aliens;
 	_Atomic uint64_t requests, replies, room_waits, room_wait_ns, room_wait_max_ns, queue_ns, queue_max_ns, orphans;
 	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
+	_Atomic uint64_t pins_moved;
 	_Atomic uint64_t failovers, stand_ins;
 	_Atomic uint64_t view_epoch, members, views_old, views_doubted, view_resets, view_votes,
 		view_voters;

@@ -13,6 +13,12 @@
  * on the fabric, and the pin would stay for ever. Attachments are told apart by their number at the node. If the
  * attachment ends while the request of a pin is out, the pin is to be made again, whatever the request said.
  *
+ * A pin follows its key. When another view is in force, or a server is up again, all pins are looked at, some in each
+ * turn (call/pin_move.c). One whose key has another server now is pinned there, where its value is copied first if need
+ * be, and then taken back at the former one: GET finds it at one of the two all the time. What cannot be moved, by the
+ * time at which former servers are asked no more, is lost. Nobody holds the address of a pin while it is copied, so it
+ * can be taken back, deleted or forgotten meanwhile; while a request about it is out it is busy.
+ *
  * Not promised: between the end of an attachment and the new pins a value may be evicted, and stored again by another
  * client, with other bytes.
  *
@@ -20,22 +26,28 @@
  * its memory, and a restart would lose the pins all the same. */
 #include "kvclient/logical/pins.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "kvclient/core/waits.h"
 
-enum { BUCKETS = 1024, PINNERS = 8 };
+enum { BUCKETS = 1024, PINNERS = 8, MOVES_MAX = 5 };
+
+#define LATER_NS 1000000000ull
 
 struct kvc_pin {
 	struct kv_list bucket;       /* of the client */
 	struct kv_list node;         /* of the node */
 	struct kvc_node *at;         /* that node */
 	struct kv_list of_sub;       /* of its session, if that is not the client's own */
+	struct kv_list look;         /* of the client: rest, todo or late */
 	struct kvc_session *session; /* NULL: the client's own session */
 	uint64_t attaches;           /* the attachment that it was made in */
 	unsigned calls;              /* that are about to pin it */
 	bool held, busy;
-	int missed; /* why it could not be made again, while a call that pins it was in progress; 0: it could */
+	int missed;        /* why it could not be made again, while a call that pins it was in progress; 0: it could */
+	unsigned moves;    /* attempts to move it that have failed */
+	uint64_t until_ns; /* since it cannot be moved: it is lost then */
 	uint16_t len;
 	uint8_t key[];
 };
@@ -43,6 +55,9 @@ struct kvc_pin {
 void kvc_pins_init(struct kvc_client *c)
 {
 	co_queue_init(&c->pins.changed);
+	kv_list_init(&c->pins.rest);
+	kv_list_init(&c->pins.todo);
+	kv_list_init(&c->pins.late);
 }
 
 static void pin_free(struct kvc_pin *p)
@@ -50,6 +65,7 @@ static void pin_free(struct kvc_pin *p)
 	kv_list_del(&p->bucket);
 	kv_list_del(&p->node);
 	kv_list_del(&p->of_sub);
+	kv_list_del(&p->look);
 	free(p);
 }
 
@@ -92,6 +108,24 @@ static struct kvc_pin *pin_find(const struct kvc_client *c, const struct kvc_ses
 	return NULL;
 }
 
+struct kvc_pin *kvc_pin_held(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
+{
+	struct kvc_pin *p = pin_find(n->client, session, key, n);
+	return p && p->held ? p : NULL;
+}
+
+struct kvc_node *kvc_pin_elsewhere(const struct kvc_client *c, struct kvc_key key, const struct kvc_place_set *without)
+{
+	if (!c->pins.bucket)
+		return NULL;
+	KV_LIST_EACH (e, bucket_of(c, key)) {
+		const struct kvc_pin *p = KV_LIST_ENTRY(e, const struct kvc_pin, bucket);
+		if (p->held && !kvc_place_set_has(without, p->at->index) && is_of(p, key))
+			return p->at;
+	}
+	return NULL;
+}
+
 static int buckets_make(struct kvc_client *c)
 {
 	c->pins.bucket = malloc(BUCKETS * sizeof(c->pins.bucket[0]));
@@ -118,15 +152,29 @@ static struct kvc_pin *pin_make(struct kvc_node *n, struct kvc_session *session,
 	kv_list_init(&p->of_sub);
 	kv_list_add_tail(bucket_of(n->client, key), &p->bucket);
 	kv_list_add_tail(&n->pins.all, &p->node);
+	kv_list_add_tail(&n->client->pins.rest, &p->look);
 	if (session)
 		kv_list_add_tail(&session->pins, &p->of_sub);
 	return p;
+}
+
+/* Whether its session holds another pin of the value, at another server: one of them was away when it was pinned. */
+static bool held_elsewhere(const struct kvc_pin *p)
+{
+	KV_LIST_EACH (e, bucket_of(p->at->client, (struct kvc_key){p->key, p->len})) {
+		const struct kvc_pin *o = KV_LIST_ENTRY(e, const struct kvc_pin, bucket);
+		if (o != p && o->held && o->session == p->session && is_of(o, (struct kvc_key){p->key, p->len}))
+			return true;
+	}
+	return false;
 }
 
 static void pin_lose(struct kvc_node *n, struct kvc_pin *p, int rc)
 {
 	const struct kvc_options *o = &n->client->pool->options;
 	p->held = false;
+	if (held_elsewhere(p))
+		return;
 	n->pins.lost++;
 	n->pins.lost_rc = rc;
 	kvc_add(&n->client->count.pins_lost, 1);
@@ -255,6 +303,166 @@ int kvc_pins_part_await(struct kvc_session *session, uint64_t deadline_ns)
 	return 0;
 }
 
+/* ---- moving them ---- */
+
+void kvc_pins_look(struct kvc_client *c)
+{
+	kv_list_splice_tail(&c->pins.todo, &c->pins.rest);
+	kv_list_splice_tail(&c->pins.todo, &c->pins.late);
+}
+
+void kvc_pins_look_late(struct kvc_client *c)
+{
+	if (loop_turn_now(c->loop) >= c->pins.late_ns)
+		kv_list_splice_tail(&c->pins.todo, &c->pins.late);
+}
+
+static void look_at(struct kv_list *list, struct kvc_pin *p)
+{
+	kv_list_del(&p->look);
+	kv_list_add_tail(list, &p->look);
+}
+
+bool kvc_pin_next(struct kvc_client *c, struct kvc_pin_name *out)
+{
+	struct kvc_pin *p;
+	if (kv_list_empty(&c->pins.todo))
+		return false;
+	p = KV_LIST_ENTRY(c->pins.todo.next, struct kvc_pin, look);
+	look_at(&c->pins.rest, p);
+	*out = (struct kvc_pin_name){.at = p->at, .session = p->session, .len = (uint8_t)p->len};
+	memcpy(out->key, p->key, p->len);
+	return true;
+}
+
+static struct kvc_pin *pin_named(const struct kvc_client *c, const struct kvc_pin_name *name)
+{
+	return pin_find(c, name->session, (struct kvc_key){name->key, name->len}, name->at);
+}
+
+/* While requests about a pin are out it stays, and so does its session. */
+static void busy_begin(struct kvc_pin *p)
+{
+	p->busy = true;
+	if (p->session)
+		p->session->pinning++;
+}
+
+static void busy_end(struct kvc_client *c, struct kvc_pin *p)
+{
+	p->busy = false;
+	if (p->session)
+		p->session->pinning--;
+	pin_settle(p);
+	co_queue_wake_all(&c->pins.changed);
+}
+
+/* The pin is to be made in the next attachment, or in this one by the next beat: before the pins that it has. */
+static void pin_redo(struct kvc_pin *p)
+{
+	p->attaches = 0;
+	kv_list_del(&p->node);
+	kv_list_add_head(&p->at->pins.all, &p->node);
+}
+
+/* Take back at its node what is no longer held. A call that has pinned it meanwhile may have been overtaken. */
+static void pin_release_await(struct kvc_client *c, struct kvc_pin *p)
+{
+	if (p->at->state == KVC_NODE_UP && !p->at->retired)
+		c->pin_ops->unpin_await(p->at, p->session, (struct kvc_key){p->key, p->len});
+	if (p->held || p->calls)
+		pin_redo(p);
+}
+
+/* The pin of the same value at node `to`, which is being made or there already. */
+static int pin_there_await(struct kvc_client *c, struct kvc_pin *p, struct kvc_pin *there)
+{
+	struct kvc_node *to = there->at;
+	uint64_t attaches = to->attaches;
+	int rc = there->held ? 0 : c->pin_ops->pin_await(to, p->session, (struct kvc_key){p->key, p->len});
+	if (rc == 0 && to->retired)
+		return -KV_ELEFT;
+	if (rc == 0 && !p->held) { /* it was deleted, or its server has left, meanwhile */
+		pin_release_await(c, there);
+		return 1;
+	}
+	if (rc == 0) {
+		there->held = true;
+		p->held = false;
+		there->attaches = attaches;
+		if (!kvc_node_uses(to, attaches))
+			pin_redo(there);
+	}
+	return rc;
+}
+
+int kvc_pin_move_await(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_node *to)
+{
+	struct kvc_key key = {name->key, name->len};
+	struct kvc_pin *p = pin_named(c, name), *there = pin_find(c, name->session, key, to);
+	int rc;
+	if (!p || (p->session && p->session->parting))
+		return 1;
+	if (p->busy || p->calls || (there && (there->busy || there->calls)))
+		return -EAGAIN;
+	if (!there)
+		there = pin_make(to, name->session, key);
+	if (!there)
+		return -KV_ENOMEM;
+	busy_begin(p);
+	busy_begin(there);
+	rc = pin_there_await(c, p, there);
+	if (rc == 0)
+		pin_release_await(c, p);
+	kvc_add(&c->count.pins_moved, rc == 0);
+	look_at(&c->pins.todo, there); /* the view may have changed meanwhile */
+	busy_end(c, there);
+	busy_end(c, p);
+	return rc;
+}
+
+void kvc_pin_placed(struct kvc_client *c, const struct kvc_pin_name *name)
+{
+	struct kvc_pin *p = pin_named(c, name);
+	if (p)
+		p->until_ns = p->moves = 0;
+}
+
+bool kvc_pin_later(struct kvc_client *c, const struct kvc_pin_name *name, bool tried)
+{
+	struct kvc_pin *p = pin_named(c, name);
+	uint64_t now_ns = loop_now(c->loop), settle_ns = c->pool->options.settle_ns;
+	if (!p)
+		return true;
+	if (!p->until_ns)
+		p->until_ns = settle_ns > 1 ? kv_deadline(now_ns, settle_ns) : KV_NEVER;
+	p->moves += tried;
+	if (p->moves >= MOVES_MAX || now_ns >= p->until_ns)
+		return false;
+	if (kv_list_empty(&c->pins.late))
+		c->pins.late_ns = now_ns + LATER_NS;
+	look_at(&c->pins.late, p);
+	return true;
+}
+
+void kvc_pin_lose_await(struct kvc_client *c, const struct kvc_pin_name *name, int rc)
+{
+	struct kvc_pin *p = pin_named(c, name);
+	if (!p || !p->held || p->busy || p->calls)
+		return;
+	busy_begin(p);
+	pin_lose(p->at, p, rc);
+	pin_release_await(c, p);
+	busy_end(c, p);
+}
+
+void kvc_pins_told(struct kvc_client *c)
+{
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		if (c->node[i].pins.lost)
+			told(&c->node[i]);
+}
+
 /* ---- making them again ---- */
 
 /* The next pin that was not made in the present attachment. */
@@ -279,18 +487,11 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 	kv_list_del(&p->node);
 	kv_list_add_tail(&n->pins.all, &p->node);
 	p->attaches = attaches;
-	p->busy = true;
-	if (p->session)
-		p->session->pinning++;
+	busy_begin(p);
 	rc = c->pin_ops->pin_await(n, p->session, (struct kvc_key){p->key, p->len});
-	p->busy = false;
-	if (p->session)
-		p->session->pinning--;
 	if (!kvc_node_uses(n, attaches)) {
 		/* For the next attachment, which may be up already: before the pins that it has. */
-		p->attaches = 0;
-		kv_list_del(&p->node);
-		kv_list_add_head(&n->pins.all, &p->node);
+		pin_redo(p);
 	} else if (rc == 0) {
 		n->pins.again++;
 		kvc_add(&c->count.pins_again, 1);
@@ -299,8 +500,7 @@ static void pin_again_await(struct kvc_node *n, struct kvc_pin *p)
 		if (p->held)
 			pin_lose(n, p, rc);
 	}
-	pin_settle(p);
-	co_queue_wake_all(&c->pins.changed);
+	busy_end(c, p);
 }
 
 static void pinner(void *arg)

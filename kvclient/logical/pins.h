@@ -13,6 +13,8 @@ struct kvc_pin_ops {
 	/* Pin the key at the node for a session (NULL: the client's own), by the pool's timeout. It is tried again
 	 * while the node's attachment stays the same. 0 or a code. Parks; the key stays valid meanwhile. */
 	int (*pin_await)(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
+	/* Take the pin back there, if it answers. */
+	void (*unpin_await)(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 };
 
 /* kvc_pins_init -- before the first pin. kvc_pins_fini -- forget all; no coroutine of the client uses a pin any more.
@@ -31,6 +33,37 @@ void kvc_pin_end(struct kvc_node *n, struct kvc_pin *pin, int rc);
  * nothing has changed. */
 int kvc_pin_drop_await(struct kvc_client *c, struct kvc_session *session, struct kvc_key key, uint64_t deadline_ns,
 		       struct kvc_node **out);
+
+/* What names a pin while others may forget it. */
+struct kvc_pin_name {
+	struct kvc_node *at;
+	struct kvc_session *session;
+	uint8_t len, key[KV_KEY_MAX];
+};
+
+/* kvc_pins_look -- all pins are to be looked at: where they belong may have changed. kvc_pins_look_late -- those that
+ * could not be moved are, if it is time. kvc_pin_next -- the next of them; false: none.
+ * kvc_pin_move_await -- pin the value at node `to` in place of where it is pinned, and take it back there. 0; 1: it is
+ * pinned there no more, or was forgotten meanwhile; -EAGAIN: a call or the next attachment is about to pin it; or
+ * the code of the PIN: nothing has changed.
+ * kvc_pin_placed -- it is at the right server. kvc_pin_later -- it could not be moved because of rc: look at it again
+ * in a second. tried: this counts. False: it was tried often enough, or for settle_ns. kvc_pin_lose_await -- its owner
+ * is told that it is lost, because of rc. kvc_pins_told -- the log is told of what was lost since the last time. */
+void kvc_pins_look(struct kvc_client *c);
+void kvc_pins_look_late(struct kvc_client *c);
+bool kvc_pin_next(struct kvc_client *c, struct kvc_pin_name *out);
+int kvc_pin_move_await(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_node *to);
+void kvc_pin_placed(struct kvc_client *c, const struct kvc_pin_name *name);
+bool kvc_pin_later(struct kvc_client *c, const struct kvc_pin_name *name, bool tried);
+void kvc_pin_lose_await(struct kvc_client *c, const struct kvc_pin_name *name, int rc);
+void kvc_pins_told(struct kvc_client *c);
+
+/* kvc_pin_held -- the pin that the session holds at this node; NULL: none. */
+struct kvc_pin *kvc_pin_held(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
+
+/* kvc_pin_elsewhere -- a node that is not in the set at which some session holds a pin of the key; NULL: there is none.
+ * The value is there, whatever the view says. */
+struct kvc_node *kvc_pin_elsewhere(const struct kvc_client *c, struct kvc_key key, const struct kvc_place_set *without);
 
 /* kvc_pins_deleted -- the client has deleted the value at this node: forget all pins of it there. */
 void kvc_pins_deleted(struct kvc_node *n, struct kvc_key key);

@@ -13,6 +13,7 @@
 
 #include "host/host.h"
 #include "kvclient/call/hot.h"
+#include "kvclient/call/pin_move.h"
 #include "kvclient/call/repair.h"
 #include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
@@ -167,11 +168,13 @@ static void node_up(struct kvc_node *n)
 	kvc_cluster_node_up(n);
 	kvc_sessions_start(n);
 	kvc_pins_start(n);
+	kvc_pins_follow(n->client);
 }
 
 static void node_beat(struct kvc_node *n)
 {
 	kvc_pins_start(n);
+	kvc_pins_beat(n->client);
 	kvc_cluster_look(n->client);
 }
 
@@ -187,7 +190,8 @@ static void hooks_set(struct kvc_client *c)
 							   .asks = kvc_cluster_asks,
 							   .waits = kvc_cluster_waits,
 							   .ended = kvc_cluster_node_ended};
-	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await};
+	static const struct kvc_pin_ops pin_ops = {.pin_await = kvc_pin_again_await,
+						   .unpin_await = kvc_pin_release_await};
 	c->link_events = &link_events;
 	c->node_events = &node_events;
 	c->pin_ops = &pin_ops;

@@ -25,6 +25,7 @@
 
 #include <stdlib.h>
 
+#include "kvclient/call/pin_move.h"
 #include "kvclient/call/repair.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
@@ -507,6 +508,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 	*v = (struct kv_view){0};
 	digest_set(c, choice);
 	nodes_retire(c, &used);
+	kvc_pins_follow(c);
 	if (k->num_former > 0 || k->draining.count > 0 || k->joining.count > 0)
 		kvc_repair_ready(c); /* what is found at former servers is copied */
 	k->said = false;

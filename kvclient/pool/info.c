@@ -138,6 +138,7 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->pulls_expired += get(&c->pulls_expired);
 	o->pins_again += get(&c->pins_again);
 	o->pins_lost += get(&c->pins_lost);
+	o->pins_moved += get(&c->pins_moved);
 	o->put_conflicts += get(&c->put_conflicts);
 	o->failovers += get(&c->failovers);
 	o->stand_ins += get(&c->stand_ins);
@@ -206,6 +207,7 @@ static const struct row {
 	ROW(pulls_expired, "calls", "", KVC_STAT_COUNTER),
 	ROW(pins_again, "calls", "", KVC_STAT_COUNTER),
 	ROW(pins_lost, "calls", "", KVC_STAT_COUNTER),
+	ROW(pins_moved, "calls", "", KVC_STAT_COUNTER),
 	ROW(put_conflicts, "calls", "", KVC_STAT_COUNTER),
 	ROW(failovers, "calls", "", KVC_STAT_COUNTER),
 	ROW(stand_ins, "calls", "", KVC_STAT_COUNTER),

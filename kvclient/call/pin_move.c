@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pin_move.c -- pins follow their keys: what is pinned at another server than its key's is pinned there, where its
+ * value is copied first if need be.
+ *
+ *   a view, a server that is up -> all pins are looked at, one coroutine, LOOK_STEP in a turn
+ *     pinned at its key's server, or at the one that stands in for it -> it stays
+ *     the key's server is not up                                      -> later
+ *     else PIN there --ok-----------------------------------------------> UNPIN at the former one
+ *                    --no value-> the value is copied (repair.c) -> PIN there again
+ *                    --fails----> later, a few times; then it is lost
+ *
+ * The copy is made by the coroutine of repairs: at its pace, and known to DELETE and TOUCH. Of the two servers the
+ * first one of a key has its pin. That is no matter of flags: where the order of the two changes, the pin moves, and
+ * finds the value there.
+ *
+ * Rejected: to pin at the former server alone for as long as it is asked. After that nobody finds the value, and its
+ * memory stays pinned. */
+#include "kvclient/call/pin_move.h"
+
+#include <errno.h>
+
+#include "kvclient/call/call.h"
+#include "kvclient/call/former.h"
+#include "kvclient/call/repair.h"
+#include "kvclient/call/second.h"
+#include "kvclient/call/small.h"
+#include "kvclient/core/placement.h"
+#include "kvclient/core/waits.h"
+#include "kvclient/logical/pins.h"
+
+enum { LOOK_STEP = 64 };
+
+/* ---- copies ---- */
+
+/* In the background, by the client's own coroutine. It is copied, or not, when this returns. */
+static void copied_await(struct kvc_client *c, struct kvc_key key, const struct kvc_node *from)
+{
+	kvc_repair_ready(c);
+	kvc_repair_note(c, key, from, NULL);
+	while (kvc_repair_waits(c, key))
+		co_queue_wait_await(&c->repairs.copied, KV_NEVER);
+}
+
+static bool has_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	uint64_t left_ms;
+	return kvc_left_await(n, key, deadline_ns, &left_ms, t) == 0;
+}
+
+/* A server that has the value of a key which node n lacks; NULL: none. */
+static struct kvc_node *holder_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns,
+				     struct kvc_trace *t)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_node *at = twice ? kvc_second_beside(c, key, n) : NULL;
+	if (at && has_await(at, key, deadline_ns, t))
+		return at;
+	for (unsigned k = 0; kvc_formers(c) && k < KVC_FORMERS_ASKED; k++) {
+		at = kvc_former(c, key, twice, k);
+		if (!at)
+			break;
+		if (has_await(at, key, deadline_ns, t))
+			return at;
+	}
+	return NULL;
+}
+
+int kvc_pin_bring_await(struct kvc_node *n, struct kvc_key key, bool twice, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	struct kvc_client *c = n->client;
+	struct kvc_node *from = holder_await(n, key, twice, deadline_ns, t);
+	bool noted = false;
+	int rc = 0;
+	if (!from)
+		return -KV_ENOTFOUND;
+	kvc_repair_ready(c);
+	if (!c->repairs.ring)
+		return -KV_ENOTFOUND;
+	do {
+		if (!noted && (kvc_repair_waits(c, key) || c->repairs.count < KVC_REPAIRS)) {
+			kvc_repair_note(c, key, from, twice ? kvc_call_node(c, key) : NULL);
+			noted = true;
+		}
+		if (noted && !kvc_repair_waits(c, key))
+			return 0;
+		rc = kvc_wait_queue_await(c, &c->repairs.copied, deadline_ns);
+	} while (rc == 0);
+	return rc;
+}
+
+/* ---- moving ---- */
+
+/* The server in charge of a key, whether it is up or not. */
+static struct kvc_node *home_of(struct kvc_client *c, struct kvc_key key)
+{
+	const struct kvc_place_set *draining = &c->cluster.draining;
+	struct kvc_node *n = kvc_call_owner(c, key);
+	return kvc_place_set_has(draining, n->index)
+		       ? &c->node[kvc_place_among(c->placement, key.data, key.len, draining)]
+		       : n;
+}
+
+/* Whether the pin can stay for now. At a server that is not up it cannot be moved from; the next attachment pins it
+ * again. */
+static bool stays(struct kvc_client *c, const struct kvc_pin_name *name, struct kvc_key key,
+		  const struct kvc_node *home)
+{
+	return name->at == home || name->at == kvc_call_node(c, key) || name->at->state != KVC_NODE_UP ||
+	       kvc_place_set_has(&c->cluster.draining, home->index);
+}
+
+static bool gone_await(const struct kvc_pin_name *name, struct kvc_key key)
+{
+	struct kvc_client *c = name->at->client;
+	uint64_t left_ms, deadline_ns = kv_deadline(loop_now(c->loop), c->pool->options.timeout_ns);
+	struct kvc_trace t;
+	kvc_trace_own(&t, KVC_OP_PIN, NULL, true);
+	return kvc_left_await(name->at, key, deadline_ns, &left_ms, &t) == -KV_ENOTFOUND;
+}
+
+static void one_await(struct kvc_client *c, const struct kvc_pin_name *name)
+{
+	struct kvc_key key = {name->key, name->len};
+	struct kvc_node *home = home_of(c, key);
+	bool up = home->state == KVC_NODE_UP, gone = false;
+	int rc = -KV_EPEERDOWN;
+	if (stays(c, name, key, home)) {
+		kvc_pin_placed(c, name);
+		return;
+	}
+	if (up)
+		rc = kvc_pin_move_await(c, name, home);
+	if (rc == -KV_ENOTFOUND) {
+		copied_await(c, key, name->at);
+		rc = kvc_pin_move_await(c, name, home);
+		gone = rc == -KV_ENOTFOUND && gone_await(name, key);
+	}
+	if (rc >= 0 || c->closing)
+		return;
+	if (gone || !kvc_pin_later(c, name, up && rc != -EAGAIN && home->state == KVC_NODE_UP))
+		kvc_pin_lose_await(c, name, rc);
+}
+
+static void mover(void *arg)
+{
+	struct kvc_client *c = arg;
+	struct kvc_pin_name name;
+	for (unsigned i = 1; !c->closing && kvc_pin_next(c, &name); i++) {
+		one_await(c, &name);
+		if (i % LOOK_STEP == 0)
+			co_yield_await();
+	}
+	c->pins.moving = false;
+	kvc_pins_told(c);
+	kvc_client_ended(c);
+}
+
+/* If no coroutine can be had now, they are moved at the next beat. */
+static void start(struct kvc_client *c)
+{
+	if (c->pins.moving || c->closing || kv_list_empty(&c->pins.todo) ||
+	    co_spawn(c->loop, mover, c, "kvc pins move") < 0)
+		return;
+	c->pins.moving = true;
+	kvc_client_began(c);
+}
+
+void kvc_pins_follow(struct kvc_client *c)
+{
+	kvc_pins_look(c);
+	start(c);
+}
+
+void kvc_pins_beat(struct kvc_client *c)
+{
+	kvc_pins_look_late(c);
+	start(c);
+}
