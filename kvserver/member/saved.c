@@ -122,7 +122,12 @@ static int view_encode(const struct kv_view *v, uint64_t origin, uint64_t now_ms
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW};
 
 	if (len >= 0) {
-		m.view = (struct wire_view){v->source, v->epoch, v->count, members, (uint32_t)len, .packed = true};
+		m.view = (struct wire_view){.source = v->source,
+					    .epoch = v->epoch,
+					    .count = v->count,
+					    .members = members,
+					    .members_len = (uint32_t)len,
+					    .packed = true};
 		len = wire_ctrl_encode(&m, bytes + HEAD, cap);
 	}
 	free(members);
