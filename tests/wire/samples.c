@@ -328,9 +328,9 @@ static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *
 		m.state = (enum kv_member_state)between(p, KV_MEMBER_JOINING, KV_MEMBER_DRAINING);
 		random_name(p, m.node_id, sizeof(m.node_id));
 		random_name(p, m.zone, kv_prng_below(p, 2) ? sizeof(m.zone) : 2);
-		for (unsigned n = 1 + (unsigned)kv_prng_below(p, KV_WHERE_ADDRESSES); n > 0; n--) {
+		for (unsigned a = 1 + (unsigned)kv_prng_below(p, KV_WHERE_ADDRESSES); a > 0; a--) {
 			char one[KV_WHERE_MAX];
-			snprintf(one, sizeof(one), n % 2 ? "10.%u.0.1:%u" : "[fd00::%x]:%u",
+			snprintf(one, sizeof(one), a % 2 ? "10.%u.0.1:%u" : "[fd00::%x]:%u",
 				 (unsigned)kv_prng_below(p, 256), (unsigned)between(p, 1, 65535));
 			assert_true(kv_where_add(m.address, one));
 		}
