@@ -114,7 +114,7 @@ static void shard_tick(struct loop_timer *t)
 	values_tell(s);
 	if (s->lost_due)
 		tell_lost(s);
-	if (now_ns >= s->look_ns) {
+	if (s->te && now_ns >= s->look_ns) { /* its loop turns on once it is closed */
 		s->look_ns = now_ns + SHARD_LOOK_NS;
 		te_addresses_check(s->te);
 	}
