@@ -248,9 +248,18 @@ static int up(void **state)
 
 static int down(void **state)
 {
+	char fresh[80];
 	(void)state;
-	unlink(path);
-	return rmdir(dir);
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	for (unsigned i = 0; i < 1000;
+	     i++) { /* a membership that has stopped may have left a view that is being saved */
+		unlink(path);
+		unlink(fresh);
+		if (rmdir(dir) == 0)
+			return 0;
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	}
+	return -1;
 }
 
 int main(void)
