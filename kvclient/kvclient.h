@@ -163,12 +163,12 @@ struct kvc_options {
 	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
 	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; without a port it is 7411. A server with several
 	 * addresses, up to 4, is "NAME=HOST:PORT+HOST:PORT": they are tried in turn, from the one on that served last.
-	 * A link-local address is refused. Keys are placed by these names alone, as they are written; an entry without a
-	 * name has its HOST:PORT as its name. So every program that shares the servers must have the same list, in any
-	 * order: for one that writes localhost where another writes 127.0.0.1 the keys lie elsewhere. A server with a node id (kv-server --node-id) must have that as its name,
-	 * unless it tells a view of the cluster. A server that has another id, or that stands in the list twice, under
-	 * whatever names, is not used; the log and kvc_server_info.why say so, and with KVC_OPEN_WAIT it fails
-	 * kvc_pool_open. */
+	 * A link-local address is refused. Keys are placed by these names alone, as they are written; an entry without
+	 * a name has its HOST:PORT as its name. So every program that shares the servers must have the same list, in
+	 * any order: for one that writes localhost where another writes 127.0.0.1 the keys lie elsewhere. A server with
+	 * a node id (kv-server --node-id) must have that as its name, unless it tells a view of the cluster. A server
+	 * that has another id, or that stands in the list twice, under whatever names, is not used; the log and
+	 * kvc_server_info.why say so, and with KVC_OPEN_WAIT it fails kvc_pool_open. */
 	const char *const *servers;
 	unsigned num_servers;
 	/* Servers that the pool has room for: those of the list, and those that come with the view of the cluster,
@@ -232,10 +232,10 @@ struct kvc_options {
 	/* Called when a pin was lost with a connection and could not be made again, or could not follow its key to
 	 * another server. Either the value is gone (evicted, deleted, or the server was restarted), or the server left
 	 * the cluster, or there is no room for the pin, or the value could not be copied (five attempts, settle_ns at
-	 * most), or no answer came within the pool's timeout. To keep the value, store and pin it anew. It runs on the client's
-	 * loop: it must return at once and make no call of the library. The key is valid until it returns. session:
-	 * whose pin it was; NULL: the client's own. With or without it the counter pins_lost and a line of the log tell
-	 * of the loss. */
+	 * most), or no answer came within the pool's timeout. To keep the value, store and pin it anew. It runs on the
+	 * client's loop: it must return at once and make no call of the library. The key is valid until it returns.
+	 * session: whose pin it was; NULL: the client's own. With or without it the counter pins_lost and a line of the
+	 * log tell of the loss. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;
@@ -333,13 +333,11 @@ KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **o
 
 /* kvc_pool_close -- close the pool and free all of it.
  *
- * Calls in progress end with -KV_ECLOSED within the grace, whatever they wait for. Workers must return. Then the client says goodbye to the
- * servers, and the threads end. A server that does not answer the goodbye within 1 s is not waited for, nor is one that
- * is just being connected to.
- * Blocks: until the last worker and the last call have returned, and 1 s more at most. Thread: host; on a loop's thread
- * it does nothing.
- * Owner: *pool becomes NULL; pool and *pool may be NULL. Borrowed pieces, registrations and sessions end with the pool,
- * and must not be used afterwards. */
+ * Calls in progress end with -KV_ECLOSED within the grace, whatever they wait for. Workers must return. Then the client
+ * says goodbye to the servers, and the threads end. A server that does not answer the goodbye within 1 s is not waited
+ * for, nor is one that is just being connected to. Blocks: until the last worker and the last call have returned, and 1
+ * s more at most. Thread: host; on a loop's thread it does nothing. Owner: *pool becomes NULL; pool and *pool may be
+ * NULL. Borrowed pieces, registrations and sessions end with the pool, and must not be used afterwards. */
 KVC_API void kvc_pool_close(struct kvc_pool **pool);
 
 /* kvc_run -- run workers fn(client, w, arg) for w = 0 .. num_workers - 1, until all have returned.
@@ -666,8 +664,9 @@ struct kvc_arrival {
 
 /* kvc_arrival_parts -- how many parts of the value, from its beginning, are at their place and verified (unless
  * KVC_NO_VERIFY). A part that the value has not filled does not count: of a value that is shorter than its item this
- * stays below num_parts when the item is over. The bytes of these may be read, and are not written to again, even if the item fails later: what was
- * told stays right. The number only rises during a call. NULL: 0. Thread: any; never blocks. */
+ * stays below num_parts when the item is over. The bytes of these may be read, and are not written to again, even if
+ * the item fails later: what was told stays right. The number only rises during a call. NULL: 0. Thread: any; never
+ * blocks. */
 KVC_API uint32_t kvc_arrival_parts(const struct kvc_arrival *arrival);
 
 /* More about an item than one place. */
@@ -951,9 +950,10 @@ struct kvc_completion {
  *   -KV_EBUSY      another thread is reaping */
 KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);
 
-/* kvc_cancel -- give an id up. Its completion comes all the same, and soon. An id that was not begun ends at once. So does
- * one that only waits: for room, for a connection, for a busy server, for its session, for another copy of its value.
- * One with a request under way ends within the grace, and a fence where the request names memory of the caller. Items that were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
+/* kvc_cancel -- give an id up. Its completion comes all the same, and soon. An id that was not begun ends at once. So
+ * does one that only waits: for room, for a connection, for a busy server, for its session, for another copy of its
+ * value. One with a request under way ends within the grace, and a fence where the request names memory of the caller.
+ * Items that were done have their results, the others -KV_ECANCELED; a PUT or DELETE among these may have been done.
  * Thread: any; never blocks.
  * Returns 0, also for an id that was cancelled before and is not over.
  * Errors:
@@ -1043,11 +1043,11 @@ struct kvc_counters {
 	/* Attachments that were made again, on the same control connection or on a new one. Those on a new one count in
 	 * `reconnects`, too. */
 	uint64_t reattaches;
-	uint64_t failovers;     /* calls, and items of batches, that went on at another server when theirs was lost */
-	uint64_t stand_ins;     /* times that a key was asked for at another server than its own, which was down */
-	uint64_t view_epoch;    /* of the view of the cluster; 0: there is none */
-	uint64_t members;       /* servers in that view */
-	uint64_t views_old;     /* views that came, and were not followed when they came: too few servers announce them */
+	uint64_t failovers;  /* calls, and items of batches, that went on at another server when theirs was lost */
+	uint64_t stand_ins;  /* times that a key was asked for at another server than its own, which was down */
+	uint64_t view_epoch; /* of the view of the cluster; 0: there is none */
+	uint64_t members;    /* servers in that view */
+	uint64_t views_old;  /* views that came, and were not followed when they came: too few servers announce them */
 	uint64_t views_doubted; /* views that could not be used, or not at once: see "The cluster" */
 	uint64_t settle_hits;   /* misses that a former server had the value of, after a change of the view */
 	uint64_t settle_misses; /* misses that were asked for there in vain */

@@ -23,6 +23,7 @@ kvclient/call/raw.c: bare_write_await           1 ms, and looks
 kvclient/conn/connect.c: address_await          no call: the coroutine of a node
 kvclient/conn/connect.c: addresses_await        no call: the coroutine of a node
 kvclient/conn/connect.c: kvc_conn_close_await   no call: the coroutine of a node
+kvclient/conn/connect.c: view_await             no call: the coroutine of a node
 kvclient/conn/health.c: park_await              no call: the coroutine of a node
 kvclient/conn/serve.c: backoff_await            no call: the coroutine of a node
 kvclient/conn/serve.c: rest_await               no call: the coroutine of a node
