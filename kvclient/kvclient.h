@@ -274,18 +274,24 @@ struct kvc_options {
  * that another one holds, since it was down or stood in, may be found later.
  *
  * The cluster. A server may know which servers belong together (the view: an epoch and members); while it attaches, and
- * at every change, a client learns the view from any server. Then keys are placed by the members' node ids alone,
- * servers that come are connected, and those that left are given up once nothing is under way there; no call fails
- * because of it. The list needs one server that answers, with or without its name; if all members are down, the list is
- * asked again. A draining server is given nothing, and still asked after a miss. So is, for settle_ns after a change,
- * the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at two such servers at most; DELETE
- * deletes at all of them that are up, and ends with the code of one that refuses or does not answer in time: the value
- * may be there still. What a GET finds there is copied in the background to the server that has the key now, with what
- * is left of its time to live, unless it is longer than half of the receive buffer. While the key's own server is
- * joining, and for settle_ns after it was seen to have restarted, the one that has the key without it is asked in the
- * same way. Not believed are a view that is older, or of another source (--members) while a server tells of the
- * former one, or that has no members, and while they answer one that lacks half of the servers that are up. Clients
- * whose views differ miss values of each other, and never read wrong bytes. Without a view the list alone counts.
+ * at every change, a client hears which view each server has. It follows the one that more than half of the servers
+ * that it reaches announce, whatever its epoch; with exactly half it keeps the one that it has. A server that was lost
+ * counts for 30 s more, and while a pool opens those that may still answer do for 1 s. Epochs of one source tell that a
+ * view is newer: that one is followed at once. One that is not (another --members, a source that was wiped or restored,
+ * a clock that was ahead) is followed when no server that answers has announced another one for 3 s, or when more than
+ * half have differed for a minute. A view without members is none. So one server with a wrong list costs its share of
+ * the keys, and no more. If no server of the view answers, the view of most of those that do is followed. Then keys are
+ * placed by the members' node ids alone, servers that come are connected, and those that left are given up once nothing
+ * is under way there; no call fails because of it. The list needs one server that answers, with or without its name; if
+ * all members are down, the list is asked again. A draining server is given nothing, and still asked after a miss. So
+ * is, for settle_ns after a change, the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at
+ * two such servers at most; DELETE deletes at all of them that are up, and ends with the code of one that refuses or
+ * does not answer in time: the value may be there still. What a GET finds there is copied in the background to the
+ * server that has the key now, with what is left of its time to live, unless it is longer than half of the receive
+ * buffer. While the key's own server is joining, and for settle_ns after it was seen to have restarted, the one that
+ * has the key without it is asked in the same way. The list counts as the view before the first one, if it placed keys.
+ * A server alone says whether it drains; of others a view says so. Clients whose views differ miss values of each
+ * other, and never read wrong bytes. Without a view the list alone counts.
  *
  * Two copies. With KVC_TWO_COPIES a value is kept at the first two servers in its key's order that are neither down nor
  * draining. PUT returns when it is at the first one; a copy of it goes to the second one in the background, from a

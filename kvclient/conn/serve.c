@@ -34,9 +34,9 @@ enum { SESSION_PATIENCE = 2 /* times of silence until a question about a session
 #define BACKOFF_MIN_NS  50000000ull
 #define BACKOFF_MAX_NS  500000000ull /* so a server that is back is in use within a second */
 #define SEND_TIMEOUT_NS 2000000000ull
-#define REST_NS         500000000ull /* between two looks whether a resting server must be asked for the view */
+#define REST_NS         500000000ull   /* between two looks whether a resting server must be asked for the view */
 #define REST_VOTE_NS    15000000000ull /* ... and between two votes of it; half of that is random */
-#define PART_POLL_NS    5000000ull   /* between two looks whether a server that ends still has requests of ours */
+#define PART_POLL_NS    5000000ull     /* between two looks whether a server that ends still has requests of ours */
 
 static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 {

@@ -11,8 +11,8 @@ struct kvc_asking {
 	uint64_t asked_ns; /* when a server was last asked; 0: none was */
 };
 
-/* kvc_asking_now -- a server, one of `servers` that announce the view which is to be followed, announces it, or a beat is
- * over since then: whether to ask it for its view now. random: any number, another one each time. kvc_asking_over --
+/* kvc_asking_now -- a server, one of `servers` that announce the view which is to be followed, announces it, or a beat
+ * is over since then: whether to ask it for its view now. random: any number, another one each time. kvc_asking_over --
  * another view is to be followed, or none: all begins anew. */
 bool kvc_asking_now(struct kvc_asking *a, unsigned servers, uint64_t now_ns, uint64_t random);
 static inline void kvc_asking_over(struct kvc_asking *a)

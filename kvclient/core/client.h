@@ -364,18 +364,18 @@ struct kvc_hots {
 
 /* The view of the cluster, as this client has it (pool/cluster.c). */
 struct kvc_cluster {
-	struct kv_view view;    /* in force; epoch 0: none, and keys are placed by the user's list */
-	uint64_t digest;        /* of it; 0: none */
-	struct kv_view held;    /* heard before it had its majority, or one that cannot be used yet */
-	uint64_t held_digest;   /* of it; 0: none */
-	struct kvc_votes votes; /* what servers announce */
+	struct kv_view view;      /* in force; epoch 0: none, and keys are placed by the user's list */
+	uint64_t digest;          /* of it; 0: none */
+	struct kv_view held;      /* heard before it had its majority, or one that cannot be used yet */
+	uint64_t held_digest;     /* of it; 0: none */
+	struct kvc_votes votes;   /* what servers announce */
 	struct kvc_choice wanted; /* the view that has its majority, and is to be asked for; digest 0: none */
 	uint64_t opening_ns;      /* until then servers that may still answer are waited for */
 	uint64_t differ_ns;       /* since when servers announce other views than the one in force; 0: none does */
 	bool differ_said;         /* ... and the log knows */
 	bool reached;             /* a server has answered since none was up */
 	bool listed;              /* the list placed keys: a server was up before there was a view */
-	struct kvc_place place; /* of keys on the members of the view */
+	struct kvc_place place;   /* of keys on the members of the view */
 	struct kvc_place_set draining, joining, restarted;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;

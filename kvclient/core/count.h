@@ -17,8 +17,7 @@ struct kvc_count {
 	_Atomic uint64_t lost_connections, slow, pulls, pulls_expired, pins_again, pins_lost, put_conflicts;
 	_Atomic uint64_t pins_moved;
 	_Atomic uint64_t failovers, stand_ins;
-	_Atomic uint64_t view_epoch, members, views_old, views_doubted, view_resets, view_votes,
-		view_voters;
+	_Atomic uint64_t view_epoch, members, views_old, views_doubted, view_resets, view_votes, view_voters;
 	_Atomic uint64_t settle_hits, settle_misses, repairs, repair_bytes, repairs_dropped;
 	_Atomic uint64_t copies, copy_bytes, copies_dropped, second_hits;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];

@@ -20,8 +20,8 @@ struct kvc_votes {
 	struct kvc_vote *vote; /* by the number of the server */
 	uint64_t *epochs;      /* room for sorting */
 	unsigned room, used;   /* used: servers from there on have no vote */
-	uint64_t differ_ns; /* most announce something else than the view in force, since then; 0: they do not */
-	uint64_t reset_ns; /* when the last such view was adopted; 0: never */
+	uint64_t differ_ns;    /* most announce something else than the view in force, since then; 0: they do not */
+	uint64_t reset_ns;     /* when the last such view was adopted; 0: never */
 };
 
 /* What a decision depends on, besides the votes. */

@@ -7,13 +7,14 @@
  * the pool, each of which acts on its own loop. So clients of a pool may differ for a moment: they miss then, and never
  * read wrong bytes. Only about its own drain a server decides alone.
  *
- * For OPENING_NS after the first server has answered, at opening or when all were lost, servers that may still answer count as votes for nothing: the
- * quickest one does not decide alone. A view that was heard before it has its majority is held, one at a time; so is
- * one that cannot be used now. A server of the user's list that is no member is asked for its vote now and then.
+ * For OPENING_NS after the first server has answered, at opening or when all were lost, servers that may still answer
+ * count as votes for nothing: the quickest one does not decide alone. A view that was heard before it has its majority
+ * is held, one at a time; so is one that cannot be used now. A server of the user's list that is no member is asked for
+ * its vote now and then.
  *
  * A node is of a member's node id and addresses. A member of which no address stays is another node, for the same keys:
- * keys are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its lock,
- * so that all clients of the pool call a server by the same number.
+ * keys are placed by the id alone. Places in the array of nodes are numbered by the pool's table of servers, under its
+ * lock, so that all clients of the pool call a server by the same number.
  *
  *   listed (user's list)  in the view: used.  Not in it: retired, and RESTS; asks for the view if all others are DOWN
  *   joined (by a view)    in the view: used.  Not in it: retired; what is under way ends; goodbye; CLOSED; its place is
@@ -94,7 +95,8 @@ struct plan {
  * address. */
 static bool is_another(const struct kvc_node *n, const struct kv_server_entry *e, const struct kv_view *v)
 {
-	const struct kv_member *m = n->node_id[0] && strcmp(n->node_id, e->id) != 0 ? kv_view_find(v, n->node_id) : NULL;
+	const struct kv_member *m =
+		n->node_id[0] && strcmp(n->node_id, e->id) != 0 ? kv_view_find(v, n->node_id) : NULL;
 	return m && kv_where_shares(m->address, e->where);
 }
 
@@ -203,8 +205,7 @@ static void former_keep(struct kvc_client *c, const struct kvc_place *next)
 	if (k->num_former == KVC_FORMER_PLACES)
 		former_drop(k);
 	memmove(&k->former[1], &k->former[0], k->num_former * sizeof(k->former[0]));
-	k->former[0] =
-		(struct kvc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
+	k->former[0] = (struct kvc_former_place){former, kv_deadline(loop_now(c->loop), c->pool->options.settle_ns)};
 	k->num_former++;
 }
 
@@ -418,8 +419,8 @@ static void node_use(struct kvc_client *c, unsigned i, const struct kv_member *m
 }
 
 /* Have the other clients look at the view in force, for which this one has counted a majority. They would hear of it
- * from servers, each in its time, and miss meanwhile what is put where they do not look yet. A client whose loop takes no
- * more does hear of it so. */
+ * from servers, each in its time, and miss meanwhile what is put where they do not look yet. A client whose loop takes
+ * no more does hear of it so. */
 static void on_told(void *arg);
 
 static void others_tell(const struct kvc_client *c)
@@ -459,7 +460,8 @@ static void adopt_log(struct kvc_client *c, const struct kvc_choice *choice, uin
 			 KV_EVENT("view_reset", KV_NUMBER("client", c->index), KV_NUMBER("epoch", v->epoch),
 				  KV_NUMBER("former_epoch", former_epoch), KV_NUMBER("votes", choice->votes),
 				  KV_NUMBER("voters", choice->voters)),
-			 "client %u: the numbers of views began anew: epoch %llu, after %llu, is followed since %u of %u "
+			 "client %u: the numbers of views began anew: epoch %llu, after %llu, is followed since %u of "
+			 "%u "
 			 "servers announce it",
 			 c->index, (unsigned long long)v->epoch, (unsigned long long)former_epoch, choice->votes,
 			 choice->voters);
@@ -633,10 +635,8 @@ static void differ_log(struct kvc_client *c, const struct kvc_choice *count, uin
 static void votes_look(struct kvc_client *c)
 {
 	struct kvc_cluster *k = &c->cluster;
-	struct kvc_votes_now now = {.source = k->view.source,
-				    .epoch = k->view.epoch,
-				    .digest = k->digest,
-				    .now_ns = loop_now(c->loop)};
+	struct kvc_votes_now now = {
+		.source = k->view.source, .epoch = k->view.epoch, .digest = k->digest, .now_ns = loop_now(c->loop)};
 	struct kvc_choice choice;
 	bool opening = now.now_ns < k->opening_ns;
 	if (c->closing || !k->votes.vote)
@@ -678,8 +678,8 @@ static void hold(struct kvc_client *c, struct kv_view *v, uint64_t digest)
 	struct kvc_cluster *k = &c->cluster;
 	uint64_t now_ns = loop_now(c->loop);
 	bool taken = digest == k->digest || digest == k->held_digest || digest == 0;
-	if (taken || (k->held_digest && kvc_votes_for(&k->votes, k->held_digest, now_ns) >
-						kvc_votes_for(&k->votes, digest, now_ns)))
+	if (taken || (k->held_digest &&
+		      kvc_votes_for(&k->votes, k->held_digest, now_ns) > kvc_votes_for(&k->votes, digest, now_ns)))
 		return;
 	held_drop(k);
 	k->held = *v;
@@ -731,8 +731,8 @@ bool kvc_cluster_waits(struct kvc_node *n)
 }
 
 /* Another client of the pool has counted a majority for a view. This one goes by that as well, and its own servers need
- * not have told it yet. It does so only where the numbers show that the view is newer: then its own servers cannot bring
- * it back, and clients never take turns. */
+ * not have told it yet. It does so only where the numbers show that the view is newer: then its own servers cannot
+ * bring it back, and clients never take turns. */
 static void on_told(void *arg)
 {
 	struct kvc_client *c = arg;

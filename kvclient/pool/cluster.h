@@ -18,7 +18,8 @@ void kvc_cluster_told(struct kvc_node *n, const struct wire_view_news *news);
 bool kvc_cluster_asks(struct kvc_node *n);
 bool kvc_cluster_waits(struct kvc_node *n);
 
-/* kvc_cluster_look -- a beat (conn/serve.c): give back the places of nodes that have ended, and count the votes again. */
+/* kvc_cluster_look -- a beat (conn/serve.c): give back the places of nodes that have ended, and count the votes again.
+ */
 void kvc_cluster_look(struct kvc_client *c);
 
 /* kvc_cluster_node_up -- a node is up, with the incarnation of its server. */

@@ -94,7 +94,8 @@ static uint64_t quiet_ms(const struct conn *c)
 	uint64_t spaced = KV_MIN(c->server->clients * 1000ull / QUIET_BEATS, (uint64_t)QUIET_MS_MAX);
 
 	if (view_untold(c))
-		spaced = c->server->opt.heartbeat_ms; /* a client counts what servers announce: it waits for more than half */
+		spaced = c->server->opt
+				 .heartbeat_ms; /* a client counts what servers announce: it waits for more than half */
 	return c->busy ? c->server->opt.heartbeat_ms : KV_MAX(spaced, c->server->opt.heartbeat_ms);
 }
 

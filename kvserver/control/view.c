@@ -115,13 +115,8 @@ int view_answer_await(struct conn *c, uint64_t digest)
 		return -KV_ENOMEM;
 	if (v->packed_len)
 		memcpy(members, v->packed, v->packed_len);
-	m.view = (struct wire_view){v->now.source,
-				    v->now.epoch,
-				    v->now.count,
-				    v->draining,
-				    members,
-				    v->packed_len,
-				    .packed = true};
+	m.view = (struct wire_view){v->now.source, v->now.epoch,  v->now.count,  v->draining,
+				    members,       v->packed_len, .packed = true};
 	rc = conn_send_await(c, &m);
 	free(members);
 	return rc;

@@ -32,8 +32,8 @@ struct membership_options {
 	unsigned pace;                    /* tests: waiting times are divided by it; 0: 1 */
 	const struct source_names *names; /* tests; NULL: libc's */
 	const struct kv_log *log;
-	/* There is another view. On the thread of the membership. 0, or an error: it is called again soon. But for -KV_EBUSY that is
-	 * logged. NULL: nobody hears of it. */
+	/* There is another view. On the thread of the membership. 0, or an error: it is called again soon. But for
+	 * -KV_EBUSY that is logged. NULL: nobody hears of it. */
 	int (*on_view)(void *arg, const struct kv_view *view);
 	/* Once, on the thread of the membership: there is a view, which on_view has taken; or the source has answered
 	 * that there are no members yet, as where those that are not ready are none. NULL: nobody waits for that. */
@@ -62,8 +62,8 @@ int membership_check(const struct membership_options *options, struct kv_error *
  * -errno with *err. *out until membership_stop. A source that does not answer is no error: it is asked again. */
 int membership_start(const struct membership_options *options, struct membership **out, struct kv_error *err);
 
-/* membership_drain -- this server wants no PUTs any more: the source is told, if it takes that. *out_self: this server in
- * the last view that had it. False: none had. Thread: any. */
+/* membership_drain -- this server wants no PUTs any more: the source is told, if it takes that. *out_self: this server
+ * in the last view that had it. False: none had. Thread: any. */
 bool membership_drain(struct membership *m, struct kv_member *out_self);
 
 /* membership_weigh -- this server has another weight; the source is told, if it registers servers. Thread: any. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* push.c -- a server that goes hands over what is hot, as a client of the others.
  *
- * It opens a pool of the client library, one client, to this server: so it learns the view, and that it drains, and keys
- * are placed where all clients will look for them. The pool follows the view: members that come while it runs get their
- * share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it rests
- * as long as its bytes take at the rate that is allowed. It is a client with a place beside --max-clients, here and at
- * the others: where clients are as many as this server takes, they are that at the others, too. A block whose bytes do
- * not have their checksum is not put: a new one would hide that.
+ * It opens a pool of the client library, one client, to this server: so it learns the view, and that it drains, and
+ * keys are placed where all clients will look for them. The pool follows the view: members that come while it runs get
+ * their share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it
+ * rests as long as its bytes take at the rate that is allowed. It is a client with a place beside --max-clients, here
+ * and at the others: where clients are as many as this server takes, they are that at the others, too. A block whose
+ * bytes do not have their checksum is not put: a new one would hide that.
  *
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
  * this server stays in the pool's view, or no other member is up, the library would put values to this server, which

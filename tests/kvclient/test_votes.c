@@ -290,8 +290,9 @@ static bool answers_otherwise(const struct kvc_vote *b, uint64_t digest)
 
 static bool is_newer(const struct kvc_vote *b, uint64_t digest)
 {
-	return b->digest == digest && (!at.digest || (b->source == at.source &&
-						       (b->epoch > at.epoch || (b->epoch == at.epoch && digest > at.digest))));
+	return b->digest == digest &&
+	       (!at.digest ||
+		(b->source == at.source && (b->epoch > at.epoch || (b->epoch == at.epoch && digest > at.digest))));
 }
 
 static bool is_different(const struct kvc_vote *b, uint64_t arg)

@@ -32,8 +32,8 @@ static struct {
 	bool stands_still[SHARDS];
 	unsigned batches;
 	unsigned tries, refused; /* to open the pool; of the first ones so many are refused */
-	uint8_t *large;                      /* the block's bytes, if it is to be a large one */
-	uint64_t timeout_ns;                 /* of the last batch */
+	uint8_t *large;          /* the block's bytes, if it is to be a large one */
+	uint64_t timeout_ns;     /* of the last batch */
 	void (*on_batch)(void);
 	unsigned up_for; /* looks, for which the first server does not drain in the pool's eyes */
 } fake;

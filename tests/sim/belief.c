@@ -20,8 +20,8 @@
 enum { SERVERS = 5, LIAR = SERVERS - 1, WORKERS = 4, DEAD_PORT = 9, VIEWS_MAX = 256 };
 
 static struct {
-	unsigned now[SERVERS];       /* the world's number of each server */
-	uint64_t honest[VIEWS_MAX];  /* digests that the source has announced */
+	unsigned now[SERVERS];      /* the world's number of each server */
+	uint64_t honest[VIEWS_MAX]; /* digests that the source has announced */
 	unsigned num_honest;
 	uint64_t changes[WORLD_POOLS][WORLD_CLIENTS], digest[WORLD_POOLS][WORLD_CLIENTS];
 } t;
@@ -253,8 +253,8 @@ static void end_check(void)
 	for (unsigned p = 0; p < members.world.options.pools; p++)
 		for (unsigned i = 0; i < members.world.options.clients; i++)
 			if (members.world.pool[p].pool->client[i]->cluster.digest != t.honest[t.num_honest - 1])
-				world_wrong(&members.world, "belief: client %u of pool %u does not follow in the end", i,
-					    p);
+				world_wrong(&members.world, "belief: client %u of pool %u does not follow in the end",
+					    i, p);
 }
 
 void belief_run(uint64_t seed)

@@ -17,7 +17,8 @@ enum belief_lie {
 	LIES
 };
 
-/* belief_lie -- server `liar` (a number of the world's) announces this, by the source of the others or by another one. */
+/* belief_lie -- server `liar` (a number of the world's) announces this, by the source of the others or by another one.
+ */
 void belief_lie(unsigned liar, enum belief_lie lie, uint64_t source, uint64_t epoch);
 
 /* belief_run -- one world: five servers, of which the last one lies or is stale, while the others change their views,

@@ -33,8 +33,9 @@ void members_put_all(struct kvc_client *c, void *arg);
 void members_get_all(struct kvc_client *c, void *arg);
 void members_find_all(struct kvc_client *c, void *arg);
 
-/* members_view -- the view of members.state; kv_view_fini. members_tell -- all servers that run have the view of members.state; members_tell_one -- one has. members_change --
- * one state changes, with a new epoch. members_all_up -- the first n are members. members_settle -- 2 s pass. */
+/* members_view -- the view of members.state; kv_view_fini. members_tell -- all servers that run have the view of
+ * members.state; members_tell_one -- one has. members_change -- one state changes, with a new epoch. members_all_up --
+ * the first n are members. members_settle -- 2 s pass. */
 void members_view(struct kv_view *v, uint64_t epoch);
 void members_tell(uint64_t epoch);
 void members_tell_one(unsigned server, uint64_t epoch);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_sim_belief.c -- which view a client believes when servers announce different ones, under virtual time.
  *
- * What must hold: more than half of the servers that a client reaches decide, whatever the epochs; no view makes a client
- * leave servers that answer and announce another one; views do not take turns; no call fails because of what one server
- * announces; where a source's numbers begin anew, clients follow. */
+ * What must hold: more than half of the servers that a client reaches decide, whatever the epochs; no view makes a
+ * client leave servers that answer and announce another one; views do not take turns; no call fails because of what one
+ * server announces; where a source's numbers begin anew, clients follow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -299,6 +299,8 @@ static void of_two_members_at_one_address_the_server_is_one(void **state)
 				members.state[i] = KV_MEMBER_UP;
 			wo.open_behind = true;
 			world_open(&members.world, &wo);
+			members_tell(1);
+			members_settle();
 			members_view(&v, 50);
 			for (unsigned i = 0; i < 2; i++) {
 				struct kv_member m = {.weight = 1, .state = KV_MEMBER_UP};

@@ -4,8 +4,8 @@
  * The test is the source: it tells servers their views, and clients hear of them from servers alone. Values are
  * immutable, and what is in a server that left is lost. What must hold: no call fails because of a view; bytes are
  * right; clients with the same view agree where a key belongs, by node ids alone; a view that is old or empty, or that
- * half of the servers announce or fewer, is not followed (more of that: test_sim_belief.c); a server that drains is given nothing, and is asked; nothing
- * is left of a server that went. */
+ * half of the servers announce or fewer, is not followed (more of that: test_sim_belief.c); a server that drains is
+ * given nothing, and is asked; nothing is left of a server that went. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,8 +204,8 @@ static void a_cluster_that_gets_another_source_is_followed(void **state)
 	source_change(true);
 }
 
-/* Some servers have heard of a change, the others not yet: a pool that opens then has the view of more than half of them,
- * whoever tells it first; or none if there is no such view, and then it places keys by its list. */
+/* Some servers have heard of a change, the others not yet: a pool that opens then has the view of more than half of
+ * them, whoever tells it first; or none if there is no such view, and then it places keys by its list. */
 static void a_pool_that_opens_has_the_view_of_most_servers(void **state)
 {
 	(void)state;
