@@ -56,7 +56,7 @@ void kvc_votes_drop(struct kvc_votes *v, unsigned i);
 unsigned kvc_votes_for(const struct kvc_votes *v, uint64_t digest, uint64_t now_ns);
 
 /* kvc_votes_decide -- which view is to be in force. Time matters: it is called after each change of a vote, and now and
- * then. It looks at each vote some times, and allocates nothing. */
+ * then. It looks at each vote some times. */
 void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, struct kvc_choice *out);
 
 /* kvc_votes_adopted -- that choice is in force. */
