@@ -234,7 +234,7 @@ static bool same_host(const struct sockaddr_storage *a, const char *peer)
 /* The control connection works, and the fabric does not: say where it was tried, and the likely cause. */
 static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link *l, int status)
 {
-	const char *control = boot_peer_name(n->control.conn);
+	const char *control = n->control.conn ? boot_peer_name(n->control.conn) : "";
 	const struct te_peer *peer = n->attachment->peer[shard];
 	struct sockaddr_storage at;
 	char text[KV_HOST_MAX] = "";
@@ -242,10 +242,11 @@ static int unreachable(struct kvc_node *n, unsigned shard, const struct kvc_link
 	if (known)
 		kv_sockaddr_format(&at, text, sizeof(text));
 	return kv_fail(&n->error, status,
-		       "the control connection to %s works, but its shard %u did not answer over the fabric%s%s (link "
+		       "the control connection%s%s works, but its shard %u did not answer over the fabric%s%s (link "
 		       "%u): %s; %s",
-		       control, shard, known ? " at " : "", text, l->index, kv_strerror(status),
-		       !known || same_host(&at, control)
+		       control[0] ? " to " : "", control, shard, known ? " at " : "", text, l->index,
+		       kv_strerror(status),
+		       !known || !control[0] || same_host(&at, control)
 			       ? "look at firewalls and security groups of the fabric"
 			       : "its fabric has another address than its control port: if that one cannot be reached "
 				 "from here, start it with --advertise, --nic or --listen-addr and an address that "
