@@ -76,8 +76,8 @@ struct kv_server_entry {
 	char id[KV_HOST_MAX + 16]; /* keys are placed by it: NAME, or else HOST:PORT with the host as written and the
 				      port in figures */
 	bool named;
-	struct kv_hostport at;                /* its first address */
-	char where[KV_WHERE_MAX];             /* all of them */
+	struct kv_hostport at;                 /* its first address */
+	char where[KV_WHERE_MAX];              /* all of them */
 	char text[KV_NAME_MAX + KV_WHERE_MAX]; /* for messages: "NAME=HOST:PORT" or "HOST:PORT" */
 };
 

@@ -271,8 +271,8 @@ bool te_fencing(const struct te *te);
  * look by themselves when they fail for that reason, so this is for engines that post little, every few seconds. */
 void te_addresses_check(struct te *te);
 /* te_local_set -- the address of this machine that leads to peers now (te_options.local, later): an endpoint that has
- * lost its address takes it where its own device has no other one: over tcp alone, since NICs have memory registered. Not
- * with te_options.nic: those devices stay. */
+ * lost its address takes it where its own device has no other one: over tcp alone, since NICs have memory registered.
+ * Not with te_options.nic: those devices stay. */
 void te_local_set(struct te *te, const struct sockaddr_storage *local);
 
 /* te_reset_due -- whether te_handlers.reset is still to run: the endpoints were rebuilt, or could not be, and all peers

@@ -91,11 +91,11 @@ void fab_fork(bool hold);
 /* What an opened rail turned out to be. */
 struct fab_caps {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX];
-	bool ip;        /* addresses are IP addresses */
+	bool ip;                 /* addresses are IP addresses */
 	char local[KV_NAME_MAX]; /* its own, as text, where they are; fab_rebuild may change it */
-	bool virt_addr; /* remote addresses are virtual, else offsets from the region's start */
-	bool prov_key;  /* the provider chooses keys */
-	bool wait_fd;   /* fab_wait_fd is valid */
+	bool virt_addr;          /* remote addresses are virtual, else offsets from the region's start */
+	bool prov_key;           /* the provider chooses keys */
+	bool wait_fd;            /* fab_wait_fd is valid */
 	bool write_emulated, read_emulated;
 	bool pins_memory;      /* a registration locks memory */
 	bool av_remove_unsafe; /* shm: never remove an address */
@@ -138,10 +138,10 @@ void fab_close(struct fab **fab);
  * (everything returns -KV_EPROVIDER) until a later fab_rebuild succeeds. */
 int fab_rebuild(struct fab *fab, struct kv_error *err);
 
-/* fab_address_gone -- whether the machine has lost the IP address of the endpoint. Nobody can connect to it then, and it
- * cannot connect. fab_rebuild takes another address of the same device and family then, else the one that fab_local_set
- * named last; without any it fails, and a later one may succeed. Costs some system calls.
- * fab_local_set -- an address of this machine, of any of its devices, that an endpoint of this kind may have. */
+/* fab_address_gone -- whether the machine has lost the IP address of the endpoint. Nobody can connect to it then, and
+ * it cannot connect. fab_rebuild takes another address of the same device and family then, else the one that
+ * fab_local_set named last; without any it fails, and a later one may succeed. Costs some system calls. fab_local_set
+ * -- an address of this machine, of any of its devices, that an endpoint of this kind may have. */
 bool fab_address_gone(const struct fab *fab);
 void fab_local_set(struct fab *fab, const struct sockaddr_storage *local);
 

@@ -62,7 +62,7 @@ struct fab {
 	size_t name_len; /* of our own address; a peer's has the same length unless it is a string */
 	struct fab_options options;
 	struct fab_caps caps;
-	struct sockaddr_storage local; /* fab_local_set; family 0: nothing */
+	struct sockaddr_storage local;  /* fab_local_set; family 0: nothing */
 	struct kv_device_limits limits; /* of the device when it was opened, without what changes */
 	char last_error[256];
 };

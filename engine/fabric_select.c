@@ -298,7 +298,6 @@ static bool is_address(const char *name, struct sockaddr_storage *out)
 	return out->ss_family != 0;
 }
 
-
 static int probe_one(const struct fab_quirk *quirk, const char *prov_name, const struct fab_query *query,
 		     const char *name, struct fab_device *out)
 {

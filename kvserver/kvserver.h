@@ -47,8 +47,8 @@ struct kvs_drain {
 
 struct kvs_options {
 	const char *listen_addr; /* "HOST:PORT"; port 0 picks one. "127.0.0.1:7411" */
-	/* Addresses of this machine under which others reach it (base/addr.h, kv_where_parse): the fabric uses the first
-	 * of them where listen_addr is 0.0.0.0 or [::]. NULL: the default route, or the interfaces, decide. */
+	/* Addresses of this machine under which others reach it (base/addr.h, kv_where_parse): the fabric uses the
+	 * first of them where listen_addr is 0.0.0.0 or [::]. NULL: the default route, or the interfaces, decide. */
 	const char *advertise;
 	/* Its name in clients' lists of servers, by which they place keys. A client that calls it otherwise does not
 	 * use it. NULL: any name will do. */
@@ -186,8 +186,9 @@ char *kvs_server_address(const struct kvs_server *server, char *buf, unsigned ca
 struct kvs_info {
 	char provider[KV_NAME_MAX], fabric[KV_NAME_MAX], domain[KV_NAME_MAX], libfabric[KV_NAME_MAX], why[512];
 	char device[KV_NAME_MAX]; /* of the first rail: its domain, and its address where that is an IP address */
-	const char *device_why;   /* "by --advertise": how that address was chosen; "": it is none, or the provider chose */
-	const char *security;     /* "psk", "certificate", "none" */
+	const char
+		*device_why;  /* "by --advertise": how that address was chosen; "": it is none, or the provider chose */
+	const char *security; /* "psk", "certificate", "none" */
 	unsigned shards, rails;
 	uint64_t memory_bytes, page_bytes; /* page_bytes: of the smallest pages */
 	struct kv_pages pages;             /* that the memory for values consists of */

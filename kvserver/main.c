@@ -301,21 +301,21 @@ static void ready_print(const struct kvs_server *server, const struct http *http
 	char pages[160], took[32], url[KV_HOST_MAX + 16];
 
 	kvs_server_info(server, &info);
-	start_line(
-		style, "READY",
-		KV_EVENT("ready", KV_FIELD("address", address), KV_FIELD("provider", info.provider),
-			 KV_FIELD("fabric", info.fabric), KV_FIELD("device", info.device),
-			 KV_FIELD("device_why", info.device_why), KV_NUMBER("threads", info.shards),
-			 KV_NUMBER("rails", info.rails), KV_NUMBER("memory_bytes", info.memory_bytes),
-			 KV_FIELD("security", info.security)),
-		"kv-server ready on %s (provider %s, fabric %s, device %s%s%s%s, %u thread%s x %u rail%s, %s, security %s, "
-		"%s%s%s%s)",
-		address, info.provider, info.fabric, info.device, info.device_why[0] ? " (" : "", info.device_why,
-		info.device_why[0] ? ")" : "", info.shards, kv_plural(info.shards), info.rails,
-		kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
-		info.no_door[0] ? "no doorkeeper" : "doorkeeper",
-		info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
-		info.pull ? ", clients may read all of its memory" : "");
+	start_line(style, "READY",
+		   KV_EVENT("ready", KV_FIELD("address", address), KV_FIELD("provider", info.provider),
+			    KV_FIELD("fabric", info.fabric), KV_FIELD("device", info.device),
+			    KV_FIELD("device_why", info.device_why), KV_NUMBER("threads", info.shards),
+			    KV_NUMBER("rails", info.rails), KV_NUMBER("memory_bytes", info.memory_bytes),
+			    KV_FIELD("security", info.security)),
+		   "kv-server ready on %s (provider %s, fabric %s, device %s%s%s%s, %u thread%s x %u rail%s, %s, "
+		   "security %s, "
+		   "%s%s%s%s)",
+		   address, info.provider, info.fabric, info.device, info.device_why[0] ? " (" : "", info.device_why,
+		   info.device_why[0] ? ")" : "", info.shards, kv_plural(info.shards), info.rails,
+		   kv_plural(info.rails), kv_pages_format(&info.pages, pages, sizeof(pages)), info.security,
+		   info.no_door[0] ? "no doorkeeper" : "doorkeeper",
+		   info.congestion[0] ? ", congestion control on loopback " : "", info.congestion,
+		   info.pull ? ", clients may read all of its memory" : "");
 	start_line(style, "READY",
 		   KV_EVENT("memory", KV_NUMBER("bytes", info.memory_bytes), KV_NUMBER("parts", info.parts),
 			    KV_NUMBER("register_us", info.register_ns / 1000)),

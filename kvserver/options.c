@@ -545,7 +545,8 @@ static int members_check(const struct flags *f, struct kv_error *err)
 				       f->members_password_file || f->members_token_file || f->members_ca ||
 				       f->members_cert || f->members_key
 			       ? kv_fail(err, -KV_EINVAL,
-					 "--state-dir, --weight, --zone, --lease-sec, --joining-sec and --members-... go "
+					 "--state-dir, --weight, --zone, --lease-sec, --joining-sec and --members-... "
+					 "go "
 					 "with --members")
 			       : 0;
 	rc = membership_check(&options, err);

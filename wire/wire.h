@@ -87,10 +87,10 @@
  *  the value) may leave dest all zero: then nothing is written, and the reply tells value length and generation. A PUT
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
- *  A reply may repeat the flags of its request, but MORE. If a reply to GET has FOLLOWS, its posted is 0 and the value's bytes
- *  are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline bytes. HOT
- *  goes with status OK only, and with every other flag.
- *  EXISTS: bits of the bitmap beyond the last key are zero.
+ *  A reply may repeat the flags of its request, but MORE. If a reply to GET has FOLLOWS, its posted is 0 and the
+ * value's bytes are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline
+ * bytes. HOT goes with status OK only, and with every other flag. EXISTS: bits of the bitmap beyond the last key are
+ * zero.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
@@ -140,14 +140,13 @@
  *  VIEW        u64 source; u64 epoch (0: there is none, and no member); u32 members (up to KV_VIEW_MAX); u32 flags
  *              (WIRE_VIEW_DRAINING: the sender drains, whatever the view says of it; others are zero);
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
- *              string node id; string address; string zone}, within the limits of kv_member_check. The address is HOST:PORT;
- *              several of one server have '+' between them (base/addr.h, kv_where_parse)
- *  VIEW_NEWS   u64 source; u64 epoch; u64 digest (kv_view_digest); u32 flags as of VIEW; u32 zero
- *  DRAIN       u64 milliseconds that the drain may take; u64 bytes per second at which values may be put to the others
- *              (each 0: as the server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends:
- *              it drains as it does for SIGTERM
- *  DRAIN_OK    u64 milliseconds (not 0) after which the drain is over at the latest. If the server drains already: what
- *              is left, and the bounds stay those of the first client that asked
+ *              string node id; string address; string zone}, within the limits of kv_member_check. The address is
+ * HOST:PORT; several of one server have '+' between them (base/addr.h, kv_where_parse) VIEW_NEWS   u64 source; u64
+ * epoch; u64 digest (kv_view_digest); u32 flags as of VIEW; u32 zero DRAIN       u64 milliseconds that the drain may
+ * take; u64 bytes per second at which values may be put to the others (each 0: as the server's own options say); only
+ * where WELCOME has WIRE_WELCOME_DRAIN. The server ends: it drains as it does for SIGTERM DRAIN_OK    u64 milliseconds
+ * (not 0) after which the drain is over at the latest. If the server drains already: what is left, and the bounds stay
+ * those of the first client that asked
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H
@@ -207,8 +206,8 @@ enum wire_flag {
 	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place and no immediates come (posted is 0); only where
 				 the fabric delivers a message after earlier writes */
 	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes itself; see WIRE_WELCOME_PULL */
-	WIRE_GET_MORE = 64,   /* GET: a further range or part of a value whose first one was asked for before: it is no GET
-				 of its own in the counters and in the server's heat */
+	WIRE_GET_MORE = 64,   /* GET: a further range or part of a value whose first one was asked for before: it is no
+				 GET   of its own in the counters and in the server's heat */
 	WIRE_GET_LEASED = 64, /* reply to GET: the bytes were not moved; the client reads them from the arena within the
 				 lease time */
 	WIRE_GET_HOT = 128,   /* reply to GET: the value was asked for often lately (store/heat.h); the client may keep

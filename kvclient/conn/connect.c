@@ -26,8 +26,8 @@ enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 600
 #define ADDRESS_POLL_NS 10000000ull
 #define VIEW_POLL_NS    50000000ull
 #define DIAL_QUICK_NS   2000000000ull /* for each of several addresses, before they are given more */
-#define LOOK_UP_MIN_NS  1000000ull /* first pause before the look-up of a name is asked for again */
-#define HELLOS_MAX      8u         /* without an answer: then the connection is given up */
+#define LOOK_UP_MIN_NS  1000000ull    /* first pause before the look-up of a name is asked for again */
+#define HELLOS_MAX      8u            /* without an answer: then the connection is given up */
 
 /* Whether this attempt has been overtaken: by a rebuild of our endpoints, or by closing. */
 static bool overtaken(const struct kvc_node *n)
@@ -430,14 +430,15 @@ static int addresses_await(struct kvc_node *n, uint64_t deadline_ns, struct kvc_
 	return rc == 1 ? -KV_ERESET : rc;
 }
 
-/* Where this machine has lost the address of our endpoints, and their device has no other one, they take that of the way
- * to a server. */
+/* Where this machine has lost the address of our endpoints, and their device has no other one, they take that of the
+ * way to a server. */
 static void dialled(struct kvc_node *n, const struct kvc_where *w, unsigned i)
 {
 	struct sockaddr_storage local;
 	struct te_address a;
 	kvc_where_dialled(n, w, i);
-	if (te_address(n->client->te, 0, &a) == -KV_EPROVIDER && kv_sockaddr_route(&w->to.addr[i], w->to.len[i], &local))
+	if (te_address(n->client->te, 0, &a) == -KV_EPROVIDER &&
+	    kv_sockaddr_route(&w->to.addr[i], w->to.len[i], &local))
 		te_local_set(n->client->te, &local);
 }
 

@@ -85,7 +85,8 @@ int kvc_where_look(struct kvc_node *n, struct kvc_where *out, struct kv_error *e
 	snprintf(out->text, sizeof(out->text), "%s", where);
 	for (unsigned i = 0; i < num && kv_where_at(where, i, &at); i++) {
 		struct kv_addresses found;
-		int rc = boot_resolve(n->client->pool->resolver, n->index * KV_WHERE_ADDRESSES + i, &at, &found, first ? &other : err);
+		int rc = boot_resolve(n->client->pool->resolver, n->index * KV_WHERE_ADDRESSES + i, &at, &found,
+				      first ? &other : err);
 		if (rc == 0)
 			some_add(out, &found, i, most);
 		out->pending += rc == 1;

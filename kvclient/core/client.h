@@ -159,8 +159,8 @@ struct kvc_node_drain {
 
 /* Which member it is, where the view has another address than the user's list (conn/alias.c). */
 struct kvc_node_alias {
-	uint64_t first;         /* hash of the address that is dialled first; 0: the first of the list */
-	uint64_t dialled, next; /* of the connection: its address, and the one behind it in the list; 0: none */
+	uint64_t first;                /* hash of the address that is dialled first; 0: the first of the list */
+	uint64_t dialled, next;        /* of the connection: its address, and the one behind it in the list; 0: none */
 	uint64_t at[KV_ADDRESSES_MAX]; /* hashes of the addresses that its host had when it was looked up last */
 	unsigned count;
 	char id[KV_NAME_MAX]; /* of the member; "": unknown */

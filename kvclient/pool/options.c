@@ -72,9 +72,10 @@ static int check_counts(const struct kvc_options *o, struct kv_error *err)
 			"KVC_BACKGROUND is a flag of a call, not of a pool: set it in struct kvc_call of the calls "
 			"that can wait");
 	if (o->flags & KVC_EXACT)
-		return kv_fail(err, -KV_EINVAL,
-			       "KVC_EXACT is a flag of a call, not of a pool: set it in struct kvc_call of the GETs whose "
-			       "length is known");
+		return kv_fail(
+			err, -KV_EINVAL,
+			"KVC_EXACT is a flag of a call, not of a pool: set it in struct kvc_call of the GETs whose "
+			"length is known");
 	if (o->flags & ~(unsigned)(KVC_NO_VERIFY | KVC_DOWN_IS_MISS | KVC_NO_PREFLIGHT | KVC_OPEN_WAIT |
 				   KVC_NO_THREADS | KVC_TWO_COPIES | KVC_HOT_COPIES))
 		return kv_fail(err, -KV_EINVAL,

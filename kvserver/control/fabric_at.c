@@ -62,7 +62,8 @@ static bool advertised(const char *where, struct sockaddr_storage *out)
 /* Any address that only the default route leads to: of networks for documentation, which nobody has. */
 static bool default_route(int family, struct sockaddr_storage *out)
 {
-	const struct sockaddr_in far4 = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc6336401)};
+	const struct sockaddr_in far4 = {
+		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc6336401)};
 	const struct sockaddr_in6 far6 = {.sin6_family = AF_INET6,
 					  .sin6_port = htons(9),
 					  .sin6_addr = {.s6_addr = {0x20, 0x01, 0x0d, 0xb8, [15] = 1}}};

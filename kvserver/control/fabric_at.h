@@ -9,7 +9,8 @@ struct fabric_at {
 	struct sockaddr_storage addr; /* for te_options.local: port 0; family 0: the provider chooses */
 	char device[KV_NAME_MAX];     /* of the first rail, once the shards are made: "eth0 10.0.0.5" */
 	const char *why;              /* "by --advertise" */
-	char others[256]; /* several addresses, and nothing decides among them: "eth0 10.0.0.5, eth1 10.1.0.5"; else "" */
+	char others[256]; /* several addresses, and nothing decides among them: "eth0 10.0.0.5, eth1 10.1.0.5"; else ""
+			   */
 };
 
 /* fabric_at_choose -- the address for a server that listens on `listen`. advertise: addresses under which it is reached

@@ -41,7 +41,8 @@ static int scope_check(const struct kvs_server *s, struct kv_error *err)
 {
 	return kv_sockaddr_is_link_local(&s->addr)
 		       ? kv_fail(err, -KV_EINVAL,
-				 "%s is a link-local address, which means another machine on each interface: listen on an "
+				 "%s is a link-local address, which means another machine on each interface: listen on "
+				 "an "
 				 "address that is valid in the whole network, or on [::] with --advertise",
 				 s->opt.listen_addr)
 		       : 0;

@@ -138,8 +138,8 @@ static bool value_read(const json_t *value, struct kv_member *m)
 	const char *address = text_string(value, "address"), *zone = text_string(value, "zone");
 	uint64_t weight = text_u64(value, "weight");
 
-	if (kv_where_parse(address, m->address, NULL) || strlen(zone) >= sizeof(m->zone) ||
-	    weight > KV_WEIGHT_MAX || !member_state_parse(text_string(value, "state"), &m->state))
+	if (kv_where_parse(address, m->address, NULL) || strlen(zone) >= sizeof(m->zone) || weight > KV_WEIGHT_MAX ||
+	    !member_state_parse(text_string(value, "state"), &m->state))
 		return false;
 	snprintf(m->zone, sizeof(m->zone), "%s", zone);
 	m->weight = weight ? (uint32_t)weight : KV_WEIGHT_DEFAULT;

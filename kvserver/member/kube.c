@@ -12,8 +12,8 @@
  * for long, and would be taken out in the middle. One that ended before anybody saw it serve is none. A pod in two
  * slices (of IPv4 and IPv6, or while it moves between them) is one member with the addresses of both, IPv4 first; up
  * counts before draining. Of two pods that had the name one after the other, by their uids, it is the one that is up.
- * While slices are kept, a member's incarnation is the hash of that uid; none is told. The epoch is the highest resource
- * version of the slices, which all servers read alike.
+ * While slices are kept, a member's incarnation is the hash of that uid; none is told. The epoch is the highest
+ * resource version of the slices, which all servers read alike.
  *
  * Token and CA file are read anew for each call: the kubelet replaces them. The API server is where a pod's environment
  * says (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT), always with TLS. */

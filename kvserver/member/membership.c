@@ -58,7 +58,7 @@ struct membership {
 	uint64_t taken_ns;      /* of that one; 0: there was none */
 	bool waits;
 	bool drain_told, self_said;
-	uint64_t own_checked;     /* hash of the addresses that own_check has looked at */
+	uint64_t own_checked;               /* hash of the addresses that own_check has looked at */
 	bool untold, untold_said;           /* on_view is to be called again; that is in the log */
 	uint64_t named_source, named_epoch; /* of the last answer; epoch 0: there was none */
 	/* the saved view: waits until the source has answered, or SAVED_WAIT_NS are over */

@@ -20,11 +20,11 @@ struct membership;
 
 /* Strings and the log must live as long as the thing. */
 struct membership_options {
-	const char *members;   /* "etcd:..." */
-	struct kv_member self; /* this server; its address may be "" where it is not to be registered */
+	const char *members;       /* "etcd:..." */
+	struct kv_member self;     /* this server; its address may be "" where it is not to be registered */
 	char listen[KV_WHERE_MAX]; /* HOST:PORT that it listens on; "": not known */
-	bool named;            /* the id was given: clients that call this server otherwise are refused */
-	const char *cluster;   /* its name, or NULL: part of the number of each source */
+	bool named;                /* the id was given: clients that call this server otherwise are refused */
+	const char *cluster;       /* its name, or NULL: part of the number of each source */
 	const char
 		*state_dir; /* the last view is kept there, and begun with where the source does not answer; or NULL */
 	const char *user, *password_file, *token_file, *ca_file, *cert_file, *key_file; /* or NULL */

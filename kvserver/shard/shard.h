@@ -25,7 +25,7 @@ enum {
 };
 
 #define SHARD_TICK_NS       100000000ull
-#define SHARD_LOOK_NS       2000000000ull /* whether the machine still has the addresses of the endpoints */
+#define SHARD_LOOK_NS       2000000000ull   /* whether the machine still has the addresses of the endpoints */
 #define SHARD_STAGE_IDLE_NS 60000000000ull  /* a PUT without progress for so long is given up */
 #define SHARD_REPLY_NS      10000000000ull  /* a reply that cannot be posted for so long is dropped */
 #define SHARD_REQUEST_NS    120000000000ull /* no GET or PUT is worked on for longer, whatever time it brings along */
@@ -130,7 +130,7 @@ struct shard {
 	struct kv_list undelivered;                 /* struct call */
 	struct call *drained;                       /* finished when no request is in flight */
 	bool attached, draining, reset_due, lost_due;
-	uint64_t look_ns; /* when SHARD_LOOK_NS is over next */
+	uint64_t look_ns;            /* when SHARD_LOOK_NS is over next */
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns, born_ns;
 	uint32_t mark; /* of blocks counted in one walk */

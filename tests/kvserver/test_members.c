@@ -839,7 +839,8 @@ static void a_server_at_a_foreign_address_says_so(void **state)
 	static const struct {
 		const char *members;
 		unsigned said, all;
-	} rows[] = {{"list:a=127.0.0.1:7", 0, 0}, {"list:a=127.0.0.2:7+127.0.0.1:7", 1, 0}, {"list:a=127.0.0.2:7", 1, 1}};
+	} rows[] = {
+		{"list:a=127.0.0.1:7", 0, 0}, {"list:a=127.0.0.2:7+127.0.0.1:7", 1, 0}, {"list:a=127.0.0.2:7", 1, 1}};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
 		const struct membership_options options = {.members = rows[i].members,

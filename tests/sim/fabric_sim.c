@@ -72,7 +72,7 @@ struct fab {
 	bool broken;          /* failed, or its rebuild did: until the next rebuild that succeeds */
 	bool unplugged;
 	unsigned rebuild_fails;
-	bool stranded, homeless; /* its address is gone; and there is no other one */
+	bool stranded, homeless;            /* its address is gone; and there is no other one */
 	uint32_t next_tx, next_rx, next_cq; /* depths from the next rebuild on; 0: as they are */
 	int fd;                             /* readable while there are events; -1 */
 	struct kv_list cuts;                /* struct sim_cut: addresses that nothing is taken from */

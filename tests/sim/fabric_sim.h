@@ -86,8 +86,8 @@ void sim_fabric_crash(uint64_t id);
 /* sim_fabric_break -- the endpoint fails, its owner is told, and it does nothing until it is rebuilt. */
 void sim_fabric_break(uint64_t id);
 
-/* sim_fabric_strand -- its machine loses the address of the endpoint: it cannot connect, and nothing reaches it, until it
- * is rebuilt. homeless: there is no other address, and rebuilding fails. sim_fabric_home -- there is one now. */
+/* sim_fabric_strand -- its machine loses the address of the endpoint: it cannot connect, and nothing reaches it, until
+ * it is rebuilt. homeless: there is no other address, and rebuilding fails. sim_fabric_home -- there is one now. */
 void sim_fabric_strand(uint64_t id, bool homeless);
 void sim_fabric_home(uint64_t id);
 

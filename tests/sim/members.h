@@ -15,8 +15,8 @@ extern struct members {
 	unsigned weight[WORLD_SERVERS];            /* the same; 0: 1 to 3, by number */
 	/* The addresses that views have of a server; NULL: its own. "%u" stands for its port. */
 	const char *where[WORLD_SERVERS];
-	bool incarnations;                         /* views name them */
-	uint64_t source;                           /* another number for views of another source */
+	bool incarnations; /* views name them */
+	uint64_t source;   /* another number for views of another source */
 } members;
 
 /* Key i of MEMBERS_KEYS, and its value, of MEMBERS_LONG bytes at most. */
