@@ -63,7 +63,7 @@ link = $(if $(V),,@echo "  LINK  $@";) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$
 # Programs and the library: which layers each may link is the table in docs/internals/architecture.md.
 CLIENT_LAYERS := base host loop ring wire bootstrap engine fab kvclient
 SERVER_LAYERS := base host loop ring wire bootstrap engine fab store kvclient kvserver
-DOCTOR_LAYERS := base host loop ring engine fab
+DOCTOR_LAYERS := $(CLIENT_LAYERS)
 PROGRAMS := $(addprefix $(B)/,kv-server kv-bench kv-client kv-doctor)
 .PHONY: programs library
 programs: $(PROGRAMS)

@@ -3,8 +3,8 @@
  * Private to kvdoctor/.
  *
  * The files fill struct doctor in this order: look.c (libraries, RDMA devices), network.c, plan.c and environment.c
- * (what would run, checked), try.c (what did run), advise.c (what would be faster). text.c and json.c print it and
- * decide nothing. */
+ * (what would run, checked), try.c (what did run), reach.c (servers), advise.c (what would be faster). text.c and
+ * json.c print it and decide nothing. */
 #ifndef KVRAIL_KVDOCTOR_DOCTOR_H
 #define KVRAIL_KVDOCTOR_DOCTOR_H
 
@@ -81,6 +81,8 @@ struct trial {
 struct doctor {
 	const struct doctor_options *opt;
 	const char *root; /* "" or --sysroot */
+	int argc;         /* the command line, for a child */
+	char **argv;
 	struct kv_host host;
 	struct te_library library;
 	char libraries[FILES_MAX][TE_PATH_MAX]; /* libfabric files on this machine, links followed */
@@ -132,6 +134,7 @@ void doctor_plan(struct doctor *d);    /* plan.c */
 uint64_t doctor_files_soft(const struct doctor *d, const struct role *r);
 void doctor_environment(struct doctor *d); /* environment.c */
 void doctor_try(struct doctor *d);         /* try.c */
+void doctor_reach(struct doctor *d);       /* reach.c */
 void doctor_advise(struct doctor *d);      /* advise.c */
 
 /* doctor_memory_try -- whether a process may read another's memory, which is how shm moves bytes. Returns 0, an errno,
@@ -143,6 +146,11 @@ int doctor_memory_try(void);
 #define TRY_CHILD  "--try-child"
 #define TRY_MEMORY "is it allowed?"
 int try_child(int argc, char **argv);
+
+/* reach_child -- the main of a child that connects to a server, with the arguments behind REACH_CHILD: the descriptor
+ * to tell, the server's number in --server, and the command line of its parent. Returns the exit status. */
+#define REACH_CHILD "--reach-child"
+int reach_child(int argc, char **argv);
 
 void text_print(const struct doctor *d, FILE *out);
 /* json_print -- write the report to a file, or to stdout ("-"). 0; -KV_ENOMEM or -errno with *err. */

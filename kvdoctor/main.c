@@ -23,6 +23,7 @@ static int examine(struct doctor *d)
 	doctor_plan(d);
 	doctor_environment(d);
 	doctor_try(d);
+	doctor_reach(d);
 	doctor_advise(d);
 	return doctor_worst(d) == KV_FAIL ? EXIT_FAILS : EXIT_WORKS;
 }
@@ -51,6 +52,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN); /* kv_written tells */
 	if (argc > 1 && strcmp(argv[1], TRY_CHILD) == 0)
 		return try_child(argc - 2, argv + 2);
+	if (argc > 1 && strcmp(argv[1], REACH_CHILD) == 0)
+		return reach_child(argc - 2, argv + 2);
 	int rc = doctor_options_parse(argc, argv, &options, &err);
 	if (rc < 0) {
 		fprintf(stderr, "kv-doctor: %s (try --help)\n", err.text);
@@ -63,6 +66,8 @@ int main(int argc, char **argv)
 	int status = EXIT_BROKEN;
 	if (d && rdma) {
 		d->opt = &options;
+		d->argc = argc;
+		d->argv = argv;
 		d->rdma = rdma;
 		status = report(d, examine(d));
 	} else {

@@ -10,9 +10,9 @@
 
 const struct kv_opt doctor_options_table[] = {
 	KV_OPT_SERVER_ROW(.group = "The run to look at (as for kv-bench)", .type = KV_OPT_STRINGS, AT(servers),
-			  .help = "A kv-server that the run would use, [NAME=]HOST:PORT; repeatable. kv-doctor does "
-				  "not connect to it. Without --server, the run has a server of its own on this "
-				  "machine, which is counted."),
+			  .help = "A kv-server that the run would use, [NAME=]HOST:PORT; repeatable. kv-doctor tests "
+				  "its control port and its fabric ports. Without --server, the run has a server of "
+				  "its own on this machine, which is counted."),
 	KV_OPT_PROVIDER_ROW(AT(provider)),
 	KV_OPT_NIC_ROW(AT(nic)),
 	KV_OPT_RAILS_ROW(AT(rails)),
@@ -36,13 +36,15 @@ const struct kv_opt doctor_options_table[] = {
 	 .name = "no-try",
 	 .type = KV_OPT_FLAG,
 	 AT(no_try),
-	 .help = "Open no endpoint; judge by the figures alone."},
+	 .help = "Open no endpoint and connect to no server; judge by the figures alone."},
 	{.name = "sysroot",
 	 .type = KV_OPT_STRING,
 	 AT(sysroot),
 	 .metavar = "DIR",
 	 .help = "Read /proc, /sys and /etc below DIR, a copy of another machine's; implies --no-try. libfabric and "
 		 "its devices are still this machine's."},
+
+	KV_OPT_SECURITY_ROWS(struct doctor_options),
 
 	KV_OPT_JSON_ROW(AT(json), .group = "Output"),
 	{.name = "quiet",
@@ -57,7 +59,7 @@ static const struct kv_opt_program program = {
 	.name = "kv-doctor",
 	.about = "Tells what this machine has for KVRail, what a run would take of it, and what stands in the way, "
 		 "with the command that removes it. kv-doctor opens endpoints and moves bytes between two of its own, "
-		 "to see whether that works.",
+		 "to see whether that works, and connects to the servers of --server.",
 	.epilogue = "Exit status: 0 a run would work, 1 it would not, 2 usage, 3 kv-doctor could not look or report. "
 		    "See docs/guide/troubleshooting.md.",
 };
@@ -69,6 +71,8 @@ int doctor_options_parse(int argc, char **argv, struct doctor_options *out, stru
 	int rc = kv_opt_parse(&program, doctor_options_table, argc, argv, out, NULL, err);
 	if (rc == 0)
 		rc = kv_opt_servers_check(out->servers.item, out->servers.count, err);
+	if (rc == 0)
+		rc = kv_opt_security_check(&out->security, err);
 	if (rc == 0)
 		rc = kv_opt_json_check(out->json, err);
 	if (rc == 0 && out->sysroot && (stat(out->sysroot, &st) != 0 || !S_ISDIR(st.st_mode)))

@@ -13,6 +13,7 @@ struct doctor_options {
 	uint32_t rails, num_workers, num_clients, num_threads, server_threads;
 	uint64_t buffer_mb, memory_mb;
 	bool no_try, quiet;
+	struct kv_opt_security security;
 };
 
 extern const struct kv_opt doctor_options_table[];

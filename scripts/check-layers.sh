@@ -27,7 +27,7 @@ allowed() {
 	kvserver) echo base host loop wire bootstrap engine store kvclient ;;
 	kvbench) echo base host probe loop kvclient engine store ;;
 	kvcli) echo base host loop kvclient ;;
-	kvdoctor) echo base host probe loop engine ;;
+	kvdoctor) echo base host probe loop engine kvclient ;;
 	esac
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # doctor.sh -- kv-doctor as a user meets it: exit statuses, JSON, lowered limits, another user, io_uring refused, a machine that is made up.
 . "$(dirname "$0")/lib.bash"
-plan 46
+plan 51
 doctor=$build/kv-doctor
 scratch_doctor=$scratch/kv-doctor # where another user can start it
 cp "$doctor" "$scratch_doctor" && chmod 755 "$scratch" "$scratch_doctor"
@@ -53,7 +53,23 @@ check "JSON: clients on shm have four threads by default" report_is 'j["run"]["c
 check "JSON on standard output" status 0 bash -c '"$@" --json - 2>/dev/null | python3 -c "import json, sys; json.load(sys.stdin)"' x "$doctor" "${small[@]}" --no-try
 check "the libfabric that is loaded is named by its file" report_is '"libfabric.so" in j["libraries"]["libfabric_path"] and j["libraries"]["libfabric_path"] in j["libraries"]["libfabric_files"] + [j["libraries"]["libfabric_path"]]' "$doctor" --no-try
 check "--no-try opens nothing" report_is 'rc == 0 and j["try"]["client"] is None and "--no-try" in f("try")[0]["text"]' "$doctor" --no-try
-check "a server elsewhere: none of our own is counted" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None' "$doctor" "${small[@]}" --server 127.0.0.1:7411
+# --server: its control port and its fabric ports are tried.
+"$build/kv-server" --make-psk "$scratch/psk" >/dev/null
+start_server open --memory-mb 32 || exit 1
+open=$server
+start_server keyed --memory-mb 32 --psk-file "$scratch/psk" || exit 1
+keyed=$server
+closed=127.0.0.1:$(free_ports 1)
+python3 -c 'import socket, time
+s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True); time.sleep(600)' >"$scratch/silent" &
+pids+=($!)
+soon test -s "$scratch/silent"
+check "a server elsewhere: none of our own is counted, and it answers" report_is 'rc == 0 and j["run"]["server"] is None and j["try"]["server"] is None and [x["status"] for x in f("control") + f("fabric")] == ["ok", "ok"] and "all its shards answered" in f("fabric")[0]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$open"
+check "nobody listens on its port: exit status 1, and it is said" report_is 'rc == 1 and [(x["status"], x["subject"]) for x in f("control")] == [("ok", "'"$open"'"), ("fails", "'"$closed"'")] and len(f("fabric")) == 1 and "takes no connection" in f("control")[1]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$open" --server "$closed"
+check "somebody else listens there: the fabric cannot be tried" report_is 'rc == 1 and f("control")[0]["status"] == "ok" and f("fabric")[0]["status"] == "fails"' "$doctor" "${small[@]}" "${over[@]}" --server "127.0.0.1:$(cat "$scratch/silent")"
+check "a server that wants a key" report_is 'rc == 1 and f("control")[0]["status"] == "ok" and "--psk-file" in f("fabric")[0]["text"]' "$doctor" "${small[@]}" "${over[@]}" --server "$keyed"
+check "gets it" report_is 'rc == 0 and f("fabric")[0]["status"] == "ok"' "$doctor" "${small[@]}" "${over[@]}" --server "$keyed" --psk-file "$scratch/psk"
+check "with --no-try nobody is connected to" report_is 'rc == 0 and f("control") == f("fabric") == []' "$doctor" "${small[@]}" --no-try --server "$closed"
 check "a server without a name: exit status 1" status 1 "$doctor" "${small[@]}" --server no-such-host.invalid:1
 # Around what kv-bench refuses itself (64), and what the server it starts keeps free before it lets four clients in (140).
 as_the_run() {
