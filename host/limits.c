@@ -272,6 +272,19 @@ double kv_process_cpu_seconds(int pid)
 	return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
+/* The name may have blanks and brackets: fields are counted from its last bracket on. */
+int64_t kv_process_faults(int pid)
+{
+	char line[1024], *at;
+	unsigned long long minor, major;
+	const bool read = pid ? kv_file_line(line, sizeof(line), "/proc/%d/stat", pid)
+			      : kv_file_line(line, sizeof(line), "/proc/self/stat");
+	at = read ? strrchr(line, ')') : NULL;
+	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu", &minor, &major) != 2)
+		return -1;
+	return (int64_t)(minor + major);
+}
+
 /* Threads of a process, or 0 if its real user is another one. */
 static uint64_t threads_of(const char *pid, uid_t user)
 {

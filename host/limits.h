@@ -78,6 +78,9 @@ void kv_process_read(int pid, struct kv_process *out);
 /* kv_process_cpu_seconds -- CPU time that a process has used so far; 0: it cannot be seen. Thread: any. */
 double kv_process_cpu_seconds(int pid);
 
+/* kv_process_faults -- page faults of a process so far, all of its threads; 0: this one. -1: it cannot be seen. */
+int64_t kv_process_faults(int pid);
+
 /* kv_container_name -- "docker", "podman", "kubernetes", "container", or "" for none. */
 const char *kv_container_name(enum kv_container container);
 

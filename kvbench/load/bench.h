@@ -30,6 +30,7 @@ struct phase_result {
 	uint64_t elapsed_ns;
 	uint64_t planned_ns;                    /* with a rate: in which time its operations were due */
 	double cpu_seconds, server_cpu_seconds; /* server: of the own one, else 0 */
+	int64_t faults, server_faults;          /* page faults, as cpu_seconds; below 0: not known */
 	bool too_many_errors, server_died;      /* why it ended early */
 	uint64_t duplicates;        /* write: PUTs of what a running server had already; their bytes did not travel */
 	struct bench_series series; /* empty: it was not sampled */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "host/host.h"
 #include "kvbench/measure/progress.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/load/values.h"
@@ -273,6 +274,8 @@ void phase_result_merge(struct phase_result *into, struct phase_result *from)
 	into->planned_ns += from->planned_ns;
 	into->cpu_seconds += from->cpu_seconds;
 	into->server_cpu_seconds += from->server_cpu_seconds;
+	into->faults += from->faults;
+	into->server_faults += from->server_faults;
 	into->too_many_errors |= from->too_many_errors;
 	into->server_died |= from->server_died;
 	into->ran |= from->ran;
@@ -320,6 +323,7 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 			       .arg = p};
 	struct series_sampler *sampler[PHASE_KINDS_MAX] = {NULL};
 	double cpu, cpu_of_server;
+	int64_t faults, faults_of_server;
 	int rc = tallies_create(p, err);
 	if (rc < 0)
 		return rc;
@@ -336,6 +340,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		bench_arrivals_init(&p->arrivals, p->rate, p->poisson, p->ramp_ns, p->bench->opt->seed + p->first_op);
 	cpu = phase_cpu_seconds();
 	cpu_of_server = server_child_cpu_seconds(p->bench->server);
+	faults = kv_process_faults(0);
+	faults_of_server = server_child_faults(p->bench->server);
 	sampling_start(p, out, sampler);
 	bar.series = sampler[0];
 	progress_start(&bar);
@@ -352,6 +358,8 @@ int phase_run(struct phase *p, struct phase_result *out, struct kv_error *err)
 		series_stop(sampler[i]);
 	out->cpu_seconds = phase_cpu_seconds() - cpu;
 	out->server_cpu_seconds = server_child_cpu_seconds(p->bench->server) - cpu_of_server;
+	out->faults = kv_process_faults(0) - faults;
+	out->server_faults = faults_of_server < 0 ? -1 : server_child_faults(p->bench->server) - faults_of_server;
 	for (unsigned i = 0; rc == 0 && i < p->kinds; i++) {
 		const struct bench_series windows = out[i].series;
 		if (i > 0)

@@ -268,6 +268,10 @@ static json_t *phase_object(const struct bench *b, const struct phase_result *p)
 	}
 	if (object && b->server)
 		json_object_set_new(object, "server_cpu_seconds", json_real(p->server_cpu_seconds));
+	if (object && p->ran && p->faults >= 0)
+		json_object_set_new(object, "page_faults", json_integer((json_int_t)p->faults));
+	if (object && p->ran && b->server && p->server_faults >= 0)
+		json_object_set_new(object, "server_page_faults", json_integer((json_int_t)p->server_faults));
 	if (object && t->stored_again > 0)
 		json_object_set_new(object, "stored_again", json_integer((json_int_t)t->stored_again));
 	if (object && t->due > 0) {

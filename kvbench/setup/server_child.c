@@ -713,6 +713,16 @@ double server_child_cpu_seconds(const struct server_child *child)
 	return sum;
 }
 
+int64_t server_child_faults(const struct server_child *child)
+{
+	int64_t sum = child ? 0 : -1;
+	for (; child && sum >= 0; child = child->next) {
+		int64_t n = child->pid > 0 ? kv_process_faults((int)child->pid) : 0;
+		sum = n < 0 ? -1 : sum + n;
+	}
+	return sum;
+}
+
 uint64_t server_child_memory_peak(const struct server_child *child)
 {
 	uint64_t sum = 0;

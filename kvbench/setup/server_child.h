@@ -61,6 +61,9 @@ bool server_child_dead(const struct server_child *child);
 /* server_child_cpu_seconds -- CPU time that all have used so far; 0 when unknown, and of NULL. */
 double server_child_cpu_seconds(const struct server_child *child);
 
+/* server_child_faults -- page faults of all so far; below 0: not known, and of NULL. */
+int64_t server_child_faults(const struct server_child *child);
+
 /* server_child_memory_peak -- bytes that all had resident at the most, those that run; 0 when unknown, and of NULL. */
 uint64_t server_child_memory_peak(const struct server_child *child);
 

@@ -82,6 +82,11 @@ static void args_make(struct args *a, const struct versus *v, const struct versu
 		arg_put(a, "--drive");
 		arg_add(a, "--targets=%s", t->name);
 		args_load(a, o, seed);
+		for (unsigned i = 0; i < o->num_targets; i++)
+			if (o->target[i].kind == VERSUS_KVRAIL && v->server[i].congestion[0]) {
+				arg_add(a, "--congestion=%s", v->server[i].congestion);
+				break;
+			}
 		return;
 	}
 	arg_put(a, "--quiet");

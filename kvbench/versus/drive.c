@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* drive.c -- one round of a target that is not KVRail: PUTs of all keys, GETs for a while, with --mixed both one to
- * one, then the keys are deleted again. What kv-bench's phases are, for the servers people would use instead.
+ * one, then the keys are deleted again. What kv-bench's phases are, for the servers people would use instead. All
+ * values were there once before the first clock runs.
  *
  * One thread, epoll, non-blocking sockets, a connection per worker with one unit each: a request, or a pipeline of
  * --batch. In the closed loop a connection asks again as soon as its answer is whole. In the open loop unit n is due
@@ -33,6 +34,7 @@
 #include "kvbench/load/arrivals.h"
 #include "kvbench/load/bench.h"
 #include "kvbench/setup/signals.h"
+#include "kvbench/versus/congestion.h"
 #include "kvbench/versus/program.h"
 #include "kvbench/versus/rival.h"
 #include "kvbench/versus/versus.h"
@@ -68,6 +70,7 @@ struct phase {
 	uint64_t ops[KINDS], elapsed_ns;
 	uint64_t never_started;                 /* in the open loop: due, and not asked for when the time was over */
 	double cpu_seconds, server_cpu_seconds; /* below 0: the server does not say */
+	int64_t faults, server_faults;          /* page faults; below 0: not known */
 	struct kv_hist latency[KINDS];
 };
 
@@ -83,6 +86,7 @@ struct load {
 	uint64_t *sum;                /* of each key that is read: its value's checksum; NULL: none are compared */
 	struct phase *phase;
 	struct versus_server server;
+	int pid; /* the server's; 0: not known */
 };
 
 static uint64_t now_ns(void)
@@ -447,6 +451,7 @@ static void left_add_all(struct phase *p)
 static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t duration_ns)
 {
 	double cpu, server = server_cpu_seconds(l), after;
+	int64_t faults = kv_process_faults(0), faults_there = l->pid ? kv_process_faults(l->pid) : -1, now_there;
 	for (unsigned i = 0; i < KINDS; i++)
 		kv_hist_init(&p->latency[i]);
 	p->units = units;
@@ -467,6 +472,9 @@ static void phase_run(struct load *l, struct phase *p, uint64_t units, uint64_t 
 	p->cpu_seconds = cpu_seconds_now() - cpu;
 	after = server_cpu_seconds(l);
 	p->server_cpu_seconds = server < 0 || after < 0 ? -1 : after - server;
+	p->faults = kv_process_faults(0) - faults;
+	now_there = l->pid ? kv_process_faults(l->pid) : -1;
+	p->server_faults = faults_there < 0 || now_there < 0 ? -1 : now_there - faults_there;
 }
 
 /* ---- set-up ---- */
@@ -530,15 +538,14 @@ static void values_make(struct load *l)
 	}
 }
 
-/* Leave the server as it was. */
-static void keys_delete(struct load *l)
+/* Keys from `from` up to, but not, `to`. */
+static void keys_delete(struct load *l, uint64_t from, uint64_t to)
 {
-	uint64_t keys = l->o->num_keys * (l->o->mixed ? 2 : 1);
 	int fd = is_program(l) ? l->conn[0].fd : rival_connect(&l->rival);
 	char head[RIVAL_HEAD_BYTES];
 	struct bench_key key;
-	for (uint64_t at = 0; at < keys; at += DELETES) {
-		uint64_t n = KV_MIN(keys - at, (uint64_t)DELETES);
+	for (uint64_t at = from; at < to; at += DELETES) {
+		uint64_t n = KV_MIN(to - at, (uint64_t)DELETES);
 		for (uint64_t i = 0; i < n; i++) {
 			bench_key_make(&key, l->draw.seed, l->o->value_size, at + i);
 			rival_send(fd, head, (size_t)rival_delete(l->rival.protocol, &key, head));
@@ -548,6 +555,35 @@ static void keys_delete(struct load *l)
 	}
 	if (!is_program(l))
 		close(fd);
+}
+
+/* The same congestion control for all, as far as it can be had. */
+static void conns_align(struct load *l)
+{
+	unsigned n = l->o->num_workers;
+	int *fd = malloc(n * sizeof(*fd));
+	if (!fd)
+		rival_die_errno("malloc");
+	for (unsigned i = 0; i < n; i++)
+		fd[i] = l->conn[i].fd;
+	congestion_align(l->pid, fd, n, l->o->congestion ? l->o->congestion : "", l->server.congestion);
+	free(fd);
+}
+
+/* Before any clock runs the server has the memory of all values: kv-server makes its pages at its start, and a server
+ * that got each page from the kernel in the measured PUTs would be measured by that (17 faults for a PUT of 64 KiB).
+ * redis and memcached get the keys themselves, and the measured PUTs overwrite them, as PUTs of a full cache do. What a
+ * program does with a key that is there nobody knows: it gets others, which are deleted again. */
+static void memory_touch(struct load *l)
+{
+	static struct phase touch = {.kind = PUT};
+	uint64_t keys = l->o->num_keys * (l->o->mixed ? 2 : 1), units = (l->o->num_keys + l->batch - 1) / l->batch;
+	for (uint64_t from = 0; from < keys && !bench_interrupted(); from += l->o->num_keys) {
+		touch = (struct phase){.kind = PUT, .key_base = from + (is_program(l) ? keys : 0)};
+		phase_run(l, &touch, units, 0);
+	}
+	if (is_program(l))
+		keys_delete(l, keys, 2 * keys);
 }
 
 /* ---- the whole ---- */
@@ -564,6 +600,10 @@ static json_t *figures(const struct load *l, const struct phase *p, unsigned kin
 			  (json_int_t)kv_hist_quantile(h, 0.5), "p99", p99 ? json_integer((json_int_t)p99) : NULL);
 	if (p->rate > 0)
 		json_object_set_new(o, "never_started", json_integer((json_int_t)p->never_started));
+	if (p->faults >= 0)
+		json_object_set_new(o, "page_faults", json_integer((json_int_t)p->faults));
+	if (p->server_faults >= 0)
+		json_object_set_new(o, "server_page_faults", json_integer((json_int_t)p->server_faults));
 	if (p->server_cpu_seconds >= 0)
 		json_object_set_new(o, "server_cpu_seconds", json_real(p->server_cpu_seconds));
 	return o;
@@ -572,9 +612,9 @@ static json_t *figures(const struct load *l, const struct phase *p, unsigned kin
 static int report(const struct load *l, const struct phase *put, const struct phase *get, const struct phase *both)
 {
 	json_t *phases = json_pack("{s:o, s:o}", "write", figures(l, put, PUT), "read", figures(l, get, GET));
-	json_t *doc =
-		json_pack("{s:o, s:{s:s, s:I}, s:{s:i}}", "phases", phases, "server", "version", l->server.version,
-			  "threads", (json_int_t)l->server.threads, "config", "num_threads", 1);
+	json_t *doc = json_pack("{s:o, s:{s:s, s:I}, s:{s:i}, s:{s:s}}", "phases", phases, "server", "version",
+				l->server.version, "threads", (json_int_t)l->server.threads, "config", "num_threads", 1,
+				"conditions", "loopback_congestion_control", l->server.congestion);
 	char *text = NULL;
 	if (phases && l->o->mixed)
 		json_object_set_new(
@@ -607,8 +647,11 @@ int versus_drive(const struct versus_options *o)
 	l.server.threads = -1;
 	if (!is_program(&l))
 		rival_facts(&l.rival, l.server.version, sizeof(l.server.version), &l.server.threads);
+	l.pid = is_program(&l) ? 0 : rival_pid(&l.rival);
 	values_make(&l);
 	conns_open(&l);
+	conns_align(&l);
+	memory_touch(&l);
 	units = (o->num_keys + l.batch - 1) / l.batch;
 	phase_run(&l, &put, units, 0);
 	phase_run(&l, &warmup, (o->warmup + l.batch - 1) / l.batch, 5000000000ull);
@@ -617,7 +660,7 @@ int versus_drive(const struct versus_options *o)
 	phase_run(&l, &get, UINT64_MAX, o->duration_ns);
 	if (o->mixed)
 		phase_run(&l, &both, 2 * units, 0);
-	keys_delete(&l);
+	keys_delete(&l, 0, o->num_keys * (o->mixed ? 2 : 1));
 	for (uint32_t i = 0; is_program(&l) && i < o->num_workers; i++)
 		program_stop(l.conn[i].fd);
 	return report(&l, &put, &get, &both);

@@ -26,8 +26,9 @@ const struct kv_opt versus_options_table[] = {
 	 .def = "7",
 	 .min = 1,
 	 .max = VERSUS_ROUNDS_MAX,
-	 .help = "Rounds that count. One in which the distance of the CPUs changed does not, and is repeated, up to "
-		 "as many again."},
+	 .help = "Rounds that count. One does not in which the distance of the CPUs changed, or a target took 1.3 "
+		 "times the processor time per operation, or less than 0.75 of the cores, of its best round. It is "
+		 "repeated, up to twice as many."},
 
 	{.group = "Load",
 	 .name = "num-workers",
@@ -123,6 +124,11 @@ const struct kv_opt versus_options_table[] = {
 	 .type = KV_OPT_FLAG,
 	 AT(drive),
 	 .help = "Load the one target, which is not KVRail, and report on standard output."},
+	{.name = "congestion",
+	 .type = KV_OPT_STRING,
+	 AT(congestion),
+	 .metavar = "NAME",
+	 .help = "Congestion control of its connections, at both ends where that can be had."},
 	{.name = NULL},
 };
 

@@ -31,10 +31,8 @@ static void figure_rows(FILE *out, const struct versus *v, enum versus_figure f)
 		fprintf(out, "<td class=\"less\">%s</td>", kv_rate_format(m.bytes_per_s, text, sizeof(text)));
 		fprintf(out, "<td class=\"less\">%s</td>", chart_number(m.p50_ns, CHART_TIME_NS, text, sizeof(text)));
 		text_cell(out, m.p99_ns > 0 ? chart_number(m.p99_ns, CHART_TIME_NS, text, sizeof(text)) : "");
-		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", s.median, s.low, s.high);
-		text_cell(out, s.count ? text : "");
-		snprintf(text, sizeof(text), "%.2f (%.2f-%.2f)", cpu.median, cpu.low, cpu.high);
-		fprintf(out, "<td class=\"less\">%s</td>", cpu.count ? text : "");
+		fprintf(out, "<td>%s</td>", cpu.count ? versus_spread_text(cpu, text, sizeof(text)) : "");
+		fprintf(out, "<td class=\"less\">%s</td>", s.count ? versus_spread_text(s, text, sizeof(text)) : "");
 		fputs("</tr>\n", out);
 	}
 }
@@ -56,10 +54,28 @@ static void bars(FILE *out, const struct versus *v, enum versus_figure f)
 		chart_bars(out, title, bar, n, CHART_COUNT, false);
 }
 
+static void round_cell(FILE *out, const struct versus_run *run)
+{
+	const struct versus_measure *get = &run->figure[VERSUS_GET], *put = &run->figure[VERSUS_PUT];
+	char rate[32], text[96];
+	int n;
+	if (!run->ran) {
+		text_cell(out, "");
+		return;
+	}
+	n = snprintf(text, sizeof(text), "%s", chart_number(get->ops_per_s, CHART_COUNT, rate, sizeof(rate)));
+	if (versus_cores(get) > 0)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, ", %.2f cores", versus_cores(get));
+	if (put->faults >= 0)
+		snprintf(text + n, sizeof(text) - (size_t)n, ", %.1f faults", put->faults);
+	text_cell(out, text);
+}
+
 static void rounds(FILE *out, const struct versus *v)
 {
-	char text[64];
-	fputs("<h2>Rounds</h2>\n<div class=\"wide names\"><table><tr><th>GETs per second</th>", out);
+	fputs("<h2>Rounds</h2>\n<div class=\"wide names\"><table><tr><th>GETs per second, cores used, page faults of a "
+	      "PUT</th>",
+	      out);
 	for (unsigned t = 0; t < v->opt.num_targets; t++) {
 		fputs("<th>", out);
 		chart_escape(out, v->opt.target[t].label);
@@ -68,11 +84,10 @@ static void rounds(FILE *out, const struct versus *v)
 	fputs("<th class=\"less\">CPUs</th></tr>\n", out);
 	for (unsigned i = 0; i < v->rounds; i++) {
 		const struct versus_round *r = &v->round[i];
-		fprintf(out, "<tr><td>round %u%s</td>", i + 1, r->counts ? "" : ", does not count");
+		fprintf(out, "<tr><td>round %u%s%s</td>", i + 1,
+			r->counts ? "" : ", does not count: ", r->counts ? "" : versus_why_name(r->why));
 		for (unsigned t = 0; t < v->opt.num_targets; t++)
-			text_cell(out, r->run[t].ran ? chart_number(r->run[t].figure[VERSUS_GET].ops_per_s, CHART_COUNT,
-								    text, sizeof(text))
-						     : "");
+			round_cell(out, &r->run[t]);
 		fprintf(out, "<td class=\"less\">%s</td>", versus_round_state(r));
 		fputs("</tr>\n", out);
 	}
@@ -145,8 +160,9 @@ char *versus_page(const struct versus *v, size_t *len, struct kv_error *err)
 	heading(out, v);
 	page_shared(out, doc);
 	fputs("<h2>Medians</h2>\n<div class=\"wide\"><table><tr><th></th><th>ops/s</th>"
-	      "<th class=\"less\">bytes/s</th><th class=\"less\">p50</th><th>p99</th><th>first / this one</th>"
-	      "<th class=\"less\">by CPU time</th></tr>\n",
+	      "<th class=\"less\">bytes/s</th><th class=\"less\">p50</th><th>p99</th><th>first / this one, by CPU "
+	      "time</th>"
+	      "<th class=\"less\">by the clock</th></tr>\n",
 	      out);
 	for (int f = 0; f < VERSUS_FIGURES; f++)
 		figure_rows(out, v, (enum versus_figure)f);

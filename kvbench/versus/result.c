@@ -23,6 +23,13 @@ static double cpu_of(const json_t *phase, double ops)
 	return client > 0 && server > 0 && ops > 0 ? (client + server) * 1e9 / ops : 0;
 }
 
+/* Page faults of an operation. A server that does not tell, as one that runs elsewhere, leaves the sum unknown. */
+static double faults_of(const json_t *phase, double ops)
+{
+	double client = document_number(phase, "page_faults"), server = document_number(phase, "server_page_faults");
+	return client >= 0 && server >= 0 && ops > 0 ? (client + server) / ops : -1;
+}
+
 static bool measure_read(const json_t *phase, struct versus_measure *m)
 {
 	const json_t *latency = json_object_get(phase, "latency_ns");
@@ -32,6 +39,7 @@ static bool measure_read(const json_t *phase, struct versus_measure *m)
 	m->p99_ns = fmax(document_number(latency, "p99"), 0);
 	m->seconds = fmax(document_number(phase, "seconds"), 0);
 	m->cpu_ns = cpu_of(phase, document_number(phase, "ops"));
+	m->faults = faults_of(phase, document_number(phase, "ops"));
 	return document_number(phase, "ops_per_s") > 0;
 }
 
@@ -42,6 +50,7 @@ static bool mixed_read(const json_t *doc, struct versus_measure *m)
 	const json_t *get = document_at(doc, "phases", "mixed", "read", NULL);
 	bool good = measure_read(put, m) && measure_read(get, m);
 	m->cpu_ns = cpu_of(get, document_number(put, "ops") + document_number(get, "ops"));
+	m->faults = faults_of(get, document_number(put, "ops") + document_number(get, "ops"));
 	return good;
 }
 
@@ -109,6 +118,101 @@ const char *versus_round_state(const struct versus_round *r)
 	return least < 0 ? "one CPU" : bench_distance_name(least);
 }
 
+double versus_cores(const struct versus_measure *m)
+{
+	return m->cpu_ns * m->ops_per_s / 1e9;
+}
+
+/* ---- which rounds count ---- */
+
+static bool measured_long(const struct versus_measure *m)
+{
+	return m->cpu_ns > 0 && m->seconds >= VERSUS_SHORT_S;
+}
+
+/* The least processor time and the most cores of a target, of all rounds that might count. */
+static void best_of(const struct versus *v, unsigned target, enum versus_figure f, double *least_ns, double *most)
+{
+	*least_ns = INFINITY;
+	*most = 0;
+	for (unsigned i = 0; i < v->rounds; i++) {
+		const struct versus_measure *m = &v->round[i].run[target].figure[f];
+		if (v->round[i].why == VERSUS_FAILED || v->round[i].why == VERSUS_MOVED || !measured_long(m))
+			continue;
+		*least_ns = fmin(*least_ns, m->cpu_ns);
+		*most = fmax(*most, versus_cores(m));
+	}
+}
+
+static void rounds_compare(struct versus *v, unsigned target, enum versus_figure f)
+{
+	double least_ns, most;
+	best_of(v, target, f, &least_ns, &most);
+	for (unsigned i = 0; i < v->rounds; i++) {
+		struct versus_round *r = &v->round[i];
+		const struct versus_measure *m = &r->run[target].figure[f];
+		if (r->why != VERSUS_COUNTS || !measured_long(m))
+			continue;
+		if (m->cpu_ns > VERSUS_COSTLY_FACTOR * least_ns)
+			r->why = VERSUS_COSTLY;
+		else if (versus_cores(m) < VERSUS_FEW_FACTOR * most)
+			r->why = VERSUS_FEW_CORES;
+		r->by = target;
+	}
+}
+
+unsigned versus_rounds_judge(struct versus *v)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < v->rounds; i++) {
+		struct versus_round *r = &v->round[i];
+		r->why = !r->complete                                    ? VERSUS_FAILED
+			 : strcmp(versus_round_state(r), "changed") == 0 ? VERSUS_MOVED
+									 : VERSUS_COUNTS;
+	}
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		for (int f = 0; f < VERSUS_FIGURES; f++)
+			rounds_compare(v, t, (enum versus_figure)f);
+	for (unsigned i = 0; i < v->rounds; i++)
+		count += v->round[i].counts = v->round[i].why == VERSUS_COUNTS;
+	return count;
+}
+
+/* In a sentence about round r. */
+static const char *why_text(const struct versus *v, const struct versus_round *r, char *buf, size_t cap)
+{
+	static const char *const texts[] = {[VERSUS_COUNTS] = "",
+					    [VERSUS_FAILED] = "a target failed",
+					    [VERSUS_MOVED] = "the distance of the CPUs changed",
+					    [VERSUS_COSTLY] = "%s took far more processor time than in its best round",
+					    [VERSUS_FEW_CORES] = "%s used fewer cores than in its best round"};
+	const char *at = strchr(texts[r->why], '%');
+	snprintf(buf, cap, "%s%s", at ? v->opt.target[r->by].label : texts[r->why], at ? at + 2 : "");
+	return buf;
+}
+
+const char *versus_why_name(enum versus_why why)
+{
+	static const char *const names[] = {[VERSUS_COUNTS] = "",
+					    [VERSUS_FAILED] = "target failed",
+					    [VERSUS_MOVED] = "core distance",
+					    [VERSUS_COSTLY] = "processor time",
+					    [VERSUS_FEW_CORES] = "cores used"};
+	return names[why];
+}
+
+bool versus_congestion_differs(const struct versus *v)
+{
+	const char *first = "";
+	bool differs = false;
+	for (unsigned t = 0; t < v->opt.num_targets; t++) {
+		const char *has = v->server[t].congestion;
+		differs |= *has && *first && strcmp(has, first) != 0;
+		first = *first ? first : has;
+	}
+	return differs;
+}
+
 /* ---- over the rounds ---- */
 
 static int by_size(const void *a, const void *b)
@@ -117,22 +221,43 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* How many values at either end of n sorted ones lie outside an interval that contains the median of all with 95 % at
+ * least: the true median has each value below it with one half, whatever the distribution. -1: of so few none has. */
+static int outside_of(unsigned n)
+{
+	double chance = pow(0.5, n), sum = 0;
+	int k = -1;
+	for (unsigned i = 0; i < n / 2; i++) {
+		sum += chance; /* of just i values below */
+		if (2 * sum > 0.05)
+			break;
+		k = (int)i;
+		chance *= (double)(n - i) / (double)(i + 1);
+	}
+	return k;
+}
+
 static struct versus_spread spread(double *v, unsigned n)
 {
 	struct versus_spread s = {.count = n};
+	int outside = outside_of(n);
 	if (n == 0)
 		return s;
 	qsort(v, n, sizeof(*v), by_size);
 	s.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 	s.low = v[0];
 	s.high = v[n - 1];
+	if (outside >= 0) {
+		s.ci_low = v[outside];
+		s.ci_high = v[n - 1 - (unsigned)outside];
+	}
 	return s;
 }
 
 /* cpu: of operations by processor time, of which a figure has the inverse. */
 static struct versus_spread ratio_of(const struct versus *v, unsigned target, enum versus_figure f, bool cpu)
 {
-	double ratio[2 * VERSUS_ROUNDS_MAX];
+	double ratio[VERSUS_TRIES * VERSUS_ROUNDS_MAX];
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->rounds; i++) {
 		const struct versus_round *r = &v->round[i];
@@ -154,15 +279,17 @@ struct versus_spread versus_cpu_ratio(const struct versus *v, unsigned target, e
 	return ratio_of(v, target, f, true);
 }
 
-/* all: where a round lacks it, there is none. A p99 of the other rounds may lie below a p50 of all. */
-static double median_of(const struct versus *v, unsigned target, enum versus_figure f, size_t offset, bool all)
+/* all: where a round lacks it, there is none. A p99 of the other rounds may lie below a p50 of all. zero: 0 is a
+ * figure. */
+static double median_of(const struct versus *v, unsigned target, enum versus_figure f, size_t offset, bool all,
+			bool zero)
 {
-	double value[2 * VERSUS_ROUNDS_MAX];
+	double value[VERSUS_TRIES * VERSUS_ROUNDS_MAX];
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->rounds; i++) {
 		const struct versus_run *run = &v->round[i].run[target];
 		double x = *(const double *)((const char *)&run->figure[f] + offset);
-		if (v->round[i].counts && run->ran && x > 0)
+		if (v->round[i].counts && run->ran && (x > 0 || (x == 0 && zero)))
 			value[n++] = x;
 		else if (v->round[i].counts && run->ran && all)
 			return 0;
@@ -172,12 +299,16 @@ static double median_of(const struct versus *v, unsigned target, enum versus_fig
 
 struct versus_measure versus_median(const struct versus *v, unsigned target, enum versus_figure f)
 {
-	return (struct versus_measure){median_of(v, target, f, offsetof(struct versus_measure, ops_per_s), false),
-				       median_of(v, target, f, offsetof(struct versus_measure, bytes_per_s), false),
-				       median_of(v, target, f, offsetof(struct versus_measure, p50_ns), false),
-				       median_of(v, target, f, offsetof(struct versus_measure, p99_ns), true),
-				       median_of(v, target, f, offsetof(struct versus_measure, seconds), false),
-				       median_of(v, target, f, offsetof(struct versus_measure, cpu_ns), false)};
+#define MEDIAN(member, all, zero) median_of(v, target, f, offsetof(struct versus_measure, member), all, zero)
+	struct versus_measure m = {.ops_per_s = MEDIAN(ops_per_s, false, false),
+				   .bytes_per_s = MEDIAN(bytes_per_s, false, false),
+				   .p50_ns = MEDIAN(p50_ns, false, false),
+				   .p99_ns = MEDIAN(p99_ns, true, false),
+				   .seconds = MEDIAN(seconds, false, false),
+				   .cpu_ns = MEDIAN(cpu_ns, false, false),
+				   .faults = MEDIAN(faults, false, true)};
+#undef MEDIAN
+	return m;
 }
 
 /* The fabric is that of the first target that is KVRail. text: of the result's, whose owner is the caller. */
@@ -218,16 +349,59 @@ char *versus_load_text(const struct versus_options *o, char *buf, size_t cap)
 	return buf;
 }
 
+/* A row of a round: a figure of each target. */
+static void print_row(const struct versus *v, const struct versus_round *r, const char *name,
+		      const char *(*text)(const struct versus_run *run, char *buf, size_t cap))
+{
+	char buf[32];
+	fprintf(v->out, "%-13s", name);
+	for (unsigned t = 0; t < v->opt.num_targets; t++)
+		fprintf(v->out, " %14s", r->run[t].ran ? text(&r->run[t], buf, sizeof(buf)) : "-");
+}
+
+static const char *gets_text(const struct versus_run *run, char *buf, size_t cap)
+{
+	(void)cap;
+	return kv_count_format((uint64_t)run->figure[VERSUS_GET].ops_per_s, buf, cap);
+}
+
+static const char *cpu_text(const struct versus_run *run, char *buf, size_t cap)
+{
+	double ns = run->figure[VERSUS_GET].cpu_ns;
+	return ns > 0 ? kv_duration_format((uint64_t)ns, buf, cap) : "-";
+}
+
+static const char *cores_text(const struct versus_run *run, char *buf, size_t cap)
+{
+	double cores = versus_cores(&run->figure[VERSUS_GET]);
+	snprintf(buf, cap, "%.2f", cores);
+	return cores > 0 ? buf : "-";
+}
+
+static const char *faults_text(const struct versus_run *run, char *buf, size_t cap)
+{
+	double put = run->figure[VERSUS_PUT].faults;
+	snprintf(buf, cap, "%.2f", put);
+	return put >= 0 ? buf : "-";
+}
+
 void versus_print_round(const struct versus *v, const struct versus_round *r)
 {
-	const struct versus_options *o = &v->opt;
-	fprintf(v->out, "round %-3u", (unsigned)(r - v->round) + 1);
-	for (unsigned t = 0; t < o->num_targets; t++)
-		fprintf(v->out, " %14s", r->run[t].ran ? COUNT(r->run[t].figure[VERSUS_GET].ops_per_s) : "-");
-	fprintf(v->out, "  %s%s\n", versus_round_state(r),
-		r->counts                                       ? ""
-		: strcmp(versus_round_state(r), "changed") == 0 ? ": does not count"
-								: ", a target failed: does not count");
+	unsigned number = (unsigned)(r - v->round) + 1, of = v->opt.rounds + number - v->counted;
+	char why[160];
+	/* More than were asked for where some do not count; and no more than are made. */
+	of = KV_MIN(KV_MAX(of, v->opt.rounds), VERSUS_TRIES * v->opt.rounds);
+	kv_wrap(v->out, "", 2, "round %u of %u: %s%s", number, KV_MAX(of, number),
+		r->counts ? "CPUs " : "does not count: ",
+		r->counts ? versus_round_state(r) : why_text(v, r, why, sizeof(why)));
+	print_row(v, r, "  GETs/s", gets_text);
+	fputc('\n', v->out);
+	print_row(v, r, "  CPU/GET", cpu_text);
+	fputc('\n', v->out);
+	print_row(v, r, "  cores", cores_text);
+	fputc('\n', v->out);
+	print_row(v, r, "  faults/PUT", faults_text);
+	fputc('\n', v->out);
 	fflush(v->out);
 }
 
@@ -245,15 +419,26 @@ char *versus_target_text(const struct versus *v, unsigned t, char *buf, size_t c
 	return buf;
 }
 
+char *versus_spread_text(struct versus_spread r, char *buf, size_t cap)
+{
+	if (r.ci_high > 0)
+		snprintf(buf, cap, "%.2f [%.2f, %.2f]", r.median, r.ci_low, r.ci_high);
+	else
+		snprintf(buf, cap, "%.2f (%.2f-%.2f)", r.median, r.low, r.high);
+	return buf;
+}
+
+#define RATIO(r) versus_spread_text((r), (char[64]){0}, 64)
+
 static void print_ratio(const struct versus *v, unsigned t, enum versus_figure f)
 {
 	struct versus_spread rate = versus_ratio(v, t, f), cpu = versus_cpu_ratio(v, t, f);
 	if (rate.count == 0)
 		return;
-	fprintf(v->out, "%-6s %-20s %.2f (%.2f-%.2f)", "", "  first / this one", rate.median, rate.low, rate.high);
+	fprintf(v->out, "%-6s %-20s ", "", "  first / this one");
 	if (cpu.count)
-		fprintf(v->out, "; by CPU time %.2f (%.2f-%.2f)", cpu.median, cpu.low, cpu.high);
-	fputc('\n', v->out);
+		fprintf(v->out, "CPU time %s; ", RATIO(cpu));
+	fprintf(v->out, "clock %s\n", RATIO(rate));
 }
 
 static void print_figure(const struct versus *v, enum versus_figure f)
@@ -303,6 +488,42 @@ static bool any_measured(const struct versus *v)
 	return any;
 }
 
+static void print_counted(const struct versus *v)
+{
+	static const char *const why[] = {[VERSUS_FAILED] = "a target failed",
+					  [VERSUS_MOVED] = "the distance of the CPUs changed",
+					  [VERSUS_COSTLY] = "a target took far more processor time than in its best",
+					  [VERSUS_FEW_CORES] = "a target used fewer cores than in its best"};
+	char out[320] = "";
+	for (unsigned w = VERSUS_FAILED; w < KV_COUNT(why); w++) {
+		unsigned n = 0;
+		for (unsigned i = 0; i < v->rounds; i++)
+			n += v->round[i].why == w;
+		if (n > 0)
+			snprintf(out + strlen(out), sizeof(out) - strlen(out), "; %u not: %s", n, why[w]);
+	}
+	kv_wrap(v->out, "rounds  ", 0,
+		"%u of %u count%s. Ratios: median over them, [95 %% confidence] or, of fewer than 6 rounds, "
+		"(lowest-highest)",
+		v->counted, v->rounds, out);
+}
+
+static void print_congestion(const struct versus *v)
+{
+	if (versus_congestion_differs(v))
+		for (unsigned t = 0; t < v->opt.num_targets; t++)
+			kv_wrap(v->out, t ? "        " : "note    ", 0, "%s sends with congestion control %s",
+				v->opt.target[t].label,
+				v->server[t].congestion[0] ? v->server[t].congestion : "unknown");
+	for (unsigned t = 0; t < v->opt.num_targets && v->server[0].congestion[0]; t++)
+		if (v->round[0].run[t].ran && !v->server[t].congestion[0] && v->opt.target[t].kind != VERSUS_PROGRAM &&
+		    !strchr(v->opt.target[t].address, '/'))
+			kv_wrap(v->out, "note    ", 0,
+				"with which congestion control %s sends is not known, and may be another than %s: run "
+				"kv-bench as its user, or root",
+				v->opt.target[t].label, v->server[0].congestion);
+}
+
 void versus_print_summary(const struct versus *v)
 {
 	struct report_conditions c;
@@ -331,10 +552,8 @@ void versus_print_summary(const struct versus *v)
 			"failed): these are medians over all, to be measured again on a machine at rest",
 			v->rounds);
 	else
-		kv_wrap(v->out, "rounds  ", 0, "%u of %u count%s; ratios: median over them (lowest-highest)",
-			v->counted, v->rounds,
-			v->counted < v->rounds ? ", in the others the distance of the CPUs changed or a target failed"
-					       : "");
+		print_counted(v);
+	print_congestion(v);
 	c = conditions_of(v, text);
 	conditions_print(&c, true, v->out);
 }
@@ -347,17 +566,26 @@ static json_t *measure_json(const struct versus_measure *m)
 			      "p50_ns", m->p50_ns, "seconds", m->seconds);
 	if (o && m->p99_ns > 0)
 		json_object_set_new(o, "p99_ns", json_real(m->p99_ns));
-	if (o && m->cpu_ns > 0)
+	if (o && m->cpu_ns > 0) {
 		json_object_set_new(o, "cpu_ns", json_real(m->cpu_ns));
+		json_object_set_new(o, "cores", json_real(versus_cores(m)));
+	}
+	if (o && m->faults >= 0)
+		json_object_set_new(o, "page_faults", json_real(m->faults));
 	return o;
 }
 
 static void ratio_add(json_t *figure, const char *name, struct versus_spread r)
 {
-	if (figure && r.count)
-		json_object_set_new(figure, name,
-				    json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low", r.low, "high", r.high,
-					      "rounds", (json_int_t)r.count));
+	json_t *o = figure && r.count ? json_pack("{s:f, s:f, s:f, s:I}", "median", r.median, "low", r.low, "high",
+						  r.high, "rounds", (json_int_t)r.count)
+				      : NULL;
+	if (o && r.ci_high > 0) {
+		json_object_set_new(o, "ci_low", json_real(r.ci_low));
+		json_object_set_new(o, "ci_high", json_real(r.ci_high));
+	}
+	if (o)
+		json_object_set_new(figure, name, o);
 }
 
 static json_t *target_json(const struct versus *v, unsigned t)
@@ -370,6 +598,8 @@ static json_t *target_json(const struct versus *v, unsigned t)
 		json_object_set_new(o, "version", json_string(s->version));
 	if (s->threads > 0)
 		json_object_set_new(o, "server_threads", json_integer(s->threads));
+	if (s->congestion[0])
+		json_object_set_new(o, "congestion_control", json_string(s->congestion));
 	if (s->client_threads > 0)
 		json_object_set_new(o, "client_threads", json_integer(s->client_threads));
 	for (int f = 0; f < VERSUS_FIGURES; f++) {
@@ -403,8 +633,10 @@ static json_t *round_json(const struct versus *v, const struct versus_round *r)
 		json_array_append_new(distance, r->distance_ns[i] > 0 ? json_real(r->distance_ns[i]) : json_null());
 	for (unsigned t = 0; t < v->opt.num_targets; t++)
 		json_array_append_new(runs, run_json(&r->run[t]));
-	return json_pack("{s:b, s:s, s:I, s:o, s:o}", "counts", r->counts, "cpus", versus_round_state(r), "seed",
-			 (json_int_t)r->seed, "core_distance_ns", distance, "runs", runs);
+	return json_pack("{s:b, s:o, s:s, s:I, s:o, s:o}", "counts", r->counts, "why",
+			 r->why == VERSUS_COUNTS ? json_null() : json_string(versus_why_name(r->why)), "cpus",
+			 versus_round_state(r), "seed", (json_int_t)r->seed, "core_distance_ns", distance, "runs",
+			 runs);
 }
 
 json_t *versus_document(const struct versus *v)

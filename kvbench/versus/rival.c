@@ -236,6 +236,7 @@ void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *
 /* Two lines have it, in the system and outside; -1 until both are there. */
 struct cpu {
 	double user, system;
+	int pid;
 };
 
 static void take_cpu(const char *line, void *arg)
@@ -245,15 +246,19 @@ static void take_cpu(const char *line, void *arg)
 	(void)sscanf(line, "used_cpu_sys:%lf", &c->system);
 	(void)sscanf(line, "STAT rusage_user %lf", &c->user);
 	(void)sscanf(line, "STAT rusage_system %lf", &c->system);
+	(void)sscanf(line, "process_id:%d", &c->pid);
+	(void)sscanf(line, "STAT pid %d", &c->pid);
 }
 
-double rival_cpu_seconds(const struct rival *rival)
+/* section: of redis's INFO. memcached has all in one. */
+static struct cpu process_facts(const struct rival *rival, const char *section)
 {
-	struct cpu c = {-1, -1};
-	char line[RIVAL_HEAD_BYTES];
+	struct cpu c = {-1, -1, 0};
+	char line[RIVAL_HEAD_BYTES], info[64];
 	int fd = rival_connect(rival);
 	if (rival->protocol == RIVAL_REDIS) {
-		redis_info(fd, "INFO cpu\r\n", take_cpu, &c);
+		snprintf(info, sizeof(info), "INFO %s\r\n", section);
+		redis_info(fd, info, take_cpu, &c);
 	} else {
 		rival_send(fd, "stats\r\n", 7);
 		do {
@@ -262,5 +267,32 @@ double rival_cpu_seconds(const struct rival *rival)
 		} while (strncmp(line, "STAT ", 5) == 0);
 	}
 	close(fd);
+	return c;
+}
+
+double rival_cpu_seconds(const struct rival *rival)
+{
+	struct cpu c = process_facts(rival, "cpu");
 	return c.user >= 0 && c.system >= 0 ? c.user + c.system : -1;
+}
+
+/* Another machine, or container, may have a process of this number as well: it must be called like the server. */
+int rival_pid(const struct rival *rival)
+{
+	static const char *const names[][2] = {
+		[RIVAL_REDIS] = {"redis", "valkey"}, [RIVAL_MEMCACHED] = {"memcached", "memcached"}};
+	int pid = process_facts(rival, "server").pid;
+	char command[1024], path[64];
+	ssize_t n;
+	FILE *f;
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	f = pid > 0 ? fopen(path, "re") : NULL;
+	if (!f)
+		return 0;
+	n = (ssize_t)fread(command, 1, sizeof(command) - 1, f);
+	fclose(f);
+	for (ssize_t i = 0; i < n; i++)
+		command[i] = command[i] ? command[i] : ' ';
+	command[n > 0 ? n : 0] = 0;
+	return strstr(command, names[rival->protocol][0]) || strstr(command, names[rival->protocol][1]) ? pid : 0;
 }

@@ -54,6 +54,9 @@ void rival_line(int fd, char out[RIVAL_HEAD_BYTES]);
 /* rival_facts -- what the server says of itself: its version ("": nothing), and its threads for data (-1: nothing). */
 void rival_facts(const struct rival *rival, char *version, size_t cap, int64_t *out_threads);
 
+/* rival_pid -- the server's process on this machine; 0: it does not say, or runs elsewhere. */
+int rival_pid(const struct rival *rival);
+
 /* rival_cpu_seconds -- CPU time of the server's process so far, as it tells it itself; below 0: it does not. */
 double rival_cpu_seconds(const struct rival *rival);
 

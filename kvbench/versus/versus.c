@@ -2,9 +2,10 @@
 /* versus.c -- kv-bench versus: rounds in which the targets take turns.
  *
  * Virtual CPUs move between cores of the host, and the distance of two decides what both sides reach: it is taken
- * before, between and after the targets of a round, and a round in which it changed does not count. The order turns
- * round by round, so that neither side is always the one that runs on a machine that has just warmed up. A target that
- * failed takes no further part; the run goes on with the others, and fails in the end. */
+ * before, between and after the targets of a round, and a round in which it changed does not count. Nor does one in
+ * which a target cost far more processor time than in its best round, or client and server were on one core (result.c).
+ * The order turns round by round, so that neither side is always the one that runs on a machine that has just warmed
+ * up. A target that failed takes no further part; the run goes on with the others, and fails in the end. */
 #include "kvbench/versus/versus.h"
 
 #include <errno.h>
@@ -25,15 +26,27 @@ static unsigned standing(const struct versus *v)
 	return n;
 }
 
+/* Who comes at this place of the round. In the first one KVRail does first: the others get its congestion control. */
+static unsigned target_at(const struct versus *v, unsigned place)
+{
+	unsigned n = v->opt.num_targets, at = 0;
+	if (v->rounds > 0)
+		return v->rounds % 2 ? n - 1 - place : place;
+	for (unsigned own = 1; own < 2; own--)
+		for (unsigned t = 0; t < n; t++)
+			if ((v->opt.target[t].kind == VERSUS_KVRAIL) == own && at++ == place)
+				return t;
+	return place;
+}
+
 /* False: a signal came. */
 static bool round_run(struct versus *v, struct versus_round *r)
 {
 	unsigned n = v->opt.num_targets;
-	bool all = true;
-	*r = (struct versus_round){.seed = v->opt.seed + v->rounds};
+	*r = (struct versus_round){.seed = v->opt.seed + v->rounds, .complete = true};
 	r->distance_ns[r->distances++] = bench_distance_ns();
 	for (unsigned i = 0; i < n; i++) {
-		unsigned t = v->rounds % 2 ? n - 1 - i : i;
+		unsigned t = target_at(v, i);
 		struct kv_error err = {0};
 		int rc;
 		if (v->failed[t][0])
@@ -44,11 +57,10 @@ static bool round_run(struct versus *v, struct versus_round *r)
 		if (rc < 0) {
 			snprintf(v->failed[t], sizeof(v->failed[t]), "%s", err.text);
 			r->run[t] = (struct versus_run){0};
-			all = false;
+			r->complete = false;
 		}
 		r->distance_ns[r->distances++] = bench_distance_ns();
 	}
-	r->counts = all && strcmp(versus_round_state(r), "changed") != 0;
 	return true;
 }
 
@@ -57,13 +69,14 @@ static void rounds_run(struct versus *v)
 {
 	struct bench_quiet quiet = {0};
 	bench_conditions_begin(&v->conditions, 0);
-	while (v->counted < v->opt.rounds && v->rounds < 2 * v->opt.rounds && standing(v) > 0 && !v->failed[0][0]) {
+	while (v->counted < v->opt.rounds && v->rounds < VERSUS_TRIES * v->opt.rounds && standing(v) > 0 &&
+	       !v->failed[0][0]) {
 		struct versus_round *r = &v->round[v->rounds];
 		bench_conditions_quiet(&quiet, QUIET_NS);
 		if (!round_run(v, r))
 			break;
 		v->rounds++;
-		v->counted += r->counts;
+		v->counted = versus_rounds_judge(v);
 		versus_print_round(v, r);
 	}
 	bench_conditions_end(&v->conditions, 0);
@@ -79,10 +92,10 @@ static void print_head(const struct versus *v)
 	const struct versus_options *o = &v->opt;
 	char text[320];
 	kv_wrap(v->out, "versus  ", 0, "%s", versus_load_text(o, text, sizeof(text)));
-	fprintf(v->out, "%-9s", "GETs/s");
+	fprintf(v->out, "%-13s", "of each round");
 	for (unsigned t = 0; t < o->num_targets; t++)
 		fprintf(v->out, " %14.14s", o->target[t].label);
-	fputs("  CPUs\n", v->out);
+	fputc('\n', v->out);
 	fflush(v->out);
 }
 

@@ -12,6 +12,7 @@
 enum {
 	VERSUS_TARGETS_MAX = 8,
 	VERSUS_ROUNDS_MAX = 101,
+	VERSUS_TRIES = 3,        /* rounds at most for each that counts */
 	VERSUS_CONNS_MAX = 4096, /* workers, each with a connection to a target that is not KVRail */
 	VERSUS_BATCH_MAX = 1024
 };
@@ -38,7 +39,8 @@ struct versus_options {
 	/* output */
 	const char *json, *report;
 	bool config;
-	bool drive; /* how kv-bench starts itself for a round of a target that is not KVRail */
+	bool drive;             /* how kv-bench starts itself for a round of a target that is not KVRail */
+	const char *congestion; /* ... and what its connections are to have */
 	/* of these */
 	struct bench_pattern pattern;
 	struct versus_target target[VERSUS_TARGETS_MAX];
@@ -54,6 +56,7 @@ struct versus_measure {
 	double p50_ns, p99_ns;         /* of GETs where both are mixed; p99_ns 0: of too few */
 	double seconds;                /* that it took */
 	double cpu_ns;                 /* of an operation, of client and server together; 0: not known */
+	double faults;                 /* page faults of an operation, of both; below 0: not known */
 };
 
 /* A target in one round. */
@@ -63,26 +66,39 @@ struct versus_run {
 	double cpu_seconds; /* of the client in its read phase */
 };
 
+/* Why a round does not count. */
+enum versus_why { VERSUS_COUNTS, VERSUS_FAILED, VERSUS_MOVED, VERSUS_COSTLY, VERSUS_FEW_CORES };
+
+/* Of a target in one round beside the best of its rounds: an operation that takes so much more processor time, or cores
+ * used that are so many fewer, are the machine's: threads that share a processor, or caches that are far apart. Rounds
+ * of either kind say nothing of the target, whichever it is. */
+#define VERSUS_COSTLY_FACTOR 1.3
+#define VERSUS_FEW_FACTOR    0.75
+
 struct versus_round {
 	struct versus_run run[VERSUS_TARGETS_MAX];
 	double distance_ns[VERSUS_TARGETS_MAX + 1]; /* between CPUs, before each target and after the last */
 	unsigned distances;
-	bool counts; /* the distance stayed the same, and every target that had not failed before ran */
+	bool complete; /* every target that had not failed before ran */
+	enum versus_why why;
+	bool counts; /* there is no reason against it; or no round is without one */
+	unsigned by; /* the target that is the reason */
 	uint64_t seed;
 };
 
 /* What is known of a target beside its figures. */
 struct versus_server {
-	char version[64];                                           /* "": it does not say */
-	int64_t threads, client_threads;                            /* below 0: it does not say */
-	char provider[64], wait[16], libfabric[64], congestion[32]; /* of KVRail; congestion: on loopback */
+	char version[64];                           /* "": it does not say */
+	int64_t threads, client_threads;            /* below 0: it does not say */
+	char provider[64], wait[16], libfabric[64]; /* of KVRail */
+	char congestion[32]; /* of its connections over loopback, as the server sends; "": not known, or none */
 };
 
 struct versus {
 	struct versus_options opt;
 	struct versus_server server[VERSUS_TARGETS_MAX];
 	char failed[VERSUS_TARGETS_MAX][600]; /* why a target is out; "": it is not */
-	struct versus_round round[2 * VERSUS_ROUNDS_MAX];
+	struct versus_round round[VERSUS_TRIES * VERSUS_ROUNDS_MAX];
 	unsigned rounds, counted;
 	struct bench_conditions conditions;
 	bool unsteady; /* no round counts: figures are of all of them */
@@ -96,6 +112,7 @@ struct versus {
 struct versus_spread {
 	unsigned count; /* 0: there is none */
 	double median, low, high;
+	double ci_low, ci_high; /* of the median, with 95 % at least; 0: of too few rounds for that */
 };
 
 extern const struct kv_opt versus_options_table[];
@@ -121,6 +138,20 @@ int versus_run_read(const json_t *doc, bool mixed, struct versus_run *out, struc
 
 /* versus_round_state -- "near", "mid", "far", "one CPU", or "changed": then the round does not count. */
 const char *versus_round_state(const struct versus_round *round);
+
+/* versus_rounds_judge -- which of the rounds count, now that there is one more. Returns how many. */
+unsigned versus_rounds_judge(struct versus *v);
+
+/* versus_why_name -- as in the JSON report. versus_spread_text -- a ratio with its interval of confidence in square
+ * brackets, or its range in round ones where rounds are too few for one. Returns buf. */
+const char *versus_why_name(enum versus_why why);
+char *versus_spread_text(struct versus_spread spread, char *buf, size_t cap);
+
+/* versus_cores -- processors that both sides of a target kept busy; 0: not known. */
+double versus_cores(const struct versus_measure *m);
+
+/* versus_congestion_differs -- whether targets send with another congestion control than the first that is known. */
+bool versus_congestion_differs(const struct versus *v);
 
 /* A rate of less time than this says little: caches are cold, and the others' turns on the processors decide. */
 #define VERSUS_SHORT_S 0.5

@@ -6,6 +6,7 @@ close (the connection ends at the first GET); stall (so does all speech); slow (
 wanted). Prints its port.
 """
 import contextlib
+import os
 import resource
 import socket
 import sys
@@ -32,7 +33,8 @@ def redis_command(f):
         text = b"used_cpu_sys:%.6f\r\nused_cpu_user:%.6f\r\n" % (used.ru_stime, used.ru_utime)
         return b"$%d\r\n%s\r\n" % (len(text), text)
     if line.startswith(b"INFO"):
-        return b"$22\r\nredis_version:0.fake\r\n\r\n"
+        text = b"redis_version:0.fake\r\nprocess_id:%d\r\n" % os.getpid()
+        return b"$%d\r\n%s\r\n" % (len(text), text)
     if line.startswith(b"CONFIG"):
         return b"*2\r\n$10\r\nio-threads\r\n$1\r\n1\r\n"
     n = int(line[1:])
@@ -65,7 +67,7 @@ def memcached_command(f):
         return b"VERSION 0.fake\r\n"
     if args == [b"stats"]:
         used = resource.getrusage(resource.RUSAGE_SELF)
-        return b"STAT rusage_user %.6f\r\nSTAT rusage_system %.6f\r\nEND\r\n" % (used.ru_utime, used.ru_stime)
+        return b"STAT pid %d\r\nSTAT rusage_user %.6f\r\nSTAT rusage_system %.6f\r\nEND\r\n" % (os.getpid(), used.ru_utime, used.ru_stime)
     if args[0] == b"stats":
         return b"STAT num_threads 3\r\nEND\r\n"
     if args[0] == b"delete":

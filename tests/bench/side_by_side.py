@@ -3,9 +3,9 @@
 """side_by_side.py [--into README.md | --check README.md] VERSUS.json... -- the table of KVRail beside others, from `kv-bench versus --json`.
 
 Prints Markdown: a row for each other target, columns for GET and PUT of each file's value size, and the conditions. A
-figure is the median ratio over the rounds that count, with its range; by CPU time: of operations per second of
-client's and server's processors. Of a shared machine only these are shown: there the kernel gives more time to a server
-of more threads. A file in which no round counts is left out while another has one. With --into it replaces what stands
+figure is the median ratio over the rounds that count, with its 95 % interval of confidence in square brackets, or its
+range in round ones; by CPU time, which comes first: of operations per second of client's and server's processors. Of a
+shared machine only these are shown: there the kernel gives more time to a server of more threads. A file in which no round counts is left out while another has one. With --into it replaces what stands
 between the two marks in that file; with --check it fails where something else stands there.
 """
 import json
@@ -28,7 +28,9 @@ def target_text(target, targets):
     """redis://127.0.0.1:6379 of version 7.0.15 is redis 7.0.15: where it ran says nothing. Of two that are called the
     same the threads are told."""
     def plain(t):
-        return (t["target"].split(":")[0].split("+")[0] + " " + t.get("version", "")).strip()
+        scheme = t["target"].split(":")[0]
+        name = (scheme.split("+")[0] + " " + t.get("version", "")).strip()
+        return name + (", unix socket" if scheme.endswith("+unix") else "")
     alone = sum(plain(t) == plain(target) for t in targets) == 1
     threads = target.get("server_threads", "?")
     return plain(target) + ("" if alone else f", {threads} thread{'' if threads == 1 else 's'}")
@@ -38,7 +40,11 @@ def ratio_text(target, figure, name):
     if not target["ok"]:
         return "failed"
     ratio = target.get(figure, {}).get(name)
-    return f"{ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f})" if ratio else "-"
+    if not ratio:
+        return "-"
+    if "ci_low" in ratio:
+        return f"{ratio['median']:.2f} [{ratio['ci_low']:.2f}-{ratio['ci_high']:.2f}]"
+    return f"{ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f})"
 
 
 def fold(text):
@@ -76,6 +82,9 @@ def conditions_text(every):
     others = [d["conditions"]["others_cores"] for d in docs if "others_cores" in d["conditions"]]
     text = (f"{machine} over loopback, {in_flight} in flight."
             f" Threads of the servers: {threads}. Rounds that count: {rounds}.")
+    sends = each([congestion_text(d) for d in docs])
+    if sends:
+        text += f" Congestion control: {sends}."
     if others:
         text += f" Other processes took {span(others, lambda v: f'{v:.1f}')} of the cores"
         text += ": a shared machine, on which ratios of rates tell how many threads each server has." if shared(docs) else "."
@@ -84,6 +93,15 @@ def conditions_text(every):
     if any(d["interrupted"] for d in docs):
         text += " Interrupted: a part of the rounds."
     return text
+
+
+def congestion_text(doc):
+    """With what servers send, as far as all that use TCP tell."""
+    known = {target_text(t, [t]): t["congestion_control"] for t in doc["targets"] if "congestion_control" in t}
+    kinds = sorted(set(known.values()))
+    if len(known) < 2:
+        return ""
+    return f"{kinds[0]} of all" if len(kinds) == 1 else ", ".join(f"{name} {kind}" for name, kind in known.items())
 
 
 def shared(docs):
@@ -108,7 +126,7 @@ def table(every):
     for i, target in enumerate(docs[0]["targets"][1:], 1):
         rows = {}
         plain = target_text(target, docs[0]["targets"])
-        for ratio, name in (("ratio", plain), ("cpu_ratio", plain + ", by CPU time")):
+        for ratio, name in (("cpu_ratio", plain + ", CPU time"), ("ratio", plain + ", clock")):
             cells = [ratio_text(doc["targets"][i], figure, ratio) for doc in docs for figure, _ in FIGURES]
             if any(cell not in ("-", "failed") for cell in cells) or ratio == "ratio":
                 rows[ratio] = f"| {name} | " + " | ".join(cells) + " |"

@@ -28,36 +28,58 @@ class Table(unittest.TestCase):
     def test_a_cell_is_a_ratio_with_its_range(self):
         lines = side_by_side.table([result(65536), result(1 << 20)])
         self.assertEqual(lines[0], "| KVRail / other | GET 64 KiB | PUT 64 KiB | GET 1 MiB | PUT 1 MiB |")
-        self.assertEqual(lines[2], "| redis 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) "
+        self.assertEqual(lines[2], "| redis 7.0, clock | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) "
                          "| 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |")
 
     def test_processor_time_has_a_row_of_its_own(self):
         doc = result(65536)
         doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
-        self.assertEqual(side_by_side.table([doc])[3], "| redis 7.0, by CPU time | 1.20 (1.10-1.30) | - |")
+        lines = side_by_side.table([doc])
+        self.assertEqual(lines[2], "| redis 7.0, CPU time | 1.20 (1.10-1.30) | - |")
+        self.assertEqual(lines[3], "| redis 7.0, clock | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |")
+
+    def test_an_interval_of_confidence_stands_for_the_range(self):
+        doc = result(65536)
+        doc["targets"][1]["get"]["ratio"].update(ci_low=1.95, ci_high=2.05)
+        self.assertEqual(side_by_side.table([doc])[2], "| redis 7.0, clock | 2.00 [1.95-2.05] | 1.50 (1.40-1.60) |")
+
+    def test_congestion_control_is_told_where_it_is_known_of_several(self):
+        doc = result(65536)
+        doc["targets"][0]["congestion_control"] = "reno"
+        self.assertNotIn("Congestion", " ".join(side_by_side.table([doc])))
+        doc["targets"][1]["congestion_control"] = "reno"
+        self.assertIn("Congestion control: reno of all.", " ".join(side_by_side.table([doc])))
+        doc["targets"][1]["congestion_control"] = "bbr"
+        self.assertIn("Congestion control: kvrail 0.1.0 reno, redis 7.0 bbr.", " ".join(side_by_side.table([doc])))
 
     def test_on_a_shared_machine_only_processor_time_is_compared(self):
         doc = result(65536, 0.5)
         doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
         self.assertEqual([line for line in side_by_side.table([doc]) if "redis" in line and "|" in line],
-                         ["| redis 7.0, by CPU time | 1.20 (1.10-1.30) | - |"])
+                         ["| redis 7.0, CPU time | 1.20 (1.10-1.30) | - |"])
 
     def test_a_target_without_processor_time_keeps_its_rates(self):
         doc = result(65536, 0.5)
         doc["targets"][1]["get"]["cpu_ratio"] = {"median": 1.2, "low": 1.1, "high": 1.3, "rounds": 3}
         doc["targets"].append(dict(result(65536)["targets"][1], target="program:other"))
-        self.assertIn("| program 7.0 | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |", side_by_side.table([doc]))
+        self.assertIn("| program 7.0, clock | 2.00 (1.90-2.10) | 1.50 (1.40-1.60) |", side_by_side.table([doc]))
 
     def test_two_servers_of_a_kind_are_told_apart_by_their_threads(self):
         doc = result(65536)
         doc["targets"][1]["server_threads"] = 4
         doc["targets"].append(dict(doc["targets"][1], target="redis://127.0.0.1:6380", server_threads=1))
         lines = side_by_side.table([doc])
-        self.assertEqual([line.split(" |")[0] for line in lines[2:4]], ["| redis 7.0, 4 threads", "| redis 7.0, 1 thread"])
+        self.assertEqual([line.split(" |")[0] for line in lines[2:4]], ["| redis 7.0, 4 threads, clock", "| redis 7.0, 1 thread, clock"])
         self.assertIn("Threads of the servers: kvrail 0.1.0 1, redis 7.0 4, redis 7.0 1.", " ".join(lines))
 
+    def test_a_unix_socket_is_named(self):
+        doc = result(65536)
+        doc["targets"].append(dict(doc["targets"][1], target="redis+unix:///run/r.sock"))
+        self.assertEqual([line.rpartition(", ")[0] for line in side_by_side.table([doc])[2:4]],
+                         ["| redis 7.0", "| redis 7.0, unix socket"])
+
     def test_what_failed_has_no_ratio(self):
-        self.assertIn("| redis 7.0 | failed | failed |", side_by_side.table([result(65536, ok=False)]))
+        self.assertIn("| redis 7.0, clock | failed | failed |", side_by_side.table([result(65536, ok=False)]))
 
     def test_the_conditions_are_told(self):
         quiet = " ".join(side_by_side.table([result(65536)]))

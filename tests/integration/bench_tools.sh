@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bench_tools.sh -- the tools of `make bench`: they give figures, notice wrong data, and the driver writes what it may write. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 19
+plan 20
 tools=$build/tests/bench
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" # they end without giving anything back
 
@@ -59,6 +59,7 @@ check "kvreplay: a trace that is not there" status 1 "$tools/kvreplay" --trace "
 check "run.py lists what it compares" says '^redis ' tests/bench/run.py --list
 check "run.py: an unknown name is refused" says "no comparison 'nothing'" tests/bench/run.py nothing
 check "side_by_side.py: the table of ratios, and where it is written" timeout 60 python3 tests/bench/test_side_by_side.py
+check "stock_clients.py: what each client is asked, and says" timeout 60 python3 tests/bench/test_stock_clients.py
 check "README's table of ratios is that of the results in docs/runs" tests/bench/side_by_side.py --check README.md docs/runs/2026-11-versus/64KB.json docs/runs/2026-11-versus/1MB.json
 check "the results are what their schema says" tests/integration/schema.py docs/runs/2026-11-versus/64KB.json docs/runs/2026-11-versus/1MB.json
 check "run.py: tables, summaries, and only the marked block of a document" timeout 60 python3 tests/bench/test_run.py

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # versus.sh -- kv-bench versus: targets take turns, figures and ratios are there, and what is wrong at a target puts it out with a sentence. No figure is judged.
 . "$(dirname "$0")/lib.bash"
-plan 56
+plan 61
 versus() { timeout -k 5 120 "$build/kv-bench" versus "$@"; }
 small=(--num-workers 3 --num-clients 1 --num-keys 20 --value-size 3000 --duration 0.05 --warmup 6 --rounds 1)
 schema() { tests/integration/schema.py "$@"; }
@@ -32,6 +32,7 @@ check "redis" good redis --verify
 check "what the server says of itself is there" json_is "$j" '(j["targets"][0]["version"], j["targets"][0]["server_threads"], j["targets"][0]["client_threads"]) == ("0.fake", 1, 1)'
 cpu_told='all(t[f]["cpu_ns"] > 0 for t in j["targets"] for f in ("put", "get"))'
 check "and the processor time of both sides" json_is "$j" "$cpu_told"
+check "cores used and page faults, too" json_is "$j" 'all(t[f]["cores"] > 0 and t[f]["page_faults"] >= 0 for t in j["targets"] for f in ("put", "get"))'
 check "redis, pipelined, the last pipeline short" good redis --batch 6
 check "which is told, since a latency is of one" eval 'versus --targets "$url" "${small[@]}" --batch 6 --rate 0 --json "$j" | grep -q "20 keys of 2.93 KiB, in batches of 6," && json_is "$j" "j[\"batch\"] == 6"'
 check "redis, values larger than what a socket takes" good redis --value-size 3000000 --num-keys 5
@@ -83,17 +84,39 @@ check "that is none" says 'cannot be run' "$build/kv-bench" versus --targets "pr
 # The servers themselves, where they are installed.
 real() { # real NAME OPTIONS OF THE SERVER...
 	if ! command -v "$1" >/dev/null; then
-		tap_n=$((tap_n + 1))
-		echo "ok $tap_n - $1 # SKIP it is not installed"
+		for _ in 1 2 3; do skip "$1" "it is not installed"; done
 		return
 	fi
 	"$1" "${@:2}" >"$scratch/$1.log" 2>&1 &
 	pids+=("$!")
 	for ((i = 0; i < 200; i++)); do [ -S "$scratch/$1.sock" ] && break; sleep 0.05; done
 	check "$1 itself, beside KVRail" versus --targets "kvrail,${1%-server}+unix://$scratch/$1.sock" "${small[@]}" --num-keys 200 --mixed --verify --batch 4 --json "$j" -- "${over[@]}" --buffer-mb 16
+	check "$1 has the pages of all values before the clock starts" touched "${1%-server}+unix://$scratch/$1.sock"
+	kill "${pids[-1]}"
+	wait "${pids[-1]}"
+	check "$1 sends with KVRail's congestion control, and its cores and faults are known" over_tcp "$@"
+}
+# Without that a PUT of 64 KiB takes 17 faults at redis, in each round.
+touched() { # touched TARGET
+	versus --targets "kvrail,$1" "${small[@]}" --rounds 2 --num-keys 1000 --value-size 64KB --json "$j" -- "${over[@]}" --buffer-mb 16 >"$scratch/touched" 2>&1 &&
+		json_is "$j" 'all(r["runs"][t]["put"]["page_faults"] < 4 for r in j["rounds"] for t in (0, 1))' || { cat "$scratch/touched"; return 1; }
+}
+# The server's end of a connection is seen by root, and by its user where that may trace it.
+over_tcp() { # over_tcp NAME OPTIONS OF THE SERVER...: the same without its socket
+	local port address args=() text='j["targets"][1].get("congestion_control", "")' option
+	port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	[ "$1" = redis-server ] && args=(--port "$port" --bind 127.0.0.1 --save "" --daemonize no) || args=(-u "$(id -un)" -l 127.0.0.1 -p "$port" -m 64)
+	"$1" "${args[@]}" >"$scratch/$1.log" 2>&1 &
+	pids+=("$!")
+	address=127.0.0.1:$port
+	for ((i = 0; i < 200; i++)); do (: >"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break; sleep 0.05; done
+	versus --targets "kvrail,${1%-server}://$address" "${small[@]}" --num-keys 1000 --duration 0.2 --json "$j" -- "${over[@]}" --buffer-mb 16 >"$scratch/tcp" 2>&1 && schema "$j" || { cat "$scratch/tcp"; return 1; }
+	option='""'
+	[ "$(id -u)" -ne 0 ] || option='"none"'
+	json_is "$j" "(lambda mine, other: mine == '' or other in (mine, $option))(j['targets'][0].get('congestion_control', ''), $text) and all('cores' in j['targets'][1][f] and 'page_faults' in j['targets'][1][f] for f in ('get', 'put'))"
 }
 real redis-server --port 0 --unixsocket "$scratch/redis-server.sock" --save "" --daemonize no
-real memcached -u "$(id -un)" -s "$scratch/memcached.sock" -m 64
+real memcached -u "$(id -un)" -s "$scratch/memcached.sock" -m 256
 
 nobody() { versus --targets "redis+unix://$scratch/no.sock" "${small[@]}" 2>&1 | grep -q "no.sock: No such file"; }
 check "no server" nobody

@@ -104,9 +104,9 @@ static void every_part_has_the_names_that_are_documented(void **state)
 	check_names(phases, "write read");
 	check_names(json_object_get(phases, "write"),
 		    "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors latency_ns "
-		    "cpu_seconds");
+		    "cpu_seconds page_faults");
 	check_names(read, "ops bytes seconds ops_per_s bytes_per_s hits misses put_conflicts duplicates errors "
-			  "latency_ns cpu_seconds histogram");
+			  "latency_ns cpu_seconds page_faults histogram");
 	check_names(json_object_get(read, "latency_ns"), "min mean p50 p90 p95 p99 max"); /* of 100 reads */
 	check_names(json_object_get(j, "verify"), "checked wrong");
 	json_decref(j);

@@ -183,6 +183,125 @@ static void ratios_are_of_rounds_that_count(void **state)
 	assert_true(versus_median(&v, 0, VERSUS_GET).ops_per_s == 200);
 }
 
+/* redis of 2 cores: rounds of 57,000 GETs at 34 us, and such of 16,400 at 61 us, in which it and its client were on
+ * one. */
+static void rounds_of_another_machine_do_not_count(void **state)
+{
+	static const struct {
+		double ops, cpu_ns, distance;
+		enum versus_why why;
+	} rows[] = {{57000, 34000, 60, VERSUS_COUNTS}, {16400, 61000, 60, VERSUS_COSTLY},
+		    {56000, 34500, 60, VERSUS_COUNTS}, {29000, 34100, 60, VERSUS_FEW_CORES},
+		    {57000, 33000, 200, VERSUS_MOVED}, {52000, 38000, 60, VERSUS_COUNTS},
+		    {16000, 60000, 60, VERSUS_COSTLY}};
+	static struct versus v;
+	(void)state;
+	v = (struct versus){.rounds = KV_COUNT(rows), .opt = {.num_targets = 2, .rounds = 7}};
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		struct versus_round *r = &v.round[i];
+		*r = (struct versus_round){.complete = true, .distances = 2, .distance_ns = {60, rows[i].distance}};
+		for (unsigned t = 0; t < 2; t++)
+			r->run[t] = (struct versus_run){.ran = true};
+		/* The other target is the same in all. */
+		r->run[0].figure[VERSUS_GET] =
+			(struct versus_measure){.ops_per_s = 50000, .cpu_ns = 35000, .seconds = 1};
+		r->run[1].figure[VERSUS_GET] =
+			(struct versus_measure){.ops_per_s = rows[i].ops, .cpu_ns = rows[i].cpu_ns, .seconds = 1};
+	}
+	assert_int_equal(versus_rounds_judge(&v), 3);
+	for (unsigned i = 0; i < KV_COUNT(rows); i++) {
+		assert_int_equal(v.round[i].why, rows[i].why);
+		assert_int_equal(v.round[i].counts, rows[i].why == VERSUS_COUNTS);
+		if (rows[i].why > VERSUS_MOVED)
+			assert_int_equal(v.round[i].by, 1);
+	}
+	assert_true(fabs(versus_cores(&v.round[0].run[1].figure[VERSUS_GET]) - 1.938) < 1e-9);
+	/* A round that comes later may be better than all before it. */
+	v.round[7] = v.round[0];
+	v.round[7].run[1].figure[VERSUS_GET] =
+		(struct versus_measure){.ops_per_s = 80000, .cpu_ns = 24000, .seconds = 1};
+	v.rounds = 8;
+	assert_int_equal(versus_rounds_judge(&v), 1);
+	/* So short a measurement says nothing of either. */
+	for (unsigned i = 0; i < 8; i++)
+		v.round[i].run[1].figure[VERSUS_GET].seconds = 0.1;
+	assert_int_equal(versus_rounds_judge(&v), 7);
+	v.round[2].complete = false;
+	assert_int_equal(versus_rounds_judge(&v), 6);
+	assert_int_equal(v.round[2].why, VERSUS_FAILED);
+}
+
+static struct versus_spread spread_of(unsigned rounds)
+{
+	static struct versus v;
+	v = (struct versus){.rounds = rounds};
+	for (unsigned i = 0; i < rounds; i++) {
+		struct versus_round *r = &v.round[i];
+		r->counts = true;
+		r->run[0] = r->run[1] = (struct versus_run){.ran = true};
+		r->run[0].figure[VERSUS_GET].ops_per_s = 1 + i;
+		r->run[1].figure[VERSUS_GET].ops_per_s = 1;
+	}
+	return versus_ratio(&v, 1, VERSUS_GET);
+}
+
+/* Tables of the sign test have the same: 6 of 6, 9 from the second on, 15 from the fourth on. */
+static void a_median_has_an_interval_where_rounds_are_enough(void **state)
+{
+	static const unsigned outside[][2] = {{6, 1},  {7, 1},  {8, 1},  {9, 2}, {11, 2},
+					      {12, 3}, {15, 4}, {20, 6}, {25, 8}};
+	char text[64];
+	(void)state;
+	for (unsigned n = 1; n < 6; n++)
+		assert_true(spread_of(n).ci_high == 0);
+	assert_string_equal(versus_spread_text(spread_of(5), text, sizeof(text)), "3.00 (1.00-5.00)");
+	for (unsigned i = 0; i < KV_COUNT(outside); i++) {
+		struct versus_spread s = spread_of(outside[i][0]);
+		assert_true(s.ci_low == outside[i][1]);
+		assert_true(s.ci_high == outside[i][0] + 1 - outside[i][1]);
+	}
+	assert_string_equal(versus_spread_text(spread_of(9), text, sizeof(text)), "5.00 [2.00, 8.00]");
+}
+
+/* 95 % at least of such intervals contain the median of what the rounds are drawn from, and not nearly all. */
+static void intervals_of_confidence_keep_what_they_say(void **state)
+{
+	enum { TRIALS = 4000, ROUNDS = 9 };
+	static struct versus v;
+	struct kv_prng prng = check_seed();
+	unsigned inside = 0;
+	(void)state;
+	for (unsigned k = 0; k < TRIALS; k++) {
+		struct versus_spread s;
+		v.rounds = ROUNDS;
+		for (unsigned i = 0; i < ROUNDS; i++) {
+			struct versus_round *r = &v.round[i];
+			double u = (double)(kv_prng_next(&prng) >> 11) * 0x1p-53;
+			r->counts = true;
+			r->run[0].ran = r->run[1].ran = true;
+			r->run[0].figure[VERSUS_GET].ops_per_s = -log(1 - u) + 0.01; /* skewed; its median is known */
+			r->run[1].figure[VERSUS_GET].ops_per_s = 1;
+		}
+		s = versus_ratio(&v, 1, VERSUS_GET);
+		inside += s.ci_low <= log(2) + 0.01 && log(2) + 0.01 <= s.ci_high;
+	}
+	print_message("# %u of %d intervals contain the median\n", inside, TRIALS);
+	assert_true(inside > TRIALS * 0.945 && inside < TRIALS * 0.985);
+}
+
+static void targets_that_send_otherwise_are_seen(void **state)
+{
+	static struct versus v;
+	(void)state;
+	v = (struct versus){.opt = {.num_targets = 3}};
+	snprintf(v.server[0].congestion, sizeof(v.server[0].congestion), "reno");
+	assert_false(versus_congestion_differs(&v)); /* of the others it is not known */
+	snprintf(v.server[2].congestion, sizeof(v.server[2].congestion), "reno");
+	assert_false(versus_congestion_differs(&v));
+	snprintf(v.server[2].congestion, sizeof(v.server[2].congestion), "bbr");
+	assert_true(versus_congestion_differs(&v));
+}
+
 static void a_round_in_which_the_distance_changed_is_seen(void **state)
 {
 	struct versus_round r = {.distance_ns = {58, 84, 65}, .distances = 3}; /* the scatter of a measurement */
@@ -379,6 +498,10 @@ int main(void)
 		cmocka_unit_test(a_round_with_misses_is_refused),
 		cmocka_unit_test(a_percentile_that_a_round_lacks_is_not_given),
 		cmocka_unit_test(ratios_are_of_rounds_that_count),
+		cmocka_unit_test(rounds_of_another_machine_do_not_count),
+		cmocka_unit_test(a_median_has_an_interval_where_rounds_are_enough),
+		cmocka_unit_test(intervals_of_confidence_keep_what_they_say),
+		cmocka_unit_test(targets_that_send_otherwise_are_seen),
 		cmocka_unit_test(a_round_in_which_the_distance_changed_is_seen),
 		cmocka_unit_test(a_report_without_figures_is_refused),
 		cmocka_unit_test(puts_of_a_moment_are_told),
