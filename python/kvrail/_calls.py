@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, TypeVar
 
-from ._errors import Denied, Error, Exists, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
+from ._errors import Denied, Error, Exists, Invalid, Left, NotFound, PeerDown, Timeout, TooBig, Version, make
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -36,6 +37,13 @@ _OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
 NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
 _NAMED = 3  # servers that an error names
 ASK_SECONDS = 0.05  # that an error waits to learn how the servers stand
+LENGTH_SECONDS = 0.5  # that TooBig waits to learn how long the value is
+NEVER_MS = (1 << 64) - 1
+# What the library may refuse of a call that was submitted: the code says no more.
+REFUSED = (
+    "the library refused an argument: a key has 1 to 128 bytes, a value 1 byte to 1 GiB, and a place must lie in "
+    "registered memory as a whole if it begins in it"
+)
 COPIED = "a kvrail client cannot be copied or pickled: open another one, with the same servers"
 STUCK = "a thread of the client, which knows how its servers stand, does not answer"
 
@@ -120,12 +128,19 @@ def who_is_down(native: _native.Client, results: list[int]) -> str:
         return ""
 
 
+def text_of(result: int) -> str:
+    """The library's sentence for a code; that of an argument says which there are."""
+    from . import _native
+
+    return REFUSED if result == Invalid.code else _native.strerror(result)
+
+
 def check(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> None:
     """Raise the error of the first key that failed with another code than `fine`. It has all results in `.results`, and
     in its text which servers are down and why."""
     for i, result in enumerate(results):
         if result < 0 and result != fine:
-            error = make(result)
+            error = make(result, text_of(result))
             shown = keys[i][:80] if i < len(keys) else "?"  # the list may have changed meanwhile
             wrong = sum(r < 0 and r != fine for r in results)
             error.args = (
@@ -168,6 +183,35 @@ def length(keys: Sequence[Key], results: list[int], servers: str) -> int:
     """Of a GET of one key, where a miss is an error, too."""
     check(keys, results, 0, servers)
     return results[0]
+
+
+def touched(keys: Sequence[Key], results: list[int], servers: str) -> bool:
+    """Of TOUCH, PIN and UNPIN of one key: False where there is no value."""
+    check(keys, results, NotFound.code, servers)
+    return results[0] == 0
+
+
+def seconds_left(keys: Sequence[Key], results: list[int], servers: str) -> float:
+    """Of TTL."""
+    left = length(keys, results, servers)
+    return math.inf if left == NEVER_MS else left / 1000
+
+
+def nbytes_of(memory: Memory) -> int:
+    """The bytes of value that a destination has room for."""
+    return memory[1] if isinstance(memory, tuple) else memoryview(memory).nbytes
+
+
+def first_too_big(results: Sequence[int] | None) -> int:
+    """The number of the key whose value did not fit, if that is what the error of a GET is about; -1: it is not."""
+    wrong = [i for i, r in enumerate(results or ()) if r < 0 and r != NotFound.code]
+    return wrong[0] if results and wrong and results[wrong[0]] == TooBig.code else -1
+
+
+def too_big(key: Key, room: int, value: int) -> str:
+    """Why a GET did not fit. value: the length of the value; negative: nobody knows it."""
+    long = f"the value has {value} bytes" if value > room else "the value is longer"
+    return f"{long}, and its destination has room for {room}: key {key[:80]!r}"
 
 
 def first_missing(there: list[bool]) -> int:

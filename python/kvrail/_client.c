@@ -604,6 +604,12 @@ static PyMethodDef methods[] = {
 	 "submit_batch_exists(keys, timeout=None) -> id."},
 	{"submit_batch_delete", (PyCFunction)(void (*)(void))client_submit_delete, FAST,
 	 "submit_batch_delete(keys, timeout=None) -> id."},
+	{"touch", client_touch, METH_VARARGS,
+	 "touch(key, timeout, ttl) -> code: give a value a new time to live. Blocks."},
+	{"ttl", client_ttl, METH_VARARGS, "ttl(key, timeout) -> ms, 2^64 - 1 for never, or a code. Blocks."},
+	{"pin", client_pin, METH_VARARGS, "pin(key, timeout) -> code. Blocks."},
+	{"unpin", client_unpin, METH_VARARGS, "unpin(key, timeout) -> code. Blocks."},
+	{"value_length", client_value_length, METH_VARARGS, "value_length(key, timeout) -> bytes, or a code. Blocks."},
 	{"drain_completions", client_drain_completions, METH_NOARGS,
 	 "drain_completions() -> list of (id, ok, error text, bools per key or None): what is over; LMCache's "
 	 "contract."},

@@ -30,13 +30,16 @@ struct batch {
 	unsigned char (*slots)[KVC_KEY_MAX]; /* the keys: prefix and key, folded if they are longer */
 };
 
-/* A registration. It lives until it is unregistered or the client is closed, whatever became of its Python object. */
+/* A registration. It lives until it is unregistered or the client is closed, whatever became of its Python objects. */
 struct region {
 	struct region *next, **link;
 	struct kvc_mem *mem;
-	Py_buffer view; /* view.obj NULL: the caller gave an address */
-	struct region_object *object;
+	Py_buffer view;                /* view.obj NULL: the caller gave an address */
+	struct region_object *objects; /* a list */
+	void *base;
 	uint64_t len_bytes;
+	uint64_t uses; /* calls of register() without their unregister() */
+	bool ending;   /* it is being unregistered */
 };
 
 struct client_object {
@@ -59,8 +62,8 @@ struct client_object {
 
 struct region_object {
 	PyObject_HEAD struct client_object *client;
-	struct region *region; /* NULL: unregistered, or the client is closed */
-	bool unregistering;
+	struct region *region;      /* NULL: unregistered, or the client is closed */
+	struct region_object *next; /* of the same region */
 };
 
 /* kvrail_raise -- raise the class of kvrail._errors that a code has, with this sentence. Returns NULL. */
@@ -78,6 +81,11 @@ int seconds_of(PyObject *timeout, double *out);
 uint64_t seconds_ns(double seconds);
 /* timeout_parse -- seconds above 0 of a call. Returns -1 with an exception. */
 int timeout_parse(PyObject *timeout, uint64_t *out_ns);
+/* ttl_parse -- whole seconds; 0: the server's default. Returns -1 with an exception. */
+int ttl_parse(PyObject *ttl, uint32_t *out_s);
+/* key_parse -- a key as the servers know it, with the client's prefix, in `slot`, which must live as long as *out.
+ * Returns -1 with an exception. */
+int key_parse(const struct client_object *self, PyObject *key, unsigned char slot[KVC_KEY_MAX], struct kvc_key *out);
 
 /* client_usable -- 0 if calls may be made; else -1 with kvrail.Closed. */
 int client_usable(const struct client_object *self);
@@ -102,6 +110,12 @@ PyObject *client_submit_get(PyObject *self, PyObject *const *args, Py_ssize_t na
 PyObject *client_submit_set(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *client_submit_exists(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *client_submit_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+/* One key each: (key, timeout), touch (key, timeout, ttl). They block, and return a code, or what was asked for. */
+PyObject *client_touch(PyObject *self, PyObject *args);
+PyObject *client_ttl(PyObject *self, PyObject *args);
+PyObject *client_pin(PyObject *self, PyObject *args);
+PyObject *client_unpin(PyObject *self, PyObject *args);
+PyObject *client_value_length(PyObject *self, PyObject *args);
 PyObject *client_drain_completions(PyObject *self, PyObject *unused);
 PyObject *client_drain_results(PyObject *self, PyObject *unused);
 PyObject *client_register(PyObject *self, PyObject *memory);

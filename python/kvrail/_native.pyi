@@ -135,8 +135,18 @@ class Client:
         which counts where neither it nor the client has a timeout. It does not wait; in a child of fork(): 0.
         """
 
+    def touch(self, key: Key, timeout: float | None, ttl: int, /) -> int: ...
+    def ttl(self, key: Key, timeout: float | None, /) -> int: ...
+    def pin(self, key: Key, timeout: float | None, /) -> int: ...
+    def unpin(self, key: Key, timeout: float | None, /) -> int:
+        """These block, and return a negative code, or 0; ttl: milliseconds, 2^64 - 1 for a value that does not expire."""
+
+    def value_length(self, key: Key, timeout: float | None, /) -> int:
+        """The length of a value, or a negative code; as these."""
+
     def register(self, memory: _Buffer | tuple[int, int], /) -> Region:
-        """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks."""
+        """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks. The same memory
+        again is one registration, which ends with the last unregister()."""
 
     def counters(self) -> dict[str, int]: ...
     def info(self) -> dict[str, object]: ...

@@ -27,18 +27,54 @@ static void region_unlink(struct region *r)
 	r->next = NULL;
 }
 
+static void object_link(struct region_object *object, struct region *r)
+{
+	object->region = r;
+	object->next = r->objects;
+	r->objects = object;
+}
+
+static void object_unlink(struct region_object *object)
+{
+	struct region_object **at = &object->region->objects;
+	while (*at != object)
+		at = &(*at)->next;
+	*at = object->next;
+	object->region = NULL;
+	object->next = NULL;
+}
+
 void region_ended(struct region *r)
 {
 	Py_buffer view = r->view;
 	region_unlink(r);
-	if (r->object)
-		r->object->region = NULL;
+	while (r->objects)
+		object_unlink(r->objects);
 	free(r);
 	if (view.obj)
 		PyBuffer_Release(&view);
 }
 
 /* ---- register ---- */
+
+/* The exporter refused: its words, after ours. */
+static int memory_refused(PyObject *memory)
+{
+	PyObject *type, *value, *trace, *name;
+	/* An exporter written in Python may be interrupted. */
+	if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+		return -1;
+	PyErr_Fetch(&type, &value, &trace);
+	name = kvrail_type_name(memory);
+	if (name)
+		PyErr_Format(PyExc_ValueError, "register() takes C-contiguous, writable memory, and this %U is not: %S",
+			     name, value ? value : Py_None);
+	Py_XDECREF(name);
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(trace);
+	return -1;
+}
 
 static int memory_parse(PyObject *memory, struct region *r, void **base)
 {
@@ -63,7 +99,7 @@ static int memory_parse(PyObject *memory, struct region *r, void **base)
 			return -1;
 		}
 		if (PyObject_GetBuffer(memory, &r->view, PyBUF_WRITABLE) < 0)
-			return -1;
+			return memory_refused(memory);
 		*base = r->view.buf;
 		r->len_bytes = (uint64_t)r->view.len;
 	}
@@ -73,13 +109,48 @@ static int memory_parse(PyObject *memory, struct region *r, void **base)
 	return -1;
 }
 
+/* The registration of this very memory, or NULL. */
+static struct region *region_find(const struct client_object *c, const void *base, uint64_t len_bytes)
+{
+	struct region *r = c->regions;
+	while (r && (r->ending || r->base != base || r->len_bytes != len_bytes))
+		r = r->next;
+	return r;
+}
+
+/* Registered again: one registration, which ends with the last unregister(). r has an export that may be the only one.
+ */
+static void region_share(struct region *shared, struct region *r, struct region_object *object)
+{
+	shared->uses++;
+	object_link(object, shared);
+	if (!shared->view.obj) {
+		shared->view = r->view;
+		r->view.obj = NULL;
+	}
+}
+
+/* Registers r, or finds it registered. Returns 0 or a code with *err. *out: whose region it is now. */
+static int region_make(struct client_object *self, struct region *r, struct region **out, struct kv_error *err)
+{
+	struct region *shared = region_find(self, r->base, r->len_bytes);
+	int rc = 0;
+	if (!shared) {
+		Py_BEGIN_ALLOW_THREADS rc = kvc_register(self->pool, r->base, r->len_bytes, &r->mem, err);
+		Py_END_ALLOW_THREADS
+	}
+	if (rc == -KV_EINVAL) /* another thread may have been faster */
+		shared = region_find(self, r->base, r->len_bytes);
+	*out = shared ? shared : r;
+	return shared ? 0 : rc;
+}
+
 PyObject *client_register(PyObject *object, PyObject *memory)
 {
 	struct client_object *self = (struct client_object *)object;
-	struct region *r;
+	struct region *r, *made = NULL;
 	struct region_object *region;
 	struct kv_error err = {.code = 0};
-	void *base = NULL;
 	int rc;
 	if (client_usable(self) < 0)
 		return NULL;
@@ -91,18 +162,25 @@ PyObject *client_register(PyObject *object, PyObject *memory)
 		Py_DECREF(region);
 		return PyErr_NoMemory();
 	}
-	if (memory_parse(memory, r, &base) < 0 || client_usable(self) < 0)
+	if (memory_parse(memory, r, &r->base) < 0 || client_usable(self) < 0)
 		goto err_memory;
 	client_enter(self);
-	Py_BEGIN_ALLOW_THREADS rc = kvc_register(self->pool, base, r->len_bytes, &r->mem, &err);
-	Py_END_ALLOW_THREADS if (rc == 0)
-	{
+	rc = region_make(self, r, &made, &err);
+	if (rc == 0)
 		region->client = (struct client_object *)Py_NewRef(object);
-		region->region = r;
-		r->object = region;
+	if (rc == 0 && made == r) {
+		r->uses = 1;
+		object_link(region, r);
 		region_link(self, r);
+	} else if (rc == 0) {
+		region_share(made, r, region);
 	}
 	client_leave(self); /* close goes on now, and ends the region */
+	if (rc == 0 && made != r) {
+		if (r->view.obj)
+			PyBuffer_Release(&r->view);
+		free(r);
+	}
 	if (rc == 0)
 		return (PyObject *)region;
 	kvrail_raise(rc, "%s", err.code ? err.text : kvc_strerror(rc));
@@ -132,15 +210,20 @@ static PyObject *region_unregister(PyObject *object, PyObject *unused)
 	}
 	if (client_usable(client) < 0)
 		return NULL;
-	if (self->unregistering)
+	if (r->ending)
 		return kvrail_raise(-KV_EBUSY, "another thread is unregistering this memory");
-	self->unregistering = true;
+	if (r->uses > 1) { /* it was registered again, and stays */
+		r->uses--;
+		object_unlink(self);
+		Py_RETURN_NONE;
+	}
+	r->ending = true;
 	client_enter(client);
 	Py_BEGIN_ALLOW_THREADS rc = kvc_unregister(client->pool, &r->mem);
-	Py_END_ALLOW_THREADS self->unregistering = false;
+	Py_END_ALLOW_THREADS r->ending = false;
 	if (rc == 0) {
-		self->region = NULL;
-		r->object = NULL;
+		while (r->objects)
+			object_unlink(r->objects);
 		region_unlink(r);
 	}
 	client_leave(client);
@@ -182,7 +265,7 @@ static void region_dealloc(PyObject *object)
 	PyTypeObject *type = Py_TYPE(object);
 	PyObject_GC_UnTrack(object);
 	if (self->region)
-		self->region->object = NULL; /* the registration stays, until the client is closed */
+		object_unlink(self); /* the registration stays, until the client is closed */
 	Py_XDECREF((PyObject *)self->client);
 	PyObject_GC_Del(object);
 	Py_DECREF(type);

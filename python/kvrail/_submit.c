@@ -8,6 +8,7 @@
 #include "_native.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,22 +131,28 @@ static int flag_parse(PyObject *object, unsigned flag, struct kvc_call *call)
 	return yes < 0 ? -1 : 0;
 }
 
+int ttl_parse(PyObject *ttl, uint32_t *out_s)
+{
+	const char *what = "ttl (seconds)", *range = "from 0, the server's default, to 2^32 - 1";
+	uint64_t value;
+	if (kvrail_uint_in(ttl, what, range, &value) < 0)
+		return -1;
+	if (value > UINT32_MAX) {
+		PyErr_Format(PyExc_ValueError, "%s must be %s, not %S", what, range, ttl);
+		return -1;
+	}
+	*out_s = (uint32_t)value;
+	return 0;
+}
+
 static int call_parse(const struct arguments *a, struct kvc_call *call)
 {
-	uint64_t ttl = 0;
 	if (a->timeout && a->timeout != Py_None && timeout_parse(a->timeout, &call->timeout_ns) < 0)
 		return -1;
-	if (a->ttl) {
-		if (kvrail_uint(a->ttl, "ttl (seconds)", &ttl) < 0)
-			return -1;
-		if (ttl > UINT32_MAX) {
-			PyErr_SetString(PyExc_ValueError,
-					"ttl is at most 2^32 - 1 seconds; 0 means the server's default");
-			return -1;
-		}
-		call->ttl_s = (uint32_t)ttl;
-	}
-	return flag_parse(a->background, KVC_BACKGROUND, call) < 0 || flag_parse(a->exact, KVC_EXACT, call) < 0 ? -1 : 0;
+	if (a->ttl && ttl_parse(a->ttl, &call->ttl_s) < 0)
+		return -1;
+	return flag_parse(a->background, KVC_BACKGROUND, call) < 0 || flag_parse(a->exact, KVC_EXACT, call) < 0 ? -1
+														: 0;
 }
 
 /* ---- keys ---- */
@@ -177,12 +184,39 @@ static int key_place(const struct client_object *self, const char *name, size_t 
 	return rc;
 }
 
-static int key_wrong(PyObject *key, Py_ssize_t i)
+/* The bytes of a key. what: names it in an exception. */
+static int key_bytes(PyObject *key, const char *what, const char **name, Py_ssize_t *len)
 {
-	PyObject *type = kvrail_type_name(key);
-	if (type)
-		PyErr_Format(PyExc_TypeError, "keys[%zd] must be str or bytes, not %U", i, type);
-	Py_XDECREF(type);
+	PyObject *type;
+	if (PyUnicode_Check(key)) {
+		*name = PyUnicode_AsUTF8AndSize(key, len);
+		if (!*name)
+			return -1;
+	} else if (PyBytes_Check(key)) {
+		if (PyBytes_AsStringAndSize(key, (char **)name, len) < 0)
+			return -1;
+	} else {
+		type = kvrail_type_name(key);
+		if (type)
+			PyErr_Format(PyExc_TypeError, "%s must be str or bytes, not %U", what, type);
+		Py_XDECREF(type);
+		return -1;
+	}
+	if (*len > 0)
+		return 0;
+	PyErr_Format(PyExc_ValueError, "%s is empty: a key has at least one byte", what);
+	return -1;
+}
+
+int key_parse(const struct client_object *self, PyObject *key, unsigned char slot[KVC_KEY_MAX], struct kvc_key *out)
+{
+	const char *name;
+	Py_ssize_t len;
+	if (key_bytes(key, "the key", &name, &len) < 0)
+		return -1;
+	if (key_place(self, name, (size_t)len, slot, out) == 0)
+		return 0;
+	PyErr_NoMemory();
 	return -1;
 }
 
@@ -192,23 +226,18 @@ static int keys_parse(struct client_object *self, PyObject *keys, struct batch *
 		struct kvc_item *item = &b->items[i];
 		PyObject *key = PyTuple_GetItem(keys, i);
 		const char *name;
+		char what[32];
 		Py_ssize_t len;
-		int rc;
-		if (PyUnicode_Check(key))
-			name = PyUnicode_AsUTF8AndSize(key, &len);
-		else if (!PyBytes_Check(key))
-			return key_wrong(key, i);
-		else if (PyBytes_AsStringAndSize(key, (char **)&name, &len) < 0)
-			return -1;
-		if (!name)
-			return -1;
-		if (len == 0) {
-			PyErr_Format(PyExc_ValueError, "keys[%zd] is empty: a key has at least one byte", i);
-			return -1;
+		/* The common key costs no text. */
+		if (!PyUnicode_Check(key) || !(name = PyUnicode_AsUTF8AndSize(key, &len)) || len == 0) {
+			if (PyErr_Occurred())
+				return -1;
+			snprintf(what, sizeof(what), "keys[%zd]", i);
+			if (key_bytes(key, what, &name, &len) < 0)
+				return -1;
 		}
 		*item = (struct kvc_item){0};
-		rc = key_place(self, name, (size_t)len, b->slots[i], &item->key);
-		if (rc < 0) {
+		if (key_place(self, name, (size_t)len, b->slots[i], &item->key) < 0) {
 			PyErr_NoMemory();
 			return -1;
 		}

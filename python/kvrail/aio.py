@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _native
-from ._errors import Busy, Closed, Error, Timeout
+from ._errors import Busy, Closed, Error, Timeout, TooBig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,8 +35,10 @@ class Client:
         self._options = options
         self._native: _native.Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[int, asyncio.Future[list[int]]] = {}
-        self._room: deque[asyncio.Future[None]] = deque()  # calls that the queue had no room for
+        self._waiting: dict[int, tuple[asyncio.Future[list[int]], bool]] = {}  # and: in the background
+        # Calls that the queue had no room for, in turn; those in the background, which may have half of it, apart.
+        self._room: deque[asyncio.Future[None]] = deque()
+        self._room_behind: deque[asyncio.Future[None]] = deque()
 
     # ---- open, close ----
 
@@ -68,7 +70,7 @@ class Client:
             if self._loop:
                 self._loop.remove_reader(native.event_fd())
             self._settle(native)
-            self._admit()
+            self._admit(len(self._room) + len(self._room_behind), 0)
         if cancelled:
             raise cancelled
 
@@ -94,24 +96,28 @@ class Client:
 
     def _drain(self) -> None:
         if self._native:
-            self._settle(self._native)
-            self._admit()
+            self._admit(*self._settle(self._native))
 
-    def _settle(self, native: _native.Client) -> None:
+    def _settle(self, native: _native.Client) -> tuple[int, int]:
+        """Ends the calls that are over. Returns how many, and how many of them were in the background."""
         over = native.drain_results()
         if self._loop and self._loop.is_closed():  # nobody can be woken any more
             self._waiting.clear()
             self._room.clear()
+            self._room_behind.clear()
+        behind = 0
         for id, _, results in over:
-            future = self._waiting.pop(id, None)
+            future, background = self._waiting.pop(id, (None, False))
+            behind += background
             if future is not None and not future.done():
                 future.set_result(results)
+        return len(over), behind
 
-    def _admit(self) -> None:
-        while self._room:
-            future = self._room.popleft()
-            if not future.done():
-                future.set_result(None)
+    def _admit(self, count: int, behind: int) -> None:
+        """Wakes as many calls as there is room for now: `count`, others before those in the background; but of these
+        `behind` at least, for which the others may leave no room otherwise. More would only be refused again."""
+        woken = _wake(self._room, count)
+        _wake(self._room_behind, max(count - woken, behind))
 
     def _open_native(self) -> _native.Client:
         if self._native is None:
@@ -123,29 +129,52 @@ class Client:
         return self._native
 
     async def _call(
-        self, meaning: Meaning[T], submit: Submit, keys: Sequence[Key], *args: object
+        self,
+        meaning: Meaning[T],
+        submit: Submit,
+        keys: Sequence[Key],
+        *args: object,
+        background: bool = False,
     ) -> T:
-        results = await self._results(submit, keys, *args)
+        results = await self._results(submit, keys, *args, background=background)
         return meaning(keys, results, await self._down(results))
 
-    async def _results(self, submit: Submit, *args: object) -> list[int]:
-        while True:
-            native = self._open_native()
-            try:
-                id = submit(native, *args)
-                break
-            except Busy:
-                if not self._waiting:
-                    raise
-            room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._room.append(room)
-            await room
+    async def _results(self, submit: Submit, *args: object, background: bool = False) -> list[int]:
+        native, id = await self._submit(submit, args, background)
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = future
+        self._waiting[id] = (future, background)
         cancelled = await _whole(future, lambda: native.cancel(id))
         if cancelled:
             raise cancelled
         return future.result()
+
+    async def _submit(
+        self, submit: Submit, args: tuple[object, ...], background: bool
+    ) -> tuple[_native.Client, int]:
+        """Submits, in turn with others where the queue has no room: who comes later waits behind those that wait."""
+        room = self._room_behind if background else self._room
+        first = True  # or was woken, and goes before those that wait
+        while True:
+            native = self._open_native()
+            if not (first and room and self._waiting):
+                try:
+                    return native, submit(native, *args)
+                except Busy:
+                    if not self._waiting:
+                        raise
+                except BaseException:
+                    if not first:
+                        self._admit(1, background)  # the room is another's
+                    raise
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            (room.append if first else room.appendleft)(turn)
+            first = False
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._admit(1, background)
+                raise
 
     # ---- one key ----
 
@@ -175,7 +204,7 @@ class Client:
         """As kvrail.Client.get."""
         submit = _native.Client.submit_batch_get
         if into is not None:
-            return await self._call(_calls.length, submit, [key], [into], timeout, exact)
+            return await self._get(_calls.length, [key], [into], timeout, exact)
         if exact:
             raise ValueError("exact is for a GET into memory: a value of any length fits new bytes")
         tries, value = _calls.Tries(size, timeout, self._options.get("timeout")), None
@@ -199,6 +228,22 @@ class Client:
         """As kvrail.Client.delete."""
         return (await self.delete_many([key], timeout=timeout))[0]
 
+    async def touch(self, key: Key, ttl: int = 0, *, timeout: float | None = None) -> bool:
+        """As kvrail.Client.touch; for this, ttl(), pin() and unpin() a thread of the loop's executor waits."""
+        return await self._one(_calls.touched, _native.Client.touch, key, timeout, ttl)
+
+    async def ttl(self, key: Key, *, timeout: float | None = None) -> float:
+        """As kvrail.Client.ttl."""
+        return await self._one(_calls.seconds_left, _native.Client.ttl, key, timeout)
+
+    async def pin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """As kvrail.Client.pin."""
+        return await self._one(_calls.touched, _native.Client.pin, key, timeout)
+
+    async def unpin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """As kvrail.Client.unpin."""
+        return await self._one(_calls.touched, _native.Client.unpin, key, timeout)
+
     # ---- many keys ----
 
     async def get_many(
@@ -210,8 +255,7 @@ class Client:
         exact: bool = False,
     ) -> list[int | None]:
         """As kvrail.Client.get_many."""
-        submit = _native.Client.submit_batch_get
-        return await self._call(_calls.lengths, submit, keys, into, timeout, exact)
+        return await self._get(_calls.lengths, keys, into, timeout, exact)
 
     async def put_many(
         self,
@@ -224,7 +268,9 @@ class Client:
     ) -> list[bool]:
         """As kvrail.Client.put_many."""
         submit = _native.Client.submit_batch_set
-        return await self._call(_calls.stored, submit, keys, data, timeout, ttl, background)
+        return await self._call(
+            _calls.stored, submit, keys, data, timeout, ttl, background, background=bool(background)
+        )
 
     async def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
         """As kvrail.Client.delete_many."""
@@ -239,6 +285,41 @@ class Client:
     async def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
         """As kvrail.Client.prefix."""
         return _calls.first_missing(await self.exists(keys, timeout=timeout))
+
+    async def _get(
+        self,
+        meaning: Meaning[T],
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        timeout: float | None,
+        exact: bool,
+    ) -> T:
+        try:
+            return await self._call(
+                meaning, _native.Client.submit_batch_get, keys, into, timeout, exact
+            )
+        except TooBig as error:
+            i = _calls.first_too_big(error.results)
+            if i >= 0:
+                call, key = _native.Client.value_length, keys[i]
+                value = await self._blocking(call, key, _calls.LENGTH_SECONDS)
+                error.args = (_calls.too_big(key, _calls.nbytes_of(into[i]), value),)
+            raise
+
+    async def _one(
+        self, meaning: Meaning[T], call: Callable[..., int], key: Key, *args: object
+    ) -> T:
+        results = [await self._blocking(call, key, *args)]
+        return meaning([key], results, await self._down(results))
+
+    async def _blocking(self, call: Callable[..., int], *args: object) -> int:
+        """In a thread of the executor. A task that is cancelled waits, too."""
+        native = self._open_native()
+        future = asyncio.get_running_loop().run_in_executor(None, call, native, *args)
+        cancelled = await _whole(future)
+        if cancelled:
+            raise cancelled
+        return future.result()
 
     async def _down(self, results: list[int]) -> str:
         if not _calls.about_servers(results):
@@ -281,6 +362,17 @@ class Client:
     async def servers(self) -> list[dict[str, str | int]]:
         """As kvrail.Client.servers."""
         return await asyncio.to_thread(self._open_native().servers)
+
+
+def _wake(room: deque[asyncio.Future[None]], count: int) -> int:
+    """Wakes the first `count` that still wait. Returns how many."""
+    woken = 0
+    while room and woken < count:
+        turn = room.popleft()
+        if not turn.done():
+            turn.set_result(None)
+            woken += 1
+    return woken
 
 
 async def _whole(

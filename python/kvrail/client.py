@@ -9,12 +9,12 @@ import os
 import select
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack, overload
 
 from . import _calls, _native
-from ._errors import Busy, Closed
+from ._errors import Busy, Closed, TooBig
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -189,11 +189,11 @@ class Client:
         size: a guess of the length; without `into` a wrong one costs a second try.
         exact: a value that is shorter or longer than `into` is a miss.
         """
-        submit = self._native.submit_batch_get
         if into is not None:
-            return self._call(_calls.length, submit, [key], [into], timeout, exact)
+            return self._get(_calls.length, [key], [into], timeout, exact)
         if exact:
             raise ValueError("exact is for a GET into memory: a value of any length fits new bytes")
+        submit = self._native.submit_batch_get
         tries, value = _calls.Tries(size, timeout, self._timeout), None
         while value is None:
             value = self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
@@ -218,6 +218,26 @@ class Client:
         """Delete a value. False: there was none."""
         return self.delete_many([key], timeout=timeout)[0]
 
+    def touch(self, key: Key, ttl: int = 0, *, timeout: float | None = None) -> bool:
+        """Let a value live for `ttl` seconds from now; 0: the server's default. It counts as a use. False: there is none.
+
+        This call, ttl(), pin() and unpin() are not interrupted: Ctrl-C raises when they are over, by their timeout.
+        """
+        return self._one(_calls.touched, self._native.touch, key, timeout, ttl)
+
+    def ttl(self, key: Key, *, timeout: float | None = None) -> float:
+        """Seconds that a value still has to live; float("inf"): it does not expire. NotFound: a miss. It is no use."""
+        return self._one(_calls.seconds_left, self._native.ttl, key, timeout)
+
+    def pin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """Keep a value from eviction, until it is unpinned, deleted or expires, or this client is closed. False: there is
+        none. Busy: beyond the server's budget, a quarter of the memory of the key's shard for one client."""
+        return self._one(_calls.touched, self._native.pin, key, timeout)
+
+    def unpin(self, key: Key, *, timeout: float | None = None) -> bool:
+        """Let a pinned value go. False: there is none."""
+        return self._one(_calls.touched, self._native.unpin, key, timeout)
+
     # ---- many keys ----
 
     def get_many(
@@ -230,8 +250,7 @@ class Client:
     ) -> list[int | None]:
         """Read values into memory, one for each key. The lengths; None: a miss. Any other failure raises, with the
         results of all keys in the error's `.results`. exact: as for get()."""
-        submit = self._native.submit_batch_get
-        return self._call(_calls.lengths, submit, keys, into, timeout, exact)
+        return self._get(_calls.lengths, keys, into, timeout, exact)
 
     def put_many(
         self,
@@ -262,10 +281,32 @@ class Client:
         results = self._reaper.call(submit, keys, *args)
         return meaning(keys, results, _calls.who_is_down(self._native, results))
 
+    def _get(
+        self,
+        meaning: Meaning[T],
+        keys: Sequence[Key],
+        into: Sequence[Memory],
+        timeout: float | None,
+        exact: bool,
+    ) -> T:
+        try:
+            return self._call(meaning, self._native.submit_batch_get, keys, into, timeout, exact)
+        except TooBig as error:
+            i = _calls.first_too_big(error.results)
+            if i >= 0:
+                value = self._native.value_length(keys[i], _calls.LENGTH_SECONDS)
+                error.args = (_calls.too_big(keys[i], _calls.nbytes_of(into[i]), value),)
+            raise
+
+    def _one(self, meaning: Meaning[T], call: Callable[..., int], key: Key, *args: object) -> T:
+        results = [call(key, *args)]
+        return meaning([key], results, _calls.who_is_down(self._native, results))
+
     # ---- the rest ----
 
     def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:
-        """Register writable memory: GETs into it and PUTs from it need no copy. Do it once, at the start."""
+        """Register writable memory: GETs into it and PUTs from it need no copy. Do it once, at the start. The same memory
+        again is one registration, which ends with the last unregister()."""
         return self._native.register(memory)
 
     def call_bound(self, timeout: float | None = None, nbytes: int = 0) -> float:

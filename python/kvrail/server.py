@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import fcntl
+import importlib.metadata
 import ipaddress
+import json
 import os
 import pathlib
 import queue
@@ -16,6 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.parse
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -28,7 +31,8 @@ _Started: TypeAlias = "concurrent.futures.Future[_Process]"
 
 
 def find_binary() -> str:
-    """KVRAIL_KV_SERVER, then PATH, then the build of the source tree that this file is part of."""
+    """KVRAIL_KV_SERVER, then PATH, then the build of the source tree that this file is part of, or that it was installed
+    from."""
     named = os.environ.get("KVRAIL_KV_SERVER")
     if named:
         if not os.access(named, os.X_OK):
@@ -41,9 +45,29 @@ def find_binary() -> str:
     for built in (above / "build" / "release" / "kv-server", above / "kv-server"):
         if os.access(built, os.X_OK) and built.is_file():
             return str(built)
+    for tree in _installed_from():
+        built = tree / "build" / "release" / "kv-server"
+        if (tree / "kvserver" / "main.c").is_file() and os.access(built, os.X_OK):
+            return str(built)
     raise FileNotFoundError(
         "there is no kv-server: install kvrail-tools, put kv-server in PATH, or set KVRAIL_KV_SERVER to it"
     )
+
+
+def _installed_from(path: str = __file__) -> list[pathlib.Path]:
+    """Where the source tree may be of which pip has installed this package: `pip install ./python`, or a wheel in build/.
+    pip writes down where a package came from (PEP 610)."""
+    try:
+        package = importlib.metadata.distribution("kvrail")
+        origin = json.loads(package.read_text("direct_url.json") or "{}").get("url", "")
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return []
+    here = pathlib.Path(path).resolve().parent
+    url = urllib.parse.urlsplit(origin)
+    if url.scheme != "file" or pathlib.Path(str(package.locate_file("kvrail"))).resolve() != here:
+        return []
+    source = pathlib.Path(urllib.parse.unquote(url.path))
+    return [source.parent, source.parent.parent]
 
 
 def _forgotten(process: subprocess.Popen[bytes], starter: int) -> None:

@@ -83,6 +83,11 @@ class _Shape:
             int(i) for i in np.argsort(np.asarray(addresses, dtype=np.uint64), kind="stable")
         ]
 
+    def parts(self, addresses: Sequence[int], pages: int) -> Any:
+        """The addresses of the parts of each page, in order."""
+        all = [int(address) % (1 << 64) for address in addresses]
+        return np.asarray(all, dtype=np.uint64).astype(np.int64).reshape(pages, -1)[:, self.order]
+
     def items(
         self, addresses: Sequence[int], sizes: Sequence[int], pages: int
     ) -> list[tuple[int, ...]] | None:
@@ -97,11 +102,7 @@ class _Shape:
             return None
         if any(int(size) != self.size for size in sizes):
             return None
-        parts = (
-            np.asarray(addresses, dtype=np.uint64)
-            .astype(np.int64)
-            .reshape(pages, number)[:, self.order]
-        )
+        parts = self.parts(addresses, pages)
         first = [int(address) for address in parts[:, 0]]
         if number == 1:
             return [(address, self.size) for address in first]
@@ -123,6 +124,8 @@ class _Pool:
         self.prefix = b""
         self.page_size = int(getattr(pool, "page_size", 1) or 1)
         self.shape: _Shape | None = None
+        # Where the pool's memory is. SGLang computes addresses of pages and does not compare them with the pool's end.
+        self.spans = [_span(tensor) for tensor in _tensors(pool)]
         self.logical = False  # it numbers the pages of other pools, and has no bytes (DeepSeek V4)
         try:
             meta = pool.get_page_buffer_meta(torch.arange(self.page_size))
@@ -142,7 +145,20 @@ class _Pool:
         items = self.shape.items(addresses, sizes, pages)
         if items is None:
             raise ValueError("a page lies otherwise than the pool's first one")
+        self._inside(self.shape.parts(addresses, pages), self.shape.size)
         return items
+
+    def _inside(self, parts: Any, size: int) -> None:
+        """Raise if some part of a page does not lie in the pool's memory: the page's index is outside of the pool."""
+        inside = np.zeros(parts.shape, dtype=bool)
+        for begin, end in self.spans:
+            inside |= (parts >= begin) & (parts <= end - size)
+        if self.spans and not bool(inside.all()):
+            outside = [int(page) for page in np.flatnonzero(~inside.all(axis=1))]
+            raise ValueError(
+                f"{len(outside)} of {len(inside)} pages are outside of the pool, page {outside[0]} of the call first: their "
+                "indices are too large or negative"
+            )
 
 
 class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
@@ -408,6 +424,8 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         if indices is None or indices.numel() != len(keys) * pool.page_size:
             number = 0 if indices is None else indices.numel()
             raise ValueError(f"{len(keys)} pages of {pool.page_size} tokens have {number} indices")
+        if not pool.logical and int(indices.min()) < 0:
+            raise ValueError(f"the index {int(indices.min())} is outside of the pool")
         return pool
 
     def _get(
@@ -460,6 +478,9 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 for i in range(len(keys))
             ]
             items = [_memory(page) for page in pages]
+            whole = _memory(pool.pool.get_dummy_flat_data_page())[1]
+            if any(item[1] != whole for item in items):
+                raise ValueError(f"a page has not all its {whole} bytes: it is outside of the pool")
         results = self._store(names, items)
         done = [
             r in (0, _EEXIST) for r in results
@@ -636,6 +657,15 @@ def _tensors(pool: Any) -> Iterable[torch.Tensor]:
         if name.endswith("buffer"):
             parts = value if isinstance(value, (list, tuple)) else (value,)
             yield from (part for part in parts if isinstance(part, torch.Tensor))
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where a tensor begins and ends; one with gaps: its storage."""
+    if tensor.is_contiguous():
+        begin = int(tensor.data_ptr())
+        return begin, begin + tensor.numel() * tensor.element_size()
+    storage = tensor.untyped_storage()
+    return int(storage.data_ptr()), int(storage.data_ptr()) + int(storage.nbytes())
 
 
 def _buffers(pool: Any) -> Iterable[torch.Tensor]:

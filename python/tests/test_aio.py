@@ -7,6 +7,7 @@ import unittest
 
 import kvrail
 from common import freeze, fresh, nobody, server
+from kvrail import _native
 
 
 class AioTest(unittest.TestCase):
@@ -29,6 +30,57 @@ class AioTest(unittest.TestCase):
 
         self.run_async(body)
 
+    def test_as_many_waiters_are_woken_as_there_is_room_for(self):
+        """A submit is refused about once for each call at most, however many wait."""
+        refused = 0
+
+        def submit(native, *args):
+            nonlocal refused
+            try:
+                return _native.Client.submit_batch_exists(native, *args)
+            except kvrail.Busy:
+                refused += 1
+                raise
+
+        async def body():
+            async with kvrail.aio.Client(server().address, depth=16, num_clients=1) as client:
+                calls = [client._results(submit, ["nothing"], None) for _ in range(2000)]
+                self.assertEqual(await asyncio.gather(*calls), [[0]] * 2000)
+                self.assertLess(refused, 2500)
+
+        self.run_async(body)
+
+    def test_calls_in_the_background_and_others_that_wait_all_end(self):
+        async def body():
+            async with kvrail.aio.Client(server().address, depth=4, num_clients=1) as client:
+                prefix = fresh()
+                calls = [
+                    client.put(f"{prefix}/{i}", b"value", background=i % 3 > 0) for i in range(300)
+                ]
+                self.assertEqual(set(await asyncio.gather(*calls)), {True})
+                calls = [client.put(f"{prefix}/{i}", b"value", background=True) for i in range(300)]
+                self.assertEqual(set(await asyncio.gather(*calls)), {True})
+
+        self.run_async(body)
+
+    def test_the_room_of_a_call_that_gives_up_is_anothers(self):
+        async def body():
+            async with kvrail.aio.Client(server().address, depth=2, num_clients=1) as client:
+                for turn in range(20):
+                    tasks = [asyncio.create_task(client.exists(["a"])) for _ in range(60)]
+                    for _ in range(turn % 4):
+                        await asyncio.sleep(0)
+                    for i, task in enumerate(tasks):
+                        if i % 3 or i > 50:
+                            task.cancel()
+                    tasks += [asyncio.create_task(client.exists(5)) for _ in range(3)]
+                    done = await asyncio.gather(*tasks, return_exceptions=True)
+                    self.assertEqual(
+                        {type(d) for d in done}, {list, asyncio.CancelledError, TypeError}
+                    )
+
+        self.run_async(body)
+
     def test_all_calls(self):
         async def body():
             async with kvrail.aio.Client(server().address, num_clients=1) as client:
@@ -41,6 +93,13 @@ class AioTest(unittest.TestCase):
                 into = bytearray(2)
                 self.assertEqual(await client.get_many([a, b], [into, bytearray(1)]), [2, None])
                 self.assertEqual(await client.get(a, into), 2)
+                with self.assertRaisesRegex(kvrail.TooBig, "has 2 bytes, .* room for 1"):
+                    await client.get(a, bytearray(1))
+                self.assertEqual(await client.ttl(a), float("inf"))
+                self.assertTrue(await client.touch(a, 100))
+                self.assertTrue(90 < await client.ttl(a) <= 100)
+                self.assertEqual([await client.pin(a), await client.unpin(a)], [True, True])
+                self.assertFalse(await client.pin(b))
                 region = await client.register(bytearray(8192))
                 region.unregister()
                 self.assertEqual(client.info()["num_clients"], 1)

@@ -19,6 +19,7 @@ import unittest.mock
 
 import kvrail
 from common import freeze, fresh, nobody, server
+from kvrail import _calls
 
 
 class ClientTest(unittest.TestCase):
@@ -35,8 +36,14 @@ class ClientTest(unittest.TestCase):
         into = bytearray(10)
         self.assertEqual(self.client.get(key, into), 5)
         self.assertEqual(into[:5], b"value")
-        with self.assertRaises(kvrail.TooBig):
+        with self.assertRaisesRegex(
+            kvrail.TooBig,
+            f"^the value has 5 bytes, and its destination has room for 4: key '{key}'$",
+        ):
             self.client.get(key, bytearray(4))
+        for room in (3, 300):  # also where the value has gone, or another took its place, meanwhile
+            self.assertNotIn("value-max", _calls.too_big(key, room, -1004))
+            self.assertIn(f"room for {room}", _calls.too_big(key, room, 5))
         self.assertTrue(self.client.delete(key))
         self.assertFalse(self.client.delete(key))
         with self.assertRaisesRegex(kvrail.NotFound, f"no such key, id or server: key '{key}'"):
@@ -252,10 +259,64 @@ class ClientTest(unittest.TestCase):
         into = [bytearray(3) for _ in keys]
         self.assertEqual(self.client.get_many(keys, into), [2, 3, None])
         self.assertEqual(into[1], b"bbb")
-        with self.assertRaisesRegex(kvrail.TooBig, "key") as caught:
+        with self.assertRaisesRegex(
+            kvrail.TooBig, f"the value has 2 bytes, .* room for 1: key '{keys[0]}'"
+        ) as caught:
             self.client.get_many(keys, [bytearray(1), bytearray(3), bytearray(3)])
         self.assertEqual(caught.exception.results, [kvrail.TooBig.code, 3, kvrail.NotFound.code])
         self.assertEqual(self.client.delete_many(keys), [True, True, False])
+
+    def test_touch_and_ttl(self):
+        key = fresh("touched")
+        self.assertFalse(self.client.touch(key, 100))
+        with self.assertRaisesRegex(kvrail.NotFound, key):
+            self.client.ttl(key)
+        self.client.put(key, b"value")
+        self.assertEqual(self.client.ttl(key), float("inf"))
+        self.assertTrue(self.client.touch(key, 100, timeout=10))
+        self.assertTrue(90 < self.client.ttl(key, timeout=10) <= 100)
+        self.assertTrue(self.client.touch(key))
+        self.assertEqual(self.client.ttl(key), float("inf"))
+        long = fresh("x" * 300)  # as in other calls a long key is folded, and the prefix stands before it
+        with kvrail.Client(server().address, num_clients=1, prefix="p/") as client:
+            client.put(long, b"value", 50)
+            self.assertTrue(40 < client.ttl(long) <= 50)
+            self.assertFalse(self.client.touch(long))
+            self.assertTrue(self.client.touch("p/" + long))
+
+    def test_pins(self):
+        with kvrail.Server(memory_mb=64, worker_threads=1) as own:
+            with kvrail.Client(own.address, num_clients=3) as client:
+                client.put("kept", b"value" * 1000)
+                self.assertTrue(client.pin("kept"))
+                self.assertTrue(client.pin("kept"))
+                self.assertFalse(client.pin("nothing"))
+                block = bytes(1 << 20)
+                for i in range(200):
+                    client.put(f"other-{i}", block)
+                self.assertEqual(client.exists(["kept", "other-0"]), [True, False])
+                self.assertTrue(client.unpin("kept"))
+                for i in range(200):
+                    client.put(f"third-{i}", block)
+                self.assertEqual(client.exists(["kept"]), [False])
+                with self.assertRaisesRegex(kvrail.Busy, "key 'pinned-"):
+                    for i in range(100):  # a quarter of the memory for one session
+                        client.put(f"pinned-{i}", block)
+                        client.pin(f"pinned-{i}")
+
+    def test_calls_of_one_key_end_with_a_server_that_is_not_there(self):
+        address, held = nobody()
+        with held, kvrail.Client(address, num_clients=1) as client:
+            for call in (client.touch, client.ttl, client.pin, client.unpin):
+                with self.assertRaisesRegex(kvrail.PeerDown, "connection refused"):
+                    call("a", timeout=5)
+        for call in (client.touch, client.ttl, client.pin, client.unpin):
+            with self.assertRaises(kvrail.Closed):
+                call("a")
+
+    def test_a_refused_argument_is_told(self):
+        with self.assertRaisesRegex(kvrail.Invalid, "a value 1 byte to 1 GiB, and a place .*key 'a'"):
+            _calls.check(["a"], [kvrail.Invalid.code], 0, "")
 
     def test_ttl(self):
         key = fresh()

@@ -155,12 +155,66 @@ class MemoryTest(NativeTest):
         self.assertEqual(self.get(key, view[1 << 19 : (1 << 19) + (1 << 16)]), 1 << 16)
         self.assertEqual(view[: 1 << 16], view[1 << 19 : (1 << 19) + (1 << 16)])
         view.release()
-        with self.assertRaises(kvrail.Invalid):
-            self.client.register(area)  # it overlaps
+        with self.assertRaisesRegex(kvrail.Invalid, "overlaps memory that is registered already"):
+            self.client.register(memoryview(area)[:4096])
         region.unregister()
         region.unregister()
         self.assertFalse(region.registered)
         area.close()
+
+    def test_the_same_memory_is_registered_once_and_ends_with_the_last_unregister(self):
+        area = bytearray(1 << 16)
+        first, second = self.client.register(area), self.client.register(area)
+        self.client.register(area)  # its object goes away at once, and it stays
+        for region in (first, second):
+            self.assertTrue(region.registered)
+            region.unregister()
+            region.unregister()
+            self.assertFalse(region.registered)
+            with self.assertRaises(BufferError):
+                area.append(0)
+        third = self.client.register(area)
+        third.unregister()
+        with self.assertRaises(BufferError):
+            area.append(0)
+        self.client.close()
+        area.append(0)
+
+    def test_memory_is_registered_by_address_and_by_its_object(self):
+        area = mmap.mmap(-1, 1 << 16)
+        at = ctypes.addressof(ctypes.c_char.from_buffer(area))
+        gc.collect()
+        by_address = self.client.register((at, 1 << 16))
+        by_object = self.client.register(area)
+        by_address.unregister()
+        with self.assertRaises(BufferError):
+            area.close()
+        by_object.unregister()
+        area.close()
+        with self.client.register(bytearray(100)) as region:
+            self.assertEqual(region.nbytes, 100)
+
+    def test_threads_register_the_same_memory(self):
+        area = bytearray(1 << 16)
+        wrong = []
+
+        def often():
+            try:
+                for _ in range(50):
+                    self.client.register(area).unregister()
+            except kvrail.Busy:
+                pass
+            except BaseException as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=often) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([w for w in wrong if "overlaps" not in str(w)], [])
+        self.client.close()
+        area.append(0)
 
     def test_a_registration_outlives_its_object_and_ends_with_the_client(self):
         area = bytearray(1 << 16)
@@ -277,7 +331,10 @@ class ArgumentsTest(NativeTest):
         self.refuses(
             TypeError, "timeout must be a number of seconds, not str", exists, ["a"], timeout="soon"
         )
-        self.refuses(ValueError, "ttl is at most", put, ["a"], [b"x"], ttl=1 << 32)
+        for ttl in (-1, 1 << 32, 1 << 64):
+            text = rf"ttl .seconds. must be from 0, the server's default, to 2\^32 - 1, not {ttl}$"
+            self.refuses(ValueError, text, put, ["a"], [b"x"], ttl=ttl)
+            self.refuses(ValueError, text, self.client.touch, "a", None, ttl)
         self.refuses(
             TypeError, r"submit_batch_exists\(\) has no argument 'ttl'", exists, ["a"], ttl=1
         )
@@ -298,7 +355,12 @@ class ArgumentsTest(NativeTest):
             "x",
         )
         self.refuses(ValueError, "at least one byte", self.client.register, bytearray())
-        self.refuses(BufferError, "", self.client.register, b"read-only")
+        text = "register.. takes C-contiguous, writable memory, and this bytes is not: .*"
+        self.refuses(ValueError, text, self.client.register, b"read-only")
+        for call in (self.client.ttl, self.client.pin, self.client.unpin):
+            self.refuses(ValueError, "the key is empty", call, "", None)
+            self.refuses(TypeError, "the key must be str or bytes, not int", call, 5, None)
+            self.refuses(ValueError, "timeout is in seconds, above 0", call, "a", 0)
         self.refuses(ValueError, "an id must be from 0", self.client.cancel, -1)
         self.assertEqual(self.client.drain_results(), [])  # nothing was begun
 

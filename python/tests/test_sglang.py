@@ -73,6 +73,24 @@ class ShapeTest(unittest.TestCase):
         self.assertIsNone(shape.items([2000, 1000], [64, 64], 1))  # the parts changed places
         self.assertIsNone(shape.items([1000, 2000, 3000], [64] * 3, 1))
 
+    def test_pages_outside_of_the_pool_are_refused(self):
+        """A page has k and v of two layers, 1,000 apart; the pool has room for 15 pages in each."""
+        pool = object.__new__(self.module._Pool)
+        pool.shape = self.module._Shape([10_000, 11_000, 12_000, 13_000], [64] * 4)
+        pool.spans = [(10_000, 12_000), (12_000, 14_000 - 40)]
+        pool.pool = types.SimpleNamespace(
+            get_page_buffer_meta=lambda pages: (
+                [10_000 + part * 1000 + page * 64 for page in pages for part in range(4)],
+                [64] * 4 * len(pages),
+            )
+        )
+        self.assertEqual(pool.items([0, 14], 2)[1], (10_896, 256, 64, 1000))
+        for outside in (15, 16, -1, 1 << 40, -(1 << 40), 1 << 57):
+            with self.assertRaisesRegex(ValueError, "1 of 2 pages are outside of the pool, page 1 "):
+                pool.items([3, outside], 2)
+        pool.spans = []  # where its memory is not known
+        pool.items([15], 1)
+
     def test_which_part_is_first_is_told_apart(self):
         one, other = self.module._Shape([1000, 2000], [64] * 2), self.module._Shape(
             [2000, 1000], [64] * 2

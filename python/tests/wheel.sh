@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../../tests/integration/lib.bash"
 python=${PYTHON:-python3}
 venv=$scratch/venv
-plan 9
+plan 11
 wheel=$(ls build/kvrail-*-cp311-abi3-linux_*.whl)
 check "there is one wheel, for the stable ABI of 3.11" test "$(wc -w <<<"$wheel")" = 1
 tagged() { "$python" -m zipfile -e "$wheel" "$scratch/wheel" && grep -qx 'Tag: cp311-abi3-linux_[a-z0-9_]*' "$scratch"/wheel/*.dist-info/WHEEL; }
@@ -20,6 +20,12 @@ install() { "$python" -m venv --system-site-packages "$venv" && "$venv/bin/pip" 
 check "it can be installed" install
 check "libfabric is not in it, but linked to" linked
 tests() { KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD "$venv/bin/python" -X dev -W error python/tests/run.py; }
+# Without PATH and KVRAIL_KV_SERVER: the build of the tree that the package was installed from.
+found() { (cd / && PATH=/nowhere env -u KVRAIL_KV_SERVER "$1/bin/python" -c 'import kvrail, sys; print(kvrail.server.find_binary()); sys.exit(kvrail.server.find_binary() != sys.argv[1])' "$PWD_TREE/build/release/kv-server"); }
+PWD_TREE=$PWD
+check "kvrail.Server finds the tree's build, of whose wheel it is" found "$venv"
+from_folder() { "$python" -m venv --system-site-packages "$scratch/venv2" && KVRAIL_LIBRARY=tree "$scratch/venv2/bin/pip" install -q --no-deps ./python && found "$scratch/venv2"; }
+check "also after pip install ./python" from_folder
 check "its tests pass" tests
 example() {
 	KVRAIL_KV_SERVER=$build/kv-server KVRAIL_TREE=$PWD "$venv/bin/python" -X dev -c '

@@ -339,6 +339,22 @@ class Irregular:
         self.a_buffer[index], self.b_buffer[index] = data[:4096], data[4096:]
 
 
+def test_indices_outside_of_the_pool_are_misses(server):
+    """They were addresses outside of the pool, which ended the process."""
+    for layout in ("layer_first", "page_first"):
+        pool = host_pool(layout)
+        fill(pool, 17)
+        with Open(server, pool) as b:
+            keys = hashes(2)
+            for outside in (PAGES, 1 << 30, 1 << 50):
+                wrong = torch.cat([indices(0), torch.arange(outside * PAGE, (outside + 1) * PAGE)])
+                assert b.batch_set_v1(keys, wrong) == [False, False]
+                assert b.batch_get_v1(keys, wrong) == [False, False]
+            assert b.batch_set_v1(keys, -1 - indices(0, 1)) == [False, False]
+            assert b.batch_set_v1(keys, indices(0, PAGES - 1)) == [True, True]
+            assert b.batch_get_v1(keys, indices(1, 2)) == [True, True]
+
+
 def test_irregular_pages_are_copied(server):
     pool = Irregular()
     pool.a_buffer.random_(), pool.b_buffer.random_()

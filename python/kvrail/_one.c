@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* _one.c -- calls about one key that the queue does not have: touch, ttl, pin, unpin, and the length of a value.
+ *
+ * They block without the GIL, by their deadline and the grace, and return the library's code; Python makes the error of
+ * it. Pins belong to a session: all of a pool are made by its first client, so that any thread can unpin. */
+#include "_native.h"
+
+#include <string.h>
+
+struct one {
+	struct kvc_key key;
+	struct kvc_call call;
+	int64_t result;
+};
+
+/* (key, timeout) or (key, timeout, ttl). */
+static int one_parse(struct client_object *self, PyObject *args, bool with_ttl, unsigned char *slot, struct one *out)
+{
+	PyObject *key, *timeout = Py_None, *ttl = NULL;
+	*out = (struct one){.call.size = sizeof(out->call)};
+	if (!PyArg_ParseTuple(args, with_ttl ? "OOO" : "OO", &key, &timeout, &ttl) ||
+	    (timeout != Py_None && timeout_parse(timeout, &out->call.timeout_ns) < 0) ||
+	    (ttl && ttl_parse(ttl, &out->call.ttl_s) < 0) || key_parse(self, key, slot, &out->key) < 0)
+		return -1;
+	return client_usable(self); /* last: the arguments may run Python code, which may close the client */
+}
+
+PyObject *client_touch(PyObject *object, PyObject *args)
+{
+	struct client_object *self = (struct client_object *)object;
+	unsigned char slot[KVC_KEY_MAX];
+	struct one one;
+	if (one_parse(self, args, true, slot, &one) < 0)
+		return NULL;
+	client_enter(self);
+	Py_BEGIN_ALLOW_THREADS one.result = kvc_touch(self->pool, one.key, &one.call);
+	Py_END_ALLOW_THREADS client_leave(self);
+	return PyLong_FromLongLong(one.result);
+}
+
+PyObject *client_ttl(PyObject *object, PyObject *args)
+{
+	struct client_object *self = (struct client_object *)object;
+	unsigned char slot[KVC_KEY_MAX];
+	struct one one;
+	uint64_t left_ms = 0;
+	if (one_parse(self, args, false, slot, &one) < 0)
+		return NULL;
+	client_enter(self);
+	Py_BEGIN_ALLOW_THREADS one.result = kvc_ttl(self->pool, one.key, &left_ms, &one.call);
+	Py_END_ALLOW_THREADS client_leave(self);
+	return one.result < 0 ? PyLong_FromLongLong(one.result) : PyLong_FromUnsignedLongLong(left_ms);
+}
+
+/* ---- on the first client of the pool ---- */
+
+static void pin_await(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct one *one = arg;
+	(void)w;
+	one->result = kvc_pin_await(client, one->key, &one->call);
+}
+
+static void unpin_await(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct one *one = arg;
+	(void)w;
+	one->result = kvc_unpin_await(client, one->key, &one->call);
+}
+
+/* A part of one byte is asked for, which comes with the length of the whole. */
+static void length_await(struct kvc_client *client, unsigned w, void *arg)
+{
+	struct one *one = arg;
+	struct kvc_borrowed borrowed = {0};
+	(void)w;
+	one->call.length = 1;
+	one->result = kvc_get_borrowed_await(client, one->key, 1, &one->call, &borrowed);
+	if (one->result < 0)
+		return;
+	one->result = (int64_t)borrowed.value_len;
+	kvc_borrowed_release(client, &borrowed);
+}
+
+static PyObject *run(PyObject *object, PyObject *args, void (*fn)(struct kvc_client *, unsigned, void *))
+{
+	struct client_object *self = (struct client_object *)object;
+	unsigned char slot[KVC_KEY_MAX];
+	struct one one;
+	int rc;
+	if (one_parse(self, args, false, slot, &one) < 0)
+		return NULL;
+	client_enter(self);
+	Py_BEGIN_ALLOW_THREADS rc = kvc_run(self->pool, 1, fn, &one);
+	Py_END_ALLOW_THREADS client_leave(self);
+	return PyLong_FromLongLong(rc < 0 ? rc : one.result);
+}
+
+PyObject *client_pin(PyObject *object, PyObject *args)
+{
+	return run(object, args, pin_await);
+}
+
+PyObject *client_unpin(PyObject *object, PyObject *args)
+{
+	return run(object, args, unpin_await);
+}
+
+PyObject *client_value_length(PyObject *object, PyObject *args)
+{
+	return run(object, args, length_await);
+}
