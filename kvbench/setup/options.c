@@ -189,8 +189,10 @@ const struct kv_opt bench_options_table[] = {
 	{.name = "keep-going",
 	 .type = KV_OPT_FLAG,
 	 AT(keep_going),
-	 .help = "Go on while servers are broken: read on after errors, store again what is missing, and report errors "
-		 "by code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads; the run then "
+	 .help = "Go on while servers are broken (needs --server): read on after errors, store again what is missing, "
+		 "and "
+		 "report errors by code, calls past their deadline, and outages. SIGINT or SIGTERM ends the reads; the "
+		 "run then "
 		 "counts as a success."},
 	{.name = "no-write",
 	 .type = KV_OPT_FLAG,

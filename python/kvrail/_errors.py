@@ -157,6 +157,12 @@ class Left(Error):
     code, name = -1022, "KV_ELEFT"
 
 
+class Deleted(Error):
+    """The key was deleted lately, or its value replaced. Servers tell each other so; callers see a miss."""
+
+    code, name = -1023, "KV_EDELETED"
+
+
 BY_CODE: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
 
 

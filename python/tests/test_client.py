@@ -205,7 +205,7 @@ class ClientTest(unittest.TestCase):
     def test_members_of_a_view_are_servers(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "members")
-            path.write_text("")
+            path.write_text("a=127.0.0.1:1\n")  # a server is ready once it has a view
             more = {"memory_mb": 64, "members": f"file:{path}"}
             with kvrail.Server(**more, node_id="a") as a, kvrail.Server(**more, node_id="b") as b:
                 new = path.with_suffix(".new")
