@@ -29,6 +29,7 @@
 #include "kvbench/load/roofline.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/load/values.h"
+#include "kvbench/setup/stuck.h"
 
 #define SHARDS_MAX         4u              /* of a server that we start, unless --server-threads says otherwise */
 #define STATS_MAX          512u            /* counters of a server */
@@ -257,7 +258,7 @@ static int open_pool(struct bench *b, struct kv_error *err)
 		if (name)
 			own[n++] = name;
 	}
-	rc = kvc_pool_open(&ko, &b->pool, err);
+	rc = bench_pool_open(&ko, &b->pool, err);
 	if (rc < 0)
 		return rc;
 	b->num_clients = kvc_num_clients(b->pool);
@@ -556,7 +557,7 @@ static int run_with_server(struct bench *b, struct outputs **files)
 	} else {
 		status = measure(b, files);
 	}
-	kvc_pool_close(&b->pool);
+	bench_pool_close(&b->pool);
 	outages_free(&b->results.keep_going);
 	free(b->results.breakdown);
 	free(b->results.replay.part);

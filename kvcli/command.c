@@ -340,7 +340,7 @@ static int run_pin(struct cli *cli, const struct cli_line *line, struct kv_error
 	fprintf(stderr, "the keys stay pinned while this program runs; Ctrl-C ends it\n");
 	while (!interrupted())
 		poll(NULL, 0, 100);
-	interrupt_release(false);
+	interrupt_release(cli->interactive, false);
 	return status;
 }
 

@@ -1,31 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interrupt.c -- SIGINT and SIGTERM, for commands that go on until one of them comes. */
+/* interrupt.c -- SIGINT and SIGTERM, for commands that go on until one of them comes. A command ends by itself then; if
+ * it has not 10 s later, the process does. */
 #include "kvcli/interrupt.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { ENDING_S = 10 };
 
 static atomic_int came;
+static unsigned ending_s = ENDING_S;
 static struct sigaction of_int, of_term; /* as they were before */
 
 static void on_signal(int number)
 {
 	atomic_store(&came, number);
+	alarm(ending_s);
+}
+
+/* The command has not ended: a thread of the library stands still. */
+static void on_alarm(int number)
+{
+	static const char why[] = "kv-client: a thread of the library does not answer after the signal: ended without it\n";
+	ssize_t n = write(STDERR_FILENO, why, sizeof(why) - 1);
+
+	(void)n, (void)number;
+	_exit(128 + atomic_load(&came));
 }
 
 void interrupt_catch(bool term)
 {
 	struct sigaction act = {.sa_handler = on_signal};
 
+	const char *pace = getenv("KVRAIL_TEST_STUCK_PACE"); /* tests have less patience than a user */
+
+	ending_s = ENDING_S / (pace && pace[0] > '1' && pace[0] <= '9' && !pace[1] ? (unsigned)(pace[0] - '0') : 1);
 	sigemptyset(&act.sa_mask);
 	atomic_store(&came, 0);
 	sigaction(SIGINT, &act, &of_int);
 	sigaction(SIGTERM, term ? &act : NULL, &of_term);
+	act.sa_handler = on_alarm;
+	sigaction(SIGALRM, &act, NULL);
 }
 
-void interrupt_release(bool raise_term)
+/* (At a prompt the program goes on. On the command line it ends, and closing the pool takes loops that turn.) */
+void interrupt_release(bool goes_on, bool raise_term)
 {
+	if (goes_on)
+		alarm(0);
 	sigaction(SIGINT, &of_int, NULL);
 	sigaction(SIGTERM, &of_term, NULL);
 	if (raise_term && atomic_load(&came) == SIGTERM)

@@ -11,8 +11,9 @@ void interrupt_catch(bool term);
 /* interrupted -- whether one of them came since interrupt_catch. */
 bool interrupted(void);
 
-/* interrupt_release -- the next signal does again what it did before interrupt_catch. raise_term: so does a SIGTERM
- * that was caught meanwhile. */
-void interrupt_release(bool raise_term);
+/* interrupt_release -- the next signal does again what it did before interrupt_catch. goes_on: the program does not end
+ * now, so nothing ends it because of the signal that came. raise_term: a SIGTERM that was caught meanwhile does what it
+ * did before, too. */
+void interrupt_release(bool goes_on, bool raise_term);
 
 #endif

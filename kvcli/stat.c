@@ -349,7 +349,7 @@ static int watch(struct cli *cli, struct kv_error *err)
 		while (rc == 0 && !interrupted() && (now_ns = kv_clock_now(&kv_clock_monotonic)) < until)
 			poll(NULL, 0, (int)KV_MIN((until - now_ns) / 1000000 + 1, (uint64_t)100));
 	}
-	interrupt_release(false);
+	interrupt_release(cli->interactive, false);
 	return rc;
 }
 

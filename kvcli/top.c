@@ -176,6 +176,6 @@ int top_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 		more = turn_end(once, turn, until_ns, &status, err);
 	}
 	typed_end();
-	interrupt_release(cli->interactive);
+	interrupt_release(cli->interactive, cli->interactive);
 	return status;
 }

@@ -50,6 +50,7 @@
 #include "kvserver/http/http.h"
 #include "kvserver/member/membership.h"
 #include "kvserver/push/push.h"
+#include "kvserver/stuck.h"
 #include "kvserver/control/psk.h"
 #include "kvserver/control/server.h"
 
@@ -446,6 +447,15 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 	kv_view_fini(&now.view);
 }
 
+/* Tests have less patience than an operator: waiting times of --members are divided by KVRAIL_TEST_PACE, and the time
+ * for a loop that does not turn by KVRAIL_TEST_STUCK_PACE. */
+static unsigned pace_of(const char *text)
+{
+	uint64_t pace;
+
+	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
+}
+
 /* A server of a cluster that took clients before it knows the members would have them place keys by lists of their
  * own: it waits for its first view, until a signal comes. Returns that: VIEW_SIGNAL where there is a view. */
 static int view_wait(struct run *r, const struct kv_log_style *style)
@@ -493,6 +503,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 {
 	char more[128];
 	struct drain_bounds bounds;
+	struct stuck stuck;
 	const char *cause;
 	int got;
 
@@ -510,6 +521,8 @@ static void run(struct run *r, const struct kv_log_style *style)
 		 (unsigned long long)bounds.time_ns / 1000 + DRAIN_MORE_S * 1000000ull);
 	manager_tell(r->log, "STOPPING=1", more);
 	signals_default(got == DRAIN_SIGNAL);
+	stuck_begin(&stuck, r->server, got == DRAIN_SIGNAL ? SIGTERM : got, pace_of(getenv("KVRAIL_TEST_STUCK_PACE")),
+		    r->log);
 	if (r->membership)
 		hand_over(r, &bounds);
 	if (r->http)
@@ -517,15 +530,8 @@ static void run(struct run *r, const struct kv_log_style *style)
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("goodbye", KV_FIELD("cause", cause)),
 		 "%s: saying goodbye to the clients, and finishing what is in flight", cause);
 	kvs_server_stop(r->server, drain_left_ns(r->drain));
+	stuck_end(&stuck);
 	kv_event(r->log, KV_LOG_INFO, KV_EVENT("stopped"), "stopped");
-}
-
-/* Tests have less patience than an operator: waiting times of --members are divided by KVRAIL_TEST_PACE. */
-static unsigned pace_of(const char *text)
-{
-	uint64_t pace;
-
-	return text && kv_u64_parse(text, &pace) == 0 && pace >= 1 && pace <= 1000 ? (unsigned)pace : 1;
 }
 
 static void on_members_ready(void *arg)

@@ -11,6 +11,9 @@
  * single issuer is the thread that enables the ring. That must be the thread of the first turn (ring_adopt), not the
  * creator's, so the ring starts disabled. A ring that many threads turn one after another gets none of these.
  *
+ * A machine may allow one of the three system calls of io_uring and refuse another, and a loop would find that out in
+ * its first turn, or never get anything done. So a small ring is used first (probe), from the thread that creates.
+ *
  * A read of the bell is always pending. MSG_RING is 6 us faster one way but needs a ring in every posting thread.
  *
  * A request is carried out by the thread that submitted it, or by kernel workers that end with that thread. When it has
@@ -25,16 +28,20 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "loop/ring_kernel.h"
 
 enum {
 	SQ_ENTRIES = 256,
-	CQ_ENTRIES = 4096 /* more are kept by the kernel (FEAT_NODROP) */
+	CQ_ENTRIES = 4096, /* more are kept by the kernel (FEAT_NODROP) */
+	PROBE_ENTRIES = 4,
+	PROBE_S = 2 /* for one request that does nothing */
 };
 
 #define DRAIN_NS       2000000000ull
+#define STUCK_NAP_NS   1000000ull
 #define DRAIN_AGAIN_NS 10000000ull
 
 enum op_state { OP_IDLE, OP_QUEUED, OP_KERNEL, OP_CANCEL, OP_DONE };
@@ -73,20 +80,21 @@ static int read_sysctl_disabled(void)
 	return value;
 }
 
-static void refuse_forbidden(int rc, struct kv_error *err)
+static void refuse_forbidden(int rc, const char *call, struct kv_error *err)
 {
 	int disabled = read_sysctl_disabled();
 	if (disabled)
 		kv_fail(err, -KV_ELIMIT,
-			"io_uring_setup: %s; io_uring is forbidden by the sysctl kernel.io_uring_disabled=%d: "
+			"%s: %s; io_uring is forbidden by the sysctl kernel.io_uring_disabled=%d: "
 			"set it to 0, or to 1 and put this process in the group of kernel.io_uring_group",
-			kv_strerror(rc), disabled);
+			call, kv_strerror(rc), disabled);
 	else
 		kv_fail(err, -KV_ELIMIT,
-			"io_uring_setup: %s; io_uring is forbidden, most likely by the seccomp profile of a container: "
+			"%s: %s; io_uring is forbidden, most likely by the seccomp profile of a container: "
 			"allow io_uring_setup, io_uring_enter and io_uring_register in it (Docker: --security-opt "
 			"seccomp=PROFILE.json)%s",
-			kv_strerror(rc), rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
+			call, kv_strerror(rc),
+			rc == -ENOSYS ? ", or the kernel is built without CONFIG_IO_URING" : "");
 }
 
 static int refuse_old(struct kv_error *err)
@@ -101,11 +109,6 @@ static int refuse(int rc, struct kv_error *err)
 {
 	struct rlimit limit = {0};
 	switch (rc) {
-	case -EPERM:
-	case -EACCES:
-	case -ENOSYS:
-		refuse_forbidden(rc, err);
-		return 1;
 	case -ENOMEM:
 		getrlimit(RLIMIT_MEMLOCK, &limit);
 		kv_fail(err, -KV_ENOMEM,
@@ -115,12 +118,16 @@ static int refuse(int rc, struct kv_error *err)
 		return 1;
 	case -EINVAL: /* of all flags: before 5.5 */
 		return refuse_old(err);
-	default:
+	case -EMFILE:
+	case -ENFILE:
 		return ring_refuse_files(rc, "io_uring_setup", err);
+	default: /* a filter may answer whatever it was told to */
+		refuse_forbidden(rc, "io_uring_setup", err);
+		return 1;
 	}
 }
 
-static int setup(struct uring *ring, bool any_thread)
+static int setup(struct io_uring *ring, unsigned entries, unsigned cq_entries, bool any_thread)
 {
 	static const unsigned tiers[] = {
 		IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
@@ -130,16 +137,70 @@ static int setup(struct uring *ring, bool any_thread)
 	};
 	int rc = -EINVAL;
 	for (size_t i = any_thread ? 1 : 0; i < KV_COUNT(tiers) && rc == -EINVAL; i++) {
-		struct io_uring_params params = {.flags = tiers[i] | IORING_SETUP_CQSIZE, .cq_entries = CQ_ENTRIES};
-		rc = io_uring_queue_init_params(SQ_ENTRIES, &ring->uring, &params);
+		struct io_uring_params params = {.flags = tiers[i] | IORING_SETUP_CQSIZE, .cq_entries = cq_entries};
+		rc = io_uring_queue_init_params(entries, ring, &params);
 	}
+	return rc;
+}
+
+/* liburing 2.3 declares io_uring_enable_rings but does not export it. */
+static int enable(const struct io_uring *ring)
+{
+	return syscall(__NR_io_uring_register, ring->ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0 ? -errno : 0;
+}
+
+/* Register something, as loops do; what is harmless. (The buffer has room for what the kernel may write.) */
+static int probe_register(const struct io_uring *ring)
+{
+	struct io_uring_probe room[4] = {0};
+	int rc;
+	if (ring->flags & IORING_SETUP_R_DISABLED)
+		return enable(ring);
+	rc = (int)syscall(__NR_io_uring_register, ring->ring_fd, IORING_REGISTER_PROBE, room, 1);
+	return rc < 0 && errno != EINVAL ? -errno : 0; /* EINVAL: before 5.6 */
+}
+
+/* Have a request carried out, as loops do. */
+static int probe_enter(struct io_uring *ring)
+{
+	struct __kernel_timespec ts = {.tv_sec = PROBE_S};
+	struct io_uring_cqe *cqe = NULL;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+	int rc;
+	if (!sqe)
+		return -EIO;
+	io_uring_prep_nop(sqe);
+	do
+		rc = io_uring_submit_and_wait_timeout(ring, &cqe, 1, &ts, NULL);
+	while (rc == -EINTR || rc == -EAGAIN);
+	return rc < 0 ? rc : 0;
+}
+
+/* Use a ring: 0; a negative code; or 1: io_uring may not be used here, and *err says why. Whatever else comes in the
+ * way, the ring of the loop will meet as well. */
+static int probe(bool any_thread, struct kv_error *err)
+{
+	struct io_uring ring;
+	const char *call = "io_uring_register";
+	int rc = setup(&ring, PROBE_ENTRIES, 2 * PROBE_ENTRIES, any_thread);
 	if (rc < 0)
-		return rc;
-	/* A child of fork() that turned our loop would make our operations: it crashes instead. */
-	(void)io_uring_ring_dontfork(&ring->uring);
-	ring->single = ring->uring.flags & IORING_SETUP_SINGLE_ISSUER;
-	ring->disabled = ring->uring.flags & IORING_SETUP_R_DISABLED;
-	return 0;
+		return refuse(rc, err);
+	if (!(ring.features & IORING_FEAT_EXT_ARG)) {
+		rc = refuse_old(err);
+		goto out;
+	}
+	rc = probe_register(&ring);
+	if (rc == 0) {
+		call = "io_uring_enter";
+		rc = probe_enter(&ring);
+	}
+	if (rc < 0) {
+		refuse_forbidden(rc, call, err);
+		rc = 1;
+	}
+out:
+	io_uring_queue_exit(&ring);
+	return rc;
 }
 
 static void on_bell(struct ring_op *op);
@@ -172,21 +233,22 @@ static int uring_create(const struct ring_options *options, int bell_fd, struct 
 		kv_list_init(&ring->kernel[i]);
 	kv_list_init(&ring->cancels);
 	kv_list_init(&ring->done);
-	int rc = setup(ring, options->any_thread);
+	int rc = probe(options->any_thread, err);
+	if (rc)
+		goto err_free;
+	rc = setup(&ring->uring, SQ_ENTRIES, CQ_ENTRIES, options->any_thread);
 	if (rc < 0) {
 		rc = refuse(rc, err);
 		goto err_free;
 	}
-	if (!(ring->uring.features & IORING_FEAT_EXT_ARG)) {
-		rc = refuse_old(err);
-		goto err_ring;
-	}
+	/* A child of fork() that turned our loop would make our operations: it crashes instead. */
+	(void)io_uring_ring_dontfork(&ring->uring);
+	ring->single = ring->uring.flags & IORING_SETUP_SINGLE_ISSUER;
+	ring->disabled = ring->uring.flags & IORING_SETUP_R_DISABLED;
 	start_bell(ring);
 	*out = &ring->base;
 	return 0;
 
-err_ring:
-	io_uring_queue_exit(&ring->uring);
 err_free:
 	free(ring);
 	return rc;
@@ -201,9 +263,9 @@ static int uring_adopt(struct ring *base)
 	if (!self)
 		self = gettid();
 	if (ring->disabled) {
-		/* liburing 2.3 declares io_uring_enable_rings but does not export it. */
-		if (syscall(__NR_io_uring_register, ring->uring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0)
-			return -errno;
+		int rc = enable(&ring->uring);
+		if (rc < 0)
+			return rc;
 		ring->disabled = false;
 		ring->owner = self;
 	}
@@ -348,7 +410,12 @@ static void uring_wait(struct ring *base, uint64_t wait_ns)
 		uring_flush(base);
 		return;
 	}
-	complain(ring, io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &ts, NULL));
+	int rc = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &ts, NULL);
+	complain(ring, rc);
+	if (rc < 0 && !transient(rc)) { /* it has not slept, and will not the next time */
+		const struct timespec nap = {.tv_nsec = (long)KV_MIN(ns, STUCK_NAP_NS)};
+		nanosleep(&nap, NULL);
+	}
 }
 
 /* ---- completions ---- */

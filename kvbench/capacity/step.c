@@ -21,6 +21,7 @@
 #include "kvbench/capacity/verbs.h"
 #include "kvbench/setup/signals.h"
 #include "kvbench/load/workload.h"
+#include "kvbench/setup/stuck.h"
 
 #define TTL_S        600
 #define SHARE_MIN_NS 1000000000ull
@@ -78,7 +79,7 @@ static int pool_open(struct capacity_teller *t, const char *psk, struct kvc_pool
 				 .opening = opening,
 				 .opening_arg = t};
 	struct kv_error err = {0};
-	int rc = kvc_pool_open(&ko, out, &err);
+	int rc = bench_pool_open(&ko, out, &err);
 
 	/* -KV_ECANCELED: our own look gave up, and has said why. */
 	if (rc < 0 && rc != -KV_ECANCELED)
@@ -273,7 +274,7 @@ static void pool_run(struct capacity_teller *t, const char *psk)
 		capacity_tell(t);
 	}
 	/* Sessions go with their pool. */
-	kvc_pool_close(&pool);
+	bench_pool_close(&pool);
 	free(r.session);
 	free(r.outcome);
 }

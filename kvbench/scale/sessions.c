@@ -12,6 +12,7 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/load/workload.h"
 #include "kvbench/scale/scale.h"
+#include "kvbench/setup/stuck.h"
 #include "loop/loop.h"
 
 enum { AT_ONCE = 64 /* workers of an engine */, TTL_S = 3600 };
@@ -59,7 +60,7 @@ static int pool_open(struct scale_teller *t, const char *psk, struct kvc_pool **
 				 .flags = KVC_OPEN_WAIT,
 				 .psk = psk,
 				 .log_level = o->log_level};
-	int rc = kvc_pool_open(&ko, out, &err);
+	int rc = bench_pool_open(&ko, out, &err);
 	if (rc < 0) {
 		scale_end(t, "%s", err.text);
 		return rc;
@@ -248,7 +249,7 @@ void scale_sessions_run(struct scale_teller *t, const char *psk)
 		(void)step(pool, &l);
 	t->step.final = true;
 	scale_tell(t);
-	kvc_pool_close(&pool); /* and its sessions */
+	bench_pool_close(&pool); /* and its sessions */
 	free(l.session);
 	free(l.due_ns);
 	free(l.came);

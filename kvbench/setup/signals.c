@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.c -- the one piece of global state of kv-bench, because a signal handler has no argument.
  *
- * The handler only stores: workers, the progress thread and waits look at it. On the second signal _exit is enough to
+ * The handler only stores, and wakes the thread that looks whether the loops still turn (stuck.c): workers, the
+ * progress thread and waits look at what is stored. On the second signal _exit is enough to
  * take the server child along, which asked the kernel to die with its parent. */
 #include "kvbench/setup/signals.h"
 
@@ -10,6 +11,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "kvbench/setup/stuck.h"
+
 static atomic_int caught;
 
 static void on_signal(int number)
@@ -17,11 +20,13 @@ static void on_signal(int number)
 	int none = 0;
 	if (!atomic_compare_exchange_strong(&caught, &none, number))
 		_exit(128 + number);
+	stuck_signal(number);
 }
 
 void bench_signals_install(void)
 {
 	struct sigaction act = {.sa_handler = on_signal};
+	stuck_watch();
 	sigemptyset(&act.sa_mask);
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);

@@ -31,13 +31,33 @@ static bool ask(struct kvs_server *s, struct pulse *p, unsigned i, uint64_t now_
 	return false; /* its queue is full: it does not take work */
 }
 
+static void loop_name(unsigned i, char *out, unsigned cap)
+{
+	if (i == 0)
+		snprintf(out, cap, "the control loop");
+	else
+		snprintf(out, cap, "worker thread %u", i - 1);
+}
+
 bool kvs_server_pulse(struct kvs_server *s)
 {
 	bool all = true;
 
-	for (unsigned i = 0; i <= s->opt.shards; i++)
-		all = ask(s, &s->pulse, i, 0) && all;
+	if (kvs_server_state(s, NULL) == KVS_STOPPED)
+		return true;
+	for (unsigned i = 0; i <= s->opt.shards; i++) {
+		bool answered = ask(s, &s->pulse, i, 0);
+
+		if (!answered && all)
+			s->pulse.owes = i;
+		all = answered && all;
+	}
 	return all;
+}
+
+void kvs_server_pulse_owes(struct kvs_server *s, char *out, unsigned cap)
+{
+	loop_name(s->pulse.owes, out, cap);
 }
 
 uint64_t kvs_server_silence_ns(struct kvs_server *s, char *out_loop, unsigned cap)
@@ -50,10 +70,7 @@ uint64_t kvs_server_silence_ns(struct kvs_server *s, char *out_loop, unsigned ca
 		if (ask(s, &s->health, i, now_ns) || now_ns - s->health.asked_ns[i] <= longest)
 			continue;
 		longest = now_ns - s->health.asked_ns[i];
-		if (i == 0)
-			snprintf(out_loop, cap, "the control loop");
-		else
-			snprintf(out_loop, cap, "worker thread %u", i - 1);
+		loop_name(i, out_loop, cap);
 	}
 	return longest;
 }

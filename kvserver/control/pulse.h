@@ -12,6 +12,7 @@
 struct pulse {
 	_Atomic bool asked[KV_SHARDS_MAX + 1]; /* of the control loop, then of the shards */
 	uint64_t asked_ns[KV_SHARDS_MAX + 1];  /* when; the asking thread's */
+	unsigned owes;                         /* the first loop that owed an answer; likewise */
 };
 
 #endif

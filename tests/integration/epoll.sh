@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.bash"
 loops=()
 for t in tests/loop/test_*.c; do loops+=("$build/${t%.c}"); done
-plan $((${#loops[@]} + 10))
+plan $((${#loops[@]} + 16))
 no_uring() { python3 tests/integration/no_uring.py "$@"; }
 off() { # The filter is really there: 425 is io_uring_setup, 1 EPERM.
 	no_uring /usr/bin/env python3 -c 'import ctypes; libc = ctypes.CDLL(None, use_errno=True); assert libc.syscall(425, 4, ctypes.create_string_buffer(256)) == -1 and ctypes.get_errno() == 1'
@@ -39,5 +39,14 @@ check "a client on epoll writes, one on io_uring reads" put_and_get
 check "kv-client says nothing about it" bash -c '[ "$(python3 tests/integration/no_uring.py "$@" 2>&1 | grep -c epoll)" -eq 0 ]' x "$build/kv-client" --server "$server" "${over[@]}" ping
 check "kv-bench on epoll, with a server of its own" status 0 no_uring "$build/kv-bench" "${over[@]}" --num-workers 8 --num-keys 100 --buffer-mb 8 --quiet
 check "an embedding program on epoll" status 0 no_uring "$build/tests/integration/embedder" "$server" "$provider" setup
+# A filter that knows one of the calls: a ring can be made, and does nothing.
+in_part() { python3 tests/integration/no_uring.py --call "$@"; }
+doctor_tells() { in_part "$1" "$build/kv-doctor" --no-try --provider tcp | tr -s '[:space:]' ' ' | grep -q "machine: io_uring refused: a seccomp filter is on (io_uring_$1: "; }
+for call in enter register; do
+	check "io_uring_$call refused: kv-bench and its server work" status 0 in_part "$call" "$build/kv-bench" "${over[@]}" --num-workers 8 --num-keys 100 --buffer-mb 8 --quiet
+	check "io_uring_$call refused: kv-client works" status 0 in_part "$call" "$build/kv-client" --server "$server" "${over[@]}" ping
+	check "io_uring_$call refused: kv-doctor says so" doctor_tells "$call"
+done
 check "kv-server on epoll ends as it should" stop_server "$server_pid"
+
 finish

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # lifetime.sh -- how a kv-server begins, changes its keys and ends: ports that are taken, signals.
 . "$(dirname "$0")/lib.bash"
-plan 34
+plan 37
 
 # The port of an outgoing connection that is over: nobody listens there, and the kernel keeps it for a minute. Prints it.
 lingering_port() {
@@ -183,4 +183,45 @@ late() {
 	return 1
 }
 check "a PUT to a server that has left says so" late
+# A thread of the program stands still, as one does that a provider never gives back: the signal ends the program all the same, after 10 s, and here sooner.
+frozen() { # frozen PID THREAD
+	python3 tests/integration/freeze_thread.py "$1" "$2" >"$scratch/freeze.out" 2>&1 &
+	pids+=($!)
+	soon grep -q frozen "$scratch/freeze.out"
+}
+ends_by() { # ends_by PID SIGNAL STATUS
+	local rc
+	kill "-$2" "$1" && wait "$1"
+	rc=$?
+	[ "$rc" -eq "$3" ] || { echo "status $rc"; return 1; }
+}
+export KVRAIL_TEST_STUCK_PACE=5
+no_ptrace=
+sleep 100 &
+pids+=($!)
+frozen $! sleep || no_ptrace="a process may not be traced here"
+server_stuck() {
+	start_server stuck --drain-sec 3600 && frozen "$server_pid" kv-shard-1 && ends_by "$server_pid" TERM 143 &&
+		grep -q 'worker thread 1 has not turned for 2.0 s after signal 15' "$scratch/stuck.err"
+}
+bench_stuck() {
+	"$build/kv-bench" "${over[@]}" --num-workers 4 --num-clients 1 --num-keys 100 --duration 600 --quiet >"$scratch/bench.out" 2>&1 &
+	local pid=$!
+	pids+=("$pid")
+	soon eval "grep -qs kvc-0 /proc/$pid/task/*/comm" && frozen "$pid" kvc-0 && ends_by "$pid" INT 130 && grep -q 'has not answered for 2.0 s after signal 2' "$scratch/bench.out"
+}
+client_stuck() {
+	start_server watched || return 1
+	"$build/kv-client" --server "$server" "${over[@]}" --watch 200ms stat >"$scratch/top.out" 2>&1 &
+	local pid=$!
+	pids+=("$pid")
+	soon eval "grep -qs kvc-0 /proc/$pid/task/*/comm" && soon grep -q "from now on" "$scratch/top.out" && frozen "$pid" kvc-0 && ends_by "$pid" TERM 143
+}
+if [ -n "$no_ptrace" ]; then
+	for what in kv-server kv-bench kv-client; do skip "a signal ends $what though a thread of it stands still" "$no_ptrace"; done
+else
+	check "a signal ends kv-server though a thread of it stands still" server_stuck
+	check "a signal ends kv-bench though a thread of it stands still" bench_stuck
+	check "a signal ends kv-client though a thread of it stands still" client_stuck
+fi
 finish

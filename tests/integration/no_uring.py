@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""no_uring.py COMMAND... -- run a command in which io_uring_setup answers EPERM, as under a container's seccomp profile."""
+"""no_uring.py [--call NAME] COMMAND... -- run a command in which io_uring_setup answers EPERM, as under a container's seccomp profile;
+with --call enter or register, that call alone."""
 import ctypes
 import os
 import struct
 import sys
 
-IO_URING_SETUP = 425  # the same on every architecture
+CALLS = {"setup": 425, "enter": 426, "register": 427}  # the same on every architecture
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, ERRNO_EPERM = 0x7FFF0000, 0x00050001
@@ -16,7 +17,11 @@ def instruction(code, jt, jf, k):
     return struct.pack("HBBI", code, jt, jf, k)
 
 
-program = (instruction(LOAD, 0, 0, 0) + instruction(JUMP_EQUAL, 0, 1, IO_URING_SETUP)
+call = "setup"
+if sys.argv[1] == "--call":
+    call = sys.argv[2]
+    del sys.argv[1:3]
+program = (instruction(LOAD, 0, 0, 0) + instruction(JUMP_EQUAL, 0, 1, CALLS[call])
            + instruction(RETURN, 0, 0, ERRNO_EPERM) + instruction(RETURN, 0, 0, ALLOW))
 buffer = ctypes.create_string_buffer(program, len(program))
 
