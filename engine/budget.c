@@ -118,6 +118,12 @@ out_devices:
 	return rc;
 }
 
+uint64_t te_budget_beside(const struct te_budget *budget, const struct te_load *load)
+{
+	uint64_t regions = load->engines * kv_align_up(load->region_bytes, AREA_BYTES);
+	return budget->process.memory_bytes - KV_MIN(budget->process.memory_bytes, regions);
+}
+
 unsigned te_budget_check(const struct te_budget *budget, const struct kv_host *host, struct kv_verdict *out,
 			 int *out_device, unsigned max)
 {

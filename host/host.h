@@ -10,6 +10,7 @@
 #include "host/numa.h"
 #include "host/prefault.h"
 #include "host/rdma.h"
+#include "host/room.h"
 #include "host/service.h"
 #include "host/shortage.h"
 

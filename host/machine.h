@@ -25,9 +25,6 @@ uint64_t kv_cgroup_hugetlb_room(const char *root, uint64_t page_bytes);
 struct kv_error;
 int kv_maps_check(const char *root, const void *base, uint64_t len_bytes, struct kv_error *err);
 
-/* kv_memory_fits_in -- kv_memory_fits, for the machine below root. */
-int kv_memory_fits_in(const char *root, uint64_t bytes, const char *what, const char *option, struct kv_error *err);
-
 /* kv_hugepages_total -- all hugetlb pages of page_bytes, in use or not. */
 uint64_t kv_hugepages_total(const char *root, uint64_t page_bytes);
 

@@ -52,11 +52,6 @@ int kv_memory_populate(void *base, uint64_t len_bytes, int node, unsigned *out_t
  * a sentence that says where it is not. */
 int kv_memory_mapped(const void *base, uint64_t len_bytes, struct kv_error *err);
 
-/* kv_memory_fits -- whether so many bytes are available on this machine, in this cgroup and in free huge pages; asked
- * before they are mapped. Returns 0 (also where /proc does not tell), or -KV_ENOMEM with a sentence. It names `what`
- * the bytes are for, the limit that is short, and `option`, which counts MiB and should be lowered. */
-int kv_memory_fits(uint64_t bytes, const char *what, const char *option, struct kv_error *err);
-
 /* kv_memory_available -- MemAvailable, lowered to the bytes that the cgroup (v1 or v2) still allows. */
 uint64_t kv_memory_available(void);
 uint64_t kv_memory_rss_peak(void); /* VmHWM of this process, bytes */

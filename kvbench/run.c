@@ -584,11 +584,27 @@ static int finish(struct bench *b, int status)
 	return status;
 }
 
+/* The clients' buffers, and what a server of ours keeps: values and a buffer of a client fill sooner or later. */
+static int memory_fits(const struct bench *b, struct kv_error *err)
+{
+	const struct bench_options *o = b->opt;
+	uint64_t buffers = (uint64_t)o->num_clients * (o->buffer_mb << 20);
+	uint64_t servers = o->servers.count ? 0 : (uint64_t)servers_at_start(o) * (b->results.memory_mb << 20);
+	char what[96], each[32], all[32];
+	snprintf(what, sizeof(what), "the buffers of %u client%s (%s)%s%s", o->num_clients, kv_plural(o->num_clients),
+		 kv_size_format(o->buffer_mb << 20, each, sizeof(each)), servers ? " and values of " : "",
+		 servers ? kv_size_format(servers, all, sizeof(all)) : "");
+	return kv_room_others("", buffers + servers, what,
+			      servers ? "use a smaller --buffer-mb, fewer --num-clients, or a smaller --memory-mb"
+				      : "use a smaller --buffer-mb or fewer --num-clients",
+			      err);
+}
+
 static int prepare(struct bench *b, struct outputs **files, struct kv_error *err)
 {
 	if (outputs_open(b->opt, files, err) < 0)
 		return BENCH_NO_START;
-	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || start_server(b, err) < 0)
+	if (scan_trace(b, err) < 0 || plan_memory(b, err) < 0 || memory_fits(b, err) < 0 || start_server(b, err) < 0)
 		return BENCH_NO_START;
 	return BENCH_OK;
 }

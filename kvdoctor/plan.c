@@ -29,6 +29,7 @@ enum {
 	OTHER_MAPPINGS = 1000
 };
 
+#define SERVER_LANDING    ((uint64_t)128 << 20) /* --landing-mb */
 #define ADDRESS_LIBRARIES ((uint64_t)64 << 20)
 #define ADDRESS_THREAD    ((uint64_t)64 << 20)
 
@@ -115,6 +116,17 @@ static void role_budget(struct role *r)
 	r->rc = te_budget(&r->options, &r->load, &r->budget, &r->error);
 }
 
+/* The sum by which kv-server refuses a start, with its defaults. */
+static void server_room(struct role *s, uint64_t values_bytes)
+{
+	struct kv_need *need = &s->budget.process;
+	const struct kv_room room = {.values_bytes = values_bytes,
+				     .engines_bytes = te_budget_beside(&s->budget, &s->load),
+				     .landing_bytes = kv_room_landing("", SERVER_LANDING),
+				     .clients = KV_ROOM_CLIENTS};
+	need->memory_bytes = kv_room_need(&room);
+}
+
 static void roles_make(struct doctor *d)
 {
 	const struct doctor_options *o = d->opt;
@@ -143,6 +155,8 @@ static void roles_make(struct doctor *d)
 	role_budget(c);
 	if (s->present && c->rc == 0)
 		role_budget(s);
+	if (s->present && s->rc == 0)
+		server_room(s, o->memory_mb << 20);
 	if (c->rc == 0 && (!s->present || s->rc == 0))
 		return;
 	struct finding *f = doctor_found(d, SECTION_RUN, KV_FAIL, "provider", o->provider, "provider", "%s",

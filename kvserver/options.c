@@ -44,7 +44,8 @@ static const struct kv_opt table[] = {
 	 .def = "128",
 	 .max = 1 << 20,
 	 .help = "Memory beside --memory-mb that clients write the bytes of their PUTs to (tcp), of all worker threads "
-		 "together; each client has a part of its own. 0: none, and PUTs are slower."},
+		 "together; each client has a part of its own. 0: none, and PUTs are slower. The default is less "
+		 "where memory is short."},
 	{.name = "prefault",
 	 .type = KV_OPT_CHOICE,
 	 .offset = AT(prefault),
@@ -108,7 +109,8 @@ static const struct kv_opt table[] = {
 	 .def = "0",
 	 .max = (uint64_t)1 << 36,
 	 .help = "Values held at a time, by all worker threads together; beyond that the server evicts. Key and index "
-		 "entry of each take about 0.6 KiB beside --memory-mb. 0: one value per KiB of --memory-mb."},
+		 "entry of each take about 0.6 KiB beside --memory-mb. 0: one value per KiB of --memory-mb, or fewer "
+		 "where memory is short."},
 	{.name = "members",
 	 .type = KV_OPT_STRING,
 	 .offset = AT(members),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "kvserver/control/conn.h"
 #include "kvserver/control/files.h"
@@ -75,12 +76,37 @@ static struct te_options engine_options(struct kvs_server *s)
 				   .log = o->log};
 }
 
+/* Whether this machine has the memory. Where it is short, options that were not given become smaller. */
+static int room_make(struct kvs_server *s, const struct te_options *engine, const struct te_load *load,
+		     struct kv_error *err)
+{
+	struct kvs_options *o = &s->opt;
+	struct te_budget *budget = malloc(sizeof(*budget));
+	struct kv_room room = {
+		.values_bytes = o->memory_bytes, .values_max = o->values_max, .clients = o->max_clients};
+	int rc = budget ? te_budget(engine, load, budget, err) : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
+
+	if (rc == 0)
+		room.engines_bytes = te_budget_beside(budget, load);
+	free(budget);
+	if (rc)
+		return rc;
+	if (o->landing_bytes == KVS_LANDING_DEFAULT)
+		o->landing_bytes = kv_room_landing("", o->landing_bytes);
+	room.landing_bytes = o->landing_off ? 0 : o->landing_bytes;
+	rc = kv_room_fits("", &room, err);
+	if (rc == 0 && o->values_max == 0)
+		o->values_max = kv_room_values("", &room);
+	return rc;
+}
+
 /* Whether this machine has the resources for all shards. It is asked before the first is opened, with one client:
  * others come later. */
 static int preflight(struct kvs_server *s, struct kv_error *err)
 {
 	enum { LOOP_FILES = 2, OWN_FILES = 8 };
 	const struct kvs_options *o = &s->opt;
+	int rc;
 	struct te_options engine = engine_options(s);
 	struct te_load load = {.engines = o->shards,
 			       .region_bytes = o->memory_bytes / o->shards,
@@ -89,7 +115,8 @@ static int preflight(struct kvs_server *s, struct kv_error *err)
 			       .files = (o->shards + 1) * LOOP_FILES + OWN_FILES};
 
 	/* Loops of the caller are those of a simulation or a test, where this machine's limits mean nothing. */
-	return o->loops ? 0 : te_preflight(&engine, &load, err);
+	rc = o->loops ? 0 : room_make(s, &engine, &load, err);
+	return o->loops || rc ? rc : te_preflight(&engine, &load, err);
 }
 
 static int shards_create(struct kvs_server *s, struct kv_error *err)

@@ -99,46 +99,159 @@ static void v1_hugetlb_cgroups_count(void **state)
 	assert_int_equal(kv_cgroup_hugetlb_room(tree_root, 2 << 20), 2097152);
 }
 
+/* ---- room for a server ---- */
+
+/* A server of 1 GiB with 40 MiB of endpoints, 128 MiB of landing areas and many clients. */
+static struct kv_room server_of(uint64_t mib)
+{
+	return (struct kv_room){
+		.values_bytes = mib << 20, .engines_bytes = 40 << 20, .landing_bytes = 128 << 20, .clients = 1000};
+}
+
+static int room_fits(uint64_t mib, struct kv_error *err)
+{
+	struct kv_room r = server_of(mib);
+	return kv_room_fits(tree_root, &r, err);
+}
+
+static void machine_of(uint64_t mib)
+{
+	char line[64];
+	snprintf(line, sizeof(line), "MemAvailable:    %llu kB\n", (unsigned long long)mib << 10);
+	tree_put("/proc/meminfo", line);
+}
+
+static void v2_of(uint64_t max_mib, uint64_t used_mib)
+{
+	char line[64];
+	tree_put("/proc/self/cgroup", "0::/pod\n");
+	snprintf(line, sizeof(line), "%llu\n", (unsigned long long)max_mib << 20);
+	tree_put("/sys/fs/cgroup/pod/memory.max", line);
+	snprintf(line, sizeof(line), "%llu\n", (unsigned long long)used_mib << 20);
+	tree_put("/sys/fs/cgroup/pod/memory.current", line);
+}
+
 static void what_fits_says_nothing(void **state)
 {
+	struct kv_room r = server_of(UINT32_MAX);
 	(void)state;
-	assert_int_equal(kv_memory_fits_in(tree_root, UINT64_MAX, "values", "--memory-mb", NULL), 0);
-	tree_put("/proc/meminfo", "MemAvailable:    1048576 kB\n");
-	assert_int_equal(kv_memory_fits_in(tree_root, 1 << 30, "values", "--memory-mb", NULL), 0);
+	assert_int_equal(kv_room_fits(tree_root, &r, NULL), 0); /* nothing tells */
+	assert_int_equal(kv_room_values(tree_root, &r), r.values_bytes >> 10);
+	assert_int_equal(kv_room_landing(tree_root, 128 << 20), 128 << 20);
+	machine_of(1500);
+	assert_int_equal(room_fits(1024, NULL), 0);
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "512\n");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n");
-	assert_int_equal(kv_memory_fits_in(tree_root, (uint64_t)2 << 30, "values", "--memory-mb", NULL), 0);
+	assert_int_equal(room_fits(2048, NULL), 0);
+}
+
+/* More than the values counts. */
+static void every_part_of_the_room_counts(void **state)
+{
+	static const struct kv_room parts[] = {{.values_bytes = 1ull << 30},
+					       {.engines_bytes = 1ull << 30},
+					       {.landing_bytes = 1ull << 30},
+					       {.others_bytes = 1ull << 30},
+					       {.values_max = (1ull << 30) / KV_ROOM_VALUE_BYTES}};
+	struct kv_room r = {0};
+	(void)state;
+	machine_of(1024);
+	for (unsigned i = 0; i < KV_COUNT(parts); i++)
+		assert_int_equal(kv_room_fits(tree_root, &parts[i], NULL), -KV_ENOMEM); /* the reserve is missing */
+	assert_int_equal(kv_room_need(&r), KV_ROOM_RESERVE_LEAST);
+	r.clients = 1000;
+	assert_int_equal(kv_room_need(&r), KV_ROOM_RESERVE_LEAST + KV_ROOM_CLIENTS * KV_ROOM_CLIENT_BYTES);
+}
+
+/* The largest --memory-mb that a refusal names fits, and one more does not. */
+static void recommended(const struct kv_error *err)
+{
+	const char *at = strstr(err->text, "use --memory-mb ");
+	uint64_t mib = at ? strtoull(at + strlen("use --memory-mb "), NULL, 10) : 0;
+	assert_true(mib > 0);
+	assert_int_equal(room_fits(mib, NULL), 0);
+	assert_int_equal(room_fits(mib + 1, NULL), -KV_ENOMEM);
 }
 
 static void a_machine_that_is_too_small_is_named(void **state)
 {
 	struct kv_error err = {0};
 	(void)state;
-	tree_put("/proc/meminfo", "MemAvailable:    1048576 kB\n");
-	assert_int_equal(kv_memory_fits_in(tree_root, (uint64_t)3 << 30, "values", "--memory-mb", &err), -KV_ENOMEM);
-	assert_string_equal(err.text, "3 GiB of memory are wanted for values; this machine can give 1 GiB; use "
-				      "--memory-mb 921 or less, or free memory");
+	machine_of(1024);
+	assert_int_equal(room_fits(3072, &err), -KV_ENOMEM);
+	check_contains(err.text, "3 GiB for values, 120 MiB for keys and index, 40 MiB for endpoints and messages, 128 MiB for "
+				 "landing areas, 4 MiB for clients, the rest in reserve; this machine can give 1 GiB; use");
+	check_contains(err.text, "or less, or free memory");
+	recommended(&err);
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "512\n");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n");
-	assert_int_equal(kv_memory_fits_in(tree_root, (uint64_t)3 << 30, "values", "--memory-mb", &err), -KV_ENOMEM);
-	check_contains(err.text, "1 GiB, and 1 GiB in free huge pages; use --memory-mb 1843 or less");
+	assert_int_equal(room_fits(3072, &err), -KV_ENOMEM);
+	check_contains(err.text, "1 GiB, and 1 GiB in free huge pages; use --memory-mb");
+	recommended(&err);
+	machine_of(100);
+	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "0\n");
+	assert_int_equal(room_fits(3072, &err), -KV_ENOMEM);
+	assert_null(strstr(err.text, "use --memory-mb")); /* none would do */
+	check_contains(err.text, "can give 100 MiB; free memory");
 }
 
 static void a_cgroup_that_is_too_small_is_named(void **state)
 {
 	struct kv_error err = {0};
 	(void)state;
-	tree_put("/proc/meminfo", "MemAvailable:    104857600 kB\n");
-	tree_put("/proc/self/cgroup", "0::/pod\n");
-	tree_put("/sys/fs/cgroup/pod/memory.max", "2147483648\n");
-	tree_put("/sys/fs/cgroup/pod/memory.current", "1073741824\n");
+	machine_of(102400);
+	v2_of(2048, 1024);
 	tree_put("/sys/fs/cgroup/pod/hugetlb.2MB.max", "0\n");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "2048\n");
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n");
-	assert_int_equal(kv_memory_fits_in(tree_root, (uint64_t)3 << 30, "values", "--memory-mb", &err), -KV_ENOMEM);
+	assert_int_equal(room_fits(3072, &err), -KV_ENOMEM);
 	check_contains(err.text, "the memory cgroup of this process allows 1 GiB, and of 4 GiB in free huge pages the "
 				 "hugetlb cgroup allows 0 B");
-	check_contains(err.text, "use --memory-mb 921 or less, or raise its limit");
+	check_contains(err.text, "or less, or raise its limit");
+	recommended(&err);
+}
+
+static void a_cgroup_of_v1_is_named_as_well(void **state)
+{
+	struct kv_error err = {0};
+	(void)state;
+	machine_of(102400);
+	tree_put("/proc/self/cgroup", "4:memory:/a\n");
+	tree_put("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "314572800\n");
+	tree_put("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "1048576\n");
+	assert_int_equal(room_fits(267, &err), -KV_ENOMEM);
+	check_contains(err.text, "the memory cgroup of this process allows 299 MiB; use --memory-mb");
+	recommended(&err);
+}
+
+/* Where memory is short, the landing area and the number of values become smaller, and what is kept then fits. */
+static void a_little_memory_makes_less(void **state)
+{
+	struct kv_room r = server_of(200);
+	(void)state;
+	machine_of(102400);
+	assert_int_equal(kv_room_landing(tree_root, 128 << 20), 128 << 20);
+	assert_int_equal(kv_room_values(tree_root, &r), 200 << 10);
+	v2_of(320, 0);
+	r.landing_bytes = kv_room_landing(tree_root, 128 << 20);
+	assert_int_equal(r.landing_bytes, 20 << 20);
+	assert_int_equal(kv_room_fits(tree_root, &r, NULL), 0);
+	r.values_max = kv_room_values(tree_root, &r);
+	assert_in_range(r.values_max, r.values_bytes / KV_ROOM_VALUE_MEAN, (200 << 10) - 1);
+	assert_int_equal(kv_room_fits(tree_root, &r, NULL), 0);
+	v2_of(16, 0);
+	assert_int_equal(kv_room_landing(tree_root, 128 << 20), KV_ROOM_LANDING_LEAST);
+}
+
+static void other_processes_have_a_reserve_too(void **state)
+{
+	struct kv_error err = {0};
+	(void)state;
+	machine_of(1024);
+	assert_int_equal(kv_room_others(tree_root, 900 << 20, "buffers", "use fewer", &err), 0);
+	assert_int_equal(kv_room_others(tree_root, 1000 << 20, "buffers", "use fewer", &err), -KV_ENOMEM);
+	check_contains(err.text, "1.03 GiB of memory are wanted for buffers, with a reserve; this machine can give 1 GiB; use "
+				 "fewer, or free memory");
 }
 
 /* Three pages of memory: one writable, one read-only, one missing. */
@@ -308,6 +421,10 @@ int main(void)
 		MACHINE_TEST(hugetlb_cgroups_count_touched_and_reserved),
 		MACHINE_TEST(v1_hugetlb_cgroups_count),
 		MACHINE_TEST(what_fits_says_nothing),
+		MACHINE_TEST(every_part_of_the_room_counts),
+		MACHINE_TEST(a_cgroup_of_v1_is_named_as_well),
+		MACHINE_TEST(a_little_memory_makes_less),
+		MACHINE_TEST(other_processes_have_a_reserve_too),
 		MACHINE_TEST(a_machine_that_is_too_small_is_named),
 		MACHINE_TEST(a_cgroup_that_is_too_small_is_named),
 		MACHINE_TEST(memory_that_is_all_there_is_accepted),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # doctor.sh -- kv-doctor as a user meets it: exit statuses, JSON, lowered limits, another user, io_uring refused, a machine that is made up.
 . "$(dirname "$0")/lib.bash"
-plan 51
+plan 54
 doctor=$build/kv-doctor
 scratch_doctor=$scratch/kv-doctor # where another user can start it
 cp "$doctor" "$scratch_doctor" && chmod 755 "$scratch" "$scratch_doctor"
@@ -137,6 +137,26 @@ skip_or_check "$no_net" "loopback is down: exit status 1" status 1 unshare -n "$
 skip_or_check "$no_net" "and how to lift it" says 'ip link set lo up' unshare -n "$doctor" "${small[@]}" --provider tcp --no-try --quiet
 check "io_uring refused by seccomp: a run would work, on epoll" report_is 'rc == 0 and j["works"] and f("io_uring")[0]["status"] == "warning" and "loops use epoll" in f("io_uring")[0]["text"]' no_uring "$doctor" "${small[@]}"
 check "and how to allow it" says 'seccomp' no_uring "$doctor" "${small[@]}" --no-try --quiet
+
+# One sum: that by which kv-server refuses, and that of kv-doctor; and the amount that the refusal names is accepted.
+huge=16000000 # MiB
+refused_sum() { # the sum in GiB that kv-server wants for $1 MiB
+	limited "$build/kv-server" --listen-addr 127.0.0.1:0 --worker-threads 1 "${over[@]}" --memory-mb "$1" 2>&1 | sed -n 's/.*kv-server: \([0-9.]*\) TiB of memory are wanted.*/\1/p'
+}
+one_sum() {
+	local sum
+	sum=$(refused_sum $huge)
+	report_is "abs(j['run']['server']['memory_bytes'] / 2.0**40 - ${sum:-0}) < 0.01 * ${sum:-1}" "$doctor" --num-clients 1 --server-threads 1 --buffer-mb 4 --memory-mb $huge --provider tcp --no-try
+}
+check "kv-doctor has the sum by which kv-server refuses memory" one_sum
+recommended() {
+	local most
+	most=$(limited "$build/kv-server" --listen-addr 127.0.0.1:0 --worker-threads 1 "${over[@]}" --memory-mb $huge 2>&1 | sed -n 's/.*use --memory-mb \([0-9]*\) or less.*/\1/p')
+	echo "$most MiB"
+	[ "$most" -gt 1000 ] && start_server recommended --worker-threads 1 --prefault off --memory-mb $((most - most / 20)) && stop_server "$server_pid"
+}
+check "kv-server takes the memory that its refusal names" recommended
+check "kv-bench does not begin with more buffers than the machine has memory" says '[TP]iB of memory are wanted for the buffers of 1000 clients' "$build/kv-bench" --num-clients 1000 --buffer-mb 65536 --num-keys 10
 
 # A machine that is made up.
 tree=$scratch/tree

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* room.c -- before memory is mapped, check that so much is available; if not, name the limit that is short.
+ *
+ * Linux maps more memory than there is and kills processes later, so the sum is made beforehand. What is there has three
+ * parts: the machine's free memory (MemAvailable), the share of it that the memory cgroups allow, and hugetlb pages,
+ * which neither of them counts and which only values use. The check describes one moment.
+ *
+ * What a server takes beside its values depends on what clients do with it. Counted are endpoints and messages, which are
+ * there at once; the landing area, all of which clients may fill; some clients; keys and index of values of 16 KiB, or
+ * of as many values as --max-values says; and a reserve. Smaller values need more keys and index: where the rest of the
+ * memory has no room for one value per KiB, the server keeps fewer (kv_room_values). */
+#include "host/room.h"
+
+#include <stdio.h>
+
+#include "host/limits.h"
+
+struct have {
+	uint64_t plain, huge; /* KV_UNKNOWN: /proc does not tell */
+	bool grouped;
+	char huge_text[256];
+};
+
+/* Write ", and 4 GiB in free huge pages", or why the cgroup allows fewer. */
+static void huge_text(const struct kv_host *h, char *buf, size_t cap)
+{
+	uint64_t all_bytes = kv_huge_bytes(h, false), allowed_bytes = kv_huge_bytes(h, true);
+	char all[32], allowed[32];
+	buf[0] = '\0';
+	kv_size_format(all_bytes, all, sizeof(all));
+	kv_size_format(allowed_bytes, allowed, sizeof(allowed));
+	if (allowed_bytes < all_bytes)
+		snprintf(buf, cap,
+			 ", and of %s in free huge pages the hugetlb cgroup allows %s (hugepages-2Mi or hugepages-1Gi "
+			 "in the resources of a Kubernetes pod)",
+			 all, allowed);
+	else if (all_bytes)
+		snprintf(buf, cap, ", and %s in free huge pages", all);
+}
+
+static void have_read(const char *root, struct have *out)
+{
+	struct kv_host h;
+	kv_host_read(root, &h);
+	out->grouped = h.memory_group < h.memory_available;
+	out->plain = h.memory_available == KV_UNKNOWN ? KV_UNKNOWN : KV_MIN(h.memory_available, h.memory_group);
+	out->huge = kv_huge_bytes(&h, true);
+	huge_text(&h, out->huge_text, sizeof(out->huge_text));
+}
+
+/* ---- what is needed ---- */
+
+static uint64_t index_bytes(const struct kv_room *r)
+{
+	uint64_t values = r->values_max ? r->values_max : r->values_bytes / KV_ROOM_VALUE_MEAN;
+	return values * KV_ROOM_VALUE_BYTES;
+}
+
+static uint64_t clients_bytes(const struct kv_room *r)
+{
+	return (uint64_t)KV_MIN(r->clients, (unsigned)KV_ROOM_CLIENTS) * KV_ROOM_CLIENT_BYTES;
+}
+
+static uint64_t with_reserve(uint64_t bytes)
+{
+	return bytes + KV_MAX(bytes / KV_ROOM_RESERVE_SHARE, (uint64_t)KV_ROOM_RESERVE_LEAST);
+}
+
+uint64_t kv_room_need(const struct kv_room *r)
+{
+	return with_reserve(r->values_bytes + index_bytes(r) + r->engines_bytes + r->landing_bytes + clients_bytes(r) +
+			    r->others_bytes);
+}
+
+/* Of the sum, `huge` bytes of the values may lie in huge pages. */
+static bool fits(const struct kv_room *r, const struct have *h)
+{
+	return h->plain == KV_UNKNOWN || kv_room_need(r) - KV_MIN(r->values_bytes, h->huge) <= h->plain;
+}
+
+static uint64_t most_mib(const struct kv_room *r, const struct have *h)
+{
+	struct kv_room less = *r;
+	uint64_t low = 0, high = r->values_bytes >> 20;
+	while (low < high) { /* low fits, or is 0; high + 1 does not */
+		uint64_t mid = low + (high - low + 1) / 2;
+		less.values_bytes = mid << 20;
+		if (fits(&less, h))
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return low;
+}
+
+uint64_t kv_room_values(const char *root, const struct kv_room *r)
+{
+	uint64_t most = r->values_bytes >> 10, least = KV_MAX(r->values_bytes / KV_ROOM_VALUE_MEAN, (uint64_t)1), need;
+	struct kv_room more = *r;
+	struct have h;
+	have_read(root, &h);
+	if (h.plain == KV_UNKNOWN)
+		return most;
+	more.values_max = least;
+	need = kv_room_need(&more) - KV_MIN(r->values_bytes, h.huge);
+	/* (The reserve grows with what is added.) */
+	least += need < h.plain ? (h.plain - need) / KV_ROOM_VALUE_BYTES / 100 * 95 : 0;
+	return KV_MIN(least, most);
+}
+
+uint64_t kv_room_landing(const char *root, uint64_t wanted)
+{
+	struct have h;
+	have_read(root, &h);
+	return h.plain == KV_UNKNOWN ? wanted
+				     : KV_MIN(wanted, KV_MAX(h.plain / 16, (uint64_t)KV_ROOM_LANDING_LEAST));
+}
+
+/* ---- the sentences ---- */
+
+static const char *allows(const struct have *h)
+{
+	return h->grouped ? "the memory cgroup of this process allows" : "this machine can give";
+}
+
+static const char *more_by(const struct have *h)
+{
+	return h->grouped ? "raise its limit (memory.max; --memory in docker, resources.limits.memory in Kubernetes)"
+			  : "free memory";
+}
+
+#define SIZE(value) kv_size_format((value), (char[32]){0}, 32)
+
+int kv_room_fits(const char *root, const struct kv_room *r, struct kv_error *err)
+{
+	struct have h;
+	char less[64] = "";
+	uint64_t most;
+	have_read(root, &h);
+	if (fits(r, &h))
+		return 0;
+	most = most_mib(r, &h);
+	if (most)
+		snprintf(less, sizeof(less), "use --memory-mb %llu or less, or ", (unsigned long long)most);
+	return kv_fail(err, -KV_ENOMEM,
+		       "%s of memory are wanted: %s for values, %s for keys and index, %s for endpoints and messages, "
+		       "%s for landing areas, %s for clients, the rest in reserve; %s %s%s; %s%s",
+		       SIZE(kv_room_need(r)), SIZE(r->values_bytes), SIZE(index_bytes(r)), SIZE(r->engines_bytes),
+		       SIZE(r->landing_bytes), SIZE(clients_bytes(r)), allows(&h), SIZE(h.plain), h.huge_text, less,
+		       more_by(&h));
+}
+
+int kv_room_others(const char *root, uint64_t bytes, const char *what, const char *way_out, struct kv_error *err)
+{
+	struct have h;
+	have_read(root, &h);
+	if (h.plain == KV_UNKNOWN || with_reserve(bytes) <= h.plain + h.huge)
+		return 0;
+	return kv_fail(err, -KV_ENOMEM, "%s of memory are wanted for %s, with a reserve; %s %s%s; %s, or %s",
+		       SIZE(with_reserve(bytes)), what, allows(&h), SIZE(h.plain), h.huge_text, way_out, more_by(&h));
+}
