@@ -117,8 +117,8 @@ struct te_budget {
 int te_budget(const struct te_options *options, const struct te_load *load, struct te_budget *out,
 	      struct kv_error *err);
 
-/* te_budget_beside -- of process.memory_bytes, what is not the memory of the load's regions: endpoints, messages, and the
- * process itself. Thread: any. */
+/* te_budget_beside -- of process.memory_bytes, what is not the memory of the load's regions: endpoints, messages, and
+ * the process itself. Thread: any. */
 uint64_t te_budget_beside(const struct te_budget *budget, const struct te_load *load);
 
 /* te_budget_check -- run the checks of a budget: device by device, then those of the process. Verdicts are written to

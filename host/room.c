@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* room.c -- before memory is mapped, check that so much is available; if not, name the limit that is short.
  *
- * Linux maps more memory than there is and kills processes later, so the sum is made beforehand. What is there has three
- * parts: the machine's free memory (MemAvailable), the share of it that the memory cgroups allow, and hugetlb pages,
- * which neither of them counts and which only values use. The check describes one moment.
+ * Linux maps more memory than there is and kills processes later, so the sum is made beforehand. What is there has
+ * three parts: the machine's free memory (MemAvailable), the share of it that the memory cgroups allow, and hugetlb
+ * pages, which neither of them counts and which only values use. The check describes one moment.
  *
- * What a server takes beside its values depends on what clients do with it. Counted are endpoints and messages, which are
- * there at once; the landing area, all of which clients may fill; some clients; keys and index of values of 16 KiB, or
- * of as many values as --max-values says; and a reserve. Smaller values need more keys and index: where the rest of the
- * memory has no room for one value per KiB, the server keeps fewer (kv_room_values). */
+ * What a server takes beside its values depends on what clients do with it. Counted are endpoints and messages, which
+ * are there at once; the landing area, all of which clients may fill; some clients; keys and index of values of 16 KiB,
+ * or of as many values as --max-values says; and a reserve. Smaller values need more keys and index: where the rest of
+ * the memory has no room for one value per KiB, the server keeps fewer (kv_room_values). */
 #include "host/room.h"
 
 #include <stdio.h>
@@ -112,8 +112,7 @@ uint64_t kv_room_landing(const char *root, uint64_t wanted)
 {
 	struct have h;
 	have_read(root, &h);
-	return h.plain == KV_UNKNOWN ? wanted
-				     : KV_MIN(wanted, KV_MAX(h.plain / 16, (uint64_t)KV_ROOM_LANDING_LEAST));
+	return h.plain == KV_UNKNOWN ? wanted : KV_MIN(wanted, KV_MAX(h.plain / 16, (uint64_t)KV_ROOM_LANDING_LEAST));
 }
 
 /* ---- the sentences ---- */

@@ -19,13 +19,13 @@ struct kv_room {
 };
 
 enum {
-	KV_ROOM_CLIENTS = 32,              /* a start is not refused for clients that may never come */
-	KV_ROOM_CLIENT_BYTES = 128 << 10,  /* with libfabric's connection */
-	KV_ROOM_VALUE_BYTES = 640,         /* of keys and index, for each value */
-	KV_ROOM_VALUE_MEAN = 16 << 10,     /* without --max-values: values of at least this length on average */
-	KV_ROOM_LANDING_LEAST = 4 << 20,   /* what is left of the default of --landing-mb where memory is short */
-	KV_ROOM_RESERVE_LEAST = 16 << 20,  /* for the kernel's buffers of connections, and what nobody counts */
-	KV_ROOM_RESERVE_SHARE = 20         /* at least one part of so many */
+	KV_ROOM_CLIENTS = 32,             /* a start is not refused for clients that may never come */
+	KV_ROOM_CLIENT_BYTES = 128 << 10, /* with libfabric's connection */
+	KV_ROOM_VALUE_BYTES = 640,        /* of keys and index, for each value */
+	KV_ROOM_VALUE_MEAN = 16 << 10,    /* without --max-values: values of at least this length on average */
+	KV_ROOM_LANDING_LEAST = 4 << 20,  /* what is left of the default of --landing-mb where memory is short */
+	KV_ROOM_RESERVE_LEAST = 16 << 20, /* for the kernel's buffers of connections, and what nobody counts */
+	KV_ROOM_RESERVE_SHARE = 20        /* at least one part of so many */
 };
 
 /* kv_room_need -- the sum of the parts, with keys and index and a reserve.
@@ -41,8 +41,8 @@ uint64_t kv_room_landing(const char *root, uint64_t wanted);
  * the sum and its parts, the limit that is short, and the largest --memory-mb with which the answer would be 0. */
 int kv_room_fits(const char *root, const struct kv_room *r, struct kv_error *err);
 
-/* kv_room_others -- the same for a process without values: `bytes` for `what`, beside a reserve. way_out: how to ask for
- * less. */
+/* kv_room_others -- the same for a process without values: `bytes` for `what`, beside a reserve. way_out: how to ask
+ * for less. */
 int kv_room_others(const char *root, uint64_t bytes, const char *what, const char *way_out, struct kv_error *err);
 
 #endif

@@ -160,8 +160,8 @@ bool kvs_server_reload(struct kvs_server *server);
  * before; true the first time. For a watchdog, which calls it every few seconds. It returns at once. Own threads only,
  * between start and stop. */
 bool kvs_server_pulse(struct kvs_server *server);
-/* kvs_server_pulse_owes -- after kvs_server_pulse was false: the first loop that had not answered, as "worker thread 3",
- * in out, of cap bytes. The thread that calls kvs_server_pulse. */
+/* kvs_server_pulse_owes -- after kvs_server_pulse was false: the first loop that had not answered, as "worker thread
+ * 3", in out, of cap bytes. The thread that calls kvs_server_pulse. */
 void kvs_server_pulse_owes(struct kvs_server *server, char *out, unsigned cap);
 
 /* kvs_server_silence_ns -- ask each loop, and tell for how long one of them has not answered; 0: all have, or it does

@@ -78,7 +78,8 @@ static void *watch(void *arg)
 		still = stands_still() ? still + 1 : 0;
 		if (still <= TICKS)
 			continue;
-		dprintf(STDERR_FILENO, "kv-bench: a thread of the run has not answered for %.1f s after signal %d: ended\n",
+		dprintf(STDERR_FILENO,
+			"kv-bench: a thread of the run has not answered for %.1f s after signal %d: ended\n",
 			(double)ms * TICKS / 1e3, w.signal);
 		_exit(128 + w.signal);
 	}

@@ -145,8 +145,8 @@ static uint64_t range_plan(const struct kvc_get *g, const struct kvc_attachment 
 /* ---- issuing ---- */
 
 /* The length that the request names for a range of `length` bytes. If the range is all that is wanted, it names no more
- * than the caller did, and a server whose value is longer refuses it and moves nothing. Else the first bytes of a longer
- * value would come, which are of no use where one request must bring all. */
+ * than the caller did, and a server whose value is longer refuses it and moves nothing. Else the first bytes of a
+ * longer value would come, which are of no use where one request must bring all. */
 static uint64_t range_named(const struct kvc_get *g, uint64_t length, bool packed)
 {
 	bool all = g->state == KVC_GET_ASKING && (g->ask.single || length == get_goal(g));

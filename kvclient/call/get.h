@@ -36,9 +36,9 @@ struct kvc_get {
 		/* One request must bring it: the server moves all of it or nothing. A batch makes any other item again
 		 * as a single call, which would move the first bytes twice. */
 		bool single;
-		bool more;      /* a further part of a value whose first part is asked for by another GET */
-		uint64_t exact; /* bytes that it must have, else it is a miss; 0: any number */
-		uint64_t offset, length;     /* of a part of the value; length 0: to the end; both 0: the whole value */
+		bool more;               /* a further part of a value whose first part is asked for by another GET */
+		uint64_t exact;          /* bytes that it must have, else it is a miss; 0: any number */
+		uint64_t offset, length; /* of a part of the value; length 0: to the end; both 0: the whole value */
 		uint64_t deadline_ns;
 		bool verify; /* a flag of the caller's and of the pool's */
 	} ask;

@@ -193,8 +193,8 @@ static void part_get(const struct kvc_parts_job *j, const struct kvc_item *it, u
 static bool worth_again(int rc)
 {
 	return rc == -KV_ERESET || rc == -KV_ESTALE || rc == -KV_ECORRUPT || rc == -KV_EBUSY || rc == -KV_EPROVIDER ||
-	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: of another value, which ends before this part; or it
-							 takes several ranges */
+	       rc == -KV_EINVAL || rc == -KV_ETOOBIG; /* the last two: of another value, which ends before this part; or
+							 it takes several ranges */
 }
 
 static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int rc)

@@ -63,7 +63,8 @@ struct kvc_parts_job {
 bool kvc_parts_item(const struct kvc_item *it);
 
 /* kvc_parts_claim -- each struct kvc_arrival is of one item of the batch, the last one that names it; others fail with
- * -KV_EINVAL. It says 0 parts from now on. Once for a whole batch, before any of it begins: its parts may run on several loops. */
+ * -KV_EINVAL. It says 0 parts from now on. Once for a whole batch, before any of it begins: its parts may run on
+ * several loops. */
 void kvc_parts_claim(const struct kvc_item *items, unsigned n);
 
 /* kvc_parts_await -- GET the items of the chain, each of which has parts, and was claimed. Every one gets its result.

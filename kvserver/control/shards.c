@@ -82,8 +82,7 @@ static int room_make(struct kvs_server *s, const struct te_options *engine, cons
 {
 	struct kvs_options *o = &s->opt;
 	struct te_budget *budget = malloc(sizeof(*budget));
-	struct kv_room room = {
-		.values_bytes = o->memory_bytes, .values_max = o->values_max, .clients = o->max_clients};
+	struct kv_room room = {.values_bytes = o->memory_bytes, .values_max = o->values_max, .clients = o->max_clients};
 	int rc = budget ? te_budget(engine, load, budget, err) : kv_fail(err, -KV_ENOMEM, "no memory for a budget");
 
 	if (rc == 0)

@@ -381,7 +381,8 @@ static bool get_inlined(const struct wire_request *q, const struct block *b, uin
 {
 	bool fits = q->dest.count == 0 || length <= q->dest.slice * q->dest.count;
 
-	return length == 0 || ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
+	return length == 0 ||
+	       ((q->flags & WIRE_GET_INLINE) && length <= KV_INLINE_MAX && fits && !check_takes_long(q, b));
 }
 
 /* A block was found: see which part is asked for, and how it travels. */

@@ -595,7 +595,8 @@ static PyMethodDef methods[] = {
 	 "event_fd() -> int: readable while completions wait. Only a drain reads it. It stays the client's after "
 	 "close()."},
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
-	 "submit_batch_get(keys, buffers, timeout=None, exact=False) -> id: read values into writable buffers. exact: a "
+	 "submit_batch_get(keys, buffers, timeout=None, exact=False) -> id: read values into writable buffers. exact: "
+	 "a "
 	 "value that is shorter or longer than its buffer is a miss."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
 	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "

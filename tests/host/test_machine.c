@@ -179,8 +179,9 @@ static void a_machine_that_is_too_small_is_named(void **state)
 	(void)state;
 	machine_of(1024);
 	assert_int_equal(room_fits(3072, &err), -KV_ENOMEM);
-	check_contains(err.text, "3 GiB for values, 120 MiB for keys and index, 40 MiB for endpoints and messages, 128 MiB for "
-				 "landing areas, 4 MiB for clients, the rest in reserve; this machine can give 1 GiB; use");
+	check_contains(err.text,
+		       "3 GiB for values, 120 MiB for keys and index, 40 MiB for endpoints and messages, 128 MiB for "
+		       "landing areas, 4 MiB for clients, the rest in reserve; this machine can give 1 GiB; use");
 	check_contains(err.text, "or less, or free memory");
 	recommended(&err);
 	tree_put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "512\n");
@@ -250,8 +251,9 @@ static void other_processes_have_a_reserve_too(void **state)
 	machine_of(1024);
 	assert_int_equal(kv_room_others(tree_root, 900 << 20, "buffers", "use fewer", &err), 0);
 	assert_int_equal(kv_room_others(tree_root, 1000 << 20, "buffers", "use fewer", &err), -KV_ENOMEM);
-	check_contains(err.text, "1.03 GiB of memory are wanted for buffers, with a reserve; this machine can give 1 GiB; use "
-				 "fewer, or free memory");
+	check_contains(err.text,
+		       "1.03 GiB of memory are wanted for buffers, with a reserve; this machine can give 1 GiB; use "
+		       "fewer, or free memory");
 }
 
 /* Three pages of memory: one writable, one read-only, one missing. */

@@ -503,7 +503,7 @@ static void every_item_in_parts_has_its_own_result(void **state)
 static void parts_beyond_the_value_do_not_count(void **state)
 {
 	static struct blocks b;
-	static const unsigned lens[] = {1,	LAYER - 1, LAYER,      LAYER + 1,	     3 * LAYER,
+	static const unsigned lens[] = {1,     LAYER - 1, LAYER,     LAYER + 1,     3 * LAYER,
 					10000, BLOCK / 2, BLOCK - 1, BLOCK - LAYER, BLOCK};
 	struct kvc_mem *mem = NULL;
 	struct kv_error err;

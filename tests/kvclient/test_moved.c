@@ -2,8 +2,8 @@
 /* test_moved.c -- a GET moves its bytes once, whichever call makes it and however large the value is.
  *
  * The server counts what it puts on the fabric. Before each GET a small value is read, so that every guess of a length
- * is wrong. Not looked at here: what is smaller than 16 KiB and no power of two. Small items of a batch share a write of
- * the server, with gaps between them (kvserver/ops/pack.c). */
+ * is wrong. Not looked at here: what is smaller than 16 KiB and no power of two. Small items of a batch share a write
+ * of the server, with gaps between them (kvserver/ops/pack.c). */
 #include <poll.h>
 #include <sys/mman.h>
 

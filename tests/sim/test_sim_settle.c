@@ -742,7 +742,8 @@ static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void
 	world_do(&members.world, 0, members_get_all, NULL);
 	assert_int_equal(members.misses, 0);
 	members_settle();
-	/* A value that is read while its copy is on its way may be found at the former server once more, and copied again. */
+	/* A value that is read while its copy is on its way may be found at the former server once more, and copied
+	 * again. */
 	assert_in_range(counters().repairs, its, counters().settle_hits);
 	assert_in_range(counters().settle_hits, its, its + MEMBERS_KEYS / 8);
 	world_sleep(&members.world, 20 * SECOND);
