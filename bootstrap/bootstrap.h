@@ -131,9 +131,12 @@ void boot_close(struct boot_conn **conn);
 const char *boot_peer_name(const struct boot_conn *conn); /* "127.0.0.1:7411", for messages */
 const char *boot_peer_who(const struct boot_conn *conn);  /* the identity that the peer has proved, for logs: 'PSK
 							     identity "a"', 'certificate CN=b, DNS:c', "no credential" */
-const char *boot_failure(const struct boot_conn *conn);   /* a sentence, with the peer's name, about the last send or
-							     receive that failed (timeouts aside); "" if none did */
-bool boot_peer_local(const struct boot_conn *conn);       /* the peer's address is loopback */
+/* boot_peer_expiry -- the second since 1970 after which the peer's certificate, or one of those that vouch for it, is
+ * not valid any more; INT64_MAX: there is none. */
+int64_t boot_peer_expiry(const struct boot_conn *conn);
+const char *boot_failure(const struct boot_conn *conn); /* a sentence, with the peer's name, about the last send or
+							   receive that failed (timeouts aside); "" if none did */
+bool boot_peer_local(const struct boot_conn *conn);     /* the peer's address is loopback */
 
 /* ---- further sessions: the proofs that open them (docs/reference/protocol.md 2.7) ---- */
 

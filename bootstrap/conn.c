@@ -461,6 +461,11 @@ const char *boot_peer_who(const struct boot_conn *conn)
 	return conn->stream->who ? conn->stream->who : "no credential";
 }
 
+int64_t boot_peer_expiry(const struct boot_conn *conn)
+{
+	return conn->stream->expiry_s ? conn->stream->expiry_s : INT64_MAX;
+}
+
 bool boot_peer_local(const struct boot_conn *conn)
 {
 	return conn->local;

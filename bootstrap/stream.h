@@ -33,6 +33,7 @@ struct boot_stream_ops {
 struct boot_stream {
 	const struct boot_stream_ops *ops;
 	const char *who;         /* identity that the peer has proved; NULL: none */
+	int64_t expiry_s;        /* boot_peer_expiry; 0: never */
 	struct kv_error failure; /* of the last read or write that failed, as a sentence fragment; code 0: none */
 };
 

@@ -440,14 +440,13 @@ static const struct saying sayings[] = {
 	{SSL_R_TLSV1_ALERT_UNKNOWN_CA, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
 	{SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate: the name it looks for is not among the certificate's names, or the certificate "
-	 "is malformed; its log says which"},
+	 "is not valid yet or malformed; its log says which"},
 	{SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate: its key usage or extended key usage does not allow this side's role; its log "
 	 "says "
 	 "which"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
-	 "it refused our certificate, which has expired or is not valid yet, or its revocation list has: its log says "
-	 "which"},
+	 "it refused our certificate, which has expired, or its revocation list has: its log says which"},
 	{SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER,
 	 "it refused our certificate, which is revoked: ask its CA for a new one"},
 	{SSL_R_TLSV1_ALERT_DECRYPT_ERROR, SAYS_CERT | SAYS_CLIENT | SAYS_SERVER, OURS_REFUSED},
@@ -827,6 +826,7 @@ static void tls_who_set(struct tls_stream *t)
 		snprintf(t->who, sizeof(t->who), "PSK identity \"%s\"",
 			 t->ctx->server ? t->ctx->psks.key[t->psk].identity : secret_psks_own(&t->ctx->psks)->identity);
 	t->base.who = t->who;
+	t->base.expiry_s = t->ctx->trust ? trust_expiry(t->ssl) : 0;
 }
 
 /* The name that the server's certificate must have. The settings may give one name for all servers. */

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <openssl/bio.h>
@@ -113,6 +114,20 @@ char *trust_describe(const SSL *ssl, char *buf, size_t cap)
 	bio_text(bio, buf, cap);
 	ERR_clear_error();
 	return buf;
+}
+
+/* The earliest end of the certificates that vouch for the peer. */
+int64_t trust_expiry(const SSL *ssl)
+{
+	STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+	int64_t least = INT64_MAX;
+	for (int i = 0; i < sk_X509_num(chain); i++) {
+		struct tm end;
+		if (ASN1_TIME_to_tm(X509_get0_notAfter(sk_X509_value(chain, i)), &end) == 1)
+			least = KV_MIN(least, (int64_t)timegm(&end));
+	}
+	ERR_clear_error();
+	return least;
 }
 
 /* ---- files ---- */
@@ -434,10 +449,11 @@ int trust_explain(const struct trust *t, const struct trust_verdict *v, const ch
 			       "its certificate was not issued by the CA in our CA file: use certificates of one CA on "
 			       "both sides");
 	case X509_V_ERR_CERT_HAS_EXPIRED:
+		return kv_fail(err, -KV_EDENIED,
+			       "its certificate, or its CA's, has expired: renew it, or set the clocks");
 	case X509_V_ERR_CERT_NOT_YET_VALID:
-		return kv_fail(
-			err, -KV_EDENIED,
-			"its certificate, or its CA's, has expired or is not valid yet: renew it, or set the clocks");
+		return kv_fail(err, -KV_EDENIED,
+			       "its certificate, or its CA's, is not valid yet: set the clocks, or wait until it is");
 	case X509_V_ERR_INVALID_PURPOSE:
 		return purpose_explain(t, v, err);
 	case X509_V_ERR_CERT_REVOKED:

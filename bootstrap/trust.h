@@ -65,6 +65,9 @@ int trust_explain(const struct trust *trust, const struct trust_verdict *verdict
 
 /* trust_describe -- write "CN=..., DNS:..., IP:..." of the peer's certificate, printable and cut at cap. Returns buf.
  */
+/* trust_expiry -- the second since 1970 after which the peer's certificate, or one of those that vouch for it, is not
+ * valid; INT64_MAX: there is none. */
+int64_t trust_expiry(const SSL *ssl);
 char *trust_describe(const SSL *ssl, char *buf, size_t cap);
 
 /* trust_is_address -- whether the name is an IP address and not a DNS name. */

@@ -16,6 +16,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "kvserver/control/conn.h"
 #include "kvserver/control/hello.h"
@@ -245,6 +246,38 @@ static int message_await(struct conn *c, const struct wire_ctrl_msg *m)
 	}
 }
 
+/* When the client's certificate expires, by the loop's clock as far as can be told now; KV_NEVER: not within a day.
+ * (Then it is looked at again: the clock of the machine may be set.) *out_over: it has expired. */
+static uint64_t expiry_ns(const struct conn *c, bool *out_over)
+{
+	enum { DAY_S = 86400 };
+	int64_t expiry_s = boot_peer_expiry(c->boot), left_s = expiry_s - (int64_t)time(NULL);
+
+	*out_over = expiry_s != INT64_MAX && left_s < 0;
+	if (expiry_s == INT64_MAX)
+		return KV_NEVER;
+	return loop_now(c->server->control) + (uint64_t)KV_MIN(KV_MAX(left_s + 1, 1), (int64_t)DAY_S) * 1000000000;
+}
+
+/* The next message. The connection of a client whose certificate has expired ends: -KV_EPEERDOWN. */
+static int next_await(struct conn *c, struct wire_ctrl_msg *m)
+{
+	char name[KV_HOST_MAX];
+	bool over;
+	int rc;
+
+	do {
+		uint64_t deadline_ns = expiry_ns(c, &over);
+
+		rc = over ? -KV_EPEERDOWN : boot_recv_await(c->boot, m, deadline_ns);
+	} while (rc == -KV_ETIMEOUT && !c->closing);
+	if (over)
+		kv_event(c->server->opt.log, KV_LOG_WARN, KV_EVENT("client_expired", KV_FIELD("client", name)),
+			 "client %s: its certificate, or its CA's, has expired: the connection ends",
+			 conn_name(c, name, sizeof(name)));
+	return rc;
+}
+
 static int serve_await(struct conn *c)
 {
 	struct wire_ctrl_msg m = {0};
@@ -252,7 +285,7 @@ static int serve_await(struct conn *c)
 
 	do {
 		conn_busy(c, false);
-		rc = boot_recv_await(c->boot, &m, KV_NEVER);
+		rc = next_await(c, &m);
 		conn_busy(c, rc == 0 && m.type != WIRE_CTRL_HEARTBEAT);
 		if (rc == 0)
 			rc = message_await(c, &m);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # security.sh -- who may connect: pre-shared keys, certificates, and the refusal to listen openly.
 . "$(dirname "$0")/lib.bash"
-plan 28
+plan 32
 umask 077
 printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/psk"
 printf 'bench:%s\n' "$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >"$scratch/other-psk"
@@ -39,6 +39,29 @@ start_server impostor --cert "$c/client.pem" --key "$c/client.key" --ca "$c/ca.p
 check "a client's certificate is no server's" says 'extended key usage lacks serverAuth; issue one for a server' crt client
 start_server unnamed --cert "$c/nameless.pem" --key "$c/nameless.key" --ca "$c/ca.pem" || exit 1
 check "a common name is no name" says 'does not name "127.0.0.1": issue one with that subject alternative name' crt client
+
+# Dates: one certificate expires in a moment, another begins tomorrow.
+dated() { # dated NAME BEGIN END -- a client's certificate of the CA, valid between these times
+	mkdir -p "$scratch/dated" && : >"$scratch/dated/index.$1" &&
+		printf '[ca]\ndefault_ca=d\n[d]\ndatabase=%s\nrand_serial=yes\nnew_certs_dir=%s\ndefault_md=sha256\npolicy=p\nx509_extensions=x\n[p]\ncommonName=supplied\n[x]\nextendedKeyUsage=clientAuth\n' \
+			"$scratch/dated/index.$1" "$scratch/dated" >"$scratch/dated/$1.cnf" &&
+		openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=KVRail $1" -keyout "$c/$1.key" -out "$scratch/dated/$1.csr" 2>/dev/null &&
+		openssl ca -batch -notext -config "$scratch/dated/$1.cnf" -cert "$c/ca.pem" -keyfile "$c/ca.key" -startdate "$(date -u -d "$2" +%y%m%d%H%M%SZ)" -enddate "$(date -u -d "$3" +%y%m%d%H%M%SZ)" -in "$scratch/dated/$1.csr" -out "$c/$1.pem" 2>"$scratch/dated/$1.err" || { cat "$scratch/dated/$1.err"; return 1; }
+}
+start_server dates --log-level info --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" || exit 1
+early() { dated early tomorrow 'next week' && says 'is not valid yet' crt early; }
+check "a client's certificate that is not valid yet is refused" early
+check "and the server says so" grep -q "its certificate, or its CA's, is not valid yet: set the clocks" "$scratch/dates.err"
+expires() {
+	dated brief '1 hour ago' 'now + 6 seconds' || return 1
+	client --cert "$c/brief.pem" --key "$c/brief.key" --ca "$c/ca.pem" --watch 200ms stat >"$scratch/brief.out" 2>&1 &
+	pids+=($!)
+	soon grep -q 'from now on' "$scratch/brief.out" && soon grep -q "client .*: its certificate, or its CA's, has expired: the connection ends" "$scratch/dates.err" && return
+	cat "$scratch/brief.out" "$scratch/dates.err"
+	return 1
+}
+check "the connection of a client ends when its certificate expires" expires
+check "and it is refused afterwards" says 'refused our certificate, which has expired' crt brief
 
 # Revocation.
 start_server crl --cert "$c/server.pem" --key "$c/server.key" --ca "$c/ca.pem" --crl "$c/crl.pem" || exit 1
