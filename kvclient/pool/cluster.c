@@ -667,8 +667,10 @@ static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, uint64_t d
 	kvc_votes_cast(&k->votes, n->index, source, epoch, digest);
 	if (n->drains != draining) {
 		n->drains = draining;
-		if (!n->retired)
+		if (!n->retired) {
 			drains_set(n, kv_view_find(&k->view, n->member_id));
+			kvc_pins_follow(c);
+		}
 	}
 }
 
