@@ -203,14 +203,21 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(kvrail._calls.stuck("/nowhere"), stuck)
 
     def test_members_of_a_view_are_servers(self):
+        ports = []
+        for held in [socket.socket() for _ in range(2)]:  # both are bound before one is closed
+            held.bind(("127.0.0.1", 0))
+            ports.append(held)
+        at = ["127.0.0.1:%d" % held.getsockname()[1] for held in ports]
+        for held in ports:
+            held.close()
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "members")
-            path.write_text("a=127.0.0.1:1\n")  # a server is ready once it has a view
+            path.write_text(f"a={at[0]}\nb={at[1]}\n")  # a server is ready once it has a view
             more = {"memory_mb": 64, "members": f"file:{path}"}
-            with kvrail.Server(**more, node_id="a") as a, kvrail.Server(**more, node_id="b") as b:
-                new = path.with_suffix(".new")
-                new.write_text(f"a={a.address}\nb={b.address}\n")
-                new.rename(path)
+            with (
+                kvrail.Server(**more, node_id="a", listen=at[0]) as a,
+                kvrail.Server(**more, node_id="b", listen=at[1]),
+            ):
                 with kvrail.Client(f"a={a.address}", num_clients=2, timeout=20) as client:
                     names, until = [], time.monotonic() + 30
                     while names != ["a", "b"] and time.monotonic() < until:
