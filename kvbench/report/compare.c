@@ -2,7 +2,9 @@
 /* compare.c -- kv-bench compare: whether a later result is worse than an earlier one, and not only by chance.
  *
  * A difference counts if it is above the threshold and above both noises (measured.h) together, so that the two ranges
- * do not meet. Of sweeps each combination is compared, and shown where it differs: most do not.
+ * do not meet; of results of one process each it must be above ALONE as well. Where noise is not known there is no
+ * verdict. What repeated processes tell apart is --ab's (ab.c). Of sweeps each combination is compared, and shown where
+ * it differs: most do not.
  *
  * A difference that the distance of two cores explains, worse where they were farther apart or better where they were
  * nearer, or either where nobody knows which they were for longer, is shown and not judged: it is the machine's. Any
@@ -11,13 +13,16 @@
 #include <stdlib.h>
 
 #include "kvbench/load/bench.h"
+#include "kvbench/measure/pairs.h"
+#include "kvbench/report/ab.h"
 #include "kvbench/report/measured.h"
 #include "kvbench/report/state.h"
 #include "kvbench/report/verbs.h"
 
 struct compare_options {
 	double threshold;
-	bool force;
+	bool force, ab;
+	uint32_t pairs;
 };
 
 static const struct kv_opt compare_table[] = {
@@ -31,25 +36,42 @@ static const struct kv_opt compare_table[] = {
 	 .type = KV_OPT_FLAG,
 	 .offset = offsetof(struct compare_options, force),
 	 .help = "Compare results that were measured under different conditions all the same."},
+	{.name = "ab",
+	 .type = KV_OPT_FLAG,
+	 .offset = offsetof(struct compare_options, ab),
+	 .help = "A and B are programs: each a kv-bench, or a folder with one. Their processes take turns, with the "
+		 "options behind --, as in --ab old/build new/build -- --value-size 1MB."},
+	{.name = "pairs",
+	 .type = KV_OPT_U32,
+	 .offset = offsetof(struct compare_options, pairs),
+	 .metavar = "N",
+	 .def = "15",
+	 .min = BENCH_PAIRS_MIN,
+	 .max = BENCH_PAIRS_MAX,
+	 .help = "Processes of each with --ab."},
 	{.name = NULL},
 };
 
 static const struct kv_opt_program compare_program = {
 	.name = "kv-bench compare",
-	.usage_args = "A.json B.json...",
+	.usage_args = "A.json B.json...\n--ab A B [-- OPTIONS OF KV-BENCH]",
 	.about = "Compares results of kv-bench --json, or of sweeps, the first with the last; of more than two it "
 		 "shows the "
 		 "trend.",
 	.epilogue = "Exit status: 0 no regression, 1 a figure is worse by more than the threshold and the noise, or "
-		    "a combination of a sweep failed that did not before, 2 usage, a "
-		    "result that cannot be read, results under different conditions, or none worse and one that "
-		    "differs as the distance of two cores does.",
+		    "a combination of a sweep failed that did not before, 2 no verdict: usage, a result that cannot be "
+		    "read, results under different conditions, or none worse and one of too few windows, or that "
+		    "differs as the distance of two cores does; with --ab: noise would hide twice the threshold.",
 	.args_max = KV_OPT_STRINGS_MAX,
 };
 
 /* ---- the verdict ---- */
 
-enum { WORSE, SAME, BETTER, UNSURE, SHOWN, SHORT, MOVED };
+enum { WORSE, SAME, BETTER, UNSURE, SHOWN, SHORT, MOVED, FEW };
+
+/* Two processes of one program differ by so much, on a machine at rest as well: memory lies elsewhere, threads are on
+ * other cores, for as long as they live. Their windows do not show it. */
+#define ALONE 0.1
 
 /* From nothing, anything is more. */
 static double change_of(struct measured from, struct measured to)
@@ -59,13 +81,18 @@ static double change_of(struct measured from, struct measured to)
 	return to.value > 0 ? INFINITY : 0;
 }
 
-static int judge(const struct measured_metric *m, struct measured a, struct measured b, double threshold)
+/* alone: each is of one process. A ratio of a replay is its trace's, and has no noise. */
+static int judge(const struct measured_metric *m, struct measured a, struct measured b, double threshold, bool alone)
 {
 	double change = change_of(a, b), worse = m->more_is_better ? -change : change;
-	double noise = (isfinite(a.noise) ? a.noise : 0) + (isfinite(b.noise) ? b.noise : 0);
+	double noise = a.noise + b.noise;
 	if (!(fabs(change) > threshold))
 		return SAME;
-	if (!(fabs(change) > noise))
+	if (m->is_ratio || change <= -1 || isinf(change))
+		return worse > 0 ? WORSE : BETTER;
+	if (!isfinite(noise))
+		return FEW;
+	if (!(fabs(change) > fmax(noise, alone ? ALONE : 0)))
 		return UNSURE;
 	return worse > 0 ? WORSE : BETTER;
 }
@@ -106,10 +133,10 @@ struct results {
 	json_t *doc[KV_OPT_STRINGS_MAX];
 	double threshold; /* a share */
 	bool sweeps, force;
-	unsigned judged, worse, same, moved;
+	unsigned judged, worse, same, moved, few, unsure;
 	enum state_distance distance; /* of what is judged now: the last result's, beside the first's */
 	char distances[160];
-	unsigned unknown;        /* judged by the threshold alone */
+	unsigned known;          /* figures whose noise is known, or that have none */
 	unsigned unlike;         /* unlike: combinations that were measured under different conditions */
 	unsigned absent, failed; /* combinations that a later one did not measure; that failed in the last */
 };
@@ -160,9 +187,10 @@ static void judge_all(struct results *r, const char *name, const struct measured
 					       [UNSURE] = "within the noise: no difference that is sure",
 					       [SHOWN] = "differs, but its noise is not known: not judged",
 					       [SHORT] = "differs, but of less than 0.1 s: not judged",
+					       [FEW] = "differs, of too few windows or runs: no verdict",
 					       [MOVED] = "differs as the distance of two cores does"};
 	const struct measured *last = &v[r->count - 1];
-	int verdict = judge(m, v[0], *last, r->threshold);
+	int verdict = judge(m, v[0], *last, r->threshold, !r->sweeps);
 	if (m->shown_only && verdict != SAME)
 		verdict = SHOWN;
 	else if (verdict != SAME && (beginning(&v[0]) || beginning(last)))
@@ -172,7 +200,9 @@ static void judge_all(struct results *r, const char *name, const struct measured
 	r->judged++;
 	r->worse += verdict == WORSE;
 	r->moved += verdict == MOVED;
-	r->unknown += (verdict == WORSE || verdict == BETTER) && !(isfinite(v[0].noise) && isfinite(last->noise));
+	r->few += verdict == FEW;
+	r->unsure += verdict == UNSURE;
+	r->known += !m->shown_only && (m->is_ratio || verdict == WORSE || isfinite(v[0].noise + last->noise));
 	r->same += verdict == SAME;
 	if (r->sweeps && verdict == SAME)
 		return;
@@ -315,18 +345,24 @@ static int compare_all(struct results *r)
 				  : "");
 		return BENCH_USAGE;
 	}
-	if (r->unknown > 0)
+	if (r->few > 0 || r->known == 0)
 		kv_wrap(stdout, "note    ", 0,
-			"noise is not known of all of %u, which the threshold alone judged: let kv-bench repeat runs "
-			"(--repeat-runs 5), or have four windows of each phase (--duration, --interval)",
-			r->unknown);
+			"no verdict on %u figures: how far they vary is not known. It takes eight windows of a phase "
+			"(--duration, --interval), or three runs (--repeat-runs, also of a sweep)",
+			r->known == 0 ? r->judged : r->few);
 	printf("%u of %u figures worse by more than %g %% and their noise\n", r->worse, r->judged, 100 * r->threshold);
+	if (!r->sweeps && r->unsure > 0)
+		kv_wrap(stdout, "note    ", 0,
+			"each is of one process, and two of one program differ by up to %g %%: a smaller change than "
+			"that "
+			"is found by kv-bench compare --ab, which repeats processes",
+			100 * ALONE);
 	if (r->moved > 0)
 		kv_wrap(stdout, "note    ", 0,
 			"%u differ as the distance of two cores does, which is the machine's: measure again (virtual "
 			"CPUs move: another run may find them where they were), or --force",
 			r->moved);
-	return r->worse || r->failed ? BENCH_FAILED : r->moved ? BENCH_USAGE : BENCH_OK;
+	return r->worse || r->failed ? BENCH_FAILED : r->moved || r->few || r->known == 0 ? BENCH_USAGE : BENCH_OK;
 }
 
 /* ---- the whole ---- */
@@ -365,6 +401,8 @@ int compare_main(int argc, char **argv)
 	int status = BENCH_USAGE, rc = kv_opt_parse(&compare_program, compare_table, argc, argv, &o, &args, &err);
 	if (rc > 0)
 		return BENCH_OK;
+	if (rc == 0 && o.ab && args.count < 2)
+		rc = kv_fail(&err, -KV_EINVAL, "--ab needs two programs, as in --ab old/kv-bench new/kv-bench");
 	if (rc == 0 && args.count < 2)
 		rc = kv_fail(&err, -KV_EINVAL,
 			     "name two results or more, files of kv-bench --json or of kv-bench sweep");
@@ -374,6 +412,8 @@ int compare_main(int argc, char **argv)
 		fprintf(stderr, "kv-bench compare: %s (try --help)\n", err.text);
 		return BENCH_USAGE;
 	}
+	if (o.ab)
+		return ab_compare(args.item, args.item + 2, args.count - 2, o.pairs, o.threshold / 100);
 	r.path = args.item;
 	r.threshold = o.threshold / 100;
 	r.force = o.force;

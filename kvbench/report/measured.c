@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* measured.c -- figures of a result, and how far they vary.
  *
- * A figure's noise is that of repeated runs where there are any, else that of its windows: half of what lies between
- * the tenth and the ninetieth percent of them, as a share of the median. */
+ * A figure's noise is that of repeated runs where there are three or more, else that of its windows where there are
+ * eight or more: half of what lies between the tenth and the ninetieth percent of them, as a share of the median. Fewer
+ * say nothing of how far they vary. */
 #include "kvbench/report/measured.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 #include "kvbench/measure/runs.h"
 
-enum { WINDOWS_MIN = 4, RUNS_MIN = 2, VALUES_MAX = 4096 };
+enum { WINDOWS_MIN = 8, RUNS_MIN = 2, RUNS_NOISE_MIN = 3, VALUES_MAX = 4096 };
 
 const struct measured_metric measured_of_phases[MEASURED_OF_PHASE] = {
 	{"ops/s", NULL, "ops_per_s", "ops_per_s", "ops", true, false, false},
@@ -84,7 +85,7 @@ static struct measured of_runs(const double *value, unsigned n)
 {
 	struct bench_spread s;
 	bench_spread_of(value, KV_MIN(n, (unsigned)BENCH_RUNS_MAX), &s);
-	return (struct measured){.value = s.median, .noise = s.median > 0 ? s.spread / 2 : NAN};
+	return (struct measured){.value = s.median, .noise = n >= RUNS_NOISE_MIN && s.median > 0 ? s.spread / 2 : NAN};
 }
 
 struct measured measured_of_phase(const json_t *doc, const json_t *phase, const struct measured_metric *m)

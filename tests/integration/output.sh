@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # output.sh -- what kv-bench leaves behind: files and their forms, plot, compare, and an interrupted run.
 . "$(dirname "$0")/lib.bash"
-plan 62
+plan 73
 run() { timeout -k 5 120 "$build/kv-bench" --log-level warn "${over[@]}" "$@"; }
 small=(--num-workers 4 --num-clients 2 --num-threads 1 --num-keys 200 --buffer-mb 16)
 schema() { tests/integration/schema.py "$@"; }
@@ -125,7 +125,13 @@ del w[2:]"
 vary few_slow "$steady
 speed(0.8)
 del w[2:]"
-check "where noise is not known, it is said that the threshold alone judged" eval 'says "note .*noise is not known of all of 1, which the threshold.*1 of . figures worse" compare "$scratch/few.json" "$scratch/few_slow.json" && ! says "^note" compare "$scratch/base.json" "$scratch/slow.json"'
+check "too few windows: no verdict, status 2" eval 'status 2 compare "$scratch/few.json" "$scratch/few_slow.json" && says "read ops/s: differs, of too few windows or runs: no verdict.*note +no verdict on 3 figures.*eight windows.*0 of . figures worse" compare "$scratch/few.json" "$scratch/few_slow.json" && ! says "^note" compare "$scratch/base.json" "$scratch/slow.json"'
+check "of the same result, too: nobody knows how far it varies" status 2 compare "$scratch/few.json" "$scratch/few.json"
+vary slower "$steady
+speed(0.92)"
+vary slow_enough "$steady
+speed(0.88)"
+check "two processes of one program differ by a tenth: less is no regression" eval 'status 0 compare "$scratch/base.json" "$scratch/slower.json" && says "read ops/s: within the noise.*note +each is of one process.*compare --ab" compare "$scratch/base.json" "$scratch/slower.json" && status 1 compare "$scratch/base.json" "$scratch/slow_enough.json"'
 repeated() { status 1 compare "$scratch/runs.json" "$scratch/runs_slow.json" && status 0 compare "$scratch/runs.json" "$scratch/runs_wide.json" && says 'read ops/s: WORSE' compare "$scratch/runs_fast.json" "$scratch/runs.json"; }
 check "repeated runs have a noise of their own" repeated
 trend() { says 'fast.json .*\+20.0 %' compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json" && status 1 compare "$scratch/base.json" "$scratch/fast.json" "$scratch/slow.json"; }
@@ -154,7 +160,50 @@ check "one call that took longer is shown, and not judged" says 'before the even
 vary two "$steady
 speed(1)
 j['runs'] = {'ops_per_s': {'each': [8000, 12000]}}"
-check "the median of two runs is the report's" says 'two.json +10,000 +20.0 %' compare "$scratch/two.json" "$scratch/two.json"
+vary three "$steady
+speed(1)
+j['runs'] = {'ops_per_s': {'each': [8000, 12000, 10000]}}"
+check "the median of two runs is the report's, and says nothing of noise" says 'two.json +10,000 +unknown' compare "$scratch/two.json" "$scratch/two.json"
+check "three do" says 'three.json +10,000 +20.0 %' compare "$scratch/three.json" "$scratch/three.json"
+# Programs that take turns: what they measure is made, with the luck of each process, from a seed.
+cat >"$scratch/made" <<'P'
+#!/usr/bin/env python3
+import json, os, random, sys
+folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+with open(os.path.join(folder, "turn"), "a+") as f:
+    f.seek(0)
+    turn = len(f.read())
+    f.write("x")
+with open(os.path.join(folder, "turns"), "a") as f:
+    f.write(os.path.basename(sys.argv[0]) + "\n")
+luck, slow = float(os.environ["LUCK"]), float(os.environ["SLOW"]) if sys.argv[0].endswith("b") else 0
+r = random.Random(turn * 7919 + int(os.environ["SEED"]))
+delay = lambda: (1 + slow) * r.lognormvariate(0, luck) # injected into B
+us = 400 * delay()
+assert "--num-workers=3" in sys.argv and "--json=-" in sys.argv
+phase = {"ops": 1000, "seconds": 2.0, "ops_per_s": 20e6 / us, "latency_ns": {"p50": us * 1000, "p99": 3000 * 1000 * delay()}}
+print(json.dumps({"phases": {"write": {"ops": 0}, "read": phase}}))
+sys.exit(int(os.environ.get("FAIL", "0")))
+P
+sed -i "1s|.*|#!$(python3 -c 'import sys; print(sys.executable)') -SE|" "$scratch/made" # whatever else starts a python3 takes its time
+chmod +x "$scratch/made"
+for side in a b; do cp "$scratch/made" "$scratch/$side"; done
+ab() { # ab SEED LUCK SLOW OPTIONS...
+	rm -f "$scratch/turn" "$scratch/turns"
+	SEED=$1 LUCK=$2 SLOW=$3 "$build/kv-bench" compare --ab "$scratch/a" "$scratch/b" "${@:4}" -- --num-workers=3 >"$scratch/ab" 2>&1
+}
+delayed() { # a delay of a tenth is found (how often, tests/kvbench/test_pairs.c computes)
+	ab 1 0.04 0.111
+	[ $? -eq 1 ] && says 'read ops/s .* -[0-9.]+ % \[-[0-9.]+, -[0-9.]+\] +WORSE' cat "$scratch/ab" && says 'power +with 15 pairs .*9 of 10 .*fewer than 1 in 20' cat "$scratch/ab"
+}
+check "--ab: programs take turns, and begin in turns" eval 'ab 1 0.01 0 --pairs 6; [ "$(tr "\n" " " <"$scratch/turns")" = "a b b a a b b a a b b a " ]'
+check "--ab: the same program is no regression" eval 'ab 1 0.01 0 && says "read ops/s .* no difference" cat "$scratch/ab"'
+check "--ab: a delay of a tenth is found" delayed
+check "--ab: noise that would hide it is no verdict, status 2" eval 'ab 1 0.4 0; [ $? -eq 2 ] && says "verdict +none for [123] of 3 figures: noise would hide a change of 10 %" cat "$scratch/ab"'
+check "--ab: six pairs prove nothing of three figures" eval 'ab 1 0.01 0.5 --pairs 6; [ $? -eq 2 ]'
+check "--ab: a run that fails ends it" eval 'FAIL=1 ab 1 0.01 0; [ $? -eq 2 ] && says "a run of .*/a failed: nothing is compared" cat "$scratch/ab"'
+check "--ab: what is no program is named" says 'is no kv-bench, nor a folder with one' "$build/kv-bench" compare --ab "$scratch/none" "$scratch/a"
+check "--ab: two of kv-bench itself, from their folder" eval '"$build/kv-bench" compare --ab "$build" "$build" --pairs 6 -- --duration 0.15 --num-keys 100 "${over[@]}" >"$scratch/ab" 2>&1; [ $? -ne 3 ] && says "pair 6 of 6 +A [0-9,]+ +B [0-9,]+ ops/s .*read p50 .*power " cat "$scratch/ab"'
 vary older "$steady
 speed(1)
 del j['config']['copies']"
@@ -198,7 +247,7 @@ p['seconds'] = 0.05; w.clear()"
 vary brief_slow "$steady
 speed(0.5)
 p['seconds'] = 0.05; w.clear()"
-brief() { status 0 compare "$scratch/brief.json" "$scratch/brief_slow.json" && says 'read ops/s: differs, but of less than 0.1 s: not judged' compare "$scratch/brief.json" "$scratch/brief_slow.json"; }
+brief() { status 2 compare "$scratch/brief.json" "$scratch/brief_slow.json" && says 'read ops/s: differs, but of less than 0.1 s: not judged' compare "$scratch/brief.json" "$scratch/brief_slow.json"; }
 check "what took a moment only is shown, and not judged" brief
 # Wherever the cut is: between two words, within one (nul), within a number or a text.
 cut_off() {

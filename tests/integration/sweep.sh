@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sweep.sh -- kv-bench sweep: that every combination is measured, what fails is marked, and what was measured survives a kill, a full disk and a wrong file.
 . "$(dirname "$0")/lib.bash"
-plan 49
+plan 50
 tiny=(--num-keys 20 --repeat-reads 2 --warmup 2 --buffer-mb 4 --num-threads 1 "${over[@]}")
 sweep() { timeout -k 5 200 "$build/kv-bench" sweep "${tiny[@]}" "$@"; }
 schema() { tests/integration/schema.py "$@"; }
@@ -43,6 +43,7 @@ vary() { # NEW PYTHON -- the sweep with a change; the machine was the same throu
 j = json.load(open(sys.argv[1]))
 points = [p for p in j['sweep']['points'] if p['runs']]
 for p in points:
+    while len(p['runs']) < 3: p['runs'].append(dict(p['runs'][0])) # fewer say nothing of noise
     for i, run in enumerate(p['runs']):
         run.update(ops_per_s=1000 * (1 + i / 100), p50_ns=500, p99_ns=9000, shared_machine=False, steal_share=0.0, core_distance_before_ns=60, core_distance_after_ns=60)
 def speed(p, f):
@@ -65,9 +66,13 @@ points[3]["runs"][1]["steal_share"] = 0.2'
 vary failed 'points[3].update(state="failed", reason="its server ended", runs=[])'
 vary gone 'points[3].update(state="pending", runs=[])'
 vary spin 'j["provider"]["wait"] = "poll"; j["sweep"]["settings"].append("--verify")'
+vary few 'for p in points: del p["runs"][2:]'
+vary few_slow 'speed(points[3], 0.8)
+for p in points: del p["runs"][2:]'
 compare() { (cd "$scratch" && "$build/kv-bench" compare "$@"); }
 check "a sweep is no worse than itself" status 0 compare base.json base.json
 check "a combination that is slower is shown, with status 1" eval 'status 1 compare base.json slow.json && says "clients, [0-9]+ workers, ops/s: WORSE.*30 figures|1 of 30 figures worse by more" compare base.json slow.json && says "ops/s: better" compare base.json slow.json'
+check "of two runs of each there is no verdict, with status 2" eval 'status 2 compare few.json few_slow.json && says "ops/s: differs, of too few windows or runs: no verdict.*no verdict on 30 figures" compare few.json few_slow.json'
 check "those without a difference are counted" says '28 figures without a difference are not shown' compare base.json slow.json
 check "below the threshold it is not" status 0 compare base.json slow.json --threshold 25
 check "of several the last decides, and each is shown" eval 'status 0 compare base.json slow.json base.json --threshold 5 && status 1 compare base.json base.json slow.json && says "base.json .* slow.json .*-20.0 %" compare base.json base.json slow.json'
