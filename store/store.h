@@ -47,7 +47,7 @@ enum {
 		1024, /* blocks_max 0: one block per so many bytes of the limit. That bounds the memory of metadata */
 	STORE_BLOCKS_MIN = 1024,
 	STORE_BLOCKS_MAX = 1 << 29,
-	STORE_ROOMS_MAX = 4096, /* values that memory is being cleared for */
+	STORE_ROOMS_MAX = 4096,     /* values that memory is being cleared for */
 	STORE_BORN_SLACK_MS = 1000, /* see store_copy_allowed */
 	STORE_STEPS_AT_ONCE =
 		512 /* blocks looked at or evicted when a value comes, and in each step after that: 0.1 ms */
