@@ -1068,6 +1068,8 @@ struct kvc_counters {
 	uint64_t view_votes;     /* servers that announce the view in force, and servers that announce any or none: */
 	uint64_t view_voters;    /* ... of the client with the most of these; see "The cluster" */
 	uint64_t pins_moved;     /* pins that followed their keys to other servers */
+	uint64_t copies_yielded; /* values that were deleted where they were, since another server has a younger one */
+	uint64_t deletes_owed;   /* DELETEs and TOUCHes that a server was told later, which was out of reach at the time */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

@@ -50,6 +50,7 @@
 #include "kvserver/http/http.h"
 #include "kvserver/member/membership.h"
 #include "kvserver/push/push.h"
+#include "kvserver/push/recall.h"
 #include "kvserver/stuck.h"
 #include "kvserver/control/psk.h"
 #include "kvserver/control/server.h"
@@ -155,6 +156,7 @@ struct run {
 	struct kvs_server *server;
 	struct http *http;             /* or NULL */
 	struct membership *membership; /* or NULL */
+	struct recall *recall;         /* or NULL */
 	struct flags *flags;
 	struct start *start;
 	struct drain *drain;
@@ -549,6 +551,37 @@ static int on_view(void *arg, const struct kv_view *view)
 	return view->count ? kvs_server_view_set(r->server, view) : 0;
 }
 
+static void on_away(void *run, bool away)
+{
+	while (kvs_server_away(((struct run *)run)->server, away) == -KV_EBUSY)
+		usleep(1000); /* a loop that is stuck is the watchdog's business */
+}
+
+/* Before the server is there, nothing can be in doubt. */
+static int on_recall(void *run, const struct kv_view *view)
+{
+	struct run *r = run;
+
+	return r->recall ? recall_ask(r->recall, view) : -KV_EBUSY;
+}
+
+static struct recall *recall_make(const struct run *r)
+{
+	const struct flags *f = r->flags;
+	const struct recall_options o = {.server = r->server,
+					 .node_id = r->server->node_id,
+					 .psk = r->psk,
+					 .psk_file = f->psk_file,
+					 .cert_file = f->cert,
+					 .key_file = f->key,
+					 .ca_file = f->ca,
+					 .crl_file = f->crl,
+					 .server_name = f->server_name,
+					 .log = r->log};
+
+	return recall_create(&o);
+}
+
 static int membership_open(struct run *r, struct kv_error *err)
 {
 	struct membership_options options;
@@ -561,6 +594,7 @@ static int membership_open(struct run *r, struct kv_error *err)
 	rc = flags_membership(r->flags, address, r->server->incarnation, r->log, &options, err);
 	options.on_view = on_view;
 	options.on_ready = on_members_ready;
+	options.on_away = on_away;
 	options.arg = r;
 	options.pace = pace_of(getenv("KVRAIL_TEST_PACE"));
 	if (rc == 0)
@@ -578,6 +612,8 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 		rc = kvs_server_create(options, &r->server, err);
 	if (rc == 0)
 		rc = kvs_server_start(r->server, err);
+	if (rc == 0 && r->flags->members && !(r->recall = recall_make(r)))
+		rc = kv_fail(err, -KV_ENOMEM, "no memory");
 	start_end(r->start); /* what is registered from here on is to be taken out */
 	if (rc == 0)
 		rc = membership_open(r, err);
@@ -585,6 +621,7 @@ static int serve(struct run *r, const struct kvs_options *options, struct kv_err
 		run(r, r->log->arg);
 	http_stop(&r->http); /* it reads the server and the membership */
 	membership_stop(&r->membership);
+	recall_destroy(&r->recall);
 	kvs_server_destroy(&r->server);
 	return rc;
 }
@@ -668,6 +705,8 @@ int main(int argc, char **argv)
 		drain_init(&drain, f.drain_sec * 1000000000ull, f.drain_mb << 20, &log);
 		options.on_drain = f.allow_drain ? drain_ask : NULL;
 		options.on_drain_arg = &drain;
+		options.recall = on_recall;
+		options.recall_arg = &r;
 		rc = serve(&r, &options, &err);
 	}
 	start_end(&start);

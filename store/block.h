@@ -13,7 +13,7 @@
  * (quarantine). */
 enum block_state { BLOCK_STAGED, BLOCK_LIVE, BLOCK_GONE };
 
-enum { BLOCK_REFS_MAX = (1 << 28) - 1 };
+enum { BLOCK_REFS_MAX = (1 << 26) - 1 };
 
 /* A GET reads two neighbouring cache lines of it (three if the key is longer than 55 bytes) and, for eviction and
  * expiry, the last one: with a million blocks each line is a miss. */
@@ -22,9 +22,10 @@ struct block {
 	uint64_t offset;     /* in the arena: what mem says, too, but a GET does not look at mem */
 	struct kv_list pins; /* struct pin; a pinned block is not in the eviction policy */
 	uint32_t mark;       /* the walk that counted it last (kvserver: quarantine.c) */
-	uint32_t refs : 28;  /* requests, replies, leases, stages and lanes of BENCH that use the memory: see
+	uint32_t refs : 26;  /* requests, replies, leases, stages and lanes of BENCH that use the memory: see
 			      * BLOCK_REFS_MAX */
-	enum block_state state : 4;
+	uint32_t sure : 4;   /* the doubt in which it was found good (doubt.h); 0: none */
+	enum block_state state : 2;
 	struct arena_block *mem;
 	struct index_item item; /* the second cache line: hash, length, key */
 	struct evict_node evict;

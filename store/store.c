@@ -78,6 +78,7 @@ static void block_init(struct store *s, struct block *b, const void *key, size_t
 	memcpy(b->item.key, key, key_len);
 	b->state = BLOCK_STAGED;
 	b->refs = 1;
+	b->sure = 0;
 	b->len = len;
 	b->mem = NULL;
 	b->checksum = 0;
@@ -181,10 +182,38 @@ void store_stage_end(struct store *s, struct room *r)
 	slab_put(&s->rooms, r);
 }
 
-/* Whether a block is hidden, since it may have been deleted without this server. */
-static bool doubted(const struct store *s, const struct block *b)
+static inline bool doubted(const struct store *s, const struct block *b)
 {
-	return KV_UNLIKELY(s->doubt_ns > 0) && block_born_ns(b) < s->doubt_ns;
+	uint64_t born_ns;
+
+	if (KV_LIKELY(s->doubt.before_ns == 0))
+		return false;
+	born_ns = block_born_ns(b);
+	return born_ns < s->doubt.dead_ns || (b->sure != s->doubt.round && born_ns < s->doubt.before_ns);
+}
+
+bool store_doubted(const struct store *s, const struct block *b)
+{
+	return doubted(s, b);
+}
+
+/* A block in doubt was asked for. Returns it if it is good; NULL: it is hidden, or gone. */
+static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
+{
+	if (block_born_ns(b) >= s->doubt.dead_ns) {
+		uint64_t id = tombs_id(b->item.key, b->item.key_len), deleted_ns;
+		if (s->doubt.how == DOUBT_WAIT)
+			return NULL;
+		deleted_ns = verdict_find(&s->doubt, id);
+		if (deleted_ns < block_born_ns(b)) {
+			b->sure = s->doubt.round;
+			return b;
+		}
+		tombs_put(&s->tombs, b->item.hash, id, deleted_ns + 1, 0, now_ns);
+	}
+	s->doubt.dropped++;
+	store_drop(s, b);
+	return NULL;
 }
 
 /* The block of an item, or NULL if there is none or its time has come. */
@@ -196,7 +225,7 @@ static struct block *live(struct store *s, struct index_item *item, uint64_t now
 		return NULL;
 	b = KV_CONTAINER(item, struct block, item);
 	if (!expire_over(&b->expire, now_ns))
-		return doubted(s, b) ? NULL : b;
+		return KV_UNLIKELY(doubted(s, b)) ? judge(s, b, now_ns) : b;
 	s->events[STORE_EXPIRED]++;
 	store_drop(s, b);
 	return NULL;
@@ -220,7 +249,7 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 		*out_holder = holder;
 		return -KV_EEXIST;
 	}
-	if (KV_UNLIKELY(s->doubt_ns > 0) && (item = index_peek(&s->index, b->item.hash)))
+	if (KV_UNLIKELY(s->doubt.before_ns > 0) && (item = index_peek(&s->index, b->item.hash)))
 		store_drop(s, KV_CONTAINER(item, struct block, item));
 	rc = index_insert(&s->index, &b->item);
 	if (rc)
@@ -247,7 +276,7 @@ static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, ui
 {
 	uint64_t hash[DIGESTS_AHEAD];
 	struct block *found[DIGESTS_AHEAD];
-	uint32_t over = 0;
+	uint32_t over = 0; /* or in doubt */
 
 	for (uint32_t i = 0; i < n; i++) {
 		hash[i] = index_digest_hash(&s->index, kv_get64(digests + 8 * (size_t)(at + i)));
@@ -262,13 +291,16 @@ static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, ui
 	for (uint32_t i = 0; i < n; i++) {
 		if (!found[i])
 			continue;
-		if (KV_UNLIKELY(expire_over(&found[i]->expire, now_ns)))
+		if (KV_UNLIKELY(expire_over(&found[i]->expire, now_ns) || doubted(s, found[i])))
 			over |= 1u << i;
-		else if (!doubted(s, found[i]))
+		else
 			bitmap[(at + i) / 8] |= (uint8_t)(1u << (at + i) % 8);
 	}
-	for (; KV_UNLIKELY(over); over &= over - 1)
-		(void)live(s, index_peek(&s->index, hash[__builtin_ctz(over)]), now_ns);
+	for (; KV_UNLIKELY(over); over &= over - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(over);
+		if (live(s, index_peek(&s->index, hash[i]), now_ns))
+			bitmap[(at + i) / 8] |= (uint8_t)(1u << (at + i) % 8);
+	}
 }
 
 void store_digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap)
@@ -338,7 +370,8 @@ int store_copy_allowed(const struct store *s, const void *key, size_t len, uint6
 	*expires_ns = KV_MIN(*expires_ns, d->expires_ns);
 	if (*expires_ns > now_ns)
 		return 0;
-	return d->time_ns - born_ns >= STORE_BORN_SLACK_MS * 1000000ull ? -KV_EDELETED : -KV_ECANCELED;
+	return d->expires_ns == 0 && d->time_ns - born_ns >= STORE_BORN_SLACK_MS * 1000000ull ? -KV_EDELETED
+											       : -KV_ECANCELED;
 }
 
 bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns, uint64_t now_ns)
@@ -389,6 +422,28 @@ bool store_key_deleted(const struct store *s, const void *key, size_t len, uint6
 void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns)
 {
 	expire_set(&s->expire, &b->expire, expires_ns);
+}
+
+void store_doubt(struct store *s, uint64_t now_ns)
+{
+	if (s->doubt.how != DOUBT_WAIT && ++s->doubt.round > DOUBT_ROUNDS) {
+		/* A block that was found good a whole turn of rounds ago would look as if it was found good now. */
+		s->doubt.round = 1;
+		s->doubt.dead_ns = now_ns;
+	}
+	s->doubt.how = DOUBT_WAIT;
+	s->doubt.before_ns = now_ns;
+	s->doubt.verdict = NULL;
+	s->doubt.count = 0;
+}
+
+void store_judge(struct store *s, const struct verdict *verdict, uint32_t count)
+{
+	if (!verdict && s->doubt.how == DOUBT_WAIT)
+		s->doubt.dead_ns = s->doubt.before_ns;
+	s->doubt.how = DOUBT_JUDGE;
+	s->doubt.verdict = verdict;
+	s->doubt.count = count;
 }
 
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget)

@@ -5,6 +5,7 @@
 #define KVRAIL_STORE_STORE_H
 
 #include "store/block.h"
+#include "store/doubt.h"
 #include "store/evict_policies.h"
 #include "store/heat.h"
 #include "store/hot.h"
@@ -32,7 +33,7 @@ struct store {
 	struct evict evict;
 	struct expire expire;
 	struct tombs tombs;
-	uint64_t doubt_ns; /* blocks that were born before are hidden (store_doubt); 0: none */
+	struct doubt doubt;
 	struct slab blocks, pins, rooms;
 	struct kv_list clearing; /* rooms that have memory, each with a stretch of its own (room.c) */
 	unsigned rooms_begun;    /* that search or clear; ROOMS_AT_ONCE over several steps */
@@ -108,8 +109,9 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 		      uint64_t now_ns, struct block **out_holder);
 
 /* store_copy_allowed -- a copy of this key may be older than what is known of the key here. 0: it may be stored, and
- * lives no longer than *expires_ns, which is lowered to what a TOUCH said. -KV_EDELETED: the key was deleted, or has
- * expired, since born_ns. -KV_ECANCELED: it seems so, but by less than the second that born_ns may be too early by. */
+ * lives no longer than *expires_ns, which is lowered to what a TOUCH said. -KV_EDELETED: the key was deleted since
+ * born_ns. -KV_ECANCELED: it seems so, but by less than the second that born_ns may be too early by; or its time is
+ * over as a TOUCH said, of which a later one may not have come here. */
 int store_copy_allowed(const struct store *s, const void *key, size_t len, uint64_t born_ns, uint64_t now_ns,
 		       uint64_t *expires_ns);
 
@@ -129,6 +131,15 @@ bool store_key_deleted(const struct store *s, const void *key, size_t len, uint6
 void store_drop(struct store *s, struct block *b);
 
 void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
+
+/* store_doubt -- blocks that were born before now may have been deleted without this server: they are hidden.
+ * store_judge -- blocks in doubt that have a verdict go, the others are back. The verdicts are sorted, and stay until
+ * the next call. NULL: all of them go. */
+void store_doubt(struct store *s, uint64_t now_ns);
+void store_judge(struct store *s, const struct verdict *verdict, uint32_t count);
+
+/* store_doubted -- whether a live block is hidden, or is to go. */
+bool store_doubted(const struct store *s, const struct block *b);
 
 /* store_sweep -- delete expired blocks, with a bounded amount of work. Returns how many. */
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);

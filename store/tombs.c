@@ -70,13 +70,13 @@ static bool over(const struct tomb *d, uint64_t now_ns)
 /* The place of the ring whose turn it is. */
 static struct tomb *place_take(struct tombs *t, uint64_t now_ns)
 {
-	struct tomb *d = &t->ring[t->at];
+	struct tomb *d = &t->ring[t->put & t->mask];
 
 	if (d->hash) {
 		t->dropped += !over(d, now_ns);
 		place_free(t, link_of(t, d->hash));
 	}
-	t->at = (t->at + 1) & t->mask;
+	t->put++;
 	t->used++;
 	return d;
 }
@@ -126,12 +126,14 @@ void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns)
 		t->ring[at - 1].reborn = true;
 }
 
-const struct tomb *tombs_next(const struct tombs *t, uint32_t *at, uint64_t since_ns, uint32_t *budget)
+const struct tomb *tombs_next(const struct tombs *t, uint64_t *at, uint32_t *budget)
 {
-	while (*at < t->count_max && *budget > 0) {
-		const struct tomb *d = &t->ring[(*at)++];
+	if (t->put > t->count_max)
+		*at = KV_MAX(*at, t->put - t->count_max);
+	while (*at < t->put && *budget > 0) {
+		const struct tomb *d = &t->ring[(*at)++ & t->mask];
 		--*budget;
-		if (d->hash && d->expires_ns == 0 && d->time_ns >= since_ns)
+		if (d->hash)
 			return d;
 	}
 	return NULL;

@@ -26,8 +26,9 @@ struct tomb {
 struct tombs {
 	struct tomb *ring;      /* in the order in which they came */
 	uint32_t *next, *chain; /* index + 1 of the next tombstone of a chain, and of the first one of each */
-	uint32_t count_max, mask, at;
+	uint32_t count_max, mask;
 	uint32_t used;    /* places that are not free */
+	uint64_t put;     /* tombstones ever put: the next one's number, from which its place follows */
 	uint64_t dropped; /* tombstones that had to go before their time */
 };
 
@@ -49,18 +50,20 @@ static inline const struct tomb *tombs_find(const struct tombs *t, uint64_t hash
 	return KV_LIKELY(t->used == 0) ? NULL : tombs_seek(t, hash, now_ns);
 }
 
-/* tombs_deleted -- whether the key was deleted lately, or has expired as a TOUCH said, and was not stored since.
+/* tombs_deleted -- whether the key was deleted lately, and was not stored since. (A TOUCH says less: a later one may have
+ * lengthened the life of the value elsewhere.)
  * tombs_reborn -- a value of the key is stored that was born then. */
 static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t now_ns)
 {
 	const struct tomb *d = tombs_find(t, hash, now_ns);
 
-	return KV_UNLIKELY(d != NULL) && !d->reborn && d->expires_ns <= now_ns;
+	return KV_UNLIKELY(d != NULL) && !d->reborn && d->expires_ns == 0;
 }
 void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns);
 
-/* tombs_next -- a walk: the next tombstone of a deleted key that is not older than since_ns, from place *at on, which
- * begins as 0. NULL: there is none. Looks at *budget places at most and lowers it. */
-const struct tomb *tombs_next(const struct tombs *t, uint32_t *at, uint64_t since_ns, uint32_t *budget);
+/* tombs_next -- a walk over all, from number *at on, which begins as 0. Looks at *budget places at most
+ * and lowers it. NULL: there is none there; the walk is over if *at is t->put. What is put during the walk is found, also
+ * if the key had another tombstone before. */
+const struct tomb *tombs_next(const struct tombs *t, uint64_t *at, uint32_t *budget);
 
 #endif

@@ -203,6 +203,7 @@ static void welcome_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	wire_out_32(o, w->heartbeat_ms);
 	wire_out_32(o, w->eager_bytes);
 	wire_out_64(o, w->value_max);
+	wire_out_64(o, w->clock_ns);
 	wire_out_16(o, w->loops);
 	wire_out_16(o, 0);
 	string_write(o, w->node_id, sizeof(w->node_id));
@@ -227,6 +228,7 @@ static int welcome_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	w->heartbeat_ms = wire_cur_32(c);
 	w->eager_bytes = wire_cur_32(c);
 	w->value_max = wire_cur_64(c);
+	w->clock_ns = wire_cur_64(c);
 	w->loops = wire_cur_16(c);
 	wire_cur_check(c, wire_cur_16(c) == 0);
 	wire_cur_check(c, welcome_valid(w));
@@ -369,6 +371,7 @@ static void heartbeat_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 		return;
 	wire_out_64(o, h->sequence);
 	wire_out_64(o, h->quiet_ms);
+	wire_out_64(o, h->clock_ns);
 	wire_out_16(o, h->shards);
 	wire_out_16(o, 0);
 	wire_out_32(o, 0);
@@ -381,6 +384,7 @@ static int heartbeat_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	struct wire_heartbeat *h = &m->heartbeat;
 	h->sequence = wire_cur_64(c);
 	h->quiet_ms = wire_cur_64(c);
+	h->clock_ns = wire_cur_64(c);
 	h->shards = wire_cur_16(c);
 	wire_cur_check(c, h->shards <= KV_SHARDS_MAX && wire_cur_16(c) == 0 && wire_cur_32(c) == 0);
 	for (unsigned i = 0; i < h->shards && !c->bad; i++)

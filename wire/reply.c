@@ -28,8 +28,14 @@ enum {
 	PUT_GENERATION = 8,
 	PUT_FIXED = 16,
 
+	DELETE_CLOCK = 0,
+	DELETE_FIXED = 8,
+
 	TOUCH_LEFT = 0,
-	TOUCH_FIXED = 8,
+	TOUCH_AGE = 8,
+	TOUCH_CHECKSUM = 16,
+	TOUCH_CLOCK = 24,
+	TOUCH_FIXED = 32,
 
 	EXISTS_COUNT = 0,
 	EXISTS_PREFIX = 2,
@@ -55,6 +61,13 @@ enum {
 	BENCH_ZERO = 4,
 	BENCH_FIXED = 8,
 
+	TOMBS_NEXT = 0,
+	TOMBS_COUNT = 8,
+	TOMBS_ZERO_16 = 10,
+	TOMBS_ZERO_32 = 12,
+	TOMBS_FIXED = 16,
+	TOMB_SIZE = 16,
+
 	PAIR_ID = 0, /* offsets in a pair of STAT */
 	PAIR_ZERO = 4,
 	PAIR_VALUE = 8,
@@ -63,6 +76,7 @@ enum {
 
 _Static_assert(LEASE_ID == GET_FIXED && LEASE_ZERO + 4 == LEASE_END, "a lease");
 _Static_assert(GET_INLINE_LEN + 4 == GET_FIXED && CANCEL_STATE + 4 == CANCEL_FIXED, "GET, CANCEL");
+_Static_assert(DELETE_CLOCK + 8 == DELETE_FIXED && TOUCH_CLOCK + 8 == TOUCH_FIXED, "DELETE, TOUCH");
 _Static_assert(PUT_GENERATION + 8 == PUT_FIXED && PING_NONCE + 8 == PING_FIXED, "PUT, PING");
 _Static_assert(EXISTS_ZERO + 4 == EXISTS_FIXED && STAT_ZERO_32 + 4 == STAT_FIXED && BENCH_ZERO + 4 == BENCH_FIXED,
 	       "EXISTS, STAT, BENCH");
@@ -71,7 +85,10 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + GET_FIXED + KV_INLINE_MA
 	       "an inline value fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + STAT_FIXED + WIRE_STAT_MAX * PAIR_SIZE <= KV_MSG_MAX,
 	       "STAT fits a frame");
-_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
+_Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TOMBS_FIXED + WIRE_TOMBS_MAX * TOMB_SIZE <= KV_MSG_MAX &&
+		       TOMBS_ZERO_32 + 4 == TOMBS_FIXED,
+	       "TOMBS fits a frame");
+_Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + 2 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
 	       "EXISTS fits a frame");
 _Static_assert((int)WIRE_STAT_END <= WIRE_STAT_MAX, "one reply can carry every counter");
 
@@ -83,15 +100,16 @@ static const struct {
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_FOLLOWS | WIRE_GET_PACK |
 					 WIRE_GET_PULL | WIRE_GET_LEASED | WIRE_GET_HOT},
-	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED},
-	[WIRE_EXISTS] = {EXISTS_FIXED, 0},
-	[WIRE_DELETE] = {0, 0},
-	[WIRE_TOUCH] = {TOUCH_FIXED, WIRE_TOUCH_LOOK},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY},
+	[WIRE_EXISTS] = {EXISTS_FIXED, WIRE_EXISTS_DELETED},
+	[WIRE_DELETE] = {DELETE_FIXED, WIRE_DELETE_THIS | WIRE_DELETE_AT},
+	[WIRE_TOUCH] = {TOUCH_FIXED, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG},
 	[WIRE_PIN] = {0, WIRE_PIN_RELEASE},
 	[WIRE_STAT] = {STAT_FIXED, 0},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0},
 	[WIRE_PING] = {PING_FIXED, 0},
 	[WIRE_BENCH] = {BENCH_FIXED, 0},
+	[WIRE_TOMBS] = {TOMBS_FIXED, 0},
 };
 /* clang-format on */
 
@@ -147,6 +165,8 @@ static bool lengths_valid(const struct wire_reply *r)
 		return r->stat.count <= WIRE_STAT_MAX;
 	case WIRE_CANCEL:
 		return r->cancel.state <= WIRE_CANCEL_DONE;
+	case WIRE_TOMBS:
+		return r->tombs.count <= WIRE_TOMBS_MAX;
 	default:
 		return true;
 	}
@@ -155,7 +175,8 @@ static bool lengths_valid(const struct wire_reply *r)
 static bool contents_valid(const struct wire_reply *r)
 {
 	if (r->type == WIRE_EXISTS)
-		return bitmap_valid(r->exists.bitmap, r->exists.count);
+		return bitmap_valid(r->exists.bitmap, r->exists.count) &&
+		       (!(r->flags & WIRE_EXISTS_DELETED) || bitmap_valid(r->exists.deleted, r->exists.count));
 	if (r->type == WIRE_STAT)
 		return pairs_valid(r->stat.pairs, r->stat.count);
 	return true;
@@ -173,9 +194,11 @@ static uint32_t reply_bytes(const struct wire_reply *r)
 	if (r->type == WIRE_GET)
 		n += r->flags & WIRE_GET_LEASED ? LEASE_END - GET_FIXED : r->get.inline_data.len;
 	if (r->type == WIRE_EXISTS)
-		n += bitmap_bytes(r->exists.count);
+		n += bitmap_bytes(r->exists.count) * (r->flags & WIRE_EXISTS_DELETED ? 2 : 1);
 	if (r->type == WIRE_STAT)
 		n += r->stat.count * PAIR_SIZE;
+	if (r->type == WIRE_TOMBS)
+		n += r->tombs.count * TOMB_SIZE;
 	return n;
 }
 
@@ -208,6 +231,9 @@ static void exists_write(uint8_t *p, const struct wire_reply *r)
 	kv_put32(p + EXISTS_ZERO, 0);
 	if (r->exists.count)
 		memcpy(p + EXISTS_FIXED, r->exists.bitmap, bitmap_bytes(r->exists.count));
+	if (r->exists.count && r->flags & WIRE_EXISTS_DELETED)
+		memcpy(p + EXISTS_FIXED + bitmap_bytes(r->exists.count), r->exists.deleted,
+		       bitmap_bytes(r->exists.count));
 }
 
 static void stat_write(uint8_t *p, const struct wire_reply *r)
@@ -217,6 +243,16 @@ static void stat_write(uint8_t *p, const struct wire_reply *r)
 	kv_put32(p + STAT_ZERO_32, 0);
 	if (r->stat.count)
 		memcpy(p + STAT_FIXED, r->stat.pairs, (size_t)r->stat.count * PAIR_SIZE);
+}
+
+static void tombs_write(uint8_t *p, const struct wire_reply *r)
+{
+	kv_put64(p + TOMBS_NEXT, r->tombs.next);
+	kv_put16(p + TOMBS_COUNT, (uint16_t)r->tombs.count);
+	kv_put16(p + TOMBS_ZERO_16, 0);
+	kv_put32(p + TOMBS_ZERO_32, 0);
+	if (r->tombs.count)
+		memcpy(p + TOMBS_FIXED, r->tombs.tombs, (size_t)r->tombs.count * TOMB_SIZE);
 }
 
 static void body_write(uint8_t *p, const struct wire_reply *r)
@@ -242,6 +278,12 @@ static void body_write(uint8_t *p, const struct wire_reply *r)
 		break;
 	case WIRE_TOUCH:
 		kv_put64(p + TOUCH_LEFT, r->touch.left_ms);
+		kv_put64(p + TOUCH_AGE, r->touch.age_ns);
+		kv_put64(p + TOUCH_CHECKSUM, r->touch.checksum);
+		kv_put64(p + TOUCH_CLOCK, r->touch.clock_ns);
+		break;
+	case WIRE_DELETE:
+		kv_put64(p + DELETE_CLOCK, r->drop.clock_ns);
 		break;
 	case WIRE_PING:
 		kv_put64(p + PING_COOKIE, r->ping.cookie);
@@ -252,7 +294,10 @@ static void body_write(uint8_t *p, const struct wire_reply *r)
 		kv_put32(p + BENCH_POSTED, r->bench.posted);
 		kv_put32(p + BENCH_ZERO, 0);
 		break;
-	default: /* DELETE and PIN have no body */
+	case WIRE_TOMBS:
+		tombs_write(p, r);
+		break;
+	default: /* PIN has no body */
 		break;
 	}
 }
@@ -316,6 +361,8 @@ static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_reply 
 	out->exists.count = kv_get16(p + EXISTS_COUNT);
 	out->exists.prefix = kv_get16(p + EXISTS_PREFIX);
 	out->exists.bitmap = wire_cur_take(c, bitmap_bytes(out->exists.count));
+	out->exists.deleted =
+		out->flags & WIRE_EXISTS_DELETED ? wire_cur_take(c, bitmap_bytes(out->exists.count)) : NULL;
 	return kv_get32(p + EXISTS_ZERO) == 0;
 }
 
@@ -324,6 +371,14 @@ static bool stat_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 	out->stat.count = kv_get16(p + STAT_COUNT);
 	out->stat.pairs = wire_cur_take(c, (size_t)out->stat.count * PAIR_SIZE);
 	return (kv_get16(p + STAT_ZERO_16) | kv_get32(p + STAT_ZERO_32)) == 0;
+}
+
+static bool tombs_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *out)
+{
+	out->tombs.next = kv_get64(p + TOMBS_NEXT);
+	out->tombs.count = kv_get16(p + TOMBS_COUNT);
+	out->tombs.tombs = wire_cur_take(c, (size_t)out->tombs.count * TOMB_SIZE);
+	return (kv_get16(p + TOMBS_ZERO_16) | kv_get32(p + TOMBS_ZERO_32)) == 0;
 }
 
 /* Returns whether the body's reserved fields are zero. The cursor tells whether the body was long enough. */
@@ -347,6 +402,12 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 		return true;
 	case WIRE_TOUCH:
 		out->touch.left_ms = kv_get64(p + TOUCH_LEFT);
+		out->touch.age_ns = kv_get64(p + TOUCH_AGE);
+		out->touch.checksum = kv_get64(p + TOUCH_CHECKSUM);
+		out->touch.clock_ns = kv_get64(p + TOUCH_CLOCK);
+		return true;
+	case WIRE_DELETE:
+		out->drop.clock_ns = kv_get64(p + DELETE_CLOCK);
 		return true;
 	case WIRE_PING:
 		out->ping.cookie = kv_get64(p + PING_COOKIE);
@@ -356,7 +417,9 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *o
 	case WIRE_BENCH:
 		out->bench.posted = kv_get32(p + BENCH_POSTED);
 		return kv_get32(p + BENCH_ZERO) == 0;
-	default: /* DELETE and PIN have no body */
+	case WIRE_TOMBS:
+		return tombs_read(c, p, out);
+	default: /* PIN has no body */
 		return true;
 	}
 }
@@ -384,6 +447,18 @@ int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
 	    !contents_valid(out))
 		return wire_reader_fail(r);
 	return 1;
+}
+
+void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns)
+{
+	kv_put64(tombs + (size_t)i * TOMB_SIZE, id);
+	kv_put64(tombs + (size_t)i * TOMB_SIZE + 8, age_ns);
+}
+
+void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns)
+{
+	*out_id = kv_get64(tombs + (size_t)i * TOMB_SIZE);
+	*out_age_ns = kv_get64(tombs + (size_t)i * TOMB_SIZE + 8);
 }
 
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value)

@@ -46,10 +46,13 @@ enum {
 	EXISTS_ZERO_32 = 4,
 	EXISTS_FIXED = 8,
 
-	KEYED_KEY_LEN = 0, /* offsets of DELETE, TOUCH, PIN */
+	KEYED_KEY_LEN = 0, /* offsets of DELETE, TOUCH, PIN; DELETE has more */
 	KEYED_ZERO = 2,
 	KEYED_TTL = 4, /* of TOUCH; zero in the others */
 	KEYED_FIXED = 8,
+	DELETE_WHICH = 8,
+	TOUCH_YOUNG = 8,
+	TIMED_FIXED = 16, /* of DELETE and TOUCH */
 
 	CANCEL_ID = 0,
 	CANCEL_FIXED = 8,
@@ -64,6 +67,9 @@ enum {
 	BENCH_DEPTH = 28,
 	BENCH_DEST = 32,
 	BENCH_FIXED = 64,
+
+	TOMBS_FROM = 0,
+	TOMBS_FIXED = 8,
 
 	SESSION_NUMBER = 0,
 	SESSION_ZERO = 4,
@@ -86,7 +92,8 @@ _Static_assert(BENCH_DEPTH + 4 == BENCH_DEST && BENCH_DEST + DEST_SIZE == BENCH_
 _Static_assert(WIRE_RECORD_HEADER + SESSION_FIXED == WIRE_SESSION_BYTES &&
 		       WIRE_RECORD_HEADER + PROVE_FIXED == WIRE_PROVE_BYTES,
 	       "SESSION, PROVE");
-_Static_assert(KEYED_TTL + 4 == KEYED_FIXED && EXISTS_ZERO_32 + 4 == EXISTS_FIXED, "DELETE, TOUCH, PIN, EXISTS");
+_Static_assert(KEYED_TTL + 4 == KEYED_FIXED && KEYED_FIXED == DELETE_WHICH && DELETE_WHICH + 8 == TIMED_FIXED &&
+		       EXISTS_ZERO_32 + 4 == EXISTS_FIXED, "DELETE, TOUCH, PIN, EXISTS");
 _Static_assert(RELEASE_ZERO_32 + 4 == RELEASE_FIXED, "RELEASE");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + RELEASE_FIXED + WIRE_RELEASE_MAX * LEASE_SIZE <= KV_MSG_MAX,
 	       "the largest RELEASE fits a frame");
@@ -104,16 +111,17 @@ static const struct {
 	bool keyed;
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL |
-				WIRE_GET_MORE, true},
-	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED, true},
+				WIRE_GET_MORE | WIRE_GET_YOUNG, true},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
-	[WIRE_DELETE] = {KEYED_FIXED, 0, true},
-	[WIRE_TOUCH] = {KEYED_FIXED, WIRE_TOUCH_LOOK, true},
+	[WIRE_DELETE] = {TIMED_FIXED, WIRE_DELETE_THIS | WIRE_DELETE_AT, true},
+	[WIRE_TOUCH] = {TIMED_FIXED, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG, true},
 	[WIRE_PIN] = {KEYED_FIXED, WIRE_PIN_RELEASE, true},
 	[WIRE_STAT] = {0, 0, false},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
 	[WIRE_PING] = {PING_FIXED, 0, false},
 	[WIRE_BENCH] = {BENCH_FIXED, 0, false},
+	[WIRE_TOMBS] = {TOMBS_FIXED, 0, false},
 	[WIRE_SESSION] = {SESSION_FIXED, 0, false},
 	[WIRE_RELEASE] = {RELEASE_FIXED, 0, false},
 	[WIRE_PROVE] = {PROVE_FIXED, 0, false},
@@ -173,9 +181,24 @@ static bool put_valid(const struct wire_request *r)
 	bad |= (length > KV_RANGE_MAX) | (offset > total) | (length > total - offset);
 	bad |= (inline_len > KV_INLINE_MAX) | (inline_len != 0 && inline_len != length);
 	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
+	if (r->flags & WIRE_PUT_COPY)
+		bad |= !(r->flags & WIRE_PUT_FIRST) || r->put.born_ns == 0;
 	if (r->flags & WIRE_PUT_LANDED)
 		return !bad && put_has_source(r) && landed_valid(&r->dest, length);
 	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));
+}
+
+/* Which value is meant, in at most one way. */
+static bool delete_valid(const struct wire_request *r)
+{
+	switch (r->flags) {
+	case 0:
+		return r->drop.which == 0;
+	case WIRE_DELETE_THIS:
+		return r->drop.which != 0;
+	default:
+		return r->flags == WIRE_DELETE_AT;
+	}
 }
 
 static bool request_valid(const struct wire_request *r)
@@ -189,6 +212,11 @@ static bool request_valid(const struct wire_request *r)
 		return get_valid(r);
 	case WIRE_PUT:
 		return put_valid(r);
+	case WIRE_DELETE:
+		return delete_valid(r);
+	case WIRE_TOUCH:
+		return (~r->flags & (WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK)) != 0 &&
+		       (r->flags & WIRE_TOUCH_YOUNG || r->touch.young_ns == 0);
 	case WIRE_EXISTS:
 		return r->exists.count - 1u < WIRE_EXISTS_MAX;
 	case WIRE_RELEASE:
@@ -256,7 +284,7 @@ static void put_write(uint8_t *p, const struct wire_request *r)
 	kv_put64(p + PUT_OFFSET, r->put.offset);
 	kv_put64(p + PUT_LENGTH, r->put.length);
 	kv_put64(p + PUT_CHECKSUM, r->put.checksum);
-	kv_put64(p + PUT_STAGE, r->put.stage);
+	kv_put64(p + PUT_STAGE, r->flags & WIRE_PUT_COPY ? r->put.born_ns : r->put.stage);
 	kv_put32(p + PUT_TTL, r->put.ttl_s);
 	kv_put16(p + PUT_KEY_LEN, (uint16_t)r->key.len);
 	kv_put16(p + PUT_INLINE_LEN, (uint16_t)r->put.inline_data.len);
@@ -280,7 +308,11 @@ static void keyed_write(uint8_t *p, const struct wire_request *r)
 	kv_put16(p + KEYED_KEY_LEN, (uint16_t)r->key.len);
 	kv_put16(p + KEYED_ZERO, 0);
 	kv_put32(p + KEYED_TTL, r->type == WIRE_TOUCH ? r->touch.ttl_s : 0);
-	memcpy(p + KEYED_FIXED, r->key.data, r->key.len);
+	if (r->type == WIRE_DELETE)
+		kv_put64(p + DELETE_WHICH, r->drop.which);
+	if (r->type == WIRE_TOUCH)
+		kv_put64(p + TOUCH_YOUNG, r->touch.young_ns);
+	memcpy(p + shapes[r->type].fixed, r->key.data, r->key.len);
 }
 
 static void bench_write(uint8_t *p, const struct wire_request *r)
@@ -332,6 +364,9 @@ static void body_write(uint8_t *p, const struct wire_request *r)
 		break;
 	case WIRE_BENCH:
 		bench_write(p, r);
+		break;
+	case WIRE_TOMBS:
+		kv_put64(p + TOMBS_FROM, r->tombs.from);
 		break;
 	case WIRE_SESSION:
 		session_write(p, r);
@@ -394,7 +429,8 @@ static bool put_read(struct wire_cur *c, const uint8_t *p, struct wire_request *
 	out->put.offset = kv_get64(p + PUT_OFFSET);
 	out->put.length = kv_get64(p + PUT_LENGTH);
 	out->put.checksum = kv_get64(p + PUT_CHECKSUM);
-	out->put.stage = kv_get64(p + PUT_STAGE);
+	out->put.stage = out->flags & WIRE_PUT_COPY ? 0 : kv_get64(p + PUT_STAGE);
+	out->put.born_ns = out->flags & WIRE_PUT_COPY ? kv_get64(p + PUT_STAGE) : 0;
 	out->put.ttl_s = kv_get32(p + PUT_TTL);
 	out->key = bytes_read(c, kv_get16(p + PUT_KEY_LEN));
 	out->put.inline_data = bytes_read(c, kv_get16(p + PUT_INLINE_LEN));
@@ -412,9 +448,13 @@ static bool exists_read(struct wire_cur *c, const uint8_t *p, struct wire_reques
 static bool keyed_read(struct wire_cur *c, const uint8_t *p, struct wire_request *out)
 {
 	uint32_t ttl_s = kv_get32(p + KEYED_TTL);
+	if (out->type == WIRE_DELETE)
+		out->drop.which = kv_get64(p + DELETE_WHICH);
 	out->key = bytes_read(c, kv_get16(p + KEYED_KEY_LEN));
-	if (out->type == WIRE_TOUCH)
+	if (out->type == WIRE_TOUCH) {
 		out->touch.ttl_s = ttl_s;
+		out->touch.young_ns = kv_get64(p + TOUCH_YOUNG);
+	}
 	return kv_get16(p + KEYED_ZERO) == 0 && (ttl_s == 0 || out->type == WIRE_TOUCH);
 }
 
@@ -464,6 +504,9 @@ static bool body_read(struct wire_cur *c, const uint8_t *p, struct wire_request 
 		return true;
 	case WIRE_BENCH:
 		return bench_read(p, out);
+	case WIRE_TOMBS:
+		out->tombs.from = kv_get64(p + TOMBS_FROM);
+		return true;
 	case WIRE_SESSION:
 		return session_read(p, out);
 	case WIRE_RELEASE:

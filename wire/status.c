@@ -27,6 +27,7 @@ static const int errors[] = {
 	[WIRE_NOTSUP] = -KV_ENOTSUP,
 	[WIRE_FABRIC] = -KV_EPROVIDER,
 	[WIRE_CLOSING] = -KV_ELEFT,
+	[WIRE_DELETED] = -KV_EDELETED,
 };
 
 _Static_assert(KV_COUNT(errors) == WIRE_STATUS_MAX, "every status has an error");
@@ -147,6 +148,7 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_STATUS + WIRE_NOTSUP] = {"answered_notsup", "answers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_STATUS + WIRE_FABRIC] = {"answered_fabric", "answers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_STATUS + WIRE_CLOSING] = {"answered_closing", "answers", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_STATUS + WIRE_DELETED] = {"answered_deleted", "answers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_FURTHER_SESSIONS] = {"further_sessions", "peers", "", WIRE_STAT_GAUGE},
 	[WIRE_STAT_SESSIONS_OPENED] = {"sessions_opened", "peers", "", WIRE_STAT_COUNTER},
 	[WIRE_STAT_SESSIONS_REFUSED] = {"sessions_refused", "peers", "", WIRE_STAT_COUNTER},
@@ -202,6 +204,12 @@ static const struct wire_stat_info stats[] = {
 	[WIRE_STAT_VERSION] = {"version", "server", "", WIRE_STAT_GAUGE},
 	[WIRE_STAT_UPTIME_NS] = {"uptime_ns", "server", "ns", WIRE_STAT_GAUGE},
 	[WIRE_STAT_HOT_GETS] = {"hot_gets", "requests", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_TOMBS] = {"tombs", "memory", "", WIRE_STAT_GAUGE},
+	[WIRE_STAT_TOMBS_DROPPED] = {"tombs_dropped", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_COPIES_REFUSED] = {"copies_refused", "requests", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOUBTS] = {"doubts", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_DOUBT_DROPPED] = {"doubt_dropped", "memory", "", WIRE_STAT_COUNTER},
+	[WIRE_STAT_COPIES_REPLACED] = {"copies_replaced", "requests", "", WIRE_STAT_COUNTER},
 };
 /* clang-format on */
 

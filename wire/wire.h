@@ -9,7 +9,7 @@
  * input.
  *
  * -- A fabric frame -----------------------------------------------------------------------------------------------
- *   0  u16 magic 0x524B ("KR")     2  u8 version (3)      3  u8 link (index among the links between the client and
+ *   0  u16 magic 0x524B ("KR")     2  u8 version (4)      3  u8 link (index among the links between the client and
  *      this shard)
  *   4  u32 session: the number from the WELCOME, in both directions
  *   8  u8[16] tag: AES-128-GMAC of the bytes 24 to the end, nonce: the link in 4 bytes, then the counter's 8. The key
@@ -28,25 +28,31 @@
  *  dest (32 bytes), where bytes go or come from: region, seen as `count` slices of `slice` bytes, `stride` apart
  *   0 u32 region id  4 u32 count (1: contiguous)  8 u64 offset  16 u64 stride  24 u64 slice
  *
- *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any)  24 u32 immediate
+ *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG: one that was put
+ *         less than so many nanoseconds ago)  24 u32 immediate
  *         28 u16 key length  30 u16 zero  32 dest  64 key
  *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range
  *         24 u64 XXH3-64 of the whole value
- *         32 u64 stage id (0 with WIRE_PUT_FIRST)  40 u32 ttl in seconds (0: the server's default)  44 u16 key length
+ *         32 u64 stage id (0 with WIRE_PUT_FIRST; with WIRE_PUT_COPY: when the value was first put, or earlier, in
+ *         nanoseconds of the server's clock, not 0)  40 u32 ttl in seconds (0: the server's default; of a copy it counts from then)  44 u16 key length
  *         46 u16 inline length
  *         48 dest (the source, when inline length is 0 and length is not; with WIRE_PUT_LANDED the place in the landing
  *         area of this shard: region 0, count 1, stride 0, slice the length)  80 key, then inline bytes
  *  EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero  8 digests: each u64, XXH3-64 of a key with the shard hash
  *         seed of WELCOME
- *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero  8 key
+ *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero
+ *         8 u64 which value is meant (0; flag WIRE_DELETE_AT: what was there at this time of the server's clock; flag
+ *         WIRE_DELETE_THIS: the one of this generation, and copies that are no younger)  16 key
  *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
- *         8 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing)
+ *         8 u64 0 (flag WIRE_TOUCH_YOUNG: as GET)  16 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing; flag WIRE_TOUCH_MARK: if the key is
+ *         not there, copies of it that come later live no longer than so)
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
  *  PING    0 u64 cookie
  *  BENCH   0 u64 operations  8 u64 length of each  16 u64 seed  24 u32 immediate
  *         28 u32 depth  32 dest (slices are used in turn)
+ *  TOMBS   0 u64 from: 0 at first, then the `next` of the last reply
  *  SESSION 0 u32 session (as SESSION_OK named it; 0: the frame's own)  4 u32 zero
  *          Not a request: the records behind it, up to the next SESSION or the frame's end, belong to this session.
  *          Its time and id are 0.
@@ -71,12 +77,17 @@
  *         52 u32 zero
  *  PUT     0 u64 stage id  8 u64 generation (of the committed block, else 0)
  *  EXISTS  0 u16 key count  2 u16 longest prefix  4 u32 zero  8 bitmap, bit i of byte i/8: key i exists
+ *          (flag WIRE_EXISTS_DELETED: a second bitmap follows it: key i was deleted lately)
+ *  DELETE  0 u64 the server's clock
  *  TOUCH   0 u64 milliseconds that the value still has to live (UINT64_MAX: it does not expire)
+ *          8 u64 nanoseconds since it was first put, or more  16 u64 its checksum  24 u64 the server's clock
  *  STAT    0 u16 count  2 u16 zero  4 u32 zero  8 pairs: u32 counter id (enum wire_stat), u32 zero, u64 value
  *  CANCEL  0 u64 id of the cancelled request  8 u32 posted by it, final  12 u32 state (enum wire_cancel)
  *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this
  *         link is proven)
  *  BENCH   0 u32 posted  4 u32 zero
+ *  TOMBS   0 u64 next (0: these are the last ones)  8 u16 count (0..200)  10 u16 zero  12 u32 zero
+ *         16 deleted keys: u64 XXH3-64 of the key with seed 4, u64 nanoseconds since it was deleted, or less
  *  others  (empty)
  *
  * -- Rules for every record ---------------------------------------------------------------------------------------
@@ -88,9 +99,12 @@
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
  *  A reply may repeat the flags of its request, but MORE. If a reply to GET has FOLLOWS, its posted is 0 and the
- * value's bytes are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline
- * bytes. HOT goes with status OK only, and with every other flag. EXISTS: bits of the bitmap beyond the last key are
- * zero.
+ *  value's bytes are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline
+ *  bytes. HOT goes with status OK only, and with every other flag. EXISTS: bits of a bitmap beyond the last key are
+ *  zero.
+ *  A server's clock is in nanoseconds from a time that it chose when it was started; never 0. Status DELETED: the key
+ *  is not there (GET, TOUCH, PIN), and was deleted so many nanoseconds ago, or less, as GET's generation and TOUCH's
+ *  age say. PUT: this copy is older than a DELETE of its key, or than the value that is there.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
@@ -106,8 +120,8 @@
  *              there is none); string provider; string fabric; string cluster ("": any); rails x blob address
  *  WELCOME     u16 version; u16 shards; u16 rails per shard; u16 flags (enum wire_welcome); u32 session; u8[16]
  *              token; u64 incarnation; u8[16] host id; u64 shard hash seed; u32 chunk bytes; u32 credits per link;
- *              u32 heartbeat ms; u32 eager bytes; u64 largest value; u16 loops; u16 zero; string node id; string
- *              cluster ("": none); shards x rails x blob address
+ *              u32 heartbeat ms; u32 eager bytes; u64 largest value; u64 the server's clock; u16 loops; u16 zero;
+ *              string node id; string cluster ("": none); shards x rails x blob address
  *  REFUSE      i32 status (enum wire_status); string sentence
  *  REGION      u32 region id; u16 rails; u16 flags (bit 0: virtual addresses); u64 length; u64 part bytes; u32
  *              parts; u32 zero; rails x parts x {u64 base, u64 key}
@@ -123,8 +137,8 @@
  *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.
  *  ADDRESS_OK  u32 epoch; i32 status
  *  HEARTBEAT   u64 sequence; u64 milliseconds that the server may be silent from now on if nobody asks (0: as WELCOME
- *              says); u16 shards; u16 zero; u32 zero; shards x u64 turn counter. A client's asks for an answer, a
- *              HEARTBEAT of the server; it has 0 milliseconds and no shards
+ *              says); u64 the server's clock; u16 shards; u16 zero; u32 zero; shards x u64 turn counter. A client's asks
+ *              for an answer, a HEARTBEAT of the server; it has 0 milliseconds, clock 0 and no shards
  *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes.
  *                                      GOODBYE of a server: it shuts down; the client should ask.
  *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
@@ -159,7 +173,7 @@
 
 enum {
 	WIRE_MAGIC = 0x524B,
-	WIRE_VERSION = 3,
+	WIRE_VERSION = 4,
 	WIRE_FRAME_HEADER = 40,
 	WIRE_RECORDS_AT = 26,    /* offset of the record count in a frame */
 	WIRE_RECORD_HEADER = 16, /* of a request; a reply's header begins with the same fields */
@@ -176,6 +190,7 @@ enum {
 	WIRE_PROOF_LEN = 32,
 	WIRE_IDENTITY_MAX = 129, /* bytes of an identity, with the final 0 */
 	WIRE_RELEASE_MAX = 128,
+	WIRE_TOMBS_MAX = 200,
 	WIRE_MEMBER_BYTES = 16 + 6 + 2 * (KV_NAME_MAX - 1) + KV_MEMBER_ADDRESS - 1 /* of a packed member, at most */
 };
 
@@ -190,9 +205,10 @@ enum wire_type {
 	WIRE_CANCEL = 8,
 	WIRE_PING = 9,
 	WIRE_BENCH = 10,
-	WIRE_SESSION = 11, /* a record among requests; it has no reply */
-	WIRE_RELEASE = 12, /* gives leases back: no reply, no credit */
-	WIRE_PROVE = 13,   /* proves the client's address: no reply, no credit */
+	WIRE_TOMBS = 11,
+	WIRE_SESSION = 12, /* a record among requests; it has no reply */
+	WIRE_RELEASE = 13, /* gives leases back: no reply, no credit */
+	WIRE_PROVE = 14,   /* proves the client's address: no reply, no credit */
 	WIRE_REPLY = 0x80
 };
 
@@ -203,6 +219,7 @@ enum wire_flag {
 			       if it is wrong */
 	WIRE_GET_PACK = 16, /* GET: its destination may be written in one write with its neighbours; gaps behind the
 			       value become zeros */
+	WIRE_GET_YOUNG = 8, /* GET: of a key that was deleted elsewhere: a value that was put since */
 	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place and no immediates come (posted is 0); only where
 				 the fabric delivers a message after earlier writes */
 	WIRE_GET_PULL = 32,   /* GET: the client prefers to read the bytes itself; see WIRE_WELCOME_PULL */
@@ -216,7 +233,13 @@ enum wire_flag {
 	WIRE_PUT_LAST = 2,    /* PUT: last range: check, then commit */
 	WIRE_PUT_LANDED = 4,  /* PUT: the client wrote the bytes to its landing area, before this message and over the
 				 same  connection */
+	WIRE_PUT_COPY = 8, /* PUT, with FIRST: the value is copied from another server; see put.born_ns */
+	WIRE_DELETE_THIS = 1, /* DELETE: the value of one generation */
+	WIRE_DELETE_AT = 2, /* DELETE: the value as it was at some time */
+	WIRE_EXISTS_DELETED = 1, /* reply to EXISTS: some keys were deleted lately; a second bitmap says which */
 	WIRE_TOUCH_LOOK = 1,  /* TOUCH: answer only: the value is not used and keeps its time to live */
+	WIRE_TOUCH_YOUNG = 4, /* TOUCH: as WIRE_GET_YOUNG */
+	WIRE_TOUCH_MARK = 2,  /* TOUCH: also of copies that come later */
 	WIRE_PIN_RELEASE = 1  /* PIN: release the session's pin */
 };
 
@@ -239,6 +262,7 @@ enum wire_status {
 	WIRE_NOTSUP = 14,
 	WIRE_FABRIC = 15,  /* the server's provider failed: KV_EPROVIDER */
 	WIRE_CLOSING = 16, /* the server is shutting down: KV_EPEERDOWN */
+	WIRE_DELETED = 17, /* the key is not there, and was deleted lately; of a copy: it is too old */
 	WIRE_STATUS_MAX
 };
 
@@ -360,6 +384,12 @@ enum wire_stat {
 	WIRE_STAT_VERSION,                  /* of the build: 0.1.0 is 1,000, 2.3.4 is 2,003,004 */
 	WIRE_STAT_UPTIME_NS,                /* gauge: since the server began to serve */
 	WIRE_STAT_HOT_GETS,                 /* GETs whose reply said HOT */
+	WIRE_STAT_TOMBS,           /* gauge: keys whose DELETE or TOUCH is remembered, so that no older copy undoes it */
+	WIRE_STAT_TOMBS_DROPPED,   /* those that were forgotten early, for lack of room */
+	WIRE_STAT_COPIES_REFUSED,  /* copies that were older than a DELETE of their key, or than the value there */
+	WIRE_STAT_DOUBTS,        /* times that this server was out of the cluster, and had its values doubted */
+	WIRE_STAT_DOUBT_DROPPED, /* values that went since they may have been deleted meanwhile */
+	WIRE_STAT_COPIES_REPLACED, /* values that made way for a younger copy with other bytes */
 	WIRE_STAT_END
 };
 
@@ -404,6 +434,7 @@ struct wire_request {
 		} get;
 		struct {
 			uint64_t total, offset, length, checksum, stage;
+			uint64_t born_ns; /* of a copy (WIRE_PUT_COPY); without meaning otherwise */
 			uint32_t ttl_s;
 			struct wire_bytes inline_data;
 		} put;
@@ -412,7 +443,11 @@ struct wire_request {
 			const uint8_t *digests; /* count of them; read with wire_exists_digest */
 		} exists;
 		struct {
+			uint64_t which; /* 0 without a flag */
+		} drop; /* of DELETE */
+		struct {
 			uint32_t ttl_s;
+			uint64_t young_ns; /* with WIRE_TOUCH_YOUNG */
 		} touch;
 		struct {
 			uint64_t id;
@@ -424,6 +459,9 @@ struct wire_request {
 			uint64_t operations, length, seed;
 			uint32_t imm, depth;
 		} bench;
+		struct {
+			uint64_t from;
+		} tombs;
 		struct {
 			uint32_t number;
 		} session;
@@ -454,11 +492,14 @@ struct wire_reply {
 			uint64_t stage, generation;
 		} put;
 		struct {
-			uint64_t left_ms;
+			uint64_t clock_ns;
+		} drop; /* of DELETE */
+		struct {
+			uint64_t left_ms, age_ns, checksum, clock_ns;
 		} touch;
 		struct {
 			uint32_t count, prefix;
-			const uint8_t *bitmap;
+			const uint8_t *bitmap, *deleted; /* deleted: only with WIRE_EXISTS_DELETED */
 		} exists;
 		struct {
 			uint32_t count;
@@ -474,6 +515,11 @@ struct wire_reply {
 		struct {
 			uint32_t posted;
 		} bench;
+		struct {
+			uint64_t next;
+			uint32_t count;
+			const uint8_t *tombs; /* read with wire_tomb */
+		} tombs;
 	};
 };
 
@@ -522,6 +568,10 @@ const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number that th
 /* wire_release_put, wire_release_lease -- write and read the i-th of packed leases. */
 void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease);
 uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
+
+/* wire_tomb_put, wire_tomb -- write and read the i-th of packed tombstones. */
+void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns);
+void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns);
 
 /* wire_frame_room -- bytes that further records may take in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)
@@ -644,7 +694,7 @@ struct wire_welcome_msg {
 	uint32_t session, chunk_bytes, credits, heartbeat_ms, eager_bytes;
 	uint8_t token[KV_TOKEN_LEN]; /* secret: never leaves the control connection. Without TLS, keys and proofs are
 					derived from it */
-	uint64_t incarnation, shard_seed, value_max;
+	uint64_t incarnation, shard_seed, value_max, clock_ns;
 	uint8_t host_id[16];
 	char node_id[KV_NAME_MAX], cluster[KV_NAME_MAX];
 	const uint8_t *addrs; /* shards x rails blobs (in the input when decoded); walk with wire_welcome_addr */
@@ -672,7 +722,7 @@ struct wire_address {
 };
 
 struct wire_heartbeat {
-	uint64_t sequence, quiet_ms;
+	uint64_t sequence, quiet_ms, clock_ns;
 	uint16_t shards;
 	uint64_t turns[KV_SHARDS_MAX];
 };

@@ -44,6 +44,7 @@
 #include "kvclient/call/second.h"
 #include "kvclient/call/second_put.h"
 #include "kvclient/call/small.h"
+#include "kvclient/conn/owed.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/life.h"
@@ -59,6 +60,8 @@ struct batch {
 	uint64_t deadline_ns;
 	struct kvc_wait wait;
 	uint64_t epoch;       /* of the view when the batch began */
+	uint64_t begun_ns;    /* when the batch began: DELETE, and PUT if values are kept twice */
+	const uint64_t *born; /* the items are copies of values that were born then; NULL: they are not */
 	unsigned pass;        /* 0 or 1 */
 	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
@@ -190,14 +193,25 @@ static enum kvc_mark missed_at(const struct batch *b, unsigned i, int rc, const 
 	return !other ? KVC_MARK_FRESH : other == kvc_call_node(b->c, key) ? KVC_MARK_FIRST : KVC_MARK_SECOND;
 }
 
+/* The item was deleted where it was asked for: whether others may have a value that was put since. */
+static bool others_may(struct batch *b, struct kvc_key key)
+{
+	return twice(b, key) || kvc_former_missed(b->c, key, false, -KV_ENOTFOUND, 0);
+}
+
 /* A request of item i to server `at` failed with rc: make the item again, or tell it the code. */
 static void failed_await(struct batch *b, unsigned i, int rc, const struct kvc_node *at)
 {
-	enum kvc_mark mark = kvc_chain_mark(&b->items[i]), other = missed_at(b, i, rc, at);
-	unsigned tries = b->pass | (mark == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
 	struct kvc_key key = b->items[i].key;
+	bool second = rc == -KV_EDELETED && at && at != kvc_call_node(b->c, key) && twice(b, key); /* see get.c */
+	int missed = second ? -KV_ENOTFOUND : rc;
+	enum kvc_mark mark = kvc_chain_mark(&b->items[i]), other = missed_at(b, i, missed, at);
+	unsigned tries = b->pass | (mark == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0);
 	struct kvc_node *n = kvc_call_owner(b->c, key); /* the next pass finds the one to ask */
-	if (!stopped(b) && other != KVC_MARK_FRESH)
+	rc = missed;
+	if (!stopped(b) && rc == -KV_EDELETED && others_may(b, key))
+		again(b, i, KVC_MARK_AGAIN); /* in the end as a single call */
+	else if (!stopped(b) && other != KVC_MARK_FRESH)
 		again(b, i, other);
 	else if (!stopped(b) && kvc_former_missed(b->c, key, twice(b, key), rc, mark == KVC_MARK_FORMER))
 		again(b, i, KVC_MARK_FORMER);
@@ -253,6 +267,7 @@ static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 	if (rc == 0)
 		rc = kvc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
+	p->born_ns = b->born ? b->born[it - b->items] : 0;
 	p->batched = true;
 	p->turn = b->turn;
 	p->tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
@@ -288,6 +303,7 @@ static __attribute__((noinline)) void put_twice_await(struct batch *b, const str
 								      .from = &from,
 								      .len = it->len,
 								      .checksum = checksum,
+								      .born_ns = b->begun_ns,
 								      .ttl_s = b->call->ttl_s});
 }
 
@@ -353,6 +369,12 @@ static bool delete_elsewhere(const struct batch *b, struct kvc_key key, const st
 	       (kvc_call_node(b->c, key) != n || kvc_former_missed(b->c, key, false, -KV_ENOTFOUND, 0));
 }
 
+static int delete_done(struct batch *b, struct kvc_node *n, struct kvc_key key, int status)
+{
+	kvc_owed_note(b->c, key, b->begun_ns, 0);
+	return kvc_delete_said(n, key, status, b->pass);
+}
+
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
@@ -363,7 +385,7 @@ static void delete_end_await(struct batch *b, struct slot *slot, int status)
 	else if (delete_elsewhere(b, it->key, n))
 		again(b, slot->item, KVC_MARK_AGAIN);
 	else
-		it->result = kvc_delete_said(n, it->key, status, b->pass);
+		it->result = delete_done(b, n, it->key, status);
 }
 
 static void delete_whole_await(struct batch *b, unsigned i)
@@ -447,6 +469,8 @@ struct whole {
 	uint64_t deadline_ns;
 	struct kvc_trace *trace; /* of the call: its coroutines are of one loop, and none parks inside a note */
 	const struct batch_ops *ops;
+	uint64_t begun_ns;    /* as struct batch */
+	const uint64_t *born; /* the same */
 	struct co *co;    /* the coroutine that waits for the parts */
 	unsigned running; /* parts that run in coroutines of their own */
 };
@@ -502,6 +526,8 @@ static __attribute__((noinline)) void part_make_await(const struct part *p)
 			  .deadline_ns = w->deadline_ns,
 			  .wait = {.co = co_self(), .trace = w->trace},
 			  .epoch = w->c->cluster.view.epoch,
+			  .begun_ns = w->begun_ns,
+			  .born = w->born,
 			  .first = p->first,
 			  .turn = w->c->batches++};
 	if (w->ops->chain_await) {
@@ -613,10 +639,11 @@ static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 }
 
 static int batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call,
-		       const struct batch_ops *ops, const bool *stop)
+		       const struct batch_ops *ops, const bool *stop, const uint64_t *born)
 {
 	struct kvc_trace t;
-	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = ops, .co = co_self()};
+	struct whole w = {
+		.c = client, .items = items, .n = n, .trace = &t, .ops = ops, .born = born, .co = co_self()};
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, ops->op, call);
 	if (rc < 0)
@@ -628,6 +655,9 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 	t.batch = true;
 	t.stop = stop;
 	w.call = &own;
+	w.begun_ns = ops->op == KVC_OP_DELETE || (ops->op == KVC_OP_PUT && kvc_two_copies(client, own.flags))
+			     ? loop_now(client->loop)
+			     : 0;
 	w.deadline_ns = kvc_call_deadline(client, &own, ops->chain_await ? 0 : kvc_batch_bytes(items, n));
 	whole_await(&w);
 	for (unsigned i = 0; i < n; i++) {
@@ -733,13 +763,19 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	if (rc < 0)
 		return rc;
 	kvc_parts_claim(items, n);
-	return batch_await(client, items, n, call, &get_ops, NULL);
+	return batch_await(client, items, n, call, &get_ops, NULL, NULL);
 }
 
 int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	int rc = kvc_items_check(KVC_OP_PUT, items, n);
-	return rc < 0 ? rc : batch_await(client, items, n, call, &put_ops, NULL);
+	return rc < 0 ? rc : batch_await(client, items, n, call, &put_ops, NULL, NULL);
+}
+
+int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+			 const struct kvc_call *call)
+{
+	return batch_await(c, items, n, call, &put_ops, NULL, born_ns);
 }
 
 int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
@@ -750,7 +786,7 @@ int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items
 			   : op == KVC_OP_PUT    ? &put_ops
 			   : op == KVC_OP_DELETE ? &delete_ops
 						 : &exists_ops,
-			   stop);
+			   stop, NULL);
 }
 
 void kvc_batch_stop(struct kvc_client *c, const bool *stop)

@@ -14,7 +14,9 @@
 #include "kvclient/call/claim.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/second.h"
+#include "kvclient/call/small.h"
 #include "kvclient/call/spread.h"
+#include "kvclient/copy.h"
 #include "kvclient/core/block.h"
 #include "kvclient/core/sized.h"
 
@@ -29,6 +31,9 @@ struct args {
 	uint8_t *found;
 	unsigned *prefix;
 	struct kvc_item *items;
+	const uint64_t *born_ns; /* of copies */
+	struct kvc_tombs *tombs;
+	uint64_t from;
 	struct kvc_stat_item *stats;
 	unsigned n;
 	const struct kvc_call *call;
@@ -100,6 +105,8 @@ ON_CLIENT(do_ttl, kvc_ttl_await(c, a->key, a->left_ms, args_call(c, a)))
 ON_CLIENT(do_ping, kvc_ping_await(c, args_call(c, a)))
 ON_CLIENT(do_get_batch, kvc_batch_await(c, KVC_OP_GET, a->items, a->n, args_call(c, a), NULL))
 ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
+ON_CLIENT(do_copy_batch, kvc_copy_batch_await(c, a->items, a->born_ns, a->n, args_call(c, a)))
+ON_CLIENT(do_tombs, kvc_tombs_await(c, a->from, a->tombs, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
 int64_t kvc_get(struct kvc_pool *pool, struct kvc_key key, void *dst, uint64_t dst_len, const struct kvc_call *call)
@@ -261,6 +268,34 @@ int kvc_get_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, con
 int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	return batch(pool, do_put_batch, items, n, call);
+}
+
+int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+		   const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_copy_batch,
+				   &(struct args){.items = items,
+						  .born_ns = born_ns,
+						  .n = n,
+						  .bytes = kvc_batch_bytes(items, n),
+						  .call = call});
+}
+
+int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out, unsigned max,
+	      const struct kvc_call *call)
+{
+	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
+	struct kvc_tombs tombs;
+	int rc;
+	own.server = server;
+	own.shard = shard + 1;
+	rc = (int)on_some_client(pool, do_tombs, &(struct args){.tombs = &tombs, .from = *from, .call = &own});
+	if (rc < 0)
+		return rc;
+	*from = tombs.next;
+	tombs.count = KV_MIN(tombs.count, max);
+	memcpy(out, tombs.tomb, tombs.count * sizeof(*out));
+	return (int)tombs.count;
 }
 
 int kvc_stat(struct kvc_pool *pool, struct kvc_stat_item *out, unsigned max, const struct kvc_call *call)

@@ -138,7 +138,8 @@ bool kvc_call_again_await(struct kvc_client *c, int64_t rc, uint64_t deadline_ns
 int kvc_call_over(const struct kvc_client *c, const struct kvc_trace *t, uint64_t deadline_ns);
 int64_t kvc_item_code(const struct kvc_client *c, const struct kvc_trace *t, int64_t rc);
 
-/* kvc_call_code -- the code that the caller sees for rc: internal ones become a timeout, or -KV_ECLOSED. */
+/* kvc_call_code -- the code that the caller sees for rc: internal ones become a timeout, or -KV_ECLOSED; that a key was
+ * deleted lately, which keeps it from being looked for elsewhere, becomes a miss. */
 int64_t kvc_call_code(const struct kvc_client *c, int64_t rc);
 
 /* kvc_chunks -- the most immediates that a transfer to `count` slices of `slice` bytes can make. */

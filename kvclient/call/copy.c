@@ -12,6 +12,11 @@
  * The copy lives as long as the original would: its time to live is asked for first. Another client may copy the same
  * value at the same time, and the server takes the same bytes twice.
  *
+ * The key may be deleted while its value is under way, or was deleted while the server that has it was out of reach. So
+ * a copy says when its value was born, as the server that has it says, turned into the clock of the one that is to have
+ * it (core/clock.h), and never too late. That one refuses what is older than a DELETE that it knows of, or than a value
+ * with other bytes that it has. Then the source yields: it deletes what it has.
+ *
  * Rejected: to put the bytes that the call brought. They are in the caller's memory, so each would be copied on the
  * loop, before the call returns, whether there is room for it or not. */
 #include "kvclient/call/former.h"
@@ -26,14 +31,17 @@
 
 /* ---- one copy ---- */
 
-/* Seconds to live for a copy; 0: the server's default. What has less than a second is not worth one: -KV_ENOTFOUND. */
-static int ttl_of(uint64_t left_ms, uint32_t *out_ttl_s)
+/* Seconds to live for a copy, from its birth on; 0: the server's default. What has less than a second left is not worth
+ * one: -KV_ENOTFOUND. */
+static int ttl_of(const struct kvc_look *look, uint32_t *out_ttl_s)
 {
 	*out_ttl_s = 0;
-	if (left_ms == UINT64_MAX)
+	if (look->left_ms == UINT64_MAX)
 		return 0;
-	*out_ttl_s = (uint32_t)KV_MIN(left_ms / 1000, (uint64_t)UINT32_MAX);
-	return *out_ttl_s ? 0 : -KV_ENOTFOUND;
+	if (look->left_ms < 1000)
+		return -KV_ENOTFOUND;
+	*out_ttl_s = (uint32_t)KV_MIN((look->left_ms + look->age_ns / 1000000) / 1000, (uint64_t)UINT32_MAX);
+	return 0;
 }
 
 /* The server that is to have the value; NULL: none, any more. */
@@ -46,33 +54,41 @@ static struct kvc_node *target_of(struct kvc_client *c, const struct kvc_repair 
 	return second && r->to == second->index ? second : NULL;
 }
 
+/* When a value was put, or earlier, and the server that is to have it. */
+struct birth {
+	uint64_t born_ns, incarnation;
+};
+
 static int put_copy_await(struct kvc_node *to, struct kvc_key key, const struct kvc_borrowed *b,
-			  const struct kvc_call *call, uint64_t deadline_ns, struct kvc_trace *t)
+			  const struct birth *birth, const struct kvc_call *call, uint64_t deadline_ns,
+			  struct kvc_trace *t)
 {
 	struct kvc_put p;
 	int rc = kvc_put_init(&p, to->client, key, &(struct kvc_target){.at = b->data}, b->len, call, deadline_ns);
 	if (rc < 0)
 		return rc;
-	kvc_put_copy(&p, to);
+	kvc_put_copy(&p, to, birth->born_ns, birth->incarnation);
 	p.own_wait.trace = t;
 	rc = kvc_put_all_await(&p);
 	kvc_put_fini(&p);
-	return rc == -KV_EEXIST ? 0 : rc;
+	return rc;
 }
 
 static int get_copy_await(struct kvc_node *from, struct kvc_key key, const struct kvc_call *call, uint64_t deadline_ns,
-			  struct kvc_trace *t, struct kvc_borrowed *out)
+			  struct kvc_trace *t, struct kvc_borrowed *out, uint64_t *out_generation)
 {
 	struct kvc_client *c = from->client;
 	uint64_t guess = KV_MAX(c->last_len, (uint64_t)1);
 	struct kvc_get g;
-	int rc = kvc_get_init(&g, c, key, &(struct kvc_target){.at = c->area.base}, 1, call, deadline_ns);
+	int64_t rc = kvc_get_init(&g, c, key, &(struct kvc_target){.at = c->area.base}, 1, call, deadline_ns);
 	if (rc < 0)
 		return rc;
 	g.n = from;
 	g.ask.repair = true;
 	g.own_wait.trace = t;
-	return kvc_get_lent_await(&g, guess, out);
+	rc = kvc_get_lent_await(&g, guess, out);
+	*out_generation = g.value.generation;
+	return (int)KV_MIN(rc, (int64_t)0);
 }
 
 /* Copy one value. Returns its length, 0 if it is there already, or a code. *out_read: the bytes that were read for it.
@@ -81,28 +97,33 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 			  uint64_t *out_read)
 {
 	struct kvc_key key = {r->key, r->len};
-	uint64_t deadline_ns = kvc_call_deadline(c, call, KV_RANGE_MAX), left_ms = 0, len;
+	uint64_t deadline_ns = kvc_call_deadline(c, call, KV_RANGE_MAX), generation = 0, len;
 	struct kvc_node *from = &c->node[r->node];
 	struct kvc_node *to = target_of(c, r, key);
+	struct kvc_look look, there;
 	struct kvc_borrowed b;
+	struct birth birth = {.incarnation = to ? to->incarnation : 0};
 	int rc = r->forgotten ? -KV_ECANCELED : from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
-	if (rc == 0 && r->hot && kvc_left_await(to, key, deadline_ns, &left_ms, t) == 0)
+	if (rc == 0)
+		rc = kvc_look_await(from, key, deadline_ns, &look, t);
+	if (rc == 0 && r->hot && kvc_look_await(to, key, deadline_ns, &there, t) == 0 && there.checksum == look.checksum)
 		return 0;
 	if (rc == 0)
-		rc = kvc_left_await(from, key, deadline_ns, &left_ms, t);
+		rc = ttl_of(&look, &call->ttl_s);
 	if (rc == 0)
-		rc = ttl_of(left_ms, &call->ttl_s);
-	if (rc == 0)
-		rc = get_copy_await(from, key, call, deadline_ns, t, &b);
+		rc = get_copy_await(from, key, call, deadline_ns, t, &b, &generation);
 	if (rc < 0)
 		return rc;
+	birth.born_ns = look.asked_ns > look.age_ns ? look.asked_ns - look.age_ns : 1;
 	*out_read = len = b.len;
-	to = target_of(c, r, key); /* the view may have changed */
-	if (!r->forgotten && !c->closing && to && to != from)
-		rc = put_copy_await(to, key, &b, call, deadline_ns, t);
+	/* (The view may have changed.) */
+	if (!r->forgotten && !c->closing && to == target_of(c, r, key))
+		rc = put_copy_await(to, key, &b, &birth, call, deadline_ns, t);
 	else
 		rc = -KV_ECANCELED;
 	kvc_borrowed_release(c, &b);
+	if (rc == -KV_EDELETED)
+		kvc_yield_await(from, key, generation, deadline_ns, t);
 	return rc < 0 ? rc : (int64_t)len;
 }
 

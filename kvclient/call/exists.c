@@ -13,6 +13,8 @@
  * The prefix is counted over the merged result, since a prefix crosses servers. If only the prefix is wanted, what lies
  * behind the 1,024 keys with the first gap is not asked for.
  *
+ * A key that its server says was deleted may be at another one: put since, or left over. A look at that one key tells.
+ *
  * What goes is not the keys but their digests: XXH3-64 with the server's seed, which says a key's shard, too. A
  * thousand keys are two messages and not thirty. Two keys of one digest are one in 2^64, and a wrong hit costs a
  * miss: EXISTS is a hint, since a key may go before its GET. Somebody who may PUT can make such keys, and gains nothing
@@ -25,6 +27,7 @@
 #include "kvclient/call/former.h"
 #include "kvclient/call/hot.h"
 #include "kvclient/call/second.h"
+#include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/request/frames.h"
@@ -81,6 +84,7 @@ struct lookup {
 	const uint8_t *before; /* NULL; or what was found, and for the rest ... */
 	int former;            /* ... the former servers of this number are asked (former.h); SECOND: the second ones */
 	uint8_t found[WINDOW / 8];
+	uint8_t deleted[WINDOW / 8]; /* a server said so; what another has may be older, or younger */
 	/* index + 1 of a record, which is perhaps no longer open; 0: none, nor behind it. Cleared when none is open any
 	 * more: so no more of them are used than there are records, and each record is in one alone. */
 	uint8_t slot[SLOTS];
@@ -174,11 +178,14 @@ static void records_send(struct lookup *l)
 /* Merge the bitmap of a record, in the order of its chain. */
 static void record_merge(struct lookup *l, const struct record *rec)
 {
-	const uint8_t *bitmap = rec->req->reply.exists.bitmap;
+	const uint8_t *bitmap = rec->req->reply.exists.bitmap, *deleted = rec->req->reply.exists.deleted;
 	unsigned bit = 0;
-	for (unsigned i = rec->first; i != NONE; i = l->next[i], bit++)
+	for (unsigned i = rec->first; i != NONE; i = l->next[i], bit++) {
 		if (bitmap[bit / 8] >> (bit % 8) & 1)
 			l->found[i / 8] |= (uint8_t)(1u << (i % 8));
+		else if (KV_UNLIKELY(deleted[bit / 8] >> (bit % 8) & 1))
+			l->deleted[i / 8] |= (uint8_t)(1u << (i % 8));
+	}
 }
 
 /* Wait for the oldest record, which was submitted. */
@@ -374,10 +381,24 @@ static int lookup_tries_await(struct lookup *l)
 	return (int)kvc_call_code(l->c, rc);
 }
 
+/* Keys that one server says were deleted and another one has: whether that value was put since. */
+static void lookup_younger_await(struct lookup *l)
+{
+	for (unsigned i = 0; i < l->n; i++) {
+		uint8_t bit = (uint8_t)(1u << i % 8);
+		if (KV_UNLIKELY(l->deleted[i / 8] & l->found[i / 8] & bit) &&
+		    kvc_there_await(l->c, key_at(l, i), l->call->flags, l->deadline_ns, l->wait.trace) < 0)
+			l->found[i / 8] &= (uint8_t)~bit;
+	}
+}
+
 static int lookup_await(struct lookup *l)
 {
 	uint8_t before[sizeof(l->found)];
-	int rc = lookup_tries_await(l), end = kvc_formers(l->c) ? KVC_FORMERS_ASKED : 0;
+	int rc, end;
+	memset(l->deleted, 0, sizeof(l->deleted));
+	rc = lookup_tries_await(l);
+	end = kvc_formers(l->c) ? KVC_FORMERS_ASKED : 0;
 	for (l->former = l->twice ? SECOND : 0; rc == 0 && l->former < end; l->former++) {
 		memcpy(before, l->found, sizeof(before));
 		l->before = before;
@@ -387,6 +408,8 @@ static int lookup_await(struct lookup *l)
 		for (unsigned i = 0; i < sizeof(before); i++)
 			l->found[i] |= before[i];
 	}
+	if (rc == 0)
+		lookup_younger_await(l);
 	return rc;
 }
 

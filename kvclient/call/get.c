@@ -166,6 +166,10 @@ static void range_fill(struct kvc_get *g, struct kvc_req *r, uint64_t named, con
 	w->get.offset = g->ask.offset + g->issued;
 	w->get.length = named;
 	w->get.generation = g->value.generation;
+	if (KV_UNLIKELY(g->past.deleted_ns) && g->issued == 0) {
+		w->flags |= WIRE_GET_YOUNG;
+		w->get.generation = loop_turn_now(g->c->loop) - KV_MIN(loop_turn_now(g->c->loop), g->past.deleted_ns);
+	}
 	w->get.imm = kvc_req_imm(r);
 	r->deadline_ns = g->ask.deadline_ns;
 	r->mem.callers = direct;
@@ -327,6 +331,17 @@ out:
 	return rc;
 }
 
+/* The server does not have the key, and knows when it was deleted. Others may have a value that was put since. (What a
+ * key's second server says is no reason to doubt the first one, where every PUT goes: its copy may still be on the
+ * way.) */
+static void deleted_take(struct kvc_get *g, const struct kvc_req *r)
+{
+	uint64_t now = loop_now(g->c->loop), age = r->reply.get.generation;
+	if (g->past.former == 0 && g->n != kvc_call_node(g->c, g->ask.key))
+		return;
+	g->past.deleted_ns = KV_MAX(g->past.deleted_ns, now > age ? now - age : 1);
+}
+
 int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct kv_hasher *hasher)
 {
 	int rc;
@@ -338,6 +353,8 @@ int kvc_get_take_await(struct kvc_get *g, struct kvc_req *r, int status, struct 
 			bytes_taken(g, 0);
 		return rc;
 	}
+	if (KV_UNLIKELY(status == -KV_EDELETED))
+		deleted_take(g, r);
 	g->past.stale += status == -KV_ESTALE && g->past.stale < PULLS_STALE;
 	if (status < 0)
 		return status == -KV_ETOOBIG ? -KV_EPROTO : status;
@@ -384,6 +401,7 @@ int64_t kvc_get_once_await(struct kvc_get *g)
 
 bool kvc_get_again_await(struct kvc_get *g, int64_t rc)
 {
+	rc = rc == -KV_EDELETED ? -KV_ENOTFOUND : rc;
 	if (!g->ask.repair &&
 	    ((g->ask.twice && g->past.former == 0 && kvc_second_next(g->c, g->ask.key, rc, &g->past.other, &g->n)) ||
 	     kvc_former_next(g->c, g->ask.key, g->ask.twice, rc, &g->past.former, &g->n) ||

@@ -70,6 +70,7 @@ struct kvc_get {
 		uint8_t stale;   /* attempts that ended so; see PULLS_STALE */
 		bool other;      /* one of the two servers missed it, and the other was asked */
 		unsigned former; /* former servers that were asked (former.h); n is the last of them */
+		uint64_t deleted_ns; /* a server said that the key was deleted then, or before; 0: none did */
 	} past;
 
 	/* Of a batch, for its small items. */

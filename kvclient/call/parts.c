@@ -202,7 +202,7 @@ static void part_failed(const struct kvc_parts_job *j, struct kvc_item *it, int 
 	struct course *now = course_of(it);
 	struct kvc_node *n = &j->c->node[now->node];
 	now->corrupt |= rc == -KV_ECORRUPT;
-	if (worth_again(rc) || kvc_former_missed(j->c, it->key, twice(j, it), rc, 0) ||
+	if (worth_again(rc) || rc == -KV_EDELETED || kvc_former_missed(j->c, it->key, twice(j, it), rc, 0) ||
 	    (rc == -KV_ENOTFOUND && twice(j, it) && kvc_second_beside(j->c, it->key, n)) ||
 	    kvc_call_moved(&n, it->key, rc, j->deadline_ns))
 		now->slow = true; /* if time is up, its next part is told so */

@@ -86,9 +86,11 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 	return 0;
 }
 
-void kvc_put_copy(struct kvc_put *p, struct kvc_node *to)
+void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint64_t incarnation)
 {
 	p->n = to;
+	p->born_ns = born_ns;
+	p->incarnation = incarnation;
 	p->fixed = true;
 	p->found = p->found && p->c->info.peer_fence;
 }
@@ -210,6 +212,10 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.checksum = p->checksum;
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
+	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
+		w->flags |= WIRE_PUT_COPY;
+		w->put.born_ns = kvc_clock_at(&p->n->clock, p->born_ns);
+	}
 	r->deadline_ns = p->deadline_ns;
 	switch (p->by) {
 	case KVC_BY_PACK:
@@ -317,6 +323,8 @@ static int put_once_await(struct kvc_put *p)
 	int rc = kvc_node_ready_await(p->n, p->deadline_ns, &s);
 	if (rc < 0)
 		return rc;
+	if (p->incarnation && p->incarnation != p->n->incarnation)
+		return -KV_ECANCELED;
 	way_plan(p, s);
 	first = range_len(p, 0);
 	for (last = 0; last + range_len(p, last) < p->len;)
@@ -341,7 +349,7 @@ int kvc_put_all_await(struct kvc_put *p)
 		rc = put_once_await(p);
 	while (rc < 0 && ((!p->fixed && kvc_call_moved(&p->n, p->key, rc, p->deadline_ns)) ||
 			  kvc_call_again_await(p->c, rc, p->deadline_ns, &p->tries)));
-	return (int)kvc_call_code(p->c, rc);
+	return rc == -KV_EDELETED && p->born_ns ? rc : (int)kvc_call_code(p->c, rc);
 }
 
 void kvc_put_count(struct kvc_client *c, int rc, uint64_t len)

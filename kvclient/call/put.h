@@ -32,6 +32,8 @@ struct kvc_put {
 	uint64_t len, checksum;
 	bool summed; /* the checksum is there */
 	uint32_t ttl_s;
+	uint64_t born_ns;     /* of a copy: when its value was put first, or earlier, by our clock; else 0 */
+	uint64_t incarnation; /* of a copy to one server: that server's; 0: any */
 	struct kvc_client_mem *mem; /* the registration that it lies in; NULL: none, or the client's own buffer */
 	bool found;                 /* it lies in registered memory: at region_offset of `region` */
 	uint32_t region;
@@ -52,8 +54,10 @@ int kvc_put_init(struct kvc_put *p, struct kvc_client *c, struct kvc_key key, co
 void kvc_put_fini(struct kvc_put *p);
 /* kvc_put_copy -- it is a copy that the client makes by itself, out of its buffer, to this server alone. Where a fence
  * would cut the client off from all servers, its requests have pieces of their own: what a server that stands still may
- * yet read is kept apart (quarantine) and not fenced, which costs copying the bytes once more. */
-void kvc_put_copy(struct kvc_put *p, struct kvc_node *to);
+ * yet read is kept apart (quarantine) and not fenced, which costs copying the bytes once more. born_ns: see struct
+ * kvc_put. incarnation: of the server; if it was restarted since, it knows of no DELETE before, and the copy ends with
+ * -KV_ECANCELED. */
+void kvc_put_copy(struct kvc_put *p, struct kvc_node *to, uint64_t born_ns, uint64_t incarnation);
 /* kvc_put_single -- whether one request is enough. */
 bool kvc_put_single(struct kvc_put *p);
 /* kvc_put_issue_await -- send a range of it. stage: the one that the first reply named, or 0. wait false: -KV_EBUSY
@@ -62,7 +66,8 @@ bool kvc_put_single(struct kvc_put *p);
  * the first range; or a code. */
 int kvc_put_issue_await(struct kvc_put *p, uint64_t offset, uint64_t length, uint64_t stage, bool wait,
 			struct kvc_req **out);
-/* kvc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code. */
+/* kvc_put_all_await -- make the whole PUT, with ranges and retries. 0 or a code; of a copy -KV_EDELETED: its key was
+ * deleted since the value was born, or the server has a younger value. */
 int kvc_put_all_await(struct kvc_put *p);
 
 /* kvc_put_count -- count a PUT that ended with rc. */

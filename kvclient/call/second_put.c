@@ -11,6 +11,9 @@
  * client is, and then the memory and the time are better spent on first copies. A GET that misses a copy later finds
  * the other one and has it copied (second.c).
  *
+ * A copy is as old as the call that put the value (kvc_put_copy): if the key was deleted since, the server refuses it;
+ * and of another client's value with other bytes there the younger one stays.
+ *
  * A copy goes to one server and moves to no other: it is put at the first one already. It does not retry beyond what
  * any PUT does.
  *
@@ -93,14 +96,14 @@ static int copy_await(struct kvc_second *s)
 	kvc_trace_own(&t, KVC_OP_PUT, NULL, true);
 	rc = kvc_put_init(&p, c, key_of(s), &from, s->len, &call, kvc_call_deadline(c, &call, s->len));
 	if (rc == 0) {
-		kvc_put_copy(&p, &c->node[s->node]);
+		kvc_put_copy(&p, &c->node[s->node], s->born_ns, s->incarnation);
 		p.checksum = s->checksum;
 		p.summed = true;
 		p.own_wait.trace = &t;
 		rc = kvc_put_all_await(&p);
 		kvc_put_fini(&p);
 	}
-	return rc == -KV_EEXIST ? 0 : rc; /* it has another client's bytes: right ones, too */
+	return rc;
 }
 
 static void copy_main(void *second)
@@ -127,6 +130,8 @@ static bool copy_begin_await(struct kvc_client *c, struct kvc_node *n, const str
 				 .key_len = (uint8_t)v->key.len,
 				 .ttl_s = v->ttl_s,
 				 .checksum = v->checksum,
+				 .born_ns = v->born_ns,
+				 .incarnation = n->incarnation,
 				 .len = v->len,
 				 .piece = piece};
 	memcpy(s->key, v->key.data, v->key.len);

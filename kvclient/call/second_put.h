@@ -12,6 +12,7 @@ struct kvc_second_value {
 	struct kvc_key key;
 	const struct kvc_target *from; /* as for kvc_put_init; it is copied */
 	uint64_t len, checksum;
+	uint64_t born_ns; /* when the call began, or earlier */
 	uint32_t ttl_s;
 };
 

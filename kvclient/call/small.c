@@ -15,6 +15,7 @@
 #include "kvclient/call/second_put.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/owed.h"
 #include "kvclient/core/placement.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/life.h"
@@ -47,9 +48,11 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 	struct kvc_call own;
 	struct kvc_trace t;
 	struct kvc_put p;
+	uint64_t begun_ns;
 	int rc = kvc_call_open(client, &t, KVC_OP_PUT, call, &own);
 	if (rc < 0)
 		return rc;
+	begun_ns = kvc_two_copies(client, own.flags) ? loop_now(client->loop) : 0;
 	rc = kvc_put_init(&p, client, key, &(struct kvc_target){.at = (void *)(uintptr_t)data}, len, &own,
 			  kvc_call_deadline(client, &own, len));
 	if (rc == 0) {
@@ -61,6 +64,7 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 										.from = &p.from,
 										.len = len,
 										.checksum = p.checksum,
+										.born_ns = begun_ns,
 										.ttl_s = own.ttl_s});
 		kvc_put_fini(&p);
 		kvc_put_count(client, rc, len);
@@ -70,16 +74,17 @@ int kvc_put_await(struct kvc_client *client, struct kvc_key key, const void *dat
 
 /* ---- one request, one reply ---- */
 
-/* Send `wire` to a shard of the node (UINT32_MAX: the shard of the key) and wait. stats: of a STAT, or NULL;
- * out_left_ms: of a TOUCH, or NULL. 1: there is no such shard. */
+/* Send `wire` to a shard of the node (UINT32_MAX: the shard of the key) and wait. into: struct kvc_stats of a
+ * STAT, struct kvc_tombs of a TOMBS, else NULL; out_look: of a TOUCH, or NULL. 1: there is no such shard. */
 static int simple_once_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			     struct kvc_stats *stats, uint64_t *out_left_ms, struct kvc_trace *t)
+			     void *into, struct kvc_look *out_look, struct kvc_trace *t)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_wait wait = {.co = co_self(), .trace = t};
 	struct kvc_attachment *s;
 	struct kvc_req *r;
 	struct kvc_need need = {.node = n, .session = t->session, .background = t->background};
+	uint64_t asked_ns;
 	int rc = kvc_call_room_await(n, &need, deadline_ns, true, &s, &r);
 	if (rc < 0)
 		return rc;
@@ -91,37 +96,43 @@ static int simple_once_await(struct kvc_node *n, const struct wire_request *wire
 	}
 	r->wire = *wire;
 	r->deadline_ns = deadline_ns;
-	r->reply.stat = stats;
+	if (wire->type == WIRE_TOMBS)
+		r->reply.tombs = into;
+	else
+		r->reply.stat = into;
+	asked_ns = loop_turn_now(c->loop);
 	kvc_req_submit(kvc_link_pick(s, shard), r, &wait);
 	rc = kvc_call_done_await(c, r, deadline_ns);
-	if (rc == 0 && out_left_ms)
-		*out_left_ms = r->reply.touch.left_ms;
+	if ((rc == 0 || rc == -KV_EDELETED) && out_look)
+		*out_look = (struct kvc_look){r->reply.touch.left_ms, r->reply.touch.age_ns, asked_ns,
+					      r->reply.touch.checksum};
 	kvc_req_release(c, r);
 	return rc;
 }
 
+/* -KV_EDELETED stays what it is: others are not asked then. */
 static int simple_await(struct kvc_node *n, const struct wire_request *wire, uint32_t shard, uint64_t deadline_ns,
-			struct kvc_stats *stats, uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
+			void *into, struct kvc_look *out_look, unsigned *tries, struct kvc_trace *t)
 {
 	int rc;
 	*tries = 0;
 	for (unsigned pauses = 0;; ++*tries) {
-		rc = simple_once_await(n, wire, shard, deadline_ns, stats, out_left_ms, t);
+		rc = simple_once_await(n, wire, shard, deadline_ns, into, out_look, t);
 		if (rc >= 0 || !kvc_call_again_await(n->client, rc, deadline_ns, &pauses))
-			return (int)kvc_call_code(n->client, rc);
+			return rc == -KV_EDELETED ? rc : (int)kvc_call_code(n->client, rc);
 	}
 }
 
 /* Ask about a key: the node *n, and those that stand in for it. *n becomes the one that answered. */
 static int moving_await(struct kvc_node **n, const struct wire_request *wire, uint64_t deadline_ns,
-			uint64_t *out_left_ms, unsigned *tries, struct kvc_trace *t)
+			struct kvc_look *out_look, unsigned *tries, struct kvc_trace *t)
 {
 	struct kvc_key key = {wire->key.data, wire->key.len};
 	unsigned more;
 	int rc;
 	kvc_call_count(*n, key);
 	for (*tries = 0;; ++*tries) {
-		rc = simple_await(*n, wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &more, t);
+		rc = simple_await(*n, wire, UINT32_MAX, deadline_ns, NULL, out_look, &more, t);
 		*tries += more;
 		if (!kvc_call_moved(n, key, rc, deadline_ns))
 			return rc;
@@ -131,21 +142,42 @@ static int moving_await(struct kvc_node **n, const struct wire_request *wire, ui
 int kvc_ask_node_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
 {
 	unsigned tries;
-	return simple_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, t);
+	return (int)kvc_call_code(n->client, simple_await(n, wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, t));
 }
 
 int kvc_ask_key_await(struct kvc_node **n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t)
 {
 	unsigned tries;
-	return moving_await(n, wire, deadline_ns, NULL, &tries, t);
+	return (int)kvc_call_code((*n)->client, moving_await(n, wire, deadline_ns, NULL, &tries, t));
+}
+
+int kvc_look_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_look *out,
+		   struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	unsigned tries;
+	return simple_await(n, &wire, UINT32_MAX, deadline_ns, NULL, out, &tries, t);
 }
 
 int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
 		   struct kvc_trace *t)
 {
-	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	struct kvc_look look = {0};
+	int rc = kvc_look_await(n, key, deadline_ns, &look, t);
+	*out_left_ms = look.left_ms;
+	return (int)kvc_call_code(n->client, rc);
+}
+
+void kvc_yield_await(struct kvc_node *n, struct kvc_key key, uint64_t generation, uint64_t deadline_ns,
+		     struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_DELETE,
+				    .flags = WIRE_DELETE_THIS,
+				    .key = {key.data, (uint32_t)key.len},
+				    .drop.which = generation};
 	unsigned tries;
-	return simple_await(n, &wire, UINT32_MAX, deadline_ns, NULL, out_left_ms, &tries, t);
+	kvc_add(&n->client->count.copies_yielded, 1);
+	(void)simple_await(n, &wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, t);
 }
 
 /* What the other servers are asked that may have a value. */
@@ -153,17 +185,38 @@ struct others {
 	struct kvc_client *c;
 	const struct wire_request *wire;
 	uint64_t deadline_ns;
-	uint64_t *out_left_ms;
+	struct kvc_look *out_look;
 	struct kvc_trace *t;
-	bool twice; /* the value is kept twice */
+	bool twice;          /* the value is kept twice */
+	uint64_t deleted_ns; /* a server said that the key was deleted then; 0: none did */
 };
+
+/* A server said of a key that it was deleted: from now on values are meant that were put since. -KV_ENOTFOUND. */
+static int deleted_take(struct others *o, const struct kvc_look *look)
+{
+	uint64_t now = loop_now(o->c->loop);
+	o->deleted_ns = KV_MAX(o->deleted_ns, now > look->age_ns ? now - look->age_ns : 1);
+	return -KV_ENOTFOUND;
+}
 
 /* Look at n for the value, or touch it there, after the servers before it said `said`: what they all say. One that is
  * lost, late or refuses is one that has nothing. */
-static int other_await(const struct others *o, struct kvc_node *n, int said)
+static int other_await(struct others *o, struct kvc_node *n, int said)
 {
+	struct wire_request wire = *o->wire;
+	struct kvc_look look;
 	unsigned tries;
-	return simple_await(n, o->wire, UINT32_MAX, o->deadline_ns, NULL, o->out_left_ms, &tries, o->t) == 0 ? 0 : said;
+	int rc;
+	if (o->deleted_ns) {
+		wire.flags |= WIRE_TOUCH_YOUNG;
+		wire.touch.young_ns = loop_turn_now(o->c->loop) - KV_MIN(loop_turn_now(o->c->loop), o->deleted_ns);
+	}
+	rc = simple_await(n, &wire, UINT32_MAX, o->deadline_ns, NULL, &look, &tries, o->t);
+	if (rc == -KV_EDELETED)
+		deleted_take(o, &look);
+	if (rc == 0 && o->out_look)
+		*o->out_look = look;
+	return rc == 0 ? 0 : said;
 }
 
 /* Have another server delete the value, after those before it said `said`. If one may have the value still, its code
@@ -199,18 +252,31 @@ static int others_drop_await(const struct others *o, const struct kvc_node *n, i
 	return said;
 }
 
-/* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. A TOUCH goes to
- * both servers of a value that is kept twice. */
-static int others_await(const struct others *o, const struct kvc_node *n, int said)
+/* The server n said `said` to a TOUCH. It goes to all others that may have the value, or one of them would keep it for
+ * as long as it had before, and a GET would find it there, and have it copied back. */
+static int others_touch_await(struct others *o, const struct kvc_node *n, int said)
 {
 	struct kvc_key key = {o->wire->key.data, o->wire->key.len};
-	bool look = o->wire->flags & WIRE_TOUCH_LOOK;
+	struct kvc_place_set told = {0};
+	struct kvc_node *next;
+	if (said != 0 && said != -KV_ENOTFOUND)
+		return said;
+	kvc_place_set_put(&told, n->index, true);
+	while ((next = kvc_former_drop(o->c, key, o->twice, &told)))
+		said = other_await(o, next, said);
+	return said;
+}
+
+/* The server n said `said`. A look goes on to the other servers after a miss, until one has the value. */
+static int others_await(struct others *o, const struct kvc_node *n, int said)
+{
+	struct kvc_key key = {o->wire->key.data, o->wire->key.len};
 	struct kvc_node *next;
 	if (o->wire->type == WIRE_DELETE)
 		return others_drop_await(o, n, said);
-	if (said != 0 && said != -KV_ENOTFOUND)
-		return said;
-	if (o->twice && (said < 0 || !look) && (next = kvc_second_beside(o->c, key, n)))
+	if (!(o->wire->flags & WIRE_TOUCH_LOOK))
+		return others_touch_await(o, n, said);
+	if (said == -KV_ENOTFOUND && o->twice && (next = kvc_second_beside(o->c, key, n)))
 		said = other_await(o, next, said);
 	for (unsigned k = 0; kvc_formers(o->c) && k < KVC_FORMERS_ASKED && said == -KV_ENOTFOUND; k++) {
 		next = kvc_former(o->c, key, o->twice, k);
@@ -219,6 +285,19 @@ static int others_await(const struct others *o, const struct kvc_node *n, int sa
 		said = other_await(o, next, said);
 	}
 	return said;
+}
+
+int kvc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, struct kvc_trace *t)
+{
+	struct wire_request wire = {.type = WIRE_TOUCH, .flags = WIRE_TOUCH_LOOK, .key = {key.data, (uint32_t)key.len}};
+	struct others o = {c, &wire, deadline_ns, NULL, t, kvc_two_places(c, flags), 0};
+	struct kvc_node *n = kvc_call_node(c, key);
+	struct kvc_look look;
+	unsigned tries;
+	int said = moving_await(&n, &wire, deadline_ns, &look, &tries, t);
+	if (said == -KV_EDELETED)
+		said = deleted_take(&o, &look);
+	return others_await(&o, n, said);
 }
 
 /* The key is about to be deleted: this client copies it no more. */
@@ -244,15 +323,19 @@ struct keyed {
 };
 
 static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kvc_call *call, struct wire_request *wire,
-		       uint64_t *out_left_ms, struct keyed *k, struct kvc_trace *t)
+		       struct kvc_look *out_look, struct keyed *k, struct kvc_trace *t)
 {
 	struct kvc_call own;
-	uint64_t deadline_ns;
+	struct kvc_look look = {0};
+	uint64_t deadline_ns, begun_ns = loop_turn_now(c->loop);
 	*k = (struct keyed){.said = -KV_EINVAL};
 	if (!kvc_key_valid(key) || kvc_call_check(call, &own) < 0)
 		return -KV_EINVAL;
 	if (wire->type == WIRE_TOUCH)
 		wire->touch.ttl_s = own.ttl_s;
+	if (wire->type == WIRE_TOUCH && !(wire->flags & WIRE_TOUCH_LOOK) &&
+	    (kvc_two_places(c, own.flags) || kvc_formers(c)))
+		wire->flags |= WIRE_TOUCH_MARK;
 	wire->key = (struct wire_bytes){key.data, (uint32_t)key.len};
 	kvc_trace_key(t, key.data, key.len);
 	k->n = kvc_call_node(c, key);
@@ -261,11 +344,18 @@ static int keyed_await(struct kvc_client *c, struct kvc_key key, const struct kv
 		copies_forget_await(c, key, deadline_ns);
 	else if (wire->type == WIRE_TOUCH && !(wire->flags & WIRE_TOUCH_LOOK))
 		copies_landed_await(c, key, deadline_ns);
-	k->said = moving_await(&k->n, wire, deadline_ns, out_left_ms, &k->tries, t);
-	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE)
-		k->said = others_await(
-			&(struct others){c, wire, deadline_ns, out_left_ms, t, kvc_two_places(c, own.flags)}, k->n,
-			k->said);
+	k->said = moving_await(&k->n, wire, deadline_ns, &look, &k->tries, t);
+	if (out_look)
+		*out_look = look;
+	if (wire->type == WIRE_TOUCH || wire->type == WIRE_DELETE) {
+		struct others o = {c, wire, deadline_ns, out_look, t, kvc_two_places(c, own.flags), 0};
+		if (k->said == -KV_EDELETED)
+			k->said = deleted_take(&o, &look);
+		k->said = others_await(&o, k->n, k->said);
+	}
+	if (wire->type == WIRE_DELETE ? k->said == 0 || k->said == -KV_ENOTFOUND
+				      : k->said == 0 && wire->touch.ttl_s && !(wire->flags & WIRE_TOUCH_LOOK))
+		kvc_owed_note(c, key, begun_ns, wire->type == WIRE_TOUCH ? own.ttl_s : 0);
 	return (int)kvc_call_down(k->n, own.flags, k->said);
 }
 
@@ -295,12 +385,16 @@ int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned fla
 {
 	struct wire_request wire = {.type = WIRE_DELETE, .key = {key.data, (uint32_t)key.len}};
 	struct kvc_node *n = kvc_call_node(c, key);
+	uint64_t begun_ns = loop_turn_now(c->loop);
 	unsigned tries;
 	int rc;
 	copies_forget_await(c, key, deadline_ns);
 	rc = moving_await(&n, &wire, deadline_ns, NULL, &tries, t);
-	rc = others_await(&(struct others){c, &wire, deadline_ns, NULL, t, kvc_two_places(c, flags)}, n, rc);
-	return rc == 0 || rc == -KV_ENOTFOUND ? kvc_delete_said(n, key, rc, again || tries > 0) : rc;
+	rc = others_await(&(struct others){c, &wire, deadline_ns, NULL, t, kvc_two_places(c, flags), 0}, n, rc);
+	if (rc != 0 && rc != -KV_ENOTFOUND)
+		return rc;
+	kvc_owed_note(c, key, begun_ns, 0);
+	return kvc_delete_said(n, key, rc, again || tries > 0);
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
@@ -334,7 +428,7 @@ static int pin_own_await(struct kvc_node *n, struct kvc_session *session, struct
 	do
 		rc = simple_once_await(n, &wire, UINT32_MAX, deadline, NULL, NULL, &t);
 	while (rc < 0 && kvc_node_uses(n, attaches) && kvc_call_again_await(c, rc, deadline, &tries));
-	return rc;
+	return rc == -KV_EDELETED ? -KV_ENOTFOUND : rc;
 }
 
 int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key)
@@ -347,14 +441,14 @@ void kvc_pin_release_await(struct kvc_node *n, struct kvc_session *session, stru
 	(void)pin_own_await(n, session, key, WIRE_PIN_RELEASE);
 }
 
-static int touch_await(struct kvc_client *c, struct kvc_key key, uint8_t flags, uint64_t *out_left_ms,
+static int touch_await(struct kvc_client *c, struct kvc_key key, uint8_t flags, struct kvc_look *out_look,
 		       const struct kvc_call *call)
 {
 	struct wire_request wire = {.type = WIRE_TOUCH, .flags = flags};
 	struct kvc_trace t;
 	struct keyed k;
 	int rc = kvc_call_begin(c, &t, KVC_OP_TOUCH, call);
-	return rc < 0 ? rc : (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, out_left_ms, &k, &t));
+	return rc < 0 ? rc : (int)kvc_call_end(c, &t, keyed_await(c, key, call, &wire, out_look, &k, &t));
 }
 
 int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)
@@ -364,13 +458,17 @@ int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct 
 
 int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms, const struct kvc_call *call)
 {
-	return touch_await(client, key, WIRE_TOUCH_LOOK, out_left_ms, call);
+	struct kvc_look look;
+	int rc = touch_await(client, key, WIRE_TOUCH_LOOK, &look, call);
+	if (rc == 0 && out_left_ms)
+		*out_left_ms = look.left_ms;
+	return rc;
 }
 
 /* ---- all shards of one server, or one ---- */
 
 static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire,
-			struct kvc_stats *stats, struct kvc_trace *t)
+			void *into, struct kvc_trace *t)
 {
 	struct kvc_call own;
 	struct kvc_node *n;
@@ -382,11 +480,11 @@ static int shards_await(struct kvc_client *c, const struct kvc_call *call, const
 	deadline = kvc_call_deadline(c, &own, 0);
 	n = kvc_alias_node_await(c, own.server, deadline);
 	if (own.shard > 0) {
-		rc = simple_await(n, wire, own.shard - 1, deadline, stats, NULL, &tries, t);
+		rc = simple_await(n, wire, own.shard - 1, deadline, into, NULL, &tries, t);
 		return rc == 1 ? -KV_EINVAL : rc;
 	}
 	for (uint32_t shard = 0; rc == 0; shard++)
-		rc = simple_await(n, wire, shard, deadline, stats, NULL, &tries, t);
+		rc = simple_await(n, wire, shard, deadline, into, NULL, &tries, t);
 	return rc == 1 ? 0 : rc;
 }
 
@@ -426,4 +524,14 @@ int kvc_stat_await(struct kvc_client *client, struct kvc_stat_item *out, unsigne
 							  .kind = (enum kvc_stat_kind)info.kind};
 	}
 	return (int)kvc_call_end(client, &t, rc < 0 ? rc : (int64_t)n);
+}
+
+int kvc_tombs_await(struct kvc_client *c, uint64_t from, struct kvc_tombs *out, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_TOMBS, .tombs.from = from};
+	struct kvc_trace t;
+	int rc = kvc_call_begin(c, &t, KVC_OP_STAT, call);
+	if (rc < 0)
+		return rc;
+	return (int)kvc_call_end(c, &t, shards_await(c, call, &wire, out, &t));
 }

@@ -12,10 +12,32 @@
 int kvc_ask_node_await(struct kvc_node *n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
 int kvc_ask_key_await(struct kvc_node **n, const struct wire_request *wire, uint64_t deadline_ns, struct kvc_trace *t);
 
-/* kvc_left_await -- how long the value of a key has to live at node n, as a part of call t: kvc_ttl_await. 0 or a code.
- */
+/* What a server says of a value. */
+struct kvc_look {
+	uint64_t left_ms; /* as kvc_ttl_await */
+	uint64_t age_ns;  /* since it was put, or more, ... */
+	uint64_t asked_ns; /* ... when we asked, by our clock */
+	uint64_t checksum;
+};
+
+/* kvc_look_await -- look at the value of a key at node n, as a part of call t. 0 or a code; -KV_EDELETED: it is not
+ * there, and was deleted lately. kvc_left_await -- how long it has to live. */
+int kvc_look_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_look *out,
+		   struct kvc_trace *t);
 int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
 		   struct kvc_trace *t);
+
+/* kvc_there_await -- whether a key has a value that was not deleted, at any server that may have it, as a part of call t,
+ * which has these flags. 0 or a code. */
+int kvc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, struct kvc_trace *t);
+
+/* kvc_tombs_await -- as kvc_tombs, of call->server and shard call->shard - 1. */
+int kvc_tombs_await(struct kvc_client *c, uint64_t from, struct kvc_tombs *out, const struct kvc_call *call);
+
+/* kvc_yield_await -- node n has a value of this generation that is older than what another server has of the key, or
+ * knows of it: have it deleted there. */
+void kvc_yield_await(struct kvc_node *n, struct kvc_key key, uint64_t generation, uint64_t deadline_ns,
+		     struct kvc_trace *t);
 
 /* kvc_pin_again_await, kvc_pin_release_await -- struct kvc_pin_ops. */
 int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);

@@ -17,6 +17,7 @@
 #include "kvclient/conn/arenas.h"
 #include "kvclient/conn/health.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/owed.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/conn/where.h"
 #include "kvclient/request/attachment.h"
@@ -234,6 +235,8 @@ static int welcome_take_await(struct kvc_node *n, const struct wire_welcome_msg 
 			 KV_EVENT("server_restarted", KV_NUMBER("client", c->index),
 				  KV_FIELD("server", kvc_node_name(n))),
 			 "client %u: server %s was restarted", c->index, kvc_node_name(n));
+	n->clock = (struct kvc_clock){0};
+	kvc_clock_take(&n->clock, w->clock_ns, loop_now(c->loop));
 	n->incarnation = w->incarnation; /* before anything parks: another node may be about to meet the same server */
 	kvc_main_await(c, peers_open, &o);
 	if (o.rc < 0)
@@ -559,6 +562,8 @@ static int attach_await(struct kvc_node *n)
 	/* Memory may have been registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
 		rc = kvc_regions_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
+		rc = kvc_owed_await(n, deadline);
 	/* An attempt that is overtaken is interrupted: its failure says nothing about the server. */
 	if (overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");

@@ -44,6 +44,7 @@
  * on. Only one that was WELCOMED may bring messages about an earlier attachment. */
 #include "kvclient/conn/node.h"
 
+#include "kvclient/conn/owed.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/request/end.h"
 
@@ -64,6 +65,8 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
 	if ((state == KVC_NODE_DOWN) != (n->state == KVC_NODE_DOWN))
 		atomic_fetch_add(&n->client->pool->down[n->client->index], state == KVC_NODE_DOWN ? 1u : -1u);
+	if (n->state == KVC_NODE_UP && state != KVC_NODE_UP)
+		kvc_owed_left(n);
 	n->state = state;
 	co_queue_wake_all(&n->changed);
 }

@@ -43,6 +43,7 @@ static void heartbeat_take(struct kvc_node *n, const struct wire_heartbeat *h)
 	struct kvc_attachment *s = n->attachment;
 	uint64_t now = loop_turn_now(n->client->loop);
 	kvc_node_quiet_take(n, h->quiet_ms);
+	kvc_clock_take(&n->clock, h->clock_ns, loop_now(n->client->loop));
 	for (unsigned i = 0; i < s->shards && i < h->shards; i++) {
 		if (s->shard_turns[i] == h->turns[i]) {
 			s->shard_turns_same[i]++;

@@ -14,6 +14,7 @@
 #include "host/host.h"
 #include "kvclient/core/asking.h"
 #include "kvclient/core/buffer.h"
+#include "kvclient/core/clock.h"
 #include "kvclient/core/count.h"
 #include "kvclient/core/link.h"
 #include "kvclient/core/pool.h"
@@ -200,9 +201,11 @@ struct kvc_node {
 	struct kvc_node_pins pins;
 	struct kvc_node_drain drain;
 	struct kvc_node_alias alias;
+	uint64_t owed_from; /* the first DELETE that it has not heard of (conn/owed.c) */
 	uint64_t attaches; /* attachments that were UP: the number of the last one, which may be in use */
 	/* Told by kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
+	struct kvc_clock clock; /* of the server, in its present attachment */
 	bool restarted;      /* since the last attachment that was UP */
 	uint64_t settled_ns; /* when it counts as restarted no longer (pool/cluster.c) */
 	char node_id[KV_NAME_MAX];
@@ -339,6 +342,8 @@ struct kvc_second {
 	uint16_t node;                    /* that it goes to */
 	uint32_t ttl_s;
 	uint64_t len, checksum;
+	uint64_t born_ns;       /* when the call began that put it */
+	uint64_t incarnation;   /* of the server */
 	struct kvc_piece piece; /* that has the value */
 };
 
@@ -346,6 +351,22 @@ struct kvc_seconds {
 	struct kvc_second *slot; /* KVC_SECONDS of them; NULL: no copy was made yet */
 	uint64_t bytes;          /* of pieces */
 	struct co_queue over;    /* woken when one is no longer under way */
+};
+
+enum { KVC_OWED = 1024 };
+
+/* A DELETE or a TOUCH of this client (conn/owed.c). */
+struct kvc_owed {
+	uint8_t key[KV_KEY_MAX], len;
+	uint64_t time_ns;    /* when the call was over */
+	uint64_t expires_ns; /* of a TOUCH: until then the value lives; else 0 */
+};
+
+struct kvc_oweds {
+	struct kvc_owed *ring; /* KVC_OWED of them; NULL: nothing was deleted yet */
+	uint64_t noted;        /* so many were ever noted: the next one's number */
+	uint64_t change_ns;    /* when a server came, or the view changed, the last time */
+	bool due, running;     /* servers are to be told; a coroutine does */
 };
 
 /* A value that a server has reported as hot (call/hot.c). */
@@ -427,6 +448,7 @@ struct kvc_client {
 	struct kvc_repairs repairs;
 	struct kvc_seconds seconds;
 	struct kvc_hots hot;
+	struct kvc_oweds owed;
 	struct kvc_place_set avoided;             /* nodes that are DOWN (kvc_node_set) */
 	struct kvc_place_set shunned;             /* these and those of draining servers */
 	struct kvc_client_mem *mem[KVC_MEMS_MAX]; /* sorted by base */

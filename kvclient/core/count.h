@@ -19,7 +19,7 @@ struct kvc_count {
 	_Atomic uint64_t failovers, stand_ins;
 	_Atomic uint64_t view_epoch, members, views_old, views_doubted, view_resets, view_votes, view_voters;
 	_Atomic uint64_t settle_hits, settle_misses, repairs, repair_bytes, repairs_dropped;
-	_Atomic uint64_t copies, copy_bytes, copies_dropped, second_hits;
+	_Atomic uint64_t copies, copy_bytes, copies_dropped, second_hits, copies_yielded, deletes_owed;
 	_Atomic uint64_t results[KVC_OPS][KVC_RESULTS];
 	_Atomic uint64_t links, credits; /* of the attachments that are open; the fewest credits of one */
 	_Atomic uint64_t pull_links;     /* links of attachments whose GETs are pulled */

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "kvclient/core/buffer.h"
 #include "kvclient/core/target.h"
+#include "kvclient/copy.h"
 #include "wire/wire.h"
 
 struct co;
@@ -131,16 +132,24 @@ struct kvc_req {
 		} put;
 		struct {
 			uint32_t count;
-			uint8_t bitmap[WIRE_EXISTS_BITMAP];
+			uint8_t bitmap[WIRE_EXISTS_BITMAP], deleted[WIRE_EXISTS_BITMAP];
 		} exists;
 		struct {
-			uint64_t left_ms;
+			uint64_t left_ms, age_ns, checksum;
 		} touch;
 		struct {
 			uint64_t turns;
 		} ping;
 		struct kvc_stats *stat; /* the caller's, set before the request is submitted */
+		struct kvc_tombs *tombs; /* the same */
 	} reply;
+};
+
+/* Keys that a shard says were deleted. */
+struct kvc_tombs {
+	uint64_t next; /* 0: these are the last ones */
+	unsigned count;
+	struct kvc_tomb tomb[WIRE_TOMBS_MAX];
 };
 
 /* A bit for each state that may follow one. */

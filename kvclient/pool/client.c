@@ -17,6 +17,7 @@
 #include "kvclient/call/repair.h"
 #include "kvclient/call/small.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/answers.h"
@@ -378,6 +379,7 @@ static void closer(void *arg)
 	kvc_sessions_free(c);
 	kvc_cluster_fini(c);
 	kvc_hot_fini(c);
+	kvc_owed_fini(c);
 	while (c->num_mems > 0)
 		free(c->mem[--c->num_mems]);
 	kvc_buffer_fini(&c->buffer);

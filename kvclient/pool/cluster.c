@@ -30,6 +30,7 @@
 #include "kvclient/call/repair.h"
 #include "kvclient/conn/alias.h"
 #include "kvclient/conn/node.h"
+#include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/conn/where.h"
 #include "kvclient/logical/opener.h"
@@ -517,6 +518,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 	kvc_votes_adopted(&k->votes, choice, loop_now(c->loop));
 	kvc_asking_over(&k->asking);
 	kvc_add(&c->count.view_resets, choice->reset && !first);
+	kvc_owed_view(c);
 	told = atomic_exchange(&c->pool->view_told, k->digest) == k->digest;
 	adopt_log(c, choice, former_epoch, told);
 	for (unsigned i = 0; i < c->num_nodes && first; i++)

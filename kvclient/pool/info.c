@@ -160,6 +160,8 @@ static void counters_add(struct kvc_counters *o, const struct kvc_count *c)
 	o->copy_bytes += get(&c->copy_bytes);
 	o->copies_dropped += get(&c->copies_dropped);
 	o->second_hits += get(&c->second_hits);
+	o->copies_yielded += get(&c->copies_yielded);
+	o->deletes_owed += get(&c->deletes_owed);
 	o->door_let_in += get(&c->door_let_in);
 	o->door_turned += get(&c->door_turned);
 	o->door_aliens += get(&c->door_aliens);
@@ -241,6 +243,8 @@ static const struct row {
 	ROW(copy_bytes, "cluster", "bytes", KVC_STAT_COUNTER),
 	ROW(copies_dropped, "cluster", "", KVC_STAT_COUNTER),
 	ROW(second_hits, "cluster", "", KVC_STAT_COUNTER),
+	ROW(copies_yielded, "cluster", "", KVC_STAT_COUNTER),
+	ROW(deletes_owed, "cluster", "", KVC_STAT_COUNTER),
 	ROW(eagain, "fabric", "", KVC_STAT_COUNTER),
 	ROW(stale_immediates, "fabric", "", KVC_STAT_COUNTER),
 	ROW(bad_frames, "fabric", "", KVC_STAT_COUNTER),

@@ -67,6 +67,9 @@ static int take_exists(struct kvc_req *r, const struct wire_reply *p)
 		return -KV_EPROTO;
 	r->reply.exists.count = p->exists.count;
 	memcpy(r->reply.exists.bitmap, p->exists.bitmap, (p->exists.count + 7) / 8);
+	memset(r->reply.exists.deleted, 0, sizeof(r->reply.exists.deleted));
+	if (p->flags & WIRE_EXISTS_DELETED)
+		memcpy(r->reply.exists.deleted, p->exists.deleted, (p->exists.count + 7) / 8);
 	return 0;
 }
 
@@ -88,8 +91,32 @@ static int take_stat(struct kvc_req *r, const struct wire_reply *p)
 	return 0;
 }
 
+/* (Ages are of the reply's making: so their keys were deleted no later than this.) */
+static int take_tombs(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+{
+	struct kvc_tombs *t = r->reply.tombs;
+	uint64_t now = loop_now(c->loop);
+	if (p->status != WIRE_OK || r->state == KVC_REQ_ORPHAN)
+		return wire_status_error(p->status);
+	t->next = p->tombs.next;
+	t->count = p->tombs.count;
+	for (uint32_t i = 0; i < p->tombs.count; i++) {
+		uint64_t age_ns;
+		wire_tomb(p->tombs.tombs, i, &t->tomb[i].id, &age_ns);
+		t->tomb[i].time_ns = now > age_ns ? now - age_ns : 1;
+	}
+	return 0;
+}
+
+/* The time is asked for anew: the server's may be later than the beginning of our turn. */
+static void clock_take(struct kvc_link *l, uint64_t server_ns)
+{
+	struct kvc_node *n = l->attachment->node;
+	kvc_clock_take(&n->clock, server_ns, loop_now(n->client->loop));
+}
+
 /* Take the one reply of a request. Returns its status. */
-static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
+static int take_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *r, const struct wire_reply *p)
 {
 	switch (p->type) {
 	case WIRE_GET:
@@ -102,8 +129,16 @@ static int take_reply(struct kvc_client *c, struct kvc_req *r, const struct wire
 		return take_exists(r, p);
 	case WIRE_STAT:
 		return take_stat(r, p);
+	case WIRE_TOMBS:
+		return take_tombs(c, r, p);
 	case WIRE_TOUCH:
 		r->reply.touch.left_ms = p->touch.left_ms;
+		r->reply.touch.age_ns = p->touch.age_ns;
+		r->reply.touch.checksum = p->touch.checksum;
+		clock_take(l, p->touch.clock_ns);
+		break;
+	case WIRE_DELETE:
+		clock_take(l, p->drop.clock_ns);
 		break;
 	case WIRE_PING:
 		r->reply.ping.turns = p->ping.turns;
@@ -130,7 +165,7 @@ static bool own_reply(struct kvc_client *c, struct kvc_link *l, struct kvc_req *
 	else
 		l->nonce = 0; /* the server serves this link */
 	if (kvc_req_out(r))
-		r->status = take_reply(c, r, p);
+		r->status = take_reply(c, l, r, p);
 	else if (p->type == WIRE_GET && p->flags & WIRE_GET_LEASED)
 		kvc_release_add(l, p->get.lease);
 	r->said = KVC_SAID_REPLY;

@@ -134,6 +134,7 @@ static void end_await(struct kvs_server *s)
 	uint64_t deadline_ns;
 
 	s->stop_asked = true;
+	doubt_close(s);
 	co_queue_wake_all(&s->handshake_free);
 	if (s->listen_fd >= 0)
 		io_shutdown(s->control, s->listen_fd);

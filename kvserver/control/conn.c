@@ -143,6 +143,7 @@ static int beat_await(struct conn *c)
 	bool told = view_news(c, &m);
 
 	c->quiet_ms = beat.heartbeat.quiet_ms = quiet_ms(c);
+	beat.heartbeat.clock_ns = shard_clock(c->server->shard_seed, loop_now(loop_of(c)));
 	for (unsigned i = 0; i < c->server->opt.shards; i++)
 		beat.heartbeat.turns[i] = loop_turns(c->server->shard_loop[i]);
 	return silence_count(c, told ? boot_send_both_await(c->boot, &beat, &m, deadline_ns)

@@ -77,6 +77,8 @@ int kvs_server_create(const struct kvs_options *options, struct kvs_server **out
 	co_queue_init(&s->handshake_free);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
+	pthread_mutex_init(&s->doubt_told.lock, NULL);
+	doubt_open(s);
 	rc = server_make(s, err);
 	if (rc)
 		kvs_server_destroy(&s);
@@ -175,6 +177,11 @@ void kvs_server_destroy(struct kvs_server **server)
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	view_fini(s);
+	if (s->doubt_told.said)
+		shard_doubt_release(&s->doubt_told, s->doubt_told.said);
+	if (s->recalled)
+		shard_doubt_release(&s->doubt_told, s->recalled);
+	pthread_mutex_destroy(&s->doubt_told.lock);
 	free(s->slots);
 	free(s);
 	*server = NULL;

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "bootstrap/bootstrap.h"
+#include "kvserver/control/doubt.h"
 #include "kvserver/control/fabric_at.h"
 #include "kvserver/control/keeper.h"
 #include "kvserver/control/pulse.h"
@@ -77,6 +78,7 @@ struct views {
 	struct kv_view next; /* under the server's lock, with its packed form: the control loop is to take it */
 	uint8_t *next_packed;
 	uint32_t next_packed_len;
+	bool next_lacked; /* a view since the last one taken has not this server */
 };
 
 /* views_announced -- what the server announces now: its view, and whether it drains. */
@@ -93,6 +95,10 @@ struct bucket {
 struct kvs_server {
 	struct kvs_options opt; /* defaults filled in */
 	struct views views;
+	struct doubts doubts;
+	struct doubt_told doubt_told;
+	struct doubt_said *recalled; /* under the lock: what the control loop is to take, ... */
+	bool recall_over;            /* ... if this is true */
 	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;

@@ -143,6 +143,7 @@ static int shards_create(struct kvs_server *s, struct kv_error *err)
 		.reset = shard_was_reset,
 		.lost = shard_lost_session,
 		.arg = s,
+		.doubt = &s->doubt_told,
 	};
 	int rc = 0;
 

@@ -9,6 +9,8 @@
  * An answer is sent from a copy of the packed form: the send may park, and another view may come meanwhile. */
 #include "kvserver/control/view.h"
 
+#include "kvserver/control/doubt.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +37,7 @@ static void view_adopt(void *arg)
 	struct kv_view next;
 	uint8_t *packed;
 	uint32_t len;
+	bool lacked;
 
 	pthread_mutex_lock(&s->lock);
 	next = v->next;
@@ -42,6 +45,8 @@ static void view_adopt(void *arg)
 	len = v->next_packed_len;
 	v->next = (struct kv_view){0};
 	v->next_packed = NULL;
+	lacked = v->next_lacked;
+	v->next_lacked = false;
 	pthread_mutex_unlock(&s->lock);
 	if (!packed) { /* another call has taken it */
 		if (atomic_load(&v->drains) != v->draining) {
@@ -59,6 +64,7 @@ static void view_adopt(void *arg)
 	v->packed_len = len;
 	v->digest = kv_view_digest(&next);
 	v->number++;
+	doubt_view(s, lacked);
 	conns_news(s);
 }
 
@@ -86,6 +92,7 @@ int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)
 	v->next = copy;
 	v->next_packed = packed;
 	v->next_packed_len = len;
+	v->next_lacked |= view->epoch && !kv_view_find(view, s->node_id);
 	pthread_mutex_unlock(&s->lock);
 	return loop_post(s->control, view_adopt, s);
 }

@@ -73,6 +73,7 @@ struct source {
 	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
 	uint64_t up_ns;             /* until then it is joining */
+	bool away; /* others may have a view without this server */
 	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
 	bool put_done, put_stale, foreign, register_said; /* put_stale: what is being put has changed */
 	/* reading */
@@ -239,6 +240,16 @@ static void mark_done(struct source *s)
 	s->mark_retry_ns = now_ns() + REREAD_NS / 2 / s->setup.pace;
 }
 
+/* Whether others know this server. A first registration is no return. */
+static void away(struct source *s, bool lost)
+{
+	const struct source_sink *sink = s->setup.sink;
+
+	if (sink->away && lost != s->away && (!lost || s->put_revision != 0))
+		sink->away(sink->arg, lost);
+	s->away = lost && s->put_revision != 0;
+}
+
 /* etcd has answered, and says no. */
 static void refused(struct source *s, enum doing doing, const char *why)
 {
@@ -261,6 +272,7 @@ static void refused(struct source *s, enum doing doing, const char *why)
 		return;
 	}
 	if (doing == PUT && strstr(why, "lease not found")) {
+		away(s, true);
 		s->lease[0] = '\0';
 		return;
 	}
@@ -312,6 +324,7 @@ static void self_look(struct source *s)
 	if (!s->put_done)
 		return;
 	if (!there) { /* renew: if the lease is there, the key alone was deleted */
+		away(s, true);
 		s->put_done = s->foreign = false;
 		s->keepalive_ns = s->lease[0] ? 0 : s->keepalive_ns;
 		return;
@@ -567,6 +580,7 @@ static void on_keepalive(struct source *s, const json_t *answer)
 	}
 	kv_event(s->setup.log, KV_LOG_WARN, KV_EVENT("lease_lost"),
 		 "--members etcd: the lease of this server is gone (expired or revoked): it registers anew");
+	away(s, true);
 	s->lease[0] = '\0';
 	s->put_done = false;
 }
@@ -577,6 +591,7 @@ static void on_put(struct source *s, const json_t *answer)
 
 	s->put_done = !s->put_stale;
 	s->put_revision = etcd_revision(answer);
+	away(s, false);
 	if (s->register_said || first)
 		kv_event(s->setup.log, KV_LOG_INFO, KV_EVENT("registered"),
 			 "--members etcd: this server is registered");

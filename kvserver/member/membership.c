@@ -469,6 +469,15 @@ static void on_trouble(void *arg, const char *why)
 		kv_debug(m->opt.log, "--members %s: %s", m->class->name, why);
 }
 
+/* (Who drains is taken out on purpose.) */
+static void on_away(void *arg, bool away)
+{
+	struct membership *m = arg;
+
+	if (m->opt.on_away && !(away && atomic_load(&m->draining)))
+		m->opt.on_away(m->opt.arg, away);
+}
+
 static void on_unnamed(void *arg, const char *address, unsigned members)
 {
 	struct membership *m = arg;
@@ -731,8 +740,12 @@ int membership_start(const struct membership_options *options, struct membership
 	rc = class_take(&m->opt, &m->class, &m->setup, err);
 	if (rc)
 		goto out;
-	m->sink = (struct source_sink){
-		.arg = m, .members = on_members, .alive = on_alive, .trouble = on_trouble, .unnamed = on_unnamed};
+	m->sink = (struct source_sink){.arg = m,
+				       .members = on_members,
+				       .alive = on_alive,
+				       .trouble = on_trouble,
+				       .unnamed = on_unnamed,
+				       .away = on_away};
 	m->setup.sink = &m->sink;
 	m->now.source = m->class->name;
 	saved_open(m);

@@ -38,6 +38,8 @@ struct membership_options {
 	/* Once, on the thread of the membership: there is a view, which on_view has taken; or the source has answered
 	 * that there are no members yet, as where those that are not ready are none. NULL: nobody waits for that. */
 	void (*on_ready)(void *arg);
+	/* The source has lost this server, or knows it again. On the thread of the membership. NULL: nobody hears. */
+	void (*on_away)(void *arg, bool away);
 	void *arg;
 };
 

@@ -24,6 +24,9 @@ struct source_sink {
 	void (*trouble)(void *arg, const char *why);
 	/* So many members have their address for an id, `address` among them, since nobody says their names. */
 	void (*unnamed)(void *arg, const char *address, unsigned members);
+	/* The source has lost this server (away), so that others may use a view without it; or knows it again. NULL:
+	 * nobody hears of it. */
+	void (*away)(void *arg, bool away);
 };
 
 /* How a name is looked up; tests bring their own. Both as in netdb.h. */

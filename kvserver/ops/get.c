@@ -365,15 +365,21 @@ static void get_hit(struct shard *s, const struct wire_request *q, struct block 
 		reply->flags |= WIRE_GET_HOT;
 }
 
-static void get_missed(struct link *l, const struct wire_request *q, const struct wire_reply *reply)
+static void get_missed(struct link *l, const struct wire_request *q, struct wire_reply *reply, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
+	uint64_t deleted_ns;
 
 	if (!(q->flags & WIRE_GET_MORE)) {
 		shard_count(s, WIRE_STAT_GETS);
 		shard_count(s, WIRE_STAT_MISSES);
 	}
-	get_refuse(l, reply, WIRE_NOTFOUND);
+	if (!store_key_deleted(&s->store, q->key.data, q->key.len, now_ns, &deleted_ns)) {
+		get_refuse(l, reply, WIRE_NOTFOUND);
+		return;
+	}
+	reply->get.generation = now_ns - KV_MIN(now_ns, deleted_ns);
+	get_refuse(l, reply, WIRE_DELETED);
 }
 
 /* Whether the value travels inside the reply. A request without a destination takes what the reply has room for. */
@@ -392,7 +398,7 @@ static void get_block(struct link *l, const struct wire_request *q, struct block
 	uint64_t room = q->dest.slice * q->dest.count, length;
 	bool inlined;
 
-	if (q->get.generation && q->get.generation != b->generation) {
+	if (q->get.generation && q->get.generation != b->generation && !(q->flags & WIRE_GET_YOUNG)) {
 		get_refuse(l, reply, WIRE_STALE);
 		return;
 	}
@@ -431,8 +437,8 @@ void get_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 		get_refuse(l, &reply, WIRE_NOTSUP); /* WELCOME said so */
 		return;
 	}
-	if (!b) {
-		get_missed(l, q, &reply);
+	if (!b || (KV_UNLIKELY(q->flags & WIRE_GET_YOUNG) && now_ns - block_born_ns(b) >= q->get.generation)) {
+		get_missed(l, q, &reply, now_ns);
 		return;
 	}
 	reply.get.value_len = b->len;

@@ -144,6 +144,7 @@ const struct shard_ops kvs_ops = {
 		  [WIRE_CANCEL] = cancel_begin,
 		  [WIRE_PING] = ping_begin,
 		  [WIRE_BENCH] = bench_begin,
+		  [WIRE_TOMBS] = tombs_begin,
 		  [WIRE_RELEASE] = release_begin},
 	.session_stop = stages_drop,
 	.session_left = leases_leave,

@@ -34,12 +34,13 @@ static void put_first(struct link *l, const struct wire_request *q, uint64_t now
 		put_reply(l, q, WIRE_INVALID, 0);
 	} else if (q->put.total > s->opt.value_max) {
 		put_reply(l, q, put_error(s, q->put.total, -KV_ETOOBIG), 0);
-	} else if (holder) {
-		uint64_t generation = 0;
-		int32_t status = put_compare(s, holder, q->put.total, q->put.checksum, q->put.ttl_s, &generation);
-		put_reply(l, q, status, generation);
 	} else {
-		put_memory(l, q, now_ns);
+		uint64_t generation = 0;
+		int32_t status = holder ? put_compare(s, holder, q, &generation) : put_allowed(s, q, now_ns);
+		if (status == PUT_YOUNGER || (status == WIRE_OK && !holder))
+			put_memory(l, q, now_ns);
+		else
+			put_reply(l, q, status, generation);
 	}
 }
 

@@ -2,7 +2,11 @@
 /* put_commit.c -- how a PUT ends: its value becomes visible, is there already, or is refused; and its client is told.
  *
  * The first commit of a key wins. A value that is already there is answered without a byte being kept: OK for the same
- * length and checksum, else EXISTS_OTHER. */
+ * length and checksum, else EXISTS_OTHER.
+ *
+ * A copy, which a client or a server made of what another server has, knows when its value was born. It is refused if
+ * the key was deleted since, never lengthens the life of a value that is there, and of two values with different bytes
+ * the younger one stays. So whatever is copied from where, and however late, nothing that was deleted comes back. */
 #include "kvserver/ops/put_commit.h"
 
 #include "kvserver/ops/work.h"
@@ -86,33 +90,88 @@ int32_t put_error(struct shard *s, uint64_t total, int error)
 
 /* ---- the value ---- */
 
-static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t now_ns)
+/* The time of a copy counts from its birth: it lives no longer than its original. */
+static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t born_ns, uint64_t now_ns)
 {
 	uint64_t ttl_ns = ttl_s ? ttl_s * 1000000000ull : shard_ttl_ns(s);
 
-	return ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER;
+	return ttl_ns ? kv_deadline(born_ns && ttl_s ? born_ns : now_ns, ttl_ns) : KV_NEVER;
 }
 
-int32_t put_compare(struct shard *s, struct block *holder, uint64_t total, uint64_t checksum, uint32_t ttl_s,
-		    uint64_t *out_generation)
+uint64_t put_born(const struct shard *s, const struct wire_request *q)
+{
+	return q->flags & WIRE_PUT_COPY ? KV_MAX(shard_clock_local(s, q->put.born_ns), (uint64_t)1) : 0;
+}
+
+static int32_t copy_refused(struct shard *s, int error)
+{
+	shard_count(s, WIRE_STAT_COPIES_REFUSED);
+	return wire_error_status(error);
+}
+
+int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_ns)
+{
+	uint64_t born_ns = put_born(s, q), expires_ns = KV_NEVER;
+	int rc = 0;
+
+	if (born_ns)
+		rc = store_copy_allowed(&s->store, q->key.data, q->key.len, born_ns, now_ns, &expires_ns);
+	return rc ? copy_refused(s, rc) : WIRE_OK;
+}
+
+/* The same value is there. */
+static void duplicate(struct shard *s, struct block *holder, uint32_t ttl_s, uint64_t born_ns)
+{
+	uint64_t now_ns = loop_turn_now(s->loop), expires_ns = expires_at(s, ttl_s, born_ns, now_ns);
+
+	shard_count(s, WIRE_STAT_PUT_DUPLICATES);
+	store_use(&s->store, holder);
+	block_born_at(holder, KV_MAX(born_ns ? born_ns : now_ns, block_born_ns(holder)));
+	if (born_ns == 0 && expires_ns > holder->expire.when_ns)
+		store_expire_at(&s->store, holder, expires_ns);
+}
+
+static int32_t compare(struct shard *s, struct block *holder, uint64_t total, uint64_t checksum, uint32_t ttl_s,
+		       uint64_t born_ns, uint64_t *out_generation)
 {
 	if (holder->len == total && holder->checksum == checksum) {
-		uint64_t expires_ns = expires_at(s, ttl_s, loop_turn_now(s->loop));
-		shard_count(s, WIRE_STAT_PUT_DUPLICATES);
-		store_use(&s->store, holder);
-		if (expires_ns > holder->expire.when_ns)
-			store_expire_at(&s->store, holder, expires_ns);
+		duplicate(s, holder, ttl_s, born_ns);
 		*out_generation = holder->generation;
 		return WIRE_OK;
 	}
 	shard_count(s, WIRE_STAT_PUT_CONFLICTS);
-	return WIRE_EXISTS_OTHER;
+	if (born_ns == 0)
+		return WIRE_EXISTS_OTHER;
+	return born_ns > block_born_ns(holder) ? PUT_YOUNGER : copy_refused(s, -KV_EDELETED);
+}
+
+int32_t put_compare(struct shard *s, struct block *holder, const struct wire_request *q, uint64_t *out_generation)
+{
+	return compare(s, holder, q->put.total, q->put.checksum, q->put.ttl_s, put_born(s, q), out_generation);
+}
+
+/* Make a copy visible, in the place of an older value if there is one. As store_copy_allowed and store_commit. */
+static int copy_commit(struct shard *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t born_ns,
+		       uint64_t now_ns, struct block **out_holder)
+{
+	const uint8_t *key = b->item.key;
+	int rc = store_copy_allowed(&s->store, key, b->item.key_len, born_ns, now_ns, &expires_ns);
+
+	if (rc)
+		return rc;
+	rc = store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
+	if (rc != -KV_EEXIST || block_born_ns(*out_holder) >= born_ns ||
+	    ((*out_holder)->len == b->len && (*out_holder)->checksum == checksum))
+		return rc;
+	shard_count(s, WIRE_STAT_COPIES_REPLACED);
+	store_delete_block(&s->store, *out_holder, now_ns);
+	return store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
 }
 
 int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t checksum, uint32_t ttl_s,
-		   uint64_t *out_generation)
+		   uint64_t born_ns, uint64_t *out_generation)
 {
-	uint64_t now_ns = loop_turn_now(s->loop);
+	uint64_t now_ns = loop_turn_now(s->loop), expires_ns = expires_at(s, ttl_s, born_ns, now_ns);
 	struct block *holder;
 	int rc;
 
@@ -120,9 +179,12 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 		shard_count(s, WIRE_STAT_CORRUPT);
 		return WIRE_CORRUPT;
 	}
-	rc = store_commit(&s->store, b, checksum, expires_at(s, ttl_s, now_ns), now_ns, &holder);
+	rc = born_ns ? copy_commit(s, b, checksum, expires_ns, born_ns, now_ns, &holder)
+		     : store_commit(&s->store, b, checksum, expires_ns, now_ns, &holder);
 	if (rc == -KV_EEXIST)
-		return put_compare(s, holder, b->len, checksum, ttl_s, out_generation);
+		return compare(s, holder, b->len, checksum, ttl_s, born_ns, out_generation);
+	if (rc == -KV_EDELETED || rc == -KV_ECANCELED)
+		return copy_refused(s, rc);
 	if (rc)
 		return put_error(s, b->len, rc);
 	s->stat[WIRE_STAT_BYTES_WRITTEN] += b->len;

@@ -31,7 +31,7 @@ static void put_small(struct link *l, const struct wire_request *q, struct reque
 {
 	struct shard *s = l->session->shard;
 	uint64_t generation = 0, digest = copy_digest(store_data(&s->store, b), q->put.inline_data.data, b->len);
-	int32_t status = put_commit(s, b, digest, q->put.checksum, q->put.ttl_s, &generation);
+	int32_t status = put_commit(s, b, digest, q->put.checksum, q->put.ttl_s, put_born(s, q), &generation);
 
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);

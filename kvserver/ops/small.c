@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small.c -- the requests that are answered on the spot: EXISTS, DELETE, TOUCH, PIN, STAT, PING.
+/* small.c -- the requests that are answered on the spot: EXISTS, DELETE, TOUCH, PIN, STAT, TOMBS, PING.
  *
  * None of them moves bytes, and only PIN keeps something. DELETE takes a pinned block, too: pins keep blocks from
  * eviction, not from DELETE. A client that is reading the block goes on reading the old bytes. EXISTS is no hit: asking
- * for a prefix must not keep it alive. */
+ * for a prefix must not keep it alive.
+ *
+ * A DELETE is remembered (store/tombs.h), also of a key that is not here: a copy of the value may be on its way. So is
+ * a TOUCH that shortens a life, or that asks for it (WIRE_TOUCH_MARK). Whoever asks for such a key is told that it was
+ * deleted, and does not look for older copies elsewhere. */
 #include "kvserver/ops/small.h"
 
 #include "kvserver/shard/reply.h"
@@ -14,11 +18,29 @@ enum {
 	PIN_ALL_SHARE = 2
 }; /* of the memory that may be pinned: 1/4 by one session, 1/2 by all, if stages and leases leave it */
 
+enum { TOMBS_LOOKS = 4096 }; /* places of the ring that are looked at for one TOMBS */
+
 static void status_reply(struct link *l, const struct wire_request *q, int32_t status)
 {
 	struct wire_reply r = {.type = q->type, .status = status, .id = q->id};
 
 	reply_put(l, &r, NULL);
+}
+
+static uint64_t clock_of(const struct link *l, uint64_t ns)
+{
+	return shard_clock(l->session->shard->opt.shard_seed, ns);
+}
+
+/* The status of a key that is not there, and how long ago it was deleted. */
+static int32_t missing(const struct link *l, const struct wire_request *q, uint64_t now_ns, uint64_t *out_age_ns)
+{
+	uint64_t at_ns;
+
+	if (!store_key_deleted(&l->session->shard->store, q->key.data, q->key.len, now_ns, &at_ns))
+		return WIRE_NOTFOUND;
+	*out_age_ns = now_ns - KV_MIN(now_ns, at_ns);
+	return WIRE_DELETED;
 }
 
 static struct block *block_find(struct link *l, const struct wire_request *q, uint64_t now_ns)
@@ -29,12 +51,15 @@ static struct block *block_find(struct link *l, const struct wire_request *q, ui
 void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	uint8_t bitmap[WIRE_EXISTS_BITMAP] = {0};
-	struct wire_reply r = {
-		.type = WIRE_EXISTS, .id = q->id, .exists = {.count = q->exists.count, .bitmap = bitmap}};
+	uint8_t bitmap[WIRE_EXISTS_BITMAP] = {0}, deleted[WIRE_EXISTS_BITMAP] = {0};
+	struct wire_reply r = {.type = WIRE_EXISTS,
+			       .id = q->id,
+			       .exists = {.count = q->exists.count, .bitmap = bitmap, .deleted = deleted}};
 	uint32_t n = q->exists.count;
 
 	store_digests_find(&s->store, q->exists.digests, n, now_ns, bitmap);
+	if (store_digests_deleted(&s->store, q->exists.digests, n, now_ns, bitmap, deleted))
+		r.flags |= WIRE_EXISTS_DELETED;
 	while (r.exists.prefix + 8 <= n && bitmap[r.exists.prefix / 8] == 0xFF)
 		r.exists.prefix += 8;
 	while (r.exists.prefix < n && bitmap[r.exists.prefix / 8] >> r.exists.prefix % 8 & 1)
@@ -45,36 +70,63 @@ void exists_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
+/* Delete the block of this generation, if it is still there. */
+static bool delete_this(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	struct block *b = block_find(l, q, now_ns);
+
+	if (!b || b->generation != q->drop.which)
+		return false;
+	store_delete_block(&l->session->shard->store, b, now_ns);
+	return true;
+}
+
+/* (The time is asked for anew: a copy may be of a value that was born since the turn began.) */
 void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	struct block *b = block_find(l, q, now_ns);
+	uint64_t time_ns = loop_now(s->loop), at_ns = time_ns;
+	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
+	bool was;
 
-	if (b) {
-		shard_count(s, WIRE_STAT_DELETES);
-		store_drop(&s->store, b);
-	}
-	status_reply(l, q, b ? WIRE_OK : WIRE_NOTFOUND);
+	r.drop.clock_ns = clock_of(l, time_ns);
+	if (q->flags & WIRE_DELETE_AT)
+		at_ns = KV_MIN(shard_clock_local(s, q->drop.which), time_ns);
+	if (q->flags & WIRE_DELETE_THIS)
+		was = delete_this(l, q, now_ns);
+	else
+		was = store_delete(&s->store, q->key.data, q->key.len, at_ns, now_ns);
+	s->stat[WIRE_STAT_DELETES] += was;
+	r.status = was ? WIRE_OK : WIRE_NOTFOUND;
+	reply_put(l, &r, NULL);
 }
 
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
-	struct wire_reply r = {.type = q->type, .flags = q->flags, .status = WIRE_NOTFOUND, .id = q->id};
+	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
 	struct block *b = block_find(l, q, now_ns);
 
-	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
+	if (b && q->flags & WIRE_TOUCH_YOUNG && now_ns - block_born_ns(b) >= q->touch.young_ns)
+		b = NULL;
+	r.status = b ? WIRE_OK : missing(l, q, now_ns, &r.touch.age_ns);
+	if (!(q->flags & WIRE_TOUCH_LOOK) && (b || (q->flags & (WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG)) == WIRE_TOUCH_MARK)) {
 		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
+		store_touch(&s->store, q->key.data, q->key.len, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER,
+			    loop_now(s->loop));
+	}
+	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
 		shard_count(s, WIRE_STAT_TOUCHES);
 		store_use(&s->store, b);
-		store_expire_at(&s->store, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER);
 	}
 	if (b) {
-		r.status = WIRE_OK;
 		r.touch.left_ms = b->expire.when_ns == KV_NEVER
 					  ? UINT64_MAX
 					  : (b->expire.when_ns - KV_MIN(b->expire.when_ns, now_ns)) / 1000000;
+		r.touch.age_ns = now_ns - KV_MIN(now_ns, block_born_ns(b));
+		r.touch.checksum = b->checksum;
 	}
+	r.touch.clock_ns = clock_of(l, loop_now(s->loop));
 	reply_put(l, &r, NULL);
 }
 
@@ -82,11 +134,11 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	struct shard *s = l->session->shard;
 	struct block *b = block_find(l, q, now_ns);
-	uint64_t limit = s->store.arena.limit;
+	uint64_t limit = s->store.arena.limit, age_ns;
 	int rc = 0;
 
 	if (!b) {
-		status_reply(l, q, WIRE_NOTFOUND);
+		status_reply(l, q, missing(l, q, now_ns, &age_ns));
 		return;
 	}
 	if (q->flags & WIRE_PIN_RELEASE) {
@@ -107,6 +159,23 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	(void)now_ns;
 	r.stat.count = shard_stat_pairs(l->session->shard, pairs, sizeof(pairs));
 	r.stat.pairs = pairs;
+	reply_put(l, &r, NULL);
+}
+
+/* (Keys that were touched, too: whoever asks has what others have touched meanwhile, and does not know until when it
+ * lives.) */
+void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
+{
+	const struct tombs *t = &l->session->shard->store.tombs;
+	uint8_t packed[WIRE_TOMBS_MAX * 16];
+	uint32_t budget = TOMBS_LOOKS;
+	uint64_t at = q->tombs.from;
+	struct wire_reply r = {.type = WIRE_TOMBS, .id = q->id, .tombs = {.tombs = packed}};
+	const struct tomb *d;
+
+	while (r.tombs.count < WIRE_TOMBS_MAX && (d = tombs_next(t, &at, &budget)) != NULL)
+		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns));
+	r.tombs.next = at < t->put ? at : 0;
 	reply_put(l, &r, NULL);
 }
 

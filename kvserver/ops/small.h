@@ -13,6 +13,8 @@ void delete_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
+void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 void ping_begin(struct link *l, const struct wire_request *q, uint64_t now_ns);
 
 #endif

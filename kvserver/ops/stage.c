@@ -62,6 +62,7 @@ int stage_open(struct owner *o, const struct wire_request *q, struct block *b, u
 	st->checksum = q->put.checksum;
 	st->touched_ns = now_ns;
 	st->ttl_s = q->put.ttl_s;
+	st->born_ns = put_born(shard, q);
 	st->block = b;
 	kv_hasher_init(&st->hasher);
 	kv_list_init(&st->hashing);
@@ -206,8 +207,8 @@ static void stage_commit(struct stage *st)
 	struct request *last = st->last;
 	struct shard *s = st->session->shard;
 	struct block *b = st->block;
-	int32_t status =
-		put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, &last->reply.put.generation);
+	int32_t status = put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, st->born_ns,
+				    &last->reply.put.generation);
 
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);

@@ -3,7 +3,7 @@
  *
  * The loop refers to some blocks and tells where they are; the thread reads their bytes, which nothing changes, and
  * asks for the next ones; then the loop drops the references. So the loop does nothing but look at a bounded number of
- * blocks for each lot, and copies none. Between two lots the loop's walk stands in the arena (store/hot.h).
+ * blocks for each lot, and copies none. What turned out to be outdated it deletes. Between two lots the loop's walk stands in the arena (store/hot.h).
  *
  * A loop that does not turn cannot be waited for without an end. The lot is left to it then: it is freed, with its
  * references, if the loop ever comes to it. */
@@ -24,21 +24,23 @@ static void give_back(struct lot *lot)
 		const struct lot_item *it = &lot->item[i];
 		shard_count(s, it->pushed ? WIRE_STAT_PUSHED : WIRE_STAT_PUSH_FAILED);
 		s->stat[WIRE_STAT_PUSHED_BYTES] += it->pushed ? it->len : 0;
+		if (it->outdated && it->block->state == BLOCK_LIVE)
+			store_delete_block(&s->store, it->block, loop_turn_now(s->loop));
 		block_unref(&s->store, it->block);
 	}
 	lot->count = 0;
 }
 
-/* Seconds that it has to live; false: less than one. */
+/* Seconds that it lives from its birth on; false: less than one is left. */
 static bool ttl_of(const struct block *b, uint64_t now_ns, uint32_t *out)
 {
-	uint64_t left_s;
 	*out = 0;
 	if (b->expire.when_ns == KV_NEVER)
 		return true;
-	left_s = (b->expire.when_ns - KV_MIN(b->expire.when_ns, now_ns)) / SECOND_NS;
-	*out = (uint32_t)KV_MIN(left_s, (uint64_t)UINT32_MAX);
-	return left_s > 0;
+	if (b->expire.when_ns < now_ns + SECOND_NS)
+		return false;
+	*out = (uint32_t)KV_MIN((b->expire.when_ns - block_born_ns(b)) / SECOND_NS, (uint64_t)UINT32_MAX);
+	return true;
 }
 
 static void take(struct lot *lot, struct block *b, uint32_t ttl_s)
@@ -49,7 +51,8 @@ static void take(struct lot *lot, struct block *b, uint32_t ttl_s)
 				.block = b,
 				.data = store_data(&lot->shard->store, b),
 				.len = b->len,
-				.checksum = b->checksum};
+				.checksum = b->checksum,
+				.born_ns = KV_MAX(block_born_ns(b), (uint64_t)1)};
 	memcpy(it->key, b->item.key, it->key_len);
 	block_ref(b);
 }
@@ -64,7 +67,7 @@ static void fill(struct lot *lot)
 		uint32_t ttl_s;
 		if (!b)
 			break;
-		if (b->refs == BLOCK_REFS_MAX || !ttl_of(b, now_ns, &ttl_s))
+		if (b->refs == BLOCK_REFS_MAX || store_doubted(&s->store, b) || !ttl_of(b, now_ns, &ttl_s))
 			continue;
 		take(lot, b, ttl_s);
 		bytes += b->len;

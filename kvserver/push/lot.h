@@ -16,7 +16,9 @@ struct lot_item {
 	struct block *block;     /* referred to, so its bytes stay */
 	uint8_t *data;
 	uint64_t len, checksum;
-	bool pushed; /* the thread has put it */
+	uint64_t born_ns; /* when it was put, or earlier; not 0 */
+	bool pushed;      /* the thread has put it */
+	bool outdated;    /* another server has a younger value, or knows of a DELETE: it is to go here, too */
 };
 
 /* One at a time belongs to the shard's loop (while lot_next_wait waits) or to the thread. */

@@ -8,6 +8,10 @@
  * and at the others: where clients are as many as this server takes, they are that at the others, too. A block whose
  * bytes do not have their checksum is not put: a new one would hide that.
  *
+ * The values are copies, as old as the blocks (kvclient/copy.h): a client may delete a key while its value is under
+ * way. It deletes at the server that the value goes to first, which refuses the copy from then on. What another server
+ * has in a younger version is deleted here.
+ *
  * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
  * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
  * has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again, also if the moment
@@ -22,6 +26,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "kvclient/copy.h"
 #include "kvclient/kvclient.h"
 #include "kvserver/control/server.h"
 #include "kvserver/push/lot.h"
@@ -261,6 +266,7 @@ static bool sound(const struct lot_item *it)
 static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 {
 	struct kvc_item item[LOT_BLOCKS] = {0};
+	uint64_t born_ns[LOT_BLOCKS] = {0};
 	struct kvc_call call = {.size = sizeof(call), .ttl_s = lot->item[at].ttl_s, .timeout_ns = PUT_NS};
 	unsigned n = 0, last = at;
 	for (; last < lot->count && lot->item[last].ttl_s == call.ttl_s; last++, n++)
@@ -268,12 +274,15 @@ static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 	for (unsigned i = 0; i < n; i++) {
 		const struct lot_item *it = &lot->item[at + i];
 		item[i] = (struct kvc_item){.key = {it->key, it->key_len}, .data = it->data, .len = it->len};
+		born_ns[i] = it->born_ns;
 		if (!sound(it))
 			item[i].len = 0; /* refused: -KV_EINVAL */
 	}
-	(void)kvc_put_batch(p->pool, item, n, &call);
-	for (unsigned i = 0; i < n; i++)
-		lot->item[at + i].pushed = item[i].result == 0 || item[i].result == -KV_EEXIST;
+	(void)kvc_copy_batch(p->pool, item, born_ns, n, &call);
+	for (unsigned i = 0; i < n; i++) {
+		lot->item[at + i].pushed = item[i].result == 0;
+		lot->item[at + i].outdated = item[i].result == -KV_ENOTFOUND;
+	}
 	return n;
 }
 

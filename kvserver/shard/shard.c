@@ -59,6 +59,9 @@ static int shard_poll(struct loop_poller *p)
 	struct shard *s = KV_CONTAINER(p, struct shard, poller);
 	int done = s->opt.ops->turn(s);
 
+	if (KV_UNLIKELY(s->opt.doubt &&
+			atomic_load_explicit(&s->opt.doubt->number, memory_order_relaxed) != s->doubt_number))
+		shard_doubt_take(s);
 	done += !kv_list_empty(&s->dirty);
 	if (!kv_list_empty(&s->blocked))
 		reply_room(s);
@@ -406,6 +409,8 @@ void shard_destroy(struct shard **shard)
 	s->opt.ops->clear(s);
 	landings_close(s);
 	store_fini(&s->store);
+	if (s->doubt_said)
+		shard_doubt_release(s->opt.doubt, s->doubt_said);
 	kv_area_unmap(&s->area);
 	shard_free(s);
 	*shard = NULL;

@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "host/host.h"
+#include "kvserver/shard/doubt.h"
 #include "kvserver/shard/landing.h"
 #include "kvserver/shard/publish.h"
 #include "store/store.h"
@@ -99,6 +100,7 @@ struct shard_options {
 	/* lost -- *session_args.anew was set for a session: its client is to be told. As for reset. */
 	int (*lost)(void *arg, struct shard *s);
 	void *arg;
+	struct doubt_told *doubt; /* of all shards; or NULL */
 	const _Atomic uint64_t
 		*control; /* counters of the control loop, by enum wire_stat, to be shown with ours; or NULL */
 };
@@ -133,6 +135,8 @@ struct shard {
 	uint64_t look_ns;            /* when SHARD_LOOK_NS is over next */
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns, born_ns;
+	uint64_t doubt_number;        /* of what the store was told last */
+	struct doubt_said *doubt_said; /* that it has; or NULL */
 	uint32_t mark; /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
 	struct kv_rate slow_lines;
@@ -176,6 +180,20 @@ void shard_destroy(struct shard **s);
 /* shard_arena_keys -- allow_pull: the arena's keys as ARENA has them, to be freed; of each rail, or of the one that
  * stands for it now: good for a session that was opened since. 0, -KV_ENOMEM, -KV_ECLOSED. */
 int shard_arena_keys(const struct shard *s, uint8_t **out);
+
+/* shard_clock -- a time of the shard's clock as clients are told it: from another zero, so that nobody takes it for a
+ * time of another clock. shard_clock_local -- the other way round; 0: it was before that zero. */
+static inline uint64_t shard_clock(uint64_t shard_seed, uint64_t now_ns)
+{
+	return now_ns + (shard_seed >> 24) + 1;
+}
+
+static inline uint64_t shard_clock_local(const struct shard *s, uint64_t told_ns)
+{
+	uint64_t zero = shard_clock(s->opt.shard_seed, 0);
+
+	return told_ns > zero ? told_ns - zero : 0;
+}
 
 static inline void shard_count(struct shard *s, enum wire_stat id)
 {

@@ -111,6 +111,12 @@ uint64_t shard_stat_get(struct shard *s, enum wire_stat id)
 		return s->store.evict.returned_half;
 	case WIRE_STAT_EVICTED_RETURNED_QUARTER:
 		return s->store.evict.returned_quarter;
+	case WIRE_STAT_TOMBS:
+		return s->store.tombs.used;
+	case WIRE_STAT_TOMBS_DROPPED:
+		return s->store.tombs.dropped;
+	case WIRE_STAT_DOUBT_DROPPED:
+		return s->store.doubt.dropped;
 	case WIRE_STAT_VERSION:
 		return s->opt.index == 0 ? kv_version_number(KVRAIL_VERSION) : 0;
 	case WIRE_STAT_UPTIME_NS:

@@ -370,7 +370,7 @@ static void deleting_what_is_being_read_changes_nothing_for_the_reader(void **st
 	assert_int_equal(rig_find(q[1].id)->status, WIRE_OK);
 	rig_until(rig.immediates == r->get.posted);
 	assert_int_equal(kv_hash_block(rig_memory(0), n), sum);
-	assert_int_equal(rig_ask(&miss)->status, WIRE_NOTFOUND);
+	assert_int_equal(rig_ask(&miss)->status, WIRE_DELETED);
 	rig_until(rig.shard->store.gone_bytes == 0);
 }
 
@@ -604,7 +604,7 @@ static void a_get_that_fails_says_nothing_of_heat(void **state)
 	assert_true(hot(&q, WIRE_OK)); /* it was hot all the time */
 	assert_int_equal(rig_ask(&gone)->status, WIRE_OK);
 	q = get_inline("k");
-	assert_false(hot(&q, WIRE_NOTFOUND));
+	assert_false(hot(&q, WIRE_DELETED));
 	assert_int_equal(rig_stat(WIRE_STAT_HOT_GETS), 1);
 }
 

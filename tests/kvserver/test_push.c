@@ -8,12 +8,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "kvclient/copy.h"
 #include "kvclient/kvclient.h"
 #include "kvserver/control/server.h"
 #include "kvserver/push/lot.h"
 #include "kvserver/push/push.h"
 
-enum { SERVERS = 4, SHARDS = 2, VALUE = 100, LARGE = 100000000 };
+enum { SERVERS = 4, SHARDS = 2, VALUE = 100, LARGE = 100000000, BORN = 12345 };
 
 #define SECOND 1000000000ull
 #define MS     1000000ull
@@ -30,6 +31,8 @@ static struct {
 	struct fake_server server[SERVERS]; /* the first one is in the pool's list */
 	unsigned lots[SHARDS];              /* with a block each, still to come */
 	bool stands_still[SHARDS];
+	bool outdated;       /* b has a younger value, or knows that the key was deleted */
+	unsigned given_back; /* blocks that the shard is to delete, too */
 	unsigned batches;
 	unsigned tries, refused; /* to open the pool; of the first ones so many are refused */
 	uint8_t *large;          /* the block's bytes, if it is to be a large one */
@@ -112,13 +115,17 @@ int __wrap_kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned serv
 	return 0;
 }
 
-int __wrap_kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call);
-int __wrap_kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, const struct kvc_call *call)
+int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+			  const struct kvc_call *call);
+int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+			  const struct kvc_call *call)
 {
 	(void)pool;
 	fake.timeout_ns = call->timeout_ns;
-	for (unsigned i = 0; i < n; i++)
-		items[i].result = 0;
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(born_ns[i], BORN);
+		items[i].result = fake.outdated ? -KV_ENOTFOUND : 0;
+	}
 	fake.batches++;
 	if (fake.on_batch)
 		fake.on_batch();
@@ -147,6 +154,7 @@ int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns);
 int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns)
 {
 	unsigned i = lot->shard == some_shard ? 0 : 1;
+	fake.given_back += lot->count && lot->item[0].outdated && !lot->item[0].pushed;
 	lot->count = 0;
 	if (fake.stands_still[i]) {
 		fake.now_ns = until_ns;
@@ -159,7 +167,8 @@ int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns)
 	}
 	fake.lots[i]--;
 	lot->item[lot->count++] = (struct lot_item){
-		.key = "k", .key_len = 1, .data = fake.large ? fake.large : value, .len = fake.large ? LARGE : VALUE};
+		.key = "k", .key_len = 1, .data = fake.large ? fake.large : value, .len = fake.large ? LARGE : VALUE,
+		.born_ns = BORN};
 	lot->item[0].checksum = kv_hash_block(lot->item[0].data, lot->item[0].len);
 	return 0;
 }
@@ -229,6 +238,19 @@ static void members_that_come_later_get_their_share(void **state)
 	fake_begin();
 	fake.on_batch = b_is_replaced;
 	assert_all_pushed(2);
+}
+
+/* A block that was deleted at its new server while it was on the way, or replaced there, goes here as well. */
+static void what_others_know_better_is_not_pushed(void **state)
+{
+	struct push_result r;
+	struct kv_error err;
+	(void)state;
+	fake_begin();
+	fake.outdated = true;
+	assert_int_equal(run(60 * SECOND, &r, &err), 0);
+	assert_int_equal(r.blocks, 0);
+	assert_int_equal(fake.given_back, 2);
 }
 
 static void b_was_away(void)
@@ -362,6 +384,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_that_come_later_get_their_share),
+		cmocka_unit_test(what_others_know_better_is_not_pushed),
 		cmocka_unit_test(what_is_put_while_nobody_is_there_is_put_again),
 		cmocka_unit_test(a_server_that_is_no_member_any_more_hands_over),
 		cmocka_unit_test(what_is_put_while_the_drain_is_not_known_is_put_again),

@@ -107,6 +107,143 @@ static void other_bytes_under_the_key_are_refused(void **state)
 	check_stored("k", MIB, 6);
 }
 
+/* ---- copies ---- */
+
+static uint64_t clock_told(uint64_t ns)
+{
+	return shard_clock(rig.shard->opt.shard_seed, ns);
+}
+
+/* PUT n bytes of seed as a copy of a value that was born then, by the shard's clock. */
+static int32_t copy(const char *key, uint64_t n, uint64_t seed, uint64_t born_ns, uint32_t ttl_s)
+{
+	struct wire_request q;
+	rig_fill(rig_memory(0), n, seed);
+	q = rig_put(key, n, 0, n, kv_hash_block(rig_memory(0), n), WHOLE | WIRE_PUT_COPY);
+	q.put.born_ns = clock_told(born_ns);
+	q.put.ttl_s = ttl_s;
+	return rig_ask(&q)->status;
+}
+
+static const struct wire_reply *drop(const char *key, uint8_t flags, uint64_t which)
+{
+	struct wire_request q = rig_request(WIRE_DELETE, key);
+	q.flags = flags;
+	q.drop.which = which;
+	return rig_ask(&q);
+}
+
+static uint64_t now(void)
+{
+	return loop_now(rig.loop);
+}
+
+static void a_copy_of_what_was_deleted_is_refused(void **state)
+{
+	uint64_t before = now(), after;
+	(void)state;
+	assert_int_equal(copy("k", MIB, 1, before, 0), WIRE_OK);
+	assert_int_equal(block_born_ns(store_find(&rig.shard->store, "k", 1, 0)), before / 1000 * 1000);
+	assert_int_equal(drop("k", 0, 0)->status, WIRE_OK);
+	after = now();
+	assert_int_equal(copy("k", MIB, 1, before - 2000000000, 0), WIRE_DELETED);
+	assert_int_equal(copy("k", MIB, 1, before, 0), WIRE_CANCELED); /* by too little to be sure */
+	assert_false(is_there("k"));
+	assert_int_equal(rig_stat(WIRE_STAT_COPIES_REFUSED), 2);
+	assert_int_equal(copy("k", MIB, 2, after, 0), WIRE_OK); /* that one was put later */
+	check_stored("k", MIB, 2);
+}
+
+/* The DELETE comes while the value does. */
+static void a_copy_under_way_when_its_key_is_deleted_is_refused(void **state)
+{
+	struct wire_request q;
+	const struct wire_reply *r;
+	uint64_t sum;
+	(void)state;
+	rig_fill(rig_memory(0), 2 * MIB, 1);
+	sum = kv_hash_block(rig_memory(0), 2 * MIB);
+	q = rig_put("k0", 2 * MIB, 0, MIB, sum, WIRE_PUT_FIRST | WIRE_PUT_COPY);
+	q.put.born_ns = clock_told(now() - 2000000000);
+	r = rig_ask(&q);
+	assert_int_equal(r->status, WIRE_OK);
+	q = rig_put("k0", 2 * MIB, MIB, MIB, sum, WIRE_PUT_LAST);
+	q.dest.offset = MIB;
+	q.put.stage = r->put.stage;
+	assert_int_equal(drop("k0", 0, 0)->status, WIRE_NOTFOUND);
+	assert_int_equal(rig_ask(&q)->status, WIRE_DELETED);
+	assert_false(is_there("k0"));
+	rig_until(rig.shard->store.arena.used == 0);
+}
+
+static void of_two_values_the_younger_one_stays(void **state)
+{
+	uint64_t at = now();
+	(void)state;
+	assert_int_equal(copy("k1", MIB, 1, at - 5000, 0), WIRE_OK);
+	assert_int_equal(copy("k1", MIB, 2, at - 9000, 0), WIRE_DELETED);
+	check_stored("k1", MIB, 1);
+	assert_int_equal(copy("k1", MIB, 2, at, 0), WIRE_OK);
+	check_stored("k1", MIB, 2);
+	assert_int_equal(copy("k1", MIB, 1, at - 5000, 0), WIRE_DELETED);
+	assert_int_equal(rig_stat(WIRE_STAT_COPIES_REPLACED), 1);
+	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
+}
+
+static void a_copy_lengthens_no_life(void **state)
+{
+	uint64_t at = now(), expires;
+	struct block *b;
+	(void)state;
+	assert_int_equal(copy("k2", MIB, 1, at - 3000000000, 10), WIRE_OK);
+	b = store_find(&rig.shard->store, "k2", 2, 0);
+	assert_in_range(b->expire.when_ns, at + 6900000000, at + 7000000000); /* from its birth on */
+	expires = b->expire.when_ns;
+	assert_int_equal(copy("k2", MIB, 1, at, 1000), WIRE_OK);
+	assert_int_equal(b->expire.when_ns, expires);
+}
+
+static void a_delete_may_be_of_one_value_alone(void **state)
+{
+	struct block *b;
+	uint64_t generation, before;
+	(void)state;
+	before = now() - 1000;
+	rig_store("k3", MIB, 1);
+	b = store_find(&rig.shard->store, "k3", 2, 0);
+	generation = b->generation;
+	assert_int_equal(drop("k3", WIRE_DELETE_THIS, generation + 1)->status, WIRE_NOTFOUND);
+	assert_int_equal(drop("k3", WIRE_DELETE_AT, clock_told(before))->status, WIRE_NOTFOUND); /* it is younger */
+	assert_true(is_there("k3"));
+	assert_int_equal(drop("k3", WIRE_DELETE_THIS, generation)->status, WIRE_OK);
+	assert_false(is_there("k3"));
+	rig_store("k3", MIB, 2);
+	assert_int_equal(drop("k3", WIRE_DELETE_AT, clock_told(now()))->status, WIRE_OK);
+	assert_int_equal(drop("k3", WIRE_DELETE_AT, 0)->status, WIRE_NOTFOUND);
+}
+
+/* A client that was told that the key was deleted asks others for what was put since. */
+static void only_a_young_value_is_given_to_those_who_want_one(void **state)
+{
+	struct wire_request get = rig_get("k4", 0, MIB), touch = rig_request(WIRE_TOUCH, "k4");
+	(void)state;
+	rig_store("k4", MIB, 1);
+	get.flags = WIRE_GET_YOUNG;
+	get.get.generation = 1;
+	assert_int_equal(rig_ask(&get)->status, WIRE_NOTFOUND);
+	touch.flags = WIRE_TOUCH_YOUNG;
+	touch.touch.young_ns = 1;
+	assert_int_equal(rig_ask(&touch)->status, WIRE_NOTFOUND);
+	get = rig_get("k4", 0, MIB);
+	get.flags = WIRE_GET_YOUNG;
+	get.get.generation = 3600000000000;
+	assert_int_equal(rig_ask(&get)->status, WIRE_OK);
+	touch = rig_request(WIRE_TOUCH, "k4");
+	touch.flags = WIRE_TOUCH_YOUNG;
+	touch.touch.young_ns = 3600000000000;
+	assert_int_equal(rig_ask(&touch)->status, WIRE_OK);
+}
+
 /* ---- ranges ---- */
 
 static uint64_t begin(const char *key, uint64_t total, uint64_t first, uint64_t sum)
@@ -715,6 +852,12 @@ int main(void)
 		PUT_TEST(a_small_wrong_checksum_is_corrupt_too),
 		PUT_TEST(the_same_bytes_again_succeed_without_being_read),
 		PUT_TEST(other_bytes_under_the_key_are_refused),
+		PUT_TEST(a_copy_of_what_was_deleted_is_refused),
+		PUT_TEST(a_copy_under_way_when_its_key_is_deleted_is_refused),
+		PUT_TEST(of_two_values_the_younger_one_stays),
+		PUT_TEST(a_copy_lengthens_no_life),
+		PUT_TEST(a_delete_may_be_of_one_value_alone),
+		PUT_TEST(only_a_young_value_is_given_to_those_who_want_one),
 		PUT_TEST(ranges_may_come_in_any_order),
 		PUT_TEST(the_end_may_be_announced_without_bytes),
 		PUT_TEST(a_value_has_one_end),

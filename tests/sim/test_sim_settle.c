@@ -248,6 +248,7 @@ static void another_weight_loses_no_hit(void **state)
 		members_tell(++members.epoch);
 		members_settle();
 		world_do(&members.world, 0, members_get_all, NULL);
+		members_settle(); /* (what is read beside its copy is found where it was once more) */
 		world_do(&members.world, 0, members_find_all, NULL);
 		members_settle();
 		n = counters();
@@ -739,13 +740,10 @@ static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void
 	assert_int_equal(keys_of("node-1"), its);
 	world_do(&members.world, 0, members_find_all, NULL);
 	assert_int_equal(counters().settle_hits, its);
+	members_settle(); /* (a GET beside the copy of its value would have it copied once more) */
+	assert_int_equal(counters().repairs, its);
 	world_do(&members.world, 0, members_get_all, NULL);
 	assert_int_equal(members.misses, 0);
-	members_settle();
-	/* A value that is read while its copy is on its way may be found at the former server once more, and copied
-	 * again. */
-	assert_in_range(counters().repairs, its, counters().settle_hits);
-	assert_in_range(counters().settle_hits, its, its + MEMBERS_KEYS / 8);
 	world_sleep(&members.world, 20 * SECOND);
 	assert_false(kvc_formers(client()));
 	world_do(&members.world, 0, members_get_all, NULL); /* values have come to where they belong */

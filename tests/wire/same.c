@@ -35,6 +35,7 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		SAME(put.length);
 		SAME(put.checksum);
 		SAME(put.stage);
+		SAME(put.born_ns);
 		SAME(put.ttl_s);
 		assert_bytes(got->put.inline_data, want->put.inline_data);
 		break;
@@ -42,8 +43,12 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		SAME(exists.count);
 		assert_memory_equal(got->exists.digests, want->exists.digests, want->exists.count * 8);
 		break;
+	case WIRE_DELETE:
+		SAME(drop.which);
+		break;
 	case WIRE_TOUCH:
 		SAME(touch.ttl_s);
+		SAME(touch.young_ns);
 		break;
 	case WIRE_CANCEL:
 		SAME(cancel.id);
@@ -57,6 +62,9 @@ void assert_request(const struct wire_request *got, const struct wire_request *w
 		SAME(bench.seed);
 		SAME(bench.imm);
 		SAME(bench.depth);
+		break;
+	case WIRE_TOMBS:
+		SAME(tombs.from);
 		break;
 	case WIRE_SESSION:
 		SAME(session.number);
@@ -103,6 +111,8 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		SAME(exists.prefix);
 		if (want->exists.count)
 			assert_memory_equal(got->exists.bitmap, want->exists.bitmap, (want->exists.count + 7) / 8);
+		if (want->exists.count && want->flags & WIRE_EXISTS_DELETED)
+			assert_memory_equal(got->exists.deleted, want->exists.deleted, (want->exists.count + 7) / 8);
 		break;
 	case WIRE_STAT:
 		SAME(stat.count);
@@ -122,6 +132,12 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		break;
 	case WIRE_TOUCH:
 		SAME(touch.left_ms);
+		SAME(touch.age_ns);
+		SAME(touch.checksum);
+		SAME(touch.clock_ns);
+		break;
+	case WIRE_DELETE:
+		SAME(drop.clock_ns);
 		break;
 	case WIRE_PING:
 		SAME(ping.cookie);
@@ -130,6 +146,17 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		break;
 	case WIRE_BENCH:
 		SAME(bench.posted);
+		break;
+	case WIRE_TOMBS:
+		SAME(tombs.next);
+		SAME(tombs.count);
+		for (uint32_t i = 0; i < want->tombs.count; i++) {
+			uint64_t id[2], age[2];
+			wire_tomb(got->tombs.tombs, i, &id[0], &age[0]);
+			wire_tomb(want->tombs.tombs, i, &id[1], &age[1]);
+			assert_int_equal(id[0], id[1]);
+			assert_int_equal(age[0], age[1]);
+		}
 		break;
 	default:
 		break;
@@ -180,6 +207,7 @@ static void assert_welcome(const struct wire_welcome_msg *got, const struct wire
 	SAME(incarnation);
 	SAME(shard_seed);
 	SAME(value_max);
+	SAME(clock_ns);
 	SAME_ARRAY(host_id);
 	SAME_TEXT(node_id);
 	SAME_TEXT(cluster);
@@ -234,6 +262,7 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 	case WIRE_CTRL_HEARTBEAT:
 		SAME(heartbeat.sequence);
 		SAME(heartbeat.quiet_ms);
+		SAME(heartbeat.clock_ns);
 		SAME(heartbeat.shards);
 		assert_memory_equal(got->heartbeat.turns, want->heartbeat.turns,
 				    want->heartbeat.shards * sizeof(uint64_t));

@@ -70,6 +70,10 @@ static void random_put(struct kv_prng *p, struct scratch *s, struct wire_request
 {
 	bool carried = kv_prng_below(p, 2);
 	r->flags = (uint8_t)kv_prng_below(p, 4);
+	if (r->flags & WIRE_PUT_FIRST && kv_prng_below(p, 2)) {
+		r->flags |= WIRE_PUT_COPY;
+		r->put.born_ns = between(p, 1, UINT64_MAX);
+	}
 	r->put.checksum = kv_prng_next(p);
 	r->put.ttl_s = (uint32_t)upto(p, UINT32_MAX);
 	r->put.stage = r->flags & WIRE_PUT_FIRST ? 0 : upto(p, UINT64_MAX);
@@ -104,7 +108,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->key = random_bytes(p, s->key, 1, KV_KEY_MAX);
 	switch (r->type) {
 	case WIRE_GET:
-		r->flags = (uint8_t)(kv_prng_below(p, 8) | (kv_prng_below(p, 2) ? WIRE_GET_PULL : 0) |
+		r->flags = (uint8_t)(kv_prng_below(p, 16) | (kv_prng_below(p, 2) ? WIRE_GET_PULL : 0) |
 				     (kv_prng_below(p, 4) ? 0 : WIRE_GET_MORE));
 		r->get.offset = upto(p, KV_VALUE_MAX);
 		r->get.length = upto(p, KV_RANGE_MAX);
@@ -120,7 +124,12 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		break;
 	case WIRE_TOUCH:
 		r->touch.ttl_s = (uint32_t)upto(p, UINT32_MAX);
-		r->flags = (uint8_t)kv_prng_below(p, 2);
+		r->flags = (uint8_t)(kv_prng_below(p, 3) | (kv_prng_below(p, 2) ? WIRE_TOUCH_YOUNG : 0));
+		r->touch.young_ns = r->flags & WIRE_TOUCH_YOUNG ? upto(p, UINT64_MAX) : 0;
+		break;
+	case WIRE_DELETE:
+		r->flags = (uint8_t)kv_prng_below(p, 3);
+		r->drop.which = r->flags ? between(p, 1, UINT64_MAX) : 0;
 		break;
 	case WIRE_PIN:
 		r->flags = (uint8_t)kv_prng_below(p, 2);
@@ -138,6 +147,9 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		r->bench.seed = kv_prng_next(p);
 		r->bench.imm = (uint32_t)kv_prng_next(p);
 		r->bench.depth = (uint32_t)upto(p, UINT32_MAX);
+		break;
+	case WIRE_TOMBS:
+		r->tombs.from = upto(p, UINT64_MAX);
 		break;
 	case WIRE_SESSION:
 		r->time_left_us = 0;
@@ -164,7 +176,7 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 
 void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 {
-	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_BENCH),
+	*r = (struct wire_reply){.type = (uint8_t)between(p, WIRE_GET, WIRE_TOMBS),
 				 .status = (int32_t)upto(p, UINT32_MAX),
 				 .id = upto(p, UINT64_MAX),
 				 .posted_ns = (uint32_t)upto(p, UINT32_MAX),
@@ -190,7 +202,7 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		r->get.inline_data = random_bytes(p, s->inlined, 0, KV_INLINE_MAX);
 		break;
 	case WIRE_PUT:
-		r->flags = (uint8_t)kv_prng_below(p, 4);
+		r->flags = (uint8_t)kv_prng_below(p, 16);
 		r->put.stage = kv_prng_next(p);
 		r->put.generation = kv_prng_next(p);
 		break;
@@ -201,6 +213,17 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		memset(s->bitmap, 0, sizeof(s->bitmap));
 		for (uint32_t i = 0; i < r->exists.count; i++)
 			s->bitmap[i / 8] |= (uint8_t)(kv_prng_below(p, 2) << i % 8);
+		if (kv_prng_below(p, 2)) {
+			r->flags |= WIRE_EXISTS_DELETED;
+			r->exists.deleted = s->deleted;
+			memset(s->deleted, 0, sizeof(s->deleted));
+			for (uint32_t i = 0; i < r->exists.count; i++)
+				s->deleted[i / 8] |= (uint8_t)(kv_prng_below(p, 2) << i % 8);
+		}
+		break;
+	case WIRE_DELETE:
+		r->drop.clock_ns = upto(p, UINT64_MAX);
+		r->flags = (uint8_t)kv_prng_below(p, 4);
 		break;
 	case WIRE_STAT:
 		r->stat.pairs = s->pairs;
@@ -216,7 +239,10 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		break;
 	case WIRE_TOUCH:
 		r->touch.left_ms = upto(p, UINT64_MAX);
-		r->flags = (uint8_t)kv_prng_below(p, 2);
+		r->touch.age_ns = upto(p, UINT64_MAX);
+		r->touch.checksum = kv_prng_next(p);
+		r->touch.clock_ns = upto(p, UINT64_MAX);
+		r->flags = (uint8_t)kv_prng_below(p, 8);
 		break;
 	case WIRE_PING:
 		r->ping.cookie = kv_prng_next(p);
@@ -225,6 +251,13 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 		break;
 	case WIRE_BENCH:
 		r->bench.posted = (uint32_t)upto(p, UINT32_MAX);
+		break;
+	case WIRE_TOMBS:
+		r->tombs.next = upto(p, UINT64_MAX);
+		r->tombs.count = (uint32_t)upto(p, WIRE_TOMBS_MAX);
+		r->tombs.tombs = s->pairs;
+		for (uint32_t i = 0; i < r->tombs.count; i++)
+			wire_tomb_put(s->pairs, i, kv_prng_next(p), upto(p, UINT64_MAX));
 		break;
 	default:
 		break;
@@ -282,7 +315,9 @@ static void random_welcome(struct kv_prng *p, struct scratch *s, struct wire_wel
 	w->eager_bytes = (uint32_t)kv_prng_next(p);
 	w->incarnation = kv_prng_next(p);
 	w->shard_seed = kv_prng_next(p);
+	w->clock_ns = kv_prng_next(p);
 	w->value_max = upto(p, KV_VALUE_MAX);
+	w->clock_ns = kv_prng_next(p);
 	kv_prng_fill(p, w->token, sizeof(w->token));
 	kv_prng_fill(p, w->host_id, sizeof(w->host_id));
 	random_string(p, w->node_id, sizeof(w->node_id));
@@ -392,6 +427,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 	case WIRE_CTRL_HEARTBEAT:
 		m->heartbeat.sequence = kv_prng_next(p);
 		m->heartbeat.quiet_ms = kv_prng_next(p);
+		m->heartbeat.clock_ns = kv_prng_next(p);
 		m->heartbeat.shards = (uint16_t)upto(p, KV_SHARDS_MAX);
 		for (unsigned i = 0; i < m->heartbeat.shards; i++)
 			m->heartbeat.turns[i] = kv_prng_next(p);

@@ -79,8 +79,8 @@ static void a_hello_says_which_versions_it_speaks(void **state)
 	(void)state;
 	assert_int_equal(decode_patched("hello", 10, 2, 7), 1);
 	assert_int_equal(decode_patched("hello", 8, 2, 0), 1);
-	assert_int_equal(decode_patched("hello", 8, 2, 4), -KV_EPROTO); /* 4..3 */
-	assert_int_equal(decode_patched("hello", 8, 4, 0x00050004), -KV_EVERSION);
+	assert_int_equal(decode_patched("hello", 8, 2, 5), -KV_EPROTO); /* 5..4 */
+	assert_int_equal(decode_patched("hello", 8, 4, 0x00060005), -KV_EVERSION);
 	assert_int_equal(decode_patched("hello", 8, 4, 0), -KV_EVERSION);
 }
 
@@ -109,7 +109,7 @@ static void a_hello_keeps_its_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("hello");
 	(void)state;
-	m.hello.version_min = 4;
+	m.hello.version_min = 5;
 	assert_int_equal(encode(&m), -KV_EINVAL);
 	m.hello.version_max = 5;
 	assert_int_equal(encode(&m), 0); /* a later client's hello */
@@ -212,7 +212,7 @@ static void a_welcome_keeps_its_limits(void **state)
 static void a_welcome_with_a_wrong_field_is_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(decode_patched("welcome", 8, 2, 4), -KV_EPROTO);  /* version */
+	assert_int_equal(decode_patched("welcome", 8, 2, 5), -KV_EPROTO);  /* version */
 	assert_int_equal(decode_patched("welcome", 10, 2, 0), -KV_EPROTO); /* shards */
 	assert_int_equal(decode_patched("welcome", 10, 2, 65), -KV_EPROTO);
 	assert_int_equal(decode_patched("welcome", 10, 2, 4), -KV_EPROTO);  /* 4 x 2 addresses */
@@ -222,8 +222,8 @@ static void a_welcome_with_a_wrong_field_is_refused(void **state)
 			 1); /* unknown flags are ignored: they are offers of a newer server */
 	assert_int_equal(decode_patched("welcome", 68, 4, 0), -KV_EPROTO); /* chunk bytes */
 	assert_int_equal(decode_patched("welcome", 84, 8, KV_VALUE_MAX + 1), -KV_EPROTO);
-	assert_int_equal(decode_patched("welcome", 94, 2, 1), -KV_EPROTO); /* reserved */
-	assert_int_equal(decode_patched("welcome", 96, 2, 7), -KV_EPROTO); /* node id's length */
+	assert_int_equal(decode_patched("welcome", 102, 2, 1), -KV_EPROTO); /* reserved */
+	assert_int_equal(decode_patched("welcome", 104, 2, 7), -KV_EPROTO); /* node id's length */
 }
 
 static void the_largest_welcome_fits(void **state)
@@ -244,7 +244,7 @@ static void the_largest_welcome_fits(void **state)
 	}
 	assert_int_equal(wire_addr_pack(addrs, sizeof(addrs), &m.welcome.addrs_len, one, 1), -KV_ETOOBIG);
 	len = wire_ctrl_encode(&m, buf, sizeof(buf));
-	assert_int_equal(len, 96 + 2 + 6 + 2 + 4 + sizeof(addrs));
+	assert_int_equal(len, 104 + 2 + 6 + 2 + 4 + sizeof(addrs));
 	assert_int_equal(wire_ctrl_decode(buf, (size_t)len, &got), 0);
 	assert_int_equal(wire_welcome_addr(&got.welcome, 63, 31, &a), 0);
 	assert_int_equal(a.data[0], (63 * 32 + 31) % 251);
@@ -412,10 +412,10 @@ static void addresses_and_heartbeats_keep_their_limits(void **state)
 	assert_int_equal(encode(&m), 0);
 	m.heartbeat.shards++;
 	assert_int_equal(encode(&m), -KV_EINVAL);
-	assert_int_equal(decode_patched("heartbeat", 24, 2, 2), -KV_EPROTO);
-	assert_int_equal(decode_patched("heartbeat", 24, 2, 65), -KV_EPROTO);
-	assert_int_equal(decode_patched("heartbeat", 26, 2, 1), -KV_EPROTO);
-	assert_int_equal(decode_patched("heartbeat", 28, 4, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 32, 2, 2), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 32, 2, 65), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 34, 2, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("heartbeat", 36, 4, 1), -KV_EPROTO);
 }
 
 /* The next four have consistent lengths, so that only the limit can refuse them. */
@@ -439,13 +439,13 @@ static void a_decoded_heartbeat_has_shards_within_bounds(void **state)
 {
 	(void)state;
 	for (uint32_t n = KV_SHARDS_MAX - 1; n <= 4 * KV_SHARDS_MAX; n++) {
-		uint8_t *data = calloc(1, 32 + 8 * n);
+		uint8_t *data = calloc(1, 40 + 8 * n);
 		struct wire_ctrl_msg m;
 		assert_non_null(data);
-		kv_put32(data, 28 + 8 * n);
+		kv_put32(data, 36 + 8 * n);
 		kv_put16(data + 4, WIRE_CTRL_HEARTBEAT);
-		kv_put16(data + 24, (uint16_t)n);
-		assert_int_equal(wire_ctrl_decode(data, 32 + 8 * n, &m), n <= KV_SHARDS_MAX ? 0 : -KV_EPROTO);
+		kv_put16(data + 32, (uint16_t)n);
+		assert_int_equal(wire_ctrl_decode(data, 40 + 8 * n, &m), n <= KV_SHARDS_MAX ? 0 : -KV_EPROTO);
 		free(data);
 	}
 }
@@ -461,7 +461,7 @@ static void a_welcome_with_too_many_shards_or_rails_is_refused(void **state)
 		     {1, KV_RAILS_MAX + 1, false},
 		     {0, 1, false},
 		     {1, 0, false}};
-	const int fixed = 96 + 2 + 6 + 2 + 4;
+	const int fixed = 104 + 2 + 6 + 2 + 4;
 	(void)state;
 	for (size_t i = 0; i < KV_COUNT(cases); i++) {
 		struct wire_ctrl_msg m = golden("welcome"), got;

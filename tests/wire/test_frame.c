@@ -204,10 +204,13 @@ static void request_and_reply_types_do_not_mix(void **state)
 
 static void records_of_unknown_types_are_refused(void **state)
 {
+	size_t stat = 0;
 	(void)state;
+	while (golden_requests[stat].want.type != WIRE_STAT)
+		stat++;
 	for (unsigned type = 0; type < 256; type++) {
 		size_t len;
-		uint8_t *data = unhex(golden_requests[11].hex, &len); /* STAT: no body */
+		uint8_t *data = unhex(golden_requests[stat].hex, &len); /* STAT: no body */
 		data[WIRE_FRAME_HEADER] = (uint8_t)type;
 		assert_int_equal(check_requests(data, len), type == WIRE_STAT ? 1 : -KV_EPROTO);
 		free(data);

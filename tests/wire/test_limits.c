@@ -55,9 +55,10 @@ static struct wire_request put_request(void)
 
 static void each_type_has_its_flags_and_no_others(void **state)
 {
-	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 7 | WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_MORE,
-							[WIRE_PUT] = 7,
-							[WIRE_TOUCH] = WIRE_TOUCH_LOOK,
+	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 15 | WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_MORE,
+							[WIRE_PUT] = 15,
+							[WIRE_DELETE] = 3,
+							[WIRE_TOUCH] = 7,
 							[WIRE_PIN] = 1};
 	const uint8_t either = WIRE_GET_FOLLOWS | WIRE_GET_LEASED, only_replies = either | WIRE_GET_HOT;
 	uint8_t key[] = {1, 'k'};
@@ -68,6 +69,18 @@ static void each_type_has_its_flags_and_no_others(void **state)
 			struct wire_reply reply = {.type = (uint8_t)type, .flags = (uint8_t)flags};
 			bool good = type >= WIRE_GET && type <= WIRE_PROVE && (flags & ~(unsigned)allowed[type]) == 0;
 			bool good_reply = good && type < WIRE_SESSION; /* the further types are not requests */
+			if (type == WIRE_PUT && flags & WIRE_PUT_COPY) {
+				good = good && flags & WIRE_PUT_FIRST;
+				r.put.born_ns = 1;
+			}
+			if (type == WIRE_DELETE) {
+				good = good && flags != 3;
+				r.drop.which = flags != 0;
+			}
+			if (type == WIRE_TOUCH)
+				good = good && (flags & 3) != 3;
+			if (type == WIRE_EXISTS && flags == WIRE_EXISTS_DELETED)
+				good_reply = true;
 			if (type == WIRE_GET) {
 				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
 					     (flags & either) != either;
@@ -384,6 +397,32 @@ static void a_bench_request_keeps_its_limits(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 }
 
+static void which_value_is_meant_is_said_once(void **state)
+{
+	uint8_t key[] = {'k'};
+	struct wire_request r = {.type = WIRE_DELETE, .key = {key, 1}, .drop.which = 1};
+	(void)state;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* without a flag */
+	r.flags = WIRE_DELETE_AT;
+	assert_int_equal(add_request(&r), 0);
+	r.drop.which = 0;
+	assert_int_equal(add_request(&r), 0); /* now */
+	r.flags = WIRE_DELETE_THIS;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* there is no generation 0 */
+	r = (struct wire_request){.type = WIRE_TOUCH, .key = {key, 1}, .touch.young_ns = 1};
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.flags = WIRE_TOUCH_YOUNG;
+	assert_int_equal(add_request(&r), 0);
+	r = (struct wire_request){
+		.type = WIRE_PUT, .flags = WIRE_PUT_FIRST | WIRE_PUT_COPY, .key = {key, 1}, .put = {.born_ns = 1}};
+	assert_int_equal(add_request(&r), 0);
+	r.put.born_ns = 0;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.put.born_ns = 1;
+	r.flags = WIRE_PUT_LAST | WIRE_PUT_COPY;
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range says it */
+}
+
 static void replies_keep_their_lengths(void **state)
 {
 	struct wire_reply r = {.type = WIRE_GET, .get = {.inline_data = {zeros, KV_INLINE_MAX}}};
@@ -401,6 +440,10 @@ static void replies_keep_their_lengths(void **state)
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
 	r.exists.count = 3;
 	assert_int_equal(add_reply(&r), -KV_EINVAL); /* the prefix is longer than the list */
+	r = (struct wire_reply){.type = WIRE_TOMBS, .tombs = {.count = WIRE_TOMBS_MAX, .tombs = zeros}};
+	assert_int_equal(add_reply(&r), 0);
+	r.tombs.count++;
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
 	r = (struct wire_reply){.type = WIRE_CANCEL, .cancel = {.state = WIRE_CANCEL_DONE}};
 	assert_int_equal(add_reply(&r), 0);
 	r.cancel.state++;
@@ -409,11 +452,17 @@ static void replies_keep_their_lengths(void **state)
 
 static void replies_keep_their_contents_in_bounds(void **state)
 {
-	uint8_t bitmap[2] = {0xff, 0x0f}, pair[16] = {0};
+	uint8_t bitmap[2] = {0xff, 0x0f}, beyond[2] = {0, 0x10}, pair[16] = {0};
 	struct wire_reply r = {.type = WIRE_EXISTS, .exists = {12, 12, bitmap}};
 	(void)state;
 	assert_int_equal(add_reply(&r), 0);
 	bitmap[1] = 0x10; /* key 12 of 0..11 */
+	assert_int_equal(add_reply(&r), -KV_EINVAL);
+	bitmap[1] = 0x0f;
+	r.flags = WIRE_EXISTS_DELETED;
+	r.exists.deleted = bitmap;
+	assert_int_equal(add_reply(&r), 0);
+	r.exists.deleted = beyond;
 	assert_int_equal(add_reply(&r), -KV_EINVAL);
 	r = (struct wire_reply){.type = WIRE_STAT, .stat = {1, pair}};
 	assert_int_equal(add_reply(&r), 0);
@@ -596,6 +645,7 @@ int main(void)
 		cmocka_unit_test(a_put_has_a_source_that_covers_its_length),
 		cmocka_unit_test(landed_bytes_are_one_piece_of_the_landing_area),
 		cmocka_unit_test(exists_counts_its_keys),
+		cmocka_unit_test(which_value_is_meant_is_said_once),
 		cmocka_unit_test(exists_larger_than_a_frame_is_refused),
 		cmocka_unit_test(a_bench_request_keeps_its_limits),
 		cmocka_unit_test(replies_keep_their_lengths),

@@ -50,6 +50,17 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		}
 		if (r->flags & WIRE_PUT_FIRST)
 			assert_int_equal(r->put.stage, 0);
+		assert_true(!(r->flags & WIRE_PUT_COPY) || r->flags & WIRE_PUT_FIRST);
+		assert_true((r->flags & WIRE_PUT_COPY) != 0 ? r->put.born_ns > 0 : r->put.born_ns == 0);
+	}
+	if (r->type == WIRE_DELETE) {
+		assert_true(!(r->flags & WIRE_DELETE_THIS) || !(r->flags & WIRE_DELETE_AT));
+		assert_true(r->flags != 0 || r->drop.which == 0);
+		assert_true(r->flags != WIRE_DELETE_THIS || r->drop.which != 0);
+	}
+	if (r->type == WIRE_TOUCH) {
+		assert_true(!(r->flags & WIRE_TOUCH_LOOK) || !(r->flags & WIRE_TOUCH_MARK));
+		assert_true(r->flags & WIRE_TOUCH_YOUNG || r->touch.young_ns == 0);
 	}
 	if (r->type == WIRE_EXISTS) {
 		assert_true(r->exists.count >= 1 && r->exists.count <= WIRE_EXISTS_MAX);
@@ -79,7 +90,11 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 
 void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t len)
 {
-	assert_true(r->type >= WIRE_GET && r->type <= WIRE_BENCH);
+	assert_true(r->type >= WIRE_GET && r->type <= WIRE_TOMBS);
+	if (r->type == WIRE_TOMBS) {
+		assert_true(r->tombs.count <= WIRE_TOMBS_MAX);
+		assert_inside(r->tombs.tombs, (size_t)r->tombs.count * 16, data, len);
+	}
 	if (r->type == WIRE_GET) {
 		assert_true(r->get.inline_data.len <= KV_INLINE_MAX);
 		assert_inside(r->get.inline_data.data, r->get.inline_data.len, data, len);
@@ -94,6 +109,8 @@ void assert_reply_limits(const struct wire_reply *r, const uint8_t *data, size_t
 		assert_true(r->exists.count <= WIRE_EXISTS_MAX);
 		assert_true(r->exists.prefix <= r->exists.count);
 		assert_inside(r->exists.bitmap, (r->exists.count + 7) / 8, data, len);
+		if (r->flags & WIRE_EXISTS_DELETED)
+			assert_inside(r->exists.deleted, (r->exists.count + 7) / 8, data, len);
 	}
 	if (r->type == WIRE_STAT) {
 		assert_true(r->stat.count <= WIRE_STAT_MAX);

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owed.c -- a ring of the client's last DELETEs and TOUCHes, and telling servers of them that have not heard.
+ *
+ * A DELETE succeeds although a server that may have the value is down: nobody can wait for it. If that server comes back
+ * as the process that it was, with its memory, it has the value still. So it is told before any call goes there, as the
+ * last step of attaching: of all that the client has deleted since it last heard it. What was put since then stays: the
+ * time of the DELETE goes along, in the server's clock. A server that was restarted has nothing.
+ *
+ * After a change of the view the servers that have a key by the new one are told of what was deleted in the last
+ * seconds: the call may have gone by the old one, while another client had copied the value by the new one already.
+ *
+ * What this does not do: another client may reach the server first, and this one may end before. The ring has room for
+ * KVC_OWED keys; of more only the last ones are told. */
+#include "kvclient/conn/owed.h"
+
+#include <stdlib.h>
+
+#include "kvclient/core/placement.h"
+#include "kvclient/request/admission.h"
+#include "kvclient/request/life.h"
+#include "kvclient/request/link.h"
+
+enum { WINDOW = 8 };
+
+#define KEEP_NS   600000000000ull /* as long as clients look for values elsewhere, by default */
+#define SLACK_NS  1000000000ull   /* a server may have heard less than we have from it */
+#define RECENT_NS 5000000000ull   /* that a view takes to be everywhere, and more */
+#define TELL_NS   2000000000ull
+#define SECOND_NS 1000000000ull
+
+static struct kvc_owed *at(const struct kvc_client *c, uint64_t number)
+{
+	return &c->owed.ring[number % KVC_OWED];
+}
+
+/* The first one of those that are remembered which was made at this time or later. */
+static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
+{
+	uint64_t i = c->owed.noted;
+	while (i > 0 && c->owed.noted - i < KVC_OWED && at(c, i - 1)->time_ns >= since_ns)
+		i--;
+	return i;
+}
+
+/* ---- telling ---- */
+
+/* Whether this server has the key by the placement in force, as the first or the second one. */
+static bool placed(const struct kvc_node *n, const struct kvc_owed *o)
+{
+	const struct kvc_place *p = n->client->placement;
+	unsigned first = kvc_place_node(p, o->key, o->len);
+	struct kvc_place_set others = {0};
+	if (first == n->index)
+		return true;
+	kvc_place_set_put(&others, first, true);
+	return kvc_place_among(p, o->key, o->len, &others) == n->index;
+}
+
+/* (A life is told in whole seconds, and no longer than the TOUCH said: only to a server that has not heard of it.) */
+static void request_fill(const struct kvc_node *n, struct kvc_req *r, const struct kvc_owed *o, const uint8_t *key,
+			 uint64_t now)
+{
+	r->wire.key = (struct wire_bytes){key, o->len};
+	if (o->expires_ns >= now + SECOND_NS) {
+		r->wire.type = WIRE_TOUCH;
+		r->wire.flags = WIRE_TOUCH_MARK;
+		r->wire.touch.ttl_s = (uint32_t)((o->expires_ns - now) / SECOND_NS);
+	} else {
+		r->wire.type = WIRE_DELETE;
+		r->wire.flags = WIRE_DELETE_AT;
+		r->wire.drop.which = kvc_clock_at(&n->clock, o->time_ns);
+	}
+}
+
+/* Send what is owed from *next on, some at a time. Returns how many were sent, or a code. */
+static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_t deadline_ns, struct kvc_wait *wait,
+			   struct kvc_req **req, uint8_t (*key)[KV_KEY_MAX])
+{
+	struct kvc_client *c = n->client;
+	int sent = 0;
+	if (c->owed.noted > KVC_OWED)
+		*next = KV_MAX(*next, c->owed.noted - KVC_OWED);
+	for (; *next < c->owed.noted && sent < WINDOW; ++*next) {
+		const struct kvc_owed *o = at(c, *next);
+		uint64_t now = loop_now(c->loop);
+		struct kvc_attachment *s;
+		int rc;
+		if (now - o->time_ns > KEEP_NS || (!all && (o->expires_ns || !placed(n, o))))
+			continue;
+		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &req[sent]);
+		if (rc < 0)
+			return sent ? sent : rc;
+		s = n->attachment;
+		if (!s || !s->open || (all ? n->redo != NULL : n->state != KVC_NODE_UP)) {
+			kvc_req_release(c, req[sent]);
+			return sent ? sent : -KV_ERESET;
+		}
+		memcpy(key[sent], o->key, o->len);
+		request_fill(n, req[sent], o, key[sent], now);
+		req[sent]->deadline_ns = deadline_ns;
+		kvc_req_submit(kvc_link_pick(s, kvc_place_shard(s->shard_seed, s->shards, o->key, o->len)), req[sent],
+			       wait);
+		sent++;
+	}
+	return sent;
+}
+
+static bool answered(struct kvc_req *const *req, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (req[i]->state != KVC_REQ_DONE)
+			return false;
+	return true;
+}
+
+/* Wait for the answers, and let go of the requests. 0, -KV_ETIMEOUT, or -KV_ERESET: the attachment has ended. */
+static int answers_await(struct kvc_node *n, struct kvc_req **req, int sent, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	int rc = 0;
+	while (!answered(req, sent) && !c->closing && loop_now(c->loop) < deadline_ns)
+		(void)co_park_await(deadline_ns);
+	for (int i = 0; i < sent; i++) {
+		if (req[i]->state != KVC_REQ_DONE) {
+			kvc_req_cancel(req[i], -KV_ETIMEOUT);
+			rc = -KV_ETIMEOUT;
+		} else if (req[i]->status == 0 || req[i]->status == -KV_ENOTFOUND || req[i]->status == -KV_EDELETED) {
+			kvc_add(&c->count.deletes_owed, 1);
+		} else {
+			rc = req[i]->status;
+		}
+		kvc_req_release(c, req[i]);
+	}
+	return rc;
+}
+
+/* Tell the server of all that is owed from `next` on; `all`: whether it has the key or not. */
+static int tell_await(struct kvc_node *n, uint64_t next, bool all, uint64_t deadline_ns)
+{
+	struct kvc_wait wait = {.co = co_self()};
+	struct kvc_req *req[WINDOW];
+	uint8_t key[WINDOW][KV_KEY_MAX];
+	int rc = 0;
+	while (rc == 0 && next < n->client->owed.noted) {
+		int sent = some_send_await(n, &next, all, deadline_ns, &wait, req, key);
+		rc = sent < 0 ? sent : answers_await(n, req, sent, deadline_ns);
+	}
+	return rc;
+}
+
+int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	int rc = 0;
+	/* A process that the client never met may have been a member before, and have missed as much. */
+	if (c->owed.noted > 0 && !n->restarted)
+		rc = tell_await(n, n->owed_from, true, deadline_ns);
+	n->owed_from = c->owed.noted;
+	c->owed.change_ns = loop_now(c->loop);
+	return rc < 0 ? kv_fail(&n->error, rc, "it does not take what was deleted while it was away: %s",
+				kv_strerror(rc))
+		      : 0;
+}
+
+void kvc_owed_left(struct kvc_node *n)
+{
+	uint64_t heard_ns = n->pulse.heard_ns;
+	if (n->client->owed.noted > 0)
+		n->owed_from = KV_MIN(n->client->owed.noted,
+				      first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));
+}
+
+/* ---- in the background ---- */
+
+static void main_await(void *client)
+{
+	struct kvc_client *c = client;
+	while (c->owed.due && !c->closing) {
+		c->owed.due = false;
+		for (unsigned i = 0; i < c->num_nodes && !c->closing; i++) {
+			struct kvc_node *n = &c->node[i];
+			uint64_t until = loop_now(c->loop) + TELL_NS;
+			if (n->state != KVC_NODE_UP || n->retired)
+				continue;
+			(void)tell_await(n, first_since(c, loop_now(c->loop) - KV_MIN(loop_now(c->loop), RECENT_NS)),
+					 false, until);
+		}
+	}
+	c->owed.running = false;
+	kvc_client_ended(c);
+}
+
+static void start(struct kvc_client *c)
+{
+	c->owed.due = true;
+	if (c->owed.running || c->closing || co_spawn(c->loop, main_await, c, "kvc owed") < 0)
+		return;
+	c->owed.running = true;
+	kvc_client_began(c);
+}
+
+void kvc_owed_view(struct kvc_client *c)
+{
+	c->owed.change_ns = loop_now(c->loop);
+	if (c->owed.noted > 0)
+		start(c);
+}
+
+void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
+{
+	uint64_t now = loop_now(c->loop);
+	if (c->num_nodes < 2)
+		return;
+	if (!c->owed.ring)
+		c->owed.ring = calloc(KVC_OWED, sizeof(*c->owed.ring));
+	if (!c->owed.ring)
+		return;
+	*at(c, c->owed.noted) = (struct kvc_owed){.len = (uint8_t)key.len,
+						  .time_ns = now,
+						  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0};
+	memcpy(at(c, c->owed.noted)->key, key.data, key.len);
+	c->owed.noted++;
+	if (c->owed.change_ns >= begun_ns) /* a server came, or the view changed, during the call */
+		start(c);
+}
+
+void kvc_owed_fini(struct kvc_client *c)
+{
+	free(c->owed.ring);
+	c->owed.ring = NULL;
+}

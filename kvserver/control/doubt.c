@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doubt.c -- a server that was out of the cluster for a while, and kept its memory, may have missed DELETEs: clients
+ * asked others meanwhile.
+ *
+ *   OVER --the view lacks it, or its source has lost it--> AWAY --it is a member again--> BACK
+ *    ^                                                      ^                              |  HEARD_NS: all clients
+ *    |                                                      +------- it is lost again -----+  know it
+ *    +-- the others have said what they remember, or do not answer in time -- ASKING <-----+
+ *
+ * From AWAY on the values that were put before are hidden (store/doubt.h), from BACK on those that came meanwhile, too.
+ * Then the program asks the other members which keys were deleted (kvs_options.recall). A value that one of them
+ * deleted later than it was put is gone; the others are back. Without an answer of all members all of them are gone: a
+ * cache may forget, but must not bring back what was deleted.
+ *
+ * A server that drains is taken out of the view on purpose, and hands its values over until it ends. */
+#include "kvserver/control/doubt.h"
+
+#include <stdlib.h>
+
+#include "kvserver/control/server.h"
+
+#define HEARD_NS  3000000000ull /* until all clients have a view in which this server is back, and a DELETE by an older one
+				 * is told it (kvclient/call/owed.c) */
+#define ANSWER_NS 10000000000ull
+
+/* ---- what the shards are told ---- */
+
+/* before_ns 0: judge what is hidden. */
+static void tell(struct kvs_server *s, uint64_t before_ns, struct doubt_said *said)
+{
+	struct doubt_told *t = &s->doubt_told;
+	struct doubt_said *was;
+
+	pthread_mutex_lock(&t->lock);
+	was = t->said;
+	t->said = said;
+	t->judge = before_ns == 0;
+	if (before_ns)
+		t->before_ns = before_ns;
+	pthread_mutex_unlock(&t->lock);
+	if (was)
+		shard_doubt_release(t, was);
+	atomic_fetch_add_explicit(&t->number, 1, memory_order_release);
+}
+
+static void hide(struct kvs_server *s)
+{
+	tell(s, loop_now(s->control), NULL);
+}
+
+/* ---- states ---- */
+
+static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
+{
+	struct doubts *d = &s->doubts;
+
+	d->state = to;
+	loop_timer_cancel(s->control, &d->timer);
+	if (for_ns)
+		loop_timer_arm(s->control, &d->timer, loop_now(s->control) + for_ns);
+}
+
+static void lost(struct kvs_server *s)
+{
+	if (s->doubts.state != DOUBT_AWAY)
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
+			 "this server is no member of the cluster at the moment: its values are hidden until it is known "
+			 "which of them were deleted meanwhile");
+	if (s->doubts.state == DOUBT_OVER)
+		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
+	enter(s, DOUBT_AWAY, 0);
+	hide(s);
+}
+
+static void back(struct kvs_server *s)
+{
+	enter(s, DOUBT_BACK, HEARD_NS);
+	hide(s); /* what came meanwhile, too */
+}
+
+/* said: what the others remember; NULL: not all of them have answered. */
+static void judge(struct kvs_server *s, struct doubt_said *said)
+{
+	enter(s, DOUBT_OVER, 0);
+	if (said)
+		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", said->count)),
+			 "the values are back, without those that were deleted meanwhile: the other members know of %u "
+			 "deleted keys",
+			 said->count);
+	else
+		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
+			 "the values from before are dropped: nobody says which of them were deleted meanwhile");
+	tell(s, 0, said);
+}
+
+static void timer_fire(struct loop_timer *t)
+{
+	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.timer);
+
+	if (s->doubts.state == DOUBT_BACK && s->opt.recall && s->opt.recall(s->opt.recall_arg, &s->views.now) == 0)
+		enter(s, DOUBT_ASKING, ANSWER_NS);
+	else
+		judge(s, NULL);
+}
+
+void doubt_open(struct kvs_server *s)
+{
+	s->doubts.timer.fire = timer_fire;
+	s->doubts.open = true;
+}
+
+void doubt_close(struct kvs_server *s)
+{
+	if (s->doubts.open)
+		loop_timer_cancel(s->control, &s->doubts.timer);
+	s->doubts.open = false;
+}
+
+void doubt_view(struct kvs_server *s, bool lacked)
+{
+	const struct kv_member *self = s->node_id[0] ? kv_view_find(&s->views.now, s->node_id) : NULL;
+	struct doubts *d = &s->doubts;
+
+	if (!s->views.now.epoch || !d->open)
+		return;
+	if ((!self || lacked) && d->member) {
+		lost(s);
+		d->member = false;
+	}
+	if (self && d->state == DOUBT_AWAY && !d->member)
+		back(s);
+	d->member = self && self->state != KV_MEMBER_DRAINING;
+}
+
+/* ---- from other threads ---- */
+
+static void on_lost(void *arg)
+{
+	struct kvs_server *s = arg;
+
+	if (s->doubts.open)
+		lost(s);
+}
+
+static void on_found(void *arg)
+{
+	struct kvs_server *s = arg;
+
+	if (s->doubts.open && s->doubts.state == DOUBT_AWAY)
+		back(s);
+}
+
+int kvs_server_away(struct kvs_server *s, bool away)
+{
+	return loop_post(s->control, away ? on_lost : on_found, s);
+}
+
+/* On the control loop: an answer that comes too late is for nobody. */
+static void on_recalled(void *arg)
+{
+	struct kvs_server *s = arg;
+	struct doubt_said *said;
+	bool answered;
+
+	pthread_mutex_lock(&s->lock);
+	said = s->recalled;
+	answered = s->recall_over;
+	s->recalled = NULL;
+	s->recall_over = false;
+	pthread_mutex_unlock(&s->lock);
+	if (answered && s->doubts.open && s->doubts.state == DOUBT_ASKING)
+		judge(s, said);
+	else if (said)
+		shard_doubt_release(&s->doubt_told, said);
+}
+
+int kvs_server_recalled(struct kvs_server *s, struct verdict *verdict, uint32_t count)
+{
+	struct doubt_said *said = verdict ? calloc(1, sizeof(*said)) : NULL, *was;
+
+	if (said)
+		*said = (struct doubt_said){.users = 1, .verdict = verdict, .count = verdicts_sort(verdict, count)};
+	else
+		free(verdict);
+	pthread_mutex_lock(&s->lock);
+	was = s->recalled;
+	s->recalled = said;
+	s->recall_over = true;
+	pthread_mutex_unlock(&s->lock);
+	if (was)
+		shard_doubt_release(&s->doubt_told, was);
+	return loop_post(s->control, on_recalled, s);
+}
+
+int kvs_server_recall_again(struct kvs_server *s)
+{
+	return loop_post(s->control, on_recalled, s);
+}

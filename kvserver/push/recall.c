@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recall.c -- a server that was out of the cluster for a while asks the others which keys were deleted meanwhile, as a
+ * client of theirs.
+ *
+ * It opens a pool to all other members, by the names and addresses of the view, and reads the tombstones of each shard
+ * of each (store/tombs.h), all of them: some hundred thousand at most, 200 in an answer. Their times become times of
+ * this machine's clock, not earlier ones. A member that has left meanwhile is asked no more. If one does not answer in
+ * time, nothing is known: the server then drops what it had. */
+#include "kvserver/push/recall.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kvclient/copy.h"
+#include "kvclient/kvclient.h"
+#include "kvserver/control/server.h"
+#include "store/store.h"
+
+enum { PAGE = 200 };
+
+#define WITHIN_NS    8000000000ull /* kvserver/control/doubt.c waits a little longer */
+#define CALL_NS      1000000000ull
+#define POLL_NS      20000000ull
+#define BUFFER_BYTES (4ull << 20)
+
+struct recall {
+	struct recall_options opt;
+	pthread_mutex_t lock; /* of the next two */
+	bool started, running;
+	pthread_t thread;
+	_Atomic bool stop;
+	struct kv_view view;
+	struct verdict *verdict; /* the thread's */
+	uint32_t count, room;
+};
+
+static uint64_t now(void)
+{
+	return kv_clock_now(&kv_clock_monotonic);
+}
+
+static void log_line(void *arg, int level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	(void)line; /* what matters is said by doubt.c */
+}
+
+/* ---- the pool ---- */
+
+/* "NAME=HOST:PORT" of all others. Returns how many there are, or -KV_ENOMEM. */
+static int names_make(const struct recall *r, char ***out)
+{
+	enum { ROOM = KV_NAME_MAX + KV_MEMBER_ADDRESS };
+	unsigned n = 0;
+	char **names = calloc(r->view.count + 1, sizeof(*names) + ROOM), *text;
+
+	if (!names)
+		return -KV_ENOMEM;
+	text = (char *)(names + r->view.count + 1);
+	for (uint32_t i = 0; i < r->view.count; i++) {
+		const struct kv_member *m = &r->view.member[i];
+		if (strcmp(m->node_id, r->opt.node_id) == 0)
+			continue;
+		names[n] = text + (size_t)n * ROOM;
+		snprintf(names[n++], ROOM, "%s=%s", m->node_id, m->address);
+	}
+	*out = names;
+	return (int)n;
+}
+
+static int pool_open(const struct recall *r, char **names, unsigned n, struct kvc_pool **out)
+{
+	const struct recall_options *o = &r->opt;
+	struct kv_error err;
+	struct kvs_info info;
+	struct kvc_options ko = {.size = sizeof(ko),
+				 .num_clients = 1,
+				 .num_threads = 1,
+				 .buffer_bytes = BUFFER_BYTES,
+				 .servers = (const char *const *)names,
+				 .num_servers = n,
+				 .servers_max = KV_VIEW_MAX,
+				 .timeout_ns = CALL_NS,
+				 .settle_ns = 1,
+				 .base_client_id = KV_CLUSTER_CLIENT,
+				 .psk = o->psk,
+				 .psk_file = o->psk ? NULL : o->psk_file,
+				 .cert_file = o->cert_file,
+				 .key_file = o->key_file,
+				 .ca_file = o->ca_file,
+				 .crl_file = o->crl_file,
+				 .server_name = o->server_name,
+				 .log_level = (int)KV_LOG_ERROR,
+				 .log = log_line};
+
+	kvs_server_info(o->server, &info);
+	ko.provider = info.provider;
+	return kvc_pool_open(&ko, out, &err);
+}
+
+/* ---- the answers ---- */
+
+static int verdicts_add(struct recall *r, const struct kvc_tomb *tomb, unsigned n)
+{
+	if (r->count + n > r->room) {
+		uint32_t room = KV_MIN(KV_MAX(r->room * 2, 4096u), (unsigned)DOUBT_VERDICTS_MAX);
+		struct verdict *more = r->count + n > room ? NULL : realloc(r->verdict, room * sizeof(*more));
+		if (!more)
+			return -KV_ENOMEM;
+		r->verdict = more;
+		r->room = room;
+	}
+	for (unsigned i = 0; i < n; i++)
+		r->verdict[r->count++] = (struct verdict){tomb[i].id, tomb[i].time_ns};
+	return 0;
+}
+
+static bool over(const struct recall *r, uint64_t until_ns)
+{
+	return atomic_load(&r->stop) || now() >= until_ns;
+}
+
+/* 0; 1: there is no such shard; or a code. */
+static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t until_ns)
+{
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
+	struct kvc_tomb tomb[PAGE];
+	uint64_t from = 0;
+	int n;
+
+	do {
+		n = kvc_tombs(pool, server, shard, &from, tomb, PAGE, &call);
+		if (n == -KV_EINVAL && shard > 0)
+			return 1;
+		if (n >= 0)
+			n = verdicts_add(r, tomb, (unsigned)n);
+		if (n < 0)
+			return n;
+	} while (from && !over(r, until_ns));
+	return from ? -KV_ETIMEOUT : 0;
+}
+
+/* Wait until server i is up. 0; 1: it is no member any more; or -KV_ETIMEOUT. */
+static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
+{
+	const struct timespec poll = {.tv_nsec = POLL_NS};
+	struct kvc_server_info info;
+
+	for (; !over(r, until_ns); nanosleep(&poll, NULL)) {
+		info = (struct kvc_server_info){.size = sizeof(info)};
+		if (kvc_server_info(pool, 0, i, &info) == -KV_ENOTFOUND)
+			return 1;
+		if (info.state == KVC_SERVER_UP)
+			return 0;
+	}
+	return -KV_ETIMEOUT;
+}
+
+static int server_read(struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
+{
+	int rc = server_wait(r, pool, i, until_ns);
+
+	for (unsigned shard = 0; rc == 0 && shard < KV_SHARDS_MAX; shard++)
+		rc = shard_read(r, pool, i, shard, until_ns);
+	return rc < 0 ? rc : 0;
+}
+
+static int all_read(struct recall *r)
+{
+	uint64_t until_ns = now() + WITHIN_NS;
+	struct kvc_pool *pool = NULL;
+	char **names = NULL;
+	int n = names_make(r, &names), rc = n < 0 ? n : 0;
+
+	if (n > 0)
+		rc = pool_open(r, names, (unsigned)n, &pool);
+	for (int i = 0; rc == 0 && i < n; i++)
+		rc = server_read(r, pool, (unsigned)i, until_ns);
+	kvc_pool_close(&pool);
+	free(names);
+	return rc;
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *arg)
+{
+	const struct timespec again = {.tv_nsec = POLL_NS};
+	struct recall *r = arg;
+	int rc = all_read(r);
+
+	if (rc == 0 && !r->verdict)
+		rc = (r->verdict = calloc(1, sizeof(*r->verdict))) ? 0 : -KV_ENOMEM;
+	if (rc < 0) {
+		free(r->verdict);
+		r->verdict = NULL;
+		r->count = 0;
+	}
+	rc = kvs_server_recalled(r->opt.server, r->verdict, r->count);
+	while (rc == -KV_EBUSY && !atomic_load(&r->stop)) {
+		nanosleep(&again, NULL);
+		rc = kvs_server_recall_again(r->opt.server);
+	}
+	pthread_mutex_lock(&r->lock);
+	r->running = false;
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+int recall_ask(void *recall, const struct kv_view *view)
+{
+	struct recall *r = recall;
+	int rc = -KV_EBUSY;
+
+	pthread_mutex_lock(&r->lock);
+	if (r->running)
+		goto out;
+	if (r->started)
+		pthread_join(r->thread, NULL);
+	r->started = false;
+	kv_view_fini(&r->view);
+	r->verdict = NULL;
+	r->count = r->room = 0;
+	rc = kv_view_copy(view, &r->view);
+	if (rc == 0)
+		rc = -pthread_create(&r->thread, NULL, run, r);
+	r->started = r->running = rc == 0;
+out:
+	pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+struct recall *recall_create(const struct recall_options *options)
+{
+	struct recall *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->opt = *options;
+	pthread_mutex_init(&r->lock, NULL);
+	return r;
+}
+
+void recall_destroy(struct recall **recall)
+{
+	struct recall *r = *recall;
+
+	*recall = NULL;
+	if (!r)
+		return;
+	atomic_store(&r->stop, true);
+	if (r->started)
+		pthread_join(r->thread, NULL);
+	kv_view_fini(&r->view);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}

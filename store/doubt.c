@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doubt.c -- what the other members of the cluster remember of deleted keys, to be looked up.
+ *
+ * Nothing walks over the blocks in doubt, which may be millions: each is judged when it is asked for (store.c), and is
+ * evicted in its turn if it never is. */
+#include "store/doubt.h"
+
+#include <stdlib.h>
+
+static int by_id(const void *a, const void *b)
+{
+	const struct verdict *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->time_ns == y->time_ns ? 0 : x->time_ns > y->time_ns ? -1 : 1;
+}
+
+uint32_t verdicts_sort(struct verdict *v, uint32_t count)
+{
+	uint32_t n = 0;
+
+	if (count == 0)
+		return 0;
+	qsort(v, count, sizeof(*v), by_id);
+	for (uint32_t i = 1; i < count; i++)
+		if (v[i].id != v[n].id)
+			v[++n] = v[i];
+	return n + 1;
+}
+
+uint64_t verdict_find(const struct doubt *d, uint64_t id)
+{
+	uint32_t low = 0, high = d->count;
+
+	while (low < high) {
+		uint32_t at = low + (high - low) / 2;
+		if (d->verdict[at].id < id)
+			low = at + 1;
+		else
+			high = at;
+	}
+	return low < d->count && d->verdict[low].id == id ? d->verdict[low].time_ns : 0;
+}

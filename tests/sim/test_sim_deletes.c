@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_deletes.c -- what was deleted, or touched to live shorter, stays so: beside copies of other clients, changes of
+ * the view, servers that were away, and values with other bytes. docs/internals/reliability.md has the table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvclient/call/call.h"
+#include "kvclient/conn/node.h"
+#include "tests/sim/members.h"
+
+enum { SERVERS = 4, FEWER = 3, KEYS = MEMBERS_KEYS };
+
+static struct world_options options(uint64_t seed, unsigned flags)
+{
+	return (struct world_options){.seed = seed,
+				      .servers = SERVERS,
+				      .pools = 2,
+				      .clients = 1,
+				      .timeout_ns = 10 * SECOND,
+				      .heartbeat_ms = 100,
+				      .peer_timeout_ns = SECOND,
+				      .pool_flags = flags,
+				      .fabric.delay_max_ns = MS};
+}
+
+static void open_world(const struct world_options *wo)
+{
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, wo);
+	members_all_up(FEWER);
+}
+
+static struct kvc_client *client(unsigned pool)
+{
+	return members.world.pool[pool].pool->client[0];
+}
+
+/* ---- jobs ---- */
+
+static unsigned at; /* the key that the reader is at */
+
+static void read_slowly(struct kvc_client *c, void *arg)
+{
+	uint8_t *to = malloc(MEMBERS_LONG);
+	(void)arg;
+	for (at = 0; at < KEYS; at++) {
+		uint32_t i = at;
+		(void)kvc_get_await(c, members_key_of(&i), to, MEMBERS_LONG, NULL);
+		co_sleep_await(world_now(&members.world) + 20 * MS);
+	}
+	free(to);
+}
+
+/* Soon after the other pool has asked for each key. arg: seconds to live; 0: delete it. */
+static void undo_each(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = (uint32_t)(uintptr_t)arg};
+	for (uint32_t i = 0; i < KEYS; i++) {
+		int rc;
+		while (at < i)
+			co_sleep_await(world_now(&members.world) + MS / 10);
+		co_sleep_await(world_now(&members.world) + kv_prng_below(&members.world.prng, 8 * MS));
+		rc = call.ttl_s ? kvc_touch_await(c, members_key_of(&i), &call)
+				: kvc_delete_await(c, members_key_of(&i), NULL);
+		if (rc != 0 && (rc != -KV_ENOTFOUND || call.ttl_s))
+			world_wrong(&members.world, "a DELETE or TOUCH returned %s", kv_errname(rc));
+	}
+}
+
+static void find_none(struct kvc_client *c, void *arg)
+{
+	uint8_t *to = malloc(MEMBERS_LONG), found[KEYS];
+	struct kvc_key keys[KEYS];
+	uint32_t key[KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = i;
+		keys[i] = members_key_of(&key[i]);
+		if (kvc_get_await(c, keys[i], to, MEMBERS_LONG, NULL) >= 0)
+			world_wrong(&members.world, "deletes: key %u is found", i);
+	}
+	if (kvc_exists_await(c, keys, KEYS, found, NULL, NULL) != 0 || memchr(found, 1, KEYS))
+		world_wrong(&members.world, "deletes: a look-up finds a key");
+	free(to);
+}
+
+static void delete_each(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		int rc = kvc_delete_await(c, members_key_of(&i), NULL);
+		if (rc != 0 && rc != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a DELETE returned %s", kv_errname(rc));
+	}
+}
+
+static void touch_each(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = (uint32_t)(uintptr_t)arg};
+	for (uint32_t i = 0; i < KEYS; i++)
+		if (kvc_touch_await(c, members_key_of(&i), &call) != 0)
+			world_wrong(&members.world, "a TOUCH does not find key %u", i);
+}
+
+static void put_each_for(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = (uint32_t)(uintptr_t)arg};
+	uint8_t *from = malloc(MEMBERS_LONG);
+	for (uint32_t i = 0; i < KEYS; i++) {
+		members_value_fill(from, i);
+		members_put_check(kvc_put_await(c, members_key_of(&i), from, members_len_of(i), &call));
+	}
+	free(from);
+}
+
+static void nothing_is_found(void)
+{
+	for (unsigned pool = 0; pool < 2; pool++)
+		world_do(&members.world, pool, find_none, NULL);
+}
+
+/* ---- another client's copies ---- */
+
+/* One pool reads what a join has moved, and has it copied; the other one deletes each key at that moment, or has it live
+ * for a second instead of a thousand. */
+static void join_undone(uint64_t seed, unsigned flags, uint32_t ttl_s)
+{
+	struct world_options wo = options(seed, flags);
+	open_world(&wo);
+	world_do(&members.world, 0, put_each_for, (void *)1000);
+	members_all_up(SERVERS);
+	at = 0;
+	world_worker(&members.world, 0, 0, read_slowly, NULL);
+	world_worker(&members.world, 1, 0, undo_each, (void *)(uintptr_t)ttl_s);
+	world_join(&members.world, 60 * SECOND);
+	world_sleep(&members.world, 2 * SECOND);
+	nothing_is_found();
+	world_sleep(&members.world, 30 * SECOND);
+	nothing_is_found();
+	world_close(&members.world);
+}
+
+static const unsigned kinds[] = {0, KVC_TWO_COPIES, KVC_HOT_COPIES};
+
+static void a_copy_of_another_client_undoes_no_delete(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(12); i++)
+		join_undone(800 + i, kinds[i % KV_COUNT(kinds)], 0);
+}
+
+static void a_copy_of_another_client_undoes_no_touch(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(12); i++)
+		join_undone(820 + i, kinds[i % KV_COUNT(kinds)], 1);
+}
+
+/* Nothing at the same time: values with a long life are read, so that some are at two servers, and then touched. */
+static void a_shorter_life_is_one_everywhere(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		struct world_options wo = options(840 + i, kinds[i % KV_COUNT(kinds)]);
+		open_world(&wo);
+		world_do(&members.world, 0, put_each_for, (void *)1000);
+		if (i < 3)
+			members_all_up(SERVERS);
+		else
+			members_change(1, KV_MEMBER_DRAINING);
+		members_settle();
+		world_do(&members.world, 0, members_get_all, NULL);
+		world_sleep(&members.world, 5 * SECOND);
+		world_do(&members.world, 0, touch_each, (void *)1);
+		world_sleep(&members.world, 2 * SECOND);
+		nothing_is_found();
+		assert_int_equal(members.misses, 0);
+		world_close(&members.world);
+	}
+}
+
+/* A longer life is one everywhere, too, as far as the servers are up. */
+static void a_longer_life_survives_a_change_of_the_view(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct world_options wo = options(850 + i, kinds[i]);
+		open_world(&wo);
+		world_do(&members.world, 0, put_each_for, (void *)10);
+		world_do(&members.world, 0, touch_each, (void *)1000);
+		members_all_up(SERVERS);
+		world_do(&members.world, 0, touch_each, (void *)1000);
+		world_sleep(&members.world, 20 * SECOND);
+		world_do(&members.world, 0, members_get_all, NULL);
+		assert_int_equal(members.misses, 0);
+		world_close(&members.world);
+	}
+}
+
+/* ---- servers that were away ---- */
+
+/* A server is out of the view for two seconds, as when its lease was lost, and has its memory still. Its values are
+ * hidden at once; since nobody tells it what was deleted (kvs_options.recall), it drops them. What is put afterwards
+ * stays. */
+static void a_server_that_was_no_member_brings_nothing_back(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		struct world_options wo = options(860 + i, kinds[i / 2]);
+		wo.listed = i % 2 ? FEWER : 1;
+		open_world(&wo);
+		world_do(&members.world, 0, members_put_all, NULL);
+		members_change(1, 0);
+		members_settle();
+		world_do(&members.world, 0, delete_each, NULL);
+		members_change(1, KV_MEMBER_UP);
+		members_settle();
+		nothing_is_found();
+		world_do(&members.world, 0, members_put_all, NULL);
+		world_sleep(&members.world, 10 * SECOND);
+		world_do(&members.world, 1, members_get_all, NULL);
+		assert_int_equal(members.misses, 0);
+		assert_int_equal(world_server_stat(&members.world, WIRE_STAT_DOUBTS), 1);
+		world_close(&members.world);
+	}
+}
+
+/* A server stands still, so that others stand in for it. What is deleted meanwhile it is told of before a call goes
+ * there. What is put afterwards stays. */
+static void a_server_that_stood_still_is_told_what_was_deleted(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 6; i++) {
+		struct world_options wo = options(880 + i, kinds[i % KV_COUNT(kinds)]);
+		open_world(&wo);
+		world_do(&members.world, 0, members_put_all, NULL);
+		world_server_freeze(&members.world, 1, true);
+		world_do(&members.world, 0, delete_each, NULL); /* (the first calls wait until it is down) */
+		world_sleep(&members.world, 2 * SECOND);
+		world_do(&members.world, 0, delete_each, NULL);
+		world_server_freeze(&members.world, 1, false);
+		members_settle();
+		members_settle();
+		nothing_is_found();
+		world_do(&members.world, 0, members_put_all, NULL);
+		members_settle();
+		world_do(&members.world, 1, members_get_all, NULL);
+		assert_int_equal(members.misses, 0);
+		assert_int_not_equal(world_counters(&members.world, 0).deletes_owed, 0);
+		world_close(&members.world);
+	}
+}
+
+/* ---- two values of one key ---- */
+
+static void put_a(struct kvc_client *c, void *arg)
+{
+	uint32_t i = 0;
+	uint8_t a[2000];
+	(void)arg;
+	memset(a, 'A', sizeof(a));
+	members_put_check(kvc_put_await(c, members_key_of(&i), a, sizeof(a), NULL));
+}
+
+/* Each time: PUT A, GETs, DELETE, PUT B; then nobody finds A any more. */
+static void replace_each(struct kvc_client *c, void *arg)
+{
+	uint8_t to[3000], from[3000];
+	(void)arg;
+	for (uint32_t i = 100; i < 160; i++) {
+		memset(from, 'A', sizeof(from));
+		members_put_check(kvc_put_await(c, members_key_of(&i), from, 2000, NULL));
+		for (unsigned k = 0; k < 100; k++)
+			(void)kvc_get_await(c, members_key_of(&i), to, sizeof(to), NULL);
+		if (kvc_delete_await(c, members_key_of(&i), NULL) != 0)
+			world_wrong(&members.world, "a DELETE of what is there failed");
+		memset(from, 'B', sizeof(from));
+		members_put_check(kvc_put_await(c, members_key_of(&i), from, 3000, NULL));
+		for (unsigned k = 0; k < 20; k++)
+			if (kvc_get_await(c, members_key_of(&i), to, sizeof(to), NULL) != 3000 || to[0] != 'B')
+				world_wrong(&members.world, "deletes: a GET finds another value than was put last");
+	}
+}
+
+static void of_two_copies_none_is_the_deleted_value(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(8); i++) {
+		struct world_options wo = options(900 + i, i % 2 ? KVC_TWO_COPIES : KVC_HOT_COPIES);
+		open_world(&wo);
+		world_do(&members.world, 0, put_a, NULL);
+		world_worker(&members.world, 0, 0, replace_each, NULL);
+		world_worker(&members.world, 1, 0, read_slowly, NULL);
+		world_join(&members.world, 120 * SECOND);
+		world_close(&members.world);
+	}
+}
+
+/* Pool 1 has kept to a server that was cut off from pool 0. So two servers have a value of one key, with other bytes:
+ * the older one goes when it is to be copied. */
+static struct kvc_node *second_of(struct kvc_client *c, uint32_t i, struct kvc_node **first)
+{
+	struct kvc_place_set others = {0};
+	struct kvc_key key = members_key_of(&i);
+	*first = kvc_call_node(c, key);
+	kvc_place_set_put(&others, (*first)->index, true);
+	return &c->node[kvc_place_among(c->placement, key.data, key.len, &others)];
+}
+
+static void put_b_at_second(struct kvc_client *c, void *arg)
+{
+	uint32_t i = 0;
+	uint8_t b[3000];
+	(void)arg;
+	memset(b, 'B', sizeof(b));
+	members_put_check(kvc_put_await(c, members_key_of(&i), b, sizeof(b), NULL));
+}
+
+static void get_often(struct kvc_client *c, void *arg)
+{
+	uint8_t to[3000];
+	uint32_t i = 0;
+	(void)arg;
+	for (unsigned k = 0; k < 200; k++) {
+		(void)kvc_get_await(c, members_key_of(&i), to, sizeof(to), NULL);
+		co_sleep_await(world_now(&members.world) + MS);
+	}
+}
+
+static void is_b(struct kvc_client *c, void *arg)
+{
+	uint8_t to[3000];
+	uint32_t i = 0;
+	(void)arg;
+	for (unsigned k = 0; k < 20; k++) {
+		int64_t rc = kvc_get_await(c, members_key_of(&i), to, sizeof(to), NULL);
+		if (rc >= 0 && (rc != 3000 || to[0] != 'B'))
+			world_wrong(&members.world, "deletes: the older of two values was kept");
+	}
+}
+
+static void of_two_values_the_older_one_yields(void **state)
+{
+	struct world_options wo = options(920, KVC_HOT_COPIES);
+	struct kvc_node *first, *second;
+	unsigned frozen;
+	(void)state;
+	open_world(&wo);
+	world_do(&members.world, 0, put_a, NULL);
+	second = second_of(client(0), 0, &first);
+	frozen = first->index;
+	world_server_freeze(&members.world, frozen, true);
+	world_sleep(&members.world, 5 * SECOND);
+	assert_ptr_equal(kvc_call_node(client(0), members_key_of(&(uint32_t){0})), second);
+	world_do(&members.world, 0, put_b_at_second, NULL);
+	world_server_freeze(&members.world, frozen, false);
+	world_sleep(&members.world, 5 * SECOND);
+	world_do(&members.world, 1, get_often, NULL); /* A is hot, and to be copied to where B is */
+	world_sleep(&members.world, 5 * SECOND);
+	world_do(&members.world, 1, is_b, NULL);
+	assert_int_not_equal(world_counters(&members.world, 1).copies_yielded +
+				     world_server_stat(&members.world, WIRE_STAT_COPIES_REPLACED),
+			     0);
+	world_close(&members.world);
+}
+
+/* ---- a storm ---- */
+
+enum { FEW = 24, USERS = 4, WORDS = 50, CHANGES = 24 };
+static struct {
+	uint32_t of[FEW], last; /* the version that is there, perhaps; 0: deleted */
+	bool stop;
+} now_there;
+
+static void storm_get(struct kvc_client *c, uint32_t i)
+{
+	uint32_t value[WORDS];
+	int64_t rc = kvc_get_await(c, members_key_of(&i), value, sizeof(value), NULL);
+	if (rc > 0 && value[0] != now_there.of[i])
+		world_wrong(&members.world, "storm: key %u has version %u, not %u", i, value[0], now_there.of[i]);
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "storm: a GET returned %s", kv_errname((int)rc));
+}
+
+static void storm_put(struct kvc_client *c, uint32_t i)
+{
+	uint32_t value[WORDS] = {++now_there.last};
+	int rc;
+	if (now_there.of[i])
+		return;
+	now_there.of[i] = now_there.last;
+	rc = kvc_put_await(c, members_key_of(&i), value, sizeof(value), NULL);
+	if (rc != 0)
+		world_wrong(&members.world, "storm: a PUT returned %s", kv_errname(rc));
+}
+
+static void storm_drop(struct kvc_client *c, uint32_t i)
+{
+	int rc = kvc_delete_await(c, members_key_of(&i), NULL);
+	now_there.of[i] = 0;
+	if (rc != 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "storm: a DELETE returned %s", kv_errname(rc));
+}
+
+/* Each user has keys of its own; another pool reads all of them, and copies what it finds. */
+static void storm_user(struct kvc_client *c, void *arg)
+{
+	struct kv_prng *prng = &members.world.prng;
+	while (!now_there.stop && !members.world.wrong[0]) {
+		uint32_t i = (uint32_t)(uintptr_t)arg + USERS * (uint32_t)kv_prng_below(prng, FEW / USERS);
+		uint64_t pick = kv_prng_below(prng, 20);
+		if (pick < 12)
+			storm_get(c, i);
+		else if (pick < 16)
+			storm_put(c, i);
+		else if (pick < 18)
+			storm_drop(c, i);
+		else
+			co_sleep_await(world_now(&members.world) + kv_prng_below(prng, 20 * MS));
+	}
+}
+
+static void storm_reader(struct kvc_client *c, void *arg)
+{
+	struct kv_prng *prng = &members.world.prng;
+	uint32_t value[WORDS];
+	(void)arg;
+	while (!now_there.stop && !members.world.wrong[0]) {
+		uint32_t i = (uint32_t)kv_prng_below(prng, FEW);
+		(void)kvc_get_await(c, members_key_of(&i), value, sizeof(value), NULL);
+		co_sleep_await(world_now(&members.world) + kv_prng_below(prng, 3 * MS));
+	}
+}
+
+static void storm_run(uint64_t seed, unsigned flags)
+{
+	struct world_options wo = options(seed, flags);
+	struct kv_prng *prng = &members.world.prng;
+	memset(&now_there, 0, sizeof(now_there));
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &wo);
+	members_all_up(SERVERS);
+	for (uintptr_t u = 0; u < USERS; u++)
+		world_worker(&members.world, 0, 0, storm_user, (void *)u);
+	world_worker(&members.world, 1, 0, storm_reader, NULL);
+	for (unsigned k = 1; k <= CHANGES && !members.world.wrong[0]; k++) {
+		unsigned which = 1 + (unsigned)kv_prng_below(prng, SERVERS - 1);
+		static const enum kv_member_state to[] = {0, KV_MEMBER_JOINING, KV_MEMBER_UP, KV_MEMBER_UP};
+		members.state[which] = to[kv_prng_below(prng, KV_COUNT(to))];
+		members_tell(++members.epoch);
+		world_sleep(&members.world, SECOND + kv_prng_below(prng, 2 * SECOND));
+	}
+	now_there.stop = true;
+	world_join(&members.world, 20 * SECOND);
+	world_close(&members.world);
+}
+
+static void what_is_deleted_in_a_storm_stays_deleted(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(12); i++)
+		storm_run(940 + i, kinds[i % KV_COUNT(kinds)]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_of_another_client_undoes_no_delete),
+		cmocka_unit_test(a_copy_of_another_client_undoes_no_touch),
+		cmocka_unit_test(a_shorter_life_is_one_everywhere),
+		cmocka_unit_test(a_longer_life_survives_a_change_of_the_view),
+		cmocka_unit_test(a_server_that_was_no_member_brings_nothing_back),
+		cmocka_unit_test(a_server_that_stood_still_is_told_what_was_deleted),
+		cmocka_unit_test(of_two_copies_none_is_the_deleted_value),
+		cmocka_unit_test(of_two_values_the_older_one_yields),
+		cmocka_unit_test(what_is_deleted_in_a_storm_stays_deleted),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
