@@ -270,8 +270,9 @@ struct kvc_options {
  * which depends on the key and the list alone. A call that is under way when its server is lost goes on there, by the
  * same deadline. So a value that the lost server had is a miss until it is put again, and a hit again when that server
  * is back; nothing is copied. Only if all are down, a call about keys ends at once with the code of the key's own
- * server: -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server: a value
- * that another one holds, since it was down or stood in, may be found later.
+ * server: -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server. One
+ * that was down is told before this client uses it again; a value that a third one holds, since it stood in, may be
+ * found later.
  *
  * The cluster. A server may know which servers belong together (the view: an epoch and members); while it attaches, and
  * at every change, a client hears which view each server has. It follows the one that more than half of the servers
@@ -284,8 +285,8 @@ struct kvc_options {
  * placed by the members' node ids alone, servers that come are connected, and those that left are given up once nothing
  * is under way there; no call fails because of it. The list needs one server that answers, with or without its name; if
  * all members are down, the list is asked again. A draining server is given nothing, and still asked after a miss. So
- * is, for settle_ns after a change, the server that had the key by the view before: by GET, EXISTS, TOUCH and TTL, at
- * two such servers at most; DELETE deletes at all of them that are up, and ends with the code of one that refuses or
+ * is, for settle_ns after a change, the server that had the key by the view before: by GET, EXISTS and TTL, at two
+ * such servers at most; DELETE and TOUCH go to all of them that are up, and ends with the code of one that refuses or
  * does not answer in time: the value may be there still. What a GET finds there is copied in the background to the
  * server that has the key now, with what is left of its time to live, unless it is longer than half of the receive
  * buffer. While the key's own server is joining, and for settle_ns after it was seen to have restarted, the one that
@@ -303,16 +304,14 @@ struct kvc_options {
  * ends with that code: the value may be there still. If that server is down, the first one's answer counts. A DELETE or
  * TOUCH waits for a copy of the key that its own client is making, and drops one that is to mend a miss. kvc_put,
  * kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of the pool for each key, if they
- * have no session. A copy that another client makes at this moment may outlive a DELETE: after batches of several
- * items, and after calls of sessions, of coroutines on other clients, or of other programs. So may a copy to mend a
- * miss. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
+ * have no session. A copy that another client makes at this moment does not outlive a DELETE: servers refuse it,
+ * and of two values with other bytes they keep the younger one. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
  * blocks of prompts that many share, by the flag of calls.
  *   With KVC_HOT_COPIES nobody marks anything: PUT keeps one copy. A server says in its reply to a GET that a value is
  * hot, if it was asked for 64 times or more within a second and that was a 64th of the GETs of its shard. Each client
  * that hears so sees to it that the second server has a copy, in the background and within repair_bytes_s, and then
  * sends GETs of that key to the one with fewer requests under way, for as long as the value is hot and 30 s longer.
- * EXISTS and TTL of such a key, after a miss, ask both. DELETE and TOUCH of every key go to both servers. As above, a
- * copy that another client makes at this moment may outlive a DELETE. The counters are those of copies.
+ * EXISTS and TTL of such a key, after a miss, ask both. DELETE and TOUCH of every key go to both servers. The counters are those of copies.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay

@@ -192,9 +192,9 @@ static inline bool doubted(const struct store *s, const struct block *b)
 	return born_ns < s->doubt.dead_ns || (b->sure != s->doubt.round && born_ns < s->doubt.before_ns);
 }
 
-bool store_doubted(const struct store *s, const struct block *b)
+bool store_dropped(const struct store *s, const struct block *b)
 {
-	return doubted(s, b);
+	return block_born_ns(b) < s->doubt.dead_ns;
 }
 
 /* A block in doubt was asked for. Returns it if it is good; NULL: it is hidden, or gone. */
@@ -371,7 +371,7 @@ int store_copy_allowed(const struct store *s, const void *key, size_t len, uint6
 	if (*expires_ns > now_ns)
 		return 0;
 	return d->expires_ns == 0 && d->time_ns - born_ns >= STORE_BORN_SLACK_MS * 1000000ull ? -KV_EDELETED
-											       : -KV_ECANCELED;
+											      : -KV_ECANCELED;
 }
 
 bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns, uint64_t now_ns)

@@ -138,8 +138,8 @@ void store_expire_at(struct store *s, struct block *b, uint64_t expires_ns);
 void store_doubt(struct store *s, uint64_t now_ns);
 void store_judge(struct store *s, const struct verdict *verdict, uint32_t count);
 
-/* store_doubted -- whether a live block is hidden, or is to go. */
-bool store_doubted(const struct store *s, const struct block *b);
+/* store_dropped -- whether a live block is to go, since nobody said whether it was deleted. */
+bool store_dropped(const struct store *s, const struct block *b);
 
 /* store_sweep -- delete expired blocks, with a bounded amount of work. Returns how many. */
 unsigned store_sweep(struct store *s, uint64_t now_ns, unsigned budget);

@@ -19,8 +19,9 @@
 
 #include "kvserver/control/server.h"
 
-#define HEARD_NS  3000000000ull /* until all clients have a view in which this server is back, and a DELETE by an older one
-				 * is told it (kvclient/call/owed.c) */
+#define HEARD_NS                                                                                                       \
+	3000000000ull /* until all clients have a view in which this server is back, and a DELETE by an older one      \
+		       * is told it (kvclient/call/owed.c) */
 #define ANSWER_NS 10000000000ull
 
 /* ---- what the shards are told ---- */
@@ -64,7 +65,8 @@ static void lost(struct kvs_server *s)
 {
 	if (s->doubts.state != DOUBT_AWAY)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
-			 "this server is no member of the cluster at the moment: its values are hidden until it is known "
+			 "this server is no member of the cluster at the moment: its values are hidden until it is "
+			 "known "
 			 "which of them were deleted meanwhile");
 	if (s->doubts.state == DOUBT_OVER)
 		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
@@ -121,7 +123,7 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	const struct kv_member *self = s->node_id[0] ? kv_view_find(&s->views.now, s->node_id) : NULL;
 	struct doubts *d = &s->doubts;
 
-	if (!s->views.now.epoch || !d->open)
+	if (!s->views.now.epoch || !d->open || atomic_load(&s->views.drains))
 		return;
 	if ((!self || lacked) && d->member) {
 		lost(s);
@@ -129,7 +131,7 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	}
 	if (self && d->state == DOUBT_AWAY && !d->member)
 		back(s);
-	d->member = self && self->state != KV_MEMBER_DRAINING;
+	d->member = self != NULL && self->state != KV_MEMBER_DRAINING;
 }
 
 /* ---- from other threads ---- */
@@ -138,7 +140,7 @@ static void on_lost(void *arg)
 {
 	struct kvs_server *s = arg;
 
-	if (s->doubts.open)
+	if (s->doubts.open && !atomic_load(&s->views.drains))
 		lost(s);
 }
 

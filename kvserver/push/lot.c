@@ -3,7 +3,8 @@
  *
  * The loop refers to some blocks and tells where they are; the thread reads their bytes, which nothing changes, and
  * asks for the next ones; then the loop drops the references. So the loop does nothing but look at a bounded number of
- * blocks for each lot, and copies none. What turned out to be outdated it deletes. Between two lots the loop's walk stands in the arena (store/hot.h).
+ * blocks for each lot, and copies none. What turned out to be outdated it deletes. Blocks in doubt are handed over,
+ * too: a server that has deleted one refuses it. Between two lots the loop's walk stands in the arena (store/hot.h).
  *
  * A loop that does not turn cannot be waited for without an end. The lot is left to it then: it is freed, with its
  * references, if the loop ever comes to it. */
@@ -67,7 +68,7 @@ static void fill(struct lot *lot)
 		uint32_t ttl_s;
 		if (!b)
 			break;
-		if (b->refs == BLOCK_REFS_MAX || store_doubted(&s->store, b) || !ttl_of(b, now_ns, &ttl_s))
+		if (b->refs == BLOCK_REFS_MAX || store_dropped(&s->store, b) || !ttl_of(b, now_ns, &ttl_s))
 			continue;
 		take(lot, b, ttl_s);
 		bytes += b->len;

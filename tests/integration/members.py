@@ -575,6 +575,45 @@ def join_in_a_trace() -> None:
         raise Failed(f"hits: {trace['block_hits']}")
 
 
+def deletes_while_away() -> None:
+    """A server is in no list for a while, and keeps its memory. What is deleted meanwhile stays deleted when it is back,
+    and all else is there again: the other members say which is which."""
+    path = SCRATCH / "away"
+    servers = [KvServer(n, f"file:{path}") for n in "abc"]
+
+    def members(names: str) -> None:
+        fresh = path.with_suffix(".new")
+        fresh.write_text("".join(f"{s.name}={s.address}\n" for s in servers if s.name in names))
+        fresh.rename(path)
+        for s in servers[1:]:
+            s.sees(" ".join(names))
+
+    def said(*lines: str) -> str:
+        client = [f"{BUILD}/kv-client", "-s", f"b={servers[1].address}", "--provider", PROVIDER]
+        text = "".join(f"{line}\n" for line in lines)
+        return subprocess.run(
+            client, input=text, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
+        ).stdout
+
+    dead, alive = [f"dead{i}" for i in range(30)], [f"alive{i}" for i in range(30)]
+    members("abc")
+    servers[0].sees("a b c")
+    said(*(f"put {key} value" for key in dead + alive))
+    members("bc")
+    servers[0].says(r"its values are hidden .* \| event=values_doubted")
+    soon(
+        "clients go to b and c",
+        lambda: "30 of 30" not in said("exists " + " ".join(alive)),
+    )
+    said(*(f"delete {key}" for key in dead))
+    members("abc")
+    servers[0].sees("a b c")
+    servers[0].says(r"\| event=values_judged deleted=30")
+    now = said("exists " + " ".join(alive), "exists " + " ".join(dead))
+    if "30 of 30 exist" not in now or "0 of 30 exist" not in now:
+        raise Failed(f"of those that nobody deleted, and of those that somebody did: {now}")
+
+
 def rolling(tmp: str, *secure: str) -> tuple[Path, list[KvServer], Callable[[], None]]:
     """Four servers, a file that names them, and a function that writes it."""
     path = SCRATCH / tmp
@@ -2080,6 +2119,7 @@ def main() -> int:
         ("a large loss is not believed while the members answer", a_large_loss, ""),
         ("clients follow what servers learn", clients_follow, ""),
         ("a join under load is no miss, and values follow", join_costs_nothing, ""),
+        ("a server that was in no list for a while asks what was deleted", deletes_while_away, ""),
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server of a list hands over, also to one that stood still", drain_of_a_list, ""),
         ("a server hands over while another one starts", drain_beside_a_start, ""),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_doubt.c -- blocks that may have been deleted elsewhere: hidden, judged, dropped; and what is put meanwhile. */
+#include "tests/store/rig.h"
+
+static struct verdict dead(const char *key, uint64_t time_ns)
+{
+	return (struct verdict){tombs_id(key, strlen(key)), time_ns};
+}
+
+static void what_is_in_doubt_is_hidden_and_then_judged(void **state)
+{
+	struct verdict v[3];
+	uint8_t digests[8], found[1] = {0};
+	(void)state;
+	open_small(0);
+	put("old", SMALL, 1, 10 * SECOND);
+	put("again", SMALL, 2, 10 * SECOND);
+	put("good", SMALL, 3, 10 * SECOND);
+	store_doubt(&store, 20 * SECOND);
+	assert_null(get("good", 20 * SECOND));
+	kv_put64(digests, kv_hash_key("good", 4, 0));
+	store_digests_find(&store, digests, 1, 20 * SECOND, found);
+	assert_int_equal(found[0], 0);
+	assert_non_null(put("new", SMALL, 4, 20 * SECOND)); /* what is put from now on is there */
+	assert_non_null(get("new", 20 * SECOND));
+	v[0] = dead("old", 15 * SECOND);
+	v[1] = dead("again", 9 * SECOND); /* deleted, and put after that */
+	v[2] = dead("old", 14 * SECOND);
+	assert_int_equal(verdicts_sort(v, 3), 2);
+	store_judge(&store, v, 2);
+	assert_null(get("old", 21 * SECOND));
+	assert_non_null(get("again", 21 * SECOND));
+	store_digests_find(&store, digests, 1, 21 * SECOND, found);
+	assert_int_equal(found[0], 1);
+	assert_int_equal(store.doubt.dropped, 1);
+	check_store();
+	close_store();
+}
+
+static void a_value_may_be_put_over_a_hidden_one(void **state)
+{
+	struct verdict none = {0};
+	(void)state;
+	open_small(0);
+	put("k", SMALL, 1, 10 * SECOND);
+	store_doubt(&store, 20 * SECOND);
+	assert_non_null(put("k", SMALL, 2, 20 * SECOND));
+	store_judge(&store, &none, 0);
+	check_bytes(get("k", 21 * SECOND), SMALL, 2);
+	check_store();
+	close_store();
+}
+
+static void without_an_answer_all_of_it_goes(void **state)
+{
+	struct verdict none = {0};
+	(void)state;
+	open_small(0);
+	put("a", SMALL, 1, 10 * SECOND);
+	put("b", SMALL, 2, 10 * SECOND);
+	store_doubt(&store, 20 * SECOND);
+	store_judge(&store, NULL, 0);
+	assert_null(get("a", 21 * SECOND));
+	put("a", SMALL, 3, 21 * SECOND);
+	store_doubt(&store, 30 * SECOND);
+	store_judge(&store, &none, 0);
+	check_bytes(get("a", 31 * SECOND), SMALL, 3);
+	assert_null(get("b", 31 * SECOND)); /* it comes back by no later answer */
+	check_store();
+	close_store();
+}
+
+/* However many doubts there were: a block that was found good in one is judged again in the next. */
+static void every_doubt_is_a_new_one(void **state)
+{
+	struct verdict none = {0}, v = dead("k", 1000 * SECOND);
+	(void)state;
+	open_small(0);
+	for (uint64_t i = 1; i <= 3 * DOUBT_ROUNDS; i++) {
+		uint64_t now = 10 * i * SECOND;
+		struct block *b;
+		if (!get("k", now))
+			put("k", SMALL, 1, now);
+		store_doubt(&store, now + SECOND);
+		store_doubt(&store, now + 2 * SECOND); /* the same doubt */
+		assert_null(get("k", now + 2 * SECOND));
+		store_judge(&store, i % 2 ? &none : &v, i % 2 ? 0 : 1);
+		b = get("k", now + 2 * SECOND);
+		assert_true(i % 2 == 0 ? b == NULL : b != NULL || store.doubt.dead_ns == now + SECOND);
+	}
+	check_store();
+	close_store();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_in_doubt_is_hidden_and_then_judged),
+		cmocka_unit_test(a_value_may_be_put_over_a_hidden_one),
+		cmocka_unit_test(without_an_answer_all_of_it_goes),
+		cmocka_unit_test(every_doubt_is_a_new_one),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
