@@ -2,6 +2,7 @@
 /* links.c -- see links.h. */
 #include "links.h"
 
+#include "kvclient/core/waits.h"
 #include "kvclient/request/life.h"
 
 struct links links;
@@ -38,6 +39,7 @@ static void client_up(void)
 	kv_list_init(&c->out.releasing);
 	kv_list_init(&c->unsafe.orphans);
 	kv_list_init(&c->sessions);
+	kvc_waits_init(c);
 	assert_int_equal(loop_create(&options, &c->loop, NULL), 0);
 	assert_int_equal(kvc_reqs_init(&c->reqs, KVC_REQS), 0);
 	kvc_node_init(&links.node, c, 0);
