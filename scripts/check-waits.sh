@@ -25,6 +25,7 @@ kvclient/conn/connect.c: addresses_await        no call: the coroutine of a node
 kvclient/conn/connect.c: kvc_conn_close_await   no call: the coroutine of a node
 kvclient/conn/connect.c: view_await             no call: the coroutine of a node
 kvclient/conn/health.c: park_await              no call: the coroutine of a node
+kvclient/conn/owed.c: answers_await            no call: the coroutine of a node
 kvclient/conn/serve.c: backoff_await            no call: the coroutine of a node
 kvclient/conn/serve.c: rest_await               no call: the coroutine of a node
 kvclient/core/client.c: kvc_main_await          a provider's call on the thread's own stack: it returns
