@@ -152,14 +152,14 @@ static const unsigned kinds[] = {0, KVC_TWO_COPIES, KVC_HOT_COPIES};
 static void a_copy_of_another_client_undoes_no_delete(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < world_seeds(12); i++)
+	for (unsigned i = 0; i < world_seeds(6); i++)
 		join_undone(800 + i, kinds[i % KV_COUNT(kinds)], 0);
 }
 
 static void a_copy_of_another_client_undoes_no_touch(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < world_seeds(12); i++)
+	for (unsigned i = 0; i < world_seeds(6); i++)
 		join_undone(820 + i, kinds[i % KV_COUNT(kinds)], 1);
 }
 
@@ -292,7 +292,7 @@ static void replace_each(struct kvc_client *c, void *arg)
 static void of_two_copies_none_is_the_deleted_value(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < world_seeds(8); i++) {
+	for (unsigned i = 0; i < world_seeds(4); i++) {
 		struct world_options wo = options(900 + i, i % 2 ? KVC_TWO_COPIES : KVC_HOT_COPIES);
 		open_world(&wo);
 		world_do(&members.world, 0, put_a, NULL);
@@ -465,7 +465,7 @@ static void storm_run(uint64_t seed, unsigned flags)
 static void what_is_deleted_in_a_storm_stays_deleted(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < world_seeds(12); i++)
+	for (unsigned i = 0; i < world_seeds(6); i++)
 		storm_run(940 + i, kinds[i % KV_COUNT(kinds)]);
 }
 
