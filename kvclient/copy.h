@@ -6,8 +6,8 @@
 #include "kvclient/kvclient.h"
 
 /* kvc_copy_batch -- kvc_put_batch for values that were put long ago: item i at born_ns[i] of CLOCK_MONOTONIC, or later;
- * not 0. No DELETE since then is undone: such an item's result is -KV_ENOTFOUND if another server has a younger value or
- * has certainly deleted the key, and its source should delete it, too; or -KV_ECANCELED if that is not certain.
+ * not 0. No DELETE since then is undone: such an item's result is -KV_ENOTFOUND if another server has a younger value
+ * or has certainly deleted the key, and its source should delete it, too; or -KV_ECANCELED if that is not certain.
  * Blocks. */
 int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
 		   const struct kvc_call *call);
@@ -18,10 +18,10 @@ struct kvc_tomb {
 	uint64_t id, time_ns;
 };
 
-/* kvc_tombs -- some of the keys that a shard of server i of the pool remembers so, at most `max` (200 are enough). *from
- * begins as 0, and is 0 after the last ones. Blocks.
- * Returns how many they are, or a code; -KV_EINVAL: there is no such shard. */
-int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out, unsigned max,
-	      const struct kvc_call *call);
+/* kvc_tombs -- some of the keys that a shard of server i of the pool remembers so, at most `max` (200 are enough).
+ * *from begins as 0, and is 0 after the last ones. Blocks. Returns how many they are, or a code; -KV_EINVAL: there is
+ * no such shard. */
+int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,
+	      unsigned max, const struct kvc_call *call);
 
 #endif

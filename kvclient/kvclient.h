@@ -305,13 +305,14 @@ struct kvc_options {
  * TOUCH waits for a copy of the key that its own client is making, and drops one that is to mend a miss. kvc_put,
  * kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of the pool for each key, if they
  * have no session. A copy that another client makes at this moment does not outlive a DELETE: servers refuse it,
- * and of two values with other bytes they keep the younger one. PIN keeps the first copy alone. A copy takes memory as any value does: mark what is worth it, such as the first
- * blocks of prompts that many share, by the flag of calls.
+ * and of two values with other bytes they keep the younger one. PIN keeps the first copy alone. A copy takes memory as
+ * any value does: mark what is worth it, such as the first blocks of prompts that many share, by the flag of calls.
  *   With KVC_HOT_COPIES nobody marks anything: PUT keeps one copy. A server says in its reply to a GET that a value is
  * hot, if it was asked for 64 times or more within a second and that was a 64th of the GETs of its shard. Each client
  * that hears so sees to it that the second server has a copy, in the background and within repair_bytes_s, and then
  * sends GETs of that key to the one with fewer requests under way, for as long as the value is hot and 30 s longer.
- * EXISTS and TTL of such a key, after a miss, ask both. DELETE and TOUCH of every key go to both servers. The counters are those of copies.
+ * EXISTS and TTL of such a key, after a miss, ask both. DELETE and TOUCH of every key go to both servers. The counters
+ * are those of copies.
  *
  * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
  * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
@@ -1068,7 +1069,8 @@ struct kvc_counters {
 	uint64_t view_voters;    /* ... of the client with the most of these; see "The cluster" */
 	uint64_t pins_moved;     /* pins that followed their keys to other servers */
 	uint64_t copies_yielded; /* values that were deleted where they were, since another server has a younger one */
-	uint64_t deletes_owed;   /* DELETEs and TOUCHes that a server was told later, which was out of reach at the time */
+	uint64_t
+		deletes_owed; /* DELETEs and TOUCHes that a server was told later, which was out of reach at the time */
 };
 
 /* kvc_counters -- read the counters. out->size is set before. Returns 0 or a code. Thread: any; never blocks. */

@@ -91,9 +91,9 @@ struct kvs_options {
 	 * Called on the control loop, and must not block. NULL: no client may ask. */
 	uint64_t (*on_drain)(void *arg, const struct kvs_drain *bounds, const char *client);
 	void *on_drain_arg;
-	/* This server was out of the cluster for a while and is back: ask all other members of this view which keys were
-	 * deleted, and call kvs_server_recalled. Called on the control loop, and must not block. 0, or a code: it cannot
-	 * be done. NULL: nobody asks, and values from before are dropped. */
+	/* This server was out of the cluster for a while and is back: ask all other members of this view which keys
+	 * were deleted, and call kvs_server_recalled. Called on the control loop, and must not block. 0, or a code: it
+	 * cannot be done. NULL: nobody asks, and values from before are dropped. */
 	int (*recall)(void *arg, const struct kv_view *view);
 	void *recall_arg;
 	uint64_t lease_ns; /* how long a value is kept for a client to read: 1 s; 10 ms to 60 s */
@@ -154,9 +154,9 @@ int kvs_server_view_set(struct kvs_server *server, const struct kv_view *view);
  * Errors: -KV_EBUSY, as above: they are told with the next call. */
 int kvs_server_drains(struct kvs_server *server);
 
-/* kvs_server_away -- the source of the members has lost this server, as when a lease ends (away), or knows it again. Its
- * values from before may have been deleted meanwhile: they are hidden until that is known. A view without this server
- * says the same by itself. Thread: any, while the server is not destroyed. -KV_EBUSY: not now, try again.
+/* kvs_server_away -- the source of the members has lost this server, as when a lease ends (away), or knows it again.
+ * Its values from before may have been deleted meanwhile: they are hidden until that is known. A view without this
+ * server says the same by itself. Thread: any, while the server is not destroyed. -KV_EBUSY: not now, try again.
  *
  * kvs_server_recalled -- the other members said of these keys that they were deleted, at times of kv_clock_monotonic.
  * verdict: from malloc, and the server's from now on. NULL: not all of them have answered. Thread and code as above;

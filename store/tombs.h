@@ -50,9 +50,8 @@ static inline const struct tomb *tombs_find(const struct tombs *t, uint64_t hash
 	return KV_LIKELY(t->used == 0) ? NULL : tombs_seek(t, hash, now_ns);
 }
 
-/* tombs_deleted -- whether the key was deleted lately, and was not stored since. (A TOUCH says less: a later one may have
- * lengthened the life of the value elsewhere.)
- * tombs_reborn -- a value of the key is stored that was born then. */
+/* tombs_deleted -- whether the key was deleted lately, and was not stored since. (A TOUCH says less: a later one may
+ * have lengthened the life of the value elsewhere.) tombs_reborn -- a value of the key is stored that was born then. */
 static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t now_ns)
 {
 	const struct tomb *d = tombs_find(t, hash, now_ns);
@@ -62,8 +61,8 @@ static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t 
 void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns);
 
 /* tombs_next -- a walk over all, from number *at on, which begins as 0. Looks at *budget places at most
- * and lowers it. NULL: there is none there; the walk is over if *at is t->put. What is put during the walk is found, also
- * if the key had another tombstone before. */
+ * and lowers it. NULL: there is none there; the walk is over if *at is t->put. What is put during the walk is found,
+ * also if the key had another tombstone before. */
 const struct tomb *tombs_next(const struct tombs *t, uint64_t *at, uint32_t *budget);
 
 #endif

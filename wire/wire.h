@@ -28,24 +28,20 @@
  *  dest (32 bytes), where bytes go or come from: region, seen as `count` slices of `slice` bytes, `stride` apart
  *   0 u32 region id  4 u32 count (1: contiguous)  8 u64 offset  16 u64 stride  24 u64 slice
  *
- *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG: one that was put
- *         less than so many nanoseconds ago)  24 u32 immediate
- *         28 u16 key length  30 u16 zero  32 dest  64 key
+ *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG:
+ * one that was put less than so many nanoseconds ago)  24 u32 immediate 28 u16 key length  30 u16 zero  32 dest  64 key
  *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range
  *         24 u64 XXH3-64 of the whole value
  *         32 u64 stage id (0 with WIRE_PUT_FIRST; with WIRE_PUT_COPY: when the value was first put, or earlier, in
- *         nanoseconds of the server's clock, not 0)  40 u32 ttl in seconds (0: the server's default; of a copy it counts from then)  44 u16 key length
- *         46 u16 inline length
- *         48 dest (the source, when inline length is 0 and length is not; with WIRE_PUT_LANDED the place in the landing
- *         area of this shard: region 0, count 1, stride 0, slice the length)  80 key, then inline bytes
- *  EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero  8 digests: each u64, XXH3-64 of a key with the shard hash
- *         seed of WELCOME
- *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero
- *         8 u64 which value is meant (0; flag WIRE_DELETE_AT: what was there at this time of the server's clock; flag
- *         WIRE_DELETE_THIS: the one of this generation, and copies that are no younger)  16 key
- *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
- *         8 u64 0 (flag WIRE_TOUCH_YOUNG: as GET)  16 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl means nothing; flag WIRE_TOUCH_MARK: if the key is
- *         not there, copies of it that come later live no longer than so)
+ *         nanoseconds of the server's clock, not 0)  40 u32 ttl in seconds (0: the server's default; of a copy it
+ * counts from then)  44 u16 key length 46 u16 inline length 48 dest (the source, when inline length is 0 and length is
+ * not; with WIRE_PUT_LANDED the place in the landing area of this shard: region 0, count 1, stride 0, slice the length)
+ * 80 key, then inline bytes EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero  8 digests: each u64, XXH3-64 of a
+ * key with the shard hash seed of WELCOME DELETE  0 u16 key length  2 u16 zero  4 u32 zero 8 u64 which value is meant
+ * (0; flag WIRE_DELETE_AT: what was there at this time of the server's clock; flag WIRE_DELETE_THIS: the one of this
+ * generation, and copies that are no younger)  16 key TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0:
+ * the server's default) 8 u64 0 (flag WIRE_TOUCH_YOUNG: as GET)  16 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl
+ * means nothing; flag WIRE_TOUCH_MARK: if the key is not there, copies of it that come later live no longer than so)
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
@@ -137,15 +133,13 @@
  *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.
  *  ADDRESS_OK  u32 epoch; i32 status
  *  HEARTBEAT   u64 sequence; u64 milliseconds that the server may be silent from now on if nobody asks (0: as WELCOME
- *              says); u64 the server's clock; u16 shards; u16 zero; u32 zero; shards x u64 turn counter. A client's asks
- *              for an answer, a HEARTBEAT of the server; it has 0 milliseconds, clock 0 and no shards
- *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes.
- *                                      GOODBYE of a server: it shuts down; the client should ask.
- *  SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32] nonce of the server
- *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string
- *                     identity (up to 128 bytes; empty: the connection's own secret)
- *  SESSION_OK         u32 id; u32 session (not 0); u32 credits (not 0); u32 zero
- *  SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
+ *              says); u64 the server's clock; u16 shards; u16 zero; u32 zero; shards x u64 turn counter. A client's
+ * asks for an answer, a HEARTBEAT of the server; it has 0 milliseconds, clock 0 and no shards GOODBYE, GOODBYE_OK,
+ * GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes. GOODBYE of a server: it shuts down;
+ * the client should ask. SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32]
+ * nonce of the server SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32]
+ * proof; string identity (up to 128 bytes; empty: the connection's own secret) SESSION_OK         u32 id; u32 session
+ * (not 0); u32 credits (not 0); u32 zero SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
  *  SESSION_CLOSE      u32 session; u32 zero
  *  SESSION_CLOSE_OK   u32 session; u32 zero; u64 requests received in it
  *  VIEW_ASK    u64 digest of the view that the client has (0: none); only where WELCOME has WIRE_WELCOME_VIEWS. The
@@ -233,14 +227,14 @@ enum wire_flag {
 	WIRE_PUT_LAST = 2,    /* PUT: last range: check, then commit */
 	WIRE_PUT_LANDED = 4,  /* PUT: the client wrote the bytes to its landing area, before this message and over the
 				 same  connection */
-	WIRE_PUT_COPY = 8, /* PUT, with FIRST: the value is copied from another server; see put.born_ns */
+	WIRE_PUT_COPY = 8,    /* PUT, with FIRST: the value is copied from another server; see put.born_ns */
 	WIRE_DELETE_THIS = 1, /* DELETE: the value of one generation */
-	WIRE_DELETE_AT = 2, /* DELETE: the value as it was at some time */
+	WIRE_DELETE_AT = 2,   /* DELETE: the value as it was at some time */
 	WIRE_EXISTS_DELETED = 1, /* reply to EXISTS: some keys were deleted lately; a second bitmap says which */
-	WIRE_TOUCH_LOOK = 1,  /* TOUCH: answer only: the value is not used and keeps its time to live */
-	WIRE_TOUCH_YOUNG = 4, /* TOUCH: as WIRE_GET_YOUNG */
-	WIRE_TOUCH_MARK = 2,  /* TOUCH: also of copies that come later */
-	WIRE_PIN_RELEASE = 1  /* PIN: release the session's pin */
+	WIRE_TOUCH_LOOK = 1,     /* TOUCH: answer only: the value is not used and keeps its time to live */
+	WIRE_TOUCH_YOUNG = 4,    /* TOUCH: as WIRE_GET_YOUNG */
+	WIRE_TOUCH_MARK = 2,     /* TOUCH: also of copies that come later */
+	WIRE_PIN_RELEASE = 1     /* PIN: release the session's pin */
 };
 
 /* Statuses on the wire; wire_status_error and wire_error_status translate to and from -KV_E*. */
@@ -384,11 +378,11 @@ enum wire_stat {
 	WIRE_STAT_VERSION,                  /* of the build: 0.1.0 is 1,000, 2.3.4 is 2,003,004 */
 	WIRE_STAT_UPTIME_NS,                /* gauge: since the server began to serve */
 	WIRE_STAT_HOT_GETS,                 /* GETs whose reply said HOT */
-	WIRE_STAT_TOMBS,           /* gauge: keys whose DELETE or TOUCH is remembered, so that no older copy undoes it */
-	WIRE_STAT_TOMBS_DROPPED,   /* those that were forgotten early, for lack of room */
-	WIRE_STAT_COPIES_REFUSED,  /* copies that were older than a DELETE of their key, or than the value there */
-	WIRE_STAT_DOUBTS,        /* times that this server was out of the cluster, and had its values doubted */
-	WIRE_STAT_DOUBT_DROPPED, /* values that went since they may have been deleted meanwhile */
+	WIRE_STAT_TOMBS,          /* gauge: keys whose DELETE or TOUCH is remembered, so that no older copy undoes it */
+	WIRE_STAT_TOMBS_DROPPED,  /* those that were forgotten early, for lack of room */
+	WIRE_STAT_COPIES_REFUSED, /* copies that were older than a DELETE of their key, or than the value there */
+	WIRE_STAT_DOUBTS,         /* times that this server was out of the cluster, and had its values doubted */
+	WIRE_STAT_DOUBT_DROPPED,  /* values that went since they may have been deleted meanwhile */
 	WIRE_STAT_COPIES_REPLACED, /* values that made way for a younger copy with other bytes */
 	WIRE_STAT_END
 };
@@ -444,7 +438,7 @@ struct wire_request {
 		} exists;
 		struct {
 			uint64_t which; /* 0 without a flag */
-		} drop; /* of DELETE */
+		} drop;                 /* of DELETE */
 		struct {
 			uint32_t ttl_s;
 			uint64_t young_ns; /* with WIRE_TOUCH_YOUNG */

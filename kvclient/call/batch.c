@@ -471,8 +471,8 @@ struct whole {
 	const struct batch_ops *ops;
 	uint64_t begun_ns;    /* as struct batch */
 	const uint64_t *born; /* the same */
-	struct co *co;    /* the coroutine that waits for the parts */
-	unsigned running; /* parts that run in coroutines of their own */
+	struct co *co;        /* the coroutine that waits for the parts */
+	unsigned running;     /* parts that run in coroutines of their own */
 };
 
 struct part {
@@ -642,8 +642,7 @@ static int batch_await(struct kvc_client *client, struct kvc_item *items, unsign
 		       const struct batch_ops *ops, const bool *stop, const uint64_t *born)
 {
 	struct kvc_trace t;
-	struct whole w = {
-		.c = client, .items = items, .n = n, .trace = &t, .ops = ops, .born = born, .co = co_self()};
+	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = ops, .born = born, .co = co_self()};
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, ops->op, call);
 	if (rc < 0)

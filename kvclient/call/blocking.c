@@ -273,16 +273,14 @@ int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, con
 int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
 		   const struct kvc_call *call)
 {
-	return (int)on_some_client(pool, do_copy_batch,
-				   &(struct args){.items = items,
-						  .born_ns = born_ns,
-						  .n = n,
-						  .bytes = kvc_batch_bytes(items, n),
-						  .call = call});
+	return (int)on_some_client(
+		pool, do_copy_batch,
+		&(struct args){
+			.items = items, .born_ns = born_ns, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
 }
 
-int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out, unsigned max,
-	      const struct kvc_call *call)
+int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,
+	      unsigned max, const struct kvc_call *call)
 {
 	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
 	struct kvc_tombs tombs;

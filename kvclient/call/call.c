@@ -157,7 +157,8 @@ bool kvc_call_moved(struct kvc_node **n, struct kvc_key key, int64_t rc, uint64_
 int64_t kvc_call_down(const struct kvc_node *n, unsigned flags, int64_t rc)
 {
 	bool down = ((n->client->pool->options.flags | flags) & KVC_DOWN_IS_MISS) && kvc_node_down(n, rc);
-	return down || rc == -KV_ELEFT || rc == -KV_EDELETED ? -KV_ENOTFOUND : rc; /* after kvc_call_moved: all are down */
+	return down || rc == -KV_ELEFT || rc == -KV_EDELETED ? -KV_ENOTFOUND
+							     : rc; /* after kvc_call_moved: all are down */
 }
 
 int kvc_call_ready_await(struct kvc_node *n, struct kvc_session *session, uint64_t deadline_ns, bool wait,

@@ -106,7 +106,8 @@ static int64_t copy_await(struct kvc_client *c, const struct kvc_repair *r, stru
 	int rc = r->forgotten ? -KV_ECANCELED : from->state == KVC_NODE_UP && to && to != from ? 0 : -KV_ENOTFOUND;
 	if (rc == 0)
 		rc = kvc_look_await(from, key, deadline_ns, &look, t);
-	if (rc == 0 && r->hot && kvc_look_await(to, key, deadline_ns, &there, t) == 0 && there.checksum == look.checksum)
+	if (rc == 0 && r->hot && kvc_look_await(to, key, deadline_ns, &there, t) == 0 &&
+	    there.checksum == look.checksum)
 		return 0;
 	if (rc == 0)
 		rc = ttl_of(&look, &call->ttl_s);

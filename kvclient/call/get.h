@@ -67,9 +67,9 @@ struct kvc_get {
 	struct {
 		/* Of kvc_call_again_await. With KVC_TRIED_CORRUPT the server shall look at what it has. */
 		unsigned tries;
-		uint8_t stale;   /* attempts that ended so; see PULLS_STALE */
-		bool other;      /* one of the two servers missed it, and the other was asked */
-		unsigned former; /* former servers that were asked (former.h); n is the last of them */
+		uint8_t stale;       /* attempts that ended so; see PULLS_STALE */
+		bool other;          /* one of the two servers missed it, and the other was asked */
+		unsigned former;     /* former servers that were asked (former.h); n is the last of them */
 		uint64_t deleted_ns; /* a server said that the key was deleted then, or before; 0: none did */
 	} past;
 

@@ -467,8 +467,8 @@ int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_l
 
 /* ---- all shards of one server, or one ---- */
 
-static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire,
-			void *into, struct kvc_trace *t)
+static int shards_await(struct kvc_client *c, const struct kvc_call *call, const struct wire_request *wire, void *into,
+			struct kvc_trace *t)
 {
 	struct kvc_call own;
 	struct kvc_node *n;

@@ -14,8 +14,8 @@ int kvc_ask_key_await(struct kvc_node **n, const struct wire_request *wire, uint
 
 /* What a server says of a value. */
 struct kvc_look {
-	uint64_t left_ms; /* as kvc_ttl_await */
-	uint64_t age_ns;  /* since it was put, or more, ... */
+	uint64_t left_ms;  /* as kvc_ttl_await */
+	uint64_t age_ns;   /* since it was put, or more, ... */
 	uint64_t asked_ns; /* ... when we asked, by our clock */
 	uint64_t checksum;
 };
@@ -27,9 +27,10 @@ int kvc_look_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns,
 int kvc_left_await(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, uint64_t *out_left_ms,
 		   struct kvc_trace *t);
 
-/* kvc_there_await -- whether a key has a value that was not deleted, at any server that may have it, as a part of call t,
- * which has these flags. 0 or a code. */
-int kvc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, struct kvc_trace *t);
+/* kvc_there_await -- whether a key has a value that was not deleted, at any server that may have it, as a part of call
+ * t, which has these flags. 0 or a code. */
+int kvc_there_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns,
+		    struct kvc_trace *t);
 
 /* kvc_tombs_await -- as kvc_tombs, of call->server and shard call->shard - 1. */
 int kvc_tombs_await(struct kvc_client *c, uint64_t from, struct kvc_tombs *out, const struct kvc_call *call);

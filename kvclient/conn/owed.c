@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* owed.c -- a ring of the client's last DELETEs and TOUCHes, and telling servers of them that have not heard.
  *
- * A DELETE succeeds although a server that may have the value is down: nobody can wait for it. If that server comes back
- * as the process that it was, with its memory, it has the value still. So it is told before any call goes there, as the
- * last step of attaching: of all that the client has deleted since it last heard it. What was put since then stays: the
- * time of the DELETE goes along, in the server's clock. A server that was restarted has nothing.
+ * A DELETE succeeds although a server that may have the value is down: nobody can wait for it. If that server comes
+ * back as the process that it was, with its memory, it has the value still. So it is told before any call goes there,
+ * as the last step of attaching: of all that the client has deleted since it last heard it. What was put since then
+ * stays: the time of the DELETE goes along, in the server's clock. A server that was restarted has nothing.
  *
  * After a change of the view the servers that have a key by the new one are told of what was deleted in the last
  * seconds: the call may have gone by the old one, while another client had copied the value by the new one already.
@@ -166,8 +166,8 @@ void kvc_owed_left(struct kvc_node *n)
 {
 	uint64_t heard_ns = n->pulse.heard_ns;
 	if (n->client->owed.noted > 0)
-		n->owed_from = KV_MIN(n->client->owed.noted,
-				      first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));
+		n->owed_from =
+			KV_MIN(n->client->owed.noted, first_since(n->client, heard_ns - KV_MIN(heard_ns, SLACK_NS)));
 }
 
 /* ---- in the background ---- */

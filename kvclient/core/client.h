@@ -202,12 +202,12 @@ struct kvc_node {
 	struct kvc_node_drain drain;
 	struct kvc_node_alias alias;
 	uint64_t owed_from; /* the first DELETE that it has not heard of (conn/owed.c) */
-	uint64_t attaches; /* attachments that were UP: the number of the last one, which may be in use */
+	uint64_t attaches;  /* attachments that were UP: the number of the last one, which may be in use */
 	/* Told by kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
 	struct kvc_clock clock; /* of the server, in its present attachment */
-	bool restarted;      /* since the last attachment that was UP */
-	uint64_t settled_ns; /* when it counts as restarted no longer (pool/cluster.c) */
+	bool restarted;         /* since the last attachment that was UP */
+	uint64_t settled_ns;    /* when it counts as restarted no longer (pool/cluster.c) */
 	char node_id[KV_NAME_MAX];
 	uint64_t connects, fences, ping_ns;
 	struct kv_error error; /* why the last attempt failed, or the attachment ends */

@@ -140,7 +140,7 @@ struct kvc_req {
 		struct {
 			uint64_t turns;
 		} ping;
-		struct kvc_stats *stat; /* the caller's, set before the request is submitted */
+		struct kvc_stats *stat;  /* the caller's, set before the request is submitted */
 		struct kvc_tombs *tombs; /* the same */
 	} reply;
 };

@@ -20,8 +20,8 @@ struct doubts {
 	bool open;
 };
 
-/* doubt_open -- the server is made. doubt_close -- it ends. doubt_view -- it has another view; lacked: one before it, of
- * which nobody was told, had not this server. */
+/* doubt_open -- the server is made. doubt_close -- it ends. doubt_view -- it has another view; lacked: one before it,
+ * of which nobody was told, had not this server. */
 void doubt_open(struct kvs_server *s);
 void doubt_close(struct kvs_server *s);
 void doubt_view(struct kvs_server *s, bool lacked);

@@ -99,7 +99,7 @@ struct kvs_server {
 	struct doubt_told doubt_told;
 	struct doubt_said *recalled; /* under the lock: what the control loop is to take, ... */
 	bool recall_over;            /* ... if this is true */
-	char node_id[KV_NAME_MAX]; /* as the options say; "": none */
+	char node_id[KV_NAME_MAX];   /* as the options say; "": none */
 	uint8_t host_id[16];
 	uint64_t incarnation, shard_seed;
 	struct boot_context *boot;

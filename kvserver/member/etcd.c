@@ -73,7 +73,7 @@ struct source {
 	struct kv_member self;
 	char lease[ETCD_LEASE_MAX]; /* "": none */
 	uint64_t up_ns;             /* until then it is joining */
-	bool away; /* others may have a view without this server */
+	bool away;                  /* others may have a view without this server */
 	uint64_t keepalive_ns, lease_until_ns, register_retry_ns, put_revision;
 	bool put_done, put_stale, foreign, register_said; /* put_stale: what is being put has changed */
 	/* reading */

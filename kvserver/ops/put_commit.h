@@ -18,8 +18,8 @@ enum { PUT_YOUNGER = -1 }; /* not a status: the copy takes the place of the valu
 uint64_t put_born(const struct shard *s, const struct wire_request *q);
 
 /* put_commit -- check a whole staged block (digest: of its bytes; checksum: that the client announced) and make it
- * visible. born_ns: put_born. Returns the status for the client. The block is LIVE then, or still STAGED. *out_generation: of the value
- * that is visible. */
+ * visible. born_ns: put_born. Returns the status for the client. The block is LIVE then, or still STAGED.
+ * *out_generation: of the value that is visible. */
 int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t checksum, uint32_t ttl_s,
 		   uint64_t born_ns, uint64_t *out_generation);
 

@@ -110,7 +110,8 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	if (b && q->flags & WIRE_TOUCH_YOUNG && now_ns - block_born_ns(b) >= q->touch.young_ns)
 		b = NULL;
 	r.status = b ? WIRE_OK : missing(l, q, now_ns, &r.touch.age_ns);
-	if (!(q->flags & WIRE_TOUCH_LOOK) && (b || (q->flags & (WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG)) == WIRE_TOUCH_MARK)) {
+	if (!(q->flags & WIRE_TOUCH_LOOK) &&
+	    (b || (q->flags & (WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG)) == WIRE_TOUCH_MARK)) {
 		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
 		store_touch(&s->store, q->key.data, q->key.len, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER,
 			    loop_now(s->loop));

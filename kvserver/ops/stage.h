@@ -32,7 +32,7 @@ struct stage {
 	struct owner *owner;
 	uint64_t id, total, checksum, hashed;
 	uint64_t touched_ns, deadline_ns; /* touched: the last progress. deadline: the latest of its ranges */
-	uint64_t born_ns; /* put_born */
+	uint64_t born_ns;                 /* put_born */
 	uint32_t ttl_s;
 	uint64_t size;       /* bytes of the arena */
 	struct block *block; /* one reference is ours */

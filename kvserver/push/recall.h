@@ -9,15 +9,15 @@ struct kvs_server;
 struct recall;
 
 struct recall_options {
-	struct kvs_server *server; /* that is told (kvs_server_recalled) */
-	const char *node_id;       /* its own */
+	struct kvs_server *server;                                              /* that is told (kvs_server_recalled) */
+	const char *node_id;                                                    /* its own */
 	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */
 	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
 	const struct kv_log *log;
 };
 
-/* recall_create -- make it; the options' pointers outlive it. NULL: no memory. recall_destroy -- a question that is under
- * way is given up, within a second or so. Blocks. NULL is accepted. */
+/* recall_create -- make it; the options' pointers outlive it. NULL: no memory. recall_destroy -- a question that is
+ * under way is given up, within a second or so. Blocks. NULL is accepted. */
 struct recall *recall_create(const struct recall_options *options);
 void recall_destroy(struct recall **r);
 

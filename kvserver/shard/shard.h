@@ -135,9 +135,9 @@ struct shard {
 	uint64_t look_ns;            /* when SHARD_LOOK_NS is over next */
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns, born_ns;
-	uint64_t doubt_number;        /* of what the store was told last */
+	uint64_t doubt_number;         /* of what the store was told last */
 	struct doubt_said *doubt_said; /* that it has; or NULL */
-	uint32_t mark; /* of blocks counted in one walk */
+	uint32_t mark;                 /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];
 	struct kv_rate slow_lines;
 	bool told_values; /* the log has said that there may be no more values */

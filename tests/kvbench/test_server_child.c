@@ -290,7 +290,8 @@ static void line_with(const char *path, const char *what, char *out, int cap)
 
 /* As kv-server: nothing before the key is there. Its port has its number as last digit. */
 #define LATE_SERVER                                                                                                    \
-	"trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr }; a=${a%%%% *}; " \
+	"trap 'exit 0' TERM; echo \"$all\" >>%s; read -r key <&$PSK || exit 9; a=${all#*--listen-addr }; a=${a%%%% "   \
+	"*}; "                                                                                                         \
 	"echo \"READY ${a/:0/:$$} $key\" >&$READY; " STAY
 
 /* Whether the list of members has this server. */

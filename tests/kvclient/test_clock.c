@@ -7,7 +7,8 @@
 #define MS     1000000ull
 #define SECOND 1000000000ull
 
-/* A server's clock that runs faster or slower by up to half of what is allowed for, and messages that take their time. */
+/* A server's clock that runs faster or slower by up to half of what is allowed for, and messages that take their time.
+ */
 static void no_time_is_too_late(void **state)
 {
 	struct kv_prng p = check_seed();

@@ -166,9 +166,11 @@ int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns)
 		return 0;
 	}
 	fake.lots[i]--;
-	lot->item[lot->count++] = (struct lot_item){
-		.key = "k", .key_len = 1, .data = fake.large ? fake.large : value, .len = fake.large ? LARGE : VALUE,
-		.born_ns = BORN};
+	lot->item[lot->count++] = (struct lot_item){.key = "k",
+						    .key_len = 1,
+						    .data = fake.large ? fake.large : value,
+						    .len = fake.large ? LARGE : VALUE,
+						    .born_ns = BORN};
 	lot->item[0].checksum = kv_hash_block(lot->item[0].data, lot->item[0].len);
 	return 0;
 }

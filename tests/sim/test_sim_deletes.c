@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_deletes.c -- what was deleted, or touched to live shorter, stays so: beside copies of other clients, changes of
- * the view, servers that were away, and values with other bytes. docs/internals/reliability.md has the table. */
+/* test_sim_deletes.c -- what was deleted, or touched to live shorter, stays so: beside copies of other clients, changes
+ * of the view, servers that were away, and values with other bytes. docs/internals/reliability.md has the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,8 +128,8 @@ static void nothing_is_found(void)
 
 /* ---- another client's copies ---- */
 
-/* One pool reads what a join has moved, and has it copied; the other one deletes each key at that moment, or has it live
- * for a second instead of a thousand. */
+/* One pool reads what a join has moved, and has it copied; the other one deletes each key at that moment, or has it
+ * live for a second instead of a thousand. */
 static void join_undone(uint64_t seed, unsigned flags, uint32_t ttl_s)
 {
 	struct world_options wo = options(seed, flags);

@@ -361,7 +361,8 @@ static void pins_of_a_server_that_leaves_are_told_as_lost(void **state)
 	members_change(1, 0);
 	members_settle();
 	assert_int_equal(pins.told, its);
-	/* It is back. Nobody says which of its values were deleted meanwhile: they are gone, and others can be pinned. */
+	/* It is back. Nobody says which of its values were deleted meanwhile: they are gone, and others can be pinned.
+	 */
 	members_change(1, KV_MEMBER_UP);
 	world_sleep(&members.world, 20 * SECOND);
 	world_do(&members.world, 0, members_put_all, NULL);
