@@ -6,8 +6,9 @@
  * as the last step of attaching: of all that the client has deleted since it last heard it. What was put since then
  * stays: the time of the DELETE goes along, in the server's clock. A server that was restarted has nothing.
  *
- * After a change of the view the servers that have a key by the new one are told of what was deleted in the last
- * seconds: the call may have gone by the old one, while another client had copied the value by the new one already.
+ * After a change of the view, and when a server begins to drain, the servers that have a key from then on are told of
+ * what was deleted in the last seconds: the call may have gone by the old view, while another client, or the server
+ * that drains, had copied the value by the new one already.
  *
  * What this does not do: another client may reach the server first, and this one may end before. The ring has room for
  * KVC_OWED keys; of more only the last ones are told. */
@@ -44,16 +45,16 @@ static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 
 /* ---- telling ---- */
 
-/* Whether this server has the key by the placement in force, as the first or the second one. */
+/* Whether this server has the key now, as the first or the second one of those that do not drain. */
 static bool placed(const struct kvc_node *n, const struct kvc_owed *o)
 {
-	const struct kvc_place *p = n->client->placement;
-	unsigned first = kvc_place_node(p, o->key, o->len);
-	struct kvc_place_set others = {0};
+	const struct kvc_client *c = n->client;
+	struct kvc_place_set others = c->cluster.draining;
+	unsigned first = kvc_place_among(c->placement, o->key, o->len, &others);
 	if (first == n->index)
 		return true;
 	kvc_place_set_put(&others, first, true);
-	return kvc_place_among(p, o->key, o->len, &others) == n->index;
+	return kvc_place_among(c->placement, o->key, o->len, &others) == n->index;
 }
 
 /* (A life is told in whole seconds, and no longer than the TOUCH said: only to a server that has not heard of it.) */

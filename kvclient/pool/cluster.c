@@ -375,8 +375,10 @@ static void drains_set(struct kvc_node *n, const struct kv_member *m)
 {
 	struct kvc_client *c = n->client;
 	bool draining = drains(n, m);
-	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining)
+	if (kvc_place_set_put(&c->cluster.draining, n->index, draining) && draining) {
 		kvc_repair_ready(c); /* what is found there is copied */
+		kvc_owed_view(c);    /* it may have pushed a value just before its DELETE came there */
+	}
 	kvc_place_set_put(&c->shunned, n->index, draining || n->state == KVC_NODE_DOWN);
 }
 

@@ -469,6 +469,34 @@ static void what_is_deleted_in_a_storm_stays_deleted(void **state)
 		storm_run(940 + i, kinds[i % KV_COUNT(kinds)]);
 }
 
+/* A server begins to drain. Another pool hears of it first, and copies the server's values to those that take its
+ * place, as the server's own push does. This client deletes them before it has heard: by then that is known at the
+ * former server alone. */
+static void what_is_deleted_before_a_drain_is_heard_of_stays_deleted(void **state)
+{
+	struct world_options wo = options(1300, 0);
+	unsigned late;
+	(void)state;
+	wo.pools = 1;
+	wo.heartbeat_ms = 2000;
+	open_world(&wo);
+	world_sleep(&members.world, 5 * SECOND);
+	world_do(&members.world, 0, put_each_for, (void *)1000);
+	assert_int_equal(kvs_server_drains(members.world.server[1].server), 0);
+	late = world_pool_open(&members.world);
+	assert_int_equal(client(late)->cluster.draining.count, 1);
+	world_do(&members.world, late, members_get_all, NULL);
+	world_sleep(&members.world, 200 * MS);
+	assert_int_not_equal(world_counters(&members.world, late).repairs, 0);
+	assert_int_equal(client(0)->cluster.draining.count, 0);
+	world_do(&members.world, 0, delete_each, NULL);
+	assert_int_equal(client(0)->cluster.draining.count, 0);
+	world_sleep(&members.world, 5 * SECOND);
+	assert_int_equal(client(0)->cluster.draining.count, 1);
+	nothing_is_found();
+	world_close(&members.world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,6 +508,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_stood_still_is_told_what_was_deleted),
 		cmocka_unit_test(of_two_copies_none_is_the_deleted_value),
 		cmocka_unit_test(of_two_values_the_older_one_yields),
+		cmocka_unit_test(what_is_deleted_before_a_drain_is_heard_of_stays_deleted),
 		cmocka_unit_test(what_is_deleted_in_a_storm_stays_deleted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
