@@ -577,6 +577,7 @@ static struct recall *recall_make(const struct run *r)
 					 .ca_file = f->ca,
 					 .crl_file = f->crl,
 					 .server_name = f->server_name,
+					 .cluster = f->cluster,
 					 .log = r->log};
 
 	return recall_create(&o);

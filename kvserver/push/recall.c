@@ -95,6 +95,7 @@ static int pool_open(const struct recall *r, char **names, unsigned n, struct kv
 				 .ca_file = o->ca_file,
 				 .crl_file = o->crl_file,
 				 .server_name = o->server_name,
+				 .cluster = o->cluster,
 				 .log_level = (int)KV_LOG_ERROR,
 				 .log = log_line};
 

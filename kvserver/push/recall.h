@@ -13,6 +13,7 @@ struct recall_options {
 	const char *node_id;                                                    /* its own */
 	const char *psk, *psk_file, *cert_file, *key_file, *ca_file, *crl_file; /* as the server's own; or NULL */
 	const char *server_name; /* in the certificates of the others; NULL: the host of each one's address */
+	const char *cluster;     /* of this server, or NULL */
 	const struct kv_log *log;
 };
 

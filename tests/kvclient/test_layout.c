@@ -638,6 +638,7 @@ static void slices_end_in_registered_memory(void **state)
 static void two_items_do_not_share_a_place(void **state)
 {
 #ifdef NDEBUG
+	print_message("assertions are off in this build (MODE=debug has them)\n");
 	skip();
 #endif
 	static struct blocks b;
