@@ -91,7 +91,10 @@ real() { # real NAME OPTIONS OF THE SERVER...
 	pids+=("$!")
 	for ((i = 0; i < 200; i++)); do [ -S "$scratch/$1.sock" ] && break; sleep 0.05; done
 	check "$1 itself, beside KVRail" versus --targets "kvrail,${1%-server}+unix://$scratch/$1.sock" "${small[@]}" --num-keys 200 --mixed --verify --batch 4 --json "$j" -- "${over[@]}" --buffer-mb 16
-	check "$1 has the pages of all values before the clock starts" touched "${1%-server}+unix://$scratch/$1.sock"
+	case ${MODE:-release} in
+	asan | tsan) skip "$1 has the pages of all values before the clock starts" "a sanitizer's shadow memory has pages of its own" ;;
+	*) check "$1 has the pages of all values before the clock starts" touched "${1%-server}+unix://$scratch/$1.sock" ;;
+	esac
 	kill "${pids[-1]}"
 	wait "${pids[-1]}"
 	check "$1 sends with KVRail's congestion control, and its cores and faults are known" over_tcp "$@"

@@ -77,6 +77,7 @@ static uint64_t results_of(const struct kvc_counters *c, enum kvc_op op)
 static void every_operation_is_counted_by_its_code(void **state)
 {
 	uint8_t data[64 * KIB], other[64 * KIB];
+	static uint8_t places[3][64 * KIB];
 	struct kvc_item items[3] = {0};
 	struct kvc_counters c;
 	(void)state;
@@ -93,7 +94,7 @@ static void every_operation_is_counted_by_its_code(void **state)
 	assert_int_equal(kvc_ping(pool, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
 		items[i] = (struct kvc_item){
-			.key = key_of(i == 1 ? "none" : "a"), .data = other, .len = i == 2 ? 10 : sizeof(other)};
+			.key = key_of(i == 1 ? "none" : "a"), .data = places[i], .len = i == 2 ? 10 : sizeof(places[i])};
 	assert_int_equal(kvc_get_batch(pool, items, 3, NULL), -KV_ENOTFOUND);
 	assert_int_equal(kvc_delete(pool, key_of("a"), NULL), 0);
 
