@@ -22,11 +22,13 @@
 #define READ_SAFE FI_VERSION(1, 22)
 
 /* The locks of shm lie in memory that all processes share, and spin. If a process is killed while it holds one, the
- * others wait for it without end, inside the provider, where no deadline of ours reaches. */
+ * others wait for it without end, inside the provider, where no deadline of ours reaches. If a process is stopped
+ * there, they wait until it goes on. */
 #define DEATH_HANGS                                                                                                    \
 	"a process that is killed at a bad moment leaves a lock taken, and then every process that shares memory "     \
 	"with "                                                                                                        \
-	"it stands still for ever: for tests and benchmarks; where servers are killed or restarted use tcp"
+	"it stands still for ever; one that is stopped holds up their calls, past the deadlines, until it goes on: "   \
+	"for tests and benchmarks; where servers are killed, stopped or restarted use tcp"
 
 static const struct fab_quirk quirks[] = {
 	{

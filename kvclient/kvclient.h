@@ -34,8 +34,9 @@
  * there. On tcp behind a doorkeeper the fence cuts that server alone. Elsewhere it rebuilds the client's endpoint: some
  * ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds where a host died.
  *   No deadline bounds two things. A worker that keeps its thread holds up the calls of its loop that have begun. A
- * provider that pins memory or opens an endpoint takes the time that it takes, and on shm a killed peer may leave it
- * spinning for ever (docs/internals/providers.md). A call that takes no timeout says below what bounds it.
+ * provider that pins memory or opens an endpoint takes the time that it takes. On shm a killed peer may leave it
+ * spinning for ever, and a stopped peer until that peer goes on (docs/internals/providers.md). A call that takes no
+ * timeout says below what bounds it.
  *
  * Memory. What a call is given stays the caller's. The library reads and writes it during the call only, and nothing
  * touches it once the call has returned; a comment names the exceptions. Outputs (out_..., *out) are written on success

@@ -68,7 +68,7 @@ static void advise_one_host(struct doctor *d)
 					 "shared memory does more GETs than loopback tcp: 2.2 times as many at 4 KiB, "
 					 "1.7 times at 64 KiB and 1 MiB (measured on 2 cores)");
 	doctor_remedy(f, "use --provider shm, for tests and benchmarks only: a process that is killed may leave the "
-			 "others hanging");
+			 "others hanging, and one that is stopped holds up their calls");
 }
 
 static void advise_congestion(struct doctor *d)

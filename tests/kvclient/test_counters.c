@@ -93,8 +93,9 @@ static void every_operation_is_counted_by_its_code(void **state)
 	assert_int_equal(kvc_touch(pool, key_of("none"), NULL), -KV_ENOTFOUND);
 	assert_int_equal(kvc_ping(pool, NULL), 0);
 	for (unsigned i = 0; i < 3; i++)
-		items[i] = (struct kvc_item){
-			.key = key_of(i == 1 ? "none" : "a"), .data = places[i], .len = i == 2 ? 10 : sizeof(places[i])};
+		items[i] = (struct kvc_item){.key = key_of(i == 1 ? "none" : "a"),
+					     .data = places[i],
+					     .len = i == 2 ? 10 : sizeof(places[i])};
 	assert_int_equal(kvc_get_batch(pool, items, 3, NULL), -KV_ENOTFOUND);
 	assert_int_equal(kvc_delete(pool, key_of("a"), NULL), 0);
 
