@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LMCache's second level (L2) on KVRail. LMCache loads it by name: docs/guide/lmcache.md.
+"""LMCache's second level (L2) on KVRail. LMCache loads it by name: docs/guide/engines.md.
 
 There are two ways in, with the same parameters:
 

@@ -7,7 +7,7 @@
 
 One page is one value, in every layout: where its parts lie at one distance (layer_first: 2 x layers of them;
 page_first: K and V) the library gathers and scatters them; a page of another shape is copied. Host pools are registered
-once, when SGLang shows them. docs/guide/sglang.md is the guide.
+once, when SGLang shows them. docs/guide/engines.md is the guide.
 
 Threads: SGLang's prefetch, prefetch I/O and backup threads call at the same time and expect to block, the GIL released.
 A thread of the client wakes them.

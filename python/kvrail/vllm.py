@@ -4,7 +4,7 @@
     "secondary_tiers": [{"type": "kvrail", "servers": "10.0.0.1:7411", "psk_file": "/etc/kvrail/psk"}]
 
 vLLM moves blocks between GPUs and one mapping of host memory; this tier moves the rows of that mapping to servers and
-back, without a copy. The mapping is registered once, when the tier is made. docs/guide/vllm.md is the guide.
+back, without a copy. The mapping is registered once, when the tier is made. docs/guide/engines.md is the guide.
 
 Threads: all methods run in the scheduler, one at a time, and none waits but drain_jobs and shutdown. What they begin is
 submitted once per step: at its end, or when vLLM asks for finished jobs.

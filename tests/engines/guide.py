@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""guide.py -- for tests that do what docs/guide/ENGINE.md says: its blocks of commands, and a kv-server as they start it.
+"""guide.py -- for tests that run the commands of docs/guide/engines.md: an engine's blocks, and a kv-server as the page
+starts it.
 
-Of a command only the server's address is changed, to one that is free here."""
+Only the server's address is changed, to one that is free here."""
 
 import json
 import os
@@ -27,15 +28,17 @@ QWEN3 = {  # as much of its config.json as engines read before they load weights
     "max_position_embeddings": 40960,
     "torch_dtype": "bfloat16",
 }
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "engines.md"
 
 
 class Guide:
-    """with Guide("vllm") as guide: in a folder of its own, with the guide's key, beside a server that wants it."""
+    """with Guide("vLLM") as guide: in a folder of its own, with the page's key, beside a server that demands it.
+    The name is that of a section."""
 
     def __init__(self, name):
-        self.text = (FOLDER / f"{name}.md").read_text()
-        self.commands = re.findall(r"^```\n(.*?)^```", self.text, re.M | re.S)
+        self.text = PAGE.read_text()
+        (section,) = re.findall(rf"^## {name}\n(.*?)(?=^## )", self.text, re.M | re.S)
+        self.commands = re.findall(r"^```\n(.*?)^```", section, re.M | re.S)
         (self.listens,) = set(re.findall(r"kv-server --listen-addr (\S+)", self.text))
 
     def __enter__(self):

@@ -35,7 +35,7 @@ plan $tests
 venv lmcache tests/engines/lmcache.txt || skip_all $tests "$why"
 check "the package kvrail can be installed" our_package
 check "LMCache is the one that was tried" says "^$version\$" "$python" -c 'import importlib.metadata as m; print(m.version("lmcache"))'
-lmcache "what docs/guide/lmcache.md says, done" guide
+lmcache "the commands of docs/guide/engines.md for LMCache" guide
 for kind in native plugin; do
 	lmcache "$kind: lmcache bench l2, every byte compared" bench $kind
 	lmcache "$kind: a wrong parameter is named, with the right ones" wrong $kind

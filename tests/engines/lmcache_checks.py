@@ -6,7 +6,7 @@ Run it with the Python of build/engines/lmcache-*, KVRAIL_KV_SERVER and PYTHONHA
 and fault_plugin (these below fault_inject), fs or redis.
 
   bench KIND            lmcache bench l2
-  guide                 the commands of docs/guide/lmcache.md
+  guide                 the commands of docs/guide/engines.md
   wrong KIND            a wrong parameter
   server KIND MODE      lmcache bench server, with a restart of LMCache, and one of the kv-server
   alone KIND            the same without a kv-server
@@ -221,7 +221,7 @@ def guide():
     from guide import Guide
 
     os.environ["PATH"] = os.path.dirname(LMCACHE) + os.pathsep + os.environ["PATH"]
-    with Guide("lmcache") as lines:
+    with Guide("LMCache") as lines:
         said = lines.run(lines.block("lmcache bench l2"))
         assert "data verified OK" in said
         assert int(re.search(r"^puts +(\d+)$", said, re.M).group(1)) > 0

@@ -206,7 +206,7 @@ def test_v1_stores_and_loads_every_layout(server):
 def test_the_guides_command_up_to_the_backend(server):
     """Its words through SGLang's own parser and checks; what they make of them through its factory. A server that starts
     with them needs a GPU."""
-    with Guide("sglang") as guide:
+    with Guide("SGLang") as guide:
         args = prepare_server_args(guide.words("sglang.launch_server"))
         assert args.hicache_storage_backend == "dynamic" and args.hicache_io_backend == "direct"
         options = json.loads(args.hicache_storage_backend_extra_config)

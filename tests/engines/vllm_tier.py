@@ -170,7 +170,7 @@ def test_the_guides_command_up_to_the_scheduler(server):
     from vllm.platforms.cpu import CpuPlatform
 
     # This build is for no device, and vLLM stops at that. (Modules keep the platform that they were imported with.)
-    with patch.object(platforms, "_current_platform", CpuPlatform()), Guide("vllm") as guide:
+    with patch.object(platforms, "_current_platform", CpuPlatform()), Guide("vLLM") as guide:
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
         from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
         from vllm.engine.arg_utils import EngineArgs
