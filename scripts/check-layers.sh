@@ -40,12 +40,14 @@ of() {
 
 echo 1..21
 for layer in $layers; do
+	may=" $(allowed "$layer") "
 	bad=$(grep -rnHE --include='*.[chS]' '^#include "' "$layer" 2>/dev/null | while IFS= read -r line; do
 		file=${line%%:*}
-		path=$(printf '%s' "$line" | sed 's/.*#include "\([^"]*\)".*/\1/')
+		path=${line#*'#include "'}
+		path=${path%%'"'*}
 		to=${path%%/*}
 		[ "$to" = "$layer" ] && continue
-		case " $(allowed "$layer") " in
+		case $may in
 		*" $to "*) ;;
 		*)
 			[ "$file" = engine/await.c ] && [ "$to" = loop ] && continue
@@ -74,9 +76,10 @@ result "liburing only in loop/ring_uring.c" "$(of liburing | grep -v '^loop/ring
 result "OpenSSL only in base/mac.c and digest.c, bootstrap/tls.c, trust.[ch], hmac.c and kvbench/scale/secure.c" \
 	"$(of openssl/ | grep -vE '^(base/(mac|digest)\.c|bootstrap/((tls|trust|hmac)\.c|trust\.h)|kvbench/scale/secure\.c)$')"
 unlicensed() {
-	git ls-files '*.c' '*.h' '*.S' '*.sh' Makefile '*.mk' 2>/dev/null | while IFS= read -r f; do
-		[ -f "$f" ] && ! head -3 "$f" | grep -q 'SPDX-License-Identifier: Apache-2.0' && echo "$f"
-	done
+	git ls-files -z '*.c' '*.h' '*.S' '*.sh' Makefile '*.mk' 2>/dev/null |
+		xargs -0r awk 'FNR == 1 { if (name && !seen) print name; name = FILENAME; seen = 0 }
+			FNR <= 3 && /SPDX-License-Identifier: Apache-2.0/ { seen = 1 }
+			END { if (name && !seen) print name }' 2>/dev/null
 }
 result "every source file has its licence line" "$(unlicensed)"
 # A dump of a process, or what a slip of the shell made, is easily added with the rest.

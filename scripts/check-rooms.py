@@ -29,9 +29,11 @@ def calls(build, layer):
     objects = [o for o in objects if os.path.exists(os.path.relpath(o, build)[:-2])]  # none of a file that has moved
     short = {o: os.path.relpath(o, os.path.join(build, layer))[:-4] for o in objects}
     defined, needed = {}, collections.defaultdict(set)
-    for o in objects:
-        for line in subprocess.run(["nm", "-g", o], capture_output=True, text=True, check=True).stdout.splitlines():
-            part = line.split()
+    if objects:
+        listing = subprocess.run(["nm", "-gA", *objects], capture_output=True, text=True, check=True).stdout
+        for line in listing.splitlines():
+            o, symbol = line.split(":", 1)
+            part = symbol.split()
             if part[0] == "U":
                 needed[o].add(part[1])
             elif len(part) == 3:
