@@ -3,73 +3,69 @@
  * prefix).
  *
  * A pool has a fixed number of clients. A client has one engine (its endpoints), one registered buffer and a connection
- * to each server, and lives on one loop thread of the pool. A block is a value that is stored under a key.
+ * to each server. It lives on one loop thread of the pool. A block is a value stored under a key.
  *
  * Threads. Each comment below names one of three:
- *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. Only these park it, and other
- *           workers of its loop run meanwhile. Worker w uses client w % num_clients, on that client's loop.
- *   host    a thread that turns no loop. It makes the calls without _await; most of them block it.
- *   any     both.
- * A worker must not keep its thread: until it parks, every call of its loop stands still.
- *   A thread that makes calls needs a stack of 64 KiB, and must not be cancelled in one (pthread_cancel). A signal does
- * not end a call. The library's own threads take none of the process's signals but SIGPROF and those that a fault of
- * theirs raises. It raises no SIGPIPE.
+ *   worker  a coroutine of kvc_run or kvc_spawn. It makes the calls that end in _await. These calls, and only these,
+ *           park it, so that other workers of its loop run. Worker w uses client w % num_clients, on that client's
+ * loop. host    a thread of the program, not of a loop. It makes the calls without _await; most of them block it. any
+ * both. A worker must not occupy its thread: until it parks, every call of its loop stands still. A calling thread
+ * needs 64 KiB of stack, and must not be cancelled inside a call (pthread_cancel). A signal does not interrupt a call.
+ * The library's own threads block all signals of the process except SIGPROF and those that their own faults raise. The
+ * library raises no SIGPIPE.
  *
- * fork(). A pool belongs to the process that opened it. In a child every call that returns a code ends at once with
- * -KV_ECLOSED; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. None of them touches what
- * the child shares with the parent, and the parent is not disturbed. A child may open a pool of its own: over tcp at
- * any time; with NICs as far as libfabric's provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first
- * call); on shm never. A worker that forks must leave its child by exec or _exit: in the child it must not return, nor
- * wait for the library. A child that runs long without exec keeps the parent's connections open when the parent closes
- * them. A program that is executed has none of them where a doorkeeper stands (kvc_options.door); elsewhere it has
- * those of libfabric, which does not close them, unless the child does before exec.
+ * fork(). A pool belongs to the process that opened it. In a child every call that returns a code returns -KV_ECLOSED
+ * at once; kvc_pool_close sets *pool to NULL and kvc_borrowed_release zeroes *borrowed. None of them touches memory or
+ * connections that the child shares with the parent. A child may open a pool of its own: over tcp at any time; with
+ * NICs if libfabric's provider allows it (EFA: FI_EFA_FORK_SAFE=1 before the parent's first call); on shm never. A
+ * worker that forks must leave the child by exec or _exit: in the child it must neither return nor wait for the
+ * library. A child that does not exec keeps the parent's connections open after the parent has closed them. After exec
+ * no connection is left if a doorkeeper stands (kvc_options.door); without one, libfabric's connections are left,
+ * unless the child closes them before exec.
  *
  * Deadlines. A call returns by its deadline plus the grace, with success or exactly one code. The deadline is the
  * call's timeout_ns from now; 0 means the pool's timeout_ns. If that is 0, too, the call has 5 s, and 1 s more for
- * every 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a call that blocks
- * counts from its beginning, also while its loop is busy.
- *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped. It counts from the
- * moment at which it is asked: a loop that comes late to the end of a call, or of the grace, adds that time. If it does
- * not, and memory of the caller is in question, the call fences before it returns: afterwards nothing late can land
- * there. On tcp behind a doorkeeper the fence cuts that server alone. Elsewhere it rebuilds the client's endpoint: some
- * ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds where a host died.
- *   No deadline bounds two things. A worker that keeps its thread holds up the calls of its loop that have begun. A
- * provider that pins memory or opens an endpoint takes the time that it takes. On shm a killed peer may leave it
- * spinning for ever, and a stopped peer until that peer goes on (docs/internals/providers.md). A call that takes no
- * timeout says below what bounds it.
+ * every 100 MB that it may move (dst_len, len, or all items of a batch together). The deadline of a blocking call
+ * counts from its start, even while its loop is busy.
+ *   The grace (kvc_options.grace_ns) is the time in which a server must confirm that it has stopped, from the moment
+ * the client asks. A loop that is late at the end of a call or of the grace adds its delay. If the server does not
+ * confirm and could still write to the caller's memory, the call fences it before it returns, so no late write can land
+ * there. On tcp with a doorkeeper the fence disconnects that server alone. Elsewhere it rebuilds the client's endpoint:
+ * some ms, up to 100 ms on tcp with large rxm buffers, and on EFA seconds if a host died.
+ *   No deadline bounds two delays. A worker that occupies its thread delays the calls of its loop. A provider that pins
+ * memory or opens an endpoint takes the time it takes; on shm a killed peer may make it spin for ever, and a stopped
+ * peer until that peer continues (docs/internals/providers.md). A call without a timeout names its bound below.
  *
- * Memory. What a call is given stays the caller's. The library reads and writes it during the call only, and nothing
- * touches it once the call has returned; a comment names the exceptions. Outputs (out_..., *out) are written on success
- * only, unless the comment says otherwise. GET verifies the XXH3-64 of the value unless told not to: no wrong byte is
- * delivered as good.
+ * Memory. Arguments stay the caller's. The library reads and writes them during the call only; a comment names each
+ * exception. Outputs (out_..., *out) are written on success only, unless the comment says otherwise. GET verifies the
+ * XXH3-64 of the value unless told not to: wrong bytes are never delivered as good.
  *
- * Errors. A code is negative; codes.h has the list, and docs/guide/embedding.md says what to do on each. `err` may be
- * NULL everywhere. The library never calls exit or
- * abort. It sets no environment variable (only kvc_program_setup does) and installs no signal handler (libfabric's shm
- * provider does: docs/internals/providers.md). Each comment lists the codes that are particular to its call. Any call
- * may also end with one of these:
- *   -KV_EINVAL     at once, nothing done: NULL where something is needed, a length of 0, a key of more than 128 bytes,
- *                  a `size` field that is not set, a flag that no call knows, an _await call not made by a worker of
- *                  that client, a call that blocks made on a loop's thread
- *   -KV_ECLOSED    the pool is being closed (a call in progress ends by the grace), or this is a child of fork()
+ * Errors. A code is negative; codes.h lists them, and docs/guide/embedding.md gives the remedy for each. `err` may be
+ * NULL everywhere. The library never calls exit or abort. It sets no environment variable (only kvc_program_setup does)
+ * and installs no signal handler (libfabric's shm provider does: docs/internals/providers.md). Each comment lists the
+ * codes that are particular to its call. Any call may also return one of these:
+ *   -KV_EINVAL     at once, nothing done: NULL for a required argument, a length of 0, a key of more than 128 bytes, a
+ *                  `size` field that is not set, an unknown flag, an _await call outside a worker of that client, a
+ *                  blocking call on a loop's thread
+ *   -KV_ECLOSED    the pool is being closed (a call in progress ends within the grace), or this is a child of fork()
  *   -KV_ENOMEM     no memory in this process
- * A call that asks a server may also end with one of these, the server codes:
+ * A call that asks a server may also return one of these, the server codes:
  *   -KV_ETIMEOUT   the deadline has passed
- *   -KV_EPEERDOWN  the server cannot be reached, or was lost during the call. Of a call about keys: all servers
- *   -KV_EDENIED    the server is there, and refuses the key or certificate of this client
- *   -KV_EVERSION   the server is there, and its release, provider or eager size does not match ours
+ *   -KV_EPEERDOWN  the server is unreachable, or was lost during the call. For a call about keys: all servers
+ *   -KV_EDENIED    the server refuses this client's key or certificate
+ *   -KV_EVERSION   the server's release, provider or eager size does not match ours
  *   -KV_EBUSY      the server was still busy after eight retries within a quarter of a second
- *   -KV_EPROTO     the server sent something that is not the protocol
- *   -KV_EPROVIDER  the fabric provider failed up to the deadline
- * A call that blocks its thread while a client's loop works may also end with one of these, the loop codes:
- *   -KV_EBUSY      the loop's queue is full: nothing was begun
- *   -KV_ETIMEOUT   the loop did not come to the call by its deadline: nothing was begun, nor will be
+ *   -KV_EPROTO     the server sent bytes that are not the protocol
+ *   -KV_EPROVIDER  the fabric provider failed until the deadline
+ * A call that blocks its thread while a client's loop works may also return one of these, the loop codes:
+ *   -KV_EBUSY      the loop's queue is full: nothing was started
+ *   -KV_ETIMEOUT   the loop did not reach the call by its deadline: nothing was started, nor will be
  *
  * Struct sizes. In a struct with a `size` field, set that to sizeof and zero the rest: a zero field means its default.
- * A program may be older or newer than its library. If it is newer and sets a field that the library does not know, the
- * call ends with -KV_EINVAL, and with a sentence where it takes a struct kv_error. In a struct that the library fills,
- * `size` says afterwards how much of it this library knows; the rest is zeroed. Fields called `reserved` must be zero
- * in a struct that you fill (else -KV_EINVAL), and are zero in one that the library fills. */
+ * A program may be older or newer than its library. If a newer program sets a field that the library does not know, the
+ * call returns -KV_EINVAL, with a sentence if it takes a struct kv_error. In a struct that the library fills, `size`
+ * afterwards holds the number of bytes that this library knows; the rest is zeroed. Fields called `reserved` must be
+ * zero in a struct that you fill (else -KV_EINVAL), and are zero in one that the library fills. */
 #ifndef KVRAIL_KVCLIENT_KVCLIENT_H
 #define KVRAIL_KVCLIENT_KVCLIENT_H
 
@@ -97,106 +93,102 @@ struct kvc_session;
 
 enum kvc_flag {
 	KVC_NO_VERIFY = 1, /* do not check checksums of GETs */
-	/* Where all servers are down, for whatever reason, a key is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN.
-	 * Not for PUT. Without the flag, too, it is a miss if its own server ended with a goodbye; a PUT ends with
-	 * -KV_ELEFT then. See "Servers that are down". */
+	/* While all servers are down, a key is a miss (-KV_ENOTFOUND) instead of -KV_EPEERDOWN. Not for PUT. Even
+	 * without the flag it is a miss if the key's own server said goodbye; PUT returns -KV_ELEFT then. See "Servers
+	 * that are down". */
 	KVC_DOWN_IS_MISS = 2,
-	/* kvc_pool_open does not compare beforehand what all clients need with what the machine has: to find out how
-	 * many clients can be opened. */
+	/* kvc_pool_open does not check first whether the machine has the resources for all clients. For programs that
+	 * measure how many clients can be opened. */
 	KVC_NO_PREFLIGHT = 4,
 	KVC_OPEN_WAIT = 8, /* kvc_pool_open waits until every client has a server, and fails if one has none */
-	/* The pool has one loop and starts no thread: the host turns the loop, see kvc_poll. (Threads that look up
-	 * names are started all the same; see "Effects on the process".) */
+	/* The pool has one loop and starts no thread for it: the host turns the loop, see kvc_poll. (Threads that look
+	 * up names are still started; see "Effects on the process".) */
 	KVC_NO_THREADS = 16,
-	/* Of a call, not of a pool. The call can wait: wherever requests of its client wait for room in the buffer,
-	 * for credits, links or landing areas, or its queue's calls for their turn, those of other calls go first. It
-	 * has at most half of each, and of the ids of its queue, and 64 requests out at a server. It is not starved: of
-	 * seventeen that got what they waited for, one is in the background, if any waits. Its deadline is that of any
-	 * call. */
+	/* Of a call, not of a pool. Other calls overtake this one wherever requests of the client wait: for room in
+	 * the buffer, for credits, links or landing areas, for their turn in a queue. Background calls get at most half
+	 * of each, and of the queue's ids, and 64 requests in flight at a server. They are not starved: at least one
+	 * grant in 17 goes to a background call, if any waits. Its deadline is that of any call. */
 	KVC_BACKGROUND = 32,
-	/* Of a pool or of calls. Values are kept at two servers: see "Two copies". All calls about a key must have the
+	/* Of a pool or of calls. Two servers keep each value: see "Two copies". Either all calls about a key have the
 	 * flag, or none. */
 	KVC_TWO_COPIES = 64,
-	/* Of a pool, not of a call. Values that servers report as hot get a second copy: see "Two copies". All pools
-	 * that use a key must have the flag, or none. */
+	/* Of a pool, not of a call. Values that servers report as hot get a second copy: see "Two copies". Either all
+	 * pools that use a key have the flag, or none. */
 	KVC_HOT_COPIES = 128,
-	/* Of a GET, not of a pool. A value (or the part of it that the call names) that is shorter or longer than its
-	 * destination is a miss (-KV_ENOTFOUND): the length is part of what is asked for. The length of the destination
-	 * is dst_len, an item's len, or expect_len unless that is 0. */
+	/* Of a GET, not of a pool. The length must match, too: a value (or the requested part) that is shorter or
+	 * longer than its destination is a miss (-KV_ENOTFOUND). The destination's length is dst_len, an item's len, or
+	 * expect_len unless that is 0. */
 	KVC_EXACT = 256
 };
 
-/* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them out of the server's
- * memory, which the server must allow (kv-server --allow-pull). Pull is for NICs that can only read, and for servers
- * that are short of CPU. */
+/* Which side moves the bytes of a GET. Push: the server writes them. Pull: the client reads them from the server's
+ * memory, if the server allows it (kv-server --allow-pull). Pull is for NICs that can only read, and for servers that
+ * are short of CPU. */
 enum kvc_mode {
-	/* Pull where the server allows it, and the provider emulates the server's writes but not our reads; else push.
-	 */
+	/* Pull if the server allows it and the provider emulates its writes but not our reads; else push. */
 	KVC_MODE_AUTO,
 	KVC_MODE_PUSH,
-	/* A server that does not allow pull counts as down; with KVC_OPEN_WAIT kvc_pool_open fails with -KV_ENOTSUP.
-	 * The server still pushes where it has no room for another lease, and for a call whose leases ran out twice. */
+	/* A server that does not allow pull counts as down; with KVC_OPEN_WAIT kvc_pool_open returns -KV_ENOTSUP. The
+	 * server still pushes if it has no room for another lease, and to a call whose leases expired twice. */
 	KVC_MODE_PULL
 };
 
-/* For machines with several NUMA nodes. AUTO: the memory of a client's buffer and engine comes from the node of its
- * NICs, and the pool's threads are bound to that node's CPUs, as far as the process may use them. The library never
- * binds a thread that is not its own. */
+/* For machines with several NUMA nodes. AUTO: the node of a client's NICs provides the memory of its buffer and
+ * engine, and the pool's threads are bound to that node's CPUs, if the process may use them. The library binds only its
+ * own threads. */
 enum kvc_numa { KVC_NUMA_AUTO, KVC_NUMA_OFF };
 
 /* The doorkeeper (docs/guide/security.md). Each client of a pool has a fabric port in this process. On providers tcp
- * and tcp-native the doorkeeper lets only servers connect there that the pool has authenticated, and checks what they
- * send before libfabric reads it. For that it replaces functions that libfabric imports (accept, recv, close and
- * others) in libfabric's import table, once per process; calls on sockets that are not the pool's are passed on. AUTO:
- * do so where it is possible, else log a warning. REQUIRE: where it is not possible, and on all other providers,
- * kvc_pool_open fails with -KV_ENOTSUP. OFF: replace nothing. */
+ * and tcp-native the doorkeeper admits only servers that the pool has authenticated, and checks their messages before
+ * libfabric reads them. To do so it replaces functions that libfabric imports (accept, recv, close and others) in
+ * libfabric's import table, once per process; calls on other sockets are passed on. AUTO: use it if possible, else log
+ * a warning. REQUIRE: kvc_pool_open returns -KV_ENOTSUP if it is not possible, as on all other providers. OFF: replace
+ * nothing. */
 enum kvc_door { KVC_DOOR_AUTO, KVC_DOOR_REQUIRE, KVC_DOOR_OFF };
 
-/* kvc_pool_open copies the strings. What log, log_arg, pin_lost and pin_lost_arg point to must live as long as the
- * pool. The first number or name in a field's comment is its default; where there is none, 0 and NULL mean "not used".
- */
+/* kvc_pool_open copies the strings. The functions log and pin_lost and their arguments must live as long as the pool.
+ * The first number or name in a field's comment is its default; if there is none, 0 and NULL mean "not used". */
 struct kvc_options {
 	size_t size;
 	unsigned num_clients; /* 4. Each costs an endpoint per rail, and its buffers; above 8 there is a warning */
-	/* Half of the cores, 1 to 4; on shm, where clients copy, 4. At most num_clients are started. With
-	 * KVC_NO_THREADS: 0 or 1, and none is started. */
+	/* Half of the cores, 1 to 4; on shm, where clients copy, 4. At most num_clients threads are started. With
+	 * KVC_NO_THREADS: 0 or 1, and no thread is started. */
 	unsigned num_threads;
 	uint64_t buffer_bytes; /* 64 MiB for each client; 1 MiB to 64 GiB */
-	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; without a port it is 7411. A server with several
-	 * addresses, up to 4, is "NAME=HOST:PORT+HOST:PORT": they are tried in turn, from the one on that served last.
-	 * A link-local address is refused. Keys are placed by these names alone, as they are written; an entry without
-	 * a name has its HOST:PORT as its name. So every program that shares the servers must have the same list, in
-	 * any order: for one that writes localhost where another writes 127.0.0.1 the keys lie elsewhere. A server with
-	 * a node id (kv-server --node-id) must have that as its name, unless it tells a view of the cluster. A server
-	 * that has another id, or that stands in the list twice, under whatever names, is not used; the log and
-	 * kvc_server_info.why say so, and with KVC_OPEN_WAIT it fails kvc_pool_open. */
+	/* Each "NAME=HOST:PORT" or "HOST:PORT"; at least one; the default port is 7411. A server with several
+	 * addresses, up to 4, is "NAME=HOST:PORT+HOST:PORT": they are tried in turn, beginning with the one that worked
+	 * last. A link-local address is refused. The names alone decide which server keeps a key; an entry without a
+	 * name has its HOST:PORT as its name. So all programs that share the servers need the same names, in any order:
+	 * localhost in one list and 127.0.0.1 in another place keys differently. The name of a server with a node id
+	 * (kv-server --node-id) must be that id, unless the server announces a view of the cluster. A server with
+	 * another id, or one that the list names twice, is not used; the log and kvc_server_info.why report it, and
+	 * with KVC_OPEN_WAIT kvc_pool_open fails. */
 	const char *const *servers;
 	unsigned num_servers;
-	/* Servers that the pool has room for: those of the list, and those that come with the view of the cluster,
-	 * until nothing of them is left here. 0: 64, or as many as the list has. 1,024 at most. A view with more is not
-	 * taken, and the log says so. */
+	/* The number of servers that the pool has room for: those of the list and those of the cluster's view,
+	 * including former ones until they are given up. 0: 64, or the length of the list. 1,024 at most. A view with
+	 * more members is rejected, and the log reports it. */
 	unsigned servers_max;
 	/* "auto": efa, else verbs, else tcp. By name: efa, efa-direct, verbs, tcp, tcp-native, net (libfabric's own of
-	 * that name, where it is built), shm, or one of libfabric's exact names ("tcp;ofi_rxm"). It must be the
-	 * servers', too. */
+	 * that name, if it is built), shm, or one of libfabric's exact names ("tcp;ofi_rxm"). The servers must use
+	 * the same. */
 	const char *provider;
-	/* Use only these NICs, in this order: names with commas between them, each a device ("mlx5_0", "eth0") or an IP
-	 * address of this machine. For a name that does not exist kvc_pool_open fails with -KV_ENOTSUP; its sentence
-	 * lists those that do. */
+	/* Use only these NICs, in this order: names separated by commas, each a device ("mlx5_0", "eth0") or an IP
+	 * address of this machine. For an unknown name kvc_pool_open returns -KV_ENOTSUP; its sentence lists the known
+	 * ones. */
 	const char *nic;
 	/* NICs for each client. 0: all of `nic`. 0 without `nic`: on EFA the client's share of the machine's NICs, 8 at
 	 * most; on all other providers 1, because two NICs may be on two networks. */
 	unsigned num_rails;
-	/* The time of calls that name no timeout, and of calls that take none. 0: 5 s, and 1 s more for every 100 MB.
-	 */
+	/* The timeout of calls that specify none, or take none. 0: 5 s, and 1 s more for every 100 MB. */
 	uint64_t timeout_ns;
 	uint64_t grace_ns; /* 200 ms; a minute at most. See "Deadlines" */
-	/* 5 s. For one attempt to reach a server: to look up its name, try all its addresses, and get the first answers
-	 * over the fabric. */
+	/* 5 s. For one attempt to connect to a server: look up its name, try all its addresses, and receive the first
+	 * answers over the fabric. */
 	uint64_t connect_timeout_ns;
-	uint64_t spin_ns; /* 50 us. A loop polls at most this long before it sleeps, while that pays; 1: never */
-	/* 100. The server shows each client by this number plus the client's index. 65,536 numbers from 10^15 on are
-	 * those of servers and kv-client, for which kv-server keeps places beside --max-clients. */
+	uint64_t spin_ns; /* 50 us. A loop polls at most this long before it sleeps, while polling helps; 1: never */
+	/* 100. A server displays each client by this number plus the client's index. 65,536 numbers from 10^15 on are
+	 * reserved for servers and kv-client; kv-server keeps places for them in addition to --max-clients. */
 	uint64_t base_client_id;
 	unsigned flags; /* enum kvc_flag */
 	/* A pre-shared key, "identity:hex", as the last line of a file, or directly: `kv-server --make-psk FILE` makes
@@ -204,138 +196,130 @@ struct kvc_options {
 	const char *psk_file, *psk;
 	const char *cert_file, *key_file, *ca_file; /* PEM; all three or none, and not beside a psk */
 	int log_level;                              /* 0 off, 1 error, 2 warn, 3 info, 4 debug */
-	/* Called on any thread, also a loop's: it must return soon and make no call of the library. NULL: lines go to
-	 * stderr, as JSON objects where KVRAIL_LOG_FORMAT is json. */
+	/* Called on any thread, including a loop's: it must return soon and make no call of the library. NULL: lines go
+	 * to stderr, as JSON objects if KVRAIL_LOG_FORMAT is json. */
 	void (*log)(void *arg, int level, const char *line);
 	void *log_arg;
-	/* 2 s; 20 ms to 1 hour. A server that leaves us waiting for so long is down, but never before the time of two
-	 * of its heartbeats (kv-server --heartbeat-ms, 500). While nothing waits for it, a server of many clients may
-	 * be silent for longer, up to 10 s. */
+	/* 2 s; 20 ms to 1 hour. A server that does not answer for this long is down, but never earlier than two of its
+	 * heartbeats (kv-server --heartbeat-ms, 500). While no call waits for it, a server of many clients may be
+	 * silent longer, up to 10 s. */
 	uint64_t peer_timeout_ns;
-	/* Log each call that takes so long, with where its time went: at level warn, ten lines a second for each client
+	/* Log each call that takes this long or longer, with its phases: at level warn, ten lines a second per client
 	 * (docs/reference/counters.md). 0: none. */
 	uint64_t slow_ns;
-	/* kvc_pool_open calls it on its own thread while it waits, ten times a second and after each client. It tells
-	 * how many clients have their endpoints and buffers, and how many have a server. If it returns false,
-	 * kvc_pool_open gives up with -KV_ECANCELED. May be NULL. */
+	/* kvc_pool_open calls it on the calling thread while it waits, ten times a second and after each client.
+	 * clients_open: clients with endpoints and buffers; clients_up: clients with a server. If it returns false,
+	 * kvc_pool_open stops and returns -KV_ECANCELED. May be NULL. */
 	bool (*opening)(void *arg, unsigned clients_open, unsigned clients_up);
 	void *opening_arg;
 	enum kvc_mode mode;
 	enum kvc_numa numa;
 	enum kvc_door door;
-	/* With certificates. A server's certificate must be made for servers (extended key usage serverAuth). One of
-	 * its subject alternative names must be the host in the server's entry of `servers`, as it is written there: a
-	 * DNS name or an IP address. If server_name is given, it must be this name instead, for every server. */
+	/* With certificates. A server's certificate needs the extended key usage serverAuth. One of its subject
+	 * alternative names must be the host in the server's entry of `servers`, as written there: a DNS name or an IP
+	 * address. If server_name is set, every server's certificate must have this name instead. */
 	const char *server_name;
 	/* With certificates. PEM file of revocation lists, one for every CA in the servers' chains. It is read again
-	 * when it changes. With a list that has expired every server is refused. NULL: revocation is not checked. */
+	 * when it changes. An expired list refuses every server. NULL: revocation is not checked. */
 	const char *crl_file;
-	/* Called when a pin was lost with a connection and could not be made again, or could not follow its key to
-	 * another server. Either the value is gone (evicted, deleted, or the server was restarted), or the server left
-	 * the cluster, or there is no room for the pin, or the value could not be copied (five attempts, settle_ns at
-	 * most), or no answer came within the pool's timeout. To keep the value, store and pin it anew. It runs on the
-	 * client's loop: it must return at once and make no call of the library. The key is valid until it returns.
-	 * session: whose pin it was; NULL: the client's own. With or without it the counter pins_lost and a line of the
-	 * log tell of the loss. */
+	/* Called when a pin is lost: its connection ended and it could not be set again, or it could not follow its key
+	 * to another server. Possible reasons: the value is gone (evicted, deleted, the server restarted); the server
+	 * left the cluster; the new server has no room for the pin; the value could not be copied (five attempts,
+	 * within settle_ns); no answer came within the pool's timeout. To keep the value, store and pin it again. The
+	 * function runs on the client's loop: it must return at once and make no call of the library. The key is valid
+	 * until it returns. session: the pin's session; NULL: the client's own. The counter pins_lost and a line of the
+	 * log report the loss in any case. */
 	void (*pin_lost)(void *arg, struct kvc_client *client, const void *key, size_t key_len,
 			 struct kvc_session *session);
 	void *pin_lost_arg;
-	/* 10 minutes; a day at most; 1: never. So long after a change of the view a miss is asked for at the server
-	 * that had the key before. See "The cluster". */
+	/* 10 minutes; a day at most; 1: never. For this long after a change of the view a miss is retried at the key's
+	 * previous server. See "The cluster". */
 	uint64_t settle_ns;
-	/* 256 MiB; 1: none. Bytes per second, of all clients together, at which values that were found at such a server
-	 * are copied to the one that has their keys now. */
+	/* 256 MiB; 1: none. The rate, of all clients together, at which values found at a previous server are copied to
+	 * the key's present one, in bytes per second. */
 	uint64_t repair_bytes_s;
-	/* The cluster whose servers are used (kv-server --cluster), as a server's name is made: a server of another
-	 * one, or of none, refuses the pool. NULL or "": that of the first server with a name; then no server of
-	 * another one is used. */
+	/* The cluster's name (kv-server --cluster), with the characters of a server's name: a server of another
+	 * cluster, or of none, refuses the pool. NULL or "": the name of the first server that has one; servers of
+	 * other clusters are then not used. */
 	const char *cluster;
 };
 
 /* kvc_pool_open -- start loops, engines and buffers, and begin to connect every client to every server.
  *
  * It returns when all clients have their engines and buffers; servers may come later. With KVC_OPEN_WAIT it also waits
- * until every first attempt to connect has succeeded or failed. If a client cannot be opened, the others are closed
- * again, and the call fails.
- * Blocks: while the provider opens endpoints and registers memory; up to 1 s to look up a server's name, since the
- * route to the first server that has one decides which interface the fabric takes; with KVC_OPEN_WAIT up to
- * connect_timeout_ns more; after a failure up to 1 s to close.
+ * until the first attempt to connect to each server has succeeded or failed. If one client cannot be opened, all are
+ * closed and the call fails.
+ * Blocks: while the provider opens endpoints and registers memory; up to 1 s to look up a server's name, because the
+ * route to the first server decides which interface the fabric uses; with KVC_OPEN_WAIT up to connect_timeout_ns more;
+ * after a failure up to 1 s to close.
  * Thread: host.
  * Owner: options are read during the call. *out is the caller's until kvc_pool_close.
  *
- * Servers that are down are tried in the background, at least twice a second. A call to a server that was not reached
- * yet waits for the first attempt, but not beyond its own deadline. Once that has failed, the server is down until it
- * takes the client. The log and kvc_server_info have the whole sentence.
+ * Servers that are down. A client retries them in the background, at least twice a second, and avoids them meanwhile:
+ * it sends the key's calls to the next server in the key's order, which depends on the key and the list alone. A call
+ * in progress continues there, by the same deadline. So the lost server's values are misses until they are put again;
+ * they are hits again when that server is back. Nothing is copied. If all servers are down, a call about a key returns
+ * the code of the key's own server at once: -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION.
+ * A call to a server that was never reached waits for the first attempt, within its own deadline. A DELETE that a
+ * server missed is repeated there before this client uses the server again; a value at a third server, which once stood
+ * in, may be found later. The log and kvc_server_info.why have the whole sentence.
  *
- * Servers that are down. A client avoids them: a key is asked for at, and put to, the next server in the key's order,
- * which depends on the key and the list alone. A call that is under way when its server is lost goes on there, by the
- * same deadline. So a value that the lost server had is a miss until it is put again, and a hit again when that server
- * is back; nothing is copied. Only if all are down, a call about keys ends at once with the code of the key's own
- * server: -KV_EPEERDOWN (KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION. A DELETE reaches one server. One
- * that was down is told before this client uses it again; a value that a third one holds, since it stood in, may be
- * found later.
+ * The cluster. Servers may announce a view: an epoch and the members. A client follows the view that more than half of
+ * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A lost server counts
+ * for 30 s more, and a server that has not answered yet for 1 s after the pool was opened. A newer epoch of the same
+ * source is followed at once. Any other view (another --members, a source that was wiped or restored, a clock that was
+ * ahead) is followed when no answering server has announced a different one for 3 s, or when most have announced it for
+ * a minute. A view without members is ignored. If no member of the view answers, the client follows the view of most
+ * servers that do. So one server with a wrong list costs its share of the keys, and no more.
+ *   With a view, the members' node ids alone place keys. The client connects to new members, and gives up former ones
+ * once no call needs them; no call fails because of a change. Of the list, one server must answer; if all members are
+ * down, the list is asked again. A draining server gets no new values and is still asked after a miss. Each server
+ * reports its own drain; the view reports that of others. For settle_ns after a change, GET, EXISTS and TTL retry a
+ * miss at the key's previous server, two such servers at most. DELETE and TOUCH ask all previous servers that are up,
+ * and return the code of one that refuses or does not answer: the value may still be there. A GET's find is copied in
+ * the background to the key's present server, with its remaining time to live, unless it is longer than half of the
+ * receive buffer. The same retry helps a server that is joining, or restarted less than settle_ns ago. The list counts
+ * as the view before the first one, if it placed keys. Clients with different views miss each other's values, and never
+ * read wrong bytes. Without a view the list alone counts.
  *
- * The cluster. A server may know which servers belong together (the view: an epoch and members); while it attaches, and
- * at every change, a client hears which view each server has. It follows the one that more than half of the servers
- * that it reaches announce, whatever its epoch; with exactly half it keeps the one that it has. A server that was lost
- * counts for 30 s more, and while a pool opens those that may still answer do for 1 s. Epochs of one source tell that a
- * view is newer: that one is followed at once. One that is not (another --members, a source that was wiped or restored,
- * a clock that was ahead) is followed when no server that answers has announced another one for 3 s, or when more than
- * half have differed for a minute. A view without members is none. So one server with a wrong list costs its share of
- * the keys, and no more. If no server of the view answers, the view of most of those that do is followed. Then keys are
- * placed by the members' node ids alone, servers that come are connected, and those that left are given up once nothing
- * is under way there; no call fails because of it. The list needs one server that answers, with or without its name; if
- * all members are down, the list is asked again. A draining server is given nothing, and still asked after a miss. So
- * is, for settle_ns after a change, the server that had the key by the view before: by GET, EXISTS and TTL, at two
- * such servers at most; DELETE and TOUCH go to all of them that are up, and ends with the code of one that refuses or
- * does not answer in time: the value may be there still. What a GET finds there is copied in the background to the
- * server that has the key now, with what is left of its time to live, unless it is longer than half of the receive
- * buffer. While the key's own server is joining, and for settle_ns after it was seen to have restarted, the one that
- * has the key without it is asked in the same way. The list counts as the view before the first one, if it placed keys.
- * A server alone says whether it drains; of others a view says so. Clients whose views differ miss values of each
- * other, and never read wrong bytes. Without a view the list alone counts.
+ * Two copies. With KVC_TWO_COPIES the first two servers in the key's order that are neither down nor draining keep the
+ * value. PUT returns when the first one has it; the client copies it to the second one in the background, from a piece
+ * of the receive buffer. The copy is dropped (counter copies_dropped) if that server is behind, if the buffer has no
+ * room, or if the piece, a power of two of bytes, exceeds an eighth of the buffer: with 64 MiB, values above 8 MiB have
+ * one copy. GET asks the server with fewer requests in flight, and the other one after a miss or a loss; it copies a
+ * value that only one of them has, within repair_bytes_s. EXISTS asks both, TTL both after a miss, DELETE and TOUCH
+ * both. If the second server refuses a DELETE, or does not answer in time, DELETE returns that code: the value may
+ * still be there. If that server is down, the first one's answer counts. A DELETE or TOUCH waits for its own client's
+ * copy of the key, and drops a copy that repairs a miss. Without a session, kvc_put, kvc_delete, kvc_touch, and batches
+ * of one PUT or DELETE use one client of the pool for each key. A copy by another client does not outlive a DELETE:
+ * servers refuse it, and of two values with different bytes they keep the younger. PIN keeps the first copy only. With
+ * KVC_HOT_COPIES PUT keeps one copy. A server reports in its reply to a GET that a value is hot: 64 GETs or more within
+ * a second, and at least a 64th of its shard's GETs. The client then copies the value to the key's second server, in
+ * the background and within repair_bytes_s, and sends GETs to the one with fewer requests in flight, until 30 s after
+ * the value has cooled down. EXISTS and TTL of such a key ask both after a miss. DELETE and TOUCH of every key ask
+ * both. docs/guide/operating.md compares the two flags.
  *
- * Two copies. With KVC_TWO_COPIES a value is kept at the first two servers in its key's order that are neither down nor
- * draining. PUT returns when it is at the first one; a copy of it goes to the second one in the background, from a
- * piece of the receive buffer. If that server is behind, or there is no room, the copy is dropped (counter
- * copies_dropped); so is one whose piece, a power of two of bytes, is more than an eighth of the buffer: with 64 MiB a
- * value of more than 8 MiB has one copy. GET asks the server with fewer requests under way, and after a miss or a loss
- * the other one. What it finds at one alone is copied to the other, within repair_bytes_s. EXISTS, and TTL after a
- * miss, ask both; DELETE and TOUCH go to both. A DELETE that the second server refuses, or does not answer in time,
- * ends with that code: the value may be there still. If that server is down, the first one's answer counts. A DELETE or
- * TOUCH waits for a copy of the key that its own client is making, and drops one that is to mend a miss. kvc_put,
- * kvc_delete, kvc_touch, and batches of one PUT or DELETE, are made by one client of the pool for each key, if they
- * have no session. A copy that another client makes at this moment does not outlive a DELETE: servers refuse it,
- * and of two values with other bytes they keep the younger one. PIN keeps the first copy alone. A copy takes memory as
- * any value does: mark what is worth it, such as the first blocks of prompts that many share, by the flag of calls.
- *   With KVC_HOT_COPIES nobody marks anything: PUT keeps one copy. A server says in its reply to a GET that a value is
- * hot, if it was asked for 64 times or more within a second and that was a 64th of the GETs of its shard. Each client
- * that hears so sees to it that the second server has a copy, in the background and within repair_bytes_s, and then
- * sends GETs of that key to the one with fewer requests under way, for as long as the value is hot and 30 s longer.
- * EXISTS and TTL of such a key, after a miss, ask both. DELETE and TOUCH of every key go to both servers. The counters
- * are those of copies.
- *
- * Effects on the process. At most four threads look up names; where name servers do not answer, they may live for half
- * a minute after the pool was closed. Those of the descriptors 0 to 2 that are closed are opened on /dev/null and stay
- * so. Otherwise the next file that is opened would get such a number, and what the process writes to standard error
- * would go there. A library that was loaded with dlopen may be unloaded after the last pool was closed, and loaded
- * again; where a doorkeeper or such a thread still needs its code, dlclose leaves it loaded.
+ * Effects on the process. At most four threads look up names; if name servers do not answer, they may live for half a
+ * minute after the pool was closed. Descriptors 0 to 2 that are closed are opened on /dev/null and stay open, so that
+ * no file gets their numbers and receives the process's error output. A library loaded with dlopen may be unloaded
+ * after the last pool was closed, and loaded again; dlclose leaves it in memory while a doorkeeper or such a thread
+ * needs it.
  *
  * Errors:
  *   -KV_EINVAL     an option, or a file of keys or certificates, cannot be used
  *   -KV_EDENIED    other users may read or write a file of keys
  *   -KV_ENOTSUP    no such provider or NIC; KVC_DOOR_REQUIRE or KVC_MODE_PULL is not possible here
- *   -KV_ELIMIT     a resource is short; the sentence names the limit and how to lift it
+ *   -KV_ELIMIT     a resource is short; the sentence names the limit and the command that raises it
  *   -KV_EPROVIDER  the provider failed
  *   -KV_ECANCELED  options->opening returned false
  * With KVC_OPEN_WAIT, if a server is another one than the list says:
  *   -KV_EINVAL
- * With KVC_OPEN_WAIT, if some client has no server, the code of its first attempt that failed; if another server failed
- * otherwise, the sentence says why, too:
+ * With KVC_OPEN_WAIT, if a client has no server, the code of its first failed attempt; the sentence also names another
+ * server's failure:
  *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
  *   -KV_EFULL      the server admits no more clients
  *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow
- *   -KV_EPROTO     the server ended the connection, as one that wants a key or certificate does if none is given */
+ *   -KV_EPROTO     the server ended the connection, as one does that requires a key or certificate if none is given */
 KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **out, struct kv_error *err);
 
 /* kvc_pool_close -- close the pool and free all of it.
