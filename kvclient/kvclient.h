@@ -324,28 +324,28 @@ KVC_API int kvc_pool_open(const struct kvc_options *options, struct kvc_pool **o
 
 /* kvc_pool_close -- close the pool and free all of it.
  *
- * Calls in progress end with -KV_ECLOSED within the grace, whatever they wait for. Workers must return. Then the client
- * says goodbye to the servers, and the threads end. A server that does not answer the goodbye within 1 s is not waited
- * for, nor is one that is just being connected to. Blocks: until the last worker and the last call have returned, and 1
- * s more at most. Thread: host; on a loop's thread it does nothing. Owner: *pool becomes NULL; pool and *pool may be
- * NULL. Borrowed pieces, registrations and sessions end with the pool, and must not be used afterwards. */
+ * Calls in progress return -KV_ECLOSED within the grace, whatever they wait for. Workers must return. Then the clients
+ * say goodbye to the servers, and the threads end. A server has 1 s to answer the goodbye; attempts to connect are
+ * abandoned. Blocks: until the last worker and the last call have returned, and 1 s more at most. Thread: host; on a
+ * loop's thread it does nothing. Owner: *pool becomes NULL; pool and *pool may be NULL. Borrowed pieces, registrations
+ * and sessions end with the pool, and must not be used afterwards. */
 KVC_API void kvc_pool_close(struct kvc_pool **pool);
 
 /* kvc_run -- run workers fn(client, w, arg) for w = 0 .. num_workers - 1, until all have returned.
  *
- * All are started, or none is.
- * Blocks: until the last worker has returned; starting them is bounded by the pool's timeout. Thread: host.
+ * Either all are started, or none.
+ * Blocks: until the last worker has returned; the pool's timeout bounds their start. Thread: host.
  * Owner: arg is the caller's, and must live until kvc_run returns.
  * Returns 0 when all have returned. Errors: none was started.
  *   -KV_EBUSY      a loop has no room for so many coroutines, or its queue is full
- *   -KV_ETIMEOUT   a loop is stuck: a worker keeps its thread, or the provider does */
+ *   -KV_ETIMEOUT   a loop is stuck: a worker or the provider occupies its thread */
 KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
 		    void (*fn)(struct kvc_client *client, unsigned w, void *arg), void *arg);
 
 /* kvc_spawn -- start one more worker fn(client, w, arg), on the client of worker w.
  *
- * Blocks: until it is started, by the pool's timeout; not at all for a worker. Thread: host, or a worker of that
- * client's loop (of another loop: -KV_EINVAL).
+ * Blocks: until it is started, within the pool's timeout; never in a worker. Thread: host, or a worker of that client's
+ * loop (of another loop: -KV_EINVAL).
  * Owner: arg is the caller's, and must live until fn returns.
  * Returns 0; fn may still be running. Errors: fn never runs.
  *   -KV_EBUSY      the loop has no room for another coroutine, or its queue is full
@@ -353,41 +353,38 @@ KVC_API int kvc_run(struct kvc_pool *pool, unsigned num_workers,
 KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_client *client, unsigned w, void *arg),
 		      void *arg);
 
-/* kvc_poll -- turn the loop of a pool that has no thread of its own (KVC_NO_THREADS): do what there is to do, and sleep
- * while there is nothing, max_wait_ns at most (0: not at all; UINT64_MAX: until something was done).
+/* kvc_poll -- turn the loop of a pool without threads (KVC_NO_THREADS): do the work that is ready; if there is none,
+ * sleep until there is, max_wait_ns at most (0: do not sleep; UINT64_MAX: no limit).
  *
- * For a program that wants all work on a thread of its own: bound to a CPU, or beside its own polling. The loop turns
- * inside kvc_poll, and inside every call that blocks while that waits: so kvc_get needs no poll beside it, nor do
- * kvc_pool_open, kvc_pool_close and kvc_queue_close. Workers, pin_lost and log run there, on the calling thread.
- *   Queues. kvc_submit_... and kvc_cancel never turn the loop, and neither does kvc_reap: poll, then reap. They may be
- * called while another thread polls, and wake it if it sleeps. Between polls an id rests. If no poll has begun it, it
- * ends all the same: at its deadline the queue's descriptor becomes readable and kvc_reap takes it back with
- * -KV_ETIMEOUT, and kvc_cancel ends it at once. What a poll has begun ends in a poll alone, also by its deadline or
- * kvc_cancel: until then its memory is the library's. So a host that has ids under way polls until it has reaped them,
- * a few milliseconds apart at most, or closes the queue.
- *   The pool. Nothing else is lost between polls but time. A server waits for a client however long; one that has died
- * meanwhile is noticed at the next polls. No descriptor tells when to poll.
- * Blocks: see above. Thread: host; any thread, one at a time. kvc_poll in a second thread ends at once with -KV_EBUSY;
- * a call that blocks waits its turn, a millisecond or the other one's turn, by its own deadline.
- * Returns how many things were done; 0: nothing within max_wait_ns.
+ * For a program that wants all work on a thread of its own, bound to a CPU or beside its own polling. The loop turns
+ * inside kvc_poll and inside every blocking call while that waits: kvc_get, kvc_pool_open, kvc_pool_close and
+ * kvc_queue_close need no poll beside them. Workers, pin_lost and log run there, on the calling thread.
+ *   Queues. kvc_submit_..., kvc_cancel and kvc_reap never turn the loop: poll, then reap. They may be called while
+ * another thread polls, and wake it if it sleeps. Between polls an id makes no progress. An id that no poll has started
+ * still ends: at its deadline the queue's descriptor becomes readable and kvc_reap returns it with -KV_ETIMEOUT, and
+ * kvc_cancel ends it at once. An id that a poll has started ends only in a poll, even at its deadline or after
+ * kvc_cancel: until then its memory is the library's. So a host with ids in progress polls until it has reaped them, a
+ * few milliseconds apart at most, or closes the queue. The pool. Between polls only time is lost. A server waits for a
+ * client without limit; a server that died is noticed at the next polls. No descriptor tells when to poll. Blocks: see
+ * above. Thread: host; any thread, one at a time. kvc_poll in a second thread returns -KV_EBUSY at once; a blocking
+ * call waits for its turn, within its deadline. Returns how many pieces of work were done; 0: none within max_wait_ns.
  * Errors:
- *   -KV_EINVAL     the pool has threads of its own; or this is one of its workers
+ *   -KV_EINVAL     the pool has threads of its own; or the caller is one of its workers
  *   -KV_EBUSY      another thread is turning the loop
  *   -KV_ECLOSED    the pool is being closed by another thread: do not call again */
 KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
 
-/* kvc_call_bound_ns -- how long a call of this pool may take in all, in nanoseconds: its time, the grace, a second for
- * rebuilding endpoints on a busy machine, and where a provider may hold memory of a dead peer (EFA), the time until it
- * gives it up. It is for a program's own watch over its calls and ids of queues: what has a result will have it by
- * then, unless one of the two things under "Deadlines" is in the way. It is a bound, not an estimate: most calls end
- * within their deadline.
+/* kvc_call_bound_ns -- the longest time that a call of this pool may take, in nanoseconds: its timeout, the grace, a
+ * second to rebuild endpoints on a busy machine, and on EFA the time until the provider releases memory of a dead peer.
+ * For a watchdog over calls and queue ids: each has a result by then, except for the two delays under "Deadlines". It
+ * is a bound, not an estimate: most calls end within their deadline.
  *
- * timeout_ns: as in struct kvc_call; 0: the pool's. len_bytes: what the call may move, all items together; it counts
- * only where neither the call nor the pool names a timeout. It bounds the calls that take a struct kvc_call, and ids
- * from their submission; with KVC_NO_THREADS, while the loop is turned. Not kvc_drain_await without a timeout_ns, which
- * waits as long as the server says that it drains.
- * Thread: any; never blocks. Returns the bound, UINT64_MAX where that is too small a number, and 0 without a pool and
- * in a child of fork(), where calls end at once. */
+ * timeout_ns: as in struct kvc_call; 0: the pool's. len_bytes: the bytes that the call may move, all items together;
+ * used only if neither the call nor the pool specifies a timeout. The bound holds for calls that take a struct kvc_call
+ * and for ids from their submission; with KVC_NO_THREADS, while the loop is turned. It does not hold for
+ * kvc_drain_await without a timeout_ns, which waits until the end that the server announces. Thread: any; never blocks.
+ * Returns the bound, UINT64_MAX if it does not fit, and 0 without a pool and in a child of fork(), where calls return
+ * at once. */
 KVC_API uint64_t kvc_call_bound_ns(const struct kvc_pool *pool, uint64_t timeout_ns, uint64_t len_bytes);
 
 /* kvc_num_clients -- how many clients the pool has: options.num_clients, or its default. NULL: 0. Thread: any; never
@@ -398,23 +395,21 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 
 /* ---- memory ---- */
 
-/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server, also to those
- * that come later: GETs into this memory and PUTs from it need no copy.
+/* kvc_register -- register [base, base + len_bytes) with every client and announce it to every server, present and
+ * future: GETs into this memory and PUTs from it need no copy.
  *
- * Any size, any address; all of it must be mapped, readable and writable. It may be of huge pages, of a file
- * (MAP_SHARED, in /dev/shm too, or a memfd), mapped by other processes as well, pinned by CUDA (cudaHostRegister,
- * cudaHostAlloc), or registered with another pool. Memory of a GPU may not. Who maps the same memory elsewhere sees a
- * value when the call has returned. Keep a file as long as it is: behind its end a touch is SIGBUS, as is one where
- * /dev/shm is full. A pool has at most 256 registrations. They may adjoin, so an arena may grow: reserve its addresses,
- * and register each piece when it is mapped. A value that does not lie in one registration is copied, as in other
- * memory. Blocks: until all servers that are up have answered, by the pool's timeout for all of them, plus the time
- * that pinning takes: with NICs 0.1 to 1 s for each GiB. A server that has not answered by then is connected anew, and
- * told then. The clients work on meanwhile; threads that end before the call returns make the pages first. A failure is
- * undone, which takes the grace for all servers at most. Thread: host.
- * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
- * Errors: also the loop codes.
+ * Any size, any address; all of it must be mapped, readable and writable. It may consist of huge pages, belong to a
+ * file (MAP_SHARED, in /dev/shm or a memfd), be mapped by other processes, be pinned by CUDA (cudaHostRegister,
+ * cudaHostAlloc), or be registered with another pool. GPU memory is not supported. A process that maps the same memory
+ * sees a value when the call has returned. Do not shorten a file: access behind its end raises SIGBUS, as does a full
+ * /dev/shm. A pool has at most 256 registrations. They may adjoin, so an arena can grow: reserve its addresses, and
+ * register each piece when it is mapped. A value that crosses registrations is copied. Blocks: until all servers that
+ * are up have answered, within the pool's timeout for all of them, plus the time to pin the pages: with NICs 0.1 to 1 s
+ * per GiB. A server that has not answered by then is reconnected, and informed then. The clients continue to work;
+ * temporary threads fault in the pages. A failure is undone, which takes the grace at most. Thread: host. Owner: the
+ * memory stays the caller's, and must stay mapped until kvc_unregister returned 0. Errors: also the loop codes.
  *   -KV_EINVAL     it overlaps another registration of the pool, is not mapped, is not writable, or reaches beyond the
- *                  end of its file (seen from Linux 5.14 on): *err says where
+ *                  end of its file (detected from Linux 5.14 on): *err names the address
  *   -KV_ELIMIT     too many registrations, or a limit of the machine or the NIC is reached
  *   -KV_ENOMEM     the machine has no pages, or the NIC has no room
  *   -KV_EPROVIDER  the provider refuses the memory
@@ -422,9 +417,9 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
 KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, struct kvc_mem **out,
 			 struct kv_error *err);
 
-/* kvc_unregister -- undo kvc_register. First every client stops to use the memory, then the servers are told.
+/* kvc_unregister -- undo kvc_register. First every client stops using the memory, then the servers are informed.
  *
- * Blocks: by the pool's timeout. A server that has not confirmed by then is connected anew, which is as safe. Thread:
+ * Blocks: within the pool's timeout. A server that has not confirmed by then is reconnected, which is as safe. Thread:
  * host.
  * Owner: on 0 *mem becomes NULL and the memory may be unmapped. On failure *mem stays valid, and the memory must stay
  * mapped. *mem may be NULL: 0.
@@ -434,10 +429,10 @@ KVC_API int kvc_register(struct kvc_pool *pool, void *base, uint64_t len_bytes, 
  *   -KV_EINVAL     it is no registration of this pool */
 KVC_API int kvc_unregister(struct kvc_pool *pool, struct kvc_mem **mem);
 
-/* A borrowed piece of a client's registered buffer, in the caller's hands. */
+/* A piece of a client's registered buffer that the caller has borrowed. */
 struct kvc_borrowed {
 	void *data;
-	uint64_t len;       /* bytes of the value that are in it */
+	uint64_t len;       /* bytes of the value in it */
 	uint64_t value_len; /* bytes of the whole value */
 	uint64_t priv[5];   /* the library's */
 };
@@ -449,13 +444,13 @@ struct kvc_borrowed {
  * Owner: the bytes are the caller's until kvc_borrowed_release. *out is zeroed on failure.
  * Returns 0 or a code.
  * Errors:
- *   -KV_ETIMEOUT   no room came free
+ *   -KV_ETIMEOUT   no room became free
  *   -KV_ETOOBIG    more than the buffer */
 KVC_API int kvc_borrow_await(struct kvc_client *client, uint64_t len_bytes, uint64_t timeout_ns,
 			     struct kvc_borrowed *out);
 
-/* kvc_borrowed_release -- give a borrowed piece back to the client that lent it. *borrowed is zeroed, and may be zeroed
- * already. Parks: no. Thread: a worker of that client. */
+/* kvc_borrowed_release -- return a borrowed piece to its client. *borrowed is zeroed, and may be zeroed already. Parks:
+ * no. Thread: a worker of that client. */
 KVC_API void kvc_borrowed_release(struct kvc_client *client, struct kvc_borrowed *borrowed);
 
 /* ---- calls ---- */
@@ -467,20 +462,19 @@ struct kvc_key {
 	size_t len; /* 1..KVC_KEY_MAX bytes */
 };
 
-/* kvc_key_fold -- a key of any length as one that calls take. One of up to KVC_KEY_MAX bytes stays what it is, and
- * *out points to `data`. A longer one becomes its first 63 bytes, a '#', and the SHA-256 of all of it in 64 lower-case
- * hexadecimal digits; *out points to `room`. The same key always folds to the same, in every version and on every
- * machine; no two keys fold to one.
- * Parks: no. Blocks: no. Thread: any. Owner: data and room are the caller's, and stay as they are as long as *out is
- * used. Costs about a microsecond for a longer key. Returns 0 or a code. Errors:
+/* kvc_key_fold -- turn a key of any length into one that calls accept. A key of up to KVC_KEY_MAX bytes is unchanged,
+ * and *out points to `data`. A longer key becomes its first 63 bytes, a '#', and the SHA-256 of the whole key in 64
+ * lower-case hexadecimal digits; *out points to `room`. Equal keys fold to equal keys, in every version and on every
+ * machine; different keys to different ones.
+ * Parks: no. Blocks: no. Thread: any. Owner: data and room are the caller's, and must not change while *out is used.
+ * Costs about a microsecond for a longer key. Returns 0 or a code. Errors:
  *   -KV_EINVAL     data or out is NULL, or room for a longer key, or len is 0
  *   -KV_ENOMEM     OpenSSL had no memory for the digest */
 KVC_API int kvc_key_fold(const void *data, size_t len, unsigned char room[KVC_KEY_MAX], struct kvc_key *out);
 
-/* Where the time of a call went, in nanoseconds; docs/reference/counters.md says what each part is, and when it is
- * long. The parts add up to total_ns (post_ns is contained in server_ns). For a call that needed several requests they
- * are of the request that took longest. The clock is the client's; the server's parts are durations that came with its
- * reply. */
+/* The phases of a call, in nanoseconds; docs/reference/counters.md explains each one, and when it is long. They add up
+ * to total_ns (post_ns is contained in server_ns). Of a call with several requests they are those of the longest
+ * request. The clock is the client's; the server's phases are durations from its reply. */
 struct kvc_phases {
 	size_t size;        /* set it before the call */
 	uint64_t total_ns;  /* from the call to its return */
@@ -495,70 +489,67 @@ struct kvc_phases {
 	uint64_t other_ns;  /* the rest: other requests of the call, pauses before it was tried again */
 };
 
-/* Options of one call; a NULL pointer means all defaults. A value of 1 GiB takes some 7 s over loopback TCP: a timeout
- * that you name must leave time for that. */
+/* Options of one call; a NULL pointer means all defaults. A value of 1 GiB takes about 7 s over loopback TCP: a timeout
+ * of yours must allow for that. */
 struct kvc_call {
 	size_t size;
 	uint64_t timeout_ns; /* 0: the pool's */
 	uint64_t offset;     /* GET: read from here. At the value's end: 0 bytes; beyond: -KV_EINVAL */
-	/* GET: read so many bytes from `offset`; 0: to the end. The server makes a checksum of this part, by which it
-	 * is verified. */
+	/* GET: read this many bytes from `offset`; 0: to the end. The server computes a checksum of this part, and the
+	 * client verifies it. */
 	uint64_t length;
-	uint32_t ttl_s; /* PUT, TOUCH: the value expires after so many seconds; 0: the server's default */
+	uint32_t ttl_s; /* PUT, TOUCH: the value expires after this many seconds; 0: the server's default */
 	/* KVC_NO_VERIFY, KVC_DOWN_IS_MISS, KVC_TWO_COPIES, besides the pool's; KVC_BACKGROUND, KVC_EXACT; others:
 	 * -KV_EINVAL */
 	unsigned flags;
 	uint32_t server; /* STAT, PING: index into options.servers */
 	uint32_t shard;  /* STAT, PING: 0: all shards; n: shard n - 1 alone */
-	/* Any call. Written when the call returns, unless it did not begin (-KV_EINVAL, -KV_ECLOSED, the loop codes).
-	 * NULL: nothing is measured, and no clock is read for it. */
+	/* Any call. Written when the call returns, unless it did not start (-KV_EINVAL, -KV_ECLOSED, the loop codes).
+	 * NULL: nothing is measured, and no clock is read. */
 	struct kvc_phases *phases;
-	/* The session that makes the call; NULL: the client's own. It must be of the same client (-KV_EINVAL); a call
-	 * that blocks runs on the session's client. If the server refuses the session after a reconnect, the call ends
-	 * with that refusal: see kvc_session_open_await. */
+	/* The session that makes the call; NULL: the client's own. It must belong to the same client (-KV_EINVAL); a
+	 * blocking call runs on the session's client. If the server refuses the session after a reconnect, the call
+	 * returns that refusal: see kvc_session_open_await. */
 	struct kvc_session *session;
 };
 
 /* kvc_get_await -- read the value of a key into dst.
  *
  * Parks: yes. Thread: worker.
- * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value is moved straight into it;
- * other memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
- * Returns how many bytes are in dst: the length of the value, or of the part that was asked for. After a failure the
- * contents of dst are undefined.
- * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or its value has another length (KVC_EXACT); or all servers are down, with
- *                  KVC_DOWN_IS_MISS or after a goodbye of the key's own
- *   -KV_ETOOBIG    the value, or the part that was asked for, is longer than dst_len
- *   -KV_ECORRUPT   the checksum was wrong twice
- *   -KV_EINVAL     call->offset lies beyond the value */
+ * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value arrives there directly; other
+ * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
+ * Returns the number of bytes in dst: the length of the value, or of the requested part. After a failure the contents
+ * of dst are undefined. Errors: also the server codes. -KV_ENOTFOUND  no such key; or its value has another length
+ * (KVC_EXACT); or all servers are down, with KVC_DOWN_IS_MISS or after the key's own server said goodbye -KV_ETOOBIG
+ * the value, or the requested part, is longer than dst_len -KV_ECORRUPT   the checksum was wrong twice -KV_EINVAL
+ * call->offset lies beyond the value */
 KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
 			      const struct kvc_call *call);
 
 /* kvc_get_borrowed_await -- read the value of a key into the client's own buffer, without a copy.
  *
- * expect_len: a guess of the length in bytes; a wrong one costs a second round trip. 0: call->length, and if that is 0,
- * too, the length of the last value that the client read.
+ * expect_len: the expected length in bytes; a wrong one costs a second round trip. 0: call->length, and if that is 0,
+ * too, the length of the client's previous value.
  * Parks: yes. Thread: worker.
  * Owner: the borrowed piece is the caller's until kvc_borrowed_release. *out is zeroed on failure.
  * Returns out->len.
  * Errors: as kvc_get_await, but
  *   -KV_ETOOBIG    the value is larger than half of the buffer
- *   -KV_EBUSY      also: its length changed from try to try */
+ *   -KV_EBUSY      also: its length changed at each attempt */
 KVC_API int64_t kvc_get_borrowed_await(struct kvc_client *client, struct kvc_key key, uint64_t expect_len,
 				       const struct kvc_call *call, struct kvc_borrowed *out);
 
 /* kvc_put_await -- store a value of 1 byte to 1 GiB. It becomes visible as a whole or not at all.
  *
- * Storing the same bytes again succeeds and counts as a use; of both times to expire the later one holds.
+ * Storing the same bytes again succeeds and counts as a use; the later of both expiry times holds.
  * Parks: yes. Thread: worker.
- * Owner: data is the caller's. If it lies in registered memory, or in a borrowed piece of this client, the server reads
+ * Owner: data is the caller's. If it lies in registered memory or in a borrowed piece of this client, the server reads
  * it there, or the client writes it from there; other memory is copied, and so are values of up to 16 KiB that the
  * client writes. Values of up to 3 KiB travel inside the request, or with the other items of their batch.
- * kvc_server_info.put_way says how larger ones go.
+ * kvc_server_info.put_way tells how larger ones travel.
  * Errors: also the server codes.
- *   -KV_EEXIST     other bytes are stored under the key, and stay. This is routine where blocks are computed anew,
- *                  since their last bits differ: take it as stored (counter put_conflicts, not errors)
+ *   -KV_EEXIST     other bytes are stored under the key, and stay. This is normal for blocks that were computed again,
+ *                  since their last bits differ: treat it as stored (counter put_conflicts, not errors)
  *   -KV_ENOMEM     also: the server cannot make room
  *   -KV_ETOOBIG    longer than 1 GiB, than kv-server --value-max, or than a shard
  *   -KV_ELEFT      all servers are down, and the key's own has said goodbye */
@@ -567,45 +558,45 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
 
 /* kvc_exists_await -- find out which of n keys exist, with one round trip for each 1,024 of them.
  *
- * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first that does not
- * exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after a
- * goodbye of their own. Servers are asked for digests of 8 bytes: a key whose digest is that of another key seems to
- * exist when that one does, one in 2^64. If out_found is NULL, keys far behind the first gap are not asked for, and an
- * error there is not seen.
- * Parks: yes. Thread: worker.
- * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
- * Returns 0 or a code. Errors: the server codes, if any server that is asked fails. */
+ * out_found[i] becomes 1 if key i exists, else 0; *out_prefix becomes the number of keys before the first one that does
+ * not exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after
+ * their own server said goodbye. The servers compare digests of 8 bytes: with a probability of one in 2^64 a key seems
+ * to exist because another one has its digest. If out_found is NULL, keys far behind the first missing one are not
+ * asked for, and errors there go unnoticed. Parks: yes. Thread: worker. Owner: keys are the caller's. On failure
+ * *out_prefix is untouched, and out_found may be written in part. Returns 0 or a code. Errors: the server codes, if any
+ * server that is asked fails. */
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
 
 /* The calls about one key. Each parks. Thread: worker. The key is read during the call. They return 0 or a code.
  * Errors: also the server codes.
- *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after a goodbye of the key's own */
+ *   -KV_ENOTFOUND  no such key; or all servers are down, with KVC_DOWN_IS_MISS or after the key's own server said
+ *                  goodbye */
 
-/* kvc_delete_await -- delete a value. A GET that is reading it goes on to its end. */
+/* kvc_delete_await -- delete a value. A GET in progress completes. */
 KVC_API int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-/* kvc_touch_await -- let a value live for call->ttl_s from now (0: the server's default). It counts as a use. */
+/* kvc_touch_await -- set a value's time to live to call->ttl_s from now (0: the server's default). Counts as a use. */
 KVC_API int kvc_touch_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-/* kvc_ttl_await -- how long a value still has to live, in milliseconds; UINT64_MAX: it does not expire. It does not
+/* kvc_ttl_await -- the remaining time to live of a value, in milliseconds; UINT64_MAX: it does not expire. Does not
  * count as a use. out_left_ms may be NULL. */
 KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_t *out_left_ms,
 			  const struct kvc_call *call);
-/* kvc_pin_await -- keep a value from eviction, until it is unpinned, deleted or expires, or the pool (or call->session)
- * is closed.
+/* kvc_pin_await -- protect a value from eviction, until it is unpinned, deleted or expires, or the pool (or
+ * call->session) is closed.
  *
- * The server in charge of the key has the pin. If it does not have the value, a former server or the second one may:
- * then the value is copied to it first, by the deadline. After a reconnect the client pins the value again by itself.
- * When another server is in charge of the key, the client copies the value there in the background, if it is not there,
- * pins it there, and takes the former pin back. Until then the value stays pinned where it was. What cannot be pinned
- * is reported as lost (kvc_options.pin_lost). A second pin adds nothing; one unpin takes it away, wherever it is.
- * Errors: also those above.
- *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
- *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
+ * The key's present server keeps the pin. If only a previous or second server has the value, it is copied to the
+ * present one first, within the deadline. After a reconnect the client pins the value again. When another server
+ * becomes responsible for the key, the client copies the value there in the background, pins it there, and then removes
+ * the former pin. A pin that cannot be kept is reported (kvc_options.pin_lost). A second pin adds nothing; one unpin
+ * removes it, wherever it is. Errors: also those above. -KV_EBUSY      also: beyond the server's budget. One session
+ * may pin a quarter of the memory of the key's shard, and all sessions together half of it, or less if stages of PUTs
+ * and leases leave less */
 KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
-/* kvc_unpin_await -- let a pinned value go. While its server is down the call fails, but the pin is not made again. */
+/* kvc_unpin_await -- remove the pin of a value. While its server is down the call fails, but the pin is not set again.
+ */
 KVC_API int kvc_unpin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 
-/* kvc_ping_await -- ask the shards of call->server for an answer, one after the other (call->shard: that one alone).
+/* kvc_ping_await -- request an answer from each shard of call->server in turn (call->shard: from that one alone).
  * Parks: yes. Thread: worker. Returns 0 when all have answered.
  * Errors: also the server codes.
  *   -KV_EINVAL     there is no such server or shard

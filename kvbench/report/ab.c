@@ -4,25 +4,22 @@
  * measure the one that an option names. */
 #include "kvbench/report/ab.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvbench/load/bench.h"
 #include "kvbench/measure/pairs.h"
 #include "kvbench/measure/runs.h"
 #include "kvbench/report/measured.h"
+#include "kvbench/setup/again.h"
 #include "kvbench/setup/signals.h"
-#include "probe/probe.h"
 
-enum { SIDES = 2, FIGURES_MAX = 18, METRICS = 3, ARGS_MAX = 96, POLL_MS = 20, TIME_MAX_S = 3600 };
+enum { SIDES = 2, FIGURES_MAX = 18, METRICS = 3, ARGS_MAX = 96 };
+
+#define TIME_MAX_NS 3600000000000ull /* of one run */
 
 struct side {
 	char program[PATH_MAX];
@@ -54,59 +51,22 @@ static int program_find(const char *given, char out[PATH_MAX])
 	return n > 0 && n < PATH_MAX && access(out, X_OK) == 0 ? 0 : -1;
 }
 
-static int child_wait(pid_t pid)
-{
-	uint64_t end_ns = kv_deadline(kv_clock_now(&kv_clock_monotonic), TIME_MAX_S * 1000000000ull);
-	bool told = false;
-	int status = 0;
-	for (;;) {
-		pid_t got = waitpid(pid, &status, WNOHANG);
-		if (got == pid || (got < 0 && errno != EINTR))
-			return status;
-		if (bench_interrupted() && !told)
-			kill(pid, SIGTERM);
-		told = told || bench_interrupted();
-		if (kv_clock_now(&kv_clock_monotonic) >= end_ns)
-			kill(pid, SIGKILL);
-		poll(NULL, 0, POLL_MS);
-	}
-}
-
-static json_t *report_read(int fd)
-{
-	off_t end = lseek(fd, 0, SEEK_END);
-	char *text = end > 0 ? malloc((size_t)end) : NULL;
-	json_t *doc = text && pread(fd, text, (size_t)end, 0) == end ? json_loadb(text, (size_t)end, 0, NULL) : NULL;
-	free(text);
-	return doc;
-}
-
-/* NULL: it failed, which it has said itself. */
+/* NULL: it failed, and the reason was printed. */
 static json_t *measure(const struct ab *ab, unsigned side)
 {
 	static const char *const own[] = {"kv-bench",     "--quiet",         "--json=-",
 					  "--duration=2", "--num-keys=2000", "--log-level=warn"};
-	const char *argv[ARGS_MAX + KV_COUNT(own) + 1];
-	int file = memfd_create("report", MFD_CLOEXEC), status, rc;
-	unsigned n = 0;
-	json_t *doc = NULL;
-	pid_t pid;
+	const struct again_run run = {.program = ab->side[side].program, .timeout_ns = TIME_MAX_NS};
+	struct again_args args = {0};
+	struct kv_error err = {0};
+	json_t *doc;
 	for (unsigned i = 0; i < KV_COUNT(own); i++)
-		argv[n++] = own[i];
+		again_put(&args, own[i]);
 	for (unsigned i = 0; i < ab->num_options; i++) /* the last of two counts */
-		argv[n++] = ab->option[i];
-	argv[n] = NULL;
-	rc = file < 0 ? -errno : probe_spawn(ab->side[side].program, argv, file, -1, (const int[]){-1, -1}, true, &pid);
-	if (rc < 0)
-		fprintf(stderr, "kv-bench compare: %s cannot be started: %s\n", ab->side[side].program,
-			kv_strerror(rc));
-	status = rc < 0 ? -1 : child_wait(pid);
-	if (rc == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-		doc = report_read(file);
-	if (rc == 0 && !doc && !bench_interrupted())
-		fprintf(stderr, "kv-bench compare: a run of %s failed: nothing is compared\n", ab->side[side].program);
-	if (file >= 0)
-		close(file);
+		again_put(&args, ab->option[i]);
+	if (again_report(&run, &args, &doc, &err) < 0 && !bench_interrupted())
+		fprintf(stderr, "kv-bench compare: a run of %s failed, so nothing is compared: %s\n", run.program,
+			err.text);
 	return doc;
 }
 

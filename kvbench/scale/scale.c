@@ -11,18 +11,16 @@
 #include "kvbench/load/bench.h"
 #include "kvbench/report/json.h"
 #include "kvbench/scale/scale.h"
+#include "kvbench/setup/again.h"
 #include "kvbench/setup/signals.h"
-#include "probe/probe.h"
 
-enum { ARGS_MAX = 160, SERVER_MB = 64, SPARE_CLIENTS = 16 };
+enum { SERVER_MB = 64, SPARE_CLIENTS = 16 };
 
 /* As kv-bench capacity: rxm's buffers are most of what an engine takes, and no message of KVRail is larger. The server
  * inherits it, since the size must be equal on both sides. */
 #define RXM_BUFFER "4096"
 
 #define READY_TIMEOUT_NS 120000000000ull
-#define CLOSING_NS       60000000000ull /* beyond a step's own time */
-#define ENDING_NS        20000000000ull /* after it was told to end */
 
 struct scale {
 	struct scale_options opt;
@@ -33,80 +31,24 @@ struct scale {
 	char **argv;
 };
 
-/* ---- a step ---- */
-
-struct child {
-	struct probe probe;
-	const struct server_child *server;
-	struct scale_step told, *out;
-	char key[256], text[4][32];
-	const char *arg[ARGS_MAX];
-	unsigned num_args;
-};
-
-static void arg_add(struct child *c, const char *name, const char *value)
-{
-	if (c->num_args + 2 < ARGS_MAX) {
-		c->arg[c->num_args++] = name;
-		if (value)
-			c->arg[c->num_args++] = value;
-	}
-}
-
-static const char *number(struct child *c, unsigned slot, uint64_t n)
-{
-	snprintf(c->text[slot], sizeof(c->text[slot]), "%llu", (unsigned long long)n);
-	return c->text[slot];
-}
-
-/* Of two options the later one wins. */
-static void args_make(struct child *c, const struct scale *s)
-{
-	arg_add(c, s->argv[0], "scale");
-	for (int i = 1; i < s->argc; i++)
-		arg_add(c, s->argv[i], NULL);
-	arg_add(c, "--step-clients", number(c, 0, c->out->clients));
-	arg_add(c, "--step-kind", number(c, 1, (uint64_t)c->out->kind));
-	arg_add(c, "--step-fd", number(c, 2, (uint64_t)c->probe.tell_fd));
-	arg_add(c, "--step-input-fd", number(c, 3, (uint64_t)c->probe.input_fd));
-	arg_add(c, "--step-server", server_child_address(c->server));
-	c->arg[c->num_args] = NULL;
-}
-
-static void on_told(struct probe *probe)
-{
-	struct child *c = probe->arg;
-	uint64_t rss = c->out->server_rss;
-	struct kv_process server = {0};
-	kv_process_read((int)server_child_pid(c->server), &server);
-	*c->out = c->told;
-	c->out->text[sizeof(c->out->text) - 1] = '\0';
-	c->out->server_rss = KV_MAX(rss, server.rss);
-}
-
 static void step_run(struct scale *s, enum scale_kind kind, uint32_t clients)
 {
 	struct scale_step *out = &s->run.step[s->run.count++];
-	struct child c = {.server = s->server, .out = out};
-	int rc;
+	struct again_step a = {
+		.result = out, .result_bytes = sizeof(*out), .server = s->server, .timeout_ns = s->opt.timeout_ns};
 	*out = (struct scale_step){.kind = (int)kind, .clients = clients};
-	c.probe = (struct probe){.name = "the step",
-				 .input = c.key,
-				 .result = &c.told,
-				 .result_bytes = sizeof(c.told),
-				 .timeout_ns = s->opt.timeout_ns + CLOSING_NS,
-				 .interrupted = bench_interrupted,
-				 .ending_ns = ENDING_NS,
-				 .told = on_told,
-				 .arg = &c};
-	c.probe.input_bytes = (size_t)snprintf(c.key, sizeof(c.key), "%s\n", server_child_psk(s->server));
-	rc = probe_open(&c.probe);
-	args_make(&c, s);
-	probe_run(&c.probe, rc, c.arg);
-	explicit_bzero(c.key, sizeof(c.key));
-	if (c.probe.end != PROBE_EXITED || !out->final) {
+	again_step_begin(&a, "scale", s->argc, s->argv);
+	again_add(&a.args, "--step-clients=%u", clients);
+	again_add(&a.args, "--step-kind=%u", (unsigned)kind);
+	again_add(&a.args, "--step-fd=%d", a.probe.tell_fd);
+	again_add(&a.args, "--step-input-fd=%d", a.probe.input_fd);
+	again_add(&a.args, "--step-server=%s", server_child_address(s->server));
+	again_step_run(&a);
+	out->text[sizeof(out->text) - 1] = 0;
+	out->server_rss = a.server_rss;
+	if (a.probe.end != PROBE_EXITED || !out->final) {
 		out->ended = true;
-		snprintf(out->text, sizeof(out->text), "%s", c.probe.text);
+		snprintf(out->text, sizeof(out->text), "%s", a.probe.text);
 	}
 	if (server_child_dead(s->server) && !bench_interrupted()) {
 		out->ended = true;

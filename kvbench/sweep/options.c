@@ -3,8 +3,6 @@
  * with lists in place of three of them; and the command line of a cell's run, made of the same rows.
  *
  * So an option that kv-bench gets tomorrow is one of sweeps, too, until somebody names it in `left_out`. */
-#include <stdarg.h>
-
 #include "kvbench/sweep/sweep.h"
 
 #define AT(member) .offset = offsetof(struct sweep_options, member)
@@ -205,74 +203,51 @@ int sweep_options_parse(int argc, char **argv, struct sweep_options *out, struct
 
 /* ---- the command line of a run ---- */
 
-int sweep_args_add(struct sweep_args *args, struct kv_error *err, const char *fmt, ...)
-{
-	size_t room = sizeof(args->text) - args->used;
-	char *at = args->text + args->used;
-	va_list list;
-	int n;
-	va_start(list, fmt);
-	n = vsnprintf(at, room, fmt, list);
-	va_end(list);
-	if (n < 0 || (size_t)n >= room || args->count == SWEEP_ARGS_MAX - 1)
-		return kv_fail(err, -KV_EINVAL,
-			       "the options of a run are too long: use shorter names of files, or fewer "
-			       "servers");
-	args->arg[args->count++] = at;
-	args->arg[args->count] = NULL;
-	args->used += (size_t)n + 1;
-	return 0;
-}
-
-static int row_add(const struct kv_opt *row, const struct bench_options *o, struct sweep_args *args,
-		   struct kv_error *err)
+static void row_add(const struct kv_opt *row, const struct bench_options *o, struct again_args *args)
 {
 	const void *at = (const char *)o + row->offset;
 	const struct kv_opt_strings *all = at;
 	char value[512], def[512];
 	static struct bench_options defaults;
-	int rc = 0;
 	switch (row->type) {
 	case KV_OPT_FLAG:
-		return *(const bool *)at ? sweep_args_add(args, err, "--%s", row->name) : 0;
+		if (*(const bool *)at)
+			again_add(args, "--%s", row->name);
+		return;
 	case KV_OPT_STRINGS:
-		for (unsigned i = 0; rc == 0 && i < all->count; i++)
-			rc = sweep_args_add(args, err, "--%s=%s", row->name, all->item[i]);
-		return rc;
+		for (unsigned i = 0; i < all->count; i++)
+			again_add(args, "--%s=%s", row->name, all->item[i]);
+		return;
 	case KV_OPT_STRING:
-		if (!*(const char *const *)at || (row->def && strcmp(row->def, *(const char *const *)at) == 0))
-			return 0;
-		return sweep_args_add(args, err, "--%s=%s", row->name, *(const char *const *)at);
+		if (*(const char *const *)at && (!row->def || strcmp(row->def, *(const char *const *)at) != 0))
+			again_add(args, "--%s=%s", row->name, *(const char *const *)at);
+		return;
 	default:
 		kv_opt_defaults(bench_options_table, &defaults);
 		kv_opt_format(row, o, value, sizeof(value));
 		kv_opt_format(row, &defaults, def, sizeof(def));
-		return strcmp(value, def) == 0 ? 0 : sweep_args_add(args, err, "--%s=%s", row->name, value);
+		if (strcmp(value, def) != 0)
+			again_add(args, "--%s=%s", row->name, value);
 	}
 }
 
-int sweep_settings(const struct sweep_options *o, bool identity, struct sweep_args *args, struct kv_error *err)
+void sweep_settings(const struct sweep_options *o, bool identity, struct again_args *args)
 {
-	int rc = 0;
-	for (const struct kv_opt *row = bench_options_table; rc == 0 && row->name; row++)
+	for (const struct kv_opt *row = bench_options_table; row->name; row++)
 		if (!among(left_out, row->name) && !among(shown_only, row->name) &&
 		    (identity || strcmp(row->name, "seed") != 0))
-			rc = row_add(row, &o->bench, args, err);
-	if (rc == 0 && !identity)
-		rc = sweep_args_add(args, err, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
-	return rc;
+			row_add(row, &o->bench, args);
+	if (!identity)
+		again_add(args, "--log-level=%s", kv_opt_level_names[o->bench.log_level]);
 }
 
-int sweep_cell_args(const struct sweep_cell *cell, uint64_t seed, struct sweep_args *args, struct kv_error *err)
+void sweep_cell_args(const struct sweep_cell *cell, uint64_t seed, struct again_args *args)
 {
-	int rc = sweep_args_add(args, err, "--num-workers=%llu", (unsigned long long)cell->at[SWEEP_WORKERS]);
-	if (rc == 0)
-		rc = sweep_args_add(args, err, "--num-clients=%llu", (unsigned long long)cell->at[SWEEP_CLIENTS]);
-	if (rc == 0 && cell->at[SWEEP_SIZE])
-		rc = sweep_args_add(args, err, "--value-size=%llu", (unsigned long long)cell->at[SWEEP_SIZE]);
-	if (rc == 0)
-		rc = sweep_args_add(args, err, "--seed=%llu", (unsigned long long)seed);
-	if (rc == 0)
-		rc = sweep_args_add(args, err, "--quiet");
-	return rc == 0 ? sweep_args_add(args, err, "--json=-") : rc;
+	again_add(args, "--num-workers=%llu", (unsigned long long)cell->at[SWEEP_WORKERS]);
+	again_add(args, "--num-clients=%llu", (unsigned long long)cell->at[SWEEP_CLIENTS]);
+	if (cell->at[SWEEP_SIZE])
+		again_add(args, "--value-size=%llu", (unsigned long long)cell->at[SWEEP_SIZE]);
+	again_add(args, "--seed=%llu", (unsigned long long)seed);
+	again_put(args, "--quiet");
+	again_put(args, "--json=-");
 }

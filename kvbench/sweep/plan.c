@@ -22,7 +22,7 @@ static void skip(struct sweep_cell *c, const char *reason)
 }
 
 /* kv-bench itself is asked: what it would refuse is skipped, with its sentence. */
-static int judge(const struct sweep *s, struct sweep_cell *c, struct sweep_args *args, struct kv_error *err)
+static int judge(const struct sweep *s, struct sweep_cell *c, struct again_args *args, struct kv_error *err)
 {
 	static struct bench_options parsed;
 	struct kv_error why = {0};
@@ -32,21 +32,21 @@ static int judge(const struct sweep *s, struct sweep_cell *c, struct sweep_args 
 		return 0;
 	}
 	memset(args, 0, sizeof(*args));
-	rc = sweep_args_add(args, err, "kv-bench");
-	if (rc == 0)
-		rc = sweep_settings(&s->opt, false, args, err);
-	if (rc == 0)
-		rc = sweep_cell_args(c, s->opt.bench.seed, args, err);
+	again_put(args, "kv-bench");
+	sweep_settings(&s->opt, false, args);
+	sweep_cell_args(c, s->opt.bench.seed, args);
+	rc = again_check(args, err);
 	if (rc == 0 && bench_options_parse((int)args->count, (char **)(uintptr_t)args->arg, &parsed, &why) < 0)
 		skip(c, why.text);
 	return rc;
 }
 
-static int settings_make(struct sweep *s, struct sweep_args *args, struct kv_error *err)
+static int settings_make(struct sweep *s, struct again_args *args, struct kv_error *err)
 {
 	int rc;
 	memset(args, 0, sizeof(*args));
-	rc = sweep_settings(&s->opt, true, args, err);
+	sweep_settings(&s->opt, true, args);
+	rc = again_check(args, err);
 	s->settings = json_array();
 	for (unsigned i = 0; rc == 0 && i < args->count; i++)
 		if (json_array_append_new(s->settings, json_string(args->arg[i])) < 0)
@@ -54,7 +54,7 @@ static int settings_make(struct sweep *s, struct sweep_args *args, struct kv_err
 	return rc;
 }
 
-static int cells_make(struct sweep *s, struct sweep_args *args, struct kv_error *err)
+static int cells_make(struct sweep *s, struct again_args *args, struct kv_error *err)
 {
 	const struct bench_list *a = s->opt.axis;
 	unsigned n = 0, skipped = 0;
@@ -84,7 +84,7 @@ static int cells_make(struct sweep *s, struct sweep_args *args, struct kv_error 
 
 int sweep_plan(struct sweep *s, struct kv_error *err)
 {
-	struct sweep_args *args = calloc(1, sizeof(*args));
+	struct again_args *args = calloc(1, sizeof(*args));
 	int rc = args ? 0 : kv_fail(err, -KV_ENOMEM, "no memory for the combinations");
 	if (rc == 0)
 		rc = settings_make(s, args, err);

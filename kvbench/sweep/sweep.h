@@ -9,14 +9,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "kvbench/setup/again.h"
 #include "kvbench/setup/list.h"
 #include "kvbench/setup/options.h"
 
 enum {
 	SWEEP_CELLS_MAX = 4096, /* combinations */
 	SWEEP_RUNS_MAX = 99999, /* of all cells together */
-	SWEEP_ARGS_MAX = 192,
-	SWEEP_TEXT_MAX = 32768,
 	SWEEP_REASON_MAX = 520
 };
 
@@ -78,24 +77,10 @@ void sweep_cell_state(const struct sweep *s, struct sweep_cell *cell);
 struct bench_spread;
 bool sweep_figure(const struct sweep_cell *cell, const char *member, struct bench_spread *out);
 
-/* The command line of a cell's run: --name=value, but for the program's name. */
-struct sweep_args {
-	unsigned count;
-	const char *arg[SWEEP_ARGS_MAX];
-	size_t used;
-	char text[SWEEP_TEXT_MAX];
-};
-
-/* sweep_settings -- add what all cells have in common. identity: without what is only about output. Returns 0, or
- * -KV_EINVAL with *err: it is too much. */
-int sweep_settings(const struct sweep_options *o, bool identity, struct sweep_args *args, struct kv_error *err);
-
-/* sweep_args_add -- add one argument. Returns likewise. */
-int sweep_args_add(struct sweep_args *args, struct kv_error *err, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* sweep_cell_args -- add what is of one cell. seed: of keys. */
-int sweep_cell_args(const struct sweep_cell *cell, uint64_t seed, struct sweep_args *args, struct kv_error *err);
+/* sweep_settings -- append the options that all cells have in common. identity: leave out those about output alone.
+ * sweep_cell_args -- append those of one cell. seed: of keys. */
+void sweep_settings(const struct sweep_options *o, bool identity, struct again_args *args);
+void sweep_cell_args(const struct sweep_cell *cell, uint64_t seed, struct again_args *args);
 
 /* ---- a run of a cell (cell.c) ---- */
 

@@ -161,7 +161,7 @@ static void what_makes_no_sense_is_skipped_with_its_reason(void **state)
 	check_contains(err.text, "more than 99999 runs");
 }
 
-static bool has(const struct sweep_args *args, const char *what)
+static bool has(const struct again_args *args, const char *what)
 {
 	for (unsigned i = 0; i < args->count; i++)
 		if (strcmp(args->arg[i], what) == 0)
@@ -172,7 +172,7 @@ static bool has(const struct sweep_args *args, const char *what)
 /* A run gets what was asked for, and nothing that is the sweep's own; and kv-bench takes it. */
 static void a_run_gets_the_options_of_kv_bench(void **state)
 {
-	static struct sweep_args args;
+	static struct again_args args;
 	static struct bench_options parsed;
 	struct kv_error err = {0};
 	(void)state;
@@ -182,9 +182,10 @@ static void a_run_gets_the_options_of_kv_bench(void **state)
 			      "hot"),
 			 0);
 	memset(&args, 0, sizeof(args));
-	assert_int_equal(sweep_args_add(&args, &err, "kv-bench"), 0);
-	assert_int_equal(sweep_settings(&sweep.opt, false, &args, &err), 0);
-	assert_int_equal(sweep_cell_args(&sweep.cell[0], 99, &args, &err), 0);
+	again_put(&args, "kv-bench");
+	sweep_settings(&sweep.opt, false, &args);
+	sweep_cell_args(&sweep.cell[0], 99, &args);
+	assert_int_equal(again_check(&args, &err), 0);
 	assert_true(has(&args, "--verify"));
 	assert_true(has(&args, "--mix=80:15:5"));
 	assert_true(has(&args, "--server=a=127.0.0.1:1") && has(&args, "--server=b=127.0.0.1:2"));
