@@ -100,7 +100,9 @@ static uint64_t expires_at(const struct shard *s, uint32_t ttl_s, uint64_t born_
 
 uint64_t put_born(const struct shard *s, const struct wire_request *q)
 {
-	return q->flags & WIRE_PUT_COPY ? KV_MAX(shard_clock_local(s, q->put.born_ns), (uint64_t)1) : 0;
+	uint64_t born_ns = KV_MAX(shard_clock_local(s, q->put.born_ns), (uint64_t)1);
+	/* A client's estimate of our clock may be ahead. A DELETE would miss a value that is born later than it. */
+	return q->flags & WIRE_PUT_COPY ? KV_MIN(born_ns, loop_turn_now(s->loop)) : 0;
 }
 
 static int32_t copy_refused(struct shard *s, int error)

@@ -190,6 +190,17 @@ static void of_two_values_the_younger_one_stays(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_BLOCKS), 1);
 }
 
+/* A sender's clock may be ahead of ours, or the sender may lie. */
+static void a_copy_from_the_future_is_born_now(void **state)
+{
+	(void)state;
+	assert_int_equal(copy("k", MIB, 1, now() + 3600000000000, 0), WIRE_OK);
+	assert_in_range(block_born_ns(store_find(&rig.shard->store, "k", 1, 0)), 1, now());
+	assert_int_equal(drop("k", 0, 0)->status, WIRE_OK);
+	assert_false(is_there("k"));
+	assert_int_equal(copy("k", MIB, 1, now() - 2000000000, 0), WIRE_DELETED);
+}
+
 static void a_copy_lengthens_no_life(void **state)
 {
 	uint64_t at = now(), expires;
@@ -855,6 +866,7 @@ int main(void)
 		PUT_TEST(a_copy_of_what_was_deleted_is_refused),
 		PUT_TEST(a_copy_under_way_when_its_key_is_deleted_is_refused),
 		PUT_TEST(of_two_values_the_younger_one_stays),
+		PUT_TEST(a_copy_from_the_future_is_born_now),
 		PUT_TEST(a_copy_lengthens_no_life),
 		PUT_TEST(a_delete_may_be_of_one_value_alone),
 		PUT_TEST(only_a_young_value_is_given_to_those_who_want_one),
