@@ -24,7 +24,7 @@ struct block {
 	uint32_t mark;       /* the walk that counted it last (kvserver: quarantine.c) */
 	uint32_t refs : 26;  /* requests, replies, leases, stages and lanes of BENCH that use the memory: see
 			      * BLOCK_REFS_MAX */
-	uint32_t sure : 4;   /* the doubt in which it was found good (doubt.h); 0: none */
+	uint32_t sure : 4;   /* the round of doubts in which it came or was found good (doubt.h) */
 	enum block_state state : 2;
 	struct arena_block *mem;
 	struct index_item item; /* the second cache line: hash, length, key */

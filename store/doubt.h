@@ -15,7 +15,7 @@ struct verdict {
 enum doubt_how { DOUBT_NONE, DOUBT_WAIT, DOUBT_JUDGE };
 
 enum {
-	DOUBT_ROUNDS = 15,           /* a block remembers in which of so many doubts it was found good */
+	DOUBT_ROUNDS = 15,           /* a block remembers the last round in which it came or was found good */
 	DOUBT_VERDICTS_MAX = 1 << 20 /* of a doubt: 16 MiB */
 };
 
@@ -23,7 +23,9 @@ struct doubt {
 	uint64_t before_ns; /* blocks that were born before are meant; 0: none */
 	enum doubt_how how;
 	unsigned round;                /* 1 .. DOUBT_ROUNDS; 0: there was no doubt */
-	uint64_t dead_ns;              /* blocks that were born before this go, whatever is said later; 0: none */
+	uint64_t dead_ns;              /* blocks that were born before this go, whatever is said later ... */
+	unsigned dead_round;           /* ... unless they came in this round or a later one */
+	uint64_t all_dead_ns;          /* blocks that were born before this go in any case: the rounds began anew */
 	const struct verdict *verdict; /* DOUBT_JUDGE: sorted by id */
 	uint32_t count;
 	uint64_t dropped; /* blocks, since the start */

@@ -182,25 +182,30 @@ void store_stage_end(struct store *s, struct room *r)
 	slab_put(&s->rooms, r);
 }
 
-static inline bool doubted(const struct store *s, const struct block *b)
-{
-	uint64_t born_ns;
-
-	if (KV_LIKELY(s->doubt.before_ns == 0))
-		return false;
-	born_ns = block_born_ns(b);
-	return born_ns < s->doubt.dead_ns || (b->sure != s->doubt.round && born_ns < s->doubt.before_ns);
-}
-
 bool store_dropped(const struct store *s, const struct block *b)
 {
-	return block_born_ns(b) < s->doubt.dead_ns;
+	uint64_t born_ns = block_born_ns(b);
+
+	return born_ns < s->doubt.all_dead_ns || (born_ns < s->doubt.dead_ns && b->sure < s->doubt.dead_round);
+}
+
+static inline bool doubted(const struct store *s, const struct block *b)
+{
+	if (KV_LIKELY(s->doubt.before_ns == 0))
+		return false;
+	return (b->sure != s->doubt.round && block_born_ns(b) < s->doubt.before_ns) || store_dropped(s, b);
+}
+
+/* The round that a block comes in. While verdicts are expected or there are some, it is to be judged by them, too. */
+static unsigned round_of_new(const struct doubt *d)
+{
+	return d->round - (d->round > 0 && (d->how == DOUBT_WAIT || d->verdict));
 }
 
 /* A block in doubt was asked for. Returns it if it is good; NULL: it is hidden, or gone. */
 static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
 {
-	if (block_born_ns(b) >= s->doubt.dead_ns) {
+	if (!store_dropped(s, b)) {
 		uint64_t id = tombs_id(b->item.key, b->item.key_len), deleted_ns;
 		if (s->doubt.how == DOUBT_WAIT)
 			return NULL;
@@ -258,6 +263,7 @@ int store_commit_born(struct store *s, struct block *b, uint64_t checksum, uint6
 	b->state = BLOCK_LIVE;
 	b->checksum = checksum;
 	block_born_at(b, born_ns);
+	b->sure = round_of_new(&s->doubt);
 	tombs_reborn(&s->tombs, b->item.hash, born_ns);
 	evict_insert(&s->evict, &b->evict, b->item.hash);
 	expire_set(&s->expire, &b->expire, expires_ns);
@@ -429,7 +435,8 @@ void store_doubt(struct store *s, uint64_t now_ns)
 	if (s->doubt.how != DOUBT_WAIT && ++s->doubt.round > DOUBT_ROUNDS) {
 		/* A block that was found good a whole turn of rounds ago would look as if it was found good now. */
 		s->doubt.round = 1;
-		s->doubt.dead_ns = now_ns;
+		s->doubt.all_dead_ns = now_ns;
+		s->doubt.dead_ns = 0;
 	}
 	s->doubt.how = DOUBT_WAIT;
 	s->doubt.before_ns = now_ns;
@@ -439,8 +446,10 @@ void store_doubt(struct store *s, uint64_t now_ns)
 
 void store_judge(struct store *s, const struct verdict *verdict, uint32_t count)
 {
-	if (!verdict && s->doubt.how == DOUBT_WAIT)
+	if (!verdict && s->doubt.how == DOUBT_WAIT) {
 		s->doubt.dead_ns = s->doubt.before_ns;
+		s->doubt.dead_round = s->doubt.round;
+	}
 	s->doubt.how = DOUBT_JUDGE;
 	s->doubt.verdict = verdict;
 	s->doubt.count = count;

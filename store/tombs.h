@@ -50,13 +50,14 @@ static inline const struct tomb *tombs_find(const struct tombs *t, uint64_t hash
 	return KV_LIKELY(t->used == 0) ? NULL : tombs_seek(t, hash, now_ns);
 }
 
-/* tombs_deleted -- whether the key was deleted lately, and was not stored since. (A TOUCH says less: a later one may
- * have lengthened the life of the value elsewhere.) tombs_reborn -- a value of the key is stored that was born then. */
+/* tombs_deleted -- whether the key was deleted lately. That holds for older copies elsewhere even if the key was stored
+ * again since, and is gone again. (A TOUCH says less: a later one may have lengthened the life of the value elsewhere.)
+ * tombs_reborn -- a value of the key is stored that was born then. */
 static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t now_ns)
 {
 	const struct tomb *d = tombs_find(t, hash, now_ns);
 
-	return KV_UNLIKELY(d != NULL) && !d->reborn && d->expires_ns == 0;
+	return KV_UNLIKELY(d != NULL) && d->expires_ns == 0;
 }
 void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns);
 

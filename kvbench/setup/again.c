@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* again.c -- kv-bench starts a kv-bench.
  *
- * Each run is a process of its own: a server cannot be started after the first call of libfabric (no fork after it), the
- * provider may keep resources of one pool that the next would find, and a run that hangs or crashes costs only itself. The
- * process dies with its parent, and its server with it.
+ * Each run is a process of its own: a server cannot be started after the first call of libfabric (no fork after it),
+ * the provider may keep resources of one pool that the next would find, and a run that hangs or crashes costs only
+ * itself. The process dies with its parent, and its server with it.
  *
- * Report and log go to files in memory, which nobody has to empty while the process runs. Read parts of the log are given
- * back to the kernel. */
+ * Report and log go to files in memory, which nobody has to empty while the process runs. Read parts of the log are
+ * given back to the kernel. */
 #include "kvbench/setup/again.h"
 
 #include <errno.h>

@@ -34,21 +34,18 @@ int again_check(const struct again_args *args, struct kv_error *err);
 /* ---- a process that reports ---- */
 
 struct again_run {
-	const char *program;   /* NULL: this one */
-	uint64_t timeout_ns;   /* afterwards the process is killed */
-	const char *timeout;   /* the option that sets it, for the error's sentence; NULL: none */
-	int status_max;        /* with a higher exit status the report does not count */
-	bool log_through;      /* the process's standard error goes to ours, too */
+	const char *program; /* NULL: this one */
+	uint64_t timeout_ns; /* afterwards the process is killed */
+	const char *timeout; /* the option that sets it, for the error's sentence; NULL: none */
+	int status_max;      /* with a higher exit status the report does not count */
+	bool log_through;    /* the process's standard error goes to ours, too */
 };
 
-/* again_report -- start the process with these arguments, wait for it, and parse its standard output as a JSON document.
- * A signal to kv-bench is passed on. Thread: main, which must outlive the process.
- * Returns 0, and *out is the caller's reference; else *out is NULL, with a code and a sentence that ends in the last line
- * of the process's log. Errors:
- *   -KV_ECANCELED  kv-bench was interrupted
- *   -KV_ETIMEOUT   the process was killed
- *   -KV_EINTERNAL  it failed, was ended by a signal, or wrote no report
- *   -KV_EINVAL     its report is longer than 64 MiB; or an argument found no room
+/* again_report -- start the process with these arguments, wait for it, and parse its standard output as a JSON
+ * document. A signal to kv-bench is passed on. Thread: main, which must outlive the process. Returns 0, and *out is the
+ * caller's reference; else *out is NULL, with a code and a sentence that ends in the last line of the process's log.
+ * Errors: -KV_ECANCELED  kv-bench was interrupted -KV_ETIMEOUT   the process was killed -KV_EINTERNAL  it failed, was
+ * ended by a signal, or wrote no report -KV_EINVAL     its report is longer than 64 MiB; or an argument found no room
  *   -errno         it could not be started */
 int again_report(const struct again_run *run, const struct again_args *args, json_t **out, struct kv_error *err);
 

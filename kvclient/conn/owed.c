@@ -4,7 +4,8 @@
  * A DELETE succeeds although a server that may have the value is down: nobody can wait for it. If that server comes
  * back as the process that it was, with its memory, it has the value still. So it is told before any call goes there,
  * as the last step of attaching: of all that the client has deleted since it last heard it. What was put since then
- * stays: the time of the DELETE goes along, in the server's clock. A server that was restarted has nothing.
+ * stays: the time of the DELETE goes along, in the server's clock. A server that was restarted is told, too: others may
+ * have filled it before this client reaches it.
  *
  * After a change of the view, and when a server begins to drain, the servers that have a key from then on are told of
  * what was deleted in the last seconds: the call may have gone by the old view, while another client, or the server
@@ -154,9 +155,10 @@ int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns)
 	struct kvc_client *c = n->client;
 	int rc = 0;
 	/* A process that the client never met may have been a member before, and have missed as much. */
-	if (c->owed.noted > 0 && !n->restarted)
+	if (c->owed.noted > 0)
 		rc = tell_await(n, n->owed_from, true, deadline_ns);
-	n->owed_from = c->owed.noted;
+	if (rc == 0) /* else the next attempt tells all of it */
+		n->owed_from = c->owed.noted;
 	c->owed.change_ns = loop_now(c->loop);
 	return rc < 0 ? kv_fail(&n->error, rc, "it does not take what was deleted while it was away: %s",
 				kv_strerror(rc))

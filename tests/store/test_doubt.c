@@ -70,6 +70,42 @@ static void without_an_answer_all_of_it_goes(void **state)
 	close_store();
 }
 
+static void copy_in(const char *key, uint64_t born_ns, uint64_t now_ns)
+{
+	struct block *b, *holder;
+	assert_int_equal(stage(key, strlen(key), SMALL, &b), 0);
+	assert_int_equal(store_commit_born(&store, b, 0, KV_NEVER, born_ns, now_ns, &holder), 0);
+}
+
+/* Others send copies of values that are older than the doubt in which all was dropped. They are no part of it. */
+static void an_old_copy_that_comes_later_is_kept(void **state)
+{
+	struct verdict none = {0}, v = dead("k", 1000 * SECOND);
+	(void)state;
+	open_small(0);
+	put("gone", SMALL, 1, 10 * SECOND);
+	store_doubt(&store, 20 * SECOND);
+	store_judge(&store, NULL, 0);
+	copy_in("k", 15 * SECOND, 21 * SECOND);
+	assert_non_null(get("k", 21 * SECOND));
+	assert_null(get("gone", 21 * SECOND));
+	store_doubt(&store, 30 * SECOND); /* the next doubt is about the copy, too */
+	assert_null(get("k", 30 * SECOND));
+	copy_in("late", 16 * SECOND, 31 * SECOND);
+	assert_null(get("late", 31 * SECOND));
+	store_judge(&store, &none, 0);
+	assert_non_null(get("k", 32 * SECOND));
+	assert_non_null(get("late", 32 * SECOND));
+	store_doubt(&store, 40 * SECOND);
+	store_judge(&store, &v, 1);
+	copy_in("later", 17 * SECOND, 41 * SECOND);
+	assert_null(get("k", 41 * SECOND));
+	assert_non_null(get("late", 41 * SECOND));
+	assert_non_null(get("later", 41 * SECOND));
+	check_store();
+	close_store();
+}
+
 /* However many doubts there were: a block that was found good in one is judged again in the next. */
 static void every_doubt_is_a_new_one(void **state)
 {
@@ -86,7 +122,7 @@ static void every_doubt_is_a_new_one(void **state)
 		assert_null(get("k", now + 2 * SECOND));
 		store_judge(&store, i % 2 ? &none : &v, i % 2 ? 0 : 1);
 		b = get("k", now + 2 * SECOND);
-		assert_true(i % 2 == 0 ? b == NULL : b != NULL || store.doubt.dead_ns == now + SECOND);
+		assert_true(i % 2 == 0 ? b == NULL : b != NULL || store.doubt.all_dead_ns == now + SECOND);
 	}
 	check_store();
 	close_store();
@@ -98,6 +134,7 @@ int main(void)
 		cmocka_unit_test(what_is_in_doubt_is_hidden_and_then_judged),
 		cmocka_unit_test(a_value_may_be_put_over_a_hidden_one),
 		cmocka_unit_test(without_an_answer_all_of_it_goes),
+		cmocka_unit_test(an_old_copy_that_comes_later_is_kept),
 		cmocka_unit_test(every_doubt_is_a_new_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
