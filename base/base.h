@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/digest.h"
+#include "base/drained.h"
 #include "base/error.h"
 #include "base/event.h"
 #include "base/hash.h"
