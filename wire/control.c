@@ -638,6 +638,37 @@ static int drain_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 	return 0;
 }
 
+/* ---- DRAIN_DONE ---- */
+
+static void drained_write(struct wire_out *o, const struct wire_ctrl_msg *m)
+{
+	const struct kv_drained *d = &m->drained;
+	wire_out_64(o, d->values);
+	wire_out_64(o, d->bytes);
+	wire_out_64(o, d->of);
+	wire_out_64(o, d->gone);
+	wire_out_32(o, KV_LEFT_REASONS);
+	wire_out_32(o, 0);
+	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
+		wire_out_64(o, d->left[i]);
+	o->bad |= !kv_drained_valid(d);
+}
+
+static int drained_read(struct wire_cur *c, struct wire_ctrl_msg *m)
+{
+	struct kv_drained *d = &m->drained;
+	d->values = wire_cur_64(c);
+	d->bytes = wire_cur_64(c);
+	d->of = wire_cur_64(c);
+	d->gone = wire_cur_64(c);
+	wire_cur_check(c, wire_cur_32(c) == KV_LEFT_REASONS);
+	wire_cur_check(c, wire_cur_32(c) == 0);
+	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
+		d->left[i] = wire_cur_64(c);
+	wire_cur_check(c, kv_drained_valid(d));
+	return 0;
+}
+
 /* ---- the envelope ---- */
 
 /* clang-format off */
@@ -674,6 +705,7 @@ static const struct {
 	[WIRE_CTRL_VIEW_NEWS] = {news_write, news_read},
 	[WIRE_CTRL_DRAIN] = {drain_write, drain_read},
 	[WIRE_CTRL_DRAIN_OK] = {drain_write, drain_read},
+	[WIRE_CTRL_DRAIN_DONE] = {drained_write, drained_read},
 };
 /* clang-format on */
 

@@ -113,7 +113,7 @@ static const struct {
 } shapes[] = {
 	[WIRE_GET] = {GET_FIXED, WIRE_GET_SUM_RANGE | WIRE_GET_INLINE | WIRE_GET_CHECK | WIRE_GET_PACK | WIRE_GET_PULL |
 				WIRE_GET_MORE | WIRE_GET_YOUNG, true},
-	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY, true},
+	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY | WIRE_PUT_SPARE, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {TIMED_FIXED, WIRE_DELETE_THIS | WIRE_DELETE_AT, true},
 	[WIRE_TOUCH] = {TIMED_FIXED, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG, true},
@@ -184,6 +184,8 @@ static bool put_valid(const struct wire_request *r)
 	bad |= (r->flags & WIRE_PUT_FIRST) != 0 && r->put.stage != 0;
 	if (r->flags & WIRE_PUT_COPY)
 		bad |= !(r->flags & WIRE_PUT_FIRST) || r->put.born_ns == 0;
+	else
+		bad |= (r->flags & WIRE_PUT_SPARE) != 0;
 	if (r->flags & WIRE_PUT_LANDED)
 		return !bad && put_has_source(r) && landed_valid(&r->dest, length);
 	return !bad && (!put_has_source(r) || dest_valid(&r->dest, length));

@@ -155,6 +155,10 @@
  * where WELCOME has WIRE_WELCOME_DRAIN. The server ends: it drains as it does for SIGTERM DRAIN_OK    u64 milliseconds
  * (not 0) after which the drain is over at the latest. If the server drains already: what is left, and the bounds stay
  * those of the first client that asked
+ *  DRAIN_DONE  u64 values that other servers have; u64 their bytes; u64 of so many; u64 values that were deleted or
+ *              expired meanwhile; u32 KV_LEFT_REASONS; u32 zero; as many u64: values that no other server has, by
+ *              reason (enum kv_left); in all as many as the third number less the first. To a client that had DRAIN_OK
+ *              on this connection, before GOODBYE
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H
@@ -228,6 +232,8 @@ enum wire_flag {
 	WIRE_PUT_LANDED = 4,  /* PUT: the client wrote the bytes to its landing area, before this message and over the
 				 same  connection */
 	WIRE_PUT_COPY = 8,    /* PUT, with FIRST: the value is copied from another server; see put.born_ns */
+	WIRE_PUT_SPARE = 16,  /* PUT, with COPY: only into memory that is free: no value goes for it (else NOMEM), and
+				 the copy goes before all others */
 	WIRE_DELETE_THIS = 1, /* DELETE: the value of one generation */
 	WIRE_DELETE_AT = 2,   /* DELETE: the value as it was at some time */
 	WIRE_EXISTS_DELETED = 1, /* reply to EXISTS: some keys were deleted lately; a second bitmap says which */
@@ -648,7 +654,8 @@ enum wire_ctrl {
 	WIRE_CTRL_VIEW = 26,
 	WIRE_CTRL_VIEW_NEWS = 27,
 	WIRE_CTRL_DRAIN = 28,
-	WIRE_CTRL_DRAIN_OK = 29
+	WIRE_CTRL_DRAIN_OK = 29,
+	WIRE_CTRL_DRAIN_DONE = 30
 };
 
 enum wire_welcome {
@@ -776,6 +783,7 @@ struct wire_ctrl_msg {
 		struct wire_view view;
 		struct wire_view_news view_news; /* also of VIEW_ASK, which has a digest alone */
 		struct wire_drain drain;         /* also of DRAIN_OK, which has a time alone */
+		struct kv_drained drained;
 		struct {
 			uint32_t session;
 			uint64_t requests;

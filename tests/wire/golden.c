@@ -142,6 +142,22 @@ const struct golden_request golden_requests[] = {
 		  .checksum = 0x0123456789abcdef,
 		  .born_ns = 0xb0b0,
 		  .inline_data = BYTES("abc")}}},
+	{"put_spare",
+	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf900001090d0c0b0a"
+	 "0807060504030201021b6800881300008c776655443322110300000000000000"
+	 "00000000000000000300000000000000efcdab8967452301b0b0000000000000"
+	 "0000000005000300000000000000000000000000000000000000000000000000"
+	 "00000000000000006b65792d36616263",
+	 {.type = WIRE_PUT,
+	  .flags = WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_COPY | WIRE_PUT_SPARE,
+	  .time_left_us = 5000,
+	  .id = ID + 4,
+	  .key = BYTES("key-6"),
+	  .put = {.total = 3,
+		  .length = 3,
+		  .checksum = 0x0123456789abcdef,
+		  .born_ns = 0xb0b0,
+		  .inline_data = BYTES("abc")}}},
 	{"get_young",
 	 "4b52040504030201a0a1a2a3a4a5a6a7a8a9aaabacadaeaf800001090d0c0b0a"
 	 "0807060504030201010a5800881300008c776655443322110000000000000000"
@@ -596,5 +612,16 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "140000001c00000030750000000000000000004000000000",
 	 {.type = WIRE_CTRL_DRAIN, .drain = {.time_ms = 30000, .bytes_s = 1 << 30}}},
 	{"drain_ok", "0c0000001d0000001027000000000000", {.type = WIRE_CTRL_DRAIN_OK, .drain.time_ms = 10000}},
+	{"drain_done",
+	 "740000001e0000005a0000000000000000100000000000006400000000000000"
+	 "0500000000000000090000000000000007000000000000000000000000000000"
+	 "0100000000000000000000000000000000000000000000000000000000000000"
+	 "000000000000000000000000000000000200000000000000",
+	 {.type = WIRE_CTRL_DRAIN_DONE,
+	  .drained = {.values = 90,
+		      .bytes = 4096,
+		      .of = 100,
+		      .gone = 5,
+		      .left = {[KV_LEFT_TIME] = 7, [KV_LEFT_UNREACHABLE] = 1, [KV_LEFT_STUCK] = 2}}}},
 };
 const size_t golden_ctrls_n = KV_COUNT(golden_ctrls);

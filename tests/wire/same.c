@@ -275,6 +275,13 @@ void assert_ctrl(const struct wire_ctrl_msg *got, const struct wire_ctrl_msg *wa
 		SAME(drain.time_ms);
 		SAME(drain.bytes_s);
 		break;
+	case WIRE_CTRL_DRAIN_DONE:
+		SAME(drained.values);
+		SAME(drained.bytes);
+		SAME(drained.of);
+		SAME(drained.gone);
+		assert_memory_equal(got->drained.left, want->drained.left, sizeof(want->drained.left));
+		break;
 	case WIRE_CTRL_VIEW_NEWS:
 		SAME(view_news.source);
 		SAME(view_news.epoch);

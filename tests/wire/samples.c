@@ -73,6 +73,7 @@ static void random_put(struct kv_prng *p, struct scratch *s, struct wire_request
 	if (r->flags & WIRE_PUT_FIRST && kv_prng_below(p, 2)) {
 		r->flags |= WIRE_PUT_COPY;
 		r->put.born_ns = between(p, 1, UINT64_MAX);
+		r->flags |= kv_prng_below(p, 2) ? WIRE_PUT_SPARE : 0;
 	}
 	r->put.checksum = kv_prng_next(p);
 	r->put.ttl_s = (uint32_t)upto(p, UINT32_MAX);
@@ -384,7 +385,7 @@ static void random_view(struct kv_prng *p, struct scratch *s, struct wire_view *
 void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 {
 	memset(m, 0, sizeof(*m));
-	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_DRAIN_OK);
+	m->type = (enum wire_ctrl)between(p, WIRE_CTRL_HELLO, WIRE_CTRL_DRAIN_DONE);
 	switch (m->type) {
 	case WIRE_CTRL_HELLO:
 		random_hello(p, &m->hello);
@@ -444,6 +445,13 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 		break;
 	case WIRE_CTRL_DRAIN_OK:
 		m->drain.time_ms = between(p, 1, UINT64_MAX);
+		break;
+	case WIRE_CTRL_DRAIN_DONE:
+		m->drained.values = m->drained.of = kv_prng_next(p) / 2;
+		m->drained.bytes = kv_prng_next(p);
+		m->drained.gone = kv_prng_next(p);
+		for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
+			m->drained.of += m->drained.left[i] = kv_prng_next(p) >> 5;
 		break;
 	case WIRE_CTRL_VIEW_ASK:
 		m->view_news.digest = kv_prng_next(p);

@@ -68,7 +68,7 @@ static void messages_of_unknown_types_are_refused(void **state)
 		bool empty = (type >= WIRE_CTRL_GOODBYE && type <= WIRE_CTRL_SESSION_BEGIN) ||
 			     type == WIRE_CTRL_ARENAS || type == WIRE_CTRL_LANDINGS;
 		assert_int_equal(decode_patched("goodbye", 4, 2, type), empty ? 1 : -KV_EPROTO);
-		if (type == 0 || type > WIRE_CTRL_DRAIN_OK)
+		if (type == 0 || type > WIRE_CTRL_DRAIN_DONE)
 			assert_int_equal(encode(&m), -KV_EINVAL);
 	}
 	assert_int_equal(decode_patched("goodbye", 6, 2, 1), -KV_EPROTO); /* reserved */
@@ -396,6 +396,24 @@ static void revoke_carries_no_status(void **state)
 	assert_int_equal(decode_patched("revoke_ok", 12, 4, 1), -KV_EPROTO);
 }
 
+/* The numbers agree, also where their sum does not fit 64 bits. */
+static void a_report_of_a_drain_adds_up(void **state)
+{
+	struct wire_ctrl_msg m = golden("drain_done");
+	(void)state;
+	m.drained.of++;
+	assert_int_equal(encode(&m), -KV_EINVAL);
+	assert_int_equal(decode_patched("drain_done", 8, 8, 91), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 8, 8, 101), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 24, 8, 99), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 40, 4, 8), -KV_EPROTO); /* reasons */
+	assert_int_equal(decode_patched("drain_done", 40, 4, 10), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 44, 4, 1), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 48, 8, UINT64_MAX), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 48, 8, 8), -KV_EPROTO);
+	assert_int_equal(decode_patched("drain_done", 16, 8, 1), 1); /* bytes */
+}
+
 static void addresses_and_heartbeats_keep_their_limits(void **state)
 {
 	struct wire_ctrl_msg m = golden("address");
@@ -587,6 +605,7 @@ int main(void)
 		cmocka_unit_test(a_region_with_a_wrong_field_is_refused),
 		cmocka_unit_test(a_regions_table_gives_back_what_was_put),
 		cmocka_unit_test(revoke_carries_no_status),
+		cmocka_unit_test(a_report_of_a_drain_adds_up),
 		cmocka_unit_test(addresses_and_heartbeats_keep_their_limits),
 		cmocka_unit_test(a_decoded_address_has_a_length_within_bounds),
 		cmocka_unit_test(a_decoded_heartbeat_has_shards_within_bounds),

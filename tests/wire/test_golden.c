@@ -145,7 +145,7 @@ static void every_type_has_a_golden_message(void **state)
 		ctrls |= 1u << golden_ctrls[i].want.type;
 	assert_int_equal(requests, (2u << WIRE_PROVE) - 2);
 	assert_int_equal(replies, (2u << WIRE_TOMBS) - 2);
-	assert_int_equal(ctrls, (2u << WIRE_CTRL_DRAIN_OK) - 2);
+	assert_int_equal(ctrls, (2u << WIRE_CTRL_DRAIN_DONE) - 2);
 }
 
 int main(void)

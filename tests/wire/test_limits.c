@@ -56,7 +56,7 @@ static struct wire_request put_request(void)
 static void each_type_has_its_flags_and_no_others(void **state)
 {
 	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 15 | WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_MORE,
-							[WIRE_PUT] = 15,
+							[WIRE_PUT] = 31,
 							[WIRE_DELETE] = 3,
 							[WIRE_TOUCH] = 7,
 							[WIRE_PIN] = 1};
@@ -72,6 +72,8 @@ static void each_type_has_its_flags_and_no_others(void **state)
 			if (type == WIRE_PUT && flags & WIRE_PUT_COPY) {
 				good = good && flags & WIRE_PUT_FIRST;
 				r.put.born_ns = 1;
+			} else if (type == WIRE_PUT) {
+				good = good && !(flags & WIRE_PUT_SPARE);
 			}
 			if (type == WIRE_DELETE) {
 				good = good && flags != 3;
@@ -421,6 +423,8 @@ static void which_value_is_meant_is_said_once(void **state)
 	r.put.born_ns = 1;
 	r.flags = WIRE_PUT_LAST | WIRE_PUT_COPY;
 	assert_int_equal(add_request(&r), -KV_EINVAL); /* only the first range says it */
+	r = (struct wire_request){.type = WIRE_PUT, .flags = WIRE_PUT_FIRST | WIRE_PUT_SPARE, .key = {key, 1}};
+	assert_int_equal(add_request(&r), -KV_EINVAL); /* only a copy */
 }
 
 static void replies_keep_their_lengths(void **state)

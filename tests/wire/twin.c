@@ -51,6 +51,7 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		if (r->flags & WIRE_PUT_FIRST)
 			assert_int_equal(r->put.stage, 0);
 		assert_true(!(r->flags & WIRE_PUT_COPY) || r->flags & WIRE_PUT_FIRST);
+		assert_true(!(r->flags & WIRE_PUT_SPARE) || r->flags & WIRE_PUT_COPY);
 		assert_true((r->flags & WIRE_PUT_COPY) != 0 ? r->put.born_ns > 0 : r->put.born_ns == 0);
 	}
 	if (r->type == WIRE_DELETE) {
@@ -147,7 +148,8 @@ static void assert_welcome_limits(const struct wire_welcome_msg *w, const uint8_
 
 void assert_ctrl_limits(const struct wire_ctrl_msg *m, const uint8_t *data, size_t len)
 {
-	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_DRAIN_OK);
+	assert_true(m->type >= WIRE_CTRL_HELLO && m->type <= WIRE_CTRL_DRAIN_DONE);
+	assert_true(m->type != WIRE_CTRL_DRAIN_DONE || kv_drained_valid(&m->drained));
 	if (m->type == WIRE_CTRL_HELLO) {
 		assert_true(m->hello.version_min <= WIRE_VERSION && m->hello.version_max >= WIRE_VERSION);
 		assert_true(m->hello.chunk_bytes > 0);
