@@ -8,9 +8,13 @@
 /* kvc_copy_batch -- kvc_put_batch for values that were put long ago: item i at born_ns[i] of CLOCK_MONOTONIC, or later;
  * not 0. No DELETE since then is undone: such an item's result is -KV_ENOTFOUND if another server has a younger value
  * or has certainly deleted the key, and its source should delete it, too; or -KV_ECANCELED if that is not certain.
- * Blocks. */
-int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+ * spare: no value is evicted for them (else -KV_ENOMEM), and they are the first to be evicted. Blocks. */
+int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
 		   const struct kvc_call *call);
+
+/* kvc_delete_at -- have the server that has the key now delete the value as it was at this time of CLOCK_MONOTONIC, and
+ * refuse copies of it. A value that was put since stays. Blocks. As kvc_delete. */
+int kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
 
 /* What a server remembers of a key: the hash that all servers have of it, and that it was deleted, or touched, at this
  * time of CLOCK_MONOTONIC or earlier. */

@@ -606,18 +606,43 @@ KVC_API int kvc_ping_await(struct kvc_client *client, const struct kvc_call *cal
 /* How a server's drain is bounded. 0: as the server's own options say. */
 struct kvc_drain {
 	size_t size;
-	uint64_t time_ns; /* from now to its end at the latest: whole milliseconds, a day at most */
-	uint64_t bytes_s; /* at which it may put values to the other servers */
+	uint64_t time_ns;            /* from now to its end at the latest: whole milliseconds, a day at most */
+	uint64_t bytes_s;            /* at which it may put values to the other servers */
+	struct kvc_drained *drained; /* NULL, or with its size set: filled if the call returns 0 */
 };
 
-/* kvc_drain_await -- have call->server drain: it puts what was hit lately to the other servers of its view, finishes
- * the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a server
- * allows it only with --allow-drain.
+/* Why a value of a server that drained is at no other server. */
+enum kvc_left {
+	KVC_LEFT_TIME,        /* the time for that was over */
+	KVC_LEFT_FULL,        /* the other servers have no room for it */
+	KVC_LEFT_UNREACHABLE, /* no other server that could take it answers */
+	KVC_LEFT_ALONE,       /* the cluster has no other member that stays */
+	KVC_LEFT_OFF,         /* the server was told to push none (--drain-mb 0) */
+	KVC_LEFT_TOO_BIG,     /* it is larger than the other server allows */
+	KVC_LEFT_DAMAGED,     /* its bytes do not have their checksum */
+	KVC_LEFT_REFUSED,     /* the other server refused it: it may have deleted its key */
+	KVC_LEFT_STUCK,       /* a thread of the server did not answer */
+	KVC_LEFT_REASONS
+};
+
+/* What came of a drain. All values are at other servers if `values` is `of`. */
+struct kvc_drained {
+	size_t size;
+	bool known;                      /* the server has said so; else all that follows is 0 */
+	uint64_t values, bytes;          /* values that other servers have, and their bytes */
+	uint64_t of;                     /* `values`, and those that no other server has */
+	uint64_t gone;                   /* values beside them that were deleted or expired meanwhile */
+	uint64_t left[KVC_LEFT_REASONS]; /* `of` less `values`, by reason */
+};
+
+/* kvc_drain_await -- have call->server drain: it pushes its values to the other servers of its view, the hottest first,
+ * finishes the requests that it has, says goodbye to all clients, and ends. It is for operators (kv-client drain): a
+ * server allows it only with --allow-drain.
  *
- * Returns 0 when the server has said goodbye: what it hands over is handed over. Also when a view of the cluster says
- * that it is no member any more. drain: NULL, or with its size set. Without call->timeout_ns the deadline is the end
- * that the server names, and 5 s; the question itself is answered within the pool's timeout. A call that ends early
- * takes nothing back: the server drains.
+ * Returns 0 when the server has said goodbye: drain->drained says how many of its values other servers have. Also when
+ * a view of the cluster says that it is no member any more; the report is not known then. drain: NULL, or with its size
+ * set. Without call->timeout_ns the deadline is the end that the server names, and 5 s; the question itself is answered
+ * within the pool's timeout. A call that ends early takes nothing back: the server drains.
  * Parks: yes. Thread: worker.
  * Errors: also the server codes.
  *   -KV_EINVAL     there is no such server

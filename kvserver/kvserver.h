@@ -154,6 +154,10 @@ int kvs_server_view_set(struct kvs_server *server, const struct kv_view *view);
  * Errors: -KV_EBUSY, as above: they are told with the next call. */
 int kvs_server_drains(struct kvs_server *server);
 
+/* kvs_server_drained -- what came of the drain: clients that asked for it hear that before the goodbye. Before
+ * kvs_server_stop. Thread: any. */
+void kvs_server_drained(struct kvs_server *server, const struct kv_drained *drained);
+
 /* kvs_server_away -- the source of the members has lost this server, as when a lease ends (away), or knows it again.
  * Its values from before may have been deleted meanwhile: they are hidden until that is known. A view without this
  * server says the same by itself. Thread: any, while the server is not destroyed. -KV_EBUSY: not now, try again.

@@ -22,9 +22,8 @@
  * such a drain changes nothing, and the second ends the process.
  *
  * --members is asked from the moment at which the server listens, and the server is ready with its first view. The
- * membership is told of the drain when it begins. Then what was
- * hit lately is put to the other members (push/), while clients are served as ever; then the server says goodbye, and
- * is taken out of the source.
+ * membership is told of the drain when it begins. Then the values are pushed to the other members (push/), while
+ * clients are served as ever; then the server says goodbye, and is taken out of the source.
  *
  * A service manager (systemd) is told when clients can connect, that the server ends, and, if it asks for that, that
  * all loops turn.
@@ -356,19 +355,16 @@ static int http_open(const struct flags *f, const struct kv_log *log, struct htt
 	return f->http_addr ? http_start(&options, out, err) : 0;
 }
 
-static void push_log(const struct kv_log *log, const struct push_result *done)
+static void push_log(const struct kv_log *log, const struct kv_drained *d)
 {
-	const char *rest = done->all     ? ""
-			   : done->alone ? ", and no other member takes what is left"
-					 : ", and time is over for what is left";
-	char bytes[32];
+	char text[KV_DRAINED_TEXT], why[KV_DRAINED_TEXT];
+	bool all = d->values == d->of;
 
-	kv_event(log, KV_LOG_INFO,
-		 KV_EVENT("drain_pushed", KV_NUMBER("values", done->blocks), KV_NUMBER("bytes", done->bytes),
-			  KV_NUMBER("failed", done->failed), KV_FIELD("all", done->all ? "yes" : "no")),
-		 "drain: %llu values, %s, were put to the others%s; %llu could not be",
-		 (unsigned long long)done->blocks, kv_size_format(done->bytes, bytes, sizeof(bytes)), rest,
-		 (unsigned long long)done->failed);
+	kv_event(log, all ? KV_LOG_INFO : KV_LOG_WARN,
+		 KV_EVENT("drain_pushed", KV_NUMBER("values", d->values), KV_NUMBER("of", d->of),
+			  KV_NUMBER("bytes", d->bytes), KV_NUMBER("gone", d->gone), KV_FIELD("all", all ? "yes" : "no"),
+			  KV_FIELD("why", kv_drained_names(d, why, sizeof(why)))),
+		 "drain: %s", kv_drained_text(d, text, sizeof(text)));
 }
 
 /* Others that have keys when this server has gone. One that joins has its share: after an upgrade all may. */
@@ -381,14 +377,23 @@ static unsigned members_staying(const struct kv_view *view, const char *self)
 	return count;
 }
 
-/* Why nothing is put to other servers; NULL: they are given what was hit. */
-static const char *no_push_why(const struct push_options *o, unsigned others)
+/* Why nothing is put to other servers; KV_LEFT_REASONS: values are. */
+static enum kv_left no_push_why(const struct push_options *o, unsigned others)
 {
 	if (!o->bytes_s)
-		return "--drain-mb is 0";
-	if (!o->self)
-		return "this server has been in no view of --members";
-	return others ? NULL : "no other member stays";
+		return KV_LEFT_OFF;
+	return o->self && others ? KV_LEFT_REASONS : KV_LEFT_ALONE;
+}
+
+static void no_push_log(const struct run *r, const struct push_options *o, enum kv_left why, const struct kv_drained *d)
+{
+	const char *reason = !r->membership                     ? "it has no --members"
+			     : why == KV_LEFT_ALONE && !o->self ? "this server has been in no view of --members"
+								: kv_left_text(why);
+
+	kv_event(r->log, d->of ? KV_LOG_WARN : KV_LOG_INFO,
+		 KV_EVENT("drain_no_push", KV_FIELD("reason", reason), KV_NUMBER("of", d->of)),
+		 "drain: none of %llu values is pushed to another server: %s", (unsigned long long)d->of, reason);
 }
 
 /* Clients hear of the drain from this server itself. */
@@ -400,7 +405,25 @@ static void drain_announce(struct kvs_server *server)
 		nanosleep(&pause, NULL);
 }
 
-/* This server drains: the others get what was hit lately. */
+static void push(struct run *r, const struct push_options *o, unsigned others, struct kv_drained *out)
+{
+	struct kv_error err;
+	char rate[32];
+
+	kv_event(r->log, KV_LOG_INFO,
+		 KV_EVENT("drain_push", KV_NUMBER("others", others), KV_NUMBER("bytes_s", o->bytes_s)),
+		 "drain: pushing the values to %u other%s, the hottest first, %s per second at most", others,
+		 kv_plural(others), kv_size_format(o->bytes_s, rate, sizeof(rate)));
+	if (push_run(o, out, &err) == 0)
+		push_log(r->log, out);
+	else
+		kv_event(r->log, KV_LOG_WARN,
+			 KV_EVENT("drain_push_failed", KV_FIELD("reason", err.text), KV_NUMBER("of", out->of)),
+			 "drain: none of %llu values is pushed to another server: %s", (unsigned long long)out->of,
+			 err.text);
+}
+
+/* This server drains: the others get its values. */
 static void hand_over(struct run *r, const struct drain_bounds *bounds)
 {
 	const struct flags *f = r->flags;
@@ -418,34 +441,25 @@ static void hand_over(struct run *r, const struct drain_bounds *bounds)
 				 .server_name = f->server_name,
 				 .cluster = f->cluster,
 				 .log = r->log};
-	struct push_result done;
-	struct kv_error err;
-	char rate[32];
-	const char *why_not;
+	struct kv_drained done;
+	enum kv_left why;
 	struct kv_member self;
-	unsigned others;
-	int rc;
+	unsigned others = 0;
 
-	drain_announce(r->server);
-	o.self = membership_drain(r->membership, &self) ? &self : NULL;
-	rc = membership_read(r->membership, &now);
-	others = members_staying(&now.view, membership_self(r->membership));
-	why_not = rc < 0 ? "no memory for the members" : no_push_why(&o, others);
-	if (why_not) {
-		kv_event(r->log, KV_LOG_INFO, KV_EVENT("drain_no_push", KV_FIELD("reason", why_not)),
-			 "drain: no value is put to another server: %s", why_not);
-	} else {
-		kv_event(r->log, KV_LOG_INFO,
-			 KV_EVENT("drain_push", KV_NUMBER("others", others), KV_NUMBER("bytes_s", o.bytes_s)),
-			 "drain: putting what was hit lately to %u other%s, %s per second at most", others,
-			 kv_plural(others), kv_size_format(o.bytes_s, rate, sizeof(rate)));
-		rc = push_run(&o, &done, &err);
-		if (rc < 0)
-			kv_event(r->log, KV_LOG_WARN, KV_EVENT("drain_push_failed", KV_FIELD("reason", err.text)),
-				 "drain: no value is put to another server: %s", err.text);
-		else
-			push_log(r->log, &done);
+	if (r->membership) {
+		drain_announce(r->server);
+		o.self = membership_drain(r->membership, &self) ? &self : NULL;
+		if (membership_read(r->membership, &now) == 0)
+			others = members_staying(&now.view, membership_self(r->membership));
 	}
+	why = no_push_why(&o, others);
+	if (why == KV_LEFT_REASONS) {
+		push(r, &o, others, &done);
+	} else {
+		push_none(r->server, why, &done);
+		no_push_log(r, &o, why, &done);
+	}
+	kvs_server_drained(r->server, &done);
 	kv_view_fini(&now.view);
 }
 
@@ -525,7 +539,7 @@ static void run(struct run *r, const struct kv_log_style *style)
 	signals_default(got == DRAIN_SIGNAL);
 	stuck_begin(&stuck, r->server, got == DRAIN_SIGNAL ? SIGTERM : got, pace_of(getenv("KVRAIL_TEST_STUCK_PACE")),
 		    r->log);
-	if (r->membership)
+	if (r->membership || got == DRAIN_SIGNAL)
 		hand_over(r, &bounds);
 	if (r->http)
 		http_drain(r->http);

@@ -20,6 +20,7 @@ struct arena_block {
 	void *owner;
 	struct kv_list node; /* of holes: in their size class */
 	uint32_t leases;     /* 0 at first; kvserver/ops/lease.c counts here: a lease finds it in constant time */
+	uint32_t told;       /* 0 at first; the walk that told of its block last, or HOT_SETTLED (hot.h) */
 };
 
 /* A walk over the arena by address that lasts several turns. When blocks join meanwhile, the walk moves along with

@@ -76,6 +76,27 @@ void evict_insert(struct evict *e, struct evict_node *n, uint64_t id)
 	e->policy->insert(e, n, ago > 0);
 }
 
+void evict_demote(struct evict *e, struct evict_node *n)
+{
+	uint64_t stamp = n->stamp;
+
+	if (n->parked)
+		return;
+	e->policy->remove(e, n);
+	for (unsigned i = 0; i < EVICT_QUEUES; i++) {
+		const struct evict_node *oldest = evict_oldest(e, i);
+		if (oldest && ((e->time - oldest->stamp) & EVICT_TIME_MASK) > ((e->time - stamp) & EVICT_TIME_MASK))
+			stamp = oldest->stamp;
+	}
+	n->stamp = stamp;
+	n->used = stamp;
+	n->hits = 0;
+	n->queue = 0;
+	kv_list_add_tail(&e->queue[0], &n->node);
+	e->in[0]++;
+	e->count++;
+}
+
 void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id)
 {
 	if (!e->policy->remembers || e->policy->remembers(n))

@@ -130,6 +130,9 @@ static inline void evict_remove(struct evict *e, struct evict_node *n)
 	n->parked = 0;
 }
 
+/* evict_demote -- the node, which was not hit yet, goes before all others. */
+void evict_demote(struct evict *e, struct evict_node *n);
+
 /* evict_remember -- n is about to be evicted, and not deleted: before evict_remove. */
 void evict_remember(struct evict *e, const struct evict_node *n, uint64_t id);
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hot.c -- walk over the arena once for each class, from the hottest to the coldest but one.
+/* hot.c -- a walk over the arena for each class of blocks, from the hottest to the coldest.
  *
  * The policies know for each block how often it was hit since they last looked, and the time of its place in their
- * order. That makes the classes: hit twice or more, or pinned; hit once; not hit, but in the newer half of that order.
- * Under LRU, which counts no hits, the newer half is what was used last. Within a class the order is that of memory.
+ * order. The classes follow from both: hit twice or more, or pinned; hit once; not hit, by age. Under LRU, which counts
+ * no hits, the age is the time since the last use. Within a class the order is that of memory.
  *
- * A walk of the arena stays right while blocks come, go and join (arena.h), so it may last as long as a server takes to
- * hand its blocks to others. Rejected: a sorted list of all blocks. It takes memory when a store is full, and holds
- * pointers to blocks that go meanwhile. */
+ * A walk of the arena stays right while blocks come, go and join (arena.h). So it may last as long as a server takes to
+ * copy its blocks to others. A block that changes its class behind the walk's back is told of later: each pass tells of
+ * all blocks of its class or a hotter one that were not told of yet, and the next round tells of blocks that came
+ * since, and of those that the caller could not settle. The mark of a block lies beside its memory, where the walk
+ * looks anyway.
+ *
+ * Rejected: a sorted list of all blocks. It takes memory when a store is full, and holds pointers to blocks that go
+ * meanwhile. A walk along the policy's own lists: any hit may move the block at which it stands. */
 #include "store/hot.h"
 
 #include "store/store.h"
@@ -23,34 +28,66 @@ static struct evict_node *oldest_of(const struct evict *e)
 	return oldest;
 }
 
-static enum hot_class class_of(const struct store *s, const struct hot *h, const struct block *b)
+/* How old the block was when the walk began; 0: it came, or got a new place, since. */
+static uint64_t age_of(const struct hot *h, const struct block *b)
 {
+	uint64_t age = (h->time - b->evict.stamp) & EVICT_TIME_MASK;
+	return b->evict.parked || age > EVICT_TIME_MASK / 2 ? 0 : age;
+}
+
+enum hot_class hot_class_of(const struct hot *h, const struct block *b)
+{
+	uint64_t age = age_of(h, b);
 	if (!kv_list_empty(&b->pins) || b->evict.hits > 1)
 		return HOT_OFTEN;
 	if (b->evict.hits > 0)
 		return HOT_HIT;
-	return b->evict.parked || evict_age(&s->evict, &b->evict) <= h->half ? HOT_NEWER : HOT_COLD;
+	if (age <= h->oldest / 4)
+		return age <= h->oldest / 8 ? HOT_NEWEST : HOT_NEW;
+	return age <= h->oldest / 2 ? HOT_NEWER : HOT_OLD;
+}
+
+static void round_begin(struct store *s, struct hot *h)
+{
+	s->hot_round = s->hot_round + 1 == HOT_SETTLED ? 1 : s->hot_round + 1;
+	h->mark = s->hot_round;
+	h->told = false;
 }
 
 static void begin(struct store *s, struct hot *h)
 {
 	struct evict_node *oldest = oldest_of(&s->evict);
-	h->half = oldest ? evict_age(&s->evict, oldest) / 2 : 0;
+	h->time = s->evict.time;
+	h->oldest = oldest ? evict_age(&s->evict, oldest) : 0;
 	h->class = HOT_OFTEN;
 	h->begun = true;
+	round_begin(s, h);
 	arena_walk_begin(&s->arena, &h->walk, s->arena.first);
 }
 
-/* The pass is at its end: the next one begins. False: there is none. */
+/* The pass is at its end. True: the next one of the round begins. */
 static bool pass_next(struct store *s, struct hot *h)
 {
-	if (--h->class == HOT_COLD) {
+	bool same = h->class > HOT_OLD;
+	h->walk.from = h->walk.at = s->arena.first;
+	if (same) {
+		h->class --;
+	} else if (h->round == 0 || h->told) {
+		h->round++;
+		round_begin(s, h);
+	} else {
 		hot_end(h);
 		h->over = true;
-		return false;
 	}
-	h->walk.from = h->walk.at = s->arena.first;
-	return true;
+	return same;
+}
+
+/* Whether the walk is to tell of the block in this stretch. */
+static bool due(const struct hot *h, const struct arena_block *m)
+{
+	const struct block *b = m->owner;
+	return b && b->state == BLOCK_LIVE && b->mem == m && m->told != HOT_SETTLED && m->told != h->mark &&
+	       hot_class_of(h, b) >= h->class;
 }
 
 struct block *hot_next(struct store *s, struct hot *h, unsigned *budget)
@@ -61,7 +98,6 @@ struct block *hot_next(struct store *s, struct hot *h, unsigned *budget)
 		begin(s, h);
 	while (*budget > 0) {
 		struct arena_block *m = h->walk.at;
-		struct block *b;
 		if (!m) {
 			if (!pass_next(s, h))
 				return NULL;
@@ -69,9 +105,11 @@ struct block *hot_next(struct store *s, struct hot *h, unsigned *budget)
 		}
 		--*budget;
 		h->walk.from = h->walk.at = m->next;
-		b = m->owner;
-		if (b && b->state == BLOCK_LIVE && b->mem == m && class_of(s, h, b) == h->class)
-			return b;
+		if (due(h, m)) {
+			m->told = h->mark;
+			h->told = true;
+			return m->owner;
+		}
 	}
 	return NULL;
 }
@@ -81,4 +119,15 @@ void hot_end(struct hot *h)
 	if (h->begun && !h->over)
 		arena_walk_end(&h->walk);
 	h->begun = false;
+}
+
+void hot_settle(struct store *s, struct block *b)
+{
+	s->hot_settled += b->mem->told != HOT_SETTLED;
+	b->mem->told = HOT_SETTLED;
+}
+
+uint64_t hot_left(const struct store *s)
+{
+	return index_count(&s->index) - s->hot_settled;
 }

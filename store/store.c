@@ -154,6 +154,39 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 	return rc;
 }
 
+int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end,
+		      struct block **out)
+{
+	struct arena_block *mem = NULL;
+	struct block *b;
+
+	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
+		return -KV_EINVAL;
+	if (len > s->arena.limit)
+		return -KV_ETOOBIG;
+	b = slab_get(&s->blocks);
+	if (!b)
+		return -KV_ENOMEM;
+	block_init(s, b, key, key_len, len);
+	if (s->blocks.used <= s->blocks_max + s->rooms.used)
+		mem = arena_alloc(&s->arena, len, b, end);
+	if (!mem) {
+		slab_put(&s->blocks, b);
+		return -KV_ENOMEM;
+	}
+	s->staged_bytes += arena_round(len);
+	b->mem = mem;
+	b->offset = mem->offset;
+	*out = b;
+	return 0;
+}
+
+void store_last(struct store *s, struct block *b)
+{
+	if (kv_list_empty(&b->pins))
+		evict_demote(&s->evict, &b->evict);
+}
+
 int store_stage_step(struct store *s, struct room *r, unsigned *budget)
 {
 	int rc = room_step(s, r, budget);
@@ -387,19 +420,28 @@ bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns
 	struct block *b = item ? KV_CONTAINER(item, struct block, item) : NULL;
 	bool meant = b && block_born_ns(b) <= time_ns, hidden = meant && doubted(s, b);
 	bool was = meant && live(s, item, now_ns);
+	bool yielded = !b && tombs_yielded_take(&s->tombs, hash, now_ns);
 
 	tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, 0, now_ns);
 	if (b && !meant)
 		tombs_reborn(&s->tombs, hash, block_born_ns(b));
 	if (was || (hidden && index_find(&s->index, hash, key, len)))
 		store_drop(s, b);
-	return was;
+	return was || yielded;
 }
 
 void store_delete_block(struct store *s, struct block *b, uint64_t now_ns)
 {
 	tombs_put(&s->tombs, b->item.hash, tombs_id(b->item.key, b->item.key_len), block_born_ns(b) + 1000, 0, now_ns);
 	store_drop(s, b);
+}
+
+void store_yield(struct store *s, struct block *b, uint64_t now_ns)
+{
+	uint64_t hash = b->item.hash;
+
+	store_delete_block(s, b, now_ns);
+	tombs_yielded(&s->tombs, hash);
 }
 
 void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t now_ns)

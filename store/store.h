@@ -38,6 +38,8 @@ struct store {
 	struct kv_list clearing; /* rooms that have memory, each with a stretch of its own (room.c) */
 	unsigned rooms_begun;    /* that search or clear; ROOMS_AT_ONCE over several steps */
 	uint32_t blocks_max;
+	uint32_t hot_round;   /* of the last walk (hot.h) */
+	uint64_t hot_settled; /* live blocks that hot_settle was called for */
 	uint64_t generation;
 	uint64_t staged_bytes, pinned_bytes, gone_bytes; /* of the arena: of blocks in those states */
 	uint64_t events[STORE_EVENTS];                   /* counted since the start */
@@ -94,6 +96,12 @@ static inline uint8_t *store_data(const struct store *s, const struct block *b)
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
 		struct room **out_room);
 
+/* store_stage_spare -- as store_stage, but nothing is evicted for the block: -KV_ENOMEM if that is needed.
+ * store_last -- the live block, which nobody used yet, is the first one to be evicted. */
+int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end,
+		      struct block **out);
+void store_last(struct store *s, struct block *b);
+
 /* store_stage_step -- go on clearing memory, at most *budget blocks; lowers it. As store_stage; the room ends unless it
  * is -EAGAIN. store_stage_end -- give it up: room and block go. */
 int store_stage_step(struct store *s, struct room *r, unsigned *budget);
@@ -119,6 +127,10 @@ int store_copy_allowed(const struct store *s, const void *key, size_t len, uint6
  * it was there. store_delete_block -- the same for this live block, as far as copies that are no younger. */
 bool store_delete(struct store *s, const void *key, size_t len, uint64_t time_ns, uint64_t now_ns);
 void store_delete_block(struct store *s, struct block *b, uint64_t now_ns);
+
+/* store_yield -- as store_delete_block, of a block that another server has deleted: the DELETE may be on its way to
+ * this server, too. store_delete says of the key that it was there then, once. */
+void store_yield(struct store *s, struct block *b, uint64_t now_ns);
 
 /* store_touch -- the value of a key lives until expires_ns from now on. b: it, or NULL if it is not here. Its copies
  * that come later live no longer, if this shortens its life, or if b is NULL. */

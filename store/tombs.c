@@ -126,6 +126,25 @@ void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns)
 		t->ring[at - 1].reborn = true;
 }
 
+void tombs_yielded(struct tombs *t, uint64_t hash)
+{
+	uint32_t at = t->used ? *link_of(t, hash ? hash : 1) : 0;
+
+	if (at)
+		t->ring[at - 1].yielded = true;
+}
+
+bool tombs_yielded_take(struct tombs *t, uint64_t hash, uint64_t now_ns)
+{
+	uint32_t at = t->used ? *link_of(t, hash ? hash : 1) : 0;
+	struct tomb *d = at ? &t->ring[at - 1] : NULL;
+	bool yielded = d && d->yielded && !d->reborn && !over(d, now_ns);
+
+	if (d)
+		d->yielded = false;
+	return yielded;
+}
+
 const struct tomb *tombs_next(const struct tombs *t, uint64_t *at, uint32_t *budget)
 {
 	if (t->put > t->count_max)

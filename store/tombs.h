@@ -21,6 +21,7 @@ struct tomb {
 	uint64_t time_ns;    /* values that were born before are meant */
 	uint64_t expires_ns; /* 0: they were deleted; else they live no longer than until then */
 	bool reborn;         /* a younger value was stored since */
+	bool yielded;        /* the value went since another server had deleted it (tombs_yielded) */
 };
 
 struct tombs {
@@ -60,6 +61,11 @@ static inline bool tombs_deleted(const struct tombs *t, uint64_t hash, uint64_t 
 	return KV_UNLIKELY(d != NULL) && d->expires_ns == 0;
 }
 void tombs_reborn(struct tombs *t, uint64_t hash, uint64_t born_ns);
+
+/* tombs_yielded -- the tombstone of this key was made since another server has deleted the key, by a DELETE that may
+ * come here, too. tombs_yielded_take -- whether that was said and no value was stored since; once. */
+void tombs_yielded(struct tombs *t, uint64_t hash);
+bool tombs_yielded_take(struct tombs *t, uint64_t hash, uint64_t now_ns);
 
 /* tombs_next -- a walk over all, from number *at on, which begins as 0. Looks at *budget places at most
  * and lowers it. NULL: there is none there; the walk is over if *at is t->put. What is put during the walk is found,

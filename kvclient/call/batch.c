@@ -62,6 +62,7 @@ struct batch {
 	uint64_t epoch;       /* of the view when the batch began */
 	uint64_t begun_ns;    /* when the batch began: DELETE, and PUT if values are kept twice */
 	const uint64_t *born; /* the items are copies of values that were born then; NULL: they are not */
+	bool spare;           /* ... which go into free memory alone */
 	unsigned pass;        /* 0 or 1 */
 	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
@@ -268,6 +269,7 @@ static int item_put(struct batch *b, struct kvc_item *it, struct kvc_put *p)
 		rc = kvc_put_init(p, b->c, it->key, &from, it->len, b->call, b->deadline_ns);
 	p->own_wait.trace = b->wait.trace;
 	p->born_ns = b->born ? b->born[it - b->items] : 0;
+	p->spare = b->spare;
 	p->batched = true;
 	p->turn = b->turn;
 	p->tries = kvc_chain_mark(it) == KVC_MARK_CORRUPT ? KVC_TRIED_CORRUPT : 0;
@@ -471,8 +473,9 @@ struct whole {
 	const struct batch_ops *ops;
 	uint64_t begun_ns;    /* as struct batch */
 	const uint64_t *born; /* the same */
-	struct co *co;        /* the coroutine that waits for the parts */
-	unsigned running;     /* parts that run in coroutines of their own */
+	bool spare;
+	struct co *co;    /* the coroutine that waits for the parts */
+	unsigned running; /* parts that run in coroutines of their own */
 };
 
 struct part {
@@ -528,6 +531,7 @@ static __attribute__((noinline)) void part_make_await(const struct part *p)
 			  .epoch = w->c->cluster.view.epoch,
 			  .begun_ns = w->begun_ns,
 			  .born = w->born,
+			  .spare = w->spare,
 			  .first = p->first,
 			  .turn = w->c->batches++};
 	if (w->ops->chain_await) {
@@ -639,10 +643,17 @@ static int batch_refuse(struct kvc_item *items, unsigned n, int rc)
 }
 
 static int batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call,
-		       const struct batch_ops *ops, const bool *stop, const uint64_t *born)
+		       const struct batch_ops *ops, const bool *stop, const uint64_t *born, bool spare)
 {
 	struct kvc_trace t;
-	struct whole w = {.c = client, .items = items, .n = n, .trace = &t, .ops = ops, .born = born, .co = co_self()};
+	struct whole w = {.c = client,
+			  .items = items,
+			  .n = n,
+			  .trace = &t,
+			  .ops = ops,
+			  .born = born,
+			  .spare = spare,
+			  .co = co_self()};
 	struct kvc_call own;
 	int rc = kvc_call_begin(client, &t, ops->op, call);
 	if (rc < 0)
@@ -762,19 +773,19 @@ int kvc_get_batch_await(struct kvc_client *client, struct kvc_item *items, unsig
 	if (rc < 0)
 		return rc;
 	kvc_parts_claim(items, n);
-	return batch_await(client, items, n, call, &get_ops, NULL, NULL);
+	return batch_await(client, items, n, call, &get_ops, NULL, NULL, false);
 }
 
 int kvc_put_batch_await(struct kvc_client *client, struct kvc_item *items, unsigned n, const struct kvc_call *call)
 {
 	int rc = kvc_items_check(KVC_OP_PUT, items, n);
-	return rc < 0 ? rc : batch_await(client, items, n, call, &put_ops, NULL, NULL);
+	return rc < 0 ? rc : batch_await(client, items, n, call, &put_ops, NULL, NULL, false);
 }
 
-int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
 			 const struct kvc_call *call)
 {
-	return batch_await(c, items, n, call, &put_ops, NULL, born_ns);
+	return batch_await(c, items, n, call, &put_ops, NULL, born_ns, spare);
 }
 
 int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items, unsigned n,
@@ -785,7 +796,7 @@ int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items
 			   : op == KVC_OP_PUT    ? &put_ops
 			   : op == KVC_OP_DELETE ? &delete_ops
 						 : &exists_ops,
-			   stop, NULL);
+			   stop, NULL, false);
 }
 
 void kvc_batch_stop(struct kvc_client *c, const bool *stop)

@@ -13,7 +13,7 @@ int kvc_batch_await(struct kvc_client *c, enum kvc_op op, struct kvc_item *items
 		    const struct kvc_call *call, const bool *stop);
 
 /* kvc_copy_batch_await -- kvc_put_batch_await for copies: see kvc_copy_batch. */
-int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+int kvc_copy_batch_await(struct kvc_client *c, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
 			 const struct kvc_call *call);
 
 /* kvc_batch_stop -- wake the batch whose stop this is. It was set to true before: items that are not over end with

@@ -32,6 +32,8 @@ struct args {
 	unsigned *prefix;
 	struct kvc_item *items;
 	const uint64_t *born_ns; /* of copies */
+	bool spare;              /* the same */
+	uint64_t time_ns;        /* of a DELETE */
 	struct kvc_tombs *tombs;
 	uint64_t from;
 	struct kvc_stat_item *stats;
@@ -105,7 +107,8 @@ ON_CLIENT(do_ttl, kvc_ttl_await(c, a->key, a->left_ms, args_call(c, a)))
 ON_CLIENT(do_ping, kvc_ping_await(c, args_call(c, a)))
 ON_CLIENT(do_get_batch, kvc_batch_await(c, KVC_OP_GET, a->items, a->n, args_call(c, a), NULL))
 ON_CLIENT(do_put_batch, kvc_put_batch_await(c, a->items, a->n, args_call(c, a)))
-ON_CLIENT(do_copy_batch, kvc_copy_batch_await(c, a->items, a->born_ns, a->n, args_call(c, a)))
+ON_CLIENT(do_copy_batch, kvc_copy_batch_await(c, a->items, a->born_ns, a->n, a->spare, args_call(c, a)))
+ON_CLIENT(do_delete_at, kvc_delete_at_await(c, a->key, a->time_ns, args_call(c, a)))
 ON_CLIENT(do_tombs, kvc_tombs_await(c, a->from, a->tombs, args_call(c, a)))
 ON_CLIENT(do_stat, kvc_stat_await(c, a->stats, a->n, args_call(c, a)))
 
@@ -270,13 +273,21 @@ int kvc_put_batch(struct kvc_pool *pool, struct kvc_item *items, unsigned n, con
 	return batch(pool, do_put_batch, items, n, call);
 }
 
-int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
+int kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n, bool spare,
 		   const struct kvc_call *call)
 {
-	return (int)on_some_client(
-		pool, do_copy_batch,
-		&(struct args){
-			.items = items, .born_ns = born_ns, .n = n, .bytes = kvc_batch_bytes(items, n), .call = call});
+	return (int)on_some_client(pool, do_copy_batch,
+				   &(struct args){.items = items,
+						  .born_ns = born_ns,
+						  .n = n,
+						  .spare = spare,
+						  .bytes = kvc_batch_bytes(items, n),
+						  .call = call});
+}
+
+int kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
+{
+	return (int)on_some_client(pool, do_delete_at, &(struct args){.key = key, .time_ns = time_ns, .call = call});
 }
 
 int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,

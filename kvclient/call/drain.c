@@ -42,6 +42,7 @@ static int ask_await(struct kvc_node *n, const struct kvc_drain *drain, uint64_t
 	int rc;
 
 	n->drain.time_ms = 0;
+	n->drain.done = false;
 	do { /* a server that drains already says so once more */
 		rc = kvc_node_ready_await(n, deadline_ns, &s);
 		if (rc < 0)
@@ -74,6 +75,24 @@ static int goodbye_await(struct kvc_node *n, uint64_t deadline_ns)
 	return n->goodbye != KVC_GOODBYE_NONE ? 0 : -KV_EPEERDOWN;
 }
 
+_Static_assert((int)KVC_LEFT_REASONS == (int)KV_LEFT_REASONS && (int)KVC_LEFT_STUCK == (int)KV_LEFT_STUCK &&
+		       (int)KVC_LEFT_FULL == (int)KV_LEFT_FULL,
+	       "kvclient.h has the reasons of base/drained.h");
+
+static void report_give(const struct kvc_node *n, struct kvc_drained *out)
+{
+	const struct kv_drained *d = &n->drain.drained;
+	struct kvc_drained own = {.size = sizeof(own), .known = n->drain.done};
+	if (n->drain.done) {
+		own.values = d->values;
+		own.bytes = d->bytes;
+		own.of = d->of;
+		own.gone = d->gone;
+		memcpy(own.left, d->left, sizeof(own.left));
+	}
+	kvc_sized_give(out, &own, sizeof(own));
+}
+
 static int drain_await(struct kvc_client *c, const struct kvc_drain *drain, const struct kvc_call *call)
 {
 	uint64_t asked_ns = loop_now(c->loop), deadline_ns = kvc_call_deadline(c, call, 0);
@@ -85,7 +104,10 @@ static int drain_await(struct kvc_client *c, const struct kvc_drain *drain, cons
 	if (!call->timeout_ns)
 		deadline_ns = kv_deadline(asked_ns,
 					  KV_MIN(n->drain.time_ms, (uint64_t)DRAIN_MS_MAX) * 1000000 + DRAIN_GRACE_NS);
-	return goodbye_await(n, deadline_ns);
+	rc = goodbye_await(n, deadline_ns);
+	if (rc == 0 && drain->drained)
+		report_give(n, drain->drained);
+	return rc;
 }
 
 int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, const struct kvc_call *call)
@@ -99,7 +121,7 @@ int kvc_drain_await(struct kvc_client *client, const struct kvc_drain *drain, co
 	if (rc == 0)
 		rc = kvc_sized_take(&own, sizeof(own), drain, offsetof(struct kvc_drain, bytes_s), "struct kvc_drain",
 				    NULL);
-	if (rc == 0 && how.server >= client->num_nodes)
+	if (rc == 0 && (how.server >= client->num_nodes || (own.drained && !kvc_sized(own.drained))))
 		rc = -KV_EINVAL;
 	if (rc < 0)
 		return rc;

@@ -213,7 +213,7 @@ static void range_fill(struct kvc_put *p, struct kvc_req *r, uint64_t offset, ui
 	w->put.stage = stage;
 	w->put.ttl_s = p->ttl_s;
 	if (KV_UNLIKELY(p->born_ns) && offset == 0) {
-		w->flags |= WIRE_PUT_COPY;
+		w->flags |= WIRE_PUT_COPY | (p->spare ? WIRE_PUT_SPARE : 0);
 		w->put.born_ns = kvc_clock_at(&p->n->clock, p->born_ns);
 	}
 	r->deadline_ns = p->deadline_ns;

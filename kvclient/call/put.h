@@ -33,6 +33,7 @@ struct kvc_put {
 	bool summed; /* the checksum is there */
 	uint32_t ttl_s;
 	uint64_t born_ns;           /* of a copy: when its value was put first, or earlier, by our clock; else 0 */
+	bool spare;                 /* of a copy: only into memory that is free */
 	uint64_t incarnation;       /* of a copy to one server: that server's; 0: any */
 	struct kvc_client_mem *mem; /* the registration that it lies in; NULL: none, or the client's own buffer */
 	bool found;                 /* it lies in registered memory: at region_offset of `region` */

@@ -416,6 +416,26 @@ int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct
 	return (int)kvc_call_end(client, &t, rc);
 }
 
+int kvc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
+{
+	struct wire_request wire = {.type = WIRE_DELETE, .flags = WIRE_DELETE_AT, .key = {key.data, (uint32_t)key.len}};
+	struct kvc_call own;
+	struct kvc_trace t;
+	struct kvc_node *n;
+	uint64_t deadline_ns;
+	unsigned tries;
+	int rc = kvc_call_open(c, &t, KVC_OP_DELETE, call, &own);
+	if (rc < 0)
+		return rc;
+	n = kvc_call_node(c, key);
+	deadline_ns = kvc_call_deadline(c, &own, 0);
+	do { /* each server has a clock of its own */
+		wire.drop.which = kvc_clock_at(&n->clock, time_ns);
+		rc = simple_await(n, &wire, UINT32_MAX, deadline_ns, NULL, NULL, &tries, &t);
+	} while (kvc_call_moved(&n, key, rc, deadline_ns));
+	return (int)kvc_call_end(c, &t, rc);
+}
+
 static int pin_own_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key, uint8_t flags)
 {
 	struct kvc_client *c = n->client;

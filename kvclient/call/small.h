@@ -44,6 +44,9 @@ void kvc_yield_await(struct kvc_node *n, struct kvc_key key, uint64_t generation
 int kvc_pin_again_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 void kvc_pin_release_await(struct kvc_node *n, struct kvc_session *session, struct kvc_key key);
 
+/* kvc_delete_at_await -- as kvc_delete_at. */
+int kvc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
+
 /* kvc_delete_begin -- ask node n to delete a key, without parking. 0 and *out, which the caller releases; -KV_EBUSY: no
  * room now.
  * kvc_delete_said -- the answer of node n to it was `status`, 0 or -KV_ENOTFOUND: what the caller is told. again: it

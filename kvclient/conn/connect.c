@@ -280,6 +280,7 @@ static bool about_earlier(const struct kvc_node *n, enum wire_ctrl type)
 	case WIRE_CTRL_VIEW:
 	case WIRE_CTRL_VIEW_NEWS:
 	case WIRE_CTRL_DRAIN_OK:
+	case WIRE_CTRL_DRAIN_DONE:
 		return n->control.stage != KVC_CONTROL_DIALLED;
 	default:
 		return false;
@@ -305,6 +306,10 @@ static int answer_to_hello_await(struct kvc_node *n, struct wire_ctrl_msg *m, ui
 			return 0;
 		} else if (m->type == WIRE_CTRL_DRAIN_OK) {
 			rc = kvc_node_drain_take(n, &m->drain);
+			if (rc < 0)
+				return rc;
+		} else if (m->type == WIRE_CTRL_DRAIN_DONE) {
+			rc = kvc_node_drained_take(n, &m->drained);
 			if (rc < 0)
 				return rc;
 		}
@@ -515,6 +520,7 @@ static int dial_and_hello_await(struct kvc_node *n, uint64_t deadline_ns)
 	n->control.stage = KVC_CONTROL_DIALLED;
 	n->control.hellos = 0;
 	n->drain.asked = 0; /* on the connection before: nothing answers that any more */
+	n->drain.answered = false;
 	return overtaken(n) ? -KV_ERESET : hello_await(n, deadline_ns);
 }
 

@@ -118,8 +118,18 @@ int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w)
 	if (n->drain.asked == 0)
 		return kv_fail(&n->error, -KV_EPROTO, "it says that it drains, and we did not ask for that");
 	n->drain.asked--;
+	n->drain.answered = true;
 	n->drain.time_ms = w->time_ms;
 	co_queue_wake_all(&n->changed);
+	return 0;
+}
+
+int kvc_node_drained_take(struct kvc_node *n, const struct kv_drained *d)
+{
+	if (!n->drain.answered)
+		return kv_fail(&n->error, -KV_EPROTO, "it says what came of a drain that we did not ask for");
+	n->drain.done = true;
+	n->drain.drained = *d;
 	return 0;
 }
 
@@ -145,6 +155,8 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		return 0;
 	case WIRE_CTRL_DRAIN_OK: /* of a question in an earlier attachment */
 		return kvc_node_drain_take(n, &m->drain);
+	case WIRE_CTRL_DRAIN_DONE:
+		return kvc_node_drained_take(n, &m->drained);
 	case WIRE_CTRL_ADDRESS:
 		return -KV_ERESET;
 	case WIRE_CTRL_GOODBYE:

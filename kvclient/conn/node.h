@@ -71,6 +71,9 @@ int kvc_node_aside(struct kvc_node *n, const struct wire_ctrl_msg *m);
 void kvc_node_view_take(struct kvc_node *n, const struct wire_view *w);
 /* kvc_node_drain_take -- the server says that it drains. 0; -KV_EPROTO: we did not ask for that. */
 int kvc_node_drain_take(struct kvc_node *n, const struct wire_drain *w);
+
+/* kvc_node_drained_take -- ... and what came of it. As kvc_node_drain_take. */
+int kvc_node_drained_take(struct kvc_node *n, const struct kv_drained *d);
 /* kvc_node_attempt_await -- of a node that is CONNECTING: wait until its state may have changed. One that has been
  * CONNECTING for the time of silence becomes DOWN where another server may stand in. 0; -KV_ETIMEOUT. */
 int kvc_node_attempt_await(struct kvc_node *n, uint64_t deadline_ns);

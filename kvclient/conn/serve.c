@@ -163,6 +163,8 @@ static int control_take_await(struct kvc_node *n, const struct wire_ctrl_msg *m)
 		return view_ask_await(n);
 	case WIRE_CTRL_DRAIN_OK:
 		return kvc_node_drain_take(n, &m->drain);
+	case WIRE_CTRL_DRAIN_DONE:
+		return kvc_node_drained_take(n, &m->drained);
 	case WIRE_CTRL_REFUSE:
 		kvc_printable(text, sizeof(text), m->refuse.text);
 		return kv_fail(&n->error, -KV_EPEERDOWN, "it ends the attachment: %s", text);

@@ -154,7 +154,10 @@ struct kvc_node_links {
 
 /* The server was asked to drain (call/drain.c). */
 struct kvc_node_drain {
-	unsigned asked;   /* questions that are not answered, on this control connection */
+	unsigned asked; /* questions that are not answered, on this control connection */
+	bool answered;  /* one was, on this control connection */
+	bool done;      /* `drained` has come since the last question */
+	struct kv_drained drained;
 	uint64_t time_ms; /* the last answer: it may take so long; 0: none since the last question */
 };
 

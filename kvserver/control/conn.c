@@ -177,18 +177,40 @@ static int anew_await(struct conn *c)
 	return rc;
 }
 
+/* False: nobody has said what came of the drain. */
+static bool drained_read(struct kvs_server *s, struct kv_drained *out)
+{
+	bool known;
+
+	pthread_mutex_lock(&s->lock);
+	*out = s->drained;
+	known = s->drained_known;
+	pthread_mutex_unlock(&s->lock);
+	return known;
+}
+
+/* Tell the client that the server ends, and before that, if it asked for the drain, what came of it. */
+static int goodbye_await(struct conn *c)
+{
+	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
+	struct wire_ctrl_msg done = {.type = WIRE_CTRL_DRAIN_DONE};
+	uint64_t deadline_ns = loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull;
+	int rc = 0;
+
+	c->told = true;
+	if (c->drain_asked && drained_read(c->server, &done.drained))
+		rc = boot_send_await(c->boot, &done, deadline_ns);
+	return rc ? rc : boot_send_await(c->boot, &goodbye, deadline_ns);
+}
+
 /* Send the message that is due: that the server ends, once; that the session is void; or a beat. A client without
  * WELCOME yet gets beats only: it would take the other messages for its last attachment's. */
 static int say_await(struct conn *c)
 {
-	const struct wire_ctrl_msg goodbye = {.type = WIRE_CTRL_GOODBYE};
 	int rc = 0;
 
-	if (c->welcome && c->server->stop_asked && !c->told) {
-		c->told = true;
-		rc = silence_count(
-			c, boot_send_await(c->boot, &goodbye, loop_now(loop_of(c)) + USER_TIMEOUT_MS * 1000000ull));
-	}
+	if (c->welcome && c->server->stop_asked && !c->told)
+		rc = silence_count(c, goodbye_await(c));
 	if (rc)
 		return rc;
 	if (c->welcome && atomic_load(&c->now->anew))

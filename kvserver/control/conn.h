@@ -35,6 +35,7 @@ struct conn {
 	bool lost;                       /* a beat could not be sent */
 	bool told;                       /* that the server ends */
 	bool parting;                    /* its client said goodbye */
+	bool drain_asked;                /* its client asked for the drain: it is told what came of that */
 	bool view_asked;                 /* its client asked for the view: it is told when that changes */
 	uint64_t view_told;              /* the number of the view that it was told of */
 	uint64_t accepted_ns;

@@ -207,6 +207,7 @@ static int on_drain_await(struct conn *c, const struct wire_drain *asked)
 
 	if (!o->on_drain)
 		return -KV_EPROTO;
+	c->drain_asked = true;
 	m.drain.time_ms = o->on_drain(o->on_drain_arg, &bounds, conn_name(c, name, sizeof(name))) / 1000000 + 1;
 	return conn_send_await(c, &m);
 }

@@ -134,6 +134,8 @@ struct kvs_server {
 	_Atomic bool lost_told; /* a shard has said that a client must begin anew, and no look at the clients has
 				 * followed: one look finds all */
 	uint64_t drain_ns;
+	bool drained_known; /* under the lock, as: */
+	struct kv_drained drained;
 	struct round startup, drain, closing;
 	struct pulse pulse, health;   /* of kvs_server_pulse, of kvs_server_silence_ns */
 	struct kv_prefault *prefault; /* makes pages in the background; or NULL */

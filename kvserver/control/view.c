@@ -103,6 +103,14 @@ int kvs_server_drains(struct kvs_server *s)
 	return loop_post(s->control, view_adopt, s);
 }
 
+void kvs_server_drained(struct kvs_server *s, const struct kv_drained *drained)
+{
+	pthread_mutex_lock(&s->lock);
+	s->drained = *drained;
+	s->drained_known = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
 int view_answer_await(struct conn *c, uint64_t digest)
 {
 	const struct views *v = &c->server->views;

@@ -33,6 +33,8 @@ static void put_small(struct link *l, const struct wire_request *q, struct reque
 	uint64_t generation = 0, digest = copy_digest(store_data(&s->store, b), q->put.inline_data.data, b->len);
 	int32_t status = put_commit(s, b, digest, q->put.checksum, q->put.ttl_s, put_born(s, q), &generation);
 
+	if (KV_UNLIKELY(q->flags & WIRE_PUT_SPARE) && b->state == BLOCK_LIVE)
+		store_last(&s->store, b);
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);
 	block_unref(&s->store, b);
@@ -202,8 +204,15 @@ void put_memory(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct block *b;
 	int rc = put_whole(q) ? 0 : stage_allowed(l->session, q->put.total);
 
-	if (rc == 0)
+	if (rc == 0 && q->flags & WIRE_PUT_SPARE) {
+		rc = store_stage_spare(&s->store, q->key.data, q->key.len, q->put.total, end, &b);
+		if (rc == -KV_ENOMEM) { /* it is no trouble of this server */
+			put_reply(l, q, WIRE_NOMEM, 0);
+			return;
+		}
+	} else if (rc == 0) {
 		rc = store_stage(&s->store, q->key.data, q->key.len, q->put.total, end, &b, &room);
+	}
 	if (rc == 0)
 		put_placed(l, q, NULL, b, now_ns);
 	else if (rc == -EAGAIN)

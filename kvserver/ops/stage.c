@@ -63,6 +63,7 @@ int stage_open(struct owner *o, const struct wire_request *q, struct block *b, u
 	st->touched_ns = now_ns;
 	st->ttl_s = q->put.ttl_s;
 	st->born_ns = put_born(shard, q);
+	st->spare = q->flags & WIRE_PUT_SPARE;
 	st->block = b;
 	kv_hasher_init(&st->hasher);
 	kv_list_init(&st->hashing);
@@ -210,6 +211,8 @@ static void stage_commit(struct stage *st)
 	int32_t status = put_commit(s, b, kv_hasher_digest(&st->hasher), st->checksum, st->ttl_s, st->born_ns,
 				    &last->reply.put.generation);
 
+	if (KV_UNLIKELY(st->spare) && b->state == BLOCK_LIVE)
+		store_last(&s->store, b);
 	if (b->state == BLOCK_STAGED)
 		store_drop(&s->store, b);
 	stage_free(st);

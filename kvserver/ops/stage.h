@@ -34,6 +34,7 @@ struct stage {
 	uint64_t touched_ns, deadline_ns; /* touched: the last progress. deadline: the latest of its ranges */
 	uint64_t born_ns;                 /* put_born */
 	uint32_t ttl_s;
+	bool spare;          /* WIRE_PUT_SPARE */
 	uint64_t size;       /* bytes of the arena */
 	struct block *block; /* one reference is ours */
 	enum stage_state state;

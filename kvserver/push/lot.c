@@ -6,6 +6,9 @@
  * blocks for each lot, and copies none. What turned out to be outdated it deletes. Blocks in doubt are handed over,
  * too: a server that has deleted one refuses it. Between two lots the loop's walk stands in the arena (store/hot.h).
  *
+ * A DELETE may come here while the block is under way, from a client that does not know of the drain yet. Then the
+ * thread hears of it with the next lot, and repeats the DELETE where it has put the value.
+ *
  * A loop that does not turn cannot be waited for without an end. The lot is left to it then: it is freed, with its
  * references, if the loop ever comes to it. */
 #include "kvserver/push/lot.h"
@@ -18,15 +21,43 @@ enum { LOOKS = 2048 };          /* stretches of memory for each lot: some 0.1 ms
 #define AGAIN_NS  1000000       /* before a full queue is tried again */
 #define SECOND_NS 1000000000ull
 
+/* The block is live still. */
+static void settle(struct shard *s, const struct lot_item *it)
+{
+	if (it->fate == LOT_OUTDATED)
+		store_yield(&s->store, it->block, loop_turn_now(s->loop));
+	else if (it->fate != LOT_UNTRIED && it->fate < LOT_FULL)
+		hot_settle(&s->store, it->block);
+}
+
+/* The block was put to another server, and is live here no more. */
+static void deleted_note(struct lot *lot, const struct lot_item *it)
+{
+	struct shard *s = lot->shard;
+	struct lot_deleted *d = &lot->deleted[lot->deleted_count];
+	if (!store_key_deleted(&s->store, it->key, it->key_len, loop_turn_now(s->loop), &d->time_ns) ||
+	    d->time_ns < it->born_ns)
+		return;
+	memcpy(d->key, it->key, it->key_len);
+	d->key_len = it->key_len;
+	lot->deleted_count++;
+}
+
 static void give_back(struct lot *lot)
 {
 	struct shard *s = lot->shard;
+	lot->deleted_count = 0;
 	for (unsigned i = 0; i < lot->count; i++) {
 		const struct lot_item *it = &lot->item[i];
-		shard_count(s, it->pushed ? WIRE_STAT_PUSHED : WIRE_STAT_PUSH_FAILED);
-		s->stat[WIRE_STAT_PUSHED_BYTES] += it->pushed ? it->len : 0;
-		if (it->outdated && it->block->state == BLOCK_LIVE)
-			store_delete_block(&s->store, it->block, loop_turn_now(s->loop));
+		bool pushed = it->fate == LOT_PUSHED, live = it->block->state == BLOCK_LIVE;
+		if (it->fate != LOT_UNTRIED)
+			shard_count(s, pushed ? WIRE_STAT_PUSHED : WIRE_STAT_PUSH_FAILED);
+		s->stat[WIRE_STAT_PUSHED_BYTES] += pushed ? it->len : 0;
+		lot->gone += !pushed && (!live || it->fate == LOT_OUTDATED);
+		if (live)
+			settle(s, it);
+		else if (pushed)
+			deleted_note(lot, it);
 		block_unref(&s->store, it->block);
 	}
 	lot->count = 0;
@@ -53,6 +84,7 @@ static void take(struct lot *lot, struct block *b, uint32_t ttl_s)
 				.data = store_data(&lot->shard->store, b),
 				.len = b->len,
 				.checksum = b->checksum,
+				.old = hot_class_of(&lot->hot, b) == HOT_OLD,
 				.born_ns = KV_MAX(block_born_ns(b), (uint64_t)1)};
 	memcpy(it->key, b->item.key, it->key_len);
 	block_ref(b);
@@ -63,20 +95,26 @@ static void fill(struct lot *lot)
 	struct shard *s = lot->shard;
 	unsigned looks = LOOKS;
 	uint64_t bytes = 0, now_ns = loop_turn_now(s->loop);
+	lot->round = lot->hot.round; /* a lot ends with its round */
 	while (lot->count < LOT_BLOCKS && bytes < LOT_BYTES) {
 		struct block *b = hot_next(&s->store, &lot->hot, &looks);
 		uint32_t ttl_s;
 		if (!b)
 			break;
-		if (b->refs == BLOCK_REFS_MAX || store_dropped(&s->store, b) || !ttl_of(b, now_ns, &ttl_s))
+		if (b->refs == BLOCK_REFS_MAX)
 			continue;
+		if (store_dropped(&s->store, b) || !ttl_of(b, now_ns, &ttl_s)) {
+			hot_settle(&s->store, b);
+			lot->gone++;
+			continue;
+		}
 		take(lot, b, ttl_s);
 		bytes += b->len;
 	}
 	lot->over = lot->hot.over;
 }
 
-static void lot_free(struct lot *lot)
+void lot_free(struct lot *lot)
 {
 	pthread_cond_destroy(&lot->changed);
 	pthread_mutex_destroy(&lot->lock);
@@ -87,21 +125,23 @@ static void lot_free(struct lot *lot)
 static void turn(void *arg)
 {
 	struct lot *lot = arg;
-	bool left;
+	const struct shard *s = lot->shard;
+	bool abandoned;
 	give_back(lot);
 	pthread_mutex_lock(&lot->lock);
-	left = lot->left;
+	abandoned = lot->abandoned;
 	pthread_mutex_unlock(&lot->lock);
-	if (lot->ending || left)
+	if (lot->ending || abandoned)
 		hot_end(&lot->hot);
 	else
 		fill(lot);
+	lot->left = hot_left(&s->store);
 	pthread_mutex_lock(&lot->lock);
 	lot->done = true;
-	left = lot->left;
+	abandoned = lot->abandoned;
 	pthread_cond_signal(&lot->changed);
 	pthread_mutex_unlock(&lot->lock);
-	if (left) {
+	if (abandoned) {
 		give_back(lot);
 		hot_end(&lot->hot);
 		lot_free(lot);
@@ -122,7 +162,7 @@ static bool done_wait(struct lot *lot, uint64_t until_ns)
 	while (!lot->done && pthread_cond_timedwait(&lot->changed, &lot->lock, &until) != ETIMEDOUT)
 		;
 	done = lot->done;
-	lot->left = !done;
+	lot->abandoned = !done;
 	pthread_mutex_unlock(&lot->lock);
 	return done;
 }
@@ -160,16 +200,8 @@ int lot_next_wait(struct lot *lot, uint64_t until_ns)
 	return turn_wait(lot, until_ns);
 }
 
-int lot_end_wait(struct lot **lot, uint64_t until_ns)
+int lot_end_wait(struct lot *lot, uint64_t until_ns)
 {
-	struct lot *l = *lot;
-	int rc;
-	*lot = NULL;
-	if (!l)
-		return 0;
-	l->ending = true;
-	rc = turn_wait(l, until_ns);
-	if (rc == 0)
-		lot_free(l);
-	return rc;
+	lot->ending = true;
+	return turn_wait(lot, until_ns);
 }

@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* push.c -- a server that goes hands over what is hot, as a client of the others.
+/* push.c -- a server that ends puts its values to the others, as a client of theirs.
  *
- * It opens a pool of the client library, one client, to this server: so it learns the view, and that it drains, and
- * keys are placed where all clients will look for them. The pool follows the view: members that come while it runs get
- * their share. Blocks come from the shards a lot at a time, in turn (lot.h), and are put as batches. After each lot it
- * rests as long as its bytes take at the rate that is allowed. It is a client with a place beside --max-clients, here
- * and at the others: where clients are as many as this server takes, they are that at the others, too. A block whose
- * bytes do not have their checksum is not put: a new one would hide that.
+ * It opens a pool of the client library to this server: so it hears the view, and that it drains, and keys are placed
+ * where all clients will look for them. Blocks come from the shards a lot at a time, in turn (lot.h), the hottest
+ * first, and are put as batches of copies (kvclient/copy.h): a DELETE at the server that has the key next makes it
+ * refuse them. After each lot it rests as long as its bytes take at the rate that is allowed. A block whose bytes do
+ * not have their checksum is not put: a new one would hide that.
  *
- * The values are copies, as old as the blocks (kvclient/copy.h): a client may delete a key while its value is under
- * way. It deletes at the server that the value goes to first, which refuses the copy from then on. What another server
- * has in a younger version is deleted here.
+ * The older half of the values that nobody read goes into free memory of the others alone, and is the first to be
+ * evicted there: it must not take the place of a hotter value. A shard ends when FULL_ROW values in a row found no
+ * room. Values that failed are tried again in the next round. A shard ends after a round in which none was put, and all
+ * end after LOTS_FAILED lots in a row that reached no server.
  *
- * Whatever fails is left out, since the value can be computed again; LOTS_FAILED lots without one success end it. While
- * this server stays in the pool's view, or no other member is up, the library would put values to this server, which
- * has them: that is waited for, OTHERS_NS at most, and what was put in such a moment is put again, also if the moment
- * was over when we look: one member was up all the while, or the lot is put again. That this server drains, the
- * pool hears from this server, as all clients do (kvs_server_drains).
- *
- * Rejected: a list of all members for the pool. It would not open where one of them has another name than the view
- * says, and would keep the place of each that leaves. Writing into the others' memory by the server's own engine. That
- * would be a second protocol for PUT, with the first one's cases of death and retry. */
+ * decisions/016-what-a-drain-pushes.md has the why, and what was rejected. */
 #include "kvserver/push/push.h"
 
 #include <stdlib.h>
@@ -31,7 +23,7 @@
 #include "kvserver/control/server.h"
 #include "kvserver/push/lot.h"
 
-enum { LOTS_FAILED = 3 };
+enum { LOTS_FAILED = 3, FULL_ROW = 64 };
 
 #define BUFFER_BYTES (64ull << 20)
 #define OTHERS_NS    5000000000ull /* to hear the view in which it drains; for a member whose connection broke */
@@ -41,15 +33,26 @@ enum { LOTS_FAILED = 3 };
 #define PUT_NS       2000000000ull /* a lot; the others are there, or it is not worth it. And for each byte: */
 #define BYTE_NS      10ull         /* as calls have that name no time */
 
+/* A shard of this server. */
+struct source {
+	struct lot *lot; /* NULL: it is the loop's, which does not turn */
+	bool over;
+	unsigned round, full_row;      /* full_row: values behind each other that found no room */
+	uint64_t put, fate[LOT_FATES]; /* in this round */
+	uint64_t left, gone;           /* of the lot, when the loop had it last */
+	enum kv_left why;              /* for values that were not tried in this round */
+};
+
 struct push {
 	const struct push_options *opt;
 	struct kvc_pool *pool;
 	struct kv_view view; /* the pool's */
 	unsigned other;      /* a server of the pool that took values last, */
 	uint64_t attaches;   /* and how often the pool had attached to it by then */
-	struct lot *lot[KV_SHARDS_MAX];
+	struct source source[KV_SHARDS_MAX];
 	unsigned shards, failing; /* failing: lots behind each other of which nothing was put */
-	struct push_result result;
+	bool alone;               /* no other member answers, or those that do take nothing */
+	struct kv_drained result;
 };
 
 static uint64_t now(void)
@@ -189,7 +192,8 @@ static void view_read(struct push *p)
 	}
 }
 
-/* Whether keys are placed as if this server had gone. */
+/* Whether keys are placed as if this server had gone. While they are not, or no other member is up, the library would
+ * put values to this server, which has them. That is waited for, OTHERS_NS at most. */
 static bool self_goes(struct push *p)
 {
 	const struct kv_member *self;
@@ -238,7 +242,7 @@ static bool others_wait(struct push *p)
 	uint64_t until_ns = KV_MIN(now() + OTHERS_NS, p->opt->until_ns);
 	while (!others_take(p)) {
 		if (now() >= until_ns) {
-			p->result.alone = true;
+			p->alone = true;
 			return false;
 		}
 		sleep_until(now() + POLL_NS);
@@ -262,31 +266,53 @@ static bool sound(const struct lot_item *it)
 	return kv_hash_block(it->data, it->len) == it->checksum;
 }
 
-/* Put the items from `at` on that have the same time to live. Returns how many they are. */
+static enum lot_fate fate_of(int64_t rc)
+{
+	switch ((int)rc) {
+	case 0:
+		return LOT_PUSHED;
+	case -KV_ENOTFOUND:
+		return LOT_OUTDATED;
+	case -KV_ETOOBIG:
+		return LOT_TOO_BIG;
+	case -KV_ENOMEM:
+	case -KV_EBUSY:
+		return LOT_FULL;
+	case -KV_ETIMEOUT:
+	case -KV_EPEERDOWN:
+	case -KV_ELEFT:
+	case -KV_EPROVIDER:
+	case -KV_ECLOSED:
+		return LOT_UNREACHED;
+	default:
+		return LOT_REFUSED;
+	}
+}
+
+/* Put the items from `at` on that have the same time to live, and are all old or all not. Returns how many they are. */
 static unsigned items_put(struct push *p, struct lot *lot, unsigned at)
 {
+	const struct lot_item *first = &lot->item[at];
 	struct kvc_item item[LOT_BLOCKS] = {0};
 	uint64_t born_ns[LOT_BLOCKS] = {0};
-	struct kvc_call call = {.size = sizeof(call), .ttl_s = lot->item[at].ttl_s, .timeout_ns = PUT_NS};
-	unsigned n = 0, last = at;
-	for (; last < lot->count && lot->item[last].ttl_s == call.ttl_s; last++, n++)
-		call.timeout_ns += lot->item[last].len * BYTE_NS;
-	for (unsigned i = 0; i < n; i++) {
-		const struct lot_item *it = &lot->item[at + i];
-		item[i] = (struct kvc_item){.key = {it->key, it->key_len}, .data = it->data, .len = it->len};
-		born_ns[i] = it->born_ns;
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = first->ttl_s, .timeout_ns = PUT_NS};
+	unsigned n = 0;
+	for (; at + n < lot->count && first[n].ttl_s == first->ttl_s && first[n].old == first->old; n++) {
+		const struct lot_item *it = &first[n];
+		call.timeout_ns += it->len * BYTE_NS;
+		item[n] = (struct kvc_item){.key = {it->key, it->key_len}, .data = it->data, .len = it->len};
+		born_ns[n] = it->born_ns;
 		if (!sound(it))
-			item[i].len = 0; /* refused: -KV_EINVAL */
+			item[n].len = 0; /* refused: -KV_EINVAL */
 	}
-	(void)kvc_copy_batch(p->pool, item, born_ns, n, &call);
-	for (unsigned i = 0; i < n; i++) {
-		lot->item[at + i].pushed = item[i].result == 0;
-		lot->item[at + i].outdated = item[i].result == -KV_ENOTFOUND;
-	}
+	(void)kvc_copy_batch(p->pool, item, born_ns, n, first->old, &call);
+	for (unsigned i = 0; i < n; i++)
+		lot->item[at + i].fate = item[i].len ? fate_of(item[i].result) : LOT_DAMAGED;
 	return n;
 }
 
-/* Put the items, once. False: another member was not there all the while, so that some may have gone to this server. */
+/* Put the items, once. False: another member was not there all the while, so that some may have gone to this server,
+ * and all are to be put again. */
 static bool items_put_all(struct push *p, struct lot *lot)
 {
 	unsigned other = p->other;
@@ -296,93 +322,196 @@ static bool items_put_all(struct push *p, struct lot *lot)
 	return others_take(p) && p->other == other && p->attaches == attaches;
 }
 
-/* Put what the lot has, and rest. */
-static void lot_put(struct push *p, struct lot *lot)
+static void fate_count(struct push *p, struct source *s, const struct lot_item *it)
 {
-	struct push_result *r = &p->result;
-	uint64_t bytes = 0, pushed = 0, begun_ns = now();
-	while (!items_put_all(p, lot) && others_wait(p) && now() < p->opt->until_ns)
-		;
+	struct kv_drained *r = &p->result;
+	s->fate[it->fate]++;
+	s->put += it->fate == LOT_PUSHED || it->fate == LOT_OUTDATED;
+	s->full_row = it->fate == LOT_FULL ? s->full_row + 1 : it->fate == LOT_PUSHED ? 0 : s->full_row;
+	r->values += it->fate == LOT_PUSHED;
+	r->bytes += it->fate == LOT_PUSHED ? it->len : 0;
+	r->left[KV_LEFT_TOO_BIG] += it->fate == LOT_TOO_BIG;
+	r->left[KV_LEFT_DAMAGED] += it->fate == LOT_DAMAGED;
+}
+
+/* Put what the lot has, and rest. */
+static void lot_put(struct push *p, struct source *s)
+{
+	struct lot *lot = s->lot;
+	uint64_t bytes = 0, begun_ns = now();
+	unsigned pushed = 0, unreached = 0;
+	bool sure = items_put_all(p, lot);
+	while (!sure && others_wait(p) && now() < p->opt->until_ns)
+		sure = items_put_all(p, lot);
 	for (unsigned i = 0; i < lot->count; i++) {
 		struct lot_item *it = &lot->item[i];
-		it->pushed &= !p->result.alone;
-		pushed += it->pushed;
-		bytes += it->pushed ? it->len : 0;
+		if (p->alone)
+			it->fate = LOT_UNREACHED;
+		else if (!sure && it->fate == LOT_PUSHED)
+			it->fate = LOT_UNTRIED;
+		pushed += it->fate == LOT_PUSHED;
+		unreached += it->fate == LOT_UNREACHED;
+		bytes += it->len;
+		fate_count(p, s, it);
 	}
-	r->blocks += pushed;
-	r->bytes += bytes;
-	r->failed += lot->count - pushed;
-	p->failing = pushed ? 0 : p->failing + 1;
+	p->failing = pushed ? 0 : p->failing + (unreached > 0);
 	sleep_until(KV_MIN(begun_ns + (uint64_t)((double)bytes * 1e9 / (double)p->opt->bytes_s), p->opt->until_ns));
 }
 
-/* The next lot of a shard. False: it has none any more, or does not answer. */
-static bool shard_turn(struct push *p, unsigned i)
+/* A DELETE that came here while the value was under way is made at the server that has the value now. */
+static void deletes_repeat(const struct push *p, const struct lot *lot)
 {
-	struct lot *lot = p->lot[i];
-	if (!lot)
+	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = PUT_NS};
+	for (unsigned i = 0; i < lot->deleted_count; i++) {
+		const struct lot_deleted *d = &lot->deleted[i];
+		(void)kvc_delete_at(p->pool, (struct kvc_key){d->key, d->key_len}, d->time_ns, &call);
+	}
+}
+
+/* What the loop has said with its lot. */
+static void lot_heard(struct push *p, struct source *s)
+{
+	const struct lot *lot = s->lot;
+	deletes_repeat(p, lot);
+	s->left = lot->left;
+	s->gone = lot->gone;
+	if (lot->round == s->round)
+		return;
+	s->over = s->round > 0 && s->put == 0;
+	s->round = lot->round;
+	if (s->over)
+		return;
+	s->put = 0;
+	memset(s->fate, 0, sizeof(s->fate));
+}
+
+/* The next lot of a shard. False: it has none any more, or does not answer. */
+static bool shard_turn(struct push *p, struct source *s)
+{
+	if (!s->lot || s->over)
 		return false;
-	if (lot_next_wait(lot, now() + LOOP_NS) < 0) {
-		p->lot[i] = NULL; /* the loop has it */
+	if (lot_next_wait(s->lot, now() + LOOP_NS) < 0) {
+		s->lot = NULL;
 		return false;
 	}
-	if (lot->count)
-		lot_put(p, lot);
-	return !lot->over || lot->count;
+	lot_heard(p, s);
+	if (!s->over && s->lot->count)
+		lot_put(p, s);
+	if (s->full_row >= FULL_ROW) {
+		s->why = KV_LEFT_FULL;
+		s->over = true;
+	}
+	s->over |= s->lot->over;
+	return !s->over;
 }
 
 static bool goes_on(struct push *p)
 {
 	if (now() >= p->opt->until_ns)
 		return false;
-	p->result.alone |= p->failing >= LOTS_FAILED;
-	return !p->result.alone && others_wait(p);
+	p->alone |= p->failing >= LOTS_FAILED;
+	return !p->alone && others_wait(p);
 }
 
 static void shards_run(struct push *p)
 {
 	bool more = true;
 	while (more && goes_on(p)) {
-		unsigned i;
 		more = false;
-		for (i = 0; i < p->shards && goes_on(p); i++)
-			more |= shard_turn(p, i);
-		more |= i < p->shards; /* the others were not asked */
+		for (unsigned i = 0; i < p->shards && goes_on(p); i++)
+			more |= shard_turn(p, &p->source[i]);
 	}
-	p->result.all = !more;
 }
 
-static int lots_make(struct push *p, struct kv_error *err)
+static int lots_make(struct push *p, const struct kvs_server *server, struct kv_error *err)
 {
-	for (p->shards = 0; p->shards < KV_SHARDS_MAX && p->opt->server->shard[p->shards]; p->shards++) {
-		p->lot[p->shards] = lot_new(p->opt->server->shard[p->shards]);
-		if (!p->lot[p->shards])
+	for (p->shards = 0; p->shards < KV_SHARDS_MAX && server->shard[p->shards]; p->shards++) {
+		struct source *s = &p->source[p->shards];
+		s->lot = lot_new(server->shard[p->shards]);
+		if (!s->lot)
 			return kv_fail(err, -KV_ENOMEM, "no memory for the blocks of shard %u", p->shards);
 	}
 	return 0;
 }
 
-int push_run(const struct push_options *options, struct push_result *out, struct kv_error *err)
+/* ---- the end ---- */
+
+/* Of the values that are left, n are for this reason. */
+static void left_count(struct kv_drained *r, enum kv_left why, uint64_t n, uint64_t *left)
+{
+	n = KV_MIN(n, *left);
+	r->left[why] += n;
+	*left -= n;
+}
+
+static void source_end(struct push *p, struct source *s)
+{
+	struct kv_drained *r = &p->result;
+	bool stuck = !s->lot;
+	uint64_t left;
+	if (s->lot && lot_end_wait(s->lot, now() + LOOP_NS) == 0) {
+		deletes_repeat(p, s->lot);
+		s->left = s->lot->left;
+		s->gone = s->lot->gone;
+		lot_free(s->lot);
+	} else {
+		stuck = true;
+		s->left = KV_MAX(s->left, (uint64_t)1); /* nobody knows */
+	}
+	s->lot = NULL;
+	left = s->left;
+	left_count(r, KV_LEFT_FULL, s->fate[LOT_FULL], &left);
+	left_count(r, KV_LEFT_UNREACHABLE, s->fate[LOT_UNREACHED], &left);
+	left_count(r, KV_LEFT_REFUSED, s->fate[LOT_REFUSED], &left);
+	left_count(r, stuck ? KV_LEFT_STUCK : s->why, left, &left);
+	r->gone += s->gone;
+}
+
+/* why: for values that were not tried. */
+static void sources_end(struct push *p, enum kv_left why, struct kv_drained *out)
+{
+	struct kv_drained *r = &p->result;
+	for (unsigned i = 0; i < p->shards; i++) {
+		if (p->source[i].why != KV_LEFT_FULL)
+			p->source[i].why = why;
+		source_end(p, &p->source[i]);
+	}
+	r->of = r->values;
+	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
+		r->of += r->left[i];
+	*out = *r;
+}
+
+int push_run(const struct push_options *options, struct kv_drained *out, struct kv_error *err)
 {
 	struct push *p = calloc(1, sizeof(*p));
 	int rc;
-	*out = (struct push_result){0};
+	*out = (struct kv_drained){0};
 	if (!p)
 		return kv_fail(err, -KV_ENOMEM, "no memory");
 	p->opt = options;
-	rc = pool_open(p, err);
+	rc = lots_make(p, options->server, err);
+	if (rc == 0)
+		rc = pool_open(p, err);
 	if (rc == 0)
 		rc = others_find(p, err);
 	if (rc == 0)
-		rc = lots_make(p, err);
-	if (rc == 0)
 		shards_run(p);
-	for (unsigned i = 0; i < p->shards; i++)
-		(void)lot_end_wait(&p->lot[i], now() + LOOP_NS);
+	sources_end(p, rc < 0 || p->alone ? KV_LEFT_UNREACHABLE : KV_LEFT_TIME, out);
 	kvc_pool_close(&p->pool);
 	kv_view_fini(&p->view);
-	if (rc == 0)
-		*out = p->result;
 	free(p);
 	return rc;
+}
+
+void push_none(struct kvs_server *server, enum kv_left why, struct kv_drained *out)
+{
+	struct push *p = calloc(1, sizeof(*p));
+	struct kv_error err;
+	*out = (struct kv_drained){0};
+	if (!p)
+		return;
+	(void)lots_make(p, server, &err);
+	sources_end(p, why, out);
+	free(p);
 }

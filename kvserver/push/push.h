@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* push.h -- before a server goes, what was hit lately is put to the servers that have its keys then. */
+/* push.h -- before a server ends, its values are put to the servers that have its keys then. */
 #ifndef KVRAIL_KVSERVER_PUSH_PUSH_H
 #define KVRAIL_KVSERVER_PUSH_PUSH_H
 
@@ -19,15 +19,12 @@ struct push_options {
 	const struct kv_log *log;
 };
 
-struct push_result {
-	uint64_t blocks, bytes, failed;
-	bool all;   /* nothing that was hit lately is left */
-	bool alone; /* something is, but no other member answers, or those that do take nothing */
-};
+/* push_run -- put all values of the server, those first that are the most likely to be asked for again, to the servers
+ * that are members then, until the time is over or nobody takes any. Clients are served meanwhile. Blocks: the calling
+ * thread, which is none of the server's. *out: what came of it. 0, or a code with *err: nothing could be put. */
+int push_run(const struct push_options *options, struct kv_drained *out, struct kv_error *err);
 
-/* push_run -- put the blocks, the hottest first, until all of them were, or the time is over, to whoever are the
- * members then. Clients are served meanwhile. Blocks: the calling thread, which is none of the server's. 0, or a code
- * with *err: nothing could be put, and *out is zero. */
-int push_run(const struct push_options *options, struct push_result *out, struct kv_error *err);
+/* push_none -- nothing is put, for this reason: count the values. Blocks, as above. */
+void push_none(struct kvs_server *server, enum kv_left why, struct kv_drained *out);
 
 #endif

@@ -642,6 +642,10 @@ static int control_lie(struct lconn *c)
 		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_DRAIN_OK, .drain.time_ms = 1};
 		return boot_send_await(c->boot, &m, in(1000000000));
 	}
+	if (lie == LIE_DRAINED) {
+		m = (struct wire_ctrl_msg){.type = WIRE_CTRL_DRAIN_DONE, .drained = {.values = 1, .of = 1}};
+		return boot_send_await(c->boot, &m, in(1000000000));
+	}
 	rc = boot_send_await(c->boot, &m, in(1000000000));
 	m.type = WIRE_CTRL_REVOKE_OK;
 	return rc ? rc : boot_send_await(c->boot, &m, in(1000000000));

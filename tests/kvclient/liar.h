@@ -84,6 +84,7 @@ enum lie {
 	LIE_WELCOME,       /* a second WELCOME */
 	LIE_HELLO,         /* a client's message */
 	LIE_DRAINS,        /* that it drains, as nobody has asked */
+	LIE_DRAINED,       /* ... and what came of it */
 	LIE_BYTES_CONTROL, /* bytes that are no message */
 	/* about further sessions */
 	LIE_NO_CHALLENGE,

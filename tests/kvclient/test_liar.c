@@ -215,7 +215,8 @@ static void a_busy_server_is_asked_nine_times(void **state)
 
 static void nonsense_on_the_control_connection_is_survived(void **state)
 {
-	static const enum lie lies[] = {LIE_REGIONS, LIE_WELCOME, LIE_HELLO, LIE_DRAINS, LIE_BYTES_CONTROL};
+	static const enum lie lies[] = {LIE_REGIONS, LIE_WELCOME, LIE_HELLO,
+					LIE_DRAINS,  LIE_DRAINED, LIE_BYTES_CONTROL};
 	(void)state;
 	for (unsigned i = 0; i < KV_COUNT(lies); i++) {
 		uint64_t sessions = atomic_load(&liar_sessions), until;

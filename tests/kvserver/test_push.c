@@ -31,9 +31,13 @@ static struct {
 	struct fake_server server[SERVERS]; /* the first one is in the pool's list */
 	unsigned lots[SHARDS];              /* with a block each, still to come */
 	bool stands_still[SHARDS];
-	bool outdated;       /* b has a younger value, or knows that the key was deleted */
+	int64_t result;      /* of each item; 0: it is put */
+	int64_t result_old;  /* ... of those of the older half */
+	bool old;            /* the blocks are of that */
+	bool damaged;        /* their bytes are not those of their checksum */
+	bool deleted;        /* a DELETE came here while the block was under way */
 	unsigned given_back; /* blocks that the shard is to delete, too */
-	unsigned batches;
+	unsigned batches, deletes;
 	unsigned tries, refused; /* to open the pool; of the first ones so many are refused */
 	uint8_t *large;          /* the block's bytes, if it is to be a large one */
 	uint64_t timeout_ns;     /* of the last batch */
@@ -116,19 +120,31 @@ int __wrap_kvc_server_info(struct kvc_pool *pool, unsigned client, unsigned serv
 }
 
 int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
-			  const struct kvc_call *call);
+			  bool spare, const struct kvc_call *call);
 int __wrap_kvc_copy_batch(struct kvc_pool *pool, struct kvc_item *items, const uint64_t *born_ns, unsigned n,
-			  const struct kvc_call *call)
+			  bool spare, const struct kvc_call *call)
 {
 	(void)pool;
+	assert_int_equal(spare, fake.old);
 	fake.timeout_ns = call->timeout_ns;
 	for (unsigned i = 0; i < n; i++) {
 		assert_int_equal(born_ns[i], BORN);
-		items[i].result = fake.outdated ? -KV_ENOTFOUND : 0;
+		items[i].result = items[i].len == 0 ? -KV_EINVAL : fake.old ? fake.result_old : fake.result;
 	}
 	fake.batches++;
 	if (fake.on_batch)
 		fake.on_batch();
+	return 0;
+}
+
+int __wrap_kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call);
+int __wrap_kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, const struct kvc_call *call)
+{
+	(void)pool;
+	(void)call;
+	assert_memory_equal(key.data, "k", key.len);
+	assert_int_equal(time_ns, BORN + 1);
+	fake.deletes++;
 	return 0;
 }
 
@@ -150,38 +166,74 @@ struct lot *__wrap_lot_new(struct shard *s)
 	return lot;
 }
 
-int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns);
-int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns)
+/* As the loop does it: what was settled is left no more, and the rest is told of again in the next round. */
+static void settle(struct lot *lot, unsigned *lots)
 {
-	unsigned i = lot->shard == some_shard ? 0 : 1;
-	fake.given_back += lot->count && lot->item[0].outdated && !lot->item[0].pushed;
+	lot->deleted_count = 0;
+	for (unsigned i = 0; i < lot->count; i++) {
+		enum lot_fate fate = lot->item[i].fate;
+		fake.given_back += fate == LOT_OUTDATED;
+		lot->gone += fate == LOT_OUTDATED;
+		*lots += fate == LOT_UNTRIED || fate >= LOT_FULL ? 1u << 16 : 0;
+		if (fate == LOT_PUSHED && fake.deleted)
+			lot->deleted[lot->deleted_count++] =
+				(struct lot_deleted){.key = "k", .key_len = 1, .time_ns = BORN + 1};
+	}
 	lot->count = 0;
+}
+
+static void lot_fill(struct lot *lot, unsigned *lots)
+{
+	struct lot_item *it = &lot->item[0];
+	if ((*lots & 0xffff) == 0) {
+		lot->over = *lots == 0;
+		lot->round++;
+		*lots >>= 16;
+	}
+	if (lot->over)
+		return;
+	lot->count = 1;
+	--*lots;
+	*it = (struct lot_item){.key = "k",
+				.key_len = 1,
+				.old = fake.old,
+				.data = fake.large ? fake.large : value,
+				.len = fake.large ? LARGE : VALUE,
+				.born_ns = BORN};
+	it->checksum = kv_hash_block(it->data, it->len) + fake.damaged;
+}
+
+static int lot_turn(struct lot *lot, uint64_t until_ns, bool end)
+{
+	unsigned i = lot->shard == some_shard ? 0 : 1, *lots = &fake.lots[i];
+	settle(lot, lots);
 	if (fake.stands_still[i]) {
 		fake.now_ns = until_ns;
 		free(lot); /* it is the loop's */
 		return -KV_ETIMEOUT;
 	}
-	if (fake.lots[i] == 0) {
-		lot->over = true;
-		return 0;
-	}
-	fake.lots[i]--;
-	lot->item[lot->count++] = (struct lot_item){.key = "k",
-						    .key_len = 1,
-						    .data = fake.large ? fake.large : value,
-						    .len = fake.large ? LARGE : VALUE,
-						    .born_ns = BORN};
-	lot->item[0].checksum = kv_hash_block(lot->item[0].data, lot->item[0].len);
+	if (!end)
+		lot_fill(lot, lots);
+	lot->left = (*lots & 0xffff) + (*lots >> 16) + lot->count;
 	return 0;
 }
 
-int __wrap_lot_end_wait(struct lot **lot, uint64_t until_ns);
-int __wrap_lot_end_wait(struct lot **lot, uint64_t until_ns)
+int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns);
+int __wrap_lot_next_wait(struct lot *lot, uint64_t until_ns)
 {
-	(void)until_ns;
-	free(*lot);
-	*lot = NULL;
-	return 0;
+	return lot_turn(lot, until_ns, false);
+}
+
+int __wrap_lot_end_wait(struct lot *lot, uint64_t until_ns);
+int __wrap_lot_end_wait(struct lot *lot, uint64_t until_ns)
+{
+	return lot_turn(lot, until_ns, true);
+}
+
+void __wrap_lot_free(struct lot *lot);
+void __wrap_lot_free(struct lot *lot)
+{
+	free(lot);
 }
 
 /* ---- runs ---- */
@@ -198,7 +250,7 @@ static void fake_begin(void)
 		fake.lots[i] = 1;
 }
 
-static int run(uint64_t for_ns, struct push_result *out, struct kv_error *err)
+static int run(uint64_t for_ns, struct kv_drained *out, struct kv_error *err)
 {
 	static struct kvs_server server;
 	struct kv_member member[] = {{.node_id = "a", .address = "h:1"}, {.node_id = "b", .address = "h:2"}};
@@ -215,13 +267,12 @@ static int run(uint64_t for_ns, struct push_result *out, struct kv_error *err)
 
 static void assert_all_pushed(unsigned blocks)
 {
-	struct push_result r;
+	struct kv_drained r;
 	struct kv_error err;
 	assert_int_equal(run(60 * SECOND, &r, &err), 0);
-	assert_true(r.all);
-	assert_false(r.alone);
-	assert_int_equal(r.blocks, blocks);
-	assert_int_equal(r.failed, 0);
+	assert_int_equal(r.values, blocks);
+	assert_int_equal(r.of, blocks);
+	assert_int_equal(r.bytes, (uint64_t)blocks * (fake.large ? LARGE : VALUE));
 }
 
 static void b_is_replaced(void)
@@ -245,14 +296,17 @@ static void members_that_come_later_get_their_share(void **state)
 /* A block that was deleted at its new server while it was on the way, or replaced there, goes here as well. */
 static void what_others_know_better_is_not_pushed(void **state)
 {
-	struct push_result r;
+	struct kv_drained r;
 	struct kv_error err;
 	(void)state;
 	fake_begin();
-	fake.outdated = true;
+	fake.lots[0] = 40;
+	fake.result = -KV_ENOTFOUND;
 	assert_int_equal(run(60 * SECOND, &r, &err), 0);
-	assert_int_equal(r.blocks, 0);
-	assert_int_equal(fake.given_back, 2);
+	assert_int_equal(r.values, 0);
+	assert_int_equal(r.of, 0);
+	assert_int_equal(r.gone, 41);
+	assert_int_equal(fake.given_back, 41);
 }
 
 static void b_was_away(void)
@@ -307,7 +361,7 @@ static void what_is_put_while_the_drain_is_not_known_is_put_again(void **state)
 
 static void a_view_that_stays_without_the_drain_is_an_error(void **state)
 {
-	struct push_result r;
+	struct kv_drained r;
 	struct kv_error err;
 	(void)state;
 	fake_begin();
@@ -322,12 +376,14 @@ static void a_view_that_stays_without_the_drain_is_an_error(void **state)
 
 static void nobody_takes_what_is_left(void **state)
 {
-	struct push_result r;
+	struct kv_drained r;
 	struct kv_error err;
 	(void)state;
 	fake_begin();
 	fake.server[1].up = false;
 	assert_int_equal(run(60 * SECOND, &r, &err), -KV_EPEERDOWN);
+	assert_int_equal(r.of, 2);
+	assert_int_equal(r.left[KV_LEFT_UNREACHABLE], 2);
 	fake_begin();
 	fake.on_batch = a_leaves;
 	fake.server[1].state = KVC_MEMBER_DRAINING;
@@ -338,20 +394,128 @@ static void nobody_takes_what_is_left(void **state)
 /* The first shard's loop stands still until the time is over: nobody has asked the second one for what it has. */
 static void a_shard_that_was_not_asked_has_values_left(void **state)
 {
-	struct push_result r;
+	struct kv_drained r;
 	struct kv_error err;
 	(void)state;
 	fake_begin();
 	fake.stands_still[0] = true;
 	assert_int_equal(run(4 * SECOND, &r, &err), 0);
-	assert_false(r.all);
-	assert_int_equal(r.blocks, 0);
+	assert_int_equal(r.values, 0);
+	assert_int_equal(r.of, 2);
+	assert_int_equal(r.left[KV_LEFT_STUCK], 1);
+	assert_int_equal(r.left[KV_LEFT_TIME], 1);
+}
+
+/* Put all the lots that there are, and expect that so many are left, for this reason alone. */
+static void assert_left(uint64_t for_ns, unsigned put, enum kv_left why, unsigned left)
+{
+	struct kv_drained r;
+	struct kv_error err;
+	assert_int_equal(run(for_ns, &r, &err), 0);
+	assert_int_equal(r.values, put);
+	assert_int_equal(r.left[why], left);
+	assert_int_equal(r.of, put + left);
+	assert_true(kv_drained_valid(&r));
+}
+
+static void one_second(void)
+{
+	fake.now_ns += SECOND;
+}
+
+static void what_the_time_is_not_enough_for_is_counted(void **state)
+{
+	(void)state;
+	fake_begin();
+	fake.lots[0] = 7;
+	fake.on_batch = one_second;
+	assert_left(4 * SECOND, 4, KV_LEFT_TIME, 4);
+}
+
+static void each_value_that_fails_has_its_reason(void **state)
+{
+	(void)state;
+	fake_begin();
+	fake.result = -KV_ENOMEM;
+	assert_left(60 * SECOND, 0, KV_LEFT_FULL, 2);
+	fake_begin();
+	fake.result = -KV_ETOOBIG;
+	assert_left(60 * SECOND, 0, KV_LEFT_TOO_BIG, 2);
+	assert_int_equal(fake.batches, 2); /* once each */
+	fake_begin();
+	fake.result = -KV_ECANCELED;
+	assert_left(60 * SECOND, 0, KV_LEFT_REFUSED, 2);
+	fake_begin();
+	fake.damaged = true;
+	assert_left(60 * SECOND, 0, KV_LEFT_DAMAGED, 2);
+	fake_begin();
+	fake.result = -KV_EPEERDOWN;
+	fake.lots[0] = 9;
+	assert_left(60 * SECOND, 0, KV_LEFT_UNREACHABLE, 10);
+	assert_int_equal(fake.batches, 3);
+}
+
+/* The others have no room: that ends it before the rest is sent in vain. */
+static void full_servers_end_it_soon(void **state)
+{
+	(void)state;
+	fake_begin();
+	fake.old = true;
+	fake.result_old = -KV_ENOMEM;
+	fake.lots[0] = 1000;
+	fake.lots[1] = 0;
+	assert_left(3600 * SECOND, 0, KV_LEFT_FULL, 1000);
+	assert_int_equal(fake.batches, 64);
+}
+
+static void there_is_room_again(void)
+{
+	if (fake.batches == 40)
+		fake.result = 0;
+}
+
+/* A value that failed is tried again, when all others were. */
+static void what_failed_is_tried_again(void **state)
+{
+	(void)state;
+	fake_begin();
+	fake.lots[0] = 50;
+	fake.lots[1] = 0;
+	fake.result = -KV_ENOMEM;
+	fake.on_batch = there_is_room_again;
+	assert_all_pushed(50);
+	assert_int_equal(fake.batches, 90);
+}
+
+/* A client that does not know of the drain has deleted the key here alone. */
+static void a_delete_beside_the_push_is_repeated_at_the_others(void **state)
+{
+	(void)state;
+	fake_begin();
+	fake.deleted = true;
+	assert_all_pushed(2);
+	assert_int_equal(fake.deletes, 2);
+}
+
+static void without_a_push_the_values_are_counted(void **state)
+{
+	static struct kvs_server server;
+	struct kv_drained r;
+	(void)state;
+	fake_begin();
+	fake.lots[0] = 5;
+	server.shard[0] = some_shard;
+	server.shard[1] = (void *)&server;
+	push_none(&server, KV_LEFT_ALONE, &r);
+	assert_int_equal(r.of, 6);
+	assert_int_equal(r.left[KV_LEFT_ALONE], 6);
+	assert_int_equal(fake.tries, 0);
 }
 
 /* It has as many clients as it takes. */
 static void a_server_without_room_for_itself_hands_over_by_another(void **state)
 {
-	struct push_result r;
+	struct kv_drained r;
 	struct kv_error err;
 	(void)state;
 	fake_begin();
@@ -395,6 +559,12 @@ int main(void)
 		cmocka_unit_test(a_shard_that_was_not_asked_has_values_left),
 		cmocka_unit_test(a_server_without_room_for_itself_hands_over_by_another),
 		cmocka_unit_test(a_large_value_has_more_time),
+		cmocka_unit_test(what_the_time_is_not_enough_for_is_counted),
+		cmocka_unit_test(each_value_that_fails_has_its_reason),
+		cmocka_unit_test(full_servers_end_it_soon),
+		cmocka_unit_test(what_failed_is_tried_again),
+		cmocka_unit_test(a_delete_beside_the_push_is_repeated_at_the_others),
+		cmocka_unit_test(without_a_push_the_values_are_counted),
 	};
 	return cmocka_run_group_tests_name("kvserver/push", tests, NULL, NULL);
 }

@@ -125,6 +125,14 @@ static int32_t copy(const char *key, uint64_t n, uint64_t seed, uint64_t born_ns
 	return rig_ask(&q)->status;
 }
 
+static int32_t copy_spare(const char *key, uint64_t n)
+{
+	struct wire_request q = rig_put(key, n, 0, n, kv_hash_block(rig_memory(0), n), WHOLE);
+	q.flags |= WIRE_PUT_COPY | WIRE_PUT_SPARE;
+	q.put.born_ns = clock_told(loop_now(rig.loop));
+	return rig_ask(&q)->status;
+}
+
 static const struct wire_reply *drop(const char *key, uint8_t flags, uint64_t which)
 {
 	struct wire_request q = rig_request(WIRE_DELETE, key);
@@ -152,6 +160,26 @@ static void a_copy_of_what_was_deleted_is_refused(void **state)
 	assert_int_equal(rig_stat(WIRE_STAT_COPIES_REFUSED), 2);
 	assert_int_equal(copy("k", MIB, 2, after, 0), WIRE_OK); /* that one was put later */
 	check_stored("k", MIB, 2);
+}
+
+/* A cold value of a server that drains: nothing goes for it, and it goes first. */
+static void a_spare_copy_takes_nobodys_place(void **state)
+{
+	char key[16];
+	(void)state;
+	rig_store("own", MIB, 1);
+	rig_fill(rig_memory(0), MIB, 2);
+	for (unsigned i = 0; i < RIG_MEMORY / MIB - 1; i++) {
+		snprintf(key, sizeof(key), "s%u", i);
+		assert_int_equal(copy_spare(key, i ? MIB : MIB - KV_INLINE_MAX), WIRE_OK);
+	}
+	assert_int_equal(copy_spare("more", MIB), WIRE_NOMEM);
+	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS), 0);
+	assert_int_equal(rig_stat(WIRE_STAT_NOMEM), 0); /* nothing is short here */
+	rig_store("new", MIB, 3);
+	assert_true(is_there("own"));
+	assert_true(is_there("new"));
+	assert_int_equal(rig_stat(WIRE_STAT_EVICTIONS), 1);
 }
 
 /* The DELETE comes while the value does. */
@@ -864,6 +892,7 @@ int main(void)
 		PUT_TEST(the_same_bytes_again_succeed_without_being_read),
 		PUT_TEST(other_bytes_under_the_key_are_refused),
 		PUT_TEST(a_copy_of_what_was_deleted_is_refused),
+		PUT_TEST(a_spare_copy_takes_nobodys_place),
 		PUT_TEST(a_copy_under_way_when_its_key_is_deleted_is_refused),
 		PUT_TEST(of_two_values_the_younger_one_stays),
 		PUT_TEST(a_copy_from_the_future_is_born_now),

@@ -131,6 +131,49 @@ static void asked_body(void)
 	kvs_server_destroy(&own);
 }
 
+static void *stop_own(void *own)
+{
+	kvs_server_stop(own, 2000000000);
+	return NULL;
+}
+
+/* The client that has asked for the drain hears what came of it, before the goodbye; the other one does not. */
+static void report_body(void)
+{
+	const struct kv_drained report = {.values = 3, .of = 5, .bytes = 9, .left = {[KV_LEFT_FULL] = 2}};
+	struct kvs_options o = server_options();
+	struct kvs_server *own = NULL, *shared = server;
+	struct wire_ctrl_msg m, drain = {.type = WIRE_CTRL_DRAIN};
+	struct boot_conn *c, *other;
+	pthread_t stopper;
+	o.on_drain = on_drain;
+	o.on_drain_arg = &asks;
+	asks = 0;
+	expect(kvs_server_create(&o, &own, NULL) == 0 && kvs_server_start(own, NULL) == 0);
+	server = own;
+	other = greet(&m);
+	c = greet(&m);
+	server = shared;
+	expect(boot_send_await(c, &drain, soon()) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_DRAIN_OK);
+	kvs_server_drained(own, &report);
+	expect(pthread_create(&stopper, NULL, stop_own, own) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_DRAIN_DONE);
+	expect(memcmp(&m.drained, &report, sizeof(report)) == 0);
+	expect(next(c, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	expect(next(other, &m) == 0 && m.type == WIRE_CTRL_GOODBYE);
+	boot_close(&c);
+	boot_close(&other);
+	expect(pthread_join(stopper, NULL) == 0);
+	kvs_server_destroy(&own);
+}
+
+static void a_client_that_asked_hears_what_came_of_the_drain(void **state)
+{
+	(void)state;
+	in_coroutine(report_body);
+}
+
 static void a_client_asks_for_a_drain(void **state)
 {
 	(void)state;
@@ -160,6 +203,7 @@ int main(void)
 		cmocka_unit_test(a_server_with_a_client_stops),
 		cmocka_unit_test(a_server_that_ends_refuses_hello_again),
 		cmocka_unit_test(a_client_asks_for_a_drain),
+		cmocka_unit_test(a_client_that_asked_hears_what_came_of_the_drain),
 		cmocka_unit_test(a_client_that_may_not_ask_is_cut),
 	};
 	return cmocka_run_group_tests_name("kvserver/stop", tests, group_up, group_down);

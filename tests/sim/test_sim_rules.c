@@ -1076,9 +1076,14 @@ static uint64_t drain_heard(void *arg, const struct kvs_drain *bounds, const cha
 
 static void drain_ask(struct kvc_client *c, void *arg)
 {
-	const struct kvc_drain bounds = {.size = sizeof(bounds), .time_ns = DRAIN_ASKED_NS, .bytes_s = 5 << 20};
+	struct kvc_drained report = {.size = sizeof(report)};
+	const struct kvc_drain bounds = {
+		.size = sizeof(bounds), .time_ns = DRAIN_ASKED_NS, .bytes_s = 5 << 20, .drained = &report};
 	int rc = kvc_drain_await(c, &bounds, arg);
 	drain.parted += rc == 0;
+	if (rc == 0 && (!report.known || report.values != DRAIN_KEYS - 1 || report.of != DRAIN_KEYS ||
+			report.left[KVC_LEFT_TOO_BIG] != 1))
+		world_wrong(&world, "the report of a drain is not what the server said");
 	if (rc < 0)
 		world_wrong(&world, "a drain that a client asked for returned %s", kv_errname(rc));
 }
@@ -1105,9 +1110,12 @@ static void drain_by_clients(void)
 
 static void drain_ask_long(struct kvc_client *c, void *arg)
 {
-	const struct kvc_drain bounds = {.size = sizeof(bounds), .time_ns = UINT64_MAX};
+	struct kvc_drained report = {.size = sizeof(report), .known = true, .values = 1};
+	const struct kvc_drain bounds = {.size = sizeof(bounds), .time_ns = UINT64_MAX, .drained = &report};
 	int rc = kvc_drain_await(c, &bounds, arg);
 	drain.parted += rc == 0;
+	if (rc == 0 && (report.known || report.values))
+		world_wrong(&world, "a drain has a report that the server did not give");
 	if (rc < 0)
 		world_wrong(&world, "a drain under a break returned %s", kv_errname(rc));
 }
@@ -1156,6 +1164,9 @@ static void world_drain(uint64_t seed)
 	if (seed & 2)
 		drain_by_clients();
 	drain.told = true;
+	kvs_server_drained(
+		world.server[0].server,
+		&(struct kv_drained){.values = DRAIN_KEYS - 1, .of = DRAIN_KEYS, .left = {[KV_LEFT_TOO_BIG] = 1}});
 	kvs_server_stop(world.server[0].server, 10 * SECOND);
 	world_run(&world, drain_over, world.server[0].server, 2 * SECOND,
 		  "the server did not end as soon as nothing was under way");

@@ -1019,6 +1019,51 @@ static void looking_ahead_changes_nothing(void **state)
 	close_store();
 }
 
+static struct block *put_spare(const char *key, uint64_t now)
+{
+	struct block *b, *holder;
+	if (store_stage_spare(&store, key, strlen(key), SMALL, ARENA_LOW, &b) != 0)
+		return NULL;
+	assert_int_equal(store_commit(&store, b, 0, KV_NEVER, now, &holder), 0);
+	store_last(&store, b);
+	block_unref(&store, b);
+	return b;
+}
+
+/* It takes no other value's place, neither for bytes nor for the number of values, and any other value takes its. */
+static void a_spare_value_evicts_nothing_and_goes_first(void **state)
+{
+	(void)state;
+	for (unsigned k = 0; evict_policies[k]; k++) {
+		open_store_with((struct store_options){
+			.limit_bytes = MANY * SMALL, .seed = 1, .policy = evict_policies[k], .blocks_max = MANY});
+		for (unsigned i = 0; i < MANY / 2; i++)
+			assert_non_null(put_nth(i, SMALL));
+		assert_non_null(put_spare("spare", 1));
+		assert_non_null(put_spare("first", 1));
+		for (unsigned i = MANY / 2; i < MANY - 2; i++)
+			assert_non_null(put_nth(i, SMALL));
+		assert_null(put_spare("more", 1));
+		assert_int_equal(store.events[STORE_EVICTED], 0);
+		assert_int_equal(store.staged_bytes, 0);
+		check_store();
+		assert_non_null(put("a", SMALL, 1, 1));
+		assert_non_null(get("spare", 1));
+		assert_null(get("first", 1));
+		assert_non_null(put("b", SMALL, 1, 1));
+		assert_null(get("spare", 1));
+		assert_int_equal(store.events[STORE_EVICTED], 2);
+		check_store();
+		close_store();
+	}
+	open_small(2);
+	assert_non_null(put_spare("a", 1));
+	assert_non_null(put_spare("b", 1));
+	assert_null(put_spare("c", 1)); /* there is memory, but two values are as many as there may be */
+	check_store();
+	close_store();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1055,6 +1100,7 @@ int main(void)
 		cmocka_unit_test(a_reader_in_the_way_is_waited_for),
 		cmocka_unit_test(values_that_expire_leave_large_holes),
 		cmocka_unit_test(a_working_set_that_was_read_once_is_not_frozen),
+		cmocka_unit_test(a_spare_value_evicts_nothing_and_goes_first),
 		cmocka_unit_test(the_number_of_blocks_is_bounded),
 		cmocka_unit_test(the_number_of_blocks_can_be_raised),
 	};

@@ -121,6 +121,23 @@ static void a_delete_that_finds_nothing_is_remembered(void **state)
 	close_store();
 }
 
+/* Another server has deleted the key, so the value went here. The DELETE itself comes later. */
+static void a_delete_counts_the_value_that_went_before_it(void **state)
+{
+	(void)state;
+	open_small(0);
+	store_yield(&store, put("k", SMALL, 1, 10 * SEC), 12 * SEC);
+	assert_null(get("k", 12 * SEC));
+	assert_int_equal(copy("k", 1, 10 * SEC, 13 * SEC), -KV_ECANCELED);
+	assert_true(store_delete(&store, "k", 1, 12 * SEC, 13 * SEC));
+	assert_false(store_delete(&store, "k", 1, 13 * SEC, 13 * SEC)); /* once */
+	store_yield(&store, put("k", SMALL, 1, 20 * SEC), 21 * SEC);
+	assert_non_null(put("k", SMALL, 2, 22 * SEC));
+	assert_false(store_delete(&store, "k", 1, 21 * SEC, 23 * SEC)); /* there is another value by now */
+	assert_non_null(get("k", 23 * SEC));
+	close_store();
+}
+
 static void a_delete_of_the_past_spares_what_was_put_since(void **state)
 {
 	uint64_t at;
@@ -193,6 +210,7 @@ int main(void)
 		cmocka_unit_test(a_touch_after_a_delete_changes_nothing),
 		cmocka_unit_test(a_copy_does_not_undo_a_delete),
 		cmocka_unit_test(a_delete_that_finds_nothing_is_remembered),
+		cmocka_unit_test(a_delete_counts_the_value_that_went_before_it),
 		cmocka_unit_test(a_delete_of_the_past_spares_what_was_put_since),
 		cmocka_unit_test(a_copy_does_not_undo_a_touch),
 		cmocka_unit_test(lookups_say_which_keys_were_deleted),
