@@ -414,10 +414,13 @@ static const struct command {
 	 "weight, "
 	 "incarnation; and of each whether it answers, its version, since when it serves, memory in use, and how many "
 	 "of 100 GETs hit. --json prints one JSON object. Exit status 1: some member does not answer."},
-	{"drain", 1, 1, false, OF_DRAIN, "drain NODE [--drain-sec TIME] [--drain-mb SIZE]", drain_run,
-	 "Has the server drain that is called NODE, or has that address: it puts what was hit lately to the others of "
-	 "its view, finishes what is under way, says goodbye to its clients, and ends. Returns when it has said "
-	 "goodbye. The server must run with --allow-drain. Exit status 1: there is no such server."},
+	{"drain", 1, 1, false, OF_DRAIN | OF_JSON, "drain NODE [--drain-sec TIME] [--drain-mb SIZE] [--json]",
+	 drain_run,
+	 "Has the server drain that is called NODE, or has that address: it pushes its values to the others of its "
+	 "view, the hottest first, finishes what is under way, says goodbye to its clients, and ends. Returns when it "
+	 "has said goodbye, and prints how many of its values other servers have, and why not all. --json prints one "
+	 "JSON object. The server must run with --allow-drain. Exit status 1: there is no such server; 4: other "
+	 "servers do not have all of its values."},
 	{"ping", 0, 0, false, 0, "ping", run_ping,
 	 "Asks every shard of every server over the fabric, and prints how soon all have answered."},
 	{"help", 0, 1, false, 0, "help [COMMAND]", run_help, "Lists the commands, or explains one of them."},

@@ -4,10 +4,13 @@
  * The names are compared with all servers that the pool knows, which includes the members of the view. */
 #include "kvcli/drain.h"
 
+#include <jansson.h>
+
 #include "kvcli/look.h"
 
 struct draining {
 	struct kvc_drain bounds;
+	struct kvc_drained report;
 	struct kvc_call call;
 	int rc;
 };
@@ -67,6 +70,56 @@ static int failed(struct cli *cli, unsigned server, const char *name, int rc, st
 	return CLI_FAILED;
 }
 
+static void text_print(const char *name, const struct kvc_drained *r, const struct kv_drained *d)
+{
+	char text[KV_DRAINED_TEXT];
+
+	printf("%s has said goodbye, and ends; ", name);
+	if (r->known)
+		puts(kv_drained_text(d, text, sizeof(text)));
+	else
+		puts("it did not say how many of its values are at other servers, its log does");
+}
+
+/* An unknown number is null. */
+static json_t *number(const struct kvc_drained *r, uint64_t n)
+{
+	return r->known ? json_integer((json_int_t)n) : json_null();
+}
+
+static int json_print(const char *name, const struct kvc_drained *r, const struct kv_drained *d, struct kv_error *err)
+{
+	json_t *left = json_object(), *all;
+	int rc = -1;
+
+	for (unsigned i = 0; i < KV_LEFT_REASONS; i++)
+		if (d->left[i])
+			json_object_set_new(left, kv_left_name(i), json_integer((json_int_t)d->left[i]));
+	all = json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "node", name, "all", r->known && d->values == d->of,
+			"values", number(r, d->values), "of", number(r, d->of), "bytes", number(r, d->bytes), "gone",
+			number(r, d->gone), "left", left);
+	if (all)
+		rc = json_dumpf(all, stdout, JSON_INDENT(2));
+	json_decref(all);
+	if (rc < 0)
+		return kv_fail(err, -KV_ENOMEM, "no memory for the report");
+	putchar('\n');
+	return 0;
+}
+
+/* Returns the exit status. */
+static int report_print(const struct cli *cli, const char *name, const struct kvc_drained *r, struct kv_error *err)
+{
+	struct kv_drained d = {.values = r->values, .bytes = r->bytes, .of = r->of, .gone = r->gone};
+
+	memcpy(d.left, r->left, sizeof(d.left));
+	if (!cli->opt->json)
+		text_print(name, r, &d);
+	else if (json_print(name, r, &d, err) < 0)
+		return CLI_FAILED;
+	return r->known && d.values == d.of ? CLI_OK : CLI_PART;
+}
+
 int drain_run(struct cli *cli, const struct cli_line *line, struct kv_error *err)
 {
 	const char *name = line->words.item[1];
@@ -76,6 +129,8 @@ int drain_run(struct cli *cli, const struct cli_line *line, struct kv_error *err
 			     .call = {.size = sizeof(d.call), .timeout_ns = cli->opt->timeout_ns}};
 	int rc;
 
+	d.report.size = sizeof(d.report);
+	d.bounds.drained = &d.report;
 	if (!server_find(cli, name, &d.call.server)) {
 		kv_fail(err, -KV_ENOTFOUND, "drain: no server is called %.100s; kv-client cluster lists them", name);
 		return CLI_NOT_FOUND;
@@ -84,6 +139,5 @@ int drain_run(struct cli *cli, const struct cli_line *line, struct kv_error *err
 	rc = rc < 0 ? rc : d.rc;
 	if (rc < 0)
 		return failed(cli, d.call.server, name, rc, err);
-	printf("%s has said goodbye, and ends\n", name);
-	return CLI_OK;
+	return report_print(cli, name, &d.report, err);
 }

@@ -93,7 +93,7 @@ const struct kv_opt cli_options_table[] = {
 	 .def = "0",
 	 .max = 1 << 20,
 	 .help = "drain: MiB per second at which it may put values to the others; 0: as its own --drain-mb says."},
-	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat, cluster: print one JSON object."},
+	{.name = "json", .type = KV_OPT_FLAG, AT(json), .help = "stat, cluster, drain: print one JSON object."},
 	{.name = NULL},
 };
 
@@ -112,7 +112,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  cluster [--json]                 the members of the view, and how they are\n"
-		 "  drain NODE                       have a server hand over, and end\n"
+		 "  drain NODE [--json]              have a server push its values to others, and end\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "
@@ -122,7 +122,9 @@ const struct kv_opt_program cli_options_program = {
 		"KVRAIL_PSK_FILE.\n\nCommands may be piped in, one a line, with their options. A command that fails is "
 		"named with its line, and those after it still run. A word after -- is no option.\n\nExit status: 0 "
 		"done "
-		"or found, 1 not found, 2 usage, 3 failure; of piped commands the highest. Output that nobody reads "
+		"or found, 1 not found, 2 usage, 3 failure, 4 a drain that did not push all values; of piped commands "
+		"the "
+		"highest. Output that nobody reads "
 		"any "
 		"more, as with | head, is no failure.",
 	.args_max = KV_OPT_STRINGS_MAX,

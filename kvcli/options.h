@@ -7,7 +7,8 @@
 
 #include "base/base.h"
 
-enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3 }; /* exit statuses */
+/* Exit statuses. CLI_PART: a server has drained, and other servers do not have all of its values. */
+enum { CLI_OK = 0, CLI_NOT_FOUND = 1, CLI_USAGE = 2, CLI_FAILED = 3, CLI_PART = 4 };
 
 #define TOP_INTERVAL_NS 1000000000ull /* the default */
 

@@ -491,6 +491,7 @@ def clients_follow() -> None:
 
 
 BLOCKS = 'kvrail_blocks{tier="memory"}'
+EVICTED = 'kvrail_evicted_total{reason="room"}'
 HITS = 'kvrail_get_blocks_total{result="hit",tier="memory"}'
 
 
@@ -649,7 +650,7 @@ def drain_hands_over() -> None:
     all_counted(servers, 400)
     before = counted(servers[1], BLOCKS)
     servers[1].end()
-    servers[1].says(rf"drain: {before} values, .* were put to the others; 0 could not be")
+    servers[1].says(rf"drain: {before} of {before} values, .* at other servers \|")
     path.write_text("".join(f"{s.name}={s.address}\n" for s in servers if s.name != "b"))
     servers[0].sees("a c d")
     if bench_begin(servers[0], report, "--no-write", *load).wait(PATIENCE_S) != 0:
@@ -734,7 +735,7 @@ def drain_while_taken_out() -> None:
         raise Failed("the drain ended too soon to tell")
     if servers[1].process.wait(PATIENCE_S) != 0:
         raise Failed(servers[1].text())
-    servers[1].says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    servers[1].says(rf"event=drain_pushed values={before} of={before} .* all=yes")
     soon(
         lambda: f"others count {before} more than {had}: {servers[1].text()}",
         lambda: sum(counted(s, BLOCKS) for s in others) - had == before,
@@ -750,7 +751,7 @@ def drain_while_taken_out() -> None:
     for s in others:
         s.sees("a d")
     c.end()
-    c.says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    c.says(rf"event=drain_pushed values={before} of={before} .* all=yes")
 
 
 def drain_beside_a_stranger() -> None:
@@ -765,7 +766,7 @@ def drain_beside_a_stranger() -> None:
     all_counted((a, b), 400)
     before, had = counted(a, BLOCKS), counted(b, BLOCKS)
     a.end()
-    a.says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    a.says(rf"event=drain_pushed values={before} of={before} .* all=yes")
     soon(
         lambda: f"b counts {before} more than {had}, now {counted(b, BLOCKS)}: {a.text()}",
         lambda: counted(b, BLOCKS) - had == before,
@@ -789,7 +790,7 @@ def drain_when_full() -> None:
     done = kv_client(b, "drain", "a")
     if done.returncode != 0 or a.process.wait(PATIENCE_S) != 0:
         raise Failed(f"kv-client drain: {done}; {a.text()[-3000:]}")
-    a.says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    a.says(rf"event=drain_pushed values={before} of={before} .* all=yes")
     if bench.wait(PATIENCE_S) != 0 or read_of(report)["misses"] != 0 or read_of(report)["errors"]:
         raise Failed(f"{read_of(report)}")
     all_counted((b,), 400)
@@ -802,7 +803,7 @@ def drain_without_others() -> None:
     alone = KvServer("a", "list:a=127.0.0.1:1")
     alone.sees("a")
     alone.end()
-    alone.says("drain: no value is put to another server: no other member stays")
+    alone.says("drain: none of 0 values is pushed to another server: the cluster has no other member that stays")
     (port,) = free_ports()
     dead = KvServer("a", f"list:a=127.0.0.1:{port},b=127.0.0.1:9", "--drain-sec", "4", port=port)
     dead.sees("a b")
@@ -810,7 +811,7 @@ def drain_without_others() -> None:
     if kv_client(dead, "get", "k").returncode != 0:
         raise Failed("a has no value to hand over")
     dead.end()  # what it has is not said to be with others
-    dead.says(r"drain: no value is put to another server: .*event=drain_push_failed reason=.no other member")
+    dead.says(r"drain: none of 1 values is pushed to another server: .*event=drain_push_failed reason=.no other member")
     dead.never_said("event=drain_pushed")
     none = KvServer("a", "list:b=127.0.0.1:9")
     none.sees("b")
@@ -831,7 +832,7 @@ def drain_push_cannot_begin() -> None:
     _, servers, _ = rolling("unknown", "--psk-file", str(key))
     other.rename(key)
     servers[1].end()
-    servers[1].says(r"drain: no value is put to another server: .* \| event=drain_push_failed reason=")
+    servers[1].says(r"drain: none of \d+ values is pushed to another server: .* \| event=drain_push_failed reason=")
 
 
 def drain_with_certificates() -> None:
@@ -859,7 +860,7 @@ def drain_with_certificates() -> None:
     all_counted(servers, 100)
     had = counted(servers[1], BLOCKS)
     servers[1].end()
-    servers[1].says(rf"drain: {had} values, .* were put to the others; 0 could not be")
+    servers[1].says(rf"drain: {had} of {had} values, .* at other servers \|")
     servers[2].end()
     servers[2].says(r'does not name "127.0.0.2"')
 
@@ -970,7 +971,7 @@ def kv_client_drains() -> None:
         if servers[1].process.wait(PATIENCE_S) != 0:
             raise Failed(f"a server that a client drains ends with 0: {servers[1].text()}")
         servers[1].says(r"client \S+ asks for a drain, which begins and takes at most 8")
-        servers[1].says(rf"drain: {before} values, .* were put to the others; 0 could not be")
+        servers[1].says(rf"drain: {before} of {before} values, .* at other servers \|")
         del servers[1]
         members()
         servers[0].sees("a c d")
@@ -990,15 +991,91 @@ def drain_is_bounded() -> None:
     held = counted(servers[1], BLOCKS) * 65536
     begun = time.monotonic()
     done = kv_client(servers[0], "drain", servers[1].address, "--drain-sec", "4", "--drain-mb", "2")
-    if done.returncode != 0 or servers[1].process.wait(PATIENCE_S) != 0:
+    if done.returncode != 4 or servers[1].process.wait(PATIENCE_S) != 0:
         raise Failed(f"kv-client drain: {done}")
     took = time.monotonic() - begun
-    put = re.search(r"drain: (\d+) values, .* and time is over for what is left", servers[1].text())
+    report_of = r"(\d+) of (\d+) values, .*; (\d+) are not: the time was over"
+    put = re.search(report_of, servers[1].text())
     put_bytes = int(put[1]) * 65536 if put else held
+    if not put or int(put[2]) * 65536 != held or re.search(report_of, done.stdout)[0] != put[0]:
+        raise Failed(f"{done}; {servers[1].text()[-3000:]}")
     print(f"# {put_bytes >> 10} of {held >> 10} KiB in {took:.1f} s", flush=True)
     # A lot, 32 values, is put before the first rest; three quarters of the time are for values.
     if not 0 < put_bytes <= (2 << 20) + 3 * (2 << 20) < held or took > 4 + 10:
         raise Failed(servers[1].text()[-3000:])
+
+
+def drain_report(server: KvServer, *args: str) -> tuple[int, dict[str, Any]]:
+    """Drain the server by itself: the exit status, and the report."""
+    done = kv_client(server, "drain", server.address, "--json", *args)
+    if server.process.wait(PATIENCE_S) != 0:
+        raise Failed(server.text())
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except ValueError as e:
+        raise Failed(f"{done}") from e
+
+
+def put_all(servers: list[KvServer], values: dict[str, str]) -> None:
+    """By kv-client, where each key belongs."""
+    text = "".join(f"put {key} {value}\n" for key, value in values.items())
+    command = [f"{BUILD}/kv-client", "--provider", PROVIDER]
+    for s in servers:
+        command += ["-s", f"{s.name}={s.address}"]
+    subprocess.run(command, input=text, text=True, check=True, timeout=2 * PATIENCE_S)
+
+
+def drain_of_new_values() -> None:
+    """Values that nobody has read yet: all of them are at the other server, also those of the older half."""
+    ports = free_ports(2)
+    members = f"list:a=127.0.0.1:{ports[0]},b=127.0.0.1:{ports[1]}"
+    a, b = (KvServer(n, members, "--allow-drain", "--drain-sec", "8", port=p) for n, p in zip("ab", ports))
+    keys = [f"new{i}" for i in range(40)]
+    put_all([a, b], {key: "v" * 100 for key in keys})
+    all_counted((a, b), 40)
+    before = counted(a, BLOCKS)
+    status, report = drain_report(a)
+    if status != 0 or report["all"] is not True or report["left"] != {} or not 5 < before < 40:
+        raise Failed(f"{status} {report}; a had {before}")
+    if report["values"] != before or report["of"] != before or report["bytes"] != 100 * before:
+        raise Failed(f"{report}; a had {before}")
+    there = kv_client(b, "exists", *keys)
+    if there.returncode != 0:
+        raise Failed(f"a value is lost: {there.stdout}; {a.text()[-2000:]}")
+
+
+def drain_to_a_full_server() -> None:
+    """The other one has no room for all. It keeps what it had, and the report says how many found no room."""
+    ports = free_ports(2)
+    members = f"list:a=127.0.0.1:{ports[0]},b=127.0.0.1:{ports[1]}"
+    more = ("--allow-drain", "--drain-sec", "8", "--eviction", "lru")
+    a = KvServer("a", members, "--memory-mb", "64", *more, port=ports[0])
+    b = KvServer("b", members, "--memory-mb", "8", *more, port=ports[1])
+    put_all([a, b], {f"full{i}": "v" * 5000 for i in range(3000)})
+    all_counted((a, b), 3000)
+    before, evicted = counted(a, BLOCKS), counted(b, EVICTED)
+    status, report = drain_report(a)
+    full = report["left"].get("full", 0)
+    if status != 4 or report["all"] is not False or full == 0 or report["of"] != before:
+        raise Failed(f"{status} {report}; a had {before}")
+    if report["values"] + sum(report["left"].values()) != before:
+        raise Failed(f"{report}; a had {before}")
+    # What is old at a takes nobody's place: only the newer half may.
+    if counted(b, EVICTED) - evicted > before // 2 + 1:
+        raise Failed(f"b has evicted {counted(b, EVICTED) - evicted} values for {before}")
+    a.says(rf"event=drain_pushed values={report['values']} of={before} .* all=no why=.*full")
+
+
+def drain_of_one_alone() -> None:
+    """Nobody is there to take values: kv-client says so."""
+    (port,) = free_ports()
+    a = KvServer("a", f"list:a=127.0.0.1:{port}", "--allow-drain", port=port)
+    a.sees("a")
+    kv_client(a, "put", "k", "v")
+    done = kv_client(a, "drain", "a")
+    if done.returncode != 4 or "0 of 1 value, 0 B, is at other servers; 1 is not: the cluster has no" not in done.stdout:
+        raise Failed(f"{done}")
+    a.says("drain: none of 1 values is pushed to another server: the cluster has no other member that stays")
 
 
 def drain_is_refused() -> None:
@@ -2011,7 +2088,7 @@ def kube_drains() -> None:
             raise Failed(f"b is no member while it hands over: {pods[0].names()}; {pods[1].text()[-2000:]}")
         time.sleep(0.1)
     took = time.monotonic() - begun
-    pods[1].says(rf"event=drain_pushed values={before} .* failed=0 all=yes")
+    pods[1].says(rf"event=drain_pushed values={before} of={before} .* all=yes")
     if took < 3 or before < 200:
         raise Failed(f"{before} values took {took:.1f} s: that shows nothing")
     pods[0].sees("a c")
@@ -2133,6 +2210,9 @@ def main() -> int:
         ("a server that has no view yet says so to kv-client", asked_before_there_is_a_view, ""),
         ("kv-client drain under load is no error and no miss", kv_client_drains, ""),
         ("kv-client drain keeps its bounds", drain_is_bounded, ""),
+        ("a drain loses no value that nobody has read", drain_of_new_values, ""),
+        ("a drain to a server without room says so", drain_to_a_full_server, ""),
+        ("a drain of a server alone says so", drain_of_one_alone, ""),
         ("kv-client drain says who may not", drain_is_refused, ""),
         ("a rolling upgrade of four servers under load", rolling_upgrade, ""),
         ("a hot value is read from two servers", hot_values, ""),
