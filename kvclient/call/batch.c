@@ -27,6 +27,10 @@
  * A value that is kept twice (second.h) is read at either of its servers, and its part of the batch is chosen by the
  * first one: so in such a batch items of a server that is slow may hold up a few of another.
  *
+ * The DELETE of an item goes to one server after the other, in the order of a single call: to all that may have the
+ * value. It keeps its slot meanwhile, or takes the next one. Where a copy of the value is under way it waits for the
+ * second pass; other items of the batch do not wait for copies.
+ *
  * A batch may be stopped (kvc_trace.stop). Then it begins nothing, waits for nothing (core/waits.c), and cancels what
  * is out, as at its deadline.
  *
@@ -41,6 +45,7 @@
 #include "kvclient/call/memory.h"
 #include "kvclient/call/parts.h"
 #include "kvclient/call/put.h"
+#include "kvclient/call/repair.h"
 #include "kvclient/call/second.h"
 #include "kvclient/call/second_put.h"
 #include "kvclient/call/small.h"
@@ -49,7 +54,7 @@
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/life.h"
 
-enum { WINDOW = 128, PLACE_STEP = 1024 };
+enum { WINDOW = 128, PLACE_STEP = 1024, TOLD_MAX = 4, LATER = 1 };
 
 #define NONE KVC_CHAIN_END
 
@@ -67,9 +72,14 @@ struct batch {
 	unsigned first, last; /* of the chain of items for the next pass */
 	struct slot {
 		struct kvc_req *req;
-		struct kvc_client_mem *mem; /* its `users` is raised while the request is out */
-		struct kvc_node *node;      /* of a GET and a DELETE: who was asked */
+		struct kvc_node *node; /* that was asked */
 		unsigned item;
+		uint8_t num_told; /* of a DELETE: servers that have answered before */
+		bool deleted;     /* the same: one of them had the value */
+		union {
+			struct kvc_client_mem *mem; /* GET, PUT: its `users` is raised while the request is out */
+			uint16_t told[TOLD_MAX];    /* DELETE: those servers */
+		};
 	} slot[WINDOW];
 	unsigned head, count;
 	uint64_t row[KV_SHARDS_MAX]; /* see kvc_get.batch */
@@ -164,6 +174,11 @@ static int get_begin(struct batch *b, unsigned i, struct slot *slot)
 static bool stopped(const struct batch *b)
 {
 	return kvc_trace_stopped(b->wait.trace);
+}
+
+static int batch_over(const struct batch *b)
+{
+	return kvc_call_over(b->c, b->wait.trace, b->deadline_ns);
 }
 
 static int64_t item_code(const struct batch *b, int64_t rc)
@@ -337,72 +352,123 @@ static void put_whole_await(struct batch *b, unsigned i)
 	kvc_put_fini(&p);
 }
 
-static bool pinned_elsewhere(struct kvc_client *c, struct kvc_key key)
+/* ---- DELETE ---- */
+
+/* The next server that may have the value of a DELETE's item; NULL: there is none. */
+static struct kvc_node *delete_next(const struct batch *b, const struct slot *slot)
 {
-	struct kvc_place_set here = {0};
-	if (KV_LIKELY(!c->pins.bucket))
-		return false;
-	kvc_place_set_put(&here, kvc_call_node(c, key)->index, true);
-	return kvc_pin_elsewhere(c, key, &here);
+	struct kvc_client *c = b->c;
+	struct kvc_key key = b->items[slot->item].key;
+	bool twice = kvc_two_places(c, b->call->flags);
+	struct kvc_place_set told = {0};
+	if (KV_LIKELY(!twice && !kvc_formers(c) && !c->pins.bucket && kvc_call_node(c, key) == slot->node))
+		return NULL;
+	kvc_place_set_put(&told, slot->node->index, true);
+	for (unsigned i = 0; i < slot->num_told; i++)
+		kvc_place_set_put(&told, slot->told[i], true);
+	return kvc_drop_next(c, key, twice, &told);
 }
 
+static int delete_send(struct batch *b, struct slot *slot, struct kvc_node *n)
+{
+	slot->node = n;
+	return kvc_delete_begin(n, b->items[slot->item].key, b->deadline_ns, &b->wait, &slot->req);
+}
+
+/* The key is about to be deleted: no copy of its value is begun any more. True: one is under way. */
+static bool copies_forget(struct kvc_client *c, struct kvc_key key)
+{
+	bool repair = kvc_repair_forget(c, key), second = kvc_second_forget(c, key);
+	return repair || second;
+}
+
+/* LATER: a copy of the value is under way, and the DELETE has to come after it. */
 static int delete_begin(struct batch *b, unsigned i, struct slot *slot)
 {
-	struct kvc_item *it = &b->items[i];
+	struct kvc_key key = b->items[i].key;
 	int rc;
-	if (!kvc_key_valid(it->key))
+	if (!kvc_key_valid(key))
 		return -KV_EINVAL;
-	if (kvc_two_places(b->c, b->call->flags) || kvc_former_missed(b->c, it->key, false, -KV_ENOTFOUND, 0) ||
-	    b->c->repairs.count > 0 || pinned_elsewhere(b->c, it->key))
-		return -KV_EBUSY; /* several servers are to be asked, or a copy awaited: as a single call */
-	slot->mem = NULL;
-	slot->item = i;
-	slot->node = kvc_call_node(b->c, it->key);
-	rc = kvc_delete_begin(slot->node, it->key, b->deadline_ns, &b->wait, &slot->req);
+	if (copies_forget(b->c, key))
+		return LATER;
+	*slot = (struct slot){.item = i};
+	rc = delete_send(b, slot, kvc_call_node(b->c, key));
 	if (rc == 0)
-		kvc_call_count(slot->node, it->key);
+		kvc_call_count(slot->node, key);
 	return rc;
 }
 
-/* The view has changed since n was asked: others may have the value. */
-static bool delete_elsewhere(const struct batch *b, struct kvc_key key, const struct kvc_node *n)
+/* What a server said that is asked besides the first one: whether the item goes on. One that is lost has nothing. */
+static bool delete_answered(const struct slot *slot, int status)
 {
-	return b->pass == 0 && !stopped(b) &&
-	       (kvc_call_node(b->c, key) != n || kvc_former_missed(b->c, key, false, -KV_ENOTFOUND, 0));
+	return status == 0 || status == -KV_ENOTFOUND ||
+	       (slot->num_told > 0 && (status == -KV_EPEERDOWN || status == -KV_ELEFT));
 }
 
-static int delete_done(struct batch *b, struct kvc_node *n, struct kvc_key key, int status)
+/* All servers have answered. An earlier attempt, whose answer was lost, may have deleted the value. */
+static int delete_over(const struct batch *b, const struct slot *slot)
 {
-	kvc_owed_note(b->c, key, b->begun_ns, 0);
-	return kvc_delete_said(n, key, status, b->pass);
+	const struct kvc_item *it = &b->items[slot->item];
+	kvc_owed_note(b->c, it->key, b->begun_ns, 0);
+	return slot->deleted || kvc_chain_mark(it) != KVC_MARK_FRESH ? 0 : -KV_ENOTFOUND;
+}
+
+/* The item goes on to server n. It is made again from its beginning if there is no room at that server now. */
+static void delete_go_on(struct batch *b, const struct slot *slot, struct kvc_node *n)
+{
+	struct kvc_item *it = &b->items[slot->item];
+	struct slot *next = &b->slot[(b->head + b->count) % WINDOW];
+	int over = batch_over(b);
+	if (over < 0) {
+		it->result = item_code(b, over);
+		return;
+	}
+	*next = *slot;
+	if (slot->num_told == TOLD_MAX)
+		over = -KV_EBUSY;
+	else
+		next->told[next->num_told++] = (uint16_t)slot->node->index;
+	if (over == 0 && delete_send(b, next, n) == 0)
+		b->count++;
+	else
+		again(b, slot->item, slot->deleted ? KVC_MARK_AGAIN : kvc_chain_mark(it));
 }
 
 static void delete_end_await(struct batch *b, struct slot *slot, int status)
 {
 	struct kvc_item *it = &b->items[slot->item];
-	struct kvc_node *n = slot->node;
+	struct kvc_node *next;
 	kvc_req_release(b->c, slot->req);
-	if (status < 0 && status != -KV_ENOTFOUND)
-		failed_await(b, slot->item, status, n);
-	else if (delete_elsewhere(b, it->key, n))
-		again(b, slot->item, KVC_MARK_AGAIN);
+	if (!delete_answered(slot, status)) {
+		failed_await(b, slot->item, status, slot->node);
+		return;
+	}
+	if (status == 0 || status == -KV_ENOTFOUND)
+		kvc_pins_deleted(slot->node, it->key);
+	slot->deleted |= status == 0;
+	next = delete_next(b, slot);
+	if (KV_UNLIKELY(next))
+		delete_go_on(b, slot, next);
 	else
-		it->result = delete_done(b, n, it->key, status);
+		it->result = delete_over(b, slot);
 }
 
 static void delete_whole_await(struct batch *b, unsigned i)
 {
 	struct kvc_item *it = &b->items[i];
+	bool tried = kvc_chain_mark(it) != KVC_MARK_FRESH;
 	it->result = !kvc_key_valid(it->key) ? -KV_EINVAL
 					     : kvc_delete_item_await(b->c, it->key, b->call->flags, b->deadline_ns,
-								     b->pass, b->wait.trace);
+								     tried, b->wait.trace);
 }
+
+/* ---- passes ---- */
 
 /* What the operations do differently. EXISTS has nothing but chain_await. */
 struct batch_ops {
 	enum kvc_op op;
 	void (*chain_await)(struct batch *b); /* give all items of the chain their results; NULL: begin, end, whole */
-	int (*begin)(struct batch *b, unsigned i, struct slot *slot);
+	int (*begin)(struct batch *b, unsigned i, struct slot *slot); /* 0; LATER: in the next pass; or a code */
 	void (*end_await)(struct batch *b, struct slot *slot, int status);
 	void (*whole_await)(struct batch *b, unsigned i);
 	void (*count)(struct kvc_client *c, struct kvc_item *it, const struct kvc_call *call); /* its result is final */
@@ -412,19 +478,15 @@ struct batch_ops {
  * grace. (For an item whose failure is known the wait is shorter. That concerns this item alone.) */
 static void oldest_await(struct batch *b, const struct batch_ops *ops)
 {
-	struct slot *slot = &b->slot[b->head];
-	int why = kvc_call_wait_await(b->c, slot->req, b->deadline_ns);
+	struct slot slot = b->slot[b->head];
+	int why = kvc_call_wait_await(b->c, slot.req, b->deadline_ns);
 	bool all = why == -KV_ECLOSED || why == -KV_ECANCELED || (why < 0 && loop_now(b->c->loop) >= b->deadline_ns);
 	for (unsigned i = 0; i < b->count && all; i++)
 		kvc_req_cancel(b->slot[(b->head + i) % WINDOW].req, why);
-	ops->end_await(b, slot, kvc_call_finish_await(b->c, slot->req, why));
+	why = kvc_call_finish_await(b->c, slot.req, why);
 	b->head = (b->head + 1) % WINDOW;
 	b->count--;
-}
-
-static int batch_over(const struct batch *b)
-{
-	return kvc_call_over(b->c, b->wait.trace, b->deadline_ns);
+	ops->end_await(b, &slot, why);
 }
 
 static void item_whole_await(struct batch *b, const struct batch_ops *ops, unsigned i)
@@ -446,9 +508,11 @@ static void pass_await(struct batch *b, const struct batch_ops *ops)
 		int over = batch_over(b);
 		int rc = b->count < WINDOW && over == 0 ? ops->begin(b, i, &b->slot[(b->head + b->count) % WINDOW])
 							: -KV_EBUSY;
-		next = rc == 0 || b->count == 0 ? kvc_chain_next(&b->items[i]) : i;
+		next = rc >= 0 || b->count == 0 ? kvc_chain_next(&b->items[i]) : i;
 		if (rc == 0)
 			b->count++;
+		else if (rc == LATER)
+			again(b, i, kvc_chain_mark(&b->items[i]));
 		else if (b->count > 0)
 			oldest_await(b, ops);
 		else if (over < 0) /* begin nothing: many thousands of items would take longer to fail than the grace */

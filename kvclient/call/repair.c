@@ -72,13 +72,18 @@ bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_n
 	return noted;
 }
 
-void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+bool kvc_repair_forget(struct kvc_client *c, struct kvc_key key)
 {
 	struct kvc_repairs *q = &c->repairs;
 	for (unsigned i = 0; i < q->count; i++)
 		if (same(kvc_repair_at(q, i), key))
 			kvc_repair_at(q, i)->forgotten = true;
-	while (q->copying && same(kvc_repair_at(q, 0), key))
-		if (kvc_wait_queue_await(c, &q->copied, deadline_ns) < 0)
+	return q->copying && same(kvc_repair_at(q, 0), key);
+}
+
+void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
+{
+	while (kvc_repair_forget(c, key))
+		if (kvc_wait_queue_await(c, &c->repairs.copied, deadline_ns) < 0)
 			return;
 }

@@ -19,8 +19,9 @@ bool kvc_repair_hot(struct kvc_client *c, struct kvc_key key, const struct kvc_n
  */
 bool kvc_repair_waits(struct kvc_client *c, struct kvc_key key);
 
-/* kvc_repair_forget_await -- the key is about to be deleted or touched: no copy of it is begun any more, and one that
- * is under way has ended, or the deadline is over. */
+/* kvc_repair_forget -- the key is about to be deleted or touched: no copy of it is begun any more. True: one is under
+ * way. kvc_repair_forget_await -- the same, and one that is under way has ended, or the deadline is over. */
+bool kvc_repair_forget(struct kvc_client *c, struct kvc_key key);
 void kvc_repair_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
 /* kvc_repair_at -- key i of the ring. The first one is being copied, if any is. */

@@ -170,12 +170,17 @@ void kvc_second_landed_await(struct kvc_client *c, struct kvc_key key, uint64_t 
 			return;
 }
 
+bool kvc_second_forget(struct kvc_client *c, struct kvc_key key)
+{
+	struct kvc_second *s = KV_UNLIKELY(c->seconds.bytes > 0) ? copy_of(c, key) : NULL;
+	if (s)
+		s->forgotten = true;
+	return s;
+}
+
 void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns)
 {
-	struct kvc_second *s;
-	while (KV_UNLIKELY(c->seconds.bytes > 0) && (s = copy_of(c, key))) {
-		s->forgotten = true;
+	while (kvc_second_forget(c, key))
 		if (kvc_wait_queue_await(c, &c->seconds.over, deadline_ns) < 0)
 			return;
-	}
 }

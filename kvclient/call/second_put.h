@@ -21,8 +21,9 @@ struct kvc_second_value {
  * parks, for nothing but to let others run while a large value is copied. */
 void kvc_second_put_await(struct kvc_client *c, const struct kvc_second_value *v);
 
-/* kvc_second_forget_await -- the key is about to be deleted: none of this client's second copies of it is under way any
- * more, or the deadline is over. */
+/* kvc_second_forget -- the key is about to be deleted: this client begins no second copy of it that waits. True: one
+ * waits or is under way. kvc_second_forget_await -- none is any more, or the deadline is over. */
+bool kvc_second_forget(struct kvc_client *c, struct kvc_key key);
 void kvc_second_forget_await(struct kvc_client *c, struct kvc_key key, uint64_t deadline_ns);
 
 /* kvc_second_landed_await -- the key is about to be touched: none of this client's second copies of it is under way any

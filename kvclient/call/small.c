@@ -232,6 +232,17 @@ static int other_drop_await(const struct others *o, struct kvc_node *n, int said
 	return said == 0 || said == -KV_ENOTFOUND ? rc : said; /* the first code stays */
 }
 
+struct kvc_node *kvc_drop_next(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+{
+	struct kvc_node *n = kvc_former_drop(c, key, twice, told);
+	while (!n && (n = kvc_pin_elsewhere(c, key, told))) {
+		kvc_place_set_put(told, n->index, true);
+		if (n->state == KVC_NODE_DOWN)
+			n = NULL;
+	}
+	return n;
+}
+
 /* The server n said `said` to a DELETE. It goes to all others that may have the value, or a GET would find there what
  * was deleted: to those in charge of it by now, too, since the view may have changed meanwhile. */
 static int others_drop_await(const struct others *o, const struct kvc_node *n, int said)
@@ -242,13 +253,8 @@ static int others_drop_await(const struct others *o, const struct kvc_node *n, i
 	if (said != 0 && said != -KV_ENOTFOUND)
 		return said;
 	kvc_place_set_put(&told, n->index, true);
-	while ((next = kvc_former_drop(o->c, key, o->twice, &told)))
+	while ((next = kvc_drop_next(o->c, key, o->twice, &told)))
 		said = other_drop_await(o, next, said);
-	while ((next = kvc_pin_elsewhere(o->c, key, &told))) {
-		kvc_place_set_put(&told, next->index, true);
-		if (next->state != KVC_NODE_DOWN)
-			said = other_drop_await(o, next, said);
-	}
 	return said;
 }
 
@@ -373,13 +379,6 @@ int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_n
 	return 0;
 }
 
-int kvc_delete_said(struct kvc_node *n, struct kvc_key key, int status, bool again)
-{
-	kvc_pins_deleted(n, key);
-	/* An earlier attempt, whose reply was lost, may have deleted it. */
-	return again ? 0 : status;
-}
-
 int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
 			  struct kvc_trace *t)
 {
@@ -394,7 +393,9 @@ int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned fla
 	if (rc != 0 && rc != -KV_ENOTFOUND)
 		return rc;
 	kvc_owed_note(c, key, begun_ns, 0);
-	return kvc_delete_said(n, key, rc, again || tries > 0);
+	kvc_pins_deleted(n, key);
+	/* An earlier attempt, whose reply was lost, may have deleted it. */
+	return again || tries > 0 ? 0 : rc;
 }
 
 int kvc_delete_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call)

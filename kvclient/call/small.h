@@ -49,12 +49,13 @@ int kvc_delete_at_await(struct kvc_client *c, struct kvc_key key, uint64_t time_
 
 /* kvc_delete_begin -- ask node n to delete a key, without parking. 0 and *out, which the caller releases; -KV_EBUSY: no
  * room now.
- * kvc_delete_said -- the answer of node n to it was `status`, 0 or -KV_ENOTFOUND: what the caller is told. again: it
- * was asked before, in vain. kvc_delete_item_await -- make the whole DELETE, as a part of call t, which has
- * these flags. 0 or a code. */
+ * kvc_drop_next -- the next server that may have the value of a key, or a pin of it; twice: it is kept at two. *told:
+ * those that were asked; the next one is among them from now on. NULL: there is none left.
+ * kvc_delete_item_await -- make the whole DELETE, as a part of call t, which has these flags. again: it was asked for
+ * before, in vain. 0 or a code. */
 int kvc_delete_begin(struct kvc_node *n, struct kvc_key key, uint64_t deadline_ns, struct kvc_wait *wait,
 		     struct kvc_req **out);
-int kvc_delete_said(struct kvc_node *n, struct kvc_key key, int status, bool again);
+struct kvc_node *kvc_drop_next(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told);
 int kvc_delete_item_await(struct kvc_client *c, struct kvc_key key, unsigned flags, uint64_t deadline_ns, bool again,
 			  struct kvc_trace *t);
 
