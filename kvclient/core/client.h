@@ -400,6 +400,8 @@ struct kvc_cluster {
 	bool reached;             /* a server has answered since none was up */
 	bool listed;              /* the list placed keys: a server was up before there was a view */
 	struct kvc_place place;   /* of keys on the members of the view */
+	struct kvc_carry carry;   /* of notes to it ... */
+	bool carrying;            /* ... by a coroutine */
 	struct kvc_place_set draining, joining, restarted;
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;

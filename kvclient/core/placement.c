@@ -6,7 +6,7 @@
  * good avalanche. With many servers that is too much work for each key (256 servers: 2,000 instructions, a third of a
  * small GET). So the first look-up notes the winner of a partition, and later ones find it by one load. The note
  * depends on nothing but the seeds and never changes: two threads that compute it at once note the same, so a relaxed
- * store is enough.
+ * store is enough. Notes are shared, and carried over when the view changes (notes.c).
  *
  * The price of partitions is a little balance: with 16 servers shares differ by 0.8 %, with 256 by 3 % (the square root
  * of servers by partitions).
@@ -16,7 +16,8 @@
  * and an outage may cost the time.
  *
  * Weights that are not alike (--members) make the numbers other than random ones: see drawn(). Where they are, nothing
- * changes by it.
+ * changes by it. A logarithm takes as long as six servers otherwise, and few are computed: needed() says which numbers
+ * are too small to win.
  *
  * Rejected: a ring with virtual nodes, and Maglev's table. Both have to be built, in 50 ms or more for a thousand
  * servers, and Maglev's moves keys of servers that stay. Weights for each key, vectorised: 256 servers still cost as
@@ -28,9 +29,9 @@
 
 static bool notes(struct kvc_place *p)
 {
-	if (!p->holder)
-		p->holder = calloc((size_t)1 << KVC_PLACE_BITS, sizeof(*p->holder));
-	return p->holder;
+	if (!p->notes)
+		p->notes = kvc_notes_make();
+	return p->notes;
 }
 
 int kvc_place_init(struct kvc_place *p, unsigned n)
@@ -53,6 +54,8 @@ int kvc_place_weigh(struct kvc_place *p, const uint16_t *weight)
 	if (!p->weight || !notes(p)) /* logarithms are too much work for each key */
 		return -KV_ENOMEM;
 	memcpy(p->weight, weight, p->n * sizeof(*p->weight));
+	for (unsigned i = 1; i < p->n; i++)
+		p->heavy = weight[i] > weight[p->heavy] ? i : p->heavy;
 	return 0;
 }
 
@@ -61,7 +64,7 @@ void kvc_place_fini(struct kvc_place *p)
 	free(p->seed);
 	free(p->node);
 	free(p->weight);
-	free(p->holder);
+	kvc_notes_drop(&p->notes);
 	*p = (struct kvc_place){0};
 }
 
@@ -84,25 +87,77 @@ static double drawn(const struct kvc_place *p, unsigned i, uint64_t random)
 	return log(((double)random + 0.5) * 0x1p-64) / p->weight[i];
 }
 
-static bool beats(const struct kvc_place *p, unsigned i, uint64_t random, unsigned best, uint64_t best_random)
+/* The server that wins so far. */
+struct best {
+	unsigned i;      /* p->n: none */
+	uint64_t random; /* its number ... */
+	double drawn;    /* ... and, of servers that are not alike, what it is compared by */
+	uint64_t least;  /* no server with a smaller number wins against it */
+};
+
+/* What the random number u of a server with this weight has to be, at least, or it does not win: log(u) is not above
+ * u - 1. The margin is larger than all errors of rounding. */
+static double needed(double drawn, unsigned weight)
 {
-	if (KV_LIKELY(!p->weight))
-		return random > best_random;
-	return drawn(p, i, random) > drawn(p, best, best_random);
+	return 1 + drawn * weight - 1e-9;
 }
 
-static unsigned heaviest(const struct kvc_place *p, uint64_t partition)
+/* Of equal numbers the lower index wins. */
+static void best_try_weighed(const struct kvc_place *p, struct best *b, unsigned i, uint64_t random)
 {
-	uint64_t best_weight = 0;
+	double own, least;
+	if (b->i < p->n && (double)random * 0x1p-64 < needed(b->drawn, p->weight[i]))
+		return;
+	own = drawn(p, i, random);
+	if (b->i < p->n && (own < b->drawn || (own == b->drawn && i >= b->i)))
+		return;
+	least = needed(own, p->weight[p->heavy]);
+	*b = (struct best){.i = i, .drawn = own, .least = least > 0 ? (uint64_t)(least * 0x1p64) : 0};
+}
+
+static inline void best_try(const struct kvc_place *p, struct best *b, uint64_t partition, unsigned i)
+{
+	uint64_t random = mix(partition ^ p->seed[i]);
+	if (KV_LIKELY(random < b->least))
+		return;
+	if (p->weight)
+		best_try_weighed(p, b, i, random);
+	else if (b->i == p->n || random > b->random || i < b->i)
+		*b = (struct best){.i = i, .random = random, .least = random};
+}
+
+static unsigned find_alike(const struct kvc_place *p, uint64_t partition)
+{
+	uint64_t most = mix(partition ^ p->seed[0]);
 	unsigned best = 0;
-	for (unsigned i = 0; i < p->n; i++) {
-		uint64_t weight = mix(partition ^ p->seed[i]);
-		if (i == 0 || beats(p, i, weight, best, best_weight)) {
+	for (unsigned i = 1; i < p->n; i++) {
+		uint64_t random = mix(partition ^ p->seed[i]);
+		if (random > most) {
 			best = i;
-			best_weight = weight;
+			most = random;
 		}
 	}
 	return best;
+}
+
+unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition)
+{
+	struct best b = {.i = p->n};
+	if (KV_LIKELY(!p->weight))
+		return find_alike(p, partition);
+	best_try(p, &b, partition, p->heavy); /* it wins often: then the others have large numbers to beat */
+	for (unsigned i = 0; i < p->n; i++)
+		best_try(p, &b, partition, i);
+	return b.i;
+}
+
+void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n)
+{
+	struct best b = {.i = p->n};
+	best_try(p, &b, partition, best);
+	for (unsigned i = 0; i < n; i++)
+		best_try(p, &b, partition, other[i]);
+	atomic_store_explicit(&p->notes->holder[partition], (uint16_t)(b.i + 1), memory_order_relaxed);
 }
 
 static uint64_t partition_of(const void *key, size_t len)
@@ -122,29 +177,24 @@ unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len)
 	if (p->n == 1)
 		return node_of(p, 0);
 	partition = partition_of(key, len);
-	if (!p->holder)
-		return node_of(p, heaviest(p, partition));
-	noted = atomic_load_explicit(&p->holder[partition], memory_order_relaxed);
+	if (!p->notes)
+		return node_of(p, kvc_place_find(p, partition));
+	noted = atomic_load_explicit(&p->notes->holder[partition], memory_order_relaxed);
 	if (KV_UNLIKELY(noted == 0)) {
-		noted = heaviest(p, partition) + 1;
-		atomic_store_explicit(&p->holder[partition], (uint16_t)noted, memory_order_relaxed);
+		noted = kvc_place_find(p, partition) + 1;
+		atomic_store_explicit(&p->notes->holder[partition], (uint16_t)noted, memory_order_relaxed);
 	}
 	return node_of(p, noted - 1);
 }
 
 unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided)
 {
-	uint64_t partition = partition_of(key, len), best_weight = 0;
-	unsigned best = p->n;
-	for (unsigned i = 0; i < p->n; i++) {
-		uint64_t weight;
-		if (kvc_place_set_has(avoided, node_of(p, i)))
-			continue;
-		weight = mix(partition ^ p->seed[i]);
-		if (best == p->n || beats(p, i, weight, best, best_weight)) {
-			best = i;
-			best_weight = weight;
-		}
-	}
-	return best < p->n ? node_of(p, best) : kvc_place_node(p, key, len);
+	uint64_t partition = partition_of(key, len);
+	struct best b = {.i = p->n};
+	if (p->weight && !kvc_place_set_has(avoided, node_of(p, p->heavy)))
+		best_try(p, &b, partition, p->heavy);
+	for (unsigned i = 0; i < p->n; i++)
+		if (!kvc_place_set_has(avoided, node_of(p, i)))
+			best_try(p, &b, partition, i);
+	return b.i < p->n ? node_of(p, b.i) : kvc_place_node(p, key, len);
 }

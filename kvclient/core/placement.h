@@ -16,17 +16,29 @@ struct kvc_place_set {
 
 enum {
 	KVC_PLACE_BITS = 18, /* so many bits of a key's hash are its partition: part of the protocol */
+	KVC_PLACE_PARTITIONS = 1 << KVC_PLACE_BITS,
 	KVC_PLACE_DIRECT = 8 /* up to so many servers, their weights are compared for each key */
 };
 
-/* The placement of a pool: made once, read by all of its loops. */
+/* What was found by a placement; placements that are the same may share it (notes.h). */
+struct kvc_notes {
+	struct kvc_notes_home *home; /* NULL: not shared */
+	struct kv_list node;
+	unsigned users;
+	unsigned n; /* of a shared one: n, seed and weight of its placements */
+	uint64_t *seed;
+	uint16_t *weight;
+	_Atomic uint16_t holder[KVC_PLACE_PARTITIONS]; /* 1 + the server's index, 0 before the first look-up */
+};
+
+/* The placement of a pool or a view: made once, and not changed. */
 struct kvc_place {
 	unsigned n;
-	uint64_t *seed;   /* of each server */
-	uint16_t *node;   /* the index of each server's node; NULL: its own index */
-	uint16_t *weight; /* of each server; NULL: all are alike */
-	_Atomic uint16_t
-		*holder; /* by partition: 1 + the server's index, 0 before the first look-up; NULL with few servers */
+	uint64_t *seed;          /* of each server */
+	uint16_t *node;          /* the index of each server's node; NULL: its own index */
+	uint16_t *weight;        /* of each server; NULL: all are alike */
+	unsigned heavy;          /* the first of those with the largest weight */
+	struct kvc_notes *notes; /* NULL with few servers */
 };
 
 /* kvc_place_init -- for n servers, 1 to 65,535. The caller fills in the seeds before the first look-up. 0 or
@@ -53,6 +65,16 @@ unsigned kvc_place_node(const struct kvc_place *p, const void *key, size_t len);
  * avoided: kvc_place_node. It depends on the key, the seeds and the set alone, so clients that avoid the same servers
  * agree. What it costs grows with the number of servers. */
 unsigned kvc_place_among(const struct kvc_place *p, const void *key, size_t len, const struct kvc_place_set *avoided);
+
+/* kvc_place_find -- as kvc_place_node of a key of this partition, by its index among the servers, and not noted: for
+ * tests. kvc_place_note -- server `best` of this partition wins against all but the n others, perhaps: note the one
+ * that wins. */
+unsigned kvc_place_find(const struct kvc_place *p, uint64_t partition);
+void kvc_place_note(struct kvc_place *p, uint64_t partition, unsigned best, const uint16_t *other, unsigned n);
+
+/* kvc_notes_make -- empty ones with one user, or NULL. kvc_notes_drop -- one user fewer, and *notes becomes NULL. */
+struct kvc_notes *kvc_notes_make(void);
+void kvc_notes_drop(struct kvc_notes **notes);
 
 /* kvc_place_set_has -- whether server i is in the set. kvc_place_set_put -- put it in, or take it out; false: it was as
  * it is to be. i < KVC_PLACE_MAX. */

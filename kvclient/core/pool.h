@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "host/host.h"
 #include "kvclient/core/fork.h"
-#include "kvclient/core/placement.h"
+#include "kvclient/core/notes.h"
 #include "kvclient/core/told.h"
 #include "kvclient/kvclient.h"
 
@@ -70,6 +70,7 @@ struct kvc_pool {
 	unsigned num_servers, room;
 	uint64_t *taken;        /* under lock: hashes of the members' entries, by place; 0: the place is free */
 	struct kvc_place place; /* of keys on the servers */
+	struct kvc_notes_home notes; /* of the placements of clients */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first server whose name could be looked up */
 	struct loop **loop;

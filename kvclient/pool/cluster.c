@@ -33,6 +33,7 @@
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/conn/where.h"
+#include "kvclient/core/notes.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
@@ -191,6 +192,35 @@ static bool former_take(struct kvc_client *c, const struct kvc_place *next, stru
 	*out = k->place;
 	k->place = (struct kvc_place){0};
 	return true;
+}
+
+static void carrier(void *arg)
+{
+	struct kvc_client *c = arg;
+	while (!c->closing && kvc_carry_step(&c->cluster.carry, &c->cluster.place))
+		co_yield_await();
+	kvc_carry_end(&c->cluster.carry);
+	c->cluster.carrying = false;
+	kvc_client_ended(c);
+}
+
+/* Notes of the placement in force are carried over to `next`, in the background: by the client that is the first to
+ * have that one. */
+static void notes_carry(struct kvc_client *c, struct kvc_place *next)
+{
+	struct kvc_cluster *k = &c->cluster;
+	const struct kvc_place *now = k->view.epoch == 0 ? &c->pool->place : &k->place;
+	kvc_carry_end(&k->carry);
+	if (!kvc_notes_share(next, &c->pool->notes))
+		kvc_carry_begin(&k->carry, now, next);
+	if (!k->carry.from || k->carrying || c->closing)
+		return;
+	if (co_spawn(c->loop, carrier, c, "kvc places") == 0) {
+		k->carrying = true;
+		kvc_client_began(c);
+	} else {
+		kvc_carry_end(&k->carry);
+	}
 }
 
 /* The placement in force is about to be replaced by `next`: misses are asked for where it has their keys, for a while.
@@ -503,6 +533,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 		kvc_place_set_put(&used, p->node[i], true);
 		node_use(c, p->node[i], &v->member[i], p->fresh[i]);
 	}
+	notes_carry(c, &p->place);
 	former_keep(c, &p->place);
 	k->place = p->place;
 	c->placement = &k->place;
@@ -787,6 +818,7 @@ void kvc_cluster_fini(struct kvc_client *c)
 		former_drop(&c->cluster);
 	free(c->repairs.ring);
 	free(c->seconds.slot);
+	kvc_carry_end(&c->cluster.carry);
 	kvc_place_fini(&c->cluster.place);
 	kv_view_fini(&c->cluster.view);
 	kv_view_fini(&c->cluster.held);

@@ -121,6 +121,7 @@ static int servers_keep(struct kvc_pool *p, struct kv_error *err)
 		s->users = 1; /* the list's own */
 	}
 	p->options.servers = NULL;
+	(void)kvc_notes_share(&p->place, &p->notes); /* clients carry them over */
 	if (boot_resolver_create(p->room * KV_WHERE_ADDRESSES, &p->resolver) < 0)
 		return kv_fail(err, -KV_ENOMEM, "no memory for the list of servers");
 	return 0;
@@ -237,6 +238,7 @@ static void pool_destroy(struct kvc_pool **pool)
 	kv_view_fini(&p->view);
 	strings_free(p);
 	pthread_cond_destroy(&p->changed);
+	kvc_notes_home_fini(&p->notes);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 	*pool = NULL;
@@ -267,6 +269,7 @@ static int pool_create(const struct kvc_options *given, uint64_t look_up_ns, str
 	}
 	p->born = atomic_load_explicit(&kvc_forks, memory_order_relaxed);
 	pthread_mutex_init(&p->lock, NULL);
+	kvc_notes_home_init(&p->notes);
 	changed_init(&p->changed);
 	kv_list_init(&p->queues);
 	p->next_region = KVC_REGION_BUFFER;

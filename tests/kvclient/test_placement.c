@@ -4,10 +4,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "kvclient/core/placement.h"
+#include "kvclient/core/notes.h"
 
 enum { NODES = 5, MANY = 100, KEYS = 20000, SHARDS = 7 };
 
@@ -178,16 +179,281 @@ static void what_is_noted_is_right(void **state)
 	for (uint32_t k = 0; k < KEYS; k++) {
 		unsigned first = kvc_place_node(&p, &k, sizeof(k));
 		assert_int_equal(kvc_place_node(&p, &k, sizeof(k)), first);
-		memset(again.holder, 0,
-		       ((size_t)1 << KVC_PLACE_BITS) * sizeof(*again.holder) / 1024 *
+		memset(again.notes->holder, 0,
+		       ((size_t)1 << KVC_PLACE_BITS) * sizeof(*again.notes->holder) / 1024 *
 			       (k % 64 == 0)); /* some are asked anew */
 		assert_int_equal(kvc_place_node(&again, &k, sizeof(k)), first);
 	}
 	for (unsigned i = 0; i < 1u << KVC_PLACE_BITS; i++)
-		noted += p.holder[i] != 0;
+		noted += p.notes->holder[i] != 0;
 	assert_in_range(noted, KEYS / 2, KEYS);
 	kvc_place_fini(&p);
 	kvc_place_fini(&again);
+}
+
+/* ---- the quick ways are the slow one ---- */
+
+static unsigned logs;
+
+/* Counted: placement.c calls this one. */
+double log(double x)
+{
+	logs++;
+	return (double)logl(x);
+}
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
+	x = (x ^ x >> 27) * 0x94D049BB133111EBull;
+	return x ^ x >> 31;
+}
+
+/* As docs/reference/protocol.md has it: of all servers, one after the other. */
+static unsigned slow_find(const struct kvc_place *p, uint64_t partition, const struct kvc_place_set *without)
+{
+	double most = 0;
+	uint64_t largest = 0;
+	unsigned best = p->n;
+	for (unsigned i = 0; i < p->n; i++) {
+		uint64_t random = mixed(partition ^ p->seed[i]);
+		double own = p->weight ? log(((double)random + 0.5) * 0x1p-64) / p->weight[i] : 0;
+		if (kvc_place_set_has(without, i) || (best < p->n && (p->weight ? own <= most : random <= largest)))
+			continue;
+		best = i;
+		most = own;
+		largest = random;
+	}
+	return best;
+}
+
+/* How weights are spread. */
+enum spread { ALIKE, SMALL, WIDE, ONE, SPREADS };
+
+static unsigned weight_of(struct kv_prng *rng, enum spread spread, unsigned i)
+{
+	switch (spread) {
+	case SMALL:
+		return 1 + (unsigned)kv_prng_below(rng, 3);
+	case WIDE:
+		return 1 + (unsigned)kv_prng_below(rng, UINT64_C(1) << kv_prng_below(rng, 17)) % UINT16_MAX;
+	case ONE:
+		return i == 7 ? UINT16_MAX : 1;
+	default:
+		return 5;
+	}
+}
+
+static void random_make(struct kvc_place *p, struct kv_prng *rng, unsigned n, enum spread spread)
+{
+	uint16_t weight[KVC_PLACE_MAX];
+	assert_int_equal(kvc_place_init(p, n), 0);
+	for (unsigned i = 0; i < n; i++) {
+		p->seed[i] = kv_prng_next(rng);
+		weight[i] = (uint16_t)weight_of(rng, spread, i);
+	}
+	assert_int_equal(kvc_place_weigh(p, weight), 0);
+}
+
+static struct kv_prng rng_make(void)
+{
+	const char *text = getenv("KVRAIL_SEED");
+	uint64_t seed = text ? strtoull(text, NULL, 0) : 30;
+	struct kv_prng rng;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	kv_prng_seed(&rng, seed);
+	return rng;
+}
+
+/* For a key of this partition, too. */
+static void partition_check(const struct kvc_place *p, uint64_t partition)
+{
+	const struct kvc_place_set none = {0};
+	assert_int_equal(kvc_place_find(p, partition), slow_find(p, partition, &none));
+}
+
+static void what_is_found_quickly_is_found_slowly(void **state)
+{
+	static const struct {
+		unsigned n, step; /* each step-th partition */
+	} tries[] = {{2, 1}, {9, 1}, {30, 16}, {300, 256}, {1000, 1024}};
+	struct kv_prng rng = rng_make();
+	(void)state;
+	for (unsigned t = 0; t < KV_COUNT(tries); t++)
+		for (unsigned spread = 0; spread < SPREADS; spread++) {
+			struct kvc_place_set without = {0};
+			struct kvc_place p;
+			random_make(&p, &rng, tries[t].n, spread);
+			for (uint64_t i = kv_prng_below(&rng, tries[t].step); i < KVC_PLACE_PARTITIONS;
+			     i += tries[t].step)
+				partition_check(&p, i);
+			for (unsigned i = 0; i < p.n; i++)
+				kvc_place_set_put(&without, i, without.count + 1 < p.n && kv_prng_below(&rng, 2));
+			for (uint32_t k = 0; k < KEYS / tries[t].n; k++)
+				assert_int_equal(kvc_place_among(&p, &k, sizeof(k), &without),
+						 slow_find(&p, kv_hash_key(&k, sizeof(k), 0) >> (64 - KVC_PLACE_BITS),
+							   &without));
+			kvc_place_fini(&p);
+		}
+}
+
+/* With a thousand servers. Each one took two. */
+static void few_logarithms_are_computed(void **state)
+{
+	enum { LOOKS = 2000, LOGS = 20 };
+	struct kv_prng rng = rng_make();
+	(void)state;
+	for (unsigned spread = SMALL; spread < SPREADS; spread++) {
+		struct kvc_place p;
+		random_make(&p, &rng, 1000, spread);
+		logs = 0;
+		for (uint64_t i = 0; i < LOOKS; i++)
+			(void)kvc_place_find(&p, i * 100);
+		if (logs == 0 || logs > LOOKS * LOGS)
+			fail_msg("weights of kind %u: %u logarithms for %u look-ups", spread, logs, LOOKS);
+		kvc_place_fini(&p);
+	}
+}
+
+/* ---- notes that are shared and carried over ---- */
+
+/* Another view: some servers have gone, some have come or have another weight, and the order is another. */
+static void next_make(struct kvc_place *to, const struct kvc_place *from, struct kv_prng *rng)
+{
+	enum spread spread = from->weight ? WIDE : ALIKE;
+	uint16_t weight[KVC_PLACE_MAX];
+	unsigned n = 0, come = (unsigned)kv_prng_below(rng, 4), turn = (unsigned)kv_prng_below(rng, from->n);
+	uint64_t seed[KVC_PLACE_MAX];
+	for (unsigned k = 0; k < from->n; k++) {
+		unsigned i = (k + turn) % from->n;
+		if (kv_prng_below(rng, 20) == 0)
+			continue;
+		seed[n] = from->seed[i];
+		weight[n] = from->weight && kv_prng_below(rng, 20) ? from->weight[i]
+								   : (uint16_t)weight_of(rng, spread, i);
+		n++;
+	}
+	for (; come > 0 || n < 10; come -= come > 0, n++) {
+		seed[n] = kv_prng_next(rng);
+		weight[n] = (uint16_t)weight_of(rng, spread, n);
+	}
+	assert_int_equal(kvc_place_init(to, n), 0);
+	memcpy(to->seed, seed, n * sizeof(*seed));
+	assert_int_equal(kvc_place_weigh(to, weight), 0);
+}
+
+static unsigned noted(const struct kvc_place *p, bool check)
+{
+	const struct kvc_place_set none = {0};
+	unsigned n = 0;
+	for (unsigned i = 0; i < KVC_PLACE_PARTITIONS; i++) {
+		unsigned holder = p->notes->holder[i];
+		n += holder != 0;
+		if (check && holder && holder - 1 != (i % 16 ? kvc_place_find(p, i) : slow_find(p, i, &none)))
+			fail_msg("partition %u is noted as of server %u of %u", i, holder - 1, p->n);
+	}
+	return n;
+}
+
+static void all_note(struct kvc_place *p)
+{
+	for (unsigned i = 0; i < KVC_PLACE_PARTITIONS; i++)
+		p->notes->holder[i] = (uint16_t)(kvc_place_find(p, i) + 1);
+}
+
+static void what_is_carried_over_is_right(void **state)
+{
+	struct kv_prng rng = rng_make();
+	(void)state;
+	for (unsigned round = 0; round < 6; round++) {
+		struct kvc_place p, next;
+		struct kvc_carry carry;
+		unsigned steps, before, after;
+		random_make(&p, &rng, 10 + (unsigned)kv_prng_below(&rng, 30), round % 2 ? SMALL : ALIKE);
+		all_note(&p);
+		for (unsigned view = 0; view < 3; view++) {
+			next_make(&next, &p, &rng);
+			kvc_carry_begin(&carry, &p, &next);
+			if (!carry.from) /* weights have come, or gone */
+				assert_true(!p.weight != !next.weight);
+			before = noted(&p, false);
+			for (steps = 1; kvc_carry_step(&carry, &next); steps++)
+				assert_in_range(steps, 1, (uint64_t)KVC_PLACE_PARTITIONS * (2 + carry.num_other) /
+								  KVC_CARRY_STEP);
+			after = noted(&next, true);
+			/* What servers had that have left is not; they may have had much by their weights. */
+			if (carry.from && !p.weight)
+				assert_in_range(after, before / 2, before);
+			kvc_carry_end(&carry);
+			kvc_place_fini(&p);
+			p = next;
+		}
+		kvc_place_fini(&p);
+	}
+}
+
+/* One server joins a thousand: nearly all is carried over, in turns of a bounded length. */
+static void a_join_leaves_nearly_all_notes(void **state)
+{
+	enum { MOST = 1000, NOTED = 20000 };
+	struct kv_prng rng = rng_make();
+	struct kvc_place p, next;
+	struct kvc_carry carry;
+	uint16_t weight[MOST + 1];
+	unsigned steps = 1;
+	(void)state;
+	random_make(&p, &rng, MOST, SMALL);
+	assert_int_equal(kvc_place_init(&next, MOST + 1), 0);
+	memcpy(next.seed, p.seed, MOST * sizeof(*p.seed));
+	memcpy(weight, p.weight, MOST * sizeof(*weight));
+	next.seed[MOST] = kv_prng_next(&rng);
+	weight[MOST] = 2;
+	assert_int_equal(kvc_place_weigh(&next, weight), 0);
+	for (unsigned i = 0; i < NOTED; i++)
+		p.notes->holder[i * 13] = (uint16_t)(kvc_place_find(&p, i * 13) + 1);
+	kvc_carry_begin(&carry, &p, &next);
+	while (kvc_carry_step(&carry, &next))
+		steps++;
+	assert_int_equal(steps, KVC_PLACE_PARTITIONS / (KVC_CARRY_STEP / 2));
+	assert_int_equal(noted(&next, false), NOTED);
+	for (unsigned i = 0; i < NOTED; i++)
+		assert_int_equal(next.notes->holder[i * 13], kvc_place_find(&next, i * 13) + 1);
+	kvc_carry_end(&carry);
+	kvc_place_fini(&p);
+	kvc_place_fini(&next);
+}
+
+static void placements_that_are_the_same_share_notes(void **state)
+{
+	struct kv_prng rng = rng_make();
+	struct kvc_notes_home home;
+	struct kvc_place p[4];
+	const struct kvc_notes *first;
+	(void)state;
+	kvc_notes_home_init(&home);
+	for (unsigned i = 0; i < KV_COUNT(p); i++)
+		random_make(&p[i], &rng, 20, SMALL);
+	for (unsigned i = 1; i < KV_COUNT(p); i++)
+		memcpy(p[i].seed, p[0].seed, 20 * sizeof(*p->seed));
+	for (unsigned i = 1; i < 3; i++)
+		memcpy(p[i].weight, p[0].weight, 20 * sizeof(*p->weight));
+	p[2].seed[19]++;
+	p[3].weight[0] = p[0].weight[0] + 1;
+	first = p[0].notes;
+	assert_false(kvc_notes_share(&p[0], &home));
+	assert_true(kvc_notes_share(&p[1], &home));
+	assert_false(kvc_notes_share(&p[2], &home));
+	assert_false(kvc_notes_share(&p[3], &home));
+	assert_ptr_equal(p[1].notes, first);
+	assert_ptr_not_equal(p[2].notes, first);
+	assert_ptr_not_equal(p[3].notes, first);
+	kvc_place_fini(&p[0]);
+	all_note(&p[1]);
+	assert_int_equal(noted(&p[1], false), KVC_PLACE_PARTITIONS);
+	for (unsigned i = 1; i < KV_COUNT(p); i++)
+		kvc_place_fini(&p[i]);
+	assert_true(kv_list_empty(&home.all));
+	kvc_notes_home_fini(&home);
 }
 
 /* The figure is the protocol's: another client of the same list has to find the same server. */
@@ -235,6 +501,11 @@ int main(void)
 		cmocka_unit_test(avoided_servers_are_as_if_they_were_not_there),
 		cmocka_unit_test(the_order_of_the_list_does_not_matter),
 		cmocka_unit_test(what_is_noted_is_right),
+		cmocka_unit_test(what_is_found_quickly_is_found_slowly),
+		cmocka_unit_test(few_logarithms_are_computed),
+		cmocka_unit_test(what_is_carried_over_is_right),
+		cmocka_unit_test(a_join_leaves_nearly_all_notes),
+		cmocka_unit_test(placements_that_are_the_same_share_notes),
 		cmocka_unit_test(the_formula_is_the_protocols),
 		cmocka_unit_test(the_same_server_twice_is_the_first),
 		cmocka_unit_test(shards_are_even_and_follow_the_formula_of_the_protocol),
