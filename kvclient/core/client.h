@@ -14,6 +14,7 @@
 #include "host/host.h"
 #include "kvclient/core/asking.h"
 #include "kvclient/core/buffer.h"
+#include "kvclient/core/carry.h"
 #include "kvclient/core/clock.h"
 #include "kvclient/core/count.h"
 #include "kvclient/core/link.h"

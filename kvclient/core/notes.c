@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notes.c -- who shares the notes of placements, and how they outlive a change of the view.
+/* notes.c -- the notes of placements: clients of a pool whose placements are the same have the same.
  *
- * The first look-up of a partition compares all servers: 1.5 us for a thousand. There are 2^18 partitions, so a pool of
- * several clients that each began with no notes at each view would compute for seconds. Two things keep that small.
- * Clients of a pool whose placements are the same have the same notes: what one has found, the others load. And most
- * notes stay right when the view changes: where the server of a partition is still there, with the weight that it had,
- * only servers that are new or have another weight can win against it. The client that makes new notes carries those
- * over, a bounded number of comparisons in each turn of its loop; whatever is asked for before is computed.
+ * The first look-up of a partition compares all servers: 1.7 us for a thousand. There are 2^18 partitions, so what one
+ * client has found, the others load.
  *
  * The count of users is under the lock of the home. Notes themselves need no lock (placement.c). */
 #include "kvclient/core/notes.h"
@@ -28,7 +24,7 @@ static void notes_free(struct kvc_notes *t)
 	free(t);
 }
 
-static struct kvc_notes *notes_hold(struct kvc_notes *t)
+struct kvc_notes *kvc_notes_hold(struct kvc_notes *t)
 {
 	struct kvc_notes_home *h = t->home;
 	if (h)
@@ -118,70 +114,4 @@ bool kvc_notes_share(struct kvc_place *p, struct kvc_notes_home *h)
 	if (other)
 		notes_free(own);
 	return other;
-}
-
-/* ---- carrying over ---- */
-
-/* Servers by their seeds. */
-enum { SLOTS = 4 * KVC_PLACE_MAX };
-
-static unsigned slot_of(const uint16_t *slot, const struct kvc_place *p, uint64_t seed)
-{
-	unsigned s = (unsigned)(seed % SLOTS);
-	while (slot[s] && p->seed[slot[s] - 1] != seed)
-		s = (s + 1) % SLOTS;
-	return s;
-}
-
-/* Fill k->now and k->other. */
-static void servers_match(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to, uint16_t *slot)
-{
-	for (unsigned i = from->n; i-- > 0;) /* of equal seeds the lower index stays */
-		slot[slot_of(slot, from, from->seed[i])] = (uint16_t)(i + 1);
-	for (unsigned i = 0; i < to->n; i++) {
-		unsigned was = slot[slot_of(slot, from, to->seed[i])];
-		if (was && !k->now[was - 1] && (!to->weight || from->weight[was - 1] == to->weight[i]))
-			k->now[was - 1] = (uint16_t)(i + 1);
-		else
-			k->other[k->num_other++] = (uint16_t)i;
-	}
-}
-
-/* (Where one of them has weights and the other one has none, numbers are compared in another way.) */
-void kvc_carry_begin(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to)
-{
-	uint16_t *slot;
-	*k = (struct kvc_carry){0};
-	if (!from->notes || !to->notes || from->notes == to->notes || !from->weight != !to->weight ||
-	    KV_MAX(from->n, to->n) > KVC_PLACE_MAX)
-		return;
-	slot = calloc(SLOTS, sizeof(*slot));
-	k->now = calloc(from->n, sizeof(*k->now));
-	k->other = calloc(to->n, sizeof(*k->other));
-	if (slot && k->now && k->other) {
-		servers_match(k, from, to, slot);
-		k->from = notes_hold(from->notes);
-	} else {
-		kvc_carry_end(k);
-	}
-	free(slot);
-}
-
-bool kvc_carry_step(struct kvc_carry *k, struct kvc_place *to)
-{
-	unsigned steps = KV_MAX(KVC_CARRY_STEP / (1 + k->num_other), 1u);
-	for (; k->from && steps > 0 && k->partition < KVC_PLACE_PARTITIONS; steps--, k->partition++) {
-		unsigned noted = atomic_load_explicit(&k->from->holder[k->partition], memory_order_relaxed);
-		if (noted && k->now[noted - 1])
-			kvc_place_note(to, k->partition, k->now[noted - 1] - 1u, k->other, k->num_other);
-	}
-	return k->from && k->partition < KVC_PLACE_PARTITIONS;
-}
-
-void kvc_carry_end(struct kvc_carry *k)
-{
-	kvc_notes_drop(&k->from);
-	free(k->now);
-	free(k->other);
-	*k = (struct kvc_carry){0};
 }

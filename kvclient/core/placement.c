@@ -6,7 +6,7 @@
  * good avalanche. With many servers that is too much work for each key (256 servers: 2,000 instructions, a third of a
  * small GET). So the first look-up notes the winner of a partition, and later ones find it by one load. The note
  * depends on nothing but the seeds and never changes: two threads that compute it at once note the same, so a relaxed
- * store is enough. Notes are shared, and carried over when the view changes (notes.c).
+ * store is enough. Notes are shared (notes.c), and carried over when the view changes (carry.c).
  *
  * The price of partitions is a little balance: with 16 servers shares differ by 0.8 %, with 256 by 3 % (the square root
  * of servers by partitions).

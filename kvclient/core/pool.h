@@ -68,8 +68,8 @@ struct kvc_pool {
 	const struct kv_clock *clock;  /* NULL: monotonic */
 	struct kvc_server *server;     /* `room` of them; the first num_servers are the user's list, and stay */
 	unsigned num_servers, room;
-	uint64_t *taken;        /* under lock: hashes of the members' entries, by place; 0: the place is free */
-	struct kvc_place place; /* of keys on the servers */
+	uint64_t *taken;             /* under lock: hashes of the members' entries, by place; 0: the place is free */
+	struct kvc_place place;      /* of keys on the servers */
 	struct kvc_notes_home notes; /* of the placements of clients */
 	struct boot_resolver *resolver;
 	struct sockaddr_storage local; /* our address towards the first server whose name could be looked up */

@@ -33,7 +33,7 @@
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
 #include "kvclient/conn/where.h"
-#include "kvclient/core/notes.h"
+#include "kvclient/core/carry.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"

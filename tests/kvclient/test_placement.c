@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "kvclient/core/notes.h"
+#include "kvclient/core/carry.h"
 
 enum { NODES = 5, MANY = 100, KEYS = 20000, SHARDS = 7 };
 
@@ -329,8 +329,8 @@ static void next_make(struct kvc_place *to, const struct kvc_place *from, struct
 		if (kv_prng_below(rng, 20) == 0)
 			continue;
 		seed[n] = from->seed[i];
-		weight[n] = from->weight && kv_prng_below(rng, 20) ? from->weight[i]
-								   : (uint16_t)weight_of(rng, spread, i);
+		weight[n] =
+			from->weight && kv_prng_below(rng, 20) ? from->weight[i] : (uint16_t)weight_of(rng, spread, i);
 		n++;
 	}
 	for (; come > 0 || n < 10; come -= come > 0, n++) {
@@ -378,8 +378,9 @@ static void what_is_carried_over_is_right(void **state)
 				assert_true(!p.weight != !next.weight);
 			before = noted(&p, false);
 			for (steps = 1; kvc_carry_step(&carry, &next); steps++)
-				assert_in_range(steps, 1, (uint64_t)KVC_PLACE_PARTITIONS * (2 + carry.num_other) /
-								  KVC_CARRY_STEP);
+				assert_in_range(steps, 1,
+						(uint64_t)KVC_PLACE_PARTITIONS * (2 + carry.num_other) /
+							KVC_CARRY_STEP);
 			after = noted(&next, true);
 			/* What servers had that have left is not; they may have had much by their weights. */
 			if (carry.from && !p.weight)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_drops.c -- a batch of DELETEs stays a batch while copies wait, views settle, values are pinned or kept twice.
+/* test_sim_drops.c -- a batch of DELETEs stays a batch while copies wait, views settle, values are pinned or kept
+ * twice.
  *
  * Counted is exactly: each server that may have a value gets one DELETE of its key, beside a few requests of the
  * client's own. Time is virtual: a request and its answer take 2 ms at most, so a batch that asked one key after the
@@ -96,8 +97,7 @@ static void drop_others(const char *when, unsigned n)
 	drop_check(when);
 	for (unsigned i = 0; i < n; i++)
 		if (drop.item[i].result != -KV_ENOTFOUND)
-			world_wrong(world, "drops: a key that nobody put is %s",
-				    kv_errname((int)drop.item[i].result));
+			world_wrong(world, "drops: a key that nobody put is %s", kv_errname((int)drop.item[i].result));
 }
 
 static void drop_sizes(const char *when)

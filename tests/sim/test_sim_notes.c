@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "kvclient/call/call.h"
-#include "kvclient/core/notes.h"
 #include "kvclient/core/pool.h"
 #include "tests/sim/members.h"
 

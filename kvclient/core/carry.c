@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* carry.c -- notes of a placement that are still right are carried over to the one that follows it.
+ *
+ * Most are, when the view changes: where the server of a partition is still there, with the weight that it had, only
+ * servers that are new or have another weight can win against it. The client that makes new notes carries them over, a
+ * bounded number of comparisons in each turn of its loop. Whatever is asked for before is computed. */
+#include "kvclient/core/carry.h"
+
+#include <stdlib.h>
+
+/* Servers by their seeds. */
+enum { SLOTS = 4 * KVC_PLACE_MAX };
+
+static unsigned slot_of(const uint16_t *slot, const struct kvc_place *p, uint64_t seed)
+{
+	unsigned s = (unsigned)(seed % SLOTS);
+	while (slot[s] && p->seed[slot[s] - 1] != seed)
+		s = (s + 1) % SLOTS;
+	return s;
+}
+
+/* Fill k->now and k->other. */
+static void servers_match(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to, uint16_t *slot)
+{
+	for (unsigned i = from->n; i-- > 0;) /* of equal seeds the lower index stays */
+		slot[slot_of(slot, from, from->seed[i])] = (uint16_t)(i + 1);
+	for (unsigned i = 0; i < to->n; i++) {
+		unsigned was = slot[slot_of(slot, from, to->seed[i])];
+		if (was && !k->now[was - 1] && (!to->weight || from->weight[was - 1] == to->weight[i]))
+			k->now[was - 1] = (uint16_t)(i + 1);
+		else
+			k->other[k->num_other++] = (uint16_t)i;
+	}
+}
+
+/* (Where one of them has weights and the other one has none, numbers are compared in another way.) */
+void kvc_carry_begin(struct kvc_carry *k, const struct kvc_place *from, const struct kvc_place *to)
+{
+	uint16_t *slot;
+	*k = (struct kvc_carry){0};
+	if (!from->notes || !to->notes || from->notes == to->notes || !from->weight != !to->weight ||
+	    KV_MAX(from->n, to->n) > KVC_PLACE_MAX)
+		return;
+	slot = calloc(SLOTS, sizeof(*slot));
+	k->now = calloc(from->n, sizeof(*k->now));
+	k->other = calloc(to->n, sizeof(*k->other));
+	if (slot && k->now && k->other) {
+		servers_match(k, from, to, slot);
+		k->from = kvc_notes_hold(from->notes);
+	} else {
+		kvc_carry_end(k);
+	}
+	free(slot);
+}
+
+bool kvc_carry_step(struct kvc_carry *k, struct kvc_place *to)
+{
+	unsigned steps = KV_MAX(KVC_CARRY_STEP / (1 + k->num_other), 1u);
+	for (; k->from && steps > 0 && k->partition < KVC_PLACE_PARTITIONS; steps--, k->partition++) {
+		unsigned noted = atomic_load_explicit(&k->from->holder[k->partition], memory_order_relaxed);
+		if (noted && k->now[noted - 1])
+			kvc_place_note(to, k->partition, k->now[noted - 1] - 1u, k->other, k->num_other);
+	}
+	return k->from && k->partition < KVC_PLACE_PARTITIONS;
+}
+
+void kvc_carry_end(struct kvc_carry *k)
+{
+	kvc_notes_drop(&k->from);
+	free(k->now);
+	free(k->other);
+	*k = (struct kvc_carry){0};
+}
