@@ -4,27 +4,47 @@
  * A pin is one (set, block) pair and lies in a list of each, so that the end of a session and the end of a block both
  * find all of theirs. To see whether a pair exists, both lists are walked at once, to the end of the shorter one.
  * Thousands of sessions may pin one block, and one session thousands of blocks; the walk is long only where both are. A
- * block's first pin takes it out of the eviction policy, its last one puts it back as the newest. store->pinned_bytes
- * counts a block once, however many sessions pin it. Every set is charged the whole block: a budget must not depend on
- * what others pin. */
+ * block's first pin takes it out of the eviction policy, its last one puts it back as the newest.
+ *
+ * A session may leave a million pins, and dropping them takes 0.3 s. So its set is left, and dropped in slices. It
+ * counts no more at once: store->pinned_bytes is of blocks that are pinned by a set that is not left, or by two. (Where
+ * both of these are left, too: until one of them has dropped its pin.) A PIN or a value that finds no room has more of
+ * them dropped, or waits (room.c).
+ *
+ * store->pinned_bytes counts a block once, however many sessions pin it. Every set is charged the whole block: a budget
+ * must not depend on what others pin. */
+#include "store/pins.h"
+
+#include <stdlib.h>
+
 #include "store/store.h"
 
-void pins_init(struct pins *p)
+static bool single(const struct block *b)
 {
-	kv_list_init(&p->set);
-	p->bytes = 0;
+	return !kv_list_empty(&b->pins) && b->pins.next == b->pins.prev;
 }
 
-static struct pin *pin_find(const struct pins *p, const struct block *b)
+static struct pin_set *only_set(const struct block *b)
 {
-	const struct kv_list *of_set = p->set.next, *of_block = b->pins.next;
+	return KV_LIST_ENTRY(b->pins.next, struct pin, of_block)->set;
+}
 
-	for (; of_set != &p->set && of_block != &b->pins; of_set = of_set->next, of_block = of_block->next) {
+/* Whether the block counts as pinned. */
+static bool counts(const struct block *b)
+{
+	return single(b) ? !only_set(b)->left : !kv_list_empty(&b->pins);
+}
+
+static struct pin *pin_find(const struct pin_set *set, const struct block *b)
+{
+	const struct kv_list *of_set = set->pins.next, *of_block = b->pins.next;
+
+	for (; of_set != &set->pins && of_block != &b->pins; of_set = of_set->next, of_block = of_block->next) {
 		struct pin *pin = KV_LIST_ENTRY(of_set, struct pin, of_set);
 		if (pin->block == b)
 			return pin;
 		pin = KV_LIST_ENTRY(of_block, struct pin, of_block);
-		if (pin->set == p)
+		if (pin->set == set)
 			return pin;
 	}
 	return NULL;
@@ -32,34 +52,87 @@ static struct pin *pin_find(const struct pins *p, const struct block *b)
 
 static void pin_free(struct store *s, struct pin *pin)
 {
+	struct block *b = pin->block;
+	uint64_t size = b->mem->size;
+	bool counted = counts(b);
+
+	if (single(b))
+		pin->set->own_bytes -= size;
+	pin->set->bytes -= size;
 	kv_list_del(&pin->of_set);
 	kv_list_del(&pin->of_block);
-	pin->set->bytes -= pin->block->mem->size;
 	slab_put(&s->pins, pin);
+	if (single(b))
+		only_set(b)->own_bytes += size;
+	if (counted && !counts(b))
+		s->pinned_bytes -= size;
+}
+
+static struct pin_set *set_make(void)
+{
+	struct pin_set *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return NULL;
+	kv_list_init(&set->pins);
+	kv_list_init(&set->node);
+	return set;
+}
+
+static bool over(const struct store *s, const struct block *b, uint64_t all_budget)
+{
+	return !counts(b) && s->pinned_bytes + b->mem->size > all_budget;
+}
+
+static struct pin *pin_get(struct store *s)
+{
+	struct pin *pin;
+
+	do
+		pin = slab_get(&s->pins);
+	while (!pin && pins_leaving(s) && (pins_sweep(s, PINS_AT_ONCE), true));
+	return pin;
+}
+
+static void pin_insert(struct store *s, struct pin_set *set, struct block *b, struct pin *pin)
+{
+	uint64_t size = b->mem->size;
+
+	if (!counts(b))
+		s->pinned_bytes += size;
+	if (kv_list_empty(&b->pins)) {
+		evict_remove(&s->evict, &b->evict);
+		set->own_bytes += size;
+	} else if (single(b)) {
+		only_set(b)->own_bytes -= size;
+	}
+	*pin = (struct pin){.set = set, .block = b};
+	kv_list_add_tail(&set->pins, &pin->of_set);
+	kv_list_add_tail(&b->pins, &pin->of_block);
+	set->bytes += size;
 }
 
 int pins_add(struct store *s, struct pins *p, struct block *b, uint64_t set_budget, uint64_t all_budget)
 {
-	uint64_t size = b->mem->size;
-	bool first = kv_list_empty(&b->pins);
 	struct pin *pin;
 
-	if (pin_find(p, b))
+	if (!p->set)
+		p->set = set_make();
+	if (!p->set)
+		return -KV_ENOMEM;
+	if (pin_find(p->set, b))
 		return 0;
-	if (p->bytes + size > set_budget || (first && s->pinned_bytes + size > all_budget))
+	if (p->set->bytes + b->mem->size > set_budget)
 		return -KV_EBUSY;
-	pin = slab_get(&s->pins);
+	while (over(s, b, all_budget))
+		if (!pins_leaving(s))
+			return -KV_EBUSY;
+		else
+			(void)pins_sweep(s, PINS_AT_ONCE);
+	pin = pin_get(s);
 	if (!pin)
 		return -KV_ENOMEM;
-	if (first) {
-		evict_remove(&s->evict, &b->evict);
-		s->pinned_bytes += size;
-	}
-	pin->set = p;
-	pin->block = b;
-	kv_list_add_tail(&p->set, &pin->of_set);
-	kv_list_add_tail(&b->pins, &pin->of_block);
-	p->bytes += size;
+	pin_insert(s, p->set, b, pin);
 	return 0;
 }
 
@@ -68,30 +141,59 @@ static void pin_drop(struct store *s, struct pin *pin)
 	struct block *b = pin->block;
 
 	pin_free(s, pin);
-	if (!kv_list_empty(&b->pins))
-		return;
-	s->pinned_bytes -= b->mem->size;
-	evict_return(&s->evict, &b->evict);
+	if (kv_list_empty(&b->pins))
+		evict_return(&s->evict, &b->evict);
 }
 
 void pins_remove(struct store *s, struct pins *p, struct block *b)
 {
-	struct pin *pin = pin_find(p, b);
+	struct pin *pin = p->set ? pin_find(p->set, b) : NULL;
 
 	if (pin)
 		pin_drop(s, pin);
 }
 
-void pins_clear(struct store *s, struct pins *p)
-{
-	while (!kv_list_empty(&p->set))
-		pin_drop(s, KV_LIST_ENTRY(p->set.next, struct pin, of_set));
-}
-
 void pins_release_block(struct store *s, struct block *b)
 {
-	if (!kv_list_empty(&b->pins))
-		s->pinned_bytes -= b->mem->size;
 	while (!kv_list_empty(&b->pins))
 		pin_free(s, KV_LIST_ENTRY(b->pins.next, struct pin, of_block));
+}
+
+/* ---- sets that were left ---- */
+
+bool pins_leaving(const struct store *s)
+{
+	return !kv_list_empty(&s->left);
+}
+
+void pins_leave(struct store *s, struct pins *p)
+{
+	struct pin_set *set = p->set;
+
+	p->set = NULL;
+	if (!set)
+		return;
+	set->left = true;
+	s->pinned_bytes -= set->own_bytes;
+	kv_list_add_tail(&s->left, &set->node);
+}
+
+bool pins_sweep(struct store *s, unsigned budget)
+{
+	while (budget > 0 && pins_leaving(s)) {
+		struct pin_set *set = KV_LIST_ENTRY(s->left.next, struct pin_set, node);
+		for (; budget > 0 && !kv_list_empty(&set->pins); budget--)
+			pin_drop(s, KV_LIST_ENTRY(set->pins.next, struct pin, of_set));
+		if (!kv_list_empty(&set->pins))
+			break;
+		kv_list_del(&set->node);
+		free(set);
+	}
+	return pins_leaving(s);
+}
+
+void pins_drop_all(struct store *s)
+{
+	while (pins_sweep(s, PINS_AT_ONCE))
+		;
 }

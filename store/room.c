@@ -7,7 +7,8 @@
  * blocks be part of it, which are then moved elsewhere. Their bytes are not in use (no request and no lease holds
  * them), so they are copied, and their clients notice nothing. So pins that are scattered over the arena keep large
  * values out of the pinned bytes alone. If there is no stretch either, but values that are being written lie in the
- * way, the search is made again later: they can be evicted when they have been stored.
+ * way, the search is made again later: they can be evicted when they have been stored. So it is while pins of a session
+ * that has ended are dropped (pins.c).
  *
  * CLAIM takes the stretch piece by piece: a hole or an evicted block becomes memory in use, of the block that the room
  * is for, and joins the piece before it. So no other value can take what was cleared, although clearing takes many
@@ -215,7 +216,7 @@ static int search_step(struct store *s, struct room *r, unsigned *budget)
 	if (r->walk.from != m && !block_clearable(r->walk.from))
 		return search_drop_first(s, r, budget);
 	if (!block_clearable(m)) {
-		r->met |= being_written(m->owner);
+		r->met |= being_written(m->owner) || pins_leaving(s);
 		if (!r->pinned_too || m == r->walk.from || !block_movable(m->owner) ||
 		    m->size > r->size / ROOM_MOVE_SHARE)
 			return search_anew(s, r, m->next, budget);
@@ -357,8 +358,10 @@ static int claim_between(struct store *s, struct room *r, unsigned *budget)
 		return r->waits ? -EAGAIN : -KV_ENOMEM;
 	}
 	hole = hole ? hole : move_away(s, r, m, budget);
-	if (!hole)
-		return r->tries < ROOM_MOVE_TRIES ? -EAGAIN : -KV_ENOMEM;
+	if (!hole) {
+		r->waits = r->tries == ROOM_MOVE_TRIES && pins_leaving(s);
+		return r->waits || r->tries < ROOM_MOVE_TRIES ? -EAGAIN : -KV_ENOMEM;
+	}
 	if (!take_piece(s, r, hole))
 		return -KV_ENOMEM;
 	arena_join(&s->arena, r->mem);

@@ -32,12 +32,12 @@ struct room {
 	uint64_t pinned;        /* bytes of pinned blocks in the stretch */
 	bool begun, wrapped, pinned_too, found, waits; /* begun: it has a walk, and may have memory. They are facts of
 							* the search, not states: most combinations occur */
-	bool met;                                      /* values being written were in the way of the search */
-	bool swept;                                    /* every block of the stretch was visited once, and went if it
-							* could */
-	bool tried;                                    /* it has begun at least once */
-	unsigned waited;                               /* steps, for blocks in the way */
-	unsigned tries;                                /* to find a place for the pinned block in the way */
+	bool met;        /* values being written, or pins of a session that ended, were in the way of the search */
+	bool swept;      /* every block of the stretch was visited once, and went if it
+			  * could */
+	bool tried;      /* it has begun at least once */
+	unsigned waited; /* steps, for blocks in the way */
+	unsigned tries;  /* to find a place for the pinned block in the way */
 	struct arena_block *mem, *last; /* the first and the last piece that was claimed; NULL: none yet */
 	uint64_t end;                   /* where the stretch ends */
 };

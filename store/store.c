@@ -41,6 +41,7 @@ int store_init(struct store *s, const struct store_options *o)
 	slab_init(&s->blocks, sizeof(struct block), made);
 	slab_init(&s->rooms, sizeof(struct room), STORE_ROOMS_MAX);
 	slab_init(&s->pins, sizeof(struct pin), max);
+	kv_list_init(&s->left);
 	kv_list_init(&s->clearing);
 	return 0;
 no_tombs:
@@ -53,6 +54,7 @@ no_policy:
 
 void store_fini(struct store *s)
 {
+	pins_drop_all(s);
 	slab_fini(&s->pins);
 	slab_fini(&s->rooms);
 	slab_fini(&s->blocks);
@@ -94,9 +96,12 @@ static int stage_placed(struct store *s, struct block *b, struct arena_block *me
 {
 	while (s->blocks.used > s->blocks_max + s->rooms.used) {
 		struct evict_node *n = evict_victim(&s->evict, block_may_go);
-		if (!n)
+		if (n)
+			block_evict(s, KV_CONTAINER(n, struct block, evict));
+		else if (pins_leaving(s))
+			(void)pins_sweep(s, PINS_AT_ONCE);
+		else
 			return -KV_ENOMEM;
-		block_evict(s, KV_CONTAINER(n, struct block, evict));
 	}
 	b->mem = mem;
 	b->offset = mem->offset;

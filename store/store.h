@@ -35,6 +35,7 @@ struct store {
 	struct tombs tombs;
 	struct doubt doubt;
 	struct slab blocks, pins, rooms;
+	struct kv_list left;     /* sets of pins whose sessions have ended, to be dropped (pins.c) */
 	struct kv_list clearing; /* rooms that have memory, each with a stretch of its own (room.c) */
 	unsigned rooms_begun;    /* that search or clear; ROOMS_AT_ONCE over several steps */
 	uint32_t blocks_max;

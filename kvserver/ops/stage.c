@@ -41,6 +41,8 @@ int stage_allowed(const struct session *s, uint64_t total)
 	if (s->stage_count == SESSION_STAGES_MAX || (st->staged_bytes && st->staged_bytes + size > limit / 4 * 3) ||
 	    (s->staged_bytes && s->staged_bytes + size > limit / SESSION_STAGE_SHARE))
 		return -KV_EBUSY;
+	while (size > shard_keep_left(shard) && pins_leaving(&shard->store))
+		(void)pins_sweep(&s->shard->store, PINS_AT_ONCE);
 	if (shard_kept(shard) == 0 || size <= shard_keep_left(shard))
 		return 0;
 	return st->staged_bytes || shard->leased_bytes ? -KV_EBUSY : -KV_ENOMEM;

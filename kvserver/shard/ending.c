@@ -36,7 +36,7 @@ void session_stop(struct session *s)
 		reply_drop(&s->link[i]);
 	s->shard->opt.ops->session_stop(s);
 	requests_stop(s); /* `gone` is not set yet: the session stays */
-	pins_clear(&s->shard->store, &s->own.pins);
+	pins_leave(&s->shard->store, &s->own.pins);
 	owners_drop(s);
 	s->shard->opt.ops->session_left(s);
 }

@@ -4,7 +4,7 @@
  * An owner has what belongs to one logical client: the number of requests that it may have under way, pins, a count.
  * Everything that belongs to the engine behind the connection (peer, links, windows, regions) is the session's, and
  * requests and stages lie in the session's lists with a pointer to their owner. So an owner that asks for nothing costs
- * 80 bytes here and 8 in the table.
+ * 64 bytes here and 8 in the table.
  *
  * The connection is trusted with the owner's number: frames are sealed as a whole (base/seal.h). Further sessions of
  * one connection are kept apart for accounting, not protected from each other (docs/reference/protocol.md 2.7).
@@ -129,7 +129,7 @@ void owner_end(struct session *s, uint32_t number, struct call *gone, uint64_t *
 	}
 	s->shard->opt.ops->owner_end(s, o);
 	requests_cancel(o); /* `gone` is not set yet: the owner stays */
-	pins_clear(&s->shard->store, &o->pins);
+	pins_leave(&s->shard->store, &o->pins);
 	o->gone = gone;
 	owner_settle(o);
 }
@@ -148,7 +148,7 @@ void owners_drop(struct session *s)
 {
 	for (uint32_t i = 0; i < s->owners.cap && s->owners.count; i++)
 		if (s->owners.at[i])
-			pins_clear(&s->shard->store, &s->owners.at[i]->pins);
+			pins_leave(&s->shard->store, &s->owners.at[i]->pins);
 }
 
 void owners_fini(struct session *s)

@@ -71,6 +71,8 @@ static int shard_poll(struct loop_poller *p)
 		call_redeliver(s);
 	if (KV_UNLIKELY(s->drained != NULL))
 		tell_drained(s);
+	if (KV_UNLIKELY(pins_leaving(&s->store)))
+		done += pins_sweep(&s->store, PINS_AT_ONCE);
 	return done;
 }
 
@@ -78,7 +80,8 @@ static bool shard_active(struct loop_poller *p)
 {
 	const struct shard *s = KV_CONTAINER(p, const struct shard, poller);
 
-	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->undelivered) || s->opt.ops->active(s);
+	return !kv_list_empty(&s->dirty) || !kv_list_empty(&s->undelivered) || pins_leaving(&s->store) ||
+	       s->opt.ops->active(s);
 }
 
 /* Log once that values are evicted although there is memory. */

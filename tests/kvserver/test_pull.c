@@ -435,7 +435,8 @@ static void pins_and_stages_leave_no_room_for_leases(void **state)
 	block_unref(s, b);
 	q = pull("k", 0, EACH);
 	release(leased(&q).get.lease);
-	pins_clear(s, &pins);
+	pins_leave(s, &pins);
+	pins_drop_all(s);
 }
 
 /* All that one client may hold, of one block, and they end at the same time: a turn ends a part of them. */

@@ -736,7 +736,8 @@ static void pins_and_stages_together_leave_room(void **state)
 	assert_int_equal(rig_ask(&pin)->status, WIRE_OK);
 	pin = rig_request(WIRE_PIN, "t30001");
 	assert_int_equal(rig_ask(&pin)->status, WIRE_BUSY);
-	pins_clear(s, &pins);
+	pins_leave(s, &pins);
+	pins_drop_all(s);
 }
 
 /* ---- the same value again ---- */

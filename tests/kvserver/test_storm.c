@@ -232,8 +232,8 @@ static void check_accounts(void)
 	assert_in_range(s->staged_bytes, stages, UINT64_MAX);
 	assert_in_range(rig.session->staged_bytes, stages, UINT64_MAX);
 	for (unsigned i = 0; i < KV_COUNT(further); i++)
-		pins -= rig.session->owners.at[i]->pins.bytes;
-	assert_true(rig.session->own.pins.bytes == pins);
+		pins -= pins_bytes(&rig.session->owners.at[i]->pins);
+	assert_true(pins_bytes(&rig.session->own.pins) == pins);
 	assert_int_equal(rig.shard->work->waits.used, s->rooms.used);
 }
 

@@ -464,6 +464,16 @@ static void pin_many(struct kvc_client *c, void *arg)
 	}
 }
 
+static void unpin_many(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint32_t number = KEYS + i;
+		if (kvc_unpin_await(c, (struct kvc_key){&number, sizeof(number)}, NULL) < 0)
+			world_wrong(&members.world, "a value could not be unpinned");
+	}
+}
+
 static void many_pins_leave_the_loop_to_others(void **state)
 {
 	struct world_options wo = options(1120);
@@ -629,6 +639,143 @@ static void storm(uint64_t seed)
 	close_world();
 }
 
+/* ---- what sessions leave ---- */
+
+/* Sessions of another pool have MANY pins, two on each block, and end. */
+static struct {
+	struct kvc_session *session[2];
+	struct watch {
+		struct loop_poller poller;
+		const struct store *store;
+		unsigned used, largest,
+			turns; /* pins there are; the most that went in a turn; turns in which any did */
+	} shard[WORLD_SHARDS];
+	bool done;
+} left;
+
+static void pin_twice(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (unsigned s = 0; s < KV_COUNT(left.session); s++) {
+		struct kvc_call call = {.size = sizeof(call)};
+		if (kvc_session_open_await(c, NULL, &left.session[s], NULL) < 0)
+			world_wrong(&members.world, "a session could not be opened");
+		call.session = left.session[s];
+		for (uint32_t i = 0; i < MANY; i++) {
+			uint32_t number = KEYS + i;
+			if (kvc_pin_await(c, (struct kvc_key){&number, sizeof(number)}, &call) < 0)
+				world_wrong(&members.world, "a value could not be pinned");
+		}
+	}
+}
+
+/* In each turn of a shard's loop. */
+static int turn_watch(struct loop_poller *p)
+{
+	struct watch *w = KV_CONTAINER(p, struct watch, poller);
+	unsigned used = w->store->pins.used;
+	w->turns += used < w->used;
+	w->largest = KV_MAX(w->largest, w->used - KV_MIN(used, w->used));
+	w->used = used;
+	return 0;
+}
+
+static void watch_begin(void)
+{
+	struct world_server *server = &members.world.server[0];
+	for (unsigned i = 0; i < WORLD_SHARDS; i++) {
+		struct watch *w = &left.shard[i];
+		w->store = &server->server->shard[i]->store;
+		w->used = w->store->pins.used;
+		w->poller = (struct loop_poller){.poll = turn_watch, .wait_fd = -1};
+		assert_int_equal(loop_poller_add(server->loop[1 + i], &w->poller), 0);
+	}
+}
+
+static void watch_end(void)
+{
+	for (unsigned i = 0; i < WORLD_SHARDS; i++) {
+		const struct watch *w = &left.shard[i];
+		loop_poller_del(members.world.server[0].loop[1 + i], &left.shard[i].poller);
+		assert_in_range(w->largest, 1, PINS_AT_ONCE + 8);
+		assert_in_range(w->turns, MANY / PINS_AT_ONCE, UINT32_MAX);
+	}
+}
+
+static unsigned pins_now(void)
+{
+	return left.shard[0].store->pins.used + left.shard[1].store->pins.used;
+}
+
+static bool all_dropped(void *arg)
+{
+	(void)arg;
+	return left.done && !pins_leaving(left.shard[0].store) && !pins_leaving(left.shard[1].store);
+}
+
+/* Meanwhile pins of the others come and go, of the same values, and values are deleted. */
+static void use_meanwhile(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < MANY; i += 10) {
+		uint32_t number = KEYS + (i * 7 % MANY);
+		struct kvc_key key = {&number, sizeof(number)};
+		if (kvc_pin_await(c, key, NULL) != 0 || kvc_get_await(c, key, pins.codes, 1, NULL) != 1)
+			world_wrong(&members.world, "a value of which pins are dropped is not pinned");
+		if (i % 20 == 0 && kvc_unpin_await(c, key, NULL) != 0)
+			world_wrong(&members.world, "a value of which pins are dropped is not unpinned");
+		if (i % 50 == 0 && kvc_delete_await(c, key, NULL) != 0)
+			world_wrong(&members.world, "a value of which pins are dropped is not deleted");
+	}
+	left.done = true;
+}
+
+static void close_sessions(void)
+{
+	for (unsigned s = 0; s < KV_COUNT(left.session); s++)
+		assert_int_equal(kvc_session_close(members.world.pool[1].pool, &left.session[s], 0), 0);
+}
+
+/* `end` 0: the sessions are closed; 1: their pool is told to close; 2: its process dies. */
+static void sessions_leave(unsigned end)
+{
+	struct world_options wo = options(1130 + end);
+	unsigned held = 0;
+	memset(&members, 0, sizeof(members));
+	memset(&pins, 0, sizeof(pins));
+	memset(&left, 0, sizeof(left));
+	wo.servers = wo.listed = 1;
+	wo.pools = 2;
+	world_open(&members.world, &wo);
+	world_do(&members.world, 0, pin_many, NULL);
+	world_do(&members.world, 1, pin_twice, NULL);
+	world_do(&members.world, 0, unpin_many, NULL);
+	watch_begin();
+	assert_int_equal(pins_now(), 2 * MANY);
+	world_worker(&members.world, 0, 0, use_meanwhile, NULL);
+	if (end == 0)
+		close_sessions();
+	else if (end == 1)
+		world_pool_stop(&members.world, 1);
+	else
+		world_pool_crash(&members.world, 1);
+	world_run(&members.world, all_dropped, NULL, 60 * SECOND, "the end of pins that were left");
+	world_join(&members.world, SECOND);
+	watch_end();
+	for (uint32_t i = 0; i < MANY; i += 10)
+		held += i % 20 != 0 && i % 50 != 0;
+	assert_int_equal(pins_now(), held);
+	assert_int_equal(bytes_pinned(), held * ARENA_GRANULE);
+	world_close(&members.world);
+}
+
+static void pins_of_sessions_that_end_are_dropped_in_slices(void **state)
+{
+	(void)state;
+	for (unsigned end = 0; end < 3; end++)
+		sessions_leave(end);
+}
+
 static void pins_survive_storms(void **state)
 {
 	const char *given = getenv("KVRAIL_SEED"), *count = getenv("KVRAIL_SEEDS");
@@ -655,6 +802,7 @@ int main(void)
 		cmocka_unit_test(of_two_copies_the_first_one_is_pinned),
 		cmocka_unit_test(pool_closes_while_pins_are_moved),
 		cmocka_unit_test(many_pins_leave_the_loop_to_others),
+		cmocka_unit_test(pins_of_sessions_that_end_are_dropped_in_slices),
 		cmocka_unit_test(pins_survive_storms),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

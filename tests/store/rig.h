@@ -23,6 +23,9 @@ void open_small(uint64_t blocks_max);
 void fill_with_small(uint64_t blocks_max);
 void close_store(void);
 
+/* The session of this set ends, and its pins are dropped. */
+void pins_clear(struct store *s, struct pins *p);
+
 /* store_stage to the end, whatever it takes; no reader may be in the way. */
 int stage_at(const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out);
 int stage(const void *key, size_t key_len, uint64_t len, struct block **out);

@@ -78,11 +78,13 @@ static void model_step(struct kv_prng *p, uint64_t now, struct reader *readers, 
 		pins_remove(&store, set, b);
 		want[k].pinned &= (uint8_t)~(1u << which);
 	} else if (what == 96) {
-		pins_clear(&store, set);
+		pins_leave(&store, set);
 		for (unsigned i = 0; i < KEYS; i++)
 			want[i].pinned &= (uint8_t)~(1u << which);
 	} else if (what == 97) {
 		store_sweep(&store, now, 1000);
+	} else if (what == 98) {
+		(void)pins_sweep(&store, (unsigned)kv_prng_below(p, 20));
 	}
 }
 
@@ -104,10 +106,11 @@ static void random_use_agrees_with_an_array(void **state)
 			check_store();
 	}
 	for (unsigned i = 0; i < SETS; i++) {
-		KV_LIST_EACH (n, &sets[i].set)
+		for (struct kv_list *n = sets[i].set ? sets[i].set->pins.next : NULL; n && n != &sets[i].set->pins;
+		     n = n->next)
 			assert_int_equal(KV_LIST_ENTRY(n, struct pin, of_set)->block->state, BLOCK_LIVE);
 		pins_clear(&store, &sets[i]);
-		assert_int_equal(sets[i].bytes, 0);
+		assert_int_equal(pins_bytes(&sets[i]), 0);
 	}
 	for (unsigned i = 0; i < READERS; i++)
 		if (readers[i].b) {
@@ -363,7 +366,7 @@ static void pins_keep_and_have_a_budget(void **state)
 	c = put("c", 1024, 2, 0);
 	assert_int_equal(pins_add(&store, &p, a, 1500, 2048), 0);
 	assert_int_equal(pins_add(&store, &p, a, 1500, 2048), 0);
-	assert_int_equal(p.bytes, 1024);
+	assert_int_equal(pins_bytes(&p), 1024);
 	assert_int_equal(pins_add(&store, &p, b, 1500, 2048), -KV_EBUSY);
 	assert_int_equal(pins_add(&store, &q, b, 1500, 2048), 0);
 	assert_int_equal(pins_add(&store, &q, c, 9999, 2048), -KV_EBUSY);
@@ -404,14 +407,78 @@ static void a_pin_is_not_looked_for_among_those_of_all_others(void **state)
 	pins_remove(&store, &few, a);
 	second->next = rest;
 	assert_int_equal(pins_add(&store, &few, a, UINT64_MAX, UINT64_MAX), 0);
-	assert_int_equal(few.bytes, 2 * 1024);
+	assert_int_equal(pins_bytes(&few), 2 * 1024);
 	pins_remove(&store, &few, a);
-	assert_int_equal(few.bytes, 1024);
+	assert_int_equal(pins_bytes(&few), 1024);
 	pins_clear(&store, &few);
 	for (unsigned i = 0; i < KV_COUNT(others); i++)
 		pins_clear(&store, &others[i]);
 	assert_int_equal(store.pinned_bytes, 0);
 	close_store();
+}
+
+/* A set that is left counts no more, at once, though its pins are dropped in slices: for what others pin and for
+ * values. */
+static void a_set_that_is_left_is_dropped_in_slices(void **state)
+{
+	enum { PINS = 2000, SLICE = 100 };
+	unsigned turns = 0;
+	struct pins p, q;
+	(void)state;
+	fill_with_small(MANY);
+	pins_init(&p);
+	pins_init(&q);
+	for (unsigned i = 0; i < PINS; i++)
+		assert_int_equal(pins_add(&store, &p, small(i), UINT64_MAX, PINS * SMALL), 0);
+	assert_int_equal(pins_add(&store, &q, small(0), UINT64_MAX, PINS * SMALL), 0);
+	assert_int_equal(pins_add(&store, &q, small(PINS), UINT64_MAX, PINS * SMALL), -KV_EBUSY);
+	pins_leave(&store, &p);
+	assert_int_equal(store.pinned_bytes, SMALL);
+	assert_int_equal(pins_bytes(&p), 0);
+	/* A new session pins the same blocks and others, while they are dropped. */
+	for (unsigned i = 1; i < PINS; i += 2) {
+		assert_int_equal(pins_add(&store, &q, small(i), UINT64_MAX, PINS * SMALL), 0);
+		assert_int_equal(store.pinned_bytes, (i / 2 + 2) * SMALL);
+	}
+	check_store();
+	for (; pins_sweep(&store, SLICE); turns++)
+		check_store();
+	assert_in_range(turns, PINS / SLICE - 1, PINS / SLICE + 1);
+	assert_int_equal(store.pinned_bytes, (PINS / 2 + 1) * SMALL);
+	assert_int_equal(store.pins.used, PINS / 2 + 1);
+	check_store();
+	pins_clear(&store, &q);
+	close_store();
+}
+
+/* Nobody is refused for what sessions have left: neither memory nor pins, of which there are as many as there may be.
+ */
+static void left_by(unsigned sessions)
+{
+	struct pins left[2], p;
+	fill_with_small(MANY);
+	pins_init(&p);
+	for (unsigned k = 0; k < sessions; k++) {
+		pins_init(&left[k]);
+		for (unsigned i = 0; i < MANY / sessions; i++)
+			assert_int_equal(pins_add(&store, &left[k], small(i), UINT64_MAX, UINT64_MAX), 0);
+	}
+	for (unsigned k = 0; k < sessions; k++)
+		pins_leave(&store, &left[k]);
+	assert_int_equal(pins_add(&store, &p, small(MANY - 1), UINT64_MAX, SMALL), 0);
+	assert_int_equal(store.pinned_bytes, SMALL);
+	assert_non_null(put("large", (MANY - 1) * SMALL, 1, SECOND));
+	assert_non_null(small(MANY - 1));
+	check_store();
+	pins_clear(&store, &p);
+	close_store();
+}
+
+static void what_was_left_is_in_nobodys_way(void **state)
+{
+	(void)state;
+	left_by(1);
+	left_by(2);
 }
 
 static void a_block_that_goes_leaves_every_pin_set(void **state)
@@ -426,8 +493,10 @@ static void a_block_that_goes_leaves_every_pin_set(void **state)
 	assert_int_equal(pins_add(&store, &p, a, 4096, 4096), 0);
 	assert_int_equal(pins_add(&store, &q, a, 4096, 4096), 0);
 	store_drop(&store, a);
-	assert_int_equal(p.bytes + q.bytes + store.pinned_bytes, 0);
-	assert_true(kv_list_empty(&p.set) && kv_list_empty(&q.set));
+	assert_int_equal(pins_bytes(&p) + pins_bytes(&q) + store.pinned_bytes, 0);
+	assert_true(kv_list_empty(&p.set->pins) && kv_list_empty(&q.set->pins));
+	pins_leave(&store, &p);
+	pins_leave(&store, &q);
 	close_store();
 }
 
@@ -1083,6 +1152,8 @@ int main(void)
 		cmocka_unit_test(a_sweep_frees_values_that_nobody_looks_at),
 		cmocka_unit_test(pins_keep_and_have_a_budget),
 		cmocka_unit_test(a_pin_is_not_looked_for_among_those_of_all_others),
+		cmocka_unit_test(a_set_that_is_left_is_dropped_in_slices),
+		cmocka_unit_test(what_was_left_is_in_nobodys_way),
 		cmocka_unit_test(a_block_that_goes_leaves_every_pin_set),
 		cmocka_unit_test(a_value_that_cannot_fit_evicts_nothing),
 		cmocka_unit_test(pinned_blocks_are_moved_out_of_the_way),
