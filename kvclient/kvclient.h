@@ -951,8 +951,9 @@ struct kvc_completion {
 };
 
 /* kvc_reap -- take completions, at most max.
- * Thread: any, one at a time; never blocks. Returns how many were written to out; 0: none is over, or max is 0. What
- * does not fit in out stays, and the descriptor stays readable.
+ * Thread: any, one at a time; never blocks, and takes a bounded time, however many ids there are: where thousands have
+ * ended, or may have, the next call goes on. Returns how many were written to out; 0: none is over, the next call goes
+ * on, or max is 0. What does not fit in out stays, and the descriptor stays readable, also until such a next call.
  * Errors:
  *   -KV_EBUSY      another thread is reaping */
 KVC_API int kvc_reap(struct kvc_queue *queue, struct kvc_completion *out, unsigned max);

@@ -153,21 +153,27 @@ void kvc_queue_told(struct kvc_queue *q, uint32_t n)
 }
 
 /* Those that are over come last one first: turn them round. */
-static void ready_fetch(struct kvc_queue *q)
+static void ready_fetch(struct kvc_queue *q, uint32_t *steps)
 {
-	struct kvc_queue_entry *e = atomic_exchange(&q->done, NULL), *next;
-	for (; e; e = next) {
-		next = e->next;
-		e->next = q->ready;
-		q->ready = e;
+	struct kvc_queue_entry *e;
+	if (!q->turning)
+		q->turning = atomic_exchange(&q->done, NULL);
+	for (; (e = q->turning) && *steps > 0; --*steps) {
+		q->turning = e->next;
+		e->next = q->turned;
+		q->turned = e;
 	}
+	if (q->turning)
+		return;
+	q->ready = q->turned;
+	q->turned = NULL;
 }
 
-struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q)
+struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q, uint32_t *steps)
 {
 	struct kvc_queue_entry *e;
 	if (!q->ready)
-		ready_fetch(q);
+		ready_fetch(q, steps);
 	e = q->ready;
 	if (e)
 		q->ready = e->next;

@@ -312,6 +312,7 @@ int kvc_queue_close(struct kvc_queue **queue)
 {
 	struct kvc_queue *q = queue ? *queue : NULL;
 	struct kvc_queue_entry *e;
+	uint32_t steps = UINT32_MAX;
 	int dropped = 0;
 	if (!q)
 		return 0;
@@ -325,7 +326,7 @@ int kvc_queue_close(struct kvc_queue **queue)
 	if (q->pool)
 		entries_cancel(q);
 	entries_wait(q);
-	for (; (e = kvc_entry_next(q)); dropped++)
+	for (; (e = kvc_entry_next(q, &steps)); dropped++)
 		kvc_entry_unhold(e);
 	if (q->pool) {
 		pthread_mutex_lock(&q->pool->lock);

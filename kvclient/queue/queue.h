@@ -17,6 +17,7 @@ enum {
 	KVC_QUEUE_DEPTH = 1024,     /* the default */
 	KVC_QUEUE_DEPTH_BITS = 16,  /* of an id, for the index of its entry */
 	KVC_QUEUE_COROUTINES = 128, /* of one lane: parts that a client makes at a time */
+	KVC_REAP_STEPS = 512,       /* parts and entries that one call of kvc_reap looks at, besides those it returns */
 };
 
 struct kvc_queue;
@@ -91,6 +92,11 @@ struct kvc_queue {
 	/* The thread that reaps has these. */
 	_Alignas(KV_LINES) _Atomic bool reaping;
 	struct kvc_queue_entry *ready; /* in the order of their ends */
+	struct kvc_queue_entry *turning,
+		*turned;  /* on their way there: last one first, and those of them turned round */
+	bool looking;     /* for parts whose deadline is over: ... */
+	uint32_t looked;  /* ... so many were looked at */
+	uint64_t next_ns; /* the earliest deadline of those that is still to come */
 };
 
 static inline uint64_t kvc_part_word(uint64_t id, enum kvc_part_state state)
@@ -124,8 +130,9 @@ void kvc_entry_unload(const struct kvc_queue_entry *e);
 /* kvc_entry_end -- all items of the entry have their results. kvc_entry_unhold -- of its `refs`. */
 void kvc_entry_end(struct kvc_queue_entry *e);
 void kvc_entry_unhold(struct kvc_queue_entry *e);
-/* kvc_entry_next -- the next entry that is over, or NULL. The thread that reaps. */
-struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q);
+/* kvc_entry_next -- the next entry that is over, or NULL: there is none, or the steps do not suffice to find it; *steps
+ * is lowered by those that were taken. The thread that reaps. */
+struct kvc_queue_entry *kvc_entry_next(struct kvc_queue *q, uint32_t *steps);
 
 /* kvc_part_end -- the items have their results; rc below 0: each gets this one. The caller has it (kvc_part_turn). */
 void kvc_part_end(struct kvc_queue_part *p, int rc);

@@ -2,7 +2,10 @@
 /* reap.c -- how ids end from the outside: reaped, cancelled, or taken back at their deadline.
  *
  * What no coroutine has taken up can be taken back by any thread, at once: it changes the state of the part, and from
- * then on the items are its own. What a coroutine has taken up is stopped by its loop. */
+ * then on the items are its own. What a coroutine has taken up is stopped by its loop.
+ *
+ * A call of kvc_reap takes a bounded time, also of a queue of 65,536 ids: it looks at KVC_REAP_STEPS of them at most,
+ * and the next call goes on. The descriptor stays readable until all were looked at. */
 #include "kvclient/queue/queue.h"
 
 static uint64_t queue_now(const struct kvc_queue *q)
@@ -12,21 +15,35 @@ static uint64_t queue_now(const struct kvc_queue *q)
 
 /* Take back what nobody has come to by its deadline, and watch the deadlines that are still to come. A deadline that is
  * read is that of the id, if the part can then be taken by it: ids are never used again. */
-static void deadlines_look(struct kvc_queue *q, uint64_t now_ns)
+static void deadlines_look(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
 {
-	uint64_t next = KV_NEVER;
-	for (uint32_t i = 0; i < q->depth * q->parts_max; i++) {
-		struct kvc_queue_part *p = &q->part[i];
+	for (; q->looked < q->depth * q->parts_max && *steps > 0; q->looked++, --*steps) {
+		struct kvc_queue_part *p = &q->part[q->looked];
 		uint64_t word = atomic_load(&p->state), deadline = atomic_load(&p->deadline_ns);
 		if ((word & 3) != KVC_PART_POSTED)
 			continue;
 		if (deadline > now_ns)
-			next = KV_MIN(next, deadline);
+			q->next_ns = KV_MIN(q->next_ns, deadline);
 		else if (kvc_part_turn(p, word >> 2, KVC_PART_POSTED, KVC_PART_TAKEN_BACK))
 			kvc_part_end(p, -KV_ETIMEOUT);
 	}
-	kvc_bell_watch(&q->bell, next, q->clock);
+	if (q->looked < q->depth * q->parts_max)
+		return;
+	q->looking = false;
+	kvc_bell_watch(&q->bell, q->next_ns, q->clock);
 	kvc_bell_watched(&q->bell, q->clock);
+}
+
+/* Begin to look if a deadline is over, or go on with it. What is submitted meanwhile has its deadline watched. */
+static void deadlines_step(struct kvc_queue *q, uint64_t now_ns, uint32_t *steps)
+{
+	if (!q->looking && kvc_bell_due(&q->bell, now_ns)) {
+		q->looking = true;
+		q->looked = 0;
+		q->next_ns = KV_NEVER;
+	}
+	if (q->looking)
+		deadlines_look(q, now_ns, steps);
 }
 
 static void completion_fill(struct kvc_completion *out, const struct kvc_queue_entry *e)
@@ -39,16 +56,15 @@ static void completion_fill(struct kvc_completion *out, const struct kvc_queue_e
 static int reap(struct kvc_queue *q, struct kvc_completion *out, unsigned max)
 {
 	struct kvc_queue_entry *e;
-	uint64_t now = queue_now(q);
+	uint32_t look = KVC_REAP_STEPS, turn = KVC_REAP_STEPS;
 	unsigned n = 0;
-	if (kvc_bell_due(&q->bell, now))
-		deadlines_look(q, now);
-	while (n < max && (e = kvc_entry_next(q))) {
+	deadlines_step(q, queue_now(q), &look);
+	while (n < max && (e = kvc_entry_next(q, &turn))) {
 		completion_fill(&out[n++], e);
 		kvc_entry_unload(e);
 		kvc_entry_unhold(e);
 	}
-	if (q->ready) { /* the loop may not have rung for these yet, and will find none left in the list */
+	if (q->ready || q->turning || q->looking) { /* loops may not have rung, and find none left in the list */
 		kvc_bell_ring(&q->bell);
 	} else if (n == 0 || kvc_bell_rung(&q->bell)) {
 		kvc_bell_still(&q->bell);

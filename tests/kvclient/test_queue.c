@@ -730,6 +730,81 @@ static void what_no_loop_comes_to_ends_all_the_same(void **state)
 	kvc_pool_close(&p);
 }
 
+/* ---- a call of kvc_reap is short ---- */
+
+enum { DEEP = 1 << KVC_QUEUE_DEPTH_BITS, STUCK = 4000 };
+
+/* Until all ids have ended; each is given once. Calls that find none are those that go on looking. */
+static unsigned reap_all(struct kvc_queue *q, unsigned ids, int result, bool in_order)
+{
+	struct pollfd fd = {.fd = kvc_queue_fd(q), .events = POLLIN};
+	uint8_t *seen = calloc(ids, 1);
+	unsigned calls = 0, next = 0;
+	for (unsigned left = ids; left > 0; calls++) {
+		struct kvc_completion c[64];
+		uint32_t looked = q->looking ? q->looked : 0;
+		int n;
+		assert_int_equal(poll(&fd, 1, 10000), 1);
+		n = kvc_reap(q, c, KV_COUNT(c));
+		assert_in_range(q->looked - (q->looking ? looked : q->looked), 0, KVC_REAP_STEPS);
+		for (int i = 0; i < n; i++, left--, next++) {
+			assert_true(c[i].tag < ids && !seen[c[i].tag] && c[i].result == result);
+			assert_true(!in_order || c[i].tag == next);
+			seen[c[i].tag] = 1;
+		}
+	}
+	free(seen);
+	return calls;
+}
+
+/* Those that have ended are turned round some at a time, in their order. */
+static void many_completions_are_found_in_steps(void **state)
+{
+	enum { EXTRA = 10 };
+	struct kvc_pool *p;
+	struct kvc_queue *q;
+	(void)state;
+	test_server_need(&server[0]);
+	p = one_loop(1);
+	q = queue_open(p, DEEP);
+	for (unsigned i = 0; i < DEEP; i++)
+		assert_true(kvc_submit_get(q, NULL, 0, NULL, i) > 0);
+	assert_int_equal(kvc_submit_get(q, NULL, 0, NULL, 0), -KV_EBUSY);
+	assert_in_range(reap_all(q, DEEP, 0, true), DEEP / 64 + DEEP / KVC_REAP_STEPS - 2,
+			DEEP / 64 + DEEP / KVC_REAP_STEPS + EXTRA);
+	for (unsigned i = 0; i < DEEP; i++)
+		assert_true(kvc_submit_get(q, NULL, 0, NULL, i) > 0);
+	assert_int_equal(kvc_queue_close(&q), DEEP);
+	kvc_pool_close(&p);
+}
+
+/* Deadlines that are over are found some at a time; those of later submissions, too. */
+static void many_deadlines_are_found_in_steps(void **state)
+{
+	static struct kvc_item item[STUCK];
+	struct kvc_call soon = within(30);
+	struct kvc_pool *p;
+	struct kvc_queue *q;
+	unsigned calls;
+	(void)state;
+	test_server_need(&server[0]);
+	p = one_loop(1);
+	q = queue_open(p, DEEP);
+	loops_stick(p, 1);
+	for (unsigned i = 0; i < STUCK; i++) {
+		item[i] = item_of(i % KEYS, NULL);
+		assert_true(kvc_submit_delete(q, &item[i], 1, &soon, i) > 0);
+	}
+	usleep(40 * 1000);
+	calls = reap_all(q, STUCK, -KV_ETIMEOUT, false);
+	assert_true(calls >= STUCK / 64);
+	for (unsigned i = 0; i < STUCK; i++)
+		assert_int_equal(item[i].result, -KV_ETIMEOUT);
+	loops_go_on();
+	assert_int_equal(kvc_queue_close(&q), 0);
+	kvc_pool_close(&p);
+}
+
 static void a_queue_that_is_full_refuses_and_recovers(void **state)
 {
 	struct kvc_queue *q;
@@ -1034,6 +1109,8 @@ int main(void)
 		cmocka_unit_test(a_stopped_server_costs_its_own_keys),
 		cmocka_unit_test(what_is_under_way_is_cancelled),
 		cmocka_unit_test(what_no_loop_comes_to_ends_all_the_same),
+		cmocka_unit_test(many_completions_are_found_in_steps),
+		cmocka_unit_test(many_deadlines_are_found_in_steps),
 		cmocka_unit_test(a_queue_that_is_full_refuses_and_recovers),
 		cmocka_unit_test(a_call_goes_to_the_client_with_the_least_to_do),
 		cmocka_unit_test(what_is_refused_is_no_load),
