@@ -139,12 +139,16 @@ static bool pairs_valid(const uint8_t *pairs, uint32_t count)
 	return reserved == 0;
 }
 
-/* FOLLOWS says that the bytes were moved, and LEASED that they were not. HOT speaks of a value that was found. */
+/* FOLLOWS says that the bytes were moved, PACK where to, and LEASED that they were not. HOT speaks of a value that was
+ * found. */
 static bool get_valid(const struct wire_reply *r)
 {
 	bool follows = r->flags & WIRE_GET_FOLLOWS, leased = r->flags & WIRE_GET_LEASED;
 	uint32_t inline_len = r->get.inline_data.len;
-	if (r->flags & WIRE_GET_HOT && r->status != WIRE_OK)
+	if (r->flags & (WIRE_GET_HOT | WIRE_GET_PACK) && r->status != WIRE_OK)
+		return false;
+	if (r->flags & WIRE_GET_PACK ? !follows || r->get.before == 0 || r->get.before > WIRE_BEFORE_MAX
+				     : r->get.before != 0)
 		return false;
 	if (inline_len > KV_INLINE_MAX || (follows && leased) || ((follows || leased) && r->get.posted != 0))
 		return false;
@@ -212,7 +216,7 @@ static void get_write(uint8_t *p, const struct wire_reply *r)
 	kv_put64(p + GET_VALUE_LEN, r->get.value_len);
 	kv_put64(p + GET_GENERATION, r->get.generation);
 	kv_put64(p + GET_CHECKSUM, r->get.checksum);
-	kv_put32(p + GET_POSTED, r->get.posted);
+	kv_put32(p + GET_POSTED, r->flags & WIRE_GET_PACK ? r->get.before : r->get.posted);
 	kv_put32(p + GET_INLINE_LEN, r->get.inline_data.len);
 	if (r->get.inline_data.len)
 		memcpy(p + GET_FIXED, r->get.inline_data.data, r->get.inline_data.len);
@@ -351,6 +355,11 @@ static bool get_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *ou
 	out->get.generation = kv_get64(p + GET_GENERATION);
 	out->get.checksum = kv_get64(p + GET_CHECKSUM);
 	out->get.posted = kv_get32(p + GET_POSTED);
+	out->get.before = 0;
+	if (out->flags & WIRE_GET_PACK) {
+		out->get.before = out->get.posted;
+		out->get.posted = 0;
+	}
 	out->get.inline_data = (struct wire_bytes){wire_cur_take(c, len), len};
 	out->get.lease = out->get.at = out->get.lease_us = 0;
 	return !(out->flags & WIRE_GET_LEASED) || lease_read(c, out);

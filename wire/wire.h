@@ -66,7 +66,8 @@
  *
  *  GET     0 u64 value length  8 u64 generation  16 u64 checksum (whole value, or the range if WIRE_GET_SUM_RANGE
  *         was asked)
- *         24 u32 posted: data writes made, final  28 u32 inline length
+ *         24 u32 posted: data writes made, final; with WIRE_GET_PACK instead: how many bytes before its destination
+ *         the value lies (not 0, 65,536 at most)  28 u32 inline length
  *         32 inline bytes; with WIRE_GET_LEASED instead of them
  *         32 u64 lease (not 0)  40 u64 offset of the range's first byte in the shard's arena
  *         48 u32 lease time in microseconds (not 0)
@@ -95,12 +96,12 @@
  *  that carries its bytes inline, or has none, has a dest of zeros; its inline length is then the length of the range.
  *  PUT: offset + length is at most the total, the total at most KV_VALUE_MAX. GET: the offset is at most KV_VALUE_MAX.
  *  A reply may repeat the flags of its request, but MORE. If a reply to GET has FOLLOWS, its posted is 0 and the
- *  value's bytes are in place when it arrives. If it has LEASED, its posted is 0, and it has neither FOLLOWS nor inline
- *  bytes. HOT goes with status OK only, and with every other flag. EXISTS: bits of a bitmap beyond the last key are
- *  zero.
- *  A server's clock is in nanoseconds from a time that it chose when it was started; never 0. Status DELETED: the key
- *  is not there (GET, TOUCH, PIN), and was deleted so many nanoseconds ago, or less, as GET's generation and TOUCH's
- *  age say. PUT: this copy is older than a DELETE of its key, or than the value that is there.
+ *  value's bytes are in place when it arrives. PACK goes with FOLLOWS and status OK only. If it has LEASED, its posted
+ * is 0, and it has neither FOLLOWS nor inline bytes. HOT goes with status OK only, and with every other flag. EXISTS:
+ * bits of a bitmap beyond the last key are zero. A server's clock is in nanoseconds from a time that it chose when it
+ * was started; never 0. Status DELETED: the key is not there (GET, TOUCH, PIN), and was deleted so many nanoseconds
+ * ago, or less, as GET's generation and TOUCH's age say. PUT: this copy is older than a DELETE of its key, or than the
+ * value that is there.
  *
  * Immediate data of a data write: (generation << 16) | slot, both chosen by the client.
  *
@@ -181,6 +182,7 @@ enum {
 	WIRE_EXISTS_MAX = 500, /* so many fit a frame, behind a PROVE, too */
 	WIRE_EXISTS_BITMAP = (WIRE_EXISTS_MAX + 7) / 8,
 	WIRE_STAT_MAX = 200,
+	WIRE_BEFORE_MAX = 64 << 10, /* see WIRE_GET_PACK */
 	WIRE_CTRL_HEADER = 8,
 	WIRE_SESSION_BYTES = 24, /* length of a SESSION record */
 	WIRE_PROVE_BYTES = 24,   /* length of a PROVE record */
@@ -215,8 +217,8 @@ enum wire_flag {
 	WIRE_GET_INLINE = 2,    /* GET: a small range may come inside the reply */
 	WIRE_GET_CHECK = 4, /* GET: the last bytes were corrupt: checksum the value before serving it again, and drop it
 			       if it is wrong */
-	WIRE_GET_PACK = 16, /* GET: its destination may be written in one write with its neighbours; gaps behind the
-			       value become zeros */
+	WIRE_GET_PACK = 16, /* GET: its destination may be written in one write with its neighbours, side by side: then
+			       its value may lie in the destinations before it. Reply: it does */
 	WIRE_GET_YOUNG = 8, /* GET: of a key that was deleted elsewhere: a value that was put since */
 	WIRE_GET_FOLLOWS = 8, /* reply to GET: the bytes are in place and no immediates come (posted is 0); only where
 				 the fabric delivers a message after earlier writes */
@@ -485,6 +487,8 @@ struct wire_reply {
 		struct {
 			uint64_t value_len, generation, checksum;
 			uint32_t posted, lease_us;
+			uint32_t before; /* only with WIRE_GET_PACK: bytes before its destination that it lies at, at
+					    most WIRE_BEFORE_MAX */
 			struct wire_bytes inline_data;
 			uint64_t lease, at; /* and lease_us: only with WIRE_GET_LEASED */
 		} get;

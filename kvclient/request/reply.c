@@ -34,6 +34,21 @@ static uint64_t get_moved(const struct kvc_req *r, uint64_t value_len)
 	return offset >= value_len ? 0 : KV_MIN(kvc_req_asked(r), value_len - offset);
 }
 
+/* The value lies before its piece, in those of requests whose replies came just before, in the same frame: at the next
+ * turn they may be others'. So it is brought to its place at once. */
+static int packed_take(struct kvc_client *c, struct kvc_req *r, uint32_t before, uint64_t moved)
+{
+	const struct kvc_piece *piece = &r->mem.piece;
+	if (!(r->wire.flags & WIRE_GET_PACK) || !c->info.ordered || r->mem.callers || moved == 0 ||
+	    moved > piece->len_bytes || before > piece->offset)
+		return -KV_EPROTO;
+	if (r->state == KVC_REQ_ORPHAN)
+		return 0;
+	kvc_target_write(&r->place, (const uint8_t *)kvc_buffer_at(&c->buffer, piece) - before, moved);
+	r->reply.get.inlined = true;
+	return 0;
+}
+
 static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_reply *p)
 {
 	bool follows = p->flags & WIRE_GET_FOLLOWS;
@@ -52,6 +67,8 @@ static int take_get(struct kvc_client *c, struct kvc_req *r, const struct wire_r
 	if (p->get.value_len > KV_VALUE_MAX || (follows && !c->info.ordered) ||
 	    (inline_len > 0 ? inline_len != moved || follows : moved > 0 && p->get.posted == 0 && !follows))
 		return -KV_EPROTO;
+	if (p->flags & WIRE_GET_PACK)
+		return packed_take(c, r, p->get.before, moved);
 	if (inline_len > 0 && r->state != KVC_REQ_ORPHAN) {
 		kvc_target_write(&r->place, p->get.inline_data.data, inline_len);
 		r->reply.get.inlined = true;

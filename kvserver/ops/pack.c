@@ -3,8 +3,10 @@
  *
  * The client of a batch lays the destinations of its small values side by side and says so (WIRE_GET_PACK). Each such
  * value is copied behind the one before it, as long as its destination begins where that one's ends. The whole is one
- * ordered write, with the replies behind it. If a value is shorter than its destination, the rest is written as zeros:
- * it belongs to the same request, and the next value follows it.
+ * ordered write, with the replies behind it in one frame. If a value is shorter than its destination, the next one lies
+ * right behind it, and so before its own destination: its reply says how far. No byte is moved that is no value's.
+ * (Rejected: zeros up to the next destination. Clients have pieces of 4 KiB and powers of two, so up to seven times as
+ * many bytes were moved as were asked for.)
  *
  * A shard fills one pack at a time, while it takes the records of one frame (frame.c). The pack is closed before
  * anything else is posted on its link, and at the end of the frame. Until then its requests are entries, each with a
@@ -101,7 +103,8 @@ static void entry_reply(struct link *l, struct pack_entry *e)
 		e->reply.get.checksum = kv_hash_block(value + e->q.get.offset, e->length);
 	l->session->shard->stat[WIRE_STAT_BYTES_READ] += e->length;
 	link_answered(l, e->q.id, UINT32_MAX);
-	e->reply.flags |= WIRE_GET_FOLLOWS;
+	e->reply.flags |= WIRE_GET_FOLLOWS | (e->before ? WIRE_GET_PACK : 0);
+	e->reply.get.before = e->before;
 	reply_put(l, &e->reply, NULL);
 }
 
@@ -145,7 +148,6 @@ bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uin
 	struct packs *p = &s->work->packs;
 	struct region_use *u = regions_usable(&l->session->regions, &q->dest);
 	const struct wire_dest *d = &q->dest;
-	uint64_t at;
 
 	if (length > PACK_VALUE_MAX || d->count != 1 || d->slice > PACK_BYTES || !u)
 		return false;
@@ -160,12 +162,11 @@ bool pack_add(struct link *l, const struct wire_request *q, struct block *b, uin
 		p->len = 0;
 		p->entry[0].q.dest.offset = d->offset;
 	}
-	at = d->offset - p->entry[0].q.dest.offset;
-	memset(pack_buffer(p) + p->len, 0, at - p->len);
-	memcpy(pack_buffer(p) + at, store_data(&s->store, b) + q->get.offset, length);
-	p->len = (uint32_t)(at + length);
+	memcpy(pack_buffer(p) + p->len, store_data(&s->store, b) + q->get.offset, length);
+	p->entry[p->entries] = (struct pack_entry){*q, *reply, b, length, now_ns, 0};
+	p->entry[p->entries++].before = (uint32_t)(d->offset - p->entry[0].q.dest.offset) - p->len;
+	p->len += (uint32_t)length;
 	p->end = d->offset + d->slice;
 	block_ref(b);
-	p->entry[p->entries++] = (struct pack_entry){*q, *reply, b, length, now_ns};
 	return true;
 }

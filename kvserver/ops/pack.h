@@ -26,6 +26,7 @@ struct pack_entry {
 	struct wire_reply reply;
 	struct block *block; /* a reference is ours */
 	uint64_t length, now_ns;
+	uint32_t before; /* bytes before its destination that its value lies at */
 };
 
 /* pack_alone_fn -- serve by itself a GET that could not be written with others (get_alone). */

@@ -232,12 +232,16 @@ static void answer_get(struct lconn *c, unsigned link, const struct wire_request
 	r.get.value_len = LIAR_VALUE;
 	r.get.generation = 5;
 	r.get.checksum = liar.checksum;
-	if (lie != LIE_INLINE_SHORT && lie != LIE_INLINE_LONG)
+	if (lie != LIE_INLINE_SHORT && lie != LIE_INLINE_LONG && lie != LIE_BEFORE)
 		r.get.posted = push(c, q, q->get.offset, length, imm);
 	if (lie == LIE_INLINE_SHORT || lie == LIE_INLINE_LONG)
 		r.get.inline_data = (struct wire_bytes){liar.area.base, 100};
 	if (lie == LIE_INLINE_LONG)
 		r.get.value_len = 10;
+	if (lie == LIE_BEFORE) {
+		r.flags |= WIRE_GET_FOLLOWS | WIRE_GET_PACK;
+		r.get.before = 100;
+	}
 	if (lie == LIE_IMM_MORE)
 		push(c, q, 0, 1, imm);
 	r.id += lie == LIE_WRONG_ID ? 100000 : 0;

@@ -27,6 +27,7 @@ enum lie {
 	LIE_IMM_MORE,       /* one write more, after the reply */
 	LIE_INLINE_SHORT,   /* 100 bytes inside the reply are said to be all of it */
 	LIE_INLINE_LONG,    /* more bytes inside the reply than the value is said to have */
+	LIE_BEFORE,         /* the bytes are said to lie before their destination, though nobody allowed that */
 	LIE_TWICE,          /* the reply comes twice */
 	LIE_TYPE,           /* it is a reply to a PUT */
 	LIE_TAG,            /* the frame's tag is wrong */

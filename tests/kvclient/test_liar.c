@@ -65,6 +65,7 @@ static const struct {
 	{LIE_IMM_MORE, "one immediate more", VICTIM_ANY, false},
 	{LIE_INLINE_SHORT, "too few bytes inside", -KV_EPROTO, false},
 	{LIE_INLINE_LONG, "too many bytes inside", -KV_EPROTO, false},
+	{LIE_BEFORE, "bytes before their destination", -KV_EPROTO, false},
 	{LIE_TWICE, "two replies", 0, true},
 	{LIE_TYPE, "a reply of another type", -KV_ETIMEOUT, true},
 	{LIE_TAG, "a wrong tag", -KV_ETIMEOUT, true},

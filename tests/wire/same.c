@@ -97,6 +97,7 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		SAME(get.generation);
 		SAME(get.checksum);
 		SAME(get.posted);
+		SAME(get.before);
 		assert_bytes(got->get.inline_data, want->get.inline_data);
 		SAME(get.lease);
 		SAME(get.at);

@@ -199,6 +199,12 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 			r->get.lease_us = (uint32_t)between(p, 1, UINT32_MAX);
 			break;
 		}
+		if (kv_prng_below(p, 4) == 0) {
+			r->flags |= WIRE_GET_FOLLOWS | WIRE_GET_PACK;
+			r->status = WIRE_OK;
+			r->get.before = (uint32_t)between(p, 1, WIRE_BEFORE_MAX);
+			break;
+		}
 		r->get.posted = (uint32_t)upto(p, UINT32_MAX);
 		r->get.inline_data = random_bytes(p, s->inlined, 0, KV_INLINE_MAX);
 		break;

@@ -85,8 +85,10 @@ static void each_type_has_its_flags_and_no_others(void **state)
 				good_reply = true;
 			if (type == WIRE_GET) {
 				good_reply = (flags & ~(unsigned)(allowed[type] | only_replies)) == 0 &&
-					     (flags & either) != either;
+					     (flags & either) != either &&
+					     (!(flags & WIRE_GET_PACK) || flags & WIRE_GET_FOLLOWS);
 				reply.get.lease = reply.get.lease_us = 1;
+				reply.get.before = flags & WIRE_GET_PACK ? 1 : 0;
 			}
 			if (type == WIRE_PROVE) {
 				r.time_left_us = UINT32_MAX;
@@ -125,6 +127,24 @@ static void a_reply_that_follows_its_write_has_posted_none(void **state)
 	assert_int_equal(add_reply(&reply), -KV_EINVAL);
 }
 
+/* A value that lies before its destination was written, and lies not far before it. */
+static void a_packed_reply_says_how_far_before(void **state)
+{
+	struct wire_reply reply = {.type = WIRE_GET, .flags = WIRE_GET_FOLLOWS | WIRE_GET_PACK};
+	(void)state;
+	assert_int_equal(add_reply(&reply), -KV_EINVAL);
+	reply.get.before = WIRE_BEFORE_MAX;
+	assert_int_equal(add_reply(&reply), 0);
+	reply.get.before++;
+	assert_int_equal(add_reply(&reply), -KV_EINVAL);
+	reply.get.before = 1;
+	reply.status = WIRE_NOTFOUND;
+	assert_int_equal(add_reply(&reply), -KV_EINVAL);
+	reply.status = WIRE_OK;
+	reply.flags = WIRE_GET_FOLLOWS;
+	assert_int_equal(add_reply(&reply), -KV_EINVAL);
+}
+
 /* Nothing but a value that was found is hot, however it travels. */
 static void a_hot_reply_has_status_ok(void **state)
 {
@@ -141,6 +161,7 @@ static void a_hot_reply_has_status_ok(void **state)
 					       .flags = others[i] | WIRE_GET_HOT,
 					       .status = status,
 					       .get = {.lease = 1, .lease_us = 1}};
+			r.get.before = r.flags & WIRE_GET_PACK ? 1 : 0;
 			assert_int_equal(add_reply(&r), status == WIRE_OK ? 0 : -KV_EINVAL);
 		}
 	}
@@ -636,6 +657,7 @@ int main(void)
 		cmocka_unit_test(each_type_has_its_flags_and_no_others),
 		cmocka_unit_test(a_session_record_has_a_number_and_nothing_else),
 		cmocka_unit_test(a_reply_that_follows_its_write_has_posted_none),
+		cmocka_unit_test(a_packed_reply_says_how_far_before),
 		cmocka_unit_test(a_hot_reply_has_status_ok),
 		cmocka_unit_test(a_leased_reply_has_a_lease_and_no_bytes),
 		cmocka_unit_test(a_release_names_leases_and_has_no_id),
