@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sim_late.c -- a server learns late of a DELETE or a TOUCH: after it was restarted, in two parts, after the key was
- * put again, or after it dropped its doubted values. Each case began as an attack that found deleted values. */
+/* test_sim_late.c -- a server learns late of a DELETE or a TOUCH: after it was restarted, in two parts, after the key
+ * was put again, or after it dropped its doubted values. Each case began as an attack that found deleted values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
