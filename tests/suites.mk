@@ -104,7 +104,7 @@ tests: $(TESTS) $(PORT) $(B)/tests/integration/embedder $(B)/tests/integration/s
 
 INTEGRATION := $(wildcard tests/integration/*.sh)
 
-.PHONY: deps deps-more test check check-deb check-long check-python check-run check-repeat check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
+.PHONY: deps deps-more test check check-deb check-long check-python check-run check-repeat check-format format check-asan check-tsan check-clang check-epoll check-sim check-chaos soak check-port check-providers check-verbs check-engines check-fault check-mutants check-valgrind check-shim check-shim-mutants check-all bench bench-phases fuzz
 deps: ## install what building and testing need (KVRAIL_NO_INSTALL=1: say it instead)
 	@scripts/install-deps.sh test
 
@@ -195,9 +195,14 @@ check-sim: deps ## many simulated worlds, with and without trouble (SEEDS=200 FI
 	@KVRAIL_SIM_FIRST=$(FIRST) KVRAIL_SIM_SEEDS=$(SEEDS) KVRAIL_SIM_JOBS=$(JOBS) scripts/run-tests.sh -t 36000 -l $(B)/logs $(B)/tests/sim/seeds
 
 CHAOS := $(patsubst %.c,$(B)/%,$(wildcard tests/chaos/*.c))
-check-chaos: deps ## real processes killed, stopped, cut off and starved (about 8 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
+check-chaos: deps ## real processes killed, stopped, cut off and starved (about 10 minutes; CHAOS_KILLS=100 for more, KVRAIL_TEST_PROVIDER=tcp-native for other providers)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(CHAOS)
-	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh
+	@KVRAIL_BUILD=$(B) scripts/run-tests.sh -t 1800 -l $(B)/logs tests/chaos/run.sh tests/chaos/soak.py
+
+# A whole storm takes a minute longer than its events: calls have up to 20 s, and an event that has begun ends.
+soak: deps ## a storm of servers that join, leave, drain, die, stand still and lie, under calls of every kind (SECONDS=600 SEED=n; an hour: SECONDS=3600)
+	@$(MAKE) --no-print-directory -j$$(nproc) programs $(B)/tests/chaos/soak
+	@KVRAIL_BUILD=$(B) tests/chaos/soak.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
 check-port: deps ## strangers and neighbours at the fabric ports: every known attack, and mutations for PORT_SECONDS=60 (20 minutes; a short part is in check)
 	@$(MAKE) --no-print-directory -j$$(nproc) programs $(PORT)

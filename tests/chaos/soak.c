@@ -14,8 +14,10 @@
  *
  * One server at a time is in trouble, so a call with 6 s or more must not fail ("collateral").
  *
- * Not promised (kvclient.h, "Servers that are down"): a value that was alive while a server stood still may have got a
- * third server, which no later DELETE reaches. Such a value that came back is counted apart ("by stand-ins"). */
+ * Not promised (kvclient.h, "Servers that are down"): a value that was alive while a server was out of reach may have
+ * got a third server, which no later DELETE reaches. Such a value that came back is counted apart ("by a stand-in"). A
+ * server that has restarted is known to have nothing, so with one copy only one that stood still counts. Nor
+ * is what is found within 3 s of its DELETE, while clients have different views ("brief"). */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -46,6 +48,7 @@ enum {
 	TASKS_MAX = 64, /* threads that are watched for waiting */
 	STALLS = 1 << 14,
 	TICK_MS = 10,
+	PAST = 256, /* versions of a key that are remembered */
 	EXIT_BROKEN = 1,
 	EXIT_SETUP = 2,
 	EXIT_HUNG = 3
@@ -60,6 +63,7 @@ enum {
 #define LIFE_SLACK  (2 * SECOND) /* lives are whole seconds */
 #define STALL_NS    (2 * MS)     /* what is less is no standstill */
 #define AFTER_NS    (4 * SECOND) /* a server that stood still is everybody's again */
+#define VIEWS_NS    (3 * SECOND) /* by then all clients have the same view, and have told of what they deleted before */
 #define VALUE_MAX   (512u << 10)
 #define BUF_BYTES   (ITEMS_MAX * (64u << 10) + VALUE_MAX)
 #define STEP_BYTES  (64u << 10) /* made or compared at a time; then others run */
@@ -118,18 +122,20 @@ static struct options {
 	const char *provider;
 } opt = {.seconds = 60, .log_level = 2, .pace_us = 6000};
 
+struct past {
+	uint64_t born_ns; /* when the first PUT of this version began */
+	uint64_t died_ns; /* when the DELETE returned */
+	bool vague;       /* a PUT or TOUCH of it failed: it may count still */
+	bool out;         /* it was alive while a server was out of reach, see above */
+};
+
 /* A key of one writer. Only `tried` is read by others. */
 struct key {
 	_Atomic uint32_t tried; /* the latest version that a PUT has begun with */
 	uint32_t dead;          /* this one and older ones were deleted */
 	uint32_t told;          /* this version was found although it is dead, and that was said */
-	uint64_t born_ns;       /* when the first PUT of the latest version began */
-	uint64_t died_ns;       /* when the DELETE returned; and of that version: */
-	uint64_t dead_born_ns;
-	bool dead_stood, dead_vague;
-	uint64_t over_ns; /* the end of its life at the latest; NEVER: none, or not known */
-	bool vague;       /* a PUT or TOUCH of this version failed: it may count still */
-	bool stood;       /* it was alive while a server stood still */
+	uint64_t over_ns;       /* the end of its life at the latest; NEVER: none, or not known */
+	struct past past[PAST]; /* of its versions */
 	bool pinned, busy;
 };
 
@@ -145,11 +151,13 @@ static struct space space[SPACES] = {
 
 static struct shared {
 	_Atomic uint64_t count[KINDS][RESULTS];
-	_Atomic uint64_t wrong, late_bytes, late, late_machine, unexpected, collateral, came_back, by_stand_in,
+	_Atomic uint64_t wrong, late_bytes, late, late_machine, unexpected, collateral, came_back, by_stand_in, brief,
 		outlived;
 	_Atomic uint64_t cancels, cancels_late, views;
 	_Atomic uint64_t worst_ns, worst_machine_ns, worst_stall_ns, quiet_ns;
-	_Atomic uint64_t still_from_ns, still_to_ns; /* a server stands still, or did last; to 0: now */
+	struct outage {
+		_Atomic uint64_t from_ns, to_ns; /* the last one; to 0: it is not over */
+	} still, gone;                           /* a server stood still; that, or it was not there */
 	_Atomic bool stop;
 	uint64_t start_ns, end_ns;
 } sh;
@@ -510,37 +518,49 @@ static struct kvc_key key_text(struct look *l)
 	return l->key;
 }
 
-static bool stood_still(uint64_t from_ns)
+static struct past *past_of(const struct look *l, uint32_t version)
 {
-	uint64_t began = atomic_load(&sh.still_from_ns), ended = atomic_load(&sh.still_to_ns);
+	return &key_of(l)->past[version % PAST];
+}
+
+/* Whether a server has been out of reach since then, so that a third one may have got the value. */
+static bool out_since(const struct space *s, uint64_t from_ns)
+{
+	const struct outage *o = s->flag ? &sh.gone : &sh.still;
+	uint64_t began = atomic_load(&o->from_ns), ended = atomic_load(&o->to_ns);
 	return began && (!ended || ended + AFTER_NS > from_ns);
 }
 
 /* A deleted version was found. */
 static void came_back(const struct look *l, const struct timing *t, uint32_t version)
 {
+	const struct past *p = past_of(l, version);
 	struct key *k = key_of(l);
-	uint64_t now = now_ns();
 	if (k->told == version || l->dead != k->dead)
 		return;
+	if (now_ns() < p->died_ns + VIEWS_NS) {
+		add(&sh.brief, 1);
+		return;
+	}
 	k->told = version;
-	add(k->stood ? &sh.by_stand_in : &sh.came_back, 1);
-	fprintf(stderr, "soak: %.3f CAME BACK: %s of %s, begun at %.3f: version %u, put at %.3f, deleted at %.3f%s%s\n",
-		seconds_of(now), kind_name[t->kind], l->text, seconds_of(t->start_ns), version,
-		seconds_of(k->dead_born_ns), seconds_of(k->died_ns), k->dead_vague ? "; a PUT of it failed" : "",
-		k->dead_stood ? "; a server stood still while it was alive" : "");
+	add(p->out ? &sh.by_stand_in : &sh.came_back, 1);
+	fprintf(stderr, "soak: %.3f %s: %s of %s, begun at %.3f: version %u of %u, put at %.3f, deleted at %.3f%s\n",
+		seconds_of(now_ns()), p->out ? "BY A STAND-IN" : "CAME BACK", kind_name[t->kind], l->text,
+		seconds_of(t->start_ns), version, k->dead, seconds_of(p->born_ns), seconds_of(p->died_ns),
+		p->vague ? "; a PUT of it failed" : "");
 }
 
 static void life_check(const struct look *l, const struct timing *t)
 {
 	struct key *k = key_of(l);
-	if (l->over_ns == NEVER || t->start_ns < l->over_ns + LIFE_SLACK || k->told == atomic_load(&k->tried))
+	uint32_t version = atomic_load(&k->tried);
+	const struct past *p = past_of(l, version);
+	if (l->over_ns == NEVER || t->start_ns < l->over_ns + LIFE_SLACK || k->told == version)
 		return;
-	k->told = atomic_load(&k->tried);
-	add(k->stood ? &sh.by_stand_in : &sh.outlived, 1);
-	fprintf(stderr, "soak: %.3f OUTLIVED: %s of %s: its life ended at %.3f%s\n", seconds_of(now_ns()),
-		kind_name[t->kind], l->text, seconds_of(l->over_ns),
-		k->stood ? "; a server stood still while it was alive" : "");
+	k->told = version;
+	add(p->out ? &sh.by_stand_in : &sh.outlived, 1);
+	fprintf(stderr, "soak: %.3f %s: %s of %s: its life ended at %.3f\n", seconds_of(now_ns()),
+		p->out ? "BY A STAND-IN" : "OUTLIVED", kind_name[t->kind], l->text, seconds_of(l->over_ns));
 }
 
 static void found(const struct look *l, const struct timing *t, uint32_t version)
@@ -594,22 +614,23 @@ static void put_begins(struct look *l)
 	struct key *k = key_of(l);
 	l->version = k->dead + 1;
 	if (!alive(k)) {
-		k->born_ns = now_ns();
+		*past_of(l, l->version) = (struct past){.born_ns = now_ns()};
 		k->over_ns = 0;
-		k->vague = k->stood = k->pinned = false;
+		k->pinned = false;
 	}
-	k->stood |= stood_still(now_ns());
+	past_of(l, l->version)->out |= out_since(l->s, now_ns());
 	atomic_store(&k->tried, l->version);
 }
 
 /* Of several PUTs the later end of life holds. */
 static void put_ended(const struct look *l, const struct timing *t, uint32_t ttl_s, int64_t rc)
 {
+	struct past *p = past_of(l, l->version);
 	struct key *k = key_of(l);
 	if (rc == -KV_EEXIST && l->dead == k->dead)
 		came_back(l, t, k->dead);
-	k->vague |= rc < 0;
-	if (k->vague || !ttl_s)
+	p->vague |= rc < 0;
+	if (p->vague || !ttl_s)
 		k->over_ns = NEVER;
 	else
 		k->over_ns = KV_MAX(k->over_ns, now_ns() + ttl_s * SECOND);
@@ -618,23 +639,21 @@ static void put_ended(const struct look *l, const struct timing *t, uint32_t ttl
 static void delete_ended(const struct look *l, int64_t rc)
 {
 	struct key *k = key_of(l);
-	k->stood |= stood_still(k->born_ns);
-	if (rc != 0 && rc != -KV_ENOTFOUND)
-		return;
-	if (!alive(k))
+	struct past *p = past_of(l, atomic_load(&k->tried));
+	p->out |= out_since(l->s, p->born_ns);
+	if ((rc != 0 && rc != -KV_ENOTFOUND) || !alive(k))
 		return;
 	k->dead = atomic_load(&k->tried);
-	k->died_ns = now_ns();
-	k->dead_born_ns = k->born_ns;
-	k->dead_stood = k->stood;
-	k->dead_vague = k->vague;
+	p->died_ns = now_ns();
 }
 
 static void touch_ended(const struct look *l, uint32_t ttl_s, int64_t rc)
 {
 	struct key *k = key_of(l);
-	k->vague |= rc < 0 && rc != -KV_ENOTFOUND;
-	if (k->vague)
+	struct past *p = past_of(l, atomic_load(&k->tried));
+	p->out |= out_since(l->s, p->born_ns);
+	p->vague |= rc < 0 && rc != -KV_ENOTFOUND;
+	if (p->vague)
 		k->over_ns = NEVER;
 	else if (rc == 0)
 		k->over_ns = now_ns() + ttl_s * SECOND;
@@ -1136,6 +1155,7 @@ static void *queue_main(void *arg)
 		else if (dice < 250)
 			cancel(q, s);
 		reap(q, 1 + (int)below(&q->a, 1 + (unsigned)(opt.pace_us / 500)));
+		pause_await(&q->a);
 		if (dice == 999) {
 			close_queue(q);
 			open_queue(q);
@@ -1208,19 +1228,26 @@ static void *watch_main(void *arg)
 	return NULL;
 }
 
-/* Lines on standard input: "still NAME", "runs NAME" when a server stands still and goes on, "stop"; others are notes.
- */
+static void outage_set(struct outage *o, bool begins)
+{
+	if (begins)
+		atomic_store(&o->from_ns, now_ns());
+	atomic_store(&o->to_ns, begins ? 0 : now_ns());
+}
+
+/* Lines on standard input: "still NAME" and "runs NAME" when a server stands still and goes on, "gone NAME" and "ready
+ * NAME" when it ends and is there again, "stop"; others are notes. */
 static void mark(const char *line)
 {
+	bool still = strncmp(line, "still ", 6) == 0, runs = strncmp(line, "runs ", 5) == 0;
+	bool gone = strncmp(line, "gone ", 5) == 0, ready = strncmp(line, "ready ", 6) == 0;
 	fprintf(stderr, "soak: %.3f -- %s\n", seconds_of(now_ns()), line);
-	if (strncmp(line, "still ", 6) == 0) {
-		atomic_store(&sh.still_to_ns, 0);
-		atomic_store(&sh.still_from_ns, now_ns());
-	} else if (strncmp(line, "runs ", 5) == 0) {
-		atomic_store(&sh.still_to_ns, now_ns());
-	} else if (strcmp(line, "stop") == 0) {
+	if (still || runs)
+		outage_set(&sh.still, still);
+	if (still || runs || gone || ready)
+		outage_set(&sh.gone, still || gone);
+	if (strcmp(line, "stop") == 0)
 		atomic_store(&sh.stop, true);
-	}
 }
 
 static void *marks_main(void *arg)
@@ -1287,9 +1314,10 @@ static void report(void)
 	report_counts();
 	printf(", \"wrong_bytes\": %" PRIu64 ", \"late_bytes\": %" PRIu64 ", \"late\": %" PRIu64
 	       ", \"late_machine\": %" PRIu64 ", \"unexpected\": %" PRIu64 ", \"collateral\": %" PRIu64
-	       ", \"came_back\": %" PRIu64 ", \"outlived\": %" PRIu64 ", \"by_stand_in\": %" PRIu64,
+	       ", \"came_back\": %" PRIu64 ", \"outlived\": %" PRIu64 ", \"by_stand_in\": %" PRIu64
+	       ", \"brief\": %" PRIu64,
 	       sh.wrong, sh.late_bytes, sh.late, sh.late_machine, sh.unexpected, sh.collateral, sh.came_back,
-	       sh.outlived, sh.by_stand_in);
+	       sh.outlived, sh.by_stand_in, sh.brief);
 	printf(", \"cancels\": %" PRIu64 ", \"cancels_late\": %" PRIu64 ", \"views\": %" PRIu64
 	       ", \"worst_ms\": %.1f, \"worst_machine_ms\": %.1f, \"worst_stall_ms\": %.1f, \"quiet\": %.3f",
 	       sh.cancels, sh.cancels_late, sh.views, (double)sh.worst_ns / 1e6, (double)sh.worst_machine_ns / 1e6,
