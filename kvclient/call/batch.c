@@ -361,7 +361,8 @@ static struct kvc_node *delete_next(const struct batch *b, const struct slot *sl
 	struct kvc_key key = b->items[slot->item].key;
 	bool twice = kvc_two_places(c, b->call->flags);
 	struct kvc_place_set told = {0};
-	if (KV_LIKELY(!twice && !kvc_formers(c) && !c->pins.bucket && kvc_call_node(c, key) == slot->node))
+	if (KV_LIKELY(!twice && !kvc_formers(c) && !kvc_former_absent(c, key) && !c->pins.bucket &&
+		      kvc_call_node(c, key) == slot->node))
 		return NULL;
 	kvc_place_set_put(&told, slot->node->index, true);
 	for (unsigned i = 0; i < slot->num_told; i++)

@@ -15,8 +15,12 @@
  * Only servers that are up are asked: one that is down cannot tell, and waiting for it would make a miss expensive.
  * What is found there is copied to where it belongs now (repair.c).
  *
- * Rejected: all stand-ins of an outage. Which server stood in depends on what else was down when the value was put, and
- * that no client knows of another. */
+ * A DELETE goes further: also to all that this client could have taken for a stand-in within kvc_options.settle_ns.
+ * These have no share in the key any more, and a GET asks them only when the next server is lost; by then nobody would
+ * know what was deleted.
+ *
+ * Rejected: to ask all stand-ins of an outage after a miss. Which server stood in depends on what else was down when
+ * the value was put, and that no client knows of another. */
 #include "kvclient/call/former.h"
 
 #include "kvclient/call/call.h"
@@ -117,6 +121,37 @@ static struct kvc_node *twice_drop(struct kvc_client *c, struct kvc_key key, str
 	return NULL;
 }
 
+/* Those that stood in for servers of the key that were absent: all up to the first (twice: the second) that was not. */
+static struct kvc_node *absent_drop(struct kvc_client *c, const struct kvc_place *p, struct kvc_key key, bool twice,
+				    struct kvc_place_set *told)
+{
+	unsigned at = kvc_place_node(p, key.data, key.len), left = twice ? 2 : 1;
+	struct kvc_place_set before = {0};
+	for (unsigned i = 0; i < ONCE && left > 0 && at < c->num_nodes; i++) {
+		struct kvc_node *n = &c->node[at];
+		if (!kvc_place_set_put(&before, at, true))
+			break;
+		if ((p == c->placement || asked(n)) && tell(told, n))
+			return n;
+		left -= !kvc_place_set_has(&c->cluster.absent, at);
+		at = kvc_place_among(p, key.data, key.len, &before);
+	}
+	return NULL;
+}
+
+static struct kvc_node *absents_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
+{
+	struct kvc_node *n = absent_drop(c, c->placement, key, twice, told);
+	for (unsigned i = 0; !n && i < c->cluster.num_former; i++)
+		n = absent_drop(c, &c->cluster.former[i].place, key, twice, told);
+	return n;
+}
+
+bool kvc_former_absent(struct kvc_client *c, struct kvc_key key)
+{
+	return c->cluster.absent.count > 0 && kvc_place_set_has(&c->cluster.absent, kvc_call_owner(c, key)->index);
+}
+
 struct kvc_node *kvc_former_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told)
 {
 	struct kvc_node *n = kvc_call_node(c, key);
@@ -127,7 +162,9 @@ struct kvc_node *kvc_former_drop(struct kvc_client *c, struct kvc_key key, bool 
 	for (unsigned k = 0; kvc_formers(c) && (n = kvc_former(c, key, twice, k)); k++)
 		if (tell(told, n))
 			return n;
-	return twice ? twice_drop(c, key, told) : NULL;
+	if (twice && (n = twice_drop(c, key, told)))
+		return n;
+	return c->cluster.absent.count > 0 ? absents_drop(c, key, twice, told) : NULL;
 }
 
 bool kvc_former_next(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned *k, struct kvc_node **n)

@@ -18,10 +18,15 @@ static inline bool kvc_formers(const struct kvc_client *c)
  * not have it, either (second.h). NULL: there is no such one. */
 struct kvc_node *kvc_former(struct kvc_client *c, struct kvc_key key, bool twice, unsigned k);
 
-/* kvc_former_drop -- the next server to delete the key at: those in charge of it now (twice: both), and then all its
- * former servers, since each may be asked when one before it has gone. *told: the servers that were told, also by the
- * caller; the next one is told from now on. NULL: there is none left. */
+/* kvc_former_drop -- the next server to delete the key at: those in charge of it now (twice: both), all its former
+ * servers, since each may be asked when one before it has gone, and those that stood in for one that was absent. *told:
+ * the servers that were told, also by the caller; the next one is told from now on. NULL: there is none left. */
 struct kvc_node *kvc_former_drop(struct kvc_client *c, struct kvc_key key, bool twice, struct kvc_place_set *told);
+
+/* kvc_former_absent -- whether others may have stood in for the server in charge of the key: a DELETE goes to them,
+ * too.
+ */
+bool kvc_former_absent(struct kvc_client *c, struct kvc_key key);
 
 /* kvc_former_missed -- whether rc is a miss about the key, and there is a k-th former server to be asked. */
 static inline bool kvc_former_missed(struct kvc_client *c, struct kvc_key key, bool twice, int64_t rc, unsigned k)

@@ -48,6 +48,16 @@
 #include "kvclient/core/waits.h"
 #include "kvclient/request/end.h"
 
+void kvc_node_shun(struct kvc_node *n, bool shun)
+{
+	struct kvc_client *c = n->client;
+	uint64_t settle_ns = c->pool->options.settle_ns;
+	if (!kvc_place_set_put(&c->shunned, n->index, shun) || settle_ns <= 1)
+		return;
+	kvc_place_set_put(&c->cluster.absent, n->index, true);
+	n->present_ns = shun ? UINT64_MAX : kv_deadline(loop_now(c->loop), settle_ns);
+}
+
 void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 {
 	if (kvc_place_set_put(&n->client->avoided, n->index, state == KVC_NODE_DOWN))
@@ -60,8 +70,7 @@ void kvc_node_set(struct kvc_node *n, enum kvc_node_state state)
 		kvc_votes_drop(&n->client->cluster.votes, n->index);
 	else if (state != KVC_NODE_UP)
 		kvc_votes_lost(&n->client->cluster.votes, n->index, loop_now(n->client->loop));
-	kvc_place_set_put(&n->client->shunned, n->index,
-			  state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
+	kvc_node_shun(n, state == KVC_NODE_DOWN || kvc_place_set_has(&n->client->cluster.draining, n->index));
 	n->client->nodes_up += (state == KVC_NODE_UP) - (n->state == KVC_NODE_UP);
 	if ((state == KVC_NODE_DOWN) != (n->state == KVC_NODE_DOWN))
 		atomic_fetch_add(&n->client->pool->down[n->client->index], state == KVC_NODE_DOWN ? 1u : -1u);

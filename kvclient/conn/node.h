@@ -53,6 +53,10 @@ void kvc_node_init(struct kvc_node *n, struct kvc_client *c, unsigned index);
 /* kvc_node_set -- change its state, and wake all coroutines that wait for that. */
 void kvc_node_set(struct kvc_node *n, enum kvc_node_state state);
 
+/* kvc_node_shun -- calls about keys pass it by from now on, or no longer do. Those that stood in for it count as such
+ * for settle_ns more (call/former.c). */
+void kvc_node_shun(struct kvc_node *n, bool shun);
+
 /* kvc_node_redo -- drop the attachment and make a new one at once, while calls wait: on the same control connection, if
  * that is sound. For breaks that do not mean that the server is lost. why: a constant, for the log.
  * kvc_node_redial -- the same on a new control connection, because the present one is the trouble. */

@@ -212,6 +212,7 @@ struct kvc_node {
 	struct kvc_clock clock; /* of the server, in its present attachment */
 	bool restarted;         /* since the last attachment that was UP */
 	uint64_t settled_ns;    /* when it counts as restarted no longer (pool/cluster.c) */
+	uint64_t present_ns;    /* when it counts as absent no longer; UINT64_MAX: it is absent (conn/node.c) */
 	char node_id[KV_NAME_MAX];
 	uint64_t connects, fences, ping_ns;
 	struct kv_error error; /* why the last attempt failed, or the attachment ends */
@@ -404,6 +405,8 @@ struct kvc_cluster {
 	struct kvc_carry carry;   /* of notes to it ... */
 	bool carrying;            /* ... by a coroutine */
 	struct kvc_place_set draining, joining, restarted;
+	struct kvc_place_set
+		absent; /* others stand in for them, or did lately: they may have their keys (conn/node.c) */
 	struct kvc_former_place former[KVC_FORMER_PLACES]; /* the newest first */
 	unsigned num_former;
 	bool said;   /* the log knows why the view that is held is not taken */

@@ -269,6 +269,14 @@ static void restarted_expire(struct kvc_client *c)
 			kvc_place_set_put(&c->cluster.restarted, i, false);
 }
 
+static void absent_expire(struct kvc_client *c)
+{
+	uint64_t now_ns = loop_now(c->loop);
+	for (unsigned i = 0; i < c->num_nodes && c->cluster.absent.count > 0; i++)
+		if (c->node[i].present_ns <= now_ns)
+			kvc_place_set_put(&c->cluster.absent, i, false);
+}
+
 static void places_give(struct kvc_client *c)
 {
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes && !c->closing; i++) {
@@ -284,6 +292,7 @@ static void places_give(struct kvc_client *c)
 		kvc_place_set_put(&c->cluster.draining, i, false);
 		kvc_place_set_put(&c->cluster.joining, i, false);
 		kvc_place_set_put(&c->cluster.restarted, i, false);
+		kvc_place_set_put(&c->cluster.absent, i, false);
 	}
 }
 
@@ -409,7 +418,7 @@ static void drains_set(struct kvc_node *n, const struct kv_member *m)
 		kvc_repair_ready(c); /* what is found there is copied */
 		kvc_owed_view(c);    /* it may have pushed a value just before its DELETE came there */
 	}
-	kvc_place_set_put(&c->shunned, n->index, draining || n->state == KVC_NODE_DOWN);
+	kvc_node_shun(n, draining || n->state == KVC_NODE_DOWN);
 }
 
 void kvc_cluster_node_up(struct kvc_node *n)
@@ -805,6 +814,7 @@ void kvc_cluster_look(struct kvc_client *c)
 	c->cluster.looked_ns = now_ns;
 	former_expire(c);
 	restarted_expire(c);
+	absent_expire(c);
 	places_give(c);
 	votes_look(c);
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes; i++)

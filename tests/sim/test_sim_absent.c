@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_absent.c -- a server is absent for a while, and others stand in for it. When it is back they have values
+ * that no GET asks them for, until the next server is absent. What was deleted or has expired in between stays away. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvclient/call/batch.h"
+#include "tests/sim/members.h"
+
+enum { SERVERS = 4, KEYS = MEMBERS_KEYS, LIFE_S = 2 };
+
+static const unsigned kinds[] = {0, KVC_TWO_COPIES, KVC_HOT_COPIES};
+
+static void open_world(uint64_t seed, unsigned flags)
+{
+	memset(&members, 0, sizeof(members));
+	world_open(&members.world, &(struct world_options){.seed = seed,
+							   .servers = SERVERS,
+							   .pools = 1,
+							   .clients = 1,
+							   .timeout_ns = 10 * SECOND,
+							   .heartbeat_ms = 100,
+							   .peer_timeout_ns = SECOND,
+							   .pool_flags = flags,
+							   .fabric.delay_max_ns = MS});
+	members_all_up(SERVERS);
+}
+
+/* ---- jobs ---- */
+
+static void delete_each(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		int rc = kvc_delete_await(c, members_key_of(&i), NULL);
+		if (rc != 0 && rc != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a DELETE returned %s", kv_errname(rc));
+	}
+}
+
+static void delete_batch(struct kvc_client *c, void *arg)
+{
+	struct kvc_item item[KEYS];
+	uint32_t key[KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = i;
+		item[i] = (struct kvc_item){.key = members_key_of(&key[i])};
+	}
+	(void)kvc_batch_await(c, KVC_OP_DELETE, item, KEYS, NULL, NULL);
+	for (uint32_t i = 0; i < KEYS; i++)
+		if (item[i].result != 0 && item[i].result != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a DELETE returned %s", kv_errname((int)item[i].result));
+}
+
+static void touch_each(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = LIFE_S};
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		int rc = kvc_touch_await(c, members_key_of(&i), &call);
+		if (rc != 0 && rc != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a TOUCH returned %s", kv_errname(rc));
+	}
+}
+
+static void find_none(struct kvc_client *c, void *arg)
+{
+	uint8_t *to = malloc(MEMBERS_LONG), found[KEYS];
+	struct kvc_key keys[KEYS];
+	uint32_t key[KEYS];
+	(void)arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		key[i] = i;
+		keys[i] = members_key_of(&key[i]);
+		if (kvc_get_await(c, keys[i], to, MEMBERS_LONG, NULL) >= 0)
+			world_wrong(&members.world, "deletes: key %u is found", i);
+	}
+	if (kvc_exists_await(c, keys, KEYS, found, NULL, NULL) != 0 || memchr(found, 1, KEYS))
+		world_wrong(&members.world, "deletes: a look-up finds a key");
+	free(to);
+}
+
+/* ---- absences ---- */
+
+static void still(unsigned server, bool begins)
+{
+	world_server_freeze(&members.world, server, begins);
+	members_settle();
+}
+
+static void killed(unsigned server, bool begins)
+{
+	if (begins)
+		world_server_crash(&members.world, server, false);
+	else
+		world_server_again(&members.world, server);
+	members_settle();
+	if (!begins)
+		members_tell(members.epoch);
+	members_settle();
+}
+
+static void draining(unsigned server, bool begins)
+{
+	members_change(server, begins ? KV_MEMBER_DRAINING : KV_MEMBER_UP);
+	members_settle();
+}
+
+/* What is put while server 1 is absent, and undone when it is back, is not found while each server is absent in turn.
+ */
+static void undone_stays(uint64_t seed, unsigned flags, void (*absent)(unsigned server, bool begins),
+			 void (*undo)(struct kvc_client *c, void *arg))
+{
+	open_world(seed, flags);
+	absent(1, true);
+	world_do(&members.world, 0, members_put_all, NULL);
+	world_do(&members.world, 0, members_put_all, NULL);
+	members_settle();
+	absent(1, false);
+	members_settle();
+	world_do(&members.world, 0, undo, NULL);
+	world_sleep(&members.world, (LIFE_S + 1) * SECOND);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		still(i, true);
+		world_do(&members.world, 0, find_none, NULL);
+		still(i, false);
+		members_settle();
+	}
+	world_close(&members.world);
+}
+
+static void each_kind(uint64_t seed, void (*absent)(unsigned server, bool begins))
+{
+	for (unsigned i = 0; i < KV_COUNT(kinds); i++) {
+		undone_stays(seed + i, kinds[i], absent, delete_each);
+		undone_stays(seed + 10 + i, kinds[i], absent, delete_batch);
+		undone_stays(seed + 20 + i, kinds[i], absent, touch_each);
+	}
+}
+
+static void undone_after_a_server_stood_still(void **state)
+{
+	(void)state;
+	each_kind(100, still);
+}
+
+static void undone_after_a_server_was_killed(void **state)
+{
+	(void)state;
+	each_kind(200, killed);
+}
+
+static void undone_after_a_view_said_that_a_server_drains(void **state)
+{
+	(void)state;
+	each_kind(300, draining);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(undone_after_a_server_stood_still),
+		cmocka_unit_test(undone_after_a_server_was_killed),
+		cmocka_unit_test(undone_after_a_view_said_that_a_server_drains),
+	};
+	return cmocka_run_group_tests_name("sim_absent", tests, NULL, NULL);
+}
