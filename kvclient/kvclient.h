@@ -260,9 +260,10 @@ struct kvc_options {
  * in progress continues there, by the same deadline. So the lost server's values are misses until they are put again;
  * they are hits again when that server is back. Nothing is copied. If all servers are down, a call about a key returns
  * the code of the key's own server at once: -KV_EPEERDOWN (with KVC_DOWN_IS_MISS: a miss), -KV_EDENIED or -KV_EVERSION.
- * A call to a server that was never reached waits for the first attempt, within its own deadline. A DELETE that a
- * server missed is repeated there before this client uses the server again; a value at a third server, which once stood
- * in, may be found later. The log and kvc_server_info.why have the whole sentence.
+ * A call to a server that was never reached waits for the first attempt, within its own deadline. A DELETE or TOUCH
+ * that a server missed is repeated there before this client uses the server again. It also goes to the servers that
+ * stood in for the key's own within settle_ns, as far as this client noticed; a value at a server that stood in for
+ * other clients only may be found later. The log and kvc_server_info.why have the whole sentence.
  *
  * The cluster. Servers may announce a view: an epoch and the members. A client follows the view that more than half of
  * the servers it reaches announce, whatever its epoch; with exactly half it keeps its present one. A lost server counts

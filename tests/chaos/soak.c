@@ -14,10 +14,8 @@
  *
  * One server at a time is in trouble, so a call with 6 s or more must not fail ("collateral").
  *
- * Not promised (kvclient.h, "Servers that are down"): a value that was alive while a server was out of reach may have
- * got a third server, which no later DELETE reaches. Such a value that came back is counted apart ("by a stand-in"). A
- * server that has restarted is known to have nothing, so with one copy only one that stood still counts. Nor
- * is what is found within 3 s of its DELETE, while clients have different views ("brief"). */
+ * Not promised: what is found within 3 s of its DELETE, while clients have different views, is counted apart
+ * ("brief"). */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -62,7 +60,6 @@ enum {
 #define AMPLE_NS    (6 * SECOND) /* a call with so much time survives the loss of a server */
 #define LIFE_SLACK  (2 * SECOND) /* lives are whole seconds */
 #define STALL_NS    (2 * MS)     /* what is less is no standstill */
-#define AFTER_NS    (4 * SECOND) /* a server that stood still is everybody's again */
 #define VIEWS_NS    (3 * SECOND) /* by then all clients have the same view, and have told of what they deleted before */
 #define VALUE_MAX   (512u << 10)
 #define BUF_BYTES   (ITEMS_MAX * (64u << 10) + VALUE_MAX)
@@ -120,13 +117,12 @@ static struct options {
 	unsigned num_servers, log_level;
 	uint64_t seconds, seed, pace_us;
 	const char *provider;
-} opt = {.seconds = 60, .log_level = 2, .pace_us = 6000};
+} opt = {.seconds = 60, .log_level = 2, .pace_us = 20000};
 
 struct past {
 	uint64_t born_ns; /* when the first PUT of this version began */
 	uint64_t died_ns; /* when the DELETE returned */
 	bool vague;       /* a PUT or TOUCH of it failed: it may count still */
-	bool out;         /* it was alive while a server was out of reach, see above */
 };
 
 /* A key of one writer. Only `tried` is read by others. */
@@ -151,13 +147,9 @@ static struct space space[SPACES] = {
 
 static struct shared {
 	_Atomic uint64_t count[KINDS][RESULTS];
-	_Atomic uint64_t wrong, late_bytes, late, late_machine, unexpected, collateral, came_back, by_stand_in, brief,
-		outlived;
+	_Atomic uint64_t wrong, late_bytes, late, late_machine, unexpected, collateral, came_back, brief, outlived;
 	_Atomic uint64_t cancels, cancels_late, views;
 	_Atomic uint64_t worst_ns, worst_machine_ns, worst_stall_ns, quiet_ns;
-	struct outage {
-		_Atomic uint64_t from_ns, to_ns; /* the last one; to 0: it is not over */
-	} still, gone;                           /* a server stood still; that, or it was not there */
 	_Atomic bool stop;
 	uint64_t start_ns, end_ns;
 } sh;
@@ -523,14 +515,6 @@ static struct past *past_of(const struct look *l, uint32_t version)
 	return &key_of(l)->past[version % PAST];
 }
 
-/* Whether a server has been out of reach since then, so that a third one may have got the value. */
-static bool out_since(const struct space *s, uint64_t from_ns)
-{
-	const struct outage *o = s->flag ? &sh.gone : &sh.still;
-	uint64_t began = atomic_load(&o->from_ns), ended = atomic_load(&o->to_ns);
-	return began && (!ended || ended + AFTER_NS > from_ns);
-}
-
 /* A deleted version was found. */
 static void came_back(const struct look *l, const struct timing *t, uint32_t version)
 {
@@ -543,24 +527,23 @@ static void came_back(const struct look *l, const struct timing *t, uint32_t ver
 		return;
 	}
 	k->told = version;
-	add(p->out ? &sh.by_stand_in : &sh.came_back, 1);
-	fprintf(stderr, "soak: %.3f %s: %s of %s, begun at %.3f: version %u of %u, put at %.3f, deleted at %.3f%s\n",
-		seconds_of(now_ns()), p->out ? "BY A STAND-IN" : "CAME BACK", kind_name[t->kind], l->text,
-		seconds_of(t->start_ns), version, k->dead, seconds_of(p->born_ns), seconds_of(p->died_ns),
-		p->vague ? "; a PUT of it failed" : "");
+	add(&sh.came_back, 1);
+	fprintf(stderr,
+		"soak: %.3f CAME BACK: %s of %s, begun at %.3f: version %u of %u, put at %.3f, deleted at %.3f%s\n",
+		seconds_of(now_ns()), kind_name[t->kind], l->text, seconds_of(t->start_ns), version, k->dead,
+		seconds_of(p->born_ns), seconds_of(p->died_ns), p->vague ? "; a PUT of it failed" : "");
 }
 
 static void life_check(const struct look *l, const struct timing *t)
 {
 	struct key *k = key_of(l);
 	uint32_t version = atomic_load(&k->tried);
-	const struct past *p = past_of(l, version);
 	if (l->over_ns == NEVER || t->start_ns < l->over_ns + LIFE_SLACK || k->told == version)
 		return;
 	k->told = version;
-	add(p->out ? &sh.by_stand_in : &sh.outlived, 1);
-	fprintf(stderr, "soak: %.3f %s: %s of %s: its life ended at %.3f\n", seconds_of(now_ns()),
-		p->out ? "BY A STAND-IN" : "OUTLIVED", kind_name[t->kind], l->text, seconds_of(l->over_ns));
+	add(&sh.outlived, 1);
+	fprintf(stderr, "soak: %.3f OUTLIVED: %s of %s: its life ended at %.3f\n", seconds_of(now_ns()),
+		kind_name[t->kind], l->text, seconds_of(l->over_ns));
 }
 
 static void found(const struct look *l, const struct timing *t, uint32_t version)
@@ -618,7 +601,6 @@ static void put_begins(struct look *l)
 		k->over_ns = 0;
 		k->pinned = false;
 	}
-	past_of(l, l->version)->out |= out_since(l->s, now_ns());
 	atomic_store(&k->tried, l->version);
 }
 
@@ -640,7 +622,6 @@ static void delete_ended(const struct look *l, int64_t rc)
 {
 	struct key *k = key_of(l);
 	struct past *p = past_of(l, atomic_load(&k->tried));
-	p->out |= out_since(l->s, p->born_ns);
 	if ((rc != 0 && rc != -KV_ENOTFOUND) || !alive(k))
 		return;
 	k->dead = atomic_load(&k->tried);
@@ -651,7 +632,6 @@ static void touch_ended(const struct look *l, uint32_t ttl_s, int64_t rc)
 {
 	struct key *k = key_of(l);
 	struct past *p = past_of(l, atomic_load(&k->tried));
-	p->out |= out_since(l->s, p->born_ns);
 	p->vague |= rc < 0 && rc != -KV_ENOTFOUND;
 	if (p->vague)
 		k->over_ns = NEVER;
@@ -1152,7 +1132,7 @@ static void *queue_main(void *arg)
 		unsigned dice = below(&q->a, 1000);
 		if (!s->id)
 			submit(q, s);
-		else if (dice < 250)
+		if (dice < 100)
 			cancel(q, s);
 		reap(q, 1 + (int)below(&q->a, 1 + (unsigned)(opt.pace_us / 500)));
 		pause_await(&q->a);
@@ -1228,24 +1208,10 @@ static void *watch_main(void *arg)
 	return NULL;
 }
 
-static void outage_set(struct outage *o, bool begins)
-{
-	if (begins)
-		atomic_store(&o->from_ns, now_ns());
-	atomic_store(&o->to_ns, begins ? 0 : now_ns());
-}
-
-/* Lines on standard input: "still NAME" and "runs NAME" when a server stands still and goes on, "gone NAME" and "ready
- * NAME" when it ends and is there again, "stop"; others are notes. */
+/* Lines on standard input: "stop"; others are notes of what happens, for the log. */
 static void mark(const char *line)
 {
-	bool still = strncmp(line, "still ", 6) == 0, runs = strncmp(line, "runs ", 5) == 0;
-	bool gone = strncmp(line, "gone ", 5) == 0, ready = strncmp(line, "ready ", 6) == 0;
 	fprintf(stderr, "soak: %.3f -- %s\n", seconds_of(now_ns()), line);
-	if (still || runs)
-		outage_set(&sh.still, still);
-	if (still || runs || gone || ready)
-		outage_set(&sh.gone, still || gone);
 	if (strcmp(line, "stop") == 0)
 		atomic_store(&sh.stop, true);
 }
@@ -1314,10 +1280,9 @@ static void report(void)
 	report_counts();
 	printf(", \"wrong_bytes\": %" PRIu64 ", \"late_bytes\": %" PRIu64 ", \"late\": %" PRIu64
 	       ", \"late_machine\": %" PRIu64 ", \"unexpected\": %" PRIu64 ", \"collateral\": %" PRIu64
-	       ", \"came_back\": %" PRIu64 ", \"outlived\": %" PRIu64 ", \"by_stand_in\": %" PRIu64
-	       ", \"brief\": %" PRIu64,
+	       ", \"came_back\": %" PRIu64 ", \"outlived\": %" PRIu64 ", \"brief\": %" PRIu64,
 	       sh.wrong, sh.late_bytes, sh.late, sh.late_machine, sh.unexpected, sh.collateral, sh.came_back,
-	       sh.outlived, sh.by_stand_in, sh.brief);
+	       sh.outlived, sh.brief);
 	printf(", \"cancels\": %" PRIu64 ", \"cancels_late\": %" PRIu64 ", \"views\": %" PRIu64
 	       ", \"worst_ms\": %.1f, \"worst_machine_ms\": %.1f, \"worst_stall_ms\": %.1f, \"quiet\": %.3f",
 	       sh.cancels, sh.cancels_late, sh.views, (double)sh.worst_ns / 1e6, (double)sh.worst_machine_ns / 1e6,
