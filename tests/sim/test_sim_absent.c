@@ -164,12 +164,36 @@ static void undone_after_a_view_said_that_a_server_drains(void **state)
 	each_kind(300, draining);
 }
 
+/* It stands still again while it is told what was deleted meanwhile: the next attempt to connect tells it. */
+static void what_an_attempt_could_not_tell_the_next_one_tells(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(12); i++) {
+		open_world(400 + i, 0);
+		world_do(&members.world, 0, members_put_all, NULL);
+		still(1, true);
+		world_do(&members.world, 0, delete_each, NULL);
+		world_sleep(&members.world, 2 * SECOND);
+		world_do(&members.world, 0, delete_each, NULL);
+		world_sleep(&members.world, kv_prng_below(&members.world.prng, 5 * SECOND));
+		world_server_freeze(&members.world, 1, false);
+		world_sleep(&members.world, (4 + 4 * i) * MS);
+		world_server_freeze(&members.world, 1, true);
+		world_sleep(&members.world, 10 * SECOND);
+		still(1, false);
+		members_settle();
+		world_do(&members.world, 0, find_none, NULL);
+		world_close(&members.world);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(undone_after_a_server_stood_still),
 		cmocka_unit_test(undone_after_a_server_was_killed),
 		cmocka_unit_test(undone_after_a_view_said_that_a_server_drains),
+		cmocka_unit_test(what_an_attempt_could_not_tell_the_next_one_tells),
 	};
 	return cmocka_run_group_tests_name("sim_absent", tests, NULL, NULL);
 }
