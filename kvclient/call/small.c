@@ -199,9 +199,8 @@ static int deleted_take(struct others *o, const struct kvc_look *look)
 	return -KV_ENOTFOUND;
 }
 
-/* Look at n for the value, or touch it there, after the servers before it said `said`: what they all say. One that is
- * lost, late or refuses is one that has nothing. */
-static int other_await(struct others *o, struct kvc_node *n, int said)
+/* Look at n for the value, or touch it there: what it says. */
+static int other_ask_await(struct others *o, struct kvc_node *n)
 {
 	struct wire_request wire = *o->wire;
 	struct kvc_look look;
@@ -216,7 +215,24 @@ static int other_await(struct others *o, struct kvc_node *n, int said)
 		deleted_take(o, &look);
 	if (rc == 0 && o->out_look)
 		*o->out_look = look;
-	return rc == 0 ? 0 : said;
+	return rc;
+}
+
+/* The same, after the servers before it said `said`: what they all say. One that is lost, late or refuses is one that
+ * has nothing. */
+static int other_await(struct others *o, struct kvc_node *n, int said)
+{
+	return other_ask_await(o, n) == 0 ? 0 : said;
+}
+
+/* Have another server touch the value, after those before it said `said`. If the value may live longer there, the
+ * code of that server is the call's. */
+static int other_touch_await(struct others *o, struct kvc_node *n, int said)
+{
+	int rc = other_ask_await(o, n);
+	if (rc == -KV_ENOTFOUND || rc == -KV_EDELETED || rc == -KV_EPEERDOWN || rc == -KV_ELEFT)
+		return said;
+	return said == 0 || said == -KV_ENOTFOUND ? rc : said;
 }
 
 /* Have another server delete the value, after those before it said `said`. If one may have the value still, its code
@@ -269,7 +285,7 @@ static int others_touch_await(struct others *o, const struct kvc_node *n, int sa
 		return said;
 	kvc_place_set_put(&told, n->index, true);
 	while ((next = kvc_former_drop(o->c, key, o->twice, &told)))
-		said = other_await(o, next, said);
+		said = other_touch_await(o, next, said);
 	return said;
 }
 

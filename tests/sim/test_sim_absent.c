@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kvclient/call/batch.h"
+#include "kvclient/call/second.h"
 #include "tests/sim/members.h"
 
 enum { SERVERS = 4, KEYS = MEMBERS_KEYS, LIFE_S = 2 };
@@ -164,6 +165,39 @@ static void undone_after_a_view_said_that_a_server_drains(void **state)
 	each_kind(300, draining);
 }
 
+static void touch_shortly(struct kvc_client *c, void *arg)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = LIFE_S, .timeout_ns = 20 * MS};
+	unsigned *half = arg;
+	for (uint32_t i = 0; i < KEYS; i++) {
+		struct kvc_key key = members_key_of(&i);
+		bool second = kvc_second(c, key) == &c->node[1];
+		int rc = kvc_touch_await(c, key, &call);
+		*half += second;
+		if (second && rc != -KV_ETIMEOUT)
+			world_wrong(&members.world, "a TOUCH that one server did not answer returned %s",
+				    kv_errname(rc));
+	}
+}
+
+/* The second one of two servers does not answer, and is not known to be lost: the value may live longer there. */
+static void a_touch_that_one_server_does_not_answer_fails(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < world_seeds(4); i++) {
+		unsigned half = 0;
+		open_world(500 + i, i % 2 ? KVC_TWO_COPIES : KVC_HOT_COPIES);
+		world_do(&members.world, 0, members_put_all, NULL);
+		members_settle();
+		world_server_freeze(&members.world, 1, true);
+		world_do(&members.world, 0, touch_shortly, &half);
+		world_server_freeze(&members.world, 1, false);
+		assert_int_not_equal(half, 0);
+		members_settle();
+		world_close(&members.world);
+	}
+}
+
 /* It stands still again while it is told what was deleted meanwhile: the next attempt to connect tells it. */
 static void what_an_attempt_could_not_tell_the_next_one_tells(void **state)
 {
@@ -193,6 +227,7 @@ int main(void)
 		cmocka_unit_test(undone_after_a_server_stood_still),
 		cmocka_unit_test(undone_after_a_server_was_killed),
 		cmocka_unit_test(undone_after_a_view_said_that_a_server_drains),
+		cmocka_unit_test(a_touch_that_one_server_does_not_answer_fails),
 		cmocka_unit_test(what_an_attempt_could_not_tell_the_next_one_tells),
 	};
 	return cmocka_run_group_tests_name("sim_absent", tests, NULL, NULL);
