@@ -218,7 +218,7 @@ static double seconds_of(uint64_t ns)
 static struct stall {
 	uint64_t end_ns, ns;
 } stall[STALLS];
-static _Atomic uint64_t stalls;
+static _Atomic uint64_t stalls, tick_ns; /* the last tick */
 
 static int task_fd[TASKS_MAX];
 static uint64_t task_waited[TASKS_MAX];
@@ -272,10 +272,11 @@ static void stall_note(uint64_t end_ns, uint64_t ns)
 	max_set(&sh.worst_stall_ns, ns);
 }
 
-/* How long the machine stood still in this time; what is under way counts when its step is over. */
+/* How long the machine stood still in this time, which ends now: also if it still does. */
 static uint64_t stalled_ns(uint64_t from_ns, uint64_t to_ns)
 {
-	uint64_t sum = 0, n = atomic_load(&stalls);
+	uint64_t since_tick = to_ns - KV_MIN(to_ns, atomic_load(&tick_ns)), n = atomic_load(&stalls);
+	uint64_t sum = since_tick - KV_MIN(since_tick, TICK_MS * MS);
 	for (uint64_t i = n; i > 0 && n - i < STALLS - 64; i--) {
 		const struct stall *s = &stall[(i - 1) % STALLS];
 		if (s->end_ns < from_ns)
@@ -1188,6 +1189,7 @@ static void *watch_main(void *arg)
 	const struct timespec ts = {0, TICK_MS * (long)MS};
 	uint64_t last = now_ns();
 	(void)arg;
+	atomic_store(&tick_ns, last);
 	tasks_open();
 	for (unsigned n = 1; !atomic_load(&watch_over); n++) {
 		uint64_t now, slept, waited;
@@ -1200,6 +1202,7 @@ static void *watch_main(void *arg)
 		else
 			add(&sh.quiet_ns, now - last);
 		last = now;
+		atomic_store(&tick_ns, now);
 		if (n % 10 == 0)
 			views_watch();
 		if (n % 100 == 0)
