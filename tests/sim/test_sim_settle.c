@@ -731,12 +731,10 @@ static void a_server_that_was_restarted_and_joins_has_the_help_of_those_that_sto
 	close_world();
 }
 
-/* The same where the source knows no states, and names the server all the time: it drained, say, and is there again. */
-static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void **state)
+static void restarted_run(uint64_t seed)
 {
 	unsigned its;
-	(void)state;
-	open_world(614, 20 * SECOND, 0);
+	open_world(seed, 20 * SECOND, 0);
 	its = keys_of("node-1");
 	world_server_crash(&members.world, 1, false);
 	world_do(&members.world, 0, members_put_all, NULL);
@@ -745,7 +743,7 @@ static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void
 	assert_int_equal(keys_of("node-1"), its);
 	world_do(&members.world, 0, members_find_all, NULL);
 	assert_int_equal(counters().settle_hits, its);
-	members_settle(); /* (a GET beside the copy of its value would have it copied once more) */
+	members_settle(); /* all copies are made */
 	assert_int_equal(counters().repairs, its);
 	world_do(&members.world, 0, members_get_all, NULL);
 	assert_int_equal(members.misses, 0);
@@ -754,6 +752,17 @@ static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void
 	world_do(&members.world, 0, members_get_all, NULL); /* values have come to where they belong */
 	assert_int_equal(members.misses, 0);
 	close_world();
+}
+
+/* The same where the source knows no states, and names the server all the time: it drained, say, and is there again. A
+ * GET beside the copy of its own value may have it copied once more: the server in charge misses, the copy ends, and
+ * then the former server answers with a hit. With seed 688 that happens to four keys if GETs do not wait for the
+ * copies. */
+static void a_server_that_was_restarted_has_the_help_of_those_that_stood_in(void **state)
+{
+	(void)state;
+	restarted_run(614);
+	restarted_run(688);
 }
 
 /* One after the other, as in an upgrade: what the second one had may be at the first one. */
