@@ -3,8 +3,9 @@
  * asked others meanwhile.
  *
  *   OVER --the view lacks it, or its source has lost it--> AWAY --it is a member again--> BACK
- *    ^                                                      ^                              |  HEARD_NS: all clients
- *    |                                                      +------- it is lost again -----+  know it
+ *    ^ |                                                    ^                            ^ |  HEARD_NS: all clients
+ *    | +------ it stood still for longer than clients wait -|----------------------------+ |  know it
+ *    |                                                      +------- it is lost again -----+
  *    +-- the others have said what they remember, or do not answer in time -- ASKING <-----+
  *
  * From AWAY on the values that were put before are hidden (store/doubt.h), from BACK on those that came meanwhile, too.
@@ -23,30 +24,14 @@
 	3000000000ull /* until all clients have a view in which this server is back, and a DELETE by an older one      \
 		       * is told it (kvclient/call/owed.c) */
 #define ANSWER_NS 10000000000ull
+#define STILL_NS  1900000000ull /* clients wait for 2 s by default, and for two heartbeats in any case */
+#define LOOK_NS   250000000ull
 
 /* ---- what the shards are told ---- */
 
-/* before_ns 0: judge what is hidden. */
-static void tell(struct kvs_server *s, uint64_t before_ns, struct doubt_said *said)
-{
-	struct doubt_told *t = &s->doubt_told;
-	struct doubt_said *was;
-
-	pthread_mutex_lock(&t->lock);
-	was = t->said;
-	t->said = said;
-	t->judge = before_ns == 0;
-	if (before_ns)
-		t->before_ns = before_ns;
-	pthread_mutex_unlock(&t->lock);
-	if (was)
-		shard_doubt_release(t, was);
-	atomic_fetch_add_explicit(&t->number, 1, memory_order_release);
-}
-
 static void hide(struct kvs_server *s)
 {
-	tell(s, loop_now(s->control), NULL);
+	shard_doubt_tell(&s->doubt_told, loop_now(s->control), NULL);
 }
 
 /* ---- states ---- */
@@ -61,24 +46,90 @@ static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
 		loop_timer_arm(s->control, &d->timer, loop_now(s->control) + for_ns);
 }
 
+static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
+{
+	if (s->doubts.state == DOUBT_OVER)
+		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
+	enter(s, to, for_ns);
+	hide(s);
+}
+
 static void lost(struct kvs_server *s)
 {
 	if (s->doubts.state != DOUBT_AWAY)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
 			 "this server is no member of the cluster at the moment: its values are hidden until it is "
-			 "known "
-			 "which of them were deleted meanwhile");
-	if (s->doubts.state == DOUBT_OVER)
-		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
-	enter(s, DOUBT_AWAY, 0);
-	hide(s);
+			 "known which of them were deleted meanwhile");
+	begin(s, DOUBT_AWAY, 0);
 }
 
 static void back(struct kvs_server *s)
 {
-	enter(s, DOUBT_BACK, HEARD_NS);
-	hide(s); /* what came meanwhile, too */
+	begin(s, DOUBT_BACK, HEARD_NS); /* what came meanwhile is hidden, too */
 }
+
+/* ---- a server that stood still ---- */
+
+/* The control loop has not turned for this time, or a shard says so of itself; 0: neither. */
+static uint64_t stood_still_ns(struct kvs_server *s)
+{
+	uint64_t limit_ns = atomic_load(&s->doubt_told.still_ns), now_ns = loop_now(s->control);
+	uint64_t gap_ns = now_ns - s->doubts.seen_ns;
+	bool stood;
+
+	s->doubts.seen_ns = now_ns;
+	pthread_mutex_lock(&s->doubt_told.lock);
+	stood = s->doubt_told.stood;
+	s->doubt_told.stood = false;
+	pthread_mutex_unlock(&s->doubt_told.lock);
+	if (limit_ns == 0)
+		return 0;
+	return gap_ns > limit_ns + LOOK_NS ? gap_ns : stood ? limit_ns : 0;
+}
+
+/* Whether it did: then all that was known about DELETEs is out of date. */
+static bool stood_still(struct kvs_server *s)
+{
+	uint64_t ns = stood_still_ns(s);
+
+	if (ns == 0)
+		return false;
+	kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("stood_still", KV_NUMBER("ms", ns / 1000000)),
+		 "this server stood still for %.1f s, and others may have stood in for it: its values are hidden until "
+		 "it is known which of them were deleted meanwhile",
+		 (double)ns / 1e9);
+	if (s->doubts.state == DOUBT_AWAY)
+		hide(s);
+	else
+		back(s);
+	return true;
+}
+
+static void look_fire(struct loop_timer *t)
+{
+	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.look);
+
+	(void)stood_still(s);
+	loop_timer_arm(s->control, t, loop_now(s->control) + LOOK_NS);
+}
+
+/* Others stand in for a server that stands still only where there are others; and without an answer of theirs all values
+ * would go. */
+static void looks_set(struct kvs_server *s, bool on)
+{
+	struct doubts *d = &s->doubts;
+
+	if (on == loop_timer_armed(&d->look))
+		return;
+	atomic_store(&s->doubt_told.still_ns, on ? KV_MAX(STILL_NS, s->opt.heartbeat_ms * 1900000ull) : 0);
+	d->seen_ns = loop_now(s->control);
+	if (on)
+		loop_timer_arm(s->control, &d->look, d->seen_ns + LOOK_NS);
+	else
+		loop_timer_cancel(s->control, &d->look);
+}
+
+/* ---- the end of a doubt ---- */
 
 /* said: what the others remember; NULL: not all of them have answered. */
 static void judge(struct kvs_server *s, struct doubt_said *said)
@@ -92,13 +143,15 @@ static void judge(struct kvs_server *s, struct doubt_said *said)
 	else
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_dropped"),
 			 "the values from before are dropped: nobody says which of them were deleted meanwhile");
-	tell(s, 0, said);
+	shard_doubt_tell(&s->doubt_told, 0, said);
 }
 
 static void timer_fire(struct loop_timer *t)
 {
 	struct kvs_server *s = KV_CONTAINER(t, struct kvs_server, doubts.timer);
 
+	if (stood_still(s))
+		return;
 	if (s->doubts.state == DOUBT_BACK && s->opt.recall && s->opt.recall(s->opt.recall_arg, &s->views.now) == 0)
 		enter(s, DOUBT_ASKING, ANSWER_NS);
 	else
@@ -108,13 +161,16 @@ static void timer_fire(struct loop_timer *t)
 void doubt_open(struct kvs_server *s)
 {
 	s->doubts.timer.fire = timer_fire;
+	s->doubts.look.fire = look_fire;
 	s->doubts.open = true;
 }
 
 void doubt_close(struct kvs_server *s)
 {
-	if (s->doubts.open)
+	if (s->doubts.open) {
 		loop_timer_cancel(s->control, &s->doubts.timer);
+		looks_set(s, false);
+	}
 	s->doubts.open = false;
 }
 
@@ -123,7 +179,10 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	const struct kv_member *self = s->node_id[0] ? kv_view_find(&s->views.now, s->node_id) : NULL;
 	struct doubts *d = &s->doubts;
 
-	if (!s->views.now.epoch || !d->open || atomic_load(&s->views.drains))
+	if (!s->views.now.epoch || !d->open)
+		return;
+	looks_set(s, self && s->views.now.count > 1 && s->opt.recall && !atomic_load(&s->views.drains));
+	if (atomic_load(&s->views.drains))
 		return;
 	if ((!self || lacked) && d->member) {
 		lost(s);
@@ -170,7 +229,7 @@ static void on_recalled(void *arg)
 	s->recalled = NULL;
 	s->recall_over = false;
 	pthread_mutex_unlock(&s->lock);
-	if (answered && s->doubts.open && s->doubts.state == DOUBT_ASKING)
+	if (answered && s->doubts.open && !stood_still(s) && s->doubts.state == DOUBT_ASKING)
 		judge(s, said);
 	else if (said)
 		shard_doubt_release(&s->doubt_told, said);

@@ -16,6 +16,8 @@ enum doubt_state { DOUBT_OVER, DOUBT_AWAY, DOUBT_BACK, DOUBT_ASKING };
 struct doubts {
 	enum doubt_state state;
 	struct loop_timer timer; /* of DOUBT_BACK and DOUBT_ASKING */
+	struct loop_timer look;  /* armed while it matters that this server stands still */
+	uint64_t seen_ns;        /* the control loop turned then */
 	bool member;             /* the last view has this server, and not as one that drains */
 	bool open;
 };

@@ -19,6 +19,34 @@ void shard_doubt_release(struct doubt_told *t, struct doubt_said *said)
 	free(said);
 }
 
+void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_said *said)
+{
+	struct doubt_said *was = said; /* what a shard that stood still has hidden since waits for another answer */
+
+	pthread_mutex_lock(&t->lock);
+	if (before_ns || !t->stood) {
+		was = t->said;
+		t->said = said;
+		t->judge = before_ns == 0;
+		t->before_ns = before_ns ? before_ns : t->before_ns;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (was)
+		shard_doubt_release(t, was);
+	atomic_fetch_add_explicit(&t->number, 1, memory_order_release);
+}
+
+void shard_doubt_stood(struct shard *s)
+{
+	struct doubt_told *t = s->opt.doubt;
+
+	pthread_mutex_lock(&t->lock);
+	t->stood = true;
+	pthread_mutex_unlock(&t->lock);
+	shard_doubt_tell(t, loop_turn_now(s->loop), NULL);
+	shard_doubt_take(s);
+}
+
 void shard_doubt_take(struct shard *s)
 {
 	struct doubt_told *t = s->opt.doubt;

@@ -576,43 +576,91 @@ def join_in_a_trace() -> None:
         raise Failed(f"hits: {trace['block_hits']}")
 
 
-def deletes_while_away() -> None:
+def prompt(s: KvServer, *lines: str, more: Iterable[str] = ()) -> str:
+    """What kv-client says to these commands, as one client."""
+    client = [f"{BUILD}/kv-client", "-s", f"{s.name}={s.address}", "--provider", PROVIDER, *more]
+    text = "".join(f"{line}\n" for line in lines)
+    return subprocess.run(
+        client, input=text, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
+    ).stdout
+
+
+DEAD, ALIVE = ([f"{kind}{i}" for i in range(30)] for kind in ("dead", "alive"))
+PUT_ALL = [f"put {key} value" for key in DEAD + ALIVE]
+DELETE_DEAD = [f"delete {key}" for key in DEAD]
+EXIST = ("exists " + " ".join(ALIVE), "exists " + " ".join(DEAD))
+
+
+def alive_alone(s: KvServer, more: Iterable[str] = ()) -> None:
+    now = prompt(s, *EXIST, more=more)
+    if "30 of 30 exist" not in now or "0 of 30 exist" not in now.replace("30 of 30", ""):
+        raise Failed(f"of those that nobody deleted, and of those that somebody did: {now}")
+
+
+def file_write(path: Path, servers: Iterable[KvServer]) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text("".join(f"{s.name}={s.address}\n" for s in servers))
+    fresh.rename(path)
+
+
+def deletes_while_away(*more: str) -> None:
     """A server is in no list for a while, and keeps its memory. What is deleted meanwhile stays deleted when it is back,
-    and all else is there again: the other members say which is which."""
-    path = SCRATCH / "away"
-    servers = [KvServer(n, f"file:{path}") for n in "abc"]
+    and all else is there again: the other members say which is which. more: --cluster NAME."""
+    path = SCRATCH / f"away{len(more)}"
+    servers = [KvServer(n, f"file:{path}", *more) for n in "abc"]
 
     def members(names: str) -> None:
-        fresh = path.with_suffix(".new")
-        fresh.write_text("".join(f"{s.name}={s.address}\n" for s in servers if s.name in names))
-        fresh.rename(path)
+        file_write(path, [s for s in servers if s.name in names])
         for s in servers[1:]:
             s.sees(" ".join(names))
 
-    def said(*lines: str) -> str:
-        client = [f"{BUILD}/kv-client", "-s", f"b={servers[1].address}", "--provider", PROVIDER]
-        text = "".join(f"{line}\n" for line in lines)
-        return subprocess.run(
-            client, input=text, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False
-        ).stdout
-
-    dead, alive = [f"dead{i}" for i in range(30)], [f"alive{i}" for i in range(30)]
     members("abc")
     servers[0].sees("a b c")
-    said(*(f"put {key} value" for key in dead + alive))
+    prompt(servers[1], *PUT_ALL, more=more)
     members("bc")
     servers[0].says(r"its values are hidden .* \| event=values_doubted")
     soon(
         "clients go to b and c",
-        lambda: "30 of 30" not in said("exists " + " ".join(alive)),
+        lambda: "30 of 30" not in prompt(servers[1], EXIST[0], more=more),
     )
-    said(*(f"delete {key}" for key in dead))
+    prompt(servers[1], *DELETE_DEAD, more=more)
     members("abc")
     servers[0].sees("a b c")
     servers[0].says(r"\| event=values_judged deleted=30")
-    now = said("exists " + " ".join(alive), "exists " + " ".join(dead))
-    if "30 of 30 exist" not in now or "0 of 30 exist" not in now:
-        raise Failed(f"of those that nobody deleted, and of those that somebody did: {now}")
+    alive_alone(servers[1], more)
+
+
+def a_stranger_is_not_asked() -> None:
+    """The question names the cluster: at the address of the only other member there is a server of another one. So nobody
+    says what was deleted, and the values go."""
+    path = SCRATCH / "stranger"
+    a, b = (KvServer(n, f"file:{path}", "--cluster", c) for n, c in (("a", "blue"), ("b", "green")))
+    file_write(path, (a, b))
+    a.sees("a b")
+    prompt(a, "put k v", more=("--cluster", "blue"))
+    file_write(path, (b,))
+    a.says(r"\| event=values_doubted")
+    file_write(path, (a, b))
+    a.says(r"\| event=values_(dropped|judged)")
+    a.never_said("event=values_judged")
+
+
+def deletes_while_still() -> None:
+    """A server stands still for longer than clients wait, and the client that deletes meanwhile is gone before it goes on.
+    It hides its values before it serves anybody, and asks the others."""
+    ports = free_ports(3)
+    members = "list:" + ",".join(f"{name}=127.0.0.1:{port}" for name, port in zip("abc", ports))
+    a, b, _ = (KvServer(name, members, port=port) for name, port in zip("abc", ports))
+    prompt(b, *PUT_ALL)
+    a.process.send_signal(signal.SIGSTOP)
+    prompt(b, *DELETE_DEAD)  # the first one at a waits until a is taken for dead
+    a.process.send_signal(signal.SIGCONT)
+    if "0 of 30 exist" not in prompt(b, EXIST[1]).replace("30 of 30", ""):
+        raise Failed(f"a deleted key is there: {prompt(b, EXIST[1])}")
+    a.says(r"its values are hidden .* \| event=stood_still ms=")
+    a.says(r"\| event=values_judged deleted=30")
+    alive_alone(b)
+    b.never_said("event=stood_still")
 
 
 def rolling(tmp: str, *secure: str) -> tuple[Path, list[KvServer], Callable[[], None]]:
@@ -1419,6 +1467,31 @@ def etcd_lost(make: Callable[[], Any]) -> None:
     c.sees("a b c")
 
 
+def etcd_away(make: Callable[[], Any]) -> None:
+    """Its lease is gone: no view lacks the server, since it answers, but one of another server may. Its values are hidden
+    until it is registered again, and the others have said what was deleted. The same when its key alone is deleted."""
+    e = make()
+    a, b = (KvServer(n, etcd_spec(e), *LEASE) for n in "ab")
+    a.sees("a b")
+    b.sees("a b")
+    prompt(a, *PUT_ALL)
+    prompt(a, *DELETE_DEAD)
+    e.revoke_all()
+    for s in (a, b):
+        s.says(r"\| event=lease_lost")
+        s.says(r"its values are hidden .* \| event=values_doubted")
+    for s in (a, b):
+        s.says(r"\| event=values_judged deleted=\d")
+        s.never_said(r"event=values_dropped|[^\n]*left[^\n]*; 0 member")
+    alive_alone(a)
+    soon("nobody is doubted", lambda: a.view()["source"]["doubted"] == 0)
+    judged = b.text().count("event=values_judged")
+    e.delete("/test/kv/b")
+    soon("b hides its values again", lambda: b.text().count("event=values_doubted") > judged)
+    soon("b has judged again", lambda: b.text().count("event=values_judged") > judged)
+    alive_alone(a)
+
+
 def etcd_stopped(make: Callable[[], Any]) -> None:
     """An etcd that is stopped keeps its connections: the view stays, and heals."""
     e = make()
@@ -2197,6 +2270,13 @@ def main() -> int:
         ("clients follow what servers learn", clients_follow, ""),
         ("a join under load is no miss, and values follow", join_costs_nothing, ""),
         ("a server that was in no list for a while asks what was deleted", deletes_while_away, ""),
+        (
+            "a server of a named cluster that was in no list asks what was deleted",
+            lambda: deletes_while_away("--cluster", "blue"),
+            "",
+        ),
+        ("a server of another cluster is not asked what was deleted", a_stranger_is_not_asked, ""),
+        ("a server that stood still asks what was deleted", deletes_while_still, ""),
         ("a server that drains hands over what was hit", drain_hands_over, ""),
         ("a server of a list hands over, also to one that stood still", drain_of_a_list, ""),
         ("a server hands over while another one starts", drain_beside_a_start, ""),
@@ -2255,6 +2335,7 @@ def main() -> int:
             ("a server that joins is up in time", etcd_joining),
             ("join, leave, die, two of one name", etcd_life),
             ("leases and keys that are lost", etcd_lost),
+            ("a server whose lease was lost asks what was deleted", etcd_away),
             ("stopped, and going on", etcd_stopped),
             ("users, tokens, passwords", etcd_auth),
             ("another password for longer than a lease", etcd_password),

@@ -259,6 +259,116 @@ static void a_server_that_stood_still_is_told_what_was_deleted(void **state)
 	}
 }
 
+/* Keys of one kind: each second one. arg: the kind. */
+static void delete_half(struct kvc_client *c, void *arg)
+{
+	for (uint32_t i = (uint32_t)(uintptr_t)arg; i < KEYS; i += 2) {
+		int rc = kvc_delete_await(c, members_key_of(&i), NULL);
+		if (rc != 0 && rc != -KV_ENOTFOUND)
+			world_wrong(&members.world, "a DELETE returned %s", kv_errname(rc));
+	}
+}
+
+static void find_half(struct kvc_client *c, void *arg)
+{
+	uint8_t *to = malloc(MEMBERS_LONG);
+	for (uint32_t i = 0; i < KEYS; i++) {
+		int64_t rc = kvc_get_await(c, members_key_of(&i), to, MEMBERS_LONG, NULL);
+		if (i % 2 != (uintptr_t)arg)
+			members_get_check(i, to, rc);
+		else if (rc != -KV_ENOTFOUND)
+			world_wrong(&members.world, "deletes: key %u is found", i);
+	}
+	free(to);
+}
+
+/* A server stands still for longer than clients wait, and the client that deletes meanwhile is killed: nobody tells the
+ * server. It notices by itself, and asks the other members, before another client finds anything. Twice. */
+static void a_server_that_stood_still_asks_what_was_deleted(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct world_options wo = options(1310 + i, i % 2 ? KVC_TWO_COPIES : 0);
+		wo.recall = true;
+		wo.listed = 1 + i / 2;
+		open_world(&wo);
+		world_do(&members.world, 0, members_put_all, NULL);
+		world_server_freeze(&members.world, 1, true);
+		world_do(&members.world, 0, delete_half, (void *)(uintptr_t)(i / 2));
+		world_pool_crash(&members.world, 0);
+		world_sleep(&members.world, 2 * SECOND);
+		world_server_freeze(&members.world, 1, false);
+		for (unsigned k = 0; k < 40; k++) {
+			world_do(&members.world, 1, find_half, (void *)(uintptr_t)(i / 2));
+			world_sleep(&members.world, 100 * MS);
+		}
+		members_settle();
+		members.misses = 0;
+		world_do(&members.world, 1, find_half, (void *)(uintptr_t)(i / 2));
+		assert_int_equal(members.misses, 0);
+		assert_non_null(world_said("event=stood_still"));
+		assert_int_equal(world_server_stat(&members.world, WIRE_STAT_DOUBTS), 1);
+		world_close(&members.world);
+	}
+}
+
+static void find_no_key(struct kvc_client *c, void *arg)
+{
+	uint32_t i = (uint32_t)(uintptr_t)arg;
+	uint8_t *to = malloc(MEMBERS_LONG);
+	if (kvc_get_await(c, members_key_of(&i), to, MEMBERS_LONG, NULL) != -KV_ENOTFOUND)
+		world_wrong(&members.world, "deletes: key %u is found", i);
+	free(to);
+}
+
+/* The same, and requests of a client that stood still, too, wait at the server when it goes on: it serves none before it
+ * has noticed. */
+static void a_server_that_stood_still_hides_its_values_first(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct world_options wo = options(1316 + i, 0);
+		wo.recall = true;
+		open_world(&wo);
+		world_do(&members.world, 0, members_put_all, NULL);
+		world_server_freeze(&members.world, 1, true);
+		sim_loop_freeze(members.world.pool[1].loop[0], true);
+		world_do(&members.world, 0, delete_each, NULL);
+		world_pool_crash(&members.world, 0);
+		world_sleep(&members.world, 2 * SECOND);
+		sim_loop_freeze(members.world.pool[1].loop[0], false);
+		for (uintptr_t k = 0; k < KEYS; k++)
+			world_worker(&members.world, 1, 0, find_no_key, (void *)k);
+		world_sleep(&members.world, 100 * MS);
+		world_server_freeze(&members.world, 1, false);
+		world_join(&members.world, 20 * SECOND);
+		world_close(&members.world);
+	}
+}
+
+/* No client gives a server up that soon: nothing is hidden. Nor is anything where a server is alone. */
+static void a_short_pause_hides_nothing(void **state)
+{
+	(void)state;
+	for (unsigned alone = 0; alone < 2; alone++) {
+		struct world_options wo = options(1320 + alone, 0);
+		wo.recall = true;
+		wo.peer_timeout_ns = 2 * SECOND;
+		memset(&members, 0, sizeof(members));
+		world_open(&members.world, &wo);
+		members_all_up(alone ? 1 : FEWER);
+		world_do(&members.world, 0, members_put_all, NULL);
+		world_server_freeze(&members.world, alone ? 0 : 1, true);
+		world_sleep(&members.world, alone ? 10 * SECOND : 1800 * MS);
+		world_server_freeze(&members.world, alone ? 0 : 1, false);
+		world_sleep(&members.world, alone ? 2 * SECOND : 10 * MS);
+		world_do(&members.world, 0, members_get_all, NULL);
+		assert_int_equal(members.misses, 0);
+		assert_int_equal(world_server_stat(&members.world, WIRE_STAT_DOUBTS), 0);
+		world_close(&members.world);
+	}
+}
+
 /* ---- two values of one key ---- */
 
 static void put_a(struct kvc_client *c, void *arg)
@@ -545,6 +655,9 @@ int main(void)
 		cmocka_unit_test(a_longer_life_survives_a_change_of_the_view),
 		cmocka_unit_test(a_server_that_was_no_member_brings_nothing_back),
 		cmocka_unit_test(a_server_that_stood_still_is_told_what_was_deleted),
+		cmocka_unit_test(a_server_that_stood_still_asks_what_was_deleted),
+		cmocka_unit_test(a_server_that_stood_still_hides_its_values_first),
+		cmocka_unit_test(a_short_pause_hides_nothing),
 		cmocka_unit_test(of_two_copies_none_is_the_deleted_value),
 		cmocka_unit_test(of_two_values_the_older_one_yields),
 		cmocka_unit_test(what_is_deleted_before_a_drain_is_heard_of_stays_deleted),

@@ -37,6 +37,7 @@
 
 #include "tests/sim/world.h"
 
+#include "tests/sim/recall.h"
 #include "tests/sim/resolve_sim.h"
 
 #include <dlfcn.h>
@@ -322,6 +323,8 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 				.allow_pull = wo->pull_pools > 0,
 				.lease_ns = wo->lease_ns,
 				.on_drain = wo->on_drain,
+				.recall = wo->recall ? recall_ask : NULL,
+				.recall_arg = s,
 				.heartbeat_ms = wo->heartbeat_ms,
 				.max_clients = wo->max_clients,
 				.log = &world_log,
@@ -622,6 +625,7 @@ int world_register(struct world *w, unsigned pool, void *base, uint64_t len, str
 void world_server_freeze(struct world *w, unsigned server, bool frozen)
 {
 	struct world_server *s = &w->server[server];
+	s->frozen = frozen;
 	for (unsigned i = 0; i < KV_COUNT(s->loop); i++)
 		sim_loop_freeze(s->loop[i], frozen || s->crashed);
 }

@@ -62,6 +62,7 @@ struct world_options {
 	unsigned pull_pools; /* so many read values by themselves, the others have them pushed; servers allow it if any
 			      */
 	uint64_t lease_ns;   /* 0: the server's default */
+	bool recall;         /* servers ask the other members for deleted keys (recall.h) */
 };
 
 struct world_server {
@@ -70,7 +71,8 @@ struct world_server {
 	uint64_t fab_first, fab_end; /* the numbers of its endpoints */
 	uint16_t port;
 	unsigned as; /* which of the options' servers it is, or has replaced */
-	bool crashed;
+	bool crashed, frozen;
+	uint64_t recall_until_ns;
 };
 
 struct world_pool {

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* recall.c -- see recall.h. kvserver/push/recall.c is a client with threads of its own, which a simulated world has no
+ * place for. Here the tombstones are read where they are, some milliseconds after the question. As there, a member that
+ * does not run is asked again and again, and without it there is no answer. */
+#include "tests/sim/recall.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kvserver/control/server.h"
+#include "kvserver/shard/shard.h"
+#include "tests/sim/members.h"
+
+#define FIRST_NS  (5 * MS)
+#define AGAIN_NS  (100 * MS)
+#define WITHIN_NS (8 * SECOND)
+
+static bool runs(const struct world_server *s)
+{
+	return s->server && !s->crashed && !s->frozen;
+}
+
+/* NULL: this member does not run. */
+static const struct world_server *member_find(const char *node_id)
+{
+	for (unsigned i = 0; i < members.world.num_servers; i++) {
+		const struct world_server *s = &members.world.server[i];
+		char name[24];
+		snprintf(name, sizeof(name), "node-%u", s->as);
+		if (runs(s) && strcmp(name, node_id) == 0)
+			return s;
+	}
+	return NULL;
+}
+
+static uint32_t shard_read(const struct shard *shard, struct verdict *v)
+{
+	const struct tombs *t = &shard->store.tombs;
+	uint32_t n = 0, budget = UINT32_MAX;
+	const struct tomb *d;
+	uint64_t at = 0;
+	while ((d = tombs_next(t, &at, &budget)) != NULL)
+		v[n++] = (struct verdict){d->id, d->time_ns};
+	return n;
+}
+
+/* NULL: not all members answer. */
+static struct verdict *all_read(const struct world_server *self, uint32_t *out_count)
+{
+	const struct kv_view *view = &self->server->views.now;
+	struct verdict *v = malloc(DOUBT_VERDICTS_MAX * sizeof(*v));
+	assert_non_null(v);
+	*out_count = 0;
+	for (uint32_t i = 0; i < view->count; i++) {
+		const struct world_server *s = member_find(view->member[i].node_id);
+		if (!s) {
+			free(v);
+			return NULL;
+		}
+		for (unsigned k = 0; s != self && k < WORLD_SHARDS; k++)
+			*out_count += shard_read(s->server->shard[k], v + *out_count);
+	}
+	return v;
+}
+
+static void answer(void *server)
+{
+	struct world_server *s = server;
+	struct verdict *v = NULL;
+	uint32_t count = 0;
+	if (!s->server || s->crashed)
+		return;
+	if (!s->frozen)
+		v = all_read(s, &count);
+	if (v || (!s->frozen && world_now(&members.world) >= s->recall_until_ns))
+		assert_int_equal(kvs_server_recalled(s->server, v, count), 0);
+	else
+		sim_world_at(members.world.sim, world_now(&members.world) + AGAIN_NS, answer, s);
+}
+
+int recall_ask(void *server, const struct kv_view *view)
+{
+	struct world_server *s = server;
+	(void)view;
+	s->recall_until_ns = world_now(&members.world) + WITHIN_NS;
+	sim_world_at(members.world.sim, world_now(&members.world) + FIRST_NS, answer, s);
+	return 0;
+}
