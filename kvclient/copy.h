@@ -20,6 +20,7 @@ int kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, c
  * time of CLOCK_MONOTONIC or earlier. */
 struct kvc_tomb {
 	uint64_t id, time_ns;
+	bool touched;
 };
 
 /* kvc_tombs -- some of the keys that a shard of server i of the pool remembers so, at most `max` (200 are enough).

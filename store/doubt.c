@@ -23,13 +23,16 @@ uint32_t verdicts_sort(struct verdict *v, uint32_t count)
 	if (count == 0)
 		return 0;
 	qsort(v, count, sizeof(*v), by_id);
-	for (uint32_t i = 1; i < count; i++)
+	for (uint32_t i = 1; i < count; i++) {
 		if (v[i].id != v[n].id)
 			v[++n] = v[i];
+		else
+			v[n].deleted_ns = KV_MAX(v[n].deleted_ns, v[i].deleted_ns);
+	}
 	return n + 1;
 }
 
-uint64_t verdict_find(const struct doubt *d, uint64_t id)
+const struct verdict *verdict_find(const struct doubt *d, uint64_t id)
 {
 	uint32_t low = 0, high = d->count;
 
@@ -40,5 +43,5 @@ uint64_t verdict_find(const struct doubt *d, uint64_t id)
 		else
 			high = at;
 	}
-	return low < d->count && d->verdict[low].id == id ? d->verdict[low].time_ns : 0;
+	return low < d->count && d->verdict[low].id == id ? &d->verdict[low] : NULL;
 }

@@ -5,10 +5,17 @@
 
 #include "base/base.h"
 
-/* What other servers remember: the key of this number (tombs_id) was deleted then, or earlier. */
+/* What other servers remember: the key of this number (tombs_id) was deleted or touched then, or earlier. A value that
+ * was born before goes in both cases: how long it is to live is not known. But only a DELETE is remembered here, too. */
 struct verdict {
 	uint64_t id, time_ns;
+	uint64_t deleted_ns; /* the last DELETE; 0: there was none */
 };
+
+static inline struct verdict verdict_of(uint64_t id, uint64_t time_ns, bool touched)
+{
+	return (struct verdict){id, time_ns, touched ? 0 : time_ns};
+}
 
 /* DOUBT_WAIT: blocks in doubt are hidden. DOUBT_JUDGE: those that have a verdict that is not older than they are go
  * when somebody asks for them; the others are back. */
@@ -16,7 +23,7 @@ enum doubt_how { DOUBT_NONE, DOUBT_WAIT, DOUBT_JUDGE };
 
 enum {
 	DOUBT_ROUNDS = 15,           /* a block remembers the last round in which it came or was found good */
-	DOUBT_VERDICTS_MAX = 1 << 20 /* of a doubt: 16 MiB */
+	DOUBT_VERDICTS_MAX = 1 << 20 /* of a doubt: 24 MiB */
 };
 
 struct doubt {
@@ -31,10 +38,10 @@ struct doubt {
 	uint64_t dropped; /* blocks, since the start */
 };
 
-/* verdicts_sort -- by id; of one key the latest stays. Returns how many are left. */
+/* verdicts_sort -- by id; of one key there is one, with the latest times. Returns how many are left. */
 uint32_t verdicts_sort(struct verdict *v, uint32_t count);
 
-/* verdict_find -- when the key was deleted; 0: it was not. */
-uint64_t verdict_find(const struct doubt *d, uint64_t id);
+/* verdict_find -- about the key; NULL: none. */
+const struct verdict *verdict_find(const struct doubt *d, uint64_t id);
 
 #endif

@@ -244,15 +244,18 @@ static unsigned round_of_new(const struct doubt *d)
 static __attribute__((noinline)) struct block *judge(struct store *s, struct block *b, uint64_t now_ns)
 {
 	if (!store_dropped(s, b)) {
-		uint64_t id = tombs_id(b->item.key, b->item.key_len), deleted_ns;
+		uint64_t id = tombs_id(b->item.key, b->item.key_len);
+		const struct verdict *v;
 		if (s->doubt.how == DOUBT_WAIT)
 			return NULL;
-		deleted_ns = verdict_find(&s->doubt, id);
-		if (deleted_ns < block_born_ns(b)) {
+		v = verdict_find(&s->doubt, id);
+		if (!v || v->time_ns < block_born_ns(b)) {
 			b->sure = s->doubt.round;
 			return b;
 		}
-		tombs_put(&s->tombs, b->item.hash, id, deleted_ns + 1, 0, now_ns);
+		/* Else a TOUCH alone would have other servers delete what they have. */
+		if (v->deleted_ns >= block_born_ns(b))
+			tombs_put(&s->tombs, b->item.hash, id, v->deleted_ns + 1, 0, now_ns);
 	}
 	s->doubt.dropped++;
 	store_drop(s, b);

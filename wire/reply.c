@@ -458,16 +458,20 @@ int wire_reply_next(struct wire_reader *r, struct wire_reply *out)
 	return 1;
 }
 
-void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns)
+#define TOMB_TOUCHED (1ull << 63) /* in the age */
+
+void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns, bool touched)
 {
 	kv_put64(tombs + (size_t)i * TOMB_SIZE, id);
-	kv_put64(tombs + (size_t)i * TOMB_SIZE + 8, age_ns);
+	kv_put64(tombs + (size_t)i * TOMB_SIZE + 8, KV_MIN(age_ns, TOMB_TOUCHED - 1) | (touched ? TOMB_TOUCHED : 0));
 }
 
-void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns)
+void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns, bool *out_touched)
 {
+	uint64_t age = kv_get64(tombs + (size_t)i * TOMB_SIZE + 8);
 	*out_id = kv_get64(tombs + (size_t)i * TOMB_SIZE);
-	*out_age_ns = kv_get64(tombs + (size_t)i * TOMB_SIZE + 8);
+	*out_age_ns = age & ~TOMB_TOUCHED;
+	*out_touched = age & TOMB_TOUCHED;
 }
 
 void wire_stat_pair(const uint8_t *pairs, uint32_t i, uint32_t *out_id, uint64_t *out_value)

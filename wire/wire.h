@@ -573,9 +573,10 @@ const char *wire_stat_name(uint32_t id); /* "hits", or NULL for a number that th
 void wire_release_put(uint8_t *leases, uint32_t i, uint64_t lease);
 uint64_t wire_release_lease(const uint8_t *leases, uint32_t i);
 
-/* wire_tomb_put, wire_tomb -- write and read the i-th of packed tombstones. */
-void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns);
-void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns);
+/* wire_tomb_put, wire_tomb -- write and read the i-th of packed tombstones: the key was deleted, or touched, that long
+ * ago (2^63 - 1 ns at most). */
+void wire_tomb_put(uint8_t *tombs, uint32_t i, uint64_t id, uint64_t age_ns, bool touched);
+void wire_tomb(const uint8_t *tombs, uint32_t i, uint64_t *out_id, uint64_t *out_age_ns, bool *out_touched);
 
 /* wire_frame_room -- bytes that further records may take in a frame being built. */
 static inline uint32_t wire_frame_room(const struct wire_writer *w)

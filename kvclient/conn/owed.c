@@ -8,8 +8,8 @@
  * have filled it before this client reaches it.
  *
  * After a change of the view, and when a server begins to drain, the servers that have a key from then on are told of
- * what was deleted in the last seconds: the call may have gone by the old view, while another client, or the server
- * that drains, had copied the value by the new one already.
+ * what was deleted or touched in the last seconds: the call may have gone by the old view, while another client, or the
+ * server that drains, had copied the value by the new one already.
  *
  * What this does not do: another client may reach the server first, and this one may end before. The ring has room for
  * KVC_OWED keys; of more only the last ones are told. */
@@ -46,16 +46,29 @@ static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 
 /* ---- telling ---- */
 
+/* The key's server, of those that do not drain. */
+static unsigned first_of(const struct kvc_client *c, struct kvc_key key)
+{
+	return kvc_place_among(c->placement, key.data, key.len, &c->cluster.draining);
+}
+
 /* Whether this server has the key now, as the first or the second one of those that do not drain. */
 static bool placed(const struct kvc_node *n, const struct kvc_owed *o)
 {
 	const struct kvc_client *c = n->client;
 	struct kvc_place_set others = c->cluster.draining;
-	unsigned first = kvc_place_among(c->placement, o->key, o->len, &others);
+	unsigned first = first_of(c, (struct kvc_key){o->key, o->len});
 	if (first == n->index)
 		return true;
 	kvc_place_set_put(&others, first, true);
 	return kvc_place_among(c->placement, o->key, o->len, &others) == n->index;
+}
+
+/* Whether the server is to be told of a call of the last seconds because the view has changed. (A TOUCH that it has
+ * heard would cost a part of a second of the life, and undo a later one of another client.) */
+static bool placed_anew(const struct kvc_node *n, const struct kvc_owed *o)
+{
+	return placed(n, o) && (!o->expires_ns || n->index != o->first);
 }
 
 /* (A life is told in whole seconds, and no longer than the TOUCH said: only to a server that has not heard of it.) */
@@ -87,7 +100,7 @@ static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_
 		uint64_t now = loop_now(c->loop);
 		struct kvc_attachment *s;
 		int rc;
-		if (now - o->time_ns > KEEP_NS || (!all && (o->expires_ns || !placed(n, o))))
+		if (now - o->time_ns > KEEP_NS || (!all && !placed_anew(n, o)))
 			continue;
 		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &req[sent]);
 		if (rc < 0)
@@ -211,6 +224,7 @@ void kvc_owed_view(struct kvc_client *c)
 
 void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
 {
+	bool changed = c->owed.change_ns >= begun_ns; /* a server came, or the view changed, during the call */
 	uint64_t now = loop_now(c->loop);
 	if (c->num_nodes < 2)
 		return;
@@ -220,10 +234,11 @@ void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, 
 		return;
 	*at(c, c->owed.noted) = (struct kvc_owed){.len = (uint8_t)key.len,
 						  .time_ns = now,
-						  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0};
+						  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0,
+						  .first = changed ? KVC_OWED_NONE : first_of(c, key)};
 	memcpy(at(c, c->owed.noted)->key, key.data, key.len);
 	c->owed.noted++;
-	if (c->owed.change_ns >= begun_ns) /* a server came, or the view changed, during the call */
+	if (changed)
 		start(c);
 }
 

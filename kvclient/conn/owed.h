@@ -15,8 +15,8 @@ void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, 
 void kvc_owed_left(struct kvc_node *n);
 int kvc_owed_await(struct kvc_node *n, uint64_t deadline_ns);
 
-/* kvc_owed_view -- another view is in force: servers that have other keys by it are told of what was deleted just
- * before, in the background. */
+/* kvc_owed_view -- another view is in force: servers that have other keys by it are told of what was deleted or
+ * touched just before, in the background. */
 void kvc_owed_view(struct kvc_client *c);
 
 void kvc_owed_fini(struct kvc_client *c);

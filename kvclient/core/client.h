@@ -358,13 +358,14 @@ struct kvc_seconds {
 	struct co_queue over;    /* woken when one is no longer under way */
 };
 
-enum { KVC_OWED = 1024 };
+enum { KVC_OWED = 1024, KVC_OWED_NONE = UINT16_MAX };
 
 /* A DELETE or a TOUCH of this client (conn/owed.c). */
 struct kvc_owed {
 	uint8_t key[KV_KEY_MAX], len;
 	uint64_t time_ns;    /* when the call was over */
 	uint64_t expires_ns; /* of a TOUCH: until then the value lives; else 0 */
+	unsigned first;      /* the key's server, which has heard; KVC_OWED_NONE: the view changed meanwhile */
 };
 
 struct kvc_oweds {

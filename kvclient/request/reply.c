@@ -119,7 +119,7 @@ static int take_tombs(struct kvc_client *c, struct kvc_req *r, const struct wire
 	t->count = p->tombs.count;
 	for (uint32_t i = 0; i < p->tombs.count; i++) {
 		uint64_t age_ns;
-		wire_tomb(p->tombs.tombs, i, &t->tomb[i].id, &age_ns);
+		wire_tomb(p->tombs.tombs, i, &t->tomb[i].id, &age_ns, &t->tomb[i].touched);
 		t->tomb[i].time_ns = now > age_ns ? now - age_ns : 1;
 	}
 	return 0;

@@ -163,8 +163,7 @@ void stat_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	reply_put(l, &r, NULL);
 }
 
-/* (Keys that were touched, too: whoever asks has what others have touched meanwhile, and does not know until when it
- * lives.) */
+/* (Keys that were touched, too: whoever asks does not know until when their values live.) */
 void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 {
 	const struct tombs *t = &l->session->shard->store.tombs;
@@ -175,7 +174,8 @@ void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	const struct tomb *d;
 
 	while (r.tombs.count < WIRE_TOMBS_MAX && (d = tombs_next(t, &at, &budget)) != NULL)
-		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns));
+		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns),
+			      d->expires_ns != 0);
 	r.tombs.next = at < t->put ? at : 0;
 	reply_put(l, &r, NULL);
 }

@@ -117,7 +117,7 @@ static int verdicts_add(struct recall *r, const struct kvc_tomb *tomb, unsigned 
 		r->room = room;
 	}
 	for (unsigned i = 0; i < n; i++)
-		r->verdict[r->count++] = (struct verdict){tomb[i].id, tomb[i].time_ns};
+		r->verdict[r->count++] = verdict_of(tomb[i].id, tomb[i].time_ns, tomb[i].touched);
 	return 0;
 }
 

@@ -48,7 +48,7 @@ static uint32_t shard_read(const struct shard *shard, struct verdict *v)
 	const struct tomb *d;
 	uint64_t at = 0;
 	while ((d = tombs_next(t, &at, &budget)) != NULL)
-		v[n++] = (struct verdict){d->id, d->time_ns};
+		v[n++] = verdict_of(d->id, d->time_ns, d->expires_ns != 0);
 	return n;
 }
 

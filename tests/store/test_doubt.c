@@ -4,7 +4,7 @@
 
 static struct verdict dead(const char *key, uint64_t time_ns)
 {
-	return (struct verdict){tombs_id(key, strlen(key)), time_ns};
+	return verdict_of(tombs_id(key, strlen(key)), time_ns, false);
 }
 
 static void what_is_in_doubt_is_hidden_and_then_judged(void **state)
@@ -33,6 +33,34 @@ static void what_is_in_doubt_is_hidden_and_then_judged(void **state)
 	store_digests_find(&store, digests, 1, 21 * SECOND, found);
 	assert_int_equal(found[0], 1);
 	assert_int_equal(store.doubt.dropped, 1);
+	check_store();
+	close_store();
+}
+
+/* What a TOUCH says is not known here: the value goes, but nothing says that it was deleted. A DELETE that another
+ * member remembers counts all the same. */
+static void what_was_touched_goes_and_is_not_deleted(void **state)
+{
+	struct verdict v[4];
+	uint64_t deleted_ns;
+	(void)state;
+	open_small(0);
+	put("touched", SMALL, 1, 10 * SECOND);
+	put("both", SMALL, 2, 10 * SECOND);
+	put("young", SMALL, 3, 16 * SECOND);
+	store_doubt(&store, 20 * SECOND);
+	v[0] = verdict_of(tombs_id("touched", 7), 15 * SECOND, true);
+	v[1] = verdict_of(tombs_id("both", 4), 15 * SECOND, true);
+	v[2] = dead("both", 12 * SECOND);
+	v[3] = verdict_of(tombs_id("young", 5), 15 * SECOND, true);
+	assert_int_equal(verdicts_sort(v, 4), 3);
+	store_judge(&store, v, 3);
+	assert_null(get("touched", 21 * SECOND));
+	assert_false(store_key_deleted(&store, "touched", 7, 21 * SECOND, &deleted_ns));
+	assert_null(get("both", 21 * SECOND));
+	assert_true(store_key_deleted(&store, "both", 4, 21 * SECOND, &deleted_ns));
+	assert_in_range(deleted_ns, 12 * SECOND, 12 * SECOND + 1000);
+	assert_non_null(get("young", 21 * SECOND));
 	check_store();
 	close_store();
 }
@@ -132,6 +160,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_in_doubt_is_hidden_and_then_judged),
+		cmocka_unit_test(what_was_touched_goes_and_is_not_deleted),
 		cmocka_unit_test(a_value_may_be_put_over_a_hidden_one),
 		cmocka_unit_test(without_an_answer_all_of_it_goes),
 		cmocka_unit_test(an_old_copy_that_comes_later_is_kept),

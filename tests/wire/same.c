@@ -153,10 +153,12 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 		SAME(tombs.count);
 		for (uint32_t i = 0; i < want->tombs.count; i++) {
 			uint64_t id[2], age[2];
-			wire_tomb(got->tombs.tombs, i, &id[0], &age[0]);
-			wire_tomb(want->tombs.tombs, i, &id[1], &age[1]);
+			bool touched[2];
+			wire_tomb(got->tombs.tombs, i, &id[0], &age[0], &touched[0]);
+			wire_tomb(want->tombs.tombs, i, &id[1], &age[1], &touched[1]);
 			assert_int_equal(id[0], id[1]);
 			assert_int_equal(age[0], age[1]);
+			assert_int_equal(touched[0], touched[1]);
 		}
 		break;
 	default:
