@@ -316,6 +316,13 @@ struct block *store_find(struct store *s, const void *key, size_t len, uint64_t 
 	return live(s, index_find(&s->index, index_hash(&s->index, key, len), key, len), now_ns);
 }
 
+struct block *store_peek(const struct store *s, const void *key, size_t len)
+{
+	struct index_item *item = index_find(&s->index, index_hash(&s->index, key, len), key, len);
+
+	return item ? KV_CONTAINER(item, struct block, item) : NULL;
+}
+
 /* Find some digests, no more than DIGESTS_AHEAD. A look-up is two cache misses, the slot and its block: those of all
  * are under way together. None is deleted before all were looked at, since two digests may be of one block. */
 static void digests_find(struct store *s, const uint8_t *digests, uint32_t n, uint64_t now_ns, uint8_t *bitmap,

@@ -64,9 +64,10 @@ struct room;
 int store_init(struct store *s, const struct store_options *options);
 void store_fini(struct store *s);
 
-/* store_find -- the live block of a key, or NULL. A block whose time has come is deleted on the way. store_use -- tell
- * the eviction policy of a hit. */
+/* store_find -- the live block of a key, or NULL. A block whose time has come is deleted on the way. store_peek -- the
+ * block of a key, also if it is in doubt or its time has come. store_use -- tell the eviction policy of a hit. */
 struct block *store_find(struct store *s, const void *key, size_t len, uint64_t now_ns);
+struct block *store_peek(const struct store *s, const void *key, size_t len);
 void store_use(struct store *s, struct block *b);
 
 /* store_digests_find -- which keys have a live block, of n that only digests are known of (index.h): 8 bytes each,

@@ -8,8 +8,9 @@
  * have filled it before this client reaches it.
  *
  * After a change of the view, and when a server begins to drain, the servers that have a key from then on are told of
- * what was deleted or touched in the last seconds: the call may have gone by the old view, while another client, or the
- * server that drains, had copied the value by the new one already.
+ * it. They may have had the key before, longer ago than former servers are asked, and have its value still. What was
+ * deleted or touched in the last seconds may also have gone by the old view, while another client, or the server that
+ * drains, had copied the value by the new one already.
  *
  * What this does not do: another client may reach the server first, and this one may end before. The ring has room for
  * KVC_OWED keys; of more only the last ones are told. */
@@ -22,7 +23,7 @@
 #include "kvclient/request/life.h"
 #include "kvclient/request/link.h"
 
-enum { WINDOW = 8 };
+enum { WINDOW = 8, AIMED = 32 };
 
 #define KEEP_NS   600000000000ull /* as long as clients look for values elsewhere, by default */
 #define SLACK_NS  1000000000ull   /* a server may have heard less than we have from it */
@@ -47,28 +48,58 @@ static uint64_t first_since(const struct kvc_client *c, uint64_t since_ns)
 /* ---- telling ---- */
 
 /* The key's server, of those that do not drain. */
-static unsigned first_of(const struct kvc_client *c, struct kvc_key key)
+static unsigned first_of(const struct kvc_client *c, const void *key, size_t len)
 {
-	return kvc_place_among(c->placement, key.data, key.len, &c->cluster.draining);
+	const struct kvc_place_set *draining = &c->cluster.draining;
+	return draining->count ? kvc_place_among(c->placement, key, len, draining)
+			       : kvc_place_node(c->placement, key, len);
 }
 
-/* Whether this server has the key now, as the first or the second one of those that do not drain. */
-static bool placed(const struct kvc_node *n, const struct kvc_owed *o)
+static unsigned second_of(const struct kvc_client *c, const void *key, size_t len, unsigned first)
 {
-	const struct kvc_client *c = n->client;
 	struct kvc_place_set others = c->cluster.draining;
-	unsigned first = first_of(c, (struct kvc_key){o->key, o->len});
-	if (first == n->index)
-		return true;
+	unsigned second;
 	kvc_place_set_put(&others, first, true);
-	return kvc_place_among(c->placement, o->key, o->len, &others) == n->index;
+	second = kvc_place_among(c->placement, key, len, &others);
+	return second == first ? KVC_OWED_NONE : second;
 }
 
-/* Whether the server is to be told of a call of the last seconds because the view has changed. (A TOUCH that it has
- * heard would cost a part of a second of the life, and undo a later one of another client.) */
-static bool placed_anew(const struct kvc_node *n, const struct kvc_owed *o)
+/* Who is to be told of it by the view in force. (A TOUCH has no time: it would shorten the life of what was put since.)
+ */
+static void aim(struct kvc_client *c, struct kvc_owed *o, struct kvc_place_set *all)
 {
-	return placed(n, o) && (!o->expires_ns || n->index != o->first);
+	uint64_t age_ns = loop_now(c->loop) - o->time_ns;
+	bool recent = age_ns <= RECENT_NS;
+	unsigned first, second = KVC_OWED_NONE;
+	o->to[0] = o->to[1] = KVC_OWED_NONE;
+	if (age_ns > KEEP_NS || (o->expires_ns && !recent))
+		return;
+	first = first_of(c, o->key, o->len);
+	if (recent || (c->pool->options.flags & (KVC_TWO_COPIES | KVC_HOT_COPIES)))
+		second = second_of(c, o->key, o->len, first);
+	o->to[0] = (uint16_t)(first == o->heard ? KVC_OWED_NONE : first);
+	o->to[1] = (uint16_t)(second == o->heard ? KVC_OWED_NONE : second);
+	for (unsigned i = 0; i < 2; i++)
+		if (o->to[i] != KVC_OWED_NONE)
+			kvc_place_set_put(all, o->to[i], true);
+	if (c->node[first].state == KVC_NODE_UP)
+		o->heard = (uint16_t)first;
+}
+
+static uint64_t oldest(const struct kvc_client *c)
+{
+	return c->owed.noted - KV_MIN(c->owed.noted, (uint64_t)KVC_OWED);
+}
+
+/* All that are remembered, some in a turn. *all: the servers that are to be told of anything. */
+static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
+{
+	*all = (struct kvc_place_set){0};
+	for (uint64_t i = oldest(c); i < c->owed.noted && !c->closing; i = KV_MAX(i + 1, oldest(c))) {
+		aim(c, at(c, i), all);
+		if (i % AIMED == 0)
+			co_yield_await();
+	}
 }
 
 /* (A life is told in whole seconds, and no longer than the TOUCH said: only to a server that has not heard of it.) */
@@ -93,14 +124,13 @@ static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_
 {
 	struct kvc_client *c = n->client;
 	int sent = 0;
-	if (c->owed.noted > KVC_OWED)
-		*next = KV_MAX(*next, c->owed.noted - KVC_OWED);
+	*next = KV_MAX(*next, oldest(c));
 	for (; *next < c->owed.noted && sent < WINDOW; ++*next) {
 		const struct kvc_owed *o = at(c, *next);
 		uint64_t now = loop_now(c->loop);
 		struct kvc_attachment *s;
 		int rc;
-		if (now - o->time_ns > KEEP_NS || (!all && !placed_anew(n, o)))
+		if (now - o->time_ns > KEEP_NS || (!all && n->index != o->to[0] && n->index != o->to[1]))
 			continue;
 		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &req[sent]);
 		if (rc < 0)
@@ -191,15 +221,15 @@ void kvc_owed_left(struct kvc_node *n)
 static void main_await(void *client)
 {
 	struct kvc_client *c = client;
+	struct kvc_place_set all;
 	while (c->owed.due && !c->closing) {
 		c->owed.due = false;
+		aim_all_await(c, &all);
 		for (unsigned i = 0; i < c->num_nodes && !c->closing; i++) {
 			struct kvc_node *n = &c->node[i];
 			uint64_t until = loop_now(c->loop) + TELL_NS;
-			if (n->state != KVC_NODE_UP || n->retired)
-				continue;
-			(void)tell_await(n, first_since(c, loop_now(c->loop) - KV_MIN(loop_now(c->loop), RECENT_NS)),
-					 false, until);
+			if (kvc_place_set_has(&all, i) && n->state == KVC_NODE_UP && !n->retired)
+				(void)tell_await(n, 0, false, until);
 		}
 	}
 	c->owed.running = false;
@@ -235,7 +265,8 @@ void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, 
 	*at(c, c->owed.noted) = (struct kvc_owed){.len = (uint8_t)key.len,
 						  .time_ns = now,
 						  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0,
-						  .first = changed ? KVC_OWED_NONE : first_of(c, key)};
+						  .heard = (uint16_t)(changed ? KVC_OWED_NONE : first_of(c, key.data, key.len)),
+						  .to = {KVC_OWED_NONE, KVC_OWED_NONE}};
 	memcpy(at(c, c->owed.noted)->key, key.data, key.len);
 	c->owed.noted++;
 	if (changed)

@@ -365,7 +365,8 @@ struct kvc_owed {
 	uint8_t key[KV_KEY_MAX], len;
 	uint64_t time_ns;    /* when the call was over */
 	uint64_t expires_ns; /* of a TOUCH: until then the value lives; else 0 */
-	unsigned first;      /* the key's server, which has heard; KVC_OWED_NONE: the view changed meanwhile */
+	uint16_t heard;      /* the key's server when it was told; KVC_OWED_NONE: the view changed meanwhile */
+	uint16_t to[2];      /* servers that are to be told since the view has changed, or KVC_OWED_NONE */
 };
 
 struct kvc_oweds {

@@ -139,6 +139,9 @@ void pin_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	int rc = 0;
 
 	if (!b) {
+		/* (A pin of what is in doubt is let go all the same: it would keep memory for nobody.) */
+		if ((q->flags & WIRE_PIN_RELEASE) && (b = store_peek(&s->store, q->key.data, q->key.len)))
+			pins_remove(&s->store, &l->owner->pins, b);
 		status_reply(l, q, missing(l, q, now_ns, &age_ns));
 		return;
 	}

@@ -369,6 +369,66 @@ static void a_short_pause_hides_nothing(void **state)
 	}
 }
 
+/* ---- servers that had a key longer ago than DELETE asks ---- */
+
+/* Nearly all keys are this server's. */
+static void give_all(unsigned server)
+{
+	for (unsigned i = 0; i < SERVERS; i++)
+		members.weight[i] = i == server ? 500 : 1;
+	members_tell(++members.epoch);
+	members_settle();
+}
+
+/* Keys have moved more often than former servers are known (KVC_FORMER_PLACES), and are deleted where they are now. Then
+ * they are the first server's again, which has the values: the client tells it. */
+static void what_moved_often_and_was_deleted_does_not_come_back(void **state)
+{
+	(void)state;
+	for (unsigned moves = 3; moves < 8; moves++) {
+		struct world_options wo = options(1330, 0);
+		memset(&members, 0, sizeof(members));
+		world_open(&members.world, &wo);
+		members_all_up(SERVERS);
+		give_all(0);
+		world_do(&members.world, 0, put_each_for, (void *)10000);
+		for (unsigned k = 0; k < moves; k++)
+			give_all(1 + k % 3);
+		world_do(&members.world, 0, delete_each, NULL);
+		world_sleep(&members.world, 60 * SECOND);
+		give_all(0);
+		nothing_is_found();
+		world_close(&members.world);
+	}
+}
+
+/* The same when former servers are known no more, after settle_ns: a server joins, and leaves an hour later. What was
+ * put again meanwhile stays. */
+static void what_was_deleted_long_after_a_join_does_not_come_back(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct world_options wo = options(1340 + i, 0);
+		open_world(&wo);
+		world_do(&members.world, 0, put_each_for, (void *)100000);
+		members_all_up(SERVERS);
+		world_sleep(&members.world, 3600 * SECOND);
+		world_do(&members.world, 0, delete_each, NULL);
+		world_sleep(&members.world, 60 * SECOND);
+		if (i == 1)
+			members_change(SERVERS - 1, KV_MEMBER_DRAINING);
+		else
+			members_change(SERVERS - 1, 0);
+		members_settle();
+		nothing_is_found();
+		world_do(&members.world, 0, members_put_all, NULL);
+		members_settle();
+		world_do(&members.world, 1, members_get_all, NULL);
+		assert_int_equal(members.misses, 0);
+		world_close(&members.world);
+	}
+}
+
 /* ---- two values of one key ---- */
 
 static void put_a(struct kvc_client *c, void *arg)
@@ -658,6 +718,8 @@ int main(void)
 		cmocka_unit_test(a_server_that_stood_still_asks_what_was_deleted),
 		cmocka_unit_test(a_server_that_stood_still_hides_its_values_first),
 		cmocka_unit_test(a_short_pause_hides_nothing),
+		cmocka_unit_test(what_moved_often_and_was_deleted_does_not_come_back),
+		cmocka_unit_test(what_was_deleted_long_after_a_join_does_not_come_back),
 		cmocka_unit_test(of_two_copies_none_is_the_deleted_value),
 		cmocka_unit_test(of_two_values_the_older_one_yields),
 		cmocka_unit_test(what_is_deleted_before_a_drain_is_heard_of_stays_deleted),
