@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 /* What other servers remember: the key of this number (tombs_id) was deleted or touched then, or earlier. A value that
- * was born before goes in both cases: how long it is to live is not known. But only a DELETE is remembered here, too. */
+ * was born before goes in both cases: how long it is to live is not known. Only a DELETE is remembered here. */
 struct verdict {
 	uint64_t id, time_ns;
 	uint64_t deleted_ns; /* the last DELETE; 0: there was none */

@@ -262,11 +262,12 @@ void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, 
 		c->owed.ring = calloc(KVC_OWED, sizeof(*c->owed.ring));
 	if (!c->owed.ring)
 		return;
-	*at(c, c->owed.noted) = (struct kvc_owed){.len = (uint8_t)key.len,
-						  .time_ns = now,
-						  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0,
-						  .heard = (uint16_t)(changed ? KVC_OWED_NONE : first_of(c, key.data, key.len)),
-						  .to = {KVC_OWED_NONE, KVC_OWED_NONE}};
+	*at(c, c->owed.noted) =
+		(struct kvc_owed){.len = (uint8_t)key.len,
+				  .time_ns = now,
+				  .expires_ns = ttl_s ? kv_deadline(now, ttl_s * 1000000000ull) : 0,
+				  .heard = (uint16_t)(changed ? KVC_OWED_NONE : first_of(c, key.data, key.len)),
+				  .to = {KVC_OWED_NONE, KVC_OWED_NONE}};
 	memcpy(at(c, c->owed.noted)->key, key.data, key.len);
 	c->owed.noted++;
 	if (changed)

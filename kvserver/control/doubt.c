@@ -113,8 +113,7 @@ static void look_fire(struct loop_timer *t)
 	loop_timer_arm(s->control, t, loop_now(s->control) + LOOK_NS);
 }
 
-/* Others stand in for a server that stands still only where there are others; and without an answer of theirs all values
- * would go. */
+/* Nobody stands in for a server that is alone. And where the program asks nobody, all values would go. */
 static void looks_set(struct kvs_server *s, bool on)
 {
 	struct doubts *d = &s->doubts;

@@ -177,8 +177,7 @@ void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	const struct tomb *d;
 
 	while (r.tombs.count < WIRE_TOMBS_MAX && (d = tombs_next(t, &at, &budget)) != NULL)
-		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns),
-			      d->expires_ns != 0);
+		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns), d->expires_ns != 0);
 	r.tombs.next = at < t->put ? at : 0;
 	reply_put(l, &r, NULL);
 }

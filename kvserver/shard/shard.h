@@ -143,8 +143,8 @@ struct shard {
 	bool told_values; /* the log has said that there may be no more values */
 	struct tally tally;
 	struct published *published; /* or NULL */
-	struct loop_poller first; /* before the engine's: looks whether this thread stood still */
-	uint64_t turned_ns;       /* when it turned last */
+	struct loop_poller first;    /* before the engine's: looks whether this thread stood still */
+	uint64_t turned_ns;          /* when it turned last */
 	struct loop_poller poller;
 	struct loop_timer tick;
 };

@@ -321,7 +321,7 @@ static void find_no_key(struct kvc_client *c, void *arg)
 	free(to);
 }
 
-/* The same, and requests of a client that stood still, too, wait at the server when it goes on: it serves none before it
+/* The same. Requests of a client that stood still as well wait at the server when it goes on: it serves none before it
  * has noticed. */
 static void a_server_that_stood_still_hides_its_values_first(void **state)
 {
@@ -380,8 +380,8 @@ static void give_all(unsigned server)
 	members_settle();
 }
 
-/* Keys have moved more often than former servers are known (KVC_FORMER_PLACES), and are deleted where they are now. Then
- * they are the first server's again, which has the values: the client tells it. */
+/* Keys have moved more often than former servers are known (KVC_FORMER_PLACES), and are deleted where they are now.
+ * Then they are the first server's again, which has the values: the client tells it. */
 static void what_moved_often_and_was_deleted_does_not_come_back(void **state)
 {
 	(void)state;

@@ -409,8 +409,7 @@ int main(void)
 {
 	struct CMUnitTest tests[KV_COUNT(cells)];
 	for (unsigned i = 0; i < KV_COUNT(cells); i++)
-		tests[i] = (struct CMUnitTest){.name = cells[i].name,
-					       .test_func = cell_run,
-					       .initial_state = (void *)(uintptr_t)&cells[i]};
+		tests[i] = (struct CMUnitTest){
+			.name = cells[i].name, .test_func = cell_run, .initial_state = (void *)(uintptr_t)&cells[i]};
 	return cmocka_run_group_tests_name("sim/guarantees", tests, NULL, NULL);
 }
