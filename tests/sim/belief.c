@@ -18,12 +18,14 @@
 #include "tests/sim/members.h"
 
 enum { SERVERS = 5, LIAR = SERVERS - 1, WORKERS = 4, DEAD_PORT = 9, VIEWS_MAX = 256 };
+enum { OWN = 32, WORDS = 64, OWN_FIRST = 1000 };
 
 static struct {
 	unsigned now[SERVERS];      /* the world's number of each server */
 	uint64_t honest[VIEWS_MAX]; /* digests that the source has announced */
 	unsigned num_honest;
 	uint64_t changes[WORLD_POOLS][WORLD_CLIENTS], digest[WORLD_POOLS][WORLD_CLIENTS];
+	uint32_t version[OWN], last; /* of each worker's own keys: the value that may be there; 0: it is deleted */
 } t;
 
 static uint32_t some(uint64_t n)
@@ -133,14 +135,70 @@ static void pass(uint64_t ns)
 	}
 }
 
+/* ---- keys that one worker alone changes: a value that was deleted is not found again ---- */
+
+static void own_get(struct kvc_client *c, uint32_t k)
+{
+	uint32_t key = OWN_FIRST + k, value[WORDS];
+	int64_t rc = kvc_get_await(c, members_key_of(&key), value, sizeof(value), NULL);
+	if (rc > 0 && value[0] != t.version[k])
+		world_wrong(&members.world, "belief: own key %u has version %u, not %u", k, value[0], t.version[k]);
+	else if (rc < 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "belief: a GET returned %s", kv_errname((int)rc));
+}
+
+static void own_put(struct kvc_client *c, uint32_t k)
+{
+	uint32_t key = OWN_FIRST + k, value[WORDS] = {++t.last};
+	if (t.version[k])
+		return;
+	t.version[k] = t.last;
+	members_put_check(kvc_put_await(c, members_key_of(&key), value, sizeof(value), NULL));
+}
+
+static void own_delete(struct kvc_client *c, uint32_t k)
+{
+	uint32_t key = OWN_FIRST + k;
+	int rc = kvc_delete_await(c, members_key_of(&key), NULL);
+	t.version[k] = 0;
+	if (rc != 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "belief: a DELETE returned %s", kv_errname(rc));
+}
+
+/* TOUCH, PIN and UNPIN. */
+static void own_keep(struct kvc_client *c, uint32_t k)
+{
+	struct kvc_call call = {.size = sizeof(call), .ttl_s = 100 + some(1000)};
+	uint32_t key = OWN_FIRST + k, pick = some(3);
+	int rc = pick == 0   ? kvc_touch_await(c, members_key_of(&key), &call)
+		 : pick == 1 ? kvc_pin_await(c, members_key_of(&key), NULL)
+			     : kvc_unpin_await(c, members_key_of(&key), NULL);
+	if (rc != 0 && rc != -KV_ENOTFOUND)
+		world_wrong(&members.world, "belief: a TOUCH, PIN or UNPIN returned %s", kv_errname(rc));
+}
+
+static void own_call(struct kvc_client *c, unsigned worker)
+{
+	uint32_t k = worker + WORKERS * some(OWN / WORKERS), pick = some(8);
+	if (pick < 4)
+		own_get(c, k);
+	else if (pick < 6)
+		own_put(c, k);
+	else if (pick < 7)
+		own_delete(c, k);
+	else
+		own_keep(c, k);
+}
+
 /* Most of a world's time passes quietly. */
 static void user(struct kvc_client *c, void *arg)
 {
 	uint8_t *at = malloc(MEMBERS_LONG);
-	(void)arg;
 	while (!members.stop && !members.world.wrong[0]) {
 		uint32_t i = some(MEMBERS_KEYS);
-		if (some(2)) {
+		if (some(3) == 0) {
+			own_call(c, (unsigned)(uintptr_t)arg);
+		} else if (some(2)) {
 			members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, MEMBERS_LONG, NULL));
 		} else {
 			members_value_fill(at, i);
@@ -235,6 +293,7 @@ static void open_world(uint64_t seed)
 				   .heartbeat_ms = 100,
 				   .peer_timeout_ns = SECOND,
 				   .buffer_bytes = 16 << 20,
+				   .pool_flags = seed % 3 == 1 ? KVC_TWO_COPIES : 0,
 				   .fabric.delay_max_ns = MS};
 	memset(&members, 0, sizeof(members));
 	memset(&t, 0, sizeof(t));
@@ -262,7 +321,7 @@ void belief_run(uint64_t seed)
 	unsigned rounds, opens;
 	open_world(seed);
 	for (unsigned i = 0; i < WORKERS; i++)
-		world_worker(&members.world, 0, i % 2, user, NULL);
+		world_worker(&members.world, 0, i % 2, user, (void *)(uintptr_t)i);
 	rounds = 6 + some(20);
 	opens = some(rounds);
 	for (unsigned k = 0; k < rounds; k++) {

@@ -22,8 +22,9 @@ enum belief_lie {
 void belief_lie(unsigned liar, enum belief_lie lie, uint64_t source, uint64_t epoch);
 
 /* belief_run -- one world: five servers, of which the last one lies or is stale, while the others change their views,
- * restart one at a time, and have their numbers begin anew. No call fails, no client follows what the liar alone
- * announces, and each follows the others' view in the end. */
+ * restart one at a time, and have their numbers begin anew. No call fails, no value that was deleted is found again, no
+ * client follows what the liar alone announces, and each follows the others' view in the end. With every third seed
+ * values are kept twice. */
 void belief_run(uint64_t seed);
 
 #endif
