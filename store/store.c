@@ -459,12 +459,13 @@ void store_yield(struct store *s, struct block *b, uint64_t now_ns)
 	tombs_yielded(&s->tombs, hash);
 }
 
-void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t now_ns)
+void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t time_ns,
+		 uint64_t now_ns)
 {
 	uint64_t hash = b ? b->item.hash : index_hash(&s->index, key, len);
 
 	if (!b || expires_ns < b->expire.when_ns || tombs_find(&s->tombs, hash, now_ns))
-		tombs_put(&s->tombs, hash, tombs_id(key, len), now_ns, expires_ns, now_ns);
+		tombs_put(&s->tombs, hash, tombs_id(key, len), time_ns, expires_ns, now_ns);
 	if (b)
 		store_expire_at(s, b, expires_ns);
 }

@@ -134,9 +134,10 @@ void store_delete_block(struct store *s, struct block *b, uint64_t now_ns);
  * this server, too. store_delete says of the key that it was there then, once. */
 void store_yield(struct store *s, struct block *b, uint64_t now_ns);
 
-/* store_touch -- the value of a key lives until expires_ns from now on. b: it, or NULL if it is not here. Its copies
- * that come later live no longer, if this shortens its life, or if b is NULL. */
-void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t now_ns);
+/* store_touch -- the value of a key as it was at time_ns lives until expires_ns. b: it, or NULL if it is not here. Its
+ * copies that come later live no longer, if this shortens its life, or if b is NULL. */
+void store_touch(struct store *s, const void *key, size_t len, struct block *b, uint64_t expires_ns, uint64_t time_ns,
+		 uint64_t now_ns);
 
 /* store_key_deleted -- whether a key that store_find does not find was deleted lately, and when. */
 bool store_key_deleted(const struct store *s, const void *key, size_t len, uint64_t now_ns, uint64_t *out_ns);

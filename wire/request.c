@@ -116,7 +116,7 @@ static const struct {
 	[WIRE_PUT] = {PUT_FIXED, WIRE_PUT_FIRST | WIRE_PUT_LAST | WIRE_PUT_LANDED | WIRE_PUT_COPY | WIRE_PUT_SPARE, true},
 	[WIRE_EXISTS] = {EXISTS_FIXED, 0, false},
 	[WIRE_DELETE] = {TIMED_FIXED, WIRE_DELETE_THIS | WIRE_DELETE_AT, true},
-	[WIRE_TOUCH] = {TIMED_FIXED, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG, true},
+	[WIRE_TOUCH] = {TIMED_FIXED, WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG | WIRE_TOUCH_AT, true},
 	[WIRE_PIN] = {KEYED_FIXED, WIRE_PIN_RELEASE, true},
 	[WIRE_STAT] = {0, 0, false},
 	[WIRE_CANCEL] = {CANCEL_FIXED, 0, false},
@@ -204,6 +204,14 @@ static bool delete_valid(const struct wire_request *r)
 	}
 }
 
+/* LOOK changes nothing, so it goes with neither MARK nor AT. */
+static bool touch_valid(const struct wire_request *r)
+{
+	uint8_t look = r->flags & WIRE_TOUCH_LOOK, at = r->flags & WIRE_TOUCH_AT, young = r->flags & WIRE_TOUCH_YOUNG;
+	return !(look && (at || r->flags & WIRE_TOUCH_MARK)) && !(at && young) &&
+	       (at || young || r->touch.young_ns == 0);
+}
+
 static bool request_valid(const struct wire_request *r)
 {
 	if (!type_known(r->type) || (r->flags & ~shapes[r->type].flags) != 0)
@@ -218,8 +226,7 @@ static bool request_valid(const struct wire_request *r)
 	case WIRE_DELETE:
 		return delete_valid(r);
 	case WIRE_TOUCH:
-		return (~r->flags & (WIRE_TOUCH_LOOK | WIRE_TOUCH_MARK)) != 0 &&
-		       (r->flags & WIRE_TOUCH_YOUNG || r->touch.young_ns == 0);
+		return touch_valid(r);
 	case WIRE_EXISTS:
 		return r->exists.count - 1u < WIRE_EXISTS_MAX;
 	case WIRE_RELEASE:

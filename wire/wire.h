@@ -242,6 +242,7 @@ enum wire_flag {
 	WIRE_TOUCH_LOOK = 1,     /* TOUCH: answer only: the value is not used and keeps its time to live */
 	WIRE_TOUCH_YOUNG = 4,    /* TOUCH: as WIRE_GET_YOUNG */
 	WIRE_TOUCH_MARK = 2,     /* TOUCH: also of copies that come later */
+	WIRE_TOUCH_AT = 8,       /* TOUCH: the value as it was at some time, as WIRE_DELETE_AT */
 	WIRE_PIN_RELEASE = 1     /* PIN: release the session's pin */
 };
 
@@ -449,7 +450,7 @@ struct wire_request {
 		} drop;                 /* of DELETE */
 		struct {
 			uint32_t ttl_s;
-			uint64_t young_ns; /* with WIRE_TOUCH_YOUNG */
+			uint64_t young_ns; /* with WIRE_TOUCH_YOUNG; with WIRE_TOUCH_AT the time */
 		} touch;
 		struct {
 			uint64_t id;

@@ -64,15 +64,14 @@ static unsigned second_of(const struct kvc_client *c, const void *key, size_t le
 	return second == first ? KVC_OWED_NONE : second;
 }
 
-/* Who is to be told of it by the view in force. (A TOUCH has no time: it would shorten the life of what was put since.)
- */
+/* Who is to be told of it by the view in force. */
 static void aim(struct kvc_client *c, struct kvc_owed *o, struct kvc_place_set *all)
 {
 	uint64_t age_ns = loop_now(c->loop) - o->time_ns;
 	bool recent = age_ns <= RECENT_NS;
 	unsigned first, second = KVC_OWED_NONE;
 	o->to[0] = o->to[1] = KVC_OWED_NONE;
-	if (age_ns > KEEP_NS || (o->expires_ns && !recent))
+	if (!o->len || age_ns > KEEP_NS)
 		return;
 	first = first_of(c, o->key, o->len);
 	if (recent || (c->pool->options.flags & (KVC_TWO_COPIES | KVC_HOT_COPIES)))
@@ -102,15 +101,16 @@ static void aim_all_await(struct kvc_client *c, struct kvc_place_set *all)
 	}
 }
 
-/* (A life is told in whole seconds, and no longer than the TOUCH said: only to a server that has not heard of it.) */
+/* (A life is told in whole seconds. What was put since the call is spared.) */
 static void request_fill(const struct kvc_node *n, struct kvc_req *r, const struct kvc_owed *o, const uint8_t *key,
 			 uint64_t now)
 {
 	r->wire.key = (struct wire_bytes){key, o->len};
 	if (o->expires_ns >= now + SECOND_NS) {
 		r->wire.type = WIRE_TOUCH;
-		r->wire.flags = WIRE_TOUCH_MARK;
+		r->wire.flags = WIRE_TOUCH_MARK | WIRE_TOUCH_AT;
 		r->wire.touch.ttl_s = (uint32_t)((o->expires_ns - now) / SECOND_NS);
+		r->wire.touch.young_ns = kvc_clock_at(&n->clock, o->time_ns);
 	} else {
 		r->wire.type = WIRE_DELETE;
 		r->wire.flags = WIRE_DELETE_AT;
@@ -130,7 +130,7 @@ static int some_send_await(struct kvc_node *n, uint64_t *next, bool all, uint64_
 		uint64_t now = loop_now(c->loop);
 		struct kvc_attachment *s;
 		int rc;
-		if (now - o->time_ns > KEEP_NS || (!all && n->index != o->to[0] && n->index != o->to[1]))
+		if (!o->len || now - o->time_ns > KEEP_NS || (!all && n->index != o->to[0] && n->index != o->to[1]))
 			continue;
 		rc = kvc_room_await(c, &(struct kvc_need){.urgent = true, .node = n}, deadline_ns, &req[sent]);
 		if (rc < 0)
@@ -252,16 +252,37 @@ void kvc_owed_view(struct kvc_client *c)
 		start(c);
 }
 
+/* What was said of the key before and is said anew. (A TOUCH does not say what a DELETE has said.) */
+static void overtake(struct kvc_client *c, struct kvc_key key, uint32_t digest, bool touch)
+{
+	uint64_t n = KV_MIN(c->owed.noted, (uint64_t)KVC_OWED);
+	for (uint64_t i = 0; i < n; i++) {
+		struct kvc_owed *o = &c->owed.ring[i];
+		if (c->owed.digest[i] == digest && o->len == key.len && memcmp(o->key, key.data, key.len) == 0 &&
+		    (!touch || o->expires_ns))
+			o->len = 0;
+	}
+}
+
+static bool ring_make(struct kvc_client *c)
+{
+	if (!c->owed.ring)
+		c->owed.ring = calloc(KVC_OWED, sizeof(*c->owed.ring) + sizeof(*c->owed.digest));
+	if (c->owed.ring)
+		c->owed.digest = (uint32_t *)(c->owed.ring + KVC_OWED);
+	return c->owed.ring != NULL;
+}
+
 void kvc_owed_note(struct kvc_client *c, struct kvc_key key, uint64_t begun_ns, uint32_t ttl_s)
 {
 	bool changed = c->owed.change_ns >= begun_ns; /* a server came, or the view changed, during the call */
 	uint64_t now = loop_now(c->loop);
-	if (c->num_nodes < 2)
+	uint32_t digest;
+	if (c->num_nodes < 2 || !ring_make(c))
 		return;
-	if (!c->owed.ring)
-		c->owed.ring = calloc(KVC_OWED, sizeof(*c->owed.ring));
-	if (!c->owed.ring)
-		return;
+	digest = (uint32_t)kv_hash_key(key.data, key.len, 0);
+	overtake(c, key, digest, ttl_s > 0);
+	c->owed.digest[c->owed.noted % KVC_OWED] = digest;
 	*at(c, c->owed.noted) =
 		(struct kvc_owed){.len = (uint8_t)key.len,
 				  .time_ns = now,

@@ -362,15 +362,16 @@ enum { KVC_OWED = 1024, KVC_OWED_NONE = UINT16_MAX };
 
 /* A DELETE or a TOUCH of this client (conn/owed.c). */
 struct kvc_owed {
-	uint8_t key[KV_KEY_MAX], len;
-	uint64_t time_ns;    /* when the call was over */
-	uint64_t expires_ns; /* of a TOUCH: until then the value lives; else 0 */
-	uint16_t heard;      /* the key's server when it was told; KVC_OWED_NONE: the view changed meanwhile */
-	uint16_t to[2];      /* servers that are to be told since the view has changed, or KVC_OWED_NONE */
+	uint8_t key[KV_KEY_MAX], len; /* len 0: a later call has overtaken it */
+	uint64_t time_ns;             /* when the call was over */
+	uint64_t expires_ns;          /* of a TOUCH: until then the value lives; else 0 */
+	uint16_t heard;               /* the key's server when it was told; KVC_OWED_NONE: the view changed meanwhile */
+	uint16_t to[2];               /* servers that are to be told since the view has changed, or KVC_OWED_NONE */
 };
 
 struct kvc_oweds {
 	struct kvc_owed *ring; /* KVC_OWED of them; NULL: nothing was deleted yet */
+	uint32_t *digest;      /* of their keys, side by side: to find those of one key */
 	uint64_t noted;        /* so many were ever noted: the next one's number */
 	uint64_t change_ns;    /* when a server came, or the view changed, the last time */
 	bool due, running;     /* servers are to be told; a coroutine does */

@@ -189,7 +189,7 @@ void doubt_view(struct kvs_server *s, bool lacked)
 	}
 	if (self && d->state == DOUBT_AWAY && !d->member)
 		back(s);
-	d->member = self != NULL && self->state != KV_MEMBER_DRAINING;
+	d->member = self != NULL; /* one that its source calls draining has values, too, and has not drained */
 }
 
 /* ---- from other threads ---- */

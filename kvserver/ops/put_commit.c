@@ -121,6 +121,12 @@ int32_t put_allowed(struct shard *s, const struct wire_request *q, uint64_t now_
 	return rc ? copy_refused(s, rc) : WIRE_OK;
 }
 
+/* When a value is born that a client has put: after a standstill, at its beginning (shard/doubt.h). */
+static uint64_t plain_born(const struct shard *s, uint64_t now_ns)
+{
+	return KV_UNLIKELY(s->late_ns) ? s->late_ns : now_ns;
+}
+
 /* The same value is there. */
 static void duplicate(struct shard *s, struct block *holder, uint32_t ttl_s, uint64_t born_ns)
 {
@@ -128,7 +134,7 @@ static void duplicate(struct shard *s, struct block *holder, uint32_t ttl_s, uin
 
 	shard_count(s, WIRE_STAT_PUT_DUPLICATES);
 	store_use(&s->store, holder);
-	block_born_at(holder, KV_MAX(born_ns ? born_ns : now_ns, block_born_ns(holder)));
+	block_born_at(holder, KV_MAX(born_ns ? born_ns : plain_born(s, now_ns), block_born_ns(holder)));
 	if (born_ns == 0 && expires_ns > holder->expire.when_ns)
 		store_expire_at(&s->store, holder, expires_ns);
 }
@@ -150,6 +156,19 @@ static int32_t compare(struct shard *s, struct block *holder, uint64_t total, ui
 int32_t put_compare(struct shard *s, struct block *holder, const struct wire_request *q, uint64_t *out_generation)
 {
 	return compare(s, holder, q->put.total, q->put.checksum, q->put.ttl_s, put_born(s, q), out_generation);
+}
+
+/* Make a value that a client has put visible. After a standstill one whose key was deleted since is not stored: the
+ * client may try again when the standstill is judged. */
+static int plain_commit(struct shard *s, struct block *b, uint64_t checksum, uint64_t expires_ns, uint64_t now_ns,
+			struct block **out_holder)
+{
+	uint64_t born_ns = plain_born(s, now_ns), life_ns = expires_ns;
+
+	if (KV_UNLIKELY(s->late_ns) &&
+	    store_copy_allowed(&s->store, b->item.key, b->item.key_len, born_ns, now_ns, &life_ns))
+		return -KV_EBUSY;
+	return store_commit_born(&s->store, b, checksum, expires_ns, born_ns, now_ns, out_holder);
 }
 
 /* Make a copy visible, in the place of an older value if there is one. As store_copy_allowed and store_commit. */
@@ -182,7 +201,7 @@ int32_t put_commit(struct shard *s, struct block *b, uint64_t digest, uint64_t c
 		return WIRE_CORRUPT;
 	}
 	rc = born_ns ? copy_commit(s, b, checksum, expires_ns, born_ns, now_ns, &holder)
-		     : store_commit(&s->store, b, checksum, expires_ns, now_ns, &holder);
+		     : plain_commit(s, b, checksum, expires_ns, now_ns, &holder);
 	if (rc == -KV_EEXIST)
 		return compare(s, holder, b->len, checksum, ttl_s, born_ns, out_generation);
 	if (rc == -KV_EDELETED || rc == -KV_ECANCELED)

@@ -106,15 +106,19 @@ void touch_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	struct shard *s = l->session->shard;
 	struct wire_reply r = {.type = q->type, .flags = q->flags, .id = q->id};
 	struct block *b = block_find(l, q, now_ns);
+	uint64_t at_ns = loop_now(s->loop);
 
-	if (b && q->flags & WIRE_TOUCH_YOUNG && now_ns - block_born_ns(b) >= q->touch.young_ns)
+	if (q->flags & WIRE_TOUCH_AT)
+		at_ns = KV_MIN(shard_clock_local(s, q->touch.young_ns), at_ns);
+	if (b && ((q->flags & WIRE_TOUCH_YOUNG && now_ns - block_born_ns(b) >= q->touch.young_ns) ||
+		  (q->flags & WIRE_TOUCH_AT && block_born_ns(b) > at_ns)))
 		b = NULL;
 	r.status = b ? WIRE_OK : missing(l, q, now_ns, &r.touch.age_ns);
 	if (!(q->flags & WIRE_TOUCH_LOOK) &&
 	    (b || (q->flags & (WIRE_TOUCH_MARK | WIRE_TOUCH_YOUNG)) == WIRE_TOUCH_MARK)) {
 		uint64_t ttl_ns = q->touch.ttl_s ? q->touch.ttl_s * 1000000000ull : shard_ttl_ns(s);
 		store_touch(&s->store, q->key.data, q->key.len, b, ttl_ns ? kv_deadline(now_ns, ttl_ns) : KV_NEVER,
-			    loop_now(s->loop));
+			    at_ns, loop_now(s->loop));
 	}
 	if (b && !(q->flags & WIRE_TOUCH_LOOK)) {
 		shard_count(s, WIRE_STAT_TOUCHES);

@@ -36,9 +36,11 @@ void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_sai
 	atomic_fetch_add_explicit(&t->number, 1, memory_order_release);
 }
 
-void shard_doubt_stood(struct shard *s)
+void shard_doubt_stood(struct shard *s, uint64_t since_ns)
 {
 	struct doubt_told *t = s->opt.doubt;
+
+	s->late_ns = s->late_ns ? s->late_ns : since_ns;
 
 	pthread_mutex_lock(&t->lock);
 	t->stood = true;
@@ -64,8 +66,10 @@ void shard_doubt_take(struct shard *s)
 	pthread_mutex_unlock(&t->lock);
 	if (before_ns != s->store.doubt.before_ns)
 		store_doubt(&s->store, before_ns);
-	if (decided)
+	if (decided) {
 		store_judge(&s->store, said ? said->verdict : NULL, said ? said->count : 0);
+		s->late_ns = 0;
+	}
 	s->doubt_said = said;
 	if (was)
 		shard_doubt_release(t, was);

@@ -30,11 +30,12 @@ struct doubt_told {
 
 /* Any thread: shard_doubt_tell -- hide what was born before before_ns; 0: judge what is hidden by `said`, which is the
  * shards' then. shard_doubt_release -- one user less.
- * The shard's thread: shard_doubt_take -- the number has changed. shard_doubt_stood -- it has not turned for longer
- * than still_ns. */
+ * The shard's thread: shard_doubt_take -- the number has changed. shard_doubt_stood -- it has not turned since then,
+ * for longer than still_ns. A PUT that it takes before that is judged may have waited all the time, and its key may
+ * have been deleted elsewhere: it counts as made then. */
 void shard_doubt_tell(struct doubt_told *t, uint64_t before_ns, struct doubt_said *said);
 void shard_doubt_take(struct shard *s);
-void shard_doubt_stood(struct shard *s);
+void shard_doubt_stood(struct shard *s, uint64_t since_ns);
 void shard_doubt_release(struct doubt_told *t, struct doubt_said *said);
 
 #endif

@@ -64,7 +64,7 @@ static int shard_first(struct loop_poller *p)
 	if (KV_UNLIKELY(gap_ns > SHARD_TICK_NS) && s->opt.doubt) {
 		uint64_t still_ns = atomic_load_explicit(&s->opt.doubt->still_ns, memory_order_relaxed);
 		if (still_ns && gap_ns > still_ns)
-			shard_doubt_stood(s);
+			shard_doubt_stood(s, now_ns - gap_ns);
 	}
 	return 0;
 }

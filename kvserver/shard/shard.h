@@ -136,6 +136,7 @@ struct shard {
 	uint32_t frames, frames_max; /* reply frames begun and not sent; send buffers in all */
 	uint64_t fenced_ns, born_ns;
 	uint64_t doubt_number;         /* of what the store was told last */
+	uint64_t late_ns;              /* the last turn before this thread stood still; 0: that is judged (doubt.h) */
 	struct doubt_said *doubt_said; /* that it has; or NULL */
 	uint32_t mark;                 /* of blocks counted in one walk */
 	uint64_t stat[WIRE_STAT_END];

@@ -229,6 +229,25 @@ static void a_copy_from_the_future_is_born_now(void **state)
 	assert_int_equal(copy("k", MIB, 1, now() - 2000000000, 0), WIRE_DELETED);
 }
 
+/* A PUT may have waited while the server stood still, and its key may have been deleted elsewhere meanwhile. */
+static void a_put_that_waited_is_as_old_as_the_standstill(void **state)
+{
+	uint64_t before = now() - 5000000000;
+	(void)state;
+	rig.shard->late_ns = before;
+	rig_store("k5", MIB, 1);
+	assert_int_equal(block_born_ns(store_find(&rig.shard->store, "k5", 2, 0)), before / 1000 * 1000);
+	assert_int_equal(drop("k5", WIRE_DELETE_AT, clock_told(now() - 3000000000))->status, WIRE_OK);
+	assert_false(is_there("k5"));
+	rig_fill(rig_memory(0), MIB, 1);
+	struct wire_request q = rig_put("k5", MIB, 0, MIB, kv_hash_block(rig_memory(0), MIB), WHOLE);
+	assert_int_equal(rig_ask(&q)->status, WIRE_BUSY);
+	assert_false(is_there("k5"));
+	rig.shard->late_ns = 0;
+	rig_store("k5", MIB, 1);
+	assert_true(is_there("k5"));
+}
+
 static void a_copy_lengthens_no_life(void **state)
 {
 	uint64_t at = now(), expires;
@@ -897,6 +916,7 @@ int main(void)
 		PUT_TEST(a_copy_under_way_when_its_key_is_deleted_is_refused),
 		PUT_TEST(of_two_values_the_younger_one_stays),
 		PUT_TEST(a_copy_from_the_future_is_born_now),
+		PUT_TEST(a_put_that_waited_is_as_old_as_the_standstill),
 		PUT_TEST(a_copy_lengthens_no_life),
 		PUT_TEST(a_delete_may_be_of_one_value_alone),
 		PUT_TEST(only_a_young_value_is_given_to_those_who_want_one),

@@ -85,6 +85,15 @@ static void delete_all(struct kvc_client *c, void *arg)
 	}
 }
 
+/* arg: seconds to live. */
+static void touch_all(struct kvc_client *c, void *arg)
+{
+	const struct kvc_call call = {.size = sizeof(call), .ttl_s = (uint32_t)(uintptr_t)arg};
+	for (uint32_t i = 0; i < KEYS; i++)
+		if (kvc_touch_await(c, members_key_of(&i), &call) != 0)
+			world_wrong(&members.world, "TOUCH failed");
+}
+
 /* Values with other bytes. arg: seconds to live. */
 static void put_other(struct kvc_client *c, void *arg)
 {
@@ -202,6 +211,25 @@ static void a_delete_holds_when_the_next_value_has_expired(void **state)
 	world_close(&members.world);
 }
 
+/* Its source calls it draining, then names it no more, then names it again. It never drained. */
+static void a_server_that_was_called_draining_asks_too(void **state)
+{
+	(void)state;
+	open_world(5, 3, 3, 2, 0);
+	do_all(0, members_put_all, NULL);
+	members_change(1, KV_MEMBER_DRAINING);
+	sleep_s(3);
+	members_change(1, 0);
+	sleep_s(3);
+	do_all(1, delete_all, NULL);
+	world_pool_crash(&members.world, 1);
+	members_change(1, KV_MEMBER_UP);
+	sleep_s(20);
+	do_all(0, look, NULL);
+	assert_int_equal(found, 0);
+	world_close(&members.world);
+}
+
 static bool was_node_0[KEYS];
 static unsigned missed;
 
@@ -241,6 +269,39 @@ static void a_server_keeps_old_copies_that_come_after_its_doubt(void **state)
 	world_close(&members.world);
 }
 
+/* Two servers; one stands still after the last call and is told again of what it may have missed. */
+static void stand_still(void)
+{
+	freeze(0, true);
+	sleep_s(3);
+	freeze(0, false);
+	sleep_s(15);
+	do_all(0, look, NULL);
+	assert_int_equal(found, KEYS);
+	world_close(&members.world);
+}
+
+static void a_touch_does_not_shorten_a_newer_value(void **state)
+{
+	(void)state;
+	open_world(7, 2, 2, 1, 0);
+	do_all(0, members_put_all, NULL);
+	do_all(0, touch_all, (void *)10);
+	do_all(0, delete_all, NULL);
+	do_all(0, members_put_all, NULL);
+	stand_still();
+}
+
+static void the_last_touch_counts(void **state)
+{
+	(void)state;
+	open_world(7, 2, 2, 1, 0);
+	do_all(0, members_put_all, NULL);
+	do_all(0, touch_all, (void *)1);
+	do_all(0, touch_all, (void *)1000);
+	stand_still();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,7 +309,10 @@ int main(void)
 		cmocka_unit_test(a_restarted_second_server_is_told_too),
 		cmocka_unit_test(telling_goes_on_where_it_was_cut),
 		cmocka_unit_test(a_delete_holds_when_the_next_value_has_expired),
+		cmocka_unit_test(a_server_that_was_called_draining_asks_too),
 		cmocka_unit_test(a_server_keeps_old_copies_that_come_after_its_doubt),
+		cmocka_unit_test(a_touch_does_not_shorten_a_newer_value),
+		cmocka_unit_test(the_last_touch_counts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,19 +163,19 @@ static void a_copy_does_not_undo_a_touch(void **state)
 	uint64_t at;
 	(void)state;
 	open_small(0);
-	store_touch(&store, "k", 1, NULL, 15 * SEC, 12 * SEC);
+	store_touch(&store, "k", 1, NULL, 15 * SEC, 12 * SEC, 12 * SEC);
 	assert_int_equal(copy("k", 1, 10 * SEC, 13 * SEC), 0);
 	assert_int_equal(get("k", 13 * SEC)->expire.when_ns, 15 * SEC);
 	assert_null(get("k", 15 * SEC));
 	assert_false(store_key_deleted(&store, "k", 1, 15 * SEC, &at)); /* another TOUCH may have gone elsewhere */
 	assert_int_equal(copy("k", 1, 10 * SEC, 16 * SEC), -KV_ECANCELED);
 	b = put("s", SMALL, 1, 20 * SEC);
-	store_touch(&store, "s", 1, b, 25 * SEC, 21 * SEC); /* shorter: it lived for ever */
+	store_touch(&store, "s", 1, b, 25 * SEC, 21 * SEC, 21 * SEC); /* shorter: it lived for ever */
 	assert_null(get("s", 25 * SEC));
 	assert_int_equal(copy("s", 1, 20 * SEC, 26 * SEC), -KV_ECANCELED);
 	b = put("l", SMALL, 1, 30 * SEC);
-	store_touch(&store, "l", 1, b, 35 * SEC, 31 * SEC);
-	store_touch(&store, "l", 1, b, 50 * SEC, 32 * SEC); /* longer again */
+	store_touch(&store, "l", 1, b, 35 * SEC, 31 * SEC, 31 * SEC);
+	store_touch(&store, "l", 1, b, 50 * SEC, 32 * SEC, 32 * SEC); /* longer again */
 	assert_int_equal(get("l", 40 * SEC)->expire.when_ns, 50 * SEC);
 	store_drop(&store, b);
 	assert_int_equal(copy("l", 1, 30 * SEC, 40 * SEC), 0);

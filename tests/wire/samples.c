@@ -125,8 +125,11 @@ void random_request(struct kv_prng *p, struct scratch *s, struct wire_request *r
 		break;
 	case WIRE_TOUCH:
 		r->touch.ttl_s = (uint32_t)upto(p, UINT32_MAX);
-		r->flags = (uint8_t)(kv_prng_below(p, 3) | (kv_prng_below(p, 2) ? WIRE_TOUCH_YOUNG : 0));
-		r->touch.young_ns = r->flags & WIRE_TOUCH_YOUNG ? upto(p, UINT64_MAX) : 0;
+		r->flags = (uint8_t)kv_prng_below(p, 3);
+		if (kv_prng_below(p, 2))
+			r->flags |=
+				r->flags == WIRE_TOUCH_LOOK || kv_prng_below(p, 2) ? WIRE_TOUCH_YOUNG : WIRE_TOUCH_AT;
+		r->touch.young_ns = r->flags & (WIRE_TOUCH_YOUNG | WIRE_TOUCH_AT) ? upto(p, UINT64_MAX) : 0;
 		break;
 	case WIRE_DELETE:
 		r->flags = (uint8_t)kv_prng_below(p, 3);

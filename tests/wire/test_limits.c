@@ -58,7 +58,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 	static const uint8_t allowed[WIRE_PROVE + 1] = {[WIRE_GET] = 15 | WIRE_GET_PACK | WIRE_GET_PULL | WIRE_GET_MORE,
 							[WIRE_PUT] = 31,
 							[WIRE_DELETE] = 3,
-							[WIRE_TOUCH] = 7,
+							[WIRE_TOUCH] = 15,
 							[WIRE_PIN] = 1};
 	const uint8_t either = WIRE_GET_FOLLOWS | WIRE_GET_LEASED, only_replies = either | WIRE_GET_HOT;
 	uint8_t key[] = {1, 'k'};
@@ -80,7 +80,7 @@ static void each_type_has_its_flags_and_no_others(void **state)
 				r.drop.which = flags != 0;
 			}
 			if (type == WIRE_TOUCH)
-				good = good && (flags & 3) != 3;
+				good = good && (flags & 3) != 3 && (flags & 9) != 9 && (flags & 12) != 12;
 			if (type == WIRE_EXISTS && flags == WIRE_EXISTS_DELETED)
 				good_reply = true;
 			if (type == WIRE_GET) {
@@ -436,6 +436,12 @@ static void which_value_is_meant_is_said_once(void **state)
 	assert_int_equal(add_request(&r), -KV_EINVAL);
 	r.flags = WIRE_TOUCH_YOUNG;
 	assert_int_equal(add_request(&r), 0);
+	r.flags = WIRE_TOUCH_AT | WIRE_TOUCH_MARK;
+	assert_int_equal(add_request(&r), 0);
+	r.flags = WIRE_TOUCH_AT | WIRE_TOUCH_YOUNG;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
+	r.flags = WIRE_TOUCH_AT | WIRE_TOUCH_LOOK;
+	assert_int_equal(add_request(&r), -KV_EINVAL);
 	r = (struct wire_request){
 		.type = WIRE_PUT, .flags = WIRE_PUT_FIRST | WIRE_PUT_COPY, .key = {key, 1}, .put = {.born_ns = 1}};
 	assert_int_equal(add_request(&r), 0);

@@ -60,8 +60,9 @@ void assert_request_limits(const struct wire_request *r, const uint8_t *data, si
 		assert_true(r->flags != WIRE_DELETE_THIS || r->drop.which != 0);
 	}
 	if (r->type == WIRE_TOUCH) {
-		assert_true(!(r->flags & WIRE_TOUCH_LOOK) || !(r->flags & WIRE_TOUCH_MARK));
-		assert_true(r->flags & WIRE_TOUCH_YOUNG || r->touch.young_ns == 0);
+		assert_true(!(r->flags & WIRE_TOUCH_LOOK) || !(r->flags & (WIRE_TOUCH_MARK | WIRE_TOUCH_AT)));
+		assert_true(!(r->flags & WIRE_TOUCH_YOUNG) || !(r->flags & WIRE_TOUCH_AT));
+		assert_true(r->flags & (WIRE_TOUCH_YOUNG | WIRE_TOUCH_AT) || r->touch.young_ns == 0);
 	}
 	if (r->type == WIRE_EXISTS) {
 		assert_true(r->exists.count >= 1 && r->exists.count <= WIRE_EXISTS_MAX);
