@@ -24,9 +24,9 @@ struct kvc_tomb {
 };
 
 /* kvc_tombs -- some of the keys that a shard of server i of the pool remembers so, at most `max` (200 are enough).
- * *from begins as 0, and is 0 after the last ones. Blocks. Returns how many they are, or a code; -KV_EINVAL: there is
- * no such shard. */
+ * *from begins as 0, and is 0 after the last ones. *out_since_ns: the shard remembers all that was deleted later than
+ * this time of CLOCK_MONOTONIC. Blocks. Returns how many they are, or a code; -KV_EINVAL: there is no such shard. */
 int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,
-	      unsigned max, const struct kvc_call *call);
+	      unsigned max, uint64_t *out_since_ns, const struct kvc_call *call);
 
 #endif

@@ -92,9 +92,10 @@ struct kvs_options {
 	uint64_t (*on_drain)(void *arg, const struct kvs_drain *bounds, const char *client);
 	void *on_drain_arg;
 	/* This server was out of the cluster for a while and is back: ask all other members of this view which keys
-	 * were deleted, and call kvs_server_recalled. Called on the control loop, and must not block. 0, or a code: it
-	 * cannot be done. NULL: nobody asks, and values from before are dropped. */
-	int (*recall)(void *arg, const struct kv_view *view);
+	 * were deleted since then (of kv_clock_monotonic), and call kvs_server_recalled. Called on the control loop,
+	 * and must not block. 0, or a code: it cannot be done. NULL: nobody asks, and values from before are dropped.
+	 */
+	int (*recall)(void *arg, const struct kv_view *view, uint64_t since_ns);
 	void *recall_arg;
 	uint64_t lease_ns; /* how long a value is kept for a client to read: 1 s; 10 ms to 60 s */
 	/* Memory beside memory_bytes that clients write their PUTs to where that is the fastest way: 128 MiB, of which
@@ -163,8 +164,9 @@ void kvs_server_drained(struct kvs_server *server, const struct kv_drained *drai
  * server says the same by itself. Thread: any, while the server is not destroyed. -KV_EBUSY: not now, try again.
  *
  * kvs_server_recalled -- the other members said of these keys that they were deleted, at times of kv_clock_monotonic.
- * verdict: from malloc, and the server's from now on. NULL: not all of them have answered. Thread and code as above;
- * the server has them in any case, and kvs_server_recall_again has the control loop look once more. */
+ * verdict: from malloc, and the server's from now on. NULL: not all of them have answered, or remember all of it.
+ * Thread and code as above; the server has them in any case, and kvs_server_recall_again has the control loop look once
+ * more. */
 int kvs_server_away(struct kvs_server *server, bool away);
 struct verdict;
 int kvs_server_recalled(struct kvs_server *server, struct verdict *verdict, uint32_t count);

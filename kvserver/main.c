@@ -572,11 +572,11 @@ static void on_away(void *run, bool away)
 }
 
 /* Before the server is there, nothing can be in doubt. */
-static int on_recall(void *run, const struct kv_view *view)
+static int on_recall(void *run, const struct kv_view *view, uint64_t since_ns)
 {
 	struct run *r = run;
 
-	return r->recall ? recall_ask(r->recall, view) : -KV_EBUSY;
+	return r->recall ? recall_ask(r->recall, view, since_ns) : -KV_EBUSY;
 }
 
 static struct recall *recall_make(const struct run *r)

@@ -74,6 +74,7 @@ static struct tomb *place_take(struct tombs *t, uint64_t now_ns)
 
 	if (d->hash) {
 		t->dropped += !over(d, now_ns);
+		t->since_ns = KV_MAX(t->since_ns, d->time_ns);
 		place_free(t, link_of(t, d->hash));
 	}
 	t->put++;

@@ -28,9 +28,10 @@ struct tombs {
 	struct tomb *ring;      /* in the order in which they came */
 	uint32_t *next, *chain; /* index + 1 of the next tombstone of a chain, and of the first one of each */
 	uint32_t count_max, mask;
-	uint32_t used;    /* places that are not free */
-	uint64_t put;     /* tombstones ever put: the next one's number, from which its place follows */
-	uint64_t dropped; /* tombstones that had to go before their time */
+	uint32_t used;     /* places that are not free */
+	uint64_t put;      /* tombstones ever put: the next one's number, from which its place follows */
+	uint64_t dropped;  /* tombstones that had to go before their time */
+	uint64_t since_ns; /* all that was said of keys later than this is here; the owner sets it at its start */
 };
 
 /* tombs_init -- none yet, of an arena of this size. 0 or -KV_ENOMEM. */

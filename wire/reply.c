@@ -64,7 +64,7 @@ enum {
 	TOMBS_NEXT = 0,
 	TOMBS_COUNT = 8,
 	TOMBS_ZERO_16 = 10,
-	TOMBS_ZERO_32 = 12,
+	TOMBS_KNOWN = 12,
 	TOMBS_FIXED = 16,
 	TOMB_SIZE = 16,
 
@@ -86,7 +86,7 @@ _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + GET_FIXED + KV_INLINE_MA
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + STAT_FIXED + WIRE_STAT_MAX * PAIR_SIZE <= KV_MSG_MAX,
 	       "STAT fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_REPLY_HEADER + TOMBS_FIXED + WIRE_TOMBS_MAX * TOMB_SIZE <= KV_MSG_MAX &&
-		       TOMBS_ZERO_32 + 4 == TOMBS_FIXED,
+		       TOMBS_KNOWN + 4 == TOMBS_FIXED,
 	       "TOMBS fits a frame");
 _Static_assert(WIRE_FRAME_HEADER + WIRE_RECORD_HEADER + EXISTS_FIXED + 2 * WIRE_EXISTS_BITMAP <= KV_MSG_MAX,
 	       "EXISTS fits a frame");
@@ -254,7 +254,7 @@ static void tombs_write(uint8_t *p, const struct wire_reply *r)
 	kv_put64(p + TOMBS_NEXT, r->tombs.next);
 	kv_put16(p + TOMBS_COUNT, (uint16_t)r->tombs.count);
 	kv_put16(p + TOMBS_ZERO_16, 0);
-	kv_put32(p + TOMBS_ZERO_32, 0);
+	kv_put32(p + TOMBS_KNOWN, r->tombs.known_ms);
 	if (r->tombs.count)
 		memcpy(p + TOMBS_FIXED, r->tombs.tombs, (size_t)r->tombs.count * TOMB_SIZE);
 }
@@ -387,7 +387,8 @@ static bool tombs_read(struct wire_cur *c, const uint8_t *p, struct wire_reply *
 	out->tombs.next = kv_get64(p + TOMBS_NEXT);
 	out->tombs.count = kv_get16(p + TOMBS_COUNT);
 	out->tombs.tombs = wire_cur_take(c, (size_t)out->tombs.count * TOMB_SIZE);
-	return (kv_get16(p + TOMBS_ZERO_16) | kv_get32(p + TOMBS_ZERO_32)) == 0;
+	out->tombs.known_ms = kv_get32(p + TOMBS_KNOWN);
+	return kv_get16(p + TOMBS_ZERO_16) == 0;
 }
 
 /* Returns whether the body's reserved fields are zero. The cursor tells whether the body was long enough. */

@@ -83,7 +83,8 @@
  *  PING    0 u64 cookie  8 u64 turns made by the shard's loop  16 u64 nonce, to be sent back with PROVE (0: this
  *         link is proven)
  *  BENCH   0 u32 posted  4 u32 zero
- *  TOMBS   0 u64 next (0: these are the last ones)  8 u16 count (0..200)  10 u16 zero  12 u32 zero
+ *  TOMBS   0 u64 next (0: these are the last ones)  8 u16 count (0..200)  10 u16 zero  12 u32 for how
+ *         many milliseconds the shard has remembered all (UINT32_MAX: at least)
  *         16 deleted keys: u64 XXH3-64 of the key with seed 4, u64 nanoseconds since it was deleted, or less
  *  others  (empty)
  *
@@ -522,7 +523,7 @@ struct wire_reply {
 		} bench;
 		struct {
 			uint64_t next;
-			uint32_t count;
+			uint32_t count, known_ms;
 			const uint8_t *tombs; /* read with wire_tomb */
 		} tombs;
 	};

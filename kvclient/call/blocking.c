@@ -291,7 +291,7 @@ int kvc_delete_at(struct kvc_pool *pool, struct kvc_key key, uint64_t time_ns, c
 }
 
 int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *from, struct kvc_tomb *out,
-	      unsigned max, const struct kvc_call *call)
+	      unsigned max, uint64_t *out_since_ns, const struct kvc_call *call)
 {
 	struct kvc_call own = call ? *call : (struct kvc_call){.size = sizeof(own)};
 	struct kvc_tombs tombs;
@@ -302,6 +302,7 @@ int kvc_tombs(struct kvc_pool *pool, unsigned server, unsigned shard, uint64_t *
 	if (rc < 0)
 		return rc;
 	*from = tombs.next;
+	*out_since_ns = tombs.since_ns;
 	tombs.count = KV_MIN(tombs.count, max);
 	memcpy(out, tombs.tomb, tombs.count * sizeof(*out));
 	return (int)tombs.count;

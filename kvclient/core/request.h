@@ -147,7 +147,8 @@ struct kvc_req {
 
 /* Keys that a shard says were deleted. */
 struct kvc_tombs {
-	uint64_t next; /* 0: these are the last ones */
+	uint64_t next;     /* 0: these are the last ones */
+	uint64_t since_ns; /* the shard remembers all that was deleted later */
 	unsigned count;
 	struct kvc_tomb tomb[WIRE_TOMBS_MAX];
 };

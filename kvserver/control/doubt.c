@@ -27,6 +27,8 @@
 #define STILL_NS  1900000000ull /* clients wait for 2 s by default, and for two heartbeats in any case */
 #define LOOK_NS   250000000ull
 
+#define LOST_NS 5000000000ull /* others may have had a view without this server for so long before it hears of it */
+
 /* ---- what the shards are told ---- */
 
 static void hide(struct kvs_server *s)
@@ -46,12 +48,35 @@ static void enter(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
 		loop_timer_arm(s->control, &d->timer, loop_now(s->control) + for_ns);
 }
 
-static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns)
+static uint64_t now_less(const struct kvs_server *s, uint64_t ns)
 {
-	if (s->doubts.state == DOUBT_OVER)
+	uint64_t now_ns = loop_now(s->control);
+
+	return now_ns - KV_MIN(now_ns, ns);
+}
+
+static void begin(struct kvs_server *s, enum doubt_state to, uint64_t for_ns, uint64_t since_ns)
+{
+	if (s->doubts.state == DOUBT_OVER) {
+		s->doubts.since_ns = since_ns;
+		s->doubts.others_lost = false;
 		control_set(s, WIRE_STAT_DOUBTS, atomic_load(&s->control_stat[WIRE_STAT_DOUBTS]) + 1);
+	}
 	enter(s, to, for_ns);
 	hide(s);
+}
+
+/* The members while this server is AWAY: they have what was deleted. One that leaves takes it along. */
+static void others_note(struct kvs_server *s)
+{
+	struct doubts *d = &s->doubts;
+
+	for (uint32_t i = 0; i < d->others.count; i++) {
+		const char *id = d->others.member[i].node_id;
+		d->others_lost |= strcmp(id, s->node_id) != 0 && !kv_view_find(&s->views.now, id);
+	}
+	kv_view_fini(&d->others);
+	d->others_lost |= kv_view_copy(&s->views.now, &d->others) < 0;
 }
 
 static void lost(struct kvs_server *s)
@@ -60,12 +85,13 @@ static void lost(struct kvs_server *s)
 		kv_event(s->opt.log, KV_LOG_WARN, KV_EVENT("values_doubted"),
 			 "this server is no member of the cluster at the moment: its values are hidden until it is "
 			 "known which of them were deleted meanwhile");
-	begin(s, DOUBT_AWAY, 0);
+	begin(s, DOUBT_AWAY, 0, now_less(s, LOST_NS));
 }
 
-static void back(struct kvs_server *s)
+/* ago_ns: since when, if this is no return. */
+static void back(struct kvs_server *s, uint64_t ago_ns)
 {
-	begin(s, DOUBT_BACK, HEARD_NS); /* what came meanwhile is hidden, too */
+	begin(s, DOUBT_BACK, HEARD_NS, now_less(s, ago_ns)); /* what came meanwhile is hidden, too */
 }
 
 /* ---- a server that stood still ---- */
@@ -101,7 +127,7 @@ static bool stood_still(struct kvs_server *s)
 	if (s->doubts.state == DOUBT_AWAY)
 		hide(s);
 	else
-		back(s);
+		back(s, ns + LOOK_NS);
 	return true;
 }
 
@@ -134,6 +160,7 @@ static void looks_set(struct kvs_server *s, bool on)
 static void judge(struct kvs_server *s, struct doubt_said *said)
 {
 	enter(s, DOUBT_OVER, 0);
+	kv_view_fini(&s->doubts.others);
 	if (said)
 		kv_event(s->opt.log, KV_LOG_INFO, KV_EVENT("values_judged", KV_NUMBER("deleted", said->count)),
 			 "the values are back, without those that were deleted meanwhile: the other members know of %u "
@@ -151,7 +178,8 @@ static void timer_fire(struct loop_timer *t)
 
 	if (stood_still(s))
 		return;
-	if (s->doubts.state == DOUBT_BACK && s->opt.recall && s->opt.recall(s->opt.recall_arg, &s->views.now) == 0)
+	if (s->doubts.state == DOUBT_BACK && !s->doubts.others_lost && s->opt.recall &&
+	    s->opt.recall(s->opt.recall_arg, &s->views.now, s->doubts.since_ns) == 0)
 		enter(s, DOUBT_ASKING, ANSWER_NS);
 	else
 		judge(s, NULL);
@@ -169,6 +197,7 @@ void doubt_close(struct kvs_server *s)
 	if (s->doubts.open) {
 		loop_timer_cancel(s->control, &s->doubts.timer);
 		looks_set(s, false);
+		kv_view_fini(&s->doubts.others);
 	}
 	s->doubts.open = false;
 }
@@ -187,8 +216,10 @@ void doubt_view(struct kvs_server *s, bool lacked)
 		lost(s);
 		d->member = false;
 	}
+	if (d->state == DOUBT_AWAY || d->state == DOUBT_BACK)
+		others_note(s);
 	if (self && d->state == DOUBT_AWAY && !d->member)
-		back(s);
+		back(s, 0);
 	d->member = self != NULL; /* one that its source calls draining has values, too, and has not drained */
 }
 
@@ -207,7 +238,7 @@ static void on_found(void *arg)
 	struct kvs_server *s = arg;
 
 	if (s->doubts.open && s->doubts.state == DOUBT_AWAY)
-		back(s);
+		back(s, 0);
 }
 
 int kvs_server_away(struct kvs_server *s, bool away)

@@ -18,6 +18,9 @@ struct doubts {
 	struct loop_timer timer; /* of DOUBT_BACK and DOUBT_ASKING */
 	struct loop_timer look;  /* armed while it matters that this server stands still */
 	uint64_t seen_ns;        /* the control loop turned then */
+	uint64_t since_ns;       /* what was deleted later may have been deleted without this server */
+	struct kv_view others;   /* the last view while this server was AWAY */
+	bool others_lost;        /* one of the members meanwhile has left: nobody knows what it remembers */
 	bool member;             /* the last view has this server, and not as one that drains */
 	bool open;
 };

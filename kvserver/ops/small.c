@@ -183,6 +183,7 @@ void tombs_begin(struct link *l, const struct wire_request *q, uint64_t now_ns)
 	while (r.tombs.count < WIRE_TOMBS_MAX && (d = tombs_next(t, &at, &budget)) != NULL)
 		wire_tomb_put(packed, r.tombs.count++, d->id, now_ns - KV_MIN(now_ns, d->time_ns), d->expires_ns != 0);
 	r.tombs.next = at < t->put ? at : 0;
+	r.tombs.known_ms = (uint32_t)KV_MIN((now_ns - KV_MIN(now_ns, t->since_ns)) / 1000000, (uint64_t)UINT32_MAX);
 	reply_put(l, &r, NULL);
 }
 

@@ -4,8 +4,9 @@
  *
  * It opens a pool to all other members, by the names and addresses of the view, and reads the tombstones of each shard
  * of each (store/tombs.h), all of them: some hundred thousand at most, 200 in an answer. Their times become times of
- * this machine's clock, not earlier ones. A member that has left meanwhile is asked no more. If one does not answer in
- * time, nothing is known: the server then drops what it had. */
+ * this machine's clock, not earlier ones. If a member does not answer in time, has left meanwhile, or does not remember
+ * all that was deleted since this server was absent (it was restarted, or its ring is full), nothing is known: the
+ * server then drops what it had. */
 #include "kvserver/push/recall.h"
 
 #include <pthread.h>
@@ -34,6 +35,7 @@ struct recall {
 	pthread_t thread;
 	_Atomic bool stop;
 	struct kv_view view;
+	uint64_t since_ns;       /* of the absence */
 	struct verdict *verdict; /* the thread's */
 	uint32_t count, room;
 };
@@ -131,13 +133,15 @@ static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, 
 {
 	const struct kvc_call call = {.size = sizeof(call), .timeout_ns = CALL_NS};
 	struct kvc_tomb tomb[PAGE];
-	uint64_t from = 0;
+	uint64_t from = 0, known_ns = 0;
 	int n;
 
 	do {
-		n = kvc_tombs(pool, server, shard, &from, tomb, PAGE, &call);
+		n = kvc_tombs(pool, server, shard, &from, tomb, PAGE, &known_ns, &call);
 		if (n == -KV_EINVAL && shard > 0)
 			return 1;
+		if (n >= 0 && known_ns > r->since_ns)
+			return -KV_ENOTFOUND;
 		if (n >= 0)
 			n = verdicts_add(r, tomb, (unsigned)n);
 		if (n < 0)
@@ -146,7 +150,7 @@ static int shard_read(struct recall *r, struct kvc_pool *pool, unsigned server, 
 	return from ? -KV_ETIMEOUT : 0;
 }
 
-/* Wait until server i is up. 0; 1: it is no member any more; or -KV_ETIMEOUT. */
+/* Wait until server i is up. 0; -KV_ENOTFOUND: it is no member any more; or -KV_ETIMEOUT. */
 static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i, uint64_t until_ns)
 {
 	const struct timespec poll = {.tv_nsec = POLL_NS};
@@ -155,7 +159,7 @@ static int server_wait(const struct recall *r, struct kvc_pool *pool, unsigned i
 	for (; !over(r, until_ns); nanosleep(&poll, NULL)) {
 		info = (struct kvc_server_info){.size = sizeof(info)};
 		if (kvc_server_info(pool, 0, i, &info) == -KV_ENOTFOUND)
-			return 1;
+			return -KV_ENOTFOUND;
 		if (info.state == KVC_SERVER_UP)
 			return 0;
 	}
@@ -213,7 +217,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int recall_ask(void *recall, const struct kv_view *view)
+int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns)
 {
 	struct recall *r = recall;
 	int rc = -KV_EBUSY;
@@ -227,6 +231,7 @@ int recall_ask(void *recall, const struct kv_view *view)
 	kv_view_fini(&r->view);
 	r->verdict = NULL;
 	r->count = r->room = 0;
+	r->since_ns = since_ns;
 	rc = kv_view_copy(view, &r->view);
 	if (rc == 0)
 		rc = -pthread_create(&r->thread, NULL, run, r);

@@ -24,6 +24,6 @@ void recall_destroy(struct recall **r);
 
 /* recall_ask -- kvs_options.recall: a thread asks all others of this view. 0, -KV_EBUSY: one does already; or a code.
  * Any thread. */
-int recall_ask(void *recall, const struct kv_view *view);
+int recall_ask(void *recall, const struct kv_view *view, uint64_t since_ns);
 
 #endif

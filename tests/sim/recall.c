@@ -65,8 +65,13 @@ static struct verdict *all_read(const struct world_server *self, uint32_t *out_c
 			free(v);
 			return NULL;
 		}
-		for (unsigned k = 0; s != self && k < WORLD_SHARDS; k++)
+		for (unsigned k = 0; s != self && k < WORLD_SHARDS; k++) {
+			if (s->server->shard[k]->store.tombs.since_ns > self->recall_since_ns) {
+				free(v);
+				return NULL;
+			}
 			*out_count += shard_read(s->server->shard[k], v + *out_count);
+		}
 	}
 	return v;
 }
@@ -86,10 +91,11 @@ static void answer(void *server)
 		sim_world_at(members.world.sim, world_now(&members.world) + AGAIN_NS, answer, s);
 }
 
-int recall_ask(void *server, const struct kv_view *view)
+int recall_ask(void *server, const struct kv_view *view, uint64_t since_ns)
 {
 	struct world_server *s = server;
 	(void)view;
+	s->recall_since_ns = since_ns;
 	s->recall_until_ns = world_now(&members.world) + WITHIN_NS;
 	sim_world_at(members.world.sim, world_now(&members.world) + FIRST_NS, answer, s);
 	return 0;

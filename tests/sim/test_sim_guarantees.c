@@ -262,8 +262,9 @@ static void open_world(uint64_t seed)
 	memset(&members, 0, sizeof(members));
 	world_open(&members.world, &wo);
 	members_all_up(in == JOINS ? SERVERS - 1 : SERVERS);
-	if (in == VIEWS_DIFFER)
-		world_sleep(&members.world, 5 * SECOND);
+	/* (Servers that have just started do not know what was deleted before.) */
+	if (in == VIEWS_DIFFER || in == AWAY)
+		world_sleep(&members.world, 10 * SECOND);
 }
 
 /* ---- what is found ---- */

@@ -20,6 +20,8 @@ enum { KEYS = MEMBERS_KEYS, NEW_LEN = 777 };
 
 static unsigned found, old; /* keys that GET finds, and those with the value that was put first */
 
+static bool recall; /* servers ask each other what was deleted */
+
 static void open_world(uint64_t seed, unsigned servers, unsigned up, unsigned pools, unsigned flags)
 {
 	struct world_options wo = {.seed = seed,
@@ -30,6 +32,7 @@ static void open_world(uint64_t seed, unsigned servers, unsigned up, unsigned po
 				   .timeout_ns = 10 * SECOND,
 				   .heartbeat_ms = 100,
 				   .peer_timeout_ns = SECOND,
+				   .recall = recall,
 				   .fabric.delay_max_ns = MS};
 	memset(&members, 0, sizeof(members));
 	world_open(&members.world, &wo);
@@ -230,6 +233,47 @@ static void a_server_that_was_called_draining_asks_too(void **state)
 	world_close(&members.world);
 }
 
+/* Of the others, one has forgotten the DELETEs: it was restarted, or has left. Then the values of before are dropped.
+ */
+static void absent_while(bool restarts)
+{
+	unsigned next;
+	recall = true;
+	open_world(6, 3, 3, 2, 0);
+	recall = false;
+	sleep_s(10);
+	do_all(0, members_put_all, NULL);
+	members_change(1, 0);
+	sleep_s(3);
+	do_all(1, delete_all, NULL);
+	world_pool_crash(&members.world, 1);
+	world_server_crash(&members.world, 2, false);
+	members_change(2, 0);
+	if (restarts) {
+		next = world_server_again(&members.world, 2);
+		members.weight[next] = 3;
+		members_change(next, KV_MEMBER_UP);
+	}
+	sleep_s(5);
+	members_change(1, KV_MEMBER_UP);
+	sleep_s(20);
+	do_all(0, look, NULL);
+	assert_int_equal(found, 0);
+	world_close(&members.world);
+}
+
+static void a_member_that_restarted_meanwhile_has_forgotten(void **state)
+{
+	(void)state;
+	absent_while(true);
+}
+
+static void a_member_that_left_meanwhile_says_nothing(void **state)
+{
+	(void)state;
+	absent_while(false);
+}
+
 static bool was_node_0[KEYS];
 static unsigned missed;
 
@@ -310,6 +354,8 @@ int main(void)
 		cmocka_unit_test(telling_goes_on_where_it_was_cut),
 		cmocka_unit_test(a_delete_holds_when_the_next_value_has_expired),
 		cmocka_unit_test(a_server_that_was_called_draining_asks_too),
+		cmocka_unit_test(a_member_that_restarted_meanwhile_has_forgotten),
+		cmocka_unit_test(a_member_that_left_meanwhile_says_nothing),
 		cmocka_unit_test(a_server_keeps_old_copies_that_come_after_its_doubt),
 		cmocka_unit_test(a_touch_does_not_shorten_a_newer_value),
 		cmocka_unit_test(the_last_touch_counts),

@@ -151,6 +151,7 @@ void assert_reply(const struct wire_reply *got, const struct wire_reply *want)
 	case WIRE_TOMBS:
 		SAME(tombs.next);
 		SAME(tombs.count);
+		SAME(tombs.known_ms);
 		for (uint32_t i = 0; i < want->tombs.count; i++) {
 			uint64_t id[2], age[2];
 			bool touched[2];

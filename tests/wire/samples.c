@@ -265,6 +265,7 @@ void random_reply(struct kv_prng *p, struct scratch *s, struct wire_reply *r)
 	case WIRE_TOMBS:
 		r->tombs.next = upto(p, UINT64_MAX);
 		r->tombs.count = (uint32_t)upto(p, WIRE_TOMBS_MAX);
+		r->tombs.known_ms = (uint32_t)upto(p, UINT32_MAX);
 		r->tombs.tombs = s->pairs;
 		for (uint32_t i = 0; i < r->tombs.count; i++)
 			wire_tomb_put(s->pairs, i, kv_prng_next(p), upto(p, UINT64_MAX / 2), upto(p, 1));
