@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c -- the view of a cluster: a sorted array of members, which its owner's thread alone touches.
  *
- * Views change rarely and are searched rarely: a binary search, and an insertion that moves the rest, do. The digest is
- * over a fixed layout of the fields, so it does not depend on padding or byte order. */
+ * Views change rarely and are searched rarely: a binary search, and an insertion that moves the rest, do. The digest
+ * is over a fixed layout of the fields, so it does not depend on padding or byte order. It is a chain: SHA-256 of the
+ * digest of the members before, and of this member. So no memory is needed for all of them at once. */
 #include "base/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "base/digest.h"
+
+enum { MEMBER_BYTES = 16 + sizeof(struct kv_member) };
 
 const char *kv_member_state_name(enum kv_member_state state)
 {
@@ -145,23 +148,29 @@ bool kv_view_same(const struct kv_view *a, const struct kv_view *b)
 	return a->count == b->count;
 }
 
-uint64_t kv_view_digest(const struct kv_view *v)
+/* A member as bytes: its strings with their final zeros, so that no two members look alike. Returns how many. */
+static size_t member_bytes(const struct kv_member *m, uint8_t out[MEMBER_BYTES])
 {
-	struct kv_hasher h;
-	if (v->count == 0)
-		return 0;
-	kv_hasher_init(&h);
-	for (uint32_t i = 0; i < v->count; i++) {
-		const struct kv_member *m = &v->member[i];
-		uint8_t numbers[16];
-		kv_put64(numbers, m->incarnation);
-		kv_put32(numbers + 8, m->weight);
-		kv_put32(numbers + 12, (uint32_t)m->state);
-		kv_hasher_update(&h, numbers, sizeof(numbers));
-		/* With their final zeros, so that no two lists of strings look alike. */
-		kv_hasher_update(&h, m->node_id, strlen(m->node_id) + 1);
-		kv_hasher_update(&h, m->address, strlen(m->address) + 1);
-		kv_hasher_update(&h, m->zone, strlen(m->zone) + 1);
+	const char *const text[] = {m->node_id, m->address, m->zone};
+	size_t len = 16;
+	kv_put64(out, m->incarnation);
+	kv_put32(out + 8, m->weight);
+	kv_put32(out + 12, (uint32_t)m->state);
+	for (unsigned i = 0; i < KV_COUNT(text); i++) {
+		size_t n = strlen(text[i]) + 1;
+		memcpy(out + len, text[i], n);
+		len += n;
 	}
-	return kv_hasher_digest(&h);
+	return len;
+}
+
+kv_u128 kv_view_digest(const struct kv_view *v)
+{
+	uint8_t bytes[KV_DIGEST + MEMBER_BYTES] = {0};
+	for (uint32_t i = 0; i < v->count; i++) {
+		size_t len = KV_DIGEST + member_bytes(&v->member[i], bytes + KV_DIGEST);
+		if (kv_digest(bytes, len, bytes) < 0)
+			return 0;
+	}
+	return (kv_u128)kv_get64(bytes + 8) << 64 | kv_get64(bytes);
 }

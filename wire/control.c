@@ -595,7 +595,8 @@ static void news_write(struct wire_out *o, const struct wire_ctrl_msg *m)
 	} else {
 		o->bad |= (w->source | w->epoch) != 0 || w->draining;
 	}
-	wire_out_64(o, w->digest);
+	wire_out_64(o, (uint64_t)w->digest);
+	wire_out_64(o, (uint64_t)(w->digest >> 64));
 	if (m->type != WIRE_CTRL_VIEW_NEWS)
 		return;
 	wire_out_32(o, w->draining ? WIRE_VIEW_DRAINING : 0);
@@ -610,6 +611,7 @@ static int news_read(struct wire_cur *c, struct wire_ctrl_msg *m)
 		w->epoch = wire_cur_64(c);
 	}
 	w->digest = wire_cur_64(c);
+	w->digest |= (kv_u128)wire_cur_64(c) << 64;
 	if (m->type != WIRE_CTRL_VIEW_NEWS)
 		return 0;
 	w->draining = view_flags_read(c);

@@ -144,7 +144,7 @@
  * (not 0); u32 credits (not 0); u32 zero SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
  *  SESSION_CLOSE      u32 session; u32 zero
  *  SESSION_CLOSE_OK   u32 session; u32 zero; u64 requests received in it
- *  VIEW_ASK    u64 digest of the view that the client has (0: none); only where WELCOME has WIRE_WELCOME_VIEWS. The
+ *  VIEW_ASK    u128 digest of the view that the client has (0: none); only where WELCOME has WIRE_WELCOME_VIEWS. The
  *              server answers VIEW, or VIEW_NEWS if its view is the same; from then on it sends VIEW_NEWS whenever its
  *              view has changed, with a heartbeat
  *  VIEW        u64 source; u64 epoch (0: there is none, and no member); u32 members (up to KV_VIEW_MAX); u32 flags
@@ -152,7 +152,7 @@
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
  *              string node id; string address; string zone}, within the limits of kv_member_check. The address is
  * HOST:PORT; several of one server have '+' between them (base/addr.h, kv_where_parse) VIEW_NEWS   u64 source; u64
- * epoch; u64 digest (kv_view_digest); u32 flags as of VIEW; u32 zero DRAIN       u64 milliseconds that the drain may
+ * epoch; u128 digest (kv_view_digest; the low 8 bytes first); u32 flags as of VIEW; u32 zero DRAIN       u64 milliseconds that the drain may
  * take; u64 bytes per second at which values may be put to the others (each 0: as the server's own options say); only
  * where WELCOME has WIRE_WELCOME_DRAIN. The server ends: it drains as it does for SIGTERM DRAIN_OK    u64 milliseconds
  * (not 0) after which the drain is over at the latest. If the server drains already: what is left, and the bounds stay
@@ -764,7 +764,8 @@ struct wire_view {
 };
 
 struct wire_view_news {
-	uint64_t source, epoch, digest;
+	uint64_t source, epoch;
+	kv_u128 digest;
 	bool draining; /* VIEW_NEWS */
 };
 

@@ -356,7 +356,7 @@ static int member_check(struct kvc_node *n)
 static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
 {
 	struct kvc_client *c = n->client;
-	const uint64_t ours = c->cluster.digest ? c->cluster.digest : c->cluster.held_digest;
+	const kv_u128 ours = c->cluster.digest ? c->cluster.digest : c->cluster.held_digest;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = ours};
 	struct kv_view view;
 	int rc = kvc_node_send_await(n, &m, deadline_ns);

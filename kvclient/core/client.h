@@ -394,9 +394,9 @@ struct kvc_hots {
 /* The view of the cluster, as this client has it (pool/cluster.c). */
 struct kvc_cluster {
 	struct kv_view view;      /* in force; epoch 0: none, and keys are placed by the user's list */
-	uint64_t digest;          /* of it; 0: none */
+	kv_u128 digest;           /* of it; 0: none */
 	struct kv_view held;      /* heard before it had its majority, or one that cannot be used yet */
-	uint64_t held_digest;     /* of it; 0: none */
+	kv_u128 held_digest;      /* of it; 0: none */
 	struct kvc_votes votes;   /* what servers announce */
 	struct kvc_choice wanted; /* the view that has its majority, and is to be asked for; digest 0: none */
 	uint64_t opening_ns;      /* until then servers that may still answer are waited for */

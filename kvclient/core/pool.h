@@ -93,9 +93,10 @@ struct kvc_pool {
 	_Atomic unsigned next_client; /* where the next call looks for a client first */
 	_Atomic uint32_t *load;       /* of each client: keys of blocking calls; large batches are not in it */
 	_Atomic uint32_t *down;       /* of each client: servers that are down for it; its loop writes it */
-	_Atomic uint64_t view_told, view_doubt_told; /* digests: what the log was told of the cluster */
+	_Atomic uint64_t view_told, view_doubt_told; /* of digests: what the log was told of the cluster */
 	_Atomic bool views_differ;                   /* the log was told that servers announce different views */
 	struct kv_view view;                         /* under lock: the last that a client has told the others */
+	kv_u128 view_digest;                         /* under lock: of it */
 	char cluster[KV_NAME_MAX];                   /* under lock: its name, once it is known */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */

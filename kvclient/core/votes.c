@@ -35,7 +35,7 @@ void kvc_votes_fini(struct kvc_votes *v)
 	*v = (struct kvc_votes){0};
 }
 
-void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, uint64_t digest)
+void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, kv_u128 digest)
 {
 	if (i >= v->room)
 		return;
@@ -60,7 +60,7 @@ static bool counts(const struct kvc_vote *b, uint64_t now_ns)
 	return b->until_ns > now_ns;
 }
 
-unsigned kvc_votes_for(const struct kvc_votes *v, uint64_t digest, uint64_t now_ns)
+unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_ns)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->used; i++)
@@ -85,9 +85,9 @@ static bool differs(const struct kvc_vote *b, const struct kvc_votes_now *now)
 /* ---- all votes ---- */
 
 /* The only digest that can have more than half of the votes (Boyer and Moore); 0: none can. */
-static uint64_t leader(const struct kvc_votes *v, uint64_t now_ns)
+static kv_u128 leader(const struct kvc_votes *v, uint64_t now_ns)
 {
-	uint64_t digest = 0;
+	kv_u128 digest = 0;
 	unsigned lead = 0;
 	for (unsigned i = 0; i < v->used; i++) {
 		const struct kvc_vote *b = &v->vote[i];
@@ -101,7 +101,7 @@ static uint64_t leader(const struct kvc_votes *v, uint64_t now_ns)
 }
 
 /* Servers that answer and announce this digest. */
-static unsigned answering_for(const struct kvc_votes *v, uint64_t digest)
+static unsigned answering_for(const struct kvc_votes *v, kv_u128 digest)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->used; i++)
@@ -111,9 +111,9 @@ static unsigned answering_for(const struct kvc_votes *v, uint64_t digest)
 
 /* The digest that most of the servers that answer announce; few do where this is asked. Of views with as many votes the
  * one with the highest digest: clients agree. 0: none has more than the view in force. */
-static uint64_t most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
+static kv_u128 most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
 {
-	uint64_t digest = 0;
+	kv_u128 digest = 0;
 	*out_votes = now->digest ? answering_for(v, now->digest) : 0;
 	for (unsigned i = 0; i < v->used; i++) {
 		const struct kvc_vote *b = &v->vote[i];
@@ -136,7 +136,7 @@ struct tally {
 	unsigned differ;        /* for anything but the view in force */
 };
 
-static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kvc_votes_now *now, uint64_t digest)
+static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kvc_votes_now *now, kv_u128 digest)
 {
 	t->voters++;
 	t->answering += b->until_ns == KV_NEVER;
@@ -147,7 +147,7 @@ static void tally_one(struct tally *t, const struct kvc_vote *b, const struct kv
 	t->differ += differs(b, now);
 }
 
-static struct tally tally_make(const struct kvc_votes *v, const struct kvc_votes_now *now, uint64_t digest)
+static struct tally tally_make(const struct kvc_votes *v, const struct kvc_votes_now *now, kv_u128 digest)
 {
 	struct tally t = {.voters = now->pending};
 	for (unsigned i = 0; i < v->used; i++) {

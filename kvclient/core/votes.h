@@ -12,7 +12,8 @@
 
 /* What a server last announced. digest 0: it has no view. */
 struct kvc_vote {
-	uint64_t source, epoch, digest;
+	uint64_t source, epoch;
+	kv_u128 digest;
 	uint64_t until_ns; /* the vote counts until then; KV_NEVER: the server answers; 0: there is no vote */
 };
 
@@ -26,7 +27,8 @@ struct kvc_votes {
 
 /* What a decision depends on, besides the votes. */
 struct kvc_votes_now {
-	uint64_t source, epoch, digest; /* of the view in force; digest 0: there is none */
+	uint64_t source, epoch;
+	kv_u128 digest; /* of the view in force; digest 0: there is none */
 	uint64_t now_ns;
 	unsigned pending; /* servers that may still announce something soon */
 	bool alone;       /* no server of the view in force answers, or none can be used without a view */
@@ -34,7 +36,8 @@ struct kvc_votes_now {
 
 /* The view that is to be in force. epoch: the highest that enough of its servers have reached. */
 struct kvc_choice {
-	uint64_t source, epoch, digest; /* digest 0: everything stays as it is */
+	uint64_t source, epoch;
+	kv_u128 digest; /* digest 0: everything stays as it is */
 	bool reset;                     /* it is not newer by the numbers of one source */
 	unsigned votes, voters, present, answering;
 	/* of all: votes for this view; servers that have a vote, or are pending; votes for the view in force; servers
@@ -48,12 +51,12 @@ void kvc_votes_fini(struct kvc_votes *v);
 
 /* kvc_votes_cast -- server i, which answers, announces this view. kvc_votes_lost -- it does not answer any more: its
  * vote counts for KVC_VOTE_LOST_NS. kvc_votes_drop -- its vote does not count any more. */
-void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, uint64_t digest);
+void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t epoch, kv_u128 digest);
 void kvc_votes_lost(struct kvc_votes *v, unsigned i, uint64_t now_ns);
 void kvc_votes_drop(struct kvc_votes *v, unsigned i);
 
 /* kvc_votes_for -- how many votes a view has now. */
-unsigned kvc_votes_for(const struct kvc_votes *v, uint64_t digest, uint64_t now_ns);
+unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_ns);
 
 /* kvc_votes_decide -- which view is to be in force. Time matters: it is called after each change of a vote, and now and
  * then. It looks at each vote some times. */

@@ -474,6 +474,7 @@ static void others_tell(const struct kvc_client *c)
 	pthread_mutex_lock(&p->lock);
 	kv_view_fini(&p->view);
 	p->view = v;
+	p->view_digest = c->cluster.digest;
 	for (unsigned i = 0; i < p->num_clients; i++) {
 		struct kvc_client *o = p->client[i];
 		if (o == c || o->cluster.posted || loop_post(o->loop, on_told, o) < 0)
@@ -561,7 +562,7 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 	kvc_asking_over(&k->asking);
 	kvc_add(&c->count.view_resets, choice->reset && !first);
 	kvc_owed_view(c);
-	told = atomic_exchange(&c->pool->view_told, k->digest) == k->digest;
+	told = atomic_exchange(&c->pool->view_told, (uint64_t)k->digest) == (uint64_t)k->digest;
 	adopt_log(c, choice, former_epoch, told);
 	for (unsigned i = 0; i < c->num_nodes && first; i++)
 		co_queue_wake_all(&c->node[i].kick); /* they wait for it (kvc_cluster_waits) */
@@ -572,7 +573,8 @@ static void adopt(struct kvc_client *c, struct kv_view *v, const struct kvc_choi
 static void doubt(struct kvc_client *c, const struct kv_view *v, const char *why)
 {
 	struct kvc_cluster *k = &c->cluster;
-	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, k->held_digest) != k->held_digest)
+	const uint64_t digest = (uint64_t)k->held_digest;
+	if (!k->said && atomic_exchange(&c->pool->view_doubt_told, digest) != digest)
 		kv_event(kvc_client_log(c), KV_LOG_WARN,
 			 KV_EVENT("view_doubted", KV_NUMBER("client", c->index), KV_NUMBER("members", v->count),
 				  KV_NUMBER("epoch", v->epoch), KV_FIELD("reason", why)),
@@ -701,7 +703,7 @@ static void votes_look(struct kvc_client *c)
 	differ_log(c, &choice, now.now_ns);
 }
 
-static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, uint64_t digest, bool draining)
+static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, kv_u128 digest, bool draining)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_cluster *k = &c->cluster;
@@ -719,7 +721,7 @@ static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, uint64_t d
 }
 
 /* Hold the view, if it has more votes than the one that is held. */
-static void hold(struct kvc_client *c, struct kv_view *v, uint64_t digest)
+static void hold(struct kvc_client *c, struct kv_view *v, kv_u128 digest)
 {
 	struct kvc_cluster *k = &c->cluster;
 	uint64_t now_ns = loop_now(c->loop);
@@ -736,7 +738,8 @@ static void hold(struct kvc_client *c, struct kv_view *v, uint64_t digest)
 void kvc_cluster_take(struct kvc_node *n, struct kv_view *v, bool draining)
 {
 	struct kvc_client *c = n->client;
-	uint64_t digest = kv_view_digest(v), epoch = v->epoch;
+	kv_u128 digest = kv_view_digest(v);
+	uint64_t epoch = v->epoch;
 	cast(n, v->source, epoch, digest, draining);
 	hold(c, v, digest);
 	votes_look(c);
@@ -757,11 +760,11 @@ bool kvc_cluster_asks(struct kvc_node *n)
 	struct {
 		uint64_t now_ns, client, node;
 	} here = {loop_now(c->loop), c->pool->options.base_client_id + c->index, n->index};
-	uint64_t wanted = k->wanted.digest;
+	kv_u128 wanted = k->wanted.digest;
 	if (!wanted || wanted == k->digest || wanted == k->held_digest || k->votes.vote[n->index].digest != wanted)
 		return false;
 	/* (No two clients choose alike, nor does one that is simulated twice choose otherwise.) */
-	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns, kv_hash_key(&here, sizeof(here), wanted)))
+	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns, kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
 		return false;
 	k->asked++;
 	return true;
@@ -789,11 +792,10 @@ static void on_told(void *arg)
 	bool newer;
 	pthread_mutex_lock(&p->lock);
 	k->posted = false;
-	(void)kv_view_copy(&p->view, &v); /* no memory: it is empty, and the servers tell it */
+	choice.digest = kv_view_copy(&p->view, &v) == 0 ? p->view_digest : 0; /* no memory: the servers tell it */
 	pthread_mutex_unlock(&p->lock);
 	choice.source = v.source;
 	choice.epoch = v.epoch;
-	choice.digest = kv_view_digest(&v);
 	newer = k->view.epoch == 0 || (v.source == k->view.source && v.epoch > k->view.epoch);
 	if (c->opened && !c->closing && c->nodes_up > 0 && newer && choice.digest && choice.digest != k->digest) {
 		held_drop(k);

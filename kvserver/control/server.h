@@ -71,13 +71,14 @@ struct views {
 	struct kv_view now; /* what clients are told: control loop only, with the next four */
 	uint8_t *packed;
 	uint32_t packed_len;
-	uint64_t digest;     /* 0: there is none */
+	kv_u128 digest;      /* 0: there is none */
 	bool draining;       /* as clients are told; the control loop's copy of `drains` */
 	uint64_t number;     /* how often it has changed */
 	_Atomic bool drains; /* kvs_server_drains was called */
 	struct kv_view next; /* under the server's lock, with its packed form: the control loop is to take it */
 	uint8_t *next_packed;
 	uint32_t next_packed_len;
+	kv_u128 next_digest;
 	bool next_lacked; /* a view since the last one taken has not this server */
 };
 

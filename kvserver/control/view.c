@@ -35,6 +35,7 @@ static void view_adopt(void *arg)
 	struct kvs_server *s = arg;
 	struct views *v = &s->views;
 	struct kv_view next;
+	kv_u128 digest;
 	uint8_t *packed;
 	uint32_t len;
 	bool lacked;
@@ -42,6 +43,7 @@ static void view_adopt(void *arg)
 	pthread_mutex_lock(&s->lock);
 	next = v->next;
 	packed = v->next_packed;
+	digest = v->next_digest;
 	len = v->next_packed_len;
 	v->next = (struct kv_view){0};
 	v->next_packed = NULL;
@@ -62,7 +64,7 @@ static void view_adopt(void *arg)
 	v->now = next;
 	v->packed = packed;
 	v->packed_len = len;
-	v->digest = kv_view_digest(&next);
+	v->digest = digest;
 	v->number++;
 	doubt_view(s, lacked);
 	conns_news(s);
@@ -74,10 +76,13 @@ int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)
 	struct kv_view copy;
 	uint8_t *packed = NULL;
 	uint32_t len = 0;
+	kv_u128 digest = kv_view_digest(view);
 	int rc;
 
 	if (view->epoch == 0 && view->count > 0)
 		return -KV_EINVAL;
+	if (view->count > 0 && !digest)
+		return -KV_ENOMEM;
 	rc = pack(view, &packed, &len);
 	if (rc)
 		return rc;
@@ -92,6 +97,7 @@ int kvs_server_view_set(struct kvs_server *s, const struct kv_view *view)
 	v->next = copy;
 	v->next_packed = packed;
 	v->next_packed_len = len;
+	v->next_digest = digest;
 	v->next_lacked |= view->epoch && !kv_view_find(view, s->node_id);
 	pthread_mutex_unlock(&s->lock);
 	return loop_post(s->control, view_adopt, s);
@@ -111,7 +117,7 @@ void kvs_server_drained(struct kvs_server *s, const struct kv_drained *drained)
 	pthread_mutex_unlock(&s->lock);
 }
 
-int view_answer_await(struct conn *c, uint64_t digest)
+int view_answer_await(struct conn *c, kv_u128 digest)
 {
 	const struct views *v = &c->server->views;
 	struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW};

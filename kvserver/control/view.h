@@ -7,7 +7,7 @@
 
 /* view_answer_await -- the client of a connection asked for the view and has one with this digest. 0, or why the
  * connection ends. From then on it is told of changes (conn.c). */
-int view_answer_await(struct conn *c, uint64_t digest);
+int view_answer_await(struct conn *c, kv_u128 digest);
 
 /* view_fini -- free what kvs_server_view_set has left. No loop runs any more. */
 void view_fini(struct kvs_server *s);

@@ -120,10 +120,11 @@ static void member_write(FILE *f, const struct kv_member *m)
 /* What --members says, and how it came by it. silence_sec: -1 before the first answer. */
 static void cluster_write(FILE *f, const struct membership_now *now)
 {
+	kv_u128 digest = kv_view_digest(&now->view);
 	char why[6 * sizeof(now->trouble)];
 
-	fprintf(f, "{\"epoch\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "\",\"members\":[", now->view.epoch,
-		kv_view_digest(&now->view));
+	fprintf(f, "{\"epoch\":%" PRIu64 ",\"digest\":\"%016" PRIx64 "%016" PRIx64 "\",\"members\":[", now->view.epoch,
+		(uint64_t)(digest >> 64), (uint64_t)digest);
 	for (unsigned i = 0; i < now->view.count; i++) {
 		fputs(i ? "," : "", f);
 		member_write(f, &now->view.member[i]);

@@ -85,7 +85,7 @@ class Client:
         return struct.unpack_from("<H", read_exactly(self.s, length))[0]
 
     def ask(self) -> None:
-        self.s.sendall(struct.pack("<IHHQ", 12, VIEW_ASK, 0, 0))
+        self.s.sendall(struct.pack("<IHHQQ", 20, VIEW_ASK, 0, 0, 0))
 
     def on_bytes(self) -> None:
         more = self.s.recv(1 << 18)

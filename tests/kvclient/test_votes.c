@@ -33,7 +33,7 @@ static void end(void)
 }
 
 /* Each server of [from, to) announces this. */
-static void cast(unsigned from, unsigned to, uint64_t source, uint64_t epoch, uint64_t digest)
+static void cast(unsigned from, unsigned to, uint64_t source, uint64_t epoch, kv_u128 digest)
 {
 	for (unsigned i = from; i < to; i++)
 		kvc_votes_cast(&votes, i, source, epoch, digest);
@@ -264,7 +264,7 @@ static struct model {
 	uint64_t differ_ns, reset_ns;
 } model;
 
-static unsigned model_count(uint64_t now_ns, bool (*is)(const struct kvc_vote *b, uint64_t arg), uint64_t arg)
+static unsigned model_count(uint64_t now_ns, bool (*is)(const struct kvc_vote *b, kv_u128 arg), kv_u128 arg)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < SERVERS; i++)
@@ -272,30 +272,30 @@ static unsigned model_count(uint64_t now_ns, bool (*is)(const struct kvc_vote *b
 	return n;
 }
 
-static bool is_any(const struct kvc_vote *b, uint64_t arg)
+static bool is_any(const struct kvc_vote *b, kv_u128 arg)
 {
 	(void)b, (void)arg;
 	return true;
 }
 
-static bool is_digest(const struct kvc_vote *b, uint64_t digest)
+static bool is_digest(const struct kvc_vote *b, kv_u128 digest)
 {
 	return b->digest == digest;
 }
 
-static bool answers_otherwise(const struct kvc_vote *b, uint64_t digest)
+static bool answers_otherwise(const struct kvc_vote *b, kv_u128 digest)
 {
 	return b->digest != digest && b->until_ns == KV_NEVER;
 }
 
-static bool is_newer(const struct kvc_vote *b, uint64_t digest)
+static bool is_newer(const struct kvc_vote *b, kv_u128 digest)
 {
 	return b->digest == digest &&
 	       (!at.digest ||
 		(b->source == at.source && (b->epoch > at.epoch || (b->epoch == at.epoch && digest > at.digest))));
 }
 
-static bool is_different(const struct kvc_vote *b, uint64_t arg)
+static bool is_different(const struct kvc_vote *b, kv_u128 arg)
 {
 	(void)arg;
 	return b->digest && !(b->digest == at.digest && b->source == at.source && b->epoch >= at.epoch);
@@ -307,7 +307,7 @@ static uint64_t model_decide(void)
 	unsigned voters = model_count(at.now_ns, is_any, 0) + at.pending;
 	bool differs = 2 * model_count(at.now_ns, is_different, 0) > voters;
 	model.differ_ns = !differs ? 0 : model.differ_ns ? model.differ_ns : at.now_ns;
-	for (uint64_t digest = 1; digest < 5; digest++) {
+	for (kv_u128 digest = 1; digest < 5; digest++) {
 		bool calm = !model.reset_ns || at.now_ns - model.reset_ns > KVC_VOTE_CALM_NS;
 		bool all = model_count(at.now_ns, answers_otherwise, digest) == 0;
 		uint64_t patience = all && calm ? KVC_VOTE_ALL_NS : KVC_VOTE_RESET_NS;
@@ -327,7 +327,7 @@ static void random_step(struct kv_prng *p)
 	at.pending = kv_prng_below(p, 8) ? 0 : (unsigned)kv_prng_below(p, 4);
 	if (pick < 8) {
 		/* Most servers announce the same. */
-		uint64_t digest = kv_prng_below(p, 3) ? 1 + at.now_ns / (20 * SECOND) % 4 : kv_prng_below(p, 5);
+		kv_u128 digest = kv_prng_below(p, 3) ? 1 + at.now_ns / (20 * SECOND) % 4 : kv_prng_below(p, 5);
 		uint64_t epoch = digest ? 1 + kv_prng_below(p, 4) : 0;
 		uint64_t source = kv_prng_below(p, 6) == 0;
 		kvc_votes_cast(&votes, i, source, epoch, digest);

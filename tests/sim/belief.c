@@ -22,9 +22,10 @@ enum { OWN = 32, WORDS = 64, OWN_FIRST = 1000 };
 
 static struct {
 	unsigned now[SERVERS];      /* the world's number of each server */
-	uint64_t honest[VIEWS_MAX]; /* digests that the source has announced */
+	kv_u128 honest[VIEWS_MAX];  /* digests that the source has announced */
 	unsigned num_honest;
-	uint64_t changes[WORLD_POOLS][WORLD_CLIENTS], digest[WORLD_POOLS][WORLD_CLIENTS];
+	uint64_t changes[WORLD_POOLS][WORLD_CLIENTS];
+	kv_u128 digest[WORLD_POOLS][WORLD_CLIENTS];
 	uint32_t version[OWN], last; /* of each worker's own keys: the value that may be there; 0: it is deleted */
 } t;
 
@@ -97,7 +98,7 @@ static void announce(bool at_once)
 
 /* ---- what clients believe ---- */
 
-static bool is_honest(uint64_t digest)
+static bool is_honest(kv_u128 digest)
 {
 	for (unsigned i = 0; i < t.num_honest; i++)
 		if (t.honest[i] == digest)

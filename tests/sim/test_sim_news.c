@@ -40,7 +40,7 @@ static struct {
 	unsigned clients, begun, ready, gone;
 	bool stop;
 	unsigned ask_each; /* one client in so many asks for the view: the others hear of it elsewhere */
-	uint64_t digest;   /* of the view that clients shall have */
+	kv_u128 digest;   /* of the view that clients shall have */
 	unsigned news, asked, views, apart, have; /* since the change; apart: news that did not come with a heartbeat */
 	uint64_t changed_ns, last_ns;
 } t;
@@ -86,16 +86,16 @@ static int greet_await(struct boot_conn **out, struct wire_ctrl_msg *m)
 	return rc == 0 && m->type != WIRE_CTRL_WELCOME ? -KV_EPROTO : rc;
 }
 
-static int ask_await(struct boot_conn *c, uint64_t digest)
+static int ask_await(struct boot_conn *c, kv_u128 digest)
 {
 	const struct wire_ctrl_msg m = {.type = WIRE_CTRL_VIEW_ASK, .view_news.digest = digest};
 	return boot_send_await(c, &m, soon());
 }
 
-static uint64_t digest_of(const struct wire_view *w)
+static kv_u128 digest_of(const struct wire_view *w)
 {
 	struct kv_view v;
-	uint64_t digest;
+	kv_u128 digest;
 	if (wire_view_take(w, &v) < 0)
 		return 0;
 	digest = v.count == MEMBERS ? kv_view_digest(&v) : 0;
@@ -104,7 +104,7 @@ static uint64_t digest_of(const struct wire_view *w)
 }
 
 /* The client has a view, or knows of one that another server gives it. */
-static void heard(uint64_t *have, uint64_t digest)
+static void heard(kv_u128 *have, kv_u128 digest)
 {
 	*have = digest;
 	if (digest != t.digest)
@@ -114,7 +114,7 @@ static void heard(uint64_t *have, uint64_t digest)
 }
 
 /* Take one message; beat_ns: when the last heartbeat came. */
-static int message_await(struct boot_conn *c, unsigned me, const struct wire_ctrl_msg *m, uint64_t *have,
+static int message_await(struct boot_conn *c, unsigned me, const struct wire_ctrl_msg *m, kv_u128 *have,
 			 uint64_t *beat_ns)
 {
 	if (m->type == WIRE_CTRL_HEARTBEAT)
@@ -142,7 +142,8 @@ static int message_await(struct boot_conn *c, unsigned me, const struct wire_ctr
 static void client_run(void *arg)
 {
 	unsigned me = (unsigned)(uintptr_t)arg;
-	uint64_t have = 0, beat_ns = 0;
+	kv_u128 have = 0;
+	uint64_t beat_ns = 0;
 	struct boot_conn *c = NULL;
 	struct wire_ctrl_msg m;
 	int rc = greet_await(&c, &m);

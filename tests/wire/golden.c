@@ -430,6 +430,8 @@ const struct golden_reply golden_replies[] = {
 };
 const size_t golden_replies_n = KV_COUNT(golden_replies);
 
+#define DIGEST ((kv_u128)0x0102030405060708 << 64 | 0x1122334455667788)
+
 static const uint8_t packed_members[] =
 	"\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x04\x00\x6b\x76\x2d\x30\x0d\x00"
 	"\x31\x30\x2e\x30\x2e\x30\x2e\x31\x3a\x37\x34\x31\x31\x01\x00\x61\x00\x00\x00\x00\x00\x00\x00\x00"
@@ -590,8 +592,8 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "0000000000000000",
 	 {.type = WIRE_CTRL_LANDING, .region = {.id = 2, .rails = 1}}},
 	{"view_ask",
-	 "0c000000190000008877665544332211",
-	 {.type = WIRE_CTRL_VIEW_ASK, .view_news = {.digest = 0x1122334455667788}}},
+	 "14000000190000008877665544332211" "0807060504030201",
+	 {.type = WIRE_CTRL_VIEW_ASK, .view_news = {.digest = DIGEST}}},
 	{"view",
 	 "6c0000001a000000050000000000000009000000000000000200000000000000"
 	 "0700000000000000010000000200000004006b762d300d0031302e302e302e31"
@@ -605,9 +607,10 @@ const struct golden_ctrl golden_ctrls[] = {
 		   .members_len = sizeof(packed_members) - 1}}},
 	{"view_none", "1c0000001a000000000000000000000000000000000000000000000000000000", {.type = WIRE_CTRL_VIEW}},
 	{"view_news",
-	 "240000001b0000000500000000000000090000000000000088776655443322110100000000000000",
+	 "2c0000001b000000050000000000000009000000000000008877665544332211"
+	 "08070605040302010100000000000000",
 	 {.type = WIRE_CTRL_VIEW_NEWS,
-	  .view_news = {.source = 5, .epoch = 9, .digest = 0x1122334455667788, .draining = true}}},
+	  .view_news = {.source = 5, .epoch = 9, .digest = DIGEST, .draining = true}}},
 	{"drain",
 	 "140000001c00000030750000000000000000004000000000",
 	 {.type = WIRE_CTRL_DRAIN, .drain = {.time_ms = 30000, .bytes_s = 1 << 30}}},

@@ -446,7 +446,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 	case WIRE_CTRL_VIEW_NEWS:
 		m->view_news.source = kv_prng_next(p);
 		m->view_news.epoch = kv_prng_next(p);
-		m->view_news.digest = kv_prng_next(p);
+		m->view_news.digest = (kv_u128)kv_prng_next(p) << 64 | kv_prng_next(p);
 		m->view_news.draining = kv_prng_next(p) & 1;
 		break;
 	case WIRE_CTRL_DRAIN:
@@ -464,7 +464,7 @@ void random_ctrl(struct kv_prng *p, struct scratch *s, struct wire_ctrl_msg *m)
 			m->drained.of += m->drained.left[i] = kv_prng_next(p) >> 5;
 		break;
 	case WIRE_CTRL_VIEW_ASK:
-		m->view_news.digest = kv_prng_next(p);
+		m->view_news.digest = (kv_u128)kv_prng_next(p) << 64 | kv_prng_next(p);
 		break;
 	case WIRE_CTRL_VIEW:
 		random_view(p, s, &m->view);
