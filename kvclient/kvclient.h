@@ -161,8 +161,8 @@ struct kvc_options {
 	 * name has its HOST:PORT as its name. So all programs that share the servers need the same names, in any order:
 	 * localhost in one list and 127.0.0.1 in another place keys differently. The name of a server with a node id
 	 * (kv-server --node-id) must be that id, unless the server announces a view of the cluster. A server with
-	 * another id, or one that the list names twice, is not used; the log and kvc_server_info.why report it, and
-	 * with KVC_OPEN_WAIT kvc_pool_open fails. */
+	 * another id, or one that the list names twice, is not used; the log and kvc_server_info.why report it. With
+	 * KVC_OPEN_WAIT kvc_pool_open fails if no server is left. */
 	const char *const *servers;
 	unsigned num_servers;
 	/* The number of servers that the pool has room for: those of the list and those of the cluster's view,
@@ -239,8 +239,8 @@ struct kvc_options {
 	 * the key's present one, in bytes per second. */
 	uint64_t repair_bytes_s;
 	/* The cluster's name (kv-server --cluster), with the characters of a server's name: a server of another
-	 * cluster, or of none, refuses the pool. NULL or "": the name of the first server that has one; servers of
-	 * other clusters are then not used. */
+	 * cluster, or of none, refuses the pool. NULL or "": the name that most servers which answer have. It changes
+	 * if more than half of them have another one. Servers of other clusters are then not used. */
 	const char *cluster;
 };
 
@@ -313,10 +313,9 @@ struct kvc_options {
  *   -KV_ELIMIT     a resource is short; the sentence names the limit and the command that raises it
  *   -KV_EPROVIDER  the provider failed
  *   -KV_ECANCELED  options->opening returned false
- * With KVC_OPEN_WAIT, if a server is another one than the list says:
- *   -KV_EINVAL
- * With KVC_OPEN_WAIT, if a client has no server, the code of its first failed attempt; the sentence also names another
- * server's failure:
+ * With KVC_OPEN_WAIT, if a client has no server:
+ *   -KV_EINVAL     a server is another one than the list says, or of another cluster
+ * else the code of its first failed attempt; the sentence also names another server's failure:
  *   -KV_EPEERDOWN, -KV_ETIMEOUT, -KV_EDENIED, -KV_EVERSION
  *   -KV_EFULL      the server admits no more clients
  *   -KV_ENOTSUP    KVC_MODE_PULL, which the server does not allow

@@ -30,7 +30,8 @@ static bool one_id(const struct kvc_node *listed, const struct kvc_node *n)
 
 static bool one_process(const struct kvc_node *listed, const struct kvc_node *n)
 {
-	return listed->incarnation && listed->incarnation == n->incarnation;
+	return listed->incarnation && listed->incarnation == n->incarnation &&
+	       strcmp(listed->node_id, n->node_id) == 0; /* an incarnation alone can be copied */
 }
 
 static bool one_address(const struct kvc_node *listed, const struct kvc_node *n)

@@ -20,6 +20,7 @@
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/regions.h"
 #include "kvclient/conn/where.h"
+#include "kvclient/core/naming.h"
 #include "kvclient/request/attachment.h"
 
 enum { HEARTBEAT_MS_DEFAULT = 500, HEARTBEAT_MS_MIN = 10, HEARTBEAT_MS_MAX = 60000 };
@@ -157,47 +158,46 @@ static int name_check(struct kvc_node *n, const char *node_id)
 		       n->node_id, e->id, n->node_id, at, e->id);
 }
 
-/* The pool is of the cluster that its options name, else of that of the first server that has a name: the values of
- * another cluster are other ones, though its servers may have the same names. */
-static int cluster_check(struct kvc_node *n, const char *cluster)
+/* Whether two servers that say they are one process (incarnation) are two: the view names both, or each has an id of
+ * its own. A server can copy the incarnation of another one. */
+static bool are_two(const struct kvc_node *n, const struct kvc_node *other)
 {
-	struct kvc_pool *p = n->client->pool;
-	const char *wanted = p->options.cluster ? p->options.cluster : "";
-	char ours[KV_NAME_MAX], theirs[KV_NAME_MAX];
-	kvc_printable(theirs, sizeof(theirs), cluster);
-	pthread_mutex_lock(&p->lock);
-	if (!p->cluster[0])
-		snprintf(p->cluster, sizeof(p->cluster), "%s", wanted[0] ? wanted : theirs);
-	memcpy(ours, p->cluster, sizeof(ours));
-	pthread_mutex_unlock(&p->lock);
-	if (strcmp(theirs, ours) == 0 || (!theirs[0] && !wanted[0]))
-		return 0;
-	return kv_fail(&n->error, -KV_EINVAL, "it is of the cluster '%s', and this client of '%s'", theirs, ours);
+	if (n->member_id[0] && other->member_id[0] && n->node_id[0])
+		return strcmp(n->member_id, other->member_id) != 0;
+	return n->node_id[0] && other->node_id[0] && strcmp(n->node_id, other->node_id) != 0;
+}
+
+/* No server may stand in the list under two names. settled: of two that attach at the same time, one is refused. */
+static int twin_check(struct kvc_node *n, uint64_t incarnation, bool settled)
+{
+	for (unsigned i = 0; i < n->client->num_nodes; i++) {
+		const struct kvc_node *other = &n->client->node[i];
+		if (other == n || n->retired || other->retired || !other->attachment ||
+		    other->incarnation != incarnation || are_two(n, other))
+			continue;
+		if (!settled || other->state == KVC_NODE_UP || other->index < n->index)
+			return kv_fail(&n->error, -KV_EINVAL,
+				       "it is the same server as %s of the list; remove one of the two from the list",
+				       kvc_node_name(other));
+	}
+	return 0;
 }
 
 /* Keys are placed by the names in our list: clients find each other's values only if all of them call a server by the
- * same name. So the server's own node id must not contradict the list, and no server may stand in it under two names.
- */
+ * same name. So the server's own node id must not contradict the list. */
 static int identity_check(struct kvc_node *n, const struct wire_welcome_msg *w)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
 	bool seed = !e->named && n->member_id[0] == '\0'; /* a view may say which member it is */
 	int rc;
 	kvc_printable(n->node_id, sizeof(n->node_id), w->node_id);
-	rc = cluster_check(n, w->cluster);
-	if (rc == 0)
-		rc = seed && (w->flags & WIRE_WELCOME_VIEWS) ? 0 : name_check(n, w->node_id);
-	if (rc < 0)
-		return rc;
-	for (unsigned i = 0; i < n->client->num_nodes; i++) {
-		const struct kvc_node *other = &n->client->node[i];
-		if (other != n && !n->retired && !other->retired && other->attachment &&
-		    other->incarnation == w->incarnation)
-			return kv_fail(&n->error, -KV_EINVAL,
-				       "it is the same server as %s of the list; remove one of the two from the list",
-				       kvc_node_name(other));
-	}
-	return 0;
+	kvc_printable(n->cluster, sizeof(n->cluster), w->cluster);
+	n->welcomed = true;
+	kvc_naming_hear(n->client->pool, n->index, n->cluster, loop_now(n->client->loop));
+	if (seed && (w->flags & WIRE_WELCOME_VIEWS))
+		return 0;
+	rc = name_check(n, w->node_id);
+	return rc < 0 ? rc : twin_check(n, w->incarnation, false);
 }
 
 static void heartbeat_set(struct kvc_node *n, uint32_t ms)
@@ -339,18 +339,65 @@ static int hello_await(struct kvc_node *n, uint64_t deadline_ns)
 }
 
 /* The list has an address alone, and the view says which member that is. A server that has just begun, or whose source
- * does not answer, has none yet. */
+ * does not answer, has none yet; one whose view has no majority at opening waits for the others. */
 static int member_check(struct kvc_node *n)
 {
 	const struct kv_server_entry *e = &n->client->pool->server[n->index].entry;
+	const struct kvc_cluster *k = &n->client->cluster;
 	int rc = name_check(n, n->node_id);
-	if (rc < 0 && !e->named && n->attachment->flags & WIRE_WELCOME_MEMBERS && n->client->cluster.view.epoch == 0)
-		return kv_fail(
-			&n->error, -KV_EPEERDOWN,
-			"it knows no members of the cluster yet: does the source of its --members answer? (The list "
-			"could call it %s=%s.)",
-			n->node_id, e->text);
-	return rc;
+	if (rc == 0 && k->view.epoch == 0 && !e->named)
+		return twin_check(n, n->incarnation, true);
+	if (rc == 0 || e->named || !(n->attachment->flags & WIRE_WELCOME_MEMBERS) || k->view.epoch)
+		return rc;
+	if (k->votes.vote[n->index].digest)
+		return kv_fail(&n->error, -KV_EPEERDOWN,
+			       "servers announce %u views of the cluster that differ, and none has a majority: compare "
+			       "their --members. (The list could call it %s=%s.)",
+			       kvc_votes_views(&k->votes, loop_now(n->client->loop)), n->node_id, e->text);
+	return kv_fail(&n->error, -KV_EPEERDOWN,
+		       "it knows no members of the cluster yet: does the source of its --members answer? (The list "
+		       "could call it %s=%s.)",
+		       n->node_id, e->text);
+}
+
+/* Servers that may say soon which cluster they are of. */
+static unsigned unwelcomed(const struct kvc_client *c)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		count += c->node[i].state == KVC_NODE_CONNECTING && !c->node[i].retired && !c->node[i].welcomed;
+	return count;
+}
+
+static void renamed_log(const struct kvc_node *n, const char *name, const char *former)
+{
+	kv_event(kvc_node_log(n), KV_LOG_WARN,
+		 KV_EVENT("cluster_name", KV_NUMBER("client", n->client->index), KV_FIELD("name", name),
+			  KV_FIELD("former", former)),
+		 "client %u: most servers are of the cluster '%s', and no longer of '%s': compare their --cluster",
+		 n->client->index, name, former);
+}
+
+/* Whether the server is of our cluster: the one that the options name, else that of most servers (core/naming.c). A
+ * server of another one has no vote about views. */
+static int cluster_await(struct kvc_node *n, uint64_t deadline_ns)
+{
+	struct kvc_client *c = n->client;
+	const char *wanted = c->pool->options.cluster ? c->pool->options.cluster : "";
+	char ours[KV_NAME_MAX], former[KV_NAME_MAX];
+	snprintf(ours, sizeof(ours), "%s", wanted);
+	while (!wanted[0] && n->cluster[0]) {
+		bool known = kvc_naming_look(c->pool, unwelcomed(c), loop_now(c->loop), ours, former);
+		if (former[0])
+			renamed_log(n, ours, former);
+		if (known || overtaken(n) || loop_now(c->loop) >= deadline_ns)
+			break;
+		co_queue_wait_await(&n->kick, loop_now(c->loop) + VIEW_POLL_NS);
+	}
+	if (strcmp(n->cluster, ours) == 0 || (!n->cluster[0] && !wanted[0]) || overtaken(n))
+		return 0;
+	kvc_votes_drop(&c->cluster.votes, n->index);
+	return kv_fail(&n->error, -KV_EINVAL, "it is of the cluster '%s', and this client of '%s'", n->cluster, ours);
 }
 
 static int view_ask_await(struct kvc_node *n, uint64_t deadline_ns)
@@ -556,6 +603,8 @@ static int attach_await(struct kvc_node *n)
 	if (rc < 0 && !overtaken(n))
 		return rc;
 	if (!overtaken(n))
+		rc = cluster_await(n, deadline);
+	if (rc == 0 && !overtaken(n))
 		rc = view_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kvc_arenas_await(n, deadline);

@@ -209,6 +209,8 @@ struct kvc_node {
 	uint64_t attaches;  /* attachments that were UP: the number of the last one, which may be in use */
 	/* Told by kvc_server_info, as is `attaches`. */
 	uint64_t incarnation;
+	bool welcomed;             /* it has said once which cluster it is of */
+	char cluster[KV_NAME_MAX]; /* that; "": of none */
 	struct kvc_clock clock; /* of the server, in its present attachment */
 	bool restarted;         /* since the last attachment that was UP */
 	uint64_t settled_ns;    /* when it counts as restarted no longer (pool/cluster.c) */
@@ -417,6 +419,7 @@ struct kvc_cluster {
 	struct kvc_asking asking;
 	uint64_t asked;     /* times that a server was asked for its view because it had news */
 	uint64_t looked_ns; /* when kvc_cluster_look last looked */
+	uint32_t naming_number; /* as of kvc_naming_number: nodes are of the cluster in force */
 };
 
 /* What calls wait for besides their requests and room (core/waits.c). */

@@ -20,12 +20,19 @@ struct loop;
 
 enum { KVC_CLIENTS_MAX = 4096, KVC_SERVERS_MAX = KVC_PLACE_MAX, KVC_THREADS_MAX = 256 };
 
+/* The cluster that a server names (naming.h). */
+struct kvc_named {
+	char cluster[KV_NAME_MAX]; /* under the pool's lock; "": none */
+	_Atomic uint64_t until_ns; /* it counts until then */
+};
+
 struct kvc_server {
 	struct kv_server_entry entry; /* of the user's list: the name that keys are placed by, and the host that the
 					 server's certificate must name */
 	unsigned users; /* clients that have a node for it. Under the pool's lock; at 0 the place is free, and entry is
 			   written by whoever takes it */
 	struct kvc_told told;
+	struct kvc_named named;
 };
 
 /* What opening and closing wait for. The thread of any loop reports; the opening thread, or the host that turns the
@@ -39,8 +46,8 @@ struct kvc_progress {
 	unsigned posts;        /* to clients from others of the pool, which the loops have yet to come to */
 	int status;            /* the first failure of a client, which ends the opening */
 	struct kv_error error; /* of that failure */
-	int list_status; /* the first failure that showed the list of servers to be wrong: it ends the opening, even if
-			    other servers are up */
+	int list_status; /* the first failure that showed the list of servers to be wrong: the code of an opening in
+			    which a client has no server */
 	struct kv_error list_error;
 };
 
@@ -97,7 +104,9 @@ struct kvc_pool {
 	_Atomic bool views_differ;                   /* the log was told that servers announce different views */
 	struct kv_view view;                         /* under lock: the last that a client has told the others */
 	kv_u128 view_digest;                         /* under lock: of it */
-	char cluster[KV_NAME_MAX];                   /* under lock: its name, once it is known */
+	char cluster[KV_NAME_MAX];                   /* under lock: its name, once it is known (naming.h) */
+	uint64_t naming_from_ns;                     /* under lock: when a server first named one */
+	_Atomic uint32_t naming_number;              /* how often it has changed */
 	_Atomic bool closing;
 	_Atomic unsigned callers; /* threads inside blocking calls: the loops stay until they have left */
 };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvclient/core/naming.h"
 #include "kvclient/core/pool.h"
 
 static bool same_server(const struct kv_server_entry *a, const struct kv_server_entry *b)
@@ -50,7 +51,9 @@ void kvc_pool_server_moved(struct kvc_pool *p, unsigned i, const char *where)
 void kvc_pool_server_give(struct kvc_pool *p, unsigned i)
 {
 	pthread_mutex_lock(&p->lock);
-	if (--p->server[i].users == 0)
+	if (--p->server[i].users == 0) {
 		p->taken[i] = 0;
+		kvc_naming_forget(p, i);
+	}
 	pthread_mutex_unlock(&p->lock);
 }

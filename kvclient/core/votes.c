@@ -39,8 +39,14 @@ void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t e
 {
 	if (i >= v->room)
 		return;
-	v->vote[i] = (struct kvc_vote){source, epoch, epoch ? digest : 0, KV_NEVER};
+	v->vote[i] = (struct kvc_vote){source, epoch, epoch ? digest : 0, KV_NEVER, false};
 	v->used = KV_MAX(v->used, i + 1);
+}
+
+void kvc_votes_own(struct kvc_votes *v, unsigned i)
+{
+	if (i < v->used)
+		v->vote[i].own = true;
 }
 
 void kvc_votes_lost(struct kvc_votes *v, unsigned i, uint64_t now_ns)
@@ -65,6 +71,18 @@ unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_n
 	unsigned n = 0;
 	for (unsigned i = 0; i < v->used; i++)
 		n += counts(&v->vote[i], now_ns) && v->vote[i].digest == digest;
+	return n;
+}
+
+unsigned kvc_votes_views(const struct kvc_votes *v, uint64_t now_ns)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < v->used; i++) {
+		bool first = counts(&v->vote[i], now_ns) && v->vote[i].digest;
+		for (unsigned k = 0; k < i && first; k++)
+			first = !counts(&v->vote[k], now_ns) || v->vote[k].digest != v->vote[i].digest;
+		n += first;
+	}
 	return n;
 }
 
@@ -100,32 +118,51 @@ static kv_u128 leader(const struct kvc_votes *v, uint64_t now_ns)
 	return lead ? digest : 0;
 }
 
-/* Servers that answer and announce this digest. */
-static unsigned answering_for(const struct kvc_votes *v, kv_u128 digest)
+/* Whether the server answers. Without a view in force attempts to attach end soon, and the next one follows: so one that
+ * was lost just now counts, or the server whose attempt comes first would decide alone. */
+static bool answers(const struct kvc_vote *b, const struct kvc_votes_now *now)
 {
-	unsigned n = 0;
-	for (unsigned i = 0; i < v->used; i++)
-		n += v->vote[i].until_ns == KV_NEVER && v->vote[i].digest == digest;
-	return n;
+	return b->until_ns == KV_NEVER ||
+	       (!now->digest && b->until_ns > now->now_ns + KVC_VOTE_LOST_NS - KVC_VOTE_JUST_NS);
 }
 
-/* The digest that most of the servers that answer announce; few do where this is asked. Of views with as many votes the
+/* Of the servers that answer: how many announce this digest, and how many of these their view names. */
+struct share {
+	unsigned votes, own;
+};
+
+static struct share share_of(const struct kvc_votes *v, const struct kvc_votes_now *now, kv_u128 digest)
+{
+	struct share s = {0};
+	for (unsigned i = 0; i < v->used; i++) {
+		bool is = v->vote[i].digest == digest && answers(&v->vote[i], now);
+		s.votes += is;
+		s.own += is && v->vote[i].own && !now->digest;
+	}
+	return s;
+}
+
+/* The digest that most of the servers that answer announce; few do where this is asked. Without a view in force a view
+ * that names the servers which announce it comes first: a stale one does so less often. Of views with as many votes the
  * one with the highest digest: clients agree. 0: none has more than the view in force. */
 static kv_u128 most(const struct kvc_votes *v, const struct kvc_votes_now *now, unsigned *out_votes)
 {
+	struct share best = now->digest ? share_of(v, now, now->digest) : (struct share){0};
 	kv_u128 digest = 0;
-	*out_votes = now->digest ? answering_for(v, now->digest) : 0;
 	for (unsigned i = 0; i < v->used; i++) {
 		const struct kvc_vote *b = &v->vote[i];
-		unsigned n;
-		if (b->until_ns != KV_NEVER || !b->digest || b->digest == now->digest || b->digest == digest)
+		struct share s;
+		if (!answers(b, now) || !b->digest || b->digest == now->digest || b->digest == digest)
 			continue;
-		n = answering_for(v, b->digest);
-		if (n > *out_votes || (digest && n == *out_votes && b->digest > digest)) {
+		s = share_of(v, now, b->digest);
+		if (s.own > best.own ||
+		    (s.own == best.own &&
+		     (s.votes > best.votes || (digest && s.votes == best.votes && b->digest > digest)))) {
 			digest = b->digest;
-			*out_votes = n;
+			best = s;
 		}
 	}
+	*out_votes = best.votes;
 	return digest;
 }
 
@@ -229,7 +266,7 @@ void kvc_votes_decide(struct kvc_votes *v, const struct kvc_votes_now *now, stru
 	number_of(v, &c, now->now_ns, known ? t.voters / 2 : t.leads / 2);
 	if (!is_change(&c, now))
 		return;
-	c.reset = now->digest && !newer(&(struct kvc_vote){c.source, c.epoch, c.digest, 0}, now);
+	c.reset = now->digest && !newer(&(struct kvc_vote){c.source, c.epoch, c.digest, 0, false}, now);
 	c.votes = t.leads;
 	c.voters = t.voters;
 	c.present = t.present;

@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 #define KVC_VOTE_LOST_NS  30000000000ull  /* the last vote of a server that was lost counts for this time */
+#define KVC_VOTE_JUST_NS  2000000000ull   /* a server that was lost may answer again within this time */
 #define KVC_VOTE_RESET_NS 60000000000ull  /* a majority for a view that is not newer must last ... */
 #define KVC_VOTE_ALL_NS   3000000000ull   /* ... this long if no server that answers announces another one, ... */
 #define KVC_VOTE_CALM_NS  600000000000ull /* ... and if none was followed within this time */
@@ -15,6 +16,7 @@ struct kvc_vote {
 	uint64_t source, epoch;
 	kv_u128 digest;
 	uint64_t until_ns; /* the vote counts until then; KV_NEVER: the server answers; 0: there is no vote */
+	bool own;          /* the view names the server that announces it */
 };
 
 struct kvc_votes {
@@ -55,7 +57,12 @@ void kvc_votes_cast(struct kvc_votes *v, unsigned i, uint64_t source, uint64_t e
 void kvc_votes_lost(struct kvc_votes *v, unsigned i, uint64_t now_ns);
 void kvc_votes_drop(struct kvc_votes *v, unsigned i);
 
-/* kvc_votes_for -- how many votes a view has now. */
+/* kvc_votes_own -- the view that server i announces names this server: this matters where no view has a majority at
+ * opening. */
+void kvc_votes_own(struct kvc_votes *v, unsigned i);
+
+/* kvc_votes_for -- how many votes a view has now. kvc_votes_views -- how many views have one. */
+unsigned kvc_votes_views(const struct kvc_votes *v, uint64_t now_ns);
 unsigned kvc_votes_for(const struct kvc_votes *v, kv_u128 digest, uint64_t now_ns);
 
 /* kvc_votes_decide -- which view is to be in force. Time matters: it is called after each change of a vote, and now and

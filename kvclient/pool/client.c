@@ -19,6 +19,7 @@
 #include "kvclient/conn/node.h"
 #include "kvclient/conn/owed.h"
 #include "kvclient/conn/serve.h"
+#include "kvclient/core/naming.h"
 #include "kvclient/core/waits.h"
 #include "kvclient/logical/answers.h"
 #include "kvclient/logical/opener.h"
@@ -176,6 +177,7 @@ static void node_beat(struct kvc_node *n)
 {
 	kvc_pins_start(n);
 	kvc_pins_beat(n->client);
+	kvc_naming_beat(n->client->pool, n->index, loop_now(n->client->loop), n->pulse.beat_ns);
 	kvc_cluster_look(n->client);
 }
 

@@ -34,6 +34,7 @@
 #include "kvclient/conn/serve.h"
 #include "kvclient/conn/where.h"
 #include "kvclient/core/carry.h"
+#include "kvclient/core/naming.h"
 #include "kvclient/logical/opener.h"
 #include "kvclient/logical/pins.h"
 #include "kvclient/request/lanes.h"
@@ -689,17 +690,19 @@ static void votes_look(struct kvc_client *c)
 		return;
 	k->reached &= c->nodes_up == 0; /* when the last one is lost, the next answer is a first one again */
 	now.pending = opening ? pending(c, now.now_ns) : 0;
-	now.alone = !opening && is_alone(c);
+	now.alone = (!opening || (k->view.epoch == 0 && now.pending == 0)) && is_alone(c);
 	kvc_votes_decide(&k->votes, &now, &choice);
 	kvc_set(&c->count.view_votes, choice.present);
 	kvc_set(&c->count.view_voters, choice.voters);
 	if (choice.digest != k->wanted.digest)
 		kvc_asking_over(&k->asking);
 	k->wanted = choice;
-	if (choice.digest && choice.digest == k->digest)
-		digest_set(c, &choice); /* the same members under other numbers */
-	else if (choice.digest && choice.digest == k->held_digest)
+	if (choice.digest && choice.digest == k->digest) { /* the same members under other numbers */
+		digest_set(c, &choice);
+		k->votes.differ_ns = 0; /* a majority announces the one in force */
+	} else if (choice.digest && choice.digest == k->held_digest) {
 		held_try(c, &choice);
+	}
 	differ_log(c, &choice, now.now_ns);
 }
 
@@ -718,6 +721,16 @@ static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, kv_u128 di
 			kvc_pins_follow(c);
 		}
 	}
+}
+
+/* The server announces the view v, or one that is known by its digest. Only the first view of a client depends on it. */
+static void own_note(struct kvc_node *n, const struct kv_view *v, kv_u128 digest)
+{
+	struct kvc_cluster *k = &n->client->cluster;
+	if (!v && digest == k->held_digest)
+		v = &k->held;
+	if (k->view.epoch == 0 && v && digest && n->node_id[0] && kv_view_find(v, n->node_id))
+		kvc_votes_own(&k->votes, n->index);
 }
 
 /* Hold the view, if it has more votes than the one that is held. */
@@ -741,6 +754,7 @@ void kvc_cluster_take(struct kvc_node *n, struct kv_view *v, bool draining)
 	kv_u128 digest = kv_view_digest(v);
 	uint64_t epoch = v->epoch;
 	cast(n, v->source, epoch, digest, draining);
+	own_note(n, v, digest);
 	hold(c, v, digest);
 	votes_look(c);
 	kvc_add(&c->count.views_old, !c->closing && epoch && digest && digest != c->cluster.digest);
@@ -750,6 +764,7 @@ void kvc_cluster_take(struct kvc_node *n, struct kv_view *v, bool draining)
 void kvc_cluster_told(struct kvc_node *n, const struct wire_view_news *news)
 {
 	cast(n, news->source, news->epoch, news->digest, news->draining);
+	own_note(n, NULL, news->digest);
 	votes_look(n->client);
 }
 
@@ -774,9 +789,14 @@ bool kvc_cluster_waits(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
 	struct kvc_cluster *k = &c->cluster;
+	uint64_t now_ns = loop_now(c->loop);
 	votes_look(c);
-	return k->view.epoch == 0 && loop_now(c->loop) < k->opening_ns && k->votes.vote[n->index].digest &&
-	       k->wanted.digest == 0 && pending(c, loop_now(c->loop)) > 0;
+	if (k->view.epoch || now_ns >= k->opening_ns || !k->votes.vote[n->index].digest)
+		return false;
+	if (k->wanted.digest) /* another server is asked for it, or was */
+		return k->votes.vote[n->index].digest != k->wanted.digest ||
+		       (k->asking.asked_ns && now_ns - k->asking.asked_ns < KVC_ASK_PATIENCE_NS);
+	return pending(c, now_ns) > 0;
 }
 
 /* Another client of the pool has counted a majority for a view. This one goes by that as well, and its own servers need
@@ -808,6 +828,22 @@ static void on_told(void *arg)
 	kvc_pool_tell_heard(p);
 }
 
+/* The pool has another cluster's name: leave the servers that are of none by that name. */
+static void naming_follow(struct kvc_client *c)
+{
+	uint32_t number = kvc_naming_number(c->pool);
+	char name[KV_NAME_MAX];
+	if (number == c->cluster.naming_number)
+		return;
+	c->cluster.naming_number = number;
+	pthread_mutex_lock(&c->pool->lock);
+	memcpy(name, c->pool->cluster, sizeof(name));
+	pthread_mutex_unlock(&c->pool->lock);
+	for (unsigned i = 0; i < c->num_nodes; i++)
+		if (c->node[i].attachment && c->node[i].cluster[0] && strcmp(c->node[i].cluster, name) != 0)
+			kvc_node_redial(&c->node[i], "it is of another cluster than most servers");
+}
+
 void kvc_cluster_look(struct kvc_client *c)
 {
 	uint64_t now_ns = loop_turn_now(c->loop);
@@ -818,6 +854,7 @@ void kvc_cluster_look(struct kvc_client *c)
 	restarted_expire(c);
 	absent_expire(c);
 	places_give(c);
+	naming_follow(c);
 	votes_look(c);
 	for (unsigned i = c->pool->num_servers; i < c->num_nodes; i++)
 		if (c->node[i].joined && c->node[i].unstarted)

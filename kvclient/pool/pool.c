@@ -363,10 +363,15 @@ static void clients_open(struct kvc_pool *p)
 }
 
 /* A client has no server: why. */
-static int unserved(const struct kvc_attempts *a, struct kv_error *err)
+static int unserved(const struct kvc_progress *g, const struct kvc_attempts *a, struct kv_error *err)
 {
 	unsigned more = a->failed - (a->other.code ? 2 : 1);
 	char text[48] = "";
+	if (g->list_status < 0) {
+		if (err)
+			*err = g->list_error;
+		return g->list_status;
+	}
 	if (more > 0)
 		snprintf(text, sizeof(text), " (%u more server%s, too)", more, more == 1 ? " fails" : "s fail");
 	return kv_fail(err, a->first.code, "%s%s%s%s", a->first.text, a->other.code ? "; " : "", a->other.text, text);
@@ -386,14 +391,10 @@ static int status_look(struct kvc_pool *p, struct kv_error *err)
 		rc = g->started < p->num_clients ? 1 : 0;
 	} else if (g->attempted < p->num_clients * p->num_servers) {
 		rc = 1;
-	} else if (g->list_status < 0) {
-		rc = g->list_status;
-		if (err)
-			*err = g->list_error;
 	} else {
 		for (unsigned i = 0; i < p->num_clients && rc == 0; i++)
 			if (p->client[i]->attempts.up == 0)
-				rc = unserved(&p->client[i]->attempts, err);
+				rc = unserved(g, &p->client[i]->attempts, err);
 	}
 	return rc;
 }

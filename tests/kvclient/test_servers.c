@@ -50,8 +50,27 @@ static void opening_fails(const char *const *servers, unsigned n, const char *wo
 	said(&err, words);
 }
 
-/* Another server is up: what is wrong with the list is an error all the same. */
-static void a_server_that_is_called_otherwise_fails_the_opening(void **state)
+/* One server of two is not used: the opening succeeds, and the pool says why. */
+static void opening_lacks_one(const char *const *servers, const char *words)
+{
+	struct kvc_server_info info[2] = {{.size = sizeof(info[0])}, {.size = sizeof(info[1])}};
+	struct kvc_options o = options_of(servers, 2);
+	struct kvc_pool *pool = NULL;
+	struct kv_error err = {0};
+	unsigned up = 0;
+	assert_int_equal(kvc_pool_open(&o, &pool, &err), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(kvc_server_info(pool, 0, i, &info[i]), 0);
+		up += info[i].state == KVC_SERVER_UP;
+	}
+	assert_int_equal(up, 1);
+	if (!strstr(info[0].why, words) && !strstr(info[1].why, words))
+		fail_msg("neither \"%s\" nor \"%s\" says \"%s\"", info[0].why, info[1].why, words);
+	kvc_pool_close(&pool);
+}
+
+/* A list that is wrong about all servers is an error; where it is wrong about one, the others are used. */
+static void a_server_that_is_called_otherwise_is_not_used(void **state)
 {
 	const char *swapped[] = {ENTRY("second", &test_first), ENTRY("first", &test_second)};
 	const char *one_wrong[] = {ENTRY("first", &test_first), ENTRY("third", &test_second)};
@@ -59,11 +78,11 @@ static void a_server_that_is_called_otherwise_fails_the_opening(void **state)
 	(void)state;
 	test_server_need(&test_first);
 	opening_fails(swapped, 2, "its node id is ");
-	opening_fails(one_wrong, 2, "its node id is second, but the list of servers calls it third; write second=");
+	opening_lacks_one(one_wrong, "its node id is second, but the list of servers calls it third; write second=");
 	opening_fails(unnamed, 1, "its node id is first");
 }
 
-static void a_server_with_two_names_fails_the_opening(void **state)
+static void of_a_server_with_two_names_one_is_used(void **state)
 {
 	struct test_server free_name = {0};
 	char *port;
@@ -75,7 +94,7 @@ static void a_server_with_two_names_fails_the_opening(void **state)
 	list[0] = free_name.address;
 	port = strrchr(free_name.address, ':') + 1;
 	snprintf(loopback, sizeof(loopback), "localhost:%s", port);
-	opening_fails(list, 2, "it is the same server as ");
+	opening_lacks_one(list, "it is the same server as ");
 	test_server_kill(&free_name);
 }
 
@@ -105,7 +124,7 @@ static void a_server_of_another_cluster_is_not_used(void **state)
 	o.servers = bare;
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
 	said(&err, "and this server is of none");
-	opening_fails(both, 2, "it is of the cluster '"); /* the one that answers first is ours */
+	opening_lacks_one(both, "it is of the cluster '");
 	o.cluster = "a b";
 	assert_int_equal(kvc_pool_open(&o, &pool, &err), -KV_EINVAL);
 	said(&err, "the cluster's name 'a b' must have");
@@ -590,8 +609,8 @@ static void what_another_address_said_is_not_why_the_hello_failed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_server_that_is_called_otherwise_fails_the_opening),
-		cmocka_unit_test(a_server_with_two_names_fails_the_opening),
+		cmocka_unit_test(a_server_that_is_called_otherwise_is_not_used),
+		cmocka_unit_test(of_a_server_with_two_names_one_is_used),
 		cmocka_unit_test(a_server_of_another_cluster_is_not_used),
 		cmocka_unit_test(a_server_that_comes_back_as_another_is_told),
 		cmocka_unit_test(a_name_that_does_not_resolve_is_one_server_down),

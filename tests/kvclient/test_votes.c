@@ -331,7 +331,7 @@ static void random_step(struct kv_prng *p)
 		uint64_t epoch = digest ? 1 + kv_prng_below(p, 4) : 0;
 		uint64_t source = kv_prng_below(p, 6) == 0;
 		kvc_votes_cast(&votes, i, source, epoch, digest);
-		model.vote[i] = (struct kvc_vote){source, epoch, digest, KV_NEVER};
+		model.vote[i] = (struct kvc_vote){source, epoch, digest, KV_NEVER, false};
 	} else if (pick == 8) {
 		kvc_votes_lost(&votes, i, at.now_ns);
 		if (model.vote[i].until_ns == KV_NEVER)

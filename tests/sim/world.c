@@ -310,6 +310,7 @@ static unsigned server_open(struct world *w, uint16_t port, unsigned as)
 	char address[32], node[32];
 	struct kvs_options o = {.listen_addr = address,
 				.node_id = wo->unnamed ? NULL : node,
+				.cluster = as < KV_COUNT(wo->cluster) ? wo->cluster[as] : NULL,
 				.provider = "sim",
 				.shards = WORLD_SHARDS,
 				.rails = wo->server_rails ? wo->server_rails : wo->rails,

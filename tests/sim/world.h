@@ -55,6 +55,7 @@ struct world_options {
 			 struct kvc_session *session);
 	bool late; /* servers are not opened by world_open; ports are as they will be: world_server_late */
 	const char *host[WORLD_SERVERS]; /* by which clients dial it; NULL: its address */
+	const char *cluster[4];          /* of the first servers; NULL: none */
 	uint32_t heartbeat_ms;           /* of a server; 0: its default */
 	unsigned max_clients;            /* of a server; 0: its default */
 	uint64_t slow_ns;                /* of pools: see struct kvc_options */

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* naming.c -- which cluster a pool belongs to: the one that more than half of its servers name.
+ *
+ * The values of another cluster are other values, though its servers may have the same names. So servers of another
+ * cluster are refused. A name in the options decides alone. Otherwise each server that answers and names a cluster has
+ * one vote; a server without a name is taken in any case. With exactly half of the votes the name in force stays. While
+ * there is none, servers that may still answer count, for KVC_NAMING_OPENING_NS: the quickest server does not decide
+ * alone. Then the name of most servers is taken; of several, the first one of the alphabet, so that clients agree. */
+#include "kvclient/core/naming.h"
+
+#include <string.h>
+
+void kvc_naming_hear(struct kvc_pool *p, unsigned i, const char *name, uint64_t now_ns)
+{
+	struct kvc_named *d = &p->server[i].named;
+	pthread_mutex_lock(&p->lock);
+	snprintf(d->cluster, sizeof(d->cluster), "%s", name);
+	atomic_store(&d->until_ns, now_ns + KVC_NAMING_LOST_NS);
+	if (!p->naming_from_ns && name[0])
+		p->naming_from_ns = now_ns;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void kvc_naming_beat(struct kvc_pool *p, unsigned i, uint64_t now_ns, uint64_t beat_ns)
+{
+	atomic_store_explicit(&p->server[i].named.until_ns, now_ns + beat_ns + KVC_NAMING_LOST_NS,
+			      memory_order_relaxed);
+}
+
+void kvc_naming_forget(struct kvc_pool *p, unsigned i)
+{
+	p->server[i].named.cluster[0] = '\0';
+	atomic_store(&p->server[i].named.until_ns, 0);
+}
+
+static const char *name_of(struct kvc_pool *p, unsigned i, uint64_t now_ns)
+{
+	struct kvc_named *d = &p->server[i].named;
+	return d->cluster[0] && atomic_load_explicit(&d->until_ns, memory_order_relaxed) > now_ns ? d->cluster : NULL;
+}
+
+static unsigned votes_for(struct kvc_pool *p, const char *name, uint64_t now_ns)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < p->room; i++) {
+		const char *its = name_of(p, i, now_ns);
+		n += its && strcmp(its, name) == 0;
+	}
+	return n;
+}
+
+/* The only name that can have more than half of the votes (Boyer and Moore); NULL: none can. */
+static const char *leader(struct kvc_pool *p, uint64_t now_ns, unsigned *out_voters)
+{
+	const char *name = NULL;
+	unsigned lead = 0;
+	*out_voters = 0;
+	for (unsigned i = 0; i < p->room; i++) {
+		const char *its = name_of(p, i, now_ns);
+		if (!its)
+			continue;
+		++*out_voters;
+		if (lead == 0)
+			name = its;
+		lead += strcmp(its, name) == 0 ? 1u : -1u;
+	}
+	return lead ? name : NULL;
+}
+
+static const char *most(struct kvc_pool *p, uint64_t now_ns)
+{
+	const char *name = NULL;
+	unsigned votes = 0;
+	for (unsigned i = 0; i < p->room; i++) {
+		const char *its = name_of(p, i, now_ns);
+		unsigned n = its && (!name || strcmp(its, name) != 0) ? votes_for(p, its, now_ns) : 0;
+		if (n > votes || (n && n == votes && strcmp(its, name) < 0)) {
+			name = its;
+			votes = n;
+		}
+	}
+	return name;
+}
+
+/* The name that is to be in force. NULL: everything stays. */
+static const char *choose(struct kvc_pool *p, unsigned pending, uint64_t now_ns)
+{
+	unsigned voters;
+	const char *name = leader(p, now_ns, &voters);
+	if (name && 2 * votes_for(p, name, now_ns) > voters + (p->cluster[0] ? 0 : pending))
+		return name;
+	if (p->cluster[0] || (pending && now_ns < p->naming_from_ns + KVC_NAMING_OPENING_NS))
+		return NULL;
+	return most(p, now_ns);
+}
+
+bool kvc_naming_look(struct kvc_pool *p, unsigned pending, uint64_t now_ns, char out[KV_NAME_MAX],
+		     char out_former[KV_NAME_MAX])
+{
+	const char *name;
+	bool known;
+	out_former[0] = '\0';
+	pthread_mutex_lock(&p->lock);
+	name = choose(p, pending, now_ns);
+	if (name && strcmp(name, p->cluster) != 0) {
+		memcpy(out_former, p->cluster, KV_NAME_MAX);
+		memcpy(p->cluster, name, KV_NAME_MAX);
+		atomic_fetch_add(&p->naming_number, 1);
+	}
+	memcpy(out, p->cluster, KV_NAME_MAX);
+	known = p->cluster[0] != '\0';
+	pthread_mutex_unlock(&p->lock);
+	return known;
+}
