@@ -149,8 +149,11 @@ static struct mark mark_of(const struct stat *st)
 	return (struct mark){.inode = st->st_ino, .bytes = st->st_size, .changed = st->st_mtim};
 }
 
+/* A file from before 1970 has the lowest epoch; 0 means no view. */
 static uint64_t epoch_of(const struct mark *m)
 {
+	if (m->changed.tv_sec < 1 || (uint64_t)m->changed.tv_sec > MEMBERS_EPOCH_MAX / 1000 - 1)
+		return 1;
 	return (uint64_t)m->changed.tv_sec * 1000 + (uint64_t)m->changed.tv_nsec / 1000000;
 }
 

@@ -243,7 +243,7 @@ static void view_take(struct membership *m, const struct kv_view *was)
 	const struct kv_member *self = kv_view_find(view, m->opt.self.node_id);
 	int rc;
 
-	view->epoch = KV_MAX(view->epoch, epoch_least(m, was));
+	view->epoch = KV_MIN(KV_MAX(view->epoch, epoch_least(m, was)), MEMBERS_EPOCH_MAX);
 	pthread_mutex_lock(&m->lock);
 	rc = members_copy(view, &m->now.view);
 	m->now.changes++;

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "wire/wire.h"
@@ -54,6 +55,10 @@ static int view_decode(const uint8_t *bytes, size_t len, uint64_t origin, struct
 	if (wire_ctrl_decode(bytes + HEAD, len - HEAD, &m) || m.type != WIRE_CTRL_VIEW || m.view.epoch == 0 ||
 	    m.view.count == 0) {
 		*why = "it has no members that can be read";
+		return -KV_EINVAL;
+	}
+	if (m.view.epoch > MEMBERS_EPOCH_MAX) {
+		*why = "no view has such an epoch";
 		return -KV_EINVAL;
 	}
 	*why = "no memory";
@@ -146,15 +151,22 @@ static int view_encode(const struct kv_view *v, uint64_t origin, uint64_t now_ms
 
 static int file_write(const char *path, const uint8_t *bytes, size_t len)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600), rc = 0;
-	ssize_t wrote;
+	/* What was planted there must neither be followed nor waited for: a FIFO would hold up the thread for ever. */
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600), rc = 0;
+	ssize_t wrote = 0;
+	struct stat st;
 
 	if (fd < 0)
 		return -errno;
-	wrote = write(fd, bytes, len);
-	if (wrote != (ssize_t)len)
+	if (fstat(fd, &st) < 0)
+		rc = -errno;
+	else if (!S_ISREG(st.st_mode))
+		rc = -ENXIO;
+	else
+		wrote = write(fd, bytes, len);
+	if (rc == 0 && wrote != (ssize_t)len)
 		rc = wrote < 0 ? -errno : -ENOSPC;
-	else if (fsync(fd) < 0)
+	else if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	if (close(fd) < 0 && rc == 0)
 		rc = -errno;

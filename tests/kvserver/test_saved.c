@@ -79,6 +79,9 @@ static void old_and_foreign_ones_are_refused(void **state)
 	unlink(path);
 	assert_int_equal(read_at(NOW, 5, &got, &age), -KV_ENOTFOUND);
 	assert_string_equal(err.text, "");
+	v.epoch = UINT64_MAX; /* there were no next one */
+	assert_int_equal(saved_write(dir, 5, NOW, &v, &err), 0);
+	refused(NOW, 5, "no view has such an epoch");
 	kv_view_fini(&v);
 }
 
@@ -121,6 +124,18 @@ static void a_disk_that_takes_nothing_is_told(void **state)
 	assert_int_equal(saved_write(dir, 5, NOW, &v, &err), -ELOOP);
 	check_contains(err.text, "the view cannot be saved in /tmp/kvrail-saved.");
 	unlink(fresh);
+	for (unsigned read_too = 0; read_too < 2; read_too++) { /* a FIFO is neither waited for nor renamed */
+		int fd = -1;
+		assert_int_equal(mkfifo(fresh, 0600), 0);
+		if (read_too)
+			fd = open(fresh, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		alarm(20);
+		assert_int_equal(saved_write(dir, 5, NOW + 1, &v, &err), -ENXIO);
+		alarm(0);
+		if (fd >= 0)
+			close(fd);
+		unlink(fresh);
+	}
 	assert_int_equal(mkdir(fresh, 0700), 0);
 	assert_true(saved_write(dir, 5, NOW + 1, &v, &err) < 0);
 	rmdir(fresh);
@@ -237,6 +252,36 @@ static void a_source_that_answers_is_saved(void **state)
 	kv_view_fini(&got);
 }
 
+/* A file whose time is before 1970, and then one with another member. */
+static void a_file_of_before_1970_has_a_small_epoch(void **state)
+{
+	static const char *const text[] = {"node-0000=10.0.0.0:7411\n", "node-0000=10.0.0.0:7411\nb=10.0.0.9:7411\n"};
+	char file[80], source[96];
+	struct membership_options o;
+	struct membership *m;
+	(void)state;
+	snprintf(file, sizeof(file), "%s.list", path);
+	snprintf(source, sizeof(source), "file:%s", file);
+	o = options_of(source);
+	unlink(path);
+	views = readies = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct timespec when[2] = {{.tv_sec = -1000 + i}, {.tv_sec = -1000 + i}};
+		FILE *f = fopen(file, "w");
+		assert_non_null(f);
+		fputs(text[i], f);
+		fclose(f);
+		assert_int_equal(utimensat(AT_FDCWD, file, when, 0), 0);
+		if (i == 0)
+			assert_int_equal(membership_start(&o, &m, NULL), 0);
+		assert_true(within(&views, i + 1));
+		assert_int_equal(members, i + 1);
+		assert_int_equal(epoch, i + 1);
+	}
+	membership_stop(&m);
+	unlink(file);
+}
+
 static int up(void **state)
 {
 	(void)state;
@@ -271,6 +316,7 @@ int main(void)
 		cmocka_unit_test(a_disk_that_takes_nothing_is_told),
 		cmocka_unit_test(a_silent_source_is_no_reason_to_forget),
 		cmocka_unit_test(a_source_that_answers_is_saved),
+		cmocka_unit_test(a_file_of_before_1970_has_a_small_epoch),
 	};
 	return cmocka_run_group_tests_name("kvserver/saved", tests, up, down);
 }
