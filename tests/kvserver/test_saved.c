@@ -252,6 +252,30 @@ static void a_source_that_answers_is_saved(void **state)
 	kv_view_fini(&got);
 }
 
+static _Atomic int changed_s; /* 0: as it is */
+
+int __real_stat(const char *file, struct stat *st);
+int __real_fstat(int fd, struct stat *st);
+int __wrap_stat(const char *file, struct stat *st);
+int __wrap_fstat(int fd, struct stat *st);
+
+static int changed(int rc, struct stat *st)
+{
+	if (changed_s)
+		st->st_mtim.tv_sec = changed_s;
+	return rc;
+}
+
+int __wrap_stat(const char *file, struct stat *st)
+{
+	return changed(__real_stat(file, st), st);
+}
+
+int __wrap_fstat(int fd, struct stat *st)
+{
+	return changed(__real_fstat(fd, st), st);
+}
+
 /* A file whose time is before 1970, and then one with another member. */
 static void a_file_of_before_1970_has_a_small_epoch(void **state)
 {
@@ -266,12 +290,11 @@ static void a_file_of_before_1970_has_a_small_epoch(void **state)
 	unlink(path);
 	views = readies = 0;
 	for (unsigned i = 0; i < 2; i++) {
-		const struct timespec when[2] = {{.tv_sec = -1000 + i}, {.tv_sec = -1000 + i}};
 		FILE *f = fopen(file, "w");
 		assert_non_null(f);
 		fputs(text[i], f);
 		fclose(f);
-		assert_int_equal(utimensat(AT_FDCWD, file, when, 0), 0);
+		changed_s = -1000 + (int)i;
 		if (i == 0)
 			assert_int_equal(membership_start(&o, &m, NULL), 0);
 		assert_true(within(&views, i + 1));
@@ -279,6 +302,7 @@ static void a_file_of_before_1970_has_a_small_epoch(void **state)
 		assert_int_equal(epoch, i + 1);
 	}
 	membership_stop(&m);
+	changed_s = 0;
 	unlink(file);
 }
 
