@@ -5,7 +5,8 @@
 page FILE                 the page is well formed; prints its families, a line each
 flood URL N               N connections that say nothing, while a scrape is answered
 drip URL                  a request that comes byte by byte is cut
-names FILE PATH...        each kvrail_ metric that the files of PATH name is in the page
+names FILE PATH...        each kvrail_ metric that the files of PATH name is in the page, or is a counter of kvclient
+                          (docs/reference/counters.md)
 """
 import re
 import socket
@@ -136,6 +137,9 @@ def names(file: str, paths: list[str]) -> None:
     for path in paths:
         with open(path, encoding="utf-8") as f:
             used |= set(re.findall(r"\bkvrail_[a-z0-9_]+\b", f.read()))
+    with open("docs/reference/counters.md", encoding="utf-8") as f:
+        counters = {f"kvrail_client_{n}" for n in re.findall(r"`([a-z0-9_]+)`", f.read())}
+    known |= counters | {f"{n}_total" for n in counters}
     missing = {n for n in used if n not in known and not n.startswith("kvrail_rule_")}
     assert used and not missing, f"not exported: {sorted(missing)}"
 
