@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster.c -- kv-client cluster: a line for each member of the view, as any of the servers told it, with what the
- * member says of itself. Where servers have no view, the list of servers stands for it.
+ * member says of itself. Where servers have no view, or none has a majority, the list of servers stands for it; in the
+ * second case the exit status is 1.
  *
  * A server of the list that the view does not name is shown, too: its state is "-", and no key is placed there. */
 #include "kvcli/cluster.h"
@@ -110,15 +111,64 @@ static void cells_make(const struct row *r, struct cells *out)
 		snprintf(out->note, sizeof(out->note), "does not answer: %s", r->why);
 }
 
-static void title_print(unsigned limit, uint64_t epoch, unsigned members)
+/* Whether the server at i is the first one that announces its view. */
+static bool is_first(const struct look *looks, unsigned i)
 {
-	unsigned in = limit ? limit : KV_COLUMNS;
+	if (!looks[i].known || !looks[i].info.view_digest)
+		return false;
+	for (unsigned k = 0; k < i; k++)
+		if (looks[k].known && looks[k].info.view_digest == looks[i].info.view_digest)
+			return false;
+	return true;
+}
+
+static unsigned views_count(const struct look *looks, unsigned n)
+{
+	unsigned views = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		views += is_first(looks, i);
+	return views;
+}
+
+/* Each view that servers announce, and these servers. */
+static void views_print(unsigned in, const struct look *looks, unsigned n)
+{
+	char line[4096];
+	struct row r;
+
+	for (unsigned i = 0; i < n; i++) {
+		int len = 0;
+
+		if (!is_first(looks, i))
+			continue;
+		for (unsigned k = i; k < n && len < (int)sizeof(line) - 400; k++) {
+			if (!looks[k].known || looks[k].info.view_digest != looks[i].info.view_digest)
+				continue;
+			row_make(&looks[k], &r);
+			len += snprintf(line + len, sizeof(line) - (size_t)len, " %s", r.address);
+		}
+		kv_wrap_in(stdout, in, "  ", 0, "view %016" PRIx64 ", epoch %" PRIu64 ":%s", looks[i].info.view_digest,
+			   looks[i].info.view_epoch, line);
+	}
+}
+
+static void title_print(unsigned limit, const struct look *looks, unsigned n, uint64_t epoch, unsigned members)
+{
+	unsigned in = limit ? limit : KV_COLUMNS, views = members ? 0 : views_count(looks, n);
 
 	if (members)
 		kv_wrap_in(stdout, in, "", 0, "epoch %" PRIu64 ", %u member%s", epoch, members, kv_plural(members));
+	else if (views)
+		kv_wrap_in(stdout, in, "", 0,
+			   "no view has a majority: the servers announce %u view%s (compare their --members); these are "
+			   "the servers of the list",
+			   views, kv_plural(views));
 	else
 		kv_wrap_in(stdout, in, "", 0,
 			   "the servers have no view (kv-server --members): these are those of the list");
+	if (views)
+		views_print(in, looks, n);
 }
 
 static void table_print(const struct look *looks, unsigned n, uint64_t epoch, unsigned members)
@@ -134,7 +184,7 @@ static void table_print(const struct look *looks, unsigned n, uint64_t epoch, un
 			table_measure(&t, cells.cell);
 	}
 	table_fit(&t);
-	title_print(t.limit, epoch, members);
+	title_print(t.limit, looks, n, epoch, members);
 	table_header(&t, stdout);
 	for (unsigned i = 0; i < n; i++) {
 		row_make(&looks[i], &r);
@@ -162,13 +212,15 @@ static void answer_add(json_t *o, const uint64_t *n)
 static json_t *row_object(const struct row *r)
 {
 	const struct kvc_server_info *s = &r->look->info;
-	char incarnation[32];
+	char text[32];
 	json_t *o;
 
-	snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, incarnation_of(s));
+	snprintf(text, sizeof(text), "%016" PRIx64, incarnation_of(s));
 	o = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:b}", "node_id", r->id, "address", r->address, "state",
 		      state_names[s->member_state], "zone", s->zone, "weight", (json_int_t)s->weight, "incarnation",
-		      incarnation, "answers", r->answers);
+		      text, "answers", r->answers);
+	snprintf(text, sizeof(text), "%016" PRIx64, s->view_digest);
+	json_object_set_new(o, "view", s->view_digest ? json_string(text) : json_null());
 	if (r->answers)
 		answer_add(o, r->look->number);
 	else
@@ -213,5 +265,5 @@ int cluster_run(struct cli *cli, const struct cli_line *line, struct kv_error *e
 		table_print(looks, n, c.view_epoch, (unsigned)c.members);
 	else if (json_print(looks, n, c.view_epoch, err) < 0)
 		return CLI_FAILED;
-	return silent ? CLI_NOT_FOUND : CLI_OK;
+	return silent || (c.members == 0 && views_count(looks, n)) ? CLI_NOT_FOUND : CLI_OK;
 }

@@ -413,7 +413,8 @@ static const struct command {
 	 "Prints the members of the view of the cluster, as any server tells it: node id, address, state, zone, "
 	 "weight, "
 	 "incarnation; and of each whether it answers, its version, since when it serves, memory in use, and how many "
-	 "of 100 GETs hit. --json prints one JSON object. Exit status 1: some member does not answer."},
+	 "of 100 GETs hit. Where no view has a majority, it lists the views that servers announce. --json prints one "
+	 "JSON object. Exit status 1: some member does not answer, or no view has a majority."},
 	{"drain", 1, 1, false, OF_DRAIN | OF_JSON, "drain NODE [--drain-sec TIME] [--drain-mb SIZE] [--json]",
 	 drain_run,
 	 "Has the server drain that is called NODE, or has that address: it pushes its values to the others of its "

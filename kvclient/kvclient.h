@@ -1134,6 +1134,9 @@ struct kvc_server_info {
 	uint64_t member_incarnation; /* another one each time that the server starts; 0: unknown */
 	uint32_t weight;             /* of its share of the keys, beside those of the other members */
 	enum kvc_member_state member_state;
+	/* The view that this server announces, whether it is followed or not: its epoch and half of its digest, which
+	 * tells views apart. 0: none, or the server has not answered for 30 s. */
+	uint64_t view_epoch, view_digest;
 };
 
 enum kvc_put_way {

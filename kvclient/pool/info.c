@@ -349,6 +349,15 @@ static void member_info(struct kvc_server_info *o, const struct kvc_node *n)
 	o->weight = m->weight;
 }
 
+static void view_info(struct kvc_server_info *o, const struct kvc_node *n)
+{
+	const struct kvc_vote *b = &n->client->cluster.votes.vote[n->index];
+	if (b->until_ns <= loop_now(n->client->loop) || !b->digest)
+		return;
+	o->view_epoch = b->epoch;
+	o->view_digest = (uint64_t)(b->digest >> 64);
+}
+
 static int64_t server_ask(struct kvc_client *c, void *arg)
 {
 	static const enum kvc_server_state states[] = {[KVC_NODE_NEW] = KVC_SERVER_CONNECTING,
@@ -381,6 +390,7 @@ static int64_t server_ask(struct kvc_client *c, void *arg)
 	text_copy(o->node_id, sizeof(o->node_id), n->node_id);
 	text_copy(o->why, sizeof(o->why), n->why);
 	member_info(o, n);
+	view_info(o, n);
 	if (n->state == KVC_NODE_UP && n->attachment)
 		links_info(o, n->attachment);
 	return 0;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh -- kv-client against a kv-server: every command, its exit status, and what it says when something is wrong.
 . "$(dirname "$0")/lib.bash"
-plan 85
+plan 86
 start_server main || exit 1
 kv() { timeout -k 5 60 "$build/kv-client" --server "$server" --timeout 20 "${over[@]}" "$@"; }
 
@@ -180,6 +180,20 @@ check "with version, uptime, memory and hits of those that do" members_are \
 	"all(m['version'] == '$("$build/kv-client" --version | sed 's/.* //')' and m['uptime_sec'] > 0 and m['memory_limit_bytes'] > 0 and int(m['incarnation'], 16) for m in j['members'] if m['answers']) and sum(m.get('hit_ratio') or 0 for m in j['members']) == 1 and 'connection refused' in [m for m in j['members'] if not m['answers']][0]['why']"
 check "as a table, too" says '^c +127\.0\.0\.1:[0-9]+ +joining .* does not answer: ' "${cluster[@]}" cluster
 check "and top has the members that the list does not name" says '^a=127\.0\.0\.1:[0-9]+ +[0-9]' "${cluster[@]}" top --once --interval 200ms
+# Two servers with lists that differ: half of the servers is no majority.
+differing() {
+	local port main=$server main_pid=$server_pid pids_of=() n
+	port=$(free_ports 2)
+	for n in 0 1; do
+		start_server "differs-$n" --listen-addr "127.0.0.1:$((port + n))" --node-id "n$n" --members "list:n$n=127.0.0.1:$((port + n))" || return 1
+		pids_of+=("$server_pid")
+	done
+	server=$main server_pid=$main_pid
+	timeout -k 5 60 "$build/kv-client" -s "n0=127.0.0.1:$port" -s "n1=127.0.0.1:$((port + 1))" "${over[@]}" cluster >"$scratch/differing"
+	[ $? -eq 1 ] && grep -q 'the servers announce 2 views' "$scratch/differing" && grep -Eq "^  view [0-9a-f]{16}, epoch [0-9]+: 127\.0\.0\.1:$((port + 1))$" "$scratch/differing" &&
+		stop_server "${pids_of[0]}" && stop_server "${pids_of[1]}"
+}
+check "cluster lists the views of which none has a majority, and exits 1" differing
 check "top takes no option of stat, and stat none of top" eval 'status 2 kv top --json && status 2 kv stat --once && status 2 kv --interval 1ms top'
 # At the prompt Ctrl-C ends the watch and not the program, which SIGTERM ends then as before.
 watched_at_prompt() {
