@@ -152,15 +152,14 @@
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
  *              string node id; string address; string zone}, within the limits of kv_member_check. The address is
  * HOST:PORT; several of one server have '+' between them (base/addr.h, kv_where_parse) VIEW_NEWS   u64 source; u64
- * epoch; u128 digest (kv_view_digest; the low 8 bytes first); u32 flags as of VIEW; u32 zero DRAIN       u64 milliseconds that the drain may
- * take; u64 bytes per second at which values may be put to the others (each 0: as the server's own options say); only
- * where WELCOME has WIRE_WELCOME_DRAIN. The server ends: it drains as it does for SIGTERM DRAIN_OK    u64 milliseconds
- * (not 0) after which the drain is over at the latest. If the server drains already: what is left, and the bounds stay
- * those of the first client that asked
- *  DRAIN_DONE  u64 values that other servers have; u64 their bytes; u64 of so many; u64 values that were deleted or
- *              expired meanwhile; u32 KV_LEFT_REASONS; u32 zero; as many u64: values that no other server has, by
- *              reason (enum kv_left); in all as many as the third number less the first. To a client that had DRAIN_OK
- *              on this connection, before GOODBYE
+ * epoch; u128 digest (kv_view_digest; the low 8 bytes first); u32 flags as of VIEW; u32 zero DRAIN       u64
+ * milliseconds that the drain may take; u64 bytes per second at which values may be put to the others (each 0: as the
+ * server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends: it drains as it does for
+ * SIGTERM DRAIN_OK    u64 milliseconds (not 0) after which the drain is over at the latest. If the server drains
+ * already: what is left, and the bounds stay those of the first client that asked DRAIN_DONE  u64 values that other
+ * servers have; u64 their bytes; u64 of so many; u64 values that were deleted or expired meanwhile; u32
+ * KV_LEFT_REASONS; u32 zero; as many u64: values that no other server has, by reason (enum kv_left); in all as many as
+ * the third number less the first. To a client that had DRAIN_OK on this connection, before GOODBYE
  */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H

@@ -211,10 +211,10 @@ struct kvc_node {
 	uint64_t incarnation;
 	bool welcomed;             /* it has said once which cluster it is of */
 	char cluster[KV_NAME_MAX]; /* that; "": of none */
-	struct kvc_clock clock; /* of the server, in its present attachment */
-	bool restarted;         /* since the last attachment that was UP */
-	uint64_t settled_ns;    /* when it counts as restarted no longer (pool/cluster.c) */
-	uint64_t present_ns;    /* when it counts as absent no longer; UINT64_MAX: it is absent (conn/node.c) */
+	struct kvc_clock clock;    /* of the server, in its present attachment */
+	bool restarted;            /* since the last attachment that was UP */
+	uint64_t settled_ns;       /* when it counts as restarted no longer (pool/cluster.c) */
+	uint64_t present_ns;       /* when it counts as absent no longer; UINT64_MAX: it is absent (conn/node.c) */
 	char node_id[KV_NAME_MAX];
 	uint64_t connects, fences, ping_ns;
 	struct kv_error error; /* why the last attempt failed, or the attachment ends */
@@ -417,8 +417,8 @@ struct kvc_cluster {
 	bool said;   /* the log knows why the view that is held is not taken */
 	bool posted; /* another client of the pool has told us a view (pool->view). Under the pool's lock */
 	struct kvc_asking asking;
-	uint64_t asked;     /* times that a server was asked for its view because it had news */
-	uint64_t looked_ns; /* when kvc_cluster_look last looked */
+	uint64_t asked;         /* times that a server was asked for its view because it had news */
+	uint64_t looked_ns;     /* when kvc_cluster_look last looked */
 	uint32_t naming_number; /* as of kvc_naming_number: nodes are of the cluster in force */
 };
 

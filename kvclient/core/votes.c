@@ -118,8 +118,8 @@ static kv_u128 leader(const struct kvc_votes *v, uint64_t now_ns)
 	return lead ? digest : 0;
 }
 
-/* Whether the server answers. Without a view in force attempts to attach end soon, and the next one follows: so one that
- * was lost just now counts, or the server whose attempt comes first would decide alone. */
+/* Whether the server answers. Without a view in force attempts to attach end soon, and the next one follows: so one
+ * that was lost just now counts, or the server whose attempt comes first would decide alone. */
 static bool answers(const struct kvc_vote *b, const struct kvc_votes_now *now)
 {
 	return b->until_ns == KV_NEVER ||

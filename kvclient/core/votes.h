@@ -40,7 +40,7 @@ struct kvc_votes_now {
 struct kvc_choice {
 	uint64_t source, epoch;
 	kv_u128 digest; /* digest 0: everything stays as it is */
-	bool reset;                     /* it is not newer by the numbers of one source */
+	bool reset;     /* it is not newer by the numbers of one source */
 	unsigned votes, voters, present, answering;
 	/* of all: votes for this view; servers that have a vote, or are pending; votes for the view in force; servers
 	 * that answer */

@@ -723,7 +723,8 @@ static void cast(struct kvc_node *n, uint64_t source, uint64_t epoch, kv_u128 di
 	}
 }
 
-/* The server announces the view v, or one that is known by its digest. Only the first view of a client depends on it. */
+/* The server announces the view v, or one that is known by its digest. Only the first view of a client depends on it.
+ */
 static void own_note(struct kvc_node *n, const struct kv_view *v, kv_u128 digest)
 {
 	struct kvc_cluster *k = &n->client->cluster;
@@ -779,7 +780,8 @@ bool kvc_cluster_asks(struct kvc_node *n)
 	if (!wanted || wanted == k->digest || wanted == k->held_digest || k->votes.vote[n->index].digest != wanted)
 		return false;
 	/* (No two clients choose alike, nor does one that is simulated twice choose otherwise.) */
-	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns, kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
+	if (!kvc_asking_now(&k->asking, k->wanted.votes, here.now_ns,
+			    kv_hash_key(&here, sizeof(here), (uint64_t)wanted)))
 		return false;
 	k->asked++;
 	return true;

@@ -32,8 +32,8 @@ unsigned members_lost(const struct kv_view *before, const struct kv_view *after)
  * be compared. cluster: the name of --cluster, or NULL. */
 uint64_t members_source(const char *cluster, const char *kind, const char *name);
 
-/* No source comes near: times in ms, revisions of etcd and of Kubernetes. A higher one is refused or cut, so that there is
- * always a next one. */
+/* No source comes near: times in ms, revisions of etcd and of Kubernetes. A higher one is refused or cut, so that there
+ * is always a next one. */
 #define MEMBERS_EPOCH_MAX (UINT64_MAX >> 1)
 
 /* members_now_ms -- the time of day in ms, which is the epoch where a source has no number of its own. */

@@ -21,8 +21,8 @@ enum { SERVERS = 5, LIAR = SERVERS - 1, WORKERS = 4, DEAD_PORT = 9, VIEWS_MAX = 
 enum { OWN = 32, WORDS = 64, OWN_FIRST = 1000 };
 
 static struct {
-	unsigned now[SERVERS];      /* the world's number of each server */
-	kv_u128 honest[VIEWS_MAX];  /* digests that the source has announced */
+	unsigned now[SERVERS];     /* the world's number of each server */
+	kv_u128 honest[VIEWS_MAX]; /* digests that the source has announced */
 	unsigned num_honest;
 	uint64_t changes[WORLD_POOLS][WORLD_CLIENTS];
 	kv_u128 digest[WORLD_POOLS][WORLD_CLIENTS];

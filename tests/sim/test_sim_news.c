@@ -40,7 +40,7 @@ static struct {
 	unsigned clients, begun, ready, gone;
 	bool stop;
 	unsigned ask_each; /* one client in so many asks for the view: the others hear of it elsewhere */
-	kv_u128 digest;   /* of the view that clients shall have */
+	kv_u128 digest;    /* of the view that clients shall have */
 	unsigned news, asked, views, apart, have; /* since the change; apart: news that did not come with a heartbeat */
 	uint64_t changed_ns, last_ns;
 } t;

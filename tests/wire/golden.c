@@ -592,7 +592,8 @@ const struct golden_ctrl golden_ctrls[] = {
 	 "0000000000000000",
 	 {.type = WIRE_CTRL_LANDING, .region = {.id = 2, .rails = 1}}},
 	{"view_ask",
-	 "14000000190000008877665544332211" "0807060504030201",
+	 "14000000190000008877665544332211"
+	 "0807060504030201",
 	 {.type = WIRE_CTRL_VIEW_ASK, .view_news = {.digest = DIGEST}}},
 	{"view",
 	 "6c0000001a000000050000000000000009000000000000000200000000000000"
@@ -609,8 +610,7 @@ const struct golden_ctrl golden_ctrls[] = {
 	{"view_news",
 	 "2c0000001b000000050000000000000009000000000000008877665544332211"
 	 "08070605040302010100000000000000",
-	 {.type = WIRE_CTRL_VIEW_NEWS,
-	  .view_news = {.source = 5, .epoch = 9, .digest = DIGEST, .draining = true}}},
+	 {.type = WIRE_CTRL_VIEW_NEWS, .view_news = {.source = 5, .epoch = 9, .digest = DIGEST, .draining = true}}},
 	{"drain",
 	 "140000001c00000030750000000000000000004000000000",
 	 {.type = WIRE_CTRL_DRAIN, .drain = {.time_ms = 30000, .bytes_s = 1 << 30}}},
