@@ -22,6 +22,7 @@ kvclient/call/raw.c: bare_give_up_await         the grace itself
 kvclient/call/raw.c: bare_write_await           1 ms, and looks
 kvclient/conn/connect.c: address_await          no call: the coroutine of a node
 kvclient/conn/connect.c: addresses_await        no call: the coroutine of a node
+kvclient/conn/connect.c: cluster_await          no call: the coroutine of a node
 kvclient/conn/connect.c: kvc_conn_close_await   no call: the coroutine of a node
 kvclient/conn/connect.c: view_await             no call: the coroutine of a node
 kvclient/conn/health.c: park_await              no call: the coroutine of a node
