@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /* wire.h -- every byte that KVRail puts on a wire. No I/O, no state, no allocation.
  *
  * Two protocols share this header:
@@ -28,20 +29,29 @@
  *  dest (32 bytes), where bytes go or come from: region, seen as `count` slices of `slice` bytes, `stride` apart
  *   0 u32 region id  4 u32 count (1: contiguous)  8 u64 offset  16 u64 stride  24 u64 slice
  *
- *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)  16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG:
- * one that was put less than so many nanoseconds ago)  24 u32 immediate 28 u16 key length  30 u16 zero  32 dest  64 key
+ *  GET     0 u64 offset  8 u64 length (at most KV_RANGE_MAX)
+ *         16 u64 generation wanted (0: any; flag WIRE_GET_YOUNG: one that was put less than this many nanoseconds ago)
+ *         24 u32 immediate  28 u16 key length  30 u16 zero  32 dest  64 key
  *  PUT     0 u64 total length  8 u64 offset of this range  16 u64 length of this range
  *         24 u64 XXH3-64 of the whole value
  *         32 u64 stage id (0 with WIRE_PUT_FIRST; with WIRE_PUT_COPY: when the value was first put, or earlier, in
- *         nanoseconds of the server's clock, not 0)  40 u32 ttl in seconds (0: the server's default; of a copy it
- * counts from then)  44 u16 key length 46 u16 inline length 48 dest (the source, when inline length is 0 and length is
- * not; with WIRE_PUT_LANDED the place in the landing area of this shard: region 0, count 1, stride 0, slice the length)
- * 80 key, then inline bytes EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero  8 digests: each u64, XXH3-64 of a
- * key with the shard hash seed of WELCOME DELETE  0 u16 key length  2 u16 zero  4 u32 zero 8 u64 which value is meant
- * (0; flag WIRE_DELETE_AT: what was there at this time of the server's clock; flag WIRE_DELETE_THIS: the one of this
- * generation, and copies that are no younger)  16 key TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0:
- * the server's default) 8 u64 0 (flag WIRE_TOUCH_YOUNG: as GET)  16 key (flag WIRE_TOUCH_LOOK: nothing changes, the ttl
- * means nothing; flag WIRE_TOUCH_MARK: if the key is not there, copies of it that come later live no longer than so)
+ *            nanoseconds of the server's clock, not 0)
+ *         40 u32 ttl in seconds (0: the server's default; of a copy it counts from then)
+ *         44 u16 key length  46 u16 inline length
+ *         48 dest (the source, when inline length is 0 and length is not; with WIRE_PUT_LANDED the place in the landing
+ *            area of this shard: region 0, count 1, stride 0, slice the length)
+ *         80 key, then inline bytes
+ *  EXISTS  0 u16 key count (1..480)  2 u16 zero  4 u32 zero
+ *          8 digests: each u64, XXH3-64 of a key with the shard hash seed of WELCOME
+ *  DELETE  0 u16 key length  2 u16 zero  4 u32 zero
+ *          8 u64 the value that is meant (0: the present one; flag WIRE_DELETE_AT: the one at this time of the server's
+ *            clock; flag WIRE_DELETE_THIS: the one of this generation, and copies that are no younger)
+ *         16 key
+ *  TOUCH   0 u16 key length  2 u16 zero  4 u32 ttl in seconds (0: the server's default)
+ *          8 u64 0 (flag WIRE_TOUCH_YOUNG: as GET; flag WIRE_TOUCH_AT: as DELETE)
+ *         16 key
+ *         (flag WIRE_TOUCH_LOOK: nothing changes, the ttl is ignored; flag WIRE_TOUCH_MARK: if the key is not there,
+ *         copies of it that come later live no longer than this)
  *  PIN     0 u16 key length  2 u16 zero  4 u32 zero  8 key (flag WIRE_PIN_RELEASE takes the pin back)
  *  STAT    (empty)
  *  CANCEL  0 u64 id of the request to cancel
@@ -134,14 +144,17 @@
  *  REVOKE      u32 region id; u32 zero                 REVOKE_OK  u32 region id; u32 zero
  *  ADDRESS     u16 rails; u16 zero; u32 epoch; rails x blob: the sender's rails have new addresses.
  *  ADDRESS_OK  u32 epoch; i32 status
- *  HEARTBEAT   u64 sequence; u64 milliseconds that the server may be silent from now on if nobody asks (0: as WELCOME
+ *  HEARTBEAT   u64 sequence; u64 milliseconds that the server may be silent from now on if no call waits (0: as WELCOME
  *              says); u64 the server's clock; u16 shards; u16 zero; u32 zero; shards x u64 turn counter. A client's
- * asks for an answer, a HEARTBEAT of the server; it has 0 milliseconds, clock 0 and no shards GOODBYE, GOODBYE_OK,
- * GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes. GOODBYE of a server: it shuts down;
- * the client should ask. SESSION_BEGIN      (empty): the client wants further sessions   SESSION_CHALLENGE  u8[32]
- * nonce of the server SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32]
- * proof; string identity (up to 128 bytes; empty: the connection's own secret) SESSION_OK         u32 id; u32 session
- * (not 0); u32 credits (not 0); u32 zero SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
+ *              asks for one of the server; it has 0 milliseconds, clock 0 and no shards
+ *  GOODBYE, GOODBYE_OK, GOODBYE_DONE  (empty): the client asks; the server is drained; the client closes.
+ *              GOODBYE of a server: it shuts down; the client should ask
+ *  SESSION_BEGIN      (empty): the client wants further sessions
+ *  SESSION_CHALLENGE  u8[32] nonce of the server
+ *  SESSION_OPEN       u32 id (not 0); u32 zero; u64 client id; u8[32] nonce of the client; u8[32] proof; string
+ *              identity (up to 128 bytes; empty: the connection's own secret)
+ *  SESSION_OK         u32 id; u32 session (not 0); u32 credits (not 0); u32 zero
+ *  SESSION_REFUSE     u32 id; i32 status (not WIRE_OK); string sentence
  *  SESSION_CLOSE      u32 session; u32 zero
  *  SESSION_CLOSE_OK   u32 session; u32 zero; u64 requests received in it
  *  VIEW_ASK    u128 digest of the view that the client has (0: none); only where WELCOME has WIRE_WELCOME_VIEWS. The
@@ -151,16 +164,20 @@
  *              (WIRE_VIEW_DRAINING: the sender drains, whatever the view says of it; others are zero);
  *              members in ascending order of node id: {u64 incarnation; u32 weight; u16 state (base/view.h); u16 zero;
  *              string node id; string address; string zone}, within the limits of kv_member_check. The address is
- * HOST:PORT; several of one server have '+' between them (base/addr.h, kv_where_parse) VIEW_NEWS   u64 source; u64
- * epoch; u128 digest (kv_view_digest; the low 8 bytes first); u32 flags as of VIEW; u32 zero DRAIN       u64
- * milliseconds that the drain may take; u64 bytes per second at which values may be put to the others (each 0: as the
- * server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends: it drains as it does for
- * SIGTERM DRAIN_OK    u64 milliseconds (not 0) after which the drain is over at the latest. If the server drains
- * already: what is left, and the bounds stay those of the first client that asked DRAIN_DONE  u64 values that other
- * servers have; u64 their bytes; u64 of so many; u64 values that were deleted or expired meanwhile; u32
- * KV_LEFT_REASONS; u32 zero; as many u64: values that no other server has, by reason (enum kv_left); in all as many as
- * the third number less the first. To a client that had DRAIN_OK on this connection, before GOODBYE
+ *              HOST:PORT; several of one server have '+' between them (base/addr.h, kv_where_parse)
+ *  VIEW_NEWS   u64 source; u64 epoch; u128 digest (kv_view_digest; the low 8 bytes first); u32 flags as of VIEW; u32
+ *              zero
+ *  DRAIN       u64 milliseconds that the drain may take; u64 bytes per second at which values may be put to the others
+ *              (each 0: as the server's own options say); only where WELCOME has WIRE_WELCOME_DRAIN. The server ends:
+ *              it drains as it does for SIGTERM
+ *  DRAIN_OK    u64 milliseconds (not 0) after which the drain is over at the latest. If the server drains already: the
+ *              time that is left, and the bounds stay those of the first client that asked
+ *  DRAIN_DONE  u64 values that other servers have; u64 their bytes; u64 all values; u64 values that were deleted or
+ *              expired meanwhile; u32 KV_LEFT_REASONS; u32 zero; KV_LEFT_REASONS x u64: values that no other server
+ *              has, by reason (enum kv_left): together all values less those that others have. To a client that had DRAIN_OK
+ *              on this connection, before GOODBYE
  */
+/* clang-format on */
 #ifndef KVRAIL_WIRE_WIRE_H
 #define KVRAIL_WIRE_WIRE_H
 
