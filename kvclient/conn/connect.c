@@ -585,6 +585,22 @@ static int welcomed_await(struct kvc_node *n, uint64_t deadline_ns)
 	return dial_and_hello_await(n, deadline_ns);
 }
 
+/* Memory may have been registered, and keys deleted, while the server was told of others. It goes up with nothing left.
+ */
+static int last_await(struct kvc_node *n, uint64_t deadline)
+{
+	const struct kvc_oweds *owed = &n->client->owed;
+	uint64_t noted;
+	int rc;
+	do {
+		rc = kvc_owed_await(n, deadline);
+		noted = owed->noted;
+		if (rc == 0 && !overtaken(n))
+			rc = kvc_regions_await(n, deadline);
+	} while (rc == 0 && !overtaken(n) && owed->noted != noted);
+	return rc;
+}
+
 static int attach_await(struct kvc_node *n)
 {
 	struct kvc_client *c = n->client;
@@ -614,11 +630,8 @@ static int attach_await(struct kvc_node *n)
 		rc = kvc_regions_await(n, deadline);
 	if (rc == 0 && !overtaken(n))
 		rc = kvc_links_await(n, deadline);
-	/* Memory may have been registered while the links were pinged. */
 	if (rc == 0 && !overtaken(n))
-		rc = kvc_regions_await(n, deadline);
-	if (rc == 0 && !overtaken(n))
-		rc = kvc_owed_await(n, deadline);
+		rc = last_await(n, deadline);
 	/* An attempt that is overtaken is interrupted: its failure says nothing about the server. */
 	if (overtaken(n))
 		return kv_fail(&n->error, -KV_ERESET, "the connection was interrupted");

@@ -170,6 +170,18 @@ static bool code_is_fit(enum kvc_op op, int64_t code)
 	}
 }
 
+/* An item's code that the operation does not have. */
+static void note_code(enum kvc_op op, int64_t code)
+{
+	static char text[64];
+	const char *none = NULL;
+	static atomic_bool taken;
+	if (atomic_exchange(&taken, true))
+		return;
+	snprintf(text, sizeof(text), "an item of %s ended with %s", kvc_opname(op), kvc_errname((int)code));
+	atomic_compare_exchange_strong(&wrong, &none, text);
+}
+
 static void completion_check(struct slot *s, const struct kvc_completion *c)
 {
 	if (!atomic_load(&s->out))
@@ -181,7 +193,7 @@ static void completion_check(struct slot *s, const struct kvc_completion *c)
 		if (code == NO_RESULT)
 			note("an item has no result");
 		else if (!code_is_fit(s->op, code))
-			note(kvc_errname((int)code));
+			note_code(s->op, code);
 		if (s->op != KVC_OP_GET || code != VALUE)
 			continue;
 		atomic_fetch_add(&got, 1);

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kvclient/call/call.h"
 #include "kvclient/call/small.h"
@@ -191,6 +192,39 @@ static void telling_goes_on_where_it_was_cut(void **state)
 	world_close(&members.world);
 }
 
+static uint8_t *arena; /* registered memory */
+
+static void get_into_arena(struct kvc_client *c, void *arg)
+{
+	(void)arg;
+	found = 0;
+	for (uint32_t i = 0; i < KEYS; i++)
+		found += kvc_get_await(c, members_key_of(&i), arena, MEMBERS_LONG, NULL) == members_len_of(i);
+}
+
+/* The server is about to come up: it has heard of all memory so far, and hears of DELETEs now. */
+static void memory_that_is_registered_during_the_telling_is_announced(void **state)
+{
+	struct kvc_mem *mem = NULL;
+	(void)state;
+	arena = mmap(NULL, MEMBERS_LONG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	open_world(11, 3, 3, 1, 0);
+	do_all(0, members_put_all, NULL);
+	freeze(1, true);
+	sleep_s(3);
+	do_all(0, delete_all, NULL);
+	freeze(1, false);
+	for (unsigned i = 0; world_counters(&members.world, 0).deletes_owed < 8 && i < 100000; i++)
+		world_sleep(&members.world, 100 * US);
+	assert_int_equal(world_register(&members.world, 0, arena, MEMBERS_LONG, &mem), 0);
+	sleep_s(5);
+	do_all(0, members_put_all, NULL);
+	do_all(0, get_into_arena, NULL);
+	assert_int_equal(found, KEYS);
+	world_close(&members.world);
+	munmap(arena, MEMBERS_LONG);
+}
+
 /* The key's server knows of the DELETE, and has lost the value that was put afterwards. An older copy lies at a server
  * that was out of reach. */
 static void a_delete_holds_when_the_next_value_has_expired(void **state)
@@ -352,6 +386,7 @@ int main(void)
 		cmocka_unit_test(a_restarted_server_is_told_too),
 		cmocka_unit_test(a_restarted_second_server_is_told_too),
 		cmocka_unit_test(telling_goes_on_where_it_was_cut),
+		cmocka_unit_test(memory_that_is_registered_during_the_telling_is_announced),
 		cmocka_unit_test(a_delete_holds_when_the_next_value_has_expired),
 		cmocka_unit_test(a_server_that_was_called_draining_asks_too),
 		cmocka_unit_test(a_member_that_restarted_meanwhile_has_forgotten),
