@@ -112,7 +112,7 @@ const struct kv_opt_program cli_options_program = {
 		 "  stat --watch TIME                see what changes, until Ctrl-C\n"
 		 "  top [--interval TIME] [--once]   a live table of the servers\n"
 		 "  cluster [--json]                 the members of the view, and how they are\n"
-		 "  drain NODE [--json]              have a server push its values to others, and end\n"
+		 "  drain NODE [--json]              have a server push its values, and end\n"
 		 "  ping                             see whether every shard answers\n"
 		 "  help [COMMAND]                   read more about a command\n"
 		 "Without a command, kv-client reads commands from standard input; on a terminal it has history and "

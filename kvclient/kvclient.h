@@ -365,9 +365,10 @@ KVC_API int kvc_spawn(struct kvc_pool *pool, unsigned w, void (*fn)(struct kvc_c
  * kvc_cancel ends it at once. An id that a poll has started ends only in a poll, even at its deadline or after
  * kvc_cancel: until then its memory is the library's. So a host with ids in progress polls until it has reaped them, a
  * few milliseconds apart at most, or closes the queue. The pool. Between polls only time is lost. A server waits for a
- * client without limit; a server that died is noticed at the next polls. No descriptor tells when to poll. Blocks: see
- * above. Thread: host; any thread, one at a time. kvc_poll in a second thread returns -KV_EBUSY at once; a blocking
- * call waits for its turn, within its deadline. Returns how many pieces of work were done; 0: none within max_wait_ns.
+ * client without limit; a server that died is noticed at the next polls. No descriptor tells when to poll.
+ * Blocks: see above. Thread: host; any thread, one at a time. kvc_poll in a second thread returns -KV_EBUSY at once; a
+ * blocking call waits for its turn, within its deadline.
+ * Returns how many pieces of work were done; 0: none within max_wait_ns.
  * Errors:
  *   -KV_EINVAL     the pool has threads of its own; or the caller is one of its workers
  *   -KV_EBUSY      another thread is turning the loop
@@ -382,7 +383,8 @@ KVC_API int kvc_poll(struct kvc_pool *pool, uint64_t max_wait_ns);
  * timeout_ns: as in struct kvc_call; 0: the pool's. len_bytes: the bytes that the call may move, all items together;
  * used only if neither the call nor the pool specifies a timeout. The bound holds for calls that take a struct kvc_call
  * and for ids from their submission; with KVC_NO_THREADS, while the loop is turned. It does not hold for
- * kvc_drain_await without a timeout_ns, which waits until the end that the server announces. Thread: any; never blocks.
+ * kvc_drain_await without a timeout_ns, which waits until the end that the server announces.
+ * Thread: any; never blocks.
  * Returns the bound, UINT64_MAX if it does not fit, and 0 without a pool and in a child of fork(), where calls return
  * at once. */
 KVC_API uint64_t kvc_call_bound_ns(const struct kvc_pool *pool, uint64_t timeout_ns, uint64_t len_bytes);
@@ -403,11 +405,13 @@ KVC_API struct kvc_pool *kvc_client_pool(struct kvc_client *client);
  * cudaHostAlloc), or be registered with another pool. GPU memory is not supported. A process that maps the same memory
  * sees a value when the call has returned. Do not shorten a file: access behind its end raises SIGBUS, as does a full
  * /dev/shm. A pool has at most 256 registrations. They may adjoin, so an arena can grow: reserve its addresses, and
- * register each piece when it is mapped. A value that crosses registrations is copied. Blocks: until all servers that
- * are up have answered, within the pool's timeout for all of them, plus the time to pin the pages: with NICs 0.1 to 1 s
- * per GiB. A server that has not answered by then is reconnected, and informed then. The clients continue to work;
- * temporary threads fault in the pages. A failure is undone, which takes the grace at most. Thread: host. Owner: the
- * memory stays the caller's, and must stay mapped until kvc_unregister returned 0. Errors: also the loop codes.
+ * register each piece when it is mapped. A value that crosses registrations is copied.
+ * Blocks: until all servers that are up have answered, within the pool's timeout for all of them, plus the time to pin
+ * the pages: with NICs 0.1 to 1 s per GiB. A server that has not answered by then is reconnected, and informed then.
+ * The clients continue to work; temporary threads fault in the pages. A failure is undone, which takes the grace.
+ * Thread: host.
+ * Owner: the memory stays the caller's, and must stay mapped until kvc_unregister returned 0.
+ * Errors: also the loop codes.
  *   -KV_EINVAL     it overlaps another registration of the pool, is not mapped, is not writable, or reaches beyond the
  *                  end of its file (detected from Linux 5.14 on): *err names the address
  *   -KV_ELIMIT     too many registrations, or a limit of the machine or the NIC is reached
@@ -519,10 +523,13 @@ struct kvc_call {
  * Owner: dst is the caller's. If it lies in registered memory (kvc_register), the value arrives there directly; other
  * memory is filled by a copy from the client's buffer. Values of up to 3 KiB come inside the reply.
  * Returns the number of bytes in dst: the length of the value, or of the requested part. After a failure the contents
- * of dst are undefined. Errors: also the server codes. -KV_ENOTFOUND  no such key; or its value has another length
- * (KVC_EXACT); or all servers are down, with KVC_DOWN_IS_MISS or after the key's own server said goodbye -KV_ETOOBIG
- * the value, or the requested part, is longer than dst_len -KV_ECORRUPT   the checksum was wrong twice -KV_EINVAL
- * call->offset lies beyond the value */
+ * of dst are undefined.
+ * Errors: also the server codes.
+ *   -KV_ENOTFOUND  no such key; or its value has another length (KVC_EXACT); or all servers are down, with
+ *                  KVC_DOWN_IS_MISS or after the key's own server said goodbye
+ *   -KV_ETOOBIG    the value, or the requested part, is longer than dst_len
+ *   -KV_ECORRUPT   the checksum was wrong twice
+ *   -KV_EINVAL     call->offset lies beyond the value */
 KVC_API int64_t kvc_get_await(struct kvc_client *client, struct kvc_key key, void *dst, uint64_t dst_len,
 			      const struct kvc_call *call);
 
@@ -562,8 +569,10 @@ KVC_API int kvc_put_await(struct kvc_client *client, struct kvc_key key, const v
  * not exist. Either pointer may be NULL. If all servers are down, keys do not exist, with KVC_DOWN_IS_MISS or after
  * their own server said goodbye. The servers compare digests of 8 bytes: with a probability of one in 2^64 a key seems
  * to exist because another one has its digest. If out_found is NULL, keys far behind the first missing one are not
- * asked for, and errors there go unnoticed. Parks: yes. Thread: worker. Owner: keys are the caller's. On failure
- * *out_prefix is untouched, and out_found may be written in part. Returns 0 or a code. Errors: the server codes, if any
+ * asked for, and errors there go unnoticed.
+ * Parks: yes. Thread: worker.
+ * Owner: keys are the caller's. On failure *out_prefix is untouched, and out_found may be written in part.
+ * Returns 0 or a code. Errors: the server codes, if any
  * server that is asked fails. */
 KVC_API int kvc_exists_await(struct kvc_client *client, const struct kvc_key *keys, unsigned n, uint8_t *out_found,
 			     unsigned *out_prefix, const struct kvc_call *call);
@@ -588,9 +597,10 @@ KVC_API int kvc_ttl_await(struct kvc_client *client, struct kvc_key key, uint64_
  * present one first, within the deadline. After a reconnect the client pins the value again. When another server
  * becomes responsible for the key, the client copies the value there in the background, pins it there, and then removes
  * the former pin. A pin that cannot be kept is reported (kvc_options.pin_lost). A second pin adds nothing; one unpin
- * removes it, wherever it is. Errors: also those above. -KV_EBUSY      also: beyond the server's budget. One session
- * may pin a quarter of the memory of the key's shard, and all sessions together half of it, or less if stages of PUTs
- * and leases leave less */
+ * removes it, wherever it is.
+ * Errors: also those above.
+ *   -KV_EBUSY      also: beyond the server's budget. One session may pin a quarter of the memory of the key's shard,
+ *                  and all sessions together half of it, or less if stages of PUTs and leases leave less */
 KVC_API int kvc_pin_await(struct kvc_client *client, struct kvc_key key, const struct kvc_call *call);
 /* kvc_unpin_await -- remove the pin of a value. While its server is down the call fails, but the pin is not set again.
  */
