@@ -122,7 +122,8 @@ static void guest(struct kvc_client *c, void *arg)
 			co_sleep_await(world_now(&members.world) + 50 * MS);
 			continue;
 		}
-		for (unsigned k = some(6); k > 0 && !members.world.wrong[0] && !members.closed; k--) {
+		/* (Where copies are slow each PIN may take its 10 s: not several of them after the end.) */
+		for (unsigned k = some(6); k > 0 && !members.stop && !members.world.wrong[0] && !members.closed; k--) {
 			uint32_t i = some(KEYS);
 			members_get_check(i, at, kvc_get_await(c, members_key_of(&i), at, LONG, &call));
 			kvc_pin_await(c, members_key_of(&i), &call);
