@@ -127,6 +127,20 @@ static int stage_room(struct store *s, struct block *b, struct room **out_room)
 	return store_stage_step(s, r, &budget);
 }
 
+/* A block without memory for a value of this length. */
+static int block_take(struct store *s, const void *key, size_t key_len, uint64_t len, struct block **out)
+{
+	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
+		return -KV_EINVAL;
+	if (len > s->arena.limit)
+		return -KV_ETOOBIG;
+	*out = slab_get(&s->blocks);
+	if (!*out)
+		return -KV_ENOMEM;
+	block_init(s, *out, key, key_len, len);
+	return 0;
+}
+
 int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, enum arena_end end, struct block **out,
 		struct room **out_room)
 {
@@ -134,14 +148,9 @@ int store_stage(struct store *s, const void *key, size_t key_len, uint64_t len, 
 	struct block *b;
 	int rc;
 
-	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
-		return -KV_EINVAL;
-	if (len > s->arena.limit)
-		return -KV_ETOOBIG;
-	b = slab_get(&s->blocks);
-	if (!b)
-		return -KV_ENOMEM;
-	block_init(s, b, key, key_len, len);
+	rc = block_take(s, key, key_len, len, &b);
+	if (rc)
+		return rc;
 	s->staged_bytes += arena_round(len);
 	*out = b;
 	mem = arena_alloc(&s->arena, len, b, end);
@@ -164,15 +173,10 @@ int store_stage_spare(struct store *s, const void *key, size_t key_len, uint64_t
 {
 	struct arena_block *mem = NULL;
 	struct block *b;
+	int rc = block_take(s, key, key_len, len, &b);
 
-	if (key_len == 0 || key_len > KV_KEY_MAX || len == 0)
-		return -KV_EINVAL;
-	if (len > s->arena.limit)
-		return -KV_ETOOBIG;
-	b = slab_get(&s->blocks);
-	if (!b)
-		return -KV_ENOMEM;
-	block_init(s, b, key, key_len, len);
+	if (rc)
+		return rc;
 	if (s->blocks.used <= s->blocks_max + s->rooms.used)
 		mem = arena_alloc(&s->arena, len, b, end);
 	if (!mem) {

@@ -21,7 +21,7 @@ struct doubts {
 	uint64_t since_ns;       /* what was deleted later may have been deleted without this server */
 	struct kv_view others;   /* the last view while this server was AWAY */
 	bool others_lost;        /* one of the members meanwhile has left: nobody knows what it remembers */
-	bool member;             /* the last view has this server, and not as one that drains */
+	bool member;             /* the last view has this server */
 	bool open;
 };
 
