@@ -585,6 +585,12 @@ def prompt(s: KvServer, *lines: str, more: Iterable[str] = ()) -> str:
     ).stdout
 
 
+def grown_up() -> None:
+    """A server that is lost believes members that remember the deletes of the 5 s before, too (kvserver/control/doubt.c).
+    A member remembers none from before it began."""
+    time.sleep(5.5)
+
+
 DEAD, ALIVE = ([f"{kind}{i}" for i in range(30)] for kind in ("dead", "alive"))
 PUT_ALL = [f"put {key} value" for key in DEAD + ALIVE]
 DELETE_DEAD = [f"delete {key}" for key in DEAD]
@@ -617,6 +623,7 @@ def deletes_while_away(*more: str) -> None:
     members("abc")
     servers[0].sees("a b c")
     prompt(servers[1], *PUT_ALL, more=more)
+    grown_up()
     members("bc")
     servers[0].says(r"its values are hidden .* \| event=values_doubted")
     soon(
@@ -1476,6 +1483,7 @@ def etcd_away(make: Callable[[], Any]) -> None:
     b.sees("a b")
     prompt(a, *PUT_ALL)
     prompt(a, *DELETE_DEAD)
+    grown_up()
     e.revoke_all()
     for s in (a, b):
         s.says(r"\| event=lease_lost")

@@ -201,7 +201,7 @@ check "--ab: the same program is no regression" eval 'ab 1 0.01 0 && says "read 
 check "--ab: a delay of a tenth is found" delayed
 check "--ab: noise that would hide it is no verdict, status 2" eval 'ab 1 0.4 0; [ $? -eq 2 ] && says "verdict +none for [123] of 3 figures: noise would hide a change of 10 %" cat "$scratch/ab"'
 check "--ab: six pairs prove nothing of three figures" eval 'ab 1 0.01 0.5 --pairs 6; [ $? -eq 2 ]'
-check "--ab: a run that fails ends it" eval 'FAIL=1 ab 1 0.01 0; [ $? -eq 2 ] && says "a run of .*/a failed: nothing is compared" cat "$scratch/ab"'
+check "--ab: a run that fails ends it" eval 'FAIL=1 ab 1 0.01 0; [ $? -eq 2 ] && says "a run of .*/a failed, so nothing is compared: exit status 1" cat "$scratch/ab"'
 check "--ab: what is no program is named" says 'is no kv-bench, nor a folder with one' "$build/kv-bench" compare --ab "$scratch/none" "$scratch/a"
 check "--ab: two of kv-bench itself, from their folder" eval '"$build/kv-bench" compare --ab "$build" "$build" --pairs 6 -- --duration 0.15 --num-keys 100 "${over[@]}" >"$scratch/ab" 2>&1; [ $? -ne 3 ] && says "pair 6 of 6 +A [0-9,]+ +B [0-9,]+ ops/s .*read p50 .*power " cat "$scratch/ab"'
 vary older "$steady

@@ -79,7 +79,7 @@ check "that brings other bytes" program_bad 'not what was stored' flip
 check "fewer bytes" program_bad 'another length' short
 check "that says what went wrong" program_bad 'the disk is on fire' error
 check "that ends" program_bad 'closed the connection' die
-check "that ends at once" says 'failed: (send|recv): the server closed the connection' "$build/kv-bench" versus --targets program:/bin/true --num-workers 2 --num-keys 20 --rounds 1
+check "that ends at once" says 'failed: exit status 1: (send|recv): the server closed the connection' "$build/kv-bench" versus --targets program:/bin/true --num-workers 2 --num-keys 20 --rounds 1
 check "that is none" says 'cannot be run' "$build/kv-bench" versus --targets "program:$scratch/none"
 # The servers themselves, where they are installed.
 real() { # real NAME OPTIONS OF THE SERVER...
