@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """raw_summary.py RAW.bin REPORT.json -- computes the figures of a report again from the file of kv-bench --raw, and compares them.
 
-It knows the format as docs/guide/benchmarking.md has it, and nothing else of kv-bench. Counts, bytes, smallest and
+It knows the format as docs/reference/formats.md has it, and nothing else of kv-bench. Counts, bytes, smallest and
 largest latencies, and each bucket of the histograms must be the same. Ends with 1 and a line for each difference.
 """
 import collections
