@@ -12,10 +12,10 @@ for i in 1 2 3; do "${client[@]}" put "k$i" v && "${client[@]}" get "k$i"; done 
 fetched() { python3 -c 'import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1] + "/metrics", timeout=20).read())' "$url" >"$scratch/page"; }
 check "the page can be fetched" fetched
 check "each metric of the rules and the dashboard is exported" "$page" names "$scratch/page" deploy/prometheus/kvrail.rules.yml "$dashboard"
-guided() { # the guide says what to do for each alert, and for none that is not there
-	diff <(sed -n 's/^ *- alert: //p' deploy/prometheus/kvrail.rules.yml | sort) <(sed -n 's/^| `\(Kvrail[A-Za-z]*\)` |.*/\1/p' docs/guide/operating.md | sort)
+documented() { # the page of alerts has a row for each alert, and no others
+	diff <(sed -n 's/^ *- alert: //p' deploy/prometheus/kvrail.rules.yml | sort) <(sed -n 's/^| `\(Kvrail[A-Za-z]*\)` |.*/\1/p' docs/reference/alerts.md | sort)
 }
-check "the guide has each alert" guided
+check "docs/reference/alerts.md has each alert" documented
 command -v prometheus >/dev/null && command -v promtool >/dev/null || {
 	for i in 1 2 3 4 5 6; do skip "with Prometheus" "there is no prometheus or no promtool"; done
 	finish
