@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An arena that grows, registered piece by piece.
 
-LMCache's lazy allocator has the addresses of the whole arena from the start; a thread of it pins one part after another
-and hands memory out of what is pinned. It does not tell how far it is, but an object that comes to us does: all below its
-end is there. A thread of ours then registers up to the next step, while the calls go on: until it is done, and where an
-object lies across the border of two pieces, the library copies.
+LMCache's lazy allocator reserves the addresses of the whole arena at the start. Its thread pins one part after another, and
+allocates from the pinned parts. It does not report its progress, but each object does: all memory below its end is pinned.
+A thread of ours then registers up to the next step, while calls continue. Until that is done, and if an object crosses the
+border of two pieces, the library copies.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ class Arena:
 
     @property
     def complete(self) -> bool:
-        """Nothing will be registered any more."""
+        """Nothing more will be registered."""
         return self.registered_bytes >= self._size
 
     def seen(self, address: int, nbytes: int) -> None:
-        """An object lies here, so the arena has grown to its end. Never blocks. From any thread."""
+        """Report an object, so the arena has grown to its end. Never blocks. Any thread."""
         end = address + nbytes - self._address
         if end <= self._wanted or address < self._address or end > self._size:
             return
-        if os.getpid() != self._pid:  # a thread of the parent's may hold the lock here for ever
+        if os.getpid() != self._pid:  # in a child of fork() a thread of the parent may hold the lock for ever
             return
         with self._lock:
             self._wanted = max(self._wanted, min(-(-end // self._step) * self._step, self._size))
             if self._thread is None and self.registered_bytes < self._wanted:
                 thread = threading.Thread(target=self._grow, name="kvrail-arena", daemon=True)
-                thread.start()  # it may fail; the next object tries again then
+                thread.start()  # if it fails, the next object tries again
                 self._thread = thread
 
     def join(self) -> None:
-        """Wait until all that was seen is registered."""
+        """Wait until all reported memory is registered."""
         thread = self._thread
         if thread:
             thread.join()
@@ -73,7 +73,7 @@ class Arena:
             try:
                 self._register(self._address + begin, end - begin)
             except Exception as error:
-                with self._lock:  # no more of it
+                with self._lock:  # register no more
                     size, self._wanted, self._size, self._thread = self._size, begin, begin, None
                 if not isinstance(error, Closed):
                     logger.warning(

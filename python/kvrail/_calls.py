@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the blocking and the asyncio client have in common: options, and what results mean."""
+"""Shared by the blocking and the asyncio client: options, and the meaning of results."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ T = TypeVar("T")
 Key: TypeAlias = str | bytes
 Memory: TypeAlias = "Buffer | Address"
 Submit: TypeAlias = Callable[..., int]
-# Of keys, results and which servers are down: what a client's method returns, or raises.
+# From keys, results and the states of servers: the return value of a client's method, or an exception.
 Meaning: TypeAlias = Callable[[Sequence[Key], list[int], str], T]
 Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 
-GUESS = 64 << 10  # bytes of the first try of a GET that is not told the length
+GUESS = 64 << 10  # bytes of the first try of a GET of unknown length
 VALUE_MAX = 1 << 30
-TIMEOUT, BYTE_SECONDS = 5.0, 1e-8  # the library's default for a call, and more for each byte
-# What a server that is not up explains. The codes without a class are not among them.
+TIMEOUT, BYTE_SECONDS = 5.0, 1e-8  # the library's default for a call, and for each byte
+# Errors that the state of a server may explain.
 _CLASSES = (PeerDown, Left, Denied, Version, Timeout)
 _OF_SERVERS = frozenset(cls.code for cls in _CLASSES)
 NAMES_OF_SERVERS = frozenset(cls.name for cls in _CLASSES)
-_NAMED = 3  # servers that an error names
-ASK_SECONDS = 0.05  # that an error waits to learn how the servers stand
-LENGTH_SECONDS = 0.5  # that TooBig waits to learn how long the value is
+_NAMED = 3  # servers that an error names, at most
+ASK_SECONDS = 0.05  # how long an error waits for the states of servers
+LENGTH_SECONDS = 0.5  # how long TooBig waits for the length of the value
 NEVER_MS = (1 << 64) - 1
-# What the library may refuse of a call that was submitted: the code says no more.
+# The library's reasons to refuse a submitted call; the code has no details.
 REFUSED = (
     "the library refused an argument: a key has 1 to 128 bytes, a value 1 byte to 1 GiB, and a place must lie in "
     "registered memory as a whole if it begins in it"
@@ -49,7 +49,7 @@ STUCK = "a thread of the client, which knows how its servers stand, does not ans
 
 
 class Options(TypedDict, total=False):
-    """Keywords of the clients; _native.pyi says what each means."""
+    """Keywords of the clients; _native.pyi explains each."""
 
     num_clients: int
     num_threads: int
@@ -76,13 +76,13 @@ class Options(TypedDict, total=False):
 
 
 def about_servers(results: list[int]) -> bool:
-    """Whether an error of these results should tell how the servers stand."""
+    """Whether the states of servers may explain an error of these results."""
     return not _OF_SERVERS.isdisjoint(results)
 
 
 def down(servers: Iterable[Mapping[str, str | int]]) -> str:
-    """Those of the servers that are not up, each with the reason; "" if all are up. Where others are up, it need not be
-    they that a call has failed for, and the text does not say so."""
+    """The servers that are not up, each with the reason; "" if all are up. If some are up, the text does not claim that the
+    others caused the failure."""
     texts, some_up = [], False
     for server in servers:
         name, why = server["name"], str(server["why"]).removeprefix(f"server {server['name']}: ")
@@ -96,8 +96,8 @@ def down(servers: Iterable[Mapping[str, str | int]]) -> str:
 
 
 def stuck(proc: str = "/proc") -> str:
-    """Why nobody can say how the servers stand, with what the kernel knows of the client's threads: one that lacks a
-    processor or a disk is not to be mended here."""
+    """The reason why the states of servers are unknown, with the kernel's state of the client's threads: one may lack a
+    processor, or wait for a disk."""
     states = set()
     for path in pathlib.Path(proc).glob("self/task/*/stat"):
         try:
@@ -116,32 +116,32 @@ def stuck(proc: str = "/proc") -> str:
 
 
 def who_is_down(native: _native.Client, results: list[int]) -> str:
-    """For the error of a call that failed because of servers: which of them are down, and why. It is made after the call's
-    deadline, so it asks for a moment only."""
+    """For the error of a call that failed because of servers: those that are down, and the reasons. It runs after the call's
+    deadline, so it waits only briefly."""
     if not about_servers(results):
         return ""
     try:
         return down(native.servers(ASK_SECONDS))
     except Timeout:
         return stuck()
-    except Error:  # it was closed meanwhile
+    except Error:  # the client was closed
         return ""
 
 
 def text_of(result: int) -> str:
-    """The library's sentence for a code; that of an argument says which there are."""
+    """The library's sentence for a code; for a wrong argument, all possible reasons."""
     from . import _native
 
     return REFUSED if result == Invalid.code else _native.strerror(result)
 
 
 def check(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> None:
-    """Raise the error of the first key that failed with another code than `fine`. It has all results in `.results`, and
-    in its text which servers are down and why."""
+    """Raise the error of the first key that failed with another code than `fine`, with all results in `.results`, and with
+    `servers`, the servers that are down, in its text."""
     for i, result in enumerate(results):
         if result < 0 and result != fine:
             error = make(result, text_of(result))
-            shown = keys[i][:80] if i < len(keys) else "?"  # the list may have changed meanwhile
+            shown = keys[i][:80] if i < len(keys) else "?"  # the caller may have changed the list
             wrong = sum(r < 0 and r != fine for r in results)
             error.args = (
                 f"{error}: key {shown!r}"
@@ -152,7 +152,7 @@ def check(keys: Sequence[Key], results: list[int], fine: int, servers: str) -> N
             raise error
 
 
-# ---- what the results of a call mean ----
+# ---- the meaning of results ----
 
 
 def lengths(keys: Sequence[Key], results: list[int], servers: str) -> list[int | None]:
@@ -162,13 +162,13 @@ def lengths(keys: Sequence[Key], results: list[int], servers: str) -> list[int |
 
 
 def stored(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
-    """Of a PUT: False where other bytes were stored already, and stay."""
+    """Of a PUT: False if other bytes were already stored, and stay."""
     check(keys, results, Exists.code, servers)
     return [r != Exists.code for r in results]
 
 
 def deleted(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
-    """Of a DELETE: False where there was no value."""
+    """Of a DELETE: False if there was no value."""
     check(keys, results, NotFound.code, servers)
     return [r == 0 for r in results]
 
@@ -180,13 +180,13 @@ def there(keys: Sequence[Key], results: list[int], servers: str) -> list[bool]:
 
 
 def length(keys: Sequence[Key], results: list[int], servers: str) -> int:
-    """Of a GET of one key, where a miss is an error, too."""
+    """Of a GET of one key: a miss is also an error."""
     check(keys, results, 0, servers)
     return results[0]
 
 
 def touched(keys: Sequence[Key], results: list[int], servers: str) -> bool:
-    """Of TOUCH, PIN and UNPIN of one key: False where there is no value."""
+    """Of TOUCH, PIN and UNPIN of one key: False if there is no value."""
     check(keys, results, NotFound.code, servers)
     return results[0] == 0
 
@@ -198,18 +198,18 @@ def seconds_left(keys: Sequence[Key], results: list[int], servers: str) -> float
 
 
 def nbytes_of(memory: Memory) -> int:
-    """The bytes of value that a destination has room for."""
+    """The length of value for which a destination has room."""
     return memory[1] if isinstance(memory, tuple) else memoryview(memory).nbytes
 
 
 def first_too_big(results: Sequence[int] | None) -> int:
-    """The number of the key whose value did not fit, if that is what the error of a GET is about; -1: it is not."""
+    """The index of the key whose value did not fit, if that caused the error of a GET; else -1."""
     wrong = [i for i, r in enumerate(results or ()) if r < 0 and r != NotFound.code]
     return wrong[0] if results and wrong and results[wrong[0]] == TooBig.code else -1
 
 
 def too_big(key: Key, room: int, value: int) -> str:
-    """Why a GET did not fit. value: the length of the value; negative: nobody knows it."""
+    """The sentence for a value that did not fit. value: its length; negative: unknown."""
     long = f"the value has {value} bytes" if value > room else "the value is longer"
     return f"{long}, and its destination has room for {room}: key {key[:80]!r}"
 
@@ -218,9 +218,9 @@ def first_missing(there: list[bool]) -> int:
     return there.index(False) if False in there else len(there)
 
 
-class Tries:
-    """The tries of a GET that is not told the length. They share one deadline: the call's, else the client's, else the
-    library's default, which grows with the length."""
+class UnknownLength:
+    """A GET of a value of unknown length: tries with growing buffers. They share one deadline: the call's, else the client's,
+    else the library's default, which grows with the length."""
 
     def __init__(self, size: int, timeout: float | None, clients: float | None) -> None:
         if not isinstance(size, int):
@@ -233,7 +233,7 @@ class Tries:
         self._begin = time.monotonic()
 
     def value(self, keys: Sequence[Key], results: list[int], servers: str) -> bytes | None:
-        """After a try: the value, or None: another try, into another buffer."""
+        """After a try: the value, copied from the buffer, or None for another try with a larger buffer."""
         size = next_guess(len(self.buffer), results[0])
         if size == 0:
             return bytes(memoryview(self.buffer)[: length(keys, results, servers)])
@@ -244,5 +244,5 @@ class Tries:
 
 
 def next_guess(size: int, result: int) -> int:
-    """The length of the next try, after one of `size` bytes; 0: there is none."""
+    """The length of the next try after one of `size` bytes; 0: no further try."""
     return min(size * 8, VALUE_MAX) if result == TooBig.code and size < VALUE_MAX else 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tiers of vLLM and SGLang share: the options of a client that a configuration may give, and short hashes that
-keep the keys of one model, layout and rank apart from all others."""
+"""Shared by the tiers of vLLM and SGLang: options of a client in a configuration, and short hashes that separate the keys
+of one model, layout and rank from all others."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def seconds(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """A switch of a configuration. A text is refused, since engines take every text for yes, "0", too."""
+    """A switch of a configuration. A text is refused, because engines read every text as yes, even "0"."""
     if not isinstance(value, int) or value not in (0, 1):
         raise ValueError(f"kvrail: {name} is 0 or 1, as a number and not as a text, not {value!r}")
     return bool(value)
 
 
 def servers_of(options: Mapping[str, Any], where: str) -> str | list[str]:
-    """The servers of a configuration. Raises ValueError with a sentence that says where they belong."""
+    """The servers of a configuration. Raises ValueError with a sentence that names the place of the option."""
     servers = options.get("servers")
     if isinstance(servers, str) and servers.strip():
         return servers

@@ -7,7 +7,7 @@ import errno
 
 
 class Error(Exception):
-    """What the library or a server refused. `code` is the negative code, `name` its name. After a call with several keys
+    """A failure in the library or at a server. `code` is the negative code, `name` its name. After a call with several keys
     `results` has the result of each."""
 
     code: int = 0
@@ -158,7 +158,7 @@ class Left(Error):
 
 
 class Deleted(Error):
-    """The key was deleted lately, or its value replaced. Servers tell each other so; callers see a miss."""
+    """The key was deleted lately, or its value replaced. Used between servers; callers see a miss."""
 
     code, name = -1023, "KV_EDELETED"
 
@@ -166,7 +166,7 @@ class Deleted(Error):
 BY_CODE: dict[int, type[Error]] = {cls.code: cls for cls in Error.__subclasses__()}
 
 
-# What the system says of a file or a limit has no code of ours: the class that tells what to do about it.
+# Errors of the system about files and limits have no code of ours: the class with the fitting remedy.
 _OF_ERRNO: dict[int, type[Error]] = {
     **dict.fromkeys(
         (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL),
@@ -179,7 +179,7 @@ _OF_ERRNO: dict[int, type[Error]] = {
 
 
 def make(code: int, text: str = "") -> Error:
-    """The exception for a code; without a text it is the library's sentence. That of an errno keeps code and name."""
+    """The exception for a code, with the library's sentence unless `text` is given. An errno keeps its code and name."""
     from . import _native
 
     cls = BY_CODE.get(code) or _OF_ERRNO.get(-code, Error)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """kvrail._native: a pool of connections to kv-servers and one queue of completions. See the classes of kvrail first.
 
-All of it may be called from any thread; one thread at a time drains. A submit raises only for bad arguments (TypeError,
-ValueError), a closed client (kvrail.Closed) and a full queue (kvrail.Busy). An id that it returned completes exactly
-once, by its deadline: `timeout` seconds, above 0, after the submit; None: the client's; float("inf"): there is none. Until that completion was drained, or the client was closed, the buffers belong to the library.
+Any thread may call anything; one thread at a time drains. A submit raises only for bad arguments (TypeError, ValueError), a
+closed client (kvrail.Closed) and a full queue (kvrail.Busy). Each id completes exactly once, by its deadline: `timeout`
+seconds, above 0, after the submit; None: the client's; float("inf"): none. Until its completion is drained, or the client
+is closed, the buffers belong to the library.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,7 @@ class Region:
     @property
     def nbytes(self) -> int: ...
     def unregister(self) -> None:
-        """If it raises (a call still uses the memory), the memory is still registered."""
+        """If it raises because a call uses the memory, the memory is still registered."""
 
     def __enter__(self) -> Region: ...
     def __exit__(
@@ -83,12 +84,12 @@ class Client:
     ) -> None:
         """servers: "HOST:PORT,HOST:PORT" or a list. 0 and None mean the library's default (kvclient.h).
 
-        timeout: seconds of calls that name none; by default 5, and 1 more for each 100 MB; float("inf"): no end. prefix: put
-        before every key. depth: ids that may be out, half of them in the background. down_is_miss: keys are misses if
-        all servers are down. wait: return when the first attempts to connect are over, and raise if one of the
-        num_clients has no server then. log_level: 0 none to 4 debug; lines go to stderr.
-        copies: 2: each value is kept at two servers (KVC_TWO_COPIES in kvclient.h); "hot": those that servers report as
-        hot (KVC_HOT_COPIES). All clients of a key must say the same.
+        timeout: seconds of calls without one; by default 5, and 1 more for each 100 MB; float("inf"): no deadline. prefix:
+        precedes every key. depth: ids under way at a time, half of them in the background. down_is_miss: keys are misses
+        if all servers are down. wait: return after the first attempts to connect, and raise if one of the num_clients
+        has no server then. log_level: 0 none to 4 debug, to stderr.
+        copies: 2: two servers keep each value (KVC_TWO_COPIES in kvclient.h); "hot": two keep those that servers report
+        as hot (KVC_HOT_COPIES). All clients of a key need the same.
         """
 
     @property
@@ -101,7 +102,7 @@ class Client:
         timeout: float | None = None,
         exact: bool = False,
     ) -> int:
-        """exact: a value that is shorter or longer than its buffer is a miss."""
+        """exact: a value of another length than its buffer is a miss."""
 
     def submit_batch_set(
         self,
@@ -111,56 +112,55 @@ class Client:
         ttl: int = 0,
         background: bool = False,
     ) -> int:
-        """background: wherever requests wait for room, those of other calls go first; its deadline is that of any call."""
+        """background: other calls overtake it wherever requests wait; its deadline is that of any call."""
 
     def submit_batch_exists(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def submit_batch_delete(self, keys: Sequence[Key], timeout: float | None = None) -> int: ...
     def drain_completions(self) -> list[tuple[int, bool, str, list[bool] | None]]:
-        """(id, ok, text, per key) of what is over: the contract of LMCache's native_plugin.
+        """(id, ok, text, per key) of finished ids: the contract of LMCache's native_plugin.
 
-        GET: None: all were loaded; False in the list: a miss, which a value of another length is, too. SET: a key under
-        which other bytes are stored counts as stored. DELETE: a key that was not there counts as deleted. ok is False,
-        and text says why, when a key failed in another way than by a miss.
+        GET: None: all were loaded; False in the list: a miss, or a value of another length. SET: a key with other bytes
+        counts as stored. DELETE: a missing key counts as deleted. ok is False if a key failed otherwise than by a miss,
+        and text has the reason.
         """
 
     def drain_results(self) -> list[tuple[int, int, list[int]]]:
-        """(id, code, results) of what is over. A result is GET: bytes; EXISTS: 1 or 0; else 0; or a negative code."""
+        """(id, code, results) of finished ids. A result is the length (GET), 1 or 0 (EXISTS), else 0; or a negative code."""
 
     def cancel(self, id: int, /) -> bool:
-        """Give an id up; its completion comes all the same, and soon. False: it is over or unknown."""
+        """Cancel an id; its completion comes soon. False: it has finished, or is unknown."""
 
     def call_bound(self, timeout: float | None = None, nbytes: int = 0, /) -> float:
-        """Seconds within which a call has its result, whatever happens: its time, and more for rebuilding endpoints on a
-        busy machine. For a program's own watch; most calls end within their deadline. nbytes: what the call may move,
-        which counts where neither it nor the client has a timeout. It does not wait; in a child of fork(): 0.
+        """The longest time in seconds that a call may take: its timeout, and the time to rebuild endpoints on a busy machine.
+        For a watchdog; most calls end within their deadline. nbytes: the bytes that the call may move, used only if
+        neither it nor the client has a timeout. Does not wait; 0 in a child of fork().
         """
 
     def touch(self, key: Key, timeout: float | None, ttl: int, /) -> int: ...
     def ttl(self, key: Key, timeout: float | None, /) -> int: ...
     def pin(self, key: Key, timeout: float | None, /) -> int: ...
     def unpin(self, key: Key, timeout: float | None, /) -> int:
-        """These block, and return a negative code, or 0; ttl: milliseconds, 2^64 - 1 for a value that does not expire."""
+        """touch, ttl, pin and unpin block, and return 0 or a negative code; ttl: milliseconds, 2^64 - 1: it never expires."""
 
     def value_length(self, key: Key, timeout: float | None, /) -> int:
-        """The length of a value, or a negative code; as these."""
+        """The length of a value, or a negative code; blocks, as these."""
 
     def register(self, memory: _Buffer | tuple[int, int], /) -> Region:
-        """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks. The same memory
-        again is one registration, which ends with the last unregister()."""
+        """Register writable memory with every server: GETs into it and PUTs from it need no copy. Blocks. Registering the same
+        memory again gives the same registration, which ends with the last unregister()."""
 
     def counters(self) -> dict[str, int]: ...
     def info(self) -> dict[str, object]: ...
     def servers(self, seconds: float = ..., /) -> list[dict[str, str | int]]:
-        """How each server stands: name, node_id, state ("up", "connecting", "down", "closed"), why (the sentence of what
-        went wrong last), clients_up, attempts_failed, shards. Where the connections of a client stand differently it is
-        the one that is worst off, and clients_up says for how many the server is up. Members of a view follow those
-        that the client was opened with. Waits until all loops have answered, or raises kvrail.Timeout; with `seconds`,
-        no further server is asked after them, and the list has those that were: each loop has that time to answer, and
-        0.2 s at least."""
+        """The state of each server: name, node_id, state ("up", "connecting", "down", "closed"), why (the last failure),
+        clients_up, attempts_failed, shards. If connections to a server differ, the state is the worst one, and clients_up
+        counts those that are up. Members of a view follow the servers of the list. Waits until all loops have answered,
+        or raises kvrail.Timeout. `seconds` limits the time: each loop has that time to answer, at least 0.2 s, and no
+        further server is asked after it."""
 
     def close(self) -> None:
-        """End all calls, and release all buffers: when it returns, nothing touches them any more. Bounded; from any
-        thread; again without effect. What was not drained can be drained afterwards; the descriptor stays.
+        """End all calls, and release all buffers: when it returns, nothing uses them. Takes bounded time, from any thread; a
+        second call has no effect. Remaining completions can be drained afterwards; the descriptor stays.
         """
 
     def __enter__(self) -> Client: ...

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keep signal handlers while libfabric is loaded.
 
-Debian's libfabric is linked to libpsm2 and libinfinipath. When these are loaded they install handlers that print a backtrace,
-also for SIGINT: Ctrl-C would end the program instead of raising KeyboardInterrupt, and faulthandler would be blind.
+Debian's libfabric is linked to libpsm2 and libinfinipath, which install handlers that print a backtrace, even for SIGINT:
+Ctrl-C would end the program instead of raising KeyboardInterrupt, and faulthandler would not work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _nothing() -> None:
 
 
 class Kept:
-    """`with Kept(): import _native`: afterwards the signals above have the handlers that they had before."""
+    """`with Kept(): import _native`: afterwards the signals above have their former handlers."""
 
     _restore: Callable[[], None]
 
@@ -36,7 +36,7 @@ class Kept:
             import ctypes
         except (
             ImportError
-        ):  # a Python without ctypes: its own handlers are all that can be put back
+        ):  # a Python without ctypes: nothing can be restored
             self._restore = _nothing
             return
         # signal.signal() knows neither faulthandler's handlers nor those of the program that embeds Python. The struct

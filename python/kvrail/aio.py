@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client for asyncio: `async with kvrail.aio.Client("host:7411") as client: await client.put(...)`.
 
-The loop watches the queue's descriptor, and one callback takes all completions of a turn. A task that is cancelled cancels
-its call, and goes on when that is over: once an await has ended, however it ended, nothing touches its buffers.
+The loop watches the queue's descriptor, and one callback takes all completions of a turn. Cancelling a task cancels its call,
+and the task continues when the call has ended: after an await nothing uses its buffers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DOWN_SECONDS = 0.5  # that an error waits to learn which servers are down
+_DOWN_SECONDS = 0.5  # how long an error waits for the states of servers
 
 
 class Client:
@@ -35,8 +35,8 @@ class Client:
         self._options = options
         self._native: _native.Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[int, tuple[asyncio.Future[list[int]], bool]] = {}  # and: in the background
-        # Calls that the queue had no room for, in turn; those in the background, which may have half of it, apart.
+        self._waiting: dict[int, tuple[asyncio.Future[list[int]], bool]] = {}  # the bool: in the background
+        # Calls without room in the queue, in order; background calls, which may use half of it, in a deque of their own.
         self._room: deque[asyncio.Future[None]] = deque()
         self._room_behind: deque[asyncio.Future[None]] = deque()
 
@@ -59,7 +59,7 @@ class Client:
         return self
 
     async def close(self) -> None:
-        """End all calls (they raise Closed), and close. When it returns, nothing touches callers' memory any more."""
+        """End all calls (they raise Closed), and close. When it returns, nothing uses callers' memory."""
         native = self._native
         if native is None:
             return
@@ -99,9 +99,9 @@ class Client:
             self._admit(*self._settle(self._native))
 
     def _settle(self, native: _native.Client) -> tuple[int, int]:
-        """Ends the calls that are over. Returns how many, and how many of them were in the background."""
+        """Complete the finished calls. Returns their number, and the number of background calls among them."""
         over = native.drain_results()
-        if self._loop and self._loop.is_closed():  # nobody can be woken any more
+        if self._loop and self._loop.is_closed():  # no task can be woken
             self._waiting.clear()
             self._room.clear()
             self._room_behind.clear()
@@ -114,8 +114,8 @@ class Client:
         return len(over), behind
 
     def _admit(self, count: int, behind: int) -> None:
-        """Wakes as many calls as there is room for now: `count`, others before those in the background; but of these
-        `behind` at least, for which the others may leave no room otherwise. More would only be refused again."""
+        """Wake as many waiting calls as there is room for, `count`: background calls last, but at least `behind` of them, so
+        that they do not starve. The queue would refuse more."""
         woken = _wake(self._room, count)
         _wake(self._room_behind, max(count - woken, behind))
 
@@ -151,9 +151,9 @@ class Client:
     async def _submit(
         self, submit: Submit, args: tuple[object, ...], background: bool
     ) -> tuple[_native.Client, int]:
-        """Submits, in turn with others where the queue has no room: who comes later waits behind those that wait."""
+        """Submit; if the queue has no room, wait behind the calls that already wait."""
         room = self._room_behind if background else self._room
-        first = True  # or was woken, and goes before those that wait
+        first = True  # False: it was woken, and returns to the head of the line
         while True:
             native = self._open_native()
             if not (first and room and self._waiting):
@@ -164,7 +164,7 @@ class Client:
                         raise
                 except BaseException:
                     if not first:
-                        self._admit(1, background)  # the room is another's
+                        self._admit(1, background)  # leave the room to another call
                     raise
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             (room.append if first else room.appendleft)(turn)
@@ -207,9 +207,9 @@ class Client:
             return await self._get(_calls.length, [key], [into], timeout, exact)
         if exact:
             raise ValueError("exact is for a GET into memory: a value of any length fits new bytes")
-        tries, value = _calls.Tries(size, timeout, self._options.get("timeout")), None
+        fetch, value = _calls.UnknownLength(size, timeout, self._options.get("timeout")), None
         while value is None:
-            value = await self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
+            value = await self._call(fetch.value, submit, [key], [fetch.buffer], fetch.timeout)
         return value
 
     async def put(
@@ -229,7 +229,7 @@ class Client:
         return (await self.delete_many([key], timeout=timeout))[0]
 
     async def touch(self, key: Key, ttl: int = 0, *, timeout: float | None = None) -> bool:
-        """As kvrail.Client.touch; for this, ttl(), pin() and unpin() a thread of the loop's executor waits."""
+        """As kvrail.Client.touch. A thread of the loop's executor waits, as for ttl(), pin() and unpin()."""
         return await self._one(_calls.touched, _native.Client.touch, key, timeout, ttl)
 
     async def ttl(self, key: Key, *, timeout: float | None = None) -> float:
@@ -313,7 +313,7 @@ class Client:
         return meaning([key], results, await self._down(results))
 
     async def _blocking(self, call: Callable[..., int], *args: object) -> int:
-        """In a thread of the executor. A task that is cancelled waits, too."""
+        """In a thread of the executor. A cancelled task also waits for it."""
         native = self._open_native()
         future = asyncio.get_running_loop().run_in_executor(None, call, native, *args)
         cancelled = await _whole(future)
@@ -333,13 +333,13 @@ class Client:
             )
         except Timeout:
             return _calls.stuck()
-        except (Error, asyncio.TimeoutError):  # it was closed meanwhile, or the executor is busy
+        except (Error, asyncio.TimeoutError):  # the client was closed, or the executor is busy
             return ""
 
     # ---- the rest ----
 
     async def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:
-        """As kvrail.Client.register; a thread of the loop's executor waits. A task that is cancelled waits, too."""
+        """As kvrail.Client.register. A thread of the loop's executor waits; a cancelled task also waits for it."""
         native = self._open_native()
         future = asyncio.get_running_loop().run_in_executor(None, native.register, memory)
         cancelled = await _whole(future)
@@ -365,7 +365,7 @@ class Client:
 
 
 def _wake(room: deque[asyncio.Future[None]], count: int) -> int:
-    """Wakes the first `count` that still wait. Returns how many."""
+    """Wake the first `count` waiting calls. Returns the number of woken ones."""
     woken = 0
     while room and woken < count:
         turn = room.popleft()
@@ -378,8 +378,8 @@ def _wake(room: deque[asyncio.Future[None]], count: int) -> int:
 async def _whole(
     future: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait for a future to its end, whatever happens to this task. Returns what cancelled the task meanwhile. After the
-    first time on_cancel is called."""
+    """Wait until a future is done, even if this task is cancelled: then call on_cancel, once. Returns the cancellation, or
+    None."""
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:
@@ -388,7 +388,7 @@ async def _whole(
             if on_cancel and not cancelled:
                 try:
                     on_cancel()
-                except Busy:  # a loop's queue is full; the call ends by its deadline then
+                except Busy:  # a loop's queue is full: the call ends by its deadline
                     pass
             cancelled = error
     return cancelled

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocking client. Calls of all threads are submitted to one queue; a thread of the client takes completions and wakes
-whoever waits. While a call waits, other threads run. A call that is interrupted (Ctrl-C) is cancelled, and returns when
-nothing touches its buffers any more."""
+"""The blocking client. All threads submit their calls to one queue; a thread of the client takes the completions and wakes
+the callers. Other threads run while a call waits. Ctrl-C cancels a call, which returns when nothing uses its buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Waiter:
-    """A call that is out: whoever waits for it acquires the lock, which the reaper releases."""
+    """A call under way: its caller waits for the lock, which the reaper releases."""
 
     __slots__ = ("lock", "over", "results")
 
@@ -37,15 +36,15 @@ class _Waiter:
 
 
 class Reaper:
-    """The queue and its thread. It does not know the Client, which can so be collected while the thread runs.
+    """The queue and its thread. It has no reference to the Client, so Python can collect that while the thread runs.
 
-    A call and the thread meet in `met`, by one setdefault of each, which nothing interrupts: there is no lock that a
-    finalizer or a signal handler, which may call here at any point, could find taken."""
+    A call and the thread meet in `met`, by one setdefault of each, which nothing interrupts. A lock would not do: a
+    finalizer or a signal handler may call at any point, and could find the lock taken."""
 
     def __init__(self, native: _native.Client) -> None:
         self.native = native
         self.lock = threading.Lock()  # thread, bell
-        self.met: dict[int, _Waiter | list[int]] = {}  # a call that waits, or results that wait
+        self.met: dict[int, _Waiter | list[int]] = {}  # waiting calls, or results without a call yet
         self.thread: threading.Thread | None = None
         self.bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.pid = os.getpid()
@@ -53,14 +52,14 @@ class Reaper:
     def call(self, submit: Submit, *args: object) -> list[int]:
         if (
             self.native.closed
-        ):  # in a child of fork() some thread of the parent's may hold the lock for ever
+        ):  # in a child of fork() a thread of the parent may hold the lock for ever
             raise Closed("the client is closed, or belongs to the parent of this process")
         id: list[int] = []
         waiter = _Waiter()
         try:
             if not self.thread:
                 self._start()
-            # An interrupt comes between two steps of Python. Submitting and keeping the id is one step.
+            # An interrupt comes between two steps of Python. To submit and to keep the id is one step.
             id.extend(map(submit, *((arg,) for arg in args)))
             self._wait(id[0], waiter)
         except BaseException:
@@ -75,7 +74,7 @@ class Reaper:
                 thread = threading.Thread(
                     target=self._run, args=(self.bell,), name="kvrail", daemon=True
                 )
-                thread.start()  # it may fail; the next call tries again then
+                thread.start()  # if it fails, the next call tries again
                 self.thread = thread
 
     def _wait(self, id: int, waiter: _Waiter) -> None:
@@ -93,10 +92,10 @@ class Reaper:
         self.met.pop(id, None)
 
     def _abandon(self, id: int, waiter: _Waiter) -> None:
-        """The call was interrupted: cancel it, and wait until nothing touches its buffers."""
+        """After an interrupt: cancel the call, and wait until nothing uses its buffers."""
         try:
             self.native.cancel(id)
-        except Busy:  # a loop's queue is full; the call ends by its deadline then
+        except Busy:  # a loop's queue is full: the call ends by its deadline
             pass
         if not waiter.over:
             self._wait(id, waiter)
@@ -110,11 +109,11 @@ class Reaper:
         over = False
         while not over:
             rung = poll.poll(pause)
-            over = bell in (fd for fd, _ in rung)  # rung when the client is closed, and all is over
+            over = bell in (fd for fd, _ in rung)  # rings when the client is closed and all calls have ended
             try:
                 self._wake()
                 pause = None
-            except MemoryError:  # the completions are still there: again, and soon
+            except MemoryError:  # the completions are still there: try again soon
                 pause, over = 50, False
         os.close(bell)
 
@@ -129,7 +128,7 @@ class Reaper:
     def close(self) -> None:
         try:
             self.native.close()
-        finally:  # it takes a second if a server is silent, and Ctrl-C raises when it is over
+        finally:  # if a server is silent this takes a second; Ctrl-C raises afterwards
             if os.getpid() == self.pid:
                 self._end()
 
@@ -137,7 +136,7 @@ class Reaper:
         with self.lock:
             thread, self.thread = self.thread, None
             bell, self.bell = self.bell, -1
-        if thread:  # which closes its bell once it has heard it: several threads may close at once
+        if thread:  # it closes the bell itself, because several threads may call close() at once
             os.eventfd_write(bell, 1)
             if thread is not threading.current_thread():
                 thread.join()
@@ -146,12 +145,12 @@ class Reaper:
 
 
 class Client:
-    """A client whose calls block: `Client("host:7411")`, or several servers. For all keywords see _native.Client.
+    """A client whose calls block: `Client("host:7411")`, or several servers. _native.Client describes all keywords.
 
-    Every call takes `timeout`, seconds above 0, and ends by then. None: the client's, which by default is 5 s and 1 s more
-    for each 100 MB. In both places float("inf") is no deadline.
+    Every call takes `timeout`, seconds above 0, and ends by then. None means the client's timeout, by default 5 s and 1 s
+    more for each 100 MB. float("inf") means no deadline.
     Keys are str or bytes of any length. Memory is any C-contiguous buffer, or (address, length[, slice, stride]).
-    All methods may be called from any thread.
+    Any thread may call any method.
     """
 
     def __init__(self, servers: str | Sequence[str], **options: Unpack[Options]) -> None:
@@ -184,19 +183,21 @@ class Client:
         timeout: float | None = None,
         exact: bool = False,
     ) -> bytes | int:
-        """The value as bytes, or its length after it was written to `into`. NotFound: a miss. TooBig: `into` is too short.
+        """Return the value as bytes, or write it to `into` and return its length. NotFound: a miss. TooBig: `into` is short.
 
-        size: a guess of the length; without `into` a wrong one costs a second try.
-        exact: a value that is shorter or longer than `into` is a miss.
+        Copies: without `into` two, from the client's buffer to a bytearray of `size` bytes and from that to bytes. With
+        `into` one; none for larger values if `into` lies in memory of register().
+        size: a guess of the length, 0: 64 KiB; without `into` a longer value costs another try.
+        exact: a value of another length than `into` is a miss.
         """
         if into is not None:
             return self._get(_calls.length, [key], [into], timeout, exact)
         if exact:
             raise ValueError("exact is for a GET into memory: a value of any length fits new bytes")
         submit = self._native.submit_batch_get
-        tries, value = _calls.Tries(size, timeout, self._timeout), None
+        fetch, value = _calls.UnknownLength(size, timeout, self._timeout), None
         while value is None:
-            value = self._call(tries.value, submit, [key], [tries.buffer], tries.timeout)
+            value = self._call(fetch.value, submit, [key], [fetch.buffer], fetch.timeout)
         return value
 
     def put(
@@ -208,34 +209,34 @@ class Client:
         timeout: float | None = None,
         background: bool = False,
     ) -> bool:
-        """Store a value; ttl: seconds that it lives. False: other bytes are stored under the key, and stay.
+        """Store a value; ttl: seconds until it expires. False: other bytes are stored under the key, and stay.
 
-        background: it can wait: other calls of this client go first. Its deadline is that of any call.
+        background: other calls of this client overtake it. Its deadline is that of any call.
         """
         return self.put_many([key], [data], ttl, timeout=timeout, background=background)[0]
 
     def delete(self, key: Key, *, timeout: float | None = None) -> bool:
-        """Delete a value. False: there was none."""
+        """Delete a value. False: there was no such value."""
         return self.delete_many([key], timeout=timeout)[0]
 
     def touch(self, key: Key, ttl: int = 0, *, timeout: float | None = None) -> bool:
-        """Let a value live for `ttl` seconds from now; 0: the server's default. It counts as a use. False: there is none.
+        """Set the time to live to `ttl` seconds from now; 0: the server's default. Counts as a use. False: no such value.
 
-        This call, ttl(), pin() and unpin() are not interrupted: Ctrl-C raises when they are over, by their timeout.
+        Ctrl-C does not interrupt touch(), ttl(), pin() and unpin(): it raises when they end, by their timeout.
         """
         return self._one(_calls.touched, self._native.touch, key, timeout, ttl)
 
     def ttl(self, key: Key, *, timeout: float | None = None) -> float:
-        """Seconds that a value still has to live; float("inf"): it does not expire. NotFound: a miss. It is no use."""
+        """Seconds until a value expires; float("inf"): never. NotFound: a miss. Does not count as a use."""
         return self._one(_calls.seconds_left, self._native.ttl, key, timeout)
 
     def pin(self, key: Key, *, timeout: float | None = None) -> bool:
-        """Keep a value from eviction, until it is unpinned, deleted or expires, or this client is closed. False: there is
-        none. Busy: beyond the server's budget, a quarter of the memory of the key's shard for one client."""
+        """Protect a value from eviction until it is unpinned, deleted or expires, or this client is closed. False: no such
+        value. Busy: more than the server's budget, for one client a quarter of the memory of the key's shard."""
         return self._one(_calls.touched, self._native.pin, key, timeout)
 
     def unpin(self, key: Key, *, timeout: float | None = None) -> bool:
-        """Let a pinned value go. False: there is none."""
+        """Remove the pin of a value. False: no such value."""
         return self._one(_calls.touched, self._native.unpin, key, timeout)
 
     # ---- many keys ----
@@ -248,8 +249,8 @@ class Client:
         timeout: float | None = None,
         exact: bool = False,
     ) -> list[int | None]:
-        """Read values into memory, one for each key. The lengths; None: a miss. Any other failure raises, with the
-        results of all keys in the error's `.results`. exact: as for get()."""
+        """Read values into memory, one per key, and return their lengths; None: a miss. Any other failure raises, with all
+        results in the error's `.results`. exact and copies: as for get() with `into`."""
         return self._get(_calls.lengths, keys, into, timeout, exact)
 
     def put_many(
@@ -266,15 +267,15 @@ class Client:
         return self._call(_calls.stored, submit, keys, data, timeout, ttl, background)
 
     def delete_many(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
-        """Delete values. False: there was none."""
+        """Delete values. False: there was no such value."""
         return self._call(_calls.deleted, self._native.submit_batch_delete, keys, timeout)
 
     def exists(self, keys: Sequence[Key], *, timeout: float | None = None) -> list[bool]:
-        """Which keys are there."""
+        """For each key, whether it exists."""
         return self._call(_calls.there, self._native.submit_batch_exists, keys, timeout)
 
     def prefix(self, keys: Sequence[Key], *, timeout: float | None = None) -> int:
-        """How many keys are there before the first that is not."""
+        """The number of existing keys before the first missing one."""
         return _calls.first_missing(self.exists(keys, timeout=timeout))
 
     def _call(self, meaning: Meaning[T], submit: Submit, keys: Sequence[Key], *args: object) -> T:
@@ -305,12 +306,12 @@ class Client:
     # ---- the rest ----
 
     def register(self, memory: Buffer | tuple[int, int]) -> _native.Region:
-        """Register writable memory: GETs into it and PUTs from it need no copy. Do it once, at the start. The same memory
-        again is one registration, which ends with the last unregister()."""
+        """Register writable memory, once at the start: GETs into it and PUTs from it need no copy. Registering the same memory
+        again gives the same registration, which ends with the last unregister()."""
         return self._native.register(memory)
 
     def call_bound(self, timeout: float | None = None, nbytes: int = 0) -> float:
-        """Seconds within which a call that moves nbytes has its result, whatever happens: for a watch over calls."""
+        """The longest time in seconds that a call moving nbytes may take: for a watchdog."""
         return self._native.call_bound(timeout, nbytes)
 
     def counters(self) -> dict[str, int]:
@@ -318,11 +319,11 @@ class Client:
         return self._native.counters()
 
     def info(self) -> dict[str, object]:
-        """What the client runs on."""
+        """Provider, NICs and other properties of the client."""
         return self._native.info()
 
     def servers(self) -> list[dict[str, str | int]]:
-        """How each server stands, and why: name, state ("up", "connecting", "down"), why, clients_up, and more."""
+        """The state of each server: name, state ("up", "connecting", "down"), why (the reason), clients_up, and more."""
         return self._native.servers()
 
     @property
@@ -330,7 +331,7 @@ class Client:
         return self._native.closed
 
     def close(self) -> None:
-        """End all calls (they raise Closed), and close. When it returns, nothing touches callers' memory any more."""
+        """End all calls (they raise Closed), and close. When it returns, nothing uses callers' memory."""
         self._reaper.close()
 
     def __enter__(self) -> Client:
@@ -344,7 +345,7 @@ class Client:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> NoReturn:  # a copy that goes away would close the connections of both
+    def __reduce__(self) -> NoReturn:  # the end of a copy would close the connections of both
         raise TypeError(_calls.COPIED)
 
     def __del__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kv-server of one's own, for tests and trials: a child process on loopback, which ends with this one."""
+"""A kv-server for tests and trials: a child process on loopback, which ends with this process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _Started: TypeAlias = "concurrent.futures.Future[_Process]"
 
 
 def find_binary() -> str:
-    """KVRAIL_KV_SERVER, then PATH, then the build of the source tree that this file is part of, or that it was installed
-    from."""
+    """KVRAIL_KV_SERVER, then PATH, then the build of the source tree that contains this file, or from which it was
+    installed."""
     named = os.environ.get("KVRAIL_KV_SERVER")
     if named:
         if not os.access(named, os.X_OK):
@@ -55,8 +55,8 @@ def find_binary() -> str:
 
 
 def _installed_from(path: str = __file__) -> list[pathlib.Path]:
-    """Where the source tree may be of which pip has installed this package: `pip install ./python`, or a wheel in build/.
-    pip writes down where a package came from (PEP 610)."""
+    """Source trees from which pip may have installed this package: `pip install ./python`, or a wheel in build/. pip records
+    the origin of a package (PEP 610)."""
     try:
         package = importlib.metadata.distribution("kvrail")
         origin = json.loads(package.read_text("direct_url.json") or "{}").get("url", "")
@@ -71,14 +71,14 @@ def _installed_from(path: str = __file__) -> list[pathlib.Path]:
 
 
 def _forgotten(process: subprocess.Popen[bytes], starter: int) -> None:
-    """The object, or the program, ends without stop()."""
+    """At the end of the object, or the program, without stop()."""
     if os.getpid() == starter and process.poll() is None:
         process.kill()
         process.wait()
 
 
 def _over(fds: list[int], path: str, maker: int) -> None:
-    """The object, or the program, ends. A child of fork() leaves the file to its parent."""
+    """At the end of the object, or the program. A child of fork() leaves the file to its parent."""
     for fd in fds:
         os.close(fd)
     if os.getpid() == maker:
@@ -86,8 +86,8 @@ def _over(fds: list[int], path: str, maker: int) -> None:
 
 
 class _Starter:
-    """A thread that starts servers for all threads but the main one, and stays as long as the process. For the kernel the
-    parent of --die-with-parent is the thread that forked, and one of an executor may end at any time.
+    """A thread that starts servers for all threads but the main one, and lives as long as the process. --die-with-parent
+    watches the thread that forked, and a thread of an executor may end at any time.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ def _start_from_a_thread_that_stays(start: Callable[[], _Process]) -> _Process:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe, above 0 to 2: in a child those are closed or something else."""
+    """A pipe with descriptors above 2, which a child replaces or closes."""
     low = os.pipe()
     try:
         return tuple(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in low)  # type: ignore[return-value]
@@ -138,9 +138,9 @@ def _pipe() -> tuple[int, int]:
 
 
 def _hold(listen: str) -> tuple[list[int], str]:
-    """A socket that is bound to the address and does not listen, and the address with its port. While it is open the
-    kernel gives the port to no outgoing connection, which would keep a killed server from starting again; a server binds
-    it all the same (both with SO_REUSEADDR). None where that is left to the server: it says best what is wrong."""
+    """A socket that is bound to the address but does not listen, and the address with its port. While it is open, the kernel
+    gives the port to no outgoing connection, which would prevent the restart of a killed server. The server can bind the
+    same port (both use SO_REUSEADDR). No socket if the address is wrong: the server reports the reason best."""
     host, _, port = listen.rpartition(":")
     try:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
@@ -155,13 +155,11 @@ def _hold(listen: str) -> tuple[list[int], str]:
 class Server:
     """Starts a kv-server and waits until clients can connect.
 
-    memory_mb: memory for values. listen: its address; port 0 is any free one. Other keywords become options of
-    kv-server: `worker_threads=2` is `--worker-threads=2`, `allow_pull=True` is `--allow-pull`; `provider`, `psk_file`
-    and all that `kv-server --help` names. startup_timeout: seconds until it must be ready. The server's log is at
-    `.log_path` until close(). stop() drains it, kill() does not; restart() starts it again on the same port.
-    Starting and stopping block; from asyncio use asyncio.to_thread. However this process ends, and whichever thread made
-    the object, the server ends with it. In a child of fork() it stays the parent's: stop(), kill() and close() do nothing
-    there. Not thread-safe.
+    memory_mb: memory for values. listen: its address; port 0 is any free one. startup_timeout: seconds until it must be
+    ready. Other keywords become options of kv-server: `worker_threads=2` is `--worker-threads=2`, `allow_pull=True` is
+    `--allow-pull`. The server's log is at `.log_path` until close(). stop() drains it, kill() does not; restart() starts
+    it again on the same port. Starting and stopping block; in asyncio use asyncio.to_thread. The server ends with this
+    process, in every case. In a child of fork() stop(), kill() and close() do nothing. Not thread-safe.
     """
 
     def __init__(
@@ -256,15 +254,15 @@ class Server:
             f"kv-server was not ready in {self._startup_timeout} s. Its log:\n{self.log()}"
         )
 
-    # ---- what is known of it ----
+    # ---- its state ----
 
     @property
     def pid(self) -> int:
-        """Its process id; 0: it does not run."""
+        """Its process id; 0 if it does not run."""
         return self._process.pid if self._process else 0
 
     def log(self) -> str:
-        """The end of what it has written."""
+        """The end of its log."""
         try:
             return pathlib.Path(self.log_path).read_text(errors="replace")[-4096:]
         except FileNotFoundError:
@@ -288,20 +286,20 @@ class Server:
             self._guard.detach()
 
     def stop(self, timeout: float = 20.0) -> int | None:
-        """SIGTERM: it says goodbye to its clients, finishes their requests and ends. After `timeout` seconds it is
-        killed. Returns its exit status; None: it did not run."""
+        """Send SIGTERM: the server says goodbye to its clients, finishes their requests and ends; after `timeout` seconds
+        it is killed. Returns its exit status; None if it did not run."""
         if self._process and os.getpid() == self._owner:
             self._process.terminate()
         return self._end(timeout)
 
     def kill(self) -> int | None:
-        """SIGKILL, as if its machine had died."""
+        """Send SIGKILL, as if its machine had died."""
         if self._process and os.getpid() == self._owner:
             self._process.kill()
         return self._end(20.0)
 
     def restart(self) -> None:
-        """Kill it if it runs, and start it again, empty, at the same address."""
+        """Kill the server if it runs, and start it again, empty, at the same address."""
         self.kill()
         self._start(self.address or self._listen)
 
