@@ -8,40 +8,40 @@ There are two ways in, with the same parameters:
     {"type": "plugin", "module_path": "kvrail.lmcache", "class_name": "KVRailL2Adapter",
      "adapter_params": {"servers": "10.0.0.1:7411", "max_capacity_gb": 64}}
 
-The second registers LMCache's own memory (L1), so that values move without a copy. Memory that grows
-(--l1-use-lazy) is registered in pieces of 64 MiB or more, as objects come from it; until a piece is
-registered, the library copies.
+The second registers LMCache's own memory (L1), so values move without a copy. Growing memory
+(--l1-use-lazy) is registered in pieces of 64 MiB or more, when objects in it arrive; until then the
+library copies.
 
-Parameters (adapter_params). Where none is named, the default is the library's (kvclient.h):
+Parameters (adapter_params). If no default is given here, it is the library's (kvclient.h):
 
     servers         "HOST:PORT,HOST:PORT" or a list; needed
-    prefix          put before every key: separates caches that share servers; Client needs one
+    prefix          precedes every key: separates caches on the same servers; Client needs one
     timeout         seconds that a batch may take
-    lookup_timeout  the same for lookups alone, for which a request waits; default: timeout
-    ttl             whole seconds that stored values live; default 0: as the server has it
+    lookup_timeout  the same for lookups, for which a request waits; default: timeout
+    ttl             whole seconds until stored values expire; default 0: the server's
     psk_file, cert_file, key_file, ca_file, crl_file, server_name       docs/guide/security.md
     cluster         name of the servers' cluster (kv-server --cluster); default: any
     provider, nic, num_rails, num_clients, num_threads, buffer_bytes    the fabric
-    depth           batches that may be under way; default 1024
-    verify          checksums of what is read; default true
+    depth           batches under way at a time; default 1024
+    verify          check the checksums of values; default true
     wait            fail if a server cannot be reached at the start; default false
-    copies          2: values are kept at two servers; "hot": those that are read often; default 1
+    copies          2: two servers keep each value; "hot": two keep the popular ones; default 1
     log_level       of the library, 0 none to 4 debug; default 2
   of KVRailL2Adapter alone:
-    max_capacity_gb what LMCache's eviction takes as the size of this L2; default 0: no eviction
+    max_capacity_gb the size of this L2 for LMCache's eviction; default 0: no eviction
     register        register L1's memory; default true
 
 A key itself (psk) is no parameter, because LMCache writes adapter_params to its log.
 
-Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so that models and
-tenants never meet. KVRailL2Adapter adds what LMCache tells it beside them: types and shapes of the values. A native_plugin is told the length alone (another one is a miss), which float16 and bfloat16
-share: so Client refuses to work without a prefix, which has to name what the values' bytes depend on. Neither is told the
-model's revision: where that differs, give each a prefix. In some versions of vLLM the hash has a random
-seed: set PYTHONHASHSEED=0 for LMCache and for the engine, or nothing is ever found again after a restart.
+Keys are LMCache's: model, rank, group, hash of the chunk, and cache_salt, so models and tenants never
+meet. LMCache gives KVRailL2Adapter the types and shapes of values, which it adds to the keys. It gives a
+native_plugin only their length (a value of another length is a miss), which float16 and bfloat16 share:
+so Client refuses to work without a prefix, which must name everything that determines the bytes. Neither
+gets the model's revision: if that differs, give each a prefix. In some versions of vLLM the hash has a
+random seed: set PYTHONHASHSEED=0 for LMCache and for the engine, or a restart loses all values.
 
-LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned.
-When a server dies, its keys are misses and stores to it fail, by their deadline. The client
-connects again by itself.
+LMCache owns the memory, and keeps it until a batch's completion was drained or close() returned. When a
+server dies, its keys are misses, and stores to it fail by their deadline. The client reconnects.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ _ADAPTER = ["max_capacity_gb", "register"]
 _BRIDGE = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
 _OWN_IDS = 1 << 63  # the queue's ids are below
 _QUIET_SECONDS = 10.0  # between two lines about failures
-_CLOSE_SECONDS = 5.0  # that close() gives to stores
-_MODELS_MAX = 4096  # whose layouts are remembered
+_CLOSE_SECONDS = 5.0  # how long close() waits for stores
+_MODELS_MAX = 4096  # models with remembered layouts
 
 
 def _seconds(name: str, value: Any) -> float | None:
@@ -107,10 +107,9 @@ def _check_names(params: dict[str, Any], known: list[str]) -> None:
 class Client:
     """The contract of LMCache's native_plugin: submit, an event descriptor, drain.
 
-    Submits come from any thread and never raise: what cannot be submitted gets an id all the same,
-    which completes with ok=False and the reason. One thread at a time drains. A wrong parameter
-    raises ValueError; what the library refuses raises kvrail.Error. After fork a child's batches
-    fail.
+    Any thread may submit. A submit never raises: a refused one also gets an id, which completes with
+    ok=False and the reason. One thread at a time drains. The constructor raises ValueError for a wrong
+    parameter, and kvrail.Error if the library refuses it. After fork a child's batches fail.
     """
 
     _knows_layouts = False
@@ -134,7 +133,7 @@ class Client:
         if type(self._ttl) is not int or not 0 <= self._ttl < 1 << 32:
             raise ValueError(f"ttl is a whole number of seconds below 2^32, not {self._ttl!r}")
         try:
-            # A lookup in which one of several servers is down has to say what the others have.
+            # If one of several servers is down, a lookup must still report the keys of the others.
             self._native = _native.Client(down_is_miss=True, **params)
         except TypeError as error:
             raise ValueError(f"a parameter has the wrong type: {error}") from error
@@ -151,7 +150,7 @@ class Client:
         self._fd.register(self._native.event_fd(), select.EPOLLIN)
 
     def __del__(self) -> None:
-        # Not in close(): whoever polls the descriptor still has its number then.
+        # Not in close(): a thread may still poll the descriptor's number then.
         if hasattr(self, "_fd"):
             self._native.close()
             self._fd.close()
@@ -160,14 +159,14 @@ class Client:
     # ---- the contract ----
 
     def event_fd(self) -> int:
-        """Readable while completions wait. Only a drain reads it. It stays with the object."""
+        """A descriptor, readable while completions wait. Only a drain reads it. It lives as long as the object."""
         return self._fd.fileno()
 
     def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
         return self._submit(self._native.submit_batch_get, keys, memoryviews)
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        with self._lock():  # so that no drain comes between the submit and the note of it
+        with self._lock():  # no drain may come between the submit and its note
             self._in_this_process()
             submit = self._native.submit_batch_set
             id = self._submit(submit, keys, memoryviews, None, self._ttl, True)
@@ -182,17 +181,17 @@ class Client:
         return self._submit(self._native.submit_batch_delete, keys)
 
     def drain_completions(self) -> list[Completion]:
-        """(id, ok, text, per key) of what is over.
+        """(id, ok, text, per key) of finished batches.
 
-        Of a store ok alone counts: it is False if one key was not stored; a key that has other
-        bytes is a stored one. Of a load and a lookup the bools count: False is a miss, which a
-        value of another length is, too.
+        For a store only ok matters: False if one key was not stored; a key with other bytes counts
+        as stored. For a load or a lookup the bools matter: False is a miss, or a value of another
+        length.
         """
         with self._lock():
             self._in_this_process()
             try:
                 self._reap()
-            except MemoryError:  # they are still there: the descriptor has to tell of them again
+            except MemoryError:  # the completions remain: make the descriptor readable again
                 os.eventfd_write(self._wake, 1)
                 return []
             try:
@@ -204,22 +203,22 @@ class Client:
         return over
 
     def close(self) -> None:
-        """Give stores that are under way 5 s to end, then end all batches: when it returns, nothing touches the
-        memoryviews any more. Bounded. What was not drained still can be."""
+        """Give stores under way 5 s to end, then end all batches: when it returns, nothing uses the memoryviews. Takes
+        bounded time. Remaining completions can be drained afterwards."""
         self._stores_await()
         self._native.close()
 
-    # ---- beside the contract ----
+    # ---- outside of the contract ----
 
     def register(self, address: int, nbytes: int) -> None:
-        """Register memory until close(): no copies there. Blocks. Raises kvrail.Error."""
+        """Register memory until close(): transfers there need no copy. Blocks. Raises kvrail.Error."""
         self._native.register((address, nbytes))
 
     def counters(self) -> dict[str, int]:
         return self._native.counters()
 
     def _keys(self, keys: Sequence[str]) -> Sequence[str]:
-        """LMCache's keys as the servers have them, before the prefix."""
+        """The keys at the servers for LMCache's keys, without the prefix."""
         return keys
 
     def _submit(self, submit: Callable[..., int], keys: Sequence[str], *args: Any) -> int:
@@ -238,7 +237,7 @@ class Client:
         return own
 
     def _reap(self) -> list[Completion]:
-        """Under the lock: what is over goes to _over, too."""
+        """Reap finished batches, and add them to _over. The caller holds the lock."""
         try:
             over = self._native.drain_completions()
         except Closed:  # in a child
@@ -248,14 +247,14 @@ class Client:
         return over
 
     def _stores_await(self) -> None:
-        """LMCache stops its drains before it closes, so this reaps, too."""
+        """Wait for stores. It reaps, because LMCache stops draining before it closes."""
         if self._pid != os.getpid():
             return
         poll = select.poll()
         poll.register(self._native.event_fd(), select.POLLIN)
         end = time.monotonic() + _CLOSE_SECONDS
         while self._stores and (left := end - time.monotonic()) > 0 and not self._native.closed:
-            poll.poll(min(left, 0.1) * 1000)  # another thread may drain, and leave nothing to wake for
+            poll.poll(min(left, 0.1) * 1000)  # another thread may drain, so no wake-up may come
             with self._lock(), contextlib.suppress(MemoryError):
                 over = self._reap()
                 if over:
@@ -269,11 +268,11 @@ class Client:
             )
 
     def _lock(self) -> threading.RLock:
-        """A child of fork gets its own: a thread of the parent's may hold the parent's there for ever."""
+        """A child of fork gets a lock of its own: a thread of the parent may hold the parent's for ever."""
         return self._locks.setdefault(os.getpid(), threading.RLock())
 
     def _in_this_process(self) -> None:
-        """A child of fork gets descriptors of its own, under the same numbers."""
+        """Give a child of fork descriptors of its own, with the same numbers."""
         if self._pid == os.getpid():
             return
         wake, poll = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC), select.epoll()
@@ -301,7 +300,7 @@ class Client:
         try:
             if text.partition(":")[0] in _calls.NAMES_OF_SERVERS:
                 down = _calls.down(self._native.servers(_calls.ASK_SECONDS))
-        except Exception:  # it is closed, or cannot be asked: no completion may be lost for that
+        except Exception:  # the client is closed, or does not answer: lose no completion
             pass
         logger.warning(
             "a batch failed, and counts as missed or not stored: %s%s (%d failed since such a line)",
@@ -312,7 +311,7 @@ class Client:
 
 
 class _LayoutClient(Client):
-    """A Client with the layout of each value in its key, which whoever submits tells before."""
+    """A Client with the layout of each value in its key. The caller sets the layouts before it submits."""
 
     _knows_layouts = True
 
@@ -322,7 +321,7 @@ class _LayoutClient(Client):
 
     @contextlib.contextmanager
     def layouts(self, tags: Sequence[str]) -> Iterator[None]:
-        """What this thread submits meanwhile has keys whose values are of these layouts."""
+        """Within the context, the values of this thread's submits have these layouts."""
         self._told.tags = tags
         try:
             yield
@@ -331,16 +330,16 @@ class _LayoutClient(Client):
 
     def _keys(self, keys: Sequence[str]) -> Sequence[str]:
         tags = getattr(self._told, "tags", [""] * len(keys))
-        # No key of LMCache's begins so: a model's name has no "@".
+        # No key of LMCache begins with "@": a model's name has none.
         return [f"@layout:{tag}@{key}" for tag, key in zip(tags, keys, strict=True)]
 
 
 class _Layouts:
     """A short text for the layout of each key's value.
 
-    Of values to store and to load LMCache tells shapes and types, of those to look up those of their groups. Behind a
-    serde, which compresses or encrypts, values to store and load are plain bytes: then what the lookup before them was
-    told counts. Where nothing was told, the text is this process's own, so that no other one finds the values."""
+    LMCache gives shapes and types of values to store and to load, and of the groups of keys to look up. Behind a serde,
+    which compresses or encrypts, values are plain bytes: then the last known layout of such keys counts. If none is
+    known, the text belongs to this process alone, so no other process finds the values."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], str] = {}
@@ -362,7 +361,7 @@ class _Layouts:
             return self._unknown(len(keys), error)
 
     def of_keys(self, keys: Sequence[Any]) -> list[str]:
-        """What was told of their like last."""
+        """The last known layout of such keys."""
         return [self._of(key, (), ()) for key in keys]
 
     def _of(self, key: Any, shapes: tuple[Any, ...], types: tuple[Any, ...]) -> str:
@@ -394,7 +393,7 @@ def _described(metadata: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 @functools.lru_cache(_MODELS_MAX)
 def _layout(shapes: tuple[Any, ...], types: tuple[Any, ...]) -> str:
-    """16 digits that differ when the layout does; "" of plain bytes, which tell nothing."""
+    """16 digits that differ if the layouts differ; "" for plain bytes."""
     names = [str(one) for one in types]
     if not names or names == ["None"] or names == ["torch.uint8"] and len(shapes[0]) == 1:
         return ""
@@ -402,13 +401,13 @@ def _layout(shapes: tuple[Any, ...], types: tuple[Any, ...]) -> str:
 
 
 def _stable_bytes(desc: Any) -> int:
-    """How much of L1 is there: of memory that grows, what is there now."""
+    """The bytes of L1, or of growing memory the present bytes."""
     stable = getattr(desc, "stable_registration_size", 0)
     return int(desc.size if stable is None else min(stable, desc.size))
 
 
 def _memory_tags(bridge: Any) -> dict[str, Any]:
-    """From 0.5.7 on LMCache wants to be told where values lie: as for a native_plugin."""
+    """The place of values, which LMCache requires from 0.5.7 on: as for a native_plugin."""
     if "memory_tags" not in inspect.signature(bridge.__init__).parameters:
         return {}
     api: Any = importlib.import_module("lmcache.v1.distributed.api")
@@ -455,7 +454,7 @@ def _make_adapter() -> Any:
 
         @property
         def registered_bytes(self) -> int:
-            """Of L1."""
+            """Registered bytes of L1."""
             return self._arena.registered_bytes if self._arena else 0
 
         def submit_store_task(self, keys: Any, objects: Any, *more: Any) -> Any:
@@ -491,7 +490,7 @@ def _make_adapter() -> Any:
             status["registered_bytes"] = self.registered_bytes
             try:
                 status["counters"] = self._client.counters()
-            except Error:  # it is closed
+            except Error:  # the client is closed
                 status["is_healthy"] = False
             return status
 
@@ -500,7 +499,7 @@ def _make_adapter() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """KVRailL2Adapter needs LMCache, which is imported when somebody asks for it."""
+    """Make KVRailL2Adapter on its first use, because that imports LMCache."""
     if name != "KVRailL2Adapter":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = adapter = _make_adapter()

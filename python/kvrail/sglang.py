@@ -5,18 +5,18 @@
     '{"backend_name": "kvrail", "module_path": "kvrail.sglang", "class_name": "KVRailHiCache", "interface_v1": 1,
       "servers": "10.0.0.1:7411"}'
 
-One page is one value, in every layout: where its parts lie at one distance (layer_first: 2 x layers of them;
-page_first: K and V) the library gathers and scatters them; a page of another shape is copied. Host pools are registered
-once, when SGLang shows them. docs/guide/engines.md is the guide.
+One page is one value, in every layout. If its parts lie at one distance (layer_first: 2 x layers of them; page_first: K
+and V), the library gathers and scatters them; a page of another shape is copied. Host pools are registered when SGLang
+reports them. docs/guide/engines.md is the guide.
 
 Threads: SGLang's prefetch, prefetch I/O and backup threads call at the same time and expect to block, the GIL released.
 A thread of the client wakes them.
 
-Owner: this object owns its client; pages are SGLang's, which keeps them in place during a call. A call returns by its
-deadline, which is below the bound of a prefetch (1 s at least), and then nothing touches the pages any more.
+Owner: this object owns its client. SGLang owns the pages, and keeps them in place during a call. A call returns by its
+deadline, which is below the bound of a prefetch (at least 1 s); afterwards nothing uses the pages.
 
-A server that dies: its pages are misses. No method raises, because an exception would end SGLang's thread for good;
-only the constructor does, for a configuration that cannot work.
+If a server dies, its pages are misses. Only the constructor raises, for a configuration that cannot work: an exception of
+another method would end SGLang's thread.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
 _MISSES = (_ENOTFOUND, _ETOOBIG)
 _KV = "kv"
 _BLOCK_GROUPS = "block_groups"
-# What SGLang itself has in the same configuration; our names come after.
+# SGLang's own options in the same configuration; ours follow.
 _SGLANG_OPTIONS = frozenset(
     "backend_name module_path class_name interface_v1 prefetch_threshold prefetch_timeout_base "
     "prefetch_timeout_per_ki_token hicache_storage_pass_prefix_keys tp_lcm_size".split()
 )
 _OUR_OPTIONS = frozenset(("servers", "timeout", "ttl", "revision", "namespace", *CLIENT_OPTIONS))
-# Seconds. SGLang gives a prefetch 1 (prefetch_timeout_base, which it does not tell us) and a quarter more per 1,024 tokens:
-# in that time the call has to end and SGLang's threads have to notice.
+# Seconds. SGLang gives a prefetch 1 s (prefetch_timeout_base, unknown here) and 0.25 s per 1,024 tokens: in that time the
+# call must end, and SGLang's threads must notice.
 _TIMEOUT, _TIMEOUT_BOUND = 0.8, 0.9
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _guarded(instead: Callable[..., Any]) -> Callable[[_F], _F]:
-    """A fault of ours must not end a thread of SGLang: it is logged, and nothing was found or stored."""
+    """A fault of ours must not end a thread of SGLang: log it, and report that nothing was found or stored."""
 
     def wrap(method: _F) -> _F:
         @functools.wraps(method)
@@ -72,9 +72,9 @@ def _guarded(instead: Callable[..., Any]) -> Callable[[_F], _F]:
 
 
 class _Shape:
-    """How the parts of a page lie: equal pieces at one distance, in an order that is the same for every page.
+    """The places of a page's parts: equal pieces at one distance, in the same order for every page.
 
-    `order` is that of their addresses. It decides which part of a value is which, and is part of the keys.
+    `order` is that of their addresses. It decides the order of parts in a value, and is part of the keys.
     """
 
     def __init__(self, addresses: Sequence[int], sizes: Sequence[int]) -> None:
@@ -116,15 +116,15 @@ class _Shape:
 
 
 class _Pool:
-    """A host pool as SGLang registered it. Its shape is found once; pages without one that the library knows are
-    copied, always, because the bytes of a copied page have another order."""
+    """A host pool that SGLang registered. Its shape is determined once. Pages of an unknown shape are always copied,
+    because the bytes of a copied page have another order."""
 
     def __init__(self, pool: Any) -> None:
         self.pool = pool
         self.prefix = b""
         self.page_size = int(getattr(pool, "page_size", 1) or 1)
         self.shape: _Shape | None = None
-        # Where the pool's memory is. SGLang computes addresses of pages and does not compare them with the pool's end.
+        # The pool's memory. SGLang computes addresses of pages and does not compare them with the pool's end.
         self.spans = [_span(tensor) for tensor in _tensors(pool)]
         self.logical = False  # it numbers the pages of other pools, and has no bytes (DeepSeek V4)
         try:
@@ -149,7 +149,7 @@ class _Pool:
         return items
 
     def _inside(self, parts: Any, size: int) -> None:
-        """Raise if some part of a page does not lie in the pool's memory: the page's index is outside of the pool."""
+        """Raise if a part of a page is outside of the pool's memory: the page's index is wrong."""
         inside = np.zeros(parts.shape, dtype=bool)
         for begin, end in self.spans:
             inside |= (parts >= begin) & (parts <= end - size)
@@ -163,8 +163,8 @@ class _Pool:
 
 class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     """The backend. Options, in extra_config: servers; timeout: seconds per call, 0.8 by default and below 0.9; ttl: seconds
-    that values live, 0: the server's default; revision: of the model; namespace: a text that keeps engines apart which
-    would share otherwise; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
+    until values expire, 0: the server's default; revision: of the model; namespace: a text, engines with different ones
+    share nothing; and options of kvrail's client (psk_file, provider, num_clients, ...)."""
 
     def __init__(self, storage_config: Any, kwargs: dict[str, Any] | None = None) -> None:
         self._config = storage_config
@@ -198,7 +198,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         self._reaper = Reaper(self._client)
         self._pools: dict[str, _Pool] = {}
         self._registered: dict[int, int] = {}  # address: bytes
-        self._flat = self._prefix(_KV, None)  # of pages that SGLang gives as tensors
+        self._flat = self._prefix(_KV, None)  # for pages in tensors
         self._written = 0
         self._read = 0
         self._missed = 0
@@ -239,7 +239,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         self._register(host_pool)
 
     def _register(self, pool: Any) -> None:
-        """Once per piece of memory: pools may share it."""
+        """Register each piece of memory once: pools may share it."""
         for tensor in _buffers(pool):
             address, size = int(tensor.data_ptr()), tensor.numel() * tensor.element_size()
             if self._registered.get(address, 0) >= size or size == 0:
@@ -254,7 +254,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                 )
 
     def _prefix(self, name: str, pool: Any, paged: _Pool | None = None) -> bytes:
-        """What must be equal for the bytes of a page to be the same, as the beginning of its keys."""
+        """The beginning of a page's keys: a digest of all fields that determine its bytes."""
         config = self._config
         get = functools.partial(getattr, config)
         sharded = not get("is_mla_model", False) or _is_split(name, pool)
@@ -286,7 +286,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
                     str(value) if isinstance(value, (int, float, str, torch.dtype)) else None
                 )
             fields["class"] = type(pool).__name__
-            # A host pool has the type of its storage: uint8 for every kind of FP8. The GPU's pool knows which.
+            # A host pool has the type of its storage: uint8 for every kind of FP8. The GPU's pool has the real type.
             fields["device_dtype"] = str(getattr(getattr(pool, "device_pool", None), "dtype", None))
         if paged is None:
             fields["bytes"] = "tensors"
@@ -298,7 +298,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     @property
     def _kv_prefix(self) -> bytes:
-        """Of the pages of the KV pool: SGLang stores them by v1 if the configuration says so, else as tensors."""
+        """The prefix of the KV pool's pages: SGLang stores them by v1 if configured, else as tensors."""
         pool = self._pool(_KV) if self._zero_copy else None
         return pool.prefix if pool else self._flat
 
@@ -320,7 +320,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
     @_guarded(lambda *a, **k: 0)
     def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
-        """How many keys from the first on are there, without a gap."""
+        """The number of existing keys before the first missing one."""
         return _leading(self._exists(self._kv_prefix, keys))
 
     @_guarded(lambda keys, *a, **k: [False] * len(keys))
@@ -344,7 +344,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         transfers = list(pool_transfers or [])
         prefixes = [self._registered_pool(transfer.name).prefix for transfer in transfers]
         gating = [t for t in transfers if _policy(t) != _BLOCK_GROUPS]
-        logical = self._is_logical and bool(gating)  # then they alone say what is there
+        logical = self._is_logical and bool(gating)  # then they alone decide
         if not logical:
             prefixes.append(self._kv_prefix)
         wanted = [prefix + pack(k) for prefix in prefixes for k in keys]
@@ -361,7 +361,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             elif policy == "trailing_pages":
                 legal = _trailing(there, kv_pages, max(1, len(transfer.keys or ())))
             elif policy == _BLOCK_GROUPS:
-                continue  # a second form of the same pages: it never gates, and none is claimed
+                continue  # a second form of the same pages: it never gates, and is not reported
             else:
                 raise ValueError(f"the hit policy {policy} is not known to kvrail.sglang")
             if legal:
@@ -402,7 +402,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         return results
 
     def _store(self, names: list[bytes], items: Sequence[tuple[int, ...]]) -> list[int]:
-        """In the background: no request waits for a backup, and prefetches go first."""
+        """In the background: no request waits for a backup, and prefetches overtake it."""
         submit = self._client.submit_batch_set
         return self._call(submit, names, items, self._timeout, self._ttl, True, fine=(_EEXIST,))
 
@@ -484,11 +484,11 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
         results = self._store(names, items)
         done = [
             r in (0, _EEXIST) for r in results
-        ]  # a page of these tokens is there: it is as good
+        ]  # an existing page has the same tokens: it is as good
         self._written += sum(done)
         return done
 
-    # ---- one by one, with tensors: what SGLang calls without interface_v1 ----
+    # ---- one by one, with tensors: used by SGLang without interface_v1 ----
 
     @_guarded(lambda *a, **k: None)
     def get(
@@ -563,15 +563,15 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
     # ---- the rest ----
 
     def clear(self) -> bool:
-        """Nothing is removed: servers do not list keys, and other engines may use them. Values live by the server's
-        eviction and their ttl; another `namespace` begins with nothing."""
+        """Remove nothing: servers do not list keys, and other engines may use them. Eviction and ttl remove values; another
+        `namespace` begins empty."""
         self._say_once(
             "clear", 'clear() removes nothing: set another "namespace" to begin with an empty cache'
         )
         return False
 
     def get_stats(self) -> Any:
-        """None: SGLang has a type of its own here, for its own metrics. See counters()."""
+        """None: SGLang expects a type of its own here. See counters()."""
         return None
 
     def counters(self) -> dict[str, int]:
@@ -587,7 +587,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
             return own
 
     def close(self) -> None:
-        """End all calls: threads that wait in one return with misses. When it returns, nothing touches the pools."""
+        """End all calls: waiting threads return with misses. When it returns, nothing uses the pools."""
         try:
             self._reaper.close()
         except Exception as error:
@@ -603,7 +603,7 @@ class KVRailHiCache(_base.HiCacheStorage):  # type: ignore[misc]
 
 
 def pack(key: str) -> bytes:
-    """SGLang's keys are 64 hexadecimal digits: half as many bytes. Others stay what they are."""
+    """Pack SGLang's keys of 64 hexadecimal digits into 32 bytes; others stay as they are."""
     if len(key) == 64:
         try:
             raw = bytes.fromhex(key)
@@ -615,7 +615,7 @@ def pack(key: str) -> bytes:
 
 
 def _on_host(tensor: torch.Tensor, what: str) -> None:
-    """Its addresses go to a NIC and to the CPU, for which those of a GPU mean something else."""
+    """Refuse a tensor of a GPU: its addresses are meaningless to NIC and CPU."""
     if tensor.device.type != "cpu":
         raise ValueError(
             f"{what} has memory of {tensor.device}, and kvrail moves memory of the host alone: give it the host's pool, or "
@@ -629,12 +629,12 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _is_split(name: str, pool: Any) -> bool:
-    """Whether the ranks of tensor parallelism have different bytes, though the model is MLA."""
+    """Whether the ranks of tensor parallelism have different bytes, even with MLA."""
     return name == "mamba" or _has_heads(name, pool)
 
 
 def _has_heads(name: str, pool: Any) -> bool:
-    """As a draft model that is no MLA itself."""
+    """True for a draft model without MLA."""
     return name != _KV and hasattr(pool, "head_num")
 
 
@@ -647,12 +647,12 @@ def _leading(found: Sequence[bool]) -> int:
 
 
 def _trailing(there: Sequence[bool], limit: int, window: int) -> set[int]:
-    """Lengths of prefixes whose last `window` pages are all there."""
+    """Lengths of prefixes whose last `window` pages all exist."""
     return {end for end in range(1, limit + 1) if all(there[max(0, end - window) : end])}
 
 
 def _tensors(pool: Any) -> Iterable[torch.Tensor]:
-    """Those in which a pool keeps pages: kv_buffer, k_buffer, temporal_buffer, ..."""
+    """A pool's tensors with pages: kv_buffer, k_buffer, temporal_buffer, ..."""
     for name, value in list(vars(pool).items()):
         if name.endswith("buffer"):
             parts = value if isinstance(value, (list, tuple)) else (value,)
@@ -660,7 +660,7 @@ def _tensors(pool: Any) -> Iterable[torch.Tensor]:
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where a tensor begins and ends; one with gaps: its storage."""
+    """The begin and end of a tensor; with gaps, of its storage."""
     if tensor.is_contiguous():
         begin = int(tensor.data_ptr())
         return begin, begin + tensor.numel() * tensor.element_size()
@@ -669,5 +669,5 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _buffers(pool: Any) -> Iterable[torch.Tensor]:
-    """Those of them that can be registered."""
+    """The tensors that can be registered."""
     return (tensor for tensor in _tensors(pool) if tensor.is_contiguous())

@@ -4,16 +4,16 @@
     "secondary_tiers": [{"type": "kvrail", "servers": "10.0.0.1:7411", "psk_file": "/etc/kvrail/psk"}]
 
 vLLM moves blocks between GPUs and one mapping of host memory; this tier moves the rows of that mapping to servers and
-back, without a copy. The mapping is registered once, when the tier is made. docs/guide/engines.md is the guide.
+back, without a copy. The constructor registers the mapping. docs/guide/engines.md is the guide.
 
-Threads: all methods run in the scheduler, one at a time, and none waits but drain_jobs and shutdown. What they begin is
-submitted once per step: at its end, or when vLLM asks for finished jobs.
+Threads: the scheduler calls all methods, one at a time. Only drain_jobs and shutdown wait. The tier submits new calls once
+per step: at its end, or when vLLM asks for finished jobs.
 
 Owner: the tier owns its client. vLLM owns the mapping and keeps rows in place until their job is finished; shutdown
-returns when nothing touches them any more.
+returns when nothing uses them.
 
-A server that dies: its keys become misses, and jobs that were under way end by their deadline, with the keys that were
-loaded named as such. No method raises but the constructor, and that only for a configuration that cannot work.
+If a server dies, its keys become misses, and jobs under way end by their deadline and name the loaded keys. Only the
+constructor raises, for a configuration that cannot work.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from ._errors import Busy, Error
 
 try:
     from vllm.v1.kv_offload.base import LookupResult, RequestOffloadingContext
-except ImportError as _error:  # before 0.25 the interface was another
+except ImportError as _error:  # before 0.25 the interface was different
     raise ImportError("kvrail's tier needs vLLM 0.25 or newer") from _error
 
 logger = logging.getLogger("vllm.kvrail")
 
 _ENOTFOUND, _EEXIST, _ETOOBIG = -1004, -1005, -1009
-_BATCH_KEYS = 256  # jobs are put together until a call has this many keys
+_BATCH_KEYS = 256  # jobs are combined until a call has this many keys
 _MANIFEST_MAX = 16384
-_MISS_SECONDS = 2.0  # a key that was missed this long ago is looked up again for the next request
+_MISS_SECONDS = 2.0  # age of a miss after which the next request looks the key up again
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _guarded(instead: Callable[[], Any]) -> Callable[[_F], _F]:
-    """A fault of ours must not end the scheduler: it is logged, and the method returns something harmless."""
+    """A fault of ours must not end the scheduler: log it, and return a harmless result."""
 
     def wrap(method: _F) -> _F:
         @functools.wraps(method)
@@ -74,16 +74,16 @@ def _guarded(instead: Callable[[], Any]) -> Callable[[_F], _F]:
 
 @dataclasses.dataclass(slots=True)
 class _Lookup:
-    """What is known of a key, as long as a request asks for it."""
+    """The state of a key, while a request asks for it."""
 
-    deadline: float  # until when an answer is awaited
+    deadline: float  # for the answer
     found: bool | None = None  # None: not answered yet
     requests: set[str] = dataclasses.field(default_factory=set)
 
 
 @dataclasses.dataclass(slots=True)
 class _Job:
-    """A store or a load that vLLM has given us. It is reported exactly once: when it leaves _jobs."""
+    """A store or a load of vLLM. It is reported exactly once: when it leaves _jobs."""
 
     job_id: int
     keys: list[bytes]
@@ -95,10 +95,10 @@ class _Job:
 class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     """The tier `kvrail`.
 
-    servers: "host:port,host:port" or a list. lookup_timeout: seconds until a key that was not answered is a miss.
-    timeout: seconds for a transfer; None: the client's 5 s and 1 s more per 100 MB. ttl: seconds that values live; 0:
-    the server's default. revision: of the model, where vLLM does not tell it. namespace: a text that keeps engines
-    apart which would share otherwise. Others are options of kvrail's client (psk_file, provider, num_clients, ...).
+    servers: "host:port,host:port" or a list. lookup_timeout: seconds until an unanswered key is a miss.
+    timeout: seconds for a transfer; None: the client's 5 s and 1 s more per 100 MB. ttl: seconds until values expire; 0:
+    the server's default. revision: of the model, if vLLM does not give it. namespace: a text; engines with different
+    ones share nothing. Others are options of kvrail's client (psk_file, provider, num_clients, ...).
     """
 
     if hasattr(_base, "Medium"):
@@ -168,9 +168,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._new_stores: list[_Job] = []
         self._jobs: set[int] = set()
         self._finished: list[Any] = []
-        # id -> what its completion means; the call takes (code, results)
+        # id -> the handler of its completion, called with (code, results)
         self._calls: dict[int, Callable[[int, list[int]], None]] = {}
-        self._transfers = 0  # of them, those that touch the view
+        self._transfers = 0  # those of them that use the view
         self._drained = False  # in this step
         self._manifest_begun = False
         self._said: set[str] = set()
@@ -204,7 +204,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         request = req_context.req_id
         if request not in entry.requests:
             if entry.found is False and now >= entry.deadline + _MISS_SECONDS:
-                # While requests overlap the miss would else stay, though the server is back, say.
+                # Else overlapping requests would keep the miss, even if the server is back.
                 entry.found, entry.deadline = None, now + self._lookup_timeout
                 self._new_lookups.append(key)
             entry.requests.add(request)
@@ -232,10 +232,10 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             for entry, result in zip(entries, results):
                 if (
                     entry.found is None
-                ):  # else its deadline has passed, or a load has failed meanwhile
+                ):  # else its deadline has passed, or a load has failed
                     entry.found = result > 0
 
-        # A key that waited for room in the queue has less time left; it counts as a miss by its own clock.
+        # A key that waited for room in the queue has less time left: its own deadline makes it a miss.
         if self._submit(
             answered, self._client.submit_batch_exists, keys, timeout=self._lookup_timeout
         ):
@@ -286,7 +286,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             del new[: len(jobs)]
 
     def _submit_together(self, jobs: list[_Job], load: bool) -> bool:
-        """False: the queue is full, and they have to wait."""
+        """Return False if the queue is full: the jobs must wait."""
 
         def ended(code: int, results: list[int]) -> None:
             self._transfers -= 1
@@ -326,17 +326,17 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._jobs.discard(job.job_id)
         if job.load:
             done = [result == self._row_bytes for result in results]
-        else:  # a key that has a value has one of these tokens: it is as good
+        else:  # an existing value has the same tokens: it is as good
             done = [result in (0, _EEXIST) for result in results]
         good = [key for key, ok in zip(job.keys, done) if ok]
         success = not refused and len(good) == len(job.keys)
         if not job.load:
-            for key in good:  # a request that missed it may still hold the answer
+            for key in good:  # a request that missed it may still have the old answer
                 if key in self._lookups:
                     self._lookups[key].found = True
         elif not success:
             loaded = set(good)
-            for key in job.keys:  # else vLLM would try the same load again and again
+            for key in job.keys:  # else vLLM would repeat the same load again and again
                 entry = self._lookups.get(key)
                 if entry is not None and key not in loaded:
                     entry.found, entry.deadline = False, time.monotonic()
@@ -349,14 +349,14 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 transfer_bytes=len(good) * self._row_bytes,
             )
         )
-        if not success:  # after the result, which vLLM waits for: speaking may fail
+        if not success:  # after the result, for which vLLM waits: the log may fail
             try:
                 self._say_failed(job, results)
             except Exception:
                 self._say_once("fault say", "a failure cannot be explained", exc_info=True)
 
     def _say_failed(self, job: _Job, results: list[int]) -> None:
-        fine = (_ENOTFOUND, _ETOOBIG) if job.load else (_EEXIST,)  # misses, and what is stored
+        fine = (_ENOTFOUND, _ETOOBIG) if job.load else (_EEXIST,)  # misses, and stored keys
         codes = [r for r in results if r < 0 and r not in fine]
         if codes:
             text = f"{_native.errname(codes[0])}: {_native.strerror(codes[0])}"
@@ -389,7 +389,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         self._drained = False
 
     def _flush(self) -> None:
-        """Submit what is new. Stores come last, and in the background: no request waits for them."""
+        """Submit new calls. Stores come last, in the background, because no request waits for them."""
         if self._shut:
             for job in self._new_loads + self._new_stores:
                 self._finish(job, [])
@@ -409,8 +409,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         *args: Any,
         **kw: Any,
     ) -> bool:
-        """Submit, and note what its completion means. False: the queue is full. What cannot be submitted at all ends
-        here, with no result."""
+        """Submit, and note the handler of the completion. False: the queue is full. A refused call ends here, without
+        results."""
         try:
             self._calls[submit(*args, **kw)] = ended
         except Busy:
@@ -423,9 +423,9 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     def _drain(self) -> None:
         try:
             over = self._client.drain_results()
-        except MemoryError:  # the completions are still there: the next drain tells them
+        except MemoryError:  # the completions remain for the next drain
             return
-        except Error as error:  # this is a child of fork(): nothing can be reaped here any more
+        except Error as error:  # a child of fork(): it cannot reap
             self._say_once("drain", "all calls are given up: %s", error)
             calls, self._calls = self._calls, {}
             for ended in calls.values():
@@ -436,12 +436,12 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             try:
                 if end:
                     end(code, results)
-            except Exception:  # of the others in this drain none may be lost
+            except Exception:  # do not lose the others of this drain
                 self._say_once("fault end", "a completion failed", exc_info=True)
 
     @_guarded(lambda: None)
     def drain_jobs(self) -> None:
-        """Wait until no job touches the view. Each call ends by its deadline, so this does."""
+        """Wait until no job uses the view. It ends, because each call ends by its deadline."""
         self._flush()
         while self._transfers or self._new_loads or self._new_stores:
             self._poll.poll(1000)
@@ -467,7 +467,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
                 del self._lookups[key]
 
     def touch(self, keys: Collection[bytes], req_context: Any) -> None:
-        """Nothing: a load touches what it reads, at the server."""
+        """Do nothing: a load already counts as a use at the server."""
 
     @_guarded(lambda: None)
     def shutdown(self) -> None:
@@ -481,8 +481,8 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
     # ---- the manifest ----
 
     def _manifest_begin(self) -> None:
-        """Compare what the last engine with this model and namespace wrote. Engines that differ do not disturb each
-        other, they only share nothing: one sentence says so."""
+        """Compare this engine's fields with those of the last engine with this model and namespace. Engines that differ
+        share nothing: log that once."""
         buffer = bytearray(_MANIFEST_MAX)
         ours = json.dumps(
             {**self._fields, "hash_seed": _hash_seed()}, sort_keys=True, default=str
@@ -515,7 +515,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
         try:
             old, new = json.loads(theirs), json.loads(ours)
             names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
-        except Exception:  # whatever JSON somebody has put there: RecursionError, TypeError, ...
+        except Exception:  # any JSON may be stored there: RecursionError, TypeError, ...
             return
         if names == ["hash_seed"]:
             logger.warning(
@@ -539,7 +539,7 @@ class KVRailTierManager(_base.SecondaryTierManager):  # type: ignore[misc]
             logger.warning("kvrail: " + text, *args, exc_info=exc_info)
 
 
-# ---- what moved between versions ----
+# ---- differences between versions ----
 
 _RESULT_FIELDS = {field.name for field in dataclasses.fields(_base.JobResult)}
 
@@ -560,7 +560,7 @@ def _get(root: Any, path: str, default: Any = None) -> Any:
 
 
 def _namespace_fields(spec: Any, row_bytes: int, revision: str | None, name: str) -> dict[str, Any]:
-    """What must be equal for the bytes of two engines to be the same."""
+    """The fields that must be equal if two engines are to share bytes."""
     config = getattr(spec, "config", None)
     if config is not None and hasattr(config, "parallel"):
         fields = _fields_of_config(config)
@@ -598,7 +598,7 @@ def _fields_of_config(config: Any) -> dict[str, Any]:
 
 
 def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
-    """Of 0.25, whose spec has vLLM's own configuration."""
+    """For 0.25: its spec contains vLLM's own configuration."""
     config = spec.vllm_config
     parallel = config.parallel_config
     return {
@@ -624,15 +624,15 @@ def _fields_of_vllm_config(spec: Any) -> dict[str, Any]:
 
 
 def _kv_cache_layout(config: Any) -> str:
-    """In which order the heads and tokens of a block lie in the GPU's memory, and so its bytes here; the attention backend
-    decides. Older versions of vLLM do not tell it, but their own variable may."""
+    """The order of heads and tokens of a block in the GPU's memory, and so of its bytes here. The attention backend decides
+    it. Older versions of vLLM do not give it, but their own variable may."""
     return str(
         getattr(config, "kv_cache_layout", None) or os.environ.get("VLLM_KV_CACHE_LAYOUT", "")
     )
 
 
 def _current_revision() -> str:
-    """The configuration that vLLM has set for this thread, if it has: newer specs do not tell the revision."""
+    """The revision from this thread's configuration of vLLM, if any: newer specs do not contain it."""
     try:
         from vllm.config import get_current_vllm_config_or_none
 
@@ -642,12 +642,12 @@ def _current_revision() -> str:
 
 
 def _manifest_key(fields: dict[str, Any]) -> str:
-    """The same for engines that could be expected to share: what the manifest is compared for is left out."""
+    """The same key for all engines of a model and namespace. It omits the fields that the manifest compares."""
     return "vllm-manifest:" + _digest({"model": fields["model"], "namespace": fields["namespace"]})
 
 
 def _hash_seed() -> str:
-    """What the chains of block hashes begin with: set when vLLM has made its scheduler."""
+    """The begin of all chains of block hashes; vLLM sets it with its scheduler."""
     try:
         from vllm.v1.core import kv_cache_utils
 
