@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocking.c -- the shortest use: one thread, calls that block. A block is fetched, or computed and stored for the next
- * one who asks.
+ * request.
  *
  *   blocking HOST:PORT [KEY]     (0: the block is there, fetched or computed; 1: it failed; 2: wrong usage) */
 #include <stdio.h>
@@ -11,29 +11,29 @@
 
 enum { BLOCK = 256 << 10 };
 
-static void compute(unsigned char *block) /* what the cache is to save */
+static void compute(unsigned char *block) /* the work that the cache saves */
 {
 	for (size_t i = 0; i < BLOCK; i++)
 		block[i] = (unsigned char)(i * 31);
 }
 
-/* A cache that fails is a cache that misses: whatever GET says, computing is the way out. */
+/* A cache that fails is a cache that misses: after any error of GET, compute the block. */
 static void block_get(struct kvc_pool *pool, struct kvc_key key, unsigned char *block)
 {
-	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200000000}; /* less than computing takes */
+	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 200000000}; /* less than the time to compute */
 	int64_t len = kvc_get(pool, key, block, BLOCK, &call);
 	int rc;
 	if (len == BLOCK) {
 		printf("fetched\n");
 		return;
 	}
-	/* A value of another length is of another model: a miss, too. */
+	/* A value of another length belongs to another model: also a miss. */
 	printf("%s: computed\n", len < 0 ? kvc_strerror((int)len) : "another length");
 	compute(block);
 	if (len != -KV_ENOTFOUND)
 		return;
 	rc = kvc_put(pool, key, block, BLOCK, &call);
-	if (rc == -KV_EEXIST) /* somebody else has computed it meanwhile: his bytes are as good */
+	if (rc == -KV_EEXIST) /* another process has stored it: its bytes are as good */
 		rc = 0;
 	printf("%s\n", rc == 0 ? "stored" : kvc_strerror(rc));
 }
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	if (!block)
 		fprintf(stderr, "no memory\n");
 	else if ((rc = kvc_pool_open(&options, &pool, &err)) < 0)
-		fprintf(stderr, "%s\n", err.text); /* what failed, why, and the way out */
+		fprintf(stderr, "%s\n", err.text); /* the failure, its cause and the remedy */
 	else
 		block_get(pool, key, block);
 	kvc_pool_close(&pool);

@@ -63,13 +63,13 @@ int main(int argc, char **argv)
 		goto out;
 	}
 	rc = kvc_run(pool, WORKERS, worker, blocks);
-	/* A thread that is no worker makes the same calls without _await. Memory that is not registered is copied. */
+	/* Any other thread makes the same calls without _await. Unregistered memory is copied. */
 	rc = rc ? rc : kvc_put(pool, key, "hello", 6, NULL);
 	len = kvc_get(pool, key, text, sizeof(text), NULL);
 	rc = rc == 0 && len < 0 ? (int)len : rc;
 	printf("blocking: put %s, got %" PRId64 " bytes: %s\n", kvc_strerror(rc), len, text);
 out:
-	/* The pool's end ends registrations, too; kvc_unregister is for memory that goes before it. */
+	/* Closing the pool also ends registrations; kvc_unregister is for memory that is freed before. */
 	kvc_pool_close(&pool);
 	rc = rc || !blocks || failed;
 	free(blocks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* epoll.c -- a host with an event loop of its own, on epoll: a queue of KVRail is one descriptor more, beside a timer
- * that stands for all else the host does. Nothing here blocks but epoll_wait.
+/* epoll.c -- a host with an event loop of its own, on epoll: a queue of KVRail is one more descriptor. A timer stands
+ * for the host's other work. Only epoll_wait blocks.
  *
  *   epoll HOST:PORT     (0: every batch went there and back; 1: something failed; 2: wrong usage) */
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 
 enum { BATCHES = 8, ITEMS = 16, BLOCK = 64 << 10 };
 
-/* A batch is the library's from its submission until it is reaped: items, keys and blocks stay where they are. */
+/* The library uses a batch from its submission until it is reaped: items, keys and blocks must stay in place. */
 struct batch {
 	struct kvc_item item[ITEMS];
 	char name[ITEMS][32];
@@ -36,7 +36,7 @@ static void batch_fill(unsigned b, unsigned char *block)
 	}
 }
 
-/* Each completion is one step of its batch: PUT -> GET -> DELETE -> over. Returns 1 when it is over, 0, or a code. */
+/* Each completion is one step of its batch: PUT -> GET -> DELETE. Returns 1 after the last step, 0, or a code. */
 static int step(struct kvc_queue *queue, const struct kvc_completion *done)
 {
 	struct batch *b = &batch[done->tag];
@@ -59,7 +59,7 @@ static int step(struct kvc_queue *queue, const struct kvc_completion *done)
 	return id < 0 ? (int)id : 0; /* (-KV_EBUSY: the queue is full; here it has room for all batches) */
 }
 
-/* Take all that is over: the descriptor is readable again if there is more. Returns how many batches are over. */
+/* Reap all completions: the descriptor is readable again if there are more. Returns the number of finished batches. */
 static int reap(struct kvc_queue *queue)
 {
 	struct kvc_completion done[4];
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", err.text);
 	else
 		rc = host_run(queue);
-	kvc_queue_close(&queue); /* after it nothing touches the batches, whatever failed */
+	kvc_queue_close(&queue); /* afterwards nothing uses the batches, whatever failed */
 	kvc_pool_close(&pool);
 	free(blocks);
 	printf(rc < 0 ? "failed\n" : "%d batches went there and back\n", (int)BATCHES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* paged.c -- a paged KV cache, as an inference engine has it: one tensor for each layer, cut into blocks. A block of
- * tokens is one value of KVRail, though it lies in as many places as there are layers.
+/* paged.c -- a paged KV cache of an inference engine: one tensor per layer, cut into blocks. A block of tokens is one
+ * value of KVRail, although it lies in one place per layer.
  *
  *            block 0   block 1   block 2  ...
  *   layer 0 [ slice ] [ slice ] [ slice ]        the value of block 1: its slices, from layer 0 on, which lie
@@ -8,7 +8,7 @@
  *   ...
  *
  * A prompt is stored by one PUT, which gathers the slices, and loaded by one GET, which scatters them. The GET has
- * parts, each a group of layers: the first layers are computed while the others are still on their way.
+ * parts, each a group of layers: the engine computes with the first layers while the others are still on their way.
  *
  *   paged HOST:PORT     (0: the prompt was stored and loaded; 1: something failed; 2: wrong usage) */
 #include <poll.h>
@@ -20,7 +20,7 @@
 
 enum {
 	LAYERS = 32,
-	GROUP = 8, /* layers that are loaded at once */
+	GROUP = 8, /* layers of a part of the GET */
 	GROUPS = LAYERS / GROUP,
 	BLOCKS = 64,      /* of each tensor */
 	SLICE = 16 << 10, /* bytes of one block in one layer: tokens, times heads, times their size, times two (K, V) */
@@ -31,7 +31,7 @@ enum {
 
 static unsigned char *cache;
 static char name[PROMPT][64];
-/* From its submission until it was reaped a GET's items, keys, layouts and blocks are the library's. */
+/* The library uses a GET's items, keys, layouts and blocks from its submission until it is reaped. */
 static struct kvc_item item[PROMPT];
 static struct kvc_layout layout[PROMPT];
 static struct kvc_arrival arrival[PROMPT];
@@ -41,8 +41,8 @@ static unsigned char *slice_at(unsigned layer, unsigned block)
 	return cache + layer * TENSOR + (uint64_t)block * SLICE;
 }
 
-/* Items for the blocks that the engine has chosen. The key says all that the bytes depend on: model and revision, type
- * and layout, and the tokens up to here (their hash). */
+/* Items for the blocks that the engine has chosen. The key identifies everything that determines the bytes: model and
+ * revision, type and layout, and the tokens up to here (their hash). */
 static void items_fill(const unsigned *block)
 {
 	for (unsigned i = 0; i < PROMPT; i++) {
@@ -63,19 +63,19 @@ static unsigned char byte_of(unsigned layer, unsigned i)
 static int prompt_store(struct kvc_pool *pool, const unsigned *block)
 {
 	int rc;
-	for (unsigned i = 0; i < PROMPT; i++) /* as if it had been computed */
+	for (unsigned i = 0; i < PROMPT; i++) /* stands for the computation */
 		for (unsigned layer = 0; layer < LAYERS; layer++)
 			memset(slice_at(layer, block[i]), byte_of(layer, i), SLICE);
 	items_fill(block);
 	rc = kvc_put_batch(pool, item, PROMPT, NULL);
-	/* A block that is there already is as good. One that could not be stored will be a miss: go on. */
+	/* An existing block is as good. A block that could not be stored will be a miss: continue. */
 	for (unsigned i = 0; i < PROMPT; i++)
 		if (item[i].result < 0 && item[i].result != -KV_EEXIST)
 			fprintf(stderr, "block %u is not stored: %s\n", i, kvc_strerror((int)item[i].result));
 	return rc == -KV_EEXIST ? 0 : rc;
 }
 
-/* How many blocks of the prompt's beginning are there: only these are worth loading. */
+/* The number of stored blocks at the beginning of the prompt: only these are worth loading. */
 static unsigned prompt_there(struct kvc_pool *pool, const unsigned *block)
 {
 	struct kvc_key key[PROMPT];
@@ -98,7 +98,7 @@ static int group_use(unsigned group, const unsigned *block, unsigned blocks)
 	return 0;
 }
 
-/* How many groups of layers of all these blocks are there, and verified. */
+/* The number of groups of layers that all these blocks have, verified. */
 static unsigned groups_there(unsigned blocks)
 {
 	unsigned least = GROUPS;
@@ -112,7 +112,7 @@ static unsigned groups_there(unsigned blocks)
 static int64_t load_submit(struct kvc_queue *queue, const unsigned *block, unsigned blocks)
 {
 	static uint64_t ends[GROUPS];
-	/* Less time than computing takes. A value of another length is no block of ours: it is a miss. */
+	/* Less than the time to compute. A value of another length is no block of ours: a miss. */
 	struct kvc_call call = {.size = sizeof(call), .timeout_ns = 500000000, .flags = KVC_EXACT};
 	for (unsigned g = 0; g < GROUPS; g++)
 		ends[g] = (g + 1) * (uint64_t)GROUP * SLICE;
@@ -132,9 +132,9 @@ static int prompt_load(struct kvc_queue *queue, const unsigned *block, unsigned 
 	int64_t id = load_submit(queue, block, blocks);
 	unsigned next = 0;
 	int over = 0, rc = id < 0 ? (int)id : 0;
-	/* Reaped in any case, also when a group is bad: until then the blocks are the library's. */
+	/* Reap even if a group is bad: until then the library uses the blocks. */
 	while (id > 0 && !over) {
-		poll(&wait, 1, 1); /* (An engine looks before each group of layers; it has kernels to run meanwhile.) */
+		poll(&wait, 1, 1); /* (An engine looks before each group of layers, and runs kernels in between.) */
 		over = kvc_reap(queue, &done, 1);
 		if (over != 0 && rc == 0)
 			rc = over < 0 ? over : done.result;
@@ -158,7 +158,7 @@ static int engine_run(struct kvc_pool *pool, struct kvc_queue *queue)
 	printf("%u of %d blocks are in the cache\n", blocks, (int)PROMPT);
 	if (blocks > 0)
 		rc = prompt_load(queue, to, blocks);
-	if (rc < 0) /* an engine computes the prompt then; nothing writes to its blocks any more */
+	if (rc < 0) /* an engine now computes the prompt; nothing writes to its blocks */
 		fprintf(stderr, "%s\n", kvc_strerror(rc));
 	return rc < 0 || blocks < PROMPT ? -1 : 0;
 }

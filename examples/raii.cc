@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// raii.cc -- the library from C++17: what is opened is closed at the end of its scope, in the right order, and an error
-// is an exception with the library's sentence. The header compiles as C++; there is no other binding.
+// raii.cc -- the library from C++17: objects close at the end of their scope, in the right order, and an error is an
+// exception with the library's sentence. The header compiles as C++; there is no other binding.
 //   raii HOST:PORT     (0: the value went there and back; 1: something failed; 2: wrong usage)
 #include <cstdio>
 #include <memory>
@@ -24,7 +24,7 @@ Pool open(const char *server)
 	return Pool(pool);
 }
 
-class Registered { // memory that GETs and PUTs reach without a copy; it goes before its pool
+class Registered { // memory for GETs and PUTs without a copy; its lifetime ends before its pool's
 public:
 	Registered(kvc_pool *pool, std::size_t len) : pool_(pool), bytes_(len)
 	{

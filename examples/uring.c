@@ -19,8 +19,8 @@ enum { ITEMS = 32, BLOCK = 64 << 10, QUEUE = 1, FILE_READ = 2 };
 static struct kvc_item item[ITEMS];
 static char name[ITEMS][32], page[4096];
 
-/* One poll is one wake: it is asked for again after each reap. (A multishot poll is edge-triggered: a host that uses
- * one reaps until kvc_reap returns 0.) */
+/* One poll gives one wake-up: poll again after each reap. (A multishot poll is edge-triggered: a host with one must
+ * reap until kvc_reap returns 0.) */
 static int ask(struct io_uring *ring, int fd, unsigned what)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -34,7 +34,7 @@ static int ask(struct io_uring *ring, int fd, unsigned what)
 	return io_uring_submit(ring) == 1 ? 0 : -1;
 }
 
-/* Wait for a completion of the queue, and serve the host's reads meanwhile. */
+/* Wait for a completion of the queue, and serve the host's reads until then. */
 static int queue_wait(struct io_uring *ring, int queue_fd, int file)
 {
 	struct io_uring_cqe *cqe;

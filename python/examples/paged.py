@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """paged.py HOST:PORT -- offload the blocks of a paged KV cache in numpy, and load them into other places.
 
-The cache is one array [layer, block, token, head, dim]. A block of tokens is one value of KVRail, though it lies in as
-many places as there are layers: PUT gathers the slices and GET scatters them, `stride` bytes apart, without a copy in
-Python. The array is registered once, so there is no copy in C either.
+The cache is one array [layer, block, token, head, dim]. A block of tokens is one value of KVRail, although it lies in one
+place per layer: PUT gathers the slices and GET scatters them, `stride` bytes apart, without a copy in Python. The array is
+registered once, so there is no copy in C either.
 
 Ends with 0: stored, loaded, compared; 1: something failed.
 """
@@ -19,14 +19,14 @@ LAYERS, BLOCKS, TOKENS, HEADS, DIM = 16, 64, 16, 8, 64
 
 
 def places(cache, blocks):
-    """For each block: where its first slice is, bytes in all, bytes of a slice, bytes between two slices."""
+    """For each block: the address of its first slice, all bytes, bytes of a slice, bytes between two slices."""
     slice_bytes, stride = cache[0, 0].nbytes, cache[0].nbytes
     first = cache.ctypes.data
     return [(first + b * slice_bytes, LAYERS * slice_bytes, slice_bytes, stride) for b in blocks]
 
 
 def keys(tokens):
-    """One key a block: all that its bytes depend on, which is the model, its layout, and every token so far."""
+    """One key per block, from everything that determines its bytes: the model, its layout, and every token so far."""
     digest = hashlib.sha256(b"example-model@1/float16/tp0")
     for at in range(0, len(tokens), TOKENS):
         digest.update(tokens[at : at + TOKENS].tobytes())

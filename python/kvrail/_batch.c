@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _batch.c -- batches: a submission's items, keys and exports, in one piece of memory that is used again.
+/* _batch.c -- batches: a submission's items, keys and exports, in one reusable piece of memory.
  *
- * Keys are copied into it (up to 128 bytes each): neither a list that the caller changes nor a str that goes away
- * matters afterwards. Values are not copied: the export of each buffer is held until the completion was taken, or the
- * client is closed. */
+ * Keys are copied into it (up to 128 bytes each), so the caller may change or free them. Values are not copied: the
+ * export of each buffer is held until the completion was taken, or the client is closed. */
 #include "_native.h"
 
 #include <stdlib.h>

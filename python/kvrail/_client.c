@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* _client.c -- the client's object: a pool and one queue, opened and closed together.
  *
- * Close, in this order: no call begins any more; those that block return; the pool is closed, which ends every id and
- * after which nothing touches callers' memory; all exports are released. The queue stays until the object goes away:
- * ids that were not reaped can be drained after close, and a descriptor that some thread polls is not closed under it.
- * Whoever calls close meanwhile waits for the first one; but the finalizer of a buffer, which the close itself runs,
- * does not wait for itself.
+ * Close, in this order: no call begins; blocking calls return; the pool is closed, which ends every id, and nothing
+ * uses callers' memory; all exports are released. The queue lives as long as the object: ids can be drained after
+ * close, and a thread may still poll the descriptor. A second close waits for the first one, except the finalizer of a
+ * buffer, which the close itself runs.
  *
- * An object that goes away while it is open is closed there, with a ResourceWarning. In a child of fork() the library
- * ends all calls with -KV_ECLOSED and touches nothing of the parent's; what is released there are the child's own
- * copies of exports. */
+ * The end of an open object closes it, with a ResourceWarning. In a child of fork() the library ends all calls with
+ * -KV_ECLOSED and leaves the parent's memory alone; only the child's own copies of exports are released there. */
 #include "_native.h"
 
 #include <limits.h>
@@ -55,7 +53,7 @@ void client_leave(struct client_object *self)
 
 /* ---- open ---- */
 
-/* What a keyword brought, and where it goes. Paths and names are kept as bytes objects until the pool is open. */
+/* The keywords of a call. Paths and names are kept as bytes objects until the pool is open. */
 struct opening {
 	struct kvc_options options;
 	struct kvc_queue_options queue;
@@ -165,7 +163,7 @@ static int take_prefix(struct opening *o, PyObject *prefix)
 	return o->prefix ? 0 : -1;
 }
 
-/* most: what the library takes. It says so itself of a number that it can be given. */
+/* most: the largest number that the library's type can hold; the library checks its own limit. */
 static int take_count(PyObject *object, const char *what, unsigned most, unsigned *out)
 {
 	uint64_t value;
@@ -386,7 +384,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 /* ---- close ---- */
 
-/* Release the exports of what was not drained; the batches stay. While one is released, Python code may drain it. */
+/* Release the exports of undrained batches; the batches stay. Releasing may run Python code, which may drain. */
 static void exports_release(struct client_object *self)
 {
 	struct batch *b;
@@ -469,7 +467,7 @@ PyObject *client_close_all(PyObject *module, PyObject *unused)
 	Py_RETURN_NONE;
 }
 
-/* It is going away while it is open. Its object is not named in the warning: it may be half gone. */
+/* The end of an open object. The warning does not name it, because it may be half destroyed. */
 static void close_forgotten(struct client_object *self)
 {
 	PyObject *type, *value, *trace;
@@ -500,7 +498,7 @@ static int client_traverse(PyObject *object, visitproc visit, void *arg)
 	return 0;
 }
 
-/* The finalizer has released what could be part of a circle. */
+/* The finalizer has released everything that could be part of a circle. */
 static int client_clear(PyObject *object)
 {
 	close_forgotten((struct client_object *)object);
@@ -597,10 +595,10 @@ static PyMethodDef methods[] = {
 	{"submit_batch_get", (PyCFunction)(void (*)(void))client_submit_get, FAST,
 	 "submit_batch_get(keys, buffers, timeout=None, exact=False) -> id: read values into writable buffers. exact: "
 	 "a "
-	 "value that is shorter or longer than its buffer is a miss."},
+	 "value of another length than its buffer is a miss."},
 	{"submit_batch_set", (PyCFunction)(void (*)(void))client_submit_set, FAST,
 	 "submit_batch_set(keys, buffers, timeout=None, ttl=0, background=False) -> id: store values. ttl in seconds; "
-	 "background: other calls of this client go first."},
+	 "background: other calls of this client overtake it."},
 	{"submit_batch_exists", (PyCFunction)(void (*)(void))client_submit_exists, FAST,
 	 "submit_batch_exists(keys, timeout=None) -> id."},
 	{"submit_batch_delete", (PyCFunction)(void (*)(void))client_submit_delete, FAST,
@@ -612,21 +610,21 @@ static PyMethodDef methods[] = {
 	{"unpin", client_unpin, METH_VARARGS, "unpin(key, timeout) -> code. Blocks."},
 	{"value_length", client_value_length, METH_VARARGS, "value_length(key, timeout) -> bytes, or a code. Blocks."},
 	{"drain_completions", client_drain_completions, METH_NOARGS,
-	 "drain_completions() -> list of (id, ok, error text, bools per key or None): what is over; LMCache's "
+	 "drain_completions() -> list of (id, ok, error text, bools per key or None): finished ids; LMCache's "
 	 "contract."},
 	{"drain_results", client_drain_results, METH_NOARGS,
 	 "drain_results() -> list of (id, code, results): a result is a length, 1 or 0, or 0, or a negative code."},
 	{"cancel", client_cancel, METH_O, "cancel(id) -> bool: give an id up; False if it is over or unknown."},
 	{"call_bound", client_call_bound, METH_VARARGS,
-	 "call_bound(timeout=None, nbytes=0) -> float: seconds within which a call has its result, whatever happens."},
+	 "call_bound(timeout=None, nbytes=0) -> float: the longest time in seconds that a call may take."},
 	{"register", client_register, METH_O,
 	 "register(buffer or (address, length)) -> Region: calls into this memory need no copy."},
 	{"counters", client_counters, METH_NOARGS, "counters() -> dict of counters since the client was opened."},
-	{"info", client_info, METH_NOARGS, "info() -> dict: what the client runs on."},
+	{"info", client_info, METH_NOARGS, "info() -> dict: provider, NICs and other properties of the client."},
 	{"servers", client_servers, METH_VARARGS,
-	 "servers(seconds=inf) -> list of dicts: how each server stands, and why; of those that were asked by then."},
+	 "servers(seconds=inf) -> list of dicts: the state of each server asked within this time, and the reason."},
 	{"close", client_close, METH_NOARGS,
-	 "close(): end all calls and release all buffers; what was not drained can be drained afterwards."},
+	 "close(): end all calls and release all buffers; remaining completions can be drained afterwards."},
 	{"__enter__", client_enter_with, METH_NOARGS, NULL},
 	{"__exit__", client_exit_with, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _drain.c -- completions: batches that are over become tuples.
+/* _drain.c -- completions: finished batches become tuples.
  *
- * First everything that is over is reaped: batches move from client.out to client.done, without any Python code. Then a
- * drain takes the chain of done as its own, releases the exports, and makes the list. If there is no memory for it, the
- * chain goes back, and the next drain tells it again: no completion is lost. */
+ * First all finished batches are reaped: they move from client.out to client.done, without any Python code. Then a
+ * drain takes the chain of done, releases the exports, and makes the list. If there is no memory for it, the chain
+ * returns to done for the next drain: no completion is lost. */
 #include "_native.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static int reap_all(struct client_object *self)
 	return n < 0 ? n : 0;
 }
 
-/* What a result of an item says to a cache: it is there (done, loaded), it is not, or something failed. */
+/* The meaning of an item's result for a cache: done or loaded, missing, or failed. */
 enum verdict { FAILED = -1, MISSING, THERE };
 
 static enum verdict verdict_of(enum kvc_op op, const struct kvc_item *item)
@@ -54,7 +54,7 @@ static enum verdict verdict_of(enum kvc_op op, const struct kvc_item *item)
 		return r == 0 || r == -KV_EEXIST ? THERE : FAILED;
 	case KVC_OP_EXISTS:
 		return r < 0 ? FAILED : r > 0 ? THERE : MISSING;
-	default: /* a key that was not there is as gone as one that was deleted */
+	default: /* a missing key counts as deleted */
 		return r == 0 || r == -KV_ENOTFOUND ? THERE : FAILED;
 	}
 }

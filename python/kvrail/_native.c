@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* _native.c -- the module kvrail._native: its types and functions, and how errors become exceptions.
  *
- * The module keeps its state in static variables, so it belongs to the main interpreter alone, and says so to others.
- * Builds of Python without a GIL cannot load it: it is made for the stable ABI, which they do not have. */
+ * The module keeps its state in static variables, so it works in the main interpreter only, and refuses others.
+ * Builds of Python without a GIL cannot load it, because they lack the stable ABI. */
 #include "_native.h"
 
 #include <stdarg.h>
@@ -66,7 +66,7 @@ int kvrail_uint_in(PyObject *object, const char *what, const char *range, uint64
 	return -1;
 }
 
-/* key_fold(key) -- what becomes of a key: itself up to 128 bytes, else its beginning and a digest. */
+/* key_fold(key) -- a key as the servers know it: itself up to 128 bytes, else its beginning and a digest. */
 static PyObject *module_key_fold(PyObject *module, PyObject *object)
 {
 	unsigned char room[KVC_KEY_MAX];

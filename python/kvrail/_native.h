@@ -24,13 +24,13 @@ struct batch {
 	uint32_t n, capacity;
 	uint32_t num_views; /* exports that are held */
 	bool held, over;    /* held: its views are being released by close; over: whoever holds it frees it */
-	bool nameless;      /* there was no memory for its id: no drain tells of it */
+	bool nameless;      /* there was no memory for its id: no drain reports it */
 	struct kvc_item *items;
 	Py_buffer *views;
 	unsigned char (*slots)[KVC_KEY_MAX]; /* the keys: prefix and key, folded if they are longer */
 };
 
-/* A registration. It lives until it is unregistered or the client is closed, whatever became of its Python objects. */
+/* A registration. It lives until it is unregistered or the client is closed, even without its Python objects. */
 struct region {
 	struct region *next, **link;
 	struct kvc_mem *mem;
@@ -95,7 +95,7 @@ void client_enter(struct client_object *self);
 void client_leave(struct client_object *self);
 
 /* client_close_wait -- while the client closes: wait until nothing touches callers' memory, and exports are released.
- * Not in a child of fork(), nor in what the close itself runs. */
+ * Not in a child of fork(), nor in code that the close itself runs. */
 void client_close_wait(struct client_object *self);
 
 /* batch_take -- a batch with room for n items, from those that are kept, or a new one. NULL with MemoryError. */

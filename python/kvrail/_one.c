@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _one.c -- calls about one key that the queue does not have: touch, ttl, pin, unpin, and the length of a value.
+/* _one.c -- calls about one key that are not in the queue: touch, ttl, pin, unpin, and the length of a value.
  *
- * They block without the GIL, by their deadline and the grace, and return the library's code; Python makes the error of
- * it. Pins belong to a session: all of a pool are made by its first client, so that any thread can unpin. */
+ * They block without the GIL, by their deadline and the grace, and return the library's code; Python raises the error.
+ * Pins belong to a session: the pool's first client makes all of them, so that any thread can unpin. */
 #include "_native.h"
 
 #include <string.h>

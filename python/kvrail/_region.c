@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* _region.c -- registered memory: a registration and the export that keeps its memory in place.
  *
- * The registration is the client's: it ends by unregister() or with the client, not when its Python object goes away,
- * because nobody should have to keep an object for calls to stay fast. The export is held until then. */
+ * The registration belongs to the client: it ends by unregister() or with the client, not with its Python object, so
+ * the caller need not keep the object. The export is held until then. */
 #include "_native.h"
 
 #include <stdlib.h>
@@ -175,7 +175,7 @@ PyObject *client_register(PyObject *object, PyObject *memory)
 	} else if (rc == 0) {
 		region_share(made, r, region);
 	}
-	client_leave(self); /* close goes on now, and ends the region */
+	client_leave(self); /* close continues now, and ends the region */
 	if (rc == 0 && made != r) {
 		if (r->view.obj)
 			PyBuffer_Release(&r->view);
@@ -271,7 +271,7 @@ static void region_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* A circle through here has a subclass of Client in it, whose dict is what is cleared. */
+/* A circle through here contains a subclass of Client; clearing its dict breaks the circle. */
 static int region_traverse(PyObject *object, visitproc visit, void *arg)
 {
 	Py_VISIT((PyObject *)((struct region_object *)object)->client);
@@ -289,7 +289,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef attributes[] = {
 	{"registered", region_registered, NULL, "False once it was unregistered, or the client closed.", NULL},
-	{"nbytes", region_nbytes, NULL, "Bytes that are registered; 0 once it is over.", NULL},
+	{"nbytes", region_nbytes, NULL, "Registered bytes; 0 after the end.", NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

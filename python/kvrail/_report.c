@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _report.c -- counters, what a client runs on, and how its servers stand, as dicts. */
+/* _report.c -- counters, properties of a client, and states of its servers, as dicts. */
 #include "_native.h"
 
 #include <math.h>
@@ -88,11 +88,11 @@ PyObject *client_info(PyObject *object, PyObject *unused)
 
 /* ---- servers ---- */
 
-#define ANSWER_S 0.2 /* a loop that runs answers in microseconds, and on a machine that is busy in some ms */
+#define ANSWER_S 0.2 /* a loop answers in microseconds, on a busy machine in some ms */
 
 struct standing {
-	struct kvc_server_info worst; /* as the client sees it that is worst off */
-	unsigned up;                  /* clients that it is up for */
+	struct kvc_server_info worst; /* of the client with the worst state */
+	unsigned up;                  /* clients for which it is up */
 };
 
 struct servers {
@@ -148,8 +148,8 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Those that are configured, and the members of a view after them. After `seconds` it asks for no further server; each
- * loop has as long to answer, and ANSWER_S at least. Without the GIL. */
+/* The configured servers, then the members of a view. After `seconds` it asks for no further server; each loop has that
+ * time to answer, at least ANSWER_S. Without the GIL. */
 static int servers_ask(struct kvc_pool *pool, double seconds, struct servers *servers)
 {
 	double end = now_s() + seconds;

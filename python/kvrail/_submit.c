@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* _submit.c -- submits: keys and buffers of a call become the items of a batch, and the batch is the queue's.
+/* _submit.c -- submits: keys and buffers of a call become the items of a batch, which the queue takes.
  *
- * All of it holds the GIL, and costs per key: one look at a str or bytes and a copy of its bytes; one export of the
- * buffer. Nothing is allocated per key, and per batch a tuple of each list, so that no Python code that runs meanwhile
- * (an exporter may be written in Python) can change what is read. Such code may also close the client: what was parsed
- * is submitted only if the client is open then. */
+ * All of it holds the GIL, and costs per key a copy of its bytes and one export of the buffer. Nothing is allocated per
+ * key. Each list becomes a tuple, so that Python code that runs in between (an exporter may be written in Python)
+ * cannot change it. Such code may also close the client: the batch is submitted only if the client is still open. */
 #include "_native.h"
 
 #include <math.h>
@@ -89,7 +88,7 @@ int seconds_of(PyObject *timeout, double *out)
 	*out = PyFloat_AsDouble(timeout);
 	if (*out != -1.0 || !PyErr_Occurred())
 		return 0;
-	if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int that no float has room for */
+	if (PyErr_ExceptionMatches(PyExc_OverflowError)) { /* an int too large for a float */
 		PyErr_Clear();
 		*out = PyObject_RichCompareBool(timeout, Py_False, Py_GT) > 0 ? HUGE_VAL : -HUGE_VAL;
 		return 0;
@@ -228,7 +227,7 @@ static int keys_parse(struct client_object *self, PyObject *keys, struct batch *
 		const char *name;
 		char what[32];
 		Py_ssize_t len;
-		/* The common key costs no text. */
+		/* The common case makes no text. */
 		if (!PyUnicode_Check(key) || !(name = PyUnicode_AsUTF8AndSize(key, &len)) || len == 0) {
 			if (PyErr_Occurred())
 				return -1;
@@ -391,7 +390,7 @@ static PyObject *batch_submit(struct client_object *self, enum kvc_op op, struct
 		b->id = (uint64_t)rc;
 		batch_out(self, b);
 		id = PyLong_FromLongLong(rc);
-		if (!id) { /* nobody will know it: give it up */
+		if (!id) { /* the caller will not know the id: cancel it */
 			b->nameless = true;
 			kvc_cancel(self->queue, b->id);
 		}
