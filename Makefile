@@ -122,7 +122,7 @@ wheel: ## the Python package as a wheel in build/, linked to this tree's library
 
 include tests/suites.mk
 
-.PHONY: install uninstall deb abi clean help
+.PHONY: install uninstall options-page deb abi clean help
 # What is installed, as MODE:FILE:FOLDER; `uninstall` removes the same. The .pc says what the static library needs: what the linker found the shared one to need.
 LIBDIR     ?= $(PREFIX)/lib
 SHARE      := $(PREFIX)/share
@@ -147,13 +147,17 @@ $(B)/share/%.1: $(B)/% scripts/man-page.sh
 $(B)/share/man3/kvclient.3: $(API) scripts/man-api.awk
 	@rm -rf $(@D) && mkdir -p $(@D)
 	$(Q)awk -v dir=$(@D) -v version=$(VERSION) -f scripts/man-api.awk $(API)
+INSTALLED += $(call put,644,$(B)/docs/options.md,$(SHARE)/doc/kvrail/docs/reference)
+$(B)/docs/options.md: $(PROGRAMS) scripts/options-doc.sh run-with-rdma.sh
+	@mkdir -p $(@D)
+	$(Q)scripts/options-doc.sh $(B) > $@.new && mv $@.new $@
 $(B)/share/completion/%: $(B)/% scripts/completion.sh
 	@mkdir -p $(@D)
 	$(Q)scripts/completion.sh $* $(B) > $@.new && mv $@.new $@
 
 # A name in the list above ends at a blank or a colon: half a path is not to be written to, and still less removed from.
 placed = $(if $(or $(filter-out /%,$(PREFIX) $(LIBDIR)),$(filter-out 2,$(words $(PREFIX) $(LIBDIR))),$(findstring :,$(PREFIX)$(LIBDIR))),$(error PREFIX and LIBDIR must be absolute paths without blanks and colons: '$(PREFIX)', '$(LIBDIR)'))
-install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/guide/embedding.md)
+install: all $(HEADERS) $(MANUALS) $(B)/share/man3/kvclient.3 $(COMPLETION) $(B)/docs/options.md ## programs, library, headers, manuals and documents below PREFIX=/usr/local (LIBDIR, DESTDIR; docs/guide/embedding.md)
 	$(placed)$(Q)needed=$$(readelf -d $(B)/libkvrail.so.0 | sed -n 's/.*(NEEDED).*\[lib\(.*\)\.so.*/-l\1/p' | grep -vx -e -lc | tr '\n' ' '); printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 		'Name: kvrail' 'Description: client library of KVRail: blocks of KV cache over libfabric' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lkvrail' \
 		"Libs.private: $(if $(EFA_LIB),-L$(EFA_LIB) -Wl$(comma)-rpath$(comma)$(EFA_LIB) )$${needed}-pthread" > $(B)/share/kvrail.pc
@@ -166,6 +170,8 @@ uninstall: ## remove what install has put there (with the same PREFIX, LIBDIR an
 	$(placed)$(Q)for f in $(INSTALLED); do from=$${f#*:} to=$${f##*:}; from=$${from%%:*}; rm -f "$(DESTDIR)$$to/$${from##*/}"; done
 	$(Q)rm -f "$(DESTDIR)$(LIBDIR)/libkvrail.so"
 	$(Q)for d in $(PREFIX)/include/kvrail $(SHARE)/doc/kvrail $(LIBDIR)/cmake/kvrail; do [ ! -d "$(DESTDIR)$$d" ] || find "$(DESTDIR)$$d" -depth -type d -empty -delete; done
+
+options-page: $(B)/docs/options.md ## the options of all programs on one page, build/release/docs/options.md
 
 deb: ## packages for Debian and Ubuntu, in build/deb: kvrail-tools, libkvrail0, libkvrail-dev, python3-kvrail
 	@scripts/install-deps.sh deb

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# options-doc.sh [BUILD] -- prints docs/reference/options.md, made of --help of the programs in BUILD (build/release):
-#   scripts/options-doc.sh >docs/reference/options.md
-# tests/integration/options.sh compares the file with this output.
+# options-doc.sh [BUILD] -- prints the page of all options: --help of each program in BUILD (build/release).
+# `make options-page` writes it to build/MODE/docs/options.md, and `make install` installs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -21,7 +20,7 @@ help() { # TITLE COMMAND...
 cat <<'T'
 # Options
 
-The output of `--help` of each program. Made by `scripts/options-doc.sh`; do not edit.
+The output of `--help` of each program.
 T
 help kv-server "$build/kv-server"
 help kv-bench "$build/kv-bench"

@@ -15,7 +15,7 @@ check "make install below a prefix" install_to install PREFIX="$prefix"
 there() {
 	local f missing=0
 	for f in bin/kv-{server,client,bench,doctor} lib/libkvrail.{so,so.0,a} lib/pkgconfig/kvrail.pc lib/cmake/kvrail/kvrailConfig{,Version}.cmake include/kvrail/{kvclient,codes}.h share/man/man1/kv-{server,client,bench,doctor}.1 \
-		share/man/man3/kvclient.3 share/doc/kvrail/{README.md,LICENSE,docs/guide/embedding.md,examples/embed.c} share/bash-completion/completions/kv-{server,client,bench,doctor}; do
+		share/man/man3/kvclient.3 share/doc/kvrail/{README.md,LICENSE,docs/guide/embedding.md,docs/reference/options.md,examples/embed.c} share/bash-completion/completions/kv-{server,client,bench,doctor}; do
 		[ -s "$prefix/$f" ] || { echo "$f is missing" && missing=1; }
 	done
 	return $missing

@@ -1,15 +1,27 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# options.sh -- docs/reference/options.md is what the programs say, and --config tells each option of kv-bench with its default.
+# options.sh -- the page of all options has every program and describes every option; kv-bench --config has each option with its default.
 . "$(dirname "$0")/lib.bash"
-plan 3
-words() { tr -s '[:space:]' '\n'; } # where lines end is the C library's affair
-as_documented() { diff -u <(words <docs/reference/options.md) <(scripts/options-doc.sh "$build" | words); }
-check "docs/reference/options.md is what --help says (else: scripts/options-doc.sh >docs/reference/options.md)" as_documented
+plan 5
+page=$scratch/options.md
+check "the page of all options is made" eval 'scripts/options-doc.sh "$build" >"$page"'
+sections() { # of each program, and of each command of kv-bench
+	diff <(sed -n 's/^## //p' "$page" | sort) <({
+		printf '%s\n' kv-bench kv-client kv-doctor kv-server run-with-rdma.sh
+		"$build/kv-bench" help | sed -n '/^Commands/,/^Examples/s/^  \([a-z]*\) .*/kv-bench \1/p'
+	} | sort)
+}
+check "it has every program and command" sections
+described() { # the text of an option begins behind its name, or indented below it
+	awk '/^  (    )?-/ { if (open) { print open " has no text"; bad = 1 }; open = /^  (    )?-.*[^ ]  +[^ ]/ ? "" : $0; next }
+		open { if (!/^                    /) { print open " has no text"; bad = 1 }; open = "" }
+		END { exit bad }' "$page"
+}
+check "it has a text for every option" described
 all_options() { # the names of a table, without those that are not shown
 	local name missing=0
 	for name in $("$build/kv-bench" --config | sed -n 's/^\([a-z-]*\) = .*/\1/p'); do
-		grep -q -- "--$name" docs/reference/options.md || { echo "--$name is not there"; missing=1; }
+		grep -q -- "--$name" "$page" || { echo "--$name is not there"; missing=1; }
 	done
 	return $missing
 }
@@ -27,7 +39,7 @@ alike() {
 		ttl = 60
 		value-size = 64KiB
 	T
-	grep -E -- '--[a-z-]*(-ms|-us|-mb|ttl|timeout|-size|duration|drain-sec)=' docs/reference/options.md | grep -vE '=(TIME|SIZE)' && return 1
+	grep -E -- '--[a-z-]*(-ms|-us|-mb|ttl|timeout|-size|duration|drain-sec)=' "$page" | grep -vE '=(TIME|SIZE)' && return 1
 	return 0
 }
 check "times and sizes parse alike everywhere" alike
