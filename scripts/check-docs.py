@@ -43,13 +43,26 @@ def codes_without_advice(files):
     )
 
 
+def guarantees_without_test(files):
+    """Each cell of the table of guarantees is a test: the column's name and the row's make the test's name."""
+    document, source = "docs/internals/reliability.md", "tests/sim/test_sim_guarantees.c"
+    if document not in files or source not in files:
+        return []
+    rows = re.findall(r"^\| *`(_\w+)` *\|", open(document).read(), re.M)
+    columns = re.findall(r"`(\w+)_\*`", "".join(re.findall(r"^\| test \|.*", open(document).read(), re.M)))
+    tests = set(re.findall(r"\b((?:%s)_\w+)\b" % "|".join(columns or ["x"]), open(source).read()))
+    names = {c + r for c in columns for r in rows}
+    return [f"{document}: {source} has no {n}" for n in sorted(names - tests)] + (
+        [] if names else [f"{document}: no table of guarantees found"])
+
+
 def main():
     git = shutil.which("git")
     listed = subprocess.run([git, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True).stdout if git else ""
     files = [f for f in listed.split() if os.path.isfile(f)]
     if not files:
         files = [f for f in glob.glob("**/*", recursive=True) if os.path.isfile(f) and not f.startswith("build/")]
-    by_name, headings, wrong = {}, {}, codes_without_advice(files)
+    by_name, headings, wrong = {}, {}, codes_without_advice(files) + guarantees_without_test(files)
     for f in files:
         by_name.setdefault(os.path.basename(f), []).append(f)
     documents = [f for f in files if f.endswith(".md")]
