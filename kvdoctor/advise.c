@@ -2,7 +2,7 @@
 /* advise.c -- what would make the run faster, or let it use a better provider.
  *
  * Invariant: advice never says that a run fails. A figure comes with the place where it was measured
- * (docs/internals/providers.md, docs/runs/2026-11-performance.md). */
+ * (docs/internals/providers.md, docs/runs/0.1.0.md). */
 #include <string.h>
 
 #include "kvdoctor/doctor.h"
